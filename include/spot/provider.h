@@ -1,0 +1,197 @@
+/*
+ * The provider contract. A provider is a const table of step functions. It does no I/O, reads
+ * no clock, opens no socket or file and logs nothing: a step turns what arrived (c->in) into
+ * the next request (c->out) or a verdict. The core owns sockets, deadlines, retries, rate
+ * limits, credentials' lifetime and redaction. So a provider is tested as text in, text out.
+ *
+ * A step function is entered with c->at == 0 and c->in == NULL; it keeps its place in c->at and
+ * anything else in c->state (arena memory). Everything reachable from results lives in c->arena,
+ * which outlives the call's completion callback.
+ *
+ * How to write one: providers/README.md. ABI rule: adding members at the end raises `size` only;
+ * any other change raises SPOT_PROVIDER_ABI.
+ */
+#ifndef SPOT_PROVIDER_H
+#define SPOT_PROVIDER_H
+
+#include "spot/err.h"
+#include "spot/http.h"
+#include "spot/types.h"
+
+#define SPOT_PROVIDER_ABI 1
+
+struct arena;
+
+enum spot_step {
+	SPOT_STEP_NONE = 0,
+	SPOT_SEND,   /* c->out is an HTTP request; the step is entered again with c->in set */
+	SPOT_READ,   /* c->path names a file; c->in->status is 200 or 404 (absent) or 403, body = bytes
+	              * (at most 256 KiB) */
+	SPOT_AGAIN,  /* the last request met throttling or a passing fault: the core waits (c->err's
+	              * retry_after_us or its own backoff with jitter) and enters the step again with
+	              * c->at as it was when the request was built, and c->in == NULL. The core gives
+	              * up after its limit with c->err. Not allowed after a request with
+	              * c->mutating set unless the provider's token makes the repeat harmless. */
+	SPOT_REAUTH, /* credentials were refused as expired: the core runs `auth`, then the step as AGAIN
+	              * (once per call) */
+	SPOT_DONE,
+	SPOT_FAIL,   /* c->err is filled (call_fail) */
+};
+
+/* One call of one verb. Owned by the core; arguments and results are the verb's struct. */
+struct spot_call {
+	int at;
+	void *state;
+	struct arena *arena;
+	int64_t now_us;                      /* wall clock at this step */
+	uint64_t rnd;                        /* fresh random bits at this step */
+	const struct spot_http_response *in; /* NULL on entry and after AGAIN */
+	struct spot_http_request out;
+	const char *path;                    /* for SPOT_READ */
+	int limit;                           /* index into ops->limits that the request draws from */
+	int limit_cost;                      /* tokens, 0 = 1 */
+	const char *limit_scope;             /* region or ""; one bucket per (limit, scope) */
+	bool mutating;                       /* the request may create, change or end something: a lost
+	                                      * reply makes the call end with SPOT_UNKNOWN */
+	struct spot_err err;
+};
+
+/* ---- verbs' arguments and results ------------------------------------------------------- */
+
+struct spot_regions { const char **names; size_t n; };              /* result */
+
+struct spot_pools {
+	const char *region;                  /* "" = all at once (providers without regional calls) */
+	struct spot_pool_info *pools; size_t n;
+};
+struct spot_prices {
+	const char *region;
+	enum spot_market market;             /* SPOT_MARKET_NONE = all that the provider has */
+	int64_t since_us;                    /* incremental feeds: changes after this; 0 = current only */
+	const struct spot_pool_info *pools; size_t pools_n; /* known pools of that region */
+	struct spot_price_point *points; size_t n;
+};
+struct spot_signals {
+	const char *region;
+	const struct spot_pool_info *pools; size_t pools_n;
+	struct spot_signal *signals; size_t n;
+};
+struct spot_quotas {
+	const char *region;
+	struct spot_quota *quotas; size_t n;
+};
+struct spot_tag { const char *key, *value; };
+struct spot_launch {
+	struct spot_pool_key key;
+	const char *zone_name;
+	struct spot_shape shape;
+	const char *token;                   /* idempotency token, <= 64 [A-Za-z0-9.-] characters */
+	const char *name;                    /* <= 64, self-sufficient: holds installation and attempt */
+	const char *install;                 /* value of the installation tag */
+	const struct spot_tag *tags; size_t tags_n;
+	struct str user_data;                /* raw text, not base64 */
+	int64_t price_cap_micros;            /* 0 = none */
+	/* results */
+	struct spot_instance instance;
+};
+struct spot_find {                       /* by launch token; also sweeps by name where there is no token */
+	const char *region, *zone, *token, *name, *install;
+	struct spot_instance *found; size_t n;
+};
+struct spot_list {                       /* everything that carries our installation tag, also ended */
+	const char *region, *install;
+	struct spot_instance *found; size_t n;
+};
+struct spot_describe {
+	const char *region;
+	const char *const *refs; size_t refs_n;
+	struct spot_instance *found; size_t n; /* unknown refs are absent */
+};
+struct spot_terminate {
+	const char *region, *zone;
+	const char *ref;                     /* one instance per call: a bad id must not fail others */
+	const char *spot_request;
+	struct spot_instance after;          /* state as the reply tells; GONE if the id is unknown */
+};
+struct spot_notices {                    /* what the control plane says about these instances */
+	const char *region;
+	const struct spot_instance *instances; size_t instances_n;
+	struct spot_notice *notices; size_t n;
+};
+/* A presigned object-store request for a node without keys. Pure: no request is sent. */
+struct spot_presign {
+	const char *method;                  /* GET, PUT, POST, DELETE */
+	const char *endpoint;                /* "" = the vendor's */
+	const char *region, *bucket, *key;
+	const char *query;                   /* already encoded extra query, "" = none ("uploads=") */
+	int64_t expires_s;
+	const char *url;                     /* result */
+};
+
+/* ---- the table --------------------------------------------------------------------------- */
+
+#define SPOT_CAP_SPOT        (1u << 0)  /* has a spot market */
+#define SPOT_CAP_ZONES       (1u << 1)
+#define SPOT_CAP_TOKEN       (1u << 2)  /* launch is idempotent by token */
+#define SPOT_CAP_NOTICE_NODE (1u << 3)  /* notices reach the node (metadata service) */
+#define SPOT_CAP_NOTICE_API  (1u << 4)  /* ->notices works */
+#define SPOT_CAP_PRICE_HISTORY (1u << 5)/* ->prices honours since_us */
+#define SPOT_CAP_TAGS        (1u << 6)  /* tags on create come back in lists */
+#define SPOT_CAP_OBJECTS     (1u << 7)  /* ->presign works */
+#define SPOT_CAP_SHUTDOWN_ENDS (1u << 8)/* guest power-off ends billing */
+
+enum spot_token_scope { SPOT_TOKEN_NONE = 0, SPOT_TOKEN_ZONE, SPOT_TOKEN_REGION, SPOT_TOKEN_GLOBAL };
+
+struct spot_limit {
+	const char *name;                    /* "RunInstances", "general" */
+	double per_second, burst;            /* the vendor's published bucket */
+	bool shared;                         /* account-wide over all daemons: held in Postgres */
+};
+
+/* Where a provider instance gets its settings. Values stay valid while the provider is open. */
+struct spot_provider_conf {
+	const char *name;                    /* instance name, "aws" */
+	const char *(*env)(void *ctx, const char *name);           /* environment snapshot, NULL if unset */
+	const char *(*setting)(void *ctx, const char *key);        /* [provider NAME] key = value, NULL */
+	void *ctx;
+};
+
+struct spot_provider_ops {
+	uint32_t abi, size;
+	const char *kind;                    /* "aws" */
+	uint32_t caps;
+	enum spot_token_scope token_scope;
+	int64_t token_life_us;               /* how long a used token is remembered, at least */
+	int64_t list_lag_us;                 /* absence from a list proves nothing before this */
+	int64_t launch_timeout_us;
+	const struct spot_limit *limits; size_t limits_n;
+
+	/* required */
+	enum spot_rc (*open)(const struct spot_provider_conf *conf, void **ret_self, struct spot_err *err);
+	void (*close)(void *self);           /* NULL accepted; wipes secrets */
+	bool (*auth_fresh)(const void *self, int64_t now_us); /* false: core runs auth before the next call */
+	enum spot_step (*auth)(void *self, struct spot_call *c); /* the only step that may change self, apart
+	                                                          * from clock-skew correction */
+	/* Fills ret with every secret string held, for redaction of logs; returns the count (<= n). */
+	size_t (*secrets)(const void *self, const char **ret, size_t n);
+	enum spot_step (*regions)(void *self, struct spot_call *c, struct spot_regions *a);
+	enum spot_step (*pools)(void *self, struct spot_call *c, struct spot_pools *a);
+	enum spot_step (*prices)(void *self, struct spot_call *c, struct spot_prices *a);
+	enum spot_step (*launch)(void *self, struct spot_call *c, struct spot_launch *a);
+	enum spot_step (*find)(void *self, struct spot_call *c, struct spot_find *a);
+	enum spot_step (*list)(void *self, struct spot_call *c, struct spot_list *a);
+	enum spot_step (*describe)(void *self, struct spot_call *c, struct spot_describe *a);
+	enum spot_step (*terminate)(void *self, struct spot_call *c, struct spot_terminate *a);
+	/* optional: NULL = the provider has no such thing */
+	enum spot_step (*whoami)(void *self, struct spot_call *c, const char **ret_account);
+	enum spot_step (*signals)(void *self, struct spot_call *c, struct spot_signals *a);
+	enum spot_step (*quotas)(void *self, struct spot_call *c, struct spot_quotas *a);
+	enum spot_step (*notices)(void *self, struct spot_call *c, struct spot_notices *a);
+	enum spot_rc (*presign)(void *self, struct arena *arena, int64_t now_us, struct spot_presign *a,
+	                        struct spot_err *err);
+};
+
+/* A shared object exports exactly this symbol; the loader checks abi and size. */
+#define SPOT_PROVIDER_SYMBOL "spot_provider"
+
+#endif

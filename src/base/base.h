@@ -1,0 +1,44 @@
+/*
+ * First include of every source: attributes, small macros, and the calls we ban. Nothing here
+ * needs linking.
+ */
+#ifndef BASE_BASE_H
+#define BASE_BASE_H
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "spot/err.h"
+#include "spot/types.h"
+
+#define NODISCARD      __attribute__((warn_unused_result))
+#define PRINTF(f, a)   __attribute__((format(printf, f, a)))
+#define UNUSED         __attribute__((unused))
+#define ARRAY_LEN(a)   (sizeof(a) / sizeof((a)[0]))
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define MIN(a, b)      ((a) < (b) ? (a) : (b))
+#define MAX(a, b)      ((a) > (b) ? (a) : (b))
+
+/* A local that cleans itself: AUTO(json) json_t *doc = ...; runs auto_json(&doc) at scope end.
+ * Ownership leaves by STEAL(doc). */
+#define AUTO(kind)     __attribute__((cleanup(auto_##kind)))
+#define STEAL(p)       (__extension__({ __typeof__(p) steal_tmp = (p); (p) = NULL; steal_tmp; }))
+static inline void auto_free(void *p)
+{
+	free(*(void **)p);
+}
+
+/* Define BASE_ALLOW_BANNED only in a file that wraps one of these and says why. */
+#ifndef BASE_ALLOW_BANNED
+#pragma GCC poison sprintf vsprintf strcpy strcat strncpy strncat strtok gmtime localtime ctime asctime
+#pragma GCC poison rand srand random atoi atol atoll atof system popen tmpnam mktemp gets
+#endif
+
+#endif

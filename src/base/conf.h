@@ -1,0 +1,41 @@
+/*
+ * Configuration as one table: section, key, default, range, help, type, flags, offset. From it come
+ * the INI parser, the range checks, --print-config, --check-config, the reload rules and the manual.
+ * Unknown keys and bad values are refused with file and line. Sections may have a name:
+ * [provider aws]; their keys are free text here and are checked by the provider at open.
+ */
+#ifndef BASE_CONF_H
+#define BASE_CONF_H
+
+#include "base/base.h"
+
+struct arena;
+enum conf_type { CONF_STR = 1, CONF_PATH, CONF_I64, CONF_F64, CONF_BOOL, CONF_DURATION, CONF_USD };
+#define CONF_RELOAD 1u   /* may change on SIGHUP */
+#define CONF_SECRET 2u   /* never printed */
+struct conf_item {
+	const char *section, *key;
+	const char *dflt, *min, *max;     /* as text; min/max NULL = unbounded (strings: max length) */
+	const char *help;
+	enum conf_type type;
+	unsigned flags;
+	size_t at;                        /* offsetof in the target: const char *, int64_t, double, bool */
+};
+struct conf_section {                     /* one [provider NAME] */
+	const char *kind, *name;
+	const char **keys, **values; size_t n;
+	int line;
+};
+struct conf_file {
+	struct conf_section *sections; size_t n; /* named sections */
+};
+/* Sets defaults, then overrides from INI text (path is for messages). Strings live in arena. Nothing in
+ * target is changed on failure. */
+NODISCARD enum spot_rc conf_parse(struct arena *a, const struct conf_item *items, size_t n, const char *path,
+    struct str text, void *target, struct conf_file *ret_named, struct spot_err *err);
+/* Writes every key with value and help as INI. */
+struct sbuf;
+void conf_print(const struct conf_item *items, size_t n, const void *target, bool with_help, struct sbuf *out);
+const char *conf_section_get(const struct conf_section *s, const char *key);
+
+#endif

@@ -1,0 +1,37 @@
+/* Hashes and signatures by libcrypto. SigV4: docs.aws.amazon.com, "Signature Version 4 signing
+ * process"; own code because libcurl infers service and region from the host name. */
+#ifndef BASE_SIGN_H
+#define BASE_SIGN_H
+
+#include "base/base.h"
+#include "spot/http.h"
+
+struct arena;
+#define SHA256_BYTES 32
+#define SHA256_HEX   65
+void sha256(const void *p, size_t n, uint8_t ret[SHA256_BYTES]);
+void sha256_hex(const void *p, size_t n, char ret[SHA256_HEX]);
+struct sha256_stream;                                  /* for files */
+struct sha256_stream *sha256_stream_new(void);
+void sha256_stream_add(struct sha256_stream *s, const void *p, size_t n);
+void sha256_stream_end(struct sha256_stream *s, char ret[SHA256_HEX]); /* frees s */
+void hmac_sha256(const void *key, size_t key_n, const void *p, size_t n, uint8_t ret[SHA256_BYTES]);
+void hex_encode(const void *p, size_t n, char *ret);   /* 2n+1 */
+NODISCARD bool hex_decode(const char *hex, size_t hex_n, uint8_t *ret);
+char *base64_encode(struct arena *a, const void *p, size_t n);
+NODISCARD bool base64_decode(struct arena *a, const char *s, size_t n, struct str *ret);
+
+struct sigv4 {
+	const char *access_key, *secret_key, *session_token; /* token NULL or "" if none */
+	const char *region, *service;
+	int64_t now_us;
+	const char *payload_sha256;   /* NULL: hash of the body; "UNSIGNED-PAYLOAD" for presign */
+};
+/* Adds x-amz-date, x-amz-security-token (and x-amz-content-sha256 for service "s3") and
+ * authorization to req; strings in arena. Host is taken from the url. */
+void sigv4_sign(struct arena *a, const struct sigv4 *k, struct spot_http_request *req);
+/* Query-string signing; returns the whole url. extra query already in url is kept and signed. */
+char *sigv4_presign(struct arena *a, const struct sigv4 *k, const char *method, const char *url,
+    int64_t expires_s);
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * Runs one provider verb: builds the call, makes sure credentials are fresh (single-flight per
+ * provider), waits for rate-limit tokens, sends, re-enters the step, handles AGAIN (capped
+ * exponential backoff with full jitter, Retry-After obeyed), REAUTH, READ, and ends exactly once.
+ * A lost reply of a mutating request ends with SPOT_UNKNOWN, whatever the step would have said.
+ */
+#ifndef IO_CALL_H
+#define IO_CALL_H
+
+#include "io/op.h"
+#include "io/http.h"
+#include "spot/provider.h"
+
+struct call_provider;               /* one open provider instance: ops, self, limiter, auth flight */
+/* Account-wide buckets live in Postgres: the owner supplies take(), which calls call_shared_taken()
+ * once with the wait that applies (0 = go). NULL: all buckets in process. */
+struct call_shared {
+	void (*take)(struct call_shared *s, struct call_provider *p, const struct spot_limit *limit,
+	    const char *scope, int cost, bool urgent, void *token);
+};
+void call_shared_taken(struct call_provider *p, void *token, enum spot_rc rc, int64_t wait_us);
+
+struct call_provider *call_provider_new(struct loop *l, struct http_client *http,
+    const struct spot_provider_ops *ops, void *self, const char *name, struct call_shared *shared);
+void call_provider_free(struct call_provider *p);   /* closes self */
+const char *call_provider_name(const struct call_provider *p);
+const struct spot_provider_ops *call_provider_ops(const struct call_provider *p);
+void *call_provider_self(const struct call_provider *p);
+struct call_stats { int64_t requests, throttled, failed, waited_us; };
+struct call_stats call_provider_stats(const struct call_provider *p);
+
+enum call_verb {
+	CALL_REGIONS = 1, CALL_POOLS, CALL_PRICES, CALL_LAUNCH, CALL_FIND, CALL_LIST, CALL_DESCRIBE,
+	CALL_TERMINATE, CALL_WHOAMI, CALL_SIGNALS, CALL_QUOTAS, CALL_NOTICES,
+};
+struct call {
+	struct op op;                      /* done(&call->op); rc/err are the verdict */
+	struct call_provider *provider;
+	enum call_verb verb;
+	void *args;                        /* struct spot_launch etc.; results in it */
+	struct arena *arena;
+	bool urgent;                       /* goes before others at the limiter (terminate) */
+	struct spot_call c;
+	void *priv;
+};
+/* args and arena stay valid until done. timeout bounds the whole call. tries_max for AGAIN (0 = 5). */
+void call_start(struct call *call, struct call_provider *p, enum call_verb verb, void *args,
+    struct arena *arena, int64_t timeout_us, int tries_max, bool urgent, void (*done)(struct op *));
+
+/* Static registry plus dlopen: finds ops by kind; path != NULL loads an out-of-tree plugin and checks
+ * symbol, abi and size. */
+NODISCARD enum spot_rc call_plugin_load(const char *path, const struct spot_provider_ops **ret, struct spot_err *err);
+
+#endif

@@ -1,0 +1,96 @@
+/*
+ * Async libpq: a pool of connections, statements prepared once per connection by name, pipeline
+ * mode, COPY in, LISTEN, deadlines, reconnect with capped exponential backoff and jitter. Only
+ * io/pg*.c sees PGconn. A statement whose connection broke after it was sent ends with SPOT_UNKNOWN
+ * when it writes, UNAVAILABLE when it only reads. No transaction is held across a loop turn: one
+ * statement is one transaction.
+ *
+ * SQLSTATE mapping: 23505 (unique) and 23514/23503 -> CONFLICT with the constraint's name in err.code;
+ * 40001/40P01 -> UNAVAILABLE (retry); 57014 (our statement_timeout) -> TIMEOUT; 53xxx -> UNAVAILABLE;
+ * others INTERNAL with the server's words.
+ */
+#ifndef IO_PG_H
+#define IO_PG_H
+
+#include "io/op.h"
+
+struct arena;
+struct pg;
+struct pg_conf {
+	const char *dsn;                   /* libpq conninfo or URL */
+	int connections;                   /* 0 = 8 */
+	int64_t statement_timeout_us;      /* 0 = 30 s */
+	const char *application;           /* application_name */
+};
+struct pg *pg_new(struct loop *l, const struct pg_conf *conf);
+void pg_free(struct pg *p);
+bool pg_ready(const struct pg *p);         /* at least one connection is up */
+struct pg_stats { int64_t statements, failed, reconnects; int up, busy, queued; };
+struct pg_stats pg_stats(const struct pg *p);
+
+/* A statement: text from a .sql file, prepared lazily per connection under its name. */
+struct pg_stmt {
+	const char *name, *sql;
+	int params_n;
+	const unsigned *param_types;       /* Oids */
+	bool writes;
+};
+struct pg_param {                          /* text or binary format chosen by the binding code */
+	const char *p;                     /* NULL = SQL NULL */
+	int n;
+	int binary;
+};
+struct pg_result;                          /* rows, owned by the request */
+struct pg_req {
+	struct op op;
+	const struct pg_stmt *stmt;
+	struct pg_result *result;          /* valid in done() and until pg_req_fini */
+	void *priv;
+};
+/* Copies parameters. done gets &req->op. queue_max: requests beyond 10,000 waiting fail UNAVAILABLE. */
+void pg_exec(struct pg *p, struct pg_req *req, const struct pg_stmt *stmt, const struct pg_param *params,
+    void (*done)(struct op *));
+void pg_req_fini(struct pg_req *req);      /* frees the result; idempotent */
+size_t pg_rows(const struct pg_result *r);
+int64_t pg_affected(const struct pg_result *r);
+/* Field access, binary result format; views live as long as the result. */
+bool pg_null(const struct pg_result *r, size_t row, int col);
+struct str pg_bytes(const struct pg_result *r, size_t row, int col);
+int64_t pg_int(const struct pg_result *r, size_t row, int col);   /* int2/4/8 by width */
+double pg_float(const struct pg_result *r, size_t row, int col);
+bool pg_bool(const struct pg_result *r, size_t row, int col);
+
+/* COPY table(cols) FROM STDIN BINARY, then `merge` (a statement without parameters, may be NULL) in the same
+ * transaction. Rows are built by the pg_copy_* functions into a buffer owned by the request. */
+struct pg_copy {
+	struct op op;
+	struct pg_result *result;          /* of merge */
+	void *priv;
+};
+void pg_copy_begin(struct pg_copy *c, size_t bytes_max);
+void pg_copy_row(struct pg_copy *c, int columns);
+void pg_copy_i64(struct pg_copy *c, int64_t v);
+void pg_copy_i32(struct pg_copy *c, int32_t v);
+void pg_copy_f64(struct pg_copy *c, double v);
+void pg_copy_bool(struct pg_copy *c, bool v);
+void pg_copy_text(struct pg_copy *c, const char *s);   /* NULL = SQL NULL */
+void pg_copy_null(struct pg_copy *c);
+/* setup runs first (such as CREATE TEMP TABLE ... ON COMMIT DROP); each may be NULL. */
+void pg_copy_send(struct pg *p, struct pg_copy *c, const char *setup_sql, const char *copy_sql,
+    const struct pg_stmt *merge, void (*done)(struct op *));
+void pg_copy_fini(struct pg_copy *c);
+
+/* LISTEN on a connection of its own. Wake-up only, never data to rely on; also called after each
+ * (re)connect, since notifications may have been missed. */
+struct pg_listen {
+	void (*woken)(struct pg_listen *l, const char *channel, const char *payload);
+	struct pg_listen *next;
+	const char *channel;
+};
+void pg_listen(struct pg *p, struct pg_listen *l, const char *channel,
+    void (*woken)(struct pg_listen *, const char *, const char *));
+
+/* Blocking, for start-up and tools only: run a script of statements. */
+NODISCARD enum spot_rc pg_script(const char *dsn, const char *sql, struct spot_err *err);
+
+#endif
