@@ -1,0 +1,68 @@
+/*
+ * The protocol between spot-agent and the daemon: JSON over HTTP(S), the agent always dials out.
+ * It is level-triggered: a poll tells what the agent has, the answer tells what the node should be
+ * doing. There is no command queue to lose or to deliver twice. Every report carries job and epoch; a
+ * report of an old epoch is answered 409 "stale_epoch" and the agent then kills what it runs.
+ *
+ * All requests: Content-Type application/json; Authorization: Bearer <session> except enrol.
+ * Times are microseconds (integers). Unknown members are ignored by both sides.
+ *
+ * POST /v1/agent/enrol   {"token": one-time, "version", "boot_id", "instance_ref", "proof": {...},
+ *                         "hw": {"gpus":[{"uuid","name","mem_mib","driver"}], "gpu_error": "no GPU",
+ *                                "vcpus","mem_mib","kernel"}}
+ *     200 {"node": "n7", "session": "...", "poll_hold_ms": 25000, "sample_s": 15}
+ *     A second use from the same boot_id+instance_ref (agent restart before it stored the session, lost
+ *     reply) gives a new session and ends the old; from another: 409 conflict and an alarm event.
+ * POST /v1/agent/poll    {"have": {"job": "j1"|null, "epoch": 2, "phase": "RUNNING", "version": 3},
+ *                         "steps_done": n, "hold_ms": 25000}
+ *     200 {"desired": "idle"|"run"|"drain"|"kill"|"shutdown", "job", "epoch", "version",
+ *          "deadline_us" (drain: when the node goes; 0 = no hurry), "why",
+ *          "run": {...}}     "run" is present when desired is "run" and have.epoch != epoch
+ *     Held up to hold_ms until (job, epoch, version, desired) differ from what the agent has.
+ *   run: {"name", "workdir": relative, "setup", "run", "envs": {..}, "secrets": {..},
+ *         "num_gpus", "max_duration_s",
+ *         "files": [{"root": "checkpoint"|"mount", "path", "mode", "bytes", "sha256"?,
+ *                    "chunks": [{"url", "bytes", "sha256"}]}],
+ *         "checkpoint": {"path": "ckpt", "signal": "USR1", "command": ""|text, "interval_s": 0 = only
+ *                        on demand, "budget_s": seconds the save may take, "then": "TERM",
+ *                        "kill_after_s": 10}, "steps_start": n, "restored_from": "c12"|null,
+ *         "log_offset": n}
+ * POST /v1/agent/notice  {"kind": "interruption"|"rebalance"|"maintenance", "deadline_us", "source",
+ *                         "raw"}                                      200 {}
+ * POST /v1/agent/report  {"job", "epoch", "phase": "SETUP"|"RUNNING"|"SAVING"|"EXITED", "steps_done",
+ *                         "steps_total", "exit_code"?, "exit_signal"?, "reason"? ("ok" "error"
+ *                         "setup_failed" "drained" "killed"), "why", "signalled_us"?}
+ *     200 {} | 409 stale_epoch. EXITED with "drained" follows the commit of its last checkpoint.
+ * POST /v1/agent/checkpoint {"job", "epoch", "reason": "periodic"|"notice"|"drain"|"final", "steps",
+ *                         "chunks": [{"path", "seq", "bytes", "mode", "sha256"}]}
+ *     200 {"checkpoint": "c12", "uploads": [{"path", "seq", "url"}]}    only the chunks not yet stored;
+ *     PUT the bytes to url with no extra headers. Held until the engine has minted the URLs (<= 20 s,
+ *     then 503: repeat).
+ * POST /v1/agent/commit  {"job", "epoch", "checkpoint": "c12"}       200 {} (idempotent) | 409
+ * POST /v1/agent/log?job=j1&epoch=2&offset=N   raw bytes (<= 256 KiB)
+ *     200 {"next_offset": M}   M > N+len or < N tell where to go on; nothing is stored twice
+ * POST /v1/agent/sample  {"at_us", "gpus", "gpu_util", "gpu_mem_used_mib", "gpu_mem_total_mib",
+ *                         "gpu_power_mw", "cpu_util", "mem_used_mib"}   200 {}
+ *
+ * What a job sees (also the SKYPILOT_* names beside, see docs of the job file):
+ *   SPOT_JOB_ID SPOT_JOB_NAME SPOT_EPOCH SPOT_NODE_ID SPOT_NUM_GPUS SPOT_CHECKPOINT_DIR (absolute)
+ *   SPOT_RESTORED (1 if the directory was filled from a checkpoint) SPOT_STEPS_START
+ *   SPOT_PROGRESS_FILE: the job writes "done total\n" there (atomically by rename or one short write)
+ *   SPOT_SAVED_FILE: after the signal, the job creates this file ("steps\n") when its save is complete; the
+ *   agent also accepts the job's exit with 0 as "saved". On the signal the job saves and keeps running or exits.
+ *   SPOT_NOTICE_FILE: exists once a notice came: {"kind","deadline_us"}
+ */
+#ifndef SPOT_AGENT_H
+#define SPOT_AGENT_H
+
+#define SPOT_AGENT_PROTOCOL 1
+#define SPOT_AGENT_CHUNK_BYTES (64ll << 20)   /* chunk size of checkpoint files */
+#define SPOT_AGENT_LOG_BYTES   (256 << 10)
+#define SPOT_AGENT_FILES_MAX   20000
+
+/* The agent's configuration file, written by the node's user data: $SPOT_AGENT_DIR/boot.json (0600), default
+ * directory /var/lib/spot-agent: {"url": "https://...", "ca_pem": "..."|null, "token": one-time,
+ * "provider": "aws", "install": "..", "node": "n7"}. Vendors' variables for metadata endpoints are honoured
+ * (AWS_EC2_METADATA_SERVICE_ENDPOINT). */
+
+#endif
