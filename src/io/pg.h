@@ -34,6 +34,9 @@ struct pg_stmt {
 	int params_n;
 	const unsigned *param_types;       /* Oids */
 	bool writes;
+	int cols_n;                        /* what the .sql header promises; checked by tests */
+	const unsigned *col_types;
+	const char *const *col_names;
 };
 struct pg_param {                          /* text or binary format chosen by the binding code */
 	const char *p;                     /* NULL = SQL NULL */
@@ -52,6 +55,7 @@ void pg_exec(struct pg *p, struct pg_req *req, const struct pg_stmt *stmt, const
     void (*done)(struct op *));
 void pg_req_fini(struct pg_req *req);      /* frees the result; idempotent */
 size_t pg_rows(const struct pg_result *r);
+int pg_columns(const struct pg_result *r);
 int64_t pg_affected(const struct pg_result *r);
 /* Field access, binary result format; views live as long as the result. */
 bool pg_null(const struct pg_result *r, size_t row, int col);

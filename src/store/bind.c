@@ -1,0 +1,317 @@
+#include "base/base.h"
+#include "base/arena.h"
+#include "store/bind.h"
+
+/* Oids of the element types, fixed by the server's bootstrap catalog. */
+enum { OID_BOOL = 16, OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25, OID_FLOAT8 = 701 };
+
+static void put_be32(char *p, uint32_t v)
+{
+	for (int i = 0; i < 4; i++)
+		p[i] = (char)(v >> (24 - 8 * i));
+}
+
+static void put_be64(char *p, uint64_t v)
+{
+	for (int i = 0; i < 8; i++)
+		p[i] = (char)(v >> (56 - 8 * i));
+}
+
+static uint64_t f64_bits(double v)
+{
+	uint64_t u;
+
+	memcpy(&u, &v, sizeof(u));
+	return u;
+}
+
+static void bind_die(const char *stmt, const char *what, const char *name)
+    __attribute__((noreturn));
+static void bind_die(const char *stmt, const char *what, const char *name)
+{
+	fprintf(stderr, "store: statement %s: %s %s\n", stmt, what, name);
+	abort();
+}
+
+void bind_init(struct bind *b, const char *stmt)
+{
+	b->stmt = stmt;
+	b->n = 0;
+	memset(b->owned, 0, sizeof(b->owned));
+}
+
+void bind_fini(struct bind *b)
+{
+	for (int i = 0; i < b->n; i++)
+		free(b->owned[i]);
+	b->n = 0;
+}
+
+static void bind_add(struct bind *b, const char *p, size_t n, int binary)
+{
+	assert(b->n < BIND_MAX && n <= INT32_MAX);
+	b->params[b->n] = (struct pg_param){ .p = p, .n = (int)n, .binary = binary };
+	b->n++;
+}
+
+static void bind_absent(struct bind *b, bool may_null)
+{
+	char pos[16];
+
+	if (!may_null) {
+		snprintf(pos, sizeof(pos), "$%d", b->n + 1);
+		bind_die(b->stmt, "NULL given for", pos);
+	}
+	bind_null(b);
+}
+
+void bind_null(struct bind *b)
+{
+	bind_add(b, NULL, 0, 1);
+}
+
+void bind_i64(struct bind *b, int64_t v)
+{
+	char *p = b->scalar[b->n];
+
+	put_be64(p, (uint64_t)v);
+	bind_add(b, p, 8, 1);
+}
+
+void bind_i32(struct bind *b, int32_t v)
+{
+	char *p = b->scalar[b->n];
+
+	put_be32(p, (uint32_t)v);
+	bind_add(b, p, 4, 1);
+}
+
+void bind_f64(struct bind *b, double v)
+{
+	char *p = b->scalar[b->n];
+
+	put_be64(p, f64_bits(v));
+	bind_add(b, p, 8, 1);
+}
+
+void bind_bool(struct bind *b, bool v)
+{
+	char *p = b->scalar[b->n];
+
+	p[0] = v ? 1 : 0;
+	bind_add(b, p, 1, 1);
+}
+
+void bind_text(struct bind *b, const char *v, bool may_null)
+{
+	if (v == NULL)
+		bind_absent(b, may_null);
+	else
+		bind_add(b, v, strlen(v), 1);
+}
+
+/* jsonb's binary form only puts a version byte before the text, so the text form saves a copy. */
+void bind_jsonb(struct bind *b, const char *v, bool may_null)
+{
+	if (v == NULL)
+		bind_absent(b, may_null);
+	else
+		bind_add(b, v, strlen(v), 0);
+}
+
+void bind_bytes(struct bind *b, struct str v, bool may_null)
+{
+	if (v.p == NULL && (may_null || v.n > 0))
+		bind_absent(b, may_null);
+	else
+		bind_add(b, v.p == NULL ? "" : v.p, v.n, 1);
+}
+
+/*
+ * Arrays on the wire (server's array_recv): dimensions, has-null flag, element type, then per
+ * dimension length and lower bound, then every element with its length (-1 = NULL).
+ */
+#define ARRAY_HEAD 20
+#define ARRAY_BYTES_MAX ((size_t)256 << 20)
+
+static char *array_new(struct bind *b, uint32_t oid, size_t n, bool nulls, size_t body)
+{
+	char *p;
+
+	assert(b->n < BIND_MAX && n <= INT32_MAX && body <= ARRAY_BYTES_MAX);
+	p = malloc(ARRAY_HEAD + body + 1);
+	if (p == NULL)
+		bind_die(b->stmt, "no memory for", "an array");
+	put_be32(p, n > 0 ? 1 : 0);
+	put_be32(p + 4, nulls ? 1 : 0);
+	put_be32(p + 8, oid);
+	put_be32(p + 12, (uint32_t)n);
+	put_be32(p + 16, 1);
+	b->owned[b->n] = p;
+	/* The empty array has no dimensions: its head ends before them. */
+	bind_add(b, p, n > 0 ? ARRAY_HEAD + body : 12, 1);
+	return p + ARRAY_HEAD;
+}
+
+void bind_i64_array(struct bind *b, const int64_t *v, size_t n, bool may_null)
+{
+	char *p;
+
+	if (v == NULL && (may_null || n > 0)) {
+		bind_absent(b, may_null);
+		return;
+	}
+	p = array_new(b, OID_INT8, n, false, n * 12);
+	for (size_t i = 0; i < n; i++, p += 12) {
+		put_be32(p, 8);
+		put_be64(p + 4, (uint64_t)v[i]);
+	}
+}
+
+void bind_i32_array(struct bind *b, const int32_t *v, size_t n, bool may_null)
+{
+	char *p;
+
+	if (v == NULL && (may_null || n > 0)) {
+		bind_absent(b, may_null);
+		return;
+	}
+	p = array_new(b, OID_INT4, n, false, n * 8);
+	for (size_t i = 0; i < n; i++, p += 8) {
+		put_be32(p, 4);
+		put_be32(p + 4, (uint32_t)v[i]);
+	}
+}
+
+void bind_f64_array(struct bind *b, const double *v, size_t n, bool may_null)
+{
+	char *p;
+
+	if (v == NULL && (may_null || n > 0)) {
+		bind_absent(b, may_null);
+		return;
+	}
+	p = array_new(b, OID_FLOAT8, n, false, n * 12);
+	for (size_t i = 0; i < n; i++, p += 12) {
+		put_be32(p, 8);
+		put_be64(p + 4, f64_bits(v[i]));
+	}
+}
+
+void bind_bool_array(struct bind *b, const bool *v, size_t n, bool may_null)
+{
+	char *p;
+
+	if (v == NULL && (may_null || n > 0)) {
+		bind_absent(b, may_null);
+		return;
+	}
+	p = array_new(b, OID_BOOL, n, false, n * 5);
+	for (size_t i = 0; i < n; i++, p += 5) {
+		put_be32(p, 1);
+		p[4] = v[i] ? 1 : 0;
+	}
+}
+
+void bind_text_array(struct bind *b, const char *const *v, size_t n, bool may_null)
+{
+	size_t body = 0;
+	bool nulls = false;
+	char *p;
+
+	if (v == NULL && (may_null || n > 0)) {
+		bind_absent(b, may_null);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		body += 4 + (v[i] == NULL ? 0 : strlen(v[i]));
+		nulls |= v[i] == NULL;
+	}
+	p = array_new(b, OID_TEXT, n, nulls, body);
+	for (size_t i = 0; i < n; i++) {
+		size_t len = v[i] == NULL ? 0 : strlen(v[i]);
+
+		put_be32(p, v[i] == NULL ? UINT32_MAX : (uint32_t)len);
+		if (len > 0)
+			memcpy(p + 4, v[i], len);
+		p += 4 + len;
+	}
+}
+
+size_t row_count(const struct pg_result *r, int cols, const char *stmt, size_t max)
+{
+	size_t n = r == NULL ? 0 : pg_rows(r);
+
+	if (n > max)
+		bind_die(stmt, "gave several rows,", "its header promises one");
+	if (n > 0 && pg_columns(r) != cols)
+		bind_die(stmt, "gave another number of columns than", "its header says");
+	return n;
+}
+
+static void row_need(const struct pg_result *r, size_t row, int col, const char *stmt, const char *name)
+{
+	if (pg_null(r, row, col))
+		bind_die(stmt, "NULL in column", name);
+}
+
+int64_t row_i64(const struct pg_result *r, size_t row, int col, const char *stmt, const char *name)
+{
+	row_need(r, row, col, stmt, name);
+	return pg_int(r, row, col);
+}
+
+int32_t row_i32(const struct pg_result *r, size_t row, int col, const char *stmt, const char *name)
+{
+	int64_t v = row_i64(r, row, col, stmt, name);
+
+	assert(v >= INT32_MIN && v <= INT32_MAX);
+	return (int32_t)v;
+}
+
+double row_f64(const struct pg_result *r, size_t row, int col, const char *stmt, const char *name)
+{
+	row_need(r, row, col, stmt, name);
+	return pg_float(r, row, col);
+}
+
+bool row_bool(const struct pg_result *r, size_t row, int col, const char *stmt, const char *name)
+{
+	row_need(r, row, col, stmt, name);
+	return pg_bool(r, row, col);
+}
+
+const char *row_text(const struct pg_result *r, size_t row, int col, struct arena *a, bool may_null,
+    const char *stmt, const char *name)
+{
+	struct str s;
+
+	if (may_null && pg_null(r, row, col))
+		return NULL;
+	row_need(r, row, col, stmt, name);
+	s = pg_bytes(r, row, col);
+	return arena_strndup(a, s.p, s.n);
+}
+
+const char *row_jsonb(const struct pg_result *r, size_t row, int col, struct arena *a, bool may_null,
+    const char *stmt, const char *name)
+{
+	struct str s;
+
+	if (may_null && pg_null(r, row, col))
+		return NULL;
+	row_need(r, row, col, stmt, name);
+	s = pg_bytes(r, row, col);
+	assert(s.n > 0 && s.p[0] == 1); /* jsonb_send: version 1, then the text */
+	return arena_strndup(a, s.p + 1, s.n - 1);
+}
+
+struct str row_bytes(const struct pg_result *r, size_t row, int col, struct arena *a, bool may_null,
+    const char *stmt, const char *name)
+{
+	if (may_null && pg_null(r, row, col))
+		return (struct str){ NULL, 0 };
+	row_need(r, row, col, stmt, name);
+	struct str s = pg_bytes(r, row, col);
+	return arena_bytes(a, s.p, s.n);
+}

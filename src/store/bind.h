@@ -1,0 +1,52 @@
+/*
+ * What the generated code of store/q.c is made of: putting parameters into the wire's binary form
+ * and taking columns out of a result. Only q.c uses it. A NULL where the statement's header
+ * promises none (a missing "?") is a programming error and ends the process with the names of
+ * statement and column: carrying on would write a wrong row.
+ */
+#ifndef STORE_BIND_H
+#define STORE_BIND_H
+
+#include "io/pg.h"
+
+struct arena;
+#define BIND_MAX 64
+struct bind {
+	const char *stmt;
+	int n;
+	struct pg_param params[BIND_MAX];
+	char scalar[BIND_MAX][8];
+	char *owned[BIND_MAX];           /* arrays; freed by bind_fini */
+};
+void bind_init(struct bind *b, const char *stmt);
+void bind_fini(struct bind *b);
+void bind_null(struct bind *b);
+void bind_i64(struct bind *b, int64_t v);
+void bind_i32(struct bind *b, int32_t v);
+void bind_f64(struct bind *b, double v);
+void bind_bool(struct bind *b, bool v);
+/* Views: must stay valid until pg_exec returned. may_null: NULL becomes SQL NULL. */
+void bind_text(struct bind *b, const char *v, bool may_null);
+void bind_jsonb(struct bind *b, const char *v, bool may_null);
+void bind_bytes(struct bind *b, struct str v, bool may_null);
+/* NULL with n == 0 is the empty array, or SQL NULL where may_null. */
+void bind_i64_array(struct bind *b, const int64_t *v, size_t n, bool may_null);
+void bind_i32_array(struct bind *b, const int32_t *v, size_t n, bool may_null);
+void bind_f64_array(struct bind *b, const double *v, size_t n, bool may_null);
+void bind_bool_array(struct bind *b, const bool *v, size_t n, bool may_null);
+void bind_text_array(struct bind *b, const char *const *v, size_t n, bool may_null); /* NULL items are NULL */
+
+/* Rows in r (0 for NULL); asserts the promised width and at most max rows. */
+size_t row_count(const struct pg_result *r, int cols, const char *stmt, size_t max);
+int64_t row_i64(const struct pg_result *r, size_t row, int col, const char *stmt, const char *name);
+int32_t row_i32(const struct pg_result *r, size_t row, int col, const char *stmt, const char *name);
+double row_f64(const struct pg_result *r, size_t row, int col, const char *stmt, const char *name);
+bool row_bool(const struct pg_result *r, size_t row, int col, const char *stmt, const char *name);
+const char *row_text(const struct pg_result *r, size_t row, int col, struct arena *a, bool may_null,
+    const char *stmt, const char *name);
+const char *row_jsonb(const struct pg_result *r, size_t row, int col, struct arena *a, bool may_null,
+    const char *stmt, const char *name);
+struct str row_bytes(const struct pg_result *r, size_t row, int col, struct arena *a, bool may_null,
+    const char *stmt, const char *name);
+
+#endif

@@ -1,0 +1,426 @@
+#!/usr/bin/env python3
+"""Turns src/store/sql/*.sql and migrations/*.sql into store/q.h and store/q.c.
+
+    gen_sql.py SQL_DIR MIGRATIONS_DIR OUT_H OUT_C
+
+Every statement starts with a header of comments; a header line may go on in following comment
+lines that begin with "--" and two or more blanks:
+
+    -- name: job_transition
+    -- params: id int8, was text, note text?, refs text[], ids int8[]     (left out if none)
+    -- rows: 0..1 epoch int8, why text?         (0..1 | 1 | many | none, then the result columns)
+    -- row: job                                 (optional: share struct q_job_row with others)
+    -- writes: yes                              (yes | no: decides UNKNOWN against UNAVAILABLE)
+    SELECT ... $1 ... $2 ...
+
+Types: int8 int4 float8 bool text bytea jsonb, "?" for what may be NULL, and as parameters the
+arrays int8[] int4[] float8[] bool[] text[]. A bad header fails the build with file and line. Only
+the standard library is used. Files are rewritten only when their content changes, so running this
+on every build costs no recompilation.
+"""
+import glob
+import hashlib
+import os
+import re
+import sys
+
+# type: (Oid, array Oid); pg_catalog.pg_type, fixed for ever by the server's bootstrap data
+TYPES = {
+    "int8": (20, 1016), "int4": (23, 1007), "float8": (701, 1022), "bool": (16, 1000),
+    "text": (25, 1009), "bytea": (17, None), "jsonb": (3802, None),
+}
+CTYPE = {"int8": "int64_t ", "int4": "int32_t ", "float8": "double ", "bool": "bool ",
+         "text": "const char *", "jsonb": "const char *", "bytea": "struct str "}
+ATYPE = {"int8": "const int64_t *", "int4": "const int32_t *", "float8": "const double *",
+         "bool": "const bool *", "text": "const char *const *"}
+BIND = {"int8": "i64", "int4": "i32", "float8": "f64", "bool": "bool", "text": "text",
+        "jsonb": "jsonb", "bytea": "bytes"}
+BY_VALUE = ("int8", "int4", "float8", "bool")
+KEYWORDS = set("""auto break case char const continue default do double else enum extern float for
+goto if inline int long register restrict return short signed sizeof static struct switch typedef
+union unsigned void volatile while bool true false""".split())
+COUNTS = ("0..1", "1", "many", "none")
+
+
+class Bad(Exception):
+    pass
+
+
+def bad(path, line, text):
+    raise Bad("%s:%d: %s" % (path, line, text))
+
+
+class Field:
+    def __init__(self, text, path, line, is_param):
+        m = re.fullmatch(r"([a-z][a-z0-9_]*)\s+([a-z0-9]+)(\[\])?(\?)?", text)
+        if not m:
+            bad(path, line, "'%s' is not `name type`, `name type?` or `name type[]`" % text)
+        self.name, self.type = m.group(1), m.group(2)
+        self.array, self.null = m.group(3) is not None, m.group(4) is not None
+        if self.type not in TYPES:
+            bad(path, line, "%s: unknown type '%s'; known are %s"
+                % (self.name, self.type, " ".join(sorted(TYPES))))
+        if self.array and not is_param:
+            bad(path, line, "%s: arrays are for parameters only" % self.name)
+        if self.array and TYPES[self.type][1] is None:
+            bad(path, line, "%s: no arrays of %s" % (self.name, self.type))
+        self.cname = self.name + "_" if self.name in KEYWORDS else self.name
+        self.oid = TYPES[self.type][1 if self.array else 0]
+
+    def key(self):
+        return (self.name, self.type, self.null)
+
+    def members(self):
+        if self.array:
+            return ["%s%s;" % (ATYPE[self.type], self.cname), "size_t %s_n;" % self.name]
+        out = ["%s%s;" % (CTYPE[self.type], self.cname)]
+        if self.null and self.type in BY_VALUE:
+            out.insert(0, "bool has_%s;" % self.name)
+        return out
+
+
+class Stmt:
+    def __init__(self, path, line):
+        self.path, self.line = path, line
+        self.name = self.count = self.row = self.writes = None
+        self.params, self.cols, self.sql = [], [], []
+        self.seen = set()
+
+    def fields(self, text, line, is_param):
+        parts = [p.strip() for p in text.split(",")] if text.strip() else []
+        out = [Field(p, self.path, line, is_param) for p in parts]
+        names = [f.name for f in out]
+        for n in names:
+            if names.count(n) > 1:
+                bad(self.path, line, "'%s' appears twice" % n)
+        return out
+
+    def header(self, key, text, line):
+        if key in self.seen:
+            bad(self.path, line, "second '%s:' in the header of %s" % (key, self.name))
+        self.seen.add(key)
+        if key == "name":
+            if not re.fullmatch(r"[a-z][a-z0-9_]{0,61}", text):
+                bad(self.path, line, "name '%s' must be lower case, digits and _" % text)
+            self.name = text
+        elif key == "params":
+            self.params = self.fields(text, line, True)
+        elif key == "rows":
+            m = re.fullmatch(r"(\S+)(?:\s+(.*))?", text, re.S)
+            if not m or m.group(1) not in COUNTS:
+                bad(self.path, line, "rows must begin with one of %s" % " ".join(COUNTS))
+            self.count = m.group(1)
+            self.cols = self.fields(m.group(2) or "", line, False)
+            if (self.count == "none") != (not self.cols):
+                bad(self.path, line, "`none` has no columns, the other counts need some")
+        elif key == "row":
+            if not re.fullmatch(r"[a-z][a-z0-9_]*", text):
+                bad(self.path, line, "row '%s' must be a plain name" % text)
+            self.row = text
+        elif key == "writes":
+            if text not in ("yes", "no"):
+                bad(self.path, line, "writes must be yes or no")
+            self.writes = text == "yes"
+        else:
+            bad(self.path, line, "unknown header '%s'" % key)
+
+    def finish(self):
+        for need, got in (("rows", self.count), ("writes", self.writes)):
+            if got is None:
+                bad(self.path, self.line, "%s: header `-- %s:` is missing" % (self.name, need))
+        if self.row and not self.cols:
+            bad(self.path, self.line, "%s: `row` without columns" % self.name)
+        text = "\n".join(self.sql).strip()
+        plain = strip_quoted(text)
+        if plain.rstrip().endswith(";"):
+            plain = plain.rstrip()[:-1]
+            text = text[:len(plain)].rstrip()
+        if not plain.strip():
+            bad(self.path, self.line, "%s: no SQL" % self.name)
+        if ";" in plain:
+            bad(self.path, self.line, "%s: more than one statement" % self.name)
+        used = {int(n) for n in re.findall(r"\$(\d+)", plain)}
+        for n in sorted(used):
+            if n < 1 or n > len(self.params):
+                bad(self.path, self.line, "%s: $%d is not declared in params" % (self.name, n))
+        for n, p in enumerate(self.params, 1):
+            if n not in used:
+                bad(self.path, self.line, "%s: $%d (%s) is never used" % (self.name, n, p.name))
+        self.text = text
+
+
+def strip_quoted(text):
+    """The SQL with comments, strings and quoted names blanked, for looking at its punctuation."""
+    rx = r"--[^\n]*|/\*.*?\*/|\$([a-z_]*)\$.*?\$\1\$|'(?:[^']|'')*'|\"[^\"]*\""
+    return re.sub(rx, lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.S)
+
+
+def read_sql(path):
+    stmts, cur, in_header, last = [], None, False, None
+
+    def flush():
+        nonlocal last
+        if last:
+            cur.header(last[0], " ".join(last[1].split()), last[2])
+        last = None
+
+    with open(path, encoding="utf-8") as f:
+        lines = f.read().split("\n")
+    for no, line in enumerate(lines, 1):
+        m = re.match(r"-- ?([a-z]+):\s*(.*)$", line)
+        if m and m.group(1) == "name":
+            if cur:
+                flush()
+                cur.finish()
+                stmts.append(cur)
+            cur, in_header = Stmt(path, no), True
+            last = ("name", m.group(2), no)
+            flush()
+        elif cur is None:
+            if line.strip() and not line.startswith("--"):
+                bad(path, no, "SQL before the first `-- name:`")
+        elif in_header and m:
+            flush()
+            last = (m.group(1), m.group(2), no)
+        elif in_header and re.match(r"--\s\s+\S", line) and last:
+            last = (last[0], last[1] + " " + line[2:].strip(), last[2])
+        else:
+            if in_header:
+                flush()
+            if in_header and not line.strip():
+                continue
+            in_header = False
+            cur.sql.append(line.rstrip())
+    if cur:
+        flush()
+        cur.finish()
+        stmts.append(cur)
+    return stmts
+
+
+def c_text(text, indent="\t"):
+    out = []
+    for line in text.split("\n"):
+        s = line.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t").replace("?", "\\?")
+        out.append('%s"%s\\n"' % (indent, s))
+    return "\n".join(out)
+
+
+def sql_text(text):
+    """Comment lines of the SQL are for readers, not for the server's log."""
+    return "\n".join(l for l in text.split("\n") if l.strip() and not l.lstrip().startswith("--"))
+
+
+def row_struct(s):
+    return "q_%s_row" % (s.row or s.name)
+
+
+def gen_h(stmts, rows):
+    o = ["/* Made by src/store/gen_sql.py from src/store/sql and migrations; do not edit. */",
+         "#ifndef STORE_Q_H", "#define STORE_Q_H", "", '#include "io/pg.h"',
+         '#include "store/migrate.h"', "", "struct arena;",
+         "extern const struct pg_stmt q_all[];", "extern const size_t q_all_n;",
+         "extern const struct migration migrations_all[];", "extern const size_t migrations_all_n;"]
+    for name, cols in rows:
+        o.append("\nstruct %s {" % name)
+        for c in cols:
+            o += ["\t" + m for m in c.members()]
+        o.append("};")
+    for s in stmts:
+        where = "%s:%d" % (os.path.basename(s.path), s.line)
+        o.append("\n/* %s; rows %s; %s */" % (where, s.count, "writes" if s.writes else "reads"))
+        o.append("extern const struct pg_stmt q_stmt_%s;" % s.name)
+        o.append("struct q_%s {" % s.name)
+        if not s.params:
+            o.append("\tint none; /* takes no parameters; the pointer may be NULL */")
+        for p in s.params:
+            o += ["\t" + m for m in p.members()]
+        o.append("};")
+        o.append("void q_%s(struct pg *pg, struct pg_req *req, const struct q_%s *p," % (s.name, s.name))
+        o.append("    void (*done)(struct op *));")
+        if s.cols:
+            rs = row_struct(s)
+            o.append("size_t q_%s_rows(const struct pg_req *req, struct arena *a," % s.name)
+            o.append("    struct %s **ret);" % rs)
+            o.append("size_t q_%s_rows_of(const struct pg_result *r, struct arena *a," % s.name)
+            o.append("    struct %s **ret);" % rs)
+    o += ["", "#endif", ""]
+    return "\n".join(o)
+
+
+def gen_param(p):
+    f = "p->%s" % p.cname
+    null = "true" if p.null else "false"
+    if p.array:
+        return "\tbind_%s_array(&b, %s, p->%s_n, %s);" % (BIND[p.type], f, p.name, null)
+    if p.type in BY_VALUE:
+        if p.null:
+            return "\tif (p->has_%s)\n\t\tbind_%s(&b, %s);\n\telse\n\t\tbind_null(&b);" % (
+                p.name, BIND[p.type], f)
+        return "\tbind_%s(&b, %s);" % (BIND[p.type], f)
+    return "\tbind_%s(&b, %s, %s);" % (BIND[p.type], f, null)
+
+
+def gen_row_reader(name, cols):
+    o = ["\nstatic size_t read_%s(const struct pg_result *r, struct arena *a," % name,
+         "    struct %s **ret, const char *stmt, size_t max)" % name, "{",
+         "\tsize_t n = row_count(r, %d, stmt, max);" % len(cols),
+         "\tstruct %s *rows = arena_array(a, n, sizeof(*rows));" % name, "",
+         "\tfor (size_t i = 0; i < n; i++) {"]
+    for i, c in enumerate(cols):
+        if c.null and c.type in BY_VALUE:
+            o.append("\t\trows[i].has_%s = !pg_null(r, i, %d);" % (c.name, i))
+            o.append("\t\tif (rows[i].has_%s)" % c.name)
+            o.append("\t\t\trows[i].%s = row_%s(r, i, %d, stmt, \"%s\");" % (
+                c.cname, BIND[c.type], i, c.name))
+        elif c.type in BY_VALUE:
+            o.append("\t\trows[i].%s = row_%s(r, i, %d, stmt, \"%s\");" % (
+                c.cname, BIND[c.type], i, c.name))
+        else:
+            o.append("\t\trows[i].%s = row_%s(r, i, %d, a, %s, stmt, \"%s\");" % (
+                c.cname, BIND[c.type], i, "true" if c.null else "false", c.name))
+    o += ["\t}", "\t*ret = rows;", "\treturn n;", "}"]
+    return "\n".join(o)
+
+
+def stmt_init(s):
+    n = s.name
+    return ("{ .name = \"%s\", .sql = sql_%s, .params_n = %d, .param_types = %s,\n\t.writes = %s, "
+            ".cols_n = %d, .col_types = %s, .col_names = %s }" % (
+                n, n, len(s.params), "params_" + n if s.params else "NULL",
+                "true" if s.writes else "false", len(s.cols),
+                "types_" + n if s.cols else "NULL", "names_" + n if s.cols else "NULL"))
+
+
+def gen_stmt(s):
+    n = s.name
+    o = ["\nstatic const char sql_%s[] =\n%s;" % (n, c_text(sql_text(s.text)))]
+    if s.params:
+        o.append("static const unsigned params_%s[] = { %s };" % (
+            n, ", ".join(str(p.oid) for p in s.params)))
+    if s.cols:
+        o.append("static const unsigned types_%s[] = { %s };" % (
+            n, ", ".join(str(c.oid) for c in s.cols)))
+        o.append("static const char *const names_%s[] = { %s };" % (
+            n, ", ".join('"%s"' % c.name for c in s.cols)))
+    o.append("const struct pg_stmt q_stmt_%s = %s;" % (n, stmt_init(s)))
+    o += ["", "void q_%s(struct pg *pg, struct pg_req *req, const struct q_%s *p," % (n, n),
+          "    void (*done)(struct op *))", "{"]
+    if s.params:
+        o += ["\tstruct bind b;", "", "\tbind_init(&b, \"%s\");" % n]
+        o += [gen_param(p) for p in s.params]
+        o += ["\tpg_exec(pg, req, &q_stmt_%s, b.params, done);" % n, "\tbind_fini(&b);"]
+    else:
+        o += ["\t(void)p;", "\tpg_exec(pg, req, &q_stmt_%s, NULL, done);" % n]
+    o.append("}")
+    if s.cols:
+        rs = row_struct(s)
+        most = "SIZE_MAX" if s.count == "many" else "1"
+        o += ["", "size_t q_%s_rows_of(const struct pg_result *r, struct arena *a," % n,
+              "    struct %s **ret)" % rs, "{",
+              "\treturn read_%s(r, a, ret, \"%s\", %s);" % (rs, n, most), "}",
+              "", "size_t q_%s_rows(const struct pg_req *req, struct arena *a," % n,
+              "    struct %s **ret)" % rs, "{",
+              "\treturn q_%s_rows_of(req->result, a, ret);" % n, "}"]
+    return "\n".join(o)
+
+
+def gen_migrations(files):
+    o = []
+    for m in files:
+        o.append("\nstatic const char migration_%04d[] =\n%s;" % (m["version"], c_text(m["text"])))
+    o.append("\nconst struct migration migrations_all[] = {")
+    for m in files:
+        o.append("\t{ .version = %d, .name = \"%s\", .sql = migration_%04d,\n\t    .sha256 = \"%s\" }," % (
+            m["version"], m["name"], m["version"], m["sha256"]))
+    o.append("\t{ .version = 0 },\n};")
+    o.append("const size_t migrations_all_n = %d;" % len(files))
+    return "\n".join(o)
+
+
+def gen_c(stmts, rows, migrations):
+    o = ["/* Made by src/store/gen_sql.py from src/store/sql and migrations; do not edit. */",
+         '#include "base/base.h"', '#include "base/arena.h"', '#include "store/bind.h"',
+         '#include "store/q.h"']
+    o += [gen_row_reader(n, c) for n, c in rows]
+    o += [gen_stmt(s) for s in stmts]
+    o.append("\nconst struct pg_stmt q_all[] = {")
+    o += ["\t%s," % stmt_init(s) for s in stmts]
+    o.append("\t{ .name = NULL },\n};\nconst size_t q_all_n = %d;" % len(stmts))
+    o.append(gen_migrations(migrations))
+    return "\n".join(o) + "\n"
+
+
+def read_migrations(folder):
+    out = []
+    for path in sorted(glob.glob(os.path.join(folder, "*.sql"))):
+        base = os.path.basename(path)
+        m = re.fullmatch(r"(\d{4})_([a-z0-9_]+)\.sql", base)
+        if not m:
+            bad(path, 1, "a migration is called NNNN_words.sql")
+        with open(path, "rb") as f:
+            raw = f.read()
+        text = raw.decode("utf-8")
+        # c_text() puts a newline behind every line; embed exactly the bytes that were hashed.
+        if not text.endswith("\n"):
+            bad(path, 1, "the last line must end with a newline")
+        out.append({"version": int(m.group(1)), "name": m.group(2), "text": text[:-1],
+                    "sha256": hashlib.sha256(raw).hexdigest()})
+    for want, m in enumerate(out, 1):
+        if m["version"] != want:
+            bad(folder, 1, "migration %04d is missing or there twice" % want)
+    return out
+
+
+def row_types(stmts):
+    """Distinct row structs in order of appearance; a shared one must be the same everywhere."""
+    seen, order = {}, []
+    for s in stmts:
+        if not s.cols:
+            continue
+        name, key = row_struct(s), [c.key() for c in s.cols]
+        if name in seen:
+            if seen[name][0] != key:
+                bad(s.path, s.line, "%s: its columns differ from those at %s:%d that share struct %s"
+                    % (s.name, seen[name][1].path, seen[name][1].line, name))
+            continue
+        seen[name] = (key, s)
+        order.append((name, s.cols))
+    return order
+
+
+def write_if_changed(path, text):
+    try:
+        with open(path, encoding="utf-8") as f:
+            if f.read() == text:
+                return
+    except FileNotFoundError:
+        pass
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def main(argv):
+    sql_dir, migrations_dir, out_h, out_c = argv[1:]
+    try:
+        stmts = []
+        for path in sorted(glob.glob(os.path.join(sql_dir, "*.sql"))):
+            stmts += read_sql(path)
+        names = {}
+        for s in stmts:
+            if s.name in names:
+                o = names[s.name]
+                bad(s.path, s.line, "%s is already defined at %s:%d" % (s.name, o.path, o.line))
+            names[s.name] = s
+        rows = row_types(stmts)
+        migrations = read_migrations(migrations_dir)
+    except Bad as e:
+        print("error: %s" % e, file=sys.stderr)
+        return 1
+    write_if_changed(out_h, gen_h(stmts, rows))
+    write_if_changed(out_c, gen_c(stmts, rows, migrations))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
