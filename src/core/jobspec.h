@@ -1,0 +1,65 @@
+/*
+ * The job file: YAML (JSON is a subset), a SkyPilot task file is accepted as it is where we support
+ * it; ours is under config.spotctl. Strict: an unknown key is refused with line and column; a known but
+ * unsupported key says so. Pure: text in, struct out, in the caller's arena.
+ */
+#ifndef CORE_JOBSPEC_H
+#define CORE_JOBSPEC_H
+
+#include "base/base.h"
+#include "base/json.h"
+
+struct arena;
+struct gpu_ask {                   /* one acceptable accelerator */
+	const char *gpu;           /* normalised name as typed, "A100"; matched by core/offer.h gpu_matches */
+	int32_t milli;             /* count x 1000 */
+};
+struct job_env { const char *name, *value; };
+struct job_mount { const char *dst, *uri; };    /* file_mounts: s3://bucket/key copied to dst */
+struct resource_ask {              /* one alternative; any_of gives several */
+	const char *provider, *region, *zone;   /* from infra; NULL = any */
+	const char *instance_type;              /* NULL = any */
+	struct gpu_ask *gpus; size_t gpus_n;    /* any of these; 0 = no GPU needed */
+	int use_spot;                           /* 1 spot, 0 on-demand only, -1 not said (class decides) */
+	int64_t vcpus_min, mem_mib_min;         /* 0 = any */
+	int64_t max_hourly_micros;              /* 0 = none */
+};
+struct checkpoint_spec {
+	const char *path;          /* NULL: the job keeps no checkpoint */
+	const char *signal;        /* "USR1" */
+	const char *command;       /* NULL = signal only */
+	int64_t interval_s;        /* 0 = auto (Young/Daly from hazard and save time) */
+	bool interval_off;         /* `interval: never` */
+	int64_t budget_s;          /* how long a save may take, default 60 */
+	int64_t size_bytes;        /* expected, for egress; 0 = unknown until measured */
+};
+struct job_spec {
+	const char *name;
+	const char *setup, *run;
+	struct job_env *envs; size_t envs_n;
+	struct job_env *secrets; size_t secrets_n;
+	struct job_mount *mounts; size_t mounts_n;
+	struct resource_ask *asks; size_t asks_n;   /* at least one */
+	int32_t num_nodes;                          /* 1 */
+	int32_t priority;
+	int32_t max_restarts;                       /* after errors; default 0 */
+	/* config.spotctl */
+	const char *team, *project, *class;         /* "" if not given; class default "training" */
+	int64_t deadline_us;                        /* absolute; 0 = none. The file may say a duration from now */
+	int64_t max_duration_s;                     /* 0 = none */
+	int64_t work_s;                             /* expected work on the reference GPU ask; 0 = unknown */
+	const char *fleet;                          /* run on this fleet; NULL = own capacity */
+	bool interruptible;                         /* default true */
+	struct checkpoint_spec checkpoint;
+};
+/* now_us resolves relative deadlines. warnings (accepted but without effect) are listed. */
+NODISCARD enum spot_rc jobspec_parse(struct arena *a, struct str text, int64_t now_us, struct job_spec **ret,
+    const char ***ret_warnings, size_t *ret_warnings_n, struct spot_err *err);
+/* The normalised form stored in job.spec, without secret values (names only) and back. */
+json_t *jobspec_to_json(const struct job_spec *s);
+NODISCARD enum spot_rc jobspec_from_json(struct arena *a, const json_t *j, struct job_spec **ret, struct spot_err *err);
+json_t *jobspec_secrets(const struct job_spec *s);      /* {"NAME":"value"} */
+/* The file with secret values replaced by "***", for job.source. */
+char *jobspec_source(struct arena *a, struct str text, const struct job_spec *s);
+
+#endif

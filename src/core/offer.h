@@ -1,0 +1,53 @@
+/* An offer: pool + price + hazard + capacity signal at one moment, as read from rows. Pure data and
+ * the rules that say whether it suits a request. */
+#ifndef CORE_OFFER_H
+#define CORE_OFFER_H
+
+#include "base/base.h"
+
+struct resource_ask;
+enum price_state { PRICE_NONE = 0, PRICE_FRESH, PRICE_STALE, PRICE_FROZEN, PRICE_IMPLAUSIBLE };
+enum price_state price_state_parse(const char *s);
+const char *price_state_name(enum price_state s);
+
+struct offer {
+	int32_t pool_id;
+	const char *provider, *region, *zone, *zone_name, *instance_type;
+	enum spot_market market;
+	const char *gpu_name;
+	int32_t gpu_milli, gpu_mem_mib, vcpus, mem_mib;
+	const char *arch, *quota_class;
+	int64_t price_micros, price_observed_us;
+	enum price_state price_state;
+	/* signals; value < 0 = none */
+	double advisor_lo, advisor_hi;     /* monthly interruption share; lo < 0 = none */
+	int64_t advisor_as_of_us;
+	double placement_score;            /* 1..10; < 0 none */
+	double capacity;                   /* provider says 0/1; < 0 none */
+	int64_t capacity_us;
+	/* our own record (30 days) and cooling */
+	int64_t own_node_us;
+	int32_t own_reclaims, own_launches, own_refusals;
+	int64_t cool_until_us;
+	int32_t cool_refusals;
+	const char *cool_why;
+	int32_t live_nodes;                /* our nodes now in this pool */
+};
+
+/* "A100" accepts A100-40GB and A100-80GB; "A100-80GB" only itself; case-insensitive; H100 accepts
+ * H100-80GB-SXM... A ":8" count is not part of the name. */
+bool gpu_matches(const char *asked, const char *pool_gpu);
+/* NULL if the offer suits the ask, else why not, in words (static or arena). */
+struct arena;
+const char *offer_refusal(struct arena *a, const struct offer *o, const struct resource_ask *ask);
+
+/* Plausibility of a price point before it is stored. NULL = plausible, else why it is refused.
+ * last_micros and on_demand_micros are 0 when not known. */
+const char *price_implausible(struct arena *a, const struct spot_pool_key *key, const struct spot_shape *shape,
+    int64_t price_micros, int64_t last_micros, int64_t on_demand_micros);
+/* State of the latest price: stale when the feed has been silent longer than 3 poll intervals; frozen when a spot
+ * price has not moved for frozen_us although polls succeed. */
+enum price_state price_age_state(enum spot_market market, int64_t now_us, int64_t observed_us, int64_t changed_us,
+    int64_t interval_us, int64_t frozen_us);
+
+#endif
