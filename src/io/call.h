@@ -11,6 +11,7 @@
 #include "io/http.h"
 #include "spot/provider.h"
 
+struct run;
 struct call_provider;               /* one open provider instance: ops, self, limiter, auth flight */
 /* Account-wide buckets live in Postgres: the owner supplies take(), which calls call_shared_taken()
  * once with the wait that applies (0 = go). NULL: all buckets in process. */
@@ -42,8 +43,10 @@ struct call {
 	bool urgent;                       /* goes before others at the limiter (terminate) */
 	struct spot_call c;
 	void *priv;
+	struct run *run;                   /* io/call.c's own */
 };
-/* args and arena stay valid until done. timeout bounds the whole call. tries_max for AGAIN (0 = 5). */
+/* args and arena (made with the default cap) stay valid until done. timeout bounds the whole call.
+ * tries_max: how often one request of it is sent at most, for AGAIN (0 = 5). */
 void call_start(struct call *call, struct call_provider *p, enum call_verb verb, void *args,
     struct arena *arena, int64_t timeout_us, int tries_max, bool urgent, void (*done)(struct op *));
 
