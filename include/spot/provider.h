@@ -29,9 +29,11 @@ enum spot_step {
 	              * (at most 256 KiB) */
 	SPOT_AGAIN,  /* the last request met throttling or a passing fault: the core waits (c->err's
 	              * retry_after_us or its own backoff with jitter) and enters the step again with
-	              * c->at as it was when call_request() started that request, and c->in == NULL. The
-	              * core gives up after its limit with c->err. Not allowed after a request with
-	              * c->mutating set unless the provider's token makes the repeat harmless. */
+	              * c->at as it was on entry to the step that built the request, and c->in == NULL
+	              * (so a step that builds the next request out of a reply must be able to build it
+	              * again without that reply). The core gives up after its limit with c->err. Not
+	              * allowed after a request with c->mutating set unless the provider's token makes the
+	              * repeat harmless. */
 	SPOT_REAUTH, /* credentials were refused as expired: the core runs `auth`, then the step as AGAIN
 	              * (once per call) */
 	SPOT_DONE,
@@ -54,8 +56,6 @@ struct spot_call {
 	bool mutating;                       /* the request may create, change or end something: a lost
 	                                      * reply makes the call end with SPOT_UNKNOWN */
 	struct spot_err err;
-	int at_built;                        /* c->at when call_request() ran: where AGAIN and REAUTH
-	                                      * come back to. Steps leave it alone. */
 };
 
 /* ---- verbs' arguments and results ------------------------------------------------------- */

@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "spot/provider.h"
 
-/* Starts c->out afresh; notes c->at in c->at_built, where AGAIN comes back to. */
+/* Starts c->out afresh. */
 void call_request(struct spot_call *c, const char *method, const char *url);
 void call_header(struct spot_call *c, const char *name, const char *value);
 void call_body(struct spot_call *c, const char *content_type, const char *body, size_t n);

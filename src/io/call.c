@@ -163,7 +163,7 @@ static void run_again(struct run *r)
 	int64_t left = r->began_us + r->timeout_us - loop_mono_us(r->p->loop);
 
 	r->c->in = NULL;
-	r->c->at = r->c->at_built;
+	r->c->at = r->at_before;
 	if (r->tries >= r->tries_max || delay >= left) {
 		run_end_doubt(r, r->last.rc, &r->last);
 		return;
@@ -225,7 +225,7 @@ static void run_step_reauth(struct run *r)
 	r->reauthed = true;
 	r->last = r->c->err;
 	r->c->in = NULL;
-	r->c->at = r->c->at_built;
+	r->c->at = r->at_before;
 	if (r->auth_gen != r->p->auth_gen) {
 		/* Somebody renewed them while this request was under way. */
 		run_step(r);
@@ -493,6 +493,7 @@ static void run_step(struct run *r)
 
 	r->place = RUN_NEW;
 	for (;;) {
+		int at = c->at;
 		enum spot_step s;
 
 		if (!run_within_bounds(r)) {
@@ -504,16 +505,17 @@ static void run_step(struct run *r)
 		}
 		c->now_us = loop_wall_us(r->p->loop);
 		c->rnd = rng_u64(loop_rng(r->p->loop));
-		c->at_built = c->in == NULL || c->in == &r->file ? c->at : c->at_built;
 		c->err = (struct spot_err){0};
 		s = run_enter(r);
 		switch (s) {
 		case SPOT_SEND:
 			run_progress(r);
+			r->at_before = at;
 			run_take(r);
 			return;
 		case SPOT_READ:
 			run_progress(r);
+			r->at_before = at;
 			if (!run_read(r)) {
 				return;
 			}

@@ -43,6 +43,7 @@ struct run {
 	bool authed;                      /* a flight was awaited: do not ask again before the next step */
 	bool doubt, doubt_before;         /* a mutating request is out without a definite answer; and as it
 	                                   * was before the last request */
+	int at_before;                    /* c->at on entry to the step that built the request */
 	int tries, tries_max;             /* of the request at hand */
 	int steps, sent;
 	int64_t timeout_us, began_us, sent_us, waits_since_us; /* mono */
