@@ -21,7 +21,6 @@ static void run_step(struct run *r);
 static void run_kick(struct loop_task *t);
 static void run_deadline(struct loop_timer *t);
 static void run_woken(struct loop_timer *t);
-static void run_granted(struct limit_wait *w);
 
 static const char *const verb_names[] = {
     [CALL_REGIONS] = "regions",     [CALL_POOLS] = "pools",       [CALL_PRICES] = "prices",
@@ -234,125 +233,7 @@ static void run_step_reauth(struct run *r)
 	auth_wait(r);
 }
 
-/* ---- sending ---------------------------------------------------------------------------- */
-
-const struct spot_limit *run_limit(const struct run *r)
-{
-	const struct spot_provider_ops *ops = r->p->ops;
-
-	if (r->c->limit < 0 || (size_t)r->c->limit >= ops->limits_n) {
-		return NULL;
-	}
-	return &ops->limits[r->c->limit];
-}
-
-static void run_answered(struct op *op);
-
-void run_send(struct run *r)
-{
-	struct call_provider *p = r->p;
-	struct spot_call *c = r->c;
-	int64_t left = r->began_us + r->timeout_us - loop_mono_us(p->loop);
-
-	if (c->out.timeout_us <= 0) {
-		c->out.timeout_us =
-		    r->launch && p->ops->launch_timeout_us > 0 ? p->ops->launch_timeout_us : CALL_REQUEST_TIMEOUT_US;
-	}
-	c->out.timeout_us = MAX(MIN(c->out.timeout_us, left), INT64_C(1000));
-	if (r->call == NULL) {
-		c->out.reply_bytes_max = CALL_AUTH_REPLY_MAX;
-	}
-	r->place = RUN_SENT;
-	r->sent++;
-	r->tries++;
-	r->sent_us = loop_mono_us(p->loop);
-	r->auth_gen = p->auth_gen;
-	r->doubt_before = r->doubt;
-	r->doubt = r->doubt || c->mutating;
-	p->stats.requests++;
-	http_send(p->http, &r->http, &c->out, r->arena, c->mutating, run_answered);
-}
-
-static void run_granted(struct limit_wait *w)
-{
-	struct run *r = container_of(w, struct run, wait);
-
-	r->p->stats.waited_us += loop_mono_us(r->p->loop) - r->waits_since_us;
-	run_send(r);
-}
-
-static void run_take_local(struct run *r, const struct spot_limit *limit)
-{
-	r->place = RUN_LIMIT;
-	if (limiter_take(r->p->limiter, limit, r->c->limit_scope, r->c->limit_cost, r->urgent, &r->wait)) {
-		run_send(r);
-	}
-}
-
-static void run_take(struct run *r)
-{
-	struct call_provider *p = r->p;
-	const struct spot_limit *limit = run_limit(r);
-	struct call_share *s;
-
-	r->waits_since_us = loop_mono_us(p->loop);
-	if (limit == NULL) {
-		run_send(r);
-		return;
-	}
-	if (!limit->shared || p->shared == NULL) {
-		run_take_local(r, limit);
-		return;
-	}
-	s = calloc(1, sizeof(*s));
-	if (s == NULL) {
-		abort();
-	}
-	s->run = r;
-	s->limit = limit;
-	r->share = s;
-	r->place = RUN_SHARED;
-	p->shares++;
-	p->shared->take(p->shared, p, limit, r->c->limit_scope == NULL ? "" : r->c->limit_scope,
-	    MAX(r->c->limit_cost, 1), r->urgent, s);
-}
-
-void call_shared_taken(struct call_provider *p, void *token, enum spot_rc rc, int64_t wait_us)
-{
-	struct call_share *s = token;
-	struct run *r = s->run;
-	const struct spot_limit *limit = s->limit;
-
-	free(s);
-	p->shares--;
-	if (r == NULL) {
-		provider_free_if_idle(p);
-		return;
-	}
-	r->share = NULL;
-	r->place = RUN_LIMIT;
-	if (rc != SPOT_OK) {
-		/* The store is away. Our own bucket keeps this process within the limit, and a terminate
-		 * must not wait for a database. */
-		run_take_local(r, limit);
-	} else if (wait_us > 0) {
-		loop_timer_set(&r->timer, wait_us);
-	} else {
-		run_send(r);
-	}
-}
-
-static void run_log_request(const struct run *r, enum spot_rc rc)
-{
-	char url[512];
-
-	redact_url(r->c->out.url, url, sizeof(url));
-	log_debug("call.request", STR("provider", r->p->name), STR("verb", r->verb),
-	    STR("method", r->c->out.method), STR("url", url), STR("rc", spot_rc_name(rc)),
-	    I64("status", r->http.in.status), I64("bytes", r->http.in.body.n), I64("try", r->tries),
-	    DUR("took", loop_mono_us(r->p->loop) - r->sent_us),
-	    I64("op", r->call != NULL ? r->call->op.id : 0));
-}
+/* ---- replies ---------------------------------------------------------------------------- */
 
 /* The exchange failed below HTTP: there is no reply for the step to read. */
 static void run_lost(struct run *r, enum spot_rc rc)
@@ -376,7 +257,7 @@ static void run_lost(struct run *r, enum spot_rc rc)
 	run_end_doubt(r, rc, &e);
 }
 
-static void run_answered(struct op *op)
+void run_answered(struct op *op)
 {
 	struct http_req *req = container_of(op, struct http_req, op);
 	struct run *r = container_of(req, struct run, http);

@@ -87,9 +87,14 @@ struct run *run_new(struct call_provider *p, const char *verb, int64_t timeout_u
 void run_start(struct run *r);
 void run_forget(struct run *r);           /* no callback, no verdict */
 void run_resume(struct run *r);           /* enter the step with c->in as it is */
-void run_send(struct run *r);
 void run_end(struct run *r, enum spot_rc rc, const struct spot_err *err);
-const struct spot_limit *run_limit(const struct run *r);
+void run_answered(struct op *op);         /* done of run.http */
+/* call_send.c */
+const struct spot_limit *run_limit(const struct run *r); /* NULL = none */
+void run_take(struct run *r);             /* c->out, once the rate limit lets it */
+void run_send(struct run *r);             /* now */
+void run_granted(struct limit_wait *w);
+void run_log_request(const struct run *r, enum spot_rc rc);
 /* call_auth.c: the provider instance and its credentials */
 bool auth_needed(struct run *r);
 void auth_wait(struct run *r);
