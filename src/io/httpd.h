@@ -26,7 +26,9 @@ struct httpd_req {
 	int64_t received_us;               /* wall */
 	void *user;                        /* the handler's */
 	void (*gone)(struct httpd_req *r); /* set by the handler: the client went away before the reply (or in
-	                                    * a stream); after it the request must not be touched */
+	                                    * a stream); after it the request must not be touched. While it
+	                                    * is NULL the request stays valid until the reply, which then
+	                                    * goes nowhere */
 	void *priv;
 };
 struct httpd_conf {
@@ -34,6 +36,10 @@ struct httpd_conf {
 	int port;                          /* 0 = pick one */
 	const char *tls_cert, *tls_key;    /* paths; NULL = plain */
 	int connections_max;               /* 0 = from RLIMIT_NOFILE */
+	size_t url_max;                    /* 0 = 2 KiB */
+	size_t queued_max;                 /* stream: bytes a reader may lag behind; 0 = 1 MiB */
+	int64_t header_us, body_us, idle_us; /* 0 = 10 s, 30 s, 600 s */
+	int64_t write_us;                  /* reader that takes nothing; 0 = 30 s */
 	void *ctx;
 	/* Headers are in: the body cap for this request; 0 = no body allowed. NULL = 1 MiB for all. */
 	size_t (*body_max)(void *ctx, const char *method, const char *path);
@@ -59,6 +65,8 @@ void httpd_abort(struct httpd_req *r);     /* close the connection without a rep
  * than 1 MiB of queued data: the connection is then closed and gone() called. */
 void httpd_stream_begin(struct httpd_req *r, int status, const char *type);
 bool httpd_stream_write(struct httpd_req *r, const char *p, size_t n);
+/* Bytes accepted by httpd_stream_write and not yet by the kernel. */
+size_t httpd_stream_queued(const struct httpd_req *r);
 void httpd_stream_end(struct httpd_req *r);
 
 #endif
