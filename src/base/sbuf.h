@@ -9,7 +9,8 @@ struct sbuf {
 	size_t n, cap, max;
 	bool overflow;
 };
-void sbuf_init(struct sbuf *b, size_t bytes_max);
+#define SBUF_MAX_DEFAULT ((size_t)64 << 20)
+void sbuf_init(struct sbuf *b, size_t bytes_max);       /* 0 = SBUF_MAX_DEFAULT */
 void sbuf_fini(struct sbuf *b);
 void sbuf_reset(struct sbuf *b);                       /* keeps the memory */
 void sbuf_add(struct sbuf *b, const void *p, size_t n);

@@ -1,0 +1,178 @@
+/*
+ * Structured log. A line is built in one buffer and written by one write(2), so that lines of
+ * several processes on one descriptor do not mix. Values are redacted before they are cut to
+ * size. A log line that cannot be written is dropped: there is nobody to tell.
+ */
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/redact.h"
+#include "base/sbuf.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <math.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES  16384
+#define VALUE_MAX_BYTES 4096
+
+static struct log_conf conf = {
+	.fd = STDERR_FILENO, .level = LOG_INFO, .json = false, .program = "", .clock = &clock_real,
+};
+
+void log_init(const struct log_conf *c)
+{
+	conf = *c;
+	if (conf.clock == NULL)
+		conf.clock = &clock_real;
+	if (conf.program == NULL)
+		conf.program = "";
+	if (conf.level == 0)
+		conf.level = LOG_INFO;
+}
+
+static const char *level_name(enum log_level level)
+{
+	switch (level) {
+	case LOG_DEBUG:
+		return "debug";
+	case LOG_INFO:
+		return "info";
+	case LOG_WARN:
+		return "warn";
+	case LOG_ERROR:
+		return "error";
+	}
+	return "error";
+}
+
+/* key=value form: bare where that is unambiguous, else quoted like JSON. */
+static void put_text(struct sbuf *b, const char *s, bool json)
+{
+	bool plain = !json && *s != '\0';
+
+	for (const char *c = s; plain && *c != '\0'; c++)
+		plain = *c > ' ' && *c < 0x7f && *c != '"' && *c != '=' && *c != '\\';
+	if (plain)
+		sbuf_puts(b, s);
+	else
+		sbuf_json_str(b, s);
+}
+
+static void put_str(struct sbuf *b, const struct log_pair *p)
+{
+	if (p->s == NULL) {
+		sbuf_puts(b, conf.json ? "null" : "-");
+		return;
+	}
+	if (redact_name(p->key) && p->s[0] != '\0') {
+		put_text(b, "[redacted]", conf.json);
+		return;
+	}
+	char *copy = strdup(p->s);
+	if (copy == NULL)
+		abort();
+	size_t n = strlen(copy);
+	redact_text(copy, &n);
+	if (n > VALUE_MAX_BYTES)
+		memcpy(copy + VALUE_MAX_BYTES - 3, "...", 4);
+	put_text(b, copy, conf.json);
+	free(copy);
+}
+
+static void put_value(struct sbuf *b, const struct log_pair *p)
+{
+	char text[MAX(USD_TEXT_MAX, 32)];
+
+	switch (p->type) {
+	case LOG_T_STR:
+		put_str(b, p);
+		break;
+	case LOG_T_I64:
+		sbuf_printf(b, "%" PRId64, p->i);
+		break;
+	case LOG_T_F64:
+		if (isfinite(p->f))
+			sbuf_printf(b, "%.15g", p->f);
+		else
+			sbuf_puts(b, conf.json ? "null" : "nan");
+		break;
+	case LOG_T_BOOL:
+		sbuf_puts(b, p->i ? "true" : "false");
+		break;
+	case LOG_T_USD:
+		sbuf_puts(b, format_usd(p->i, text));
+		break;
+	case LOG_T_DUR:
+		/* Machines read JSON: seconds there. People read the other form. */
+		if (conf.json)
+			sbuf_puts(b, format_usd(p->i, text));
+		else
+			sbuf_puts(b, format_duration(p->i, text));
+		break;
+	case LOG_T_END:
+		break;
+	}
+}
+
+static void put_head(struct sbuf *b, enum log_level level, const char *event)
+{
+	char when[TIME_TEXT_MAX];
+
+	format_time(conf.clock->wall_us(conf.clock), when);
+	if (conf.json) {
+		sbuf_printf(b, "{\"ts\":\"%s\",\"level\":\"%s\",\"program\":", when,
+		    level_name(level));
+		sbuf_json_str(b, conf.program);
+		sbuf_puts(b, ",\"event\":");
+		sbuf_json_str(b, event);
+	} else {
+		sbuf_printf(b, "%s %s %s%s%s", when, level_name(level), conf.program,
+		    conf.program[0] != '\0' ? " " : "", event);
+	}
+}
+
+static void write_all(const char *p, size_t n)
+{
+	while (n > 0) {
+		ssize_t put = write(conf.fd, p, n);
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put <= 0)
+			return;
+		p += put;
+		n -= (size_t)put;
+	}
+}
+
+void log_event(enum log_level level, const char *event, const struct log_pair *pairs)
+{
+	struct sbuf b, pair;
+
+	if (level < conf.level)
+		return;
+	int saved = errno;
+	sbuf_init(&b, LINE_MAX_BYTES);
+	sbuf_init(&pair, 0);
+	put_head(&b, level, event);
+	for (; pairs->type != LOG_T_END; pairs++) {
+		sbuf_reset(&pair);
+		sbuf_puts(&pair, conf.json ? "," : " ");
+		if (conf.json)
+			sbuf_json_str(&pair, pairs->key);
+		else
+			sbuf_puts(&pair, pairs->key);
+		sbuf_putc(&pair, conf.json ? ':' : '=');
+		put_value(&pair, pairs);
+		/* A pair goes in whole or not at all, or a long line would not be JSON. */
+		if (b.n + pair.n + 2 <= LINE_MAX_BYTES)
+			sbuf_add(&b, pair.p, pair.n);
+	}
+	sbuf_puts(&b, conf.json ? "}\n" : "\n");
+	write_all(b.p, b.n);
+	sbuf_fini(&pair);
+	sbuf_fini(&b);
+	errno = saved;
+}
