@@ -141,6 +141,8 @@ struct spot_presign {
 #define SPOT_CAP_TAGS        (1u << 6)  /* tags on create come back in lists */
 #define SPOT_CAP_OBJECTS     (1u << 7)  /* ->presign works */
 #define SPOT_CAP_SHUTDOWN_ENDS (1u << 8)/* guest power-off ends billing */
+#define SPOT_CAP_ALL_REGIONS (1u << 9)  /* one call with region "" answers for every region: polling it
+                                         * region by region would only cost requests */
 
 enum spot_token_scope { SPOT_TOKEN_NONE = 0, SPOT_TOKEN_ZONE, SPOT_TOKEN_REGION, SPOT_TOKEN_GLOBAL };
 
