@@ -44,16 +44,26 @@ struct pg_param {                          /* text or binary format chosen by th
 	int binary;
 };
 struct pg_result;                          /* rows, owned by the request */
-struct pg_req {
+struct pg_item;
+struct pg_req {                            /* zeroed before its first use; may be used again after done */
 	struct op op;
 	const struct pg_stmt *stmt;
-	struct pg_result *result;          /* valid in done() and until pg_req_fini */
+	struct pg_result *result;          /* valid in done() and until pg_req_fini or the next pg_exec */
 	void *priv;
+	struct pg_item *item;              /* private to io/pg, as pg */
+	struct pg *pg;
 };
-/* Copies parameters. done gets &req->op. queue_max: requests beyond 10,000 waiting fail UNAVAILABLE. */
+/*
+ * Copies parameters, initialises req->op. done gets &req->op. queue_max: requests beyond 10,000
+ * waiting fail UNAVAILABLE. The deadline of a request is the statement timeout plus one second,
+ * counted from here: one that never left the queue ends TIMEOUT (UNAVAILABLE while no connection
+ * is up), one that was sent ends UNKNOWN when it writes and TIMEOUT when it reads. A connection
+ * that makes no progress for that long is closed and opened again. Stopping a request that was
+ * sent does not stop the statement: its result is dropped.
+ */
 void pg_exec(struct pg *p, struct pg_req *req, const struct pg_stmt *stmt, const struct pg_param *params,
     void (*done)(struct op *));
-void pg_req_fini(struct pg_req *req);      /* frees the result; idempotent */
+void pg_req_fini(struct pg_req *req);      /* stops without done, frees the result; idempotent */
 size_t pg_rows(const struct pg_result *r);
 int pg_columns(const struct pg_result *r);
 int64_t pg_affected(const struct pg_result *r);
@@ -66,11 +76,17 @@ bool pg_bool(const struct pg_result *r, size_t row, int col);
 
 /* COPY table(cols) FROM STDIN BINARY, then `merge` (a statement without parameters, may be NULL) in the same
  * transaction. Rows are built by the pg_copy_* functions into a buffer owned by the request. */
-struct pg_copy {
+struct pg_copy {                           /* zeroed before its first use */
 	struct op op;
 	struct pg_result *result;          /* of merge */
 	void *priv;
+	struct pg_item *item;              /* private to io/pg, as all below */
+	struct pg *pg;
+	char *buf;
+	size_t n, cap, max;
+	bool overflow;
 };
+/* Passing bytes_max makes pg_copy_send end with TOO_LARGE. */
 void pg_copy_begin(struct pg_copy *c, size_t bytes_max);
 void pg_copy_row(struct pg_copy *c, int columns);
 void pg_copy_i64(struct pg_copy *c, int64_t v);
@@ -79,7 +95,9 @@ void pg_copy_f64(struct pg_copy *c, double v);
 void pg_copy_bool(struct pg_copy *c, bool v);
 void pg_copy_text(struct pg_copy *c, const char *s);   /* NULL = SQL NULL */
 void pg_copy_null(struct pg_copy *c);
-/* setup runs first (such as CREATE TEMP TABLE ... ON COMMIT DROP); each may be NULL. */
+/* setup runs first (such as CREATE TEMP TABLE ... ON COMMIT DROP); setup and merge may be NULL. All of
+ * it is one transaction on a connection that does nothing else meanwhile. UNKNOWN only once COMMIT
+ * was sent; anything lost before that ends UNAVAILABLE or TIMEOUT and had no effect. */
 void pg_copy_send(struct pg *p, struct pg_copy *c, const char *setup_sql, const char *copy_sql,
     const struct pg_stmt *merge, void (*done)(struct op *));
 void pg_copy_fini(struct pg_copy *c);
