@@ -59,7 +59,9 @@ NODISCARD enum spot_rc jobspec_parse(struct arena *a, struct str text, int64_t n
 json_t *jobspec_to_json(const struct job_spec *s);
 NODISCARD enum spot_rc jobspec_from_json(struct arena *a, const json_t *j, struct job_spec **ret, struct spot_err *err);
 json_t *jobspec_secrets(const struct job_spec *s);      /* {"NAME":"value"} */
-/* The file with secret values replaced by "***", for job.source. */
+json_t *resource_ask_to_json(const struct resource_ask *r);
+void resource_ask_from_json(struct arena *a, const json_t *o, struct resource_ask *r, struct spot_err *err);
+/* The file with every occurrence of a secret's value starred out, for job.source. */
 char *jobspec_source(struct arena *a, struct str text, const struct job_spec *s);
 
 #endif

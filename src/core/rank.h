@@ -22,8 +22,8 @@
 #include "core/jobspec.h"
 
 struct arena;
-struct gpu_perf { const char *gpu; double fp16_tflops; double mem_gib; };
-const struct gpu_perf *gpu_perf_find(const char *gpu);      /* NULL if not in the table (gpu_perf_data.c) */
+struct gpu_perf;
+const struct gpu_perf *gpu_perf_find(const char *gpu);      /* NULL if not in the table (core/tables.h) */
 /* Micro-dollars per GB leaving a region for another place; from the egress table; a default when unknown. */
 int64_t egress_micros_per_gb(const char *from_provider, const char *from_region, const char *to_provider,
     const char *to_region);

@@ -1,0 +1,473 @@
+/* The job file: top level, envs, mounts and config.spotctl. */
+#include "base/base.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "base/yaml.h"
+#include "core/jobspec_priv.h"
+
+#include <ctype.h>
+
+#define ENVS_MAX     512
+#define SCRIPT_MAX   (256 * 1024)
+#define NAME_MAX_LEN 60
+
+void jobspec_warn(struct jobspec_ctx *x, const struct yaml *at, const char *text)
+{
+	x->warnings = arena_grow(x->arena, x->warnings, x->warnings_n, &x->warnings_cap, sizeof(*x->warnings));
+	x->warnings[x->warnings_n++] = arena_printf(x->arena, "line %d: %s", at->line, text);
+}
+
+enum spot_rc spec_text(const struct yaml *y, const char **ret, struct spot_err *err)
+{
+	if (y == NULL || yaml_is_null(y)) {
+		return SPOT_OK;
+	}
+	if (y->kind != YAML_SCALAR) {
+		return yaml_fail(y, err, "%s: must be text", y->key != NULL ? y->key : "entry");
+	}
+	*ret = y->text;
+	return SPOT_OK;
+}
+
+enum spot_rc spec_int(const struct yaml *y, int64_t min, int64_t max, int64_t *ret, struct spot_err *err)
+{
+	if (y == NULL || yaml_is_null(y)) {
+		return SPOT_OK;
+	}
+	if (y->kind != YAML_SCALAR || !parse_i64(y->text, min, max, ret)) {
+		return yaml_fail(y, err, "%s: a whole number from %" PRId64 " to %" PRId64, y->key, min, max);
+	}
+	return SPOT_OK;
+}
+
+enum spot_rc spec_bool(const struct yaml *y, bool *ret, struct spot_err *err)
+{
+	if (y == NULL || yaml_is_null(y)) {
+		return SPOT_OK;
+	}
+	if (y->kind == YAML_SCALAR && (strcmp(y->text, "true") == 0 || strcmp(y->text, "True") == 0)) {
+		*ret = true;
+		return SPOT_OK;
+	}
+	if (y->kind == YAML_SCALAR && (strcmp(y->text, "false") == 0 || strcmp(y->text, "False") == 0)) {
+		*ret = false;
+		return SPOT_OK;
+	}
+	return yaml_fail(y, err, "%s: true or false", y->key);
+}
+
+enum spot_rc spec_seconds(const struct yaml *y, int64_t *ret, struct spot_err *err)
+{
+	int64_t us;
+
+	if (y == NULL || yaml_is_null(y)) {
+		return SPOT_OK;
+	}
+	if (y->kind != YAML_SCALAR || !parse_duration_us(y->text, &us) || us < SPOT_US_PER_S) {
+		return yaml_fail(y, err, "%s: a duration such as 90s, 30m, 6h or 2d", y->key);
+	}
+	*ret = us / SPOT_US_PER_S;
+	return SPOT_OK;
+}
+
+enum spot_rc spec_keys(const struct yaml *map, const char *what, const char *const *known,
+    const struct spec_unsupported *later, struct spot_err *err)
+{
+	if (map == NULL) {
+		return SPOT_OK;
+	}
+	if (map->kind != YAML_MAP) {
+		return yaml_fail(map, err, "%s: must be a mapping", what);
+	}
+	for (const struct yaml *i = map->child; i != NULL; i = i->next) {
+		bool found = false;
+
+		for (size_t k = 0; known[k] != NULL && !found; k++) {
+			found = strcmp(known[k], i->key) == 0;
+		}
+		for (size_t k = 0; !found && later[k].key != NULL; k++) {
+			if (strcmp(later[k].key, i->key) == 0) {
+				return yaml_fail(i, err, "%s.%s is not supported: %s", what, i->key, later[k].why);
+			}
+		}
+		if (!found) {
+			return yaml_fail(i, err, "%s: unknown key '%s'", what, i->key);
+		}
+	}
+	return SPOT_OK;
+}
+
+static bool env_name_ok(const char *s)
+{
+	if (!isalpha((unsigned char)*s) && *s != '_') {
+		return false;
+	}
+	for (; *s != '\0'; s++) {
+		if (!isalnum((unsigned char)*s) && *s != '_') {
+			return false;
+		}
+	}
+	return true;
+}
+
+static enum spot_rc parse_envs(struct jobspec_ctx *x, const struct yaml *y, const char *what, struct job_env **ret,
+    size_t *ret_n, struct spot_err *err)
+{
+	if (y == NULL || yaml_is_null(y)) {
+		return SPOT_OK;
+	}
+	if (y->kind != YAML_MAP || y->children > ENVS_MAX) {
+		return yaml_fail(y, err, "%s: a mapping of at most %d names", what, ENVS_MAX);
+	}
+	*ret = arena_array(x->arena, y->children + 1, sizeof(**ret));
+	for (const struct yaml *i = y->child; i != NULL; i = i->next) {
+		if (!env_name_ok(i->key)) {
+			return yaml_fail(i, err, "%s: '%s' is not a variable name", what, i->key);
+		}
+		if (yaml_is_null(i)) {
+			return yaml_fail(i, err, "%s: %s needs a value: give it with --env %s=...", what, i->key,
+			    i->key);
+		}
+		if (i->kind != YAML_SCALAR) {
+			return yaml_fail(i, err, "%s: %s must be text", what, i->key);
+		}
+		(*ret)[(*ret_n)++] = (struct job_env){.name = i->key, .value = i->text};
+	}
+	return SPOT_OK;
+}
+
+static enum spot_rc parse_mount(const struct yaml *i, struct job_mount *m, struct spot_err *err)
+{
+	static const char *const known[] = {"source", "mode", NULL};
+	static const struct spec_unsupported later[] = {{"name", "give source"}, {"store", "give source"},
+		{"persistent", "copies are made afresh"}, {NULL, NULL}};
+	const struct yaml *source = i, *mode = NULL;
+	enum spot_rc rc;
+
+	if (i->kind == YAML_MAP) {
+		rc = spec_keys(i, "file_mounts", known, later, err);
+		if (rc != SPOT_OK) {
+			return rc;
+		}
+		source = yaml_get(i, "source");
+		mode = yaml_get(i, "mode");
+	}
+	if (mode != NULL && (mode->kind != YAML_SCALAR || strcmp(mode->text, "COPY") != 0)) {
+		return yaml_fail(mode, err, "file_mounts: only mode COPY is supported");
+	}
+	if (source == NULL || source->kind != YAML_SCALAR || !str_prefix(source->text, "s3://") ||
+	    strchr(source->text + 5, '/') == NULL) {
+		return yaml_fail(i, err, "file_mounts: %s: the source must be one object, s3://bucket/key "
+		    "(upload local files to the object store first)", i->key);
+	}
+	if (str_suffix(source->text, "/")) {
+		return yaml_fail(source, err, "file_mounts: %s: name one object, not a prefix", i->key);
+	}
+	if (strstr(i->key, "..") != NULL) {
+		return yaml_fail(i, err, "file_mounts: '..' is not allowed in a destination");
+	}
+	*m = (struct job_mount){.dst = i->key, .uri = source->text};
+	return SPOT_OK;
+}
+
+static enum spot_rc parse_mounts(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err)
+{
+	enum spot_rc rc = SPOT_OK;
+
+	if (y == NULL || yaml_is_null(y)) {
+		return SPOT_OK;
+	}
+	if (y->kind != YAML_MAP || y->children > ENVS_MAX) {
+		return yaml_fail(y, err, "file_mounts: a mapping of destination: source");
+	}
+	s->mounts = arena_array(x->arena, y->children + 1, sizeof(*s->mounts));
+	for (const struct yaml *i = y->child; i != NULL && rc == SPOT_OK; i = i->next) {
+		rc = parse_mount(i, &s->mounts[s->mounts_n++], err);
+	}
+	return rc;
+}
+
+static enum spot_rc parse_interval(const struct yaml *y, struct checkpoint_spec *c, struct spot_err *err)
+{
+	if (y == NULL || y->kind != YAML_SCALAR || strcmp(y->text, "auto") == 0) {
+		return SPOT_OK;
+	}
+	if (strcmp(y->text, "never") == 0) {
+		c->interval_off = true;
+		return SPOT_OK;
+	}
+	return spec_seconds(y, &c->interval_s, err);
+}
+
+static enum spot_rc parse_signal(const struct yaml *y, struct checkpoint_spec *c, struct spot_err *err)
+{
+	static const char *const names[] = {"USR1", "USR2", "TERM", "INT", "HUP"};
+	const char *text = "USR1";
+	enum spot_rc rc = spec_text(y, &text, err);
+
+	if (rc != SPOT_OK) {
+		return rc;
+	}
+	if (str_prefix(text, "SIG")) {
+		text += 3;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		if (strcmp(text, names[i]) == 0) {
+			c->signal = names[i];
+			return SPOT_OK;
+		}
+	}
+	return yaml_fail(y, err, "checkpoint.signal: one of USR1, USR2, TERM, INT, HUP");
+}
+
+static enum spot_rc parse_checkpoint(const struct yaml *y, struct checkpoint_spec *c, struct spot_err *err)
+{
+	static const char *const known[] = {"path", "signal", "interval", "command", "budget", "size_gb", NULL};
+	static const struct spec_unsupported later[] = {{NULL, NULL}};
+	const struct yaml *size = yaml_get(y, "size_gb");
+	double gb = 0;
+	enum spot_rc rc;
+
+	c->budget_s = 60;
+	c->signal = "USR1";
+	if (y == NULL || yaml_is_null(y)) {
+		return SPOT_OK;
+	}
+	rc = spec_keys(y, "checkpoint", known, later, err);
+	if (rc == SPOT_OK) {
+		rc = spec_text(yaml_get(y, "path"), &c->path, err);
+	}
+	if (rc == SPOT_OK && str_empty(c->path)) {
+		return yaml_fail(y, err, "checkpoint: path is missing (the directory the job saves into)");
+	}
+	if (rc == SPOT_OK && strstr(c->path, "..") != NULL) {
+		return yaml_fail(y, err, "checkpoint.path: '..' is not allowed");
+	}
+	if (rc == SPOT_OK) {
+		rc = parse_signal(yaml_get(y, "signal"), c, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = parse_interval(yaml_get(y, "interval"), c, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = spec_text(yaml_get(y, "command"), &c->command, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = spec_seconds(yaml_get(y, "budget"), &c->budget_s, err);
+	}
+	if (rc == SPOT_OK && size != NULL && (size->kind != YAML_SCALAR || !parse_f64(size->text, 0, 1e6, &gb))) {
+		return yaml_fail(size, err, "checkpoint.size_gb: a number of GB");
+	}
+	c->size_bytes = (int64_t)(gb * 1e9);
+	return rc;
+}
+
+static enum spot_rc parse_deadline(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err)
+{
+	const char *text = NULL;
+	int64_t us;
+	enum spot_rc rc = spec_text(y, &text, err);
+
+	if (rc != SPOT_OK || text == NULL) {
+		return rc;
+	}
+	if (parse_time_us(text, &us)) {
+		s->deadline_us = us;
+	} else if (parse_duration_us(text, &us) && us > 0) {
+		s->deadline_us = x->now_us + us;
+	} else {
+		return yaml_fail(y, err, "deadline: a time such as 2026-01-31T18:00:00Z, or a duration such as 6h");
+	}
+	if (s->deadline_us <= x->now_us) {
+		return yaml_fail(y, err, "deadline: %s is in the past", text);
+	}
+	return SPOT_OK;
+}
+
+static enum spot_rc parse_class(const struct yaml *y, struct job_spec *s, struct spot_err *err)
+{
+	static const char *const names[] = {"training", "batch_inference", "fine_tune", "eval", "sweep", "dev", "serving"};
+	enum spot_rc rc = spec_text(y, &s->class, err);
+
+	for (size_t i = 0; rc == SPOT_OK && i < ARRAY_LEN(names); i++) {
+		if (strcmp(names[i], s->class) == 0) {
+			return SPOT_OK;
+		}
+	}
+	return rc != SPOT_OK ? rc
+	                     : yaml_fail(y, err, "class: one of training, batch_inference, fine_tune, eval, sweep, dev, serving");
+}
+
+static enum spot_rc parse_ours(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err)
+{
+	static const char *const known[] = {"team", "project", "class", "deadline", "max_duration", "work", "fleet",
+		"interruptible", "checkpoint", "max_restarts", NULL};
+	static const struct spec_unsupported later[] = {{"budget", "budgets are not enforced by this version"},
+		{"start_after", "deferral is not in this version"}, {"data", "not in this version"},
+		{"metric", "not in this version"}, {NULL, NULL}};
+	int64_t restarts = s->max_restarts;
+	enum spot_rc rc = spec_keys(y, "config.spotctl", known, later, err);
+
+	if (rc == SPOT_OK) {
+		rc = spec_text(yaml_get(y, "team"), &s->team, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = spec_text(yaml_get(y, "project"), &s->project, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = parse_class(yaml_get(y, "class"), s, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = parse_deadline(x, yaml_get(y, "deadline"), s, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = spec_seconds(yaml_get(y, "max_duration"), &s->max_duration_s, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = spec_seconds(yaml_get(y, "work"), &s->work_s, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = spec_text(yaml_get(y, "fleet"), &s->fleet, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = spec_bool(yaml_get(y, "interruptible"), &s->interruptible, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = spec_int(yaml_get(y, "max_restarts"), 0, 1000, &restarts, err);
+	}
+	s->max_restarts = (int32_t)restarts;
+	return rc != SPOT_OK ? rc : parse_checkpoint(yaml_get(y, "checkpoint"), &s->checkpoint, err);
+}
+
+static enum spot_rc parse_config(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err)
+{
+	static const char *const known[] = {"spotctl", NULL};
+	static const struct spec_unsupported later[] = {{"hooks", "use config.spotctl.checkpoint.command"},
+		{"kubernetes", "no such provider"}, {NULL, NULL}};
+	enum spot_rc rc;
+
+	if (y != NULL && yaml_is_null(y)) {
+		y = NULL;
+	}
+	rc = spec_keys(y, "config", known, later, err);
+	return rc != SPOT_OK ? rc : parse_ours(x, yaml_get(y, "spotctl"), s, err);
+}
+
+static enum spot_rc parse_script(const struct yaml *y, const char *what, const char **ret, struct spot_err *err)
+{
+	enum spot_rc rc = spec_text(y, ret, err);
+
+	if (rc == SPOT_OK && *ret != NULL && strlen(*ret) > SCRIPT_MAX) {
+		return yaml_fail(y, err, "%s: longer than %d KiB", what, SCRIPT_MAX / 1024);
+	}
+	return rc;
+}
+
+static enum spot_rc parse_name(const struct yaml *doc, struct job_spec *s, struct spot_err *err)
+{
+	const struct yaml *y = yaml_get(doc, "name");
+	enum spot_rc rc = spec_text(y, &s->name, err);
+
+	if (rc != SPOT_OK || s->name == NULL) {
+		s->name = "job";
+		return rc;
+	}
+	if (*s->name == '\0' || strlen(s->name) > NAME_MAX_LEN ||
+	    strspn(s->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != strlen(s->name)) {
+		return yaml_fail(y, err, "name: 1 to %d letters, digits, '-', '_' or '.'", NAME_MAX_LEN);
+	}
+	return SPOT_OK;
+}
+
+static enum spot_rc parse_task(struct jobspec_ctx *x, const struct yaml *doc, struct job_spec *s, struct spot_err *err)
+{
+	static const char *const known[] = {"name", "num_nodes", "resources", "setup", "run", "envs", "secrets",
+		"file_mounts", "config", NULL};
+	static const struct spec_unsupported later[] = {
+		{"workdir", "upload the code to the object store and copy it with file_mounts"},
+		{"volumes", "use file_mounts"}, {"service", "serving is not a job"}, {"pool", "use config.spotctl.fleet"},
+		{"inputs", "use file_mounts"}, {"outputs", "write into the checkpoint directory"},
+		{"event_callback", "watch /v1/events"}, {"managed_secrets", "use secrets"}, {NULL, NULL}};
+	int64_t nodes = 1;
+	enum spot_rc rc = spec_keys(doc, "job file", known, later, err);
+
+	if (rc == SPOT_OK) {
+		rc = parse_name(doc, s, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = spec_int(yaml_get(doc, "num_nodes"), 1, 1, &nodes, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = parse_script(yaml_get(doc, "setup"), "setup", &s->setup, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = parse_script(yaml_get(doc, "run"), "run", &s->run, err);
+	}
+	if (rc == SPOT_OK && str_empty(s->run)) {
+		return yaml_fail(doc, err, "run is missing: what should the job do?");
+	}
+	if (rc == SPOT_OK) {
+		rc = parse_envs(x, yaml_get(doc, "envs"), "envs", &s->envs, &s->envs_n, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = parse_envs(x, yaml_get(doc, "secrets"), "secrets", &s->secrets, &s->secrets_n, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = parse_mounts(x, yaml_get(doc, "file_mounts"), s, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = spec_resources(x, yaml_get(doc, "resources"), s, err);
+	}
+	return rc != SPOT_OK ? rc : parse_config(x, yaml_get(doc, "config"), s, err);
+}
+
+enum spot_rc jobspec_parse(struct arena *a, struct str text, int64_t now_us, struct job_spec **ret,
+    const char ***ret_warnings, size_t *ret_warnings_n, struct spot_err *err)
+{
+	struct jobspec_ctx x = {.arena = a, .now_us = now_us};
+	struct job_spec *s = arena_alloc(a, sizeof(*s));
+	struct yaml **docs;
+	size_t n;
+	enum spot_rc rc = yaml_parse(a, text, &docs, &n, err);
+
+	if (rc != SPOT_OK) {
+		return rc;
+	}
+	if (n == 0 || yaml_is_null(docs[0])) {
+		return err_set(err, SPOT_INVALID, "the job file is empty");
+	}
+	if (n > 1) {
+		return yaml_fail(docs[1], err, "one document per file: pipelines are not supported");
+	}
+	if (docs[0]->kind != YAML_MAP) {
+		return yaml_fail(docs[0], err, "a job file is a mapping (name, resources, run, ...)");
+	}
+	*s = (struct job_spec){.num_nodes = 1, .team = "", .project = "", .class = "training", .interruptible = true};
+	rc = parse_task(&x, docs[0], s, err);
+	if (rc != SPOT_OK) {
+		return rc;
+	}
+	*ret = s;
+	if (ret_warnings != NULL) {
+		*ret_warnings = x.warnings;
+		*ret_warnings_n = x.warnings_n;
+	}
+	return SPOT_OK;
+}
+
+char *jobspec_source(struct arena *a, struct str text, const struct job_spec *s)
+{
+	char *out = arena_strndup(a, text.p, text.n);
+
+	/* Every occurrence of a secret's value goes, wherever in the file it stands. */
+	for (size_t i = 0; i < s->secrets_n; i++) {
+		const char *v = s->secrets[i].value;
+		size_t n = strlen(v);
+
+		for (char *p = out; n > 0 && (p = strstr(p, v)) != NULL; p += n) {
+			memset(p, '*', n);
+		}
+	}
+	return out;
+}

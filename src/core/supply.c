@@ -1,0 +1,140 @@
+/* Fail-over to on-demand and return to spot: the rules are in supply.h. */
+#include "base/base.h"
+#include "base/arena.h"
+#include "base/str.h"
+#include "core/supply.h"
+
+void supply_policy_default(struct supply_policy *p)
+{
+	*p = (struct supply_policy){
+		.patience_us = 600 * SPOT_US_PER_S,
+		.patience_max_share_pm = 250,
+		.return_hold_us = 300 * SPOT_US_PER_S,
+		.return_probe_us = 300 * SPOT_US_PER_S,
+		.return_margin_pm = 200,
+		.moves_per_hour_max = 4,
+		.changeover_us = 240 * SPOT_US_PER_S,
+	};
+}
+
+static int64_t slack_us(const struct supply_in *in, const struct supply_policy *p)
+{
+	if (in->deadline_us == 0) {
+		return INT64_MAX;
+	}
+	return in->deadline_us - in->now_us - in->work_left_us - p->changeover_us;
+}
+
+static int64_t patience(const struct supply_policy *p, int64_t slack)
+{
+	int64_t share;
+
+	if (slack == INT64_MAX) {
+		return p->patience_us;
+	}
+	share = slack <= 0 ? 0 : slack / 1000 * p->patience_max_share_pm;
+	return MIN(share, p->patience_us);
+}
+
+static enum supply_choice choose_spot(struct arena *a, const struct supply_in *in, int64_t slack, const char **ret_why)
+{
+	char text[32];
+
+	if (in->on_demand_allowed && in->on_demand_usable > 0 && slack <= 0) {
+		*ret_why = arena_printf(a, "last safe moment: the deadline leaves no slack (%s over)",
+		    format_duration(-slack, text));
+		return SUPPLY_ON_DEMAND;
+	}
+	if (in->on_demand_allowed && in->on_demand_usable > 0 && in->on_demand_best_micros > 0 &&
+	    in->on_demand_best_micros <= in->spot_best_micros) {
+		*ret_why = arena_printf(a, "on-demand finishes for %.4f USD, spot for %.4f",
+		    (double)in->on_demand_best_micros / 1e6, (double)in->spot_best_micros / 1e6);
+		return SUPPLY_ON_DEMAND;
+	}
+	*ret_why = arena_printf(a, "%zu spot pools suit; best finishes for %.4f USD, on-demand for %.4f",
+	    in->spot_usable, (double)in->spot_best_micros / 1e6, (double)in->on_demand_best_micros / 1e6);
+	return SUPPLY_SPOT;
+}
+
+enum supply_choice supply_choose(struct arena *a, const struct supply_in *in, const struct supply_policy *p,
+    const char **ret_why, int64_t *ret_until_us)
+{
+	bool on_demand = in->on_demand_allowed && in->on_demand_usable > 0;
+	int64_t slack = slack_us(in, p);
+	int64_t wait = patience(p, slack);
+	char waited[32], whole[32];
+
+	*ret_until_us = in->now_us;
+	if (in->spot_allowed && in->spot_usable > 0) {
+		return choose_spot(a, in, slack, ret_why);
+	}
+	if (!in->spot_allowed) {
+		*ret_why = on_demand ? "spot is not allowed for this job" : "no on-demand pool suits now";
+		*ret_until_us = in->now_us + 30 * SPOT_US_PER_S;
+		return on_demand ? SUPPLY_ON_DEMAND : SUPPLY_WAIT;
+	}
+	format_duration(in->now_us - in->queued_us, waited);
+	format_duration(wait, whole);
+	if (on_demand && in->now_us - in->queued_us >= wait) {
+		*ret_why = arena_printf(a, "no spot for %s, patience is %s: fail over to on-demand", waited, whole);
+		return SUPPLY_ON_DEMAND;
+	}
+	*ret_until_us = MAX(in->queued_us + wait, in->now_us + SPOT_US_PER_S);
+	*ret_why = in->on_demand_allowed
+	               ? arena_printf(a, "no spot pool suits now; waiting up to %s before on-demand", whole)
+	               : "no spot pool suits now and on-demand is not allowed";
+	if (in->on_demand_allowed && in->on_demand_usable == 0) {
+		*ret_why = "no pool suits now, neither spot nor on-demand";
+		*ret_until_us = in->now_us + 15 * SPOT_US_PER_S;
+	}
+	return SUPPLY_WAIT;
+}
+
+static int64_t probe_pause(const struct return_in *in, const struct supply_policy *p)
+{
+	int64_t pause = p->return_probe_us;
+
+	for (int32_t i = 0; i < in->probes_refused && pause < SPOT_US_PER_HOUR; i++) {
+		pause *= 2;
+	}
+	return MIN(pause, MAX(SPOT_US_PER_HOUR, p->return_probe_us));
+}
+
+void return_decide(struct arena *a, const struct return_in *in, const struct supply_policy *p, struct return_out *ret)
+{
+	int64_t pause = probe_pause(in, p);
+	/* While the new node boots and is held, both are paid; then the changeover makes no progress. */
+	int64_t both_us = p->changeover_us + p->return_hold_us;
+	double hours = (double)both_us / (double)SPOT_US_PER_HOUR;
+	double changeover_h = (double)p->changeover_us / (double)SPOT_US_PER_HOUR;
+
+	*ret = (struct return_out){.again_us = in->now_us + pause};
+	ret->saving_micros = in->here_total_micros - in->there_total_micros;
+	ret->cost_micros = (int64_t)((double)in->there_price_micros * hours + (double)in->here_price_micros * changeover_h);
+	if (in->there_total_micros <= 0) {
+		ret->why = "no spot pool suits";
+		return;
+	}
+	if (in->moves_last_hour >= p->moves_per_hour_max) {
+		ret->why = arena_printf(a, "%d moves in the last hour: the limit", in->moves_last_hour);
+		return;
+	}
+	if (in->last_probe_us > 0 && in->now_us - in->last_probe_us < pause) {
+		ret->again_us = in->last_probe_us + pause;
+		ret->why = "the last probe for spot is too recent";
+		return;
+	}
+	if (in->last_move_us > 0 && in->now_us - in->last_move_us < p->return_hold_us) {
+		ret->again_us = in->last_move_us + p->return_hold_us;
+		ret->why = "it moved only just now";
+		return;
+	}
+	if (ret->saving_micros * 1000 <= ret->cost_micros * (1000 + p->return_margin_pm)) {
+		ret->why = arena_printf(a, "saves %.4f USD, the move costs %.4f: not worth it",
+		    (double)ret->saving_micros / 1e6, (double)ret->cost_micros / 1e6);
+		return;
+	}
+	ret->move = true;
+	ret->why = arena_printf(a, "saves %.4f USD over the remaining work, the move costs %.4f",
+	    (double)ret->saving_micros / 1e6, (double)ret->cost_micros / 1e6);
+}
