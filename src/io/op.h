@@ -18,6 +18,8 @@ struct op {
 	enum spot_rc rc;
 	struct spot_err err;
 	struct loop_timer deadline;
+	int64_t timeout_us;
+	enum spot_rc timeout_rc;
 	struct loop_task task;
 	const char *what;                  /* for messages: "pg job_due", "http POST ec2" */
 	uint64_t id;                       /* op= in log lines */
@@ -30,7 +32,7 @@ void op_begin(struct op *op, const char *what, int64_t timeout_us, enum spot_rc 
 void op_finish(struct op *op, enum spot_rc rc, const struct spot_err *err);
 /* For users. */
 void op_stop(struct op *op);               /* abort, then done with CANCELLED; no-op unless busy */
-bool op_busy(const struct op *op);
+bool op_busy(const struct op *op);         /* started, and done not yet called */
 /* Forget without any callback: abort + no done. For owners being destroyed. */
 void op_fini(struct op *op);
 

@@ -1,0 +1,497 @@
+/*
+ * The loop on libev. libev waits for descriptors and signals; timers are ours, a heap on the
+ * injected clock, so that a test moves time by hand and the wake-up is computed in microseconds.
+ * Children are watched by pidfd, which works in any number of loops (libev's child watcher needs
+ * its default loop and SIGCHLD). Out of memory aborts; nothing else here fails.
+ */
+#include "base/base.h"
+#include "io/loop.h"
+
+#include <errno.h>
+#include <ev.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct timer_priv {
+	int64_t due;   /* mono */
+	uint64_t seq;  /* order of arming: ties fire first come, first served */
+	size_t at;     /* place in the heap */
+};
+struct grave {
+	void *p;
+	void (*free_fn)(void *);
+};
+struct loop {
+	struct ev_loop *ev;
+	const struct clock *clock;
+	struct rng *rng;
+	int64_t wall, mono;
+	struct loop_timer **heap;
+	size_t heap_n, heap_cap;
+	uint64_t timer_seq;
+	ev_timer wait; /* the nearest of our timers, or the end of loop_turn's patience */
+	struct loop_hook *hooks, **hooks_end;
+	struct loop_task tasks; /* sentinel of a ring */
+	struct grave *graves;
+	size_t graves_n, graves_cap;
+	bool quit, wake;
+};
+
+_Static_assert(sizeof(struct timer_priv) <= sizeof(((struct loop_timer *)0)->priv), "loop_timer");
+_Static_assert(sizeof(ev_io) <= sizeof(((struct loop_fd *)0)->priv), "loop_fd");
+_Static_assert(sizeof(ev_signal) <= sizeof(((struct loop_signal *)0)->priv), "loop_signal");
+_Static_assert(sizeof(ev_io) <= sizeof(((struct loop_child *)0)->priv), "loop_child");
+
+static void clock_update(struct loop *l)
+{
+	l->wall = l->clock->wall_us(l->clock);
+	l->mono = MAX(l->mono, l->clock->mono_us(l->clock));
+}
+
+/* libev calls this when the wait is over: events see the time of now, not of before the wait. */
+static void events_run(struct ev_loop *ev)
+{
+	clock_update(ev_userdata(ev));
+	ev_invoke_pending(ev);
+}
+
+static void wait_over(struct ev_loop *ev UNUSED, ev_timer *t UNUSED, int events UNUSED)
+{
+}
+
+struct loop *loop_new(const struct clock *clock, struct rng *rng)
+{
+	struct loop *l = calloc(1, sizeof(*l));
+
+	if (l == NULL)
+		abort();
+	/* A peer that closes early must be an error of write(2), not the end of the process. */
+	signal(SIGPIPE, SIG_IGN);
+	l->ev = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
+	if (l->ev == NULL)
+		abort();
+	l->clock = clock != NULL ? clock : &clock_real;
+	l->rng = rng;
+	l->hooks_end = &l->hooks;
+	l->tasks.next = l->tasks.prev = &l->tasks;
+	ev_set_userdata(l->ev, l);
+	ev_set_invoke_pending_cb(l->ev, events_run);
+	ev_timer_init(&l->wait, wait_over, 0., 0.);
+	clock_update(l);
+	return l;
+}
+
+/* Freeing may bury more. */
+static void graves_free(struct loop *l)
+{
+	for (size_t i = 0; i < l->graves_n; i++) {
+		struct grave g = l->graves[i];
+
+		g.free_fn(g.p);
+	}
+	l->graves_n = 0;
+}
+
+void loop_free(struct loop *l)
+{
+	if (l == NULL)
+		return;
+	graves_free(l);
+	ev_timer_stop(l->ev, &l->wait);
+	ev_loop_destroy(l->ev);
+	free(l->graves);
+	free(l->heap);
+	free(l);
+}
+
+int64_t loop_wall_us(const struct loop *l)
+{
+	return l->wall;
+}
+
+int64_t loop_mono_us(const struct loop *l)
+{
+	return l->mono;
+}
+
+struct rng *loop_rng(struct loop *l)
+{
+	return l->rng;
+}
+
+void *loop_ev(struct loop *l)
+{
+	return l->ev;
+}
+
+void loop_quit(struct loop *l)
+{
+	l->quit = true;
+	l->wake = true;
+}
+
+void loop_wake(struct loop *l)
+{
+	l->wake = true;
+}
+
+/* ---- timers ---------------------------------------------------------------------------- */
+
+static struct timer_priv *timer_priv(struct loop_timer *t)
+{
+	return (struct timer_priv *)(void *)t->priv;
+}
+
+static bool timer_before(struct loop_timer *a, struct loop_timer *b)
+{
+	const struct timer_priv *x = timer_priv(a), *y = timer_priv(b);
+
+	return x->due != y->due ? x->due < y->due : x->seq < y->seq;
+}
+
+static void heap_put(struct loop *l, size_t at, struct loop_timer *t)
+{
+	l->heap[at] = t;
+	timer_priv(t)->at = at;
+}
+
+static void heap_up(struct loop *l, size_t at, struct loop_timer *t)
+{
+	while (at > 0 && timer_before(t, l->heap[(at - 1) / 2])) {
+		heap_put(l, at, l->heap[(at - 1) / 2]);
+		at = (at - 1) / 2;
+	}
+	heap_put(l, at, t);
+}
+
+static void heap_down(struct loop *l, size_t at, struct loop_timer *t)
+{
+	for (;;) {
+		size_t child = 2 * at + 1;
+
+		if (child >= l->heap_n)
+			break;
+		if (child + 1 < l->heap_n && timer_before(l->heap[child + 1], l->heap[child]))
+			child++;
+		if (!timer_before(l->heap[child], t))
+			break;
+		heap_put(l, at, l->heap[child]);
+		at = child;
+	}
+	heap_put(l, at, t);
+}
+
+void loop_timer_init(struct loop_timer *t, struct loop *l, void (*fire)(struct loop_timer *))
+{
+	memset(t, 0, sizeof(*t));
+	t->loop = l;
+	t->fire = fire;
+}
+
+void loop_timer_stop(struct loop_timer *t)
+{
+	struct loop *l = t->loop;
+
+	if (!t->armed)
+		return;
+	t->armed = false;
+	size_t at = timer_priv(t)->at;
+	struct loop_timer *last = l->heap[--l->heap_n];
+	if (last == t)
+		return;
+	if (at > 0 && timer_before(last, l->heap[(at - 1) / 2]))
+		heap_up(l, at, last);
+	else
+		heap_down(l, at, last);
+}
+
+void loop_timer_set(struct loop_timer *t, int64_t after_us)
+{
+	struct loop *l = t->loop;
+
+	loop_timer_stop(t);
+	if (l->heap_n == l->heap_cap) {
+		l->heap_cap = MAX(l->heap_cap * 2, (size_t)64);
+		l->heap = reallocarray(l->heap, l->heap_cap, sizeof(struct loop_timer *));
+		if (l->heap == NULL)
+			abort();
+	}
+	struct timer_priv *p = timer_priv(t);
+	if (__builtin_add_overflow(l->mono, MAX(after_us, INT64_C(0)), &p->due))
+		p->due = INT64_MAX;
+	p->seq = l->timer_seq++;
+	t->armed = true;
+	l->heap_n++;
+	heap_up(l, l->heap_n - 1, t);
+}
+
+/* Timers armed while these fire wait for the next turn, so a timer of 0 cannot hold the loop. */
+static void timers_fire(struct loop *l)
+{
+	uint64_t limit = l->timer_seq;
+
+	while (l->heap_n > 0) {
+		struct loop_timer *t = l->heap[0];
+
+		if (timer_priv(t)->due > l->mono || timer_priv(t)->seq >= limit)
+			return;
+		loop_timer_stop(t);
+		t->fire(t);
+	}
+}
+
+/* ---- descriptors, signals, children ----------------------------------------------------- */
+
+static void fd_event(struct ev_loop *ev UNUSED, ev_io *w, int events)
+{
+	struct loop_fd *f = w->data;
+	int got = 0;
+
+	if ((events & EV_READ) != 0)
+		got |= LOOP_READ;
+	if ((events & EV_WRITE) != 0)
+		got |= LOOP_WRITE;
+	/* EV_ERROR: libev dropped a descriptor that is not open; let the owner find out by using it. */
+	if (got == 0)
+		got = f->events;
+	f->ready(f, got);
+}
+
+static ev_io *fd_watcher(struct loop_fd *f)
+{
+	return (ev_io *)(void *)f->priv;
+}
+
+void loop_fd_init(struct loop_fd *f, struct loop *l, void (*ready)(struct loop_fd *, int))
+{
+	memset(f, 0, sizeof(*f));
+	f->loop = l;
+	f->ready = ready;
+	f->fd = -1;
+	ev_init(fd_watcher(f), fd_event);
+	fd_watcher(f)->data = f;
+}
+
+void loop_fd_set(struct loop_fd *f, int fd, int events)
+{
+	ev_io *w = fd_watcher(f);
+
+	if (events == 0) {
+		loop_fd_stop(f);
+		return;
+	}
+	if (f->armed && f->fd == fd && f->events == events)
+		return;
+	loop_fd_stop(f);
+	f->fd = fd;
+	f->events = events;
+	f->armed = true;
+	ev_io_set(w, fd, ((events & LOOP_READ) != 0 ? EV_READ : 0) |
+		((events & LOOP_WRITE) != 0 ? EV_WRITE : 0));
+	ev_io_start(f->loop->ev, w);
+}
+
+void loop_fd_stop(struct loop_fd *f)
+{
+	if (!f->armed)
+		return;
+	ev_io_stop(f->loop->ev, fd_watcher(f));
+	f->armed = false;
+	f->events = 0;
+}
+
+static void signal_event(struct ev_loop *ev UNUSED, ev_signal *w, int events UNUSED)
+{
+	struct loop_signal *s = w->data;
+
+	s->got(s);
+}
+
+void loop_signal_start(struct loop_signal *s, struct loop *l, int signo,
+    void (*got)(struct loop_signal *))
+{
+	memset(s, 0, sizeof(*s));
+	s->loop = l;
+	s->got = got;
+	s->signo = signo;
+	ev_signal *w = (ev_signal *)(void *)s->priv;
+	ev_signal_init(w, signal_event, signo);
+	w->data = s;
+	ev_signal_start(l->ev, w);
+}
+
+void loop_signal_stop(struct loop_signal *s)
+{
+	if (s->loop == NULL)
+		return;
+	ev_signal_stop(s->loop->ev, (ev_signal *)(void *)s->priv);
+	s->loop = NULL;
+}
+
+static void child_event(struct ev_loop *ev UNUSED, ev_io *w, int events UNUSED)
+{
+	struct loop_child *c = w->data;
+	int pid = c->pid, status = 0, got;
+
+	do {
+		got = waitpid(pid, &status, WNOHANG);
+	} while (got < 0 && errno == EINTR);
+	if (got == 0)
+		return;
+	loop_child_stop(c);
+	c->ended(c, status);
+}
+
+void loop_child_start(struct loop_child *c, struct loop *l, int pid,
+    void (*ended)(struct loop_child *, int))
+{
+	memset(c, 0, sizeof(*c));
+	c->loop = l;
+	c->ended = ended;
+	c->pid = pid;
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (fd < 0) {
+		fprintf(stderr, "loop: pidfd_open(%d): %m (needs Linux 5.3)\n", pid);
+		abort();
+	}
+	ev_io *w = (ev_io *)(void *)c->priv;
+	ev_io_init(w, child_event, fd, EV_READ);
+	w->data = c;
+	ev_io_start(l->ev, w);
+}
+
+void loop_child_stop(struct loop_child *c)
+{
+	if (c->loop == NULL)
+		return;
+	ev_io *w = (ev_io *)(void *)c->priv;
+	int fd = w->fd;
+	ev_io_stop(c->loop->ev, w);
+	close(fd);
+	c->loop = NULL;
+}
+
+/* ---- hooks, tasks, graves --------------------------------------------------------------- */
+
+void loop_hook_add(struct loop *l, struct loop_hook *h)
+{
+	h->next = NULL;
+	*l->hooks_end = h;
+	l->hooks_end = &h->next;
+}
+
+static void task_link(struct loop_task *ring, struct loop_task *t)
+{
+	t->prev = ring->prev;
+	t->next = ring;
+	ring->prev->next = t;
+	ring->prev = t;
+}
+
+static void task_unlink(struct loop_task *t)
+{
+	t->prev->next = t->next;
+	t->next->prev = t->prev;
+	t->next = t->prev = NULL;
+	t->queued = false;
+}
+
+void loop_defer(struct loop *l, struct loop_task *t, void (*run)(struct loop_task *))
+{
+	t->run = run;
+	if (t->queued)
+		return;
+	t->queued = true;
+	task_link(&l->tasks, t);
+}
+
+void loop_defer_cancel(struct loop *l UNUSED, struct loop_task *t)
+{
+	if (t->queued)
+		task_unlink(t);
+}
+
+/* What a task defers is delivered in the next turn: a chain of ready results cannot starve events. */
+static void tasks_deliver(struct loop *l)
+{
+	struct loop_task now = {.next = &now, .prev = &now};
+
+	if (l->tasks.next == &l->tasks)
+		return;
+	now = l->tasks;
+	now.next->prev = &now;
+	now.prev->next = &now;
+	l->tasks.next = l->tasks.prev = &l->tasks;
+	while (now.next != &now) {
+		struct loop_task *t = now.next;
+
+		task_unlink(t);
+		t->run(t);
+	}
+}
+
+void loop_bury(struct loop *l, void *p, void (*free_fn)(void *))
+{
+	if (l->graves_n == l->graves_cap) {
+		l->graves_cap = MAX(l->graves_cap * 2, (size_t)32);
+		l->graves = reallocarray(l->graves, l->graves_cap, sizeof(*l->graves));
+		if (l->graves == NULL)
+			abort();
+	}
+	l->graves[l->graves_n++] = (struct grave){p, free_fn};
+}
+
+/* ---- the turn --------------------------------------------------------------------------- */
+
+static void wait_for_events(struct loop *l, int64_t wait_us_max)
+{
+	int64_t wait_us = wait_us_max;
+
+	clock_update(l);
+	if (l->heap_n > 0) {
+		int64_t left = timer_priv(l->heap[0])->due - l->mono;
+
+		left = MAX(left, INT64_C(0));
+		wait_us = wait_us < 0 ? left : MIN(wait_us, left);
+	}
+	if (l->wake || l->tasks.next != &l->tasks || wait_us == 0) {
+		l->wake = false;
+		ev_run(l->ev, EVRUN_NOWAIT);
+		clock_update(l);
+		return;
+	}
+	if (wait_us > 0) {
+		/* Fractions of a second matter: whole seconds here would mean spinning below one. */
+		ev_now_update(l->ev);
+		ev_timer_set(&l->wait, (double)wait_us / 1e6, 0.);
+		ev_timer_start(l->ev, &l->wait);
+	} else {
+		ev_ref(l->ev); /* nothing to wait for is no reason to return at once */
+	}
+	ev_run(l->ev, EVRUN_ONCE);
+	if (wait_us > 0)
+		ev_timer_stop(l->ev, &l->wait);
+	else
+		ev_unref(l->ev);
+	clock_update(l);
+}
+
+bool loop_turn(struct loop *l, int64_t wait_us_max)
+{
+	wait_for_events(l, wait_us_max);
+	timers_fire(l);
+	for (struct loop_hook *h = l->hooks; h != NULL; h = h->next)
+		h->decide(h);
+	tasks_deliver(l);
+	graves_free(l);
+	return !l->quit;
+}
+
+void loop_run(struct loop *l)
+{
+	l->quit = false;
+	while (loop_turn(l, -1))
+		continue;
+}
