@@ -1,0 +1,341 @@
+/*
+ * The provider table of Lambda Cloud, its settings and its key. Facts and their sources: README.md.
+ */
+#include "base/base.h"
+#include "lambda.h"
+#include "lambda_int.h"
+
+#include "base/err.h"
+
+#define ENDPOINT_DEFAULT "https://cloud.lambda.ai"
+/* Pinned: left out, Lambda takes the newest stack, which differs from region to region. */
+#define IMAGE_FAMILY_DEFAULT "lambda-stack-22-04"
+#define KEY_FILE_DEFAULT ".lambda_cloud/lambda_keys"
+
+struct lambda_state *lambda_state_get(struct spot_call *c)
+{
+	if (c->state == NULL) {
+		c->state = arena_alloc(c->arena, sizeof(struct lambda_state));
+	}
+	return c->state;
+}
+
+/* ---- settings ----------------------------------------------------------------------------- */
+
+static char *copy_of(const char *s)
+{
+	char *copy = strdup(s);
+
+	if (copy == NULL) {
+		abort();
+	}
+	return copy;
+}
+
+static const char *setting(const struct spot_provider_conf *conf, const char *key)
+{
+	const char *v = conf->setting(conf->ctx, key);
+
+	return str_empty(v) ? NULL : v;
+}
+
+static const char *env(const struct spot_provider_conf *conf, const char *name)
+{
+	const char *v = conf->env(conf->ctx, name);
+
+	return str_empty(v) ? NULL : v;
+}
+
+/* Plain HTTP would send the key in the clear: only to this machine. */
+static bool endpoint_is_local(const char *rest)
+{
+	static const char *const hosts[] = {"127.0.0.1", "localhost", "[::1]"};
+
+	for (size_t i = 0; i < ARRAY_LEN(hosts); i++) {
+		size_t n = strlen(hosts[i]);
+
+		if (strncmp(rest, hosts[i], n) == 0 && (rest[n] == '\0' || rest[n] == ':' || rest[n] == '/')) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static enum spot_rc open_endpoint(struct lambda *self, const struct spot_provider_conf *conf,
+    struct spot_err *err)
+{
+	const char *url = setting(conf, "endpoint");
+	size_t n;
+
+	url = url != NULL ? url : env(conf, "LAMBDA_API_ENDPOINT");
+	url = url != NULL ? url : ENDPOINT_DEFAULT;
+	if (strpbrk(url, " \t\r\n?#@") != NULL || (!str_prefix(url, "https://") && !str_prefix(url, "http://"))) {
+		return err_set(err, SPOT_CONFIG, "provider %s: endpoint must be a plain https:// address", conf->name);
+	}
+	if (str_prefix(url, "http://") && !endpoint_is_local(url + strlen("http://"))) {
+		return err_set(err, SPOT_CONFIG,
+		    "provider %s: endpoint %.100s would carry the key unencrypted: use https", conf->name, url);
+	}
+	/* The old host may redirect; a redirected POST loses its body or its key. */
+	if (strstr(url, "://cloud.lambdalabs.com") != NULL) {
+		return err_set(err, SPOT_CONFIG,
+		    "provider %s: endpoint cloud.lambdalabs.com is deprecated: use " ENDPOINT_DEFAULT, conf->name);
+	}
+	self->endpoint = copy_of(url);
+	n = strlen(self->endpoint);
+	while (n > 0 && self->endpoint[n - 1] == '/') {
+		self->endpoint[--n] = '\0';
+	}
+	if (str_suffix(self->endpoint, "/api/v1")) {
+		self->endpoint[n - strlen("/api/v1")] = '\0';
+	}
+	return SPOT_OK;
+}
+
+static enum spot_rc key_set(struct lambda *self, const char *key, size_t n, const char *from,
+    struct spot_err *err)
+{
+	if (n < 8 || n > 512) {
+		return err_set(err, SPOT_CONFIG, "provider %s: the API key in %s has %zu characters: not a key",
+		    self->name, from, n);
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (key[i] <= ' ' || key[i] > '~') {
+			return err_set(err, SPOT_CONFIG,
+			    "provider %s: the API key in %s has a character that no key has, at position %zu",
+			    self->name, from, i + 1);
+		}
+	}
+	secret_fini(&self->key);
+	secret_init(&self->key, key, n);
+	return SPOT_OK;
+}
+
+static enum spot_rc open_key(struct lambda *self, const struct spot_provider_conf *conf,
+    struct spot_err *err)
+{
+	static const char *const names[] = {"LAMBDA_API_KEY", "LAMBDA_CLOUD_TOKEN"};
+	const char *path = setting(conf, "api_key_file");
+	const char *home = env(conf, "HOME");
+
+	if (path != NULL) {
+		self->key_file = copy_of(path);
+		self->key_file_chosen = true;
+		return SPOT_OK;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		const char *key = env(conf, names[i]);
+
+		if (key != NULL) {
+			return key_set(self, key, strlen(key), names[i], err);
+		}
+	}
+	if (home == NULL) {
+		return err_set(err, SPOT_CONFIG,
+		    "provider %s: no API key: set api_key_file, or LAMBDA_API_KEY in the environment", conf->name);
+	}
+	if (asprintf(&self->key_file, "%s/%s", home, KEY_FILE_DEFAULT) < 0) {
+		abort();
+	}
+	return SPOT_OK;
+}
+
+static enum spot_rc open_launch(struct lambda *self, const struct spot_provider_conf *conf,
+    struct spot_err *err)
+{
+	const char *family = setting(conf, "image_family");
+	const char *ssh_key = setting(conf, "ssh_key_name");
+
+	if (family != NULL && strspn(family, "abcdefghijklmnopqrstuvwxyz0123456789-._") != strlen(family)) {
+		return err_set(err, SPOT_CONFIG, "provider %s: image_family '%.60s' is not a family name such as "
+		    IMAGE_FAMILY_DEFAULT, conf->name, family);
+	}
+	if (ssh_key != NULL && strlen(ssh_key) > 64) {
+		return err_set(err, SPOT_CONFIG, "provider %s: ssh_key_name is longer than 64 characters",
+		    conf->name);
+	}
+	self->image_family = copy_of(family != NULL ? family : IMAGE_FAMILY_DEFAULT);
+	self->ssh_key_name = ssh_key != NULL ? copy_of(ssh_key) : NULL;
+	return SPOT_OK;
+}
+
+static void lambda_close(void *p)
+{
+	struct lambda *self = p;
+
+	if (self == NULL) {
+		return;
+	}
+	secret_fini(&self->key);
+	free(self->name);
+	free(self->endpoint);
+	free(self->ssh_key_name);
+	free(self->image_family);
+	free(self->key_file);
+	free(self);
+}
+
+static enum spot_rc lambda_open(const struct spot_provider_conf *conf, void **ret_self,
+    struct spot_err *err)
+{
+	struct lambda *self = calloc(1, sizeof(*self));
+	enum spot_rc rc;
+
+	if (self == NULL) {
+		abort();
+	}
+	self->name = copy_of(conf->name);
+	rc = open_endpoint(self, conf, err);
+	rc = rc != SPOT_OK ? rc : open_key(self, conf, err);
+	rc = rc != SPOT_OK ? rc : open_launch(self, conf, err);
+	if (rc != SPOT_OK) {
+		lambda_close(self);
+		return rc;
+	}
+	*ret_self = self;
+	return SPOT_OK;
+}
+
+/* ---- credentials --------------------------------------------------------------------------- */
+
+static bool lambda_auth_fresh(const void *p, int64_t now_us)
+{
+	const struct lambda *self = p;
+
+	(void)now_us;
+	return secret_set(&self->key);
+}
+
+static struct str trim(struct str s)
+{
+	while (s.n > 0 && strchr(" \t\r\n\"'", s.p[0]) != NULL) {
+		s.p++;
+		s.n--;
+	}
+	while (s.n > 0 && strchr(" \t\r\n\"'", s.p[s.n - 1]) != NULL) {
+		s.n--;
+	}
+	return s;
+}
+
+/* "api_key = VALUE" on a line of its own (SkyPilot's file), or nothing but the key. */
+static struct str key_in_file(struct str text)
+{
+	static const char word[] = "api_key";
+	struct str rest = text, whole;
+
+	while (rest.n > 0) {
+		const char *end = memchr(rest.p, '\n', rest.n);
+		struct str line = {rest.p, end != NULL ? (size_t)(end - rest.p) : rest.n};
+		size_t n = sizeof(word) - 1;
+
+		rest.p += MIN(line.n + 1, rest.n);
+		rest.n -= MIN(line.n + 1, rest.n);
+		line = trim(line);
+		if (line.n <= n || memcmp(line.p, word, n) != 0) {
+			continue;
+		}
+		line = trim((struct str){line.p + n, line.n - n});
+		if (line.n > 0 && line.p[0] == '=') {
+			return trim((struct str){line.p + 1, line.n - 1});
+		}
+	}
+	whole = trim(text);
+	return memchr(whole.p, '\n', whole.n) == NULL && memchr(whole.p, '=', whole.n) == NULL ? whole
+												: STR_LIT("");
+}
+
+static enum spot_step lambda_auth(void *p, struct spot_call *c)
+{
+	struct lambda *self = p;
+	struct str key;
+
+	if (self->key_file == NULL) {
+		return SPOT_DONE; /* from the environment: there is nothing to look at again */
+	}
+	if (c->in == NULL) {
+		c->path = self->key_file;
+		return SPOT_READ;
+	}
+	if (c->in->status == 404 && !self->key_file_chosen) {
+		return call_fail(c, SPOT_CONFIG, NULL, "lambda: no API key: set api_key_file, or LAMBDA_API_KEY in "
+		    "the environment (%s does not exist)", self->key_file);
+	}
+	if (c->in->status != 200) {
+		return call_fail(c, SPOT_CONFIG, NULL, "lambda: API key file %s %s", self->key_file,
+		    c->in->status == 404 ? "does not exist" : "cannot be read: check its owner and mode");
+	}
+	key = key_in_file(c->in->body);
+	if (key.n == 0) {
+		return call_fail(c, SPOT_CONFIG, NULL, "lambda: %s has no line 'api_key = ...'", self->key_file);
+	}
+	return key_set(self, key.p, key.n, self->key_file, &c->err) == SPOT_OK ? SPOT_DONE : SPOT_FAIL;
+}
+
+static size_t lambda_secrets(const void *p, const char **ret, size_t n)
+{
+	const struct lambda *self = p;
+
+	if (n == 0 || !secret_set(&self->key)) {
+		return 0;
+	}
+	ret[0] = secret_reveal(&self->key);
+	return 1;
+}
+
+/* No call names the account. The list of types is the cheapest one that tells a good key from a bad. */
+static enum spot_step lambda_whoami(void *p, struct spot_call *c, const char **ret_account)
+{
+	struct lambda *self = p;
+	struct lambda_reply r;
+	enum spot_step s;
+
+	if (c->in == NULL) {
+		lambda_request(self, c, "GET", "/instance-types", LAMBDA_LIMIT_GENERAL);
+		return SPOT_SEND;
+	}
+	s = lambda_reply_get(self, c, "whoami", &r);
+	if (s != SPOT_STEP_NONE) {
+		return s;
+	}
+	json_decref(r.doc);
+	*ret_account = arena_strdup(c->arena, self->name);
+	return SPOT_DONE;
+}
+
+/* "1 request per second; launch 1 per 12 seconds" (OpenAPI 1.10.0, info.description). Per key or per
+ * account is not said: held account-wide. */
+static const struct spot_limit lambda_limits[LAMBDA_LIMIT_COUNT] = {
+    [LAMBDA_LIMIT_GENERAL] = {.name = "general", .per_second = 1.0, .burst = 1.0, .shared = true},
+    [LAMBDA_LIMIT_LAUNCH] = {.name = "launch", .per_second = 1.0 / 12.0, .burst = 1.0, .shared = true},
+};
+
+const struct spot_provider_ops lambda_ops = {
+    .abi = SPOT_PROVIDER_ABI,
+    .size = sizeof(lambda_ops),
+    .kind = "lambda",
+    /* No spot market, zones, launch token or notices; tags are sent, but that they come back in every
+     * listing is not confirmed, so nothing relies on it. Power-off in the guest does not end billing. */
+    .caps = SPOT_CAP_ALL_REGIONS,
+    .token_scope = SPOT_TOKEN_NONE,
+    .token_life_us = 0,
+    .list_lag_us = 120 * SPOT_US_PER_S,
+    .launch_timeout_us = 120 * SPOT_US_PER_S,
+    .limits = lambda_limits,
+    .limits_n = LAMBDA_LIMIT_COUNT,
+    .open = lambda_open,
+    .close = lambda_close,
+    .auth_fresh = lambda_auth_fresh,
+    .auth = lambda_auth,
+    .secrets = lambda_secrets,
+    .regions = lambda_regions,
+    .pools = lambda_pools,
+    .prices = lambda_prices,
+    .launch = lambda_launch,
+    .find = lambda_find,
+    .list = lambda_list,
+    .describe = lambda_describe,
+    .terminate = lambda_terminate,
+    .whoami = lambda_whoami,
+    .signals = lambda_signals,
+};
