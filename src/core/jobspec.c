@@ -81,6 +81,7 @@ enum spot_rc spec_keys(const struct yaml *map, const char *what, const char *con
 		return yaml_fail(map, err, "%s: must be a mapping", what);
 	}
 	for (const struct yaml *i = map->child; i != NULL; i = i->next) {
+		const struct yaml at = {.kind = YAML_SCALAR, .line = i->key_line, .column = i->key_column};
 		bool found = false;
 
 		for (size_t k = 0; known[k] != NULL && !found; k++) {
@@ -88,11 +89,11 @@ enum spot_rc spec_keys(const struct yaml *map, const char *what, const char *con
 		}
 		for (size_t k = 0; !found && later[k].key != NULL; k++) {
 			if (strcmp(later[k].key, i->key) == 0) {
-				return yaml_fail(i, err, "%s.%s is not supported: %s", what, i->key, later[k].why);
+				return yaml_fail(&at, err, "%s.%s is not supported: %s", what, i->key, later[k].why);
 			}
 		}
 		if (!found) {
-			return yaml_fail(i, err, "%s: unknown key '%s'", what, i->key);
+			return yaml_fail(&at, err, "%s: unknown key '%s'", what, i->key);
 		}
 	}
 	return SPOT_OK;

@@ -84,6 +84,7 @@ static enum spot_rc parse_infra(struct jobspec_ctx *x, const struct yaml *y, str
 	if (rc != SPOT_OK || text == NULL) {
 		return rc;
 	}
+	r->provider = r->region = r->zone = NULL; /* infra is one value: it replaces the outer one whole */
 	for (size_t i = 0; text != NULL; i++) {
 		const char *slash = strchr(text, '/');
 		size_t n = slash != NULL ? (size_t)(slash - text) : strlen(text);

@@ -1,0 +1,175 @@
+/* The job file: what is accepted, and that every refusal names its line. */
+#include "base/base.h"
+#include "base/arena.h"
+#include "base/str.h"
+#include "core/jobspec.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+#define NOW (INT64_C(1767225600) * SPOT_US_PER_S) /* 2026-01-01T00:00:00Z */
+
+static const char full[] =
+    "name: train-7b\n"
+    "resources:\n"
+    "  accelerators: {A100: 8, H100: 8}\n"
+    "  use_spot: true\n"
+    "  infra: aws/us-east-1\n"
+    "  memory: 64+\n"
+    "  max_hourly_cost: 30.5\n"
+    "  any_of:\n"
+    "    - infra: lambda\n"
+    "    - {infra: aws/us-west-2/usw2-az1, use_spot: false}\n"
+    "  job_recovery: {max_restarts_on_errors: 3}\n"
+    "envs:\n"
+    "  STEPS: 100\n"
+    "secrets:\n"
+    "  WANDB_API_KEY: 0123456789abcdef\n"
+    "file_mounts:\n"
+    "  /data/train.bin: s3://bucket/train.bin\n"
+    "  conf.json: {source: s3://bucket/conf.json, mode: COPY}\n"
+    "setup: |\n"
+    "  echo setup\n"
+    "run: |\n"
+    "  echo $STEPS\n"
+    "config:\n"
+    "  spotctl:\n"
+    "    team: nlp\n"
+    "    project: llama\n"
+    "    class: fine_tune\n"
+    "    deadline: 6h\n"
+    "    work: 2h\n"
+    "    checkpoint: {path: ckpt, signal: SIGUSR2, interval: 10m, budget: 45s, size_gb: 1.5}\n";
+
+static enum spot_rc parse(struct arena *a, const char *t, struct job_spec **s, struct spot_err *err)
+{
+	return jobspec_parse(a, (struct str){t, strlen(t)}, NOW, s, NULL, NULL, err);
+}
+
+static void check_full(const struct job_spec *s)
+{
+	assert_string_equal(s->name, "train-7b");
+	assert_int_equal(s->asks_n, 2);
+	assert_string_equal(s->asks[0].provider, "lambda");
+	assert_null(s->asks[0].region);
+	assert_int_equal(s->asks[0].use_spot, 1);
+	assert_string_equal(s->asks[1].zone, "usw2-az1");
+	assert_int_equal(s->asks[1].use_spot, 0);
+	assert_int_equal(s->asks[1].gpus_n, 2);
+	assert_string_equal(s->asks[1].gpus[1].gpu, "H100");
+	assert_int_equal(s->asks[1].gpus[1].milli, 8000);
+	assert_int_equal(s->asks[0].mem_mib_min, 65536);
+	assert_int_equal(s->asks[0].max_hourly_micros, 30500000);
+	assert_int_equal(s->max_restarts, 3);
+	assert_string_equal(s->envs[0].value, "100");
+	assert_int_equal(s->mounts_n, 2);
+	assert_string_equal(s->class, "fine_tune");
+	assert_true(s->deadline_us == NOW + 6 * SPOT_US_PER_HOUR);
+	assert_int_equal(s->work_s, 7200);
+	assert_string_equal(s->checkpoint.signal, "USR2");
+	assert_int_equal(s->checkpoint.interval_s, 600);
+	assert_int_equal(s->checkpoint.budget_s, 45);
+	assert_true(s->checkpoint.size_bytes == 1500000000);
+}
+
+static void a_full_file_is_understood_and_survives_storage(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct job_spec *s, *back;
+	struct spot_err err = {0};
+
+	(void)state;
+	assert_int_equal(parse(a, full, &s, &err), SPOT_OK);
+	check_full(s);
+	assert_string_equal(s->secrets[0].value, "0123456789abcdef");
+	AUTO(json) json_t *j = jobspec_to_json(s);
+	char *stored = json_text(a, j);
+
+	assert_null(strstr(stored, "0123456789abcdef"));
+	assert_int_equal(jobspec_from_json(a, j, &back, &err), SPOT_OK);
+	check_full(back);
+	char *source = jobspec_source(a, (struct str){full, strlen(full)}, s);
+
+	assert_null(strstr(source, "0123456789abcdef"));
+	assert_non_null(strstr(source, "WANDB_API_KEY: ****"));
+}
+
+static void the_three_forms_of_accelerators(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct job_spec *s;
+	struct spot_err err = {0};
+
+	(void)state;
+	assert_int_equal(parse(a, "run: x\nresources: {accelerators: 'V100:4'}\n", &s, &err), SPOT_OK);
+	assert_int_equal(s->asks[0].gpus[0].milli, 4000);
+	assert_int_equal(s->asks[0].use_spot, -1);
+	assert_int_equal(parse(a, "run: x\nresources: {accelerators: [A100:1, V100:0.5]}\n", &s, &err), SPOT_OK);
+	assert_int_equal(s->asks[0].gpus[1].milli, 500);
+	assert_int_equal(parse(a, "run: x\nresources: {accelerators: L4}\n", &s, &err), SPOT_OK);
+	assert_int_equal(s->asks[0].gpus[0].milli, 1000);
+	assert_int_equal(parse(a, "{\"run\": \"x\", \"resources\": {\"accelerators\": null}}", &s, &err), SPOT_OK);
+	assert_int_equal(s->asks[0].gpus_n, 0);
+	assert_string_equal(s->class, "training");
+	assert_true(s->interruptible);
+}
+
+static void refusals_name_the_place_and_what_to_do(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	static const struct { const char *text, *says; } cases[] = {
+		{"", "empty"},
+		{"name: x\n", "run is missing"},
+		{"run: x\nrunn: y\n", "line 2, column 1"},
+		{"run: x\nresources:\n  acelerators: V100\n", "line 3"},
+		{"run: x\nnum_nodes: 2\n", "num_nodes"},
+		{"run: x\nworkdir: .\n", "file_mounts"},
+		{"run: x\nrun: y\n", "line 2"},
+		{"run: &a x\n", "anchor"},
+		{"run: x\nenvs: {A: }\n", "--env A="},
+		{"run: x\nenvs: {9A: 1}\n", "variable name"},
+		{"run: x\nconfig: {spotctl: {deadline: tomorrow}}\n", "deadline"},
+		{"run: x\nconfig: {spotctl: {deadline: 2025-01-01T00:00:00Z}}\n", "past"},
+		{"run: x\nconfig: {spotctl: {class: fun}}\n", "class"},
+		{"run: x\nconfig: {spotctl: {budget: 5}}\n", "not enforced"},
+		{"run: x\nconfig: {spotctl: {checkpoint: {signal: USR1}}}\n", "path is missing"},
+		{"run: x\nconfig: {spotctl: {checkpoint: {path: ckpt, signal: KILL}}}\n", "USR1"},
+		{"run: x\nconfig: {spotctl: {checkpoint: {path: ../x}}}\n", "'..'"},
+		{"run: x\nfile_mounts: {/a: ./local}\n", "s3://"},
+		{"run: x\nfile_mounts: {/a: s3://b/dir/}\n", "prefix"},
+		{"run: x\nfile_mounts: {/a: {source: s3://b/k, mode: MOUNT}}\n", "COPY"},
+		{"run: x\nresources: {accelerators: 'V100:many'}\n", "count"},
+		{"run: x\nresources: {max_hourly_cost: -1}\n", "max_hourly_cost"},
+		{"run: x\nresources: {any_of: []}\n", "any_of"},
+		{"run: x\nresources: {infra: a/b/c/d}\n", "infra"},
+		{"run: x\nresources: {use_spot: maybe}\n", "true or false"},
+		{"run: x\nname: 'has space'\n", "name"},
+		{"run: x\n---\nrun: y\n", "pipelines"},
+		{"- run: x\n", "mapping"},
+		{"run: [x\n", "line"},
+		{"run: x\nservice: {}\n", "not supported"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct job_spec *s;
+		struct spot_err err = {0};
+
+		assert_int_equal(parse(a, cases[i].text, &s, &err), SPOT_INVALID);
+		if (strstr(err.text, cases[i].says) == NULL) {
+			fail_msg("case %zu: '%s' does not say '%s'", i, err.text, cases[i].says);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_full_file_is_understood_and_survives_storage),
+		cmocka_unit_test(the_three_forms_of_accelerators),
+		cmocka_unit_test(refusals_name_the_place_and_what_to_do),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

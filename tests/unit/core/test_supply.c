@@ -1,0 +1,145 @@
+/* Fail-over to on-demand and the way back. */
+#include "base/base.h"
+#include "base/arena.h"
+#include "core/supply.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+#define S SPOT_US_PER_S
+
+static enum supply_choice choose(struct supply_in in, const char **why, int64_t *until)
+{
+	static struct arena *a;
+	struct supply_policy p;
+
+	arena_free(a);
+	a = arena_new(0);
+	supply_policy_default(&p);
+	in.spot_allowed = in.on_demand_allowed = true;
+	return supply_choose(a, &in, &p, why, until);
+}
+
+static void spot_first_while_it_is_cheaper(void **state)
+{
+	const char *why;
+	int64_t until;
+
+	(void)state;
+	assert_int_equal(choose((struct supply_in){.now_us = S, .queued_us = S, .spot_usable = 3, .on_demand_usable = 2,
+	    .spot_best_micros = 100, .on_demand_best_micros = 300}, &why, &until), SUPPLY_SPOT);
+	assert_int_equal(choose((struct supply_in){.now_us = S, .queued_us = S, .spot_usable = 3, .on_demand_usable = 2,
+	    .spot_best_micros = 300, .on_demand_best_micros = 100}, &why, &until), SUPPLY_ON_DEMAND);
+	assert_non_null(why);
+}
+
+static void without_spot_it_waits_for_the_patience_then_fails_over(void **state)
+{
+	struct supply_in in = {.queued_us = 1000 * S, .on_demand_usable = 1, .on_demand_best_micros = 100};
+	const char *why;
+	int64_t until;
+
+	(void)state;
+	in.now_us = 1001 * S;
+	assert_int_equal(choose(in, &why, &until), SUPPLY_WAIT);
+	assert_int_equal(until, 1600 * S);
+	in.now_us = 1599 * S;
+	assert_int_equal(choose(in, &why, &until), SUPPLY_WAIT);
+	in.now_us = 1600 * S;
+	assert_int_equal(choose(in, &why, &until), SUPPLY_ON_DEMAND);
+}
+
+static void a_deadline_shortens_the_patience(void **state)
+{
+	struct supply_in in = {.now_us = 1000 * S, .queued_us = 1000 * S, .on_demand_usable = 1, .on_demand_best_micros = 1,
+		.work_left_us = 3000 * S};
+	const char *why;
+	int64_t until;
+
+	(void)state;
+	/* slack = 4640 - 1000 - 3000 - 240 = 400 s; a quarter of it is 100 s */
+	in.deadline_us = 4640 * S;
+	assert_int_equal(choose(in, &why, &until), SUPPLY_WAIT);
+	assert_int_equal(until, 1100 * S);
+	in.deadline_us = 4240 * S;
+	assert_int_equal(choose(in, &why, &until), SUPPLY_ON_DEMAND);
+	in.spot_usable = 1;
+	in.spot_best_micros = 0;
+	assert_int_equal(choose(in, &why, &until), SUPPLY_ON_DEMAND);
+	assert_non_null(strstr(why, "last safe moment"));
+}
+
+static void nothing_anywhere_waits_and_says_so(void **state)
+{
+	const char *why;
+	int64_t until;
+
+	(void)state;
+	assert_int_equal(choose((struct supply_in){.now_us = 5000 * S, .queued_us = S}, &why, &until), SUPPLY_WAIT);
+	assert_non_null(strstr(why, "no pool suits"));
+	assert_true(until > 5000 * S);
+}
+
+static struct return_out back(struct return_in in)
+{
+	static struct arena *a;
+	struct supply_policy p;
+	struct return_out out;
+
+	arena_free(a);
+	a = arena_new(0);
+	supply_policy_default(&p);
+	return_decide(a, &in, &p, &out);
+	return out;
+}
+
+static void it_returns_only_when_the_move_pays(void **state)
+{
+	struct return_in in = {.now_us = 10000 * S, .here_total_micros = 10000000, .there_total_micros = 3000000,
+		.here_price_micros = 1000000, .there_price_micros = 300000};
+
+	(void)state;
+	assert_true(back(in).move);
+	in.there_total_micros = 9950000;
+	assert_false(back(in).move);
+	in.there_total_micros = 0;
+	assert_false(back(in).move);
+}
+
+static void it_never_thrashes(void **state)
+{
+	struct return_in in = {.now_us = 10000 * S, .here_total_micros = 10000000, .there_total_micros = 3000000,
+		.here_price_micros = 1000000, .there_price_micros = 300000};
+
+	(void)state;
+	in.moves_last_hour = 4;
+	assert_false(back(in).move);
+	in.moves_last_hour = 0;
+	in.last_move_us = 9900 * S;
+	assert_false(back(in).move);
+	in.last_move_us = 0;
+	in.last_probe_us = 9800 * S;
+	assert_false(back(in).move);
+	in.last_probe_us = 9699 * S;
+	assert_true(back(in).move);
+	in.probes_refused = 1;
+	assert_false(back(in).move);
+	assert_int_equal(back(in).again_us, (9699 + 600) * S);
+	in.probes_refused = 30;
+	assert_int_equal(back(in).again_us, (9699 + 3600) * S);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(spot_first_while_it_is_cheaper),
+		cmocka_unit_test(without_spot_it_waits_for_the_patience_then_fails_over),
+		cmocka_unit_test(a_deadline_shortens_the_patience),
+		cmocka_unit_test(nothing_anywhere_waits_and_says_so),
+		cmocka_unit_test(it_returns_only_when_the_move_pays),
+		cmocka_unit_test(it_never_thrashes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
