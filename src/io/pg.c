@@ -152,11 +152,10 @@ void pg_dispatch_soon(struct pg *p)
 		loop_defer(p->loop, &p->dispatch, dispatch);
 }
 
-/* op_begin() keeps the code for an expired deadline in op->rc; while nothing has been sent a
- * deadline had no effect, whatever the statement does. */
+/* While nothing has been sent an expired deadline had no effect, whatever the statement does. */
 static void op_no_effect(const struct pg *p, struct op *op)
 {
-	op->rc = p->stats.up > 0 ? SPOT_TIMEOUT : SPOT_UNAVAILABLE;
+	op->timeout_rc = p->stats.up > 0 ? SPOT_TIMEOUT : SPOT_UNAVAILABLE;
 }
 
 static void exec_abort(struct op *op)
@@ -252,7 +251,7 @@ static void copy_abort(struct op *op)
 		return;
 	}
 	/* The rows belong to the request, so the transfer ends with it; the server rolls back. */
-	op->rc = i->commit_sent ? SPOT_UNKNOWN : SPOT_TIMEOUT;
+	op->timeout_rc = i->commit_sent ? SPOT_UNKNOWN : SPOT_TIMEOUT;
 	pg_conn_lost(i->conn, "a COPY was stopped or passed its deadline");
 }
 

@@ -37,6 +37,7 @@ struct pg_stmt {
 	int cols_n;                        /* what the .sql header promises; checked by tests */
 	const unsigned *col_types;
 	const char *const *col_names;
+	const char *setup, *copy;          /* of a COPY whose merge this is, else NULL */
 };
 struct pg_param {                          /* text or binary format chosen by the binding code */
 	const char *p;                     /* NULL = SQL NULL */

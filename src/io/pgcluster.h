@@ -2,7 +2,12 @@
  * A private Postgres cluster started and stopped by us (spotd --local, demo, tests): Unix socket
  * only (0700), data checksums, also when the caller is root (the server then runs as `postgres` or
  * `nobody`). We are its parent and wait() for it; PR_SET_PDEATHSIG (SIGINT, set after setresuid) ends it
- * cleanly if we die. Binaries from `pg_config --bindir` or /usr/lib/postgresql/NN/bin (newest).
+ * cleanly if we die. Binaries from /usr/lib/postgresql/NN/bin (the version of an existing cluster,
+ * else the newest), or from where initdb stands in PATH.
+ *
+ * dir holds data, sock, log and lock. One process at a time uses it: a second one is refused with
+ * the first one's number (CONFLICT). A server whose owner was killed is waited for and started
+ * again; a pid file of a dead server is removed. SPOT_CONFIG names what the operator must change.
  */
 #ifndef IO_PGCLUSTER_H
 #define IO_PGCLUSTER_H

@@ -11,6 +11,8 @@ lines that begin with "--" and two or more blanks:
     -- rows: 0..1 epoch int8, why text?         (0..1 | 1 | many | none, then the result columns)
     -- row: job                                 (optional: share struct q_job_row with others)
     -- writes: yes                              (yes | no: decides UNKNOWN against UNAVAILABLE)
+    -- setup: CREATE TEMP TABLE ...             (these two only for copy_merge_*: what goes before)
+    -- copy: COPY t (a, b) FROM STDIN BINARY
     SELECT ... $1 ... $2 ...
 
 Types: int8 int4 float8 bool text bytea jsonb, "?" for what may be NULL, and as parameters the
@@ -82,7 +84,7 @@ class Field:
 class Stmt:
     def __init__(self, path, line):
         self.path, self.line = path, line
-        self.name = self.count = self.row = self.writes = None
+        self.name = self.count = self.row = self.writes = self.setup = self.copy = None
         self.params, self.cols, self.sql = [], [], []
         self.seen = set()
 
@@ -121,6 +123,10 @@ class Stmt:
             if text not in ("yes", "no"):
                 bad(self.path, line, "writes must be yes or no")
             self.writes = text == "yes"
+        elif key in ("setup", "copy"):
+            if not self.name.startswith("copy_merge_"):
+                bad(self.path, line, "%s is for statements called copy_merge_*" % key)
+            setattr(self, key, text.rstrip("; "))
         else:
             bad(self.path, line, "unknown header '%s'" % key)
 
@@ -128,6 +134,8 @@ class Stmt:
         for need, got in (("rows", self.count), ("writes", self.writes)):
             if got is None:
                 bad(self.path, self.line, "%s: header `-- %s:` is missing" % (self.name, need))
+        if self.name.startswith("copy_merge_") and (self.params or not self.copy):
+            bad(self.path, self.line, "%s: needs `-- copy:` and no params" % self.name)
         if self.row and not self.cols:
             bad(self.path, self.line, "%s: `row` without columns" % self.name)
         text = "\n".join(self.sql).strip()
@@ -285,16 +293,20 @@ def gen_row_reader(name, cols):
 
 def stmt_init(s):
     n = s.name
+    more = "".join(", .%s = %s_%s" % (k, k, n) for k in ("setup", "copy") if getattr(s, k))
     return ("{ .name = \"%s\", .sql = sql_%s, .params_n = %d, .param_types = %s,\n\t.writes = %s, "
-            ".cols_n = %d, .col_types = %s, .col_names = %s }" % (
+            ".cols_n = %d, .col_types = %s, .col_names = %s%s }" % (
                 n, n, len(s.params), "params_" + n if s.params else "NULL",
                 "true" if s.writes else "false", len(s.cols),
-                "types_" + n if s.cols else "NULL", "names_" + n if s.cols else "NULL"))
+                "types_" + n if s.cols else "NULL", "names_" + n if s.cols else "NULL", more))
 
 
 def gen_stmt(s):
     n = s.name
     o = ["\nstatic const char sql_%s[] =\n%s;" % (n, c_text(sql_text(s.text)))]
+    for key in ("setup", "copy"):
+        if getattr(s, key):
+            o.append("static const char %s_%s[] =\n%s;" % (key, n, c_text(getattr(s, key))))
     if s.params:
         o.append("static const unsigned params_%s[] = { %s };" % (
             n, ", ".join(str(p.oid) for p in s.params)))

@@ -1,0 +1,110 @@
+-- The ledger from node intervals.
+
+-- name: engine_bill_due
+-- params: before_us int8
+-- rows: many id int8, pool_id int4, market text, launched_us int8, ended_us int8?, ready_us int8?,
+--   billed_to_us int8?, job_id int8?, fleet_id int8?, price_micros int8
+-- writes: no
+SELECT n.id, n.pool_id, p.market, n.launched_us, n.ended_us, n.ready_us, n.billed_to_us, n.job_id, n.fleet_id,
+	n.price_micros
+FROM node n JOIN pool p ON p.id = n.pool_id
+WHERE n.launched_us IS NOT NULL AND (n.ended_us IS NULL OR n.billed_to_us IS NULL OR n.billed_to_us < n.ended_us)
+	AND (n.ended_us IS NOT NULL OR coalesce(n.billed_to_us, n.launched_us) <= $1)
+ORDER BY n.id LIMIT 200
+
+-- Prices of a pool that were in force in [from, to), the one in force at its start first.
+-- name: engine_bill_prices
+-- params: pool_id int4, from_us int8, to_us int8
+-- rows: many effective_us int8, price_micros int8, observed_us int8
+-- writes: no
+SELECT effective_us, price_micros, observed_us FROM (
+	(SELECT effective_us, price_micros, observed_us FROM price_point
+		WHERE pool_id = $1 AND effective_us <= $2 AND observed_us < $3
+		ORDER BY observed_us DESC LIMIT 1)
+	UNION ALL
+	(SELECT effective_us, price_micros, observed_us FROM price_point
+		WHERE pool_id = $1 AND effective_us > $2 AND effective_us < $3 AND observed_us > $2 - 86400000000)) p
+ORDER BY effective_us, observed_us
+
+-- name: engine_bill_attempts
+-- params: node_id int8, from_us int8, to_us int8
+-- rows: many job_id int8, epoch int4, from_us int8, to_us int8
+-- writes: no
+SELECT job_id, epoch, created_us, coalesce(ended_us, 0) FROM attempt
+WHERE node_id = $1 AND created_us < $3 AND (ended_us IS NULL OR ended_us > $2)
+ORDER BY created_us
+
+-- name: engine_bill_write
+-- params: node_id int8, from_us int8, to_us int8, first bool, at_us int8, day int4, market text, kinds text[],
+--   jobs int8[], epochs int4[], froms int8[], tos int8[], prices int8[], observed int8[], amounts int8[], fence int8
+-- rows: 0..1 id int8
+-- writes: yes
+WITH n AS (
+	UPDATE node SET billed_to_us = $3
+	WHERE id = $1 AND billed_to_us IS NOT DISTINCT FROM CASE WHEN $4 THEN NULL ELSE $2 END
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $16 FOR SHARE)
+	RETURNING id, pool_id, fleet_id
+), l AS (
+	INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, team, project, class, from_us, to_us,
+		price_micros, price_observed_us, amount_micros)
+	SELECT $5, s.kind, n.id, n.pool_id, $7, nullif(s.job, 0), nullif(s.epoch, 0),
+		coalesce(j.team, f.team, ''), coalesce(j.project, f.project, ''), coalesce(j.class, ''),
+		s.f, s.t, s.price, s.observed, s.amount
+	FROM n, unnest($8, $9, $10, $11, $12, $13, $14, $15) s (kind, job, epoch, f, t, price, observed, amount)
+	LEFT JOIN job j ON j.id = s.job
+	LEFT JOIN fleet f ON f.id = (SELECT fleet_id FROM node WHERE node.id = $1)
+), d AS (
+	INSERT INTO pool_day AS d (pool_id, day, node_us) SELECT pool_id, $6, $3 - $2 FROM n
+	ON CONFLICT (pool_id, day) DO UPDATE SET node_us = d.node_us + excluded.node_us
+)
+SELECT id FROM n
+
+-- Attempts that ended without saving, whose compute lines are still called work. The lines are
+-- billed up to the loss already.
+-- name: engine_lost_due
+-- params: since_us int8
+-- rows: many job_id int8, epoch int4, node_id int8, lost_from_us int8, lost_to_us int8, launched_us int8
+-- writes: no
+SELECT t.job_id, t.epoch, t.node_id, t.lost_from, t.ended_us, t.launched_us FROM (
+	SELECT a.job_id, a.epoch, a.node_id, a.ended_us, n.launched_us, n.billed_to_us,
+		coalesce((SELECT max(c.committed_us) FROM checkpoint c WHERE c.job_id = a.job_id AND c.epoch = a.epoch
+			AND c.state = 'COMMITTED'), a.started_us, a.created_us) AS lost_from
+	FROM attempt a JOIN node n ON n.id = a.node_id
+	WHERE a.exit_reason = 'lost' AND a.settled AND a.ended_us > $1 AND a.started_us IS NOT NULL) t
+WHERE t.billed_to_us >= t.ended_us AND t.lost_from < t.ended_us
+	AND NOT EXISTS (SELECT FROM ledger l WHERE l.job_id = t.job_id AND l.epoch = t.epoch AND l.kind = 'lost_work')
+ORDER BY t.job_id LIMIT 50
+
+-- name: engine_lost_lines
+-- params: job_id int8, epoch int4, node_id int8, from_us int8
+-- rows: many id int8, from_us int8, to_us int8, price_micros int8, price_observed_us int8, amount_micros int8
+-- writes: no
+SELECT l.id, l.from_us, l.to_us, l.price_micros, l.price_observed_us, l.amount_micros FROM ledger l
+WHERE l.job_id = $1 AND l.epoch = $2 AND l.node_id = $3 AND l.kind = 'compute' AND l.to_us > $4
+	AND l.reverses IS NULL AND NOT EXISTS (SELECT FROM ledger r WHERE r.reverses = l.id)
+ORDER BY l.id
+
+-- Reverses whole compute lines and writes them again as what they were: work kept and work lost.
+-- name: engine_lost_write
+-- params: job_id int8, epoch int4, at_us int8, ids int8[], line_ids int8[], kinds text[], froms int8[], tos int8[],
+--   amounts int8[], fence int8
+-- rows: 0..1 id int8
+-- writes: yes
+WITH ok AS (
+	SELECT id FROM job WHERE id = $1
+		AND NOT EXISTS (SELECT FROM ledger l WHERE l.job_id = $1 AND l.epoch = $2 AND l.kind = 'lost_work')
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR SHARE)
+), rev AS (
+	INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, team, project, class, from_us, to_us,
+		price_micros, price_observed_us, amount_micros, reverses)
+	SELECT $3, l.kind, l.node_id, l.pool_id, l.market, l.job_id, l.epoch, l.team, l.project, l.class, l.from_us,
+		l.to_us, l.price_micros, l.price_observed_us, -l.amount_micros, l.id
+	FROM ok, ledger l WHERE l.id = ANY ($4)
+), again AS (
+	INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, team, project, class, from_us, to_us,
+		price_micros, price_observed_us, amount_micros)
+	SELECT $3, s.kind, l.node_id, l.pool_id, l.market, l.job_id, l.epoch, l.team, l.project, l.class, s.f, s.t,
+		l.price_micros, l.price_observed_us, s.amount
+	FROM ok, unnest($5, $6, $7, $8, $9) s (id, kind, f, t, amount) JOIN ledger l ON l.id = s.id
+)
+SELECT id FROM ok

@@ -1,0 +1,92 @@
+-- The engine's own rows: installation, leadership, and the plain transitions of nodes and jobs.
+-- Every write carries the leader's epoch ("fence"): a daemon that lost the lease changes nothing.
+
+-- name: engine_install_get
+-- rows: 0..1 id text, enrol_key bytea
+-- writes: no
+SELECT id, enrol_key FROM install
+
+-- name: engine_install_create
+-- params: id text, enrol_key bytea, at_us int8
+-- rows: none
+-- writes: yes
+INSERT INTO install (id, enrol_key, created_us) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
+
+-- name: engine_lease_take
+-- params: holder text, at_us int8, until_us int8
+-- rows: 0..1 epoch int8
+-- writes: yes
+INSERT INTO leader AS l (name, epoch, holder, until_us) VALUES ('engine', 1, $1, $3)
+ON CONFLICT (name) DO UPDATE
+	SET epoch = l.epoch + 1, holder = excluded.holder, until_us = excluded.until_us
+	WHERE l.until_us <= $2
+RETURNING l.epoch
+
+-- name: engine_lease_renew
+-- params: holder text, epoch int8, until_us int8
+-- rows: 0..1 epoch int8
+-- writes: yes
+UPDATE leader SET until_us = $3 WHERE name = 'engine' AND holder = $1 AND epoch = $2 RETURNING epoch
+
+-- name: engine_lease_release
+-- params: holder text, epoch int8
+-- rows: none
+-- writes: yes
+UPDATE leader SET until_us = 0 WHERE name = 'engine' AND holder = $1 AND epoch = $2
+
+-- name: engine_node_move
+-- params: id int8, was text, now text, event text, why text, cause text, at_us int8, next_us int8, fence int8
+-- rows: 0..1 id int8, told bool
+-- writes: yes
+WITH n AS (
+	UPDATE node SET state = $3, state_us = $7, why = $5, next_act_us = $8, tries = 0,
+		claim_until_us = 0,
+		end_cause = CASE WHEN end_cause = '' THEN $6 ELSE end_cause END,
+		idle_since_us = CASE WHEN $3 = 'READY' THEN $7 ELSE idle_since_us END,
+		ready_us = CASE WHEN $3 = 'READY' THEN coalesce(ready_us, $7) ELSE ready_us END,
+		terminate_us = CASE WHEN $3 = 'TERMINATING' THEN coalesce(terminate_us, $7) ELSE terminate_us END,
+		ended_us = CASE WHEN $3 IN ('GONE', 'FAILED') THEN $7 ELSE ended_us END
+	WHERE id = $1 AND state = $2
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR SHARE)
+	RETURNING id, job_id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
+	SELECT $7, 'node', 'n' || id, job_id, id, $2, $3, $4, $5, 'engine' FROM n
+)
+SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
+
+-- name: engine_job_move
+-- params: id int8, was text, epoch int4, now text, event text, why text, reason text, at_us int8, fence int8
+-- rows: 0..1 id int8, told bool
+-- writes: yes
+WITH j AS (
+	UPDATE job SET state = $4, state_us = $8, why = $6, reason = $7,
+		queued_us = CASE WHEN $4 = 'QUEUED' THEN $8 ELSE queued_us END,
+		started_us = CASE WHEN $4 = 'RUNNING' THEN coalesce(started_us, $8) ELSE started_us END,
+		ended_us = CASE WHEN $4 IN ('SUCCEEDED', 'FAILED', 'CANCELLED') THEN $8 ELSE NULL END
+	WHERE id = $1 AND state = $2 AND epoch = $3
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR SHARE)
+	RETURNING id, epoch
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, epoch, was, now, event, why, actor)
+	SELECT $8, 'job', 'j' || id, id, epoch, $2, $4, $5, $6, 'engine' FROM j
+)
+SELECT id, pg_notify('spot_api', 'j' || id) IS NOT NULL AS told FROM j
+
+-- name: engine_event
+-- params: at_us int8, entity text, entity_id text, event text, why text
+-- rows: none
+-- writes: yes
+INSERT INTO event (at_us, entity, entity_id, event, why, actor) VALUES ($1, $2, $3, $4, $5, 'engine')
+
+-- An account-wide token bucket: takes cost tokens, in debt if need be, and says how long the taker
+-- waits until the debt is paid.
+-- name: engine_rate_take
+-- params: key text, per_second float8, burst float8, cost float8, at_us int8
+-- rows: 1 wait_us int8
+-- writes: yes
+INSERT INTO rate_bucket AS b (key, tokens, updated_us) VALUES ($1, $3 - $4, $5)
+ON CONFLICT (key) DO UPDATE SET
+	tokens = least($3, b.tokens + greatest($5 - b.updated_us, 0) * $2 / 1e6) - $4,
+	updated_us = greatest($5, b.updated_us)
+RETURNING (greatest(-tokens, 0) / $2 * 1e6)::int8 AS wait_us

@@ -1,0 +1,153 @@
+-- Notices, attempts that must be told to stop, attempts that ended.
+
+-- name: engine_notices_due
+-- rows: many node_id int8, kind text, deadline_us int8, source text, state text, pool_id int4, market text,
+--   heard_us int8
+-- writes: no
+SELECT o.node_id, o.kind, o.deadline_us, o.source, n.state, n.pool_id, p.market, o.heard_us
+FROM notice o JOIN node n ON n.id = o.node_id JOIN pool p ON p.id = n.pool_id
+WHERE o.handled_us IS NULL ORDER BY o.heard_us, o.node_id LIMIT 200
+
+-- now '' = the state stays as it is and only the notice is marked. cool_until 0 = the pool is not rested.
+-- name: engine_notice_handle
+-- params: node_id int8, kind text, was text, now text, event text, why text, deadline_us int8, cool_until_us int8,
+--   at_us int8, day int4, fence int8
+-- rows: 0..1 node_id int8, told bool
+-- writes: yes
+WITH o AS (
+	UPDATE notice SET handled_us = $9 WHERE node_id = $1 AND kind = $2 AND handled_us IS NULL
+		AND EXISTS (SELECT FROM node WHERE id = $1 AND state = $3)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR SHARE)
+	RETURNING node_id
+), n AS (
+	UPDATE node SET state = $4, state_us = $9, why = $6,
+		drain_deadline_us = least(coalesce(drain_deadline_us, $7), $7)
+	FROM o WHERE id = o.node_id AND state = $3 AND $4 <> '' RETURNING id, job_id, pool_id
+), c AS (
+	INSERT INTO pool_cool AS c (pool_id, until_us, refusals, rc, why, at_us)
+	SELECT pool_id, $8, 1, 'reclaimed', $6, $9 FROM n WHERE $8 > 0
+	ON CONFLICT (pool_id) DO UPDATE SET until_us = greatest(c.until_us, excluded.until_us), rc = 'reclaimed',
+		why = excluded.why, at_us = excluded.at_us
+), d AS (
+	INSERT INTO pool_day AS d (pool_id, day, reclaims) SELECT pool_id, $10, 1 FROM n WHERE $8 > 0
+	ON CONFLICT (pool_id, day) DO UPDATE SET reclaims = d.reclaims + 1
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
+	SELECT $9, 'node', 'n' || o.node_id, n.job_id, o.node_id, $3, CASE WHEN $4 = '' THEN $3 ELSE $4 END, $5, $6,
+		'engine'
+	FROM o LEFT JOIN n ON true
+)
+SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM o
+
+-- Live attempts whose node or job says something else than the attempt was told.
+-- name: engine_attempts_odd
+-- params: at_us int8
+-- rows: many job_id int8, epoch int4, job_state text, job_epoch int4, desired text, phase text, node_id int8,
+--   node_state text, node_deadline_us int8?, noticed bool, cancel bool, overtime bool, node_why text, node_cause text
+-- writes: no
+SELECT a.job_id, a.epoch, j.state, j.epoch, a.desired, a.phase, a.node_id, n.state, n.drain_deadline_us,
+	EXISTS (SELECT FROM notice o WHERE o.node_id = n.id AND o.kind <> 'rebalance'),
+	j.cancel_us IS NOT NULL,
+	coalesce((j.spec->>'max_duration_s')::int8, 0) > 0 AND a.started_us IS NOT NULL
+		AND (SELECT sum(coalesce(b.ended_us, $1) - b.started_us) FROM attempt b WHERE b.job_id = j.id
+			AND b.started_us IS NOT NULL) >= (j.spec->>'max_duration_s')::int8 * 1000000,
+	n.why, n.end_cause
+FROM attempt a JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id
+WHERE a.ended_us IS NULL AND a.phase <> 'EXITED' AND (
+	n.state IN ('TERMINATING', 'GONE', 'FAILED')
+	OR (n.state = 'DRAINING' AND (a.desired = 'run' OR (a.desired = 'drain'
+		AND a.drain_deadline_us IS DISTINCT FROM n.drain_deadline_us)))
+	OR (j.cancel_us IS NOT NULL AND a.desired <> 'kill')
+	OR (j.state = 'STARTING' AND a.phase IN ('SETUP', 'RUNNING', 'SAVING'))
+	OR (a.desired = 'run' AND coalesce((j.spec->>'max_duration_s')::int8, 0) > 0 AND a.started_us IS NOT NULL
+		AND (SELECT sum(coalesce(b.ended_us, $1) - b.started_us) FROM attempt b WHERE b.job_id = j.id
+			AND b.started_us IS NOT NULL) >= (j.spec->>'max_duration_s')::int8 * 1000000))
+ORDER BY a.job_id LIMIT 500
+
+-- name: engine_attempt_tell
+-- params: job_id int8, epoch int4, was text, now text, event text, desired text, why text, deadline_us int8?,
+--   at_us int8, fence int8
+-- rows: 0..1 node_id int8, told bool, told_job bool
+-- writes: yes
+WITH ok AS (
+	SELECT j.id, a.epoch, a.node_id FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch
+	WHERE j.id = $1 AND j.state = $3 AND j.epoch = $2 AND a.ended_us IS NULL AND a.desired <> 'kill'
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR SHARE)
+	FOR UPDATE OF j, a
+), a AS (
+	UPDATE attempt SET desired = $6, version = version + 1, drain_why = $7, drain_deadline_us = $8
+	FROM ok WHERE attempt.job_id = ok.id AND attempt.epoch = ok.epoch
+), j AS (
+	UPDATE job SET state = $4, state_us = $9, why = $7 FROM ok WHERE job.id = ok.id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, epoch, was, now, event, why, actor)
+	SELECT $9, 'job', 'j' || id, id, node_id, epoch, $3, $4, $5, $7, 'engine' FROM ok
+)
+SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told,
+	pg_notify('spot_api', 'j' || id) IS NOT NULL AS told_job FROM ok
+
+-- name: engine_attempts_ended
+-- rows: many job_id int8, epoch int4, job_state text, job_epoch int4, desired text, exit_code int4?,
+--   exit_signal int4?, exit_reason text, drain_why text, restarts int4, max_restarts int8, cancel bool, steps_done int8
+-- writes: no
+SELECT a.job_id, a.epoch, j.state, j.epoch, a.desired, a.exit_code, a.exit_signal, a.exit_reason, a.drain_why,
+	j.restarts, coalesce((j.spec->>'max_restarts')::int8, 0), j.cancel_us IS NOT NULL, a.steps_done
+FROM attempt a JOIN job j ON j.id = a.job_id
+WHERE a.phase = 'EXITED' AND NOT a.settled ORDER BY a.job_id LIMIT 200
+
+-- The end of an attempt and what it means for the job. lost: the node is gone and the agent said
+-- nothing; the attempt is ended here, and its epoch refuses whatever may still arrive.
+-- name: engine_attempt_settle
+-- params: job_id int8, epoch int4, was text, now text, event text, why text, reason text, retry bool, lost bool,
+--   at_us int8, fence int8
+-- rows: 0..1 node_id int8, told bool, told_job bool
+-- writes: yes
+WITH ok AS (
+	SELECT j.id, a.epoch, a.node_id FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch
+	WHERE j.id = $1 AND j.state = $3 AND j.epoch = $2 AND NOT a.settled
+		AND CASE WHEN $9 THEN a.ended_us IS NULL AND a.phase <> 'EXITED' ELSE a.phase = 'EXITED' END
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR SHARE)
+	FOR UPDATE OF j, a
+), a AS (
+	UPDATE attempt SET settled = true, phase = 'EXITED', ended_us = coalesce(ended_us, $10),
+		exit_reason = CASE WHEN $9 THEN 'lost' ELSE exit_reason END
+	FROM ok WHERE attempt.job_id = ok.id AND attempt.epoch = ok.epoch
+), j AS (
+	UPDATE job SET state = $4, state_us = $10, why = $6, reason = $7,
+		restarts = restarts + CASE WHEN $8 THEN 1 ELSE 0 END,
+		queued_us = CASE WHEN $4 = 'QUEUED' THEN $10 ELSE queued_us END,
+		ended_us = CASE WHEN $4 IN ('SUCCEEDED', 'FAILED', 'CANCELLED') THEN $10 ELSE NULL END
+	FROM ok WHERE job.id = ok.id
+), n AS (
+	UPDATE node SET idle_since_us = $10 FROM ok WHERE node.id = ok.node_id AND state = 'READY'
+), c AS (
+	UPDATE checkpoint SET state = 'ABANDONED' FROM ok
+	WHERE job_id = ok.id AND checkpoint.epoch = ok.epoch AND state = 'OPEN'
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, epoch, was, now, event, why, actor)
+	SELECT $10, 'job', 'j' || id, id, node_id, epoch, $3, $4, $5, $6, 'engine' FROM ok
+)
+SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told,
+	pg_notify('spot_api', 'j' || id) IS NOT NULL AS told_job FROM ok
+
+-- An attempt whose end changes nothing for the job (an old epoch, or the job is over).
+-- name: engine_attempt_shut
+-- params: job_id int8, epoch int4, lost bool, at_us int8
+-- rows: 0..1 node_id int8, told bool
+-- writes: yes
+WITH a AS (
+	UPDATE attempt SET settled = true, phase = 'EXITED', ended_us = coalesce(ended_us, $4),
+		exit_reason = CASE WHEN $3 AND phase <> 'EXITED' THEN 'lost' ELSE exit_reason END
+	WHERE job_id = $1 AND epoch = $2 AND NOT settled RETURNING node_id
+), n AS (
+	UPDATE node SET idle_since_us = $4 FROM a WHERE node.id = a.node_id AND state = 'READY'
+)
+SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM a
+
+-- name: engine_jobs_cancel
+-- rows: many id int8, state text, epoch int4
+-- writes: no
+SELECT j.id, j.state, j.epoch FROM job j
+WHERE j.cancel_us IS NOT NULL AND j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')
+	AND NOT EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND (a.ended_us IS NULL OR NOT a.settled))
+ORDER BY j.id LIMIT 200

@@ -1,0 +1,62 @@
+-- Fleets: what they have, what they still want, what is too much.
+
+-- name: engine_fleets
+-- rows: many id int8, name text, spec jsonb, state text, version int8, team text, project text
+-- writes: no
+SELECT id, name, spec, state, version, team, project FROM fleet WHERE state IN ('ACTIVE', 'CLOSING')
+ORDER BY id LIMIT 200
+
+-- name: engine_fleet_nodes
+-- rows: many fleet_id int8, id int8, pool_id int4, state text, provider text, region text, zone text, market text,
+--   gpu_milli int4, price_micros int8, used bool
+-- writes: no
+SELECT n.fleet_id, n.id, n.pool_id, n.state, p.provider, p.region, p.zone, p.market, p.gpu_milli, n.price_micros,
+	EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND (a.ended_us IS NULL OR NOT a.settled))
+FROM node n JOIN pool p ON p.id = n.pool_id JOIN fleet f ON f.id = n.fleet_id
+WHERE n.state NOT IN ('GONE', 'FAILED') AND f.state IN ('ACTIVE', 'CLOSING') ORDER BY n.fleet_id, n.id
+
+-- name: engine_want_for_fleet
+-- params: fleet_id int8, version int8, have int8, pool_id int4, tokens text[], names text[], price_micros int8,
+--   inputs jsonb, outcome jsonb, why text, at_us int8, fence int8
+-- rows: many id int8
+-- writes: yes
+WITH ok AS (
+	SELECT f.id FROM fleet f WHERE f.id = $1 AND f.version = $2 AND f.state = 'ACTIVE'
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $12 FOR SHARE)
+		AND (SELECT count(*) FROM node n WHERE n.fleet_id = $1 AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN',
+			'BOOTING', 'READY')) <= $3
+	FOR UPDATE OF f
+), n AS (
+	INSERT INTO node (pool_id, fleet_id, state, state_us, token, name, price_micros, created_us, why)
+	SELECT $4, ok.id, 'WANTED', $11, s.token, s.name, $7, $11, $10 FROM ok, unnest($5, $6) s (token, name)
+	RETURNING id, fleet_id
+), d AS (
+	INSERT INTO decision (at_us, kind, node_id, inputs, outcome, why)
+	SELECT $11, 'place', min(id), $8, $9, $10 FROM n HAVING count(*) > 0
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, node_id, was, now, event, why, actor)
+	SELECT $11, 'node', 'n' || id, id, '', 'WANTED', 'PLACE', $10, 'engine' FROM n
+)
+SELECT id FROM n
+
+-- name: engine_fleet_closed
+-- params: id int8, at_us int8, fence int8
+-- rows: 0..1 id int8
+-- writes: yes
+WITH f AS (
+	UPDATE fleet SET state = 'CLOSED', updated_us = $2, version = version + 1
+	WHERE id = $1 AND state = 'CLOSING'
+		AND NOT EXISTS (SELECT FROM node n WHERE n.fleet_id = $1 AND n.state NOT IN ('GONE', 'FAILED'))
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR SHARE)
+	RETURNING id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, was, now, event, why, actor)
+	SELECT $2, 'fleet', 'f' || id, 'CLOSING', 'CLOSED', 'CLOSED', 'all its nodes are gone', 'engine' FROM f
+)
+SELECT id FROM f
+
+-- name: engine_fleet_why
+-- params: id int8, why text
+-- rows: none
+-- writes: yes
+UPDATE fleet SET why = $2 WHERE id = $1 AND why <> $2

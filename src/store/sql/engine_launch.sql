@@ -1,0 +1,115 @@
+-- Launching: only from rows claimed first; a claim whose holder is gone makes the row UNKNOWN.
+
+-- name: engine_launch_due
+-- params: at_us int8, most int8
+-- rows: many id int8, provider text, region text, zone text, zone_name text, instance_type text, market text,
+--   gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, token text, name text,
+--   price_cap_micros int8, pool_id int4, quota_class text, tries int4, fresh bool, job_id int8?, job_name text?
+-- writes: no
+SELECT n.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name, p.gpu_milli,
+	p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, n.token, n.name, n.price_cap_micros, n.pool_id, p.quota_class,
+	n.tries, n.launch_sent_us IS NULL, n.job_id, j.name
+FROM node n JOIN pool p ON p.id = n.pool_id LEFT JOIN job j ON j.id = n.job_id
+WHERE n.state = 'WANTED' AND n.next_act_us <= $1
+ORDER BY n.id LIMIT $2
+
+-- name: engine_launch_flying
+-- rows: many provider text, n int8
+-- writes: no
+SELECT p.provider, count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE n.state = 'LAUNCHING' GROUP BY 1
+
+-- name: engine_launch_claim
+-- params: id int8, was text, now text, event text, why text, claimed_by text, at_us int8, until_us int8, fence int8
+-- rows: 0..1 id int8
+-- writes: yes
+WITH n AS (
+	UPDATE node SET state = $3, state_us = $7, why = $5, claimed_by = $6, claim_until_us = $8,
+		launch_sent_us = coalesce(launch_sent_us, $7), tries = tries + 1
+	WHERE id = $1 AND state = $2
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR SHARE)
+	RETURNING id, job_id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
+	SELECT $7, 'node', 'n' || id, job_id, id, $2, $3, $4, $5, 'engine' FROM n
+)
+SELECT id FROM n
+
+-- The provider gave a ref: by the launch call's reply, late or not, or by a look-up. Not fenced: it
+-- is a fact about the world, and the state says whether anybody needs it.
+-- name: engine_node_exists
+-- params: id int8, was text[], now text, event text, why text, ref text, spot_request text, ip text, at_us int8,
+--   day int4
+-- rows: 0..1 id int8, told bool
+-- writes: yes
+WITH o AS (
+	SELECT id, state FROM node WHERE id = $1 AND state = ANY ($2) FOR UPDATE
+), n AS (
+	UPDATE node SET state = $3, state_us = $9, why = $5, ref = $6, spot_request = $7,
+		ip = CASE WHEN $8 <> '' THEN $8 ELSE ip END,
+		launched_us = coalesce(launched_us, launch_sent_us, $9), claim_until_us = 0, next_act_us = 0, tries = 0,
+		last_error = ''
+	FROM o WHERE node.id = o.id RETURNING node.id, job_id, pool_id, o.state AS was
+), c AS (
+	DELETE FROM pool_cool USING n WHERE pool_cool.pool_id = n.pool_id AND pool_cool.rc <> 'reclaimed'
+), d AS (
+	INSERT INTO pool_day AS d (pool_id, day, launches) SELECT pool_id, $10, 1 FROM n
+	ON CONFLICT (pool_id, day) DO UPDATE SET launches = d.launches + 1
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
+	SELECT $9, 'node', 'n' || id, job_id, id, was, $3, $4, $5, 'engine' FROM n
+)
+SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
+
+-- The provider refused and nothing exists. scope: pool, class (all pools of the quota class), region
+-- (the account's fault), '' (nothing is cooled). Backoff: cool_min doubled per refusal in a row.
+-- name: engine_launch_refused
+-- params: id int8, was text, now text, event text, why text, rc text, scope text, cool_min_us int8, cool_max_us int8,
+--   claimed_by text, at_us int8, day int4
+-- rows: 0..1 id int8, told bool
+-- writes: yes
+WITH n AS (
+	UPDATE node SET state = $3, state_us = $11, why = $5, last_error = $5, end_cause = 'refused', ended_us = $11,
+		claim_until_us = 0
+	WHERE id = $1 AND state = $2 AND claimed_by = $10
+	RETURNING id, job_id, pool_id
+), c AS (
+	INSERT INTO pool_cool AS c (pool_id, until_us, refusals, rc, why, at_us)
+	SELECT q.id, $11 + $8, 1, $6, $5, $11
+	FROM n JOIN pool p ON p.id = n.pool_id JOIN pool q ON q.provider = p.provider AND q.region = p.region
+	WHERE CASE $7 WHEN 'pool' THEN q.id = p.id
+		WHEN 'class' THEN q.quota_class = p.quota_class AND q.market = p.market
+		WHEN 'region' THEN true ELSE false END
+	ON CONFLICT (pool_id) DO UPDATE SET
+		until_us = greatest(c.until_us, $11 + least($9, $8 * (1 << least(c.refusals, 10)))),
+		refusals = c.refusals + 1, rc = excluded.rc, why = excluded.why, at_us = excluded.at_us
+), d AS (
+	INSERT INTO pool_day AS d (pool_id, day, refusals) SELECT pool_id, $12, 1 FROM n
+	ON CONFLICT (pool_id, day) DO UPDATE SET refusals = d.refusals + 1
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor, data)
+	SELECT $11, 'node', 'n' || id, job_id, id, $2, $3, $4, $5, 'engine', jsonb_build_object('rc', $6) FROM n
+)
+SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
+
+-- Back to WANTED (nothing exists, later) or on to UNKNOWN (it may exist), with the words of the reply.
+-- name: engine_launch_undone
+-- params: id int8, was text, now text, event text, why text, claimed_by text, next_us int8, at_us int8
+-- rows: 0..1 id int8
+-- writes: yes
+WITH n AS (
+	UPDATE node SET state = $3, state_us = $8, why = $5, last_error = $5, claim_until_us = 0, next_act_us = $7
+	WHERE id = $1 AND state = $2 AND claimed_by = $6
+	RETURNING id, job_id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
+	SELECT $8, 'node', 'n' || id, job_id, id, $2, $3, $4, $5, 'engine' FROM n
+)
+SELECT id FROM n
+
+-- Claims nobody answers for: held by another daemon or too old.
+-- name: engine_launch_stale
+-- params: claimed_by text, at_us int8
+-- rows: many id int8, claimed_by text
+-- writes: no
+SELECT id, claimed_by FROM node WHERE state = 'LAUNCHING' AND (claimed_by <> $1 OR claim_until_us <= $2)
+ORDER BY id LIMIT 200

@@ -1,0 +1,145 @@
+-- Placing jobs: what waits, what is free, what the market offers, and the two writes: bind a job to
+-- a ready node, or want a node for it.
+
+-- name: engine_sched_jobs
+-- params: most int8
+-- rows: many id int8, state text, name text, spec jsonb, epoch int4, fleet_id int8?, deadline_us int8?,
+--   created_us int8, queued_us int8, steps_done int8, steps_total int8, checkpoint_id int8?,
+--   checkpoint_bytes int8, checkpoint_steps int8, save_us int8, inflight bool, ran_us int8, live bool
+-- writes: no
+SELECT j.id, j.state, j.name, j.spec, j.epoch, j.fleet_id, j.deadline_us, j.created_us, j.queued_us,
+	j.steps_done, j.steps_total, j.checkpoint_id, coalesce(c.bytes, 0), coalesce(c.steps, 0),
+	coalesce(c.committed_us - c.created_us, 0),
+	EXISTS (SELECT FROM node n WHERE n.job_id = j.id AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN',
+		'BOOTING', 'READY') AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id
+		AND a.ended_us IS NULL)) AS inflight,
+	coalesce((SELECT sum(a.ended_us - a.started_us) FROM attempt a WHERE a.job_id = j.id
+		AND a.started_us IS NOT NULL AND a.ended_us > a.started_us), 0)::int8 AS ran_us,
+	EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND (a.ended_us IS NULL OR NOT a.settled)) AS live
+FROM job j LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
+WHERE j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL
+ORDER BY j.priority DESC, j.id LIMIT $1
+
+-- name: engine_free_nodes
+-- params: most int8
+-- rows: many id int8, pool_id int4, job_id int8?, fleet_id int8?, replaces_id int8?, job_state text?,
+--   price_micros int8, ready_us int8
+-- writes: no
+SELECT n.id, n.pool_id, n.job_id, n.fleet_id, n.replaces_id, j.state, n.price_micros, coalesce(n.ready_us, 0)
+FROM node n LEFT JOIN job j ON j.id = n.job_id
+WHERE n.state = 'READY' AND n.drain_deadline_us IS NULL
+	AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.ended_us IS NULL)
+	AND NOT EXISTS (SELECT FROM notice o WHERE o.node_id = n.id AND o.kind = 'interruption')
+ORDER BY n.id LIMIT $1
+
+-- name: engine_offers
+-- params: since_day int4
+-- rows: many id int4, provider text, region text, zone text, zone_name text, instance_type text, market text,
+--   gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, quota_class text,
+--   price_micros int8, observed_us int8, price_state text, advisor_lo float8?, advisor_hi float8?,
+--   advisor_as_of_us int8?, score float8?, capacity float8?, capacity_us int8?, own_us int8?, reclaims int4?,
+--   launches int4?, refusals int4?, cool_until_us int8?, cool_refusals int4?, cool_why text?, nodes int4?
+-- writes: no
+SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name, p.gpu_milli,
+	p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, p.quota_class, l.price_micros, l.observed_us, l.state,
+	adv.lo, adv.hi, adv.as_of_us, sc.value, cap.value, cap.observed_us, d.node_us, d.reclaims, d.launches,
+	d.refusals, c.until_us, c.refusals, c.why, live.n
+FROM pool p
+JOIN pool_latest l ON l.pool_id = p.id
+LEFT JOIN signal adv ON adv.kind = 'advisor_bucket' AND adv.provider = p.provider AND adv.region = p.region
+	AND adv.zone = '' AND adv.instance_type = p.instance_type AND adv.market = p.market
+LEFT JOIN signal sc ON sc.kind = 'placement_score' AND sc.provider = p.provider AND sc.region = p.region
+	AND sc.zone = p.zone AND sc.instance_type = p.instance_type AND sc.market = p.market
+LEFT JOIN signal cap ON cap.kind = 'capacity' AND cap.provider = p.provider AND cap.region = p.region
+	AND cap.zone = p.zone AND cap.instance_type = p.instance_type AND cap.market = p.market
+LEFT JOIN (SELECT pool_id, sum(node_us)::int8 AS node_us, sum(reclaims)::int4 AS reclaims,
+	sum(launches)::int4 AS launches, sum(refusals)::int4 AS refusals
+	FROM pool_day WHERE day >= $1 GROUP BY pool_id) d ON d.pool_id = p.id
+LEFT JOIN pool_cool c ON c.pool_id = p.id
+LEFT JOIN (SELECT pool_id, count(*)::int4 AS n FROM node WHERE state NOT IN ('GONE', 'FAILED')
+	GROUP BY pool_id) live ON live.pool_id = p.id
+WHERE p.offered
+ORDER BY p.id
+
+-- name: engine_chunks
+-- params: checkpoint_id int8
+-- rows: many path text, seq int4, bytes int8, mode int4, sha256 text, object_key text
+-- writes: no
+SELECT path, seq, bytes, mode, sha256, object_key FROM checkpoint_chunk WHERE checkpoint_id = $1
+ORDER BY path, seq
+
+-- name: engine_assign
+-- params: job_id int8, was text, epoch int4, node_id int8, now text, event text, why text, files jsonb,
+--   urls_until_us int8, restore_id int8?, steps_start int8, at_us int8, fence int8
+-- rows: 0..1 epoch int4, told bool, told_job bool
+-- writes: yes
+WITH ok AS (
+	SELECT j.id, n.id AS node_id, n.pool_id, p.market, j.epoch + 1 AS epoch
+	FROM job j, node n JOIN pool p ON p.id = n.pool_id
+	WHERE j.id = $1 AND j.state = $2 AND j.epoch = $3 AND j.cancel_us IS NULL
+		AND j.checkpoint_id IS NOT DISTINCT FROM $10
+		AND n.id = $4 AND n.state = 'READY'
+		AND NOT EXISTS (SELECT FROM attempt a WHERE a.ended_us IS NULL AND (a.node_id = $4 OR a.job_id = $1))
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $13 FOR SHARE)
+	FOR UPDATE OF j, n
+), n AS (
+	UPDATE node SET job_id = ok.id, idle_since_us = NULL, replaces_id = NULL FROM ok WHERE node.id = ok.node_id
+), j AS (
+	UPDATE job SET state = $5, state_us = $12, epoch = ok.epoch, why = $7, reason = '' FROM ok WHERE job.id = ok.id
+), a AS (
+	INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, phase, files, urls_until_us,
+		restore_id, steps_start, steps_done, created_us)
+	SELECT id, epoch, node_id, pool_id, market, 'run', 'ASSIGNED', $8, $9, $10, $11, $11, $12 FROM ok
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, epoch, was, now, event, why, actor)
+	SELECT $12, 'job', 'j' || id, id, node_id, epoch, $2, $5, $6, $7, 'engine' FROM ok
+)
+SELECT epoch, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told,
+	pg_notify('spot_api', 'j' || id) IS NOT NULL AS told_job FROM ok
+
+-- A node for a job: the intent row, the decision with its inputs and the event, in one statement.
+-- was/epoch: the job as it was read; a job that moved meanwhile gets nothing.
+-- name: engine_want_for_job
+-- params: job_id int8, was text, epoch int4, pool_id int4, replaces_id int8?, token text, name text,
+--   price_micros int8, cap_micros int8, kind text, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8
+-- rows: 0..1 id int8, told bool
+-- writes: yes
+WITH ok AS (
+	SELECT j.id FROM job j
+	WHERE j.id = $1 AND j.state = $2 AND j.epoch = $3 AND j.cancel_us IS NULL
+		AND NOT EXISTS (SELECT FROM node n WHERE n.job_id = $1 AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN',
+			'BOOTING', 'READY') AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id
+			AND a.ended_us IS NULL))
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $15 FOR SHARE)
+	FOR UPDATE OF j
+), n AS (
+	INSERT INTO node (pool_id, job_id, replaces_id, state, state_us, token, name, price_micros, price_cap_micros,
+		created_us, why)
+	SELECT $4, id, $5, 'WANTED', $14, $6, $7, $8, $9, $14, $13 FROM ok RETURNING id, job_id
+), d AS (
+	INSERT INTO decision (at_us, kind, job_id, node_id, inputs, outcome, why)
+	SELECT $14, $10, job_id, id, $11, $12, $13 FROM n
+), j AS (
+	UPDATE job SET why = $13 FROM ok WHERE job.id = ok.id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
+	SELECT $14, 'node', 'n' || id, job_id, id, '', 'WANTED', upper($10), $13, 'engine' FROM n
+)
+SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
+
+-- Waiting is a decision too: recorded when it begins (once per queueing), then only job.why moves.
+-- name: engine_wait_for_job
+-- params: job_id int8, was text, epoch int4, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8
+-- rows: 0..1 id int8
+-- writes: yes
+WITH j AS (
+	UPDATE job SET why = $6 WHERE id = $1 AND state = $2 AND epoch = $3 AND why <> $6
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR SHARE)
+	RETURNING id, queued_us
+), d AS (
+	INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why)
+	SELECT $7, 'wait', id, $4, $5, $6 FROM j
+	WHERE NOT EXISTS (SELECT FROM decision d WHERE d.job_id = $1 AND d.at_us >= j.queued_us
+		AND d.id = (SELECT max(id) FROM decision m WHERE m.job_id = $1) AND d.kind = 'wait')
+)
+SELECT id FROM j

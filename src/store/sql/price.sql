@@ -1,0 +1,77 @@
+-- Price feed. See store/price.h for what a batch means.
+
+-- name: copy_merge_prices
+-- setup: CREATE TEMP TABLE IF NOT EXISTS price_in (pool_id int4 NOT NULL, observed_us int8 NOT NULL,
+--        effective_us int8 NOT NULL, price_micros int8 NOT NULL, source text NOT NULL)
+--        ON COMMIT DELETE ROWS
+-- copy: COPY price_in (pool_id, observed_us, effective_us, price_micros, source) FROM STDIN BINARY
+-- rows: 1 received int8, changed int8, pools int8
+-- writes: yes
+-- Several points of one pool read in one poll keep their order: the newest has the poll's
+-- observed_us, each older one a microsecond less. History that we have already is left out.
+WITH d AS (
+	SELECT DISTINCT ON (pool_id, effective_us) pool_id, observed_us, price_micros, source,
+		effective_us
+	FROM (SELECT pool_id, observed_us, price_micros, source,
+			CASE WHEN effective_us = 0 THEN observed_us ELSE effective_us END AS effective_us
+		FROM price_in) i
+	ORDER BY pool_id, effective_us, observed_us DESC
+), n AS (
+	SELECT d.*, l.price_micros AS was,
+		lag(d.price_micros) OVER (PARTITION BY d.pool_id ORDER BY d.effective_us) AS before,
+		row_number() OVER (PARTITION BY d.pool_id ORDER BY d.effective_us DESC) - 1 AS age
+	FROM d LEFT JOIN pool_latest l USING (pool_id)
+	WHERE l.pool_id IS NULL OR d.effective_us >= l.effective_us
+), changed AS (
+	INSERT INTO price_point (pool_id, observed_us, effective_us, price_micros, source)
+	SELECT pool_id, observed_us - age, effective_us, price_micros, source FROM n
+	WHERE coalesce(before, was) IS DISTINCT FROM price_micros
+	ON CONFLICT (pool_id, observed_us) DO NOTHING
+	RETURNING pool_id
+), latest AS (
+	INSERT INTO pool_latest AS l (pool_id, price_micros, observed_us, effective_us, changed_us,
+		source, state)
+	SELECT pool_id, price_micros, observed_us, effective_us, effective_us, source, 'fresh'
+	FROM n WHERE age = 0 ORDER BY pool_id
+	ON CONFLICT (pool_id) DO UPDATE SET
+		price_micros = EXCLUDED.price_micros,
+		observed_us = greatest(EXCLUDED.observed_us, l.observed_us),
+		effective_us = EXCLUDED.effective_us,
+		changed_us = CASE WHEN EXCLUDED.price_micros <> l.price_micros
+			THEN EXCLUDED.changed_us ELSE l.changed_us END,
+		source = EXCLUDED.source,
+		state = CASE WHEN l.state = 'frozen' AND EXCLUDED.price_micros = l.price_micros
+			THEN l.state ELSE 'fresh' END,
+		why = CASE WHEN l.state = 'frozen' AND EXCLUDED.price_micros = l.price_micros
+			THEN l.why ELSE '' END
+	RETURNING pool_id
+)
+SELECT (SELECT count(*) FROM price_in), (SELECT count(*) FROM changed), (SELECT count(*) FROM latest);
+
+-- name: pool_latest_all
+-- rows: many pool_id int4, price_micros int8, observed_us int8, effective_us int8, changed_us int8,
+--       state text
+-- row: pool_latest
+-- writes: no
+SELECT pool_id, price_micros, observed_us, effective_us, changed_us, state FROM pool_latest;
+
+-- name: price_history_pool
+-- params: pool_id int4, from_us int8, to_us int8
+-- rows: many observed_us int8, effective_us int8, price_micros int8, source text
+-- writes: no
+SELECT observed_us, effective_us, price_micros, source FROM price_point
+WHERE pool_id = $1 AND observed_us >= $2 AND observed_us < $3 ORDER BY observed_us;
+
+-- name: price_partitions_ensure
+-- params: from_us int8, to_us int8
+-- rows: 1 made int4
+-- writes: yes
+-- Daily partitions for every day that touches [from_us, to_us).
+SELECT price_partitions_ensure($1, $2);
+
+-- name: price_partitions_drop
+-- params: before_us int8
+-- rows: 1 dropped int4
+-- writes: yes
+-- Drops partitions that end at or before before_us. pool_latest keeps every current price.
+SELECT price_partitions_drop($1);

@@ -1,0 +1,238 @@
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "harness.h"
+#include "io/pg.h"
+#include "io/pgcluster.h"
+#include "io/proc.h"
+#include "store/q.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libpq-fe.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PREFIX  "spotbroker-test-"
+#define DBS_MAX 200
+
+struct testdb {
+	struct pgcluster *cluster;
+	char dir[256];
+	char admin[1200];                  /* DSN of the maintenance database */
+	char *dsns[DBS_MAX];
+	int n;
+	bool template_made;
+};
+
+static void die(const char *what, const char *why)
+{
+	fprintf(stderr, "harness: %s: %s\n", what, why);
+	exit(1);
+}
+
+static const char *tmp_dir(void)
+{
+	const char *s = getenv("TMPDIR");
+
+	return s != NULL && s[0] == '/' ? s : "/tmp";
+}
+
+static void tree_remove(const char *path)
+{
+	const char *const argv[] = { "/bin/rm", "-rf", "--", path, NULL };
+	struct proc_spec spec = { .argv = argv, .in = -1, .out = -1, .err = -1, .uid = -1, .gid = -1 };
+	int pid;
+
+	if (proc_spawn(&spec, &pid, NULL) == SPOT_OK)
+		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+			;
+}
+
+/* Folders of tests that crashed: nobody holds their lock any more. */
+static void leftovers_remove(void)
+{
+	DIR *d = opendir(tmp_dir());
+	struct dirent *e;
+
+	while (d != NULL && (e = readdir(d)) != NULL) {
+		char dir[512], lock[600];
+		int fd;
+
+		if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0)
+			continue;
+		(void)snprintf(dir, sizeof(dir), "%s/%s", tmp_dir(), e->d_name);
+		(void)snprintf(lock, sizeof(lock), "%s/lock", dir);
+		fd = open(lock, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+		if (fd < 0)
+			continue;
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+			tree_remove(dir);
+		close(fd);
+	}
+	if (d != NULL)
+		closedir(d);
+}
+
+static void cluster_start(struct testdb *t)
+{
+	struct spot_err err = { 0 };
+
+	if (pgcluster_start(t->dir, "postgres", true, &t->cluster, &err) != SPOT_OK)
+		die("cannot start a database", err.text);
+	(void)snprintf(t->admin, sizeof(t->admin), "%s", pgcluster_dsn(t->cluster));
+}
+
+struct testdb *testdb_start(void)
+{
+	struct testdb *t = calloc(1, sizeof(*t));
+
+	assert(t != NULL);
+	log_init(&(struct log_conf){ .fd = 2, .level = LOG_ERROR, .program = "test", .clock = &clock_real });
+	leftovers_remove();
+	(void)snprintf(t->dir, sizeof(t->dir), "%s/" PREFIX "XXXXXX", tmp_dir());
+	if (mkdtemp(t->dir) == NULL)
+		die(t->dir, strerror(errno));
+	cluster_start(t);
+	return t;
+}
+
+static const char *database_dsn(struct testdb *t, const char *name)
+{
+	const char *at = strstr(t->admin, " dbname=");
+	char dsn[1400];
+
+	assert(at != NULL && t->n < DBS_MAX);
+	(void)snprintf(dsn, sizeof(dsn), "%.*s dbname=%s", (int)(at - t->admin), t->admin, name);
+	t->dsns[t->n] = strdup(dsn);
+	assert(t->dsns[t->n] != NULL);
+	return t->dsns[t->n++];
+}
+
+static const char *database_create(struct testdb *t, const char *template)
+{
+	char name[32], sql[128];
+
+	(void)snprintf(name, sizeof(name), "t%d", t->n);
+	(void)snprintf(sql, sizeof(sql), "CREATE DATABASE %s TEMPLATE %s", name, template);
+	testdb_exec(t->admin, sql);
+	return database_dsn(t, name);
+}
+
+const char *testdb_new_empty(struct testdb *t)
+{
+	return database_create(t, "template0");
+}
+
+const char *testdb_new(struct testdb *t)
+{
+	struct spot_err err = { 0 };
+
+	if (!t->template_made) {
+		const char *dsn;
+
+		testdb_exec(t->admin, "CREATE DATABASE migrated");
+		dsn = database_dsn(t, "migrated");
+		if (migrate_run(dsn, NULL, migrations_all, migrations_all_n, 1, NULL, &err) != SPOT_OK)
+			die("migrations", err.text);
+		t->template_made = true;
+	}
+	return database_create(t, "migrated");
+}
+
+int testdb_pid(const struct testdb *t)
+{
+	return pgcluster_pid(t->cluster);
+}
+
+const char *testdb_dir(const struct testdb *t)
+{
+	return t->dir;
+}
+
+void testdb_kill(struct testdb *t)
+{
+	if (kill(pgcluster_pid(t->cluster), SIGKILL) != 0)
+		die("kill", strerror(errno));
+	pgcluster_stop(t->cluster);
+	t->cluster = NULL;
+}
+
+void testdb_restart(struct testdb *t)
+{
+	assert(t->cluster == NULL);
+	cluster_start(t);
+}
+
+void testdb_stop(struct testdb *t)
+{
+	if (t == NULL)
+		return;
+	pgcluster_stop(t->cluster);
+	tree_remove(t->dir);
+	for (int i = 0; i < t->n; i++)
+		free(t->dsns[i]);
+	free(t);
+}
+
+void testdb_exec(const char *dsn, const char *sql)
+{
+	struct spot_err err = { 0 };
+
+	if (pg_script(dsn, sql, &err) != SPOT_OK)
+		die(sql, err.text);
+}
+
+const char *testdb_text(const char *dsn, const char *sql)
+{
+	static char text[4096];
+	PGconn *c = PQconnectdb(dsn);
+	PGresult *r = PQexec(c, sql);
+
+	if (PQresultStatus(r) != PGRES_TUPLES_OK)
+		die(sql, PQerrorMessage(c));
+	text[0] = '\0';
+	if (PQntuples(r) > 0)
+		(void)snprintf(text, sizeof(text), "%s", PQgetvalue(r, 0, 0));
+	PQclear(r);
+	PQfinish(c);
+	return text;
+}
+
+int64_t testdb_int(const char *dsn, const char *sql)
+{
+	return strtoll(testdb_text(dsn, sql), NULL, 10);
+}
+
+struct loop *test_loop_new(void)
+{
+	static struct rng rng;
+
+	rng_seeded_init(&rng, 1);
+	return loop_new(&clock_real, &rng);
+}
+
+bool test_until(struct loop *l, int64_t limit_us, bool (*cond)(void *arg), void *arg)
+{
+	int64_t until = loop_mono_us(l) + limit_us;
+
+	while (!cond(arg)) {
+		if (loop_mono_us(l) >= until)
+			return false;
+		(void)loop_turn(l, 50000);
+	}
+	return true;
+}
+
+static bool op_idle(void *arg)
+{
+	return !op_busy(arg);
+}
+
+bool test_op_wait(struct op *op)
+{
+	return test_until(op->loop, 60 * SPOT_US_PER_S, op_idle, op);
+}

@@ -1,0 +1,39 @@
+/*
+ * For tests that need a database: one private cluster per test binary (fsync off), a template with
+ * all migrations applied, and as many fresh databases from it as tests want (some 30 ms each). The
+ * server ends with the test, however that ends; its folder is removed by testdb_stop or, after a
+ * crash, by the next test that starts one. Failures print words and exit(1): no test can go on.
+ */
+#ifndef HARNESS_H
+#define HARNESS_H
+
+#include "base/base.h"
+#include "io/loop.h"
+#include "io/op.h"
+
+struct testdb;
+struct testdb *testdb_start(void);
+/* DSN of a new migrated database of its own; valid until testdb_stop. */
+const char *testdb_new(struct testdb *t);
+/* The same without any schema. */
+const char *testdb_new_empty(struct testdb *t);
+int testdb_pid(const struct testdb *t);
+const char *testdb_dir(const struct testdb *t);     /* where things may be put; goes with testdb_stop */
+void testdb_kill(struct testdb *t);                 /* kill -9 of the postmaster */
+void testdb_restart(struct testdb *t);              /* after testdb_kill; DSNs stay valid */
+void testdb_stop(struct testdb *t);                 /* NULL accepted */
+
+/* Blocking, on a connection of their own. */
+void testdb_exec(const char *dsn, const char *sql); /* a script; exits when it fails */
+/* First column of the first row as text; "" if there is none or it is NULL. Static buffer. */
+const char *testdb_text(const char *dsn, const char *sql);
+int64_t testdb_int(const char *dsn, const char *sql);
+
+/* Real clock and seeded randomness. */
+struct loop *test_loop_new(void);
+/* Turns the loop until cond(arg); false when it did not come true within the limit. */
+bool test_until(struct loop *l, int64_t limit_us, bool (*cond)(void *arg), void *arg);
+/* Until op completed and was delivered. False after 60 s. */
+bool test_op_wait(struct op *op);
+
+#endif
