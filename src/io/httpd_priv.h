@@ -112,7 +112,7 @@ struct httpd {
 	struct hconn *conns;
 	struct httpd_stats stats;
 	int64_t date_s;      /* second that `date` was made for */
-	char date[32];
+	char date[80];
 	char *rbuf;
 };
 

@@ -87,15 +87,25 @@ const char *httpd_date(struct httpd *h)
 
 static const char *reason(int status)
 {
-	switch (status) {
-#define HTTP_REASON(n, name, text)                                                                 \
-	case n:                                                                                    \
-		return #text;
-		HTTP_STATUS_MAP(HTTP_REASON)
-#undef HTTP_REASON
-	default:
-		return "Status";
+	static const struct {
+		int status;
+		const char *text;
+	} reasons[] = {{200, "OK"}, {201, "Created"}, {202, "Accepted"}, {204, "No Content"},
+	    {206, "Partial Content"}, {301, "Moved Permanently"}, {302, "Found"}, {304, "Not Modified"},
+	    {307, "Temporary Redirect"}, {400, "Bad Request"}, {401, "Unauthorized"}, {403, "Forbidden"},
+	    {404, "Not Found"}, {405, "Method Not Allowed"}, {406, "Not Acceptable"}, {408, "Request Timeout"},
+	    {409, "Conflict"}, {410, "Gone"}, {411, "Length Required"}, {412, "Precondition Failed"},
+	    {413, "Content Too Large"}, {414, "URI Too Long"}, {415, "Unsupported Media Type"},
+	    {417, "Expectation Failed"}, {422, "Unprocessable Content"}, {428, "Precondition Required"},
+	    {429, "Too Many Requests"}, {431, "Request Header Fields Too Large"},
+	    {500, "Internal Server Error"}, {501, "Not Implemented"}, {502, "Bad Gateway"},
+	    {503, "Service Unavailable"}, {504, "Gateway Timeout"}, {505, "HTTP Version Not Supported"}};
+
+	for (size_t i = 0; i < ARRAY_LEN(reasons); i++) {
+		if (reasons[i].status == status)
+			return reasons[i].text;
 	}
+	return "Status";
 }
 
 static bool bodiless(int status)
