@@ -152,7 +152,8 @@ struct spot_limit {
 	bool shared;                         /* account-wide over all daemons: held in Postgres */
 };
 
-/* Where a provider instance gets its settings. Values stay valid while the provider is open. */
+/* Where a provider instance gets its settings. Values, functions and ctx stay valid while the provider
+ * is open: settings that name a zone are looked up when the zone is known. */
 struct spot_provider_conf {
 	const char *name;                    /* instance name, "aws" */
 	const char *(*env)(void *ctx, const char *name);           /* environment snapshot, NULL if unset */

@@ -17,21 +17,17 @@ static const char *pair_find(const char *const *pairs, const char *key)
 	return NULL;
 }
 
-struct conf_ctx {
-	const char *const *env, *const *settings;
-};
-
 static const char *conf_env(void *ctx, const char *name)
 {
-	return pair_find(((struct conf_ctx *)ctx)->env, name);
+	return pair_find(((struct drive_conf *)ctx)->env, name);
 }
 
 static const char *conf_setting(void *ctx, const char *key)
 {
-	return pair_find(((struct conf_ctx *)ctx)->settings, key);
+	return pair_find(((struct drive_conf *)ctx)->settings, key);
 }
 
-static enum spot_rc open_with(const struct spot_provider_ops *ops, struct conf_ctx *ctx, void **ret_self,
+static enum spot_rc open_with(const struct spot_provider_ops *ops, struct drive_conf *ctx, void **ret_self,
     struct spot_err *err)
 {
 	const struct spot_provider_conf conf = {
@@ -43,7 +39,7 @@ static enum spot_rc open_with(const struct spot_provider_ops *ops, struct conf_c
 enum spot_rc drive_open(const struct spot_provider_ops *ops, const char *const *env,
     const char *const *settings, struct spot_err *err)
 {
-	struct conf_ctx ctx = {env, settings};
+	struct drive_conf ctx = {env, settings};
 	void *self = NULL;
 	enum spot_rc rc;
 
@@ -59,19 +55,18 @@ enum spot_rc drive_open(const struct spot_provider_ops *ops, const char *const *
 void drive_init(struct drive *d, const struct spot_provider_ops *ops, const char *const *env,
     const char *const *settings)
 {
-	struct conf_ctx ctx = {env, settings};
 	struct spot_err err = {0};
 
 	memset(d, 0, sizeof(*d));
 	d->ops = ops;
-	d->env = env;
-	d->settings = settings;
 	d->now_us = DRIVE_NOW_US;
 	d->rnd = 0x5eed;
 	d->agains_max = 5;
 	d->sends_max = 1000;
 	d->arena = arena_new(0);
-	if (open_with(ops, &ctx, &d->self, &err) != SPOT_OK)
+	d->conf = arena_alloc(d->arena, sizeof(*d->conf));
+	*d->conf = (struct drive_conf){env, settings};
+	if (open_with(ops, d->conf, &d->self, &err) != SPOT_OK)
 		fail_msg("%s: open refused: %s", ops->kind, err.text);
 }
 

@@ -61,11 +61,15 @@ enum drive_verb {
 	DRIVE_DESCRIBE, DRIVE_TERMINATE, DRIVE_WHOAMI, DRIVE_SIGNALS, DRIVE_QUOTAS, DRIVE_NOTICES,
 };
 
+struct drive_conf {                             /* what the provider's conf reads from */
+	const char *const *env, *const *settings;
+};
+
 struct drive {
 	const struct spot_provider_ops *ops;
 	void *self;
+	struct drive_conf *conf;                /* lives until drive_fini; tests may change it in between */
 	struct arena *arena;                    /* results live here until drive_fini */
-	const char *const *env, *const *settings;
 	int64_t now_us;                         /* starts at DRIVE_NOW_US; tests may set it */
 	uint64_t rnd;
 	struct spot_call call;                  /* of the last run: err and all */

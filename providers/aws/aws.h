@@ -1,0 +1,9 @@
+/* Amazon Web Services: EC2 spot and on-demand. What is public of this provider is one table. */
+#ifndef PROVIDERS_AWS_AWS_H
+#define PROVIDERS_AWS_AWS_H
+
+#include "spot/provider.h"
+
+extern const struct spot_provider_ops aws_ops;
+
+#endif

@@ -1,0 +1,469 @@
+#include "base/base.h"
+#include "aws_int.h"
+
+/*
+ * Instances as EC2 tells of them: find by token, list by installation tag, describe, terminate, and
+ * notices from the state of their spot requests.
+ */
+
+#define REFS_PER_CALL 100
+#define DESCRIBE_PAGE "500"
+#define NOTICE_US (120 * SPOT_US_PER_S)
+
+int64_t aws_time(const char *text)
+{
+	int64_t us;
+
+	return !str_empty(text) && parse_time_us(text, &us) ? us : 0;
+}
+
+/* ---- one instance --------------------------------------------------------------------------- */
+
+/* instanceState.code: the low byte is the state, the rest is internal (API_InstanceState.html). */
+static enum spot_instance_state state_read(const struct xml *state)
+{
+	int64_t code;
+
+	if (!parse_i64(xml_text(state, "code", ""), 0, INT32_MAX, &code))
+		return SPOT_INSTANCE_ODD;
+	switch (code & 0xff) {
+	case 0:
+		return SPOT_INSTANCE_PENDING;
+	case 16:
+		return SPOT_INSTANCE_RUNNING;
+	case 32:
+	case 64:
+		return SPOT_INSTANCE_STOPPING;
+	case 48:
+		return SPOT_INSTANCE_GONE;
+	case 80: /* stopped: its volumes cost money and it does no work; ours never stop */
+		return SPOT_INSTANCE_FAILED;
+	default:
+		return SPOT_INSTANCE_ODD;
+	}
+}
+
+/* API_StateReason.html. UserInitiatedShutdown includes our own terminate. */
+static enum spot_end_cause cause_read(const char *code)
+{
+	static const struct {
+		const char *code;
+		enum spot_end_cause cause;
+	} causes[] = {
+		{"Server.SpotInstanceTermination", SPOT_END_RECLAIM},
+		{"Server.SpotInstanceShutdown", SPOT_END_RECLAIM},
+		{"Client.UserInitiatedShutdown", SPOT_END_USER},
+		{"Client.UserInitiatedHibernate", SPOT_END_USER},
+		{"Client.InstanceInitiatedShutdown", SPOT_END_GUEST},
+		{"Client.InstanceTerminated", SPOT_END_GUEST},
+		{"Server.InsufficientInstanceCapacity", SPOT_END_PROVIDER},
+		{"Server.InternalError", SPOT_END_PROVIDER},
+		{"Server.ScheduledStop", SPOT_END_PROVIDER},
+		{"Client.VolumeLimitExceeded", SPOT_END_PROVIDER},
+		{"Client.InvalidSnapshot.NotFound", SPOT_END_PROVIDER},
+		{"Client.InternalError", SPOT_END_PROVIDER},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(causes); i++) {
+		if (strcmp(causes[i].code, code) == 0)
+			return causes[i].cause;
+	}
+	return SPOT_END_NONE;
+}
+
+static const char *tag_read(const struct xml *item, const char *key)
+{
+	const struct xml *set = xml_at(item, "tagSet");
+
+	for (const struct xml *t = xml_first(set, "item"); t != NULL; t = xml_next(t, "item")) {
+		if (strcmp(xml_text(t, "key", ""), key) == 0)
+			return xml_text(t, "value", "");
+	}
+	return "";
+}
+
+bool aws_instance_read(const struct aws *self, struct spot_call *c, const char *region,
+    const struct xml *item, struct spot_instance *ret)
+{
+	const char *life = xml_text(item, "instanceLifecycle", "");
+	const char *why = xml_text(item, "stateReason/code", "");
+	const char *words = xml_text(item, "stateReason/message", xml_text(item, "reason", ""));
+	struct spot_instance i = {.ref = xml_text(item, "instanceId", "")};
+
+	if (*i.ref == '\0')
+		return false;
+	i.token = xml_text(item, "clientToken", "");
+	i.install = tag_read(item, AWS_TAG_INSTALL);
+	i.key.provider = self->name;
+	i.key.region = arena_strdup(c->arena, region);
+	i.key.zone = xml_text(item, "placement/availabilityZoneId", "");
+	i.key.instance_type = xml_text(item, "instanceType", "");
+	/* On-demand has no instanceLifecycle at all. */
+	i.key.market = strcmp(life, "spot") == 0 ? SPOT_MARKET_SPOT
+	    : *life == '\0'                      ? SPOT_MARKET_ON_DEMAND
+	                                         : SPOT_MARKET_RESERVED;
+	i.state = state_read(xml_at(item, "instanceState"));
+	i.raw_state = xml_text(item, "instanceState/name", "");
+	i.raw_reason = *words != '\0' && *why != '\0' ? arena_printf(c->arena, "%s: %s", why, words)
+	    : *why != '\0'                            ? why
+	                                              : words;
+	if (i.state == SPOT_INSTANCE_GONE || i.state == SPOT_INSTANCE_STOPPING ||
+	    i.state == SPOT_INSTANCE_FAILED)
+		i.end_cause = cause_read(why);
+	if (i.state == SPOT_INSTANCE_GONE && i.end_cause == SPOT_END_RECLAIM)
+		i.state = SPOT_INSTANCE_INTERRUPTED;
+	i.ip = xml_text(item, "ipAddress", xml_text(item, "privateIpAddress", ""));
+	i.spot_request = xml_text(item, "spotInstanceRequestId", "");
+	i.created_us = aws_time(xml_text(item, "launchTime", ""));
+	*ret = i;
+	return true;
+}
+
+/* ---- DescribeInstances, paged ------------------------------------------------------------------ */
+
+struct found {
+	struct spot_instance *items;
+	size_t n, cap;
+	/* describe only */
+	const char **refs; size_t refs_n;     /* not known to be unknown */
+	size_t from, count;                   /* the chunk that is out */
+	bool by_filter;                       /* this chunk is asked for by filter */
+	bool done;
+};
+
+/* Adds all instances of the reply and takes the page token. */
+static enum spot_step found_add(struct aws *self, struct spot_call *c, const char *region, struct found *f,
+    bool *ret_more)
+{
+	const struct xml *doc, *set;
+	bool bad;
+	enum spot_step s = aws_reply_xml(self, c, "DescribeInstances", "DescribeInstancesResponse", &doc);
+
+	if (s != SPOT_STEP_NONE)
+		return s;
+	set = xml_at(doc, "reservationSet");
+	if (set == NULL)
+		return aws_bad_reply(c, "DescribeInstances", "no reservationSet");
+	for (const struct xml *r = xml_first(set, "item"); r != NULL; r = xml_next(r, "item")) {
+		const struct xml *in = xml_at(r, "instancesSet");
+
+		for (const struct xml *i = xml_first(in, "item"); i != NULL; i = xml_next(i, "item")) {
+			f->items = arena_grow(c->arena, f->items, f->n, &f->cap, sizeof(*f->items));
+			if (!aws_instance_read(self, c, region, i, &f->items[f->n]))
+				return aws_bad_reply(c, "DescribeInstances", "an instance without instanceId");
+			f->n++;
+		}
+	}
+	*ret_more = aws_next_page(c->state, c->arena, xml_text(doc, "nextToken", ""), &bad);
+	if (bad)
+		return aws_bad_reply(c, "DescribeInstances", "the page token repeats");
+	return SPOT_STEP_NONE;
+}
+
+static enum spot_step found_send(struct aws *self, struct spot_call *c, const char *region, struct query *q)
+{
+	const struct aws_state *st = c->state;
+
+	if (st->next != NULL)
+		query_add(q, "NextToken", st->next);
+	return query_send_ec2(q, self, c, region, "DescribeInstances", AWS_LIMIT_DESCRIBE, false);
+}
+
+enum spot_step aws_find(void *p, struct spot_call *c, struct spot_find *a)
+{
+	struct aws *self = p;
+	struct aws_state *st = aws_state_get(c, sizeof(struct found));
+	struct found *f = st->own;
+	struct query q;
+	bool more = true;
+
+	if (c->in != NULL) {
+		enum spot_step s = found_add(self, c, a->region, f, &more);
+
+		if (s != SPOT_STEP_NONE)
+			return s;
+	}
+	if (!more) {
+		a->found = f->items;
+		a->n = f->n;
+		return SPOT_DONE;
+	}
+	if (str_empty(a->token) && str_empty(a->name))
+		return call_fail(c, SPOT_INVALID, NULL, "aws find: neither token nor name given");
+	query_begin(&q, c->arena, "DescribeInstances", EC2_VERSION);
+	if (!str_empty(a->token)) {
+		query_filter(&q, 1, "client-token", a->token);
+	} else {
+		query_filter(&q, 1, "tag:Name", a->name);
+		query_filter(&q, 2, "tag:" AWS_TAG_INSTALL, a->install != NULL ? a->install : "");
+	}
+	query_add(&q, "MaxResults", DESCRIBE_PAGE);
+	return found_send(self, c, a->region, &q);
+}
+
+enum spot_step aws_list(void *p, struct spot_call *c, struct spot_list *a)
+{
+	struct aws *self = p;
+	struct aws_state *st = aws_state_get(c, sizeof(struct found));
+	struct found *f = st->own;
+	struct query q;
+	bool more = true;
+
+	if (c->in != NULL) {
+		enum spot_step s = found_add(self, c, a->region, f, &more);
+
+		if (s != SPOT_STEP_NONE)
+			return s;
+	}
+	if (!more) {
+		a->found = f->items;
+		a->n = f->n;
+		return SPOT_DONE;
+	}
+	if (str_empty(a->install))
+		return call_fail(c, SPOT_INVALID, NULL, "aws list: no installation given");
+	/* No state filter: ended instances tell who ended them for about an hour. */
+	query_begin(&q, c->arena, "DescribeInstances", EC2_VERSION);
+	query_filter(&q, 1, "tag:" AWS_TAG_INSTALL, a->install);
+	query_add(&q, "MaxResults", DESCRIBE_PAGE);
+	return found_send(self, c, a->region, &q);
+}
+
+/* ---- describe ------------------------------------------------------------------------------------- */
+
+static enum spot_step describe_send(struct aws *self, struct spot_call *c, const char *region, struct found *f)
+{
+	struct query q;
+
+	f->count = MIN(f->refs_n - f->from, (size_t)REFS_PER_CALL);
+	query_begin(&q, c->arena, "DescribeInstances", EC2_VERSION);
+	/* MaxResults is not allowed together with InstanceId. */
+	if (f->by_filter) {
+		query_add(&q, "Filter.1.Name", "instance-id");
+		for (size_t i = 0; i < f->count; i++)
+			query_addf(&q, f->refs[f->from + i], "Filter.1.Value.%zu", i + 1);
+		query_add(&q, "MaxResults", DESCRIBE_PAGE);
+	} else {
+		for (size_t i = 0; i < f->count; i++)
+			query_addf(&q, f->refs[f->from + i], "InstanceId.%zu", i + 1);
+	}
+	return found_send(self, c, region, &q);
+}
+
+/* "The instance IDs 'i-1, i-2' do not exist": one unknown id fails the whole call. Takes the named ones out
+ * of the chunk; none named: the chunk is asked for by filter, which does not mind unknown ids. */
+static void describe_drop(struct found *f, const char *message)
+{
+	size_t kept = f->from, end = f->from + f->count;
+
+	for (size_t i = f->from; i < f->refs_n; i++) {
+		const char *at = i < end ? strstr(message, f->refs[i]) : NULL;
+
+		/* The whole id, not the beginning of a longer one. */
+		if (at != NULL && strspn(at + strlen(f->refs[i]), "0123456789abcdef") == 0)
+			continue;
+		f->refs[kept++] = f->refs[i];
+	}
+	f->by_filter = kept == f->refs_n;
+	f->refs_n = kept;
+}
+
+static bool id_not_found(const char *code)
+{
+	return strcmp(code, "InvalidInstanceID.NotFound") == 0 ||
+	       strcmp(code, "InvalidInstanceID.Malformed") == 0;
+}
+
+static enum spot_step describe_reply(struct aws *self, struct spot_call *c, const char *region, struct found *f)
+{
+	const char *code, *message;
+	bool more;
+	enum spot_step s;
+
+	if (c->in->status == 400) {
+		aws_error_read(c, &code, &message);
+		if (id_not_found(code) && !f->by_filter) {
+			describe_drop(f, message);
+			return SPOT_STEP_NONE;
+		}
+	}
+	s = found_add(self, c, region, f, &more);
+	if (s == SPOT_STEP_NONE && !more) {
+		f->from += f->count;
+		f->by_filter = false;
+	}
+	return s;
+}
+
+enum spot_step aws_describe(void *p, struct spot_call *c, struct spot_describe *a)
+{
+	struct aws *self = p;
+	struct aws_state *st = aws_state_get(c, sizeof(struct found));
+	struct found *f = st->own;
+
+	if (f->refs == NULL) {
+		f->refs = arena_array(c->arena, a->refs_n + 1, sizeof(*f->refs));
+		for (size_t i = 0; i < a->refs_n; i++) {
+			/* What cannot be an id of EC2 is unknown to EC2. */
+			if (aws_id_ok(a->refs[i], "i-"))
+				f->refs[f->refs_n++] = a->refs[i];
+		}
+	}
+	if (c->in != NULL) {
+		enum spot_step s = describe_reply(self, c, a->region, f);
+
+		if (s != SPOT_STEP_NONE)
+			return s;
+	}
+	if (f->from < f->refs_n)
+		return describe_send(self, c, a->region, f);
+	a->found = f->items;
+	a->n = f->n;
+	return SPOT_DONE;
+}
+
+/* ---- terminate -------------------------------------------------------------------------------------- */
+
+static void terminate_after(const struct aws *self, struct spot_terminate *a, enum spot_instance_state state,
+    const char *raw)
+{
+	a->after = (struct spot_instance){.ref = a->ref, .token = "", .install = "", .state = state,
+		.raw_state = raw, .raw_reason = "", .ip = "",
+		.spot_request = a->spot_request != NULL ? a->spot_request : ""};
+	a->after.key = (struct spot_pool_key){.provider = self->name, .region = a->region,
+		.zone = a->zone != NULL ? a->zone : "", .instance_type = ""};
+}
+
+enum spot_step aws_terminate(void *p, struct spot_call *c, struct spot_terminate *a)
+{
+	struct aws *self = p;
+	const struct xml *doc, *set;
+	const char *code, *message;
+	enum spot_step s;
+	struct query q;
+
+	aws_state_get(c, 0);
+	if (c->in == NULL) {
+		if (!aws_id_ok(a->ref, "i-"))
+			return call_fail(c, SPOT_INVALID, NULL, "aws TerminateInstances: '%.40s' is not an "
+			    "instance id", a->ref != NULL ? a->ref : "");
+		query_begin(&q, c->arena, "TerminateInstances", EC2_VERSION);
+		query_add(&q, "InstanceId.1", a->ref);
+		return query_send_ec2(&q, self, c, a->region, "TerminateInstances", AWS_LIMIT_TERMINATE, true);
+	}
+	if (c->in->status == 400) {
+		aws_error_read(c, &code, &message);
+		if (id_not_found(code)) {
+			terminate_after(self, a, SPOT_INSTANCE_GONE, "not-found");
+			return SPOT_DONE;
+		}
+	}
+	s = aws_reply_xml(self, c, "TerminateInstances", "TerminateInstancesResponse", &doc);
+	if (s != SPOT_STEP_NONE)
+		return s;
+	set = xml_at(doc, "instancesSet");
+	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item")) {
+		if (strcmp(xml_text(i, "instanceId", ""), a->ref) != 0)
+			continue;
+		terminate_after(self, a, state_read(xml_at(i, "currentState")),
+		    xml_text(i, "currentState/name", ""));
+		return SPOT_DONE;
+	}
+	return aws_bad_reply(c, "TerminateInstances", "the instance is not in the reply");
+}
+
+/* ---- notices ------------------------------------------------------------------------------------------ */
+
+/* Spot request status (UserGuide/spot-request-status.html): on a reclaim the code flips while the instance
+ * still runs for its two minutes. What we ended ourselves is no notice. */
+static bool status_is_reclaim(const char *code)
+{
+	static const char *const codes[] = {"marked-for-termination", "marked-for-stop",
+		"marked-for-hibernation", "instance-terminated-no-capacity", "instance-terminated-by-price",
+		"instance-terminated-by-service", "instance-terminated-capacity-oversubscribed",
+		"instance-terminated-by-schedule", "instance-terminated-launch-group-constraint",
+		"instance-stopped-by-price", "instance-stopped-no-capacity",
+		"instance-stopped-capacity-oversubscribed", "instance-hibernated-by-price",
+		"instance-hibernated-no-capacity"};
+
+	for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+		if (strcmp(codes[i], code) == 0)
+			return true;
+	}
+	return false;
+}
+
+struct noticed {
+	struct spot_notice *items;
+	size_t n, cap;
+	size_t from, count;
+};
+
+static void notice_read(struct spot_call *c, struct noticed *x, const struct xml *item)
+{
+	const char *ref = xml_text(item, "instanceId", ""), *code = xml_text(item, "status/code", "");
+	const char *when = xml_text(item, "status/updateTime", "");
+	int64_t at = aws_time(when);
+
+	if (*ref == '\0' || !status_is_reclaim(code))
+		return;
+	x->items = arena_grow(c->arena, x->items, x->n, &x->cap, sizeof(*x->items));
+	x->items[x->n++] = (struct spot_notice){.ref = ref, .kind = SPOT_NOTICE_INTERRUPTION,
+		.deadline_us = at != 0 ? at + NOTICE_US : 0, .source = "spot-request-status",
+		.raw = arena_printf(c->arena, "%s at %s: %.200s", code, when,
+		    xml_text(item, "status/message", ""))};
+}
+
+static enum spot_step notices_reply(struct aws *self, struct spot_call *c, struct noticed *x)
+{
+	const char *action = "DescribeSpotInstanceRequests";
+	const struct xml *doc, *set;
+	bool bad;
+	enum spot_step s = aws_reply_xml(self, c, action, "DescribeSpotInstanceRequestsResponse", &doc);
+
+	if (s != SPOT_STEP_NONE)
+		return s;
+	set = xml_at(doc, "spotInstanceRequestSet");
+	if (set == NULL)
+		return aws_bad_reply(c, action, "no spotInstanceRequestSet");
+	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item"))
+		notice_read(c, x, i);
+	if (!aws_next_page(c->state, c->arena, xml_text(doc, "nextToken", ""), &bad))
+		x->from += x->count;
+	return bad ? aws_bad_reply(c, action, "the page token repeats") : SPOT_STEP_NONE;
+}
+
+enum spot_step aws_notices(void *p, struct spot_call *c, struct spot_notices *a)
+{
+	struct aws *self = p;
+	struct aws_state *st = aws_state_get(c, sizeof(struct noticed));
+	struct noticed *x = st->own;
+	struct query q;
+	size_t n = 0;
+
+	if (c->in != NULL) {
+		enum spot_step s = notices_reply(self, c, x);
+
+		if (s != SPOT_STEP_NONE)
+			return s;
+	}
+	/* By filter, which does not mind ids that EC2 has forgotten. */
+	query_begin(&q, c->arena, "DescribeSpotInstanceRequests", EC2_VERSION);
+	query_add(&q, "Filter.1.Name", "instance-id");
+	for (x->count = 0; x->from + x->count < a->instances_n && n < REFS_PER_CALL; x->count++) {
+		const struct spot_instance *i = &a->instances[x->from + x->count];
+
+		if (i->key.market == SPOT_MARKET_SPOT && aws_id_ok(i->ref, "i-"))
+			query_addf(&q, i->ref, "Filter.1.Value.%zu", ++n);
+	}
+	query_add(&q, "MaxResults", DESCRIBE_PAGE);
+	if (n == 0) {
+		sbuf_fini(&q.body);
+		a->notices = x->items;
+		a->n = x->n;
+		return SPOT_DONE;
+	}
+	if (st->next != NULL)
+		query_add(&q, "NextToken", st->next);
+	return query_send_ec2(&q, self, c, a->region, "DescribeSpotInstanceRequests", AWS_LIMIT_DESCRIBE, false);
+}

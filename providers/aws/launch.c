@@ -1,0 +1,301 @@
+#include "base/base.h"
+#include "aws_int.h"
+
+/*
+ * RunInstances for one pool: zonal, with a client token, so that a repeat of the same bytes in the same
+ * zone launches nothing more (ec2-api-idempotency.html). The image is looked up per call, one cheap
+ * request: a cache would have to live in self, which only auth may change. Within a call the image and
+ * so the bytes stay the same over all repeats.
+ */
+
+#include "base/sign.h"
+
+#define USER_DATA_MAX 16384 /* raw, before base64: UserGuide/user-data.html */
+#define TAGS_MAX 50
+#define GROUPS_MAX 16
+
+enum { LOOK_UP_IMAGE = 0, RUN };
+
+struct launching {
+	const char *ami;
+};
+
+/* ---- the image ---------------------------------------------------------------------------------- */
+
+static enum spot_step image_send(struct aws *self, struct spot_call *c, const struct spot_launch *a)
+{
+	const char *at = strstr(self->ami_parameter, "{arch}");
+	const char *arch = str_empty(a->shape.arch) ? "x86_64" : a->shape.arch, *name = self->ami_parameter;
+	json_t *doc AUTO(json) = NULL;
+	struct aws_request r = {.service = AWS_SSM, .region = a->key.region, .action = "GetParameter",
+		.target = "AmazonSSM.GetParameter", .content_type = "application/x-amz-json-1.1",
+		.limit = AWS_LIMIT_SSM};
+
+	if (at != NULL)
+		name = arena_printf(c->arena, "%.*s%s%s", (int)(at - name), name, arch, at + 6);
+	doc = json_pack("{s:s}", "Name", name);
+	r.body = json_text(c->arena, doc);
+	r.body_n = strlen(r.body);
+	return aws_send(self, c, &r);
+}
+
+static enum spot_step image_reply(struct aws *self, struct spot_call *c, struct launching *l)
+{
+	json_t *doc AUTO(json) = NULL;
+	const char *id;
+	enum spot_step s = aws_reply_json(self, c, "GetParameter", &doc);
+
+	if (s != SPOT_STEP_NONE)
+		return s;
+	id = json_string_value(json_object_get(json_object_get(doc, "Parameter"), "Value"));
+	if (!aws_id_ok(id, "ami-"))
+		return aws_bad_reply(c, "GetParameter", "Parameter.Value is not an image id");
+	l->ami = arena_strdup(c->arena, id);
+	return SPOT_STEP_NONE;
+}
+
+/* ---- the request --------------------------------------------------------------------------------- */
+
+/* subnet.<zone id>, subnet.<zone name>, subnet.<region>: the first that is set. */
+static const char *subnet_find(const struct aws *self, struct arena *a, const struct spot_launch *l)
+{
+	const char *const places[] = {l->key.zone, l->zone_name, l->key.region};
+
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		const char *v = NULL;
+
+		if (!str_empty(places[i]))
+			v = aws_setting(self, arena_printf(a, "subnet.%s", places[i]));
+		if (v != NULL)
+			return v;
+	}
+	return NULL;
+}
+
+/* Comma list to ids; false: one of them is no security group id. */
+static bool groups_read(struct arena *a, const char *list, const char **ret, size_t *ret_n)
+{
+	*ret_n = 0;
+	while (list != NULL && *list != '\0') {
+		size_t skip = strspn(list, " \t,"), n = strcspn(list + skip, " \t,");
+
+		if (n == 0)
+			break;
+		if (*ret_n == GROUPS_MAX)
+			return false;
+		ret[*ret_n] = arena_strndup(a, list + skip, n);
+		if (!aws_id_ok(ret[(*ret_n)++], "sg-"))
+			return false;
+		list += skip + n;
+	}
+	return true;
+}
+
+/* A subnet of another zone than the pool's is refused by EC2, because the zone is sent too: better no
+ * instance than one in a pool that we did not price. */
+static enum spot_step add_network(const struct aws *self, struct spot_call *c, const struct spot_launch *l,
+    struct query *q)
+{
+	const char *subnet = subnet_find(self, c->arena, l), *groups[GROUPS_MAX];
+	const char *key = arena_printf(c->arena, "security_groups.%s", l->key.region);
+	bool card = self->public_ip != NULL;
+	size_t n;
+
+	if (subnet != NULL && !aws_id_ok(subnet, "subnet-"))
+		return call_fail(c, SPOT_CONFIG, NULL, "aws: subnet for zone %s: '%.40s' is not a subnet id",
+		    l->key.zone, subnet);
+	if (!groups_read(c->arena, aws_setting(self, key), groups, &n))
+		return call_fail(c, SPOT_CONFIG, NULL, "aws: %s: must be at most %d ids (sg-...)", key, GROUPS_MAX);
+	if (!str_empty(l->zone_name))
+		query_add(q, "Placement.AvailabilityZone", l->zone_name);
+	else
+		query_add(q, "Placement.AvailabilityZoneId", l->key.zone);
+	/* With an interface in the request, subnet and groups may only stand there. */
+	if (card) {
+		query_add(q, "NetworkInterface.1.DeviceIndex", "0");
+		query_add(q, "NetworkInterface.1.AssociatePublicIpAddress", self->public_ip);
+		query_add(q, "NetworkInterface.1.DeleteOnTermination", "true");
+	}
+	if (subnet != NULL)
+		query_add(q, card ? "NetworkInterface.1.SubnetId" : "SubnetId", subnet);
+	for (size_t i = 0; i < n; i++)
+		query_addf(q, groups[i], "%sSecurityGroupId.%zu", card ? "NetworkInterface.1." : "", i + 1);
+	return SPOT_STEP_NONE;
+}
+
+static void add_tags(const struct spot_launch *l, struct query *q, size_t spec, const char *resource)
+{
+	size_t n = 0;
+	bool named = false;
+
+	query_addf(q, resource, "TagSpecification.%zu.ResourceType", spec);
+	query_addf(q, AWS_TAG_INSTALL, "TagSpecification.%zu.Tag.%zu.Key", spec, ++n);
+	query_addf(q, l->install, "TagSpecification.%zu.Tag.%zu.Value", spec, n);
+	for (size_t i = 0; i < l->tags_n; i++) {
+		named = named || strcmp(l->tags[i].key, "Name") == 0;
+		query_addf(q, l->tags[i].key, "TagSpecification.%zu.Tag.%zu.Key", spec, ++n);
+		query_addf(q, l->tags[i].value, "TagSpecification.%zu.Tag.%zu.Value", spec, n);
+	}
+	if (!named && !str_empty(l->name)) {
+		query_addf(q, "Name", "TagSpecification.%zu.Tag.%zu.Key", spec, ++n);
+		query_addf(q, l->name, "TagSpecification.%zu.Tag.%zu.Value", spec, n);
+	}
+}
+
+static void add_market(struct spot_call *c, const struct spot_launch *l, struct query *q)
+{
+	char usd[USD_TEXT_MAX];
+
+	(void)c;
+	if (l->key.market == SPOT_MARKET_SPOT) {
+		query_add(q, "InstanceMarketOptions.MarketType", "spot");
+		query_add(q, "InstanceMarketOptions.SpotOptions.SpotInstanceType", "one-time");
+		query_add(q, "InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior", "terminate");
+		/* Without a cap the on-demand price is the cap, which is what one wants. */
+		if (l->price_cap_micros > 0)
+			query_add(q, "InstanceMarketOptions.SpotOptions.MaxPrice",
+			    format_usd(l->price_cap_micros, usd));
+	} else {
+		/* The default "open" would silently use up somebody's reservation. */
+		query_add(q, "CapacityReservationSpecification.CapacityReservationPreference", "none");
+	}
+}
+
+static void add_disk(const struct aws *self, struct query *q)
+{
+	char gib[24];
+
+	if (self->root_gib == 0)
+		return;
+	snprintf(gib, sizeof(gib), "%" PRId64, self->root_gib);
+	query_add(q, "BlockDeviceMapping.1.DeviceName", self->root_device);
+	query_add(q, "BlockDeviceMapping.1.Ebs.VolumeSize", gib);
+	query_add(q, "BlockDeviceMapping.1.Ebs.VolumeType", "gp3");
+	query_add(q, "BlockDeviceMapping.1.Ebs.DeleteOnTermination", "true");
+}
+
+static enum spot_step run_send(struct aws *self, struct spot_call *c, const struct spot_launch *l,
+    const char *ami)
+{
+	const char *profile = self->instance_profile;
+	struct query q;
+	enum spot_step s;
+
+	query_begin(&q, c->arena, "RunInstances", EC2_VERSION);
+	query_add(&q, "ImageId", ami);
+	query_add(&q, "InstanceType", l->key.instance_type);
+	query_add(&q, "MinCount", "1");
+	query_add(&q, "MaxCount", "1");
+	query_add(&q, "ClientToken", l->token);
+	s = add_network(self, c, l, &q);
+	if (s != SPOT_STEP_NONE) {
+		sbuf_fini(&q.body);
+		return s;
+	}
+	add_market(c, l, &q);
+	/* The default is stop: a stopped node keeps its disk and bill. */
+	query_add(&q, "InstanceInitiatedShutdownBehavior", "terminate");
+	query_add(&q, "MetadataOptions.HttpEndpoint", "enabled");
+	query_add(&q, "MetadataOptions.HttpTokens", "required");
+	/* One hop would keep jobs in containers from the metadata service. */
+	query_add(&q, "MetadataOptions.HttpPutResponseHopLimit", "2");
+	if (profile != NULL)
+		query_add(&q, str_prefix(profile, "arn:") ? "IamInstanceProfile.Arn" : "IamInstanceProfile.Name",
+		    profile);
+	add_disk(self, &q);
+	add_tags(l, &q, 1, "instance");
+	add_tags(l, &q, 2, "volume");
+	if (l->key.market == SPOT_MARKET_SPOT)
+		add_tags(l, &q, 3, "spot-instances-request");
+	if (l->user_data.n > 0)
+		query_add(&q, "UserData", base64_encode(c->arena, l->user_data.p, l->user_data.n));
+	return query_send_ec2(&q, self, c, l->key.region, "RunInstances", AWS_LIMIT_RUN, true);
+}
+
+/* ---- the reply -------------------------------------------------------------------------------------- */
+
+static enum spot_step run_reply(struct aws *self, struct spot_call *c, struct spot_launch *l)
+{
+	const struct xml *doc, *item;
+	enum spot_step s = aws_reply_xml(self, c, "RunInstances", "RunInstancesResponse", &doc);
+
+	if (s != SPOT_STEP_NONE)
+		return s;
+	item = xml_first(xml_at(doc, "instancesSet"), "item");
+	if (item == NULL || !aws_instance_read(self, c, l->key.region, item, &l->instance))
+		return aws_bad_reply(c, "RunInstances", "no instance in it");
+	/* What we asked for holds where the reply is silent. */
+	if (*l->instance.key.zone == '\0')
+		l->instance.key.zone = l->key.zone;
+	if (*l->instance.key.instance_type == '\0')
+		l->instance.key.instance_type = l->key.instance_type;
+	if (*l->instance.token == '\0')
+		l->instance.token = l->token;
+	if (*l->instance.install == '\0')
+		l->instance.install = l->install;
+	return SPOT_DONE;
+}
+
+/* ---- checks ------------------------------------------------------------------------------------------ */
+
+static enum spot_step tags_check(struct spot_call *c, const struct spot_launch *l)
+{
+	if (l->tags_n > TAGS_MAX - 2)
+		return call_fail(c, SPOT_INVALID, NULL, "aws launch: %zu tags, at most %d", l->tags_n, TAGS_MAX - 2);
+	for (size_t i = 0; i < l->tags_n; i++) {
+		const char *k = l->tags[i].key, *v = l->tags[i].value;
+
+		if (str_empty(k) || strlen(k) > 127 || v == NULL || strlen(v) > 255)
+			return call_fail(c, SPOT_INVALID, NULL, "aws launch: tag '%.40s': key 1 to 127, value to "
+			    "255 characters", k != NULL ? k : "");
+		if (str_prefix(k, "aws:") || strcmp(k, AWS_TAG_INSTALL) == 0)
+			return call_fail(c, SPOT_INVALID, NULL, "aws launch: tag key '%.40s' is reserved", k);
+	}
+	return SPOT_STEP_NONE;
+}
+
+static enum spot_step launch_check(struct spot_call *c, const struct spot_launch *l)
+{
+	if (l->key.market != SPOT_MARKET_SPOT && l->key.market != SPOT_MARKET_ON_DEMAND)
+		return call_fail(c, SPOT_INVALID, NULL, "aws launch: market %s is not supported",
+		    spot_market_name(l->key.market));
+	if (str_empty(l->key.instance_type) || (str_empty(l->key.zone) && str_empty(l->zone_name)))
+		return call_fail(c, SPOT_INVALID, NULL, "aws launch: instance type and zone are needed");
+	/* The token is the only thing that keeps a repeat from launching twice. */
+	if (str_empty(l->token) || strlen(l->token) > 64)
+		return call_fail(c, SPOT_INVALID, NULL, "aws launch: token of 1 to 64 characters needed");
+	if (str_empty(l->install) || strlen(l->install) > 255)
+		return call_fail(c, SPOT_INVALID, NULL, "aws launch: installation of 1 to 255 characters needed");
+	if (l->user_data.n > USER_DATA_MAX)
+		return call_fail(c, SPOT_INVALID, NULL, "aws launch: user data is %zu bytes, EC2 takes %d",
+		    l->user_data.n, USER_DATA_MAX);
+	return tags_check(c, l);
+}
+
+enum spot_step aws_launch(void *p, struct spot_call *c, struct spot_launch *a)
+{
+	struct aws *self = p;
+	struct aws_state *st = c->state;
+	struct launching *l;
+	enum spot_step s;
+
+	if (st == NULL) {
+		s = launch_check(c, a);
+		if (s != SPOT_STEP_NONE)
+			return s;
+		st = aws_state_get(c, sizeof(*l));
+		l = st->own;
+		l->ami = self->ami;
+		st->at = l->ami != NULL ? RUN : LOOK_UP_IMAGE;
+	}
+	l = st->own;
+	if (c->in != NULL && st->at == LOOK_UP_IMAGE) {
+		s = image_reply(self, c, l);
+		if (s != SPOT_STEP_NONE)
+			return s;
+		st->at = RUN;
+	} else if (c->in != NULL) {
+		return run_reply(self, c, a);
+	}
+	return st->at == LOOK_UP_IMAGE ? image_send(self, c, a) : run_send(self, c, a, l->ami);
+}
