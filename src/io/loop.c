@@ -382,6 +382,18 @@ void loop_hook_add(struct loop *l, struct loop_hook *h)
 	l->hooks_end = &h->next;
 }
 
+void loop_hook_remove(struct loop *l, struct loop_hook *h)
+{
+	for (struct loop_hook **p = &l->hooks; *p != NULL; p = &(*p)->next) {
+		if (*p == h) {
+			*p = h->next;
+			if (l->hooks_end == &h->next)
+				l->hooks_end = p;
+			return;
+		}
+	}
+}
+
 static void task_link(struct loop_task *ring, struct loop_task *t)
 {
 	t->prev = ring->prev;

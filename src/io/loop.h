@@ -69,6 +69,7 @@ struct loop_hook {
 	struct loop_hook *next;
 };
 void loop_hook_add(struct loop *l, struct loop_hook *h);
+void loop_hook_remove(struct loop *l, struct loop_hook *h); /* not from inside a hook */
 void loop_wake(struct loop *l);                /* make sure another turn runs soon */
 
 /* Run fn once in the next deliver phase. The node must stay valid until then or be cancelled. */

@@ -112,6 +112,7 @@ struct pg_listen {
 };
 void pg_listen(struct pg *p, struct pg_listen *l, const char *channel,
     void (*woken)(struct pg_listen *, const char *, const char *));
+void pg_listen_stop(struct pg *p, struct pg_listen *l); /* no more calls; the connection keeps listening */
 
 /* Blocking, for start-up and tools only: run a script of statements. */
 NODISCARD enum spot_rc pg_script(const char *dsn, const char *sql, struct spot_err *err);

@@ -101,3 +101,12 @@ void pg_listen(struct pg *p, struct pg_listen *l, const char *channel,
 		listen_send(p->listener);
 	}
 }
+
+void pg_listen_stop(struct pg *p, struct pg_listen *l)
+{
+	for (struct pg_listen **at = &p->listens; *at != NULL; at = &(*at)->next)
+		if (*at == l) {
+			*at = l->next;
+			return;
+		}
+}
