@@ -136,15 +136,3 @@ const char *price_implausible(struct arena *a, const struct spot_pool_key *key, 
 	}
 	return NULL;
 }
-
-enum price_state price_age_state(enum spot_market market, int64_t now_us, int64_t observed_us, int64_t changed_us,
-    int64_t interval_us, int64_t frozen_us)
-{
-	if (now_us - observed_us > 3 * interval_us) {
-		return PRICE_STALE;
-	}
-	if (market == SPOT_MARKET_SPOT && frozen_us > 0 && now_us - changed_us > frozen_us) {
-		return PRICE_FROZEN;
-	}
-	return PRICE_FRESH;
-}

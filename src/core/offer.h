@@ -45,9 +45,5 @@ const char *offer_refusal(struct arena *a, const struct offer *o, const struct r
  * last_micros and on_demand_micros are 0 when not known. */
 const char *price_implausible(struct arena *a, const struct spot_pool_key *key, const struct spot_shape *shape,
     int64_t price_micros, int64_t last_micros, int64_t on_demand_micros);
-/* State of the latest price: stale when the feed has been silent longer than 3 poll intervals; frozen when a spot
- * price has not moved for frozen_us although polls succeed. */
-enum price_state price_age_state(enum spot_market market, int64_t now_us, int64_t observed_us, int64_t changed_us,
-    int64_t interval_us, int64_t frozen_us);
 
 #endif

@@ -53,17 +53,6 @@ static void absurd_prices_are_refused(void **state)
 	}
 }
 
-static void silent_feeds_go_stale_and_unmoved_spot_prices_freeze(void **state)
-{
-	const int64_t m = 60 * SPOT_US_PER_S, d = 24 * SPOT_US_PER_HOUR;
-
-	(void)state;
-	assert_int_equal(price_age_state(SPOT_MARKET_SPOT, 100 * d, 100 * d - m, 99 * d, m, 30 * d), PRICE_FRESH);
-	assert_int_equal(price_age_state(SPOT_MARKET_SPOT, 100 * d, 100 * d - 4 * m, 99 * d, m, 30 * d), PRICE_STALE);
-	assert_int_equal(price_age_state(SPOT_MARKET_SPOT, 100 * d, 100 * d, 60 * d, m, 30 * d), PRICE_FROZEN);
-	assert_int_equal(price_age_state(SPOT_MARKET_ON_DEMAND, 100 * d, 100 * d, 60 * d, m, 30 * d), PRICE_FRESH);
-}
-
 static void a_request_says_why_an_offer_does_not_suit(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
@@ -98,7 +87,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gpu_names_match_by_whole_parts),
 		cmocka_unit_test(absurd_prices_are_refused),
-		cmocka_unit_test(silent_feeds_go_stale_and_unmoved_spot_prices_freeze),
 		cmocka_unit_test(a_request_says_why_an_offer_does_not_suit),
 	};
 

@@ -1,0 +1,88 @@
+/* Shared by the poller's sources only. */
+#ifndef ENGINE_POLLER_INT_H
+#define ENGINE_POLLER_INT_H
+
+#include "base/arena.h"
+#include "engine/poller.h"
+#include "store/price.h"
+#include "store/q.h"
+
+enum feed_kind {
+	FEED_NONE = 0, FEED_REGIONS, FEED_POOLS, FEED_PRICES_SPOT, FEED_PRICES_ON_DEMAND, FEED_SIGNALS, FEED_QUOTAS,
+	FEED_COUNT
+};
+
+/* One poll of one feed, from claim to stored. At most one per feed at a time. */
+struct poll {
+	struct poller *poller;
+	struct poll *next;
+	struct arena *arena;
+	struct call_provider *provider;
+	enum feed_kind kind;
+	const char *region;
+	int64_t since_us, started_us;
+	int32_t fails;
+	struct call call;
+	struct pg_req req;
+	struct price_ingest ingest;
+	bool ingest_used;
+	/* known pools of the region, as rows and as the provider sees them */
+	struct q_market_pools_of_row *rows;
+	struct spot_pool_info *pools;
+	size_t pools_n;
+	int32_t *index;                    /* hash of key -> row + 1 */
+	size_t index_n;
+	union {
+		struct spot_regions regions;
+		struct spot_pools pools;
+		struct spot_prices prices;
+		struct spot_signals signals;
+		struct spot_quotas quotas;
+	} args;
+	size_t seen;                       /* rows the feed gave */
+	int64_t *refused_prices; int32_t *refused_ids; const char **refused_sources, **refused_whys;
+	size_t refused_n;
+};
+
+struct provider_health {
+	struct poller *poller;
+	struct arena *arena;
+	struct call whoami;
+	const char *account_arg;
+	char account[128];
+	int64_t ok_us, err_us;
+	struct spot_err err;
+};
+
+struct poller {
+	struct poller_deps deps;
+	struct provider_health *health;    /* one per provider */
+	struct loop_timer tick, housekeeping;
+	struct pg_req due, upkeep;
+	struct arena *arena;               /* of the due statement */
+	const char **names;
+	struct poll *polls;
+	int running;
+	int upkeep_step;
+	struct poller_stats stats;
+};
+
+const char *feed_name(enum feed_kind k);
+enum feed_kind feed_parse(const char *s);
+int64_t feed_interval_us(const struct poller *p, enum feed_kind k);
+/* poller_store.c: takes the finished call's results to the rows, then ends with poll_done or poll_failed. */
+void poll_store(struct poll *p);
+/* poller_index.c */
+void poll_index_pools(struct poll *p);
+int32_t poll_find(const struct poll *p, const struct spot_pool_key *key); /* row, -1 if not known */
+void poll_done(struct poll *p);
+void poll_failed(struct poll *p, const struct spot_err *err);
+
+/* poller_provider.c */
+void health_init(struct poller *p);
+void health_fini(struct poller *p);
+void health_ok(struct poller *p, const struct call_provider *provider);
+void health_failed(struct poller *p, const struct call_provider *provider, const struct spot_err *err);
+void health_store(struct poller *p, size_t i, void (*done)(struct op *));
+
+#endif

@@ -1,0 +1,154 @@
+-- The market poller: feeds, pools, signals, quotas, and the ageing of prices.
+
+-- name: market_provider_put
+-- params: name text, kind text, account text?, state text, ok_us int8?, error text?, error_us int8?, requests int8, throttled int8, now_us int8
+-- rows: none
+-- writes: yes
+INSERT INTO provider AS p (name, kind, account, state, last_ok_us, last_error, last_error_us, requests, throttled,
+	updated_us)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+ON CONFLICT (name) DO UPDATE SET kind = EXCLUDED.kind, account = coalesce(EXCLUDED.account, p.account),
+	state = EXCLUDED.state, last_ok_us = coalesce(EXCLUDED.last_ok_us, p.last_ok_us),
+	last_error = coalesce(EXCLUDED.last_error, p.last_error),
+	last_error_us = coalesce(EXCLUDED.last_error_us, p.last_error_us),
+	requests = EXCLUDED.requests, throttled = EXCLUDED.throttled, updated_us = EXCLUDED.updated_us;
+
+-- name: market_feeds_add
+-- params: providers text[], regions text[], feeds text[], now_us int8
+-- rows: none
+-- writes: yes
+INSERT INTO feed (provider, region, feed, next_us)
+SELECT p, r, f, $4 FROM unnest($1, $2, $3) AS t (p, r, f)
+ON CONFLICT DO NOTHING;
+
+-- name: market_feeds_due
+-- params: providers text[], now_us int8, most int8
+-- rows: many provider text, region text, feed text, since_us int8, fails int4, last_ok_us int8?
+-- writes: no
+SELECT provider, region, feed, since_us, fails, last_ok_us FROM feed
+WHERE provider = ANY ($1) AND next_us <= $2
+ORDER BY (feed = 'regions') DESC, (feed = 'pools') DESC, next_us, provider, region, feed LIMIT $3;
+
+-- name: market_feeds_next
+-- params: providers text[]
+-- rows: 1 next_us int8?
+-- writes: no
+SELECT min(next_us) FROM feed WHERE provider = ANY ($1);
+
+-- name: market_feed_done
+-- params: provider text, region text, feed text, ok_us int8, next_us int8, since_us int8, rows_seen int8
+-- rows: none
+-- writes: yes
+UPDATE feed SET last_ok_us = $4, next_us = $5, since_us = $6, rows_seen = $7, fails = 0, last_error = NULL
+WHERE provider = $1 AND region = $2 AND feed = $3;
+
+-- name: market_feed_failed
+-- params: provider text, region text, feed text, next_us int8, error text
+-- rows: none
+-- writes: yes
+UPDATE feed SET next_us = $4, fails = fails + 1, last_error = $5
+WHERE provider = $1 AND region = $2 AND feed = $3;
+
+-- name: market_feed_later
+-- params: provider text, region text, feed text, next_us int8
+-- rows: none
+-- writes: yes
+UPDATE feed SET next_us = $4 WHERE provider = $1 AND region = $2 AND feed = $3;
+
+-- name: market_pools_put
+-- params: provider text, region text, regions text[], zones text[], zone_names text[], types text[], markets text[], gpus text[], gpu_milli int4[], gpu_mem int4[], vcpus int4[], mem int4[], archs text[], classes text[], now_us int8
+-- rows: 1 seen int8, withdrawn int8
+-- writes: yes
+-- Region '' = the list covers every region of the provider. A pool that is no longer in the list stays as a
+-- row (its history refers to it) but is not offered any more.
+WITH put AS (
+	INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, gpu_milli, gpu_mem_mib,
+		vcpus, mem_mib, arch, quota_class, offered, seen_us)
+	SELECT $1, t.* , true, $15 FROM unnest($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) AS t
+	ON CONFLICT (provider, region, zone, instance_type, market) DO UPDATE SET
+		zone_name = EXCLUDED.zone_name, gpu_name = EXCLUDED.gpu_name, gpu_milli = EXCLUDED.gpu_milli,
+		gpu_mem_mib = EXCLUDED.gpu_mem_mib, vcpus = EXCLUDED.vcpus, mem_mib = EXCLUDED.mem_mib,
+		arch = EXCLUDED.arch, quota_class = EXCLUDED.quota_class, offered = true, seen_us = EXCLUDED.seen_us
+	RETURNING id
+), gone AS (
+	UPDATE pool SET offered = false
+	WHERE provider = $1 AND ($2 = '' OR region = $2) AND offered
+		AND (region, zone, instance_type, market) NOT IN (
+			SELECT * FROM unnest($3, $4, $6, $7))
+	RETURNING id
+)
+SELECT (SELECT count(*) FROM put), (SELECT count(*) FROM gone);
+
+-- name: market_pools_of
+-- params: provider text, region text
+-- rows: many id int4, region text, zone text, zone_name text, instance_type text, market text, gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, quota_class text, last_micros int8, on_demand_micros int8
+-- writes: no
+-- The column on_demand_micros is the on-demand price of the same type in the same region, for plausibility.
+SELECT p.id, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name, p.gpu_milli, p.gpu_mem_mib, p.vcpus,
+	p.mem_mib, p.arch, p.quota_class, coalesce(l.price_micros, 0),
+	coalesce(max(CASE WHEN p.market = 'on_demand' THEN l.price_micros END)
+		OVER (PARTITION BY p.region, p.instance_type), 0)
+FROM pool p LEFT JOIN pool_latest l ON l.pool_id = p.id
+WHERE p.provider = $1 AND ($2 = '' OR p.region = $2) AND p.offered
+ORDER BY p.id;
+
+-- name: market_refused_put
+-- params: pool_ids int4[], prices int8[], sources text[], whys text[], observed_us int8
+-- rows: none
+-- writes: yes
+-- A refused point is kept with its reason; the pool's last good price stays and says so.
+WITH r AS (
+	SELECT DISTINCT ON (p) p, v, s, w FROM unnest($1, $2, $3, $4) AS t (p, v, s, w) ORDER BY p
+), kept AS (
+	INSERT INTO price_refused (pool_id, observed_us, price_micros, source, why)
+	SELECT p, $5, v, s, w FROM r ON CONFLICT DO NOTHING
+)
+UPDATE pool_latest l SET state = 'implausible', why = r.w FROM r WHERE l.pool_id = r.p;
+
+-- name: market_prices_age
+-- params: now_us int8, spot_us int8, on_demand_us int8, frozen_us int8
+-- rows: 1 changed int8
+-- writes: yes
+-- A price is stale when its feed was silent for three intervals, and frozen when polls succeed but a spot price has
+-- not moved for frozen_us. An implausible one stays so until a believable price comes.
+WITH s AS (
+	SELECT l.pool_id, CASE
+		WHEN $1 - l.observed_us > 3 * CASE p.market WHEN 'spot' THEN $2 ELSE $3 END THEN 'stale'
+		WHEN p.market = 'spot' AND $4 > 0 AND $1 - l.changed_us > $4 THEN 'frozen'
+		ELSE 'fresh' END AS state
+	FROM pool_latest l JOIN pool p ON p.id = l.pool_id WHERE l.state <> 'implausible'
+), u AS (
+	UPDATE pool_latest l SET state = s.state, why = CASE s.state
+		WHEN 'stale' THEN 'the price feed has been silent for three polls'
+		WHEN 'frozen' THEN 'the price has not moved for a long time' ELSE '' END
+	FROM s WHERE l.pool_id = s.pool_id AND l.state <> s.state RETURNING 1
+)
+SELECT count(*) FROM u;
+
+-- name: market_signals_put
+-- params: provider text, regions text[], zones text[], types text[], markets text[], kinds text[], vals float8[], los float8[], his float8[], as_ofs int8[], sources text[], now_us int8
+-- rows: none
+-- writes: yes
+INSERT INTO signal (provider, region, zone, instance_type, market, kind, value, lo, hi, as_of_us, source, observed_us)
+SELECT $1, t.*, $12 FROM (SELECT DISTINCT ON (a, b, c, d, e) * FROM
+	unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS u (a, b, c, d, e, f, g, h, i, j)) AS t
+ON CONFLICT (provider, region, zone, instance_type, market, kind) DO UPDATE SET value = EXCLUDED.value,
+	lo = EXCLUDED.lo, hi = EXCLUDED.hi, as_of_us = EXCLUDED.as_of_us, source = EXCLUDED.source,
+	observed_us = EXCLUDED.observed_us;
+
+-- name: market_quotas_put
+-- params: provider text, regions text[], classes text[], markets text[], units text[], limits int8[], now_us int8
+-- rows: none
+-- writes: yes
+INSERT INTO quota (provider, region, class, market, unit, quota_limit, observed_us)
+SELECT $1, t.*, $7 FROM (SELECT DISTINCT ON (a, b, c) * FROM
+	unnest($2, $3, $4, $5, $6) AS u (a, b, c, d, e)) AS t
+ON CONFLICT (provider, region, class, market) DO UPDATE SET unit = EXCLUDED.unit, quota_limit = EXCLUDED.quota_limit,
+	observed_us = EXCLUDED.observed_us;
+
+-- name: market_retention
+-- params: before_us int8
+-- rows: none
+-- writes: yes
+WITH a AS (DELETE FROM price_refused WHERE observed_us < $1), b AS (DELETE FROM node_sample WHERE at_us < $1)
+DELETE FROM idempotency WHERE created_us < $1;
