@@ -506,7 +506,11 @@ static void pipeline_event(struct pg_conn *c)
 
 		/* NULL ends one command's results; never two in a row while something is due. */
 		if (r == NULL ? ++c->nulls > 2 : !item_result(c, r)) {
-			pg_conn_lost(c, "the database server answered out of turn");
+			const struct pg_item *i = c->inflight.head;
+
+			/* After a farewell (57P) libpq has nothing more for us and the stream ends soon. */
+			pg_conn_lost(c, i != NULL && i->err.rc != SPOT_OK ? i->err.text
+			    : "the database server answered out of turn");
 			return;
 		}
 		if (r != NULL)

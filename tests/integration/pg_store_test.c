@@ -1,0 +1,377 @@
+/* The statements of src/store/sql on the migrated schema: all of them prepare and give what their
+ * headers promise; prices are stored as store/price.h says. */
+#include "base/base.h"
+#include "base/arena.h"
+#include "harness.h"
+#include "store/price.h"
+#include "store/q.h"
+#include <libpq-fe.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+#define NOW_US (INT64_C(1793000000) * SPOT_US_PER_S)
+
+static struct testdb *db;
+static struct loop *loop;
+static struct pg *pg;
+static const char *dsn;
+static struct arena *arena;
+
+static void no_done(struct op *op)
+{
+	(void)op;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	loop = test_loop_new();
+	dsn = testdb_new(db);
+	pg = pg_new(loop, &(struct pg_conf){ .dsn = dsn, .connections = 2 });
+	arena = arena_new(0);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	pg_free(pg);
+	loop_turn(loop, 0);
+	loop_free(loop);
+	arena_free(arena);
+	return 0;
+}
+
+/* ---- every statement ------------------------------------------------------------------------------ */
+
+static int column_check(const struct pg_stmt *s, const PGresult *r)
+{
+	int bad = 0;
+
+	if (PQnfields(r) != s->cols_n) {
+		fprintf(stderr, "%s: the header says %d columns, the statement gives %d\n", s->name, s->cols_n,
+		    PQnfields(r));
+		return 1;
+	}
+	for (int i = 0; i < s->cols_n; i++)
+		if (PQftype(r, i) != s->col_types[i]) {
+			fprintf(stderr, "%s: column %s: the header says type %u, the statement gives %u\n", s->name,
+			    s->col_names[i], s->col_types[i], PQftype(r, i));
+			bad++;
+		}
+	return bad;
+}
+
+static int statement_check(PGconn *c, const struct pg_stmt *s)
+{
+	PGresult *r;
+	int bad = 0;
+
+	if (s->setup != NULL) {
+		r = PQexec(c, s->setup);
+		if (PQresultStatus(r) != PGRES_COMMAND_OK) {
+			fprintf(stderr, "%s: setup: %s", s->name, PQerrorMessage(c));
+			bad++;
+		}
+		PQclear(r);
+	}
+	r = PQprepare(c, s->name, s->sql, s->params_n, s->param_types);
+	if (PQresultStatus(r) != PGRES_COMMAND_OK) {
+		fprintf(stderr, "%s: %s", s->name, PQerrorMessage(c));
+		bad++;
+	}
+	PQclear(r);
+	if (bad > 0)
+		return bad;
+	r = PQdescribePrepared(c, s->name);
+	assert_int_equal(PQresultStatus(r), PGRES_COMMAND_OK);
+	if (PQnparams(r) != s->params_n) {
+		fprintf(stderr, "%s: %d parameters declared, %d found\n", s->name, s->params_n, PQnparams(r));
+		bad++;
+	}
+	bad += column_check(s, r);
+	PQclear(r);
+	return bad;
+}
+
+static void every_statement_prepares_and_has_the_columns_of_its_header(void **state)
+{
+	PGconn *c = PQconnectdb(dsn);
+	int bad = 0;
+
+	(void)state;
+	assert_int_equal(PQstatus(c), CONNECTION_OK);
+	assert_true(q_all_n > 0);
+	for (size_t i = 0; i < q_all_n; i++)
+		bad += statement_check(c, &q_all[i]);
+	PQfinish(c);
+	assert_int_equal(bad, 0);
+}
+
+/* A statement that writes must say so: its lost reply is UNKNOWN then. */
+static void statements_that_write_say_so(void **state)
+{
+	static const char *const verbs[] = { "INSERT INTO ", "UPDATE ", "DELETE FROM ", "NOTIFY", "pg_notify" };
+	int bad = 0;
+
+	(void)state;
+	for (size_t i = 0; i < q_all_n; i++) {
+		bool writes = false;
+
+		for (size_t v = 0; v < ARRAY_LEN(verbs); v++) {
+			const char *at = strstr(q_all[i].sql, verbs[v]);
+
+			/* "FOR UPDATE " only locks. */
+			writes |= at != NULL && !(v == 1 && at - q_all[i].sql >= 4 && memcmp(at - 4, "FOR ", 4) == 0);
+		}
+		if (writes && !q_all[i].writes) {
+			fprintf(stderr, "%s writes, its header says it does not\n", q_all[i].name);
+			bad++;
+		}
+	}
+	assert_int_equal(bad, 0);
+}
+
+/* ---- install ---------------------------------------------------------------------------------------- */
+
+static void the_first_install_id_stays(void **state)
+{
+	static const char *const ids[] = { "0123abcd", "ffffffff" };
+	struct q_install_ensure_row *row;
+	struct pg_req req = { 0 };
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		q_install_ensure(pg, &req, &(struct q_install_ensure){ .id = ids[i],
+		    .enrol_key = { i == 0 ? "\0k1" : "k2!", 3 }, .now_us = NOW_US + i }, no_done);
+		assert_true(test_op_wait(&req.op));
+		assert_string_equal(req.op.err.text, "");
+		assert_int_equal(q_install_ensure_rows(&req, arena, &row), 1);
+		assert_string_equal(row->id, "0123abcd");
+		assert_int_equal(row->enrol_key.n, 3);
+		assert_memory_equal(row->enrol_key.p, "\0k1", 3);
+		assert_int_equal(row->created_us, NOW_US);
+	}
+	pg_req_fini(&req);
+}
+
+/* ---- prices ----------------------------------------------------------------------------------------- */
+
+static void pools_make(int n)
+{
+	char sql[600];
+
+	(void)snprintf(sql, sizeof(sql), "INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, "
+	    "gpu_name, gpu_milli, gpu_mem_mib, vcpus, mem_mib, arch, quota_class, offered, seen_us) "
+	    "SELECT 'p', 'r', 'z' || i, '', 't', 'spot', 'H100', 1000, 80000, 8, 1000, 'x86_64', '', true, 1 "
+	    "FROM generate_series(1, %d) i", n);
+	testdb_exec(dsn, sql);
+}
+
+static int64_t partitions(int64_t from_us, int64_t to_us)
+{
+	struct q_price_partitions_ensure_row *row;
+	struct pg_req req = { 0 };
+	int64_t n;
+
+	q_price_partitions_ensure(pg, &req, &(struct q_price_partitions_ensure){ from_us, to_us }, no_done);
+	assert_true(test_op_wait(&req.op));
+	assert_string_equal(req.op.err.text, "");
+	assert_int_equal(q_price_partitions_ensure_rows(&req, arena, &row), 1);
+	n = row->made;
+	pg_req_fini(&req);
+	return n;
+}
+
+struct point {
+	int32_t pool;
+	int64_t micros, effective_us, observed_us;
+};
+
+static struct price_ingested ingest(const struct point *in, size_t n)
+{
+	struct spot_price_point *points = arena_array(arena, n, sizeof(*points));
+	int32_t *ids = arena_array(arena, n, sizeof(*ids));
+	struct price_ingest p = { 0 };
+	struct price_ingested ret;
+
+	for (size_t i = 0; i < n; i++) {
+		ids[i] = in[i].pool;
+		points[i] = (struct spot_price_point){ .price_micros = in[i].micros, .source = "test",
+			.effective_us = in[i].effective_us, .observed_us = in[i].observed_us };
+	}
+	price_ingest(pg, &p, points, ids, n, no_done);
+	assert_true(test_op_wait(&p.copy.op));
+	assert_string_equal(p.copy.op.err.text, "");
+	ret = price_ingest_result(&p);
+	price_ingest_fini(&p);
+	return ret;
+}
+
+static void only_changes_are_appended_and_the_latest_is_confirmed(void **state)
+{
+	const struct point first[] = { { 1, 500, 0, NOW_US }, { 2, 700, NOW_US - 50, NOW_US } };
+	const struct point same[] = { { 1, 500, 0, NOW_US + 60 }, { 2, 700, NOW_US - 50, NOW_US + 60 } };
+	const struct point moved[] = { { 1, 510, 0, NOW_US + 120 }, { 2, 700, NOW_US - 50, NOW_US + 120 } };
+	struct price_ingested got;
+
+	(void)state;
+	pools_make(2);
+	partitions(NOW_US, NOW_US + PRICE_DAY_US);
+	got = ingest(first, 2);
+	assert_int_equal(got.received, 2);
+	assert_int_equal(got.changed, 2);
+	assert_int_equal(ingest(same, 2).changed, 0);
+	assert_int_equal(testdb_int(dsn, "SELECT observed_us FROM pool_latest WHERE pool_id = 2"), NOW_US + 60);
+	assert_int_equal(testdb_int(dsn, "SELECT changed_us FROM pool_latest WHERE pool_id = 2"), NOW_US - 50);
+	assert_int_equal(ingest(moved, 2).changed, 1);
+	assert_int_equal(testdb_int(dsn, "SELECT price_micros FROM pool_latest WHERE pool_id = 1"), 510);
+	assert_int_equal(testdb_int(dsn, "SELECT changed_us FROM pool_latest WHERE pool_id = 1"), NOW_US + 120);
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_point"), 3);
+}
+
+static void a_history_in_one_poll_keeps_its_order_and_is_stored_once(void **state)
+{
+	const struct point history[] = { { 1, 520, NOW_US - 100, NOW_US }, { 1, 500, NOW_US - 300, NOW_US },
+		{ 1, 520, NOW_US - 50, NOW_US }, { 1, 510, NOW_US - 200, NOW_US } };
+
+	(void)state;
+	pools_make(1);
+	partitions(NOW_US, NOW_US + 1);
+	assert_int_equal(ingest(history, 4).changed, 3); /* 520 twice in a row is one price */
+	assert_string_equal(testdb_text(dsn, "SELECT string_agg(price_micros::text, ' ' ORDER BY observed_us) "
+	    "FROM price_point"), "500 510 520");
+	assert_int_equal(testdb_int(dsn, "SELECT effective_us FROM pool_latest"), NOW_US - 50);
+	assert_int_equal(ingest(history, 4).changed, 0);
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_point"), 3);
+}
+
+static void a_price_taken_back_to_an_old_value_is_a_change(void **state)
+{
+	const struct point a[] = { { 1, 500, 0, NOW_US } }, b[] = { { 1, 600, 0, NOW_US + 1 } },
+		c[] = { { 1, 500, 0, NOW_US + 2 } };
+
+	(void)state;
+	pools_make(1);
+	partitions(NOW_US, NOW_US + 1);
+	assert_int_equal(ingest(a, 1).changed + ingest(b, 1).changed + ingest(c, 1).changed, 3);
+}
+
+static void a_late_older_price_does_not_replace_the_latest(void **state)
+{
+	const struct point now[] = { { 1, 500, NOW_US, NOW_US } }, late[] = { { 1, 900, NOW_US - 1000, NOW_US + 5 } };
+
+	(void)state;
+	pools_make(1);
+	partitions(NOW_US, NOW_US + 1);
+	ingest(now, 1);
+	assert_int_equal(ingest(late, 1).changed, 0);
+	assert_int_equal(testdb_int(dsn, "SELECT price_micros FROM pool_latest"), 500);
+}
+
+static void a_frozen_pool_stays_frozen_until_its_price_moves(void **state)
+{
+	const struct point a[] = { { 1, 500, 0, NOW_US } }, b[] = { { 1, 500, 0, NOW_US + 1 } },
+		c[] = { { 1, 501, 0, NOW_US + 2 } };
+
+	(void)state;
+	pools_make(1);
+	partitions(NOW_US, NOW_US + 1);
+	ingest(a, 1);
+	testdb_exec(dsn, "UPDATE pool_latest SET state = 'frozen', why = 'no change for 9 days'");
+	ingest(b, 1);
+	assert_string_equal(testdb_text(dsn, "SELECT state || why FROM pool_latest"), "frozenno change for 9 days");
+	ingest(c, 1);
+	assert_string_equal(testdb_text(dsn, "SELECT state || why FROM pool_latest"), "fresh");
+}
+
+static void a_batch_with_an_unknown_pool_is_refused_whole(void **state)
+{
+	struct spot_price_point points[2] = { { .price_micros = 1, .observed_us = NOW_US, .source = "s" },
+		{ .price_micros = 1, .observed_us = NOW_US, .source = "s" } };
+	const int32_t ids[] = { 1, 99 };
+	struct price_ingest p = { 0 };
+
+	(void)state;
+	pools_make(1);
+	partitions(NOW_US, NOW_US + 1);
+	price_ingest(pg, &p, points, ids, 2, no_done);
+	assert_true(test_op_wait(&p.copy.op));
+	assert_int_equal(p.copy.op.rc, SPOT_CONFLICT);
+	assert_string_equal(p.copy.op.err.code, "pool_latest_pool_id_fkey");
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_point"), 0);
+	price_ingest_fini(&p);
+}
+
+static void all_latest_prices_and_a_pools_history_are_read(void **state)
+{
+	const struct point in[] = { { 1, 500, 0, NOW_US }, { 2, 700, 0, NOW_US }, { 1, 510, 0, NOW_US + 9 } };
+	struct q_pool_latest_row *latest;
+	struct q_price_history_pool_row *history;
+	struct pg_req req = { 0 };
+
+	(void)state;
+	pools_make(2);
+	partitions(NOW_US, NOW_US + 1);
+	ingest(in, 3);
+	q_pool_latest_all(pg, &req, NULL, no_done);
+	assert_true(test_op_wait(&req.op));
+	assert_int_equal(q_pool_latest_all_rows(&req, arena, &latest), 2);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(latest[i].price_micros, latest[i].pool_id == 1 ? 510 : 700);
+		assert_string_equal(latest[i].state, "fresh");
+	}
+	q_price_history_pool(pg, &req, &(struct q_price_history_pool){ .pool_id = 1, .from_us = NOW_US - 10,
+	    .to_us = NOW_US + 10 }, no_done);
+	assert_true(test_op_wait(&req.op));
+	assert_int_equal(q_price_history_pool_rows(&req, arena, &history), 2);
+	assert_int_equal(history[0].price_micros, 500);
+	assert_int_equal(history[1].price_micros, 510);
+	pg_req_fini(&req);
+}
+
+static void partitions_are_made_ahead_once_and_dropped_past_retention(void **state)
+{
+	struct q_price_partitions_drop_row *row;
+	struct pg_req req = { 0 };
+	int64_t day = NOW_US - NOW_US % PRICE_DAY_US;
+
+	(void)state;
+	assert_int_equal(partitions(day - 2 * PRICE_DAY_US, day + 3 * PRICE_DAY_US), 5);
+	assert_int_equal(partitions(day - 2 * PRICE_DAY_US, day + 3 * PRICE_DAY_US), 0);
+	assert_int_equal(partitions(day + 3 * PRICE_DAY_US - 1, day + 3 * PRICE_DAY_US + 1), 1);
+	/* A limit inside a day keeps that day. */
+	q_price_partitions_drop(pg, &req, &(struct q_price_partitions_drop){ day - 5 }, no_done);
+	assert_true(test_op_wait(&req.op));
+	assert_string_equal(req.op.err.text, "");
+	assert_int_equal(q_price_partitions_drop_rows(&req, arena, &row), 1);
+	assert_int_equal(row->dropped, 1);
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'price_point'::regclass"), 5);
+	assert_int_equal(partitions(day - 1, day), 0);
+	pg_req_fini(&req);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		T(every_statement_prepares_and_has_the_columns_of_its_header),
+		T(statements_that_write_say_so),
+		T(the_first_install_id_stays),
+		T(only_changes_are_appended_and_the_latest_is_confirmed),
+		T(a_history_in_one_poll_keeps_its_order_and_is_stored_once),
+		T(a_price_taken_back_to_an_old_value_is_a_change),
+		T(a_late_older_price_does_not_replace_the_latest),
+		T(a_frozen_pool_stays_frozen_until_its_price_moves),
+		T(a_batch_with_an_unknown_pool_is_refused_whole),
+		T(all_latest_prices_and_a_pools_history_are_read),
+		T(partitions_are_made_ahead_once_and_dropped_past_retention),
+	};
+	int failed;
+
+	db = testdb_start();
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	testdb_stop(db);
+	return failed;
+}
