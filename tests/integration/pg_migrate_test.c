@@ -1,0 +1,245 @@
+/* The migration runner: what it applies, what it refuses, and two of it at once. */
+#include "base/base.h"
+#include "base/sign.h"
+#include "harness.h"
+#include "store/q.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static struct testdb *db;
+
+struct mine {
+	struct migration list[4];
+	char sums[4][SHA256_HEX];
+};
+
+static void migration_set(struct mine *m, int version, const char *name, const char *sql)
+{
+	struct migration *x = &m->list[version - 1];
+
+	sha256_hex(sql, strlen(sql), m->sums[version - 1]);
+	*x = (struct migration){ version, name, sql, m->sums[version - 1] };
+}
+
+static void mine_init(struct mine *m)
+{
+	migration_set(m, 1, "base", "CREATE TABLE a (id int);\nCREATE TABLE b (id int);\n");
+	migration_set(m, 2, "more", "ALTER TABLE a ADD COLUMN x int;\nINSERT INTO a VALUES (1, 2);\n");
+	migration_set(m, 3, "third", "CREATE TABLE c (id int);\n");
+}
+
+static void our_schema_applies_to_an_empty_database_and_again_changes_nothing(void **state)
+{
+	const char *dsn = testdb_new_empty(db);
+	struct spot_err err = { 0 };
+	int applied = -1;
+
+	(void)state;
+	assert_int_equal(migrate_check(dsn, migrations_all, migrations_all_n, &err), SPOT_CONFIG);
+	assert_non_null(strstr(err.text, "empty"));
+	assert_int_equal(migrate_run(dsn, NULL, migrations_all, migrations_all_n, 5, &applied, &err), SPOT_OK);
+	assert_int_equal(applied, (int)migrations_all_n);
+	assert_int_equal(migrate_check(dsn, migrations_all, migrations_all_n, &err), SPOT_OK);
+	assert_int_equal(migrate_run(dsn, NULL, migrations_all, migrations_all_n, 6, &applied, &err), SPOT_OK);
+	assert_int_equal(applied, 0);
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM schema_version WHERE applied_us = 5"),
+	    (int)migrations_all_n);
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM job"), 0);
+}
+
+static void later_migrations_continue_where_earlier_ones_ended(void **state)
+{
+	const char *dsn = testdb_new_empty(db);
+	struct spot_err err = { 0 };
+	struct mine m;
+	int applied;
+
+	(void)state;
+	mine_init(&m);
+	assert_int_equal(migrate_run(dsn, NULL, m.list, 1, 1, &applied, &err), SPOT_OK);
+	assert_int_equal(migrate_check(dsn, m.list, 3, &err), SPOT_CONFIG);
+	assert_non_null(strstr(err.text, "version 1"));
+	assert_int_equal(migrate_run(dsn, NULL, m.list, 3, 1, &applied, &err), SPOT_OK);
+	assert_int_equal(applied, 2);
+	assert_int_equal(testdb_int(dsn, "SELECT x FROM a"), 2);
+}
+
+static void a_text_changed_after_it_was_applied_is_refused(void **state)
+{
+	const char *dsn = testdb_new_empty(db);
+	struct spot_err err = { 0 };
+	struct mine m;
+
+	(void)state;
+	mine_init(&m);
+	assert_int_equal(migrate_run(dsn, NULL, m.list, 2, 1, NULL, &err), SPOT_OK);
+	migration_set(&m, 2, "more", "ALTER TABLE a ADD COLUMN y int;\n");
+	assert_int_equal(migrate_run(dsn, NULL, m.list, 3, 1, NULL, &err), SPOT_CONFIG);
+	assert_non_null(strstr(err.text, "0002_more was changed after it was applied"));
+	assert_int_equal(migrate_check(dsn, m.list, 3, &err), SPOT_CONFIG);
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM schema_version"), 2);
+}
+
+static void a_schema_newer_than_the_program_is_refused(void **state)
+{
+	const char *dsn = testdb_new_empty(db);
+	struct spot_err err = { 0 };
+	struct mine m;
+
+	(void)state;
+	mine_init(&m);
+	assert_int_equal(migrate_run(dsn, NULL, m.list, 3, 1, NULL, &err), SPOT_OK);
+	assert_int_equal(migrate_run(dsn, NULL, m.list, 2, 1, NULL, &err), SPOT_CONFIG);
+	assert_non_null(strstr(err.text, "newer release"));
+	assert_int_equal(migrate_check(dsn, m.list, 2, &err), SPOT_CONFIG);
+}
+
+static void a_failing_migration_leaves_nothing_of_itself(void **state)
+{
+	const char *dsn = testdb_new_empty(db);
+	struct spot_err err = { 0 };
+	struct mine m;
+
+	(void)state;
+	mine_init(&m);
+	migration_set(&m, 2, "more", "CREATE TABLE half (id int);\nSELECT nonsense;\n");
+	assert_int_equal(migrate_run(dsn, NULL, m.list, 3, 1, NULL, &err), SPOT_INTERNAL);
+	assert_non_null(strstr(err.text, "migration 0002_more"));
+	assert_non_null(strstr(err.text, "nonsense"));
+	assert_string_equal(testdb_text(dsn, "SELECT to_regclass('half')"), "");
+	assert_int_equal(testdb_int(dsn, "SELECT max(version) FROM schema_version"), 1);
+	mine_init(&m);
+	assert_int_equal(migrate_run(dsn, NULL, m.list, 3, 1, NULL, &err), SPOT_OK);
+}
+
+static void a_migration_that_commits_on_its_own_is_refused(void **state)
+{
+	const char *dsn = testdb_new_empty(db);
+	struct spot_err err = { 0 };
+	struct mine m;
+
+	(void)state;
+	mine_init(&m);
+	migration_set(&m, 1, "base", "CREATE TABLE a (id int);\nCOMMIT;\n");
+	assert_int_equal(migrate_run(dsn, NULL, m.list, 1, 1, NULL, &err), SPOT_CONFIG);
+	assert_non_null(strstr(err.text, "begin or end transactions"));
+}
+
+static void a_hole_in_the_numbers_is_refused(void **state)
+{
+	const char *dsn = testdb_new_empty(db);
+	struct spot_err err = { 0 };
+	struct mine m;
+
+	(void)state;
+	mine_init(&m);
+	m.list[1].version = 3;
+	assert_int_equal(migrate_run(dsn, NULL, m.list, 2, 1, NULL, &err), SPOT_CONFIG);
+	assert_non_null(strstr(err.text, "migration 2 is missing"));
+}
+
+static void two_runners_at_once_apply_each_migration_once(void **state)
+{
+	const char *dsn = testdb_new_empty(db);
+	struct mine m;
+	int pids[4], status;
+
+	(void)state;
+	mine_init(&m);
+	migration_set(&m, 1, "base", "SELECT pg_sleep(0.3);\nCREATE TABLE a (id int);\n");
+	for (int i = 0; i < 4; i++) {
+		pids[i] = fork();
+		if (pids[i] == 0)
+			_exit(migrate_run(dsn, NULL, m.list, 3, i, NULL, NULL) == SPOT_OK ? 0 : 1);
+		assert_true(pids[i] > 0);
+	}
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+		assert_int_equal(status, 0);
+	}
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM schema_version"), 3);
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM a"), 1);
+}
+
+static void file_write(const char *dir, const char *name, const char *text)
+{
+	char path[600];
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+	f = fopen(path, "we");
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void migrations_are_read_from_a_folder_in_order(void **state)
+{
+	const char *dsn = testdb_new_empty(db);
+	struct spot_err err = { 0 };
+	char dir[500];
+	int applied;
+
+	(void)state;
+	(void)snprintf(dir, sizeof(dir), "%s/migrations", testdb_dir(db));
+	assert_int_equal(mkdir(dir, 0700), 0);
+	file_write(dir, "0002_two.sql", "INSERT INTO a VALUES (7);\n");
+	file_write(dir, "0001_one.sql", "CREATE TABLE a (id int);\n");
+	file_write(dir, "README.md", "not SQL");
+	assert_int_equal(migrate_run(dsn, dir, NULL, 0, 1, &applied, &err), SPOT_OK);
+	assert_int_equal(applied, 2);
+	assert_int_equal(testdb_int(dsn, "SELECT id FROM a"), 7);
+	file_write(dir, "3_three.sql", "SELECT 1;\n");
+	assert_int_equal(migrate_run(dsn, dir, NULL, 0, 1, &applied, &err), SPOT_CONFIG);
+	assert_non_null(strstr(err.text, "3_three.sql"));
+	assert_int_equal(migrate_run(dsn, "/nonexistent", NULL, 0, 1, &applied, &err), SPOT_CONFIG);
+}
+
+/* The text that is compiled in must be the bytes of the file: their checksum is what is compared. */
+static void compiled_in_texts_have_the_checksum_they_claim(void **state)
+{
+	char sum[SHA256_HEX];
+
+	(void)state;
+	for (size_t i = 0; i < migrations_all_n; i++) {
+		sha256_hex(migrations_all[i].sql, strlen(migrations_all[i].sql), sum);
+		assert_string_equal(sum, migrations_all[i].sha256);
+	}
+}
+
+static void a_dsn_that_does_not_parse_is_not_shown(void **state)
+{
+	struct spot_err err = { 0 };
+
+	(void)state;
+	assert_int_equal(migrate_run("passwrd=hunter2", NULL, NULL, 0, 1, NULL, &err), SPOT_CONFIG);
+	assert_null(strstr(err.text, "hunter2"));
+	assert_int_equal(migrate_run("host=/nonexistent dbname=x", NULL, NULL, 0, 1, NULL, &err), SPOT_UNAVAILABLE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(our_schema_applies_to_an_empty_database_and_again_changes_nothing),
+		cmocka_unit_test(later_migrations_continue_where_earlier_ones_ended),
+		cmocka_unit_test(a_text_changed_after_it_was_applied_is_refused),
+		cmocka_unit_test(a_schema_newer_than_the_program_is_refused),
+		cmocka_unit_test(a_failing_migration_leaves_nothing_of_itself),
+		cmocka_unit_test(a_migration_that_commits_on_its_own_is_refused),
+		cmocka_unit_test(a_hole_in_the_numbers_is_refused),
+		cmocka_unit_test(two_runners_at_once_apply_each_migration_once),
+		cmocka_unit_test(migrations_are_read_from_a_folder_in_order),
+		cmocka_unit_test(compiled_in_texts_have_the_checksum_they_claim),
+		cmocka_unit_test(a_dsn_that_does_not_parse_is_not_shown),
+	};
+	int failed;
+
+	db = testdb_start();
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	testdb_stop(db);
+	return failed;
+}
