@@ -1,0 +1,230 @@
+-- The agent's end: facts about nodes and attempts. Whoever reports for an attempt that is not the
+-- job's newest, or not on this node, changes nothing.
+
+-- name: api_enrol_key
+-- rows: 0..1 id text, enrol_key bytea
+-- writes: no
+SELECT id, enrol_key FROM install
+
+-- name: api_enrol_node
+-- params: id int8
+-- rows: 0..1 id int8, token text, state text, ref text?, boot_id text, used bool
+-- row: enrol_node
+-- writes: no
+SELECT id, token, state, ref, boot_id, enrol_used_us IS NOT NULL FROM node WHERE id = $1
+
+-- name: api_enrol_candidates
+-- rows: many id int8, token text, state text, ref text?, boot_id text, used bool
+-- row: enrol_node
+-- writes: no
+SELECT id, token, state, ref, boot_id, enrol_used_us IS NOT NULL FROM node WHERE state NOT IN ('GONE', 'FAILED')
+
+-- The first use of the token is remembered with boot and instance; the same again gets a new session.
+-- name: api_enrol
+-- params: id int8, boot_id text, instance_ref text, session_hash bytea, version text, hw jsonb?, at_us int8
+-- rows: 0..1 id int8, woken bool
+-- writes: yes
+WITH n AS (
+	UPDATE node SET session_hash = $4, boot_id = $2, agent_version = $5, hw = coalesce($6, hw),
+		enrol_used_us = coalesce(enrol_used_us, $7), last_seen_us = $7
+	WHERE id = $1 AND state NOT IN ('GONE', 'FAILED', 'TERMINATING')
+		AND (enrol_used_us IS NULL OR boot_id = $2) AND (ref IS NULL OR $3 = '' OR ref = $3)
+	RETURNING id, job_id, enrol_used_us = $7 AS first
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, event, why, actor)
+	SELECT $7, 'node', 'n' || id, job_id, id, CASE WHEN first THEN 'AGENT_ENROLLED' ELSE 'AGENT_RESTARTED' END,
+		'agent ' || $5 || ' of instance ' || $3, 'n' || id FROM n
+)
+SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM n
+
+-- name: api_enrol_alarm
+-- params: id int8, why text, at_us int8
+-- rows: none
+-- writes: yes
+INSERT INTO event (at_us, entity, entity_id, node_id, event, why, actor) VALUES ($3, 'node', 'n' || $1::int8, $1,
+	'ENROL_REFUSED', $2, 'api')
+
+-- name: api_agent_want
+-- params: node_id int8
+-- rows: 0..1 state text, drain_deadline_us int8?, why text, job_id int8?, epoch int4?, desired text?, version int8?,
+--   phase text?, attempt_deadline_us int8?, drain_why text?, live bool
+-- writes: no
+SELECT n.state, n.drain_deadline_us, n.why, a.job_id, a.epoch, a.desired, a.version, a.phase, a.drain_deadline_us,
+	a.drain_why, a.job_id IS NOT NULL AND a.ended_us IS NULL
+FROM node n LEFT JOIN LATERAL (SELECT * FROM attempt WHERE node_id = n.id ORDER BY created_us DESC, epoch DESC LIMIT 1) a
+	ON true
+WHERE n.id = $1
+
+-- name: api_agent_run
+-- params: job_id int8, epoch int4, since_day int4
+-- rows: 0..1 name text, spec text, secrets text, files text, restore_id int8?, steps_start int8, gpu_milli int4,
+--   log_offset int8, market text, adv_lo float8?, adv_hi float8?, adv_as_of_us int8?, own_us int8, reclaims int4,
+--   save_us int8
+-- writes: no
+SELECT j.name, j.spec::text, j.secrets::text, a.files::text, a.restore_id, a.steps_start, p.gpu_milli,
+	coalesce((SELECT max(at_offset + length(bytes)) FROM job_log l WHERE l.job_id = j.id AND l.epoch = a.epoch), 0)::int8,
+	p.market, s.lo, s.hi, s.as_of_us, r.node_us, r.reclaims,
+	coalesce((SELECT c.committed_us - c.created_us FROM checkpoint c WHERE c.id = j.checkpoint_id), 0)::int8
+FROM attempt a JOIN job j ON j.id = a.job_id JOIN pool p ON p.id = a.pool_id
+LEFT JOIN signal s ON s.kind = 'advisor_bucket' AND s.provider = p.provider AND s.region = p.region
+	AND s.zone = '' AND s.instance_type = p.instance_type AND s.market = p.market
+LEFT JOIN LATERAL (SELECT coalesce(sum(node_us), 0)::int8 AS node_us, coalesce(sum(reclaims), 0)::int4 AS reclaims
+	FROM pool_day WHERE pool_id = p.id AND day >= $3) r ON true
+WHERE a.job_id = $1 AND a.epoch = $2
+
+-- Heartbeats and progress, gathered for a second and written at once. steps -1: nothing said.
+-- name: api_agents_seen
+-- params: node_ids int8[], ats int8[], job_ids int8[], epochs int4[], steps int8[]
+-- rows: none
+-- writes: yes
+WITH s AS (
+	SELECT DISTINCT ON (node_id) * FROM unnest($1, $2, $3, $4, $5) u (node_id, at, job_id, epoch, steps)
+	ORDER BY node_id, at DESC
+), n AS (
+	UPDATE node SET last_seen_us = greatest(coalesce(last_seen_us, 0), s.at) FROM s WHERE node.id = s.node_id
+), a AS (
+	UPDATE attempt a SET steps_done = s.steps, steps_us = s.at FROM s
+	WHERE a.node_id = s.node_id AND a.job_id = s.job_id AND a.epoch = s.epoch AND a.ended_us IS NULL
+		AND s.steps >= 0 AND s.steps <> a.steps_done
+	RETURNING a.job_id, a.epoch, a.steps_done
+)
+UPDATE job SET steps_done = a.steps_done FROM a WHERE job.id = a.job_id AND job.epoch = a.epoch
+
+-- name: api_agent_notice
+-- params: node_id int8, kind text, deadline_us int8, source text, raw text, at_us int8
+-- rows: 0..1 node_id int8, woken bool
+-- writes: yes
+WITH o AS (
+	INSERT INTO notice AS o (node_id, kind, deadline_us, source, raw, heard_us) VALUES ($1, $2, $3, $4, $5, $6)
+	ON CONFLICT (node_id, kind) DO UPDATE SET
+		deadline_us = CASE WHEN excluded.deadline_us = 0 THEN o.deadline_us WHEN o.deadline_us = 0
+			THEN excluded.deadline_us ELSE least(o.deadline_us, excluded.deadline_us) END
+	RETURNING node_id, heard_us = $6 AS first
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, event, why, actor)
+	SELECT $6, 'node', 'n' || o.node_id, a.job_id, o.node_id, 'NOTICE_HEARD', $2 || ' from ' || $4, 'n' || o.node_id
+	FROM o LEFT JOIN attempt a ON a.node_id = o.node_id AND a.ended_us IS NULL WHERE o.first
+)
+SELECT node_id, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM o
+
+-- known: the attempt is on this node; fresh: it is the job's newest and not over; same: this exit is
+-- what was reported before (a repeat after a lost reply).
+-- name: api_agent_report
+-- params: node_id int8, job_id int8, epoch int4, phase text, steps_done int8, steps_total int8, exit_code int4?,
+--   exit_signal int4?, reason text, why text, signalled_us int8?, at_us int8
+-- rows: 0..1 fresh bool, same bool, woken bool, told bool
+-- writes: yes
+WITH o AS (
+	SELECT a.job_id, a.epoch, a.phase, a.ended_us IS NULL AND a.phase <> 'EXITED' AND j.epoch = a.epoch AS fresh,
+		a.phase = 'EXITED' AND $4 = 'EXITED' AND a.exit_reason = $9 AND j.epoch = a.epoch AS same
+	FROM attempt a JOIN job j ON j.id = a.job_id
+	WHERE a.job_id = $2 AND a.epoch = $3 AND a.node_id = $1 FOR UPDATE OF a, j
+), a AS (
+	UPDATE attempt a SET phase = $4, steps_done = CASE WHEN $5 >= 0 THEN $5 ELSE a.steps_done END,
+		steps_us = CASE WHEN $5 >= 0 THEN $12 ELSE a.steps_us END,
+		started_us = CASE WHEN $4 = 'RUNNING' THEN coalesce(a.started_us, $12) ELSE a.started_us END,
+		signalled_us = coalesce(a.signalled_us, $11),
+		exit_code = $7, exit_signal = $8, exit_reason = CASE WHEN $4 = 'EXITED' THEN $9 ELSE a.exit_reason END,
+		ended_us = CASE WHEN $4 = 'EXITED' THEN $12 ELSE NULL END
+	FROM o WHERE o.fresh AND a.job_id = o.job_id AND a.epoch = o.epoch RETURNING a.job_id, a.epoch, a.steps_done
+), j AS (
+	UPDATE job SET steps_done = a.steps_done, steps_total = CASE WHEN $6 > 0 THEN $6 ELSE steps_total END,
+		started_us = CASE WHEN $4 = 'RUNNING' THEN coalesce(started_us, $12) ELSE started_us END
+	FROM a WHERE job.id = a.job_id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, epoch, was, now, event, why, actor)
+	SELECT $12, 'attempt', 'j' || o.job_id || '/' || o.epoch, o.job_id, $1, o.epoch, o.phase, $4, 'PHASE',
+		CASE WHEN $9 = '' THEN $10 ELSE $9 || CASE WHEN $10 = '' THEN '' ELSE ': ' || $10 END END, 'n' || $1::int8
+	FROM o WHERE o.fresh AND (o.phase <> $4)
+)
+SELECT fresh, same, pg_notify('spot_engine', '') IS NOT NULL AS woken,
+	pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM o
+
+-- Opens a checkpoint. Chunks whose bytes an earlier committed checkpoint of the job has are not fresh.
+-- Earlier open ones of the attempt are given up.
+-- name: api_checkpoint_open
+-- params: node_id int8, job_id int8, epoch int4, reason text, steps int8, paths text[], seqs int4[], bytes int8[],
+--   modes int4[], shas text[], at_us int8
+-- rows: 0..1 id int8, fresh int8, woken bool
+-- writes: yes
+WITH ok AS (
+	SELECT j.id, a.epoch FROM attempt a JOIN job j ON j.id = a.job_id AND j.epoch = a.epoch
+	WHERE a.job_id = $2 AND a.epoch = $3 AND a.node_id = $1 AND a.ended_us IS NULL FOR UPDATE OF j
+), old AS (
+	UPDATE checkpoint c SET state = 'ABANDONED' FROM ok WHERE c.job_id = ok.id AND c.state = 'OPEN'
+), s AS (
+	SELECT u.*, k.object_key AS have FROM ok, unnest($6, $7, $8, $9, $10) u (path, seq, bytes, mode, sha)
+	LEFT JOIN LATERAL (SELECT k.object_key FROM checkpoint_chunk k JOIN checkpoint c ON c.id = k.checkpoint_id
+		WHERE k.sha256 = u.sha AND k.bytes = u.bytes AND c.job_id = $2 AND c.state = 'COMMITTED' LIMIT 1) k ON true
+), c AS (
+	INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, bytes_new, created_us, urls_us)
+	SELECT ok.id, ok.epoch, 'OPEN', $4, $5, coalesce((SELECT sum(bytes) FROM s), 0)::int8,
+		coalesce((SELECT sum(bytes) FROM s WHERE have IS NULL), 0)::int8, $11,
+		CASE WHEN EXISTS (SELECT FROM s WHERE have IS NULL) THEN NULL ELSE $11 END
+	FROM ok RETURNING id
+), k AS (
+	INSERT INTO checkpoint_chunk (checkpoint_id, path, seq, bytes, mode, sha256, object_key, fresh)
+	SELECT c.id, s.path, s.seq, s.bytes, s.mode, s.sha, coalesce(s.have, 'j' || $2::int8 || '/' || s.sha), s.have IS NULL
+	FROM c, s
+)
+SELECT id, (SELECT count(*) FROM s WHERE have IS NULL)::int8 AS fresh, pg_notify('spot_engine', '') IS NOT NULL AS woken
+FROM c
+
+-- name: api_checkpoint_urls
+-- params: id int8
+-- rows: 0..1 state text, ready bool, doc text
+-- writes: no
+SELECT c.state, c.urls_us IS NOT NULL, json_build_object('checkpoint', 'c' || c.id,
+	'uploads', coalesce((SELECT json_agg(json_build_object('path', k.path, 'seq', k.seq, 'url', k.upload_url)
+		ORDER BY k.path, k.seq) FROM checkpoint_chunk k WHERE k.checkpoint_id = c.id AND k.fresh), '[]'::json))::text AS doc
+FROM checkpoint c WHERE c.id = $1
+
+-- name: api_checkpoint_commit
+-- params: node_id int8, job_id int8, epoch int4, checkpoint_id int8, at_us int8
+-- rows: 0..1 state text, current bool, woken bool, told bool
+-- writes: yes
+WITH ok AS (
+	SELECT c.id, c.state, c.steps, j.id AS job_id, j.epoch = a.epoch AS current
+	FROM attempt a JOIN job j ON j.id = a.job_id
+	JOIN checkpoint c ON c.job_id = a.job_id AND c.epoch = a.epoch
+	WHERE a.job_id = $2 AND a.epoch = $3 AND a.node_id = $1 AND c.id = $4 FOR UPDATE OF j, c
+), c AS (
+	UPDATE checkpoint c SET state = 'COMMITTED', committed_us = $5 FROM ok
+	WHERE c.id = ok.id AND ok.state = 'OPEN' AND ok.current AND c.urls_us IS NOT NULL RETURNING c.id, c.job_id, c.steps
+), j AS (
+	UPDATE job SET checkpoint_id = c.id FROM c WHERE job.id = c.job_id
+), w AS (
+	UPDATE checkpoint_chunk k SET upload_url = NULL FROM c WHERE k.checkpoint_id = c.id AND k.upload_url IS NOT NULL
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, epoch, was, now, event, why, actor)
+	SELECT $5, 'checkpoint', 'c' || id, job_id, $1, $3, 'OPEN', 'COMMITTED', 'COMMITTED', 'at step ' || steps,
+		'n' || $1::int8 FROM c
+)
+SELECT CASE WHEN EXISTS (SELECT FROM c) THEN 'COMMITTED' ELSE ok.state END, ok.current,
+	pg_notify('spot_engine', '') IS NOT NULL AS woken, pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM ok
+
+-- Appends when it begins where the log ends. known: the attempt is on this node.
+-- name: api_log_append
+-- params: node_id int8, job_id int8, epoch int4, at_offset int8, bytes bytea, at_us int8
+-- rows: 0..1 next_offset int8, told bool
+-- writes: yes
+WITH a AS (
+	SELECT job_id, epoch FROM attempt WHERE job_id = $2 AND epoch = $3 AND node_id = $1 FOR UPDATE
+), e AS (
+	SELECT coalesce((SELECT at_offset + length(bytes) FROM job_log WHERE job_id = $2 AND epoch = $3
+		ORDER BY at_offset DESC LIMIT 1), 0)::int8 AS n FROM a
+), i AS (
+	INSERT INTO job_log (job_id, epoch, at_offset, at_us, bytes)
+	SELECT $2, $3, $4, $6, $5 FROM e WHERE e.n = $4 AND length($5) > 0
+	ON CONFLICT DO NOTHING RETURNING at_offset + length(bytes) AS n
+)
+SELECT coalesce((SELECT n FROM i), e.n)::int8 AS next_offset, pg_notify('spot_api', 'j' || $2::int8) IS NOT NULL AS told
+FROM e
+
+-- name: api_agent_sample
+-- params: node_id int8, at_us int8, gpus int4, gpu_util float8?, gpu_mem_used_mib int8?, gpu_mem_total_mib int8?,
+--   gpu_power_mw int8?, cpu_util float8?, mem_used_mib int8?
+-- rows: none
+-- writes: yes
+INSERT INTO node_sample (node_id, at_us, gpus, gpu_util, gpu_mem_used_mib, gpu_mem_total_mib, gpu_power_mw, cpu_util,
+	mem_used_mib) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING

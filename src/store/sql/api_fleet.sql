@@ -1,0 +1,185 @@
+-- Fleets, nodes, rebalancing, events.
+
+-- name: api_fleet_create
+-- params: name text, owner text, team text, project text, spec jsonb, at_us int8, token_id int8, idem_key text
+-- rows: 1 id int8, woken bool
+-- writes: yes
+WITH f AS (
+	INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us)
+	VALUES ($1, $2, $3, $4, $5, 'ACTIVE', $6, $6) RETURNING id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, was, now, event, why, actor)
+	SELECT $6, 'fleet', 'f' || id, '', 'ACTIVE', 'CREATED', 'created by ' || $2, $2 FROM f
+), i AS (
+	UPDATE idempotency SET status = 201, response = 'ref:f' || f.id FROM f WHERE token_id = $7 AND key = $8
+)
+SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM f
+
+-- name: api_fleets
+-- params: state text?, team text?, before_id int8, most int4
+-- rows: many id int8, doc text
+-- writes: no
+WITH x AS (
+	SELECT id FROM fleet WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR team = $2) AND id < $3
+	ORDER BY id DESC LIMIT $4
+)
+SELECT x.id, d.doc::text FROM x JOIN api_fleet d ON d.id = x.id ORDER BY x.id DESC
+
+-- name: api_fleet
+-- params: id int8
+-- rows: 0..1 version int8, team text, state text, spec text, doc text, nodes text
+-- writes: no
+SELECT f.version, f.team, f.state, f.spec::text, d.doc::text,
+	coalesce((SELECT json_agg(n.doc ORDER BY n.id) FROM (SELECT d.id, d.doc FROM node m JOIN api_node d ON d.id = m.id
+		WHERE m.fleet_id = f.id AND m.state NOT IN ('GONE', 'FAILED') ORDER BY m.id LIMIT 1000) n), '[]')::text AS nodes
+FROM fleet f JOIN api_fleet d ON d.id = f.id WHERE f.id = $1
+
+-- version 0: whatever it is.
+-- name: api_fleet_update
+-- params: id int8, version int8, spec jsonb?, closing bool, why text, actor text, at_us int8
+-- rows: 0..1 version int8, woken bool
+-- writes: yes
+WITH f AS (
+	UPDATE fleet SET spec = coalesce($3, spec), version = version + 1, updated_us = $7,
+		state = CASE WHEN $4 THEN 'CLOSING' ELSE state END
+	WHERE id = $1 AND ($2 = 0 OR version = $2) AND state = 'ACTIVE' RETURNING id, version, state
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, was, now, event, why, actor)
+	SELECT $7, 'fleet', 'f' || id, 'ACTIVE', state, CASE WHEN $4 THEN 'CLOSE' ELSE 'CHANGED' END, $5, $6 FROM f
+)
+SELECT version, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM f
+
+-- name: api_nodes
+-- params: states text[], live bool, provider text?, job_id int8?, fleet_id int8?, before_id int8, most int4
+-- rows: many id int8, doc text
+-- writes: no
+WITH x AS (
+	SELECT n.id FROM node n JOIN pool p ON p.id = n.pool_id
+	WHERE (cardinality($1) = 0 OR n.state = ANY ($1)) AND (NOT $2 OR n.state NOT IN ('GONE', 'FAILED'))
+		AND ($3 IS NULL OR p.provider = $3)
+		AND ($4::int8 IS NULL OR n.job_id = $4 OR EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.job_id = $4))
+		AND ($5::int8 IS NULL OR n.fleet_id = $5) AND n.id < $6
+	ORDER BY n.id DESC LIMIT $7
+)
+SELECT x.id, d.doc::text FROM x JOIN api_node d ON d.id = x.id ORDER BY x.id DESC
+
+-- name: api_node
+-- params: id int8
+-- rows: 0..1 state text, doc text, more text
+-- writes: no
+SELECT n.state, d.doc::text, json_build_object('hw', n.hw,
+	'notices', coalesce((SELECT json_agg(json_build_object('kind', o.kind, 'deadline@', nullif(o.deadline_us, 0),
+		'source', o.source, 'raw', o.raw, 'heard@', o.heard_us, 'handled@', o.handled_us) ORDER BY o.heard_us)
+		FROM notice o WHERE o.node_id = n.id), '[]'::json),
+	'attempts', coalesce((SELECT json_agg(json_build_object('job', 'j' || a.job_id, 'epoch', a.epoch, 'phase', a.phase,
+		'desired', a.desired, 'exit_reason', a.exit_reason, 'created@', a.created_us, 'ended@', a.ended_us)
+		ORDER BY a.created_us) FROM attempt a WHERE a.node_id = n.id), '[]'::json),
+	'samples', coalesce((SELECT json_agg(json_build_object('@', s.at_us, 'gpus', s.gpus, 'gpu_util', s.gpu_util,
+		'gpu_mem_used_mib', s.gpu_mem_used_mib, 'gpu_mem_total_mib', s.gpu_mem_total_mib, 'gpu_power_mw', s.gpu_power_mw,
+		'cpu_util', s.cpu_util, 'mem_used_mib', s.mem_used_mib) ORDER BY s.at_us) FROM (SELECT * FROM node_sample
+		WHERE node_id = n.id ORDER BY at_us DESC LIMIT 40) s), '[]'::json),
+	'events', coalesce((SELECT json_agg(e.doc ORDER BY e.id) FROM (SELECT id, doc FROM api_event WHERE node_id = n.id
+		ORDER BY id DESC LIMIT 100) e), '[]'::json))::text AS more
+FROM node n JOIN api_node d ON d.id = n.id WHERE n.id = $1
+
+-- A person wants the node given back: to the engine that is a notice with a generous deadline.
+-- name: api_node_drain
+-- params: id int8, actor text, deadline_us int8, at_us int8
+-- rows: 0..1 state text, asked bool, woken bool
+-- writes: yes
+WITH n AS (
+	SELECT id, state, job_id FROM node WHERE id = $1
+), o AS (
+	INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us)
+	SELECT id, 'maintenance', $3, 'api', 'drain asked by ' || $2, $4 FROM n WHERE state IN ('BOOTING', 'READY')
+	ON CONFLICT (node_id, kind) DO NOTHING RETURNING node_id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, node_id, event, why, actor)
+	SELECT $4, 'node', 'n' || node_id, node_id, 'DRAIN_ASKED', 'drain asked by ' || $2, $2 FROM o
+)
+SELECT state, EXISTS (SELECT FROM o) AS asked, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM n
+
+-- name: api_node_terminate
+-- params: id int8, was text, now text, event text, why text, actor text, at_us int8
+-- rows: 0..1 id int8, woken bool, told bool
+-- writes: yes
+WITH n AS (
+	UPDATE node SET state = $3, state_us = $7, why = $5, next_act_us = 0, tries = 0, claim_until_us = 0,
+		end_cause = CASE WHEN end_cause = '' THEN 'released' ELSE end_cause END,
+		terminate_us = CASE WHEN $3 = 'TERMINATING' THEN coalesce(terminate_us, $7) ELSE terminate_us END,
+		ended_us = CASE WHEN $3 = 'FAILED' THEN $7 ELSE ended_us END
+	WHERE id = $1 AND state = $2 RETURNING id, job_id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
+	SELECT $7, 'node', 'n' || id, job_id, id, $2, $3, $4, $5, $6 FROM n
+)
+SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
+
+-- name: api_rebalance_ask
+-- params: dry_run bool, actor text, at_us int8, token_id int8, idem_key text
+-- rows: 1 id int8, woken bool
+-- writes: yes
+WITH d AS (
+	INSERT INTO decision (at_us, kind, inputs, outcome, why)
+	VALUES ($3, 'rebalance_request', jsonb_build_object('dry_run', $1, 'by', $2), '{"state":"pending"}', '') RETURNING id
+), i AS (
+	UPDATE idempotency SET status = 202, response = 'ref:d' || d.id FROM d WHERE token_id = $4 AND key = $5
+)
+SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM d
+
+-- name: api_rebalance
+-- params: id int8
+-- rows: 0..1 state text, doc text
+-- writes: no
+SELECT coalesce(outcome->>'state', 'done'),
+	(jsonb_build_object('id', 'd' || id, 'dry_run', coalesce((inputs->>'dry_run')::bool, false), 'why', why) || outcome)::text
+FROM decision WHERE id = $1 AND kind = 'rebalance_request'
+
+-- gaps: ids below after_id that were not there when it was read and may have been committed since.
+-- name: api_events_after
+-- params: after_id int8, most int4
+-- rows: many id int8, job_id int8?, node_id int8?, doc text
+-- row: api_event
+-- writes: no
+SELECT id, job_id, node_id, doc::text FROM api_event WHERE id > $1 ORDER BY id LIMIT $2
+
+-- name: api_events
+-- params: after_id int8?, job_id int8?, node_id int8?, most int4
+-- rows: many id int8, job_id int8?, node_id int8?, doc text
+-- row: api_event
+-- writes: no
+SELECT * FROM (
+	SELECT id, job_id, node_id, doc::text FROM api_event
+	WHERE ($1::int8 IS NULL OR id > $1) AND ($2::int8 IS NULL OR job_id = $2) AND ($3::int8 IS NULL OR node_id = $3)
+	ORDER BY CASE WHEN $1::int8 IS NULL THEN -id ELSE id END LIMIT $4) e
+ORDER BY id
+
+-- name: api_events_tail
+-- rows: 1 id int8
+-- writes: no
+SELECT coalesce(max(id), 0) FROM event
+
+-- name: api_metrics
+-- params: at_us int8
+-- rows: many metric text, label text, value float8
+-- writes: no
+SELECT 'spot_jobs', state, count(*)::float8 FROM job GROUP BY state
+UNION ALL SELECT 'spot_nodes', state, count(*)::float8 FROM node GROUP BY state
+UNION ALL SELECT 'spot_fleets', state, count(*)::float8 FROM fleet GROUP BY state
+UNION ALL SELECT 'spot_prices', l.state, count(*)::float8 FROM pool_latest l GROUP BY l.state
+UNION ALL SELECT 'spot_price_age_seconds_max', p.provider, max($1 - l.observed_us) / 1e6
+	FROM pool_latest l JOIN pool p ON p.id = l.pool_id WHERE p.offered GROUP BY p.provider
+UNION ALL SELECT 'spot_provider_requests_total', name, requests::float8 FROM provider
+UNION ALL SELECT 'spot_provider_throttled_total', name, throttled::float8 FROM provider
+UNION ALL SELECT 'spot_provider_up', name, CASE state WHEN 'ok' THEN 1.0 WHEN 'degraded' THEN 0.5 ELSE 0.0 END FROM provider
+UNION ALL SELECT 'spot_feed_fails', provider || '/' || region || '/' || feed, fails::float8 FROM feed WHERE fails > 0
+UNION ALL SELECT 'spot_ledger_usd_total', kind, sum(amount_micros) / 1e6 FROM ledger GROUP BY kind
+UNION ALL SELECT 'spot_leader_epoch', name, epoch::float8 FROM leader
+UNION ALL SELECT 'spot_leader_lease_seconds', name, (until_us - $1) / 1e6 FROM leader
+
+-- name: api_ready
+-- params: at_us int8
+-- rows: 1 engine bool, version int8
+-- writes: no
+SELECT EXISTS (SELECT FROM leader WHERE name = 'engine' AND until_us > $1),
+	(SELECT coalesce(max(version), 0)::int8 FROM schema_version)

@@ -1,0 +1,145 @@
+-- Jobs: submit, lists, one with everything, logs, cancel, why, cost.
+
+-- fleet '' = none. No row: no such fleet. A create that carries an idempotency key settles it here, so
+-- that no crash can come between.
+-- name: api_job_submit
+-- params: name text, owner text, team text, project text, class text, spec jsonb, source text, secrets jsonb,
+--   priority int4, fleet text, deadline_us int8?, baseline jsonb?, at_us int8, token_id int8, idem_key text
+-- rows: 0..1 id int8, woken bool, told bool
+-- writes: yes
+WITH f AS (
+	SELECT (SELECT id FROM fleet WHERE name = $10 AND state = 'ACTIVE') AS id
+), j AS (
+	INSERT INTO job (name, owner, team, project, class, spec, source, secrets, state, state_us, priority, fleet_id,
+		deadline_us, created_us, queued_us, baseline)
+	SELECT $1, $2, $3, $4, $5, $6, $7, $8, 'QUEUED', $13, $9, f.id, $11, $13, $13, $12
+	FROM f WHERE $10 = '' OR f.id IS NOT NULL RETURNING id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, was, now, event, why, actor)
+	SELECT $13, 'job', 'j' || id, id, '', 'QUEUED', 'SUBMITTED', 'submitted by ' || $2, $2 FROM j
+), i AS (
+	UPDATE idempotency SET status = 201, response = 'ref:j' || j.id FROM j WHERE token_id = $14 AND key = $15
+)
+SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken, pg_notify('spot_api', 'j' || id) IS NOT NULL AS told FROM j
+
+-- states: empty = all.
+-- name: api_jobs
+-- params: states text[], team text?, project text?, class text?, owner text?, name text?, before_id int8, most int4
+-- rows: many id int8, doc text
+-- writes: no
+WITH x AS (
+	SELECT id FROM job
+	WHERE (cardinality($1) = 0 OR state = ANY ($1)) AND ($2 IS NULL OR team = $2) AND ($3 IS NULL OR project = $3)
+		AND ($4 IS NULL OR class = $4) AND ($5 IS NULL OR owner = $5) AND ($6 IS NULL OR name = $6) AND id < $7
+	ORDER BY id DESC LIMIT $8
+)
+SELECT x.id, d.doc::text FROM x JOIN api_job d ON d.id = x.id ORDER BY x.id DESC
+
+-- name: api_job
+-- params: id int8
+-- rows: 0..1 state text, team text, doc text, attempts text, checkpoints text, source text, spec text, lost_steps int8
+-- writes: no
+SELECT j.state, j.team, d.doc::text,
+	coalesce((SELECT json_agg(a.doc ORDER BY a.epoch) FROM api_attempt a WHERE a.job_id = j.id), '[]')::text AS attempts,
+	coalesce((SELECT json_agg(c.doc ORDER BY c.id) FROM (SELECT id, doc FROM api_checkpoint
+		WHERE job_id = j.id AND state = 'COMMITTED' ORDER BY id DESC LIMIT 200) c), '[]')::text AS checkpoints,
+	j.source, j.spec::text,
+	coalesce((SELECT sum(greatest(t.was - t.steps_start, 0)) FROM (SELECT a.steps_start,
+		lag(a.steps_done) OVER (ORDER BY a.epoch) AS was FROM attempt a WHERE a.job_id = j.id) t), 0)::int8 AS lost_steps
+FROM job j JOIN api_job d ON d.id = j.id WHERE j.id = $1
+
+-- name: api_job_why
+-- params: id int8
+-- rows: 0..1 doc text
+-- writes: no
+SELECT json_build_object('job', 'j' || j.id, 'state', j.state, 'why', j.why,
+	'decisions', coalesce((SELECT json_agg(d.doc ORDER BY d.id) FROM (SELECT id, doc FROM api_decision
+		WHERE job_id = $1 ORDER BY id DESC LIMIT 100) d), '[]'::json),
+	'events', coalesce((SELECT json_agg(e.doc ORDER BY e.id) FROM (SELECT id, doc FROM api_event
+		WHERE job_id = $1 ORDER BY id DESC LIMIT 200) e), '[]'::json))::text AS doc
+FROM job j WHERE j.id = $1
+
+-- name: api_job_cancel
+-- params: id int8, actor text, at_us int8
+-- rows: 0..1 state text, woken bool
+-- writes: yes
+WITH o AS (
+	SELECT id, state, cancel_us FROM job WHERE id = $1 FOR UPDATE
+), j AS (
+	UPDATE job SET cancel_us = $3 FROM o
+	WHERE job.id = o.id AND o.cancel_us IS NULL AND o.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') RETURNING job.id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, event, why, actor)
+	SELECT $3, 'job', 'j' || id, id, 'CANCEL_ASKED', 'cancellation asked by ' || $2, $2 FROM j
+)
+SELECT state, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM o
+
+-- Bytes of one attempt's log from an offset on. epoch 0: the newest attempt. more_epoch: a later attempt.
+-- name: api_job_log
+-- params: id int8, epoch int4, from_offset int8
+-- rows: 0..1 state text, epoch int4, ended bool, newer int4?, at_offset int8?, bytes bytea?
+-- writes: no
+SELECT j.state, e.epoch, a.ended_us IS NOT NULL OR a.job_id IS NULL,
+	(SELECT min(n.epoch) FROM attempt n WHERE n.job_id = j.id AND n.epoch > e.epoch), l.at_offset, l.bytes
+FROM job j
+CROSS JOIN LATERAL (SELECT CASE WHEN $2 = 0 THEN j.epoch ELSE $2 END AS epoch) e
+LEFT JOIN attempt a ON a.job_id = j.id AND a.epoch = e.epoch
+LEFT JOIN LATERAL (
+	SELECT min(c.at_offset) AS at_offset, string_agg(c.bytes, ''::bytea ORDER BY c.at_offset) AS bytes
+	FROM (SELECT at_offset, bytes FROM job_log WHERE job_id = j.id AND epoch = e.epoch
+		AND at_offset + length(bytes) > $3 ORDER BY at_offset LIMIT 16) c) l ON true
+WHERE j.id = $1
+
+-- name: api_job_cost
+-- params: id int8
+-- rows: 0..1 doc text
+-- writes: no
+SELECT json_build_object('job', 'j' || j.id, 'name', j.name, 'state', j.state,
+	'total$', coalesce((SELECT sum(amount_micros) FROM ledger WHERE job_id = $1), 0)::int8,
+	'kinds', coalesce((SELECT json_agg(json_build_object('kind', k.kind, 'market', k.market, 'seconds', k.s,
+		'amount$', k.m) ORDER BY k.kind, k.market) FROM (SELECT kind, market,
+		round(sum(CASE WHEN reverses IS NULL THEN to_us - from_us ELSE from_us - to_us END) / 1e6, 3) AS s,
+		sum(amount_micros)::int8 AS m FROM ledger WHERE job_id = $1 GROUP BY kind, market) k), '[]'::json),
+	'lines', coalesce((SELECT json_agg(json_build_object('id', l.id, 'kind', l.kind, 'node', 'n' || l.node_id,
+		'pool', 'p' || l.pool_id, 'market', l.market, 'epoch', l.epoch, 'from@', l.from_us, 'to@', l.to_us,
+		'price$', l.price_micros, 'price_observed@', nullif(l.price_observed_us, 0), 'amount$', l.amount_micros,
+		'reverses', l.reverses) ORDER BY l.id) FROM (SELECT * FROM ledger WHERE job_id = $1 ORDER BY id LIMIT 2000) l),
+		'[]'::json),
+	'baseline', j.baseline)::text AS doc
+FROM job j WHERE j.id = $1
+
+-- by: any of team project class provider gpu job market kind. Lines whose interval begins in [since, until).
+-- name: api_cost
+-- params: by text[], since_us int8, until_us int8
+-- rows: 1 doc text
+-- writes: no
+WITH l AS (
+	SELECT CASE WHEN 'team' = ANY ($1) THEN l.team END AS team,
+		CASE WHEN 'project' = ANY ($1) THEN l.project END AS project,
+		CASE WHEN 'class' = ANY ($1) THEN l.class END AS class,
+		CASE WHEN 'provider' = ANY ($1) THEN p.provider END AS provider,
+		CASE WHEN 'gpu' = ANY ($1) THEN p.gpu_name END AS gpu,
+		CASE WHEN 'job' = ANY ($1) THEN coalesce('j' || l.job_id, '') END AS job,
+		CASE WHEN 'market' = ANY ($1) THEN l.market END AS market,
+		CASE WHEN 'kind' = ANY ($1) THEN l.kind END AS kind,
+		l.kind AS k, l.amount_micros AS m,
+		(CASE WHEN l.reverses IS NULL THEN l.to_us - l.from_us ELSE l.from_us - l.to_us END) * p.gpu_milli / 1000 AS gpu_us
+	FROM ledger l JOIN pool p ON p.id = l.pool_id WHERE l.from_us >= $2 AND l.from_us < $3
+), g AS (
+	SELECT team, project, class, provider, gpu, job, market, kind, sum(m)::int8 AS total,
+		coalesce(sum(m) FILTER (WHERE k = 'compute'), 0)::int8 AS compute,
+		coalesce(sum(m) FILTER (WHERE k = 'boot'), 0)::int8 AS boot,
+		coalesce(sum(m) FILTER (WHERE k = 'idle'), 0)::int8 AS idle,
+		coalesce(sum(m) FILTER (WHERE k = 'lost_work'), 0)::int8 AS lost_work,
+		round(sum(gpu_us) / 3.6e9, 6) AS gpu_hours
+	FROM l GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 ORDER BY 9 DESC, 1, 2, 3, 4, 5, 6, 7, 8 LIMIT 5000
+)
+SELECT json_build_object('by', $1, 'since@', nullif($2, 0), 'until@', $3,
+	'rows', coalesce((SELECT json_agg(json_strip_nulls(json_build_object('team', team, 'project', project, 'class', class,
+		'provider', provider, 'gpu', gpu, 'job', job, 'market', market, 'kind', kind, 'compute_micros', compute,
+		'boot_micros', boot, 'idle_micros', idle, 'lost_work_micros', lost_work, 'total$', total,
+		'gpu_hours', gpu_hours))) FROM g), '[]'::json),
+	'totals', (SELECT json_build_object('compute_micros', coalesce(sum(compute), 0)::int8,
+		'boot_micros', coalesce(sum(boot), 0)::int8, 'idle_micros', coalesce(sum(idle), 0)::int8,
+		'lost_work_micros', coalesce(sum(lost_work), 0)::int8, 'total$', coalesce(sum(total), 0)::int8,
+		'gpu_hours', coalesce(sum(gpu_hours), 0)) FROM g))::text AS doc

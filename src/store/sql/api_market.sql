@@ -1,0 +1,118 @@
+-- Prices, pools, providers, quotas.
+
+-- Cheapest first; the cursor is the last row's price and id.
+-- name: api_prices
+-- params: gpu text?, provider text?, region text?, zone text?, instance_type text?, market text?, state text?,
+--   max_micros int8?, after_micros int8, after_id int4, most int4
+-- rows: many id int4, micros int8, doc text
+-- writes: no
+WITH x AS (
+	SELECT p.id, l.price_micros FROM pool_latest l JOIN pool p ON p.id = l.pool_id
+	WHERE p.offered AND ($1 IS NULL OR upper(p.gpu_name) = upper($1) OR upper(p.gpu_name) LIKE upper($1) || '-%')
+		AND ($2 IS NULL OR p.provider = $2) AND ($3 IS NULL OR p.region = $3)
+		AND ($4 IS NULL OR p.zone = $4 OR p.zone_name = $4) AND ($5 IS NULL OR p.instance_type = $5)
+		AND ($6 IS NULL OR p.market = $6) AND ($7 IS NULL OR l.state = $7)
+		AND ($8::int8 IS NULL OR l.price_micros <= $8)
+		AND (l.price_micros, p.id) > ($9, $10)
+	ORDER BY l.price_micros, p.id LIMIT $11
+)
+SELECT x.id, x.price_micros AS micros, d.doc::text FROM x JOIN api_pool d ON d.id = x.id ORDER BY x.price_micros, x.id
+
+-- name: api_pools
+-- params: gpu text?, provider text?, region text?, zone text?, instance_type text?, market text?, state text?,
+--   max_micros int8?, after_id int4, most int4, one int4?, since_day int4
+-- rows: many id int4, doc text, more text, market text, adv_lo float8?, adv_hi float8?, adv_as_of_us int8?,
+--   own_us int8, reclaims int4
+-- row: api_pool
+-- writes: no
+WITH x AS (
+	SELECT p.id FROM pool p LEFT JOIN pool_latest l ON l.pool_id = p.id
+	WHERE ($11::int4 IS NULL OR p.id = $11) AND (p.offered OR $11::int4 IS NOT NULL)
+		AND ($1 IS NULL OR upper(p.gpu_name) = upper($1) OR upper(p.gpu_name) LIKE upper($1) || '-%')
+		AND ($2 IS NULL OR p.provider = $2) AND ($3 IS NULL OR p.region = $3)
+		AND ($4 IS NULL OR p.zone = $4 OR p.zone_name = $4) AND ($5 IS NULL OR p.instance_type = $5)
+		AND ($6 IS NULL OR p.market = $6) AND ($7 IS NULL OR l.state = $7)
+		AND ($8::int8 IS NULL OR l.price_micros <= $8)
+		AND p.id > $9
+	ORDER BY p.id LIMIT $10
+)
+SELECT x.id, d.doc::text, json_build_object(
+	'signals', coalesce((SELECT json_agg(json_build_object('kind', s.kind, 'value', s.value, 'lo', s.lo, 'hi', s.hi,
+		'source', s.source, 'as_of@', nullif(s.as_of_us, 0), 'observed@age', s.observed_us) ORDER BY s.kind)
+		FROM signal s WHERE s.provider = p.provider AND s.region = p.region AND s.zone IN ('', p.zone)
+			AND s.instance_type IN ('', p.instance_type) AND s.market IN ('', p.market)), '[]'::json),
+	'cooling_until@', c.until_us, 'cooling_why', c.why,
+	'record', json_build_object('node_hours', round(r.node_us / 3.6e9, 3), 'reclaims', r.reclaims,
+		'launches', r.launches, 'refusals', r.refusals),
+	'nodes', (SELECT count(*) FROM node n WHERE n.pool_id = x.id AND n.state NOT IN ('GONE', 'FAILED')))::text AS more,
+	p.market, a.lo, a.hi, a.as_of_us, r.node_us, r.reclaims
+FROM x JOIN api_pool d ON d.id = x.id JOIN pool p ON p.id = x.id
+LEFT JOIN pool_cool c ON c.pool_id = x.id
+LEFT JOIN signal a ON a.kind = 'advisor_bucket' AND a.provider = p.provider AND a.region = p.region
+	AND a.zone = '' AND a.instance_type = p.instance_type AND a.market = p.market
+LEFT JOIN LATERAL (SELECT coalesce(sum(node_us), 0)::int8 AS node_us, coalesce(sum(reclaims), 0)::int4 AS reclaims,
+	coalesce(sum(launches), 0)::int4 AS launches, coalesce(sum(refusals), 0)::int4 AS refusals
+	FROM pool_day WHERE pool_id = x.id AND day >= $12) r ON true
+ORDER BY x.id
+
+-- name: api_pool_history
+-- params: pool_id int4, from_us int8, to_us int8, most int4
+-- rows: 1 doc text
+-- writes: no
+SELECT coalesce(json_agg(json_build_object('@', observed_us, 'effective@', effective_us, 'price$', price_micros,
+	'source', source) ORDER BY observed_us), '[]')::text AS doc
+FROM (SELECT * FROM price_point WHERE pool_id = $1 AND observed_us >= $2 AND observed_us < $3
+	ORDER BY observed_us DESC LIMIT $4) h
+
+-- What may be ranked for these GPUs (name prefixes in upper case; none = everything).
+-- name: api_offers
+-- params: since_day int4, gpus text[]
+-- rows: many id int4, provider text, region text, zone text, zone_name text, instance_type text, market text,
+--   gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, quota_class text,
+--   price_micros int8, observed_us int8, price_state text, advisor_lo float8?, advisor_hi float8?,
+--   advisor_as_of_us int8?, score float8?, capacity float8?, capacity_us int8?, own_us int8?, reclaims int4?,
+--   launches int4?, refusals int4?, cool_until_us int8?, cool_refusals int4?, cool_why text?, nodes int4?
+-- row: engine_offers
+-- writes: no
+SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name, p.gpu_milli,
+	p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, p.quota_class, l.price_micros, l.observed_us, l.state,
+	adv.lo, adv.hi, adv.as_of_us, sc.value, cap.value, cap.observed_us, d.node_us, d.reclaims, d.launches,
+	d.refusals, c.until_us, c.refusals, c.why, live.n
+FROM pool p
+JOIN pool_latest l ON l.pool_id = p.id
+LEFT JOIN signal adv ON adv.kind = 'advisor_bucket' AND adv.provider = p.provider AND adv.region = p.region
+	AND adv.zone = '' AND adv.instance_type = p.instance_type AND adv.market = p.market
+LEFT JOIN signal sc ON sc.kind = 'placement_score' AND sc.provider = p.provider AND sc.region = p.region
+	AND sc.zone = p.zone AND sc.instance_type = p.instance_type AND sc.market = p.market
+LEFT JOIN signal cap ON cap.kind = 'capacity' AND cap.provider = p.provider AND cap.region = p.region
+	AND cap.zone = p.zone AND cap.instance_type = p.instance_type AND cap.market = p.market
+LEFT JOIN (SELECT pool_id, sum(node_us)::int8 AS node_us, sum(reclaims)::int4 AS reclaims,
+	sum(launches)::int4 AS launches, sum(refusals)::int4 AS refusals
+	FROM pool_day WHERE day >= $1 GROUP BY pool_id) d ON d.pool_id = p.id
+LEFT JOIN pool_cool c ON c.pool_id = p.id
+LEFT JOIN (SELECT pool_id, count(*)::int4 AS n FROM node WHERE state NOT IN ('GONE', 'FAILED')
+	GROUP BY pool_id) live ON live.pool_id = p.id
+WHERE p.offered AND (cardinality($2) = 0 OR EXISTS (SELECT FROM unnest($2) g WHERE upper(p.gpu_name) LIKE g || '%'))
+ORDER BY p.id
+
+-- name: api_providers
+-- rows: 1 doc text
+-- writes: no
+SELECT coalesce(json_agg(json_build_object('name', p.name, 'kind', p.kind, 'account', p.account, 'state', p.state,
+	'last_ok@', p.last_ok_us, 'last_error', p.last_error, 'last_error@', p.last_error_us, 'requests', p.requests,
+	'throttled', p.throttled, 'updated@age', p.updated_us,
+	'pools', (SELECT count(*) FROM pool o WHERE o.provider = p.name AND o.offered),
+	'feeds', coalesce((SELECT json_agg(json_build_object('region', f.region, 'feed', f.feed, 'last_ok@age', f.last_ok_us,
+		'next@', f.next_us, 'rows_seen', f.rows_seen, 'fails', f.fails, 'last_error', f.last_error)
+		ORDER BY f.region, f.feed) FROM feed f WHERE f.provider = p.name), '[]'::json)) ORDER BY p.name), '[]')::text AS doc
+FROM provider p
+
+-- name: api_quotas
+-- params: provider text?, region text?, most int4
+-- rows: 1 doc text
+-- writes: no
+SELECT coalesce(json_agg(json_build_object('provider', q.provider, 'region', q.region, 'class', q.class,
+	'market', q.market, 'unit', q.unit, 'limit', nullif(q.quota_limit, -1), 'observed@age', q.observed_us)
+	ORDER BY q.provider, q.region, q.class, q.market), '[]')::text AS doc
+FROM (SELECT * FROM quota WHERE ($1 IS NULL OR provider = $1) AND ($2 IS NULL OR region = $2)
+	ORDER BY provider, region, class, market LIMIT $3) q
