@@ -2,19 +2,19 @@
 -- a ready node, or want a node for it.
 
 -- name: engine_sched_jobs
--- params: most int8
--- rows: many id int8, state text, name text, spec jsonb, epoch int4, fleet_id int8?, deadline_us int8?,
+-- params: most int8, at_us int8
+-- rows: many id int8, state text, state_us int8, name text, spec jsonb, epoch int4, fleet_id int8?, deadline_us int8?,
 --   created_us int8, queued_us int8, steps_done int8, steps_total int8, checkpoint_id int8?,
 --   checkpoint_bytes int8, checkpoint_steps int8, save_us int8, inflight bool, ran_us int8, live bool
 -- writes: no
-SELECT j.id, j.state, j.name, j.spec, j.epoch, j.fleet_id, j.deadline_us, j.created_us, j.queued_us,
+SELECT j.id, j.state, j.state_us, j.name, j.spec, j.epoch, j.fleet_id, j.deadline_us, j.created_us, j.queued_us,
 	j.steps_done, j.steps_total, j.checkpoint_id, coalesce(c.bytes, 0), coalesce(c.steps, 0),
 	coalesce(c.committed_us - c.created_us, 0),
 	EXISTS (SELECT FROM node n WHERE n.job_id = j.id AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN',
 		'BOOTING', 'READY') AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id
 		AND a.ended_us IS NULL)) AS inflight,
-	coalesce((SELECT sum(a.ended_us - a.started_us) FROM attempt a WHERE a.job_id = j.id
-		AND a.started_us IS NOT NULL AND a.ended_us > a.started_us), 0)::int8 AS ran_us,
+	coalesce((SELECT sum(coalesce(a.ended_us, $2) - a.started_us) FROM attempt a WHERE a.job_id = j.id
+		AND a.started_us IS NOT NULL), 0)::int8 AS ran_us,
 	EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND (a.ended_us IS NULL OR NOT a.settled)) AS live
 FROM job j LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
 WHERE j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL
