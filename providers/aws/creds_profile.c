@@ -154,16 +154,25 @@ static bool web_in_env(struct aws *self)
 	return self->profile == NULL && aws_env(self, "AWS_ROLE_ARN") && aws_env(self, "AWS_WEB_IDENTITY_TOKEN_FILE");
 }
 
+/* Sources that need a person or another program: better said than passed over in silence. */
+static const char *profile_unsupported(struct spot_call *c, const struct auth *a, const char *profile)
+{
+	static const char *const keys[] = {"sso_session", "sso_start_url", "credential_process", "login_session"};
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		if (profile_get(c, a, profile, keys[i]) != NULL)
+			return keys[i];
+	}
+	return NULL;
+}
+
 static enum spot_step none_found(struct spot_call *c, const struct auth *a, const char *profile)
 {
-	static const char *const unsupported[] = {"sso_session", "sso_start_url", "credential_process",
-		"login_session"};
+	const char *key = profile_unsupported(c, a, profile);
 
-	for (size_t i = 0; i < ARRAY_LEN(unsupported); i++) {
-		if (profile_get(c, a, profile, unsupported[i]) != NULL)
-			return call_fail(c, SPOT_CONFIG, NULL, "aws: profile '%.60s' uses %s, which is not supported: "
-			    "give the daemon keys or a role", profile, unsupported[i]);
-	}
+	if (key != NULL)
+		return call_fail(c, SPOT_CONFIG, NULL, "aws: profile '%.60s' uses %s, which is not supported: "
+		    "give the daemon keys or a role", profile, key);
 	return call_fail(c, SPOT_CONFIG, NULL, "aws: no credentials: neither in the environment nor in profile "
 	    "'%.60s', and no web identity, container or instance metadata", profile);
 }
@@ -197,8 +206,7 @@ enum spot_step creds_choose(struct aws *self, struct spot_call *c, struct auth *
 		a->source = CREDS_CONTAINER;
 		return SPOT_STEP_NONE;
 	}
-	if ((off != NULL && strcmp(off, "true") == 0) || profile_get(c, a, profile, "credential_process") ||
-	    profile_get(c, a, profile, "sso_session") || profile_get(c, a, profile, "sso_start_url"))
+	if ((off != NULL && strcmp(off, "true") == 0) || profile_unsupported(c, a, profile) != NULL)
 		return none_found(c, a, profile);
 	a->source = CREDS_METADATA;
 	return SPOT_STEP_NONE;

@@ -82,6 +82,14 @@ static const char *tag_read(const struct xml *item, const char *key)
 	return "";
 }
 
+/* The message mostly repeats the code in front. */
+static const char *reason_text(struct arena *a, const char *code, const char *words)
+{
+	if (*code == '\0' || str_prefix(words, code))
+		return words;
+	return *words != '\0' ? arena_printf(a, "%s: %s", code, words) : code;
+}
+
 bool aws_instance_read(const struct aws *self, struct spot_call *c, const char *region,
     const struct xml *item, struct spot_instance *ret)
 {
@@ -104,9 +112,7 @@ bool aws_instance_read(const struct aws *self, struct spot_call *c, const char *
 	                                         : SPOT_MARKET_RESERVED;
 	i.state = state_read(xml_at(item, "instanceState"));
 	i.raw_state = xml_text(item, "instanceState/name", "");
-	i.raw_reason = *words != '\0' && *why != '\0' ? arena_printf(c->arena, "%s: %s", why, words)
-	    : *why != '\0'                            ? why
-	                                              : words;
+	i.raw_reason = reason_text(c->arena, why, words);
 	if (i.state == SPOT_INSTANCE_GONE || i.state == SPOT_INSTANCE_STOPPING ||
 	    i.state == SPOT_INSTANCE_FAILED)
 		i.end_cause = cause_read(why);
