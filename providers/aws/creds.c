@@ -72,11 +72,13 @@ static enum spot_step auth_done(struct aws *self, struct spot_call *c, const str
 	return SPOT_DONE;
 }
 
-/* The old keys do for now. */
+/* The old keys do for now. With more time left than that, auth runs because they were refused. */
 static bool auth_may_wait(const struct aws *self, int64_t now_us)
 {
-	return self->have_keys && self->keys.expires_us != 0 &&
-	       self->keys.expires_us - (now_us + self->skew_us) > AWS_REFRESH_MANDATORY_US;
+	int64_t left = self->keys.expires_us - (now_us + self->skew_us);
+
+	return self->have_keys && self->keys.expires_us != 0 && left > AWS_REFRESH_MANDATORY_US &&
+	       left <= AWS_REFRESH_ADVISORY_US;
 }
 
 static enum spot_step auth_failed(struct aws *self, struct spot_call *c)
