@@ -19,7 +19,7 @@ ORDER BY n.id LIMIT 200
 -- writes: no
 SELECT effective_us, price_micros, observed_us FROM (
 	(SELECT effective_us, price_micros, observed_us FROM price_point
-		WHERE pool_id = $1 AND effective_us <= $2 AND observed_us < $3
+		WHERE pool_id = $1 AND effective_us <= $2
 		ORDER BY observed_us DESC LIMIT 1)
 	UNION ALL
 	(SELECT effective_us, price_micros, observed_us FROM price_point

@@ -1,0 +1,67 @@
+/* Provider calls beside the turns: each has an arena of its own and writes one statement when it ends. */
+#include "base/base.h"
+#include "base/log.h"
+#include "engine/engine_int.h"
+
+struct act *act_new(struct engine *e, int64_t id, void (*called)(struct act *))
+{
+	struct act *a = calloc(1, sizeof(*a));
+
+	if (a == NULL) {
+		abort();
+	}
+	a->e = e;
+	a->id = id;
+	a->called = called;
+	a->arena = arena_new(0);
+	TAILQ_INSERT_TAIL(&e->acts, a, link);
+	return a;
+}
+
+static void act_free(void *p)
+{
+	struct act *a = p;
+
+	pg_req_fini(&a->req);
+	arena_free(a->arena);
+	free(a);
+}
+
+void act_end(struct act *a)
+{
+	struct engine *e = a->e;
+
+	TAILQ_REMOVE(&e->acts, a, link);
+	loop_bury(e->loop, a, act_free);
+	engine_wake(e);
+}
+
+static void act_called(struct op *op)
+{
+	struct act *a = container_of(container_of(op, struct call, op), struct act, call);
+
+	a->calling = false;
+	a->called(a);
+}
+
+void act_call(struct act *a, struct call_provider *p, enum call_verb verb, void *args, int64_t timeout_us,
+    bool urgent)
+{
+	a->calling = true;
+	call_start(&a->call, p, verb, args, a->arena, timeout_us, 0, urgent, act_called);
+}
+
+void act_wrote(struct op *op)
+{
+	struct act *a = container_of(container_of(op, struct pg_req, op), struct act, req);
+
+	a->writing = false;
+	if (op->rc != SPOT_OK && op->rc != SPOT_CANCELLED) {
+		/* The claim runs out and the row is looked at again. */
+		log_warn("engine.statement", STR("statement", a->req.stmt->name), I64("id", a->id),
+		    STR("rc", spot_rc_name(op->rc)), STR("error", op->err.text));
+	} else if (a->wrote != NULL) {
+		a->wrote(a);
+	}
+	act_end(a);
+}

@@ -1,0 +1,212 @@
+/* Keeps fleets at their size: wants missing nodes where core/fleet puts them, gives surplus back
+ * (idle nodes only, the dearest first), empties fleets that close. */
+#include "base/base.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "core/fleet.h"
+#include "engine/engine_int.h"
+
+struct fleet_turn {
+	struct q_engine_fleets_row *fleets;
+	size_t fleets_n;
+	struct q_engine_fleet_nodes_row *nodes;
+	size_t nodes_n;
+};
+
+/* Nodes that count: those on their way out do not. */
+static bool counts(const struct q_engine_fleet_nodes_row *n)
+{
+	return strcmp(n->state, "DRAINING") != 0 && strcmp(n->state, "TERMINATING") != 0;
+}
+
+static void give_back(struct recon *r, const struct q_engine_fleet_nodes_row *n, const char *why)
+{
+	if (strcmp(n->state, "WANTED") == 0) {
+		node_event(r, n->id, n->state, NODE_EV_UNWANTED, "unwanted", why);
+	} else if (strcmp(n->state, "BOOTING") == 0 || strcmp(n->state, "READY") == 0) {
+		node_event(r, n->id, n->state, NODE_EV_RELEASE, "released", why);
+	}
+}
+
+static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id, int32_t surplus)
+{
+	bool *gone = arena_array(r->arena, t->nodes_n + 1, sizeof(*gone));
+
+	for (; surplus > 0; surplus--) {
+		size_t best = SIZE_MAX;
+
+		for (size_t i = 0; i < t->nodes_n; i++) {
+			const struct q_engine_fleet_nodes_row *n = &t->nodes[i];
+
+			if (n->fleet_id == fleet_id && !gone[i] && !n->used && counts(n) &&
+			    (best == SIZE_MAX || n->price_micros > t->nodes[best].price_micros)) {
+				best = i;
+			}
+		}
+		if (best == SIZE_MAX) {
+			return;
+		}
+		gone[best] = true;
+		give_back(r, &t->nodes[best], "more than the fleet wants");
+	}
+}
+
+static size_t have_of(struct recon *r, const struct fleet_turn *t, int64_t fleet_id, struct fleet_have **ret,
+    int64_t *ret_nodes)
+{
+	struct fleet_have *have = arena_array(r->arena, t->nodes_n + 1, sizeof(*have));
+	size_t n = 0;
+
+	*ret_nodes = 0;
+	for (size_t i = 0; i < t->nodes_n; i++) {
+		const struct q_engine_fleet_nodes_row *w = &t->nodes[i];
+		size_t k = 0;
+
+		if (w->fleet_id != fleet_id || !counts(w)) {
+			continue;
+		}
+		++*ret_nodes;
+		while (k < n && have[k].pool_id != w->pool_id) {
+			k++;
+		}
+		if (k == n) {
+			have[n++] = (struct fleet_have){.pool_id = w->pool_id, .zone = w->zone, .region = w->region,
+			    .provider = w->provider, .market = spot_market_parse(w->market), .gpu_milli = w->gpu_milli};
+		}
+		have[k].nodes++;
+	}
+	*ret = have;
+	return n;
+}
+
+static bool spec_read(struct recon *r, const struct q_engine_fleets_row *f, struct fleet_spec **ret)
+{
+	struct spot_err err = {0};
+	AUTO(json) json_t *doc = NULL;
+
+	if (json_parse(str_from(f->spec), "fleet.spec", &doc, &err) != SPOT_OK ||
+	    fleet_spec_from_json(r->arena, doc, ret, &err) != SPOT_OK) {
+		log_error("fleet.spec", I64("fleet", f->id), STR("error", err.text));
+		return false;
+	}
+	return true;
+}
+
+static void want(struct recon *r, const struct q_engine_fleets_row *f, const struct fleet_pick *k, int64_t others,
+    const struct fleet_plan *plan)
+{
+	size_t n = (size_t)k->nodes;
+	const char **tokens = arena_array(r->arena, n, sizeof(*tokens));
+	const char **names = arena_array(r->arena, n, sizeof(*names));
+	AUTO(json) json_t *in = json_pack("{s:I, s:s, s:I}", "now_us", (json_int_t)engine_now(r->e), "fleet", f->name,
+	    "version", (json_int_t)f->version);
+	AUTO(json) json_t *out = json_pack("{s:i, s:o}", "nodes", (int)k->nodes, "pool", score_json(k->score));
+	struct step *s;
+
+	for (size_t i = 0; i < n; i++) {
+		char token[65], name[65];
+
+		token_make(r->e, token, name);
+		tokens[i] = arena_strdup(r->arena, token);
+		names[i] = arena_strdup(r->arena, name);
+	}
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_want_for_fleet,
+	    (&(struct q_engine_want_for_fleet){.fleet_id = f->id, .version = f->version, .have = others,
+	        .pool_id = k->score->offer->pool_id, .tokens = tokens, .tokens_n = n, .names = names, .names_n = n,
+	        .price_micros = k->score->offer->price_micros, .inputs = json_text(r->arena, in),
+	        .outcome = json_text(r->arena, out), .why = plan->why != NULL ? plan->why : "", .at_us = engine_now(r->e),
+	        .fence = r->e->epoch}));
+}
+
+static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_engine_fleets_row *f)
+{
+	struct engine *e = r->e;
+	struct fleet_spec *spec;
+	struct fleet_have *have;
+	struct fleet_plan plan = {0};
+	struct job_spec *job = arena_alloc(r->arena, sizeof(*job));
+	struct rank_job rank = {.spec = job, .spot_allowed = true, .on_demand_allowed = true};
+	struct score *scores;
+	size_t usable, have_n;
+	int64_t nodes, picked = 0;
+	struct step *s;
+
+	if (!spec_read(r, f, &spec)) {
+		return;
+	}
+	/* Scored like an hour of work that checkpoints: the fleet does not know its jobs. */
+	job->asks = spec->asks;
+	job->asks_n = spec->asks_n;
+	job->interruptible = true;
+	job->checkpoint.path = ".";
+	rank_offers(r->arena, e->offers.list, e->offers.n, &rank, &e->conf.rank, engine_now(e), &scores, &usable);
+	have_n = have_of(r, t, f->id, &have, &nodes);
+	fleet_allocate(r->arena, spec, have, have_n, scores, usable, &plan);
+	for (size_t i = 0; i < plan.n; i++) {
+		picked += plan.picks[i].nodes;
+	}
+	for (size_t i = 0; i < plan.n; i++) {
+		if (plan.picks[i].nodes > 0) {
+			want(r, f, &plan.picks[i], nodes + picked - plan.picks[i].nodes, &plan);
+		}
+	}
+	give_surplus(r, t, f->id, plan.surplus);
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_fleet_why, (&(struct q_engine_fleet_why){.id = f->id, .why = plan.why != NULL ? plan.why : ""}));
+}
+
+static void fleet_closing(struct recon *r, struct fleet_turn *t, const struct q_engine_fleets_row *f)
+{
+	struct step *s;
+
+	for (size_t i = 0; i < t->nodes_n; i++) {
+		if (t->nodes[i].fleet_id == f->id && !t->nodes[i].used) {
+			give_back(r, &t->nodes[i], "the fleet is closing");
+		}
+	}
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_fleet_closed,
+	    (&(struct q_engine_fleet_closed){.id = f->id, .at_us = engine_now(r->e), .fence = r->e->epoch}));
+}
+
+static void fleet_decide(struct recon *r, void *ctx)
+{
+	struct fleet_turn *t = ctx;
+
+	for (size_t i = 0; i < t->fleets_n; i++) {
+		if (strcmp(t->fleets[i].state, "ACTIVE") == 0) {
+			fleet_active(r, t, &t->fleets[i]);
+		} else {
+			fleet_closing(r, t, &t->fleets[i]);
+		}
+	}
+}
+
+static void fleet_nodes(struct step *s)
+{
+	struct fleet_turn *t = s->ctx;
+
+	t->nodes_n = q_engine_fleet_nodes_rows(&s->req, s->r->arena, &t->nodes);
+	offers_need(s->r, fleet_decide, t);
+}
+
+static void fleets_in(struct step *s)
+{
+	struct fleet_turn *t = arena_alloc(s->r->arena, sizeof(*t));
+	struct step *next;
+
+	t->fleets_n = q_engine_fleets_rows(&s->req, s->r->arena, &t->fleets);
+	if (t->fleets_n == 0) {
+		return;
+	}
+	next = step_new(s->r, fleet_nodes, t);
+	STEP(next, engine_fleet_nodes, NULL);
+}
+
+void fleet_run(struct recon *r)
+{
+	struct step *s = step_new(r, fleets_in, NULL);
+
+	STEP(s, engine_fleets, NULL);
+}

@@ -1,0 +1,302 @@
+/*
+ * Launches wanted nodes. The row is claimed (LAUNCHING, with the time the call may first have left
+ * us) before anything is sent. A definite answer moves it on; an indefinite one makes it UNKNOWN,
+ * and so does a claim that nobody answers for any more (the daemon that held it died).
+ */
+#include "base/base.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "engine/engine_int.h"
+
+#define LAUNCH_MOST     64
+#define CLAIM_SLACK_US  (30 * SPOT_US_PER_S) /* the call's own deadline ends it well before */
+#define RETRY_MIN_US    (2 * SPOT_US_PER_S)
+#define RETRY_MAX_US    (60 * SPOT_US_PER_S)
+
+struct launch_turn {
+	struct q_engine_launch_due_row *rows;
+	size_t n;
+	struct q_engine_launch_flying_row *flying;
+	size_t flying_n;
+	bool due_in, flying_in;
+};
+
+struct launching {
+	struct spot_launch args;
+	struct spot_tag tags[4];
+	char me[32];
+	int32_t tries;
+	bool token;                    /* a repeat is harmless */
+};
+
+/* ---- the reply ------------------------------------------------------------------------------ */
+
+static void launch_ok(struct act *a, struct launching *l)
+{
+	const char *was[] = {"LAUNCHING", "UNKNOWN"};
+	const struct spot_instance *i = &l->args.instance;
+
+	ACT_WRITE(a, engine_node_exists,
+	    (&(struct q_engine_node_exists){.id = a->id, .was = was, .was_n = ARRAY_LEN(was),
+	        .now = node_next(a->id, "LAUNCHING", NODE_EV_LAUNCHED), .event = node_event_name(NODE_EV_LAUNCHED),
+	        .why = arena_printf(a->arena, "%s launched", i->ref), .ref = i->ref,
+	        .spot_request = i->spot_request == NULL ? "" : i->spot_request, .ip = i->ip == NULL ? "" : i->ip,
+	        .at_us = engine_now(a->e), .day = engine_day(a->e)}));
+}
+
+/* What rests after a refusal: the pool, all pools of the quota class, or the account's region. */
+static const char *refusal_scope(enum spot_rc rc)
+{
+	switch (rc) {
+	case SPOT_NO_CAPACITY:
+	case SPOT_NOT_OFFERED:
+	case SPOT_PRICE_CAP:
+	case SPOT_INVALID:
+	case SPOT_NOT_FOUND:
+	case SPOT_TOO_LARGE:
+		return "pool";
+	case SPOT_QUOTA:
+		return "class";
+	case SPOT_UNAUTHENTICATED:
+	case SPOT_DENIED:
+	case SPOT_CONFIG:
+		return "region";
+	case SPOT_OK:
+	case SPOT_CONFLICT:
+	case SPOT_STALE_EPOCH:
+	case SPOT_GONE:
+	case SPOT_MISMATCH:
+	case SPOT_THROTTLED:
+	case SPOT_UNAVAILABLE:
+	case SPOT_TIMEOUT:
+	case SPOT_UNKNOWN:
+	case SPOT_BAD_REPLY:
+	case SPOT_CANCELLED:
+	case SPOT_INTERNAL:
+	case SPOT_RC_COUNT:
+		break;
+	}
+	return "";
+}
+
+static void launch_refused(struct act *a, struct launching *l, enum spot_rc rc, const char *scope)
+{
+	const struct engine_conf *c = &a->e->conf;
+
+	offers_stale(a->e);
+	ACT_WRITE(a, engine_launch_refused,
+	    (&(struct q_engine_launch_refused){.id = a->id, .was = "LAUNCHING",
+	        .now = node_next(a->id, "LAUNCHING", NODE_EV_REFUSED), .event = node_event_name(NODE_EV_REFUSED),
+	        .why = a->call.op.err.text, .rc = spot_rc_name(rc), .scope = scope, .cool_min_us = c->cool_min_us,
+	        .cool_max_us = c->cool_max_us, .claimed_by = l->me, .at_us = engine_now(a->e),
+	        .day = engine_day(a->e)}));
+}
+
+static void launch_undone(struct act *a, struct launching *l, enum node_event ev, int64_t after_us)
+{
+	ACT_WRITE(a, engine_launch_undone,
+	    (&(struct q_engine_launch_undone){.id = a->id, .was = "LAUNCHING", .now = node_next(a->id, "LAUNCHING", ev),
+	        .event = node_event_name(ev), .why = a->call.op.err.text, .claimed_by = l->me,
+	        .next_us = engine_now(a->e) + after_us, .at_us = engine_now(a->e)}));
+}
+
+static int64_t retry_us(struct engine *e, int32_t tries, int64_t said_us)
+{
+	int64_t us = RETRY_MIN_US << MIN(MAX(tries - 1, 0), 5);
+
+	return said_us > 0 ? MIN(said_us, RETRY_MAX_US) : rng_jitter(loop_rng(e->loop), MIN(us, RETRY_MAX_US), 0.3);
+}
+
+static void launch_called(struct act *a)
+{
+	struct launching *l = a->ctx;
+	enum spot_rc rc = a->call.op.rc;
+	const struct spot_err *err = &a->call.op.err;
+
+	if (rc == SPOT_OK) {
+		launch_ok(a, l);
+		return;
+	}
+	log_warn("launch.failed", I64("node", a->id), STR("rc", spot_rc_name(rc)), STR("code", err->code),
+	    STR("error", err->text));
+	switch (rc) {
+	case SPOT_THROTTLED:
+	case SPOT_UNAVAILABLE:
+	case SPOT_TIMEOUT:
+		/* Definitely without effect. Without a token the same row is never sent twice; the job finds a
+		 * place afresh. */
+		if (l->token) {
+			launch_undone(a, l, NODE_EV_RESEND, retry_us(a->e, l->tries, err->retry_after_us));
+		} else {
+			launch_refused(a, l, rc, "pool");
+		}
+		return;
+	case SPOT_UNKNOWN:
+	case SPOT_MISMATCH:            /* somebody used this token: look whether it was us */
+	case SPOT_BAD_REPLY:
+	case SPOT_CANCELLED:
+	case SPOT_INTERNAL:
+		launch_undone(a, l, NODE_EV_AMBIGUOUS, 0);
+		return;
+	case SPOT_OK:
+	case SPOT_INVALID:
+	case SPOT_UNAUTHENTICATED:
+	case SPOT_DENIED:
+	case SPOT_NOT_FOUND:
+	case SPOT_CONFLICT:
+	case SPOT_STALE_EPOCH:
+	case SPOT_GONE:
+	case SPOT_TOO_LARGE:
+	case SPOT_NO_CAPACITY:
+	case SPOT_NOT_OFFERED:
+	case SPOT_PRICE_CAP:
+	case SPOT_QUOTA:
+	case SPOT_CONFIG:
+	case SPOT_RC_COUNT:
+		break;
+	}
+	launch_refused(a, l, rc, refusal_scope(rc));
+}
+
+/* ---- claim and call --------------------------------------------------------------------------- */
+
+static struct act *launch_prepare(struct engine *e, const struct q_engine_launch_due_row *w,
+    struct call_provider *p)
+{
+	struct act *a = act_new(e, w->id, launch_called);
+	struct launching *l = arena_alloc(a->arena, sizeof(*l));
+	size_t n = 0;
+
+#define KEEP(s) arena_strdup(a->arena, (s))
+	l->token = (call_provider_ops(p)->caps & SPOT_CAP_TOKEN) != 0;
+	l->tries = w->tries;
+	memcpy(l->me, e->me, sizeof(l->me));
+	l->tags[n++] = (struct spot_tag){"brk-node", arena_printf(a->arena, "n%" PRId64, w->id)};
+	if (w->has_job_id) {
+		l->tags[n++] = (struct spot_tag){"brk-job", arena_printf(a->arena, "j%" PRId64, w->job_id)};
+	}
+	l->args = (struct spot_launch){
+		.key = {.provider = KEEP(w->provider), .region = KEEP(w->region), .zone = KEEP(w->zone),
+		    .instance_type = KEEP(w->instance_type), .market = spot_market_parse(w->market)},
+		.zone_name = KEEP(w->zone_name),
+		.shape = {.gpu_name = KEEP(w->gpu_name), .gpu_milli = w->gpu_milli, .gpu_mem_mib = w->gpu_mem_mib,
+		    .vcpus = w->vcpus, .mem_mib = w->mem_mib, .arch = KEEP(w->arch)},
+		.token = KEEP(w->token), .name = KEEP(w->name), .install = e->install, .tags = l->tags, .tags_n = n,
+		.user_data = userdata_make(e, a->arena, w->id, w->token, call_provider_ops(p)->kind),
+		.price_cap_micros = w->price_cap_micros,
+	};
+#undef KEEP
+	a->ctx = l;
+	return a;
+}
+
+static void launch_claimed(struct step *s)
+{
+	struct act *a = s->ctx;
+	struct launching *l = a->ctx;
+	struct engine *e = a->e;
+	struct call_provider *p = engine_provider(e, l->args.key.provider);
+
+	if (step_rows(s) != 1 || p == NULL) {
+		act_end(a);            /* somebody moved it first */
+		return;
+	}
+	log_info("launch.sent", I64("node", a->id), STR("provider", l->args.key.provider),
+	    STR("zone", l->args.key.zone), STR("type", l->args.key.instance_type), STR("token", l->args.token));
+	act_call(a, p, CALL_LAUNCH, &l->args, e->conf.launch_timeout_us, false);
+}
+
+static void launch_claim(struct recon *r, const struct q_engine_launch_due_row *w, struct call_provider *p)
+{
+	struct engine *e = r->e;
+	int64_t now = engine_now(e);
+	struct step *s = step_new(r, launch_claimed, launch_prepare(e, w, p));
+
+	s->always = true;
+	STEP(s, engine_launch_claim,
+	    (&(struct q_engine_launch_claim){.id = w->id, .was = "WANTED",
+	        .now = node_next(w->id, "WANTED", NODE_EV_CLAIMED), .event = node_event_name(NODE_EV_CLAIMED),
+	        .why = w->fresh ? "launch" : "launch again with the same token", .claimed_by = e->me, .at_us = now,
+	        .until_us = now + e->conf.launch_timeout_us + CLAIM_SLACK_US, .fence = e->epoch}));
+}
+
+static int64_t flying_of(const struct launch_turn *t, const char *provider)
+{
+	for (size_t i = 0; i < t->flying_n; i++) {
+		if (strcmp(t->flying[i].provider, provider) == 0) {
+			return t->flying[i].n;
+		}
+	}
+	return 0;
+}
+
+static void launch_decide(struct recon *r, struct launch_turn *t)
+{
+	struct engine *e = r->e;
+
+	if (!t->due_in || !t->flying_in) {
+		return;
+	}
+	for (size_t i = 0; i < t->n; i++) {
+		struct call_provider *p = engine_provider(e, t->rows[i].provider);
+		int64_t before = 0;
+
+		for (size_t k = 0; k < i; k++) {
+			before += strcmp(t->rows[k].provider, t->rows[i].provider) == 0;
+		}
+		if (p == NULL) {
+			node_event(r, t->rows[i].id, "WANTED", NODE_EV_REFUSED, "refused",
+			    "its provider is not configured any more");
+		} else if (flying_of(t, t->rows[i].provider) + before < e->conf.launches_max) {
+			launch_claim(r, &t->rows[i], p);
+		}
+	}
+}
+
+static void launch_due(struct step *s)
+{
+	struct launch_turn *t = s->ctx;
+
+	t->n = q_engine_launch_due_rows(&s->req, s->r->arena, &t->rows);
+	t->due_in = true;
+	launch_decide(s->r, t);
+}
+
+static void launch_flying(struct step *s)
+{
+	struct launch_turn *t = s->ctx;
+
+	t->flying_n = q_engine_launch_flying_rows(&s->req, s->r->arena, &t->flying);
+	t->flying_in = true;
+	launch_decide(s->r, t);
+}
+
+static void launch_stale(struct step *s)
+{
+	struct q_engine_launch_stale_row *rows;
+	size_t n = q_engine_launch_stale_rows(&s->req, s->r->arena, &rows);
+	struct engine *e = s->r->e;
+
+	for (size_t i = 0; i < n; i++) {
+		struct step *w = step_new(s->r, NULL, NULL);
+
+		STEP(w, engine_launch_undone,
+		    (&(struct q_engine_launch_undone){.id = rows[i].id, .was = "LAUNCHING",
+		        .now = node_next(rows[i].id, "LAUNCHING", NODE_EV_AMBIGUOUS),
+		        .event = node_event_name(NODE_EV_AMBIGUOUS), .why = "nobody answers for the launch call any more",
+		        .claimed_by = rows[i].claimed_by, .next_us = 0, .at_us = engine_now(e)}));
+	}
+}
+
+void launcher_run(struct recon *r)
+{
+	struct launch_turn *t = arena_alloc(r->arena, sizeof(*t));
+	int64_t now = engine_now(r->e);
+	struct step *s = step_new(r, launch_flying, t);
+
+	STEP(s, engine_launch_flying, NULL);
+	s = step_new(r, launch_due, t);
+	STEP(s, engine_launch_due, (&(struct q_engine_launch_due){.at_us = now, .most = LAUNCH_MOST}));
+	s = step_new(r, launch_stale, NULL);
+	STEP(s, engine_launch_stale, (&(struct q_engine_launch_stale){.claimed_by = r->e->me, .at_us = now}));
+}

@@ -1,0 +1,128 @@
+/* Signs upload URLs for checkpoints that agents have announced, and renews download URLs that ran out
+ * before they were used. */
+#include "base/base.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "engine/engine_int.h"
+
+#define MINT_MOST 16
+
+static void mint_one(struct recon *r, const struct q_engine_mint_due_row *rows, size_t n)
+{
+	const char **paths = arena_array(r->arena, n, sizeof(*paths));
+	const char **keys = arena_array(r->arena, n, sizeof(*keys));
+	const char **urls = arena_array(r->arena, n, sizeof(*urls));
+	int32_t *seqs = arena_array(r->arena, n, sizeof(*seqs));
+	struct spot_err err = {0};
+	struct step *s;
+
+	for (size_t i = 0; i < n; i++) {
+		paths[i] = rows[i].path;
+		seqs[i] = rows[i].seq;
+		keys[i] = objects_key(r->e, r->arena, rows[i].job_id, rows[i].epoch, rows[i].sha256);
+		if (objects_presign(r->e, r->arena, "PUT", keys[i], &urls[i], &err) != SPOT_OK) {
+			log_error("checkpoint.presign", I64("checkpoint", rows[i].checkpoint_id), STR("error", err.text));
+			return;
+		}
+	}
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_mint_put,
+	    (&(struct q_engine_mint_put){.checkpoint_id = rows[0].checkpoint_id, .paths = paths, .paths_n = n, .seqs = seqs,
+	        .seqs_n = n, .keys = keys, .keys_n = n, .urls = urls, .urls_n = n, .at_us = engine_now(r->e),
+	        .fence = r->e->epoch}));
+}
+
+static void mint_due(struct step *s)
+{
+	struct q_engine_mint_due_row *rows;
+	size_t n = q_engine_mint_due_rows(&s->req, s->r->arena, &rows);
+	size_t from = 0;
+
+	if (n == 0 || !objects_ready(s->r->e)) {
+		return;
+	}
+	for (size_t i = 1; i <= n; i++) {
+		if (i == n || rows[i].checkpoint_id != rows[from].checkpoint_id) {
+			mint_one(s->r, &rows[from], i - from);
+			from = i;
+		}
+	}
+}
+
+struct stale {
+	int64_t job_id;
+	int32_t epoch;
+	struct job_spec *spec;
+};
+
+static void stale_write(struct recon *r, const struct stale *t, const struct q_engine_chunks_row *chunks, size_t n)
+{
+	char *files = files_json(r, t->spec, chunks, n);
+	struct step *s;
+
+	if (files == NULL) {
+		return;
+	}
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_files_put,
+	    (&(struct q_engine_files_put){.job_id = t->job_id, .epoch = t->epoch, .files = files,
+	        .urls_until_us = engine_now(r->e) + r->e->conf.url_life_us, .fence = r->e->epoch}));
+}
+
+static void stale_chunks(struct step *s)
+{
+	struct q_engine_chunks_row *rows;
+	size_t n = q_engine_chunks_rows(&s->req, s->r->arena, &rows);
+
+	stale_write(s->r, s->ctx, rows, n);
+}
+
+static void stale_one(struct recon *r, const struct q_engine_files_stale_row *w)
+{
+	struct stale *t = arena_alloc(r->arena, sizeof(*t));
+	struct spot_err err = {0};
+	AUTO(json) json_t *doc = NULL;
+	struct step *s;
+
+	t->job_id = w->job_id;
+	t->epoch = w->epoch;
+	if (json_parse(str_from(w->spec), "job.spec", &doc, &err) != SPOT_OK ||
+	    jobspec_from_json(r->arena, doc, &t->spec, &err) != SPOT_OK) {
+		log_error("job.spec", I64("job", w->job_id), STR("error", err.text));
+		return;
+	}
+	if (!w->has_restore_id && t->spec->mounts_n == 0) {
+		return;
+	}
+	if (!w->has_restore_id) {
+		stale_write(r, t, NULL, 0);
+		return;
+	}
+	s = step_new(r, stale_chunks, t);
+	STEP(s, engine_chunks, (&(struct q_engine_chunks){.checkpoint_id = w->restore_id}));
+}
+
+static void stale_due(struct step *s)
+{
+	struct q_engine_files_stale_row *rows;
+	size_t n = q_engine_files_stale_rows(&s->req, s->r->arena, &rows);
+
+	if (n == 0 || !objects_configured(s->r->e) || !objects_ready(s->r->e)) {
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		stale_one(s->r, &rows[i]);
+	}
+}
+
+void mint_run(struct recon *r)
+{
+	struct step *s = step_new(r, mint_due, NULL);
+
+	STEP(s, engine_mint_due, (&(struct q_engine_mint_due){.most = MINT_MOST}));
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_mint_empty, (&(struct q_engine_mint_empty){.at_us = engine_now(r->e), .fence = r->e->epoch}));
+	s = step_new(r, stale_due, NULL);
+	STEP(s, engine_files_stale,
+	    (&(struct q_engine_files_stale){.before_us = engine_now(r->e) + r->e->conf.url_life_us / 4}));
+}

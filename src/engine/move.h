@@ -1,0 +1,17 @@
+/* Judging a planned move of a running job: shared by the return to spot and by rebalancing. */
+#ifndef ENGINE_MOVE_H
+#define ENGINE_MOVE_H
+
+#include "core/supply.h"
+#include "engine/engine_int.h"
+
+struct move {
+	struct job_facts facts;
+	struct placing placing;
+	const struct score *here, *there; /* NULL = none */
+	struct return_out out;
+};
+/* spot_only: only the best spot pool counts as a destination. false: cannot be judged now. */
+bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool spot_only, struct move *ret);
+
+#endif

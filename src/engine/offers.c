@@ -1,0 +1,137 @@
+/* The market as it stands: one read shared by every turn that needs it within offers_age. */
+#include "base/base.h"
+#include "base/str.h"
+#include "engine/engine_int.h"
+
+#define RECORD_DAYS 30
+
+struct wait {
+	void (*then)(struct recon *r, void *ctx);
+	void *ctx;
+};
+
+void offers_stale(struct engine *e)
+{
+	e->offers.read_us = 0;
+}
+
+static double or_none(bool has, double v)
+{
+	return has ? v : -1;
+}
+
+static void offer_fill(struct offer *o, const struct q_engine_offers_row *w)
+{
+	*o = (struct offer){
+		.pool_id = w->id, .provider = w->provider, .region = w->region, .zone = w->zone,
+		.zone_name = w->zone_name, .instance_type = w->instance_type, .market = spot_market_parse(w->market),
+		.gpu_name = w->gpu_name, .gpu_milli = w->gpu_milli, .gpu_mem_mib = w->gpu_mem_mib, .vcpus = w->vcpus,
+		.mem_mib = w->mem_mib, .arch = w->arch, .quota_class = w->quota_class,
+		.price_micros = w->price_micros, .price_observed_us = w->observed_us,
+		.price_state = price_state_parse(w->price_state),
+		.advisor_lo = or_none(w->has_advisor_lo, w->advisor_lo),
+		.advisor_hi = or_none(w->has_advisor_hi, w->advisor_hi),
+		.advisor_as_of_us = w->advisor_as_of_us,
+		.placement_score = or_none(w->has_score, w->score),
+		.capacity = or_none(w->has_capacity, w->capacity), .capacity_us = w->capacity_us,
+		.own_node_us = w->own_us, .own_reclaims = w->reclaims, .own_launches = w->launches,
+		.own_refusals = w->refusals, .cool_until_us = w->cool_until_us, .cool_refusals = w->cool_refusals,
+		.cool_why = w->cool_why, .live_nodes = w->nodes,
+	};
+}
+
+static void offers_read(struct step *s)
+{
+	struct offers *o = &s->r->e->offers;
+	struct wait *w = s->ctx;
+	struct q_engine_offers_row *rows;
+	struct arena *a = arena_new(0);
+	size_t n = q_engine_offers_rows(&s->req, a, &rows);
+
+	arena_free(o->arena);
+	o->arena = a;
+	o->n = n;
+	o->list = arena_array(a, n + 1, sizeof(*o->list));
+	for (size_t i = 0; i < n; i++) {
+		offer_fill(&o->list[i], &rows[i]);
+	}
+	o->read_us = loop_mono_us(s->r->e->loop);
+	w->then(s->r, w->ctx);
+}
+
+void offers_need(struct recon *r, void (*then)(struct recon *, void *), void *ctx)
+{
+	struct engine *e = r->e;
+	struct wait *w;
+	struct step *s;
+
+	if (e->offers.read_us > 0 && loop_mono_us(e->loop) - e->offers.read_us < e->conf.offers_age_us) {
+		then(r, ctx);
+		return;
+	}
+	w = arena_alloc(r->arena, sizeof(*w));
+	w->then = then;
+	w->ctx = ctx;
+	s = step_new(r, offers_read, w);
+	STEP(s, engine_offers, (&(struct q_engine_offers){.since_day = engine_day(e) - RECORD_DAYS}));
+}
+
+const struct offer *offer_of(const struct engine *e, int32_t pool_id)
+{
+	size_t lo = 0, hi = e->offers.n;
+
+	while (lo < hi) {              /* the read is ordered by id */
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (e->offers.list[mid].pool_id == pool_id) {
+			return &e->offers.list[mid];
+		}
+		if (e->offers.list[mid].pool_id < pool_id) {
+			lo = mid + 1;
+		} else {
+			hi = mid;
+		}
+	}
+	return NULL;
+}
+
+json_t *score_json(const struct score *s)
+{
+	const struct offer *o = s->offer;
+	json_t *j = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I}", "pool", o->pool_id, "provider", o->provider,
+	    "region", o->region, "zone", o->zone, "instance_type", o->instance_type, "market",
+	    spot_market_name(o->market), "price_micros", (json_int_t)o->price_micros, "price_state",
+	    price_state_name(o->price_state), "price_observed_us", (json_int_t)o->price_observed_us);
+
+	if (s->refused != NULL) {
+		json_object_set_new(j, "refused", json_string(s->refused));
+		return j;
+	}
+	json_object_set_new(j, "hazard_per_hour", json_real(s->hazard));
+	json_object_set_new(j, "hazard_lo", json_real(s->hazard_lo));
+	json_object_set_new(j, "hazard_hi", json_real(s->hazard_hi));
+	json_object_set_new(j, "hazard_source", json_string(s->hazard_source));
+	json_object_set_new(j, "throughput", json_real(s->throughput));
+	json_object_set_new(j, "work_hours", json_real(s->work_h));
+	json_object_set_new(j, "checkpoint_interval_s", json_real(s->interval_s));
+	json_object_set_new(j, "checkpoint_overhead", json_real(s->overhead));
+	json_object_set_new(j, "expected_interruptions", json_real(s->interruptions));
+	json_object_set_new(j, "lost_work_hours", json_real(s->lost_h));
+	json_object_set_new(j, "restart_hours", json_real(s->restart_h));
+	json_object_set_new(j, "hours_to_finish", json_real(s->hours));
+	json_object_set_new(j, "compute_micros", json_integer(s->compute_micros));
+	json_object_set_new(j, "egress_micros", json_integer(s->egress_micros));
+	json_object_set_new(j, "total_micros", json_integer(s->total_micros));
+	json_object_set_new(j, "why", json_string(s->why));
+	return j;
+}
+
+json_t *scores_json(const struct score *s, size_t n, size_t most)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n && i < most; i++) {
+		json_array_append_new(list, score_json(&s[i]));
+	}
+	return list;
+}

@@ -1,0 +1,24 @@
+/* Gives back what no job needs, and nodes whose drain is over. */
+#include "base/base.h"
+#include "engine/engine_int.h"
+
+static void release_due(struct step *s)
+{
+	struct q_engine_release_due_row *rows;
+	size_t n = q_engine_release_due_rows(&s->req, s->r->arena, &rows);
+
+	for (size_t i = 0; i < n; i++) {
+		bool unsent = strcmp(rows[i].event, "UNWANTED") == 0;
+
+		node_event(s->r, rows[i].id, rows[i].state, unsent ? NODE_EV_UNWANTED : NODE_EV_RELEASE,
+		    unsent ? "unwanted" : strcmp(rows[i].state, "DRAINING") == 0 ? "" : "released", rows[i].why);
+	}
+}
+
+void release_run(struct recon *r)
+{
+	struct step *s = step_new(r, release_due, NULL);
+
+	STEP(s, engine_release_due,
+	    (&(struct q_engine_release_due){.at_us = engine_now(r->e), .idle_us = r->e->conf.idle_keep_us}));
+}

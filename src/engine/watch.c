@@ -1,0 +1,311 @@
+/*
+ * Asks the providers about our nodes and turns what they say, what agents do not say and what
+ * deadlines passed into transitions. Replies are only written down (provider_state, gone_seen,
+ * notices); the rows decide. A silent agent alone never ends a node: it makes us ask its provider now.
+ */
+#include "base/base.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "engine/engine_int.h"
+#include "engine/watch.h"
+
+#define HURRY_US (2 * SPOT_US_PER_S)
+
+struct watch *watch_new(void)
+{
+	struct watch *w = calloc(1, sizeof(*w));
+
+	if (w == NULL) {
+		abort();
+	}
+	LIST_INIT(&w->places);
+	return w;
+}
+
+void watch_free(struct watch *w)
+{
+	struct watch_place *p;
+
+	while (w != NULL && (p = LIST_FIRST(&w->places)) != NULL) {
+		LIST_REMOVE(p, link);
+		free(p->provider);
+		free(p->region);
+		free(p);
+	}
+	free(w);
+}
+
+struct watch_place *watch_place(struct watch *w, const char *provider, const char *region)
+{
+	struct watch_place *p;
+
+	LIST_FOREACH (p, &w->places, link) {
+		if (strcmp(p->provider, provider) == 0 && strcmp(p->region, region) == 0) {
+			return p;
+		}
+	}
+	p = calloc(1, sizeof(*p));
+	if (p == NULL || (p->provider = strdup(provider)) == NULL || (p->region = strdup(region)) == NULL) {
+		abort();
+	}
+	LIST_INSERT_HEAD(&w->places, p, link);
+	return p;
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+struct asking {
+	struct watch_place *place;
+	struct q_engine_watch_refs_row *rows;
+	size_t n;
+	struct spot_describe describe;
+	struct spot_notices notices;
+};
+
+static const char *state_name(const struct spot_instance *i)
+{
+	if (i->state == SPOT_INSTANCE_GONE && i->end_cause == SPOT_END_RECLAIM) {
+		return "gone_reclaimed";
+	}
+	return spot_instance_state_name(i->state);
+}
+
+static const struct spot_instance *found_ref(const struct spot_describe *d, const char *ref)
+{
+	for (size_t i = 0; i < d->n; i++) {
+		if (strcmp(d->found[i].ref, ref) == 0) {
+			return &d->found[i];
+		}
+	}
+	return NULL;
+}
+
+static void seen_write(struct act *a, const struct asking *k)
+{
+	const struct spot_provider_ops *ops = call_provider_ops(engine_provider(a->e, k->place->provider));
+	int64_t *ids = arena_array(a->arena, k->n, sizeof(*ids));
+	const char **states = arena_array(a->arena, k->n, sizeof(*states));
+	const char **ips = arena_array(a->arena, k->n, sizeof(*ips));
+	const char **reasons = arena_array(a->arena, k->n, sizeof(*reasons));
+
+	for (size_t i = 0; i < k->n; i++) {
+		const struct spot_instance *x = found_ref(&k->describe, k->rows[i].ref);
+		bool ends = x != NULL && x->state != SPOT_INSTANCE_RUNNING && x->state != SPOT_INSTANCE_PENDING;
+
+		ids[i] = k->rows[i].id;
+		states[i] = x == NULL ? "absent" : state_name(x);
+		ips[i] = x == NULL || x->ip == NULL ? "" : x->ip;
+		reasons[i] = ends ? arena_printf(a->arena, "%s %s", x->raw_state == NULL ? "" : x->raw_state,
+		                        x->raw_reason == NULL ? "" : x->raw_reason)
+		                  : "";
+	}
+	ACT_WRITE(a, engine_watch_seen,
+	    (&(struct q_engine_watch_seen){.ids = ids, .ids_n = k->n, .states = states, .states_n = k->n, .ips = ips,
+	        .ips_n = k->n, .reasons = reasons, .reasons_n = k->n, .at_us = engine_now(a->e),
+	        .lag_us = MAX(ops->list_lag_us, a->e->conf.list_lag_us)}));
+}
+
+static void describe_called(struct act *a)
+{
+	struct asking *k = a->ctx;
+
+	k->place->asking = false;
+	if (a->call.op.rc != SPOT_OK) {
+		log_warn("watch.failed", STR("provider", k->place->provider), STR("region", k->place->region),
+		    STR("rc", spot_rc_name(a->call.op.rc)), STR("error", a->call.op.err.text));
+		act_end(a);
+		return;
+	}
+	seen_write(a, k);
+}
+
+static void notices_called(struct act *a)
+{
+	struct asking *k = a->ctx;
+	const struct spot_notices *o = &k->notices;
+	int64_t *ids, *deadlines, now = engine_now(a->e);
+	const char **kinds, **sources, **raws;
+	size_t n = 0;
+
+	k->place->noticing = false;
+	if (a->call.op.rc != SPOT_OK || o->n == 0) {
+		if (a->call.op.rc != SPOT_OK) {
+			log_warn("notices.failed", STR("provider", k->place->provider), STR("region", k->place->region),
+			    STR("rc", spot_rc_name(a->call.op.rc)), STR("error", a->call.op.err.text));
+		}
+		act_end(a);
+		return;
+	}
+	ids = arena_array(a->arena, o->n, sizeof(*ids));
+	deadlines = arena_array(a->arena, o->n, sizeof(*deadlines));
+	kinds = arena_array(a->arena, o->n, sizeof(*kinds));
+	sources = arena_array(a->arena, o->n, sizeof(*sources));
+	raws = arena_array(a->arena, o->n, sizeof(*raws));
+	for (size_t i = 0; i < o->n; i++) {
+		for (size_t r = 0; r < k->n; r++) {
+			if (strcmp(k->rows[r].ref, o->notices[i].ref) == 0) {
+				ids[n] = k->rows[r].id;
+				kinds[n] = spot_notice_name(o->notices[i].kind);
+				deadlines[n] = o->notices[i].deadline_us > 0 ? o->notices[i].deadline_us
+				                                             : now + a->e->conf.notice_default_us;
+				sources[n] = o->notices[i].source == NULL ? "provider" : o->notices[i].source;
+				raws[n] = o->notices[i].raw == NULL ? "" : o->notices[i].raw;
+				n++;
+				break;
+			}
+		}
+	}
+	ACT_WRITE(a, engine_notice_add,
+	    (&(struct q_engine_notice_add){.node_ids = ids, .node_ids_n = n, .kinds = kinds, .kinds_n = n,
+	        .deadlines = deadlines, .deadlines_n = n, .sources = sources, .sources_n = n, .raws = raws, .raws_n = n,
+	        .at_us = now}));
+}
+
+static void ask_notices(struct engine *e, struct asking *from, struct call_provider *p)
+{
+	struct act *a = act_new(e, 0, notices_called);
+	struct asking *k = arena_alloc(a->arena, sizeof(*k));
+	struct spot_instance *list;
+
+	*k = (struct asking){.place = from->place, .n = from->n};
+	k->rows = arena_array(a->arena, from->n, sizeof(*k->rows));
+	list = arena_array(a->arena, from->n, sizeof(*list));
+	for (size_t i = 0; i < from->n; i++) {
+		k->rows[i] = from->rows[i];
+		k->rows[i].ref = arena_strdup(a->arena, from->rows[i].ref);
+		if (strcmp(from->rows[i].state, "BOOTING") != 0 && strcmp(from->rows[i].state, "READY") != 0) {
+			continue;
+		}
+		list[k->notices.instances_n++] = (struct spot_instance){
+			.ref = k->rows[i].ref, .token = "", .install = e->install,
+			.key = {.provider = from->place->provider, .region = from->place->region,
+			    .zone = arena_strdup(a->arena, from->rows[i].zone),
+			    .instance_type = arena_strdup(a->arena, from->rows[i].instance_type),
+			    .market = spot_market_parse(from->rows[i].market)},
+			.state = SPOT_INSTANCE_RUNNING, .raw_state = "", .raw_reason = "", .ip = "",
+			.spot_request = arena_strdup(a->arena, from->rows[i].spot_request),
+		};
+	}
+	k->notices.region = from->place->region;
+	k->notices.instances = list;
+	a->ctx = k;
+	if (k->notices.instances_n == 0) {
+		act_end(a);
+		return;
+	}
+	k->place->noticing = true;
+	act_call(a, p, CALL_NOTICES, &k->notices, e->conf.call_timeout_us, false);
+}
+
+static void ask_refs(struct step *s)
+{
+	struct engine *e = s->r->e;
+	struct act *a = s->ctx;
+	struct asking *k = a->ctx;
+	struct call_provider *p = engine_provider(e, k->place->provider);
+	const char **refs;
+
+	k->n = s->req.op.rc == SPOT_OK ? q_engine_watch_refs_rows(&s->req, a->arena, &k->rows) : 0;
+	if (k->n == 0 || p == NULL) {
+		k->place->asking = false;
+		act_end(a);
+		return;
+	}
+	refs = arena_array(a->arena, k->n, sizeof(*refs));
+	for (size_t i = 0; i < k->n; i++) {
+		refs[i] = k->rows[i].ref;
+	}
+	k->describe = (struct spot_describe){.region = k->place->region, .refs = refs, .refs_n = k->n};
+	if (call_provider_ops(p)->notices != NULL && !k->place->noticing) {
+		ask_notices(e, k, p);
+	}
+	act_call(a, p, CALL_DESCRIBE, &k->describe, e->conf.call_timeout_us, false);
+}
+
+static void ask(struct recon *r, struct watch_place *place)
+{
+	struct act *a = act_new(r->e, 0, describe_called);
+	struct asking *k = arena_alloc(a->arena, sizeof(*k));
+	struct step *s = step_new(r, ask_refs, a);
+
+	k->place = place;
+	a->ctx = k;
+	s->always = true;
+	place->asking = true;
+	place->asked_us = loop_mono_us(r->e->loop);
+	STEP(s, engine_watch_refs, (&(struct q_engine_watch_refs){.provider = place->provider, .region = place->region}));
+}
+
+static void watch_places(struct step *s)
+{
+	struct q_engine_watch_places_row *rows;
+	size_t n = q_engine_watch_places_rows(&s->req, s->r->arena, &rows);
+	struct engine *e = s->r->e;
+	int64_t now = loop_mono_us(e->loop);
+
+	for (size_t i = 0; i < n; i++) {
+		struct watch_place *p = watch_place(e->watch, rows[i].provider, rows[i].region);
+		int64_t pause = rows[i].hurry ? MIN(HURRY_US, e->conf.watch_us) : e->conf.watch_us;
+
+		if (!p->asking && (p->asked_us == 0 || now - p->asked_us >= pause)) {
+			ask(s->r, p);
+		}
+	}
+}
+
+/* ---- acting upon what is written down --------------------------------------------------------- */
+
+static enum node_event event_parse(const char *s)
+{
+	for (int i = 1; i < NODE_EVENT_COUNT; i++) {
+		if (strcmp(node_event_name((enum node_event)i), s) == 0) {
+			return (enum node_event)i;
+		}
+	}
+	return NODE_EV_NONE;
+}
+
+static void pool_rest(struct recon *r, const struct q_engine_watch_due_row *w, const char *rc, int64_t us,
+    int32_t reclaims)
+{
+	struct step *s = step_new(r, NULL, NULL);
+
+	offers_stale(r->e);
+	STEP(s, engine_pool_rest,
+	    (&(struct q_engine_pool_rest){.pool_id = w->pool_id, .until_us = engine_now(r->e) + us, .rc = rc,
+	        .why = w->why, .at_us = engine_now(r->e), .day = engine_day(r->e), .reclaims = reclaims}));
+}
+
+static void watch_due(struct step *s)
+{
+	struct q_engine_watch_due_row *rows;
+	size_t n = q_engine_watch_due_rows(&s->req, s->r->arena, &rows);
+	const struct engine_conf *c = &s->r->e->conf;
+
+	for (size_t i = 0; i < n; i++) {
+		enum node_event ev = event_parse(rows[i].event);
+
+		node_event(s->r, rows[i].id, rows[i].state, ev, rows[i].cause, rows[i].why);
+		if (ev == NODE_EV_BOOT_TIMEOUT || ev == NODE_EV_BROKEN) {
+			pool_rest(s->r, &rows[i], ev == NODE_EV_BROKEN ? "broken" : "boot_timeout", c->cool_max_us, 0);
+		} else if (ev == NODE_EV_VANISHED && strcmp(rows[i].state, "DRAINING") != 0) {
+			/* Without a notice before it: the notice would have counted it. */
+			pool_rest(s->r, &rows[i], "reclaimed", c->reclaim_cool_us,
+			    strcmp(rows[i].cause, "reclaimed") == 0 || strcmp(rows[i].market, "spot") == 0 ? 1 : 0);
+		}
+	}
+}
+
+void watch_run(struct recon *r)
+{
+	struct engine *e = r->e;
+	int64_t now = engine_now(e);
+	struct step *s = step_new(r, watch_places, NULL);
+
+	STEP(s, engine_watch_places,
+	    (&(struct q_engine_watch_places){.at_us = now, .silent_us = e->conf.agent_silent_us}));
+	s = step_new(r, watch_due, NULL);
+	STEP(s, engine_watch_due,
+	    (&(struct q_engine_watch_due){.at_us = now, .boot_us = e->conf.boot_timeout_us,
+	        .silent_us = e->conf.agent_lost_us, .up_us = e->led_since_us, .speaks_us = e->conf.agent_silent_us}));
+}

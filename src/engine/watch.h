@@ -1,0 +1,23 @@
+/* When each (provider, region) was last asked about our nodes, and last swept. Only pacing: after a
+ * restart everything is simply asked at once. */
+#ifndef ENGINE_WATCH_H
+#define ENGINE_WATCH_H
+
+#include <sys/queue.h>
+
+#include "base/base.h"
+
+struct watch_place {
+	char *provider, *region;
+	int64_t asked_us, swept_us;    /* mono; 0 = never */
+	bool asking, noticing, sweeping;
+	LIST_ENTRY(watch_place) link;
+};
+struct watch {
+	LIST_HEAD(, watch_place) places;
+};
+struct watch *watch_new(void);
+void watch_free(struct watch *w);
+struct watch_place *watch_place(struct watch *w, const char *provider, const char *region);
+
+#endif
