@@ -127,7 +127,7 @@ static enum spot_rc parse_envs(struct jobspec_ctx *x, const struct yaml *y, cons
 			return yaml_fail(i, err, "%s: '%s' is not a variable name", what, i->key);
 		}
 		if (yaml_is_null(i)) {
-			return yaml_fail(i, err, "%s: %s needs a value: give it with --env %s=...", what, i->key,
+			return yaml_fail(i, err, "%s: %s needs a value: write %s: value", what, i->key,
 			    i->key);
 		}
 		if (i->kind != YAML_SCALAR) {

@@ -127,7 +127,7 @@ static void refusals_name_the_place_and_what_to_do(void **state)
 		{"run: x\nworkdir: .\n", "file_mounts"},
 		{"run: x\nrun: y\n", "line 2"},
 		{"run: &a x\n", "anchor"},
-		{"run: x\nenvs: {A: }\n", "--env A="},
+		{"run: x\nenvs: {A: }\n", "write A: value"},
 		{"run: x\nenvs: {9A: 1}\n", "variable name"},
 		{"run: x\nconfig: {spotctl: {deadline: tomorrow}}\n", "deadline"},
 		{"run: x\nconfig: {spotctl: {deadline: 2025-01-01T00:00:00Z}}\n", "past"},

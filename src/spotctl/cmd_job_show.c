@@ -1,0 +1,103 @@
+/* job show and job why. */
+#include "base/base.h"
+#include "base/str.h"
+#include "spotctl/ctl.h"
+
+static void line(const char *head, const char *text)
+{
+	if (!str_empty(text)) {
+		printf("%-12s %s\n", head, text);
+	}
+}
+
+static void show_head(struct ctl *c, const json_t *j)
+{
+	static const struct column steps = {"", "steps_done", CELL_STEPS, false}, place = {"", "pool", CELL_PLACE, false},
+		gpu = {"", "pool", CELL_GPU, false}, cost = {"", "cost_micros", CELL_USD, false};
+	const json_t *ckpt = json_object_get(j, "checkpoint");
+	const char *state = json_str(j, "state", "", NULL);
+
+	line("job", arena_printf(c->arena, "%s  %s", json_str(j, "id", "", NULL), json_str(j, "name", "", NULL)));
+	line("state", arena_printf(c->arena, "%s%s%s  %s", state_color(c, state), state, c->color ? "\033[0m" : "",
+	    json_str(j, "why", "", NULL)));
+	line("steps", cell_text(c, j, &steps));
+	if (json_is_object(json_object_get(j, "pool"))) {
+		line("where", arena_printf(c->arena, "%s  %s  %s  on %s", cell_text(c, j, &place), cell_text(c, j, &gpu),
+		    json_str(j, "market", "", NULL), json_str(j, "node", "", NULL)));
+	}
+	line("owner", arena_printf(c->arena, "%s  team %s  project %s  class %s", json_str(j, "owner", "", NULL),
+	    json_str(j, "team", "-", NULL), json_str(j, "project", "-", NULL), json_str(j, "class", "", NULL)));
+	line("created", json_str(j, "created_at", "", NULL));
+	line("deadline", json_str(j, "deadline_at", "", NULL));
+	line("ended", json_str(j, "ended_at", "", NULL));
+	line("cost", arena_printf(c->arena, "%s USD", cell_text(c, j, &cost)));
+	if (json_is_object(ckpt)) {
+		line("checkpoint", arena_printf(c->arena, "%s at step %" PRId64 ", %" PRId64 " bytes, %s", json_str(ckpt, "id", "", NULL),
+		    json_i64(ckpt, "steps", 0, NULL), json_i64(ckpt, "bytes", 0, NULL), json_str(ckpt, "committed_at", "", NULL)));
+	}
+	line("lost steps", arena_printf(c->arena, "%" PRId64, json_i64(j, "lost_steps", 0, NULL)));
+}
+
+static void show_attempts(struct ctl *c, const json_t *j)
+{
+	static const struct column cols[] = {
+		{"TRY", "epoch", CELL_INT, false}, {"NODE", "node", CELL_TEXT, false}, {"WHERE", "pool", CELL_PLACE, false},
+		{"TYPE", "pool.instance_type", CELL_TEXT, false}, {"MARKET", "market", CELL_TEXT, false},
+		{"PHASE", "phase", CELL_STATE, false}, {"END", "exit_reason", CELL_TEXT, false},
+		{"FROM STEP", "steps_start", CELL_INT, false}, {"TO STEP", "steps_done", CELL_INT, false},
+		{"STARTED", "started_at", CELL_TIME, false}, {"ENDED", "ended_at", CELL_TIME, false},
+		{"WHY", "drain_why", CELL_TEXT, false}, {0}};
+	const json_t *list = json_object_get(j, "attempts_list");
+
+	if (json_array_size(list) > 0) {
+		putchar('\n');
+		render_list(c, list, list, cols, "");
+	}
+}
+
+static int show_why(struct ctl *c, const char *job)
+{
+	static const struct column decisions[] = {
+		{"AT", "at", CELL_TIME, false}, {"DECISION", "kind", CELL_TEXT, false}, {"NODE", "node", CELL_TEXT, false},
+		{"WHY", "why", CELL_TEXT, false}, {0}};
+	static const struct column events[] = {
+		{"AT", "at", CELL_TIME, false}, {"WHAT", "entity_id", CELL_TEXT, false}, {"EVENT", "event", CELL_TEXT, false},
+		{"FROM", "was", CELL_TEXT, false}, {"TO", "now", CELL_TEXT, false}, {"WHY", "why", CELL_TEXT, false}, {0}};
+	struct reply r;
+	int rc = conn_get(c, arena_printf(c->arena, "/v1/jobs/%s/why", url_encode(c->arena, job, false)), &r);
+
+	if (rc != CTL_OK) {
+		return rc;
+	}
+	if (c->format == FORMAT_JSON) {
+		return render_json(r.json);
+	}
+	rc = render_list(c, r.json, json_object_get(r.json, "decisions"), decisions, "no decisions yet");
+	putchar('\n');
+	return rc != CTL_OK ? rc : render_list(c, r.json, json_object_get(r.json, "events"), events, "no events yet");
+}
+
+int cmd_job_why(struct ctl *c)
+{
+	return show_why(c, c->args[0]);
+}
+
+int cmd_job_show(struct ctl *c)
+{
+	struct reply r;
+	int rc;
+
+	if (opt_flag(c, "why")) {
+		return show_why(c, c->args[0]);
+	}
+	rc = conn_get(c, arena_printf(c->arena, "/v1/jobs/%s", url_encode(c->arena, c->args[0], false)), &r);
+	if (rc != CTL_OK) {
+		return rc;
+	}
+	if (c->format == FORMAT_JSON) {
+		return render_json(r.json);
+	}
+	show_head(c, r.json);
+	show_attempts(c, r.json);
+	return CTL_OK;
+}
