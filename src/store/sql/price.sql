@@ -1,14 +1,16 @@
 -- Price feed. See store/price.h for what a batch means.
 
 -- name: copy_merge_prices
--- setup: CREATE TEMP TABLE IF NOT EXISTS price_in (pool_id int4 NOT NULL, observed_us int8 NOT NULL,
---        effective_us int8 NOT NULL, price_micros int8 NOT NULL, source text NOT NULL)
+-- setup: SET LOCAL work_mem = '64MB'; SET LOCAL enable_nestloop = off;
+--        CREATE TEMP TABLE IF NOT EXISTS price_in (pool_id int4 NOT NULL,
+--        observed_us int8 NOT NULL, effective_us int8 NOT NULL, price_micros int8 NOT NULL, source text NOT NULL)
 --        ON COMMIT DELETE ROWS
 -- copy: COPY price_in (pool_id, observed_us, effective_us, price_micros, source) FROM STDIN BINARY
 -- rows: 1 received int8, changed int8, pools int8
 -- writes: yes
 -- Several points of one pool read in one poll keep their order: the newest has the poll's
--- observed_us, each older one a microsecond less. History that we have already is left out.
+-- observed_us, each older one a microsecond less. History that we have already is left out. The
+-- staging table has no statistics: left alone, the planner expects a handful of rows.
 WITH d AS (
 	SELECT DISTINCT ON (pool_id, effective_us) pool_id, observed_us, price_micros, source,
 		effective_us
@@ -18,35 +20,40 @@ WITH d AS (
 	ORDER BY pool_id, effective_us, observed_us DESC
 ), n AS (
 	SELECT d.*, l.price_micros AS was,
-		lag(d.price_micros) OVER (PARTITION BY d.pool_id ORDER BY d.effective_us) AS before,
-		row_number() OVER (PARTITION BY d.pool_id ORDER BY d.effective_us DESC) - 1 AS age
+		lag(d.price_micros) OVER w AS before,
+		count(*) OVER (PARTITION BY d.pool_id) - row_number() OVER w AS age
 	FROM d LEFT JOIN pool_latest l USING (pool_id)
 	WHERE l.pool_id IS NULL OR d.effective_us >= l.effective_us
+	WINDOW w AS (PARTITION BY d.pool_id ORDER BY d.effective_us)
 ), changed AS (
 	INSERT INTO price_point (pool_id, observed_us, effective_us, price_micros, source)
 	SELECT pool_id, observed_us - age, effective_us, price_micros, source FROM n
 	WHERE coalesce(before, was) IS DISTINCT FROM price_micros
 	ON CONFLICT (pool_id, observed_us) DO NOTHING
 	RETURNING pool_id
-), latest AS (
-	INSERT INTO pool_latest AS l (pool_id, price_micros, observed_us, effective_us, changed_us,
-		source, state)
-	SELECT pool_id, price_micros, observed_us, effective_us, effective_us, source, 'fresh'
-	FROM n WHERE age = 0 ORDER BY pool_id
-	ON CONFLICT (pool_id) DO UPDATE SET
-		price_micros = EXCLUDED.price_micros,
-		observed_us = greatest(EXCLUDED.observed_us, l.observed_us),
-		effective_us = EXCLUDED.effective_us,
-		changed_us = CASE WHEN EXCLUDED.price_micros <> l.price_micros
-			THEN EXCLUDED.changed_us ELSE l.changed_us END,
-		source = EXCLUDED.source,
-		state = CASE WHEN l.state = 'frozen' AND EXCLUDED.price_micros = l.price_micros
+), confirmed AS (
+	UPDATE pool_latest l SET
+		price_micros = n.price_micros,
+		observed_us = greatest(n.observed_us, l.observed_us),
+		effective_us = n.effective_us,
+		changed_us = CASE WHEN n.price_micros <> l.price_micros
+			THEN n.effective_us ELSE l.changed_us END,
+		source = n.source,
+		state = CASE WHEN l.state = 'frozen' AND n.price_micros = l.price_micros
 			THEN l.state ELSE 'fresh' END,
-		why = CASE WHEN l.state = 'frozen' AND EXCLUDED.price_micros = l.price_micros
-			THEN l.why ELSE '' END
-	RETURNING pool_id
+		why = CASE WHEN l.state = 'frozen' AND n.price_micros = l.price_micros THEN l.why ELSE '' END
+	FROM n WHERE n.age = 0 AND n.was IS NOT NULL AND l.pool_id = n.pool_id
+	RETURNING 1
+), fresh AS (
+	INSERT INTO pool_latest (pool_id, price_micros, observed_us, effective_us, changed_us, source,
+		state)
+	SELECT pool_id, price_micros, observed_us, effective_us, effective_us, source, 'fresh'
+	FROM n WHERE age = 0 AND was IS NULL ORDER BY pool_id
+	ON CONFLICT (pool_id) DO NOTHING
+	RETURNING 1
 )
-SELECT (SELECT count(*) FROM price_in), (SELECT count(*) FROM changed), (SELECT count(*) FROM latest);
+SELECT (SELECT count(*) FROM price_in), (SELECT count(*) FROM changed),
+	(SELECT count(*) FROM confirmed) + (SELECT count(*) FROM fresh);
 
 -- name: pool_latest_all
 -- rows: many pool_id int4, price_micros int8, observed_us int8, effective_us int8, changed_us int8,
