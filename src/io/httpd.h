@@ -60,6 +60,8 @@ const char *httpd_query(struct httpd_req *r, const char *name);
 void httpd_set(struct httpd_req *r, const char *name, const char *value);
 /* Ends the request. body is copied. type NULL: no body. */
 void httpd_reply(struct httpd_req *r, int status, const char *type, const char *body, size_t n);
+/* False once the client is gone: the reply will go nowhere. */
+bool httpd_alive(const struct httpd_req *r);
 void httpd_abort(struct httpd_req *r);     /* close the connection without a reply (emulator's faults) */
 /* Streaming reply (chunked): begin, write any number, end. write returns false when the reader is slower
  * than 1 MiB of queued data: the connection is then closed and gone() called. */

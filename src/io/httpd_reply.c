@@ -157,6 +157,13 @@ void httpd_reply(struct httpd_req *pub, int status, const char *type, const char
 	hconn_request_done(c);
 }
 
+bool httpd_alive(const struct httpd_req *pub)
+{
+	const struct hreq *r = pub->priv;
+
+	return r->conn && !r->conn->doomed;
+}
+
 void httpd_abort(struct httpd_req *pub)
 {
 	struct hreq *r = pub->priv;
