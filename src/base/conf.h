@@ -2,7 +2,8 @@
  * Configuration as one table: section, key, default, range, help, type, flags, offset. From it come
  * the INI parser, the range checks, --print-config, --check-config, the reload rules and the manual.
  * Unknown keys and bad values are refused with file and line. Sections may have a name:
- * [provider aws]; their keys are free text here and are checked by the provider at open.
+ * [provider aws]; their keys are free text here and are checked by the provider at open. Which kinds
+ * there are is checked by the caller (line is for its message); ret_named NULL refuses all of them.
  */
 #ifndef BASE_CONF_H
 #define BASE_CONF_H

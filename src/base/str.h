@@ -19,7 +19,7 @@ NODISCARD bool parse_f64(const char *s, double min, double max, double *ret); /*
 /* "0.412300" or "12" dollars to micro-dollars, exact decimal, rounds half up past 6 digits; refuses
  * signs, exponents and more than 9 integer digits. */
 NODISCARD bool parse_usd_micros(const char *s, int64_t *ret);
-/* "90s" "5m" "2h" "3d" "250ms" or plain seconds. */
+/* "90s" "5m" "2h" "3d" "250ms" "15us", falling units together ("2h05m"), or plain seconds. */
 NODISCARD bool parse_duration_us(const char *s, int64_t *ret);
 /* RFC 3339 / ISO 8601 UTC ("2026-01-02T03:04:05Z", fraction and +hh:mm accepted). */
 NODISCARD bool parse_time_us(const char *s, int64_t *ret);

@@ -3,7 +3,9 @@
  * no redirects, no proxy for link-local addresses, size caps. One op per exchange. A transport
  * failure before anything was sent gives UNAVAILABLE; after the request was (or may have been)
  * sent gives UNKNOWN when req->mutating, else UNAVAILABLE; our deadline gives UNKNOWN or TIMEOUT alike.
- * Any HTTP status is SPOT_OK here. Traffic is logged at debug, redacted.
+ * Any HTTP status is SPOT_OK here. A reply over its cap gives BAD_REPLY (UNKNOWN when mutating). A mutating
+ * request always gets a connection of its own: curl repeats requests by itself on reused ones that died.
+ * Traffic is logged at debug, redacted.
  */
 #ifndef IO_HTTP_H
 #define IO_HTTP_H
