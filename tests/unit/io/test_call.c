@@ -420,6 +420,47 @@ static void a_change_that_was_never_sent_is_unavailable(void **state)
 	assert_int_equal(f->entries, 3);
 }
 
+static enum spot_step step_small_get(struct fake *f, struct spot_call *c)
+{
+	enum spot_step s = fake_step_get(f, c);
+
+	c->out.reply_bytes_max = 16;
+	return s;
+}
+
+static enum spot_step step_small_post(struct fake *f, struct spot_call *c)
+{
+	enum spot_step s = fake_step_post(f, c);
+
+	c->out.reply_bytes_max = 16;
+	return s;
+}
+
+static void serve_large(struct fake *f UNUSED, struct httpd_req *r)
+{
+	static const char body[1000];
+
+	httpd_reply(r, 200, "text/plain", body, sizeof(body));
+}
+
+static void a_reply_over_the_cap_is_a_bad_one_and_of_a_change_unknown(void **state)
+{
+	struct fake *f = *state;
+	struct fake_call k;
+
+	f->serve = serve_large;
+	f->step = step_small_get;
+	f->tick_us = 10000;
+	fake_start(f, &k, CALL_LIST, 60 * S, 2, false);
+	fake_wait(f, &k);
+	assert_int_equal(k.rc, SPOT_BAD_REPLY);
+	f->step = step_small_post;
+	fake_start(f, &k, CALL_LAUNCH, 60 * S, 2, false);
+	fake_wait(f, &k);
+	assert_int_equal(k.rc, SPOT_UNKNOWN);
+	assert_int_equal(f->requests, 3);
+}
+
 /* ---- credentials ---------------------------------------------------------------------------- */
 
 static void stale_credentials_are_renewed_once_for_all_that_wait(void **state)
@@ -749,6 +790,7 @@ int main(void)
 	    T(a_change_answered_with_a_fault_stays_in_doubt),
 	    T(a_change_that_was_throttled_did_not_happen),
 	    T(a_change_that_was_never_sent_is_unavailable),
+	    T(a_reply_over_the_cap_is_a_bad_one_and_of_a_change_unknown),
 	    T(stale_credentials_are_renewed_once_for_all_that_wait),
 	    T(failed_renewal_fails_all_that_wait_with_its_words),
 	    T(renewal_has_its_own_requests_and_retries),

@@ -1,0 +1,509 @@
+/* The suite. Each case runs once per provider; its name says whose turn it is. */
+#include "base/base.h"
+#include "conform.h"
+
+#include "base/sbuf.h"
+#include "base/str.h"
+#include "registry.h"
+
+#define PAGES 3000
+#define SCRIPT_MAX 16
+
+static const struct conform_provider *const providers[] = {&conform_aws, &conform_lambda};
+
+struct run {
+	const struct conform_provider *p;
+	struct drive d;
+};
+
+static void open_run(struct run *r, const struct conform_provider *p)
+{
+	r->p = p;
+	drive_init(&r->d, p->ops, p->env, p->settings);
+	drive_script(&r->d, p->auth, p->auth_n);
+	assert_int_equal(drive_run(&r->d, DRIVE_AUTH, NULL), SPOT_DONE);
+	drive_used(&r->d);
+}
+
+static void close_run(struct run *r)
+{
+	drive_fini(&r->d);
+}
+
+/* drive.c checks the provider's own secrets on every verdict; these are those that replies carry. */
+static void no_secrets(const struct run *r)
+{
+	for (const char *const *s = r->p->secrets; *s != NULL; s++) {
+		if (strstr(r->d.call.err.text, *s) != NULL || strstr(r->d.call.err.code, *s) != NULL) {
+			fail_msg("a secret is in: %s", r->d.call.err.text);
+		}
+	}
+}
+
+static struct drive_try as_try(const struct conform_reply *r)
+{
+	return (struct drive_try){.status = r->status, .reply = r->body};
+}
+
+static struct drive_try good(const char *body)
+{
+	return (struct drive_try){.status = 200, .reply = body};
+}
+
+static enum spot_step run_list(struct run *r, const struct drive_try *script, size_t n, struct spot_list *a)
+{
+	enum spot_step s;
+
+	*a = (struct spot_list){.region = r->p->region, .install = r->p->install};
+	drive_script(&r->d, script, n);
+	s = drive_run(&r->d, DRIVE_LIST, a);
+	no_secrets(r);
+	return s;
+}
+
+static enum spot_step run_launch(struct run *r, const struct drive_try *script, size_t n, struct spot_launch *a)
+{
+	enum spot_step s;
+
+	*a = r->p->launch;
+	drive_script(&r->d, script, n);
+	s = drive_run(&r->d, DRIVE_LAUNCH, a);
+	no_secrets(r);
+	return s;
+}
+
+static void failed(const struct run *r, enum spot_step s, enum spot_rc rc)
+{
+	assert_int_equal(s, SPOT_FAIL);
+	if (r->d.call.err.rc != rc) {
+		fail_msg("rc is %s, not %s: %s", spot_rc_name(r->d.call.err.rc), spot_rc_name(rc), r->d.call.err.text);
+	}
+}
+
+/* ---- what passes --------------------------------------------------------------------------------- */
+
+static void a_throttled_read_waits_as_told_and_succeeds(void **state)
+{
+	struct run r;
+	struct spot_list a;
+	struct drive_try script[2];
+
+	open_run(&r, *state);
+	script[0] = as_try(&r.p->throttled);
+	script[0].reply_headers[0] = "Retry-After: 7";
+	script[1] = good(r.p->list_good);
+	assert_int_equal(run_list(&r, script, 2, &a), SPOT_DONE);
+	assert_int_equal(r.d.waited_us, 7 * SPOT_US_PER_S);
+	assert_int_equal(r.d.agains, 1);
+	assert_true(a.n > 0);
+	script[0].reply_headers[0] = NULL;
+	assert_int_equal(run_list(&r, script, 2, &a), SPOT_DONE);
+	assert_int_equal(r.d.waited_us, 0); /* left to the core's own backoff */
+	close_run(&r);
+}
+
+static void a_read_that_stays_throttled_says_so(void **state)
+{
+	struct run r;
+	struct spot_list a;
+	struct drive_try script[1];
+
+	open_run(&r, *state);
+	script[0] = as_try(&r.p->throttled);
+	r.d.cycle = true;
+	failed(&r, run_list(&r, script, 1, &a), SPOT_THROTTLED);
+	close_run(&r);
+}
+
+static void a_fault_or_a_lost_reply_of_a_read_is_repeated(void **state)
+{
+	struct run r;
+	struct spot_list a;
+	struct drive_try script[3];
+
+	open_run(&r, *state);
+	script[0] = as_try(&r.p->broken);
+	script[1] = (struct drive_try){.status = 0};
+	script[2] = good(r.p->list_good);
+	assert_int_equal(run_list(&r, script, 3, &a), SPOT_DONE);
+	assert_int_equal(r.d.agains, 2);
+	close_run(&r);
+}
+
+static void a_read_that_stays_broken_may_be_tried_later(void **state)
+{
+	struct run r;
+	struct spot_list a;
+	struct drive_try script[1];
+
+	open_run(&r, *state);
+	script[0] = as_try(&r.p->broken);
+	r.d.cycle = true;
+	failed(&r, run_list(&r, script, 1, &a), SPOT_UNAVAILABLE);
+	close_run(&r);
+}
+
+static void credentials_that_expire_mid_call_are_renewed_once(void **state)
+{
+	struct run r;
+	struct spot_list list;
+	struct spot_launch launch;
+	struct drive_try script[SCRIPT_MAX];
+	size_t n = 0;
+
+	open_run(&r, *state);
+	script[n++] = as_try(&r.p->expired);
+	for (size_t i = 0; i < r.p->auth_n; i++) {
+		script[n++] = r.p->auth[i];
+	}
+	script[n] = good(r.p->list_good);
+	assert_int_equal(run_list(&r, script, n + 1, &list), SPOT_DONE);
+	assert_int_equal(r.d.reauths, 1);
+	drive_used(&r.d);
+	script[n] = good(r.p->launch_good); /* refused for its key, so nothing was launched yet */
+	assert_int_equal(run_launch(&r, script, n + 1, &launch), SPOT_DONE);
+	drive_used(&r.d);
+	script[n] = as_try(&r.p->expired);
+	failed(&r, run_list(&r, script, n + 1, &list), SPOT_UNAUTHENTICATED);
+	drive_used(&r.d);
+	close_run(&r);
+}
+
+/* ---- what does not ------------------------------------------------------------------------------- */
+
+static void refusals_of_a_launch_say_what_may_be_done(void **state)
+{
+	struct run r;
+	struct spot_launch a;
+	struct drive_try t;
+
+	open_run(&r, *state);
+	t = as_try(&r.p->capacity);
+	failed(&r, run_launch(&r, &t, 1, &a), SPOT_NO_CAPACITY);
+	assert_int_equal(r.d.agains, 0); /* never in place */
+	assert_int_equal(spot_rc_act(r.d.call.err.rc), SPOT_ACT_ELSEWHERE);
+	assert_string_not_equal(r.d.call.err.code, "");
+	t = as_try(&r.p->quota);
+	failed(&r, run_launch(&r, &t, 1, &a), SPOT_QUOTA);
+	t = as_try(&r.p->denied);
+	failed(&r, run_launch(&r, &t, 1, &a), SPOT_DENIED);
+	close_run(&r);
+}
+
+static void a_token_that_was_used_before_launches_nothing(void **state)
+{
+	struct run r;
+	struct spot_launch a;
+	struct drive_try t;
+
+	open_run(&r, *state);
+	if (r.p->ops->token_scope != SPOT_TOKEN_NONE) {
+		assert_int_not_equal(r.p->mismatch.status, 0);
+		t = as_try(&r.p->mismatch);
+		failed(&r, run_launch(&r, &t, 1, &a), SPOT_MISMATCH);
+	} else {
+		/* No tokens: then nothing of a launch may be sent twice, whatever comes back. */
+		t = as_try(&r.p->broken);
+		failed(&r, run_launch(&r, &t, 1, &a), SPOT_UNKNOWN);
+		assert_int_equal(r.d.agains, 0);
+		t = as_try(&r.p->throttled);
+		failed(&r, run_launch(&r, &t, 1, &a), SPOT_THROTTLED);
+		assert_int_equal(r.d.agains, 0);
+	}
+	close_run(&r);
+}
+
+static void a_launch_without_a_sure_answer_is_unknown(void **state)
+{
+	struct run r;
+	struct spot_launch a;
+	struct drive_try t = {.status = 0};
+
+	open_run(&r, *state);
+	failed(&r, run_launch(&r, &t, 1, &a), SPOT_UNKNOWN);
+	t = as_try(&r.p->broken);
+	r.d.cycle = true; /* with a token it may be repeated first */
+	failed(&r, run_launch(&r, &t, 1, &a), SPOT_UNKNOWN);
+	r.d.cycle = false;
+	t = good("");
+	failed(&r, run_launch(&r, &t, 1, &a), SPOT_UNKNOWN);
+	t = good("<html>welcome</html>");
+	failed(&r, run_launch(&r, &t, 1, &a), SPOT_UNKNOWN);
+	t = good(r.p->list_empty);
+	failed(&r, run_launch(&r, &t, 1, &a), SPOT_UNKNOWN);
+	close_run(&r);
+}
+
+static void a_launch_request_marks_itself_and_is_never_re_sent_by_the_transport(void **state)
+{
+	struct run r;
+	struct spot_launch a;
+	struct drive_try t;
+
+	open_run(&r, *state);
+	t = good(r.p->launch_good);
+	t.mutating = 1;
+	assert_int_equal(run_launch(&r, &t, 1, &a), SPOT_DONE);
+	assert_true(r.d.call.out.fresh_connection);
+	assert_string_not_equal(a.instance.ref, "");
+	assert_string_equal(a.instance.install, r.p->install);
+	close_run(&r);
+}
+
+static void terminating_what_is_gone_succeeds(void **state)
+{
+	struct run r;
+	struct spot_terminate a;
+	struct drive_try t;
+
+	open_run(&r, *state);
+	a = (struct spot_terminate){.region = r.p->region, .zone = "", .ref = r.p->ref, .spot_request = ""};
+	t = as_try(&r.p->unknown_instance);
+	drive_script(&r.d, &t, 1);
+	assert_int_equal(drive_run(&r.d, DRIVE_TERMINATE, &a), SPOT_DONE);
+	assert_int_equal(a.after.state, SPOT_INSTANCE_GONE);
+	close_run(&r);
+}
+
+static void a_wrong_address_makes_nothing_gone(void **state)
+{
+	struct run r;
+	struct spot_terminate a;
+	struct spot_list list;
+	struct drive_try t[2];
+
+	open_run(&r, *state);
+	a = (struct spot_terminate){.region = r.p->region, .zone = "", .ref = r.p->ref, .spot_request = ""};
+	t[0] = t[1] = as_try(&r.p->wrong_place);
+	r.d.cycle = true;
+	drive_script(&r.d, t, 2);
+	assert_int_equal(drive_run(&r.d, DRIVE_TERMINATE, &a), SPOT_FAIL);
+	assert_int_not_equal(r.d.call.err.rc, SPOT_NOT_FOUND);
+	assert_int_equal(run_list(&r, t, 2, &list), SPOT_FAIL);
+	close_run(&r);
+}
+
+/* ---- bodies ---------------------------------------------------------------------------------------- */
+
+static void an_empty_list_is_empty(void **state)
+{
+	struct run r;
+	struct spot_list a;
+	struct drive_try t;
+
+	open_run(&r, *state);
+	t = good(r.p->list_empty);
+	assert_int_equal(run_list(&r, &t, 1, &a), SPOT_DONE);
+	assert_int_equal(a.n, 0);
+	close_run(&r);
+}
+
+static void a_state_that_nobody_knows_is_odd(void **state)
+{
+	struct run r;
+	struct spot_list a;
+	struct drive_try t;
+
+	open_run(&r, *state);
+	t = good(r.p->list_odd);
+	assert_int_equal(run_list(&r, &t, 1, &a), SPOT_DONE);
+	assert_int_equal(a.n, 1);
+	assert_int_equal(a.found[0].state, SPOT_INSTANCE_ODD);
+	assert_string_equal(a.found[0].raw_state, "dreaming");
+	close_run(&r);
+}
+
+/* A body cut anywhere is never taken for a shorter list: what is absent may be taken for gone. */
+static void a_cut_body_is_never_a_shorter_list(void **state)
+{
+	struct run r;
+	struct spot_list a;
+	struct spot_launch l;
+	struct drive_try t;
+	const char *body;
+
+	open_run(&r, *state);
+	body = r.p->list_good;
+	for (size_t n = 0; n < strlen(body); n++) {
+		t = good(arena_strndup(r.d.arena, body, n));
+		failed(&r, run_list(&r, &t, 1, &a), SPOT_BAD_REPLY);
+	}
+	body = r.p->launch_good;
+	for (size_t n = 0; n < strlen(body); n++) {
+		t = good(arena_strndup(r.d.arena, body, n));
+		failed(&r, run_launch(&r, &t, 1, &l), SPOT_UNKNOWN);
+	}
+	close_run(&r);
+}
+
+static void wrong_types_and_missing_parts_are_bad_replies(void **state)
+{
+	struct run r;
+	struct spot_list a;
+	struct drive_try t;
+
+	open_run(&r, *state);
+	for (const char *const *w = r.p->list_wrong; *w != NULL; w++) {
+		t = good(*w);
+		if (run_list(&r, &t, 1, &a) != SPOT_FAIL || r.d.call.err.rc != SPOT_BAD_REPLY) {
+			fail_msg("not a bad reply: %s", *w);
+		}
+	}
+	close_run(&r);
+}
+
+static const char *repeated(struct arena *a, const char *word, size_t n)
+{
+	size_t len = strlen(word);
+	char *text = arena_alloc(a, len * n + 1);
+
+	for (size_t i = 0; i < n; i++) {
+		memcpy(text + i * len, word, len);
+	}
+	return text;
+}
+
+static void deep_and_large_nonsense_is_a_bad_reply(void **state)
+{
+	static const char *const words[] = {"[", "{\"data\":", "<a>", "<a b=\"", "&amp;", " ", "\xff", "9"};
+	struct run r;
+	struct spot_list a;
+	struct drive_try t;
+
+	open_run(&r, *state);
+	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+		t = good(repeated(r.d.arena, words[i], 1000000));
+		failed(&r, run_list(&r, &t, 1, &a), SPOT_BAD_REPLY);
+	}
+	close_run(&r);
+}
+
+/* No byte anywhere in a reply may do more than spoil the call. */
+static void any_changed_byte_ends_in_a_verdict(void **state)
+{
+	static const char bytes[] = "0\"x<}\xff";
+	struct run r;
+	struct spot_list a;
+	struct drive_try t;
+	char *body;
+
+	open_run(&r, *state);
+	r.d.lenient = true;
+	body = arena_strdup(r.d.arena, r.p->list_good);
+	for (size_t at = 0; body[at] != '\0'; at++) {
+		char was = body[at];
+
+		for (size_t k = 0; k < sizeof(bytes) - 1; k++) {
+			enum spot_step s;
+
+			body[at] = bytes[k];
+			t = good(body);
+			s = run_list(&r, &t, 1, &a);
+			/* STEP_NONE: the change made it ask for more than the script has. */
+			assert_true(s == SPOT_DONE || s == SPOT_FAIL || s == SPOT_STEP_NONE);
+		}
+		body[at] = was;
+	}
+	close_run(&r);
+}
+
+static const char *page(struct arena *a, const char *form, size_t number)
+{
+	const char *at = strstr(form, "@@");
+
+	assert_non_null(at);
+	return arena_printf(a, "%.*stoken-%zu%s", (int)(at - form), form, number, at + 2);
+}
+
+static void pages_without_end_are_cut(void **state)
+{
+	struct run r;
+	struct spot_list a;
+	struct drive_try *script;
+
+	open_run(&r, *state);
+	if (r.p->list_page != NULL) {
+		script = arena_array(r.d.arena, PAGES, sizeof(*script));
+		for (size_t i = 0; i < PAGES; i++) {
+			script[i] = good(page(r.d.arena, r.p->list_page, i));
+		}
+		r.d.sends_max = PAGES;
+		failed(&r, run_list(&r, script, PAGES, &a), SPOT_BAD_REPLY);
+		r.d.used = PAGES;
+		r.d.cycle = true; /* the same token again and again */
+		failed(&r, run_list(&r, script, 1, &a), SPOT_BAD_REPLY);
+	}
+	close_run(&r);
+}
+
+/* ---- the suite itself -------------------------------------------------------------------------------- */
+
+static void every_built_in_provider_is_in_the_suite(void **state)
+{
+	size_t n = 0;
+	const struct spot_provider_ops *const *all = provider_registry(&n);
+
+	(void)state;
+	assert_int_equal(n, ARRAY_LEN(providers));
+	for (size_t i = 0; i < n; i++) {
+		bool there = false;
+
+		for (size_t k = 0; k < ARRAY_LEN(providers); k++) {
+			there |= providers[k]->ops == all[i];
+		}
+		assert_true(there);
+		assert_ptr_equal(provider_by_kind(all[i]->kind), all[i]);
+		assert_int_equal(all[i]->abi, SPOT_PROVIDER_ABI);
+		assert_int_equal(all[i]->size, sizeof(struct spot_provider_ops));
+	}
+	assert_null(provider_by_kind("no such cloud"));
+}
+
+/* ---- all of it for each -------------------------------------------------------------------------- */
+
+#define CASE(fn) {#fn, fn}
+static const struct {
+	const char *name;
+	CMUnitTestFunction fn;
+} cases[] = {
+    CASE(a_throttled_read_waits_as_told_and_succeeds),
+    CASE(a_read_that_stays_throttled_says_so),
+    CASE(a_fault_or_a_lost_reply_of_a_read_is_repeated),
+    CASE(a_read_that_stays_broken_may_be_tried_later),
+    CASE(credentials_that_expire_mid_call_are_renewed_once),
+    CASE(refusals_of_a_launch_say_what_may_be_done),
+    CASE(a_token_that_was_used_before_launches_nothing),
+    CASE(a_launch_without_a_sure_answer_is_unknown),
+    CASE(a_launch_request_marks_itself_and_is_never_re_sent_by_the_transport),
+    CASE(terminating_what_is_gone_succeeds),
+    CASE(a_wrong_address_makes_nothing_gone),
+    CASE(an_empty_list_is_empty),
+    CASE(a_state_that_nobody_knows_is_odd),
+    CASE(a_cut_body_is_never_a_shorter_list),
+    CASE(wrong_types_and_missing_parts_are_bad_replies),
+    CASE(deep_and_large_nonsense_is_a_bad_reply),
+    CASE(any_changed_byte_ends_in_a_verdict),
+    CASE(pages_without_end_are_cut),
+};
+
+int main(void)
+{
+	struct CMUnitTest tests[ARRAY_LEN(cases) * ARRAY_LEN(providers) + 1];
+	struct arena *names = arena_new(0);
+	size_t n = 0;
+	int rc;
+
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(every_built_in_provider_is_in_the_suite);
+	for (size_t p = 0; p < ARRAY_LEN(providers); p++) {
+		for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+			tests[n++] = (struct CMUnitTest){
+			    .name = arena_printf(names, "%s: %s", providers[p]->name, cases[i].name),
+			    .test_func = cases[i].fn,
+			    .initial_state = (void *)(uintptr_t)providers[p],
+			};
+		}
+	}
+	rc = cmocka_run_group_tests_name("conform", tests, NULL, NULL);
+	arena_free(names);
+	return rc;
+}
