@@ -1,0 +1,373 @@
+/*
+ * The agent's state and its parts. One thread, one loop (main.c): each turn every part's _step looks at
+ * the facts and does what is due (level-triggered, so a lost event costs time, not correctness), then
+ * http_wait waits for traffic, signals, file changes or the earliest time that a part asked for.
+ * Callbacks of calls record facts; the steps act on them.
+ *
+ * Times are CLOCK_BOOTTIME microseconds unless the name says wall: a step of the wall clock must not
+ * move a deadline, and suspended time counts.
+ */
+#ifndef AGENT_AGENT_H
+#define AGENT_AGENT_H
+
+#include "base/base.h"
+
+#include "agent/fsutil.h"
+#include "agent/http.h"
+#include "agent/scan.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/rng.h"
+#include "base/sbuf.h"
+#include "base/secret.h"
+
+#include <sys/types.h>
+
+#define AGENT_VERSION "0.1.0"
+#define AGENT_ID_MAX 64
+#define AGENT_EXIT_REFUSED 3 /* the daemon will never take us: do not start again */
+#define AGENT_TRANSFERS_MAX 4
+
+struct agent;
+
+/* Repeats with growing waits: 0.5 s doubling to 30 s, jittered by half. */
+struct backoff {
+	int failures;
+	int64_t next_us;
+};
+void backoff_fail(struct agent *a, struct backoff *b, int64_t retry_after_us);
+void backoff_clear(struct backoff *b);
+bool backoff_due(struct agent *a, const struct backoff *b); /* false also asks to be woken */
+
+/* ---- boot.json and state (state.c) -------------------------------------------------------------- */
+
+struct boot {
+	char *url, *ca_pem, *provider, *install, *node;
+	struct secret token;
+	int64_t orphan_us;
+};
+NODISCARD enum spot_rc boot_read(const char *dir, struct boot *ret, struct spot_err *err);
+void boot_fini(struct boot *b);
+NODISCARD enum spot_rc session_read(struct agent *a, struct spot_err *err); /* NOT_FOUND: none yet */
+NODISCARD enum spot_rc session_write(struct agent *a, const char *session, struct spot_err *err);
+void session_remove(struct agent *a);
+void state_write(struct agent *a);          /* at once and durable; failure is logged */
+void state_read(struct agent *a);           /* adopts what it finds */
+
+/* ---- calls to the daemon (daemon.c) -------------------------------------------------------------- */
+
+struct daemon_reply {
+	int status;                  /* 0 = no reply */
+	json_t *body;                /* object or NULL; AUTO(daemon_reply) drops it */
+	const char *code, *error;    /* for people and for the 409s; "" if none */
+	bool stale;                  /* 409 stale_epoch */
+	int64_t retry_after_us;
+};
+static inline void auto_daemon_reply(struct daemon_reply *r)
+{
+	json_decref(r->body);
+}
+/* body is taken over. */
+struct http_call *daemon_post(struct agent *a, const char *path, json_t *body, int64_t timeout_us,
+    void (*done)(void *agent, const struct http_reply *r));
+struct http_call *daemon_post_bytes(struct agent *a, const char *path, struct str bytes, int64_t timeout_us,
+    void (*done)(void *agent, const struct http_reply *r));
+/* First line of every callback: also notes that the daemon is alive and whether it still knows us. */
+void daemon_read(struct agent *a, const struct http_reply *r, struct daemon_reply *ret);
+
+/* ---- enrolment (enrol.c) --------------------------------------------------------------------------- */
+
+struct enrol {
+	enum { ENROL_IDENTITY = 0, ENROL_POST, ENROL_DONE } at;
+	struct http_call *call;
+	struct backoff backoff;
+	char boot_id[64];
+	char instance_ref[128];
+	char *document, *signature;  /* AWS identity document and its signature; NULL = none */
+	int identity_tries;
+	bool hw_ready;
+};
+void enrol_step(struct agent *a);
+void enrol_again(struct agent *a);           /* the session was refused */
+
+/* ---- metadata service (imds.c) and notices (notice_aws.c, notice.c) -------------------------------- */
+
+struct imds {
+	struct secret token;
+	int64_t token_until_us;
+	struct http_call *token_call;
+	struct backoff backoff;
+};
+bool imds_ready(struct agent *a);            /* has a fresh token; else fetches one */
+struct http_call *imds_get(struct agent *a, const char *path, void (*done)(void *agent, const struct http_reply *r));
+void imds_token_refused(struct agent *a);    /* 401 */
+
+struct notice_key {                          /* one watched metadata path */
+	struct http_call *call;
+	int64_t next_us;
+	char seen[65];                       /* sha256 of the last content */
+};
+struct notice_post {                         /* one notice on its way to the daemon */
+	bool wanted;
+	struct http_call *call;
+	struct backoff backoff;
+	const char *kind;
+	int64_t deadline_wall_us;
+	const char *source;
+	char raw[1024];
+};
+struct notice {
+	struct notice_key action, rebalance, maintenance;
+	struct notice_post post[3];          /* interruption, rebalance, maintenance */
+	bool interrupted;
+	int64_t seen_us, deadline_us, deadline_wall_us;
+	int64_t rebalance_saved_us;          /* when a rebalance last caused a checkpoint; 0 = never */
+};
+void notice_aws_step(struct agent *a);
+/* Content of the metadata keys; deadline 0 = none said. */
+NODISCARD bool notice_aws_action(struct str body, int64_t now_wall_us, int64_t *ret_deadline_wall_us);
+NODISCARD bool notice_aws_maintenance(struct str body, int64_t *ret_deadline_wall_us); /* false: none active */
+enum { NOTICE_INTERRUPTION = 0, NOTICE_REBALANCE, NOTICE_MAINTENANCE };
+void notice_seen(struct agent *a, int kind, int64_t deadline_wall_us, const char *source, struct str raw);
+void notice_step(struct agent *a);
+void notice_file_write(struct agent *a);     /* for a job that starts after the notice */
+
+/* ---- polling (poll.c) -------------------------------------------------------------------------------- */
+
+struct poll {
+	struct http_call *call;
+	struct backoff backoff;
+	int64_t started_us;
+	int64_t version;
+	bool claim_nothing;                  /* ask as if we had no job: to be given its run again */
+	int quick;                           /* answers in a row that came at once and changed nothing */
+};
+void poll_step(struct agent *a);
+void poll_now(struct agent *a);              /* what we have changed: the held poll is outdated */
+
+/* ---- job (job.c, job_start.c) ------------------------------------------------------------------------ */
+
+enum job_phase { JOB_NONE = 0, JOB_FETCH, JOB_SETUP, JOB_RUNNING, JOB_ENDED, JOB_REPORTED };
+enum job_stop {
+	STOP_NONE = 0,
+	STOP_DRAINED,                        /* asked to leave: ends as "drained" */
+	STOP_KILLED,                         /* ends as "killed" */
+	STOP_MAXED,                          /* over its max_duration: ends as "error" */
+	STOP_DROPPED,                        /* fenced: nobody wants to hear of it */
+};
+struct job {
+	enum job_phase phase;
+	char id[AGENT_ID_MAX];
+	int64_t epoch;
+	json_t *run;                         /* whole, with secrets and URLs; only until it was started */
+	json_t *spec;                        /* run without those; kept in state.json */
+	/* from spec; the strings belong to it */
+	const char *name, *signal, *then, *command;
+	bool has_checkpoint, restored;
+	int64_t interval_us, budget_us, kill_after_us, max_us, steps_start, log_base, num_gpus;
+	/* places */
+	char dir[AGENT_PATH_MAX], cwd[AGENT_PATH_MAX], ckpt_dir[AGENT_PATH_MAX], log[AGENT_PATH_MAX],
+	    progress[AGENT_PATH_MAX], saved[AGENT_PATH_MAX], notice[AGENT_PATH_MAX];
+	char cgroup[AGENT_PATH_MAX];         /* "" = none */
+	/* processes */
+	pid_t shim;
+	uint64_t shim_start;                 /* 0: not yet known */
+	pid_t leader;
+	int64_t spawned_us, running_us;
+	/* stopping */
+	enum job_stop stop;
+	int64_t kill_us;                     /* when to stop asking; 0 = not asked yet */
+	int kills;
+	char why[300];
+	/* the end */
+	char exit_phase[16];
+	int exit_code, exit_signal;
+	bool finished;                       /* ended by itself, before anything was asked of it */
+	const char *reason;                  /* set when JOB_ENDED */
+	/* progress */
+	int64_t steps_done, steps_total;
+	int watch;                           /* inotify of dir */
+	int64_t flush_until_us;              /* the end of the log is waited for until then; 0 = not begun */
+};
+void job_begin(struct agent *a, const char *id, int64_t epoch, json_t *run);
+void job_step(struct agent *a);
+void job_stop(struct agent *a, enum job_stop stop, int64_t grace_us, const char *why);
+void job_drop(struct agent *a);              /* forgets it and removes its files; must not be running */
+void job_fenced(struct agent *a);            /* 409 stale_epoch */
+bool job_alive(const struct job *j);         /* has processes or is about to */
+void job_adopt(struct agent *a);             /* after a restart: state.json named it */
+void job_child_ended(struct agent *a, pid_t pid);
+void job_progress_read(struct job *j);
+/* Signals every process of the job that handles it and is not in the list; true if any did. */
+struct job_signalled {
+	pid_t pids[256];
+	size_t n;
+};
+bool job_signal(struct agent *a, int signo, struct job_signalled *done);
+/* job_start.c */
+NODISCARD enum spot_rc job_spec_read(struct agent *a, struct job *j, struct spot_err *err);
+NODISCARD enum spot_rc job_start(struct agent *a, struct spot_err *err);
+
+/* ---- reports (report.c) ------------------------------------------------------------------------------- */
+
+struct report {
+	struct http_call *call;
+	struct backoff backoff;
+	enum job_phase sent_phase;
+	bool sent_saving, saving;            /* the job is saving now */
+	int64_t sent_steps, sent_us;
+	int64_t signalled_wall_us;           /* 0 = nothing to tell */
+	int64_t sent_signalled_us;
+	enum job_phase flying_phase;
+	bool flying_saving;
+	int64_t flying_steps, flying_signalled_us;
+};
+void report_step(struct agent *a);
+void report_reset(struct agent *a);
+
+/* ---- files in (fetch.c) ------------------------------------------------------------------------------- */
+
+struct fetch_file;
+struct fetch_chunk;
+struct fetch {
+	enum { FETCH_NONE = 0, FETCH_RUNNING, FETCH_DONE, FETCH_FAILED } at;
+	struct fetch_file *files;
+	struct fetch_chunk *chunks;
+	size_t files_n, chunks_n, done_n;
+	int flying;
+	bool refused;                        /* an URL is not honoured (any more): fresh ones are needed */
+	int rounds;                          /* with fresh URLs, in a row; outlives fetch_stop */
+	char why[300];
+};
+void fetch_begin(struct agent *a, const json_t *files);
+void fetch_step(struct agent *a);
+void fetch_stop(struct agent *a);
+
+/* ---- checkpoints (checkpoint.c, upload.c) ---------------------------------------------------------------- */
+
+enum ckpt_at { CKPT_IDLE = 0, CKPT_SAVE, CKPT_STOP, CKPT_SCAN, CKPT_POST, CKPT_UPLOAD, CKPT_COMMIT };
+struct upload;
+struct ckpt {
+	enum ckpt_at at;
+	const char *reason;                  /* "periodic" "notice" "drain" "final" */
+	bool leave;                          /* the job is to end after it */
+	bool rebalance;
+	bool saved;                          /* the job said so */
+	int64_t begun_us, begun_wall_us, save_until_us, kill_after_us, deadline_us;
+	struct job_signalled signalled;
+	int64_t steps;
+	/* scan */
+	pid_t scan_pid;
+	int scan_fd;
+	struct sbuf scan_text;
+	struct scan_list found;              /* what this checkpoint consists of */
+	struct scan_list known;              /* what the last scan or restore found */
+	struct scan_list committed;
+	int64_t committed_steps;
+	/* upload */
+	struct http_call *call;
+	struct backoff backoff;
+	char id[AGENT_ID_MAX];
+	struct upload *uploads;
+	size_t uploads_n, uploads_done;
+	int flying, rounds;
+	/* outcome of the last one */
+	bool ok;
+	char why[300];
+	int64_t last_us;                     /* when the last one ended or the job began to run */
+};
+void ckpt_begin(struct agent *a, const char *reason, bool leave, int64_t deadline_us);
+void ckpt_step(struct agent *a);
+void ckpt_stop(struct agent *a);             /* gives up what is under way */
+void ckpt_reset(struct agent *a);            /* for a new job */
+void ckpt_scan_ready(struct agent *a);       /* the scan's output can be read */
+void ckpt_end(struct agent *a, bool ok, const char *why);
+void ckpt_set(struct agent *a, enum ckpt_at at);
+void upload_step(struct agent *a);           /* CKPT_POST .. CKPT_COMMIT */
+void upload_stop(struct agent *a);
+
+/* ---- logs (logs.c) ----------------------------------------------------------------------------------------- */
+
+struct logs {
+	int fd;                              /* the job's log; -1 = none */
+	int watch;
+	int64_t sent, size;                  /* file offsets */
+	int64_t next_us;                     /* not before: small writes are gathered */
+	int64_t punched;
+	struct http_call *call;
+	int64_t flying;
+	struct backoff backoff;
+};
+void logs_step(struct agent *a);
+void logs_open(struct agent *a, int64_t sent);
+void logs_close(struct agent *a);
+bool logs_flushed(struct agent *a);
+
+/* ---- samples (sample.c, gpu.c) ------------------------------------------------------------------------------- */
+
+struct gpu_now {
+	bool known;                          /* at least one answer came */
+	char error[160];                     /* "no GPU"; "" if there are some */
+	char driver[80];
+	json_t *gpus;                        /* [{"uuid","name","mem_mib"}] */
+	int64_t count, mem_used_mib, mem_total_mib, power_mw;
+	double util;                         /* mean, 0..1; < 0: not known */
+};
+struct gpu {
+	struct gpu_now now;
+	enum { GPU_HELPER = 0, GPU_SMI, GPU_NONE } by;
+	pid_t pid;
+	int fd;
+	struct sbuf text;
+	int64_t heard_us, next_us;
+	int hangs;
+};
+void gpu_step(struct agent *a);
+void gpu_ready(struct agent *a);
+void gpu_child_ended(struct agent *a, pid_t pid, int status);
+void gpu_stop(struct agent *a);
+/* Text of the two sources into now. */
+NODISCARD enum spot_rc gpu_helper_line(struct str line, struct gpu_now *now, struct spot_err *err);
+NODISCARD enum spot_rc gpu_smi_text(const char *text, struct gpu_now *now, struct spot_err *err);
+
+struct sample {
+	struct http_call *call;
+	int64_t next_us;
+	uint64_t cpu_busy, cpu_all;
+};
+void sample_step(struct agent *a);
+json_t *sample_hw(struct agent *a);          /* the "hw" of enrolment */
+
+/* ---- all of it -------------------------------------------------------------------------------------------------- */
+
+struct agent {
+	const char *dir;
+	const struct clock *clock;
+	struct rng rng;
+	struct boot boot;
+	struct http *http;
+	int signal_fd, inotify_fd;           /* inotify_fd -1: none to be had, we look more often */
+	int64_t now_us, wake_us;             /* this turn; when the next is due at the latest */
+	bool quit;
+	int exit_code;
+	char node[AGENT_ID_MAX];
+	int64_t hold_ms, sample_us;
+	int64_t contact_us;                  /* when the daemon was last heard */
+	bool leaving;                        /* told to shut down, or orphaned: ends when the job has */
+	struct enrol enrol;
+	struct imds imds;
+	struct notice notice;
+	struct poll poll;
+	struct job job;
+	struct report report;
+	struct fetch fetch;
+	struct ckpt ckpt;
+	struct logs logs;
+	struct gpu gpu;
+	struct sample sample;
+};
+
+void agent_wake(struct agent *a, int64_t at_us);
+int64_t agent_wall_us(struct agent *a);
+
+#endif

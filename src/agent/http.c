@@ -1,0 +1,398 @@
+#include "base/base.h"
+#include "agent/http.h"
+
+#include "base/err.h"
+#include "base/sbuf.h"
+#include "base/secret.h"
+#include "base/sign.h"
+#include "agent/fsutil.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#define REPLY_BYTES_MAX ((size_t)64 << 20) /* a run with 20,000 files and their URLs */
+#define CA_BYTES_MAX    ((size_t)4 << 20)
+
+struct http_call {
+	struct http_call *next;
+	struct http *http;
+	CURL *easy;
+	struct curl_slist *headers;
+	char *body;
+	size_t body_n;
+	struct sbuf reply;
+	struct http_piece piece;
+	bool has_piece, wrong_bytes, finished;
+	int64_t moved;               /* bytes of the piece so far */
+	struct sha256_stream *sha;
+	char error[CURL_ERROR_SIZE];
+	void (*done)(void *ctx, const struct http_reply *r);
+	void *ctx;
+};
+
+struct http {
+	CURLM *multi;
+	struct http_call *calls;
+	struct secret bearer;
+	char *ca_daemon, *ca_object; /* PEM text; NULL: ca_file */
+	const char *ca_file;         /* the machine's bundle; NULL: the library's default */
+};
+
+/* The bundle of the machine: a static program has no compiled-in place that fits every distribution. */
+static const char *ca_file_find(void)
+{
+	static const char *const places[] = {"/etc/ssl/certs/ca-certificates.crt",
+	    "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
+	    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/cert.pem"};
+	const char *env = getenv("SSL_CERT_FILE");
+
+	if (env != NULL && env[0] != '\0')
+		return env;
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		if (access(places[i], R_OK) == 0)
+			return places[i];
+	}
+	return NULL;
+}
+
+struct http *http_new(const char *ca_pem)
+{
+	struct http *h = calloc(1, sizeof(*h));
+
+	if (h == NULL || curl_global_init(CURL_GLOBAL_DEFAULT) != 0)
+		abort();
+	h->multi = curl_multi_init();
+	if (h->multi == NULL)
+		abort();
+	(void)curl_multi_setopt(h->multi, CURLMOPT_MAXCONNECTS, 16L);
+	h->ca_file = ca_file_find();
+	if (ca_pem != NULL && ca_pem[0] != '\0') {
+		struct str bundle = {NULL, 0};
+		size_t n = strlen(ca_pem);
+
+		h->ca_daemon = strdup(ca_pem);
+		/* A private object store may carry the same private CA. */
+		if (h->ca_file != NULL && file_read(h->ca_file, CA_BYTES_MAX, &bundle, NULL) != SPOT_OK)
+			bundle = (struct str){NULL, 0};
+		h->ca_object = malloc(n + bundle.n + 2);
+		if (h->ca_daemon == NULL || h->ca_object == NULL)
+			abort();
+		(void)snprintf(h->ca_object, n + bundle.n + 2, "%s\n%s", ca_pem,
+		    bundle.p != NULL ? bundle.p : "");
+		free((char *)(uintptr_t)bundle.p);
+	}
+	return h;
+}
+
+static void call_free(struct http_call *c)
+{
+	struct http_call **at = &c->http->calls;
+
+	while (*at != NULL && *at != c)
+		at = &(*at)->next;
+	if (*at == c)
+		*at = c->next;
+	(void)curl_multi_remove_handle(c->http->multi, c->easy);
+	curl_easy_cleanup(c->easy);
+	curl_slist_free_all(c->headers);
+	if (c->body != NULL) {
+		mem_wipe(c->body, c->body_n); /* the one-time token travels in a body */
+		free(c->body);
+	}
+	if (c->sha != NULL) {
+		char unused[SHA256_HEX];
+
+		sha256_stream_end(c->sha, unused);
+	}
+	sbuf_fini(&c->reply);
+	free(c);
+}
+
+void http_free(struct http *h)
+{
+	if (h == NULL)
+		return;
+	while (h->calls != NULL)
+		call_free(h->calls);
+	(void)curl_multi_cleanup(h->multi);
+	secret_fini(&h->bearer);
+	free(h->ca_daemon);
+	free(h->ca_object);
+	free(h);
+}
+
+void http_bearer(struct http *h, const char *session)
+{
+	secret_fini(&h->bearer);
+	secret_init(&h->bearer, session, strlen(session));
+}
+
+static bool piece_is_right(struct http_call *c)
+{
+	char hex[SHA256_HEX];
+
+	sha256_stream_end(STEAL(c->sha), hex);
+	c->wrong_bytes = strcmp(hex, c->piece.sha256) != 0;
+	return !c->wrong_bytes;
+}
+
+/* CURLOPT_READFUNCTION: the last bytes are only handed over once the hash of all is right. */
+static size_t piece_send(char *buf, size_t size, size_t n, void *ctx)
+{
+	struct http_call *c = ctx;
+	int64_t left = c->piece.bytes - c->moved;
+	size_t take = left < (int64_t)(size * n) ? (size_t)left : size * n;
+	ssize_t got;
+
+	if (take == 0)
+		return 0;
+	got = pread(c->piece.fd, buf, take, (off_t)(c->piece.at + c->moved));
+	if (got <= 0 || c->sha == NULL) {
+		c->wrong_bytes = got == 0; /* the file became shorter */
+		return CURL_READFUNC_ABORT;
+	}
+	sha256_stream_add(c->sha, buf, (size_t)got);
+	c->moved += got;
+	if (c->moved == c->piece.bytes && !piece_is_right(c))
+		return CURL_READFUNC_ABORT;
+	return (size_t)got;
+}
+
+/* Rewinding for a re-send on a fresh connection (a kept one was found closed). */
+static int piece_seek(void *ctx, curl_off_t offset, int origin)
+{
+	struct http_call *c = ctx;
+	char unused[SHA256_HEX];
+
+	if (offset != 0 || origin != SEEK_SET)
+		return CURL_SEEKFUNC_CANTSEEK;
+	if (c->sha != NULL)
+		sha256_stream_end(c->sha, unused);
+	c->sha = sha256_stream_new();
+	c->moved = 0;
+	return CURL_SEEKFUNC_OK;
+}
+
+static size_t reply_take(char *p, size_t size, size_t n, void *ctx)
+{
+	struct http_call *c = ctx;
+	size_t bytes = size * n;
+	long status = 0;
+
+	(void)curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+	if (!c->has_piece || status < 200 || status > 299) {
+		sbuf_add(&c->reply, p, bytes);
+		return c->reply.overflow ? 0 : bytes;
+	}
+	if (c->moved + (int64_t)bytes > c->piece.bytes) {
+		c->wrong_bytes = true;
+		return 0;
+	}
+	for (size_t put = 0; put < bytes;) {
+		ssize_t k = pwrite(c->piece.fd, p + put, bytes - put, (off_t)(c->piece.at + c->moved));
+
+		if (k <= 0) {
+			(void)snprintf(c->error, sizeof(c->error), "cannot store: %s", strerror(errno));
+			return 0;
+		}
+		sha256_stream_add(c->sha, p + put, (size_t)k);
+		put += (size_t)k;
+		c->moved += k;
+	}
+	return bytes;
+}
+
+static void call_set_trust(struct http *h, struct http_call *c, enum http_far far)
+{
+	const char *pem = far == HTTP_OBJECT ? h->ca_object : h->ca_daemon;
+
+	if (pem != NULL) {
+		struct curl_blob blob = {(void *)(uintptr_t)pem, strlen(pem), CURL_BLOB_NOCOPY};
+
+		(void)curl_easy_setopt(c->easy, CURLOPT_CAINFO_BLOB, &blob);
+	} else if (h->ca_file != NULL) {
+		(void)curl_easy_setopt(c->easy, CURLOPT_CAINFO, h->ca_file);
+	}
+	(void)curl_easy_setopt(c->easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+	(void)curl_easy_setopt(c->easy, CURLOPT_PROTOCOLS_STR, "http,https");
+	/* curl's own docs: without it a proxy variable sends metadata requests, tokens and all, elsewhere */
+	if (far == HTTP_METADATA)
+		(void)curl_easy_setopt(c->easy, CURLOPT_NOPROXY, "*");
+}
+
+static void call_header(struct http_call *c, const char *line)
+{
+	struct curl_slist *more = curl_slist_append(c->headers, line);
+
+	if (more == NULL)
+		abort();
+	c->headers = more;
+}
+
+static void call_set_headers(struct http *h, struct http_call *c, const struct http_want *w)
+{
+	char line[4096];
+
+	if (w->type != NULL && snprintf(line, sizeof(line), "Content-Type: %s", w->type) > 0)
+		call_header(c, line);
+	else
+		call_header(c, "Content-Type:"); /* presigned PUT: nothing that was not signed */
+	call_header(c, "Expect:");
+	if (w->header != NULL)
+		call_header(c, w->header);
+	if (w->far == HTTP_DAEMON && secret_set(&h->bearer)) {
+		int n = snprintf(line, sizeof(line), "Authorization: Bearer %s",
+		    secret_reveal(&h->bearer));
+
+		if (n > 0 && n < (int)sizeof(line))
+			call_header(c, line);
+		mem_wipe(line, sizeof(line));
+	}
+	(void)curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, c->headers);
+}
+
+static void call_set_body(struct http_call *c, const struct http_want *w)
+{
+	if (c->has_piece && strcmp(w->method, "PUT") == 0) {
+		(void)curl_easy_setopt(c->easy, CURLOPT_UPLOAD, 1L);
+		(void)curl_easy_setopt(c->easy, CURLOPT_READFUNCTION, piece_send);
+		(void)curl_easy_setopt(c->easy, CURLOPT_READDATA, c);
+		(void)curl_easy_setopt(c->easy, CURLOPT_SEEKFUNCTION, piece_seek);
+		(void)curl_easy_setopt(c->easy, CURLOPT_SEEKDATA, c);
+		(void)curl_easy_setopt(c->easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)c->piece.bytes);
+		(void)curl_easy_setopt(c->easy, CURLOPT_UPLOAD_BUFFERSIZE, 262144L);
+		return;
+	}
+	if (strcmp(w->method, "GET") == 0) {
+		(void)curl_easy_setopt(c->easy, CURLOPT_HTTPGET, 1L);
+		return;
+	}
+	c->body_n = w->body.n;
+	c->body = malloc(w->body.n + 1);
+	if (c->body == NULL)
+		abort();
+	if (w->body.n > 0)
+		memcpy(c->body, w->body.p, w->body.n);
+	(void)curl_easy_setopt(c->easy, CURLOPT_POST, 1L);
+	(void)curl_easy_setopt(c->easy, CURLOPT_POSTFIELDS, c->body);
+	(void)curl_easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)w->body.n);
+	if (strcmp(w->method, "POST") != 0)
+		(void)curl_easy_setopt(c->easy, CURLOPT_CUSTOMREQUEST, w->method);
+}
+
+static void call_set_limits(struct http_call *c, const struct http_want *w)
+{
+	long ms = w->timeout_us > 0 ? (long)(w->timeout_us / 1000) + 1 : 0;
+
+	(void)curl_easy_setopt(c->easy, CURLOPT_NOSIGNAL, 1L);
+	(void)curl_easy_setopt(c->easy, CURLOPT_TIMEOUT_MS, ms);
+	(void)curl_easy_setopt(c->easy, CURLOPT_CONNECTTIMEOUT_MS, ms > 0 && ms < 10000 ? ms : 10000L);
+	if (ms == 0) {
+		(void)curl_easy_setopt(c->easy, CURLOPT_LOW_SPEED_LIMIT, 1024L);
+		(void)curl_easy_setopt(c->easy, CURLOPT_LOW_SPEED_TIME, 20L);
+	}
+	(void)curl_easy_setopt(c->easy, CURLOPT_TCP_KEEPALIVE, 1L);
+	(void)curl_easy_setopt(c->easy, CURLOPT_TCP_KEEPIDLE, 30L);
+	(void)curl_easy_setopt(c->easy, CURLOPT_TCP_KEEPINTVL, 10L);
+	(void)curl_easy_setopt(c->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	(void)curl_easy_setopt(c->easy, CURLOPT_FOLLOWLOCATION, 0L);
+}
+
+struct http_call *http_start(struct http *h, const struct http_want *w)
+{
+	struct http_call *c = calloc(1, sizeof(*c));
+
+	if (c == NULL || (c->easy = curl_easy_init()) == NULL)
+		abort();
+	c->http = h;
+	c->done = w->done;
+	c->ctx = w->ctx;
+	sbuf_init(&c->reply, REPLY_BYTES_MAX);
+	if (w->piece != NULL) {
+		c->has_piece = true;
+		c->piece = *w->piece;
+		c->sha = sha256_stream_new();
+	}
+	(void)curl_easy_setopt(c->easy, CURLOPT_URL, w->url);
+	(void)curl_easy_setopt(c->easy, CURLOPT_PRIVATE, c);
+	(void)curl_easy_setopt(c->easy, CURLOPT_ERRORBUFFER, c->error);
+	(void)curl_easy_setopt(c->easy, CURLOPT_WRITEFUNCTION, reply_take);
+	(void)curl_easy_setopt(c->easy, CURLOPT_WRITEDATA, c);
+	call_set_trust(h, c, w->far);
+	call_set_body(c, w);
+	call_set_headers(h, c, w);
+	call_set_limits(c, w);
+	c->next = h->calls;
+	h->calls = c;
+	if (curl_multi_add_handle(h->multi, c->easy) != CURLM_OK)
+		abort();
+	return c;
+}
+
+void http_stop(struct http *h, struct http_call *c)
+{
+	assert(c == NULL || c->http == h);
+	if (c != NULL)
+		call_free(c);
+}
+
+static void call_finish(struct http_call *c, CURLcode code)
+{
+	struct http_reply r = {0};
+	curl_off_t wait_s = 0;
+	long status = 0;
+
+	(void)curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+	if (curl_easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, &wait_s) == CURLE_OK && wait_s > 0)
+		r.retry_after_us = (int64_t)wait_s * SPOT_US_PER_S;
+	if (code == CURLE_OK)
+		r.status = (int)status;
+	if (c->has_piece && c->sha != NULL && r.status >= 200 && r.status <= 299 &&
+	    (c->moved != c->piece.bytes || !piece_is_right(c)))
+		c->wrong_bytes = true;
+	r.wrong_bytes = c->wrong_bytes;
+	if (c->wrong_bytes)
+		r.status = 0;
+	r.error = r.status != 0 ? "" : c->wrong_bytes ? "the bytes do not match their sha256" :
+	    c->error[0] != '\0' ? c->error : curl_easy_strerror(code);
+	sbuf_putc(&c->reply, '\0');
+	r.body = (struct str){c->reply.p != NULL ? c->reply.p : "",
+	    c->reply.n > 0 ? c->reply.n - 1 : 0};
+	c->done(c->ctx, &r);
+}
+
+/* Completes what has ended; true if anything had. */
+static bool http_finish(struct http *h)
+{
+	int left = 0;
+	bool any = false;
+	CURLMsg *m;
+
+	while ((m = curl_multi_info_read(h->multi, &left)) != NULL) {
+		struct http_call *c = NULL;
+		CURLcode code = m->data.result;
+
+		if (m->msg != CURLMSG_DONE)
+			continue;
+		(void)curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&c);
+		/* The callback may stop other calls, also ones whose end is queued here: curl drops
+		 * the messages of removed handles. */
+		(void)curl_multi_remove_handle(h->multi, c->easy);
+		call_finish(c, code);
+		call_free(c);
+		any = true;
+	}
+	return any;
+}
+
+void http_wait(struct http *h, struct curl_waitfd *fds, unsigned fds_n, int64_t us)
+{
+	int running = 0;
+
+	(void)curl_multi_perform(h->multi, &running); /* new calls start before we wait */
+	if (http_finish(h))
+		us = 0; /* the facts they brought are looked at first */
+	(void)curl_multi_poll(h->multi, fds, fds_n, us <= 0 ? 0 : (int)((us + 999) / 1000), NULL);
+	(void)curl_multi_perform(h->multi, &running);
+	(void)http_finish(h);
+}

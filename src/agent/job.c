@@ -1,0 +1,513 @@
+/*
+ * The job on this node: fetch, setup, run, end, report. What is asked of it (drain, kill, drop) is
+ * recorded by job_stop and carried out by job_step. The processes belong to the shim; how they are
+ * found again after a restart of the agent: pid and start time in job.json, the end in exit.json.
+ */
+#include "base/base.h"
+#include "agent/agent.h"
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "agent/procs.h"
+#include "agent/shim.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#define LOOK_EVERY_US SPOT_US_PER_S        /* with inotify */
+#define LOOK_OFTEN_US (SPOT_US_PER_S / 10) /* without */
+#define KILL_AGAIN_US (2 * SPOT_US_PER_S)
+#define SHIM_START_US (10 * SPOT_US_PER_S)
+#define FETCH_ROUNDS_MAX 3
+
+bool job_alive(const struct job *j)
+{
+	return j->phase >= JOB_FETCH && j->phase <= JOB_RUNNING;
+}
+
+/* What goes into JSON and logs: printable ASCII, whatever a path or a program put there. */
+static void why_set(struct job *j, const char *why)
+{
+	(void)snprintf(j->why, sizeof(j->why), "%s", why);
+	for (char *p = j->why; *p != '\0'; p++) {
+		if ((unsigned char)*p >= 0x7f || (unsigned char)*p < 0x20)
+			*p = '?';
+	}
+}
+
+/* ---- begin ------------------------------------------------------------------------------------------ */
+
+static bool id_is_good(const char *id)
+{
+	size_t n = strlen(id);
+
+	return n > 0 && n < AGENT_ID_MAX &&
+	    strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == n;
+}
+
+static void job_end(struct agent *a, const char *reason, const char *why)
+{
+	struct job *j = &a->job;
+
+	j->phase = JOB_ENDED;
+	j->reason = reason;
+	if (why != NULL)
+		why_set(j, why);
+	job_progress_read(j);
+	json_decref(STEAL(j->run));
+	state_write(a);
+	log_info("job.ended", STR("job", j->id), I64("epoch", j->epoch), STR("reason", reason),
+	    STR("why", j->why), I64("code", j->exit_code), I64("signal", j->exit_signal));
+}
+
+static void remove_other_job(void *ctx, const char *name)
+{
+	struct agent *a = ctx;
+	char path[AGENT_PATH_MAX], jobs[AGENT_PATH_MAX];
+
+	if (path_join(jobs, a->dir, "jobs") && path_join(path, jobs, name) &&
+	    strcmp(path, a->job.dir) != 0)
+		dir_remove(path);
+}
+
+static void remove_other_jobs(struct agent *a)
+{
+	char jobs[AGENT_PATH_MAX];
+
+	if (path_join(jobs, a->dir, "jobs"))
+		dir_each(jobs, remove_other_job, a);
+}
+
+/* The part of run that may be on disk. */
+static json_t *spec_of(const json_t *run)
+{
+	static const char *const secret[] = {"envs", "secrets", "setup", "run", "files"};
+	json_t *spec = json_deep_copy(run);
+
+	for (size_t i = 0; i < ARRAY_LEN(secret); i++)
+		(void)json_object_del(spec, secret[i]);
+	return spec;
+}
+
+void job_begin(struct agent *a, const char *id, int64_t epoch, json_t *run)
+{
+	struct job *j = &a->job;
+	struct spot_err err = {0};
+
+	assert(j->phase == JOB_NONE);
+	if (!id_is_good(id)) {
+		log_error("job.bad_id", STR("job", id));
+		return;
+	}
+	*j = (struct job){.phase = JOB_FETCH, .epoch = epoch, .watch = -1};
+	memcpy(j->id, id, strlen(id) + 1);
+	report_reset(a);
+	ckpt_reset(a);
+	j->run = json_incref(run);
+	j->spec = spec_of(run);
+	if (job_spec_read(a, j, &err) != SPOT_OK) {
+		job_end(a, "error", err.text);
+		return;
+	}
+	j->steps_done = j->steps_start;
+	log_info("job.begin", STR("job", id), I64("epoch", epoch), STR("name", j->name));
+	dir_remove(j->dir); /* of an attempt that never got as far as running */
+	remove_other_jobs(a);
+	if (a->notice.interrupted) {
+		job_end(a, "drained", "this node is being reclaimed");
+		return;
+	}
+	if (dir_make(j->ckpt_dir, &err) != SPOT_OK || dir_make(j->cwd, &err) != SPOT_OK ||
+	    dir_make_above(j->progress, &err) != SPOT_OK) {
+		job_end(a, "error", err.text);
+		return;
+	}
+	fetch_begin(a, json_object_get(run, "files"));
+	state_write(a);
+}
+
+/* ---- adopt -------------------------------------------------------------------------------------------- */
+
+static void watch_set(struct agent *a)
+{
+	if (a->inotify_fd >= 0)
+		a->job.watch = inotify_add_watch(a->inotify_fd, a->job.dir,
+		    IN_MOVED_TO | IN_CLOSE_WRITE | IN_ONLYDIR);
+}
+
+void job_adopt(struct agent *a)
+{
+	struct job *j = &a->job;
+	enum job_phase was = j->phase;
+
+	j->watch = -1;
+	report_reset(a);
+	ckpt_reset(a);
+	job_progress_read(j);
+	log_info("job.adopt", STR("job", j->id), I64("epoch", j->epoch), I64("phase", (int)was));
+	if (was == JOB_FETCH) { /* its environment was never on disk: it must be given to us again */
+		*j = (struct job){0};
+		state_write(a);
+		return;
+	}
+	watch_set(a);
+	logs_open(a, a->logs.sent);
+	if (was == JOB_REPORTED)
+		return;
+	/* Ended or not, exit.json tells, and the same path is taken as if we had seen it happen. */
+	j->phase = j->running_us != 0 || was == JOB_ENDED ? JOB_RUNNING : JOB_SETUP;
+	if (j->stop != STOP_NONE)
+		j->kill_us = a->now_us + j->kill_after_us;
+	a->ckpt.last_us = a->now_us;
+}
+
+/* ---- watching ------------------------------------------------------------------------------------------ */
+
+void job_progress_read(struct job *j)
+{
+	struct str text;
+	long long done, total;
+
+	if (j->progress[0] == '\0' || file_read(j->progress, 256, &text, NULL) != SPOT_OK)
+		return;
+	if (sscanf(text.p, "%lld %lld", &done, &total) == 2 && done >= 0 && total >= 0) {
+		j->steps_done = done;
+		j->steps_total = total;
+	}
+	free((char *)(uintptr_t)text.p);
+}
+
+static json_t *shim_file(const struct job *j, const char *name)
+{
+	char path[AGENT_PATH_MAX];
+	struct str text;
+	json_t *o = NULL;
+
+	if (!path_join(path, j->dir, name) || file_read(path, 65536, &text, NULL) != SPOT_OK)
+		return NULL;
+	if (json_parse(text, name, &o, NULL) != SPOT_OK)
+		o = NULL;
+	free((char *)(uintptr_t)text.p);
+	return o;
+}
+
+static void shim_look(struct agent *a)
+{
+	struct job *j = &a->job;
+	AUTO(json) json_t *o = NULL;
+
+	if (j->shim_start != 0 && j->phase == JOB_RUNNING)
+		return;
+	o = shim_file(j, SHIM_JOB_FILE);
+	if (o == NULL)
+		return;
+	j->shim = (pid_t)json_i64(o, "shim_pid", 0, NULL);
+	j->shim_start = (uint64_t)json_i64(o, "shim_start", 0, NULL);
+	j->leader = (pid_t)json_i64(o, "leader", 0, NULL);
+	if (j->phase == JOB_SETUP && strcmp(json_str(o, "phase", "", NULL), "run") == 0) {
+		j->phase = JOB_RUNNING;
+		j->running_us = a->now_us;
+		a->ckpt.last_us = a->now_us;
+		state_write(a);
+		log_info("job.running", STR("job", j->id), I64("epoch", j->epoch));
+	}
+}
+
+static bool shim_is_alive(struct agent *a)
+{
+	struct job *j = &a->job;
+
+	if (j->spawned_us == 0)
+		return false; /* of another boot */
+	if (j->shim_start == 0) /* has not said who it is yet; a restarted agent waits for it, too */
+		return (j->shim > 0 && proc_start_time(j->shim) != 0) ||
+		    a->now_us < j->spawned_us + SHIM_START_US;
+	return proc_start_time(j->shim) == j->shim_start;
+}
+
+/* An exit with 0 while it was asked to leave is not yet success: only its own count can say so. */
+static bool came_to_its_end(const struct job *j)
+{
+	return j->exit_code == 0 && j->steps_total > 0 && j->steps_done >= j->steps_total;
+}
+
+/* The end of the processes, whoever caused it. */
+static void job_over(struct agent *a, bool known)
+{
+	struct job *j = &a->job;
+
+	job_progress_read(j);
+	cgroup_kill(j->cgroup);
+	cgroup_remove(j->cgroup);
+	switch (j->stop) {
+	case STOP_DROPPED:
+		job_drop(a);
+		return;
+	case STOP_KILLED:
+		ckpt_stop(a);
+		job_end(a, "killed", NULL);
+		return;
+	case STOP_MAXED:
+		ckpt_stop(a);
+		job_end(a, "error", NULL);
+		return;
+	case STOP_DRAINED:
+		j->finished = came_to_its_end(j);
+		job_end(a, j->finished ? "ok" : "drained", NULL);
+		if (a->ckpt.at == CKPT_IDLE) /* we were restarted in between */
+			ckpt_begin(a, "drain", true, 0);
+		return;
+	case STOP_NONE:
+		break;
+	}
+	if (known && strcmp(j->exit_phase, "setup") == 0) {
+		job_end(a, "setup_failed", "setup ended with an error");
+		ckpt_stop(a);
+		return;
+	}
+	/* A program may save by leaving, also when it was only meant to save. */
+	if (a->ckpt.at == CKPT_SAVE && a->ckpt.signalled.n > 0 && j->exit_code == 0 &&
+	    j->steps_done < j->steps_total)
+		a->ckpt.leave = true;
+	if (a->ckpt.at != CKPT_IDLE && a->ckpt.leave) {
+		j->finished = came_to_its_end(j); /* or it left upon the signal, as it may */
+		job_end(a, j->finished ? "ok" : "drained", NULL);
+		return;
+	}
+	ckpt_stop(a);
+	if (!known) {
+		job_end(a, j->spawned_us == 0 ? "drained" : "error",
+		    j->spawned_us == 0 ? "the node was restarted" : "the job's supervisor was killed");
+	} else if (j->exit_code == 0) {
+		j->finished = true;
+		job_end(a, "ok", NULL);
+		if (j->has_checkpoint)
+			ckpt_begin(a, "final", false, 0);
+	} else {
+		char why[64];
+
+		(void)snprintf(why, sizeof(why), j->exit_signal != 0 ? "ended by signal %d" :
+		    "exited with %d", j->exit_signal != 0 ? j->exit_signal : j->exit_code);
+		job_end(a, "error", why);
+	}
+}
+
+static void exit_look(struct agent *a)
+{
+	struct job *j = &a->job;
+	bool alive = shim_is_alive(a); /* before the file: it is written before the shim ends */
+	AUTO(json) json_t *o = shim_file(j, SHIM_EXIT_FILE);
+
+	if (o != NULL) {
+		(void)!str_copy(j->exit_phase, sizeof(j->exit_phase), json_str(o, "phase", "", NULL));
+		j->exit_code = (int)json_i64(o, "code", -1, NULL);
+		j->exit_signal = (int)json_i64(o, "signal", 0, NULL);
+		job_over(a, true);
+	} else if (!alive) {
+		if (j->leader > 0 && j->shim_start != 0)
+			(void)kill(-j->leader, SIGKILL);
+		j->exit_code = -1;
+		job_over(a, false);
+	}
+}
+
+/* ---- stopping ------------------------------------------------------------------------------------------- */
+
+bool job_signal(struct agent *a, int signo, struct job_signalled *done)
+{
+	pid_t *pids = malloc(PROCS_MAX * sizeof(*pids));
+	size_t n;
+	bool any = false;
+
+	if (pids == NULL)
+		abort();
+	n = a->job.shim > 0 ? proc_tree(a->job.shim, pids) : 0;
+	for (size_t i = 0; i < n; i++) {
+		bool had = false;
+
+		for (size_t k = 0; k < done->n; k++)
+			had = had || done->pids[k] == pids[i];
+		/* Without a handler most signals kill: a shell between us and the program, or a
+		 * launcher that does not expect this one, must not die of it. */
+		if (had || done->n == ARRAY_LEN(done->pids) || !proc_catches(pids[i], signo))
+			continue;
+		if (kill(pids[i], signo) == 0) {
+			done->pids[done->n++] = pids[i];
+			any = true;
+		}
+	}
+	free(pids);
+	return any;
+}
+
+static void signal_all(struct job *j, int signo)
+{
+	pid_t *pids = malloc(PROCS_MAX * sizeof(*pids));
+	size_t n;
+
+	if (pids == NULL)
+		abort();
+	n = j->shim > 0 ? proc_tree(j->shim, pids) : 0;
+	for (size_t i = 0; i < n; i++)
+		(void)kill(pids[i], signo);
+	free(pids);
+}
+
+void job_stop(struct agent *a, enum job_stop stop, int64_t grace_us, const char *why)
+{
+	struct job *j = &a->job;
+	int signo;
+
+	if (j->phase == JOB_NONE)
+		return;
+	if (!job_alive(j)) {
+		if (stop == STOP_DROPPED)
+			job_drop(a);
+		return;
+	}
+	if (stop > j->stop) {
+		j->stop = stop;
+		why_set(j, why);
+		state_write(a); /* before the effect: the end that follows must not look like its own */
+		log_info("job.stop", STR("job", j->id), I64("epoch", j->epoch), STR("why", j->why));
+	}
+	if (grace_us > 0) {
+		signo = signal_parse(j->then);
+		signal_all(j, signo != 0 ? signo : SIGTERM);
+	}
+	if (j->kill_us == 0 || a->now_us + grace_us < j->kill_us)
+		j->kill_us = a->now_us + grace_us;
+}
+
+static void job_kill(struct agent *a)
+{
+	struct job *j = &a->job;
+
+	if (a->now_us < j->kill_us) {
+		agent_wake(a, j->kill_us);
+		return;
+	}
+	cgroup_kill(j->cgroup);
+	if (j->shim > 0 && (j->shim_start == 0 || proc_start_time(j->shim) == j->shim_start))
+		(void)kill(j->shim, j->kills < 3 ? SIGTERM : SIGKILL);
+	j->kills++;
+	j->kill_us = a->now_us + KILL_AGAIN_US;
+	agent_wake(a, j->kill_us);
+}
+
+void job_fenced(struct agent *a)
+{
+	log_warn("job.fenced", STR("job", a->job.id), I64("epoch", a->job.epoch));
+	ckpt_stop(a);
+	job_stop(a, STOP_DROPPED, 0, "another attempt of the job is the current one");
+}
+
+void job_drop(struct agent *a)
+{
+	struct job *j = &a->job;
+
+	log_info("job.dropped", STR("job", j->id), I64("epoch", j->epoch));
+	fetch_stop(a);
+	ckpt_reset(a);
+	logs_close(a);
+	report_reset(a);
+	if (j->watch >= 0)
+		(void)inotify_rm_watch(a->inotify_fd, j->watch);
+	if (j->dir[0] != '\0')
+		dir_remove(j->dir);
+	json_decref(j->run);
+	json_decref(j->spec);
+	*j = (struct job){.watch = -1};
+	state_write(a);
+	poll_now(a);
+}
+
+void job_child_ended(struct agent *a, pid_t pid)
+{
+	/* exit.json tells the rest; the next turn looks. */
+	if (pid == a->job.shim)
+		agent_wake(a, a->now_us);
+}
+
+/* ---- the step ----------------------------------------------------------------------------------------------- */
+
+static void step_fetch(struct agent *a)
+{
+	struct job *j = &a->job;
+	struct spot_err err = {0};
+
+	if (j->stop == STOP_DROPPED) {
+		job_drop(a);
+	} else if (j->stop != STOP_NONE) {
+		fetch_stop(a);
+		job_end(a, j->stop == STOP_DRAINED ? "drained" : "killed", NULL);
+	} else if (a->fetch.at == FETCH_FAILED && a->fetch.refused && a->fetch.rounds < FETCH_ROUNDS_MAX) {
+		log_warn("job.fetch_refused", STR("job", j->id), STR("why", a->fetch.why));
+		a->fetch.rounds++;
+		job_drop(a); /* asked again, the daemon gives fresh URLs */
+		backoff_fail(a, &a->poll.backoff, 0);
+	} else if (a->fetch.at == FETCH_FAILED) {
+		job_end(a, "error", a->fetch.why);
+	} else if (a->fetch.at == FETCH_DONE) {
+		a->fetch.rounds = 0;
+		j->spawned_us = a->now_us;
+		j->phase = JOB_SETUP;
+		state_write(a); /* first: what runs must be known to a successor */
+		if (job_start(a, &err) != SPOT_OK) {
+			job_end(a, "error", err.text);
+			return;
+		}
+		notice_file_write(a);
+		watch_set(a);
+		logs_open(a, 0);
+		state_write(a);
+	}
+}
+
+static void step_running(struct agent *a)
+{
+	struct job *j = &a->job;
+
+	shim_look(a);
+	exit_look(a);
+	if (j->phase != JOB_SETUP && j->phase != JOB_RUNNING)
+		return;
+	if (j->stop != STOP_NONE)
+		job_kill(a);
+	if (j->max_us > 0 && j->running_us > 0 && j->stop == STOP_NONE) {
+		if (a->now_us >= j->running_us + j->max_us)
+			job_stop(a, STOP_MAXED, j->kill_after_us, "max_duration is over");
+		else
+			agent_wake(a, j->running_us + j->max_us);
+	}
+	agent_wake(a, a->now_us + (j->watch >= 0 ? LOOK_EVERY_US : LOOK_OFTEN_US));
+}
+
+void job_step(struct agent *a)
+{
+	struct job *j = &a->job;
+
+	switch (j->phase) {
+	case JOB_NONE:
+	case JOB_REPORTED:
+		break;
+	case JOB_FETCH:
+		fetch_step(a);
+		step_fetch(a);
+		break;
+	case JOB_SETUP:
+	case JOB_RUNNING:
+		step_running(a);
+		break;
+	case JOB_ENDED:
+		if (a->ckpt.at != CKPT_IDLE)
+			break;
+		/* Its result is in the checkpoint directory: without that stored, it has not succeeded. */
+		if (j->finished && strcmp(j->reason, "ok") == 0 && j->has_checkpoint && !a->ckpt.ok)
+			job_end(a, "error", a->ckpt.why);
+		break;
+	}
+}

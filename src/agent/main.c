@@ -1,0 +1,287 @@
+/*
+ * spot-agent: one process per node. Enrols, polls, runs the job it is told to, watches for the cloud's
+ * notices. The loop and what every part needs; the parts are in agent.h.
+ */
+#include "base/base.h"
+#include "agent/agent.h"
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "agent/shim.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <fcntl.h>
+#include <sys/inotify.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DIR_DEFAULT "/var/lib/spot-agent"
+#define IDLE_US (60 * SPOT_US_PER_S)
+
+void agent_wake(struct agent *a, int64_t at_us)
+{
+	a->wake_us = MIN(a->wake_us, at_us);
+}
+
+int64_t agent_wall_us(struct agent *a)
+{
+	return a->clock->wall_us(a->clock);
+}
+
+/* ---- events --------------------------------------------------------------------------------------- */
+
+static void reap(struct agent *a)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		gpu_child_ended(a, pid, status);
+		job_child_ended(a, pid);
+	}
+}
+
+static void signals_read(struct agent *a)
+{
+	struct signalfd_siginfo info;
+
+	while (read(a->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (info.ssi_signo == SIGCHLD) {
+			reap(a);
+			continue;
+		}
+		/* We are stopped, the job is not: a successor adopts it. */
+		log_info("agent.stopped", I64("signal", info.ssi_signo));
+		a->quit = true;
+		a->exit_code = 128 + (int)info.ssi_signo;
+	}
+}
+
+static void inotify_drain(struct agent *a)
+{
+	char buf[8192] __attribute__((aligned(8)));
+
+	while (read(a->inotify_fd, buf, sizeof(buf)) > 0)
+		; /* what happened is seen by looking: the steps follow */
+}
+
+static void wait_turn(struct agent *a)
+{
+	struct curl_waitfd fds[4];
+	unsigned n = 0, inotify_at = 4, scan_at = 4, gpu_at = 4;
+
+	fds[n++] = (struct curl_waitfd){a->signal_fd, CURL_WAIT_POLLIN, 0};
+	if (a->inotify_fd >= 0) {
+		inotify_at = n;
+		fds[n++] = (struct curl_waitfd){a->inotify_fd, CURL_WAIT_POLLIN, 0};
+	}
+	if (a->ckpt.scan_pid > 0) {
+		scan_at = n;
+		fds[n++] = (struct curl_waitfd){a->ckpt.scan_fd, CURL_WAIT_POLLIN, 0};
+	}
+	if (a->gpu.fd >= 0) {
+		gpu_at = n;
+		fds[n++] = (struct curl_waitfd){a->gpu.fd, CURL_WAIT_POLLIN, 0};
+	}
+	http_wait(a->http, fds, n, a->wake_us - a->now_us);
+	a->now_us = a->clock->mono_us(a->clock);
+	/* Completions may have ended the scan or the helper: look again before reading from them. */
+	if (scan_at < 4 && fds[scan_at].revents != 0 && a->ckpt.scan_pid > 0 &&
+	    a->ckpt.scan_fd == fds[scan_at].fd)
+		ckpt_scan_ready(a);
+	if (gpu_at < 4 && fds[gpu_at].revents != 0 && a->gpu.fd == fds[gpu_at].fd)
+		gpu_ready(a);
+	if (inotify_at < 4 && fds[inotify_at].revents != 0)
+		inotify_drain(a);
+	if (fds[0].revents != 0)
+		signals_read(a);
+}
+
+/* ---- the loop --------------------------------------------------------------------------------------- */
+
+/* Without the daemon for long: nobody wants the result any more, or nobody can fetch it, and the
+ * machine costs money. */
+static void orphan_step(struct agent *a)
+{
+	int64_t limit = a->contact_us + a->boot.orphan_us;
+
+	if (a->leaving)
+		return;
+	if (a->now_us < limit) {
+		agent_wake(a, limit);
+		return;
+	}
+	log_error("agent.orphaned", DUR("silent", a->now_us - a->contact_us));
+	a->leaving = true;
+	job_stop(a, STOP_DROPPED, a->job.kill_after_us, "the daemon has been away for too long");
+}
+
+static void leave_step(struct agent *a)
+{
+	if (a->leaving && !job_alive(&a->job))
+		a->quit = true;
+}
+
+static void turn(struct agent *a)
+{
+	a->now_us = a->clock->mono_us(a->clock);
+	a->wake_us = a->now_us + IDLE_US;
+	gpu_step(a);
+	enrol_step(a);
+	notice_aws_step(a);
+	notice_step(a);
+	job_step(a);
+	ckpt_step(a);
+	job_step(a); /* what a checkpoint has ended is acted upon in the same turn */
+	logs_step(a);
+	report_step(a);
+	sample_step(a);
+	poll_step(a);
+	orphan_step(a);
+	leave_step(a);
+	if (!a->quit)
+		wait_turn(a);
+}
+
+/* ---- start and end ----------------------------------------------------------------------------------- */
+
+static enum spot_rc lock_take(struct agent *a, struct spot_err *err)
+{
+	char path[AGENT_PATH_MAX];
+	int fd;
+
+	if (!path_join(path, a->dir, "lock"))
+		return err_set(err, SPOT_INVALID, "--dir: too long");
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_set(err, SPOT_INTERNAL, "%s: %s", path, strerror(errno));
+	if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+		return err_set(err, SPOT_CONFLICT, "another agent runs in %s", a->dir);
+	return SPOT_OK; /* held until we end */
+}
+
+static void boot_id_read(struct agent *a)
+{
+	struct str text;
+
+	if (file_read("/proc/sys/kernel/random/boot_id", 128, &text, NULL) != SPOT_OK)
+		return;
+	(void)snprintf(a->enrol.boot_id, sizeof(a->enrol.boot_id), "%.*s", (int)strcspn(text.p, "\n"),
+	    text.p);
+	free((char *)(uintptr_t)text.p);
+}
+
+static void events_open(struct agent *a)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	(void)signal(SIGPIPE, SIG_IGN);
+	a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	a->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	/* The job's shim outlives us; should it die before us, its children become ours to reap. */
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+	(void)prctl(PR_SET_DUMPABLE, 0); /* token, session and the job's secrets pass through our memory */
+}
+
+/* Jobs get paths from it: it must hold wherever they stand. */
+static enum spot_rc dir_open(struct agent *a, struct spot_err *err)
+{
+	static char absolute[AGENT_PATH_MAX];
+	enum spot_rc rc = dir_make(a->dir, err);
+
+	if (rc != SPOT_OK)
+		return rc;
+	if (realpath(a->dir, absolute) == NULL)
+		return err_set(err, SPOT_INTERNAL, "%s: %s", a->dir, strerror(errno));
+	a->dir = absolute;
+	return chmod(absolute, 0700) == 0 ? SPOT_OK :
+	    err_set(err, SPOT_INTERNAL, "%s: %s", absolute, strerror(errno));
+}
+
+static int run(struct agent *a)
+{
+	struct spot_err err = {0};
+
+	if (dir_open(a, &err) != SPOT_OK || lock_take(a, &err) != SPOT_OK ||
+	    boot_read(a->dir, &a->boot, &err) != SPOT_OK) {
+		fprintf(stderr, "spot-agent: %s\n", err.text);
+		return 1;
+	}
+	events_open(a);
+	boot_id_read(a);
+	rng_real_init(&a->rng);
+	a->http = http_new(a->boot.ca_pem);
+	a->now_us = a->contact_us = a->clock->mono_us(a->clock);
+	log_info("agent.start", STR("version", AGENT_VERSION), STR("provider", a->boot.provider),
+	    STR("url", a->boot.url));
+	if (session_read(a, &err) == SPOT_OK)
+		a->enrol.at = ENROL_DONE;
+	else if (err.rc != SPOT_NOT_FOUND)
+		log_warn("session.unreadable", STR("error", err.text));
+	state_read(a);
+	while (!a->quit)
+		turn(a);
+	gpu_stop(a);
+	fetch_stop(a);
+	ckpt_reset(a);
+	http_free(a->http);
+	boot_fini(&a->boot);
+	log_info("agent.end", I64("code", a->exit_code));
+	return a->exit_code;
+}
+
+static int usage(FILE *out, int code)
+{
+	fprintf(out,
+	    "usage: spot-agent [--dir DIR]\n"
+	    "  --dir DIR   where boot.json is and everything is kept\n"
+	    "              (default $SPOT_AGENT_DIR or " DIR_DEFAULT ")\n"
+	    "  --version   print the version\n"
+	    "  --help      print this\n"
+	    "Exit: 0 the node is to be shut down, 3 the daemon refuses this node for ever,\n"
+	    "128+N stopped by signal N (the job goes on; the next start adopts it).\n");
+	return code;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option longs[] = {{"dir", required_argument, NULL, 'd'},
+	    {"version", no_argument, NULL, 'v'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+	const char *env = getenv("SPOT_AGENT_DIR");
+	static struct agent a;
+	int c;
+
+	if (argc == 2 && strcmp(argv[1], "--shim") == 0)
+		return shim_main();
+	if (argc == 2 && strcmp(argv[1], "--scan") == 0)
+		return scan_main();
+	a = (struct agent){.dir = str_empty(env) ? DIR_DEFAULT : env, .clock = &clock_real,
+	    .hold_ms = 25000, .sample_us = 15 * SPOT_US_PER_S, .job.watch = -1, .logs.fd = -1,
+	    .logs.watch = -1, .gpu.fd = -1, .gpu.now.util = -1};
+	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+		if (c == 'd')
+			a.dir = optarg;
+		else if (c == 'v')
+			return printf("spot-agent %s\n", AGENT_VERSION) < 0;
+		else
+			return usage(c == 'h' ? stdout : stderr, c == 'h' ? 0 : 2);
+	}
+	if (optind != argc)
+		return usage(stderr, 2);
+	log_init(&(struct log_conf){.fd = 2, .level = LOG_INFO, .program = "spot-agent",
+	    .clock = &clock_real});
+	return run(&a);
+}

@@ -1,0 +1,119 @@
+/*
+ * Reports: what the daemon was last told is compared with what is; the difference is sent. The end of
+ * a job is told once its last checkpoint is stored and its log is through (or had its three seconds).
+ */
+#include "base/base.h"
+#include "agent/agent.h"
+
+#include "base/log.h"
+
+void report_reset(struct agent *a)
+{
+	http_stop(a->http, a->report.call);
+	a->report = (struct report){0};
+}
+
+static bool stop_retrying(int status)
+{
+	return status >= 400 && status < 500 && status != 401 && status != 408 && status != 429;
+}
+
+static void report_done(void *agent, const struct http_reply *reply)
+{
+	struct agent *a = agent;
+	struct report *p = &a->report;
+	AUTO(daemon_reply) struct daemon_reply r;
+
+	daemon_read(a, reply, &r);
+	p->call = NULL;
+	if (r.stale) {
+		if (a->job.phase == JOB_ENDED || a->job.phase == JOB_REPORTED)
+			job_drop(a);
+		else
+			job_fenced(a);
+		return;
+	}
+	if (r.status != 200 && !stop_retrying(r.status)) {
+		backoff_fail(a, &p->backoff, r.retry_after_us);
+		return;
+	}
+	if (r.status != 200)
+		log_error("report.refused", I64("status", r.status), STR("code", r.code),
+		    STR("error", r.error));
+	backoff_clear(&p->backoff);
+	p->sent_phase = p->flying_phase;
+	p->sent_saving = p->flying_saving;
+	p->sent_steps = p->flying_steps;
+	p->sent_signalled_us = p->flying_signalled_us;
+	p->sent_us = a->now_us;
+	if (p->flying_phase == JOB_ENDED && a->job.phase == JOB_ENDED) {
+		a->job.phase = JOB_REPORTED;
+		state_write(a);
+		log_info("job.reported", STR("job", a->job.id), STR("reason", a->job.reason));
+	}
+}
+
+static const char *phase_name(const struct report *p, enum job_phase phase)
+{
+	if (phase == JOB_ENDED)
+		return "EXITED";
+	if (p->flying_saving)
+		return "SAVING";
+	return phase == JOB_RUNNING ? "RUNNING" : "SETUP";
+}
+
+static void report_send(struct agent *a, enum job_phase phase)
+{
+	struct report *p = &a->report;
+	const struct job *j = &a->job;
+	json_t *o;
+
+	p->flying_phase = phase;
+	p->flying_saving = p->saving;
+	p->flying_steps = j->steps_done;
+	p->flying_signalled_us = p->signalled_wall_us;
+	o = json_pack("{s:s, s:I, s:s, s:I, s:I, s:s}", "job", j->id, "epoch", (json_int_t)j->epoch,
+	    "phase", phase_name(p, phase), "steps_done", (json_int_t)j->steps_done, "steps_total",
+	    (json_int_t)j->steps_total, "why", j->why);
+	if (p->signalled_wall_us != 0)
+		(void)json_object_set_new(o, "signalled_us", json_integer(p->signalled_wall_us));
+	if (phase == JOB_ENDED) {
+		(void)json_object_set_new(o, "reason", json_string(j->reason));
+		if (j->exit_signal != 0)
+			(void)json_object_set_new(o, "exit_signal", json_integer(j->exit_signal));
+		else if (j->exit_phase[0] != '\0')
+			(void)json_object_set_new(o, "exit_code", json_integer(j->exit_code));
+	}
+	p->call = daemon_post(a, "report", o, 15 * SPOT_US_PER_S, report_done);
+}
+
+void report_step(struct agent *a)
+{
+	struct report *p = &a->report;
+	struct job *j = &a->job;
+	bool due;
+
+	if (a->enrol.at != ENROL_DONE || p->call != NULL || j->phase == JOB_NONE ||
+	    j->phase == JOB_REPORTED || j->stop == STOP_DROPPED || !backoff_due(a, &p->backoff))
+		return;
+	if (j->phase == JOB_ENDED) {
+		if (a->ckpt.at == CKPT_IDLE && logs_flushed(a))
+			report_send(a, JOB_ENDED);
+		else if (p->saving != p->sent_saving)
+			report_send(a, JOB_RUNNING);
+		return;
+	}
+	due = j->phase != p->sent_phase || p->saving != p->sent_saving ||
+	    p->signalled_wall_us != p->sent_signalled_us;
+	if (!due && a->now_us >= p->sent_us + a->sample_us) {
+		job_progress_read(j);
+		due = j->steps_done != p->sent_steps;
+		p->sent_us = a->now_us;
+	}
+	if (due) {
+		job_progress_read(j);
+		report_send(a, j->phase);
+	}
+	if (j->phase == JOB_RUNNING)
+		agent_wake(a, MAX(p->sent_us + a->sample_us, a->now_us + 1000));
+}

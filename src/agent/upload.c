@@ -1,0 +1,260 @@
+/*
+ * A checkpoint to the store: tell the daemon what it consists of, put the chunks that are not there
+ * yet (presigned URLs, four at a time), have it committed. Each step can be repeated: the chunks are
+ * known by their sha256. A file that changes under the upload is never stored under the wrong hash
+ * (http.h); the directory is then looked at again.
+ */
+#include "base/base.h"
+#include "agent/agent.h"
+
+#include "base/log.h"
+#include "base/str.h"
+#include "spot/agent.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#define POST_TIMEOUT_US (30 * SPOT_US_PER_S)
+#define TRIES_MAX 6
+#define ROUNDS_PERIODIC 5
+#define ROUNDS_LAST 30
+
+struct upload {
+	struct agent *agent;
+	const struct scan_file *file;
+	size_t seq;
+	char *url;
+	int fd;
+	struct http_call *call;
+	struct backoff backoff;
+	bool done;
+};
+
+void upload_stop(struct agent *a)
+{
+	struct ckpt *c = &a->ckpt;
+
+	http_stop(a->http, STEAL(c->call));
+	for (size_t i = 0; i < c->uploads_n; i++) {
+		struct upload *u = &c->uploads[i];
+
+		http_stop(a->http, u->call);
+		if (u->call != NULL)
+			close(u->fd);
+		free(u->url);
+	}
+	free(c->uploads);
+	c->uploads = NULL;
+	c->uploads_n = c->uploads_done = 0;
+	c->flying = 0;
+}
+
+/* Once more from the list of chunks, or from the scan when files have changed. */
+static void again(struct agent *a, enum ckpt_at at, const char *why)
+{
+	struct ckpt *c = &a->ckpt;
+	bool last = c->leave || strcmp(c->reason, "final") == 0;
+
+	upload_stop(a);
+	log_warn("checkpoint.again", STR("job", a->job.id), STR("why", why), I64("round", c->rounds));
+	if (++c->rounds > (last ? ROUNDS_LAST : ROUNDS_PERIODIC)) {
+		ckpt_end(a, false, why);
+		return;
+	}
+	if (at == CKPT_STOP && job_alive(&a->job)) {
+		/* It goes on running and has written since: what it says now is what counts. */
+		ckpt_end(a, false, why);
+		return;
+	}
+	backoff_fail(a, &c->backoff, 0);
+	ckpt_set(a, at);
+}
+
+static bool fenced(struct agent *a, const struct daemon_reply *r)
+{
+	if (r->stale)
+		job_fenced(a);
+	return r->stale;
+}
+
+/* ---- chunks ------------------------------------------------------------------------------------------------ */
+
+static void put_done(void *upload, const struct http_reply *r)
+{
+	struct upload *u = upload;
+	struct agent *a = u->agent;
+
+	u->call = NULL;
+	close(u->fd);
+	a->ckpt.flying--;
+	if (r->status >= 200 && r->status <= 299) {
+		u->done = true;
+		a->ckpt.uploads_done++;
+		return;
+	}
+	log_warn("upload.failed", STR("file", u->file->path), I64("seq", u->seq), I64("status", r->status),
+	    STR("error", r->error));
+	backoff_fail(a, &u->backoff, r->retry_after_us);
+	if (r->wrong_bytes)
+		again(a, CKPT_STOP, "a file changed while it was stored");
+	else if (r->status == 403 || r->status == 400 || u->backoff.failures >= TRIES_MAX)
+		again(a, CKPT_POST, "the object store refused a chunk");
+}
+
+static void put_start(struct agent *a, struct upload *u)
+{
+	struct http_piece piece = {.at = (int64_t)u->seq * SPOT_AGENT_CHUNK_BYTES};
+	struct http_want w = {.far = HTTP_OBJECT, .method = "PUT", .url = u->url, .piece = &piece,
+	    .done = put_done, .ctx = u};
+	char path[AGENT_PATH_MAX];
+
+	piece.bytes = MIN(u->file->bytes - piece.at, (int64_t)SPOT_AGENT_CHUNK_BYTES);
+	memcpy(piece.sha256, u->file->sha256[u->seq], sizeof(piece.sha256));
+	u->fd = path_join(path, a->job.ckpt_dir, u->file->path) ?
+	    open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	if (u->fd < 0) {
+		again(a, CKPT_STOP, "a file disappeared before it was stored");
+		return;
+	}
+	piece.fd = u->fd;
+	u->call = http_start(a->http, &w);
+	a->ckpt.flying++;
+}
+
+static void step_upload(struct agent *a)
+{
+	struct ckpt *c = &a->ckpt;
+
+	for (size_t i = 0; i < c->uploads_n && c->flying < AGENT_TRANSFERS_MAX; i++) {
+		struct upload *u = &c->uploads[i];
+
+		if (!u->done && u->call == NULL && backoff_due(a, &u->backoff))
+			put_start(a, u);
+		if (c->at != CKPT_UPLOAD)
+			return;
+	}
+	if (c->uploads_done == c->uploads_n) {
+		backoff_clear(&c->backoff);
+		ckpt_set(a, CKPT_COMMIT);
+	}
+}
+
+/* ---- the list ------------------------------------------------------------------------------------------------- */
+
+static bool uploads_read(struct agent *a, const json_t *list)
+{
+	struct ckpt *c = &a->ckpt;
+	size_t n = json_array_size(list);
+
+	c->uploads = calloc(n + 1, sizeof(*c->uploads));
+	if (c->uploads == NULL)
+		abort();
+	for (size_t i = 0; i < n; i++) {
+		const json_t *o = json_array_get(list, i);
+		const char *path = json_str(o, "path", "", NULL), *url = json_str(o, "url", NULL, NULL);
+		int64_t seq = json_i64(o, "seq", -1, NULL);
+		const struct scan_file *f = scan_list_find(&c->found, path);
+		struct upload *u = &c->uploads[i];
+
+		if (f == NULL || url == NULL || seq < 0 || (uint64_t)seq >= f->chunks_n)
+			return false;
+		*u = (struct upload){.agent = a, .file = f, .seq = (size_t)seq, .url = strdup(url)};
+		if (u->url == NULL)
+			abort();
+		c->uploads_n++;
+	}
+	return true;
+}
+
+static void post_done(void *agent, const struct http_reply *reply)
+{
+	struct agent *a = agent;
+	struct ckpt *c = &a->ckpt;
+	AUTO(daemon_reply) struct daemon_reply r;
+
+	daemon_read(a, reply, &r);
+	c->call = NULL;
+	if (fenced(a, &r))
+		return;
+	if (r.status == 200) {
+		if (!str_copy(c->id, sizeof(c->id), json_str(r.body, "checkpoint", "", NULL)) ||
+		    c->id[0] == '\0' || !uploads_read(a, json_object_get(r.body, "uploads"))) {
+			again(a, CKPT_POST, "the daemon's answer to the checkpoint is not understood");
+			return;
+		}
+		log_info("checkpoint.upload", STR("job", a->job.id), STR("checkpoint", c->id),
+		    I64("files", c->found.n), I64("fresh", c->uploads_n), I64("steps", c->steps));
+		ckpt_set(a, CKPT_UPLOAD);
+	} else if (r.status >= 400 && r.status < 500 && r.status != 401 && r.status != 408 &&
+	    r.status != 429) {
+		again(a, CKPT_POST, r.error[0] != '\0' ? r.error : "the daemon refused the checkpoint");
+	} else {
+		backoff_fail(a, &c->backoff, r.retry_after_us);
+	}
+}
+
+static void post(struct agent *a)
+{
+	struct ckpt *c = &a->ckpt;
+	json_t *chunks = json_array();
+
+	for (size_t i = 0; i < c->found.n; i++) {
+		const struct scan_file *f = &c->found.files[i];
+
+		for (size_t k = 0; k < f->chunks_n; k++) {
+			int64_t at = (int64_t)k * SPOT_AGENT_CHUNK_BYTES;
+
+			(void)json_array_append_new(chunks,
+			    json_pack("{s:s, s:I, s:I, s:i, s:s}", "path", f->path, "seq", (json_int_t)k,
+			        "bytes", (json_int_t)MIN(f->bytes - at, (int64_t)SPOT_AGENT_CHUNK_BYTES),
+			        "mode", f->mode, "sha256", f->sha256[k]));
+		}
+	}
+	c->call = daemon_post(a, "checkpoint",
+	    json_pack("{s:s, s:I, s:s, s:I, s:o}", "job", a->job.id, "epoch", (json_int_t)a->job.epoch,
+	        "reason", c->reason, "steps", (json_int_t)c->steps, "chunks", chunks),
+	    POST_TIMEOUT_US, post_done);
+}
+
+/* ---- the commit ------------------------------------------------------------------------------------------------ */
+
+static void commit_done(void *agent, const struct http_reply *reply)
+{
+	struct agent *a = agent;
+	struct ckpt *c = &a->ckpt;
+	AUTO(daemon_reply) struct daemon_reply r;
+
+	daemon_read(a, reply, &r);
+	c->call = NULL;
+	if (fenced(a, &r))
+		return;
+	if (r.status == 200) {
+		scan_list_copy(&c->committed, &c->found);
+		c->committed_steps = c->steps;
+		ckpt_end(a, true, "committed");
+	} else if (r.status >= 400 && r.status < 500 && r.status != 401 && r.status != 408 &&
+	    r.status != 429) {
+		again(a, CKPT_POST, r.error[0] != '\0' ? r.error : "the daemon refused the commit");
+	} else {
+		backoff_fail(a, &c->backoff, r.retry_after_us);
+	}
+}
+
+void upload_step(struct agent *a)
+{
+	struct ckpt *c = &a->ckpt;
+
+	if (a->enrol.at != ENROL_DONE || c->call != NULL)
+		return;
+	if (c->at == CKPT_UPLOAD) {
+		step_upload(a);
+	} else if (backoff_due(a, &c->backoff)) {
+		if (c->at == CKPT_POST)
+			post(a);
+		else
+			c->call = daemon_post(a, "commit",
+			    json_pack("{s:s, s:I, s:s}", "job", a->job.id, "epoch",
+			        (json_int_t)a->job.epoch, "checkpoint", c->id),
+			    POST_TIMEOUT_US, commit_done);
+	}
+}
