@@ -178,7 +178,7 @@ struct job {
 	enum job_stop stop;
 	int64_t kill_us;                     /* when to stop asking; 0 = not asked yet */
 	int kills;
-	char why[300];
+	char why[400];
 	/* the end */
 	char exit_phase[16];
 	int exit_code, exit_signal;
@@ -237,7 +237,7 @@ struct fetch {
 	int flying;
 	bool refused;                        /* an URL is not honoured (any more): fresh ones are needed */
 	int rounds;                          /* with fresh URLs, in a row; outlives fetch_stop */
-	char why[300];
+	char why[400];
 };
 void fetch_begin(struct agent *a, const json_t *files);
 void fetch_step(struct agent *a);
@@ -273,7 +273,7 @@ struct ckpt {
 	int flying, rounds;
 	/* outcome of the last one */
 	bool ok;
-	char why[300];
+	char why[400];
 	int64_t last_us;                     /* when the last one ended or the job began to run */
 };
 void ckpt_begin(struct agent *a, const char *reason, bool leave, int64_t deadline_us);

@@ -163,7 +163,7 @@ static void file_complete(struct agent *a, struct fetch_file *file)
 {
 	struct scan_file known = {0};
 	struct stat st;
-	char why[300];
+	char why[400];
 
 	if (fchmod(file->fd, (mode_t)file->mode) != 0 || fstat(file->fd, &st) != 0 ||
 	    rename(file->part, file->place) != 0) {
@@ -192,7 +192,7 @@ static void file_complete(struct agent *a, struct fetch_file *file)
 static bool file_open(struct agent *a, struct fetch_file *file)
 {
 	struct spot_err err = {0};
-	char why[300];
+	char why[400];
 
 	if (file->fd >= 0)
 		return true;
@@ -215,7 +215,7 @@ static void chunk_done(void *chunk, const struct http_reply *r)
 {
 	struct fetch_chunk *c = chunk;
 	struct agent *a = c->agent;
-	char why[300];
+	char why[400];
 
 	c->call = NULL;
 	a->fetch.flying--;
