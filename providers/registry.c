@@ -1,4 +1,4 @@
-/* The one place that names the built-in providers. A new cloud: one line here, one in meson.build. */
+/* The one place that names the built-in providers. A new cloud: a line here and in meson.build. */
 #include "base/base.h"
 
 #include "aws/aws.h"

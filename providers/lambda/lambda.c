@@ -10,7 +10,7 @@
 #define ENDPOINT_DEFAULT "https://cloud.lambda.ai"
 /* Pinned: left out, Lambda takes the newest stack, which differs from region to region. */
 #define IMAGE_FAMILY_DEFAULT "lambda-stack-22-04"
-#define KEY_FILE_DEFAULT ".lambda_cloud/lambda_keys"
+#define KEY_FILE_DEFAULT     ".lambda_cloud/lambda_keys"
 
 struct lambda_state *lambda_state_get(struct spot_call *c)
 {
@@ -20,7 +20,7 @@ struct lambda_state *lambda_state_get(struct spot_call *c)
 	return c->state;
 }
 
-/* ---- settings ----------------------------------------------------------------------------- */
+/* ---- settings -------------------------------------------------------------------------- */
 
 static char *copy_of(const char *s)
 {
@@ -54,7 +54,8 @@ static bool endpoint_is_local(const char *rest)
 	for (size_t i = 0; i < ARRAY_LEN(hosts); i++) {
 		size_t n = strlen(hosts[i]);
 
-		if (strncmp(rest, hosts[i], n) == 0 && (rest[n] == '\0' || rest[n] == ':' || rest[n] == '/')) {
+		if (strncmp(rest, hosts[i], n) == 0 &&
+		    (rest[n] == '\0' || rest[n] == ':' || rest[n] == '/')) {
 			return true;
 		}
 	}
@@ -69,17 +70,22 @@ static enum spot_rc open_endpoint(struct lambda *self, const struct spot_provide
 
 	url = url != NULL ? url : env(conf, "LAMBDA_API_ENDPOINT");
 	url = url != NULL ? url : ENDPOINT_DEFAULT;
-	if (strpbrk(url, " \t\r\n?#@") != NULL || (!str_prefix(url, "https://") && !str_prefix(url, "http://"))) {
-		return err_set(err, SPOT_CONFIG, "provider %s: endpoint must be a plain https:// address", conf->name);
+	if (strpbrk(url, " \t\r\n?#@") != NULL ||
+	    (!str_prefix(url, "https://") && !str_prefix(url, "http://"))) {
+		return err_set(err, SPOT_CONFIG,
+		    "provider %s: endpoint must be a plain https:// address", conf->name);
 	}
 	if (str_prefix(url, "http://") && !endpoint_is_local(url + strlen("http://"))) {
 		return err_set(err, SPOT_CONFIG,
-		    "provider %s: endpoint %.100s would carry the key unencrypted: use https", conf->name, url);
+		    "provider %s: endpoint %.100s would carry the key unencrypted: use https",
+		    conf->name, url);
 	}
 	/* The old host may redirect; a redirected POST loses its body or its key. */
 	if (strstr(url, "://cloud.lambdalabs.com") != NULL) {
 		return err_set(err, SPOT_CONFIG,
-		    "provider %s: endpoint cloud.lambdalabs.com is deprecated: use " ENDPOINT_DEFAULT, conf->name);
+		    "provider %s: endpoint cloud.lambdalabs.com is deprecated: "
+		    "use " ENDPOINT_DEFAULT,
+		    conf->name);
 	}
 	self->endpoint = copy_of(url);
 	n = strlen(self->endpoint);
@@ -96,13 +102,15 @@ static enum spot_rc key_set(struct lambda *self, const char *key, size_t n, cons
     struct spot_err *err)
 {
 	if (n < 8 || n > 512) {
-		return err_set(err, SPOT_CONFIG, "provider %s: the API key in %s has %zu characters: not a key",
-		    self->name, from, n);
+		return err_set(err, SPOT_CONFIG,
+		    "provider %s: the API key in %s has %zu characters: not a key", self->name,
+		    from, n);
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (key[i] <= ' ' || key[i] > '~') {
 			return err_set(err, SPOT_CONFIG,
-			    "provider %s: the API key in %s has a character that no key has, at position %zu",
+			    "provider %s: the API key in %s has a character that no key has, at "
+			    "position %zu",
 			    self->name, from, i + 1);
 		}
 	}
@@ -132,7 +140,9 @@ static enum spot_rc open_key(struct lambda *self, const struct spot_provider_con
 	}
 	if (home == NULL) {
 		return err_set(err, SPOT_CONFIG,
-		    "provider %s: no API key: set api_key_file, or LAMBDA_API_KEY in the environment", conf->name);
+		    "provider %s: no API key: set api_key_file, or LAMBDA_API_KEY in the "
+		    "environment",
+		    conf->name);
 	}
 	if (asprintf(&self->key_file, "%s/%s", home, KEY_FILE_DEFAULT) < 0) {
 		abort();
@@ -146,13 +156,16 @@ static enum spot_rc open_launch(struct lambda *self, const struct spot_provider_
 	const char *family = setting(conf, "image_family");
 	const char *ssh_key = setting(conf, "ssh_key_name");
 
-	if (family != NULL && strspn(family, "abcdefghijklmnopqrstuvwxyz0123456789-._") != strlen(family)) {
-		return err_set(err, SPOT_CONFIG, "provider %s: image_family '%.60s' is not a family name such as "
-		    IMAGE_FAMILY_DEFAULT, conf->name, family);
+	if (family != NULL &&
+	    strspn(family, "abcdefghijklmnopqrstuvwxyz0123456789-._") != strlen(family)) {
+		return err_set(err, SPOT_CONFIG,
+		    "provider %s: image_family '%.60s' is not a family name such "
+		    "as " IMAGE_FAMILY_DEFAULT,
+		    conf->name, family);
 	}
 	if (ssh_key != NULL && strlen(ssh_key) > 64) {
-		return err_set(err, SPOT_CONFIG, "provider %s: ssh_key_name is longer than 64 characters",
-		    conf->name);
+		return err_set(err, SPOT_CONFIG,
+		    "provider %s: ssh_key_name is longer than 64 characters", conf->name);
 	}
 	self->image_family = copy_of(family != NULL ? family : IMAGE_FAMILY_DEFAULT);
 	self->ssh_key_name = ssh_key != NULL ? copy_of(ssh_key) : NULL;
@@ -196,7 +209,7 @@ static enum spot_rc lambda_open(const struct spot_provider_conf *conf, void **re
 	return SPOT_OK;
 }
 
-/* ---- credentials --------------------------------------------------------------------------- */
+/* ---- credentials ----------------------------------------------------------------------- */
 
 static bool lambda_auth_fresh(const void *p, int64_t now_us)
 {
@@ -241,8 +254,9 @@ static struct str key_in_file(struct str text)
 		}
 	}
 	whole = trim(text);
-	return memchr(whole.p, '\n', whole.n) == NULL && memchr(whole.p, '=', whole.n) == NULL ? whole
-												: STR_LIT("");
+	return memchr(whole.p, '\n', whole.n) == NULL && memchr(whole.p, '=', whole.n) == NULL
+		   ? whole
+		   : STR_LIT("");
 }
 
 static enum spot_step lambda_auth(void *p, struct spot_call *c)
@@ -258,18 +272,23 @@ static enum spot_step lambda_auth(void *p, struct spot_call *c)
 		return SPOT_READ;
 	}
 	if (c->in->status == 404 && !self->key_file_chosen) {
-		return call_fail(c, SPOT_CONFIG, NULL, "lambda: no API key: set api_key_file, or LAMBDA_API_KEY in "
-		    "the environment (%s does not exist)", self->key_file);
+		return call_fail(c, SPOT_CONFIG, NULL,
+		    "lambda: no API key: set api_key_file, or LAMBDA_API_KEY in "
+		    "the environment (%s does not exist)",
+		    self->key_file);
 	}
 	if (c->in->status != 200) {
 		return call_fail(c, SPOT_CONFIG, NULL, "lambda: API key file %s %s", self->key_file,
-		    c->in->status == 404 ? "does not exist" : "cannot be read: check its owner and mode");
+		    c->in->status == 404 ? "does not exist"
+					 : "cannot be read: check its owner and mode");
 	}
 	key = key_in_file(c->in->body);
 	if (key.n == 0) {
-		return call_fail(c, SPOT_CONFIG, NULL, "lambda: %s has no line 'api_key = ...'", self->key_file);
+		return call_fail(c, SPOT_CONFIG, NULL, "lambda: %s has no line 'api_key = ...'",
+		    self->key_file);
 	}
-	return key_set(self, key.p, key.n, self->key_file, &c->err) == SPOT_OK ? SPOT_DONE : SPOT_FAIL;
+	return key_set(self, key.p, key.n, self->key_file, &c->err) == SPOT_OK ? SPOT_DONE
+									       : SPOT_FAIL;
 }
 
 static size_t lambda_secrets(const void *p, const char **ret, size_t n)
@@ -283,7 +302,8 @@ static size_t lambda_secrets(const void *p, const char **ret, size_t n)
 	return 1;
 }
 
-/* No call names the account. The list of types is the cheapest one that tells a good key from a bad. */
+/* No call names the account. The list of types is the cheapest one that tells a good key from a
+ * bad. */
 static enum spot_step lambda_whoami(void *p, struct spot_call *c, const char **ret_account)
 {
 	struct lambda *self = p;
@@ -303,19 +323,23 @@ static enum spot_step lambda_whoami(void *p, struct spot_call *c, const char **r
 	return SPOT_DONE;
 }
 
-/* "1 request per second; launch 1 per 12 seconds" (OpenAPI 1.10.0, info.description). Per key or per
- * account is not said: held account-wide. */
+/* "1 request per second; launch 1 per 12 seconds" (OpenAPI 1.10.0, info.description). Per key or
+ * per account is not said: held account-wide. */
 static const struct spot_limit lambda_limits[LAMBDA_LIMIT_COUNT] = {
     [LAMBDA_LIMIT_GENERAL] = {.name = "general", .per_second = 1.0, .burst = 1.0, .shared = true},
-    [LAMBDA_LIMIT_LAUNCH] = {.name = "launch", .per_second = 1.0 / 12.0, .burst = 1.0, .shared = true},
+    [LAMBDA_LIMIT_LAUNCH] = {.name = "launch",
+	.per_second = 1.0 / 12.0,
+	.burst = 1.0,
+	.shared = true},
 };
 
 const struct spot_provider_ops lambda_ops = {
     .abi = SPOT_PROVIDER_ABI,
     .size = sizeof(lambda_ops),
     .kind = "lambda",
-    /* No spot market, zones, launch token or notices; tags are sent, but that they come back in every
-     * listing is not confirmed, so nothing relies on it. Power-off in the guest does not end billing. */
+    /* No spot market, zones, launch token or notices; tags are sent, but that they come back in
+     * every listing is not confirmed, so nothing relies on it. Power-off in the guest does not end
+     * billing. */
     .caps = SPOT_CAP_ALL_REGIONS,
     .token_scope = SPOT_TOKEN_NONE,
     .token_life_us = 0,

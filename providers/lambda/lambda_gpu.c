@@ -11,10 +11,10 @@
 /* Models whose name in our catalogue is not the vendor's, or that exist in several memory sizes or
  * forms and are told apart by them. */
 struct gpu_model {
-	const char *vendor;         /* upper case, without blanks */
+	const char *vendor; /* upper case, without blanks */
 	const char *name;
 	bool by_memory, by_form;
-	int32_t dflt_gb;            /* where the description has no memory; 0 = unknown */
+	int32_t dflt_gb; /* where the description has no memory; 0 = unknown */
 };
 static const struct gpu_model gpu_models[] = {
     {"A10", "A10", false, false, 24},
@@ -31,9 +31,9 @@ static const struct gpu_model gpu_models[] = {
 };
 
 struct gpu_words {
-	char model[32];             /* upper case, no blanks */
-	int32_t gb;                 /* 0 = not said */
-	const char *form;           /* "PCIe", "SXM", "NVL" or "" */
+	char model[32];	  /* upper case, no blanks */
+	int32_t gb;	  /* 0 = not said */
+	const char *form; /* "PCIe", "SXM", "NVL" or "" */
 };
 
 static const char *form_of(const char *text)
@@ -126,11 +126,12 @@ void lambda_gpu_shape(struct arena *a, const char *type, const char *gpu_descrip
 	gb = w.gb > 0 || m == NULL ? w.gb : m->dflt_gb;
 	form = w.form[0] != '\0' ? w.form : form_of(type);
 	if (m == NULL) {
-		ret->gpu_name = gb > 0 ? arena_printf(a, "%s-%dGB", w.model, gb) : arena_strdup(a, w.model);
+		ret->gpu_name = gb > 0 ? arena_printf(a, "%s-%dGB", w.model, gb)
+				       : arena_strdup(a, w.model);
 	} else {
 		ret->gpu_name = arena_printf(a, "%s%s%s%s", m->name,
-		    m->by_memory ? arena_printf(a, "-%dGB", gb) : "", m->by_form && form[0] != '\0' ? "-" : "",
-		    m->by_form ? form : "");
+		    m->by_memory ? arena_printf(a, "-%dGB", gb) : "",
+		    m->by_form && form[0] != '\0' ? "-" : "", m->by_form ? form : "");
 	}
 	ret->gpu_mem_mib = gb * 1024;
 	/* Grace is an ARM processor; every other host of theirs is x86-64. */

@@ -1,8 +1,8 @@
 /*
  * Requests with the key, and what replies mean. Success is {"data": ...}, failure is
- * {"error": {"code", "message", "suggestion"?}}; only the code is branched on (OpenAPI 1.10.0): capacity
- * is an HTTP 400, and a 409 may carry an internal error. 429 and 5xx are not in the specification, so
- * their bodies may be anything.
+ * {"error": {"code", "message", "suggestion"?}}; only the code is branched on (OpenAPI 1.10.0):
+ * capacity is an HTTP 400, and a 409 may carry an internal error. 429 and 5xx are not in the
+ * specification, so their bodies may be anything.
  */
 #include "base/base.h"
 #include "lambda_int.h"
@@ -11,11 +11,12 @@
 
 #include <ctype.h>
 
-void lambda_request(const struct lambda *self, struct spot_call *c, const char *method, const char *path,
-    enum lambda_limit limit)
+void lambda_request(const struct lambda *self, struct spot_call *c, const char *method,
+    const char *path, enum lambda_limit limit)
 {
 	call_request(c, method, arena_printf(c->arena, "%s/api/v1%s", self->endpoint, path));
-	call_header(c, "authorization", arena_printf(c->arena, "Bearer %s", secret_reveal(&self->key)));
+	call_header(
+	    c, "authorization", arena_printf(c->arena, "Bearer %s", secret_reveal(&self->key)));
 	call_header(c, "accept", "application/json");
 	c->limit = (int)limit;
 	c->limit_cost = 1;
@@ -30,7 +31,7 @@ void lambda_request_json(struct spot_call *c, const json_t *body)
 	call_body(c, "application/json", text, strlen(text));
 }
 
-/* ---- error codes (components.schemas.ApiError*, OpenAPI 1.10.0 and 1.8.3) --------------------- */
+/* ---- error codes (components.schemas.ApiError*, OpenAPI 1.10.0 and 1.8.3) -------------- */
 
 struct lambda_code {
 	const char *code;
@@ -39,8 +40,10 @@ struct lambda_code {
 };
 
 static const struct lambda_code lambda_codes[] = {
-    {"instance-operations/launch/insufficient-capacity", LAMBDA_REFUSED, SPOT_NO_CAPACITY, SPOT_NO_CAPACITY},
-    {"instance-operations/launch/file-system-in-wrong-region", LAMBDA_REFUSED, SPOT_INVALID, SPOT_INVALID},
+    {"instance-operations/launch/insufficient-capacity", LAMBDA_REFUSED, SPOT_NO_CAPACITY,
+	SPOT_NO_CAPACITY},
+    {"instance-operations/launch/file-system-in-wrong-region", LAMBDA_REFUSED, SPOT_INVALID,
+	SPOT_INVALID},
     {"global/quota-exceeded", LAMBDA_REFUSED, SPOT_QUOTA, SPOT_QUOTA},
     {"global/invalid-parameters", LAMBDA_REFUSED, SPOT_INVALID, SPOT_INVALID},
     /* In a launch it is the ssh key, the image or the region that is not there. */
@@ -62,7 +65,9 @@ static const char *code_clean(struct arena *a, const char *code)
 {
 	size_t n = strspn(code, "abcdefghijklmnopqrstuvwxyz0123456789-_/.");
 
-	return code[n] == '\0' && n < sizeof(((struct spot_err *)NULL)->code) ? arena_strdup(a, code) : "";
+	return code[n] == '\0' && n < sizeof(((struct spot_err *)NULL)->code)
+		   ? arena_strdup(a, code)
+		   : "";
 }
 
 const char *lambda_words(struct arena *a, const char *text)
@@ -84,7 +89,8 @@ const char *lambda_words(struct arena *a, const char *text)
 	return s;
 }
 
-static void refused(struct lambda_reply *r, enum lambda_kind kind, enum spot_rc rc, enum spot_rc rc_launch)
+static void refused(struct lambda_reply *r, enum lambda_kind kind, enum spot_rc rc,
+    enum spot_rc rc_launch)
 {
 	r->kind = kind;
 	r->rc = rc;
@@ -177,18 +183,20 @@ void lambda_reply_read(const struct spot_call *c, struct lambda_reply *r)
 	} else if (status >= 300 && status < 400) {
 		/* Following it would turn a POST into a GET or drop the key. */
 		refused(r, LAMBDA_REFUSED, SPOT_CONFIG, SPOT_CONFIG);
-		r->words = "the endpoint redirects elsewhere: set endpoint = https://cloud.lambda.ai";
+		r->words =
+		    "the endpoint redirects elsewhere: set endpoint = https://cloud.lambda.ai";
 	} else {
 		read_error(c, r);
 	}
 }
 
-/* ---- verdicts ------------------------------------------------------------------------------ */
+/* ---- verdicts -------------------------------------------------------------------------- */
 
 enum spot_step lambda_key_refused(const struct lambda *self, struct spot_call *c, const char *what,
     const struct lambda_reply *r)
 {
-	call_fail(c, SPOT_UNAUTHENTICATED, r->code, "lambda %s: the API key was refused (%s): %s", what, r->code,
+	call_fail(c, SPOT_UNAUTHENTICATED, r->code, "lambda %s: the API key was refused (%s): %s",
+	    what, r->code,
 	    self->key_file != NULL ? self->key_file : "it came from the environment");
 	return self->key_file != NULL ? SPOT_REAUTH : SPOT_FAIL;
 }
@@ -202,12 +210,13 @@ enum spot_step lambda_reply_get(const struct lambda *self, struct spot_call *c, 
 		return SPOT_STEP_NONE;
 	case LAMBDA_THROTTLED:
 	case LAMBDA_BROKEN:
-		return call_again(c, r->rc, call_retry_after_us(c), r->code, "lambda %s: HTTP %d %s %s", what,
-		    c->in->status, r->code, r->words);
+		return call_again(c, r->rc, call_retry_after_us(c), r->code,
+		    "lambda %s: HTTP %d %s %s", what, c->in->status, r->code, r->words);
 	case LAMBDA_KEY:
 		return lambda_key_refused(self, c, what, r);
 	case LAMBDA_REFUSED:
 		break;
 	}
-	return call_fail(c, r->rc, r->code, "lambda %s: HTTP %d %s %s", what, c->in->status, r->code, r->words);
+	return call_fail(c, r->rc, r->code, "lambda %s: HTTP %d %s %s", what, c->in->status,
+	    r->code, r->words);
 }

@@ -1,7 +1,7 @@
 /*
- * GET /instances returns everything at once: no filter, no pages (OpenAPI 1.10.0). Each listing also
- * carries live Jupyter credentials (jupyter_token, jupyter_url): nothing here quotes a body. There is
- * no creation time; ours stands in the name, "brk.<install>.<node>.<epoch seconds>".
+ * GET /instances returns everything at once: no filter, no pages (OpenAPI 1.10.0). Each listing
+ * also carries live Jupyter credentials (jupyter_token, jupyter_url): nothing here quotes a body.
+ * There is no creation time; ours stands in the name, "brk.<install>.<node>.<epoch seconds>".
  */
 #include "base/base.h"
 #include "lambda_int.h"
@@ -13,7 +13,7 @@ void lambda_instances_request(const struct lambda *self, struct spot_call *c)
 	lambda_request(self, c, "GET", "/instances", LAMBDA_LIMIT_GENERAL);
 }
 
-/* ---- one instance ---------------------------------------------------------------------------- */
+/* ---- one instance ---------------------------------------------------------------------- */
 
 static const struct {
 	const char *status;
@@ -46,7 +46,8 @@ int64_t lambda_name_time_us(const char *name)
 	const char *dot = strrchr(name, '.');
 	int64_t s;
 
-	if (!str_prefix(name, LAMBDA_NAME_PREFIX) || !parse_i64(dot + 1, 1000000000, 99999999999, &s)) {
+	if (!str_prefix(name, LAMBDA_NAME_PREFIX) ||
+	    !parse_i64(dot + 1, 1000000000, 99999999999, &s)) {
 		return 0;
 	}
 	return s * SPOT_US_PER_S;
@@ -82,13 +83,15 @@ static bool id_ok(const char *id)
 {
 	size_t n = strlen(id);
 
-	return n > 0 && n <= 64 && strspn(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == n;
+	return n > 0 && n <= 64 &&
+	       strspn(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == n;
 }
 
 enum spot_rc lambda_instance_read(const struct lambda *self, struct arena *a, const json_t *o,
     struct spot_instance *ret, struct spot_err *err)
 {
-	const json_t *region = json_object_get(o, "region"), *type = json_object_get(o, "instance_type");
+	const json_t *region = json_object_get(o, "region"),
+		     *type = json_object_get(o, "instance_type");
 	struct spot_err e = {0};
 	const char *id = json_need_str(o, "id", &e);
 	const char *status = json_need_str(o, "status", &e);
@@ -124,7 +127,7 @@ enum spot_rc lambda_instance_read(const struct lambda *self, struct arena *a, co
 	return SPOT_OK;
 }
 
-/* ---- the list, filtered ---------------------------------------------------------------------- */
+/* ---- the list, filtered ---------------------------------------------------------------- */
 
 struct filter {
 	const struct lambda *self;
@@ -201,7 +204,8 @@ enum spot_step lambda_find(void *p, struct spot_call *c, struct spot_find *a)
 	const struct filter f = {.self = p, .args = a, .wants = find_wants};
 
 	if (str_empty(a->name) && str_empty(a->token)) {
-		return call_fail(c, SPOT_INVALID, NULL, "lambda find: neither name nor token given");
+		return call_fail(c, SPOT_INVALID, NULL,
+		    "lambda find: neither name nor token given");
 	}
 	return list_ask(c, "find", &f, &a->found, &a->n);
 }

@@ -1,8 +1,8 @@
 /*
- * Inside of the Lambda provider. One struct lambda per open provider instance: settings (read once at
- * open) and the API key (changed by auth only). Steps keep their place in struct lambda_state (arena
- * memory of the call), not in c->at: the number of the request that is out. So a step entered with
- * c->in == NULL builds that request again, which is what AGAIN and REAUTH want.
+ * Inside of the Lambda provider. One struct lambda per open provider instance: settings (read once
+ * at open) and the API key (changed by auth only). Steps keep their place in struct lambda_state
+ * (arena memory of the call), not in c->at: the number of the request that is out. So a step
+ * entered with c->in == NULL builds that request again, which is what AGAIN and REAUTH want.
  */
 #ifndef PROVIDERS_LAMBDA_INT_H
 #define PROVIDERS_LAMBDA_INT_H
@@ -17,47 +17,48 @@
 #define LAMBDA_TAG_INSTALL "brk-install"
 #define LAMBDA_TAG_ATTEMPT "brk-attempt"
 #define LAMBDA_NAME_PREFIX "brk."
-#define LAMBDA_NAME_MAX    64
+#define LAMBDA_NAME_MAX	   64
 
 /* Indexes into lambda_ops.limits. */
 enum lambda_limit { LAMBDA_LIMIT_GENERAL = 0, LAMBDA_LIMIT_LAUNCH, LAMBDA_LIMIT_COUNT };
 
 struct lambda {
-	char *name;                /* provider instance name */
-	char *endpoint;            /* without trailing slash and without /api/v1 */
-	char *ssh_key_name;        /* NULL = not set: launches are refused */
+	char *name;	    /* provider instance name */
+	char *endpoint;	    /* without trailing slash and without /api/v1 */
+	char *ssh_key_name; /* NULL = not set: launches are refused */
 	char *image_family;
-	char *key_file;            /* NULL = the key came from the environment */
-	bool key_file_chosen;      /* by a setting, not by default */
+	char *key_file;	      /* NULL = the key came from the environment */
+	bool key_file_chosen; /* by a setting, not by default */
 	struct secret key;
 };
 
 struct lambda_state {
-	int at;                    /* request that is out, or to be built */
-	const char **regions; size_t regions_n;
+	int at; /* request that is out, or to be built */
+	const char **regions;
+	size_t regions_n;
 };
 struct lambda_state *lambda_state_get(struct spot_call *c);
 
-/* ---- lambda_http.c: requests, replies, errors ------------------------------------------------ */
+/* ---- lambda_http.c: requests, replies, errors ------------------------------------------ */
 
 /* What a reply means before anybody asks which verb it answers. */
 enum lambda_kind {
 	LAMBDA_GOOD = 1,
-	LAMBDA_THROTTLED,          /* refused unseen */
-	LAMBDA_KEY,                /* key refused */
-	LAMBDA_REFUSED,            /* definite: nothing happened; rc says why */
-	LAMBDA_BROKEN,             /* the far side is broken: it may have happened */
+	LAMBDA_THROTTLED, /* refused unseen */
+	LAMBDA_KEY,	  /* key refused */
+	LAMBDA_REFUSED,	  /* definite: nothing happened; rc says why */
+	LAMBDA_BROKEN,	  /* the far side is broken: it may have happened */
 };
 struct lambda_reply {
 	enum lambda_kind kind;
-	enum spot_rc rc, rc_launch;/* meaning for reads and terminate; for launch */
-	const char *code;          /* vendor's, "" if none */
-	const char *words;         /* vendor's, made safe */
-	json_t *doc;               /* GOOD: whole body, an object; owned by the caller */
+	enum spot_rc rc, rc_launch; /* meaning for reads and terminate; for launch */
+	const char *code;	    /* vendor's, "" if none */
+	const char *words;	    /* vendor's, made safe */
+	json_t *doc;		    /* GOOD: whole body, an object; owned by the caller */
 };
 /* Starts a request with the key. path begins behind /api/v1. */
-void lambda_request(const struct lambda *self, struct spot_call *c, const char *method, const char *path,
-    enum lambda_limit limit);
+void lambda_request(const struct lambda *self, struct spot_call *c, const char *method,
+    const char *path, enum lambda_limit limit);
 void lambda_request_json(struct spot_call *c, const json_t *body);
 void lambda_reply_read(const struct spot_call *c, struct lambda_reply *ret);
 /* Verdict for a request that changes nothing: SPOT_STEP_NONE if the reply is good. */
@@ -69,32 +70,32 @@ enum spot_step lambda_key_refused(const struct lambda *self, struct spot_call *c
 /* A vendor text for people: one line, no secrets, short. */
 const char *lambda_words(struct arena *a, const char *text);
 
-/* ---- lambda_types.c --------------------------------------------------------------------------- */
+/* ---- lambda_types.c -------------------------------------------------------------------- */
 enum spot_step lambda_regions(void *self, struct spot_call *c, struct spot_regions *a);
 enum spot_step lambda_pools(void *self, struct spot_call *c, struct spot_pools *a);
 enum spot_step lambda_prices(void *self, struct spot_call *c, struct spot_prices *a);
 enum spot_step lambda_signals(void *self, struct spot_call *c, struct spot_signals *a);
 
-/* ---- lambda_gpu.c ------------------------------------------------------------------------------ */
+/* ---- lambda_gpu.c ---------------------------------------------------------------------- */
 /* GPU, architecture and memory out of a type's name and its gpu_description. */
 void lambda_gpu_shape(struct arena *a, const char *type, const char *gpu_description,
     struct spot_shape *ret);
 
-/* ---- lambda_instances.c ------------------------------------------------------------------------ */
+/* ---- lambda_instances.c ---------------------------------------------------------------- */
 enum spot_step lambda_find(void *self, struct spot_call *c, struct spot_find *a);
 enum spot_step lambda_list(void *self, struct spot_call *c, struct spot_list *a);
 enum spot_step lambda_describe(void *self, struct spot_call *c, struct spot_describe *a);
 /* One Instance object. On failure err names the field. */
 NODISCARD enum spot_rc lambda_instance_read(const struct lambda *self, struct arena *arena,
     const json_t *o, struct spot_instance *ret, struct spot_err *err);
-/* Is it there, and in which state? Fills ret and *ret_there; *ret_blocked is the reason why it cannot be
- * terminated now, NULL if it can. */
+/* Is it there, and in which state? Fills ret and *ret_there; *ret_blocked is the reason why it
+ * cannot be terminated now, NULL if it can. */
 enum spot_step lambda_instance_look(const struct lambda *self, struct spot_call *c, const char *ref,
     bool *ret_there, struct spot_instance *ret, const char **ret_blocked);
 void lambda_instances_request(const struct lambda *self, struct spot_call *c);
 int64_t lambda_name_time_us(const char *name); /* 0 if the name carries no time */
 
-/* ---- lambda_change.c --------------------------------------------------------------------------- */
+/* ---- lambda_change.c ------------------------------------------------------------------- */
 enum spot_step lambda_launch(void *self, struct spot_call *c, struct spot_launch *a);
 enum spot_step lambda_terminate(void *self, struct spot_call *c, struct spot_terminate *a);
 

@@ -1,12 +1,12 @@
 /*
- * GET /instance-types is the whole market: types, one price for every region, and the regions that say
- * they have some now. GET /regions (since 1.10) names the regions, also those without capacity at the
- * moment; where the route does not exist, the regions seen in the list stand in.
+ * GET /instance-types is the whole market: types, one price for every region, and the regions that
+ * say they have some now. GET /regions (since 1.10) names the regions, also those without capacity
+ * at the moment; where the route does not exist, the regions seen in the list stand in.
  */
 #include "base/base.h"
 #include "lambda_int.h"
 
-#define SOURCE "GET /instance-types"
+#define SOURCE	  "GET /instance-types"
 #define CENTS_MAX 100000000
 
 enum { AT_FIRST = 0, AT_TYPES };
@@ -15,14 +15,17 @@ struct type_item {
 	const char *name;
 	struct spot_shape shape;
 	int64_t price_micros;
-	const char **capacity; size_t capacity_n; /* regions */
+	const char **capacity;
+	size_t capacity_n; /* regions */
 };
 struct types {
-	struct type_item *items; size_t n;
-	const char **regions; size_t regions_n;   /* of the state and those seen, without doubles */
+	struct type_item *items;
+	size_t n;
+	const char **regions;
+	size_t regions_n; /* of the state and those seen, without doubles */
 };
 
-/* ---- reading -------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------- */
 
 static bool has_name(const char *const *list, size_t n, const char *name)
 {
@@ -35,7 +38,8 @@ static bool has_name(const char *const *list, size_t n, const char *name)
 }
 
 /* [{"name": ...}, ...]: the names, copied. NULL with err on a wrong form. */
-static const char **region_names(struct arena *a, const json_t *list, size_t *ret_n, struct spot_err *err)
+static const char **region_names(struct arena *a, const json_t *list, size_t *ret_n,
+    struct spot_err *err)
 {
 	size_t n = json_array_size(list), used = 0;
 	const char **names = arena_array(a, n + 1, sizeof(*names));
@@ -66,10 +70,11 @@ static bool type_read(struct arena *a, const json_t *o, struct type_item *ret, s
 	if (err->rc != SPOT_OK) {
 		return false;
 	}
-	if (cents < 0 || cents > CENTS_MAX || gpus < 0 || gpus > 1024 || vcpus < 0 || vcpus > 65536 ||
-	    memory < 0 || memory > 1048576 || !json_is_array(regions)) {
+	if (cents < 0 || cents > CENTS_MAX || gpus < 0 || gpus > 1024 || vcpus < 0 ||
+	    vcpus > 65536 || memory < 0 || memory > 1048576 || !json_is_array(regions)) {
 		err->rc = SPOT_BAD_REPLY;
-		snprintf(err->text, sizeof(err->text), "a figure is out of range or the regions are no list");
+		snprintf(err->text, sizeof(err->text),
+		    "a figure is out of range or the regions are no list");
 		return false;
 	}
 	ret->name = arena_strdup(a, name);
@@ -110,10 +115,13 @@ static enum spot_step types_parse(struct spot_call *c, const char *what, json_t 
 	json_t *value;
 
 	if (!json_is_object(data)) {
-		return call_fail(c, SPOT_BAD_REPLY, NULL, "lambda %s: 'data' is not an object", what);
+		return call_fail(c, SPOT_BAD_REPLY, NULL, "lambda %s: 'data' is not an object",
+		    what);
 	}
-	*ret = (struct types){.items = arena_array(c->arena, json_object_size(data) + 1, sizeof(*ret->items))};
-	json_object_foreach(data, key, value) {
+	*ret = (struct types){
+	    .items = arena_array(c->arena, json_object_size(data) + 1, sizeof(*ret->items))};
+	json_object_foreach(data, key, value)
+	{
 		struct type_item *t = &ret->items[ret->n];
 		struct spot_err err = {0};
 
@@ -131,12 +139,13 @@ static enum spot_step types_parse(struct spot_call *c, const char *what, json_t 
 	return SPOT_STEP_NONE;
 }
 
-/* ---- the two requests, in order -------------------------------------------------------------- */
+/* ---- the two requests, in order -------------------------------------------------------- */
 
 static enum spot_step send_at(const struct lambda *self, struct spot_call *c, int at)
 {
 	lambda_state_get(c)->at = at;
-	lambda_request(self, c, "GET", at == AT_FIRST ? "/regions" : "/instance-types", LAMBDA_LIMIT_GENERAL);
+	lambda_request(self, c, "GET", at == AT_FIRST ? "/regions" : "/instance-types",
+	    LAMBDA_LIMIT_GENERAL);
 	return SPOT_SEND;
 }
 
@@ -153,12 +162,14 @@ static enum spot_step regions_take(const struct lambda *self, struct spot_call *
 	}
 	if (!json_is_array(json_object_get(r.doc, "data"))) {
 		json_decref(r.doc);
-		return call_fail(c, SPOT_BAD_REPLY, NULL, "lambda %s: regions: 'data' is not a list", what);
+		return call_fail(c, SPOT_BAD_REPLY, NULL,
+		    "lambda %s: regions: 'data' is not a list", what);
 	}
 	st->regions = region_names(c->arena, json_object_get(r.doc, "data"), &st->regions_n, &err);
 	json_decref(r.doc);
-	return err.rc == SPOT_OK ? SPOT_STEP_NONE
-				 : call_fail(c, SPOT_BAD_REPLY, NULL, "lambda %s: regions: %s", what, err.text);
+	return err.rc == SPOT_OK
+		   ? SPOT_STEP_NONE
+		   : call_fail(c, SPOT_BAD_REPLY, NULL, "lambda %s: regions: %s", what, err.text);
 }
 
 static enum spot_step types_take(const struct lambda *self, struct spot_call *c, const char *what,
@@ -174,7 +185,7 @@ static enum spot_step types_take(const struct lambda *self, struct spot_call *c,
 	return s;
 }
 
-/* Plays both requests (only the second one if the caller knows the regions). NONE: ret is filled. */
+/* Plays both requests, or only the second if the caller knows the regions. NONE: ret is filled. */
 static enum spot_step types_ask(const struct lambda *self, struct spot_call *c, const char *what,
     bool with_regions, struct types *ret)
 {
@@ -191,7 +202,7 @@ static enum spot_step types_ask(const struct lambda *self, struct spot_call *c, 
 	return types_take(self, c, what, ret);
 }
 
-/* ---- verbs ----------------------------------------------------------------------------------- */
+/* ---- verbs ----------------------------------------------------------------------------- */
 
 enum spot_step lambda_regions(void *p, struct spot_call *c, struct spot_regions *a)
 {
@@ -225,8 +236,8 @@ static bool region_wanted(const char *wanted, const char *region)
 	return str_empty(wanted) || strcmp(wanted, region) == 0;
 }
 
-static struct spot_pool_key key_of(const struct lambda *self, struct spot_call *c, const char *region,
-    const char *type)
+static struct spot_pool_key key_of(const struct lambda *self, struct spot_call *c,
+    const char *region, const char *type)
 {
 	return (struct spot_pool_key){
 	    .provider = arena_strdup(c->arena, self->name),
@@ -237,8 +248,8 @@ static struct spot_pool_key key_of(const struct lambda *self, struct spot_call *
 	};
 }
 
-/* Whether a type exists in a region is never said, only whether there is some now: every pair is a pool,
- * and the capacity signal tells them apart. */
+/* Whether a type exists in a region is never said, only whether there is some now: every pair is a
+ * pool, and the capacity signal tells them apart. */
 enum spot_step lambda_pools(void *p, struct spot_call *c, struct spot_pools *a)
 {
 	struct types t;
@@ -274,8 +285,8 @@ static const struct type_item *type_find(const struct types *t, const char *name
 	return NULL;
 }
 
-/* What prices and signals have in common: one value per pool. known: the caller's pools; without them
- * every pair of type and region. add returns false to skip. */
+/* What prices and signals have in common: one value per pool. known: the caller's pools; without
+ * them every pair of type and region. add returns false to skip. */
 struct each {
 	const struct lambda *self;
 	struct spot_call *c;
@@ -284,7 +295,8 @@ struct each {
 	void (*add)(struct each *e, const struct spot_pool_key *key, const struct type_item *type);
 };
 
-static void each_known(struct each *e, const char *region, const struct spot_pool_info *pools, size_t n)
+static void each_known(struct each *e, const char *region, const struct spot_pool_info *pools,
+    size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct type_item *type = type_find(e->t, pools[i].key.instance_type);
@@ -300,7 +312,8 @@ static void each_pair(struct each *e, const char *region)
 {
 	for (size_t i = 0; i < e->t->n; i++) {
 		for (size_t k = 0; k < e->t->regions_n; k++) {
-			struct spot_pool_key key = key_of(e->self, e->c, e->t->regions[k], e->t->items[i].name);
+			struct spot_pool_key key = key_of(e->self, e->c, e->t->regions[k],
+			    e->t->items[i].name);
 
 			if (region_wanted(region, key.region)) {
 				e->add(e, &key, &e->t->items[i]);
@@ -330,13 +343,14 @@ enum spot_step lambda_prices(void *p, struct spot_call *c, struct spot_prices *a
 
 	a->n = 0;
 	if (a->market != SPOT_MARKET_NONE && a->market != SPOT_MARKET_ON_DEMAND) {
-		return SPOT_DONE; /* there is no other market, and no price that could stand for one */
+		return SPOT_DONE; /* there is no other market */
 	}
 	s = types_ask(p, c, "prices", a->pools_n == 0, &t);
 	if (s != SPOT_STEP_NONE) {
 		return s;
 	}
-	a->points = arena_array(c->arena, MAX(a->pools_n, t.n * t.regions_n) + 1, sizeof(*a->points));
+	a->points = arena_array(
+	    c->arena, MAX(a->pools_n, t.n * t.regions_n) + 1, sizeof(*a->points));
 	if (a->pools_n > 0) {
 		each_known(&e, a->region, a->pools, a->pools_n);
 	} else {
@@ -345,7 +359,8 @@ enum spot_step lambda_prices(void *p, struct spot_call *c, struct spot_prices *a
 	return SPOT_DONE;
 }
 
-static void signal_add(struct each *e, const struct spot_pool_key *key, const struct type_item *type)
+static void signal_add(struct each *e, const struct spot_pool_key *key,
+    const struct type_item *type)
 {
 	struct spot_signals *a = e->result;
 	bool some = has_name(type->capacity, type->capacity_n, key->region);
@@ -372,7 +387,8 @@ enum spot_step lambda_signals(void *p, struct spot_call *c, struct spot_signals 
 	if (s != SPOT_STEP_NONE) {
 		return s;
 	}
-	a->signals = arena_array(c->arena, MAX(a->pools_n, t.n * t.regions_n) + 1, sizeof(*a->signals));
+	a->signals = arena_array(
+	    c->arena, MAX(a->pools_n, t.n * t.regions_n) + 1, sizeof(*a->signals));
 	if (a->pools_n > 0) {
 		each_known(&e, a->region, a->pools, a->pools_n);
 	} else {

@@ -23,13 +23,21 @@ static void run_deadline(struct loop_timer *t);
 static void run_woken(struct loop_timer *t);
 
 static const char *const verb_names[] = {
-    [CALL_REGIONS] = "regions",     [CALL_POOLS] = "pools",       [CALL_PRICES] = "prices",
-    [CALL_LAUNCH] = "launch",       [CALL_FIND] = "find",         [CALL_LIST] = "list",
-    [CALL_DESCRIBE] = "describe",   [CALL_TERMINATE] = "terminate", [CALL_WHOAMI] = "whoami",
-    [CALL_SIGNALS] = "signals",     [CALL_QUOTAS] = "quotas",     [CALL_NOTICES] = "notices",
+    [CALL_REGIONS] = "regions",
+    [CALL_POOLS] = "pools",
+    [CALL_PRICES] = "prices",
+    [CALL_LAUNCH] = "launch",
+    [CALL_FIND] = "find",
+    [CALL_LIST] = "list",
+    [CALL_DESCRIBE] = "describe",
+    [CALL_TERMINATE] = "terminate",
+    [CALL_WHOAMI] = "whoami",
+    [CALL_SIGNALS] = "signals",
+    [CALL_QUOTAS] = "quotas",
+    [CALL_NOTICES] = "notices",
 };
 
-/* ---- ends ------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------ */
 
 static void run_free(void *p)
 {
@@ -82,9 +90,10 @@ void run_end(struct run *r, enum spot_rc rc, const struct spot_err *err)
 	}
 	e.rc = rc;
 	p->stats.failed += rc != SPOT_OK;
-	log_debug("call.done", STR("provider", p->name), STR("verb", r->verb), STR("rc", spot_rc_name(rc)),
-	    STR("code", e.code), STR("error", e.text), I64("requests", r->sent),
-	    DUR("took", loop_mono_us(p->loop) - r->began_us), I64("op", call != NULL ? call->op.id : 0));
+	log_debug("call.done", STR("provider", p->name), STR("verb", r->verb),
+	    STR("rc", spot_rc_name(rc)), STR("code", e.code), STR("error", e.text),
+	    I64("requests", r->sent), DUR("took", loop_mono_us(p->loop) - r->began_us),
+	    I64("op", call != NULL ? call->op.id : 0));
 	run_detach(r);
 	if (call == NULL) {
 		auth_done(p, rc, &e);
@@ -100,8 +109,9 @@ static void run_end_doubt(struct run *r, enum spot_rc rc, const struct spot_err 
 	struct spot_err e = *err;
 
 	if (r->doubt && rc != SPOT_UNKNOWN) {
-		err_set(&e, SPOT_UNKNOWN, "%s %s: an earlier request may have taken effect; then: %s",
-		    r->p->name, r->verb, err->text);
+		err_set(&e, SPOT_UNKNOWN,
+		    "%s %s: an earlier request may have taken effect; then: %s", r->p->name,
+		    r->verb, err->text);
 		memcpy(e.code, err->code, sizeof(e.code));
 		rc = SPOT_UNKNOWN;
 	}
@@ -131,14 +141,14 @@ static void run_deadline(struct loop_timer *t)
 	struct spot_err e;
 
 	format_duration(loop_mono_us(r->p->loop) - r->began_us, took);
-	err_set(&e, r->doubt ? SPOT_UNKNOWN : SPOT_TIMEOUT, "%s %s: no result within %s (%s)%s%s%s", r->p->name,
-	    r->verb, took, at[r->place], r->doubt ? "; it may have taken effect" : "",
+	err_set(&e, r->doubt ? SPOT_UNKNOWN : SPOT_TIMEOUT, "%s %s: no result within %s (%s)%s%s%s",
+	    r->p->name, r->verb, took, at[r->place], r->doubt ? "; it may have taken effect" : "",
 	    r->last.text[0] != '\0' ? "; last answer: " : "", r->last.text);
 	memcpy(e.code, r->last.code, sizeof(e.code));
 	run_end(r, e.rc, &e);
 }
 
-/* ---- retries ---------------------------------------------------------------------------- */
+/* ---- retries --------------------------------------------------------------------------- */
 
 static int64_t run_delay_us(struct run *r)
 {
@@ -190,12 +200,12 @@ static void run_step_again(struct run *r)
 	const struct spot_limit *limit = run_limit(r);
 
 	if (r->c->err.rc == SPOT_OK) {
-		err_set(&r->c->err, SPOT_UNAVAILABLE, "%s %s: refused for now (HTTP %d)", p->name, r->verb,
-		    r->http.in.status);
+		err_set(&r->c->err, SPOT_UNAVAILABLE, "%s %s: refused for now (HTTP %d)", p->name,
+		    r->verb, r->http.in.status);
 	}
 	r->last = r->c->err;
 	if (r->c->in == &r->file) {
-		r->tries++; /* a file that is not right yet: nothing was sent that would be counted */
+		r->tries++; /* a file: nothing was sent that would be counted */
 	}
 	if (r->last.rc == SPOT_THROTTLED) {
 		p->stats.throttled++;
@@ -215,8 +225,10 @@ static void run_step_reauth(struct run *r)
 	r->doubt = r->doubt_before;
 	if (r->call == NULL || r->reauthed) {
 		if (r->c->err.rc == SPOT_OK) {
-			err_set(&r->c->err, SPOT_UNAUTHENTICATED, "%s %s: the credentials were refused again "
-			    "after they had been renewed", r->p->name, r->verb);
+			err_set(&r->c->err, SPOT_UNAUTHENTICATED,
+			    "%s %s: the credentials were refused again "
+			    "after they had been renewed",
+			    r->p->name, r->verb);
 		}
 		run_end_doubt(r, r->c->err.rc, &r->c->err);
 		return;
@@ -233,7 +245,7 @@ static void run_step_reauth(struct run *r)
 	auth_wait(r);
 }
 
-/* ---- replies ---------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------- */
 
 /* The exchange failed below HTTP: there is no reply for the step to read. */
 static void run_lost(struct run *r, enum spot_rc rc)
@@ -272,7 +284,7 @@ void run_answered(struct op *op)
 	run_step(r);
 }
 
-/* ---- steps ------------------------------------------------------------------------------ */
+/* ---- steps ----------------------------------------------------------------------------- */
 
 static enum spot_step run_no_verb(struct run *r)
 {
@@ -324,11 +336,13 @@ static enum spot_step run_enter(struct run *r)
 static bool run_within_bounds(struct run *r)
 {
 	if (++r->steps > CALL_STEPS_MAX) {
-		run_end_text(r, SPOT_BAD_REPLY, "no end after 10000 steps: the replies never stop referring to more");
+		run_end_text(r, SPOT_BAD_REPLY,
+		    "no end after 10000 steps: the replies never stop referring to more");
 		return false;
 	}
 	if (arena_used(r->arena) > CALL_ARENA_MAX) {
-		run_end_text(r, SPOT_BAD_REPLY, "the replies together are larger than this program accepts");
+		run_end_text(r, SPOT_BAD_REPLY,
+		    "the replies together are larger than this program accepts");
 		return false;
 	}
 	return true;
@@ -352,8 +366,8 @@ static bool run_read(struct run *r)
 static void run_failed(struct run *r)
 {
 	if (r->c->err.rc == SPOT_OK) {
-		err_set(&r->c->err, SPOT_INTERNAL, "%s %s: the provider failed without saying why", r->p->name,
-		    r->verb);
+		err_set(&r->c->err, SPOT_INTERNAL, "%s %s: the provider failed without saying why",
+		    r->p->name, r->verb);
 	}
 	run_end(r, r->c->err.rc, &r->c->err);
 }
@@ -361,7 +375,7 @@ static void run_failed(struct run *r)
 static void run_progress(struct run *r)
 {
 	if (r->c->in != NULL) {
-		/* The last request is answered; the next one has its own tries and its own doubt. */
+		/* Answered; the next request has its own tries and its own doubt. */
 		r->tries = 0;
 		r->doubt = false;
 		r->last = (struct spot_err){0};
@@ -431,7 +445,7 @@ void run_resume(struct run *r)
 	run_step(r);
 }
 
-/* ---- starting --------------------------------------------------------------------------- */
+/* ---- starting -------------------------------------------------------------------------- */
 
 struct run *run_new(struct call_provider *p, const char *verb, int64_t timeout_us, int tries_max)
 {
@@ -485,8 +499,9 @@ void call_start(struct call *call, struct call_provider *p, enum call_verb verb,
 	r->urgent = urgent;
 	r->launch = verb == CALL_LAUNCH;
 	op_init(&call->op, p->loop, done);
-	/* Our own timer ends the call, because only at that moment is it known whether the verdict is
-	 * TIMEOUT or UNKNOWN; the op's deadline stands behind it. */
-	op_begin(&call->op, verb_names[verb], timeout_us + CALL_OP_GRACE_US, SPOT_UNKNOWN, call_abort);
+	/* Our own timer ends the call, because only at that moment is it known whether the verdict
+	 * is TIMEOUT or UNKNOWN; the op's deadline stands behind it. */
+	op_begin(&call->op, verb_names[verb], timeout_us + CALL_OP_GRACE_US, SPOT_UNKNOWN,
+	    call_abort);
 	run_start(r);
 }

@@ -93,8 +93,8 @@ static void auth_fail_waiter(struct run *r, enum spot_rc rc, const struct spot_e
 	TAILQ_REMOVE(&r->p->auth_waiters, r, auth_link);
 	r->place = RUN_NEW;
 	if (r->doubt) {
-		err_set(&e, SPOT_UNKNOWN, "%s %s: it may have taken effect; then: %s", r->p->name, r->verb,
-		    err->text);
+		err_set(&e, SPOT_UNKNOWN, "%s %s: it may have taken effect; then: %s", r->p->name,
+		    r->verb, err->text);
 		rc = SPOT_UNKNOWN;
 	}
 	run_end(r, rc, &e);
@@ -110,10 +110,11 @@ void auth_done(struct call_provider *p, enum spot_rc rc, const struct spot_err *
 		p->auth_gen++;
 	}
 	secrets_register(p);
-	TAILQ_FOREACH (r, &p->auth_waiters, auth_link) {
+	TAILQ_FOREACH(r, &p->auth_waiters, auth_link)
+	{
 		n++;
 	}
-	/* Only those that wait now: one that is let go may come back and ask for the next flight. */
+	/* Only those that wait now: one let go may come back and ask for the next flight. */
 	while (n-- > 0 && (r = TAILQ_FIRST(&p->auth_waiters)) != NULL) {
 		if (rc != SPOT_OK) {
 			auth_fail_waiter(r, rc, err);

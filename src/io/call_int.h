@@ -6,17 +6,17 @@
 #include "io/call.h"
 #include "io/call_limit.h"
 
-#define CALL_TRIES_MAX          5
-#define CALL_STEPS_MAX          10000
-#define CALL_ARENA_MAX          ((size_t)192 << 20) /* under arena_new's own default cap */
-#define CALL_READ_MAX           ((size_t)256 << 10)
-#define CALL_AUTH_REPLY_MAX     ((size_t)1 << 20)
-#define CALL_BACKOFF_BASE_US    INT64_C(500000)
-#define CALL_BACKOFF_CAP_US     INT64_C(30000000)
+#define CALL_TRIES_MAX		5
+#define CALL_STEPS_MAX		10000
+#define CALL_ARENA_MAX		((size_t)192 << 20) /* under arena_new's own default cap */
+#define CALL_READ_MAX		((size_t)256 << 10)
+#define CALL_AUTH_REPLY_MAX	((size_t)1 << 20)
+#define CALL_BACKOFF_BASE_US	INT64_C(500000)
+#define CALL_BACKOFF_CAP_US	INT64_C(30000000)
 #define CALL_RETRY_AFTER_MAX_US INT64_C(300000000)
 #define CALL_REQUEST_TIMEOUT_US INT64_C(30000000)
-#define CALL_AUTH_TIMEOUT_US    INT64_C(60000000)
-#define CALL_OP_GRACE_US        INT64_C(5000000)
+#define CALL_AUTH_TIMEOUT_US	INT64_C(60000000)
+#define CALL_OP_GRACE_US	INT64_C(5000000)
 
 enum run_place {
 	RUN_NEW = 1, /* about to enter its step, or in it */
@@ -32,25 +32,25 @@ struct call_share;
 struct run {
 	TAILQ_ENTRY(run) link, auth_link;
 	struct call_provider *p;
-	struct call *call;                /* NULL: the provider's auth flight */
-	struct spot_call *c;              /* call->c or own */
+	struct call *call;   /* NULL: the provider's auth flight */
+	struct spot_call *c; /* call->c or own */
 	struct spot_call own;
 	struct arena *arena, *own_arena;
 	const char *verb;
 	enum run_place place;
 	bool urgent, launch;
-	bool reauthed;                    /* REAUTH is granted once */
-	bool authed;                      /* a flight was awaited: do not ask again before the next step */
-	bool doubt, doubt_before;         /* a mutating request is out without a definite answer; and as it
-	                                   * was before the last request */
-	int at_before;                    /* c->at on entry to the step that built the request */
-	int tries, tries_max;             /* of the request at hand */
+	bool reauthed;		  /* REAUTH is granted once */
+	bool authed; /* a flight was awaited: the next step does not ask for another */
+	bool doubt, doubt_before; /* a mutating request is out without a definite answer; and as it
+				   * was before the last request */
+	int at_before;		  /* c->at on entry to the step that built the request */
+	int tries, tries_max;	  /* of the request at hand */
 	int steps, sent;
 	int64_t timeout_us, began_us, sent_us, waits_since_us; /* mono */
-	uint64_t auth_gen;                /* credentials the last request was signed with */
-	struct spot_err last;             /* why the last try failed */
+	uint64_t auth_gen;    /* credentials the last request was signed with */
+	struct spot_err last; /* why the last try failed */
 	struct http_req http;
-	struct spot_http_response file;   /* reply of SPOT_READ */
+	struct spot_http_response file; /* reply of SPOT_READ */
 	struct limit_wait wait;
 	struct call_share *share;
 	struct loop_timer timer, deadline;
@@ -60,7 +60,7 @@ TAILQ_HEAD(run_list, run);
 
 /* A question to the account-wide bucket; outlives the run that asked. */
 struct call_share {
-	struct run *run;                  /* NULL: its call ended meanwhile */
+	struct run *run; /* NULL: its call ended meanwhile */
 	const struct spot_limit *limit;
 };
 
@@ -73,9 +73,9 @@ struct call_provider {
 	struct call_shared *shared;
 	struct limiter *limiter;
 	struct run_list runs, auth_waiters;
-	struct run *auth;                 /* the flight, NULL = none */
+	struct run *auth; /* the flight, NULL = none */
 	uint64_t auth_gen;
-	char **secrets;                   /* what we registered for redaction */
+	char **secrets; /* what we registered for redaction */
 	size_t secrets_n;
 	int shares;
 	bool closed;
@@ -85,14 +85,14 @@ struct call_provider {
 /* call.c */
 struct run *run_new(struct call_provider *p, const char *verb, int64_t timeout_us, int tries_max);
 void run_start(struct run *r);
-void run_forget(struct run *r);           /* no callback, no verdict */
-void run_resume(struct run *r);           /* enter the step with c->in as it is */
+void run_forget(struct run *r); /* no callback, no verdict */
+void run_resume(struct run *r); /* enter the step with c->in as it is */
 void run_end(struct run *r, enum spot_rc rc, const struct spot_err *err);
-void run_answered(struct op *op);         /* done of run.http */
+void run_answered(struct op *op); /* done of run.http */
 /* call_send.c */
 const struct spot_limit *run_limit(const struct run *r); /* NULL = none */
-void run_take(struct run *r);             /* c->out, once the rate limit lets it */
-void run_send(struct run *r);             /* now */
+void run_take(struct run *r); /* c->out, once the rate limit lets it */
+void run_send(struct run *r);				 /* now */
 void run_granted(struct limit_wait *w);
 void run_log_request(const struct run *r, enum spot_rc rc);
 /* call_auth.c: the provider instance and its credentials */

@@ -71,7 +71,8 @@ enum spot_rc call_read_file(const char *path, struct arena *arena, struct spot_h
 	if (got < 0) {
 		rc = err_set(err, SPOT_CONFIG, "cannot read %s: %s", path, strerror(errno));
 	} else if (n > CALL_READ_MAX) {
-		rc = err_set(err, SPOT_CONFIG, "%s is larger than 256 KiB: not a credentials file", path);
+		rc = err_set(err, SPOT_CONFIG, "%s is larger than 256 KiB: not a credentials file",
+		    path);
 	} else {
 		ret->body = arena_bytes(arena, buf, n);
 	}

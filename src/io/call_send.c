@@ -25,8 +25,9 @@ void run_send(struct run *r)
 	int64_t left = r->began_us + r->timeout_us - loop_mono_us(p->loop);
 
 	if (c->out.timeout_us <= 0) {
-		c->out.timeout_us =
-		    r->launch && p->ops->launch_timeout_us > 0 ? p->ops->launch_timeout_us : CALL_REQUEST_TIMEOUT_US;
+		c->out.timeout_us = r->launch && p->ops->launch_timeout_us > 0
+					? p->ops->launch_timeout_us
+					: CALL_REQUEST_TIMEOUT_US;
 	}
 	c->out.timeout_us = MAX(MIN(c->out.timeout_us, left), INT64_C(1000));
 	if (r->call == NULL) {
@@ -54,7 +55,8 @@ void run_granted(struct limit_wait *w)
 static void run_take_local(struct run *r, const struct spot_limit *limit)
 {
 	r->place = RUN_LIMIT;
-	if (limiter_take(r->p->limiter, limit, r->c->limit_scope, r->c->limit_cost, r->urgent, &r->wait)) {
+	if (limiter_take(r->p->limiter, limit, r->c->limit_scope, r->c->limit_cost, r->urgent,
+		&r->wait)) {
 		run_send(r);
 	}
 }
@@ -102,8 +104,8 @@ void call_shared_taken(struct call_provider *p, void *token, enum spot_rc rc, in
 	r->share = NULL;
 	r->place = RUN_LIMIT;
 	if (rc != SPOT_OK) {
-		/* The store is away. Our own bucket keeps this process within the limit, and a terminate
-		 * must not wait for a database. */
+		/* The store is away. Our own bucket keeps this process within the limit, and a
+		 * terminate must not wait for a database. */
 		run_take_local(r, limit);
 	} else if (wait_us > 0) {
 		loop_timer_set(&r->timer, wait_us);

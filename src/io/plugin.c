@@ -49,18 +49,20 @@ static enum spot_rc plugin_check(const char *path, const struct spot_provider_op
 
 	if (ops->abi != SPOT_PROVIDER_ABI) {
 		return err_set(err, SPOT_CONFIG,
-		    "provider plugin %s: built for provider ABI %" PRIu32 ", this program speaks %d: rebuild it",
+		    "provider plugin %s: built for provider ABI %" PRIu32
+		    ", this program speaks %d: rebuild it",
 		    path, ops->abi, SPOT_PROVIDER_ABI);
 	}
 	if (ops->size != sizeof(*ops)) {
 		return err_set(err, SPOT_CONFIG,
-		    "provider plugin %s: its table has %" PRIu32 " bytes, this program's has %zu: rebuild it",
+		    "provider plugin %s: its table has %" PRIu32
+		    " bytes, this program's has %zu: rebuild it",
 		    path, ops->size, sizeof(*ops));
 	}
 	missing = plugin_missing(ops);
 	if (missing != NULL) {
-		return err_set(err, SPOT_CONFIG, "provider plugin %s: its table lacks '%s', which is required",
-		    path, missing);
+		return err_set(err, SPOT_CONFIG,
+		    "provider plugin %s: its table lacks '%s', which is required", path, missing);
 	}
 	return SPOT_OK;
 }
@@ -74,8 +76,8 @@ enum spot_rc call_plugin_load(const char *path, const struct spot_provider_ops *
 
 	/* Without a slash dlopen would search the library path: a plugin is named by its file. */
 	if (path == NULL || strchr(path, '/') == NULL) {
-		return err_set(err, SPOT_CONFIG, "provider plugin '%s': give its path, with a slash",
-		    path == NULL ? "" : path);
+		return err_set(err, SPOT_CONFIG,
+		    "provider plugin '%s': give its path, with a slash", path == NULL ? "" : path);
 	}
 	so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (so == NULL) {

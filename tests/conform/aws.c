@@ -1,28 +1,37 @@
-/* How EC2 expresses the cases of the suite (API reference, "Error codes"; see providers/aws/README.md). */
+/* How EC2 expresses the cases of the suite (API reference, "Error codes"; see
+ * providers/aws/README.md). */
 #include "base/base.h"
 #include "conform.h"
 
 #include "aws/aws.h"
 #include "base/str.h"
 
-#define SECRET "conform/secret+key/0123456789EXAMPLE"
+#define SECRET	"conform/secret+key/0123456789EXAMPLE"
 #define SESSION "conform-session-token-0123456789"
 #define ERROR(code)                                                                                \
-	"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Response><Errors><Error><Code>" code "</Code><Message>words" \
+	"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Response><Errors><Error><Code>" code         \
+	"</Code><Message>words"                                                                    \
 	"</Message></Error></Errors><RequestID>r-1</RequestID></Response>"
 #define INSTANCE(code, name)                                                                       \
-	"<item><reservationId>r-1</reservationId><instancesSet><item><instanceId>i-0123456789abcdef0</instanceId>"  \
-	"<instanceState><code>" code "</code><name>" name "</name></instanceState><clientToken>tok</clientToken>"    \
-	"<instanceType>g5.xlarge</instanceType><launchTime>2026-01-02T03:04:05.000Z</launchTime><placement>"         \
-	"<availabilityZone>us-east-1a</availabilityZone><availabilityZoneId>use1-az4</availabilityZoneId>"            \
-	"</placement><instanceLifecycle>spot</instanceLifecycle><spotInstanceRequestId>sir-1</spotInstanceRequestId>" \
-	"<tagSet><item><key>spotbroker:install</key><value>7f3a</value></item></tagSet></item></instancesSet></item>"
+	"<item><reservationId>r-1</"                                                               \
+	"reservationId><instancesSet><item><instanceId>i-0123456789abcdef0</instanceId>"           \
+	"<instanceState><code>" code "</code><name>" name                                          \
+	"</name></instanceState><clientToken>tok</clientToken>"                                    \
+	"<instanceType>g5.xlarge</instanceType><launchTime>2026-01-02T03:04:05.000Z</"             \
+	"launchTime><placement>"                                                                   \
+	"<availabilityZone>us-east-1a</availabilityZone><availabilityZoneId>use1-az4</"            \
+	"availabilityZoneId>"                                                                      \
+	"</placement><instanceLifecycle>spot</instanceLifecycle><spotInstanceRequestId>sir-1</"    \
+	"spotInstanceRequestId>"                                                                   \
+	"<tagSet><item><key>spotbroker:install</key><value>7f3a</value></item></tagSet></item></"  \
+	"instancesSet></item>"
 #define LIST(items, more)                                                                          \
-	"<DescribeInstancesResponse xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\"><requestId>q</requestId>" \
+	"<DescribeInstancesResponse "                                                              \
+	"xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\"><requestId>q</requestId>"              \
 	"<reservationSet>" items "</reservationSet>" more "</DescribeInstancesResponse>"
 
-static const char *const env[] = {"AWS_ACCESS_KEY_ID", "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY", SECRET,
-    "AWS_SESSION_TOKEN", SESSION, "AWS_REGION", "us-east-1", NULL};
+static const char *const env[] = {"AWS_ACCESS_KEY_ID", "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY",
+    SECRET, "AWS_SESSION_TOKEN", SESSION, "AWS_REGION", "us-east-1", NULL};
 static const char *const settings[] = {"ami", "ami-0123456789abcdef0", NULL};
 static const char *const secrets[] = {SECRET, SESSION, NULL};
 static const char *const wrong[] = {
@@ -41,15 +50,16 @@ const struct conform_provider conform_aws = {
     .env = env,
     .settings = settings,
     .secrets = secrets,
-    .launch = {
-	.key = {"aws", "us-east-1", "use1-az4", "g5.xlarge", SPOT_MARKET_SPOT},
-	.zone_name = "us-east-1a",
-	.shape = {.arch = "x86_64"},
-	.token = "tok",
-	.name = "brk.7f3a.n1.1767323045",
-	.install = "7f3a",
-	.user_data = {"#!/bin/sh\n", 10},
-    },
+    .launch =
+	{
+	    .key = {"aws", "us-east-1", "use1-az4", "g5.xlarge", SPOT_MARKET_SPOT},
+	    .zone_name = "us-east-1a",
+	    .shape = {.arch = "x86_64"},
+	    .token = "tok",
+	    .name = "brk.7f3a.n1.1767323045",
+	    .install = "7f3a",
+	    .user_data = {"#!/bin/sh\n", 10},
+	},
     .install = "7f3a",
     .region = "us-east-1",
     .ref = "i-0123456789abcdef0",
@@ -57,10 +67,14 @@ const struct conform_provider conform_aws = {
     .list_empty = LIST("", ""),
     .list_odd = LIST(INSTANCE("99", "dreaming"), ""),
     .list_page = LIST("", "<nextToken>@@</nextToken>"),
-    .launch_good = "<RunInstancesResponse xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\"><requestId>q</requestId>"
-		   "<reservationId>r-1</reservationId><instancesSet><item><instanceId>i-0123456789abcdef0</instanceId>"
-		   "<instanceState><code>0</code><name>pending</name></instanceState><clientToken>tok</clientToken>"
-		   "<instanceType>g5.xlarge</instanceType><instanceLifecycle>spot</instanceLifecycle></item></instancesSet>"
+    .launch_good = "<RunInstancesResponse "
+		   "xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\"><requestId>q</requestId>"
+		   "<reservationId>r-1</"
+		   "reservationId><instancesSet><item><instanceId>i-0123456789abcdef0</instanceId>"
+		   "<instanceState><code>0</code><name>pending</name></"
+		   "instanceState><clientToken>tok</clientToken>"
+		   "<instanceType>g5.xlarge</instanceType><instanceLifecycle>spot</"
+		   "instanceLifecycle></item></instancesSet>"
 		   "</RunInstancesResponse>",
     .list_wrong = wrong,
     .throttled = {503, ERROR("RequestLimitExceeded")},

@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "registry.h"
 
-#define PAGES 3000
+#define PAGES	   3000
 #define SCRIPT_MAX 16
 
 static const struct conform_provider *const providers[] = {&conform_aws, &conform_lambda};
@@ -30,11 +30,12 @@ static void close_run(struct run *r)
 	drive_fini(&r->d);
 }
 
-/* drive.c checks the provider's own secrets on every verdict; these are those that replies carry. */
+/* drive.c checks the provider's own secrets on every verdict; these are those in replies. */
 static void no_secrets(const struct run *r)
 {
 	for (const char *const *s = r->p->secrets; *s != NULL; s++) {
-		if (strstr(r->d.call.err.text, *s) != NULL || strstr(r->d.call.err.code, *s) != NULL) {
+		if (strstr(r->d.call.err.text, *s) != NULL ||
+		    strstr(r->d.call.err.code, *s) != NULL) {
 			fail_msg("a secret is in: %s", r->d.call.err.text);
 		}
 	}
@@ -50,7 +51,8 @@ static struct drive_try good(const char *body)
 	return (struct drive_try){.status = 200, .reply = body};
 }
 
-static enum spot_step run_list(struct run *r, const struct drive_try *script, size_t n, struct spot_list *a)
+static enum spot_step run_list(struct run *r, const struct drive_try *script, size_t n,
+    struct spot_list *a)
 {
 	enum spot_step s;
 
@@ -61,7 +63,8 @@ static enum spot_step run_list(struct run *r, const struct drive_try *script, si
 	return s;
 }
 
-static enum spot_step run_launch(struct run *r, const struct drive_try *script, size_t n, struct spot_launch *a)
+static enum spot_step run_launch(struct run *r, const struct drive_try *script, size_t n,
+    struct spot_launch *a)
 {
 	enum spot_step s;
 
@@ -76,11 +79,13 @@ static void failed(const struct run *r, enum spot_step s, enum spot_rc rc)
 {
 	assert_int_equal(s, SPOT_FAIL);
 	if (r->d.call.err.rc != rc) {
-		fail_msg("rc is %s, not %s: %s", spot_rc_name(r->d.call.err.rc), spot_rc_name(rc), r->d.call.err.text);
+		fail_msg("rc is %s, not %s: %s", spot_rc_name(r->d.call.err.rc), spot_rc_name(rc),
+		    r->d.call.err.text);
 	}
 }
 
-/* ---- what passes --------------------------------------------------------------------------------- */
+/* ---- what passes
+ * --------------------------------------------------------------------------------- */
 
 static void a_throttled_read_waits_as_told_and_succeeds(void **state)
 {
@@ -169,7 +174,8 @@ static void credentials_that_expire_mid_call_are_renewed_once(void **state)
 	close_run(&r);
 }
 
-/* ---- what does not ------------------------------------------------------------------------------- */
+/* ---- what does not
+ * ------------------------------------------------------------------------------- */
 
 static void refusals_of_a_launch_say_what_may_be_done(void **state)
 {
@@ -257,7 +263,8 @@ static void terminating_what_is_gone_succeeds(void **state)
 	struct drive_try t;
 
 	open_run(&r, *state);
-	a = (struct spot_terminate){.region = r.p->region, .zone = "", .ref = r.p->ref, .spot_request = ""};
+	a = (struct spot_terminate){
+	    .region = r.p->region, .zone = "", .ref = r.p->ref, .spot_request = ""};
 	t = as_try(&r.p->unknown_instance);
 	drive_script(&r.d, &t, 1);
 	assert_int_equal(drive_run(&r.d, DRIVE_TERMINATE, &a), SPOT_DONE);
@@ -273,7 +280,8 @@ static void a_wrong_address_makes_nothing_gone(void **state)
 	struct drive_try t[2];
 
 	open_run(&r, *state);
-	a = (struct spot_terminate){.region = r.p->region, .zone = "", .ref = r.p->ref, .spot_request = ""};
+	a = (struct spot_terminate){
+	    .region = r.p->region, .zone = "", .ref = r.p->ref, .spot_request = ""};
 	t[0] = t[1] = as_try(&r.p->wrong_place);
 	r.d.cycle = true;
 	drive_script(&r.d, t, 2);
@@ -283,7 +291,8 @@ static void a_wrong_address_makes_nothing_gone(void **state)
 	close_run(&r);
 }
 
-/* ---- bodies ---------------------------------------------------------------------------------------- */
+/* ---- bodies
+ * ---------------------------------------------------------------------------------------- */
 
 static void an_empty_list_is_empty(void **state)
 {
@@ -365,7 +374,8 @@ static const char *repeated(struct arena *a, const char *word, size_t n)
 
 static void deep_and_large_nonsense_is_a_bad_reply(void **state)
 {
-	static const char *const words[] = {"[", "{\"data\":", "<a>", "<a b=\"", "&amp;", " ", "\xff", "9"};
+	static const char *const words[] = {
+	    "[", "{\"data\":", "<a>", "<a b=\"", "&amp;", " ", "\xff", "9"};
 	struct run r;
 	struct spot_list a;
 	struct drive_try t;
@@ -436,7 +446,8 @@ static void pages_without_end_are_cut(void **state)
 	close_run(&r);
 }
 
-/* ---- the suite itself -------------------------------------------------------------------------------- */
+/* ---- the suite itself
+ * -------------------------------------------------------------------------------- */
 
 static void every_built_in_provider_is_in_the_suite(void **state)
 {
@@ -459,9 +470,13 @@ static void every_built_in_provider_is_in_the_suite(void **state)
 	assert_null(provider_by_kind("no such cloud"));
 }
 
-/* ---- all of it for each -------------------------------------------------------------------------- */
+/* ---- all of it for each
+ * -------------------------------------------------------------------------- */
 
-#define CASE(fn) {#fn, fn}
+#define CASE(fn)                                                                                   \
+	{                                                                                          \
+#fn, fn                                                                            \
+	}
 static const struct {
 	const char *name;
 	CMUnitTestFunction fn;
@@ -497,7 +512,8 @@ int main(void)
 	for (size_t p = 0; p < ARRAY_LEN(providers); p++) {
 		for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 			tests[n++] = (struct CMUnitTest){
-			    .name = arena_printf(names, "%s: %s", providers[p]->name, cases[i].name),
+			    .name = arena_printf(names, "%s: %s", providers[p]->name,
+				cases[i].name),
 			    .test_func = cases[i].fn,
 			    .initial_state = (void *)(uintptr_t)providers[p],
 			};

@@ -1,7 +1,7 @@
 /*
- * What every provider must do alike, whatever its wire format: one suite, one table per provider that
- * says how its vendor expresses each case. A new provider adds a file like lambda.c and a line in
- * conform.c.
+ * What every provider must do alike, whatever its wire format: one suite, one table per provider
+ * that says how its vendor expresses each case. A new provider adds a file like lambda.c and a line
+ * in conform.c.
  */
 #ifndef TESTS_CONFORM_H
 #define TESTS_CONFORM_H
@@ -18,23 +18,25 @@ struct conform_provider {
 	const char *name;
 	const struct spot_provider_ops *ops;
 	const char *const *env, *const *settings;
-	const struct drive_try *auth; size_t auth_n; /* what the auth step reads or sends, each time */
-	const char *const *secrets;                  /* in good replies or settings: never in an error text */
-	struct spot_launch launch;                   /* arguments that lead to one request at once */
+	const struct drive_try *auth;
+	size_t auth_n;		    /* what the auth step reads or sends, each time */
+	const char *const *secrets; /* in good replies or settings: never in an error text */
+	struct spot_launch launch;  /* arguments that lead to one request at once */
 	const char *install, *region, *ref;
 	/* good replies */
-	const char *list_good;                       /* at least one instance of install */
+	const char *list_good; /* at least one instance of install */
 	const char *list_empty;
-	const char *list_odd;                        /* one instance of install in a state that nobody knows */
-	const char *list_page;                       /* a page that refers to another; "@@" is the page token, NULL:
-	                                              * this vendor has no pages */
+	const char *list_odd;  /* one instance of install in a state that nobody knows */
+	const char *list_page; /* a page that refers to another; "@@" is the page token, NULL:
+				* this vendor has no pages */
 	const char *launch_good;
-	const char *const *list_wrong;               /* right syntax, wrong types or parts missing */
+	const char *const *list_wrong; /* right syntax, wrong types or parts missing */
 	/* refusals */
 	struct conform_reply throttled, broken, expired, denied, capacity, quota;
-	struct conform_reply mismatch;               /* token used before with other parameters; status 0: no tokens */
-	struct conform_reply unknown_instance;       /* to a terminate */
-	struct conform_reply wrong_place;            /* answer of something that is not this API */
+	struct conform_reply
+	    mismatch; /* token used before with other parameters; status 0: no tokens */
+	struct conform_reply unknown_instance; /* to a terminate */
+	struct conform_reply wrong_place;      /* answer of something that is not this API */
 };
 
 extern const struct conform_provider conform_aws, conform_lambda;

@@ -1,12 +1,10 @@
 /*
- * An out-of-tree provider, whole: what a cloud that is not in this repository has to write. "Acme" sells
- * machines by a JSON API:
- *	GET    /v1/offers            [{"region","kind","gpu","gpus","cents"}]
- *	GET    /v1/machines          [{"id","label","state","region","kind"}]
- *	POST   /v1/machines          {"kind","region","label"}  gives {"id"}; a label is accepted once
- *	DELETE /v1/machines/ID
- * Built as a shared object with src/base linked in; exports nothing but the table.
- * ACME_* macros spoil the table on purpose, for the tests of the loader.
+ * An out-of-tree provider, whole: what a cloud that is not in this repository has to write. "Acme"
+ *sells machines by a JSON API: GET    /v1/offers [{"region","kind","gpu","gpus","cents"}] GET
+ * /v1/machines          [{"id","label","state","region","kind"}] POST   /v1/machines
+ *{"kind","region","label"}  gives {"id"}; a label is accepted once DELETE /v1/machines/ID Built as
+ *a shared object with src/base linked in; exports nothing but the table. ACME_* macros spoil the
+ *table on purpose, for the tests of the loader.
  */
 #include "base/base.h"
 
@@ -21,9 +19,10 @@ struct acme {
 	char *endpoint, *name;
 };
 
-/* ---- settings; Acme has no credentials --------------------------------------------------------- */
+/* ---- settings; Acme has no credentials ------------------------------------------------- */
 
-static enum spot_rc acme_open(const struct spot_provider_conf *conf, void **ret_self, struct spot_err *err)
+static enum spot_rc acme_open(const struct spot_provider_conf *conf, void **ret_self,
+    struct spot_err *err)
 {
 	const char *endpoint = conf->setting(conf->ctx, "endpoint");
 	struct acme *self;
@@ -66,9 +65,10 @@ static size_t acme_secrets(const void *self UNUSED, const char **ret UNUSED, siz
 	return 0;
 }
 
-/* ---- asking and reading ------------------------------------------------------------------------ */
+/* ---- asking and reading ---------------------------------------------------------------- */
 
-static enum spot_step ask(const struct acme *self, struct spot_call *c, const char *method, const char *path)
+static enum spot_step ask(const struct acme *self, struct spot_call *c, const char *method,
+    const char *path)
 {
 	call_request(c, method, arena_printf(c->arena, "%s%s", self->endpoint, path));
 	return SPOT_SEND;
@@ -80,11 +80,12 @@ static enum spot_step answer(struct spot_call *c, const char *what, json_t **ret
 	struct spot_err err = {0};
 
 	if (c->in->status == 429 || (c->in->status >= 500 && !c->mutating)) {
-		return call_again(c, c->in->status == 429 ? SPOT_THROTTLED : SPOT_UNAVAILABLE, call_retry_after_us(c),
-		    NULL, "acme %s: HTTP %d", what, c->in->status);
+		return call_again(c, c->in->status == 429 ? SPOT_THROTTLED : SPOT_UNAVAILABLE,
+		    call_retry_after_us(c), NULL, "acme %s: HTTP %d", what, c->in->status);
 	}
 	if (c->in->status >= 500) {
-		return call_fail(c, SPOT_UNKNOWN, NULL, "acme %s: HTTP %d, it may have happened", what, c->in->status);
+		return call_fail(c, SPOT_UNKNOWN, NULL, "acme %s: HTTP %d, it may have happened",
+		    what, c->in->status);
 	}
 	if (c->in->status == 404) {
 		return call_fail(c, SPOT_NOT_FOUND, NULL, "acme %s: not there", what);
@@ -96,12 +97,13 @@ static enum spot_step answer(struct spot_call *c, const char *what, json_t **ret
 		return call_fail(c, SPOT_INVALID, NULL, "acme %s: HTTP %d", what, c->in->status);
 	}
 	if (json_parse(c->in->body, what, ret, &err) != SPOT_OK) {
-		return call_fail(c, c->mutating ? SPOT_UNKNOWN : SPOT_BAD_REPLY, NULL, "acme: %s", err.text);
+		return call_fail(c, c->mutating ? SPOT_UNKNOWN : SPOT_BAD_REPLY, NULL, "acme: %s",
+		    err.text);
 	}
 	return SPOT_STEP_NONE;
 }
 
-/* ---- market ------------------------------------------------------------------------------------ */
+/* ---- market ---------------------------------------------------------------------------- */
 
 static enum spot_step acme_regions(void *p, struct spot_call *c UNUSED, struct spot_regions *a)
 {
@@ -112,8 +114,8 @@ static enum spot_step acme_regions(void *p, struct spot_call *c UNUSED, struct s
 	return SPOT_DONE;
 }
 
-static struct spot_pool_key offer_key(const struct acme *self, struct spot_call *c, const json_t *o,
-    struct spot_err *err)
+static struct spot_pool_key offer_key(const struct acme *self, struct spot_call *c,
+    const json_t *o, struct spot_err *err)
 {
 	return (struct spot_pool_key){
 	    .provider = arena_strdup(c->arena, self->name),
@@ -150,7 +152,8 @@ static enum spot_step acme_pools(void *p, struct spot_call *c, struct spot_pools
 		    .quota_class = "",
 		};
 	}
-	return err.rc == SPOT_OK ? SPOT_DONE : call_fail(c, SPOT_BAD_REPLY, NULL, "acme offers: %s", err.text);
+	return err.rc == SPOT_OK ? SPOT_DONE
+				 : call_fail(c, SPOT_BAD_REPLY, NULL, "acme offers: %s", err.text);
 }
 
 static enum spot_step acme_prices(void *p, struct spot_call *c, struct spot_prices *a)
@@ -177,20 +180,22 @@ static enum spot_step acme_prices(void *p, struct spot_call *c, struct spot_pric
 		    .source = "GET /v1/offers",
 		};
 	}
-	return err.rc == SPOT_OK ? SPOT_DONE : call_fail(c, SPOT_BAD_REPLY, NULL, "acme offers: %s", err.text);
+	return err.rc == SPOT_OK ? SPOT_DONE
+				 : call_fail(c, SPOT_BAD_REPLY, NULL, "acme offers: %s", err.text);
 }
 
-/* ---- machines ---------------------------------------------------------------------------------- */
+/* ---- machines -------------------------------------------------------------------------- */
 
 static enum spot_instance_state state_of(const char *s)
 {
-	return strcmp(s, "up") == 0 ? SPOT_INSTANCE_RUNNING : strcmp(s, "down") == 0 ? SPOT_INSTANCE_GONE
-										     : SPOT_INSTANCE_ODD;
+	return strcmp(s, "up") == 0	? SPOT_INSTANCE_RUNNING
+	       : strcmp(s, "down") == 0 ? SPOT_INSTANCE_GONE
+					: SPOT_INSTANCE_ODD;
 }
 
 /* All machines for which wants() holds; label is "install/token". */
-static enum spot_step machines(struct acme *self, struct spot_call *c, const char *install, const char *token,
-    struct spot_instance **ret, size_t *ret_n)
+static enum spot_step machines(struct acme *self, struct spot_call *c, const char *install,
+    const char *token, struct spot_instance **ret, size_t *ret_n)
 {
 	AUTO(json) json_t *doc = NULL;
 	struct spot_err err = {0};
@@ -217,13 +222,17 @@ static enum spot_step machines(struct acme *self, struct spot_call *c, const cha
 		    .token = label[n] == '/' ? arena_strdup(c->arena, label + n + 1) : "",
 		    .key = offer_key(self, c, o, &err),
 		    .raw_state = arena_strdup(c->arena, json_str(o, "state", "", &err)),
-		    .raw_reason = "", .ip = "", .spot_request = "",
+		    .raw_reason = "",
+		    .ip = "",
+		    .spot_request = "",
 		};
 		x->state = state_of(x->raw_state);
 		*ret_n += (str_empty(install) || strcmp(install, x->install) == 0) &&
-		    (str_empty(token) || strcmp(token, x->token) == 0);
+			  (str_empty(token) || strcmp(token, x->token) == 0);
 	}
-	return err.rc == SPOT_OK ? SPOT_DONE : call_fail(c, SPOT_BAD_REPLY, NULL, "acme machines: %s", err.text);
+	return err.rc == SPOT_OK
+		   ? SPOT_DONE
+		   : call_fail(c, SPOT_BAD_REPLY, NULL, "acme machines: %s", err.text);
 }
 
 static enum spot_step acme_find(void *p, struct spot_call *c, struct spot_find *a)
@@ -259,7 +268,8 @@ static enum spot_step acme_launch(void *p, struct spot_call *c, struct spot_laun
 	enum spot_step s;
 
 	if (c->in == NULL) {
-		AUTO(json) json_t *body = json_pack("{s:s, s:s, s:s}", "kind", a->key.instance_type, "region",
+		AUTO(json)
+		json_t *body = json_pack("{s:s, s:s, s:s}", "kind", a->key.instance_type, "region",
 		    a->key.region, "label", arena_printf(c->arena, "%s/%s", a->install, a->token));
 		const char *text = json_text(c->arena, body);
 
@@ -274,25 +284,39 @@ static enum spot_step acme_launch(void *p, struct spot_call *c, struct spot_laun
 	}
 	a->instance = (struct spot_instance){
 	    .ref = arena_strdup(c->arena, json_str(doc, "id", "", NULL)),
-	    .token = a->token, .install = a->install, .key = a->key, .state = SPOT_INSTANCE_PENDING,
-	    .raw_state = "", .raw_reason = "", .ip = "", .spot_request = "",
+	    .token = a->token,
+	    .install = a->install,
+	    .key = a->key,
+	    .state = SPOT_INSTANCE_PENDING,
+	    .raw_state = "",
+	    .raw_reason = "",
+	    .ip = "",
+	    .spot_request = "",
 	};
-	return a->instance.ref[0] != '\0' ? SPOT_DONE
-					  : call_fail(c, SPOT_UNKNOWN, NULL, "acme launch: the reply has no id");
+	return a->instance.ref[0] != '\0'
+		   ? SPOT_DONE
+		   : call_fail(c, SPOT_UNKNOWN, NULL, "acme launch: the reply has no id");
 }
 
 static enum spot_step acme_terminate(void *p, struct spot_call *c, struct spot_terminate *a)
 {
 	if (c->in == NULL) {
-		ask(p, c, "DELETE", arena_printf(c->arena, "/v1/machines/%s", url_encode(c->arena, a->ref, false)));
+		ask(p, c, "DELETE",
+		    arena_printf(c->arena, "/v1/machines/%s", url_encode(c->arena, a->ref, false)));
 		c->mutating = true;
 		return SPOT_SEND;
 	}
 	if (c->in->status != 200 && c->in->status != 404) {
 		return call_fail(c, SPOT_UNKNOWN, NULL, "acme terminate: HTTP %d", c->in->status);
 	}
-	a->after = (struct spot_instance){.ref = a->ref, .token = "", .install = "", .key = {.provider = "", .region = "",
-	    .zone = "", .instance_type = ""}, .state = SPOT_INSTANCE_GONE, .raw_state = "", .raw_reason = "", .ip = "",
+	a->after = (struct spot_instance){.ref = a->ref,
+	    .token = "",
+	    .install = "",
+	    .key = {.provider = "", .region = "", .zone = "", .instance_type = ""},
+	    .state = SPOT_INSTANCE_GONE,
+	    .raw_state = "",
+	    .raw_reason = "",
+	    .ip = "",
 	    .spot_request = ""};
 	return SPOT_DONE;
 }

@@ -57,9 +57,12 @@ static void a_right_one_is_loaded_again_as_the_same_table(void **state)
 static void serve_machines(struct fake *f UNUSED, struct httpd_req *r)
 {
 	static const char body[] =
-	    "[{\"id\":\"m1\",\"label\":\"i1/t1\",\"state\":\"up\",\"region\":\"moon\",\"kind\":\"big\"},"
-	    "{\"id\":\"m2\",\"label\":\"i2/t1\",\"state\":\"up\",\"region\":\"moon\",\"kind\":\"big\"},"
-	    "{\"id\":\"m3\",\"label\":\"i1/t3\",\"state\":\"melted\",\"region\":\"moon\",\"kind\":\"big\"}]";
+	    "[{\"id\":\"m1\",\"label\":\"i1/"
+	    "t1\",\"state\":\"up\",\"region\":\"moon\",\"kind\":\"big\"},"
+	    "{\"id\":\"m2\",\"label\":\"i2/"
+	    "t1\",\"state\":\"up\",\"region\":\"moon\",\"kind\":\"big\"},"
+	    "{\"id\":\"m3\",\"label\":\"i1/"
+	    "t3\",\"state\":\"melted\",\"region\":\"moon\",\"kind\":\"big\"}]";
 
 	httpd_reply(r, 200, "application/json", body, sizeof(body) - 1);
 }
@@ -75,7 +78,8 @@ static void a_verb_of_it_runs_over_http(void **state)
 {
 	struct fake *f = *state;
 	const struct spot_provider_ops *ops = load();
-	struct spot_provider_conf conf = {.name = "acme1", .env = conf_get, .setting = conf_get, .ctx = f->url};
+	struct spot_provider_conf conf = {
+	    .name = "acme1", .env = conf_get, .setting = conf_get, .ctx = f->url};
 	struct spot_list a = {.region = "", .install = "i1"};
 	struct spot_err err = {0};
 	struct call_provider *p;

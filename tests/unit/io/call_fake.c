@@ -3,7 +3,7 @@
 
 #include "base/str.h"
 
-/* ---- the provider --------------------------------------------------------------------------- */
+/* ---- the provider ---------------------------------------------------------------------- */
 
 static enum spot_step step_of(void *self, struct spot_call *c, void *args UNUSED)
 {
@@ -110,7 +110,7 @@ enum spot_step fake_step_post(struct fake *f, struct spot_call *c)
 	return c->in == NULL ? fake_post(f, c, "/x") : by_status(c);
 }
 
-/* ---- the server ----------------------------------------------------------------------------- */
+/* ---- the server ------------------------------------------------------------------------ */
 
 static void on_request(void *ctx, struct httpd_req *r)
 {
@@ -147,7 +147,7 @@ void fake_serve_cut(struct fake *f UNUSED, struct httpd_req *r)
 	httpd_abort(r);
 }
 
-/* ---- the machine ---------------------------------------------------------------------------- */
+/* ---- the machine ----------------------------------------------------------------------- */
 
 void fake_reset(struct fake *f, struct call_shared *shared)
 {
@@ -178,10 +178,18 @@ int fake_setup(void **state)
 	f->http = http_client_new(f->loop, &client);
 	f->arena = arena_new(0);
 	f->ops = (struct spot_provider_ops){
-	    .abi = SPOT_PROVIDER_ABI, .size = sizeof(f->ops), .kind = "fake",
-	    .limits = fake_limits, .limits_n = ARRAY_LEN(fake_limits),
-	    .close = fake_close, .auth_fresh = fake_fresh, .auth = fake_auth, .secrets = fake_secrets,
-	    .list = fake_list, .launch = fake_launch, .terminate = fake_terminate,
+	    .abi = SPOT_PROVIDER_ABI,
+	    .size = sizeof(f->ops),
+	    .kind = "fake",
+	    .limits = fake_limits,
+	    .limits_n = ARRAY_LEN(fake_limits),
+	    .close = fake_close,
+	    .auth_fresh = fake_fresh,
+	    .auth = fake_auth,
+	    .secrets = fake_secrets,
+	    .list = fake_list,
+	    .launch = fake_launch,
+	    .terminate = fake_terminate,
 	};
 	fake_reset(f, NULL);
 	*state = f;
@@ -222,8 +230,8 @@ static void fake_done(struct op *op)
 	k->ended_us = loop_mono_us(op->loop);
 }
 
-void fake_start(struct fake *f, struct fake_call *k, enum call_verb verb, int64_t timeout_us, int tries,
-    bool urgent)
+void fake_start(struct fake *f, struct fake_call *k, enum call_verb verb, int64_t timeout_us,
+    int tries, bool urgent)
 {
 	*k = (struct fake_call){.f = f, .began_us = loop_mono_us(f->loop)};
 	call_start(&k->call, f->p, verb, NULL, f->arena, timeout_us, tries, urgent, fake_done);

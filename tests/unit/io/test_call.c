@@ -12,7 +12,7 @@
 
 #define S SPOT_US_PER_S
 
-/* ---- plain ---------------------------------------------------------------------------------- */
+/* ---- plain ----------------------------------------------------------------------------- */
 
 static void a_good_reply_ends_the_call_ok(void **state)
 {
@@ -103,7 +103,7 @@ static void a_secret_of_the_provider_is_cut_out_of_the_words(void **state)
 	assert_non_null(strstr(k.err.text, "refused"));
 }
 
-/* ---- endless and huge ----------------------------------------------------------------------- */
+/* ---- endless and huge ------------------------------------------------------------------ */
 
 static enum spot_step step_endless(struct fake *f UNUSED, struct spot_call *c)
 {
@@ -140,7 +140,7 @@ static void pages_that_fill_the_memory_are_cut_before_it_is_full(void **state)
 	assert_in_range(f->entries, 20, 30);
 }
 
-/* ---- AGAIN ---------------------------------------------------------------------------------- */
+/* ---- AGAIN ----------------------------------------------------------------------------- */
 
 static void serve_throttled(struct fake *f, struct httpd_req *r)
 {
@@ -302,7 +302,7 @@ static void again_comes_back_to_the_place_that_built_the_request(void **state)
 	assert_int_equal(f->requests, 2);
 }
 
-/* ---- lost replies --------------------------------------------------------------------------- */
+/* ---- lost replies ---------------------------------------------------------------------- */
 
 static void serve_cut_first(struct fake *f, struct httpd_req *r)
 {
@@ -461,7 +461,7 @@ static void a_reply_over_the_cap_is_a_bad_one_and_of_a_change_unknown(void **sta
 	assert_int_equal(f->requests, 3);
 }
 
-/* ---- credentials ---------------------------------------------------------------------------- */
+/* ---- credentials ----------------------------------------------------------------------- */
 
 static void stale_credentials_are_renewed_once_for_all_that_wait(void **state)
 {
@@ -506,7 +506,8 @@ static enum spot_step auth_by_request(struct fake *f, struct spot_call *c)
 {
 	if (c->in == NULL)
 		return fake_get(f, c, "/token");
-	return c->in->status == 200 ? SPOT_DONE : call_again(c, SPOT_UNAVAILABLE, 0, NULL, "no token yet");
+	return c->in->status == 200 ? SPOT_DONE
+				    : call_again(c, SPOT_UNAVAILABLE, 0, NULL, "no token yet");
 }
 
 static void renewal_has_its_own_requests_and_retries(void **state)
@@ -616,7 +617,7 @@ static void secrets_of_a_renewal_are_registered_for_redaction(void **state)
 	assert_non_null(strstr(after, "second-secret")); /* forgotten with the provider */
 }
 
-/* ---- files ---------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------- */
 
 static const char *read_path;
 static int read_status;
@@ -685,7 +686,7 @@ static void what_is_no_small_regular_file_is_refused(void **state)
 	rmdir(dir);
 }
 
-/* ---- stopping ------------------------------------------------------------------------------- */
+/* ---- stopping -------------------------------------------------------------------------- */
 
 static void stop_and_check(struct fake *f, struct fake_call *k)
 {

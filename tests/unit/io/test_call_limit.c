@@ -4,7 +4,11 @@
 
 #define S SPOT_US_PER_S
 
-enum { LIMIT_FREE = 0, LIMIT_SLOW, LIMIT_ACCOUNT }; /* of call_fake.c: slow is 1/s with a burst of 2 */
+enum {
+	LIMIT_FREE = 0,
+	LIMIT_SLOW,
+	LIMIT_ACCOUNT
+}; /* of call_fake.c: slow is 1/s with a burst of 2 */
 
 static const char *step_scope;
 static int step_cost;
@@ -51,7 +55,8 @@ static void a_burst_goes_at_once_and_the_rest_at_the_rate(void **state)
 	assert_int_equal(f->requests, 5);
 	assert_true(f->at_us[1] - f->at_us[0] < S / 4);
 	for (int i = 2; i < 5; i++)
-		assert_in_range(f->at_us[i] - f->at_us[0], (i - 1) * S - S / 10, (i - 1) * S + S / 4);
+		assert_in_range(f->at_us[i] - f->at_us[0], (i - 1) * S - S / 10,
+		    (i - 1) * S + S / 4);
 	assert_in_range(call_provider_stats(f->p).waited_us, 5 * S, 7 * S);
 }
 
@@ -132,7 +137,7 @@ static void one_refusal_shuts_the_bucket_for_all(void **state)
 	assert_int_equal(f->requests, 3);
 }
 
-/* ---- the account-wide bucket ----------------------------------------------------------------- */
+/* ---- the account-wide bucket ----------------------------------------------------------- */
 
 struct shared_fake {
 	struct call_shared shared;
@@ -144,8 +149,8 @@ struct shared_fake {
 	enum { SAY_NOTHING = 0, SAY_GO, SAY_WAIT, SAY_BROKEN } answer;
 };
 
-static void shared_take(struct call_shared *s, struct call_provider *p, const struct spot_limit *limit,
-    const char *scope, int cost, bool urgent, void *token)
+static void shared_take(struct call_shared *s, struct call_provider *p,
+    const struct spot_limit *limit, const char *scope, int cost, bool urgent, void *token)
 {
 	struct shared_fake *x = container_of(s, struct shared_fake, shared);
 

@@ -31,7 +31,8 @@ const char *golden(struct drive *d, const char *name)
 	return drive_file(d->arena, path).p;
 }
 
-enum spot_step reply_with(struct drive *d, enum drive_verb verb, void *args, int status, const char *body)
+enum spot_step reply_with(struct drive *d, enum drive_verb verb, void *args, int status,
+    const char *body)
 {
 	struct drive_try *t = arena_alloc(d->arena, sizeof(*t));
 	enum spot_step s;

@@ -18,8 +18,12 @@ static void only_instances_of_our_installation_are_listed(void **state)
 {
 	struct drive *d = *state;
 	struct spot_list a = {.region = "", .install = "7f3a"};
-	const struct drive_try script[] = {{.method = "GET", .url = LAMBDA_API "/instances", .limit = "general",
-	    .mutating = -1, .status = 200, .reply = golden(d, "instances.json")}};
+	const struct drive_try script[] = {{.method = "GET",
+	    .url = LAMBDA_API "/instances",
+	    .limit = "general",
+	    .mutating = -1,
+	    .status = 200,
+	    .reply = golden(d, "instances.json")}};
 
 	drive_script(d, script, 1);
 	assert_int_equal(drive_run(d, DRIVE_LIST, &a), SPOT_DONE);
@@ -36,7 +40,8 @@ static void a_region_narrows_the_list(void **state)
 	struct drive *d = *state;
 	struct spot_list a = {.region = "us-west-1", .install = "7f3a"};
 
-	assert_int_equal(reply_with(d, DRIVE_LIST, &a, 200, golden(d, "instances.json")), SPOT_DONE);
+	assert_int_equal(
+	    reply_with(d, DRIVE_LIST, &a, 200, golden(d, "instances.json")), SPOT_DONE);
 	assert_int_equal(a.n, 3);
 }
 
@@ -58,7 +63,8 @@ static void statuses_are_mapped_and_unknown_ones_are_odd(void **state)
 	struct drive *d = *state;
 	struct spot_list a = {.region = "", .install = "7f3a"};
 
-	assert_int_equal(reply_with(d, DRIVE_LIST, &a, 200, golden(d, "instances.json")), SPOT_DONE);
+	assert_int_equal(
+	    reply_with(d, DRIVE_LIST, &a, 200, golden(d, "instances.json")), SPOT_DONE);
 	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
 		const struct spot_instance *x = by_ref(a.found, a.n, want[i].first);
 
@@ -75,7 +81,8 @@ static void fields_of_an_instance_are_read(void **state)
 	struct spot_list a = {.region = "", .install = "7f3a"};
 	const struct spot_instance *x;
 
-	assert_int_equal(reply_with(d, DRIVE_LIST, &a, 200, golden(d, "instances.json")), SPOT_DONE);
+	assert_int_equal(
+	    reply_with(d, DRIVE_LIST, &a, 200, golden(d, "instances.json")), SPOT_DONE);
 	x = by_ref(a.found, a.n, '0');
 	assert_string_equal(x->ref, LAMBDA_ID);
 	assert_string_equal(x->token, "tok-12");
@@ -95,17 +102,23 @@ static void fields_of_an_instance_are_read(void **state)
 static void find_knows_a_launch_by_name_or_by_tag(void **state)
 {
 	struct drive *d = *state;
-	struct spot_find by_name = {.name = "brk.7f3a.n13.1767323060", .token = "tok-13", .install = "7f3a"};
-	struct spot_find by_tag = {.name = "brk.7f3a.renamed.1767323045", .token = "tok-12", .install = "7f3a"};
-	struct spot_find none = {.name = "brk.7f3a.n13.176732306", .token = "tok-1", .install = "7f3a"};
+	struct spot_find by_name = {
+	    .name = "brk.7f3a.n13.1767323060", .token = "tok-13", .install = "7f3a"};
+	struct spot_find by_tag = {
+	    .name = "brk.7f3a.renamed.1767323045", .token = "tok-12", .install = "7f3a"};
+	struct spot_find none = {
+	    .name = "brk.7f3a.n13.176732306", .token = "tok-1", .install = "7f3a"};
 
-	assert_int_equal(reply_with(d, DRIVE_FIND, &by_name, 200, golden(d, "instances.json")), SPOT_DONE);
+	assert_int_equal(
+	    reply_with(d, DRIVE_FIND, &by_name, 200, golden(d, "instances.json")), SPOT_DONE);
 	assert_int_equal(by_name.n, 1);
 	assert_int_equal(by_name.found[0].ref[0], '1');
-	assert_int_equal(reply_with(d, DRIVE_FIND, &by_tag, 200, golden(d, "instances.json")), SPOT_DONE);
+	assert_int_equal(
+	    reply_with(d, DRIVE_FIND, &by_tag, 200, golden(d, "instances.json")), SPOT_DONE);
 	assert_int_equal(by_tag.n, 1); /* not the one of install 7f3 with the same token */
 	assert_int_equal(by_tag.found[0].ref[0], '0');
-	assert_int_equal(reply_with(d, DRIVE_FIND, &none, 200, golden(d, "instances.json")), SPOT_DONE);
+	assert_int_equal(
+	    reply_with(d, DRIVE_FIND, &none, 200, golden(d, "instances.json")), SPOT_DONE);
 	assert_int_equal(none.n, 0);
 }
 
@@ -116,8 +129,10 @@ static void a_launch_that_happened_twice_is_found_twice(void **state)
 	char body[1024];
 
 	snprintf(body, sizeof(body),
-	    "{\"data\":[{\"id\":\"a1\",\"name\":\"%s\",\"status\":\"active\",\"region\":{\"name\":\"r\"},"
-	    "\"instance_type\":{\"name\":\"t\"}},{\"id\":\"a2\",\"name\":\"%s\",\"status\":\"booting\","
+	    "{\"data\":[{\"id\":\"a1\",\"name\":\"%s\",\"status\":\"active\",\"region\":{\"name\":"
+	    "\"r\"},"
+	    "\"instance_type\":{\"name\":\"t\"}},{\"id\":\"a2\",\"name\":\"%s\",\"status\":"
+	    "\"booting\","
 	    "\"region\":{\"name\":\"r\"},\"instance_type\":{\"name\":\"t\"}}]}",
 	    LAMBDA_NAME, LAMBDA_NAME);
 	assert_int_equal(reply_with(d, DRIVE_FIND, &a, 200, body), SPOT_DONE);
@@ -126,13 +141,14 @@ static void a_launch_that_happened_twice_is_found_twice(void **state)
 
 static void describe_asks_once_for_all(void **state)
 {
-	static const char *const refs[] = {"2f1e2d3c4b5a69788796a5b4c3d2e1f0", "ffffffffffffffffffffffffffffffff",
-	    LAMBDA_ID};
+	static const char *const refs[] = {
+	    "2f1e2d3c4b5a69788796a5b4c3d2e1f0", "ffffffffffffffffffffffffffffffff", LAMBDA_ID};
 	struct drive *d = *state;
 	struct spot_describe a = {.region = "us-east-1", .refs = refs, .refs_n = 3};
 	struct spot_describe none = {.region = "", .n = 7};
 
-	assert_int_equal(reply_with(d, DRIVE_DESCRIBE, &a, 200, golden(d, "instances.json")), SPOT_DONE);
+	assert_int_equal(
+	    reply_with(d, DRIVE_DESCRIBE, &a, 200, golden(d, "instances.json")), SPOT_DONE);
 	assert_int_equal(a.n, 2); /* unknown ones are absent */
 	drive_script(d, NULL, 0);
 	assert_int_equal(drive_run(d, DRIVE_DESCRIBE, &none), SPOT_DONE);
@@ -145,13 +161,21 @@ static void wrong_types_make_the_whole_list_a_bad_reply(void **state)
 	    "{\"data\":{}}",
 	    "{\"data\":[7]}",
 	    "{\"data\":[{}]}",
-	    "{\"data\":[{\"id\":7,\"status\":\"active\",\"region\":{\"name\":\"r\"},\"instance_type\":{\"name\":\"t\"}}]}",
-	    "{\"data\":[{\"id\":\"\",\"status\":\"active\",\"region\":{\"name\":\"r\"},\"instance_type\":{\"name\":\"t\"}}]}",
-	    "{\"data\":[{\"id\":\"a b\",\"status\":\"active\",\"region\":{\"name\":\"r\"},\"instance_type\":{\"name\":\"t\"}}]}",
-	    "{\"data\":[{\"id\":\"a\",\"status\":true,\"region\":{\"name\":\"r\"},\"instance_type\":{\"name\":\"t\"}}]}",
-	    "{\"data\":[{\"id\":\"a\",\"status\":\"active\",\"region\":\"r\",\"instance_type\":{\"name\":\"t\"}}]}",
-	    "{\"data\":[{\"id\":\"a\",\"status\":\"active\",\"region\":{\"name\":\"r\"},\"instance_type\":{}}]}",
-	    "{\"data\":[{\"id\":\"a\",\"status\":\"active\",\"jupyter_token\":\"" LAMBDA_JUP "\",\"region\":7}]}",
+	    "{\"data\":[{\"id\":7,\"status\":\"active\",\"region\":{\"name\":\"r\"},\"instance_"
+	    "type\":{\"name\":\"t\"}}]}",
+	    "{\"data\":[{\"id\":\"\",\"status\":\"active\",\"region\":{\"name\":\"r\"},\"instance_"
+	    "type\":{\"name\":\"t\"}}]}",
+	    "{\"data\":[{\"id\":\"a "
+	    "b\",\"status\":\"active\",\"region\":{\"name\":\"r\"},\"instance_type\":{\"name\":"
+	    "\"t\"}}]}",
+	    "{\"data\":[{\"id\":\"a\",\"status\":true,\"region\":{\"name\":\"r\"},\"instance_"
+	    "type\":{\"name\":\"t\"}}]}",
+	    "{\"data\":[{\"id\":\"a\",\"status\":\"active\",\"region\":\"r\",\"instance_type\":{"
+	    "\"name\":\"t\"}}]}",
+	    "{\"data\":[{\"id\":\"a\",\"status\":\"active\",\"region\":{\"name\":\"r\"},\"instance_"
+	    "type\":{}}]}",
+	    "{\"data\":[{\"id\":\"a\",\"status\":\"active\",\"jupyter_token\":\"" LAMBDA_JUP
+	    "\",\"region\":7}]}",
 	    "{\"data\":[{\"jupyter_token\":\"" LAMBDA_JUP "\"",
 	};
 	struct drive *d = *state;
@@ -189,11 +213,13 @@ static void reads_repeat_what_passes_and_give_up_on_what_does_not(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct spot_list a = {.region = "", .install = "7f3a"};
 		const struct drive_try bad = {.status = cases[i].status, .reply = cases[i].body};
-		const struct drive_try script[] = {bad, bad, {.status = 200, .reply = "{\"data\":[]}"}};
+		const struct drive_try script[] = {
+		    bad, bad, {.status = 200, .reply = "{\"data\":[]}"}};
 
 		drive_script(d, script, 3);
 		d->agains_max = 5;
-		assert_int_equal(drive_run(d, DRIVE_LIST, &a), cases[i].repeated ? SPOT_DONE : SPOT_FAIL);
+		assert_int_equal(
+		    drive_run(d, DRIVE_LIST, &a), cases[i].repeated ? SPOT_DONE : SPOT_FAIL);
 		assert_int_equal(d->used, cases[i].repeated ? 3 : 1);
 		d->used = 3;
 		if (!cases[i].repeated) {
@@ -202,26 +228,28 @@ static void reads_repeat_what_passes_and_give_up_on_what_does_not(void **state)
 	}
 }
 
-/* ---- terminate -------------------------------------------------------------------------------- */
+/* ---- terminate ------------------------------------------------------------------------- */
 
 #define TERMINATED(status)                                                                         \
-	"{\"data\":{\"terminated_instances\":[{\"id\":\"" LAMBDA_ID "\",\"status\":\"" status            \
+	"{\"data\":{\"terminated_instances\":[{\"id\":\"" LAMBDA_ID "\",\"status\":\"" status      \
 	"\",\"region\":{\"name\":\"us-east-1\"},\"instance_type\":{\"name\":\"gpu_1x_a10\"}}]}}"
 #define LISTED(status, more)                                                                       \
-	"{\"data\":[{\"id\":\"" LAMBDA_ID "\",\"name\":\"" LAMBDA_NAME "\",\"status\":\"" status         \
-	"\",\"region\":{\"name\":\"us-east-1\"},\"instance_type\":{\"name\":\"gpu_1x_a10\"}" more "}]}"
+	"{\"data\":[{\"id\":\"" LAMBDA_ID "\",\"name\":\"" LAMBDA_NAME "\",\"status\":\"" status   \
+	"\",\"region\":{\"name\":\"us-east-1\"},\"instance_type\":{\"name\":\"gpu_1x_a10\"}" more  \
+	"}]}"
 
 static struct spot_terminate terminate_args(void)
 {
-	return (struct spot_terminate){.region = "us-east-1", .zone = "", .ref = LAMBDA_ID, .spot_request = ""};
+	return (struct spot_terminate){
+	    .region = "us-east-1", .zone = "", .ref = LAMBDA_ID, .spot_request = ""};
 }
 
 static void terminate_sends_one_id_and_reads_the_state(void **state)
 {
 	struct drive *d = *state;
 	struct spot_terminate a = terminate_args();
-	const struct drive_try script[] = {{.mutating = 1, .limit = "general", .status = 200,
-	    .reply = TERMINATED("terminating")}};
+	const struct drive_try script[] = {
+	    {.mutating = 1, .limit = "general", .status = 200, .reply = TERMINATED("terminating")}};
 
 	drive_script(d, script, 1);
 	assert_int_equal(drive_run(d, DRIVE_TERMINATE, &a), SPOT_DONE);
@@ -235,7 +263,8 @@ static void an_unknown_instance_is_gone(void **state)
 	struct drive *d = *state;
 	struct spot_terminate a = terminate_args();
 
-	assert_int_equal(reply_with(d, DRIVE_TERMINATE, &a, 404, LAMBDA_ERROR("global/object-does-not-exist")),
+	assert_int_equal(
+	    reply_with(d, DRIVE_TERMINATE, &a, 404, LAMBDA_ERROR("global/object-does-not-exist")),
 	    SPOT_DONE);
 	assert_int_equal(a.after.state, SPOT_INSTANCE_GONE);
 }
@@ -245,7 +274,8 @@ static void a_missing_route_is_not_a_missing_instance(void **state)
 	struct drive *d = *state;
 	struct spot_terminate a = terminate_args();
 
-	assert_int_equal(reply_with(d, DRIVE_TERMINATE, &a, 404, LAMBDA_ERROR("global/not-found")), SPOT_FAIL);
+	assert_int_equal(
+	    reply_with(d, DRIVE_TERMINATE, &a, 404, LAMBDA_ERROR("global/not-found")), SPOT_FAIL);
 	rc_is(d, SPOT_CONFIG);
 }
 
@@ -270,13 +300,19 @@ static void when_the_answer_is_unsure_the_list_decides(void **state)
 
 	for (size_t i = 0; i < ARRAY_LEN(unsure); i++) {
 		struct spot_terminate a = terminate_args();
-		const struct drive_try post = {.method = "POST", .mutating = 1, .status = unsure[i].status,
+		const struct drive_try post = {.method = "POST",
+		    .mutating = 1,
+		    .status = unsure[i].status,
 		    .reply = unsure[i].body};
-		const struct drive_try going[] = {post,
-		    {.method = "GET", .url = LAMBDA_API "/instances", .mutating = -1, .status = 200,
-			.reply = LISTED("terminating", "")}};
-		const struct drive_try absent[] = {post, {.method = "GET", .status = 200, .reply = "{\"data\":[]}"}};
-		const struct drive_try there[] = {post, {.method = "GET", .status = 200, .reply = LISTED("active", "")}};
+		const struct drive_try going[] = {post, {.method = "GET",
+							    .url = LAMBDA_API "/instances",
+							    .mutating = -1,
+							    .status = 200,
+							    .reply = LISTED("terminating", "")}};
+		const struct drive_try absent[] = {
+		    post, {.method = "GET", .status = 200, .reply = "{\"data\":[]}"}};
+		const struct drive_try there[] = {
+		    post, {.method = "GET", .status = 200, .reply = LISTED("active", "")}};
 
 		drive_script(d, going, 2);
 		assert_int_equal(drive_run(d, DRIVE_TERMINATE, &a), SPOT_DONE);
@@ -299,8 +335,10 @@ static void what_cannot_be_terminated_yet_is_to_be_tried_later_with_the_reason(v
 	struct spot_terminate a = terminate_args();
 	const struct drive_try script[] = {
 	    {.method = "POST", .status = 400, .reply = LAMBDA_ERROR("global/invalid-parameters")},
-	    {.method = "GET", .status = 200, .reply = LISTED("booting",
-		",\"actions\":{\"terminate\":{\"available\":false,\"reason_code\":\"vm-has-not-launched\"}}")},
+	    {.method = "GET",
+		.status = 200,
+		.reply = LISTED("booting", ",\"actions\":{\"terminate\":{\"available\":false,"
+					   "\"reason_code\":\"vm-has-not-launched\"}}")},
 	};
 
 	drive_script(d, script, 2);
@@ -343,7 +381,9 @@ static void an_inactive_account_is_denied_not_gone(void **state)
 	struct drive *d = *state;
 	struct spot_terminate a = terminate_args();
 
-	assert_int_equal(reply_with(d, DRIVE_TERMINATE, &a, 403, LAMBDA_ERROR("global/account-inactive")), SPOT_FAIL);
+	assert_int_equal(
+	    reply_with(d, DRIVE_TERMINATE, &a, 403, LAMBDA_ERROR("global/account-inactive")),
+	    SPOT_FAIL);
 	rc_is(d, SPOT_DENIED);
 }
 

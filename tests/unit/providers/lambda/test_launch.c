@@ -25,7 +25,9 @@ static void the_request_is_the_golden_one(void **state)
 {
 	struct drive *d = *state;
 	struct spot_launch a = launch_args();
-	const struct drive_try script[] = {{.limit = "launch", .mutating = 1, .status = 200,
+	const struct drive_try script[] = {{.limit = "launch",
+	    .mutating = 1,
+	    .status = 200,
 	    .reply = "{\"data\":{\"instance_ids\":[\"" LAMBDA_ID "\"]}}"}};
 
 	drive_script(d, script, 1);
@@ -48,15 +50,19 @@ static void every_error_has_its_meaning(void **state)
 		const char *code;
 	} cases[] = {
 	    /* capacity is an HTTP 400 */
-	    {400, LAMBDA_ERROR("instance-operations/launch/insufficient-capacity"), SPOT_NO_CAPACITY,
-		"instance-operations/launch/insufficient-capacity"},
-	    {400, LAMBDA_ERROR("instance-operations/launch/file-system-in-wrong-region"), SPOT_INVALID,
-		"instance-operations/launch/file-system-in-wrong-region"},
+	    {400, LAMBDA_ERROR("instance-operations/launch/insufficient-capacity"),
+		SPOT_NO_CAPACITY, "instance-operations/launch/insufficient-capacity"},
+	    {400, LAMBDA_ERROR("instance-operations/launch/file-system-in-wrong-region"),
+		SPOT_INVALID, "instance-operations/launch/file-system-in-wrong-region"},
 	    {400, LAMBDA_ERROR("global/quota-exceeded"), SPOT_QUOTA, "global/quota-exceeded"},
-	    {400, LAMBDA_ERROR("global/invalid-parameters"), SPOT_INVALID, "global/invalid-parameters"},
-	    {400, LAMBDA_ERROR("global/object-does-not-exist"), SPOT_CONFIG, "global/object-does-not-exist"},
-	    {404, LAMBDA_ERROR("global/object-does-not-exist"), SPOT_CONFIG, "global/object-does-not-exist"},
-	    {401, LAMBDA_ERROR("global/invalid-api-key"), SPOT_UNAUTHENTICATED, "global/invalid-api-key"},
+	    {400, LAMBDA_ERROR("global/invalid-parameters"), SPOT_INVALID,
+		"global/invalid-parameters"},
+	    {400, LAMBDA_ERROR("global/object-does-not-exist"), SPOT_CONFIG,
+		"global/object-does-not-exist"},
+	    {404, LAMBDA_ERROR("global/object-does-not-exist"), SPOT_CONFIG,
+		"global/object-does-not-exist"},
+	    {401, LAMBDA_ERROR("global/invalid-api-key"), SPOT_UNAUTHENTICATED,
+		"global/invalid-api-key"},
 	    {403, LAMBDA_ERROR("global/account-inactive"), SPOT_DENIED, "global/account-inactive"},
 	    {403, LAMBDA_ERROR("global/invalid-address"), SPOT_DENIED, "global/invalid-address"},
 	    {403, LAMBDA_ERROR("global/forbidden"), SPOT_DENIED, "global/forbidden"},
@@ -71,8 +77,10 @@ static void every_error_has_its_meaning(void **state)
 	    {409, LAMBDA_ERROR("global/internal-error"), SPOT_UNKNOWN, "global/internal-error"},
 	    {409, LAMBDA_ERROR("global/conflict"), SPOT_UNKNOWN, "global/conflict"},
 	    {500, LAMBDA_ERROR("global/unknown"), SPOT_UNKNOWN, "global/unknown"},
-	    {400, LAMBDA_ERROR("provider/internal-unavailable"), SPOT_UNKNOWN, "provider/internal-unavailable"},
-	    {503, LAMBDA_ERROR("provider/internal-unavailable"), SPOT_UNKNOWN, "provider/internal-unavailable"},
+	    {400, LAMBDA_ERROR("provider/internal-unavailable"), SPOT_UNKNOWN,
+		"provider/internal-unavailable"},
+	    {503, LAMBDA_ERROR("provider/internal-unavailable"), SPOT_UNKNOWN,
+		"provider/internal-unavailable"},
 	    {500, "", SPOT_UNKNOWN, ""},
 	    {502, "<html>Bad Gateway</html>", SPOT_UNKNOWN, ""},
 	    {504, LAMBDA_ERROR("global/some-new-code"), SPOT_UNKNOWN, "global/some-new-code"},
@@ -95,7 +103,8 @@ static void every_error_has_its_meaning(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct spot_launch a = launch_args();
 
-		assert_int_equal(reply_with(d, DRIVE_LAUNCH, &a, cases[i].status, cases[i].body), SPOT_FAIL);
+		assert_int_equal(
+		    reply_with(d, DRIVE_LAUNCH, &a, cases[i].status, cases[i].body), SPOT_FAIL);
 		if (d->call.err.rc != cases[i].rc) {
 			fail_msg("HTTP %d %s: rc %d, not %d: %s", cases[i].status, cases[i].body,
 			    (int)d->call.err.rc, (int)cases[i].rc, d->call.err.text);
@@ -109,7 +118,8 @@ static void throttling_says_when_and_is_not_repeated(void **state)
 {
 	struct drive *d = *state;
 	struct spot_launch a = launch_args();
-	const struct drive_try script[] = {{.status = 429, .reply_headers = {"Retry-After: 12"}, .reply = "slow"}};
+	const struct drive_try script[] = {
+	    {.status = 429, .reply_headers = {"Retry-After: 12"}, .reply = "slow"}};
 
 	drive_script(d, script, 1);
 	assert_int_equal(drive_run(d, DRIVE_LAUNCH, &a), SPOT_FAIL);
@@ -164,13 +174,14 @@ static void without_an_ssh_key_name_the_error_says_where_to_set_it(void **state)
 
 static void tags_are_brought_into_the_vendors_form(void **state)
 {
-	static const struct spot_tag tags[] = {{"Team Name", "v"}, {"9lives", "v"}, {"x", "v"}, {"BRK-INSTALL", "evil"},
-	    {"bad", "\xff"}};
+	static const struct spot_tag tags[] = {{"Team Name", "v"}, {"9lives", "v"}, {"x", "v"},
+	    {"BRK-INSTALL", "evil"}, {"bad", "\xff"}};
 	struct drive *d = *state;
 	struct spot_launch a = launch_args();
-	const struct drive_try script[] = {{
-	    .has = {"{\"key\":\"team-name\",\"value\":\"v\"}", "{\"key\":\"t-9lives\",", "{\"key\":\"x-\","},
-	    .hasnt = {"evil", "bad"}, .status = 400,
+	const struct drive_try script[] = {{.has = {"{\"key\":\"team-name\",\"value\":\"v\"}",
+						"{\"key\":\"t-9lives\",", "{\"key\":\"x-\","},
+	    .hasnt = {"evil", "bad"},
+	    .status = 400,
 	    .reply = LAMBDA_ERROR("instance-operations/launch/insufficient-capacity")}};
 
 	a.tags = tags;
@@ -182,10 +193,12 @@ static void tags_are_brought_into_the_vendors_form(void **state)
 
 static void the_image_family_can_be_chosen(void **state)
 {
-	static const char *const settings[] = {"ssh_key_name", "k", "image_family", "ubuntu-24-04", NULL};
+	static const char *const settings[] = {
+	    "ssh_key_name", "k", "image_family", "ubuntu-24-04", NULL};
 	struct drive d;
 	struct spot_launch a = launch_args();
-	const struct drive_try script[] = {{.has = {"\"image\":{\"family\":\"ubuntu-24-04\"}"}, .status = 200,
+	const struct drive_try script[] = {{.has = {"\"image\":{\"family\":\"ubuntu-24-04\"}"},
+	    .status = 200,
 	    .reply = "{\"data\":{\"instance_ids\":[\"" LAMBDA_ID "\"]}}"}};
 
 	(void)state;

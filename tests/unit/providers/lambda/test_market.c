@@ -10,12 +10,20 @@ static void script_both(struct drive *d)
 {
 	struct drive_try *t = arena_array(d->arena, 2, sizeof(*t));
 
-	t[0] = (struct drive_try){.method = "GET", .url = LAMBDA_API "/regions", .limit = "general", .mutating = -1,
+	t[0] = (struct drive_try){.method = "GET",
+	    .url = LAMBDA_API "/regions",
+	    .limit = "general",
+	    .mutating = -1,
 	    .headers = {"authorization: Bearer " LAMBDA_KEY, "accept: application/json"},
-	    .status = 200, .reply = golden(d, "regions.json")};
-	t[1] = (struct drive_try){.method = "GET", .url = LAMBDA_API "/instance-types", .limit = "general",
-	    
-	    .mutating = -1, .status = 200, .reply = golden(d, "instance_types.json")};
+	    .status = 200,
+	    .reply = golden(d, "regions.json")};
+	t[1] = (struct drive_try){.method = "GET",
+	    .url = LAMBDA_API "/instance-types",
+	    .limit = "general",
+
+	    .mutating = -1,
+	    .status = 200,
+	    .reply = golden(d, "instance_types.json")};
 	drive_script(d, t, 2);
 }
 
@@ -23,7 +31,8 @@ static void script_types(struct drive *d, const char *body)
 {
 	struct drive_try *t = arena_alloc(d->arena, sizeof(*t));
 
-	*t = (struct drive_try){.method = "GET", .url = LAMBDA_API "/instance-types", .status = 200, .reply = body};
+	*t = (struct drive_try){
+	    .method = "GET", .url = LAMBDA_API "/instance-types", .status = 200, .reply = body};
 	drive_script(d, t, 1);
 }
 
@@ -55,8 +64,12 @@ static void without_that_call_the_regions_seen_stand_in(void **state)
 	struct drive *d = *state;
 	struct spot_regions a = {0};
 	const struct drive_try script[] = {
-	    {.url = LAMBDA_API "/regions", .status = 404, .reply = LAMBDA_ERROR("global/not-found")},
-	    {.url = LAMBDA_API "/instance-types", .status = 200, .reply = golden(d, "instance_types.json")},
+	    {.url = LAMBDA_API "/regions",
+		.status = 404,
+		.reply = LAMBDA_ERROR("global/not-found")},
+	    {.url = LAMBDA_API "/instance-types",
+		.status = 200,
+		.reply = golden(d, "instance_types.json")},
 	};
 
 	drive_script(d, script, 2);
@@ -119,8 +132,9 @@ static void gpu_names_are_those_of_the_catalogue(void **state)
 }
 
 #define TYPE_JSON(name, gpu, rest)                                                                 \
-	"{\"data\":{\"" name "\":{\"instance_type\":{\"name\":\"" name "\",\"description\":\"d\"," gpu   \
-	"\"price_cents_per_hour\":100,\"specs\":{\"vcpus\":1,\"memory_gib\":2,\"storage_gib\":3,\"gpus\":1}}," \
+	"{\"data\":{\"" name "\":{\"instance_type\":{\"name\":\"" name                             \
+	"\",\"description\":\"d\"," gpu "\"price_cents_per_hour\":100,\"specs\":{\"vcpus\":1,"     \
+	"\"memory_gib\":2,\"storage_gib\":3,\"gpus\":1}},"                                         \
 	"\"regions_with_capacity_available\":[{\"name\":\"r\",\"description\":\"R\"}]" rest "}}}"
 
 static void shape_from(struct drive *d, const char *body, struct spot_shape *ret)
@@ -142,7 +156,8 @@ static void unknown_gpus_keep_their_name_and_no_guessed_memory(void **state)
 	struct drive *d = *state;
 	struct spot_shape s;
 
-	shape_from(d, TYPE_JSON("gpu_1x_x9000", "\"gpu_description\":\"X9000 (512 GB SXM9)\",", ""), &s);
+	shape_from(
+	    d, TYPE_JSON("gpu_1x_x9000", "\"gpu_description\":\"X9000 (512 GB SXM9)\",", ""), &s);
 	assert_string_equal(s.gpu_name, "X9000-512GB");
 	assert_int_equal(s.gpu_mem_mib, 512 * 1024);
 	shape_from(d, TYPE_JSON("gpu_1x_x9000", "\"gpu_description\":\"N/A\",", ""), &s);
@@ -152,7 +167,8 @@ static void unknown_gpus_keep_their_name_and_no_guessed_memory(void **state)
 	assert_string_equal(s.gpu_name, "A100-40GB");
 	shape_from(d, TYPE_JSON("gpu_8x_a100_80gb_sxm4", "", ""), &s);
 	assert_string_equal(s.gpu_name, "A100-80GB");
-	shape_from(d, TYPE_JSON("gpu_1x_gb300", "\"gpu_description\":\"NVIDIA GB300 (288 GB)\",", ""), &s);
+	shape_from(
+	    d, TYPE_JSON("gpu_1x_gb300", "\"gpu_description\":\"NVIDIA GB300 (288 GB)\",", ""), &s);
 	assert_string_equal(s.arch, "arm64");
 }
 
@@ -226,19 +242,28 @@ static void a_wrong_form_is_a_bad_reply_that_names_the_type(void **state)
 {
 	static const char *const bodies[] = {
 	    TYPE_JSON("gpu_1x_bad", "\"gpu_description\":7,", ""),
-	    "{\"data\":{\"gpu_1x_bad\":{\"instance_type\":{\"name\":\"gpu_1x_bad\",\"price_cents_per_hour\":\"100\","
-	    "\"specs\":{\"vcpus\":1,\"memory_gib\":2,\"gpus\":1}},\"regions_with_capacity_available\":[]}}}",
-	    "{\"data\":{\"gpu_1x_bad\":{\"instance_type\":{\"name\":\"gpu_1x_bad\",\"price_cents_per_hour\":-1,"
-	    "\"specs\":{\"vcpus\":1,\"memory_gib\":2,\"gpus\":1}},\"regions_with_capacity_available\":[]}}}",
-	    "{\"data\":{\"gpu_1x_bad\":{\"instance_type\":{\"name\":\"gpu_1x_bad\",\"price_cents_per_hour\":1,"
-	    "\"specs\":{\"vcpus\":1,\"memory_gib\":2,\"gpus\":1}},\"regions_with_capacity_available\":\"all\"}}}",
-	    "{\"data\":{\"gpu_1x_bad\":{\"instance_type\":{\"name\":\"gpu_1x_bad\",\"price_cents_per_hour\":1,"
-	    "\"specs\":{\"vcpus\":1,\"memory_gib\":2,\"gpus\":1}},\"regions_with_capacity_available\":[\"r\"]}}}",
+	    "{\"data\":{\"gpu_1x_bad\":{\"instance_type\":{\"name\":\"gpu_1x_bad\",\"price_cents_"
+	    "per_hour\":\"100\","
+	    "\"specs\":{\"vcpus\":1,\"memory_gib\":2,\"gpus\":1}},\"regions_with_capacity_"
+	    "available\":[]}}}",
+	    "{\"data\":{\"gpu_1x_bad\":{\"instance_type\":{\"name\":\"gpu_1x_bad\",\"price_cents_"
+	    "per_hour\":-1,"
+	    "\"specs\":{\"vcpus\":1,\"memory_gib\":2,\"gpus\":1}},\"regions_with_capacity_"
+	    "available\":[]}}}",
+	    "{\"data\":{\"gpu_1x_bad\":{\"instance_type\":{\"name\":\"gpu_1x_bad\",\"price_cents_"
+	    "per_hour\":1,"
+	    "\"specs\":{\"vcpus\":1,\"memory_gib\":2,\"gpus\":1}},\"regions_with_capacity_"
+	    "available\":\"all\"}}}",
+	    "{\"data\":{\"gpu_1x_bad\":{\"instance_type\":{\"name\":\"gpu_1x_bad\",\"price_cents_"
+	    "per_hour\":1,"
+	    "\"specs\":{\"vcpus\":1,\"memory_gib\":2,\"gpus\":1}},\"regions_with_capacity_"
+	    "available\":[\"r\"]}}}",
 	    "{\"data\":{\"gpu_1x_bad\":{}}}",
 	    "{\"data\":{\"gpu_1x_bad\":null}}",
 	};
 	struct drive *d = *state;
-	const struct spot_pool_info pool = {.key = {"lambda", "r", "", "gpu_1x_bad", SPOT_MARKET_ON_DEMAND}};
+	const struct spot_pool_info pool = {
+	    .key = {"lambda", "r", "", "gpu_1x_bad", SPOT_MARKET_ON_DEMAND}};
 
 	for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
 		struct spot_prices a = {.region = "", .pools = &pool, .pools_n = 1};
@@ -269,9 +294,13 @@ static void a_throttled_second_call_is_repeated_without_the_first(void **state)
 	struct spot_pools a = {.region = ""};
 	const struct drive_try script[] = {
 	    {.url = LAMBDA_API "/regions", .status = 200, .reply = golden(d, "regions.json")},
-	    {.url = LAMBDA_API "/instance-types", .status = 429, .reply_headers = {"Retry-After: 4"},
+	    {.url = LAMBDA_API "/instance-types",
+		.status = 429,
+		.reply_headers = {"Retry-After: 4"},
 		.reply = "<html>slow down</html>"},
-	    {.url = LAMBDA_API "/instance-types", .status = 200, .reply = golden(d, "instance_types.json")},
+	    {.url = LAMBDA_API "/instance-types",
+		.status = 200,
+		.reply = golden(d, "instance_types.json")},
 	};
 
 	drive_script(d, script, 3);

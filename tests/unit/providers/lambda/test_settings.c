@@ -4,7 +4,8 @@
 
 #define KEY2 "another-test-key-9876543210"
 
-static void open_is(const char *const *env, const char *const *settings, enum spot_rc rc, const char *words)
+static void open_is(const char *const *env, const char *const *settings, enum spot_rc rc,
+    const char *words)
 {
 	struct spot_err err = {0};
 
@@ -36,7 +37,8 @@ static void settings_are_checked_at_open(void **state)
 	    {"endpoint", "https://user:pw@host", SPOT_CONFIG, "plain"},
 	    {"image_family", "lambda-stack-24-04", SPOT_OK, NULL},
 	    {"image_family", "Lambda Stack!", SPOT_CONFIG, "image_family"},
-	    {"ssh_key_name", "0123456789012345678901234567890123456789012345678901234567890123x", SPOT_CONFIG, "64"},
+	    {"ssh_key_name", "0123456789012345678901234567890123456789012345678901234567890123x",
+		SPOT_CONFIG, "64"},
 	};
 
 	(void)state;
@@ -64,8 +66,10 @@ static void list_once(struct drive *d, const char *bearer)
 	struct spot_list a = {.region = "", .install = "i"};
 	struct drive_try *t = arena_alloc(d->arena, sizeof(*t));
 
-	*t = (struct drive_try){.headers = {arena_printf(d->arena, "authorization: Bearer %s", bearer)},
-	    .status = 200, .reply = "{\"data\":[]}"};
+	*t = (struct drive_try){
+	    .headers = {arena_printf(d->arena, "authorization: Bearer %s", bearer)},
+	    .status = 200,
+	    .reply = "{\"data\":[]}"};
 	drive_script(d, t, 1);
 	assert_int_equal(drive_run(d, DRIVE_LIST, &a), SPOT_DONE);
 }
@@ -73,12 +77,14 @@ static void list_once(struct drive *d, const char *bearer)
 static void the_endpoint_loses_its_tail(void **state)
 {
 	static const char *const settings[] = {"endpoint", "http://127.0.0.1:4711/api/v1//", NULL};
-	static const char *const env[] = {"LAMBDA_API_KEY", LAMBDA_KEY, "LAMBDA_API_ENDPOINT", "https://x.test", NULL};
+	static const char *const env[] = {
+	    "LAMBDA_API_KEY", LAMBDA_KEY, "LAMBDA_API_ENDPOINT", "https://x.test", NULL};
 	struct spot_list a = {.region = "", .install = "i"};
-	const struct drive_try first[] = {{.url = "http://127.0.0.1:4711/api/v1/instances", .status = 200,
+	const struct drive_try first[] = {{.url = "http://127.0.0.1:4711/api/v1/instances",
+	    .status = 200,
 	    .reply = "{\"data\":[]}"}};
-	const struct drive_try second[] = {{.url = "https://x.test/api/v1/instances", .status = 200,
-	    .reply = "{\"data\":[]}"}};
+	const struct drive_try second[] = {
+	    {.url = "https://x.test/api/v1/instances", .status = 200, .reply = "{\"data\":[]}"}};
 	struct drive d;
 
 	(void)state;
@@ -131,7 +137,8 @@ static void the_key_file_is_read_in_its_forms(void **state)
 
 		drive_init(&d, &lambda_ops, env, NULL);
 		assert_false(lambda_ops.auth_fresh(d.self, d.now_us));
-		assert_int_equal(auth_from(&d, "/home/u/.lambda_cloud/lambda_keys", 200, texts[i]), SPOT_DONE);
+		assert_int_equal(
+		    auth_from(&d, "/home/u/.lambda_cloud/lambda_keys", 200, texts[i]), SPOT_DONE);
 		assert_true(lambda_ops.auth_fresh(d.self, d.now_us));
 		assert_int_equal(lambda_ops.secrets(d.self, &secret, 1), 1);
 		assert_string_equal(secret, KEY2);
@@ -158,9 +165,11 @@ static void a_file_without_a_key_is_a_configuration_error(void **state)
 	struct drive d;
 
 	(void)state;
-	drive_init(&d, &lambda_ops, lambda_env, settings); /* the setting goes before the environment */
+	drive_init(&d, &lambda_ops, lambda_env,
+	    settings); /* the setting goes before the environment */
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		assert_int_equal(auth_from(&d, "/etc/key", cases[i].status, cases[i].text), SPOT_FAIL);
+		assert_int_equal(
+		    auth_from(&d, "/etc/key", cases[i].status, cases[i].text), SPOT_FAIL);
 		rc_is(&d, SPOT_CONFIG);
 		assert_non_null(strstr(d.call.err.text, "/etc/key"));
 		assert_non_null(strstr(d.call.err.text, cases[i].words));
@@ -173,7 +182,8 @@ static void a_refused_key_is_read_again_once(void **state)
 	static const char *const settings[] = {"api_key_file", "/etc/key", NULL};
 	struct spot_list a = {.region = "", .install = "i"};
 	const struct drive_try script[] = {
-	    {.headers = {"authorization: Bearer " LAMBDA_KEY}, .status = 401,
+	    {.headers = {"authorization: Bearer " LAMBDA_KEY},
+		.status = 401,
 		.reply = LAMBDA_ERROR("global/invalid-api-key")},
 	    {.read = "/etc/key", .status = 200, .reply = "api_key = " KEY2},
 	    {.headers = {"authorization: Bearer " KEY2}, .status = 200, .reply = "{\"data\":[]}"},
@@ -196,7 +206,9 @@ static void whoami_tells_a_good_key_from_a_bad(void **state)
 
 	assert_int_equal(reply_with(d, DRIVE_WHOAMI, &account, 200, "{\"data\":{}}"), SPOT_DONE);
 	assert_string_equal(account, "lambda");
-	assert_int_equal(reply_with(d, DRIVE_WHOAMI, &account, 401, LAMBDA_ERROR("global/invalid-api-key")), SPOT_FAIL);
+	assert_int_equal(
+	    reply_with(d, DRIVE_WHOAMI, &account, 401, LAMBDA_ERROR("global/invalid-api-key")),
+	    SPOT_FAIL);
 	rc_is(d, SPOT_UNAUTHENTICATED);
 }
 
@@ -205,8 +217,10 @@ static void a_key_in_the_vendors_words_is_not_repeated(void **state)
 	struct drive *d = *state;
 	struct spot_list a = {.region = "", .install = "i"};
 
-	assert_int_equal(reply_with(d, DRIVE_LIST, &a, 403,
-			     "{\"error\":{\"code\":\"global/forbidden\",\"message\":\"key " LAMBDA_KEY " may not\\n\"}}"),
+	assert_int_equal(
+	    reply_with(d, DRIVE_LIST, &a, 403,
+		"{\"error\":{\"code\":\"global/forbidden\",\"message\":\"key " LAMBDA_KEY
+		" may not\\n\"}}"),
 	    SPOT_FAIL);
 	assert_null(strstr(d->call.err.text, LAMBDA_KEY));
 	assert_null(strchr(d->call.err.text, '\n'));
