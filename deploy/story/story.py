@@ -1,0 +1,463 @@
+#!/usr/bin/env python3
+"""The story of deploy/demo. Progress goes to standard error, the summary to standard output."""
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import s3
+from world import Daemon, Emulator, Failure, Killer, free_port, http, say, until
+
+# Time is compressed, and this is how: a provider's two minutes of notice become NOTICE_S seconds, patience for spot, holds and poll
+# intervals shrink alike. Prices are per real hour, and money is counted in real seconds.
+NOTICE_S = 12
+STEPS = 1400
+STEP_MS = 50
+BUCKET = "spot-demo"
+PREFIX = "checkpoints"
+REGION = "us-east-1"
+
+CONFIG = """# made by deploy/demo
+[api]
+listen = 127.0.0.1
+port = {port}
+public_url = http://127.0.0.1:{port}
+
+[log]
+level = info
+
+[market]
+spot_interval = 5s
+on_demand_interval = 60s
+signals_interval = 30s
+pools_interval = 120s
+quotas_interval = 120s
+
+[engine]
+tick = 500ms
+watch = 2s
+sweep = 5s
+bill = 2s
+boot_timeout = 60s
+idle_keep = 3s
+terminate_retry = 1s
+cool_min = 4s
+cool_max = 12s
+reclaim_cool = 30s
+list_lag = 5s
+orphan_grace = 10s
+
+[supply]
+patience = 6s
+return_hold = 2s
+return_probe = 3s
+return_margin = 0
+moves_per_hour = 60
+changeover = 1s
+
+[rank]
+restart = 5s
+save = 1s
+
+[checkpoint]
+store = s3://{bucket}/{prefix}
+provider = aws
+region = {region}
+endpoint = {cloud}
+
+[provider aws]
+kind = aws
+endpoint = {cloud}
+advisor_url = {cloud}/spot-advisor-data.json
+regions = us-east-1,us-west-2
+subnet.us-east-1 =
+ami_parameter = /aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id
+
+[provider lambda]
+kind = lambda
+endpoint = {cloud}
+api_key_file = {lambda_key}
+ssh_key_name = {ssh_key}
+"""
+
+JOB = """name: demo-train
+resources:
+  accelerators: {{A10G: 1, L4: 1, A10: 1, T4: 1}}
+  use_spot: true
+file_mounts:
+  bin/spot-train: s3://{bucket}/demo/spot-train
+run: |
+  chmod +x bin/spot-train
+  exec bin/spot-train --steps {steps} --step-ms {step_ms} --seed 7
+config:
+  spotctl:
+    team: research
+    project: demo
+    class: training
+    deadline: 2h
+    work: 2h
+    checkpoint: {{path: ckpt, signal: USR1, interval: 10s, budget: 10s}}
+"""
+
+
+class Story:
+    def __init__(self, args):
+        self.args = args
+        self.build = os.path.abspath(args.build)
+        self.dir = tempfile.mkdtemp(prefix="spotdemo-", dir=args.dir)
+        self.began = time.monotonic()
+        self.emulator = self.daemon = self.killer = None
+        self.token = None
+        self.job = None
+
+    # ---- small things --------------------------------------------------------------------
+
+    def tell(self, text):
+        say("%6.1fs %s" % (time.monotonic() - self.began, text))
+
+    def api(self, method, path, body=None, ok=(200, 201, 202)):
+        """Through a daemon that may be down for a moment (kill -9): asks again until it answers."""
+        def one():
+            try:
+                status, reply = http(method, "http://127.0.0.1:%d%s" % (self.port, path), body, self.token, timeout=30)
+            except OSError:
+                return None
+            if status in (500, 502, 503, 504):
+                return None
+            if status not in ok:
+                raise Failure("%s %s: %s %s" % (method, path, status, reply))
+            return (reply,)
+        return until("the daemon answers %s %s" % (method, path), 60, one)[0]
+
+    def spotctl(self, *words):
+        env = dict(os.environ, SPOTCTL_URL="http://127.0.0.1:%d" % self.port, SPOTCTL_TOKEN_FILE=self.token_file, NO_COLOR="1")
+        return subprocess.run([os.path.join(self.build, "src/spotctl/spotctl"), *words], env=env, capture_output=True,
+                              text=True, timeout=120)
+
+    def show(self, *words, lines=12):
+        say("\n       $ spotctl %s" % " ".join(words))
+        out = self.spotctl(*words)
+        for line in (out.stdout + out.stderr).splitlines()[:lines]:
+            say("       " + line.expandtabs(2))
+        say("")
+
+    def current(self):
+        return self.api("GET", "/v1/jobs/" + self.job)
+
+    def running_on(self, market, after_epoch):
+        """The job, when it makes steps on a node of this market in a later attempt."""
+        j = self.current()
+        if j["state"] in ("FAILED", "CANCELLED"):
+            raise Failure("the job is %s: %s" % (j["state"], j.get("why")))
+        if j["state"] == "SUCCEEDED":
+            raise Failure("the job finished before the story was told; it should be longer")
+        last = j["attempts_list"][-1] if j["attempts_list"] else None
+        ok = (j["state"] == "RUNNING" and last and last["epoch"] > after_epoch and last["market"] == market and
+              last["steps_done"] > last["steps_start"])
+        return j if ok else None
+
+    def place(self, j):
+        p = j["pool"]
+        return "%s/%s %s (%s, %.4f USD/h)" % (p["provider"], p["zone"] or p["region"], p["instance_type"], p["market"],
+                                              p["price_micros"] / 1e6)
+
+    # ---- chapters ------------------------------------------------------------------------
+
+    def raise_world(self):
+        self.tell("two emulated clouds (AWS, Lambda Cloud) on real recorded prices, with metadata services and an object store")
+        self.emulator = Emulator(self.build, os.path.join(self.dir, "cloud"), ["--boot-ms", "400"])
+        info = self.emulator.info
+        aws, lam = info["credentials"]["aws"], info["credentials"]["lambda"]
+        self.keys = (aws["access_key_id"], aws["secret_access_key"])
+        self.secrets = [aws["secret_access_key"], lam["api_key"]]
+        shared = os.path.join(self.dir, "aws-credentials")
+        key = os.path.join(self.dir, "lambda.key")
+        for path, text in ((shared, "[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n" % self.keys),
+                           (key, lam["api_key"] + "\n")):
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
+                f.write(text)
+        self.put("/" + BUCKET, b"")
+        with open(os.path.join(self.build, "deploy/examples/spot-train"), "rb") as f:
+            self.put("/%s/demo/spot-train" % BUCKET, f.read())
+        self.port = free_port()
+        config = os.path.join(self.dir, "spotd.conf")
+        with open(config, "w", encoding="utf-8") as f:
+            f.write(CONFIG.format(port=self.port, bucket=BUCKET, prefix=PREFIX, region=REGION, cloud=self.emulator.url,
+                                  lambda_key=key, ssh_key=lam.get("ssh_key_name", "demo")))
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "LAMBDA_"))}
+        env.update(AWS_SHARED_CREDENTIALS_FILE=shared, XDG_DATA_HOME=os.path.join(self.dir, "data"),
+                   AWS_EC2_METADATA_DISABLED="true")
+        self.daemon = Daemon(self.build, self.dir, config, env)
+        self.daemon.start()
+        self.token_file = os.path.join(self.dir, "data", "spotbroker", "admin.token")
+
+        def up():
+            if self.daemon.proc.poll() is not None and not self.killer:
+                with open(self.daemon.log.name, encoding="utf-8", errors="replace") as f:
+                    raise Failure("spotd ended at once:\n" + "".join(f.readlines()[-15:]))
+            if not os.path.exists(self.token_file):
+                return False
+            with open(self.token_file, encoding="utf-8") as f:
+                self.token = f.read().strip()
+            try:
+                return self.token and http("GET", "http://127.0.0.1:%d/readyz" % self.port, timeout=5)[0] == 200
+            except OSError:
+                return False
+        until("spotd is ready", 60, up)
+        self.tell("spotd is up with its private Postgres on a Unix socket")
+        if self.args.kill_seed is not None:
+            self.killer = Killer(self.daemon, self.args.kill_seed, say)
+            self.killer.start()
+
+    def put(self, path, body):
+        status, reply = s3.request(self.emulator.url, REGION, *self.keys, "PUT", path, body)
+        if status not in (200, 409):
+            raise Failure("object store: PUT %s: %s %s" % (path, status, reply[:200]))
+
+    def prices_arrive(self):
+        def both():
+            have = {}
+            for gpu in ("A10G", "A10", "L4"):
+                for p in self.api("GET", "/v1/prices?gpu=%s&limit=1000" % gpu)["items"]:
+                    have[(p["provider"], p["market"])] = have.get((p["provider"], p["market"]), 0) + 1
+            ok = have.get(("aws", "spot"), 0) >= 5 and have.get(("aws", "on_demand"), 0) >= 3 and have.get(("lambda", "on_demand"), 0) >= 1
+            return have if ok else None
+        have = until("prices of both clouds", 90, both)
+        self.tell("prices have arrived: " + ", ".join("%s %s %d" % (k[0], k[1], n) for k, n in sorted(have.items())))
+        self.show("prices", "--gpu", "A10G", "-n", "6", lines=8)
+
+    def submit(self):
+        path = os.path.join(self.dir, "job.yaml")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(JOB.format(bucket=BUCKET, steps=STEPS, step_ms=STEP_MS))
+        if not self.killer:
+            self.show("plan", path, lines=9)
+
+        def sent():
+            out = self.spotctl("job", "submit", path, "--key", "demo-job")
+            if out.returncode == 6 and self.killer:
+                return None
+            if out.returncode != 0:
+                raise Failure("spotctl job submit: " + out.stderr)
+            return out.stdout.strip()
+        self.job = until("the job is accepted", 60, sent)
+        self.tell("submitted as %s" % self.job)
+
+    def first_spot(self):
+        j = until("the job runs on spot", 90, lambda: self.running_on("spot", 0))
+        self.tell("attempt %d runs on %s" % (j["epoch"], self.place(j)))
+        return j
+
+    def notice(self, j):
+        until("some progress", 30, lambda: self.current()["steps_done"] >= STEPS // 7)
+        node = self.api("GET", "/v1/nodes/" + self.current()["node"])
+        self.tell("two-minute notice through the metadata service of %s (time compressed: %d s)" % (node["ref"], NOTICE_S))
+        self.emulator.ask("POST", "/reclaim", {"instance": node["ref"], "notice_s": NOTICE_S})
+        epoch = self.current()["epoch"]
+        j2 = until("the job resumes in another pool", 90, lambda: self.running_on("spot", epoch))
+        old = j2["attempts_list"][-2]
+        self.tell("saved at step %d, uploaded, resumed at step %d on %s" % (
+            old["steps_done"], j2["attempts_list"][-1]["steps_start"], self.place(j2)))
+        return j2
+
+    def squeeze(self):
+        epoch = self.current()["epoch"]
+        self.tell("all spot is taken away, everywhere")
+        self.emulator.ask("POST", "/stock", {"provider": "*", "market": "spot", "count": 0})
+        node = self.api("GET", "/v1/nodes/" + self.current()["node"])
+        self.emulator.ask("POST", "/reclaim", {"instance": node["ref"], "notice_s": NOTICE_S})
+        j = until("on-demand takes over", 120, lambda: self.running_on("on_demand", epoch))
+        self.tell("fail-over: attempt %d runs on %s from step %d" % (j["epoch"], self.place(j), j["attempts_list"][-1]["steps_start"]))
+        return j
+
+    def ease(self):
+        epoch = self.current()["epoch"]
+        until("some progress on on-demand", 60, lambda: self.current()["steps_done"] >= self.current()["attempts_list"][-1]["steps_start"] + 40)
+        self.tell("spot comes back")
+        self.emulator.ask("POST", "/stock", {"provider": "*", "market": "spot", "count": 20})
+        j = until("the job returns to spot", 120, lambda: self.running_on("spot", epoch))
+        self.tell("returned: attempt %d runs on %s from step %d" % (j["epoch"], self.place(j), j["attempts_list"][-1]["steps_start"]))
+        return j
+
+    def finish(self):
+        def over():
+            j = self.current()
+            if j["state"] in ("FAILED", "CANCELLED"):
+                raise Failure("the job is %s: %s" % (j["state"], j.get("why")))
+            return j if j["state"] == "SUCCEEDED" else None
+        j = until("the job finishes", 150, over)
+        self.tell("finished after %d attempts" % j["attempts"])
+        if not self.killer:
+            self.show("job", "show", self.job, lines=20)
+        return j
+
+    # ---- checks --------------------------------------------------------------------------
+
+    def check_chain(self, j):
+        """Every committed checkpoint is in the store, whole; progress never goes back; the final one holds the result."""
+        chain = [c for c in j["checkpoints"] if c["state"] == "COMMITTED"]
+        if not chain or chain[-1]["reason"] != "final":
+            raise Failure("the newest committed checkpoint is not the final one: %s" % chain[-1:])
+        steps = -1
+        files = {}
+        for c in chain:
+            if c["steps"] < steps:
+                raise Failure("checkpoint %s goes back from step %d to %d" % (c["id"], steps, c["steps"]))
+            steps = c["steps"]
+            files = {}
+            for chunk in self.api("GET", "/v1/jobs/%s/checkpoints/%s" % (self.job, c["id"]))["chunks"]:
+                status, body = s3.request(self.emulator.url, REGION, *self.keys, "GET", "/%s/%s" % (BUCKET, chunk["object_key"]))
+                if status != 200 or hashlib.sha256(body).hexdigest() != chunk["sha256"] or len(body) != chunk["bytes"]:
+                    raise Failure("chunk %s of checkpoint %s is not in the store as committed" % (chunk["path"], c["id"]))
+                files[chunk["path"]] = files.get(chunk["path"], b"") + body
+        self.tell("checkpoint chain verified: %d committed, every chunk's sha256 matches" % len(chain))
+        return files
+
+    def check_result(self, files):
+        alone = os.path.join(self.dir, "alone")
+        os.makedirs(alone)
+        subprocess.run([os.path.join(self.build, "deploy/examples/spot-train"), "--steps", str(STEPS), "--step-ms", "0", "--seed", "7"],
+                       check=True, cwd=alone, stdout=subprocess.DEVNULL,
+                       env={"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "SPOT_CHECKPOINT_DIR": alone})
+        same = True
+        for name in ("result.txt", ):
+            with open(os.path.join(alone, name), "rb") as f:
+                same = same and files.get(name) == f.read()
+        self.tell("result is %s to an uninterrupted run" % ("bit-identical" if same else "NOT identical"))
+        return same
+
+    def all_gone(self):
+        def gone():
+            live = [i for i in self.emulator.ask("GET", "/books")["instances"] if not i["terminated"]]
+            return not live and self.api("GET", "/v1/nodes?state=live")["items"] == []
+        until("every instance is confirmed gone at its provider", 90, gone)
+        books = self.emulator.ask("GET", "/books")
+        if books["double_launches"]:
+            raise Failure("double launches in the emulator's own record: %s" % books["double_launches"])
+        self.tell("every instance is confirmed gone at its provider (%d were launched, none twice)" % len(books["instances"]))
+        return books
+
+    def check_secrets(self):
+        """No cloud key in any file of a node, nor in the daemon's log."""
+        for root, _, names in os.walk(os.path.join(self.dir, "cloud", "instances")):
+            for name in names:
+                self.refuse_secret(os.path.join(root, name))
+        self.refuse_secret(self.daemon.log.name)
+
+    def refuse_secret(self, path):
+        try:
+            with open(path, "rb") as f:
+                text = f.read()
+        except OSError:
+            return
+        for secret in self.secrets:
+            if secret.encode() in text:
+                raise Failure("a cloud key is in %s" % path)
+
+    def bill(self, j, same, books):
+        def billed():
+            cost = self.api("GET", "/v1/jobs/%s/cost" % self.job)
+            return cost if cost.get("settled", True) else None
+        cost = until("the bill is complete", 30, billed)
+        if not self.killer:
+            self.show("cost", "--job", self.job, lines=24)
+        against = {s["baseline"]: s for s in cost["savings"]}
+        on_demand = against["on-demand"]
+        return {
+            "job": {"id": self.job, "state": j["state"], "attempts": j["attempts"], "lost_steps": j["lost_steps"],
+                    "steps": j["steps_done"], "result_matches_uninterrupted": same},
+            "instances_launched": len(books["instances"]),
+            "instances_left": sum(1 for i in books["instances"] if not i["terminated"]),
+            "double_launches": len(books["double_launches"]),
+            "cost_usd": round(cost["total_micros"] / 1e6, 6),
+            "on_demand_cost_usd": round(on_demand["baseline_micros"] / 1e6, 6),
+            "saved_pct": round(on_demand["saved_pct"], 1),
+            "cheapest_pool_only_cost_usd": round(against["cheapest pool only"]["baseline_micros"] / 1e6, 6),
+            "daemon_kills": self.killer.kills if self.killer else 0,
+            "seconds": round(time.monotonic() - self.began, 1),
+        }
+
+    def run(self):
+        self.raise_world()
+        self.prices_arrive()
+        self.submit()
+        self.notice(self.first_spot())
+        self.squeeze()
+        self.ease()
+        j = self.finish()
+        books = self.all_gone()
+        if self.killer:
+            self.killer.stop()
+        same = self.check_result(self.check_chain(j))
+        self.check_secrets()
+        return self.bill(self.current(), same, books)
+
+    def keep(self):
+        say("\nleft running. In another terminal:\n  export SPOTCTL_URL=http://127.0.0.1:%d SPOTCTL_TOKEN_FILE=%s\n  %s job ls\n"
+            "Enter or Ctrl-C ends it." % (self.port, self.token_file, os.path.join(self.build, "src/spotctl/spotctl")))
+        try:
+            sys.stdin.readline()
+        except KeyboardInterrupt:
+            pass
+
+    def close(self, failed):
+        if self.killer:
+            self.killer.stop()
+        for part in (self.daemon, self.emulator):
+            if part:
+                part.stop()
+        if failed:
+            say("logs are in %s" % self.dir)
+        else:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def print_summary(s):
+    print("\nsummary\n  job %(id)s %(state)s after %(attempts)d attempts, %(steps)d steps, %(lost_steps)d lost" % s["job"])
+    print("  result matches the uninterrupted run: %s" % ("yes" if s["job"]["result_matches_uninterrupted"] else "NO"))
+    print("  cost %.6f USD; the same on on-demand %.6f USD: saved %.1f %%" % (s["cost_usd"], s["on_demand_cost_usd"], s["saved_pct"]))
+    print("  sticking to the cheapest pool only: %.6f USD" % s["cheapest_pool_only_cost_usd"])
+    print("  instances launched %(instances_launched)d, left %(instances_left)d, launched twice %(double_launches)d" % s)
+    print("  %.0f seconds" % s["seconds"])
+
+
+def main():
+    p = argparse.ArgumentParser(prog="deploy/demo")
+    p.add_argument("--build", required=True, help=argparse.SUPPRESS)
+    p.add_argument("--dir", default=None, help="where its files go (default: the system's temporary directory)")
+    p.add_argument("--json", action="store_true", help="print the summary as JSON")
+    p.add_argument("--keep", action="store_true", help="leave everything running until Enter or Ctrl-C")
+    p.add_argument("--kill-seed", type=int, default=None, help="kill -9 the daemon at random moments of this seed")
+    args = p.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    story = Story(args)
+    failed = True
+    try:
+        summary = story.run()
+        failed = not (summary["job"]["state"] == "SUCCEEDED" and summary["job"]["attempts"] >= 4 and
+                      summary["job"]["lost_steps"] == 0 and summary["job"]["result_matches_uninterrupted"] and
+                      summary["instances_left"] == 0 and summary["double_launches"] == 0)
+        if args.json:
+            print(json.dumps(summary))
+        else:
+            print_summary(summary)
+        sys.stdout.flush()
+        if args.keep:
+            story.keep()
+    except (Failure, subprocess.SubprocessError, OSError, KeyError) as e:
+        say("demo failed: %s: %s" % (type(e).__name__, e))
+    except KeyboardInterrupt:
+        say("interrupted")
+    finally:
+        story.close(failed)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

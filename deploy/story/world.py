@@ -1,0 +1,153 @@
+"""Starts, stops and speaks to the programs of the demo: emulator, daemon, and what they leave behind."""
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+
+class Failure(Exception):
+    pass
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def http(method, url, body=None, token=None, timeout=60):
+    """Returns (status, parsed JSON or text)."""
+    headers = {"Content-Type": "application/json"}
+    if token:
+        headers["Authorization"] = "Bearer " + token
+    data = None if body is None else (body if isinstance(body, bytes) else json.dumps(body).encode())
+    req = urllib.request.Request(url, data=data, method=method, headers=headers)
+    try:
+        with urllib.request.urlopen(req, timeout=timeout) as r:
+            status, text = r.status, r.read()
+    except urllib.error.HTTPError as e:
+        status, text = e.code, e.read()
+    try:
+        return status, json.loads(text) if text else None
+    except ValueError:
+        return status, text.decode("utf-8", "replace")
+
+
+def until(what, timeout_s, test):
+    """Asks test() until it gives something true; the wait between is an event wait, cut short by nothing."""
+    pause = threading.Event()
+    end = time.monotonic() + timeout_s
+    while True:
+        got = test()
+        if got:
+            return got
+        if time.monotonic() > end:
+            raise Failure("timed out after %d s: %s" % (timeout_s, what))
+        pause.wait(0.1)
+
+
+class Emulator:
+    def __init__(self, build, directory, extra=()):
+        self.dir = directory
+        os.makedirs(directory, exist_ok=True)
+        self.log = open(os.path.join(directory, "cloudsim.log"), "wb")
+        self.proc = subprocess.Popen([os.path.join(build, "tests/emulator/cloudsim"), "--dir", directory, "--agents", *extra],
+                                     stdout=self.log, stderr=subprocess.STDOUT)
+        ready = os.path.join(directory, "cloudsim.json")
+
+        def is_ready():
+            if self.proc.poll() is not None:
+                raise Failure("the emulator ended at once: see %s" % self.log.name)
+            return os.path.exists(ready)
+        until("the emulator is ready", 20, is_ready)
+        with open(ready, encoding="utf-8") as f:
+            self.info = json.load(f)
+        self.control = "http://127.0.0.1:%d" % self.info["control_port"]
+        self.url = "http://127.0.0.1:%d" % self.info["port"]
+
+    def ask(self, method, path, body=None):
+        status, reply = http(method, self.control + path, body)
+        if status >= 300:
+            raise Failure("emulator %s %s: %s %s" % (method, path, status, reply))
+        return reply
+
+    def stop(self):
+        if self.proc.poll() is None:
+            self.proc.terminate()
+            try:
+                self.proc.wait(20)
+            except subprocess.TimeoutExpired:
+                self.proc.kill()
+                self.proc.wait()
+        self.log.close()
+
+
+class Daemon:
+    """spotd with its private Postgres. Keys reach it by files only, as they should."""
+
+    def __init__(self, build, directory, config, env):
+        self.build, self.dir, self.env = build, directory, env
+        self.config = config
+        self.log = open(os.path.join(directory, "spotd.log"), "ab")
+        self.proc = None
+        self.restarts = -1
+        self.wanted = True
+        self.lock = threading.Lock()
+
+    def start(self):
+        with self.lock:
+            if not self.wanted:
+                return
+            self.restarts += 1
+            self.proc = subprocess.Popen([os.path.join(self.build, "src/spotd/spotd"), "--local", "--config", self.config],
+                                         stdout=self.log, stderr=subprocess.STDOUT, env=self.env)
+
+    def kill9(self):
+        with self.lock:
+            if self.wanted and self.proc.poll() is None:
+                self.proc.send_signal(signal.SIGKILL)
+                self.proc.wait()
+
+    def stop(self):
+        with self.lock:
+            self.wanted = False
+        if self.proc and self.proc.poll() is None:
+            self.proc.terminate()
+            try:
+                self.proc.wait(30)
+            except subprocess.TimeoutExpired:
+                self.proc.kill()
+                self.proc.wait()
+        self.log.close()
+
+
+class Killer(threading.Thread):
+    """kill -9 of the daemon at random moments, by seed; it is started again at once."""
+
+    def __init__(self, daemon, seed, say):
+        super().__init__(daemon=True)
+        self.target, self.rng, self.say = daemon, random.Random(seed), say
+        self.over = threading.Event()
+        self.kills = 0
+
+    def run(self):
+        while not self.over.wait(self.rng.uniform(0.3, 9.0)):
+            self.target.kill9()
+            self.kills += 1
+            self.say("       kill -9 of spotd, start %d" % (self.kills + 1))
+            self.target.start()
+
+    def stop(self):
+        self.over.set()
+        self.join()
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
