@@ -17,6 +17,8 @@ static void notice_one(struct recon *r, const struct q_engine_notices_due_row *o
 	bool moves = takes && (state == NODE_BOOTING || state == NODE_READY || state == NODE_DRAINING);
 	bool first = moves && state != NODE_DRAINING;
 	const char *next = moves ? node_next(o->node_id, o->state, NODE_EV_NOTICE) : "";
+	/* 0: the source did not say when. */
+	int64_t deadline = o->deadline_us > 0 ? o->deadline_us : o->heard_us + e->conf.notice_default_us;
 	char left[32];
 	struct step *s;
 
@@ -24,18 +26,18 @@ static void notice_one(struct recon *r, const struct q_engine_notices_due_row *o
 	if (takes && (state == NODE_LAUNCHING || state == NODE_UNKNOWN)) {
 		return;
 	}
-	format_duration(o->deadline_us - engine_now(e), left);
+	format_duration(MAX(deadline - engine_now(e), 0), left);
 	if (first) {
 		offers_stale(e);
 	}
 	log_info("node.notice", I64("node", o->node_id), STR("kind", o->kind), STR("source", o->source),
-	    DUR("left", o->deadline_us - engine_now(e)));
+	    DUR("left", deadline - engine_now(e)));
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_notice_handle,
 	    (&(struct q_engine_notice_handle){.node_id = o->node_id, .kind = o->kind, .was = o->state, .now = next,
 	        .event = node_event_name(NODE_EV_NOTICE),
 	        .why = arena_printf(r->arena, "%s notice (%s), %s left", o->kind, o->source, left),
-	        .deadline_us = o->deadline_us,
+	        .deadline_us = deadline,
 	        .cool_until_us = first && strcmp(o->kind, "interruption") == 0 && strcmp(o->market, "spot") == 0
 	                             ? engine_now(e) + e->conf.reclaim_cool_us : 0,
 	        .at_us = engine_now(e), .day = engine_day(e), .fence = e->epoch}));
@@ -116,7 +118,7 @@ static void odd_one(struct recon *r, const struct q_engine_attempts_odd_row *w)
 		tell(r, w, w->noticed || job == JOB_DRAINING ? JOB_EV_NOTICE : JOB_EV_MOVE, "drain", w->node_why, true);
 	} else if (w->overtime && strcmp(w->desired, "run") == 0 && job != JOB_CANCELLING) {
 		tell(r, w, JOB_EV_OVERTIME, "drain", "max_duration is over", false);
-	} else if (job == JOB_STARTING && strcmp(w->phase, "ASSIGNED") != 0) {
+	} else if (job == JOB_STARTING && (strcmp(w->phase, "RUNNING") == 0 || strcmp(w->phase, "SAVING") == 0)) {
 		job_event(r, w->job_id, w->job_state, w->epoch, JOB_EV_STARTED, "",
 		    arena_printf(r->arena, "runs on n%" PRId64, w->node_id));
 	}

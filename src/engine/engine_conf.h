@@ -30,6 +30,7 @@ struct engine_conf {
 	int64_t url_life_us;           /* of presigned URLs */
 	int64_t infeasible_us;         /* no pool suits for this long: the job fails */
 	int64_t notice_default_us;     /* a notice without a deadline leaves this long */
+	int64_t drain_grace_us;        /* a drained or overdue node is ended this long after its deadline */
 	struct supply_policy supply;
 	struct rank_policy rank;
 	/* what nodes are told */

@@ -9,9 +9,11 @@ static void release_due(struct step *s)
 
 	for (size_t i = 0; i < n; i++) {
 		bool unsent = strcmp(rows[i].event, "UNWANTED") == 0;
+		bool overdue = strcmp(rows[i].event, "TERMINATE") == 0;
 
-		node_event(s->r, rows[i].id, rows[i].state, unsent ? NODE_EV_UNWANTED : NODE_EV_RELEASE,
-		    unsent ? "unwanted" : strcmp(rows[i].state, "DRAINING") == 0 ? "" : "released", rows[i].why);
+		node_event(s->r, rows[i].id, rows[i].state,
+		    unsent ? NODE_EV_UNWANTED : overdue ? NODE_EV_TERMINATE : NODE_EV_RELEASE,
+		    unsent ? "unwanted" : "released", rows[i].why);
 	}
 }
 
@@ -20,5 +22,6 @@ void release_run(struct recon *r)
 	struct step *s = step_new(r, release_due, NULL);
 
 	STEP(s, engine_release_due,
-	    (&(struct q_engine_release_due){.at_us = engine_now(r->e), .idle_us = r->e->conf.idle_keep_us}));
+	    (&(struct q_engine_release_due){.at_us = engine_now(r->e), .idle_us = r->e->conf.idle_keep_us,
+	        .grace_us = r->e->conf.drain_grace_us}));
 }

@@ -58,7 +58,7 @@ WHERE a.ended_us IS NULL AND a.phase <> 'EXITED' AND (
 	OR (n.state = 'DRAINING' AND (a.desired = 'run' OR (a.desired = 'drain'
 		AND a.drain_deadline_us IS DISTINCT FROM n.drain_deadline_us)))
 	OR (j.cancel_us IS NOT NULL AND a.desired <> 'kill')
-	OR (j.state = 'STARTING' AND a.phase IN ('SETUP', 'RUNNING', 'SAVING'))
+	OR (j.state = 'STARTING' AND a.phase IN ('RUNNING', 'SAVING'))
 	OR (a.desired = 'run' AND coalesce((j.spec->>'max_duration_s')::int8, 0) > 0 AND a.started_us IS NOT NULL
 		AND (SELECT sum(coalesce(b.ended_us, $1) - b.started_us) FROM attempt b WHERE b.job_id = j.id
 			AND b.started_us IS NOT NULL) >= (j.spec->>'max_duration_s')::int8 * 1000000))

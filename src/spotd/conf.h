@@ -1,0 +1,39 @@
+/* The daemon's configuration: one table (conf.c) gives the parser, the range checks, --print-config and
+ * the sample file. Strings live in the arena of the file they were read from. */
+#ifndef SPOTD_CONF_H
+#define SPOTD_CONF_H
+
+#include "base/arena.h"
+#include "base/conf.h"
+#include "engine/engine_conf.h"
+#include "engine/poller.h"
+
+struct spotd_conf {
+	struct arena *arena;
+	struct conf_file file;             /* [provider NAME] */
+	struct engine_conf engine;
+	struct poller_conf poller;
+	int64_t poller_parallel, moves_per_hour;
+	const char *dsn;
+	int64_t db_connections, db_timeout_us;
+	bool migrate;
+	const char *listen, *tls_cert, *tls_key, *public_url, *public_ca, *agent_dir;
+	int64_t api_connections;
+	const char *store, *store_provider, *store_region, *store_endpoint;
+	const char *ca_file;
+	bool log_json;
+	const char *log_level;
+	/* out of [api] listen */
+	const char *address;
+	int port;
+	/* read from files */
+	const char *public_ca_pem;
+};
+/* path NULL = defaults only. ret must be zeroed or hold what an earlier call made (it is replaced only when
+ * everything in the file is good). */
+NODISCARD enum spot_rc spotd_conf_read(const char *path, struct spotd_conf *ret, struct spot_err *err);
+void spotd_conf_free(struct spotd_conf *c);
+struct sbuf;
+void spotd_conf_print(const struct spotd_conf *c, bool with_help, struct sbuf *out);
+
+#endif

@@ -1,0 +1,93 @@
+/*
+ * Provider instances: those of [provider NAME] sections; with --local and none configured, every
+ * built-in one. Keys come from the vendors' own places (environment, files, metadata), through the
+ * provider.
+ */
+#include "base/base.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "io/call.h"
+#include "registry.h"
+#include "spotd/daemon.h"
+
+static const char *env_get(void *ctx, const char *name)
+{
+	(void)ctx;
+	return getenv(name);
+}
+
+static const char *setting_get(void *ctx, const char *key)
+{
+	return ctx == NULL ? NULL : conf_section_get(ctx, key);
+}
+
+static enum spot_rc open_one(struct providers *p, struct loop *loop, struct http_client *http, const char *name,
+    struct conf_section *s, const struct spot_provider_ops *ops, struct call_shared *shared, struct spot_err *err)
+{
+	struct spot_provider_conf conf = {.name = name, .env = env_get, .setting = setting_get, .ctx = s};
+	void *self;
+	enum spot_rc rc = ops->open(&conf, &self, err);
+
+	if (rc != SPOT_OK) {
+		return err_prefix(err, "[provider %s]", name);
+	}
+	p->list = realloc(p->list, (p->n + 1) * sizeof(*p->list));
+	if (p->list == NULL) {
+		abort();
+	}
+	p->list[p->n++] = call_provider_new(loop, http, ops, self, name, shared);
+	log_info("provider.open", STR("provider", name), STR("kind", ops->kind));
+	return SPOT_OK;
+}
+
+static enum spot_rc ops_of(const struct conf_section *s, const struct spot_provider_ops **ret, struct spot_err *err)
+{
+	const char *kind = conf_section_get(s, "kind"), *plugin = conf_section_get(s, "plugin");
+
+	if (plugin != NULL) {
+		return call_plugin_load(plugin, ret, err);
+	}
+	*ret = provider_by_kind(kind == NULL ? s->name : kind);
+	if (*ret == NULL) {
+		return err_set(err, SPOT_CONFIG, "line %d: [provider %s]: no provider of kind '%s' is built in; set kind, or "
+		    "plugin to a shared object", s->line, s->name, kind == NULL ? s->name : kind);
+	}
+	return SPOT_OK;
+}
+
+enum spot_rc providers_open(struct providers *p, struct loop *loop, struct http_client *http,
+    const struct spotd_conf *conf, bool local, struct call_shared *shared, struct spot_err *err)
+{
+	size_t n;
+	const struct spot_provider_ops *const *all = provider_registry(&n);
+	enum spot_rc rc = SPOT_OK;
+
+	for (size_t i = 0; i < conf->file.n && rc == SPOT_OK; i++) {
+		struct conf_section *s = &conf->file.sections[i];
+		const struct spot_provider_ops *ops;
+
+		rc = ops_of(s, &ops, err);
+		if (rc == SPOT_OK) {
+			rc = open_one(p, loop, http, s->name, s, ops, shared, err);
+		}
+	}
+	for (size_t i = 0; i < n && rc == SPOT_OK && local && conf->file.n == 0; i++) {
+		struct spot_err skip;
+
+		/* Without keys it cannot be used; that is no reason not to start. */
+		if (open_one(p, loop, http, all[i]->kind, NULL, all[i], shared, &skip) != SPOT_OK) {
+			log_info("provider.skipped", STR("kind", all[i]->kind), STR("why", skip.text));
+		}
+	}
+	return rc;
+}
+
+void providers_close(struct providers *p)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		call_provider_free(p->list[i]);
+	}
+	free(p->list);
+	*p = (struct providers){0};
+}

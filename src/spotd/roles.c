@@ -1,0 +1,371 @@
+/*
+ * Wires the roles together. api: public port, no cloud keys (no provider is opened). engine: cloud
+ * keys, no port. all: both. They meet in the database only.
+ */
+#include "base/base.h"
+#include "api/api.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/secret.h"
+#include "base/sign.h"
+#include "base/str.h"
+#include "engine/engine.h"
+#include "engine/poller.h"
+#include "io/http.h"
+#include "spotd/daemon.h"
+#include "spotd/file.h"
+#include "spotd/version.h"
+#include "store/q.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#define STOP_US (10 * SPOT_US_PER_S)
+
+struct daemon {
+	const struct options *options;
+	struct spotd_conf *conf;
+	struct rng rng;
+	struct loop *loop;
+	struct pg *pg;
+	struct api *api;
+	struct http_client *http;
+	struct call_shared *shared;
+	struct providers providers;
+	struct engine *engine;
+	struct poller *poller;
+	struct poller_conf poller_conf;
+	struct arena *arena;           /* strings of the engine's configuration */
+	char install[9], holder[96], agent_dir[4096];
+	struct str enrol_key;
+	struct loop_signal term, intr, hup;
+	struct loop_timer stop_timer, drain_timer;
+	bool stopping;
+};
+
+/* ---- start ------------------------------------------------------------------------------------- */
+
+/* The installation's identity: made by whoever comes first, for ever. */
+static enum spot_rc install_read(struct daemon *d, struct spot_err *err)
+{
+	struct pg_req req = {0};
+	struct q_install_ensure_row *row;
+	char id[9];
+	uint8_t key[32];
+	enum spot_rc rc;
+
+	rng_hex(&d->rng, id, 4);
+	d->rng.fill(&d->rng, key, sizeof(key));
+	q_install_ensure(d->pg, &req,
+	    &(struct q_install_ensure){.id = id, .enrol_key = {(const char *)key, sizeof(key)},
+	        .now_us = loop_wall_us(d->loop)}, once_done);
+	rc = once_wait(d->loop, &req.op, err);
+	if (rc == SPOT_OK && q_install_ensure_rows(&req, d->arena, &row) == 1) {
+		snprintf(d->install, sizeof(d->install), "%s", row->id);
+		d->enrol_key = row->enrol_key;
+	}
+	pg_req_fini(&req);
+	return rc;
+}
+
+static void agent_dir_find(struct daemon *d)
+{
+	ssize_t n;
+	char *slash;
+
+	if (!str_empty(d->conf->agent_dir)) {
+		snprintf(d->agent_dir, sizeof(d->agent_dir), "%s", d->conf->agent_dir);
+		return;
+	}
+	n = readlink("/proc/self/exe", d->agent_dir, sizeof(d->agent_dir) - 1);
+	d->agent_dir[n > 0 ? n : 0] = '\0';
+	slash = strrchr(d->agent_dir, '/');
+	if (slash != NULL) {
+		*slash = '\0';
+	}
+}
+
+static enum spot_rc api_start(struct daemon *d, struct spot_err *err)
+{
+	const struct spotd_conf *c = d->conf;
+	struct api_conf conf = {
+		.address = c->address, .port = c->port, .tls_cert = str_empty(c->tls_cert) ? NULL : c->tls_cert,
+		.tls_key = str_empty(c->tls_key) ? NULL : c->tls_key, .connections_max = (int)c->api_connections,
+		.install = d->install, .version = SPOTD_VERSION, .agent_dir = d->agent_dir,
+	};
+
+	return api_new(d->loop, d->pg, &conf, &d->api, err);
+}
+
+static const char *agent_hash(struct daemon *d)
+{
+	char path[4200], hex[SHA256_HEX];
+	struct arena *a;
+	struct str bytes;
+	struct spot_err err;
+	const char *ret = "";
+
+	snprintf(path, sizeof(path), "%s/spot-agent", d->agent_dir);
+	a = arena_new(0);
+	if (file_read(path, a, 64 << 20, &bytes, &err) == SPOT_OK) {
+		sha256_hex(bytes.p, bytes.n, hex);
+		ret = arena_strdup(d->arena, hex);
+	} else {
+		log_warn("agent.missing", STR("error", err.text),
+		    STR("hint", "nodes cannot fetch their agent: set [api] agent_dir"));
+	}
+	arena_free(a);
+	return ret;
+}
+
+static const char *public_url(struct daemon *d)
+{
+	const struct spotd_conf *c = d->conf;
+	const char *host = c->address;
+
+	if (!str_empty(c->public_url)) {
+		return arena_strdup(d->arena, c->public_url);
+	}
+	if (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0) {
+		host = "127.0.0.1";
+	}
+	return arena_printf(d->arena, strchr(host, ':') != NULL ? "%s://[%s]:%d" : "%s://%s:%d",
+	    str_empty(c->tls_cert) ? "http" : "https", host, d->api != NULL ? api_port(d->api) : c->port);
+}
+
+/* The engine's strings must outlive a reload: they are copied to our arena. */
+static void engine_conf_fill(struct daemon *d, struct engine_conf *ret)
+{
+	*ret = d->conf->engine;
+	ret->public_url = public_url(d);
+	ret->ca_pem = d->conf->public_ca_pem == NULL ? NULL : arena_strdup(d->arena, d->conf->public_ca_pem);
+	ret->agent_sha256 = agent_hash(d);
+	ret->store_bucket = arena_strdup(d->arena, ret->store_bucket);
+	ret->store_prefix = arena_strdup(d->arena, ret->store_prefix);
+	ret->store_provider = arena_strdup(d->arena, ret->store_provider);
+	ret->store_region = arena_strdup(d->arena, ret->store_region);
+	ret->store_endpoint = arena_strdup(d->arena, ret->store_endpoint);
+}
+
+static bool poller_active(void *ctx)
+{
+	const struct daemon *d = ctx;
+
+	return d->engine != NULL && engine_leads(d->engine);
+}
+
+static enum spot_rc engine_start(struct daemon *d, struct spot_err *err)
+{
+	const char *ca = str_empty(d->conf->ca_file) ? getenv("AWS_CA_BUNDLE") : d->conf->ca_file;
+	struct engine_conf conf;
+	char host[64] = "";
+	enum spot_rc rc;
+
+	d->http = http_client_new(d->loop,
+	    &(struct http_client_conf){.ca_file = str_empty(ca) ? NULL : ca, .user_agent = "spotbroker/" SPOTD_VERSION});
+	d->shared = engine_shared_new(d->loop, d->pg);
+	rc = providers_open(&d->providers, d->loop, d->http, d->conf, d->options->local, d->shared, err);
+	if (rc != SPOT_OK) {
+		return rc;
+	}
+	engine_conf_fill(d, &conf);
+	(void)gethostname(host, sizeof(host) - 1);
+	snprintf(d->holder, sizeof(d->holder), "%s/%d", host, (int)getpid());
+	d->engine = engine_new(&(struct engine_deps){.loop = d->loop, .pg = d->pg, .providers = d->providers.list,
+	    .providers_n = d->providers.n, .conf = &conf, .install = d->install, .enrol_key = d->enrol_key,
+	    .holder = d->holder});
+	d->poller_conf = d->conf->poller;
+	d->poller = poller_new(&(struct poller_deps){.loop = d->loop, .pg = d->pg, .providers = d->providers.list,
+	    .providers_n = d->providers.n, .conf = &d->poller_conf, .active = poller_active, .ctx = d});
+	return SPOT_OK;
+}
+
+static enum spot_rc state_write(const struct daemon *d, struct spot_err *err)
+{
+	char text[128];
+
+	if (d->options->state_file == NULL) {
+		return SPOT_OK;
+	}
+	snprintf(text, sizeof(text), "{\"port\":%d,\"pid\":%d,\"install\":\"%s\"}\n",
+	    d->api != NULL ? api_port(d->api) : 0, (int)getpid(), d->install);
+	return file_write(d->options->state_file, text, 0644, err);
+}
+
+/* ---- signals ------------------------------------------------------------------------------------ */
+
+static void stop_over(struct daemon *d)
+{
+	loop_quit(d->loop);
+}
+
+static void stop_forced(struct loop_timer *t)
+{
+	stop_over(container_of(t, struct daemon, stop_timer));
+}
+
+static void stop_poll(struct loop_timer *t)
+{
+	struct daemon *d = container_of(t, struct daemon, drain_timer);
+
+	if (d->api == NULL || api_open_connections(d->api) == 0) {
+		stop_over(d);
+		return;
+	}
+	loop_timer_set(t, 50000);
+}
+
+static void lease_given(void *ctx)
+{
+	struct daemon *d = ctx;
+
+	loop_timer_set(&d->drain_timer, 1000);
+}
+
+static void stop(struct daemon *d, const char *signal_name)
+{
+	if (d->stopping) {
+		stop_over(d);          /* asked twice: at once */
+		return;
+	}
+	d->stopping = true;
+	log_info("spotd.stopping", STR("signal", signal_name));
+	notify_systemd("STOPPING=1");
+	if (d->api != NULL) {
+		api_drain(d->api);
+	}
+	poller_free(d->poller);
+	d->poller = NULL;
+	loop_timer_set(&d->stop_timer, STOP_US);
+	if (d->engine != NULL) {
+		engine_release(d->engine, lease_given, d);
+	} else {
+		lease_given(d);
+	}
+}
+
+static void got_term(struct loop_signal *s)
+{
+	stop(container_of(s, struct daemon, term), "SIGTERM");
+}
+
+static void got_intr(struct loop_signal *s)
+{
+	stop(container_of(s, struct daemon, intr), "SIGINT");
+}
+
+static enum log_level level_of(const char *s)
+{
+	return strcmp(s, "debug") == 0 ? LOG_DEBUG : strcmp(s, "warn") == 0 ? LOG_WARN
+	                                         : strcmp(s, "error") == 0  ? LOG_ERROR : LOG_INFO;
+}
+
+static void log_start(const struct spotd_conf *c)
+{
+	log_init(&(struct log_conf){.fd = STDERR_FILENO, .level = level_of(c->log_level), .json = c->log_json,
+	    .program = "spotd", .clock = &clock_real});
+}
+
+/* A bad file changes nothing. What cannot change while we run (addresses, database, providers) waits
+ * for the next start. */
+static void got_hup(struct loop_signal *s)
+{
+	struct daemon *d = container_of(s, struct daemon, hup);
+	struct spotd_conf fresh = {0};
+	struct engine_conf conf;
+	struct spot_err err;
+
+	if (d->options->config == NULL || d->stopping) {
+		return;
+	}
+	if (spotd_conf_read(d->options->config, &fresh, &err) != SPOT_OK) {
+		log_error("config.refused", STR("error", err.text));
+		return;
+	}
+	/* Strings of the old one are still in use (listen address, provider settings): kept until the end. */
+	fresh.listen = d->conf->listen;
+	fresh.address = d->conf->address;
+	fresh.port = d->conf->port;
+	fresh.file = d->conf->file;
+	*d->conf = (struct spotd_conf){0};
+	*d->conf = fresh;
+	log_start(d->conf);
+	if (d->engine != NULL) {
+		engine_conf_fill(d, &conf);
+		engine_reload(d->engine, &conf);
+		d->poller_conf = d->conf->poller;
+	}
+	if (d->api != NULL && !str_empty(d->conf->tls_cert) && api_reload_tls(d->api, &err) != SPOT_OK) {
+		log_error("tls.refused", STR("error", err.text));
+	}
+	log_info("config.reloaded", STR("file", d->options->config));
+}
+
+/* ---- the daemon ------------------------------------------------------------------------------------ */
+
+static enum spot_rc daemon_start(struct daemon *d, struct spot_err *err)
+{
+	enum spot_rc rc = install_read(d, err);
+
+	agent_dir_find(d);
+	if (rc == SPOT_OK && d->options->role_api) {
+		rc = api_start(d, err);
+	}
+	if (rc == SPOT_OK && d->options->role_engine) {
+		rc = engine_start(d, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = state_write(d, err);
+	}
+	return rc;
+}
+
+static void daemon_stop(struct daemon *d)
+{
+	poller_free(d->poller);
+	engine_free(d->engine);
+	providers_close(&d->providers);
+	engine_shared_free(d->shared);
+	http_client_free(d->http);
+	api_free(d->api);
+	pg_free(d->pg);
+	loop_free(d->loop);
+	mem_wipe(&d->rng, sizeof(d->rng));
+	arena_free(d->arena);
+}
+
+int daemon_run(const struct options *o, struct spotd_conf *conf, const char *dsn, const char *admin_token_file)
+{
+	struct daemon d = {.options = o, .conf = conf, .arena = arena_new(0)};
+	struct spot_err err;
+	enum spot_rc rc;
+
+	log_start(conf);
+	rng_real_init(&d.rng);
+	d.loop = loop_new(&clock_real, &d.rng);
+	d.pg = pg_new(d.loop, &(struct pg_conf){.dsn = dsn, .connections = (int)conf->db_connections,
+	    .statement_timeout_us = conf->db_timeout_us, .application = "spotd"});
+	rc = daemon_start(&d, &err);
+	if (rc != SPOT_OK) {
+		log_error("spotd.start", STR("rc", spot_rc_name(rc)), STR("error", err.text));
+		daemon_stop(&d);
+		return 1;
+	}
+	loop_timer_init(&d.stop_timer, d.loop, stop_forced);
+	loop_timer_init(&d.drain_timer, d.loop, stop_poll);
+	loop_signal_start(&d.term, d.loop, SIGTERM, got_term);
+	loop_signal_start(&d.intr, d.loop, SIGINT, got_intr);
+	loop_signal_start(&d.hup, d.loop, SIGHUP, got_hup);
+	log_info("spotd.ready", STR("version", SPOTD_VERSION), STR("install", d.install),
+	    STR("listen", d.api != NULL ? conf->address : ""), I64("port", d.api != NULL ? api_port(d.api) : 0),
+	    STR("admin_token_file", admin_token_file), I64("providers", d.providers.n));
+	notify_systemd("READY=1");
+	loop_run(d.loop);
+	loop_signal_stop(&d.term);
+	loop_signal_stop(&d.intr);
+	loop_signal_stop(&d.hup);
+	loop_timer_stop(&d.stop_timer);
+	loop_timer_stop(&d.drain_timer);
+	daemon_stop(&d);
+	return 0;
+}
