@@ -41,75 +41,76 @@ static void the_request_is_the_golden_one(void **state)
 	assert_string_equal(a.instance.key.instance_type, "gpu_1x_a10");
 }
 
+static const struct {
+	int status;
+	const char *body;
+	enum spot_rc rc;
+	const char *code;
+} error_cases[] = {
+    /* capacity is an HTTP 400 */
+    {400, LAMBDA_ERROR("instance-operations/launch/insufficient-capacity"),
+	SPOT_NO_CAPACITY, "instance-operations/launch/insufficient-capacity"},
+    {400, LAMBDA_ERROR("instance-operations/launch/file-system-in-wrong-region"),
+	SPOT_INVALID, "instance-operations/launch/file-system-in-wrong-region"},
+    {400, LAMBDA_ERROR("global/quota-exceeded"), SPOT_QUOTA, "global/quota-exceeded"},
+    {400, LAMBDA_ERROR("global/invalid-parameters"), SPOT_INVALID,
+	"global/invalid-parameters"},
+    {400, LAMBDA_ERROR("global/object-does-not-exist"), SPOT_CONFIG,
+	"global/object-does-not-exist"},
+    {404, LAMBDA_ERROR("global/object-does-not-exist"), SPOT_CONFIG,
+	"global/object-does-not-exist"},
+    {401, LAMBDA_ERROR("global/invalid-api-key"), SPOT_UNAUTHENTICATED,
+	"global/invalid-api-key"},
+    {403, LAMBDA_ERROR("global/account-inactive"), SPOT_DENIED, "global/account-inactive"},
+    {403, LAMBDA_ERROR("global/invalid-address"), SPOT_DENIED, "global/invalid-address"},
+    {403, LAMBDA_ERROR("global/forbidden"), SPOT_DENIED, "global/forbidden"},
+    {404, LAMBDA_ERROR("global/not-found"), SPOT_CONFIG, "global/not-found"},
+    {400, LAMBDA_ERROR("global/duplicate"), SPOT_CONFLICT, "global/duplicate"},
+    {400, LAMBDA_ERROR("global/some-new-code"), SPOT_INVALID, "global/some-new-code"},
+    {429, "<html>Too Many Requests</html>", SPOT_THROTTLED, ""},
+    {429, LAMBDA_ERROR("global/rate-limited"), SPOT_THROTTLED, ""},
+    {301, "", SPOT_CONFIG, ""},
+    {308, LAMBDA_ERROR("global/moved"), SPOT_CONFIG, ""},
+    /* not sure that nothing happened */
+    {409, LAMBDA_ERROR("global/internal-error"), SPOT_UNKNOWN, "global/internal-error"},
+    {409, LAMBDA_ERROR("global/conflict"), SPOT_UNKNOWN, "global/conflict"},
+    {500, LAMBDA_ERROR("global/unknown"), SPOT_UNKNOWN, "global/unknown"},
+    {400, LAMBDA_ERROR("provider/internal-unavailable"), SPOT_UNKNOWN,
+	"provider/internal-unavailable"},
+    {503, LAMBDA_ERROR("provider/internal-unavailable"), SPOT_UNKNOWN,
+	"provider/internal-unavailable"},
+    {500, "", SPOT_UNKNOWN, ""},
+    {502, "<html>Bad Gateway</html>", SPOT_UNKNOWN, ""},
+    {504, LAMBDA_ERROR("global/some-new-code"), SPOT_UNKNOWN, "global/some-new-code"},
+    {400, "not json", SPOT_UNKNOWN, ""},
+    {401, "{}", SPOT_UNKNOWN, ""},
+    {403, "{\"error\":{\"code\":42}}", SPOT_UNKNOWN, ""},
+    {418, "{\"error\":\"text\"}", SPOT_UNKNOWN, ""},
+    {0, NULL, SPOT_UNKNOWN, ""},
+    /* good status, no use */
+    {200, "", SPOT_UNKNOWN, ""},
+    {200, "{\"data\":", SPOT_UNKNOWN, ""},
+    {200, "{\"instance_ids\":[\"x\"]}", SPOT_UNKNOWN, ""},
+    {200, "{\"data\":{\"instance_ids\":[]}}", SPOT_UNKNOWN, ""},
+    {200, "{\"data\":{\"instance_ids\":[\"a\",\"b\"]}}", SPOT_UNKNOWN, ""},
+    {200, "{\"data\":{\"instance_ids\":[7]}}", SPOT_UNKNOWN, ""},
+    {200, "{\"data\":{\"instance_ids\":\"a\"}}", SPOT_UNKNOWN, ""},
+};
+
 static void every_error_has_its_meaning(void **state)
 {
-	static const struct {
-		int status;
-		const char *body;
-		enum spot_rc rc;
-		const char *code;
-	} cases[] = {
-	    /* capacity is an HTTP 400 */
-	    {400, LAMBDA_ERROR("instance-operations/launch/insufficient-capacity"),
-		SPOT_NO_CAPACITY, "instance-operations/launch/insufficient-capacity"},
-	    {400, LAMBDA_ERROR("instance-operations/launch/file-system-in-wrong-region"),
-		SPOT_INVALID, "instance-operations/launch/file-system-in-wrong-region"},
-	    {400, LAMBDA_ERROR("global/quota-exceeded"), SPOT_QUOTA, "global/quota-exceeded"},
-	    {400, LAMBDA_ERROR("global/invalid-parameters"), SPOT_INVALID,
-		"global/invalid-parameters"},
-	    {400, LAMBDA_ERROR("global/object-does-not-exist"), SPOT_CONFIG,
-		"global/object-does-not-exist"},
-	    {404, LAMBDA_ERROR("global/object-does-not-exist"), SPOT_CONFIG,
-		"global/object-does-not-exist"},
-	    {401, LAMBDA_ERROR("global/invalid-api-key"), SPOT_UNAUTHENTICATED,
-		"global/invalid-api-key"},
-	    {403, LAMBDA_ERROR("global/account-inactive"), SPOT_DENIED, "global/account-inactive"},
-	    {403, LAMBDA_ERROR("global/invalid-address"), SPOT_DENIED, "global/invalid-address"},
-	    {403, LAMBDA_ERROR("global/forbidden"), SPOT_DENIED, "global/forbidden"},
-	    {404, LAMBDA_ERROR("global/not-found"), SPOT_CONFIG, "global/not-found"},
-	    {400, LAMBDA_ERROR("global/duplicate"), SPOT_CONFLICT, "global/duplicate"},
-	    {400, LAMBDA_ERROR("global/some-new-code"), SPOT_INVALID, "global/some-new-code"},
-	    {429, "<html>Too Many Requests</html>", SPOT_THROTTLED, ""},
-	    {429, LAMBDA_ERROR("global/rate-limited"), SPOT_THROTTLED, ""},
-	    {301, "", SPOT_CONFIG, ""},
-	    {308, LAMBDA_ERROR("global/moved"), SPOT_CONFIG, ""},
-	    /* not sure that nothing happened */
-	    {409, LAMBDA_ERROR("global/internal-error"), SPOT_UNKNOWN, "global/internal-error"},
-	    {409, LAMBDA_ERROR("global/conflict"), SPOT_UNKNOWN, "global/conflict"},
-	    {500, LAMBDA_ERROR("global/unknown"), SPOT_UNKNOWN, "global/unknown"},
-	    {400, LAMBDA_ERROR("provider/internal-unavailable"), SPOT_UNKNOWN,
-		"provider/internal-unavailable"},
-	    {503, LAMBDA_ERROR("provider/internal-unavailable"), SPOT_UNKNOWN,
-		"provider/internal-unavailable"},
-	    {500, "", SPOT_UNKNOWN, ""},
-	    {502, "<html>Bad Gateway</html>", SPOT_UNKNOWN, ""},
-	    {504, LAMBDA_ERROR("global/some-new-code"), SPOT_UNKNOWN, "global/some-new-code"},
-	    {400, "not json", SPOT_UNKNOWN, ""},
-	    {401, "{}", SPOT_UNKNOWN, ""},
-	    {403, "{\"error\":{\"code\":42}}", SPOT_UNKNOWN, ""},
-	    {418, "{\"error\":\"text\"}", SPOT_UNKNOWN, ""},
-	    {0, NULL, SPOT_UNKNOWN, ""},
-	    /* good status, no use */
-	    {200, "", SPOT_UNKNOWN, ""},
-	    {200, "{\"data\":", SPOT_UNKNOWN, ""},
-	    {200, "{\"instance_ids\":[\"x\"]}", SPOT_UNKNOWN, ""},
-	    {200, "{\"data\":{\"instance_ids\":[]}}", SPOT_UNKNOWN, ""},
-	    {200, "{\"data\":{\"instance_ids\":[\"a\",\"b\"]}}", SPOT_UNKNOWN, ""},
-	    {200, "{\"data\":{\"instance_ids\":[7]}}", SPOT_UNKNOWN, ""},
-	    {200, "{\"data\":{\"instance_ids\":\"a\"}}", SPOT_UNKNOWN, ""},
-	};
 	struct drive *d = *state;
 
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(error_cases); i++) {
 		struct spot_launch a = launch_args();
 
 		assert_int_equal(
-		    reply_with(d, DRIVE_LAUNCH, &a, cases[i].status, cases[i].body), SPOT_FAIL);
-		if (d->call.err.rc != cases[i].rc) {
-			fail_msg("HTTP %d %s: rc %d, not %d: %s", cases[i].status, cases[i].body,
-			    (int)d->call.err.rc, (int)cases[i].rc, d->call.err.text);
+		    reply_with(d, DRIVE_LAUNCH, &a, error_cases[i].status, error_cases[i].body), SPOT_FAIL);
+		if (d->call.err.rc != error_cases[i].rc) {
+			fail_msg("HTTP %d %s: rc %d, not %d: %s", error_cases[i].status, error_cases[i].body,
+			    (int)d->call.err.rc, (int)error_cases[i].rc, d->call.err.text);
 		}
-		assert_string_equal(d->call.err.code, cases[i].code);
+		assert_string_equal(d->call.err.code, error_cases[i].code);
 		assert_null(a.instance.ref);
 	}
 }
