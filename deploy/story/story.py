@@ -25,22 +25,20 @@ REGION = "us-east-1"
 
 CONFIG = """# made by deploy/demo
 [api]
-listen = 127.0.0.1
-port = {port}
+listen = 127.0.0.1:{port}
 public_url = http://127.0.0.1:{port}
 
-[log]
-level = info
-
 [market]
-spot_interval = 5s
-on_demand_interval = 60s
-signals_interval = 30s
-pools_interval = 120s
-quotas_interval = 120s
+spot = 5s
+on_demand = 60s
+signals = 30s
+pools = 120s
+quotas = 120s
 
 [engine]
 tick = 500ms
+lease = 1500ms
+offers_age = 1s
 watch = 2s
 sweep = 5s
 bill = 2s
@@ -52,8 +50,7 @@ cool_max = 12s
 reclaim_cool = 30s
 list_lag = 5s
 orphan_grace = 10s
-
-[supply]
+drain_grace = 5s
 patience = 6s
 return_hold = 2s
 return_probe = 3s
@@ -62,8 +59,8 @@ moves_per_hour = 60
 changeover = 1s
 
 [rank]
-restart = 5s
-save = 1s
+restart_s = 5
+save_s = 1
 
 [checkpoint]
 store = s3://{bucket}/{prefix}
@@ -76,8 +73,6 @@ kind = aws
 endpoint = {cloud}
 advisor_url = {cloud}/spot-advisor-data.json
 regions = us-east-1,us-west-2
-subnet.us-east-1 =
-ami_parameter = /aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id
 
 [provider lambda]
 kind = lambda

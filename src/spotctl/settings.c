@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define URL_DEFAULT "http://127.0.0.1:7788"
+#define URL_DEFAULT "http://127.0.0.1:8642"
 
 struct saved {
 	const char *url, *token_file, *ca_file;
