@@ -3,7 +3,7 @@
 
 /* The account: its regions, its identity, its quotas. */
 
-/* ---- regions ------------------------------------------------------------------------------------------ */
+/* ---- regions ----------------------------------------------------------------------------- */
 
 enum spot_step aws_regions(void *p, struct spot_call *c, struct spot_regions *a)
 {
@@ -24,7 +24,8 @@ enum spot_step aws_regions(void *p, struct spot_call *c, struct spot_regions *a)
 		query_add(&q, "Filter.1.Name", "opt-in-status");
 		query_add(&q, "Filter.1.Value.1", "opt-in-not-required");
 		query_add(&q, "Filter.1.Value.2", "opted-in");
-		return query_send_ec2(&q, self, c, self->home, "DescribeRegions", AWS_LIMIT_DESCRIBE, false);
+		return query_send_ec2(
+		    &q, self, c, self->home, "DescribeRegions", AWS_LIMIT_DESCRIBE, false);
 	}
 	s = aws_reply_xml(self, c, "DescribeRegions", "DescribeRegionsResponse", &doc);
 	if (s != SPOT_STEP_NONE)
@@ -39,7 +40,8 @@ enum spot_step aws_regions(void *p, struct spot_call *c, struct spot_regions *a)
 
 		/* It becomes a host name. */
 		if (!aws_region_ok(name))
-			return aws_bad_reply(c, "DescribeRegions", "'%.40s' is no region name", name);
+			return aws_bad_reply(
+			    c, "DescribeRegions", "'%.40s' is no region name", name);
 		if (strcmp(xml_text(i, "optInStatus", ""), "not-opted-in") == 0)
 			continue;
 		a->names = arena_grow(c->arena, (void *)a->names, a->n, &cap, sizeof(*a->names));
@@ -48,15 +50,18 @@ enum spot_step aws_regions(void *p, struct spot_call *c, struct spot_regions *a)
 	return SPOT_DONE;
 }
 
-/* ---- whoami ------------------------------------------------------------------------------------------- */
+/* ---- whoami ------------------------------------------------------------------------------ */
 
 enum spot_step aws_whoami(void *p, struct spot_call *c, const char **ret_account)
 {
 	struct aws *self = p;
 	const struct xml *doc;
 	const char *account;
-	struct aws_request r = {.service = AWS_STS, .region = self->home, .action = "GetCallerIdentity",
-		.content_type = "application/x-www-form-urlencoded; charset=utf-8", .limit = AWS_LIMIT_STS};
+	struct aws_request r = {.service = AWS_STS,
+	    .region = self->home,
+	    .action = "GetCallerIdentity",
+	    .content_type = "application/x-www-form-urlencoded; charset=utf-8",
+	    .limit = AWS_LIMIT_STS};
 	struct query q;
 	enum spot_step s;
 
@@ -76,27 +81,27 @@ enum spot_step aws_whoami(void *p, struct spot_call *c, const char **ret_account
 	return SPOT_DONE;
 }
 
-/* ---- quotas -------------------------------------------------------------------------------------------- */
+/* ---- quotas ------------------------------------------------------------------------------ */
 
-/* Classes that pools name, with the code to ask for a default by (ec2-instance-quotas.html). P6 on spot has no
- * code that two sources agree on: it is known only if a quota's name says so. */
+/* Classes that pools name, with the code to ask for a default by (ec2-instance-quotas.html). P6 on
+ * spot has no code that two sources agree on: it is known only if a quota's name says so. */
 static const struct {
 	const char *class, *code;
 	enum spot_market market;
 } classes[] = {
-	{"P/OnDemand", "L-417A185B", SPOT_MARKET_ON_DEMAND},
-	{"G/OnDemand", "L-DB2E81BA", SPOT_MARKET_ON_DEMAND},
-	{"P/Spot", "L-7212CCBC", SPOT_MARKET_SPOT},
-	{"P5/Spot", "L-C4BD4855", SPOT_MARKET_SPOT},
-	{"G/Spot", "L-3819A6DF", SPOT_MARKET_SPOT},
-	{"P6/Spot", "", SPOT_MARKET_SPOT},
+    {"P/OnDemand", "L-417A185B", SPOT_MARKET_ON_DEMAND},
+    {"G/OnDemand", "L-DB2E81BA", SPOT_MARKET_ON_DEMAND},
+    {"P/Spot", "L-7212CCBC", SPOT_MARKET_SPOT},
+    {"P5/Spot", "L-C4BD4855", SPOT_MARKET_SPOT},
+    {"G/Spot", "L-3819A6DF", SPOT_MARKET_SPOT},
+    {"P6/Spot", "", SPOT_MARKET_SPOT},
 };
 #define CLASSES ARRAY_LEN(classes)
 
 struct quoting {
 	int64_t limit[CLASSES];
 	bool known[CLASSES], exact[CLASSES]; /* exact: its name names the class itself */
-	size_t ask;                          /* class whose default is asked for */
+	size_t ask;			     /* class whose default is asked for */
 	bool listed;
 };
 
@@ -125,9 +130,9 @@ static void class_set(struct quoting *x, const char *class, bool exact, int64_t 
 	}
 }
 
-/* "Running On-Demand P instances", "Running On-Demand G and VT instances", "All P5 Spot Instance Requests",
- * "All P4, P3 and P2 Spot Instance Requests", and in some partitions "All P Spot Instance Requests", which
- * then holds for P5 and P6 too. */
+/* "Running On-Demand P instances", "Running On-Demand G and VT instances", "All P5 Spot Instance
+ * Requests", "All P4, P3 and P2 Spot Instance Requests", and in some partitions "All P Spot
+ * Instance Requests", which then holds for P5 and P6 too. */
 static void quota_by_name(struct quoting *x, const char *name, int64_t limit)
 {
 	const char *od = "Running On-Demand ", *end;
@@ -174,12 +179,15 @@ static bool quota_value(const json_t *quota, int64_t *ret)
 	return true;
 }
 
-static enum spot_step quotas_send(struct aws *self, struct spot_call *c, const char *region, struct quoting *x)
+static enum spot_step quotas_send(
+    struct aws *self, struct spot_call *c, const char *region, struct quoting *x)
 {
 	const struct aws_state *st = c->state;
 	json_t *doc AUTO(json) = json_pack("{s:s}", "ServiceCode", "ec2");
-	struct aws_request r = {.service = AWS_QUOTAS, .region = region,
-		.content_type = "application/x-amz-json-1.1", .limit = AWS_LIMIT_QUOTAS};
+	struct aws_request r = {.service = AWS_QUOTAS,
+	    .region = region,
+	    .content_type = "application/x-amz-json-1.1",
+	    .limit = AWS_LIMIT_QUOTAS};
 
 	if (!x->listed) {
 		r.action = "ListServiceQuotas";
@@ -211,7 +219,8 @@ static enum spot_step list_reply(struct aws *self, struct spot_call *c, struct q
 	list = json_object_get(doc, "Quotas");
 	if (!json_is_array(list))
 		return aws_bad_reply(c, action, "Quotas is not an array");
-	json_array_foreach(list, i, item) {
+	json_array_foreach(list, i, item)
+	{
 		const char *name = json_string_value(json_object_get(item, "QuotaName"));
 		int64_t limit;
 
@@ -220,7 +229,8 @@ static enum spot_step list_reply(struct aws *self, struct spot_call *c, struct q
 		if (quota_value(item, &limit))
 			quota_by_name(x, name, limit);
 	}
-	x->listed = !aws_next_page(c->state, c->arena, json_string_value(json_object_get(doc, "NextToken")), &bad);
+	x->listed = !aws_next_page(
+	    c->state, c->arena, json_string_value(json_object_get(doc, "NextToken")), &bad);
 	return bad ? aws_bad_reply(c, action, "the page token repeats") : SPOT_STEP_NONE;
 }
 
@@ -247,14 +257,19 @@ static enum spot_step default_reply(struct aws *self, struct spot_call *c, struc
 	return SPOT_STEP_NONE;
 }
 
-static void quotas_result(struct aws *self, struct spot_call *c, struct spot_quotas *a, const struct quoting *x)
+static void quotas_result(
+    struct aws *self, struct spot_call *c, struct spot_quotas *a, const struct quoting *x)
 {
 	a->n = CLASSES;
 	a->quotas = arena_array(c->arena, CLASSES, sizeof(*a->quotas));
 	for (size_t i = 0; i < CLASSES; i++)
-		a->quotas[i] = (struct spot_quota){.provider = self->name, .region = a->region,
-			.class = classes[i].class, .unit = "vcpu", .market = classes[i].market,
-			.limit = x->known[i] ? x->limit[i] : -1, .observed_us = c->now_us};
+		a->quotas[i] = (struct spot_quota){.provider = self->name,
+		    .region = a->region,
+		    .class = classes[i].class,
+		    .unit = "vcpu",
+		    .market = classes[i].market,
+		    .limit = x->known[i] ? x->limit[i] : -1,
+		    .observed_us = c->now_us};
 }
 
 /* A quota without an applied value is not in the list: its default is asked for by code. */

@@ -17,18 +17,34 @@
 #include "base/xml.h"
 
 #define AWS_TAG_INSTALL "spotbroker:install"
-#define AWS_PAGES_MAX   2000
+#define AWS_PAGES_MAX	2000
 /* Refresh rules of botocore (credentials.py): try from 15 minutes before expiry, insist from 10. */
-#define AWS_REFRESH_ADVISORY_US  (INT64_C(15) * 60 * SPOT_US_PER_S)
+#define AWS_REFRESH_ADVISORY_US	 (INT64_C(15) * 60 * SPOT_US_PER_S)
 #define AWS_REFRESH_MANDATORY_US (INT64_C(10) * 60 * SPOT_US_PER_S)
 
 /* Indexes into aws_ops.limits, in the order of aws_limits[]. */
 enum aws_limit {
-	AWS_LIMIT_DESCRIBE = 0, AWS_LIMIT_RUN, AWS_LIMIT_TERMINATE, AWS_LIMIT_PRICING, AWS_LIMIT_QUOTAS,
-	AWS_LIMIT_SSM, AWS_LIMIT_STS, AWS_LIMIT_METADATA, AWS_LIMIT_ADVISOR, AWS_LIMIT_COUNT,
+	AWS_LIMIT_DESCRIBE = 0,
+	AWS_LIMIT_RUN,
+	AWS_LIMIT_TERMINATE,
+	AWS_LIMIT_PRICING,
+	AWS_LIMIT_QUOTAS,
+	AWS_LIMIT_SSM,
+	AWS_LIMIT_STS,
+	AWS_LIMIT_METADATA,
+	AWS_LIMIT_ADVISOR,
+	AWS_LIMIT_COUNT,
 };
 
-enum aws_service { AWS_EC2 = 1, AWS_PRICING, AWS_STS, AWS_QUOTAS, AWS_SSM, AWS_S3, AWS_SERVICE_COUNT };
+enum aws_service {
+	AWS_EC2 = 1,
+	AWS_PRICING,
+	AWS_STS,
+	AWS_QUOTAS,
+	AWS_SSM,
+	AWS_S3,
+	AWS_SERVICE_COUNT
+};
 
 /* One set of keys; expires_us 0 = never. */
 struct aws_keys {
@@ -38,33 +54,34 @@ struct aws_keys {
 };
 
 struct aws {
-	const char *name;                     /* provider instance name */
-	struct spot_provider_conf conf;       /* for subnet.* and security_groups.*, looked up by zone */
-	const char **regions; size_t regions_n; /* setting; 0 = all enabled */
-	const char *home;                     /* region of calls that have none of their own */
-	bool home_guessed;                    /* nobody said: auth takes the profile's, if it has one */
+	const char *name;		/* provider instance name */
+	struct spot_provider_conf conf; /* for subnet.* and security_groups.*, looked up by zone */
+	const char **regions;
+	size_t regions_n;  /* setting; 0 = all enabled */
+	const char *home;  /* region of calls that have none of their own */
+	bool home_guessed; /* nobody said: auth takes the profile's, if it has one */
 	const char *endpoints[AWS_SERVICE_COUNT]; /* NULL = the vendor's host */
-	const char *advisor_url;              /* "" = off */
-	const char *profile;                  /* setting; NULL = environment or "default" */
+	const char *advisor_url;		  /* "" = off */
+	const char *profile;			  /* setting; NULL = environment or "default" */
 	const char *ami, *ami_parameter, *instance_profile, *root_device;
-	const char *public_ip;                /* "true", "false" or NULL = the subnet's own setting */
-	int64_t root_gib;                     /* 0 = as the image says */
+	const char *public_ip; /* "true", "false" or NULL = the subnet's own setting */
+	int64_t root_gib;      /* 0 = as the image says */
 	bool placement_scores;
-	struct arena *arena;                  /* settings that had to be taken apart */
+	struct arena *arena; /* settings that had to be taken apart */
 	/* auth only */
-	struct aws_keys keys, next;           /* in use; being fetched */
+	struct aws_keys keys, next; /* in use; being fetched */
 	bool have_keys;
-	struct secret hop;                    /* token of the source being asked: metadata, container */
-	int64_t retry_us;                     /* not before this, after a failed advisory refresh */
+	struct secret hop; /* token of the source being asked: metadata, container */
+	int64_t retry_us;  /* not before this, after a failed advisory refresh */
 	/* any step */
-	int64_t skew_us;                      /* vendor's clock minus ours */
+	int64_t skew_us; /* vendor's clock minus ours */
 };
 
 /* Place of one call. own: the verb's struct. */
 struct aws_state {
 	int at;
 	bool resynced;
-	const char *next;                     /* page token of the request to build, NULL = first page */
+	const char *next; /* page token of the request to build, NULL = first page */
 	size_t pages;
 	void *own;
 };
@@ -72,60 +89,64 @@ struct aws_state {
 struct aws_request {
 	enum aws_service service;
 	const char *region;
-	const char *action;                   /* "RunInstances", for messages */
-	const char *target;                   /* JSON protocols: X-Amz-Target */
+	const char *action; /* "RunInstances", for messages */
+	const char *target; /* JSON protocols: X-Amz-Target */
 	const char *content_type;
-	const char *body; size_t body_n;
+	const char *body;
+	size_t body_n;
 	enum aws_limit limit;
 	bool mutating;
 	bool unsigned_call;
-	const struct aws_keys *keys;          /* NULL = self->keys */
+	const struct aws_keys *keys; /* NULL = self->keys */
 };
 
-/* ---- aws.c: endpoints --------------------------------------------------------------------- */
-const char *aws_endpoint(const struct aws *self, struct arena *a, enum aws_service s, const char *region);
+/* ---- aws.c: endpoints -------------------------------------------------------------------- */
+const char *aws_endpoint(
+    const struct aws *self, struct arena *a, enum aws_service s, const char *region);
 const char *aws_service_name(enum aws_service s);
-const char *aws_setting(const struct aws *self, const char *key);         /* NULL if unset or "" */
-const char *aws_env(const struct aws *self, const char *name);            /* NULL if unset or "" */
+const char *aws_setting(const struct aws *self, const char *key); /* NULL if unset or "" */
+const char *aws_env(const struct aws *self, const char *name);	  /* NULL if unset or "" */
 bool aws_region_ok(const char *region);
-bool aws_id_ok(const char *id, const char *prefix);                       /* "subnet-0a1b" */
+bool aws_id_ok(const char *id, const char *prefix); /* "subnet-0a1b" */
 
-/* ---- http.c -------------------------------------------------------------------------------- */
+/* ---- http.c ------------------------------------------------------------------------------ */
 struct aws_state *aws_state_get(struct spot_call *c, size_t own_size);
 enum spot_step aws_send(struct aws *self, struct spot_call *c, const struct aws_request *r);
 /* What c->in holds: SPOT_STEP_NONE = a good reply, parsed into ret; else the step's verdict. */
-enum spot_step aws_reply_xml(struct aws *self, struct spot_call *c, const char *action, const char *root,
-    const struct xml **ret);
-enum spot_step aws_reply_json(struct aws *self, struct spot_call *c, const char *action, json_t **ret);
+enum spot_step aws_reply_xml(struct aws *self, struct spot_call *c, const char *action,
+    const char *root, const struct xml **ret);
+enum spot_step aws_reply_json(
+    struct aws *self, struct spot_call *c, const char *action, json_t **ret);
 /* A reply of a service that does not answer in either protocol: only the status is looked at. */
 enum spot_step aws_reply_plain(struct aws *self, struct spot_call *c, const char *what);
 /* BAD_REPLY, or UNKNOWN where the request may have had an effect. */
-enum spot_step aws_bad_reply(struct spot_call *c, const char *action, const char *fmt, ...) PRINTF(3, 4);
-/* Takes the page token over: true = there is another page to ask for; false with *ret_bad = the vendor
- * repeats itself. */
+enum spot_step aws_bad_reply(struct spot_call *c, const char *action, const char *fmt, ...)
+    PRINTF(3, 4);
+/* Takes the page token over: true = there is another page to ask for; false with *ret_bad = the
+ * vendor repeats itself. */
 bool aws_next_page(struct aws_state *st, struct arena *a, const char *token, bool *ret_bad);
 bool aws_http_date(const char *text, int64_t *ret_us);
 
-/* ---- errors.c ------------------------------------------------------------------------------ */
+/* ---- errors.c ---------------------------------------------------------------------------- */
 enum aws_how { AWS_FAIL = 1, AWS_AGAIN, AWS_REAUTH, AWS_SKEW, AWS_EXPIRED };
 struct aws_code {
 	const char *code;
 	enum spot_rc rc;
 	enum aws_how how;
-	const char *scope;                    /* what is empty, full or wrong: for people */
+	const char *scope; /* what is empty, full or wrong: for people */
 };
 extern const struct aws_code aws_codes[];
 extern const size_t aws_codes_n;
 const struct aws_code *aws_code_find(const char *code, const char *message);
 /* Verdict for an error reply: code and message as the vendor gave them ("" if none). */
-enum spot_step aws_error(struct aws *self, struct spot_call *c, const char *action, const char *code,
-    const char *message);
+enum spot_step aws_error(struct aws *self, struct spot_call *c, const char *action,
+    const char *code, const char *message);
 /* Vendor's words made safe: no encoded blobs, no canonical strings, no secrets, one line. */
 const char *aws_words(struct arena *a, const char *message);
 /* code and message of an error reply in either protocol, "" if it has none. */
 void aws_error_read(struct spot_call *c, const char **ret_code, const char **ret_message);
 
-/* ---- ec2_query.c --------------------------------------------------------------------------- */
+/* ---- ec2_query.c ------------------------------------------------------------------------- */
 struct query {
 	struct arena *arena;
 	struct sbuf body;
@@ -136,42 +157,42 @@ void query_add(struct query *q, const char *key, const char *value);
 void query_addf(struct query *q, const char *value, const char *key_fmt, ...) PRINTF(3, 4);
 void query_filter(struct query *q, size_t n, const char *name, const char *value);
 /* Sends the query to EC2 and frees it. */
-enum spot_step query_send_ec2(struct query *q, struct aws *self, struct spot_call *c, const char *region,
-    const char *action, enum aws_limit limit, bool mutating);
+enum spot_step query_send_ec2(struct query *q, struct aws *self, struct spot_call *c,
+    const char *region, const char *action, enum aws_limit limit, bool mutating);
 const char *query_end(struct query *q, size_t *ret_n);
 #define EC2_VERSION "2016-11-15"
 #define STS_VERSION "2011-06-15"
 
-/* ---- pools.c ------------------------------------------------------------------------------- */
+/* ---- pools.c ----------------------------------------------------------------------------- */
 const char *aws_quota_class(struct arena *a, const char *instance_type, enum spot_market market);
 /* Index of pools by type and zone, for feeds that name pools by their parts. */
 struct pool_index {
 	const struct spot_pool_info **items;
 	size_t n;
 };
-void pool_index_init(struct pool_index *x, struct arena *a, const struct spot_pool_info *pools, size_t n,
-    enum spot_market market);
+void pool_index_init(struct pool_index *x, struct arena *a, const struct spot_pool_info *pools,
+    size_t n, enum spot_market market);
 /* First item of type; NULL if none. Items of one type are adjacent. */
 const struct spot_pool_info **pool_index_type(const struct pool_index *x, const char *type);
 /* By zone id, or by zone name where the feed has no id. */
-const struct spot_pool_info *pool_index_find(const struct pool_index *x, const char *type,
-    const char *zone_id, const char *zone_name);
+const struct spot_pool_info *pool_index_find(
+    const struct pool_index *x, const char *type, const char *zone_id, const char *zone_name);
 
-/* ---- instances.c --------------------------------------------------------------------------- */
+/* ---- instances.c ------------------------------------------------------------------------- */
 /* Reads one <item> of an instancesSet. False: no id in it. */
 bool aws_instance_read(const struct aws *self, struct spot_call *c, const char *region,
     const struct xml *item, struct spot_instance *ret);
-int64_t aws_time(const char *text);       /* 0 if it does not parse */
+int64_t aws_time(const char *text); /* 0 if it does not parse */
 
-/* ---- creds.c ------------------------------------------------------------------------------- */
+/* ---- creds.c ----------------------------------------------------------------------------- */
 void aws_keys_fini(struct aws_keys *k);
 
-/* ---- creds_file.c -------------------------------------------------------------------------- */
+/* ---- creds_file.c ------------------------------------------------------------------------ */
 /* Value of key in [section] of a shared credentials or config file; NULL if it is not there. */
 const char *aws_ini_get(struct arena *a, struct str text, const char *section, const char *key);
 bool aws_ini_has(struct str text, const char *section);
 
-/* ---- the verbs ------------------------------------------------------------------------------ */
+/* ---- the verbs --------------------------------------------------------------------------- */
 enum spot_step aws_auth(void *self, struct spot_call *c);
 bool aws_auth_fresh(const void *self, int64_t now_us);
 enum spot_step aws_whoami(void *self, struct spot_call *c, const char **ret_account);
@@ -186,7 +207,7 @@ enum spot_step aws_list(void *self, struct spot_call *c, struct spot_list *a);
 enum spot_step aws_describe(void *self, struct spot_call *c, struct spot_describe *a);
 enum spot_step aws_terminate(void *self, struct spot_call *c, struct spot_terminate *a);
 enum spot_step aws_notices(void *self, struct spot_call *c, struct spot_notices *a);
-enum spot_rc aws_presign(void *self, struct arena *arena, int64_t now_us, struct spot_presign *a,
-    struct spot_err *err);
+enum spot_rc aws_presign(
+    void *self, struct arena *arena, int64_t now_us, struct spot_presign *a, struct spot_err *err);
 
 #endif

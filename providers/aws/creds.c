@@ -2,15 +2,27 @@
 #include "creds_int.h"
 
 /*
- * Credentials: the frame of auth. The order of the chain is botocore's (credentials.py): environment, role of
- * a profile, web identity, keys of a profile, container, instance metadata. New keys replace the old ones
- * only when they are complete; until ten minutes before expiry a failed renewal is no failure.
+ * Credentials: the frame of auth. The order of the chain is botocore's (credentials.py):
+ * environment, role of a profile, web identity, keys of a profile, container, instance metadata.
+ * New keys replace the old ones only when they are complete; until ten minutes before expiry a
+ * failed renewal is no failure.
  */
 
 #define RETRY_US (60 * SPOT_US_PER_S)
 
-enum { CONFIG_FILE = 0, CREDENTIALS_FILE, CHOOSE, WEB_FILE, WEB_CALL, CONTAINER_FILE, CONTAINER_CALL, TOKEN, NAME,
-	KEYS, ROLE };
+enum {
+	CONFIG_FILE = 0,
+	CREDENTIALS_FILE,
+	CHOOSE,
+	WEB_FILE,
+	WEB_CALL,
+	CONTAINER_FILE,
+	CONTAINER_CALL,
+	TOKEN,
+	NAME,
+	KEYS,
+	ROLE
+};
 
 void aws_keys_fini(struct aws_keys *k)
 {
@@ -21,7 +33,8 @@ void aws_keys_fini(struct aws_keys *k)
 	k->expires_us = 0;
 }
 
-void creds_next_set(struct aws *self, const char *access, const char *secret, const char *token, int64_t expires_us)
+void creds_next_set(
+    struct aws *self, const char *access, const char *secret, const char *token, int64_t expires_us)
 {
 	struct aws_keys k = {.access_key = strdup(access), .expires_us = expires_us};
 
@@ -45,7 +58,7 @@ bool aws_auth_fresh(const void *p, int64_t now_us)
 	return left > AWS_REFRESH_MANDATORY_US && now_us < self->retry_us;
 }
 
-/* ---- ends ------------------------------------------------------------------------------------------- */
+/* ---- ends -------------------------------------------------------------------------------- */
 
 static void auth_over(struct aws *self)
 {
@@ -57,12 +70,13 @@ static enum spot_step auth_done(struct aws *self, struct spot_call *c, const str
 {
 	int64_t now = c->now_us + self->skew_us;
 
-	/* A metadata service that has nothing newer keeps serving keys that still work: botocore goes on with
-	 * them for a while longer, at random so that a fleet does not come back at once. */
+	/* A metadata service that has nothing newer keeps serving keys that still work: botocore
+	 * goes on with them for a while longer, at random so that a fleet does not come back at
+	 * once. */
 	if (a->source == CREDS_METADATA && a->roles_n == 0 && self->next.expires_us != 0 &&
 	    self->next.expires_us - now <= AWS_REFRESH_ADVISORY_US)
-		self->next.expires_us = now + AWS_REFRESH_ADVISORY_US +
-		    (120 + (int64_t)(c->rnd % 480)) * SPOT_US_PER_S;
+		self->next.expires_us =
+		    now + AWS_REFRESH_ADVISORY_US + (120 + (int64_t)(c->rnd % 480)) * SPOT_US_PER_S;
 	aws_keys_fini(&self->keys);
 	self->keys = self->next;
 	self->next = (struct aws_keys){0};
@@ -87,7 +101,7 @@ static enum spot_step auth_failed(struct aws *self, struct spot_call *c)
 	return auth_may_wait(self, c->now_us) ? SPOT_DONE : SPOT_FAIL;
 }
 
-/* ---- steps -------------------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------------- */
 
 /* An absent file is an empty one. */
 static enum spot_step file_reply(struct spot_call *c, struct str *ret)
@@ -105,7 +119,8 @@ static int after_choice(const struct aws *self, const struct auth *a)
 	case CREDS_WEB:
 		return WEB_FILE;
 	case CREDS_CONTAINER:
-		return aws_env(self, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") ? CONTAINER_FILE : CONTAINER_CALL;
+		return aws_env(self, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") ? CONTAINER_FILE
+									       : CONTAINER_CALL;
 	case CREDS_METADATA:
 		return TOKEN;
 	case CREDS_STATIC:
@@ -124,8 +139,9 @@ static void home_take(struct aws *self, struct spot_call *c, const struct auth *
 		return;
 	if (name == NULL)
 		name = aws_env(self, "AWS_PROFILE");
-	section = name == NULL || strcmp(name, "default") == 0 ? "default"
-	                                                       : arena_printf(c->arena, "profile %s", name);
+	section = name == NULL || strcmp(name, "default") == 0
+		      ? "default"
+		      : arena_printf(c->arena, "profile %s", name);
 	region = aws_ini_get(c->arena, a->config, section, "region");
 	if (aws_region_ok(region) && strcmp(region, self->home) != 0)
 		self->home = arena_strdup(self->arena, region);
@@ -241,12 +257,13 @@ enum spot_step aws_auth(void *p, struct spot_call *c)
 	if (st == NULL) {
 		st = aws_state_get(c, sizeof(struct auth));
 		auth_over(self);
-		/* If the core gives up on a broken connection we are not asked again: the old keys do for a
-		 * minute. */
+		/* If the core gives up on a broken connection we are not asked again: the old keys
+		 * do for a minute. */
 		if (auth_may_wait(self, c->now_us))
 			self->retry_us = c->now_us + RETRY_US;
 		a = st->own;
-		/* A profile in our own settings is an explicit wish: it goes before the environment. */
+		/* A profile in our own settings is an explicit wish: it goes before the
+		 * environment. */
 		if (self->profile == NULL && creds_from_env(self)) {
 			a->source = CREDS_STATIC;
 			return auth_done(self, c, a);

@@ -2,9 +2,9 @@
 #include "aws_int.h"
 
 /*
- * The vendor's shared files: INI with [name] in the credentials file and [profile name] in the config
- * file (docs.aws.amazon.com/sdkref/latest/guide/file-format.html). Indented lines are sub-settings of the
- * key above and are skipped.
+ * The vendor's shared files: INI with [name] in the credentials file and [profile name] in the
+ * config file (docs.aws.amazon.com/sdkref/latest/guide/file-format.html). Indented lines are
+ * sub-settings of the key above and are skipped.
  */
 
 struct line {
@@ -23,7 +23,8 @@ static bool line_next(struct str text, size_t *at, struct line *ret)
 	end = memchr(ret->p, '\n', text.n - *at);
 	ret->n = end != NULL ? (size_t)(end - ret->p) : text.n - *at;
 	*at += ret->n + 1;
-	while (ret->n > 0 && (ret->p[ret->n - 1] == ' ' || ret->p[ret->n - 1] == '\t' || ret->p[ret->n - 1] == '\r'))
+	while (ret->n > 0 && (ret->p[ret->n - 1] == ' ' || ret->p[ret->n - 1] == '\t' ||
+				 ret->p[ret->n - 1] == '\r'))
 		ret->n--;
 	return true;
 }

@@ -4,31 +4,37 @@
 /*
  * Asking the sources: STS (docs.aws.amazon.com/STS/latest/APIReference), the container endpoint
  * (sdkref/latest/guide/feature-container-credentials.html), instance metadata version 2
- * (AWSEC2/latest/UserGuide/configuring-instance-metadata-service.html). No text of a reply goes into an
- * error here: it may hold keys.
+ * (AWSEC2/latest/UserGuide/configuring-instance-metadata-service.html). No text of a reply goes
+ * into an error here: it may hold keys.
  */
 
 #include <strings.h>
 
 #define CONTAINER_TIMEOUT_US (2 * SPOT_US_PER_S)
 #define METADATA_TIMEOUT_US  (1 * SPOT_US_PER_S)
-#define REPLY_MAX 65536
+#define REPLY_MAX	     65536
 
-/* ---- STS ------------------------------------------------------------------------------------------- */
+/* ---- STS --------------------------------------------------------------------------------- */
 
 static const char *session_name(const struct aws *self, struct spot_call *c, const struct role *r)
 {
 	const char *name = r->session != NULL ? r->session : aws_env(self, "AWS_ROLE_SESSION_NAME");
 
-	return name != NULL ? name : arena_printf(c->arena, "spotbroker-%" PRId64, c->now_us / SPOT_US_PER_S);
+	return name != NULL
+		   ? name
+		   : arena_printf(c->arena, "spotbroker-%" PRId64, c->now_us / SPOT_US_PER_S);
 }
 
-static enum spot_step sts_send(struct aws *self, struct spot_call *c, struct query *q, const char *action,
-    const struct role *role, bool unsigned_call)
+static enum spot_step sts_send(struct aws *self, struct spot_call *c, struct query *q,
+    const char *action, const struct role *role, bool unsigned_call)
 {
-	struct aws_request r = {.service = AWS_STS, .region = self->home, .action = action,
-		.content_type = "application/x-www-form-urlencoded; charset=utf-8", .limit = AWS_LIMIT_STS,
-		.unsigned_call = unsigned_call, .keys = &self->next};
+	struct aws_request r = {.service = AWS_STS,
+	    .region = self->home,
+	    .action = action,
+	    .content_type = "application/x-www-form-urlencoded; charset=utf-8",
+	    .limit = AWS_LIMIT_STS,
+	    .unsigned_call = unsigned_call,
+	    .keys = &self->next};
 
 	query_add(q, "RoleArn", role->arn);
 	query_add(q, "RoleSessionName", session_name(self, c, role));
@@ -81,7 +87,7 @@ enum spot_step creds_sts_reply(struct aws *self, struct spot_call *c, const char
 	return SPOT_STEP_NONE;
 }
 
-/* ---- tokens ------------------------------------------------------------------------------------------ */
+/* ---- tokens ------------------------------------------------------------------------------ */
 
 /* A token becomes a header or a form value: no line breaks, no controls. */
 static bool hop_set(struct aws *self, const char *p, size_t n)
@@ -103,11 +109,12 @@ enum spot_step creds_hop_file(struct aws *self, struct spot_call *c, const char 
 	if (c->in->status != 200)
 		return call_fail(c, SPOT_CONFIG, NULL, "aws: %s: cannot read %s", what, c->path);
 	if (!hop_set(self, c->in->body.p, c->in->body.n))
-		return call_fail(c, SPOT_CONFIG, NULL, "aws: %s: %s is empty or has line breaks in it", what, c->path);
+		return call_fail(c, SPOT_CONFIG, NULL,
+		    "aws: %s: %s is empty or has line breaks in it", what, c->path);
 	return SPOT_STEP_NONE;
 }
 
-/* ---- a plain GET ---------------------------------------------------------------------------------------- */
+/* ---- a plain GET ------------------------------------------------------------------------- */
 
 static void get_start(struct spot_call *c, const char *method, const char *url, int64_t timeout_us)
 {
@@ -125,7 +132,8 @@ static enum spot_step status_fail(struct spot_call *c, const char *what)
 	int status = c->in->status;
 
 	if (status == 0 || status == 429 || status >= 500)
-		return call_again(c, SPOT_UNAVAILABLE, call_retry_after_us(c), NULL, "aws: %s: HTTP %d", what, status);
+		return call_again(c, SPOT_UNAVAILABLE, call_retry_after_us(c), NULL,
+		    "aws: %s: HTTP %d", what, status);
 	return call_fail(c, SPOT_UNAUTHENTICATED, NULL, "aws: %s: HTTP %d", what, status);
 }
 
@@ -137,24 +145,26 @@ static enum spot_step keys_read(struct aws *self, struct spot_call *c, const cha
 	int64_t at = 0;
 
 	if (json_parse(c->in->body, what, &doc, NULL) != SPOT_OK || !json_is_object(doc))
-		return call_fail(c, SPOT_BAD_REPLY, NULL, "aws: %s: the reply is not a JSON object", what);
+		return call_fail(
+		    c, SPOT_BAD_REPLY, NULL, "aws: %s: the reply is not a JSON object", what);
 	code = json_string_value(json_object_get(doc, "Code"));
 	id = json_string_value(json_object_get(doc, "AccessKeyId"));
 	key = json_string_value(json_object_get(doc, "SecretAccessKey"));
 	expires = json_string_value(json_object_get(doc, "Expiration"));
 	/* A 200 may carry an error: Code and Message, no keys. */
 	if (code != NULL && strcmp(code, "Success") != 0)
-		return call_fail(c, SPOT_UNAUTHENTICATED, aws_words(c->arena, code), "aws: %s: %.60s", what,
-		    aws_words(c->arena, code));
+		return call_fail(c, SPOT_UNAUTHENTICATED, aws_words(c->arena, code),
+		    "aws: %s: %.60s", what, aws_words(c->arena, code));
 	if (str_empty(id) || str_empty(key))
 		return call_fail(c, SPOT_BAD_REPLY, NULL, "aws: %s: no keys in the reply", what);
 	if (expires != NULL && !parse_time_us(expires, &at))
-		return call_fail(c, SPOT_BAD_REPLY, NULL, "aws: %s: Expiration is not a time", what);
+		return call_fail(
+		    c, SPOT_BAD_REPLY, NULL, "aws: %s: Expiration is not a time", what);
 	creds_next_set(self, id, key, json_string_value(json_object_get(doc, "Token")), at);
 	return SPOT_STEP_NONE;
 }
 
-/* ---- container -------------------------------------------------------------------------------------------- */
+/* ---- container --------------------------------------------------------------------------- */
 
 static bool loopback(const char *host)
 {
@@ -181,8 +191,8 @@ static bool container_host_ok(struct arena *a, const char *url)
 	else if (memchr(host, ':', (size_t)(end - host)))
 		end = strchr(host, ':');
 	name = arena_strndup(a, host, (size_t)(end - host));
-	return loopback(name) || strcmp(name, "169.254.170.2") == 0 || strcmp(name, "169.254.170.23") == 0 ||
-	       strcasecmp(name, "[fd00:ec2::23]") == 0;
+	return loopback(name) || strcmp(name, "169.254.170.2") == 0 ||
+	       strcmp(name, "169.254.170.23") == 0 || strcasecmp(name, "[fd00:ec2::23]") == 0;
 }
 
 enum spot_step creds_container_send(struct aws *self, struct spot_call *c)
@@ -194,12 +204,15 @@ enum spot_step creds_container_send(struct aws *self, struct spot_call *c)
 	if (relative != NULL)
 		url = arena_printf(c->arena, "http://169.254.170.2%s", relative);
 	if (url == NULL || (relative != NULL && relative[0] != '/'))
-		return call_fail(c, SPOT_CONFIG, NULL, "aws: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI must begin with /");
+		return call_fail(c, SPOT_CONFIG, NULL,
+		    "aws: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI must begin with /");
 	if (strpbrk(url, " \t\r\n") || !container_host_ok(c->arena, url))
-		return call_fail(c, SPOT_CONFIG, NULL, "aws: AWS_CONTAINER_CREDENTIALS_FULL_URI: plain http is allowed "
+		return call_fail(c, SPOT_CONFIG, NULL,
+		    "aws: AWS_CONTAINER_CREDENTIALS_FULL_URI: plain http is allowed "
 		    "to loopback and the vendor's link-local addresses only");
 	if (!secret_set(&self->hop) && token != NULL && !hop_set(self, token, strlen(token)))
-		return call_fail(c, SPOT_CONFIG, NULL, "aws: AWS_CONTAINER_AUTHORIZATION_TOKEN has line breaks in it");
+		return call_fail(c, SPOT_CONFIG, NULL,
+		    "aws: AWS_CONTAINER_AUTHORIZATION_TOKEN has line breaks in it");
 	get_start(c, "GET", url, CONTAINER_TIMEOUT_US);
 	call_header(c, "accept", "application/json");
 	if (secret_set(&self->hop))
@@ -214,7 +227,7 @@ enum spot_step creds_container_reply(struct aws *self, struct spot_call *c)
 	return keys_read(self, c, "container credentials");
 }
 
-/* ---- instance metadata --------------------------------------------------------------------------------------- */
+/* ---- instance metadata ------------------------------------------------------------------- */
 
 static const char *metadata_url(const struct aws *self, struct arena *a, const char *path)
 {
@@ -224,21 +237,24 @@ static const char *metadata_url(const struct aws *self, struct arena *a, const c
 
 	if (base == NULL)
 		base = mode != NULL && strcasecmp(mode, "ipv6") == 0 ? "http://[fd00:ec2::254]"
-		                                                     : "http://169.254.169.254";
+								     : "http://169.254.169.254";
 	n = strlen(base);
 	if (n > 0 && base[n - 1] == '/')
 		n--;
-	if ((!str_prefix(base, "http://") && !str_prefix(base, "https://")) || strpbrk(base, " \t\r\n@"))
+	if ((!str_prefix(base, "http://") && !str_prefix(base, "https://")) ||
+	    strpbrk(base, " \t\r\n@"))
 		return NULL;
 	return arena_printf(a, "%.*s%s", (int)n, base, path);
 }
 
-static enum spot_step metadata_start(struct aws *self, struct spot_call *c, const char *method, const char *path)
+static enum spot_step metadata_start(
+    struct aws *self, struct spot_call *c, const char *method, const char *path)
 {
 	const char *url = metadata_url(self, c->arena, path);
 
 	if (url == NULL)
-		return call_fail(c, SPOT_CONFIG, NULL, "aws: AWS_EC2_METADATA_SERVICE_ENDPOINT is not an http:// or "
+		return call_fail(c, SPOT_CONFIG, NULL,
+		    "aws: AWS_EC2_METADATA_SERVICE_ENDPOINT is not an http:// or "
 		    "https:// address");
 	get_start(c, method, url, METADATA_TIMEOUT_US);
 	return SPOT_SEND;
@@ -258,12 +274,15 @@ enum spot_step creds_token_reply(struct aws *self, struct spot_call *c)
 	int status = c->in->status;
 
 	if (status == 404 || status == 403 || status == 405)
-		return call_fail(c, SPOT_CONFIG, NULL, "aws: no credentials: the instance metadata service gives no "
-		    "version 2 token (HTTP %d)", status);
+		return call_fail(c, SPOT_CONFIG, NULL,
+		    "aws: no credentials: the instance metadata service gives no "
+		    "version 2 token (HTTP %d)",
+		    status);
 	if (status != 200)
 		return status_fail(c, "instance metadata token");
 	if (c->in->body.n > 1024 || !hop_set(self, c->in->body.p, c->in->body.n))
-		return call_fail(c, SPOT_BAD_REPLY, NULL, "aws: instance metadata token: not a token");
+		return call_fail(
+		    c, SPOT_BAD_REPLY, NULL, "aws: instance metadata token: not a token");
 	return SPOT_STEP_NONE;
 }
 
@@ -273,7 +292,8 @@ enum spot_step creds_metadata_send(struct aws *self, struct spot_call *c, const 
 	enum spot_step s;
 
 	if (a->role_name != NULL)
-		path = arena_printf(c->arena, "%s%s", path, url_encode(c->arena, a->role_name, false));
+		path =
+		    arena_printf(c->arena, "%s%s", path, url_encode(c->arena, a->role_name, false));
 	s = metadata_start(self, c, "GET", path);
 	if (s == SPOT_SEND)
 		call_header(c, "x-aws-ec2-metadata-token", secret_reveal(&self->hop));
@@ -287,7 +307,8 @@ enum spot_step creds_name_reply(struct aws *self, struct spot_call *c, struct au
 
 	(void)self;
 	if (c->in->status == 404)
-		return call_fail(c, SPOT_CONFIG, NULL, "aws: no credentials: this instance has no role");
+		return call_fail(
+		    c, SPOT_CONFIG, NULL, "aws: no credentials: this instance has no role");
 	if (c->in->status != 200)
 		return status_fail(c, "instance metadata");
 	n = c->in->body.n > 0 ? strcspn(p, "\r\n") : 0;

@@ -2,9 +2,9 @@
 #include "aws_int.h"
 
 /*
- * Form bodies of the "ec2" and "query" protocols: flat keys, lists 1-based with the singular wire name
- * and no ".member" (docs.aws.amazon.com/AWSEC2/latest/APIReference/Query-Requests.html). Empty lists are
- * left out by not being added.
+ * Form bodies of the "ec2" and "query" protocols: flat keys, lists 1-based with the singular wire
+ * name and no ".member" (docs.aws.amazon.com/AWSEC2/latest/APIReference/Query-Requests.html). Empty
+ * lists are left out by not being added.
  */
 
 #include <stdarg.h>
@@ -52,11 +52,14 @@ const char *query_end(struct query *q, size_t *ret_n)
 	return copy.p;
 }
 
-enum spot_step query_send_ec2(struct query *q, struct aws *self, struct spot_call *c, const char *region,
-    const char *action, enum aws_limit limit, bool mutating)
+enum spot_step query_send_ec2(struct query *q, struct aws *self, struct spot_call *c,
+    const char *region, const char *action, enum aws_limit limit, bool mutating)
 {
-	struct aws_request r = {.service = AWS_EC2, .region = region, .action = action, .limit = limit,
-		.mutating = mutating};
+	struct aws_request r = {.service = AWS_EC2,
+	    .region = region,
+	    .action = action,
+	    .limit = limit,
+	    .mutating = mutating};
 
 	r.content_type = "application/x-www-form-urlencoded; charset=utf-8";
 	r.body = query_end(q, &r.body_n);

@@ -3,9 +3,9 @@
 
 /*
  * Every vendor code that means something to us, once. Sources: "Error codes for the Amazon EC2 API"
- * (docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html), the service models of STS, Price
- * List, Service Quotas and SSM, and botocore's retry lists. A code that is not here is judged by its HTTP
- * class.
+ * (docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html), the service models of STS,
+ * Price List, Service Quotas and SSM, and botocore's retry lists. A code that is not here is judged
+ * by its HTTP class.
  */
 
 #include "base/redact.h"
@@ -16,142 +16,145 @@
 #define IAM_WAIT_US (INT64_C(10) * SPOT_US_PER_S)
 
 const struct aws_code aws_codes[] = {
-	/* Capacity. InsufficientInstanceCapacity comes with HTTP 500 and must not be repeated in place. */
-	{"InsufficientInstanceCapacity", SPOT_NO_CAPACITY, AWS_FAIL, "pool"},
-	{"InsufficientHostCapacity", SPOT_NO_CAPACITY, AWS_FAIL, "pool"},
-	{"InsufficientCapacity", SPOT_NO_CAPACITY, AWS_FAIL, "pool"},
-	{"InsufficientCapacityOnHost", SPOT_NO_CAPACITY, AWS_FAIL, "pool"},
-	{"UnfulfillableCapacity", SPOT_NO_CAPACITY, AWS_FAIL, "request"},
-	{"ReservationCapacityExceeded", SPOT_NO_CAPACITY, AWS_FAIL, "reservation"},
-	{"InsufficientReservedInstanceCapacity", SPOT_NO_CAPACITY, AWS_FAIL, "pool"},
-	{"InsufficientFreeAddressesInSubnet", SPOT_NO_CAPACITY, AWS_FAIL, "subnet"},
-	{"SpotMaxPriceTooLow", SPOT_PRICE_CAP, AWS_FAIL, "pool"},
-	{"Unsupported", SPOT_NOT_OFFERED, AWS_FAIL, "type in zone"},
-	{"UnsupportedOperation", SPOT_NOT_OFFERED, AWS_FAIL, "type in zone"},
-	{"InvalidInstanceType", SPOT_NOT_OFFERED, AWS_FAIL, "type in region"},
-	/* Account limits. */
-	{"MaxSpotInstanceCountExceeded", SPOT_QUOTA, AWS_FAIL, "spot quota class in region"},
-	{"SpotInstanceCountExceeded", SPOT_QUOTA, AWS_FAIL, "spot quota class in region"},
-	{"VcpuLimitExceeded", SPOT_QUOTA, AWS_FAIL, "on-demand quota class in region"},
-	{"InstanceLimitExceeded", SPOT_QUOTA, AWS_FAIL, "on-demand quota class in region"},
-	{"MaxSpotFleetRequestCountExceeded", SPOT_QUOTA, AWS_FAIL, "fleets in region"},
-	{"MaxFleetCountExceeded", SPOT_QUOTA, AWS_FAIL, "fleets in region"},
-	{"ResourceCountExceeded", SPOT_QUOTA, AWS_FAIL, "call"},
-	{"RequestResourceCountExceeded", SPOT_QUOTA, AWS_FAIL, "call"},
-	{"VolumeLimitExceeded", SPOT_QUOTA, AWS_FAIL, "volumes in region"},
-	{"MaxIOPSLimitExceeded", SPOT_QUOTA, AWS_FAIL, "volumes in region"},
-	{"AddressLimitExceeded", SPOT_QUOTA, AWS_FAIL, "addresses in region"},
-	{"NetworkInterfaceLimitExceeded", SPOT_QUOTA, AWS_FAIL, "interfaces in region"},
-	{"PrivateIpAddressLimitExceeded", SPOT_QUOTA, AWS_FAIL, "interface"},
-	{"MaxTemplateLimitExceeded", SPOT_QUOTA, AWS_FAIL, "launch templates in region"},
-	{"MaxTemplateVersionLimitExceeded", SPOT_QUOTA, AWS_FAIL, "launch template"},
-	{"MaxConfigLimitExceededException", SPOT_QUOTA, AWS_FAIL, "placement-score configurations per day"},
-	{"TargetCapacityLimitExceededException", SPOT_QUOTA, AWS_FAIL, "placement-score capacity"},
-	/* Throttling (botocore retries/standard.py, ThrottledRetryableChecker). */
-	{"RequestLimitExceeded", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
-	{"Throttling", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
-	{"ThrottlingException", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
-	{"ThrottledException", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
-	{"RequestThrottled", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
-	{"RequestThrottledException", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
-	{"TooManyRequestsException", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
-	{"EC2ThrottledException", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
-	{"BandwidthLimitExceeded", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
-	{"PriorRequestNotComplete", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
-	{"ProvisionedThroughputExceededException", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
-	{"TransactionInProgressException", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
-	{"LimitExceededException", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
-	{"SlowDown", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
-	/* Faults of the vendor: repeat with the same token. */
-	{"InternalError", SPOT_UNAVAILABLE, AWS_AGAIN, "region"},
-	{"InternalFailure", SPOT_UNAVAILABLE, AWS_AGAIN, "region"},
-	{"InternalErrorException", SPOT_UNAVAILABLE, AWS_AGAIN, "region"},
-	{"InternalServerError", SPOT_UNAVAILABLE, AWS_AGAIN, "region"},
-	{"ServiceException", SPOT_UNAVAILABLE, AWS_AGAIN, "region"},
-	{"ServiceUnavailable", SPOT_UNAVAILABLE, AWS_AGAIN, "region"},
-	{"Unavailable", SPOT_UNAVAILABLE, AWS_AGAIN, "region"},
-	{"ServerInternal", SPOT_UNAVAILABLE, AWS_AGAIN, "region"},
-	{"RequestTimeout", SPOT_UNAVAILABLE, AWS_AGAIN, "region"},
-	{"RequestTimeoutException", SPOT_UNAVAILABLE, AWS_AGAIN, "region"},
-	{"IDPCommunicationError", SPOT_UNAVAILABLE, AWS_AGAIN, "identity provider"},
-	{"PendingVerification", SPOT_UNAVAILABLE, AWS_FAIL, "account in region"},
-	{"PendingSnapshotLimitExceeded", SPOT_UNAVAILABLE, AWS_FAIL, "region"},
-	/* Idempotency (docs.aws.amazon.com/ec2/latest/devguide/ec2-api-idempotency.html). */
-	{"IdempotentParameterMismatch", SPOT_MISMATCH, AWS_FAIL, "token"},
-	{"IdempotentInstanceTerminated", SPOT_GONE, AWS_FAIL, "token"},
-	/* Who we are. */
-	{"ExpiredToken", SPOT_UNAUTHENTICATED, AWS_REAUTH, "credentials"},
-	{"ExpiredTokenException", SPOT_UNAUTHENTICATED, AWS_REAUTH, "credentials"},
-	{"RequestExpired", SPOT_UNAUTHENTICATED, AWS_EXPIRED, "credentials or clock"},
-	{"RequestTimeTooSkewed", SPOT_UNAUTHENTICATED, AWS_SKEW, "clock"},
-	{"RequestInTheFuture", SPOT_UNAUTHENTICATED, AWS_SKEW, "clock"},
-	{"SignatureDoesNotMatch", SPOT_UNAUTHENTICATED, AWS_SKEW, "credentials or clock"},
-	{"InvalidSignatureException", SPOT_UNAUTHENTICATED, AWS_SKEW, "credentials or clock"},
-	{"AuthFailure", SPOT_UNAUTHENTICATED, AWS_SKEW, "credentials or clock"},
-	{"InvalidClientTokenId", SPOT_UNAUTHENTICATED, AWS_FAIL, "credentials"},
-	{"UnrecognizedClientException", SPOT_UNAUTHENTICATED, AWS_FAIL, "credentials"},
-	{"MissingAuthenticationToken", SPOT_UNAUTHENTICATED, AWS_FAIL, "credentials"},
-	{"MissingAuthenticationTokenException", SPOT_UNAUTHENTICATED, AWS_FAIL, "credentials"},
-	{"IncompleteSignature", SPOT_UNAUTHENTICATED, AWS_FAIL, "credentials"},
-	{"InvalidIdentityToken", SPOT_UNAUTHENTICATED, AWS_FAIL, "web identity token"},
-	{"IDPRejectedClaim", SPOT_UNAUTHENTICATED, AWS_FAIL, "web identity token"},
-	{"InvalidAccessKeyId", SPOT_UNAUTHENTICATED, AWS_FAIL, "credentials"},
-	/* What we may do. */
-	{"UnauthorizedOperation", SPOT_DENIED, AWS_FAIL, "account"},
-	{"AccessDenied", SPOT_DENIED, AWS_FAIL, "account"},
-	{"AccessDeniedException", SPOT_DENIED, AWS_FAIL, "account"},
-	{"AuthFailure.ServiceLinkedRoleCreationNotPermitted", SPOT_DENIED, AWS_FAIL,
-	    "spot in account: create AWSServiceRoleForEC2Spot"},
-	{"OptInRequired", SPOT_DENIED, AWS_FAIL, "account"},
-	{"Blocked", SPOT_DENIED, AWS_FAIL, "account"},
-	{"AccountDisabled", SPOT_DENIED, AWS_FAIL, "account"},
-	{"RegionDisabledException", SPOT_DENIED, AWS_FAIL, "region"},
-	{"OperationNotPermitted", SPOT_DENIED, AWS_FAIL, "instance"},
-	/* Things the operator named that are not there. */
-	{"InvalidAMIID.NotFound", SPOT_CONFIG, AWS_FAIL, "image in region"},
-	{"InvalidAMIID.Malformed", SPOT_CONFIG, AWS_FAIL, "image in region"},
-	{"InvalidAMIID.Unavailable", SPOT_CONFIG, AWS_FAIL, "image in region"},
-	{"InvalidSubnetID.NotFound", SPOT_CONFIG, AWS_FAIL, "subnet"},
-	{"InvalidSubnet", SPOT_CONFIG, AWS_FAIL, "subnet"},
-	{"InvalidGroup.NotFound", SPOT_CONFIG, AWS_FAIL, "security group"},
-	{"InvalidSecurityGroupID.NotFound", SPOT_CONFIG, AWS_FAIL, "security group"},
-	{"InvalidGroupId.Malformed", SPOT_CONFIG, AWS_FAIL, "security group"},
-	{"VPCIdNotSpecified", SPOT_CONFIG, AWS_FAIL, "region: no default VPC, set subnet.<zone>"},
-	{"MissingInput", SPOT_CONFIG, AWS_FAIL, "region: no default subnet, set subnet.<zone>"},
-	{"ParameterNotFound", SPOT_CONFIG, AWS_FAIL, "ami_parameter in region"},
-	{"InvalidLaunchTemplateId.NotFound", SPOT_CONFIG, AWS_FAIL, "launch template"},
-	{"InvalidBlockDeviceMapping", SPOT_CONFIG, AWS_FAIL, "root_gib or root_device"},
-	/* Things that are gone. */
-	{"InvalidInstanceID.NotFound", SPOT_NOT_FOUND, AWS_FAIL, "instance"},
-	{"InvalidInstanceID.Malformed", SPOT_NOT_FOUND, AWS_FAIL, "instance"},
-	{"InvalidSpotInstanceRequestID.NotFound", SPOT_NOT_FOUND, AWS_FAIL, "spot request"},
-	{"InvalidSpotInstanceRequestID.Malformed", SPOT_NOT_FOUND, AWS_FAIL, "spot request"},
-	{"NoSuchResourceException", SPOT_NOT_FOUND, AWS_FAIL, "quota"},
-	{"NotFoundException", SPOT_NOT_FOUND, AWS_FAIL, "price list"},
-	{"IncorrectInstanceState", SPOT_CONFLICT, AWS_FAIL, "instance"},
-	{"InvalidNextToken", SPOT_BAD_REPLY, AWS_FAIL, "page"},
-	{"InvalidNextTokenException", SPOT_BAD_REPLY, AWS_FAIL, "page"},
-	{"ExpiredNextTokenException", SPOT_BAD_REPLY, AWS_FAIL, "page"},
-	{"InvalidPaginationTokenException", SPOT_BAD_REPLY, AWS_FAIL, "page"},
-	/* Wrong requests. */
-	{"InvalidUserData.Malformed", SPOT_INVALID, AWS_FAIL, "user data"},
-	{"InvalidParameterValue", SPOT_INVALID, AWS_FAIL, "call"},
-	{"InvalidParameter", SPOT_INVALID, AWS_FAIL, "call"},
-	{"InvalidParameterException", SPOT_INVALID, AWS_FAIL, "call"},
-	{"InvalidParameterCombination", SPOT_INVALID, AWS_FAIL, "call"},
-	{"MissingParameter", SPOT_INVALID, AWS_FAIL, "call"},
-	{"UnknownParameter", SPOT_INVALID, AWS_FAIL, "call"},
-	{"ValidationError", SPOT_INVALID, AWS_FAIL, "call"},
-	{"ValidationException", SPOT_INVALID, AWS_FAIL, "call"},
-	{"InvalidAction", SPOT_INVALID, AWS_FAIL, "call"},
-	{"MalformedQueryString", SPOT_INVALID, AWS_FAIL, "call"},
-	{"TagLimitExceeded", SPOT_INVALID, AWS_FAIL, "tags"},
+    /* Capacity. InsufficientInstanceCapacity comes with HTTP 500 and must not be repeated in place.
+     */
+    {"InsufficientInstanceCapacity", SPOT_NO_CAPACITY, AWS_FAIL, "pool"},
+    {"InsufficientHostCapacity", SPOT_NO_CAPACITY, AWS_FAIL, "pool"},
+    {"InsufficientCapacity", SPOT_NO_CAPACITY, AWS_FAIL, "pool"},
+    {"InsufficientCapacityOnHost", SPOT_NO_CAPACITY, AWS_FAIL, "pool"},
+    {"UnfulfillableCapacity", SPOT_NO_CAPACITY, AWS_FAIL, "request"},
+    {"ReservationCapacityExceeded", SPOT_NO_CAPACITY, AWS_FAIL, "reservation"},
+    {"InsufficientReservedInstanceCapacity", SPOT_NO_CAPACITY, AWS_FAIL, "pool"},
+    {"InsufficientFreeAddressesInSubnet", SPOT_NO_CAPACITY, AWS_FAIL, "subnet"},
+    {"SpotMaxPriceTooLow", SPOT_PRICE_CAP, AWS_FAIL, "pool"},
+    {"Unsupported", SPOT_NOT_OFFERED, AWS_FAIL, "type in zone"},
+    {"UnsupportedOperation", SPOT_NOT_OFFERED, AWS_FAIL, "type in zone"},
+    {"InvalidInstanceType", SPOT_NOT_OFFERED, AWS_FAIL, "type in region"},
+    /* Account limits. */
+    {"MaxSpotInstanceCountExceeded", SPOT_QUOTA, AWS_FAIL, "spot quota class in region"},
+    {"SpotInstanceCountExceeded", SPOT_QUOTA, AWS_FAIL, "spot quota class in region"},
+    {"VcpuLimitExceeded", SPOT_QUOTA, AWS_FAIL, "on-demand quota class in region"},
+    {"InstanceLimitExceeded", SPOT_QUOTA, AWS_FAIL, "on-demand quota class in region"},
+    {"MaxSpotFleetRequestCountExceeded", SPOT_QUOTA, AWS_FAIL, "fleets in region"},
+    {"MaxFleetCountExceeded", SPOT_QUOTA, AWS_FAIL, "fleets in region"},
+    {"ResourceCountExceeded", SPOT_QUOTA, AWS_FAIL, "call"},
+    {"RequestResourceCountExceeded", SPOT_QUOTA, AWS_FAIL, "call"},
+    {"VolumeLimitExceeded", SPOT_QUOTA, AWS_FAIL, "volumes in region"},
+    {"MaxIOPSLimitExceeded", SPOT_QUOTA, AWS_FAIL, "volumes in region"},
+    {"AddressLimitExceeded", SPOT_QUOTA, AWS_FAIL, "addresses in region"},
+    {"NetworkInterfaceLimitExceeded", SPOT_QUOTA, AWS_FAIL, "interfaces in region"},
+    {"PrivateIpAddressLimitExceeded", SPOT_QUOTA, AWS_FAIL, "interface"},
+    {"MaxTemplateLimitExceeded", SPOT_QUOTA, AWS_FAIL, "launch templates in region"},
+    {"MaxTemplateVersionLimitExceeded", SPOT_QUOTA, AWS_FAIL, "launch template"},
+    {"MaxConfigLimitExceededException", SPOT_QUOTA, AWS_FAIL,
+	"placement-score configurations per day"},
+    {"TargetCapacityLimitExceededException", SPOT_QUOTA, AWS_FAIL, "placement-score capacity"},
+    /* Throttling (botocore retries/standard.py, ThrottledRetryableChecker). */
+    {"RequestLimitExceeded", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
+    {"Throttling", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
+    {"ThrottlingException", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
+    {"ThrottledException", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
+    {"RequestThrottled", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
+    {"RequestThrottledException", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
+    {"TooManyRequestsException", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
+    {"EC2ThrottledException", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
+    {"BandwidthLimitExceeded", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
+    {"PriorRequestNotComplete", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
+    {"ProvisionedThroughputExceededException", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
+    {"TransactionInProgressException", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
+    {"LimitExceededException", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
+    {"SlowDown", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
+    /* Faults of the vendor: repeat with the same token. */
+    {"InternalError", SPOT_UNAVAILABLE, AWS_AGAIN, "region"},
+    {"InternalFailure", SPOT_UNAVAILABLE, AWS_AGAIN, "region"},
+    {"InternalErrorException", SPOT_UNAVAILABLE, AWS_AGAIN, "region"},
+    {"InternalServerError", SPOT_UNAVAILABLE, AWS_AGAIN, "region"},
+    {"ServiceException", SPOT_UNAVAILABLE, AWS_AGAIN, "region"},
+    {"ServiceUnavailable", SPOT_UNAVAILABLE, AWS_AGAIN, "region"},
+    {"Unavailable", SPOT_UNAVAILABLE, AWS_AGAIN, "region"},
+    {"ServerInternal", SPOT_UNAVAILABLE, AWS_AGAIN, "region"},
+    {"RequestTimeout", SPOT_UNAVAILABLE, AWS_AGAIN, "region"},
+    {"RequestTimeoutException", SPOT_UNAVAILABLE, AWS_AGAIN, "region"},
+    {"IDPCommunicationError", SPOT_UNAVAILABLE, AWS_AGAIN, "identity provider"},
+    {"PendingVerification", SPOT_UNAVAILABLE, AWS_FAIL, "account in region"},
+    {"PendingSnapshotLimitExceeded", SPOT_UNAVAILABLE, AWS_FAIL, "region"},
+    /* Idempotency (docs.aws.amazon.com/ec2/latest/devguide/ec2-api-idempotency.html). */
+    {"IdempotentParameterMismatch", SPOT_MISMATCH, AWS_FAIL, "token"},
+    {"IdempotentInstanceTerminated", SPOT_GONE, AWS_FAIL, "token"},
+    /* Who we are. */
+    {"ExpiredToken", SPOT_UNAUTHENTICATED, AWS_REAUTH, "credentials"},
+    {"ExpiredTokenException", SPOT_UNAUTHENTICATED, AWS_REAUTH, "credentials"},
+    {"RequestExpired", SPOT_UNAUTHENTICATED, AWS_EXPIRED, "credentials or clock"},
+    {"RequestTimeTooSkewed", SPOT_UNAUTHENTICATED, AWS_SKEW, "clock"},
+    {"RequestInTheFuture", SPOT_UNAUTHENTICATED, AWS_SKEW, "clock"},
+    {"SignatureDoesNotMatch", SPOT_UNAUTHENTICATED, AWS_SKEW, "credentials or clock"},
+    {"InvalidSignatureException", SPOT_UNAUTHENTICATED, AWS_SKEW, "credentials or clock"},
+    {"AuthFailure", SPOT_UNAUTHENTICATED, AWS_SKEW, "credentials or clock"},
+    {"InvalidClientTokenId", SPOT_UNAUTHENTICATED, AWS_FAIL, "credentials"},
+    {"UnrecognizedClientException", SPOT_UNAUTHENTICATED, AWS_FAIL, "credentials"},
+    {"MissingAuthenticationToken", SPOT_UNAUTHENTICATED, AWS_FAIL, "credentials"},
+    {"MissingAuthenticationTokenException", SPOT_UNAUTHENTICATED, AWS_FAIL, "credentials"},
+    {"IncompleteSignature", SPOT_UNAUTHENTICATED, AWS_FAIL, "credentials"},
+    {"InvalidIdentityToken", SPOT_UNAUTHENTICATED, AWS_FAIL, "web identity token"},
+    {"IDPRejectedClaim", SPOT_UNAUTHENTICATED, AWS_FAIL, "web identity token"},
+    {"InvalidAccessKeyId", SPOT_UNAUTHENTICATED, AWS_FAIL, "credentials"},
+    /* What we may do. */
+    {"UnauthorizedOperation", SPOT_DENIED, AWS_FAIL, "account"},
+    {"AccessDenied", SPOT_DENIED, AWS_FAIL, "account"},
+    {"AccessDeniedException", SPOT_DENIED, AWS_FAIL, "account"},
+    {"AuthFailure.ServiceLinkedRoleCreationNotPermitted", SPOT_DENIED, AWS_FAIL,
+	"spot in account: create AWSServiceRoleForEC2Spot"},
+    {"OptInRequired", SPOT_DENIED, AWS_FAIL, "account"},
+    {"Blocked", SPOT_DENIED, AWS_FAIL, "account"},
+    {"AccountDisabled", SPOT_DENIED, AWS_FAIL, "account"},
+    {"RegionDisabledException", SPOT_DENIED, AWS_FAIL, "region"},
+    {"OperationNotPermitted", SPOT_DENIED, AWS_FAIL, "instance"},
+    /* Things the operator named that are not there. */
+    {"InvalidAMIID.NotFound", SPOT_CONFIG, AWS_FAIL, "image in region"},
+    {"InvalidAMIID.Malformed", SPOT_CONFIG, AWS_FAIL, "image in region"},
+    {"InvalidAMIID.Unavailable", SPOT_CONFIG, AWS_FAIL, "image in region"},
+    {"InvalidSubnetID.NotFound", SPOT_CONFIG, AWS_FAIL, "subnet"},
+    {"InvalidSubnet", SPOT_CONFIG, AWS_FAIL, "subnet"},
+    {"InvalidGroup.NotFound", SPOT_CONFIG, AWS_FAIL, "security group"},
+    {"InvalidSecurityGroupID.NotFound", SPOT_CONFIG, AWS_FAIL, "security group"},
+    {"InvalidGroupId.Malformed", SPOT_CONFIG, AWS_FAIL, "security group"},
+    {"VPCIdNotSpecified", SPOT_CONFIG, AWS_FAIL, "region: no default VPC, set subnet.<zone>"},
+    {"MissingInput", SPOT_CONFIG, AWS_FAIL, "region: no default subnet, set subnet.<zone>"},
+    {"ParameterNotFound", SPOT_CONFIG, AWS_FAIL, "ami_parameter in region"},
+    {"InvalidLaunchTemplateId.NotFound", SPOT_CONFIG, AWS_FAIL, "launch template"},
+    {"InvalidBlockDeviceMapping", SPOT_CONFIG, AWS_FAIL, "root_gib or root_device"},
+    /* Things that are gone. */
+    {"InvalidInstanceID.NotFound", SPOT_NOT_FOUND, AWS_FAIL, "instance"},
+    {"InvalidInstanceID.Malformed", SPOT_NOT_FOUND, AWS_FAIL, "instance"},
+    {"InvalidSpotInstanceRequestID.NotFound", SPOT_NOT_FOUND, AWS_FAIL, "spot request"},
+    {"InvalidSpotInstanceRequestID.Malformed", SPOT_NOT_FOUND, AWS_FAIL, "spot request"},
+    {"NoSuchResourceException", SPOT_NOT_FOUND, AWS_FAIL, "quota"},
+    {"NotFoundException", SPOT_NOT_FOUND, AWS_FAIL, "price list"},
+    {"IncorrectInstanceState", SPOT_CONFLICT, AWS_FAIL, "instance"},
+    {"InvalidNextToken", SPOT_BAD_REPLY, AWS_FAIL, "page"},
+    {"InvalidNextTokenException", SPOT_BAD_REPLY, AWS_FAIL, "page"},
+    {"ExpiredNextTokenException", SPOT_BAD_REPLY, AWS_FAIL, "page"},
+    {"InvalidPaginationTokenException", SPOT_BAD_REPLY, AWS_FAIL, "page"},
+    /* Wrong requests. */
+    {"InvalidUserData.Malformed", SPOT_INVALID, AWS_FAIL, "user data"},
+    {"InvalidParameterValue", SPOT_INVALID, AWS_FAIL, "call"},
+    {"InvalidParameter", SPOT_INVALID, AWS_FAIL, "call"},
+    {"InvalidParameterException", SPOT_INVALID, AWS_FAIL, "call"},
+    {"InvalidParameterCombination", SPOT_INVALID, AWS_FAIL, "call"},
+    {"MissingParameter", SPOT_INVALID, AWS_FAIL, "call"},
+    {"UnknownParameter", SPOT_INVALID, AWS_FAIL, "call"},
+    {"ValidationError", SPOT_INVALID, AWS_FAIL, "call"},
+    {"ValidationException", SPOT_INVALID, AWS_FAIL, "call"},
+    {"InvalidAction", SPOT_INVALID, AWS_FAIL, "call"},
+    {"MalformedQueryString", SPOT_INVALID, AWS_FAIL, "call"},
+    {"TagLimitExceeded", SPOT_INVALID, AWS_FAIL, "tags"},
 };
 const size_t aws_codes_n = ARRAY_LEN(aws_codes);
 
-/* A freshly made instance profile takes seconds to reach EC2 (Karpenter: IsInstanceProfileNotFound). */
-static const struct aws_code profile_not_yet = {"InvalidParameterValue", SPOT_CONFIG, AWS_AGAIN,
-	"instance profile"};
+/* A freshly made instance profile takes seconds to reach EC2 (Karpenter:
+ * IsInstanceProfileNotFound). */
+static const struct aws_code profile_not_yet = {
+    "InvalidParameterValue", SPOT_CONFIG, AWS_AGAIN, "instance profile"};
 
 const struct aws_code *aws_code_find(const char *code, const char *message)
 {
@@ -168,13 +171,13 @@ const struct aws_code *aws_code_find(const char *code, const char *message)
 	return NULL;
 }
 
-/* ---- words ---------------------------------------------------------------------------------- */
+/* ---- words ------------------------------------------------------------------------------- */
 
 const char *aws_words(struct arena *a, const char *message)
 {
 	/* What follows these is an encrypted policy dump or the signed headers, token included. */
 	static const char *const cuts[] = {"Encoded authorization failure message",
-		"The Canonical String for this request", "The String-to-Sign should have been"};
+	    "The Canonical String for this request", "The String-to-Sign should have been"};
 	char *text = arena_strdup(a, message);
 	size_t n;
 
@@ -196,7 +199,7 @@ const char *aws_words(struct arena *a, const char *message)
 	return text;
 }
 
-/* ---- reading an error reply -------------------------------------------------------------------- */
+/* ---- reading an error reply -------------------------------------------------------------- */
 
 /* <Response><Errors><Error> of EC2, <ErrorResponse><Error> of STS, <Error> of S3. */
 static bool error_read_xml(struct spot_call *c, const char **ret_code, const char **ret_message)
@@ -259,7 +262,7 @@ void aws_error_read(struct spot_call *c, const char **ret_code, const char **ret
 		*ret_code = json_code(c->arena, header);
 }
 
-/* ---- verdicts ------------------------------------------------------------------------------------ */
+/* ---- verdicts ---------------------------------------------------------------------------- */
 
 /* Only a clock that is off explains these codes as skew; otherwise the keys are wrong. */
 static bool clock_resync(struct aws *self, struct spot_call *c)
@@ -277,15 +280,16 @@ static bool clock_resync(struct aws *self, struct spot_call *c)
 	return true;
 }
 
-static enum spot_step error_unknown(struct spot_call *c, const char *action, const char *code,
-    const char *words)
+static enum spot_step error_unknown(
+    struct spot_call *c, const char *action, const char *code, const char *words)
 {
 	int status = c->in->status;
 	int64_t wait = call_retry_after_us(c);
 	const char *of = *words ? words : "no words";
 
 	if (status == 429)
-		return call_again(c, SPOT_THROTTLED, wait, code, "aws %s: HTTP 429: %s", action, of);
+		return call_again(
+		    c, SPOT_THROTTLED, wait, code, "aws %s: HTTP 429: %s", action, of);
 	if (status >= 500)
 		return call_again(c, c->mutating ? SPOT_UNKNOWN : SPOT_UNAVAILABLE, wait, code,
 		    "aws %s: HTTP %d: %s", action, status, of);
@@ -306,7 +310,8 @@ static enum spot_step error_again(struct spot_call *c, const char *action, const
 	int64_t wait = call_retry_after_us(c);
 	enum spot_rc rc = e->rc;
 
-	/* After a fault of the vendor nobody knows what happened to a request that creates things. */
+	/* After a fault of the vendor nobody knows what happened to a request that creates things.
+	 */
 	if (c->mutating && rc == SPOT_UNAVAILABLE)
 		rc = SPOT_UNKNOWN;
 	if (wait == 0 && rc == SPOT_CONFIG)
@@ -314,8 +319,8 @@ static enum spot_step error_again(struct spot_call *c, const char *action, const
 	return call_again(c, rc, wait, code, "aws %s: %s (%s): %s", action, code, e->scope, words);
 }
 
-enum spot_step aws_error(struct aws *self, struct spot_call *c, const char *action, const char *code,
-    const char *message)
+enum spot_step aws_error(struct aws *self, struct spot_call *c, const char *action,
+    const char *code, const char *message)
 {
 	const struct aws_code *e;
 	const char *words = aws_words(c->arena, message);
@@ -330,8 +335,8 @@ enum spot_step aws_error(struct aws *self, struct spot_call *c, const char *acti
 	case AWS_EXPIRED:
 	case AWS_SKEW:
 		if (clock_resync(self, c))
-			return call_again(c, e->rc, 0, code, "aws %s: %s: our clock is off, taking the vendor's",
-			    action, code);
+			return call_again(c, e->rc, 0, code,
+			    "aws %s: %s: our clock is off, taking the vendor's", action, code);
 		/* EC2 says RequestExpired for an expired session token too. */
 		if (e->how == AWS_SKEW || !secret_set(&self->keys.session_token))
 			break;

@@ -8,7 +8,7 @@
 
 #define REFS_PER_CALL 100
 #define DESCRIBE_PAGE "500"
-#define NOTICE_US (120 * SPOT_US_PER_S)
+#define NOTICE_US     (120 * SPOT_US_PER_S)
 
 int64_t aws_time(const char *text)
 {
@@ -17,7 +17,7 @@ int64_t aws_time(const char *text)
 	return !str_empty(text) && parse_time_us(text, &us) ? us : 0;
 }
 
-/* ---- one instance --------------------------------------------------------------------------- */
+/* ---- one instance ------------------------------------------------------------------------ */
 
 /* instanceState.code: the low byte is the state, the rest is internal (API_InstanceState.html). */
 static enum spot_instance_state state_read(const struct xml *state)
@@ -50,18 +50,18 @@ static enum spot_end_cause cause_read(const char *code)
 		const char *code;
 		enum spot_end_cause cause;
 	} causes[] = {
-		{"Server.SpotInstanceTermination", SPOT_END_RECLAIM},
-		{"Server.SpotInstanceShutdown", SPOT_END_RECLAIM},
-		{"Client.UserInitiatedShutdown", SPOT_END_USER},
-		{"Client.UserInitiatedHibernate", SPOT_END_USER},
-		{"Client.InstanceInitiatedShutdown", SPOT_END_GUEST},
-		{"Client.InstanceTerminated", SPOT_END_GUEST},
-		{"Server.InsufficientInstanceCapacity", SPOT_END_PROVIDER},
-		{"Server.InternalError", SPOT_END_PROVIDER},
-		{"Server.ScheduledStop", SPOT_END_PROVIDER},
-		{"Client.VolumeLimitExceeded", SPOT_END_PROVIDER},
-		{"Client.InvalidSnapshot.NotFound", SPOT_END_PROVIDER},
-		{"Client.InternalError", SPOT_END_PROVIDER},
+	    {"Server.SpotInstanceTermination", SPOT_END_RECLAIM},
+	    {"Server.SpotInstanceShutdown", SPOT_END_RECLAIM},
+	    {"Client.UserInitiatedShutdown", SPOT_END_USER},
+	    {"Client.UserInitiatedHibernate", SPOT_END_USER},
+	    {"Client.InstanceInitiatedShutdown", SPOT_END_GUEST},
+	    {"Client.InstanceTerminated", SPOT_END_GUEST},
+	    {"Server.InsufficientInstanceCapacity", SPOT_END_PROVIDER},
+	    {"Server.InternalError", SPOT_END_PROVIDER},
+	    {"Server.ScheduledStop", SPOT_END_PROVIDER},
+	    {"Client.VolumeLimitExceeded", SPOT_END_PROVIDER},
+	    {"Client.InvalidSnapshot.NotFound", SPOT_END_PROVIDER},
+	    {"Client.InternalError", SPOT_END_PROVIDER},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(causes); i++) {
@@ -108,8 +108,8 @@ bool aws_instance_read(const struct aws *self, struct spot_call *c, const char *
 	i.key.instance_type = xml_text(item, "instanceType", "");
 	/* On-demand has no instanceLifecycle at all. */
 	i.key.market = strcmp(life, "spot") == 0 ? SPOT_MARKET_SPOT
-	    : *life == '\0'                      ? SPOT_MARKET_ON_DEMAND
-	                                         : SPOT_MARKET_RESERVED;
+		       : *life == '\0'		 ? SPOT_MARKET_ON_DEMAND
+						 : SPOT_MARKET_RESERVED;
 	i.state = state_read(xml_at(item, "instanceState"));
 	i.raw_state = xml_text(item, "instanceState/name", "");
 	i.raw_reason = reason_text(c->arena, why, words);
@@ -125,25 +125,27 @@ bool aws_instance_read(const struct aws *self, struct spot_call *c, const char *
 	return true;
 }
 
-/* ---- DescribeInstances, paged ------------------------------------------------------------------ */
+/* ---- DescribeInstances, paged ------------------------------------------------------------ */
 
 struct found {
 	struct spot_instance *items;
 	size_t n, cap;
 	/* describe only */
-	const char **refs; size_t refs_n;     /* not known to be unknown */
-	size_t from, count;                   /* the chunk that is out */
-	bool by_filter;                       /* this chunk is asked for by filter */
+	const char **refs;
+	size_t refs_n;	    /* not known to be unknown */
+	size_t from, count; /* the chunk that is out */
+	bool by_filter;	    /* this chunk is asked for by filter */
 	bool done;
 };
 
 /* Adds all instances of the reply and takes the page token. */
-static enum spot_step found_add(struct aws *self, struct spot_call *c, const char *region, struct found *f,
-    bool *ret_more)
+static enum spot_step found_add(
+    struct aws *self, struct spot_call *c, const char *region, struct found *f, bool *ret_more)
 {
 	const struct xml *doc, *set;
 	bool bad;
-	enum spot_step s = aws_reply_xml(self, c, "DescribeInstances", "DescribeInstancesResponse", &doc);
+	enum spot_step s =
+	    aws_reply_xml(self, c, "DescribeInstances", "DescribeInstancesResponse", &doc);
 
 	if (s != SPOT_STEP_NONE)
 		return s;
@@ -153,10 +155,12 @@ static enum spot_step found_add(struct aws *self, struct spot_call *c, const cha
 	for (const struct xml *r = xml_first(set, "item"); r != NULL; r = xml_next(r, "item")) {
 		const struct xml *in = xml_at(r, "instancesSet");
 
-		for (const struct xml *i = xml_first(in, "item"); i != NULL; i = xml_next(i, "item")) {
+		for (const struct xml *i = xml_first(in, "item"); i != NULL;
+		     i = xml_next(i, "item")) {
 			f->items = arena_grow(c->arena, f->items, f->n, &f->cap, sizeof(*f->items));
 			if (!aws_instance_read(self, c, region, i, &f->items[f->n]))
-				return aws_bad_reply(c, "DescribeInstances", "an instance without instanceId");
+				return aws_bad_reply(
+				    c, "DescribeInstances", "an instance without instanceId");
 			f->n++;
 		}
 	}
@@ -166,7 +170,8 @@ static enum spot_step found_add(struct aws *self, struct spot_call *c, const cha
 	return SPOT_STEP_NONE;
 }
 
-static enum spot_step found_send(struct aws *self, struct spot_call *c, const char *region, struct query *q)
+static enum spot_step found_send(
+    struct aws *self, struct spot_call *c, const char *region, struct query *q)
 {
 	const struct aws_state *st = c->state;
 
@@ -235,9 +240,10 @@ enum spot_step aws_list(void *p, struct spot_call *c, struct spot_list *a)
 	return found_send(self, c, a->region, &q);
 }
 
-/* ---- describe ------------------------------------------------------------------------------------- */
+/* ---- describe ---------------------------------------------------------------------------- */
 
-static enum spot_step describe_send(struct aws *self, struct spot_call *c, const char *region, struct found *f)
+static enum spot_step describe_send(
+    struct aws *self, struct spot_call *c, const char *region, struct found *f)
 {
 	struct query q;
 
@@ -256,8 +262,9 @@ static enum spot_step describe_send(struct aws *self, struct spot_call *c, const
 	return found_send(self, c, region, &q);
 }
 
-/* "The instance IDs 'i-1, i-2' do not exist": one unknown id fails the whole call. Takes the named ones out
- * of the chunk; none named: the chunk is asked for by filter, which does not mind unknown ids. */
+/* "The instance IDs 'i-1, i-2' do not exist": one unknown id fails the whole call. Takes the named
+ * ones out of the chunk; none named: the chunk is asked for by filter, which does not mind unknown
+ * ids. */
 static void describe_drop(struct found *f, const char *message)
 {
 	size_t kept = f->from, end = f->from + f->count;
@@ -280,7 +287,8 @@ static bool id_not_found(const char *code)
 	       strcmp(code, "InvalidInstanceID.Malformed") == 0;
 }
 
-static enum spot_step describe_reply(struct aws *self, struct spot_call *c, const char *region, struct found *f)
+static enum spot_step describe_reply(
+    struct aws *self, struct spot_call *c, const char *region, struct found *f)
 {
 	const char *code, *message;
 	bool more;
@@ -328,16 +336,23 @@ enum spot_step aws_describe(void *p, struct spot_call *c, struct spot_describe *
 	return SPOT_DONE;
 }
 
-/* ---- terminate -------------------------------------------------------------------------------------- */
+/* ---- terminate --------------------------------------------------------------------------- */
 
-static void terminate_after(const struct aws *self, struct spot_terminate *a, enum spot_instance_state state,
-    const char *raw)
+static void terminate_after(const struct aws *self, struct spot_terminate *a,
+    enum spot_instance_state state, const char *raw)
 {
-	a->after = (struct spot_instance){.ref = a->ref, .token = "", .install = "", .state = state,
-		.raw_state = raw, .raw_reason = "", .ip = "",
-		.spot_request = a->spot_request != NULL ? a->spot_request : ""};
-	a->after.key = (struct spot_pool_key){.provider = self->name, .region = a->region,
-		.zone = a->zone != NULL ? a->zone : "", .instance_type = ""};
+	a->after = (struct spot_instance){.ref = a->ref,
+	    .token = "",
+	    .install = "",
+	    .state = state,
+	    .raw_state = raw,
+	    .raw_reason = "",
+	    .ip = "",
+	    .spot_request = a->spot_request != NULL ? a->spot_request : ""};
+	a->after.key = (struct spot_pool_key){.provider = self->name,
+	    .region = a->region,
+	    .zone = a->zone != NULL ? a->zone : "",
+	    .instance_type = ""};
 }
 
 enum spot_step aws_terminate(void *p, struct spot_call *c, struct spot_terminate *a)
@@ -351,11 +366,14 @@ enum spot_step aws_terminate(void *p, struct spot_call *c, struct spot_terminate
 	aws_state_get(c, 0);
 	if (c->in == NULL) {
 		if (!aws_id_ok(a->ref, "i-"))
-			return call_fail(c, SPOT_INVALID, NULL, "aws TerminateInstances: '%.40s' is not an "
-			    "instance id", a->ref != NULL ? a->ref : "");
+			return call_fail(c, SPOT_INVALID, NULL,
+			    "aws TerminateInstances: '%.40s' is not an "
+			    "instance id",
+			    a->ref != NULL ? a->ref : "");
 		query_begin(&q, c->arena, "TerminateInstances", EC2_VERSION);
 		query_add(&q, "InstanceId.1", a->ref);
-		return query_send_ec2(&q, self, c, a->region, "TerminateInstances", AWS_LIMIT_TERMINATE, true);
+		return query_send_ec2(
+		    &q, self, c, a->region, "TerminateInstances", AWS_LIMIT_TERMINATE, true);
 	}
 	if (c->in->status == 400) {
 		aws_error_read(c, &code, &message);
@@ -378,19 +396,19 @@ enum spot_step aws_terminate(void *p, struct spot_call *c, struct spot_terminate
 	return aws_bad_reply(c, "TerminateInstances", "the instance is not in the reply");
 }
 
-/* ---- notices ------------------------------------------------------------------------------------------ */
+/* ---- notices ----------------------------------------------------------------------------- */
 
-/* Spot request status (UserGuide/spot-request-status.html): on a reclaim the code flips while the instance
- * still runs for its two minutes. What we ended ourselves is no notice. */
+/* Spot request status (UserGuide/spot-request-status.html): on a reclaim the code flips while the
+ * instance still runs for its two minutes. What we ended ourselves is no notice. */
 static bool status_is_reclaim(const char *code)
 {
 	static const char *const codes[] = {"marked-for-termination", "marked-for-stop",
-		"marked-for-hibernation", "instance-terminated-no-capacity", "instance-terminated-by-price",
-		"instance-terminated-by-service", "instance-terminated-capacity-oversubscribed",
-		"instance-terminated-by-schedule", "instance-terminated-launch-group-constraint",
-		"instance-stopped-by-price", "instance-stopped-no-capacity",
-		"instance-stopped-capacity-oversubscribed", "instance-hibernated-by-price",
-		"instance-hibernated-no-capacity"};
+	    "marked-for-hibernation", "instance-terminated-no-capacity",
+	    "instance-terminated-by-price", "instance-terminated-by-service",
+	    "instance-terminated-capacity-oversubscribed", "instance-terminated-by-schedule",
+	    "instance-terminated-launch-group-constraint", "instance-stopped-by-price",
+	    "instance-stopped-no-capacity", "instance-stopped-capacity-oversubscribed",
+	    "instance-hibernated-by-price", "instance-hibernated-no-capacity"};
 
 	for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
 		if (strcmp(codes[i], code) == 0)
@@ -407,17 +425,20 @@ struct noticed {
 
 static void notice_read(struct spot_call *c, struct noticed *x, const struct xml *item)
 {
-	const char *ref = xml_text(item, "instanceId", ""), *code = xml_text(item, "status/code", "");
+	const char *ref = xml_text(item, "instanceId", ""),
+		   *code = xml_text(item, "status/code", "");
 	const char *when = xml_text(item, "status/updateTime", "");
 	int64_t at = aws_time(when);
 
 	if (*ref == '\0' || !status_is_reclaim(code))
 		return;
 	x->items = arena_grow(c->arena, x->items, x->n, &x->cap, sizeof(*x->items));
-	x->items[x->n++] = (struct spot_notice){.ref = ref, .kind = SPOT_NOTICE_INTERRUPTION,
-		.deadline_us = at != 0 ? at + NOTICE_US : 0, .source = "spot-request-status",
-		.raw = arena_printf(c->arena, "%s at %s: %.200s", code, when,
-		    xml_text(item, "status/message", ""))};
+	x->items[x->n++] = (struct spot_notice){.ref = ref,
+	    .kind = SPOT_NOTICE_INTERRUPTION,
+	    .deadline_us = at != 0 ? at + NOTICE_US : 0,
+	    .source = "spot-request-status",
+	    .raw = arena_printf(
+		c->arena, "%s at %s: %.200s", code, when, xml_text(item, "status/message", ""))};
 }
 
 static enum spot_step notices_reply(struct aws *self, struct spot_call *c, struct noticed *x)
@@ -425,7 +446,8 @@ static enum spot_step notices_reply(struct aws *self, struct spot_call *c, struc
 	const char *action = "DescribeSpotInstanceRequests";
 	const struct xml *doc, *set;
 	bool bad;
-	enum spot_step s = aws_reply_xml(self, c, action, "DescribeSpotInstanceRequestsResponse", &doc);
+	enum spot_step s =
+	    aws_reply_xml(self, c, action, "DescribeSpotInstanceRequestsResponse", &doc);
 
 	if (s != SPOT_STEP_NONE)
 		return s;
@@ -471,5 +493,6 @@ enum spot_step aws_notices(void *p, struct spot_call *c, struct spot_notices *a)
 	}
 	if (st->next != NULL)
 		query_add(&q, "NextToken", st->next);
-	return query_send_ec2(&q, self, c, a->region, "DescribeSpotInstanceRequests", AWS_LIMIT_DESCRIBE, false);
+	return query_send_ec2(
+	    &q, self, c, a->region, "DescribeSpotInstanceRequests", AWS_LIMIT_DESCRIBE, false);
 }

@@ -2,17 +2,17 @@
 #include "aws_int.h"
 
 /*
- * RunInstances for one pool: zonal, with a client token, so that a repeat of the same bytes in the same
- * zone launches nothing more (ec2-api-idempotency.html). The image is looked up per call, one cheap
- * request: a cache would have to live in self, which only auth may change. Within a call the image and
- * so the bytes stay the same over all repeats.
+ * RunInstances for one pool: zonal, with a client token, so that a repeat of the same bytes in the
+ * same zone launches nothing more (ec2-api-idempotency.html). The image is looked up per call, one
+ * cheap request: a cache would have to live in self, which only auth may change. Within a call the
+ * image and so the bytes stay the same over all repeats.
  */
 
 #include "base/sign.h"
 
 #define USER_DATA_MAX 16384 /* raw, before base64: UserGuide/user-data.html */
-#define TAGS_MAX 50
-#define GROUPS_MAX 16
+#define TAGS_MAX      50
+#define GROUPS_MAX    16
 
 enum { LOOK_UP_IMAGE = 0, RUN };
 
@@ -20,16 +20,20 @@ struct launching {
 	const char *ami;
 };
 
-/* ---- the image ---------------------------------------------------------------------------------- */
+/* ---- the image --------------------------------------------------------------------------- */
 
 static enum spot_step image_send(struct aws *self, struct spot_call *c, const struct spot_launch *a)
 {
 	const char *at = strstr(self->ami_parameter, "{arch}");
-	const char *arch = str_empty(a->shape.arch) ? "x86_64" : a->shape.arch, *name = self->ami_parameter;
+	const char *arch = str_empty(a->shape.arch) ? "x86_64" : a->shape.arch,
+		   *name = self->ami_parameter;
 	json_t *doc AUTO(json) = NULL;
-	struct aws_request r = {.service = AWS_SSM, .region = a->key.region, .action = "GetParameter",
-		.target = "AmazonSSM.GetParameter", .content_type = "application/x-amz-json-1.1",
-		.limit = AWS_LIMIT_SSM};
+	struct aws_request r = {.service = AWS_SSM,
+	    .region = a->key.region,
+	    .action = "GetParameter",
+	    .target = "AmazonSSM.GetParameter",
+	    .content_type = "application/x-amz-json-1.1",
+	    .limit = AWS_LIMIT_SSM};
 
 	if (at != NULL)
 		name = arena_printf(c->arena, "%.*s%s%s", (int)(at - name), name, arch, at + 6);
@@ -54,7 +58,7 @@ static enum spot_step image_reply(struct aws *self, struct spot_call *c, struct 
 	return SPOT_STEP_NONE;
 }
 
-/* ---- the request --------------------------------------------------------------------------------- */
+/* ---- the request ------------------------------------------------------------------------- */
 
 /* subnet.<zone id>, subnet.<zone name>, subnet.<region>: the first that is set. */
 static const char *subnet_find(const struct aws *self, struct arena *a, const struct spot_launch *l)
@@ -91,10 +95,10 @@ static bool groups_read(struct arena *a, const char *list, const char **ret, siz
 	return true;
 }
 
-/* A subnet of another zone than the pool's is refused by EC2, because the zone is sent too: better no
- * instance than one in a pool that we did not price. */
-static enum spot_step add_network(const struct aws *self, struct spot_call *c, const struct spot_launch *l,
-    struct query *q)
+/* A subnet of another zone than the pool's is refused by EC2, because the zone is sent too: better
+ * no instance than one in a pool that we did not price. */
+static enum spot_step add_network(
+    const struct aws *self, struct spot_call *c, const struct spot_launch *l, struct query *q)
 {
 	const char *subnet = subnet_find(self, c->arena, l), *groups[GROUPS_MAX];
 	const char *key = arena_printf(c->arena, "security_groups.%s", l->key.region);
@@ -102,10 +106,11 @@ static enum spot_step add_network(const struct aws *self, struct spot_call *c, c
 	size_t n;
 
 	if (subnet != NULL && !aws_id_ok(subnet, "subnet-"))
-		return call_fail(c, SPOT_CONFIG, NULL, "aws: subnet for zone %s: '%.40s' is not a subnet id",
-		    l->key.zone, subnet);
+		return call_fail(c, SPOT_CONFIG, NULL,
+		    "aws: subnet for zone %s: '%.40s' is not a subnet id", l->key.zone, subnet);
 	if (!groups_read(c->arena, aws_setting(self, key), groups, &n))
-		return call_fail(c, SPOT_CONFIG, NULL, "aws: %s: must be at most %d ids (sg-...)", key, GROUPS_MAX);
+		return call_fail(c, SPOT_CONFIG, NULL, "aws: %s: must be at most %d ids (sg-...)",
+		    key, GROUPS_MAX);
 	if (!str_empty(l->zone_name))
 		query_add(q, "Placement.AvailabilityZone", l->zone_name);
 	else
@@ -119,11 +124,13 @@ static enum spot_step add_network(const struct aws *self, struct spot_call *c, c
 	if (subnet != NULL)
 		query_add(q, card ? "NetworkInterface.1.SubnetId" : "SubnetId", subnet);
 	for (size_t i = 0; i < n; i++)
-		query_addf(q, groups[i], "%sSecurityGroupId.%zu", card ? "NetworkInterface.1." : "", i + 1);
+		query_addf(q, groups[i], "%sSecurityGroupId.%zu", card ? "NetworkInterface.1." : "",
+		    i + 1);
 	return SPOT_STEP_NONE;
 }
 
-static void add_tags(const struct spot_launch *l, struct query *q, size_t spec, const char *resource)
+static void add_tags(
+    const struct spot_launch *l, struct query *q, size_t spec, const char *resource)
 {
 	size_t n = 0;
 	bool named = false;
@@ -150,14 +157,16 @@ static void add_market(struct spot_call *c, const struct spot_launch *l, struct 
 	if (l->key.market == SPOT_MARKET_SPOT) {
 		query_add(q, "InstanceMarketOptions.MarketType", "spot");
 		query_add(q, "InstanceMarketOptions.SpotOptions.SpotInstanceType", "one-time");
-		query_add(q, "InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior", "terminate");
+		query_add(q, "InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior",
+		    "terminate");
 		/* Without a cap the on-demand price is the cap, which is what one wants. */
 		if (l->price_cap_micros > 0)
 			query_add(q, "InstanceMarketOptions.SpotOptions.MaxPrice",
 			    format_usd(l->price_cap_micros, usd));
 	} else {
 		/* The default "open" would silently use up somebody's reservation. */
-		query_add(q, "CapacityReservationSpecification.CapacityReservationPreference", "none");
+		query_add(
+		    q, "CapacityReservationSpecification.CapacityReservationPreference", "none");
 	}
 }
 
@@ -174,8 +183,8 @@ static void add_disk(const struct aws *self, struct query *q)
 	query_add(q, "BlockDeviceMapping.1.Ebs.DeleteOnTermination", "true");
 }
 
-static enum spot_step run_send(struct aws *self, struct spot_call *c, const struct spot_launch *l,
-    const char *ami)
+static enum spot_step run_send(
+    struct aws *self, struct spot_call *c, const struct spot_launch *l, const char *ami)
 {
 	const char *profile = self->instance_profile;
 	struct query q;
@@ -200,7 +209,9 @@ static enum spot_step run_send(struct aws *self, struct spot_call *c, const stru
 	/* One hop would keep jobs in containers from the metadata service. */
 	query_add(&q, "MetadataOptions.HttpPutResponseHopLimit", "2");
 	if (profile != NULL)
-		query_add(&q, str_prefix(profile, "arn:") ? "IamInstanceProfile.Arn" : "IamInstanceProfile.Name",
+		query_add(&q,
+		    str_prefix(profile, "arn:") ? "IamInstanceProfile.Arn"
+						: "IamInstanceProfile.Name",
 		    profile);
 	add_disk(self, &q);
 	add_tags(l, &q, 1, "instance");
@@ -212,7 +223,7 @@ static enum spot_step run_send(struct aws *self, struct spot_call *c, const stru
 	return query_send_ec2(&q, self, c, l->key.region, "RunInstances", AWS_LIMIT_RUN, true);
 }
 
-/* ---- the reply -------------------------------------------------------------------------------------- */
+/* ---- the reply --------------------------------------------------------------------------- */
 
 static enum spot_step run_reply(struct aws *self, struct spot_call *c, struct spot_launch *l)
 {
@@ -236,20 +247,24 @@ static enum spot_step run_reply(struct aws *self, struct spot_call *c, struct sp
 	return SPOT_DONE;
 }
 
-/* ---- checks ------------------------------------------------------------------------------------------ */
+/* ---- checks ------------------------------------------------------------------------------ */
 
 static enum spot_step tags_check(struct spot_call *c, const struct spot_launch *l)
 {
 	if (l->tags_n > TAGS_MAX - 2)
-		return call_fail(c, SPOT_INVALID, NULL, "aws launch: %zu tags, at most %d", l->tags_n, TAGS_MAX - 2);
+		return call_fail(c, SPOT_INVALID, NULL, "aws launch: %zu tags, at most %d",
+		    l->tags_n, TAGS_MAX - 2);
 	for (size_t i = 0; i < l->tags_n; i++) {
 		const char *k = l->tags[i].key, *v = l->tags[i].value;
 
 		if (str_empty(k) || strlen(k) > 127 || v == NULL || strlen(v) > 255)
-			return call_fail(c, SPOT_INVALID, NULL, "aws launch: tag '%.40s': key 1 to 127, value to "
-			    "255 characters", k != NULL ? k : "");
+			return call_fail(c, SPOT_INVALID, NULL,
+			    "aws launch: tag '%.40s': key 1 to 127, value to "
+			    "255 characters",
+			    k != NULL ? k : "");
 		if (str_prefix(k, "aws:") || strcmp(k, AWS_TAG_INSTALL) == 0)
-			return call_fail(c, SPOT_INVALID, NULL, "aws launch: tag key '%.40s' is reserved", k);
+			return call_fail(
+			    c, SPOT_INVALID, NULL, "aws launch: tag key '%.40s' is reserved", k);
 	}
 	return SPOT_STEP_NONE;
 }
@@ -260,15 +275,19 @@ static enum spot_step launch_check(struct spot_call *c, const struct spot_launch
 		return call_fail(c, SPOT_INVALID, NULL, "aws launch: market %s is not supported",
 		    spot_market_name(l->key.market));
 	if (str_empty(l->key.instance_type) || (str_empty(l->key.zone) && str_empty(l->zone_name)))
-		return call_fail(c, SPOT_INVALID, NULL, "aws launch: instance type and zone are needed");
+		return call_fail(
+		    c, SPOT_INVALID, NULL, "aws launch: instance type and zone are needed");
 	/* The token is the only thing that keeps a repeat from launching twice. */
 	if (str_empty(l->token) || strlen(l->token) > 64)
-		return call_fail(c, SPOT_INVALID, NULL, "aws launch: token of 1 to 64 characters needed");
+		return call_fail(
+		    c, SPOT_INVALID, NULL, "aws launch: token of 1 to 64 characters needed");
 	if (str_empty(l->install) || strlen(l->install) > 255)
-		return call_fail(c, SPOT_INVALID, NULL, "aws launch: installation of 1 to 255 characters needed");
+		return call_fail(c, SPOT_INVALID, NULL,
+		    "aws launch: installation of 1 to 255 characters needed");
 	if (l->user_data.n > USER_DATA_MAX)
-		return call_fail(c, SPOT_INVALID, NULL, "aws launch: user data is %zu bytes, EC2 takes %d",
-		    l->user_data.n, USER_DATA_MAX);
+		return call_fail(c, SPOT_INVALID, NULL,
+		    "aws launch: user data is %zu bytes, EC2 takes %d", l->user_data.n,
+		    USER_DATA_MAX);
 	return tags_check(c, l);
 }
 

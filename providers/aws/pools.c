@@ -2,8 +2,8 @@
 #include "aws_int.h"
 
 /*
- * Pools of one region: zones by zone id (zone names are aliases that differ between accounts), GPU types as
- * the vendor describes them, and what is offered where. Offered is not capacity.
+ * Pools of one region: zones by zone id (zone names are aliases that differ between accounts), GPU
+ * types as the vendor describes them, and what is offered where. Offered is not capacity.
  */
 
 #include <strings.h>
@@ -21,29 +21,38 @@ struct gpu_type {
 };
 
 struct pooling {
-	struct zone *zones; size_t zones_n, zones_cap;
-	struct gpu_type *types; size_t types_n, types_cap;
-	struct spot_pool_info *pools; size_t pools_n, pools_cap;
+	struct zone *zones;
+	size_t zones_n, zones_cap;
+	struct gpu_type *types;
+	size_t types_n, types_cap;
+	struct spot_pool_info *pools;
+	size_t pools_n, pools_cap;
 };
 
-/* ---- names --------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------- */
 
-/* The vendor's marketing names to the names of our catalogue. The first line that fits wins; memory tells
- * cards of one name apart (usable MiB, a little under the data sheet). */
+/* The vendor's marketing names to the names of our catalogue. The first line that fits wins; memory
+ * tells cards of one name apart (usable MiB, a little under the data sheet). */
 static const struct {
 	const char *name;
 	int64_t mib_min;
 	const char *ours;
 } gpu_names[] = {
-	{"V100", 30000, "V100-32GB"}, {"V100", 0, "V100-16GB"},
-	{"A100", 70000, "A100-80GB"}, {"A100", 0, "A100-40GB"},
-	{"H100", 0, "H100-80GB-SXM"}, {"T4g", 0, "T4G"},
-	{"RTX PRO 4500", 0, "RTXPRO4500-32GB"}, {"RTX PRO Server 4500", 0, "RTXPRO4500-32GB"},
-	{"RTX PRO 6000", 0, "RTXPRO6000-96GB"}, {"RTX PRO Server 6000", 0, "RTXPRO6000-96GB"},
-	{"GRID K520", 0, "K520"},
+    {"V100", 30000, "V100-32GB"},
+    {"V100", 0, "V100-16GB"},
+    {"A100", 70000, "A100-80GB"},
+    {"A100", 0, "A100-40GB"},
+    {"H100", 0, "H100-80GB-SXM"},
+    {"T4g", 0, "T4G"},
+    {"RTX PRO 4500", 0, "RTXPRO4500-32GB"},
+    {"RTX PRO Server 4500", 0, "RTXPRO4500-32GB"},
+    {"RTX PRO 6000", 0, "RTXPRO6000-96GB"},
+    {"RTX PRO Server 6000", 0, "RTXPRO6000-96GB"},
+    {"GRID K520", 0, "K520"},
 };
 
-/* A name that is new to us is kept without blanks: H200, B200, B300, T4, A10G, L4, L40S are such. */
+/* A name that is new to us is kept without blanks: H200, B200, B300, T4, A10G, L4, L40S are such.
+ */
 static const char *gpu_name(struct arena *a, const char *name, int64_t mib)
 {
 	size_t n = 0;
@@ -66,8 +75,9 @@ static const char *gpu_name(struct arena *a, const char *name, int64_t mib)
 	return out;
 }
 
-/* "g6e.xlarge" belongs to G, "p5en.48xlarge" to P5. Spot has classes of their own for P5 and P6, on-demand has
- * one for all P (ec2-instance-quotas.html). The quota rows get the same names in quotas.c. */
+/* "g6e.xlarge" belongs to G, "p5en.48xlarge" to P5. Spot has classes of their own for P5 and P6,
+ * on-demand has one for all P (ec2-instance-quotas.html). The quota rows get the same names in
+ * quotas.c. */
 const char *aws_quota_class(struct arena *a, const char *type, enum spot_market market)
 {
 	const char *family = type[0] == 'p' ? "P" : "G", *market_name = "OnDemand";
@@ -82,12 +92,12 @@ const char *aws_quota_class(struct arena *a, const char *type, enum spot_market 
 	return arena_printf(a, "%s/%s", family, market_name);
 }
 
-/* ---- requests -------------------------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------- */
 
 static enum spot_step pools_send(struct aws *self, struct spot_call *c, const char *region)
 {
-	static const char *const actions[] = {"DescribeAvailabilityZones", "DescribeInstanceTypes",
-		"DescribeInstanceTypeOfferings"};
+	static const char *const actions[] = {
+	    "DescribeAvailabilityZones", "DescribeInstanceTypes", "DescribeInstanceTypeOfferings"};
 	const struct aws_state *st = c->state;
 	const char *action = actions[st->at];
 	struct query q;
@@ -114,13 +124,14 @@ static enum spot_step pools_send(struct aws *self, struct spot_call *c, const ch
 	return query_send_ec2(&q, self, c, region, action, AWS_LIMIT_DESCRIBE, false);
 }
 
-/* ---- zones -------------------------------------------------------------------------------------------- */
+/* ---- zones ------------------------------------------------------------------------------- */
 
 static enum spot_step zones_reply(struct aws *self, struct spot_call *c, struct pooling *x)
 {
 	const char *action = "DescribeAvailabilityZones";
 	const struct xml *doc, *set;
-	enum spot_step s = aws_reply_xml(self, c, action, "DescribeAvailabilityZonesResponse", &doc);
+	enum spot_step s =
+	    aws_reply_xml(self, c, action, "DescribeAvailabilityZonesResponse", &doc);
 
 	if (s != SPOT_STEP_NONE)
 		return s;
@@ -128,20 +139,23 @@ static enum spot_step zones_reply(struct aws *self, struct spot_call *c, struct 
 	if (set == NULL)
 		return aws_bad_reply(c, action, "no availabilityZoneInfo");
 	for (const struct xml *z = xml_first(set, "item"); z != NULL; z = xml_next(z, "item")) {
-		const char *id = xml_text(z, "zoneId", ""), *type = xml_text(z, "zoneType", "availability-zone");
+		const char *id = xml_text(z, "zoneId", ""),
+			   *type = xml_text(z, "zoneType", "availability-zone");
 
 		/* Local and wavelength zones have other prices and hardly any GPUs. */
 		if (*id == '\0' || strcmp(type, "availability-zone") != 0)
 			continue;
 		if (strcmp(xml_text(z, "optInStatus", "opt-in-not-required"), "not-opted-in") == 0)
 			continue;
-		x->zones = arena_grow(c->arena, x->zones, x->zones_n, &x->zones_cap, sizeof(*x->zones));
-		x->zones[x->zones_n++] = (struct zone){.id = id, .name = xml_text(z, "zoneName", "")};
+		x->zones =
+		    arena_grow(c->arena, x->zones, x->zones_n, &x->zones_cap, sizeof(*x->zones));
+		x->zones[x->zones_n++] =
+		    (struct zone){.id = id, .name = xml_text(z, "zoneName", "")};
 	}
 	return SPOT_STEP_NONE;
 }
 
-/* ---- types ---------------------------------------------------------------------------------------------- */
+/* ---- types ------------------------------------------------------------------------------- */
 
 static int64_t number(const struct xml *x, const char *path, int64_t max)
 {
@@ -151,7 +165,8 @@ static int64_t number(const struct xml *x, const char *path, int64_t max)
 }
 
 /* count is 0 for fractional types: they say how many slices of which size (g6f, gr6f). */
-static void gpu_read(struct arena *a, const struct xml *info, const struct xml *gpu, struct spot_shape *s)
+static void gpu_read(
+    struct arena *a, const struct xml *info, const struct xml *gpu, struct spot_shape *s)
 {
 	int64_t count = number(gpu, "count", 1000), slices = number(gpu, "logicalGpuCount", 1000);
 	int64_t mib = number(gpu, "memoryInfo/sizeInMiB", INT32_MAX);
@@ -183,7 +198,8 @@ static bool set_has(const struct xml *set, const char *word)
 /* False: no CUDA (AMD, Neuron, no accelerator at all) or not named. */
 static bool type_read(struct arena *a, const struct xml *item, struct gpu_type *ret)
 {
-	const struct xml *info = xml_at(item, "gpuInfo"), *archs = xml_at(item, "processorInfo/supportedArchitectures");
+	const struct xml *info = xml_at(item, "gpuInfo"),
+			 *archs = xml_at(item, "processorInfo/supportedArchitectures");
 	const struct xml *gpu, *classes = xml_at(item, "supportedUsageClasses");
 	struct gpu_type t = {.name = xml_text(item, "instanceType", "")};
 
@@ -202,7 +218,8 @@ static bool type_read(struct arena *a, const struct xml *item, struct gpu_type *
 	return *t.shape.gpu_name != '\0' && t.shape.gpu_milli > 0;
 }
 
-static enum spot_step types_reply(struct aws *self, struct spot_call *c, struct pooling *x, bool *ret_more)
+static enum spot_step types_reply(
+    struct aws *self, struct spot_call *c, struct pooling *x, bool *ret_more)
 {
 	const char *action = "DescribeInstanceTypes";
 	const struct xml *doc, *set;
@@ -215,7 +232,8 @@ static enum spot_step types_reply(struct aws *self, struct spot_call *c, struct 
 	if (set == NULL)
 		return aws_bad_reply(c, action, "no instanceTypeSet");
 	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item")) {
-		x->types = arena_grow(c->arena, x->types, x->types_n, &x->types_cap, sizeof(*x->types));
+		x->types =
+		    arena_grow(c->arena, x->types, x->types_n, &x->types_cap, sizeof(*x->types));
 		if (type_read(c->arena, i, &x->types[x->types_n]))
 			x->types_n++;
 	}
@@ -223,24 +241,27 @@ static enum spot_step types_reply(struct aws *self, struct spot_call *c, struct 
 	return bad ? aws_bad_reply(c, action, "the page token repeats") : SPOT_STEP_NONE;
 }
 
-/* ---- offerings --------------------------------------------------------------------------------------------- */
+/* ---- offerings --------------------------------------------------------------------------- */
 
 static void pool_add(struct aws *self, struct spot_call *c, struct pooling *x, const char *region,
     const struct gpu_type *t, const struct zone *z, enum spot_market market)
 {
 	x->pools = arena_grow(c->arena, x->pools, x->pools_n, &x->pools_cap, sizeof(*x->pools));
-	x->pools[x->pools_n++] = (struct spot_pool_info){
-		.key = {.provider = self->name, .region = region, .zone = z->id, .instance_type = t->name,
-		    .market = market},
-		.zone_name = z->name,
-		.shape = t->shape,
-		.quota_class = aws_quota_class(c->arena, t->name, market)};
+	x->pools[x->pools_n++] = (struct spot_pool_info){.key = {.provider = self->name,
+							     .region = region,
+							     .zone = z->id,
+							     .instance_type = t->name,
+							     .market = market},
+	    .zone_name = z->name,
+	    .shape = t->shape,
+	    .quota_class = aws_quota_class(c->arena, t->name, market)};
 }
 
-static void offering_read(struct aws *self, struct spot_call *c, struct pooling *x, const char *region,
-    const struct xml *item)
+static void offering_read(struct aws *self, struct spot_call *c, struct pooling *x,
+    const char *region, const struct xml *item)
 {
-	const char *type = xml_text(item, "instanceType", ""), *place = xml_text(item, "location", "");
+	const char *type = xml_text(item, "instanceType", ""),
+		   *place = xml_text(item, "location", "");
 	const struct gpu_type *t = NULL;
 	const struct zone *z = NULL;
 
@@ -260,13 +281,14 @@ static void offering_read(struct aws *self, struct spot_call *c, struct pooling 
 		pool_add(self, c, x, region, t, z, SPOT_MARKET_ON_DEMAND);
 }
 
-static enum spot_step offerings_reply(struct aws *self, struct spot_call *c, struct pooling *x,
-    const char *region, bool *ret_more)
+static enum spot_step offerings_reply(
+    struct aws *self, struct spot_call *c, struct pooling *x, const char *region, bool *ret_more)
 {
 	const char *action = "DescribeInstanceTypeOfferings";
 	const struct xml *doc, *set;
 	bool bad;
-	enum spot_step s = aws_reply_xml(self, c, action, "DescribeInstanceTypeOfferingsResponse", &doc);
+	enum spot_step s =
+	    aws_reply_xml(self, c, action, "DescribeInstanceTypeOfferingsResponse", &doc);
 
 	if (s != SPOT_STEP_NONE)
 		return s;
@@ -308,7 +330,7 @@ enum spot_step aws_pools(void *p, struct spot_call *c, struct spot_pools *a)
 	return SPOT_DONE;
 }
 
-/* ---- index for the feeds --------------------------------------------------------------------------------------- */
+/* ---- index for the feeds ----------------------------------------------------------------- */
 
 static int by_type(const void *a, const void *b)
 {
@@ -318,8 +340,8 @@ static int by_type(const void *a, const void *b)
 	return strcmp(x->key.instance_type, y->key.instance_type);
 }
 
-void pool_index_init(struct pool_index *x, struct arena *a, const struct spot_pool_info *pools, size_t n,
-    enum spot_market market)
+void pool_index_init(struct pool_index *x, struct arena *a, const struct spot_pool_info *pools,
+    size_t n, enum spot_market market)
 {
 	x->n = 0;
 	x->items = arena_array(a, n + 1, sizeof(*x->items));
@@ -342,17 +364,18 @@ const struct spot_pool_info **pool_index_type(const struct pool_index *x, const 
 		else
 			hi = mid;
 	}
-	return lo < x->n && strcmp(x->items[lo]->key.instance_type, type) == 0 ? &x->items[lo] : NULL;
+	return lo < x->n && strcmp(x->items[lo]->key.instance_type, type) == 0 ? &x->items[lo]
+									       : NULL;
 }
 
-const struct spot_pool_info *pool_index_find(const struct pool_index *x, const char *type,
-    const char *zone_id, const char *zone_name)
+const struct spot_pool_info *pool_index_find(
+    const struct pool_index *x, const char *type, const char *zone_id, const char *zone_name)
 {
 	const struct spot_pool_info **at = pool_index_type(x, type), **end = x->items + x->n;
 
 	for (; at != NULL && at < end && strcmp((*at)->key.instance_type, type) == 0; at++) {
 		if (*zone_id != '\0' ? str_same((*at)->key.zone, zone_id)
-		                     : *zone_name != '\0' && str_same((*at)->zone_name, zone_name))
+				     : *zone_name != '\0' && str_same((*at)->zone_name, zone_name))
 			return *at;
 	}
 	return NULL;

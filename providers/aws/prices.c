@@ -2,36 +2,40 @@
 #include "aws_int.h"
 
 /*
- * Prices of one region. Spot: DescribeSpotPriceHistory, which with StartTime = now gives the price in force
- * of every pool. On-demand: Price List GetProducts, one price per type and region, given to each of the
- * type's zones.
+ * Prices of one region. Spot: DescribeSpotPriceHistory, which with StartTime = now gives the price
+ * in force of every pool. On-demand: Price List GetProducts, one price per type and region, given
+ * to each of the type's zones.
  */
 
-#define HISTORY_US (INT64_C(90) * 24 * SPOT_US_PER_HOUR)
-#define SPOT_SOURCE "DescribeSpotPriceHistory"
-#define LIST_SOURCE "GetProducts"
+#define HISTORY_US     (INT64_C(90) * 24 * SPOT_US_PER_HOUR)
+#define SPOT_SOURCE    "DescribeSpotPriceHistory"
+#define LIST_SOURCE    "GetProducts"
 #define LIST_REPLY_MAX (32u << 20)
 
 enum { SPOT_FEED = 0, LIST_MACHINES, LIST_METAL, END };
 
 struct pricing {
 	struct pool_index spot, on_demand;
-	const char *start;                  /* StartTime, the same on all pages */
-	struct spot_price_point *points; size_t n, cap;
+	const char *start; /* StartTime, the same on all pages */
+	struct spot_price_point *points;
+	size_t n, cap;
 };
 
 static void point_add(struct spot_call *c, struct pricing *x, const struct spot_pool_info *pool,
     int64_t micros, int64_t effective_us, const char *source)
 {
 	x->points = arena_grow(c->arena, x->points, x->n, &x->cap, sizeof(*x->points));
-	x->points[x->n++] = (struct spot_price_point){.key = pool->key, .price_micros = micros,
-		.effective_us = effective_us, .observed_us = c->now_us, .source = source};
+	x->points[x->n++] = (struct spot_price_point){.key = pool->key,
+	    .price_micros = micros,
+	    .effective_us = effective_us,
+	    .observed_us = c->now_us,
+	    .source = source};
 }
 
-/* ---- spot -------------------------------------------------------------------------------------------- */
+/* ---- spot -------------------------------------------------------------------------------- */
 
-static enum spot_step spot_send(struct aws *self, struct spot_call *c, const struct spot_prices *a,
-    struct pricing *x)
+static enum spot_step spot_send(
+    struct aws *self, struct spot_call *c, const struct spot_prices *a, struct pricing *x)
 {
 	const struct aws_state *st = c->state;
 	const char *last = "";
@@ -40,7 +44,8 @@ static enum spot_step spot_send(struct aws *self, struct spot_call *c, const str
 
 	if (x->start == NULL) {
 		char text[TIME_TEXT_MAX];
-		int64_t from = a->since_us > 0 ? MAX(a->since_us, c->now_us - HISTORY_US) : c->now_us;
+		int64_t from =
+		    a->since_us > 0 ? MAX(a->since_us, c->now_us - HISTORY_US) : c->now_us;
 
 		x->start = arena_strdup(c->arena, format_time_s(from, text));
 	}
@@ -64,8 +69,10 @@ static enum spot_step spot_send(struct aws *self, struct spot_call *c, const str
 
 static enum spot_step spot_row(struct spot_call *c, struct pricing *x, const struct xml *row)
 {
-	const char *type = xml_text(row, "instanceType", ""), *price = xml_text(row, "spotPrice", "");
-	const char *when = xml_text(row, "timestamp", ""), *product = xml_text(row, "productDescription", "");
+	const char *type = xml_text(row, "instanceType", ""),
+		   *price = xml_text(row, "spotPrice", "");
+	const char *when = xml_text(row, "timestamp", ""),
+		   *product = xml_text(row, "productDescription", "");
 	const struct spot_pool_info *pool;
 	int64_t micros, at;
 
@@ -76,13 +83,14 @@ static enum spot_step spot_row(struct spot_call *c, struct pricing *x, const str
 	if (pool == NULL)
 		return SPOT_STEP_NONE;
 	if (!parse_usd_micros(price, &micros) || !parse_time_us(when, &at))
-		return aws_bad_reply(c, SPOT_SOURCE, "%.40s: spotPrice '%.30s', timestamp '%.40s'", type, price,
-		    when);
+		return aws_bad_reply(c, SPOT_SOURCE, "%.40s: spotPrice '%.30s', timestamp '%.40s'",
+		    type, price, when);
 	point_add(c, x, pool, micros, at, SPOT_SOURCE);
 	return SPOT_STEP_NONE;
 }
 
-static enum spot_step spot_reply(struct aws *self, struct spot_call *c, struct pricing *x, bool *ret_more)
+static enum spot_step spot_reply(
+    struct aws *self, struct spot_call *c, struct pricing *x, bool *ret_more)
 {
 	const struct xml *doc, *set;
 	bool bad;
@@ -134,15 +142,16 @@ static void points_tidy(struct pricing *x)
 	x->n = kept;
 }
 
-/* ---- on-demand ---------------------------------------------------------------------------------------- */
+/* ---- on-demand --------------------------------------------------------------------------- */
 
-/* The Price List lives in three regions and tells of all (Karpenter pkg/providers/pricing). NULL: the
- * partition has none. */
+/* The Price List lives in three regions and tells of all (Karpenter pkg/providers/pricing). NULL:
+ * the partition has none. */
 static const char *list_region(const char *region)
 {
 	if (str_prefix(region, "cn-"))
 		return "cn-northwest-1";
-	if (str_prefix(region, "us-gov-") || str_prefix(region, "eusc-") || str_prefix(region, "us-iso"))
+	if (str_prefix(region, "us-gov-") || str_prefix(region, "eusc-") ||
+	    str_prefix(region, "us-iso"))
 		return NULL;
 	if (str_prefix(region, "ap-"))
 		return "ap-south-1";
@@ -151,25 +160,30 @@ static const char *list_region(const char *region)
 	return "us-east-1";
 }
 
-/* Without marketoption a $0 Capacity Block product shadows the real one; without capacitystatus come rows of
- * reservations. */
+/* Without marketoption a $0 Capacity Block product shadows the real one; without capacitystatus
+ * come rows of reservations. */
 static enum spot_step list_send(struct aws *self, struct spot_call *c, const char *region)
 {
 	const struct aws_state *st = c->state;
-	const char *family = st->at == LIST_METAL ? "Compute Instance (bare metal)" : "Compute Instance";
+	const char *family =
+	    st->at == LIST_METAL ? "Compute Instance (bare metal)" : "Compute Instance";
 	const char *const filters[][2] = {{"regionCode", region}, {"operatingSystem", "Linux"},
-		{"tenancy", "Shared"}, {"preInstalledSw", "NA"}, {"capacitystatus", "Used"},
-		{"marketoption", "OnDemand"}, {"productFamily", family}};
-	json_t *doc AUTO(json) = json_pack("{s:s, s:s, s:i, s:[]}", "ServiceCode", "AmazonEC2", "FormatVersion",
-	    "aws_v1", "MaxResults", 100, "Filters");
-	struct aws_request r = {.service = AWS_PRICING, .region = list_region(region), .action = LIST_SOURCE,
-		.target = "AWSPriceListService.GetProducts", .content_type = "application/x-amz-json-1.1",
-		.limit = AWS_LIMIT_PRICING};
+	    {"tenancy", "Shared"}, {"preInstalledSw", "NA"}, {"capacitystatus", "Used"},
+	    {"marketoption", "OnDemand"}, {"productFamily", family}};
+	json_t *doc AUTO(json) = json_pack("{s:s, s:s, s:i, s:[]}", "ServiceCode", "AmazonEC2",
+	    "FormatVersion", "aws_v1", "MaxResults", 100, "Filters");
+	struct aws_request r = {.service = AWS_PRICING,
+	    .region = list_region(region),
+	    .action = LIST_SOURCE,
+	    .target = "AWSPriceListService.GetProducts",
+	    .content_type = "application/x-amz-json-1.1",
+	    .limit = AWS_LIMIT_PRICING};
 	enum spot_step s;
 
 	for (size_t i = 0; i < ARRAY_LEN(filters); i++)
-		json_array_append_new(json_object_get(doc, "Filters"), json_pack("{s:s, s:s, s:s}", "Type",
-		    "TERM_MATCH", "Field", filters[i][0], "Value", filters[i][1]));
+		json_array_append_new(json_object_get(doc, "Filters"),
+		    json_pack("{s:s, s:s, s:s}", "Type", "TERM_MATCH", "Field", filters[i][0],
+			"Value", filters[i][1]));
 	if (st->next != NULL)
 		json_object_set_new(doc, "NextToken", json_string(st->next));
 	r.body = json_text(c->arena, doc);
@@ -189,17 +203,20 @@ static const json_t *first_value(const json_t *object)
 /* Per hour and above zero; 0 is no price (free tier, capacity blocks, reservations). */
 static bool product_price(const json_t *product, int64_t *ret_micros, int64_t *ret_since)
 {
-	const json_t *term = first_value(json_object_get(json_object_get(product, "terms"), "OnDemand"));
+	const json_t *term =
+	    first_value(json_object_get(json_object_get(product, "terms"), "OnDemand"));
 	const json_t *dim = first_value(json_object_get(term, "priceDimensions"));
 	const char *unit = json_string_value(json_object_get(dim, "unit"));
-	const char *usd = json_string_value(json_object_get(json_object_get(dim, "pricePerUnit"), "USD"));
+	const char *usd =
+	    json_string_value(json_object_get(json_object_get(dim, "pricePerUnit"), "USD"));
 
 	*ret_since = aws_time(json_string_value(json_object_get(term, "effectiveDate")));
-	return unit != NULL && strcmp(unit, "Hrs") == 0 && usd != NULL && parse_usd_micros(usd, ret_micros) &&
-	       *ret_micros > 0;
+	return unit != NULL && strcmp(unit, "Hrs") == 0 && usd != NULL &&
+	       parse_usd_micros(usd, ret_micros) && *ret_micros > 0;
 }
 
-static void product_read(struct spot_call *c, struct pricing *x, const char *region, const json_t *product)
+static void product_read(
+    struct spot_call *c, struct pricing *x, const char *region, const json_t *product)
 {
 	const json_t *attrs = json_object_get(json_object_get(product, "product"), "attributes");
 	const char *type = json_string_value(json_object_get(attrs, "instanceType"));
@@ -217,8 +234,8 @@ static void product_read(struct spot_call *c, struct pricing *x, const char *reg
 		point_add(c, x, *at, micros, since, LIST_SOURCE);
 }
 
-static enum spot_step list_reply(struct aws *self, struct spot_call *c, struct pricing *x, const char *region,
-    bool *ret_more)
+static enum spot_step list_reply(
+    struct aws *self, struct spot_call *c, struct pricing *x, const char *region, bool *ret_more)
 {
 	json_t *doc AUTO(json) = NULL;
 	const json_t *list, *item;
@@ -232,15 +249,16 @@ static enum spot_step list_reply(struct aws *self, struct spot_call *c, struct p
 	list = json_object_get(doc, "PriceList");
 	if (!json_is_array(list))
 		return aws_bad_reply(c, LIST_SOURCE, "PriceList is not an array");
-	json_array_foreach(list, i, item) {
+	json_array_foreach(list, i, item)
+	{
 		json_t *product AUTO(json) = NULL;
 		struct spot_err err = {0};
 
 		/* Each product is a JSON text inside a JSON string. */
 		if (!json_is_string(item))
 			return aws_bad_reply(c, LIST_SOURCE, "PriceList[%zu] is not a string", i);
-		if (json_parse((struct str){json_string_value(item), json_string_length(item)}, "product", &product,
-		    &err) != SPOT_OK)
+		if (json_parse((struct str){json_string_value(item), json_string_length(item)},
+			"product", &product, &err) != SPOT_OK)
 			return aws_bad_reply(c, LIST_SOURCE, "PriceList[%zu]: %.150s", i, err.text);
 		product_read(c, x, region, product);
 	}
@@ -249,7 +267,7 @@ static enum spot_step list_reply(struct aws *self, struct spot_call *c, struct p
 	return bad ? aws_bad_reply(c, LIST_SOURCE, "the page token repeats") : SPOT_STEP_NONE;
 }
 
-/* ---- the verb ---------------------------------------------------------------------------------------------- */
+/* ---- the verb ---------------------------------------------------------------------------- */
 
 static bool has_metal(const struct pool_index *x)
 {
@@ -264,9 +282,10 @@ static bool has_metal(const struct pool_index *x)
 static int wanted_from(int at, const struct spot_prices *a, const struct pricing *x)
 {
 	bool list = (a->market == SPOT_MARKET_NONE || a->market == SPOT_MARKET_ON_DEMAND) &&
-	            x->on_demand.n > 0 && list_region(a->region) != NULL;
+		    x->on_demand.n > 0 && list_region(a->region) != NULL;
 
-	if (at == SPOT_FEED && ((a->market != SPOT_MARKET_NONE && a->market != SPOT_MARKET_SPOT) || x->spot.n == 0))
+	if (at == SPOT_FEED &&
+	    ((a->market != SPOT_MARKET_NONE && a->market != SPOT_MARKET_SPOT) || x->spot.n == 0))
 		at = LIST_MACHINES;
 	if (at == LIST_MACHINES && !list)
 		at = END;
@@ -286,11 +305,12 @@ enum spot_step aws_prices(void *p, struct spot_call *c, struct spot_prices *a)
 		if (str_empty(a->region))
 			return call_fail(c, SPOT_INVALID, NULL, "aws prices: a region is needed");
 		pool_index_init(&x->spot, c->arena, a->pools, a->pools_n, SPOT_MARKET_SPOT);
-		pool_index_init(&x->on_demand, c->arena, a->pools, a->pools_n, SPOT_MARKET_ON_DEMAND);
+		pool_index_init(
+		    &x->on_demand, c->arena, a->pools, a->pools_n, SPOT_MARKET_ON_DEMAND);
 	}
 	if (c->in != NULL) {
 		enum spot_step s = st->at == SPOT_FEED ? spot_reply(self, c, x, &more)
-		                                       : list_reply(self, c, x, a->region, &more);
+						       : list_reply(self, c, x, a->region, &more);
 
 		if (s != SPOT_STEP_NONE)
 			return s;

@@ -2,31 +2,34 @@
 #include "aws_int.h"
 
 /*
- * What the vendor publishes about interruption and capacity of spot: placement scores (per zone, of sets of
- * types) and the Spot Instance Advisor's buckets (per region and type; an undocumented file, so its shape is
- * checked). Neither is a promise; one that cannot be had does not lose the other.
+ * What the vendor publishes about interruption and capacity of spot: placement scores (per zone, of
+ * sets of types) and the Spot Instance Advisor's buckets (per region and type; an undocumented
+ * file, so its shape is checked). Neither is a promise; one that cannot be had does not lose the
+ * other.
  */
 
 #include <strings.h>
 
 #define ADVISOR_REPLY_MAX (32u << 20)
-#define TYPES_PER_SET 6
-#define BUCKETS 5
-#define SCORE_SOURCE "GetSpotPlacementScores"
-#define ADVISOR_SOURCE "spot-advisor"
+#define TYPES_PER_SET	  6
+#define BUCKETS		  5
+#define SCORE_SOURCE	  "GetSpotPlacementScores"
+#define ADVISOR_SOURCE	  "spot-advisor"
 
-/* Fixed sets: the account may ask for few different configurations per day, and fewer than three types
- * score low whatever the supply (API_GetSpotPlacementScores.html). Never built from what jobs want. */
+/* Fixed sets: the account may ask for few different configurations per day, and fewer than three
+ * types score low whatever the supply (API_GetSpotPlacementScores.html). Never built from what jobs
+ * want. */
 static const char *const score_sets[][TYPES_PER_SET] = {
-	{"g4dn.xlarge", "g4dn.2xlarge", "g5.xlarge", "g5.2xlarge", "g6.xlarge", "g6.2xlarge"},
-	{"g5.12xlarge", "g5.24xlarge", "g6.12xlarge", "g6.24xlarge", "g6e.12xlarge", "g6e.24xlarge"},
-	{"g5.48xlarge", "g6.48xlarge", "g6e.48xlarge", "p4d.24xlarge", "p4de.24xlarge", "p5.48xlarge"},
+    {"g4dn.xlarge", "g4dn.2xlarge", "g5.xlarge", "g5.2xlarge", "g6.xlarge", "g6.2xlarge"},
+    {"g5.12xlarge", "g5.24xlarge", "g6.12xlarge", "g6.24xlarge", "g6e.12xlarge", "g6e.24xlarge"},
+    {"g5.48xlarge", "g6.48xlarge", "g6e.48xlarge", "p4d.24xlarge", "p4de.24xlarge", "p5.48xlarge"},
 };
 #define SETS ((int)ARRAY_LEN(score_sets))
 
 struct signalling {
 	struct pool_index pools;
-	struct spot_signal *items; size_t n, cap;
+	struct spot_signal *items;
+	size_t n, cap;
 	double lo[BUCKETS], hi[BUCKETS];
 };
 
@@ -37,7 +40,7 @@ static struct spot_signal *signal_add(struct spot_call *c, struct signalling *x)
 	return &x->items[x->n++];
 }
 
-/* ---- placement scores -------------------------------------------------------------------------------- */
+/* ---- placement scores -------------------------------------------------------------------- */
 
 static enum spot_step score_send(struct aws *self, struct spot_call *c, const char *region)
 {
@@ -67,7 +70,8 @@ static void score_row(struct spot_call *c, struct signalling *x, const struct xm
 	if (*zone == '\0' || !parse_i64(xml_text(row, "score", ""), 1, 10, &score))
 		return;
 	for (size_t i = 0; i < TYPES_PER_SET; i++) {
-		const struct spot_pool_info *pool = pool_index_find(&x->pools, score_sets[st->at][i], zone, "");
+		const struct spot_pool_info *pool =
+		    pool_index_find(&x->pools, score_sets[st->at][i], zone, "");
 		struct spot_signal *s;
 
 		if (pool == NULL)
@@ -80,7 +84,8 @@ static void score_row(struct spot_call *c, struct signalling *x, const struct xm
 	}
 }
 
-static enum spot_step score_reply(struct aws *self, struct spot_call *c, struct signalling *x, bool *ret_more)
+static enum spot_step score_reply(
+    struct aws *self, struct spot_call *c, struct signalling *x, bool *ret_more)
 {
 	const struct xml *doc, *set;
 	bool bad;
@@ -95,7 +100,7 @@ static enum spot_step score_reply(struct aws *self, struct spot_call *c, struct 
 	return bad ? aws_bad_reply(c, SCORE_SOURCE, "the page token repeats") : SPOT_STEP_NONE;
 }
 
-/* ---- advisor --------------------------------------------------------------------------------------------- */
+/* ---- advisor ----------------------------------------------------------------------------- */
 
 static enum spot_step advisor_send(struct aws *self, struct spot_call *c)
 {
@@ -135,20 +140,24 @@ static enum spot_step ranges_read(struct spot_call *c, struct signalling *x, con
 
 	if (!json_is_array(ranges) || json_array_size(ranges) != BUCKETS)
 		return aws_bad_reply(c, ADVISOR_SOURCE, "ranges is not a list of %d", BUCKETS);
-	json_array_foreach(ranges, i, r) {
+	json_array_foreach(ranges, i, r)
+	{
 		json_int_t at = json_is_integer(json_object_get(r, "index"))
-		    ? json_integer_value(json_object_get(r, "index")) : -1;
+				    ? json_integer_value(json_object_get(r, "index"))
+				    : -1;
 		const char *label = json_string_value(json_object_get(r, "label"));
 
-		if (at < 0 || at >= BUCKETS || seen[at] || !label_read(label, &x->lo[at], &x->hi[at]))
-			return aws_bad_reply(c, ADVISOR_SOURCE, "ranges[%zu] has no usable index and label", i);
+		if (at < 0 || at >= BUCKETS || seen[at] ||
+		    !label_read(label, &x->lo[at], &x->hi[at]))
+			return aws_bad_reply(
+			    c, ADVISOR_SOURCE, "ranges[%zu] has no usable index and label", i);
 		seen[at] = true;
 	}
 	return SPOT_STEP_NONE;
 }
 
-static enum spot_step advisor_row(struct aws *self, struct spot_call *c, struct signalling *x, const char *region,
-    const char *type, const json_t *row, int64_t as_of)
+static enum spot_step advisor_row(struct aws *self, struct spot_call *c, struct signalling *x,
+    const char *region, const char *type, const json_t *row, int64_t as_of)
 {
 	const json_t *r = json_object_get(row, "r");
 	struct spot_signal *s;
@@ -156,11 +165,15 @@ static enum spot_step advisor_row(struct aws *self, struct spot_call *c, struct 
 	if (pool_index_type(&x->pools, type) == NULL)
 		return SPOT_STEP_NONE;
 	if (!json_is_integer(r) || json_integer_value(r) < 0 || json_integer_value(r) >= BUCKETS)
-		return aws_bad_reply(c, ADVISOR_SOURCE, "%.40s: r is not a bucket 0 to %d", type, BUCKETS - 1);
+		return aws_bad_reply(
+		    c, ADVISOR_SOURCE, "%.40s: r is not a bucket 0 to %d", type, BUCKETS - 1);
 	s = signal_add(c, x);
 	s->kind = SPOT_SIGNAL_ADVISOR_BUCKET;
-	s->key = (struct spot_pool_key){.provider = self->name, .region = region, .zone = "",
-		.instance_type = arena_strdup(c->arena, type), .market = SPOT_MARKET_SPOT};
+	s->key = (struct spot_pool_key){.provider = self->name,
+	    .region = region,
+	    .zone = "",
+	    .instance_type = arena_strdup(c->arena, type),
+	    .market = SPOT_MARKET_SPOT};
 	s->value = (double)json_integer_value(r);
 	s->lo = x->lo[json_integer_value(r)];
 	s->hi = x->hi[json_integer_value(r)];
@@ -169,8 +182,8 @@ static enum spot_step advisor_row(struct aws *self, struct spot_call *c, struct 
 	return SPOT_STEP_NONE;
 }
 
-static enum spot_step advisor_reply(struct aws *self, struct spot_call *c, struct signalling *x,
-    const char *region)
+static enum spot_step advisor_reply(
+    struct aws *self, struct spot_call *c, struct signalling *x, const char *region)
 {
 	json_t *doc AUTO(json) = NULL;
 	const json_t *regions;
@@ -191,7 +204,8 @@ static enum spot_step advisor_reply(struct aws *self, struct spot_call *c, struc
 	types = json_object_get(json_object_get(regions, region), "Linux");
 	if (!aws_http_date(spot_http_header(c->in, "Last-Modified"), &as_of))
 		as_of = 0;
-	json_object_foreach(types, type, row) {
+	json_object_foreach(types, type, row)
+	{
 		s = advisor_row(self, c, x, region, type, row, as_of);
 		if (s != SPOT_STEP_NONE)
 			return s;
@@ -199,7 +213,7 @@ static enum spot_step advisor_reply(struct aws *self, struct spot_call *c, struc
 	return SPOT_STEP_NONE;
 }
 
-/* ---- the verb ------------------------------------------------------------------------------------------------ */
+/* ---- the verb ---------------------------------------------------------------------------- */
 
 /* The next set of which the region has a type; SETS when there is none. */
 static int set_from(const struct aws *self, const struct signalling *x, int at)
@@ -220,8 +234,8 @@ static enum spot_step signals_done(struct spot_signals *a, const struct signalli
 	return SPOT_DONE;
 }
 
-static enum spot_step signals_reply(struct aws *self, struct spot_call *c, struct signalling *x,
-    const char *region, bool *ret_over)
+static enum spot_step signals_reply(
+    struct aws *self, struct spot_call *c, struct signalling *x, const char *region, bool *ret_over)
 {
 	struct aws_state *st = c->state;
 	size_t had = x->n;
@@ -239,7 +253,8 @@ static enum spot_step signals_reply(struct aws *self, struct spot_call *c, struc
 	}
 	s = score_reply(self, c, x, &more);
 	/* Not permitted, not known there, or too many configurations today: do without. */
-	if (s == SPOT_FAIL && (c->err.rc == SPOT_DENIED || c->err.rc == SPOT_QUOTA || c->err.rc == SPOT_INVALID)) {
+	if (s == SPOT_FAIL &&
+	    (c->err.rc == SPOT_DENIED || c->err.rc == SPOT_QUOTA || c->err.rc == SPOT_INVALID)) {
 		st->at = SETS;
 		st->next = NULL;
 		return SPOT_STEP_NONE;

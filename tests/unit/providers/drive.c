@@ -27,11 +27,11 @@ static const char *conf_setting(void *ctx, const char *key)
 	return pair_find(((struct drive_conf *)ctx)->settings, key);
 }
 
-static enum spot_rc open_with(const struct spot_provider_ops *ops, struct drive_conf *ctx, void **ret_self,
-    struct spot_err *err)
+static enum spot_rc open_with(const struct spot_provider_ops *ops, struct drive_conf *ctx,
+    void **ret_self, struct spot_err *err)
 {
 	const struct spot_provider_conf conf = {
-		.name = ops->kind, .env = conf_env, .setting = conf_setting, .ctx = ctx};
+	    .name = ops->kind, .env = conf_env, .setting = conf_setting, .ctx = ctx};
 
 	return ops->open(&conf, ret_self, err);
 }
@@ -199,7 +199,8 @@ static void check_request(struct drive *d)
 	assert_true(d->call.limit_cost >= 0);
 }
 
-static const char *request_header(const struct spot_http_request *r, const char *name, size_t name_n)
+static const char *request_header(
+    const struct spot_http_request *r, const char *name, size_t name_n)
 {
 	for (size_t i = 0; i < r->headers_n; i++) {
 		if (strlen(r->headers[i].name) == name_n &&
@@ -270,7 +271,8 @@ static void check_try(struct drive *d, const struct drive_try *t)
 		MISS(d, "method %s wanted", t->method);
 	if (t->url != NULL && !url_matches(t->url, r->url))
 		MISS(d, "url %s wanted", t->url);
-	if (t->body != NULL && (r->body.n != strlen(t->body) || memcmp(t->body, r->body.p, r->body.n) != 0))
+	if (t->body != NULL &&
+	    (r->body.n != strlen(t->body) || memcmp(t->body, r->body.p, r->body.n) != 0))
 		MISS(d, "body wanted: %s", t->body);
 	for (size_t i = 0; i < DRIVE_WORDS && t->has[i] != NULL; i++) {
 		if (!body_has(r, t->has[i]))
@@ -312,19 +314,20 @@ static struct spot_http_response *reply_make(struct drive *d, const struct drive
 		const char *colon = strchr(t->reply_headers[i], ':');
 
 		assert_non_null(colon);
-		h[i].name = arena_strndup(d->arena, t->reply_headers[i],
-		    (size_t)(colon - t->reply_headers[i]));
+		h[i].name = arena_strndup(
+		    d->arena, t->reply_headers[i], (size_t)(colon - t->reply_headers[i]));
 		h[i].value = arena_strdup(d->arena, colon + 1 + strspn(colon + 1, " "));
 		in->headers_n = i + 1;
 	}
 	if (t->reply != NULL)
-		in->body = arena_bytes(d->arena, t->reply, t->reply_n ? t->reply_n : strlen(t->reply));
+		in->body =
+		    arena_bytes(d->arena, t->reply, t->reply_n ? t->reply_n : strlen(t->reply));
 	else
 		in->body = arena_bytes(d->arena, "", 0);
 	return in;
 }
 
-/* ---- playing the core --------------------------------------------------------------------- */
+/* ---- playing the core -------------------------------------------------------------------- */
 
 /* Answers a SEND or READ; false: the script is used up. */
 static bool exchange(struct drive *d, enum spot_step verdict)
@@ -346,7 +349,8 @@ static bool exchange(struct drive *d, enum spot_step verdict)
 		return false;
 	if (!d->lenient && verdict == SPOT_SEND)
 		check_try(d, t);
-	if (!d->lenient && verdict == SPOT_READ && (t->read == NULL || strcmp(t->read, c->path) != 0))
+	if (!d->lenient && verdict == SPOT_READ &&
+	    (t->read == NULL || strcmp(t->read, c->path) != 0))
 		MISS(d, "a read of %s was not expected", c->path);
 	d->used++;
 	d->now_us += t->later_us;

@@ -11,14 +11,14 @@
  *		{ .status = 200, .reply = "{\"id\":\"i-1\"}" },
  *	};
  *	struct drive d;
- *	drive_init(&d, &acme_ops, env, settings);            // opens; NULL-terminated key, value lists
- *	drive_script(&d, script, ARRAY_LEN(script));
- *	assert_int_equal(drive_run(&d, DRIVE_LAUNCH, &launch), SPOT_DONE);
- *	drive_fini(&d);                                      // asserts that the script was used up
+ *	drive_init(&d, &acme_ops, env, settings);            // opens; NULL-terminated key, value
+ *lists drive_script(&d, script, ARRAY_LEN(script)); assert_int_equal(drive_run(&d, DRIVE_LAUNCH,
+ *&launch), SPOT_DONE); drive_fini(&d);                                      // asserts that the
+ *script was used up
  *
  * Every mismatch fails the running cmocka test with the number of the try and the request in full.
- * Invariants are checked on every step without being asked: strings set, header and limit indexes in
- * range, absolute URL, a verdict FAIL has an rc and words, no secret of the provider in c->err.
+ * Invariants are checked on every step without being asked: strings set, header and limit indexes
+ *in range, absolute URL, a verdict FAIL has an rc and words, no secret of the provider in c->err.
  */
 #ifndef TESTS_DRIVE_H
 #define TESTS_DRIVE_H
@@ -38,54 +38,66 @@
  * checked. */
 struct drive_try {
 	/* expected */
-	const char *read;                       /* SPOT_READ of exactly this path, not a request */
+	const char *read; /* SPOT_READ of exactly this path, not a request */
 	const char *method;
-	const char *url;                        /* exact; a trailing '*' makes it a prefix */
-	const char *has[DRIVE_WORDS];           /* substrings of the body */
-	const char *hasnt[DRIVE_WORDS];         /* must not be in the body, url or any header */
-	const char *headers[DRIVE_WORDS];       /* "Name: substring of the value"; "!Name" = absent */
-	const char *body;                       /* the whole body */
-	const char *limit;                      /* name of the rate limit it draws from */
+	const char *url;		  /* exact; a trailing '*' makes it a prefix */
+	const char *has[DRIVE_WORDS];	  /* substrings of the body */
+	const char *hasnt[DRIVE_WORDS];	  /* must not be in the body, url or any header */
+	const char *headers[DRIVE_WORDS]; /* "Name: substring of the value"; "!Name" = absent */
+	const char *body;		  /* the whole body */
+	const char *limit;		  /* name of the rate limit it draws from */
 	const char *limit_scope;
-	int mutating;                           /* 1 = must be, -1 = must not be */
+	int mutating; /* 1 = must be, -1 = must not be */
 	/* reply */
-	int status;                             /* 0 = the connection broke: no reply */
+	int status;				/* 0 = the connection broke: no reply */
 	const char *reply_headers[DRIVE_WORDS]; /* "Name: value" */
 	const char *reply;
-	size_t reply_n;                         /* 0 = strlen(reply) */
-	int64_t later_us;                       /* the clock moves on before the reply is seen */
+	size_t reply_n;	  /* 0 = strlen(reply) */
+	int64_t later_us; /* the clock moves on before the reply is seen */
 };
 
 enum drive_verb {
-	DRIVE_AUTH = 1, DRIVE_REGIONS, DRIVE_POOLS, DRIVE_PRICES, DRIVE_LAUNCH, DRIVE_FIND, DRIVE_LIST,
-	DRIVE_DESCRIBE, DRIVE_TERMINATE, DRIVE_WHOAMI, DRIVE_SIGNALS, DRIVE_QUOTAS, DRIVE_NOTICES,
+	DRIVE_AUTH = 1,
+	DRIVE_REGIONS,
+	DRIVE_POOLS,
+	DRIVE_PRICES,
+	DRIVE_LAUNCH,
+	DRIVE_FIND,
+	DRIVE_LIST,
+	DRIVE_DESCRIBE,
+	DRIVE_TERMINATE,
+	DRIVE_WHOAMI,
+	DRIVE_SIGNALS,
+	DRIVE_QUOTAS,
+	DRIVE_NOTICES,
 };
 
-struct drive_conf {                             /* what the provider's conf reads from */
+struct drive_conf { /* what the provider's conf reads from */
 	const char *const *env, *const *settings;
 };
 
 struct drive {
 	const struct spot_provider_ops *ops;
 	void *self;
-	struct drive_conf *conf;                /* lives until drive_fini; tests may change it in between */
-	struct arena *arena;                    /* results live here until drive_fini */
-	int64_t now_us;                         /* starts at DRIVE_NOW_US; tests may set it */
+	struct drive_conf *conf; /* lives until drive_fini; tests may change it in between */
+	struct arena *arena;	 /* results live here until drive_fini */
+	int64_t now_us;		 /* starts at DRIVE_NOW_US; tests may set it */
 	uint64_t rnd;
-	struct spot_call call;                  /* of the last run: err and all */
+	struct spot_call call; /* of the last run: err and all */
 	const struct drive_try *script;
 	size_t script_n, used;
-	int agains, reauths;                    /* of the last run */
-	int agains_max;                         /* default 5: then the verdict is FAIL, as in the core */
-	int64_t waited_us;                      /* sum of retry_after_us of the last run */
-	bool lenient;                           /* fuzzing: never asserts on requests; an exhausted script
-	                                         * ends the run with SPOT_STEP_NONE */
-	bool cycle;                             /* fuzzing: the script starts over when used up */
-	size_t sends_max;                       /* default 1000 requests and reads per run */
-	FILE *dump;                             /* every request is written here, NULL = nowhere */
+	int agains, reauths; /* of the last run */
+	int agains_max;	     /* default 5: then the verdict is FAIL, as in the core */
+	int64_t waited_us;   /* sum of retry_after_us of the last run */
+	bool lenient;	     /* fuzzing: never asserts on requests; an exhausted script
+			      * ends the run with SPOT_STEP_NONE */
+	bool cycle;	     /* fuzzing: the script starts over when used up */
+	size_t sends_max;    /* default 1000 requests and reads per run */
+	FILE *dump;	     /* every request is written here, NULL = nowhere */
 };
 
-#define DRIVE_NOW_US INT64_C(1440938160000000) /* 2015-08-30T12:36:00Z, the clock of AWS's vectors */
+#define DRIVE_NOW_US                                                                               \
+	INT64_C(1440938160000000) /* 2015-08-30T12:36:00Z, the clock of AWS's vectors */
 
 /* Opens ops; fails the test if open refuses. env and settings: NULL-terminated key, value, ...;
  * may be NULL. They must outlive d. */

@@ -8,7 +8,8 @@
 #include "aws.h"
 
 #define EC2_XML(code, message)                                                                     \
-	"<Response><Errors><Error><Code>" code "</Code><Message>" message "</Message></Error></Errors>" \
+	"<Response><Errors><Error><Code>" code "</Code><Message>" message                          \
+	"</Message></Error></Errors>"                                                              \
 	"<RequestID>r-1</RequestID></Response>"
 #define US_EAST "https://ec2.us-east-1.amazonaws.com/"
 
@@ -28,11 +29,13 @@ static inline void keyed_init(struct drive *d, const char *const *settings)
 		step_;                                                                             \
 	})
 
-static inline void failed_with(const struct drive *d, enum spot_step s, enum spot_rc rc, const char *words)
+static inline void failed_with(
+    const struct drive *d, enum spot_step s, enum spot_rc rc, const char *words)
 {
 	assert_int_equal(s, SPOT_FAIL);
 	if (d->call.err.rc != rc)
-		fail_msg("rc is %s, not %s: %s", spot_rc_name(d->call.err.rc), spot_rc_name(rc), d->call.err.text);
+		fail_msg("rc is %s, not %s: %s", spot_rc_name(d->call.err.rc), spot_rc_name(rc),
+		    d->call.err.text);
 	if (words != NULL && strstr(d->call.err.text, words) == NULL)
 		fail_msg("'%s' is not in: %s", words, d->call.err.text);
 }

@@ -5,7 +5,7 @@
 #include "base/str.h"
 
 const char *const golden_env[] = {"AWS_ACCESS_KEY_ID", "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY",
-	"wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "AWS_SESSION_TOKEN", "SESSIONTOKENEXAMPLE", NULL};
+    "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "AWS_SESSION_TOKEN", "SESSIONTOKENEXAMPLE", NULL};
 
 static const char *golden_path(struct arena *a, const char *name)
 {
@@ -67,8 +67,9 @@ void golden_load(struct golden_file *f, const char *name)
 		next = strstr(head_end, "\n--- ");
 		section(f, arena_strndup(f->arena, p + 4, (size_t)(head_end - p - 4)),
 		    next != NULL && next > head_end
-		        ? arena_strndup(f->arena, head_end + 1, (size_t)(next - head_end - 1))
-		        : next == head_end ? "" : arena_strdup(f->arena, head_end + 1));
+			? arena_strndup(f->arena, head_end + 1, (size_t)(next - head_end - 1))
+		    : next == head_end ? ""
+				       : arena_strdup(f->arena, head_end + 1));
 		p = next != NULL ? next + 1 : NULL;
 	}
 }

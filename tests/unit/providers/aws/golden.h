@@ -1,7 +1,8 @@
 /*
- * Golden exchanges of the AWS provider: tests/golden/aws/<case>.txt holds, in order, each request byte for
- * byte, the reply to it, and at the end the result as text. A case is a verb with fixed arguments, a fixed
- * clock and fixed keys, so that a botocore signer can check the signatures (botocore_check.py).
+ * Golden exchanges of the AWS provider: tests/golden/aws/<case>.txt holds, in order, each request
+ *byte for byte, the reply to it, and at the end the result as text. A case is a verb with fixed
+ *arguments, a fixed clock and fixed keys, so that a botocore signer can check the signatures
+ *(botocore_check.py).
  *
  *	--- request            "POST url", headers, empty line, body
  *	--- read PATH          a file that the provider asks for; the reply's body is its text
@@ -32,7 +33,7 @@ struct golden_case {
 	const char *name;
 	enum drive_verb verb;
 	const char *const *env, *const *settings;
-	bool no_keys;                           /* auth is what is tested: do not authenticate before */
+	bool no_keys; /* auth is what is tested: do not authenticate before */
 	void *(*args)(struct arena *a);
 	void (*print)(const void *args, struct sbuf *out);
 };
@@ -45,7 +46,8 @@ extern const char *const golden_env[];
 
 void golden_load(struct golden_file *f, const char *name);
 void golden_free(struct golden_file *f);
-/* Opens the provider for the case, keys in place, script loaded; run with drive_run(d, k->verb, args). */
+/* Opens the provider for the case, keys in place, script loaded; run with drive_run(d, k->verb,
+ * args). */
 void golden_open(struct drive *d, const struct golden_case *k, const struct golden_file *f);
 
 #endif

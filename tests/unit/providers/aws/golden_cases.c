@@ -5,7 +5,7 @@
 
 /* The cases: arguments that stay the same, and results as text. */
 
-/* ---- printing ------------------------------------------------------------------------------------- */
+/* ---- printing ---------------------------------------------------------------------------- */
 
 static void print_key(const struct spot_pool_key *k, struct sbuf *out)
 {
@@ -19,9 +19,11 @@ static void print_instance(const struct spot_instance *i, struct sbuf *out)
 
 	sbuf_printf(out, "%s ", i->ref);
 	print_key(&i->key, out);
-	sbuf_printf(out, " %s cause=%d token=%s install=%s raw=%s reason=[%s] ip=%s request=%s created=%s\n",
-	    spot_instance_state_name(i->state), (int)i->end_cause, i->token, i->install, i->raw_state,
-	    i->raw_reason, i->ip, i->spot_request, i->created_us ? format_time_s(i->created_us, t) : "-");
+	sbuf_printf(out,
+	    " %s cause=%d token=%s install=%s raw=%s reason=[%s] ip=%s request=%s created=%s\n",
+	    spot_instance_state_name(i->state), (int)i->end_cause, i->token, i->install,
+	    i->raw_state, i->raw_reason, i->ip, i->spot_request,
+	    i->created_us ? format_time_s(i->created_us, t) : "-");
 }
 
 static void print_regions(const void *p, struct sbuf *out)
@@ -40,9 +42,9 @@ static void print_pools(const void *p, struct sbuf *out)
 		const struct spot_pool_info *x = &a->pools[i];
 
 		print_key(&x->key, out);
-		sbuf_printf(out, " %s %s milli=%d mib=%d vcpus=%d mem=%d %s class=%s\n", x->zone_name,
-		    x->shape.gpu_name, x->shape.gpu_milli, x->shape.gpu_mem_mib, x->shape.vcpus, x->shape.mem_mib,
-		    x->shape.arch, x->quota_class);
+		sbuf_printf(out, " %s %s milli=%d mib=%d vcpus=%d mem=%d %s class=%s\n",
+		    x->zone_name, x->shape.gpu_name, x->shape.gpu_milli, x->shape.gpu_mem_mib,
+		    x->shape.vcpus, x->shape.mem_mib, x->shape.arch, x->quota_class);
 	}
 }
 
@@ -70,8 +72,8 @@ static void print_signals(const void *p, struct sbuf *out)
 
 		sbuf_printf(out, "%s ", spot_signal_name(x->kind));
 		print_key(&x->key, out);
-		sbuf_printf(out, " value=%.0f lo=%.2f hi=%.2f as of %s by %s\n", x->value, x->lo, x->hi,
-		    x->as_of_us ? format_time_s(x->as_of_us, t) : "-", x->source);
+		sbuf_printf(out, " value=%.0f lo=%.2f hi=%.2f as of %s by %s\n", x->value, x->lo,
+		    x->hi, x->as_of_us ? format_time_s(x->as_of_us, t) : "-", x->source);
 	}
 }
 
@@ -144,20 +146,20 @@ static void print_nothing(const void *p, struct sbuf *out)
 	(void)out;
 }
 
-/* ---- arguments ------------------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------- */
 
 #define POOL(z, n, t, m)                                                                           \
 	{                                                                                          \
 		.key = {"aws", "us-east-1", z, t, SPOT_MARKET_##m}, .zone_name = n                 \
 	}
 static const struct spot_pool_info pools[] = {
-	POOL("use1-az4", "us-east-1a", "g5.xlarge", SPOT),
-	POOL("use1-az4", "us-east-1a", "g5.xlarge", ON_DEMAND),
-	POOL("use1-az6", "us-east-1b", "g5.xlarge", SPOT),
-	POOL("use1-az6", "us-east-1b", "g5.xlarge", ON_DEMAND),
-	POOL("use1-az4", "us-east-1a", "p5.48xlarge", SPOT),
-	POOL("use1-az4", "us-east-1a", "p5.48xlarge", ON_DEMAND),
-	POOL("use1-az6", "us-east-1b", "g4dn.metal", ON_DEMAND),
+    POOL("use1-az4", "us-east-1a", "g5.xlarge", SPOT),
+    POOL("use1-az4", "us-east-1a", "g5.xlarge", ON_DEMAND),
+    POOL("use1-az6", "us-east-1b", "g5.xlarge", SPOT),
+    POOL("use1-az6", "us-east-1b", "g5.xlarge", ON_DEMAND),
+    POOL("use1-az4", "us-east-1a", "p5.48xlarge", SPOT),
+    POOL("use1-az4", "us-east-1a", "p5.48xlarge", ON_DEMAND),
+    POOL("use1-az6", "us-east-1b", "g4dn.metal", ON_DEMAND),
 };
 
 static void *args_nothing(struct arena *a)
@@ -177,8 +179,11 @@ static struct spot_prices *prices(struct arena *a, enum spot_market market, int6
 {
 	struct spot_prices *x = arena_alloc(a, sizeof(*x));
 
-	*x = (struct spot_prices){.region = "us-east-1", .market = market, .since_us = since_us, .pools = pools,
-		.pools_n = ARRAY_LEN(pools)};
+	*x = (struct spot_prices){.region = "us-east-1",
+	    .market = market,
+	    .since_us = since_us,
+	    .pools = pools,
+	    .pools_n = ARRAY_LEN(pools)};
 	return x;
 }
 
@@ -196,7 +201,8 @@ static void *args_signals(struct arena *a)
 {
 	struct spot_signals *x = arena_alloc(a, sizeof(*x));
 
-	*x = (struct spot_signals){.region = "us-east-1", .pools = pools, .pools_n = ARRAY_LEN(pools)};
+	*x = (struct spot_signals){
+	    .region = "us-east-1", .pools = pools, .pools_n = ARRAY_LEN(pools)};
 	return x;
 }
 
@@ -214,9 +220,14 @@ static struct spot_launch *launch(struct arena *a, enum spot_market market)
 	struct spot_launch *x = arena_alloc(a, sizeof(*x));
 
 	*x = (struct spot_launch){.key = {"aws", "us-east-1", "use1-az4", "g5.xlarge", market},
-		.zone_name = "us-east-1a", .shape = {.gpu_name = "A10G", .gpu_milli = 1000, .arch = "x86_64"},
-		.token = "sb-7f3a-41-1", .name = "sb-7f3a-n41", .install = "7f3a", .tags = tags, .tags_n = 2,
-		.user_data = STR_LIT("#!/bin/sh\necho hello > /tmp/\xc3\xa9\n")};
+	    .zone_name = "us-east-1a",
+	    .shape = {.gpu_name = "A10G", .gpu_milli = 1000, .arch = "x86_64"},
+	    .token = "sb-7f3a-41-1",
+	    .name = "sb-7f3a-n41",
+	    .install = "7f3a",
+	    .tags = tags,
+	    .tags_n = 2,
+	    .user_data = STR_LIT("#!/bin/sh\necho hello > /tmp/\xc3\xa9\n")};
 	return x;
 }
 
@@ -237,8 +248,11 @@ static void *args_find(struct arena *a)
 {
 	struct spot_find *x = arena_alloc(a, sizeof(*x));
 
-	*x = (struct spot_find){.region = "us-east-1", .zone = "use1-az4", .token = "sb-7f3a-41-1",
-		.name = "sb-7f3a-n41", .install = "7f3a"};
+	*x = (struct spot_find){.region = "us-east-1",
+	    .zone = "use1-az4",
+	    .token = "sb-7f3a-41-1",
+	    .name = "sb-7f3a-n41",
+	    .install = "7f3a"};
 	return x;
 }
 
@@ -263,62 +277,90 @@ static void *args_terminate(struct arena *a)
 {
 	struct spot_terminate *x = arena_alloc(a, sizeof(*x));
 
-	*x = (struct spot_terminate){.region = "us-east-1", .zone = "use1-az4", .ref = "i-0aaa",
-		.spot_request = "sir-1"};
+	*x = (struct spot_terminate){
+	    .region = "us-east-1", .zone = "use1-az4", .ref = "i-0aaa", .spot_request = "sir-1"};
 	return x;
 }
 
 static void *args_notices(struct arena *a)
 {
 	static const struct spot_instance nodes[] = {
-		{.ref = "i-0aaa", .key = {.market = SPOT_MARKET_SPOT}, .spot_request = "sir-1"},
-		{.ref = "i-0bbb", .key = {.market = SPOT_MARKET_SPOT}, .spot_request = "sir-2"},
-		{.ref = "i-0ddd", .key = {.market = SPOT_MARKET_ON_DEMAND}},
+	    {.ref = "i-0aaa", .key = {.market = SPOT_MARKET_SPOT}, .spot_request = "sir-1"},
+	    {.ref = "i-0bbb", .key = {.market = SPOT_MARKET_SPOT}, .spot_request = "sir-2"},
+	    {.ref = "i-0ddd", .key = {.market = SPOT_MARKET_ON_DEMAND}},
 	};
 	struct spot_notices *x = arena_alloc(a, sizeof(*x));
 
-	*x = (struct spot_notices){.region = "us-east-1", .instances = nodes, .instances_n = ARRAY_LEN(nodes)};
+	*x = (struct spot_notices){
+	    .region = "us-east-1", .instances = nodes, .instances_n = ARRAY_LEN(nodes)};
 	return x;
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------ */
+/* ---- the table --------------------------------------------------------------------------- */
 
 static const char *const place[] = {"subnet.use1-az4", "subnet-0123", "security_groups.us-east-1",
-	"sg-1, sg-2", "instance_profile", "spot-node", "root_gib", "200", "public_ip", "on", NULL};
+    "sg-1, sg-2", "instance_profile", "spot-node", "root_gib", "200", "public_ip", "on", NULL};
 static const char *const fixed_image[] = {"ami", "ami-0fed", "instance_profile",
-	"arn:aws:iam::123456789012:instance-profile/spot-node", "security_groups.us-east-1", "sg-1", NULL};
+    "arn:aws:iam::123456789012:instance-profile/spot-node", "security_groups.us-east-1", "sg-1",
+    NULL};
 static const char *const env_web[] = {"AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/broker",
-	"AWS_WEB_IDENTITY_TOKEN_FILE", "/run/token", "AWS_ROLE_SESSION_NAME", "broker", NULL};
-static const char *const env_role[] = {"AWS_SHARED_CREDENTIALS_FILE", "/etc/aws/credentials", "AWS_CONFIG_FILE",
-	"/etc/aws/config", "AWS_PROFILE", "broker", NULL};
+    "AWS_WEB_IDENTITY_TOKEN_FILE", "/run/token", "AWS_ROLE_SESSION_NAME", "broker", NULL};
+static const char *const env_role[] = {"AWS_SHARED_CREDENTIALS_FILE", "/etc/aws/credentials",
+    "AWS_CONFIG_FILE", "/etc/aws/config", "AWS_PROFILE", "broker", NULL};
 static const char *const env_container[] = {"AWS_CONTAINER_CREDENTIALS_FULL_URI",
-	"http://169.254.170.23/v1/credentials", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "/run/pod-token", NULL};
+    "http://169.254.170.23/v1/credentials", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    "/run/pod-token", NULL};
 static const char *const env_metadata[] = {"HOME", "/home/broker", NULL};
 
 const struct golden_case golden_cases[] = {
-	{.name = "regions", .verb = DRIVE_REGIONS, .args = args_nothing, .print = print_regions},
-	{.name = "pools", .verb = DRIVE_POOLS, .args = args_pools, .print = print_pools},
-	{.name = "spot_prices", .verb = DRIVE_PRICES, .args = args_spot_prices, .print = print_prices},
-	{.name = "list_prices", .verb = DRIVE_PRICES, .args = args_list_prices, .print = print_prices},
-	{.name = "signals", .verb = DRIVE_SIGNALS, .args = args_signals, .print = print_signals},
-	{.name = "quotas", .verb = DRIVE_QUOTAS, .args = args_quotas, .print = print_quotas},
-	{.name = "launch_spot", .verb = DRIVE_LAUNCH, .settings = place, .args = args_launch_spot,
-	    .print = print_launch},
-	{.name = "launch_on_demand", .verb = DRIVE_LAUNCH, .settings = fixed_image, .args = args_launch_on_demand,
-	    .print = print_launch},
-	{.name = "find", .verb = DRIVE_FIND, .args = args_find, .print = print_find},
-	{.name = "list", .verb = DRIVE_LIST, .args = args_list, .print = print_list},
-	{.name = "describe", .verb = DRIVE_DESCRIBE, .args = args_describe, .print = print_describe},
-	{.name = "terminate", .verb = DRIVE_TERMINATE, .args = args_terminate, .print = print_terminate},
-	{.name = "notices", .verb = DRIVE_NOTICES, .args = args_notices, .print = print_notices},
-	{.name = "whoami", .verb = DRIVE_WHOAMI, .args = args_nothing, .print = print_account},
-	{.name = "auth_web", .verb = DRIVE_AUTH, .env = env_web, .no_keys = true, .args = args_nothing,
-	    .print = print_nothing},
-	{.name = "auth_role", .verb = DRIVE_AUTH, .env = env_role, .no_keys = true, .args = args_nothing,
-	    .print = print_nothing},
-	{.name = "auth_container", .verb = DRIVE_AUTH, .env = env_container, .no_keys = true,
-	    .args = args_nothing, .print = print_nothing},
-	{.name = "auth_metadata", .verb = DRIVE_AUTH, .env = env_metadata, .no_keys = true,
-	    .args = args_nothing, .print = print_nothing},
+    {.name = "regions", .verb = DRIVE_REGIONS, .args = args_nothing, .print = print_regions},
+    {.name = "pools", .verb = DRIVE_POOLS, .args = args_pools, .print = print_pools},
+    {.name = "spot_prices", .verb = DRIVE_PRICES, .args = args_spot_prices, .print = print_prices},
+    {.name = "list_prices", .verb = DRIVE_PRICES, .args = args_list_prices, .print = print_prices},
+    {.name = "signals", .verb = DRIVE_SIGNALS, .args = args_signals, .print = print_signals},
+    {.name = "quotas", .verb = DRIVE_QUOTAS, .args = args_quotas, .print = print_quotas},
+    {.name = "launch_spot",
+	.verb = DRIVE_LAUNCH,
+	.settings = place,
+	.args = args_launch_spot,
+	.print = print_launch},
+    {.name = "launch_on_demand",
+	.verb = DRIVE_LAUNCH,
+	.settings = fixed_image,
+	.args = args_launch_on_demand,
+	.print = print_launch},
+    {.name = "find", .verb = DRIVE_FIND, .args = args_find, .print = print_find},
+    {.name = "list", .verb = DRIVE_LIST, .args = args_list, .print = print_list},
+    {.name = "describe", .verb = DRIVE_DESCRIBE, .args = args_describe, .print = print_describe},
+    {.name = "terminate",
+	.verb = DRIVE_TERMINATE,
+	.args = args_terminate,
+	.print = print_terminate},
+    {.name = "notices", .verb = DRIVE_NOTICES, .args = args_notices, .print = print_notices},
+    {.name = "whoami", .verb = DRIVE_WHOAMI, .args = args_nothing, .print = print_account},
+    {.name = "auth_web",
+	.verb = DRIVE_AUTH,
+	.env = env_web,
+	.no_keys = true,
+	.args = args_nothing,
+	.print = print_nothing},
+    {.name = "auth_role",
+	.verb = DRIVE_AUTH,
+	.env = env_role,
+	.no_keys = true,
+	.args = args_nothing,
+	.print = print_nothing},
+    {.name = "auth_container",
+	.verb = DRIVE_AUTH,
+	.env = env_container,
+	.no_keys = true,
+	.args = args_nothing,
+	.print = print_nothing},
+    {.name = "auth_metadata",
+	.verb = DRIVE_AUTH,
+	.env = env_metadata,
+	.no_keys = true,
+	.args = args_nothing,
+	.print = print_nothing},
 };
 const size_t golden_cases_n = ARRAY_LEN(golden_cases);

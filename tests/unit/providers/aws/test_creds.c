@@ -1,59 +1,22 @@
 #include "base/base.h"
-#include "aws_test.h"
-
-#include "aws_int.h"
+#include "creds_test.h"
 
 /*
- * The credential chain: which source wins, how each is asked, renewal. What was taken is seen in the
- * signature's key id of a GetCallerIdentity call.
+ * The credential chain: which source wins, how each is asked. What was taken is seen in
+ * the signature's key id of a GetCallerIdentity call.
  */
 
-#define STS "https://sts.us-east-1.amazonaws.com/"
-#define STS_KEYS(op, id, expires)                                                                  \
-	"<" op "Response><" op "Result><Credentials><AccessKeyId>" id "</AccessKeyId><SecretAccessKey>secret-of-" id \
-	"</SecretAccessKey><SessionToken>token-of-" id "</SessionToken><Expiration>" expires "</Expiration>" \
-	"</Credentials></" op "Result></" op "Response>"
-#define JSON_KEYS(id, expires)                                                                     \
-	"{\"AccessKeyId\":\"" id "\",\"SecretAccessKey\":\"secret-of-" id "\",\"Token\":\"token-of-" id     \
-	"\",\"Expiration\":\"" expires "\"}"
-#define LATER "2015-08-30T13:36:00Z"
-#define META "http://169.254.169.254/latest"
-#define META_ROLE META "/meta-data/iam/security-credentials/"
-
-/* The access key that a signed request now carries. */
-static const char *key_in_use(struct drive *d)
-{
-	const char *account = NULL, *at;
-	struct drive_try t = {.status = 200, .reply = "<GetCallerIdentityResponse><GetCallerIdentityResult><Account>"
-	    "123456789012</Account></GetCallerIdentityResult></GetCallerIdentityResponse>"};
-
-	drive_script(d, &t, 1);
-	assert_int_equal(drive_run(d, DRIVE_WHOAMI, &account), SPOT_DONE);
-	assert_string_equal(account, "123456789012");
-	at = strstr(drive_request_text(d), "Credential=");
-	assert_non_null(at);
-	drive_script(d, NULL, 0);
-	return arena_strndup(d->arena, at + 11, strcspn(at + 11, "/"));
-}
-
-#define AUTH(d, ...) RUN_SCRIPT(d, DRIVE_AUTH, NULL, __VA_ARGS__)
-#define FILES_EMPTY                                                                                \
-	{.read = "/h/.aws/config", .status = 404}, {.read = "/h/.aws/credentials", .status = 404}
-#define FILES(config, credentials)                                                                 \
-	{.read = "/h/.aws/config", .status = 200, .reply = config},                                \
-	    {.read = "/h/.aws/credentials", .status = 200, .reply = credentials}
-#define ENV(...) ((const char *const[]){"HOME", "/h", __VA_ARGS__, NULL})
-#define NO_METADATA "AWS_EC2_METADATA_DISABLED", "true"
-
-/* ---- order ----------------------------------------------------------------------------------------- */
+/* ---- order ------------------------------------------------------------------------------- */
 
 static void the_environment_goes_first(void **state)
 {
 	struct drive d;
 
 	(void)state;
-	drive_init(&d, &aws_ops, ENV("AWS_ACCESS_KEY_ID", "AKENV", "AWS_SECRET_ACCESS_KEY", "s", "AWS_ROLE_ARN", "arn:x",
-	    "AWS_WEB_IDENTITY_TOKEN_FILE", "/t", "AWS_PROFILE", "p"), NULL);
+	drive_init(&d, &aws_ops,
+	    ENV("AWS_ACCESS_KEY_ID", "AKENV", "AWS_SECRET_ACCESS_KEY", "s", "AWS_ROLE_ARN", "arn:x",
+		"AWS_WEB_IDENTITY_TOKEN_FILE", "/t", "AWS_PROFILE", "p"),
+	    NULL);
 	assert_int_equal(drive_run(&d, DRIVE_AUTH, NULL), SPOT_DONE);
 	assert_string_equal(key_in_use(&d), "AKENV");
 	assert_true(aws_ops.auth_fresh(d.self, INT64_MAX / 2));
@@ -66,9 +29,13 @@ static void an_explicit_profile_goes_before_the_environment(void **state)
 	struct drive d;
 
 	(void)state;
-	drive_init(&d, &aws_ops, ENV("AWS_ACCESS_KEY_ID", "AKENV", "AWS_SECRET_ACCESS_KEY", "s", "AWS_ROLE_ARN", "arn:x",
-	    "AWS_WEB_IDENTITY_TOKEN_FILE", "/t"), settings);
-	assert_int_equal(AUTH(&d, FILES("", "[p]\naws_access_key_id=AKFILE\naws_secret_access_key=s\n")), SPOT_DONE);
+	drive_init(&d, &aws_ops,
+	    ENV("AWS_ACCESS_KEY_ID", "AKENV", "AWS_SECRET_ACCESS_KEY", "s", "AWS_ROLE_ARN", "arn:x",
+		"AWS_WEB_IDENTITY_TOKEN_FILE", "/t"),
+	    settings);
+	assert_int_equal(
+	    AUTH(&d, FILES("", "[p]\naws_access_key_id=AKFILE\naws_secret_access_key=s\n")),
+	    SPOT_DONE);
 	assert_string_equal(key_in_use(&d), "AKFILE");
 	drive_fini(&d);
 }
@@ -78,14 +45,22 @@ static void a_role_of_the_profile_goes_before_web_identity(void **state)
 	struct drive d;
 
 	(void)state;
-	drive_init(&d, &aws_ops, ENV("AWS_ROLE_ARN", "arn:x", "AWS_WEB_IDENTITY_TOKEN_FILE", "/t"), NULL);
-	assert_int_equal(AUTH(&d,
-	    FILES("[default]\nrole_arn=arn:role\nsource_profile=base\n",
-	        "[base]\naws_access_key_id=AKBASE\naws_secret_access_key=s\n"),
-	    {.url = STS, .headers = {"authorization: Credential=AKBASE/20150830/us-east-1/sts/"},
-	     .has = {"Action=AssumeRole&", "RoleArn=arn%3Arole", "RoleSessionName=spotbroker-", "DurationSeconds=3600"},
-	     .hasnt = {"ExternalId"}, .mutating = -1, .limit = "sts", .status = 200,
-	     .reply = STS_KEYS("AssumeRole", "AKROLE", LATER)}), SPOT_DONE);
+	drive_init(
+	    &d, &aws_ops, ENV("AWS_ROLE_ARN", "arn:x", "AWS_WEB_IDENTITY_TOKEN_FILE", "/t"), NULL);
+	assert_int_equal(
+	    AUTH(&d,
+		FILES("[default]\nrole_arn=arn:role\nsource_profile=base\n",
+		    "[base]\naws_access_key_id=AKBASE\naws_secret_access_key=s\n"),
+		{.url = STS,
+		    .headers = {"authorization: Credential=AKBASE/20150830/us-east-1/sts/"},
+		    .has = {"Action=AssumeRole&", "RoleArn=arn%3Arole",
+			"RoleSessionName=spotbroker-", "DurationSeconds=3600"},
+		    .hasnt = {"ExternalId"},
+		    .mutating = -1,
+		    .limit = "sts",
+		    .status = 200,
+		    .reply = STS_KEYS("AssumeRole", "AKROLE", LATER)}),
+	    SPOT_DONE);
 	assert_string_equal(key_in_use(&d), "AKROLE");
 	drive_fini(&d);
 }
@@ -95,13 +70,20 @@ static void web_identity_goes_before_keys_of_a_profile(void **state)
 	struct drive d;
 
 	(void)state;
-	drive_init(&d, &aws_ops, ENV("AWS_ROLE_ARN", "arn:x", "AWS_WEB_IDENTITY_TOKEN_FILE", "/t", "AWS_REGION",
-	    "eu-west-3"), NULL);
-	assert_int_equal(AUTH(&d, FILES("", "[default]\naws_access_key_id=AKFILE\naws_secret_access_key=s\n"),
-	    {.read = "/t", .status = 200, .reply = "web-identity-token\n"},
-	    {.url = "https://sts.eu-west-3.amazonaws.com/", .headers = {"!authorization", "!x-amz-security-token"},
-	     .has = {"Action=AssumeRoleWithWebIdentity&", "WebIdentityToken=web-identity-token&"}, .status = 200,
-	     .reply = STS_KEYS("AssumeRoleWithWebIdentity", "AKWEB", LATER)}), SPOT_DONE);
+	drive_init(&d, &aws_ops,
+	    ENV("AWS_ROLE_ARN", "arn:x", "AWS_WEB_IDENTITY_TOKEN_FILE", "/t", "AWS_REGION",
+		"eu-west-3"),
+	    NULL);
+	assert_int_equal(
+	    AUTH(&d, FILES("", "[default]\naws_access_key_id=AKFILE\naws_secret_access_key=s\n"),
+		{.read = "/t", .status = 200, .reply = "web-identity-token\n"},
+		{.url = "https://sts.eu-west-3.amazonaws.com/",
+		    .headers = {"!authorization", "!x-amz-security-token"},
+		    .has = {"Action=AssumeRoleWithWebIdentity&",
+			"WebIdentityToken=web-identity-token&"},
+		    .status = 200,
+		    .reply = STS_KEYS("AssumeRoleWithWebIdentity", "AKWEB", LATER)}),
+	    SPOT_DONE);
 	assert_string_equal(key_in_use(&d), "AKWEB");
 	drive_fini(&d);
 }
@@ -112,10 +94,15 @@ static void the_credentials_file_goes_before_the_config_file(void **state)
 
 	(void)state;
 	drive_init(&d, &aws_ops, ENV("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/x"), NULL);
-	assert_int_equal(AUTH(&d, FILES("[default]\naws_access_key_id=AKCONF\naws_secret_access_key=s\n",
-	    "; a comment\n[default]\naws_access_key_id = AKFILE \naws_secret_access_key = s\n")), SPOT_DONE);
+	assert_int_equal(
+	    AUTH(&d, FILES("[default]\naws_access_key_id=AKCONF\naws_secret_access_key=s\n",
+			 "; a comment\n[default]\naws_access_key_id = AKFILE "
+			 "\naws_secret_access_key = s\n")),
+	    SPOT_DONE);
 	assert_string_equal(key_in_use(&d), "AKFILE");
-	assert_int_equal(AUTH(&d, FILES("[default]\naws_access_key_id=AKCONF\naws_secret_access_key=s\n", "")), SPOT_DONE);
+	assert_int_equal(
+	    AUTH(&d, FILES("[default]\naws_access_key_id=AKCONF\naws_secret_access_key=s\n", "")),
+	    SPOT_DONE);
 	assert_string_equal(key_in_use(&d), "AKCONF");
 	drive_fini(&d);
 }
@@ -125,10 +112,17 @@ static void containers_go_before_instance_metadata(void **state)
 	struct drive d;
 
 	(void)state;
-	drive_init(&d, &aws_ops, ENV("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/creds?id=1",
-	    "AWS_CONTAINER_AUTHORIZATION_TOKEN", "Basic abcdefgh"), NULL);
-	assert_int_equal(AUTH(&d, FILES_EMPTY, {.method = "GET", .url = "http://169.254.170.2/v2/creds?id=1",
-	    .headers = {"authorization: Basic abcdefgh"}, .status = 200, .reply = JSON_KEYS("AKCONT", LATER)}), SPOT_DONE);
+	drive_init(&d, &aws_ops,
+	    ENV("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/creds?id=1",
+		"AWS_CONTAINER_AUTHORIZATION_TOKEN", "Basic abcdefgh"),
+	    NULL);
+	assert_int_equal(AUTH(&d, FILES_EMPTY,
+			     {.method = "GET",
+				 .url = "http://169.254.170.2/v2/creds?id=1",
+				 .headers = {"authorization: Basic abcdefgh"},
+				 .status = 200,
+				 .reply = JSON_KEYS("AKCONT", LATER)}),
+	    SPOT_DONE);
 	assert_string_equal(key_in_use(&d), "AKCONT");
 	drive_fini(&d);
 }
@@ -140,12 +134,22 @@ static void instance_metadata_is_last(void **state)
 	(void)state;
 	drive_init(&d, &aws_ops, ENV("X", "y"), NULL);
 	assert_int_equal(AUTH(&d, FILES_EMPTY,
-	    {.method = "PUT", .url = META "/api/token", .headers = {"x-aws-ec2-metadata-token-ttl-seconds: 21600"},
-	     .status = 200, .reply = "meta-token"},
-	    {.method = "GET", .url = META_ROLE, .headers = {"x-aws-ec2-metadata-token: meta-token"}, .status = 200,
-	     .reply = "the-role\n"},
-	    {.method = "GET", .url = META_ROLE "the-role", .headers = {"x-aws-ec2-metadata-token: meta-token"},
-	     .status = 200, .reply = JSON_KEYS("AKMETA", LATER)}), SPOT_DONE);
+			     {.method = "PUT",
+				 .url = META "/api/token",
+				 .headers = {"x-aws-ec2-metadata-token-ttl-seconds: 21600"},
+				 .status = 200,
+				 .reply = "meta-token"},
+			     {.method = "GET",
+				 .url = META_ROLE,
+				 .headers = {"x-aws-ec2-metadata-token: meta-token"},
+				 .status = 200,
+				 .reply = "the-role\n"},
+			     {.method = "GET",
+				 .url = META_ROLE "the-role",
+				 .headers = {"x-aws-ec2-metadata-token: meta-token"},
+				 .status = 200,
+				 .reply = JSON_KEYS("AKMETA", LATER)}),
+	    SPOT_DONE);
 	assert_string_equal(key_in_use(&d), "AKMETA");
 	drive_fini(&d);
 }
@@ -157,17 +161,22 @@ static void nothing_anywhere_is_said_in_words(void **state)
 	(void)state;
 	drive_init(&d, &aws_ops, ENV(NO_METADATA), NULL);
 	failed_with(&d, AUTH(&d, FILES_EMPTY), SPOT_CONFIG, "no credentials");
-	failed_with(&d, AUTH(&d, FILES("[default]\nsso_session=x\n", "")), SPOT_CONFIG, "sso_session");
+	failed_with(
+	    &d, AUTH(&d, FILES("[default]\nsso_session=x\n", "")), SPOT_CONFIG, "sso_session");
 	drive_fini(&d);
 	drive_init(&d, &aws_ops, ENV("X", "y"), NULL);
-	failed_with(&d, AUTH(&d, FILES("[default]\ncredential_process=/bin/x\n", "")), SPOT_CONFIG, "credential_process");
-	failed_with(&d, AUTH(&d, FILES_EMPTY, {.url = META "/api/token", .status = 404}), SPOT_CONFIG, "version 2");
-	failed_with(&d, AUTH(&d, FILES_EMPTY, {.url = META "/api/token", .status = 200, .reply = "t1234567"},
-	    {.url = META_ROLE, .status = 404}), SPOT_CONFIG, "no role");
+	failed_with(&d, AUTH(&d, FILES("[default]\ncredential_process=/bin/x\n", "")), SPOT_CONFIG,
+	    "credential_process");
+	failed_with(&d, AUTH(&d, FILES_EMPTY, {.url = META "/api/token", .status = 404}),
+	    SPOT_CONFIG, "version 2");
+	failed_with(&d,
+	    AUTH(&d, FILES_EMPTY, {.url = META "/api/token", .status = 200, .reply = "t1234567"},
+		{.url = META_ROLE, .status = 404}),
+	    SPOT_CONFIG, "no role");
 	drive_fini(&d);
 }
 
-/* ---- profiles ------------------------------------------------------------------------------------------ */
+/* ---- profiles ---------------------------------------------------------------------------- */
 
 static void a_named_profile_must_exist(void **state)
 {
@@ -175,8 +184,8 @@ static void a_named_profile_must_exist(void **state)
 
 	(void)state;
 	drive_init(&d, &aws_ops, ENV("AWS_PROFILE", "p"), NULL);
-	failed_with(&d, AUTH(&d, FILES("[p]\nregion=x\n", "[default]\naws_access_key_id=A\n")), SPOT_CONFIG,
-	    "profile 'p'");
+	failed_with(&d, AUTH(&d, FILES("[p]\nregion=x\n", "[default]\naws_access_key_id=A\n")),
+	    SPOT_CONFIG, "profile 'p'");
 	drive_fini(&d);
 }
 
@@ -186,16 +195,28 @@ static void roles_are_chained_from_the_innermost(void **state)
 
 	(void)state;
 	drive_init(&d, &aws_ops, ENV("AWS_PROFILE", "outer"), NULL);
-	assert_int_equal(AUTH(&d,
-	    FILES("[profile outer]\nrole_arn=arn:outer\nsource_profile=inner\nrole_session_name=me\nduration_seconds=900\n"
-	          "[profile \"inner\"]\nrole_arn=arn:inner\nsource_profile=base\nexternal_id=e1\n",
-	        "[base]\naws_access_key_id=AKBASE\naws_secret_access_key=s\naws_session_token=base-token\n"),
-	    {.url = STS, .headers = {"authorization: Credential=AKBASE/", "x-amz-security-token: base-token"},
-	     .has = {"RoleArn=arn%3Ainner", "ExternalId=e1"}, .status = 200,
-	     .reply = STS_KEYS("AssumeRole", "AKINNER", LATER)},
-	    {.url = STS, .headers = {"authorization: Credential=AKINNER/", "x-amz-security-token: token-of-AKINNER"},
-	     .has = {"RoleArn=arn%3Aouter", "RoleSessionName=me&", "DurationSeconds=900"}, .status = 200,
-	     .reply = STS_KEYS("AssumeRole", "AKOUTER", LATER)}), SPOT_DONE);
+	assert_int_equal(
+	    AUTH(&d,
+		FILES("[profile "
+		      "outer]\nrole_arn=arn:outer\nsource_profile=inner\nrole_session_name="
+		      "me\nduration_seconds=900\n"
+		      "[profile "
+		      "\"inner\"]\nrole_arn=arn:inner\nsource_profile=base\nexternal_id=e1\n",
+		    "[base]\naws_access_key_id=AKBASE\naws_secret_access_key=s\naws_session_token="
+		    "base-token\n"),
+		{.url = STS,
+		    .headers = {"authorization: Credential=AKBASE/",
+			"x-amz-security-token: base-token"},
+		    .has = {"RoleArn=arn%3Ainner", "ExternalId=e1"},
+		    .status = 200,
+		    .reply = STS_KEYS("AssumeRole", "AKINNER", LATER)},
+		{.url = STS,
+		    .headers = {"authorization: Credential=AKINNER/",
+			"x-amz-security-token: token-of-AKINNER"},
+		    .has = {"RoleArn=arn%3Aouter", "RoleSessionName=me&", "DurationSeconds=900"},
+		    .status = 200,
+		    .reply = STS_KEYS("AssumeRole", "AKOUTER", LATER)}),
+	    SPOT_DONE);
 	assert_string_equal(key_in_use(&d), "AKOUTER");
 	drive_fini(&d);
 }
@@ -205,19 +226,33 @@ static void a_role_may_start_from_metadata_environment_or_web_identity(void **st
 	struct drive d;
 
 	(void)state;
-	drive_init(&d, &aws_ops, ENV("AWS_PROFILE", "p", "AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:9/"), NULL);
-	assert_int_equal(AUTH(&d, FILES("[profile p]\nrole_arn=arn:p\ncredential_source=Ec2InstanceMetadata\n", ""),
-	    {.url = "http://127.0.0.1:9/latest/api/token", .status = 200, .reply = "t1234567"},
-	    {.url = "http://127.0.0.1:9/latest/meta-data/iam/security-credentials/", .status = 200, .reply = "r"},
-	    {.status = 200, .reply = JSON_KEYS("AKMETA", LATER)},
-	    {.headers = {"authorization: Credential=AKMETA/"}, .status = 200, .reply = STS_KEYS("AssumeRole", "AKROLE", LATER)}),
+	drive_init(&d, &aws_ops,
+	    ENV("AWS_PROFILE", "p", "AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:9/"),
+	    NULL);
+	assert_int_equal(
+	    AUTH(&d,
+		FILES("[profile p]\nrole_arn=arn:p\ncredential_source=Ec2InstanceMetadata\n", ""),
+		{.url = "http://127.0.0.1:9/latest/api/token", .status = 200, .reply = "t1234567"},
+		{.url = "http://127.0.0.1:9/latest/meta-data/iam/security-credentials/",
+		    .status = 200,
+		    .reply = "r"},
+		{.status = 200, .reply = JSON_KEYS("AKMETA", LATER)},
+		{.headers = {"authorization: Credential=AKMETA/"},
+		    .status = 200,
+		    .reply = STS_KEYS("AssumeRole", "AKROLE", LATER)}),
 	    SPOT_DONE);
 	assert_string_equal(key_in_use(&d), "AKROLE");
-	assert_int_equal(AUTH(&d, FILES("[profile p]\nrole_arn=arn:p\nsource_profile=w\n"
-	        "[profile w]\nrole_arn=arn:w\nweb_identity_token_file=~/tok\n", ""),
-	    {.read = "/h/tok", .status = 200, .reply = "jwt-jwt-jwt"},
-	    {.has = {"RoleArn=arn%3Aw&"}, .status = 200, .reply = STS_KEYS("AssumeRoleWithWebIdentity", "AKWEB", LATER)},
-	    {.headers = {"authorization: Credential=AKWEB/"}, .status = 200, .reply = STS_KEYS("AssumeRole", "AKROLE2", LATER)}),
+	assert_int_equal(AUTH(&d,
+			     FILES("[profile p]\nrole_arn=arn:p\nsource_profile=w\n"
+				   "[profile w]\nrole_arn=arn:w\nweb_identity_token_file=~/tok\n",
+				 ""),
+			     {.read = "/h/tok", .status = 200, .reply = "jwt-jwt-jwt"},
+			     {.has = {"RoleArn=arn%3Aw&"},
+				 .status = 200,
+				 .reply = STS_KEYS("AssumeRoleWithWebIdentity", "AKWEB", LATER)},
+			     {.headers = {"authorization: Credential=AKWEB/"},
+				 .status = 200,
+				 .reply = STS_KEYS("AssumeRole", "AKROLE2", LATER)}),
 	    SPOT_DONE);
 	assert_string_equal(key_in_use(&d), "AKROLE2");
 	drive_fini(&d);
@@ -228,13 +263,16 @@ static void broken_profiles_are_named(void **state)
 	static const struct {
 		const char *config, *words;
 	} cases[] = {
-		{"[profile p]\nrole_arn=a\nsource_profile=q\n", "source_profile 'q' does not exist"},
-		{"[profile p]\nrole_arn=a\nsource_profile=q\n[profile q]\nrole_arn=b\nsource_profile=p\n", "circles"},
-		{"[profile p]\nrole_arn=a\nsource_profile=q\ncredential_source=Environment\n", "both"},
-		{"[profile p]\nrole_arn=a\nsource_profile=q\nmfa_serial=m\n[profile q]\n", "MFA"},
-		{"[profile p]\nrole_arn=a\ncredential_source=Environment\n", "gives nothing"},
-		{"[profile p]\naws_access_key_id=A\n", "aws_secret_access_key"},
-		{"[profile p]\nrole_arn=a\nsource_profile=q\n[profile q]\nregion=r\n", "profile 'q' has no"},
+	    {"[profile p]\nrole_arn=a\nsource_profile=q\n", "source_profile 'q' does not exist"},
+	    {"[profile p]\nrole_arn=a\nsource_profile=q\n[profile "
+	     "q]\nrole_arn=b\nsource_profile=p\n",
+		"circles"},
+	    {"[profile p]\nrole_arn=a\nsource_profile=q\ncredential_source=Environment\n", "both"},
+	    {"[profile p]\nrole_arn=a\nsource_profile=q\nmfa_serial=m\n[profile q]\n", "MFA"},
+	    {"[profile p]\nrole_arn=a\ncredential_source=Environment\n", "gives nothing"},
+	    {"[profile p]\naws_access_key_id=A\n", "aws_secret_access_key"},
+	    {"[profile p]\nrole_arn=a\nsource_profile=q\n[profile q]\nregion=r\n",
+		"profile 'q' has no"},
 	};
 	struct drive d;
 
@@ -246,7 +284,8 @@ static void broken_profiles_are_named(void **state)
 		drive_script(&d, script, 2);
 		failed_with(&d, drive_run(&d, DRIVE_AUTH, NULL), SPOT_CONFIG, cases[i].words);
 	}
-	failed_with(&d, AUTH(&d, {.read = "/h/.aws/config", .status = 403}), SPOT_CONFIG, "may not read");
+	failed_with(
+	    &d, AUTH(&d, {.read = "/h/.aws/config", .status = 403}), SPOT_CONFIG, "may not read");
 	drive_fini(&d);
 }
 
@@ -258,13 +297,18 @@ static void the_profile_gives_the_home_region_if_nothing_else_does(void **state)
 	(void)state;
 	drive_init(&d, &aws_ops, ENV("AWS_PROFILE", "p"), NULL);
 	assert_int_equal(AUTH(&d, FILES("[profile p]\nregion = cn-north-1\n",
-	    "[p]\naws_access_key_id=AKFILE\naws_secret_access_key=s\n")), SPOT_DONE);
-	failed_with(&d, RUN_SCRIPT(&d, DRIVE_REGIONS, &a, {.url = "https://ec2.cn-north-1.amazonaws.com.cn/", .status = 400,
-	    .reply = EC2_XML("InvalidAction", "m")}), SPOT_INVALID, NULL);
+				      "[p]\naws_access_key_id=AKFILE\naws_secret_access_key=s\n")),
+	    SPOT_DONE);
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_REGIONS, &a,
+		{.url = "https://ec2.cn-north-1.amazonaws.com.cn/",
+		    .status = 400,
+		    .reply = EC2_XML("InvalidAction", "m")}),
+	    SPOT_INVALID, NULL);
 	drive_fini(&d);
 }
 
-/* ---- sources: refusals ------------------------------------------------------------------------------------ */
+/* ---- sources: refusals ------------------------------------------------------------------- */
 
 static void containers_are_asked_only_where_keys_may_go_in_the_clear(void **state)
 {
@@ -272,18 +316,27 @@ static void containers_are_asked_only_where_keys_may_go_in_the_clear(void **stat
 		const char *uri;
 		bool ok;
 	} cases[] = {
-		{"https://vault.example.test/x", true}, {"http://127.0.0.1:51679/x", true}, {"http://localhost/x", true},
-		{"http://[::1]:80/x", true}, {"http://169.254.170.2/x", true}, {"http://169.254.170.23/x", true},
-		{"http://[fd00:ec2::23]/x", true}, {"http://example.test/x", false}, {"http://169.254.170.24/x", false},
-		{"http://127.0.0.1.example.test/x", false}, {"http://localhost@example.test/x", false}, {"file:///x", false},
-		{"http://169.254.170.2 x/", false},
+	    {"https://vault.example.test/x", true},
+	    {"http://127.0.0.1:51679/x", true},
+	    {"http://localhost/x", true},
+	    {"http://[::1]:80/x", true},
+	    {"http://169.254.170.2/x", true},
+	    {"http://169.254.170.23/x", true},
+	    {"http://[fd00:ec2::23]/x", true},
+	    {"http://example.test/x", false},
+	    {"http://169.254.170.24/x", false},
+	    {"http://127.0.0.1.example.test/x", false},
+	    {"http://localhost@example.test/x", false},
+	    {"file:///x", false},
+	    {"http://169.254.170.2 x/", false},
 	};
 	(void)state;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		const char *env[] = {"HOME", "/h", "AWS_CONTAINER_CREDENTIALS_FULL_URI", cases[i].uri, NULL};
-		struct drive_try script[] = {FILES_EMPTY, {.url = cases[i].uri, .status = 200,
-			.reply = JSON_KEYS("AKCONT", LATER)}};
+		const char *env[] = {
+		    "HOME", "/h", "AWS_CONTAINER_CREDENTIALS_FULL_URI", cases[i].uri, NULL};
+		struct drive_try script[] = {FILES_EMPTY,
+		    {.url = cases[i].uri, .status = 200, .reply = JSON_KEYS("AKCONT", LATER)}};
 		struct drive d;
 
 		drive_init(&d, &aws_ops, env, NULL);
@@ -301,13 +354,22 @@ static void the_token_file_wins_and_must_be_one_line(void **state)
 	struct drive d;
 
 	(void)state;
-	drive_init(&d, &aws_ops, ENV("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://169.254.170.23/v1/credentials",
-	    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "/tok", "AWS_CONTAINER_AUTHORIZATION_TOKEN", "from-env"), NULL);
-	assert_int_equal(AUTH(&d, FILES_EMPTY, {.read = "/tok", .status = 200, .reply = "from-file"},
-	    {.headers = {"authorization: from-file"}, .status = 200, .reply = JSON_KEYS("AKPOD", LATER)}), SPOT_DONE);
-	failed_with(&d, AUTH(&d, FILES_EMPTY, {.read = "/tok", .status = 200, .reply = "a\r\nX-Evil: 1"}), SPOT_CONFIG,
-	    "line breaks");
-	failed_with(&d, AUTH(&d, FILES_EMPTY, {.read = "/tok", .status = 404}), SPOT_CONFIG, "cannot read /tok");
+	drive_init(&d, &aws_ops,
+	    ENV("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://169.254.170.23/v1/credentials",
+		"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "/tok",
+		"AWS_CONTAINER_AUTHORIZATION_TOKEN", "from-env"),
+	    NULL);
+	assert_int_equal(
+	    AUTH(&d, FILES_EMPTY, {.read = "/tok", .status = 200, .reply = "from-file"},
+		{.headers = {"authorization: from-file"},
+		    .status = 200,
+		    .reply = JSON_KEYS("AKPOD", LATER)}),
+	    SPOT_DONE);
+	failed_with(&d,
+	    AUTH(&d, FILES_EMPTY, {.read = "/tok", .status = 200, .reply = "a\r\nX-Evil: 1"}),
+	    SPOT_CONFIG, "line breaks");
+	failed_with(&d, AUTH(&d, FILES_EMPTY, {.read = "/tok", .status = 404}), SPOT_CONFIG,
+	    "cannot read /tok");
 	drive_fini(&d);
 }
 
@@ -317,10 +379,14 @@ static void replies_without_keys_are_refused_without_quoting_them(void **state)
 		const char *reply;
 		enum spot_rc rc;
 	} cases[] = {
-		{"{\"Code\":\"AssumeRoleUnauthorizedAccess\",\"Message\":\"m\"}", SPOT_UNAUTHENTICATED},
-		{"{\"AccessKeyId\":\"AKX\",\"SecretAccessKey\":\"very-secret-value\",\"Expiration\":\"soon\"}", SPOT_BAD_REPLY},
-		{"{\"AccessKeyId\":\"AKX\",\"SecretAccessKey\":\"very-secret-value\"", SPOT_BAD_REPLY},
-		{"{\"AccessKeyId\":\"AKX\",\"SecretAccessKey\":7}", SPOT_BAD_REPLY}, {"", SPOT_BAD_REPLY}, {"[]", SPOT_BAD_REPLY},
+	    {"{\"Code\":\"AssumeRoleUnauthorizedAccess\",\"Message\":\"m\"}", SPOT_UNAUTHENTICATED},
+	    {"{\"AccessKeyId\":\"AKX\",\"SecretAccessKey\":\"very-secret-value\",\"Expiration\":"
+	     "\"soon\"}",
+		SPOT_BAD_REPLY},
+	    {"{\"AccessKeyId\":\"AKX\",\"SecretAccessKey\":\"very-secret-value\"", SPOT_BAD_REPLY},
+	    {"{\"AccessKeyId\":\"AKX\",\"SecretAccessKey\":7}", SPOT_BAD_REPLY},
+	    {"", SPOT_BAD_REPLY},
+	    {"[]", SPOT_BAD_REPLY},
 	};
 	struct drive d;
 
@@ -330,7 +396,8 @@ static void replies_without_keys_are_refused_without_quoting_them(void **state)
 		struct drive_try script[] = {FILES_EMPTY, {.status = 200, .reply = cases[i].reply}};
 
 		drive_script(&d, script, 3);
-		failed_with(&d, drive_run(&d, DRIVE_AUTH, NULL), cases[i].rc, "container credentials");
+		failed_with(
+		    &d, drive_run(&d, DRIVE_AUTH, NULL), cases[i].rc, "container credentials");
 		assert_null(strstr(d.call.err.text, "very-secret"));
 		assert_false(aws_ops.auth_fresh(d.self, d.now_us));
 	}
@@ -339,131 +406,62 @@ static void replies_without_keys_are_refused_without_quoting_them(void **state)
 
 static void sts_errors_have_their_verdict(void **state)
 {
-#define STS_ERROR(code) "<ErrorResponse><Error><Type>Sender</Type><Code>" code "</Code><Message>m</Message></Error></ErrorResponse>"
+#define STS_ERROR(code)                                                                            \
+	"<ErrorResponse><Error><Type>Sender</Type><Code>" code                                     \
+	"</Code><Message>m</Message></Error></ErrorResponse>"
 	struct drive d;
 
 	(void)state;
-	drive_init(&d, &aws_ops, ENV("AWS_ROLE_ARN", "arn:x", "AWS_WEB_IDENTITY_TOKEN_FILE", "/t"), NULL);
-	failed_with(&d, AUTH(&d, FILES_EMPTY, {.read = "/t", .status = 200, .reply = "jwt-jwt-jwt"},
-	    {.status = 400, .reply = STS_ERROR("ExpiredTokenException")}), SPOT_UNAUTHENTICATED, "ExpiredTokenException");
-	failed_with(&d, AUTH(&d, FILES_EMPTY, {.read = "/t", .status = 200, .reply = "jwt-jwt-jwt"},
-	    {.status = 403, .reply = STS_ERROR("IDPRejectedClaim")}), SPOT_UNAUTHENTICATED, NULL);
-	failed_with(&d, AUTH(&d, FILES_EMPTY, {.read = "/t", .status = 200, .reply = "jwt-jwt-jwt"},
-	    {.status = 403, .reply = STS_ERROR("RegionDisabledException")}), SPOT_DENIED, NULL);
-	failed_with(&d, AUTH(&d, FILES_EMPTY, {.read = "/t", .status = 200, .reply = "jwt-jwt-jwt"},
-	    {.status = 200, .reply = "<AssumeRoleWithWebIdentityResponse/>"}), SPOT_BAD_REPLY, "incomplete");
+	drive_init(
+	    &d, &aws_ops, ENV("AWS_ROLE_ARN", "arn:x", "AWS_WEB_IDENTITY_TOKEN_FILE", "/t"), NULL);
+	failed_with(&d,
+	    AUTH(&d, FILES_EMPTY, {.read = "/t", .status = 200, .reply = "jwt-jwt-jwt"},
+		{.status = 400, .reply = STS_ERROR("ExpiredTokenException")}),
+	    SPOT_UNAUTHENTICATED, "ExpiredTokenException");
+	failed_with(&d,
+	    AUTH(&d, FILES_EMPTY, {.read = "/t", .status = 200, .reply = "jwt-jwt-jwt"},
+		{.status = 403, .reply = STS_ERROR("IDPRejectedClaim")}),
+	    SPOT_UNAUTHENTICATED, NULL);
+	failed_with(&d,
+	    AUTH(&d, FILES_EMPTY, {.read = "/t", .status = 200, .reply = "jwt-jwt-jwt"},
+		{.status = 403, .reply = STS_ERROR("RegionDisabledException")}),
+	    SPOT_DENIED, NULL);
+	failed_with(&d,
+	    AUTH(&d, FILES_EMPTY, {.read = "/t", .status = 200, .reply = "jwt-jwt-jwt"},
+		{.status = 200, .reply = "<AssumeRoleWithWebIdentityResponse/>"}),
+	    SPOT_BAD_REPLY, "incomplete");
 	/* Passing trouble is tried again, with the token it has. */
-	assert_int_equal(AUTH(&d, FILES_EMPTY, {.read = "/t", .status = 200, .reply = "jwt-jwt-jwt"},
-	    {.status = 400, .reply = STS_ERROR("IDPCommunicationError")}, {.status = 503, .reply = ""},
-	    {.has = {"jwt-jwt-jwt"}, .status = 200, .reply = STS_KEYS("AssumeRoleWithWebIdentity", "AKWEB", LATER)}),
+	assert_int_equal(
+	    AUTH(&d, FILES_EMPTY, {.read = "/t", .status = 200, .reply = "jwt-jwt-jwt"},
+		{.status = 400, .reply = STS_ERROR("IDPCommunicationError")},
+		{.status = 503, .reply = ""},
+		{.has = {"jwt-jwt-jwt"},
+		    .status = 200,
+		    .reply = STS_KEYS("AssumeRoleWithWebIdentity", "AKWEB", LATER)}),
 	    SPOT_DONE);
 	drive_fini(&d);
-}
-
-/* ---- renewal ----------------------------------------------------------------------------------------------- */
-
-static void keys_are_renewed_a_quarter_of_an_hour_early(void **state)
-{
-	struct drive d;
-	const int64_t min = 60 * SPOT_US_PER_S;
-	int64_t end;
-
-	(void)state;
-	drive_init(&d, &aws_ops, ENV("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/x"), NULL);
-	assert_false(aws_ops.auth_fresh(d.self, d.now_us));
-	assert_int_equal(AUTH(&d, FILES_EMPTY, {.status = 200, .reply = JSON_KEYS("AKONE", LATER)}), SPOT_DONE);
-	end = d.now_us + 60 * min;
-	assert_true(aws_ops.auth_fresh(d.self, end - 16 * min));
-	assert_false(aws_ops.auth_fresh(d.self, end - 14 * min));
-	/* In the advisory time a failure keeps the old keys and pauses for a minute. */
-	d.now_us = end - 14 * min;
-	assert_int_equal(AUTH(&d, FILES_EMPTY, {.status = 404}), SPOT_DONE);
-	assert_true(aws_ops.auth_fresh(d.self, d.now_us));
-	assert_false(aws_ops.auth_fresh(d.self, d.now_us + min));
-	assert_string_equal(key_in_use(&d), "AKONE");
-	/* After that it is one. */
-	d.now_us = end - 9 * min;
-	assert_false(aws_ops.auth_fresh(d.self, d.now_us));
-	failed_with(&d, AUTH(&d, FILES_EMPTY, {.status = 404}), SPOT_UNAUTHENTICATED, "HTTP 404");
-	assert_int_equal(AUTH(&d, FILES_EMPTY, {.status = 200, .reply = JSON_KEYS("AKTWO", "2015-08-30T19:36:00Z")}), SPOT_DONE);
-	assert_string_equal(key_in_use(&d), "AKTWO");
-	drive_fini(&d);
-}
-
-static void metadata_that_has_nothing_newer_is_good_for_a_while(void **state)
-{
-	struct drive d;
-	const int64_t min = 60 * SPOT_US_PER_S;
-
-	(void)state;
-	drive_init(&d, &aws_ops, ENV("X", "y"), NULL);
-	assert_int_equal(AUTH(&d, FILES_EMPTY, {.status = 200, .reply = "t1234567"}, {.status = 200, .reply = "r"},
-	    {.status = 200, .reply = JSON_KEYS("AKMETA", "2015-08-30T12:30:00Z")}), SPOT_DONE);
-	assert_true(aws_ops.auth_fresh(d.self, d.now_us + 1 * min));
-	assert_false(aws_ops.auth_fresh(d.self, d.now_us + 11 * min));
-	drive_fini(&d);
-}
-
-static void refused_keys_are_renewed_once_per_call(void **state)
-{
-	struct spot_regions a = {0};
-	struct drive d;
-
-	(void)state;
-	drive_init(&d, &aws_ops, ENV("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/x"), NULL);
-	assert_int_equal(AUTH(&d, FILES_EMPTY, {.status = 200, .reply = JSON_KEYS("AKONE", LATER)}), SPOT_DONE);
-	assert_int_equal(RUN_SCRIPT(&d, DRIVE_REGIONS, &a,
-	    {.headers = {"authorization: Credential=AKONE/"}, .status = 400, .reply = EC2_XML("RequestExpired", "Request has expired."),
-	     .reply_headers = {"Date: Sun, 30 Aug 2015 12:36:01 GMT"}},
-	    FILES_EMPTY, {.status = 200, .reply = JSON_KEYS("AKTWO", LATER)},
-	    {.headers = {"authorization: Credential=AKTWO/"}, .status = 200,
-	     .reply = "<DescribeRegionsResponse><regionInfo/></DescribeRegionsResponse>"}), SPOT_DONE);
-	assert_int_equal(d.reauths, 1);
-	failed_with(&d, RUN_SCRIPT(&d, DRIVE_REGIONS, &a, {.status = 400, .reply = EC2_XML("ExpiredToken", "m")},
-	    FILES_EMPTY, {.status = 200, .reply = JSON_KEYS("AKTHREE", LATER)},
-	    {.status = 400, .reply = EC2_XML("ExpiredToken", "m")}), SPOT_UNAUTHENTICATED, "ExpiredToken");
-	drive_fini(&d);
-}
-
-static void all_secrets_are_told_for_redaction(void **state)
-{
-	const char *secrets[8];
-	struct drive d;
-
-	(void)state;
-	keyed_init(&d, NULL);
-	assert_int_equal(aws_ops.secrets(d.self, secrets, 8), 2);
-	assert_string_equal(secrets[0], golden_env[3]);
-	assert_string_equal(secrets[1], golden_env[5]);
-	assert_int_equal(aws_ops.secrets(d.self, secrets, 1), 1);
-	drive_fini(&d);
-	aws_ops.close(NULL);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_environment_goes_first),
-		cmocka_unit_test(an_explicit_profile_goes_before_the_environment),
-		cmocka_unit_test(a_role_of_the_profile_goes_before_web_identity),
-		cmocka_unit_test(web_identity_goes_before_keys_of_a_profile),
-		cmocka_unit_test(the_credentials_file_goes_before_the_config_file),
-		cmocka_unit_test(containers_go_before_instance_metadata),
-		cmocka_unit_test(instance_metadata_is_last),
-		cmocka_unit_test(nothing_anywhere_is_said_in_words),
-		cmocka_unit_test(a_named_profile_must_exist),
-		cmocka_unit_test(roles_are_chained_from_the_innermost),
-		cmocka_unit_test(a_role_may_start_from_metadata_environment_or_web_identity),
-		cmocka_unit_test(broken_profiles_are_named),
-		cmocka_unit_test(the_profile_gives_the_home_region_if_nothing_else_does),
-		cmocka_unit_test(containers_are_asked_only_where_keys_may_go_in_the_clear),
-		cmocka_unit_test(the_token_file_wins_and_must_be_one_line),
-		cmocka_unit_test(replies_without_keys_are_refused_without_quoting_them),
-		cmocka_unit_test(sts_errors_have_their_verdict),
-		cmocka_unit_test(keys_are_renewed_a_quarter_of_an_hour_early),
-		cmocka_unit_test(metadata_that_has_nothing_newer_is_good_for_a_while),
-		cmocka_unit_test(refused_keys_are_renewed_once_per_call),
-		cmocka_unit_test(all_secrets_are_told_for_redaction),
+	    cmocka_unit_test(the_environment_goes_first),
+	    cmocka_unit_test(an_explicit_profile_goes_before_the_environment),
+	    cmocka_unit_test(a_role_of_the_profile_goes_before_web_identity),
+	    cmocka_unit_test(web_identity_goes_before_keys_of_a_profile),
+	    cmocka_unit_test(the_credentials_file_goes_before_the_config_file),
+	    cmocka_unit_test(containers_go_before_instance_metadata),
+	    cmocka_unit_test(instance_metadata_is_last),
+	    cmocka_unit_test(nothing_anywhere_is_said_in_words),
+	    cmocka_unit_test(a_named_profile_must_exist),
+	    cmocka_unit_test(roles_are_chained_from_the_innermost),
+	    cmocka_unit_test(a_role_may_start_from_metadata_environment_or_web_identity),
+	    cmocka_unit_test(broken_profiles_are_named),
+	    cmocka_unit_test(the_profile_gives_the_home_region_if_nothing_else_does),
+	    cmocka_unit_test(containers_are_asked_only_where_keys_may_go_in_the_clear),
+	    cmocka_unit_test(the_token_file_wins_and_must_be_one_line),
+	    cmocka_unit_test(replies_without_keys_are_refused_without_quoting_them),
+	    cmocka_unit_test(sts_errors_have_their_verdict),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

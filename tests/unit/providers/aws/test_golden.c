@@ -15,7 +15,8 @@ static const char *result_text(const struct golden_case *k, enum spot_step s, co
 	if (s == SPOT_DONE)
 		k->print(args, &b);
 	else
-		sbuf_printf(&b, "%s %s %s\n", spot_rc_name(d->call.err.rc), d->call.err.code, d->call.err.text);
+		sbuf_printf(&b, "%s %s %s\n", spot_rc_name(d->call.err.rc), d->call.err.code,
+		    d->call.err.text);
 	return arena_strndup(a, b.p, b.n);
 }
 
@@ -34,14 +35,15 @@ static size_t dump_split(struct arena *a, FILE *dump, const char **ret)
 		char *from = strchr(p, '\n') + 1, *to = strstr(from, "\n### ");
 
 		assert_true(count < GOLDEN_EXCHANGES);
-		ret[count++] = arena_strndup(a, from, to != NULL ? (size_t)(to - from) : strlen(from) - 1);
+		ret[count++] =
+		    arena_strndup(a, from, to != NULL ? (size_t)(to - from) : strlen(from) - 1);
 		p = to != NULL ? to + 1 : NULL;
 	}
 	return count;
 }
 
-static void file_write(const struct golden_case *k, const struct golden_file *f, const char **requests,
-    const char *result)
+static void file_write(const struct golden_case *k, const struct golden_file *f,
+    const char **requests, const char *result)
 {
 	char path[512];
 	FILE *out;
@@ -64,8 +66,8 @@ static void file_write(const struct golden_case *k, const struct golden_file *f,
 	assert_int_equal(fclose(out), 0);
 }
 
-static void compare(const struct golden_case *k, const struct golden_file *f, const char **requests, size_t n,
-    const char *result)
+static void compare(const struct golden_case *k, const struct golden_file *f, const char **requests,
+    size_t n, const char *result)
 {
 	size_t sent = 0;
 
@@ -74,12 +76,13 @@ static void compare(const struct golden_case *k, const struct golden_file *f, co
 			continue;
 		assert_true(sent < n);
 		if (f->requests[i] == NULL || strcmp(f->requests[i], requests[sent]) != 0)
-			fail_msg("%s, exchange %zu:\n--- expected\n%s\n--- sent\n%s", k->name, i + 1,
-			    f->requests[i] ? f->requests[i] : "(none)", requests[sent]);
+			fail_msg("%s, exchange %zu:\n--- expected\n%s\n--- sent\n%s", k->name,
+			    i + 1, f->requests[i] ? f->requests[i] : "(none)", requests[sent]);
 		sent++;
 	}
 	if (f->result == NULL || strcmp(f->result, result) != 0)
-		fail_msg("%s:\n--- expected\n%s\n--- result\n%s", k->name, f->result ? f->result : "(none)", result);
+		fail_msg("%s:\n--- expected\n%s\n--- result\n%s", k->name,
+		    f->result ? f->result : "(none)", result);
 }
 
 static void case_runs(const struct golden_case *k)
@@ -119,7 +122,7 @@ static void each_verb_sends_and_reads_what_the_golden_file_says(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_verb_sends_and_reads_what_the_golden_file_says),
+	    cmocka_unit_test(each_verb_sends_and_reads_what_the_golden_file_says),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,24 +5,36 @@
 
 /* Signatures by the vendor's signer, the clock, presigned objects. */
 
-/* Vectors made with botocore's SigV4Auth and S3SigV4QueryAuth at 2015-08-30T12:36:00Z; the order of the query
- * is ours, its signature does not depend on it. */
+/* Vectors made with botocore's SigV4Auth and S3SigV4QueryAuth at 2015-08-30T12:36:00Z; the order of
+ * the query is ours, its signature does not depend on it. */
 static void requests_carry_the_signature_of_the_vendors_signer(void **state)
 {
-	struct spot_launch a = {.key = {"aws", "us-east-1", "use1-az4", "g5.xlarge", SPOT_MARKET_SPOT}, .zone_name = "z",
-		.token = "t", .install = "i"};
+	struct spot_launch a = {
+	    .key = {"aws", "us-east-1", "use1-az4", "g5.xlarge", SPOT_MARKET_SPOT},
+	    .zone_name = "z",
+	    .token = "t",
+	    .install = "i"};
 	static const char *const parameter[] = {"ami_parameter", "/x", NULL};
 	struct drive d;
 
 	(void)state;
 	keyed_init(&d, parameter);
-	failed_with(&d, RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
-	    {.method = "POST", .url = "https://ssm.us-east-1.amazonaws.com/", .body = "{\"Name\":\"/x\"}",
-	     .headers = {"content-type: application/x-amz-json-1.1", "x-amz-target: AmazonSSM.GetParameter",
-	         "x-amz-date: 20150830T123600Z", "x-amz-security-token: SESSIONTOKENEXAMPLE",
-	         "authorization: SignedHeaders=content-type;host;x-amz-date;x-amz-security-token;x-amz-target, "
-	         "Signature=f4f46a2c54fae1d8b981159a8ae5ec66fd287c43c0affc088d073ca47a152eb2"},
-	     .status = 400, .reply = "{\"__type\":\"ParameterNotFound\"}"}), SPOT_CONFIG, "ParameterNotFound");
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
+		{.method = "POST",
+		    .url = "https://ssm.us-east-1.amazonaws.com/",
+		    .body = "{\"Name\":\"/x\"}",
+		    .headers = {"content-type: application/x-amz-json-1.1",
+			"x-amz-target: AmazonSSM.GetParameter", "x-amz-date: 20150830T123600Z",
+			"x-amz-security-token: SESSIONTOKENEXAMPLE",
+			"authorization: "
+			"SignedHeaders=content-type;host;x-amz-date;x-amz-security-token;x-amz-"
+			"target, "
+			"Signature="
+			"f4f46a2c54fae1d8b981159a8ae5ec66fd287c43c0affc088d073ca47a152eb2"},
+		    .status = 400,
+		    .reply = "{\"__type\":\"ParameterNotFound\"}"}),
+	    SPOT_CONFIG, "ParameterNotFound");
 	drive_fini(&d);
 }
 
@@ -35,44 +47,60 @@ static void a_wrong_clock_is_taken_from_the_vendor_once(void **state)
 
 	(void)state;
 	keyed_init(&d, NULL);
-	assert_int_equal(RUN_SCRIPT(&d, DRIVE_REGIONS, &a,
-	    {.headers = {"x-amz-date: 20150830T123600Z"}, .status = 403, .reply = EC2_XML("SignatureDoesNotMatch", "m"),
-	     .reply_headers = {"Date: Sun, 30 Aug 2015 12:56:00 GMT"}},
-	    {.headers = {"x-amz-date: 20150830T125600Z"}, .status = 200, .reply = REGIONS_OK}), SPOT_DONE);
+	assert_int_equal(
+	    RUN_SCRIPT(&d, DRIVE_REGIONS, &a,
+		{.headers = {"x-amz-date: 20150830T123600Z"},
+		    .status = 403,
+		    .reply = EC2_XML("SignatureDoesNotMatch", "m"),
+		    .reply_headers = {"Date: Sun, 30 Aug 2015 12:56:00 GMT"}},
+		{.headers = {"x-amz-date: 20150830T125600Z"}, .status = 200, .reply = REGIONS_OK}),
+	    SPOT_DONE);
 	assert_int_equal(d.agains, 1);
 	/* It stays corrected. */
-	assert_int_equal(RUN_SCRIPT(&d, DRIVE_REGIONS, &a, {.headers = {"x-amz-date: 20150830T125600Z"}, .status = 200,
-	    .reply = REGIONS_OK}), SPOT_DONE);
+	assert_int_equal(
+	    RUN_SCRIPT(&d, DRIVE_REGIONS, &a,
+		{.headers = {"x-amz-date: 20150830T125600Z"}, .status = 200, .reply = REGIONS_OK}),
+	    SPOT_DONE);
 	/* Twice in one call is something else than the clock. */
-	failed_with(&d, RUN_SCRIPT(&d, DRIVE_REGIONS, &a,
-	    {.status = 403, .reply = EC2_XML("RequestTimeTooSkewed", "m"), .reply_headers = {"Date: Sun, 30 Aug 2015 11:56:00 GMT"}},
-	    {.headers = {"x-amz-date: 20150830T115600Z"}, .status = 403, .reply = EC2_XML("RequestTimeTooSkewed", "m"),
-	     .reply_headers = {"Date: Sun, 30 Aug 2015 10:00:00 GMT"}}), SPOT_UNAUTHENTICATED, "RequestTimeTooSkewed");
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_REGIONS, &a,
+		{.status = 403,
+		    .reply = EC2_XML("RequestTimeTooSkewed", "m"),
+		    .reply_headers = {"Date: Sun, 30 Aug 2015 11:56:00 GMT"}},
+		{.headers = {"x-amz-date: 20150830T115600Z"},
+		    .status = 403,
+		    .reply = EC2_XML("RequestTimeTooSkewed", "m"),
+		    .reply_headers = {"Date: Sun, 30 Aug 2015 10:00:00 GMT"}}),
+	    SPOT_UNAUTHENTICATED, "RequestTimeTooSkewed");
 	drive_fini(&d);
 }
 
 static void wrong_keys_are_not_taken_for_a_wrong_clock(void **state)
 {
-	static const char *const dates[] = {"Date: Sun, 30 Aug 2015 12:37:00 GMT", "Date: nonsense", "X: y"};
+	static const char *const dates[] = {
+	    "Date: Sun, 30 Aug 2015 12:37:00 GMT", "Date: nonsense", "X: y"};
 	(void)state;
 
 	for (size_t i = 0; i < ARRAY_LEN(dates); i++) {
-		struct drive_try t = {.status = 401, .reply = EC2_XML("AuthFailure", "not able to validate"),
-			.reply_headers = {dates[i]}};
+		struct drive_try t = {.status = 401,
+		    .reply = EC2_XML("AuthFailure", "not able to validate"),
+		    .reply_headers = {dates[i]}};
 		struct spot_regions a = {0};
 		struct drive d;
 
 		keyed_init(&d, NULL);
 		drive_script(&d, &t, 1);
-		failed_with(&d, drive_run(&d, DRIVE_REGIONS, &a), SPOT_UNAUTHENTICATED, "not able to validate");
+		failed_with(&d, drive_run(&d, DRIVE_REGIONS, &a), SPOT_UNAUTHENTICATED,
+		    "not able to validate");
 		drive_fini(&d);
 	}
 }
 
 static void http_dates_are_strict(void **state)
 {
-	static const char *const bad[] = {"", "Sun, 30 Aug 2015 12:36:00", "Sun, 30 Foo 2015 12:36:00 GMT",
-		"Sun, 32 Aug 2015 12:36:00 GMT", "Sun, 30 Aug 1215 12:36:00 GMT", "Sun, 30 Aug 2015 25:36:00 GMT", NULL};
+	static const char *const bad[] = {"", "Sun, 30 Aug 2015 12:36:00",
+	    "Sun, 30 Foo 2015 12:36:00 GMT", "Sun, 32 Aug 2015 12:36:00 GMT",
+	    "Sun, 30 Aug 1215 12:36:00 GMT", "Sun, 30 Aug 2015 25:36:00 GMT", NULL};
 	int64_t us;
 
 	(void)state;
@@ -82,7 +110,7 @@ static void http_dates_are_strict(void **state)
 		assert_false(aws_http_date(bad[i], &us));
 }
 
-/* ---- presigned objects ------------------------------------------------------------------------------- */
+/* ---- presigned objects ------------------------------------------------------------------- */
 
 static enum spot_rc presign(struct drive *d, struct spot_presign *a, struct spot_err *err)
 {
@@ -95,24 +123,24 @@ static void objects_are_presigned_like_the_vendors_signer_does(void **state)
 	static const struct {
 		const char *method, *bucket, *key, *query, *region, *url;
 	} cases[] = {
-		{"PUT", "ckpt-bucket", "jobs/41/step 10/model+1.bin", "", "eu-west-1", 
-		    "https://ckpt-bucket.s3.eu-west-1.amazonaws.com/jobs/41/step%2010/model%2B1.bin?X"
-		    "-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIDEXAMPLE%2F20150830%2Feu-wes"
-		    "t-1%2Fs3%2Faws4_request&X-Amz-Date=20150830T123600Z&X-Amz-Expires=900&X-Amz-Secu"
-		    "rity-Token=SESSIONTOKENEXAMPLE&X-Amz-SignedHeaders=host&X-Amz-Signature=da562666"
-		    "a51947f32f7b2f4d874e94370dc284bd5c503eaef91f014ca87a7034"},
-		{"POST", "ckpt-bucket", "jobs/41/x", "uploads=", "us-east-1", 
-		    "https://ckpt-bucket.s3.us-east-1.amazonaws.com/jobs/41/x?X-Amz-Algorithm=AWS4-HM"
-		    "AC-SHA256&X-Amz-Credential=AKIDEXAMPLE%2F20150830%2Fus-east-1%2Fs3%2Faws4_reques"
-		    "t&X-Amz-Date=20150830T123600Z&X-Amz-Expires=900&X-Amz-Security-Token=SESSIONTOKE"
-		    "NEXAMPLE&X-Amz-SignedHeaders=host&uploads=&X-Amz-Signature=188b089c69286856c33a3"
-		    "74243f896151fbbcec893ba0d0c0b01c8e936252b5f"},
-		{"GET", "dotted.bucket", "a/b", "", "", 
-		    "https://s3.us-east-1.amazonaws.com/dotted.bucket/a/b?X-Amz-Algorithm=AWS4-HMAC-S"
-		    "HA256&X-Amz-Credential=AKIDEXAMPLE%2F20150830%2Fus-east-1%2Fs3%2Faws4_request&X-"
-		    "Amz-Date=20150830T123600Z&X-Amz-Expires=900&X-Amz-Security-Token=SESSIONTOKENEXA"
-		    "MPLE&X-Amz-SignedHeaders=host&X-Amz-Signature=8fb8960c2d0a1c4426f3acd507a9c27aea"
-		    "434c0d4a2be3c75810699d44166b10"},
+	    {"PUT", "ckpt-bucket", "jobs/41/step 10/model+1.bin", "", "eu-west-1",
+		"https://ckpt-bucket.s3.eu-west-1.amazonaws.com/jobs/41/step%2010/model%2B1.bin?X"
+		"-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIDEXAMPLE%2F20150830%2Feu-wes"
+		"t-1%2Fs3%2Faws4_request&X-Amz-Date=20150830T123600Z&X-Amz-Expires=900&X-Amz-Secu"
+		"rity-Token=SESSIONTOKENEXAMPLE&X-Amz-SignedHeaders=host&X-Amz-Signature=da562666"
+		"a51947f32f7b2f4d874e94370dc284bd5c503eaef91f014ca87a7034"},
+	    {"POST", "ckpt-bucket", "jobs/41/x", "uploads=", "us-east-1",
+		"https://ckpt-bucket.s3.us-east-1.amazonaws.com/jobs/41/x?X-Amz-Algorithm=AWS4-HM"
+		"AC-SHA256&X-Amz-Credential=AKIDEXAMPLE%2F20150830%2Fus-east-1%2Fs3%2Faws4_reques"
+		"t&X-Amz-Date=20150830T123600Z&X-Amz-Expires=900&X-Amz-Security-Token=SESSIONTOKE"
+		"NEXAMPLE&X-Amz-SignedHeaders=host&uploads=&X-Amz-Signature=188b089c69286856c33a3"
+		"74243f896151fbbcec893ba0d0c0b01c8e936252b5f"},
+	    {"GET", "dotted.bucket", "a/b", "", "",
+		"https://s3.us-east-1.amazonaws.com/dotted.bucket/a/b?X-Amz-Algorithm=AWS4-HMAC-S"
+		"HA256&X-Amz-Credential=AKIDEXAMPLE%2F20150830%2Fus-east-1%2Fs3%2Faws4_request&X-"
+		"Amz-Date=20150830T123600Z&X-Amz-Expires=900&X-Amz-Security-Token=SESSIONTOKENEXA"
+		"MPLE&X-Amz-SignedHeaders=host&X-Amz-Signature=8fb8960c2d0a1c4426f3acd507a9c27aea"
+		"434c0d4a2be3c75810699d44166b10"},
 	};
 	struct spot_err err;
 	struct drive d;
@@ -120,8 +148,13 @@ static void objects_are_presigned_like_the_vendors_signer_does(void **state)
 	(void)state;
 	keyed_init(&d, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct spot_presign a = {.method = cases[i].method, .endpoint = "", .region = cases[i].region,
-			.bucket = cases[i].bucket, .key = cases[i].key, .query = cases[i].query, .expires_s = 900};
+		struct spot_presign a = {.method = cases[i].method,
+		    .endpoint = "",
+		    .region = cases[i].region,
+		    .bucket = cases[i].bucket,
+		    .key = cases[i].key,
+		    .query = cases[i].query,
+		    .expires_s = 900};
 
 		assert_int_equal(presign(&d, &a, &err), SPOT_OK);
 		assert_string_equal(a.url, cases[i].url);
@@ -132,8 +165,13 @@ static void objects_are_presigned_like_the_vendors_signer_does(void **state)
 static void own_object_stores_are_addressed_by_path(void **state)
 {
 	static const char *const settings[] = {"endpoint", "http://127.0.0.1:4566", NULL};
-	struct spot_presign a = {.method = "PUT", .endpoint = "", .region = "us-east-1", .bucket = "ckpt", .key = "k",
-		.query = "", .expires_s = 60};
+	struct spot_presign a = {.method = "PUT",
+	    .endpoint = "",
+	    .region = "us-east-1",
+	    .bucket = "ckpt",
+	    .key = "k",
+	    .query = "",
+	    .expires_s = 60};
 	struct spot_err err;
 	struct drive d;
 
@@ -151,13 +189,13 @@ static void own_object_stores_are_addressed_by_path(void **state)
 static void bad_presign_requests_are_refused(void **state)
 {
 	static const struct spot_presign cases[] = {
-		{.method = "TRACE", .bucket = "ckpt", .key = "k", .expires_s = 60},
-		{.method = "GET", .bucket = "Ckpt", .key = "k", .expires_s = 60},
-		{.method = "GET", .bucket = "a/b", .key = "k", .expires_s = 60},
-		{.method = "GET", .bucket = "ckpt", .key = "", .expires_s = 60},
-		{.method = "GET", .bucket = "ckpt", .key = "k", .expires_s = 0},
-		{.method = "GET", .bucket = "ckpt", .key = "k", .expires_s = 604801},
-		{.method = "GET", .bucket = "ckpt", .key = "k", .expires_s = 60, .region = "x y"},
+	    {.method = "TRACE", .bucket = "ckpt", .key = "k", .expires_s = 60},
+	    {.method = "GET", .bucket = "Ckpt", .key = "k", .expires_s = 60},
+	    {.method = "GET", .bucket = "a/b", .key = "k", .expires_s = 60},
+	    {.method = "GET", .bucket = "ckpt", .key = "", .expires_s = 60},
+	    {.method = "GET", .bucket = "ckpt", .key = "k", .expires_s = 0},
+	    {.method = "GET", .bucket = "ckpt", .key = "k", .expires_s = 604801},
+	    {.method = "GET", .bucket = "ckpt", .key = "k", .expires_s = 60, .region = "x y"},
 	};
 	struct spot_presign a = {.method = "GET", .bucket = "ckpt", .key = "k", .expires_s = 60};
 	struct spot_err err;
@@ -180,13 +218,13 @@ static void bad_presign_requests_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(requests_carry_the_signature_of_the_vendors_signer),
-		cmocka_unit_test(a_wrong_clock_is_taken_from_the_vendor_once),
-		cmocka_unit_test(wrong_keys_are_not_taken_for_a_wrong_clock),
-		cmocka_unit_test(http_dates_are_strict),
-		cmocka_unit_test(objects_are_presigned_like_the_vendors_signer_does),
-		cmocka_unit_test(own_object_stores_are_addressed_by_path),
-		cmocka_unit_test(bad_presign_requests_are_refused),
+	    cmocka_unit_test(requests_carry_the_signature_of_the_vendors_signer),
+	    cmocka_unit_test(a_wrong_clock_is_taken_from_the_vendor_once),
+	    cmocka_unit_test(wrong_keys_are_not_taken_for_a_wrong_clock),
+	    cmocka_unit_test(http_dates_are_strict),
+	    cmocka_unit_test(objects_are_presigned_like_the_vendors_signer_does),
+	    cmocka_unit_test(own_object_stores_are_addressed_by_path),
+	    cmocka_unit_test(bad_presign_requests_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

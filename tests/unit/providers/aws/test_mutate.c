@@ -4,20 +4,23 @@
 #include "base/rng.h"
 
 /*
- * Replies of the golden exchanges with random damage: whatever comes back, a verb ends in a verdict, in
- * bounds (the sanitizer build watches), with words and without secrets. Seeded: a failure names its seed.
+ * Replies of the golden exchanges with random damage: whatever comes back, a verb ends in a
+ * verdict, in bounds (the sanitizer build watches), with words and without secrets. Seeded: a
+ * failure names its seed.
  */
 
 #define MUTATIONS 10000
-#define SEED 20260102u
+#define SEED	  20260102u
 
 /* One piece of damage to a copy of text. */
 static char *damage(struct arena *a, struct rng *r, const char *text, size_t n, size_t *ret_n)
 {
-	static const char *const pieces[] = {"<", ">", "&", "\"", "{", "}", "[", "]", "null", "-1", "1e999", "\\u0000",
-		"<item>", "</item>", "99999999999999999999", "nan", "\xff\xfe", "0x10", "true", "&lt;", "<![CDATA["};
+	static const char *const pieces[] = {"<", ">", "&", "\"", "{", "}", "[", "]", "null", "-1",
+	    "1e999", "\\u0000", "<item>", "</item>", "99999999999999999999", "nan", "\xff\xfe",
+	    "0x10", "true", "&lt;", "<![CDATA["};
 	char *out = arena_alloc(a, n * 2 + 64);
-	size_t at = n > 0 ? rng_below(r, n) : 0, len = n > at ? 1 + rng_below(r, MIN(n - at, (size_t)200)) : 0;
+	size_t at = n > 0 ? rng_below(r, n) : 0,
+	       len = n > at ? 1 + rng_below(r, MIN(n - at, (size_t)200)) : 0;
 	const char *piece = pieces[rng_below(r, ARRAY_LEN(pieces))];
 
 	memcpy(out, text, n);
@@ -56,7 +59,8 @@ static char *damage(struct arena *a, struct rng *r, const char *text, size_t n, 
 
 static void one(const struct golden_case *k, const struct golden_file *f, struct rng *r)
 {
-	static const int statuses[] = {200, 200, 200, 200, 400, 401, 403, 404, 429, 500, 503, 0, 301};
+	static const int statuses[] = {
+	    200, 200, 200, 200, 400, 401, 403, 404, 429, 500, 503, 0, 301};
 	struct drive_try tries[GOLDEN_EXCHANGES];
 	size_t hit = rng_below(r, f->n), rounds = 1 + rng_below(r, 3);
 	struct drive d;
@@ -65,7 +69,8 @@ static void one(const struct golden_case *k, const struct golden_file *f, struct
 	golden_open(&d, k, f);
 	memcpy(tries, f->tries, sizeof(tries));
 	for (size_t i = 0; i < rounds; i++)
-		tries[hit].reply = damage(d.arena, r, tries[hit].reply, tries[hit].reply_n, &tries[hit].reply_n);
+		tries[hit].reply =
+		    damage(d.arena, r, tries[hit].reply, tries[hit].reply_n, &tries[hit].reply_n);
 	/* drive takes 0 for "as long as the string". */
 	if (tries[hit].reply_n == 0)
 		tries[hit].reply = "";
@@ -101,7 +106,7 @@ static void damaged_replies_end_in_a_verdict(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(damaged_replies_end_in_a_verdict),
+	    cmocka_unit_test(damaged_replies_end_in_a_verdict),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
