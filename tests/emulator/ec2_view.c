@@ -1,0 +1,338 @@
+/* DescribeInstances, DescribeInstanceStatus and the XML of an instance. */
+#include "base/base.h"
+#include "aws.h"
+#include "base/str.h"
+
+const char *ec2_state_word(const struct inst *i, int *ret_code)
+{
+	switch (i->state) {
+	case INST_PENDING: *ret_code = 0; return "pending";
+	case INST_UNHEALTHY:
+	case INST_RUNNING: *ret_code = 16; return "running";
+	case INST_SHUTTING: *ret_code = 32; return "shutting-down";
+	case INST_STOPPED: *ret_code = 80; return "stopped";
+	case INST_GONE:
+	case INST_NONE: break;
+	}
+	*ret_code = 48;
+	return "terminated";
+}
+
+static void state_xml(struct sbuf *b, const char *tag, const struct inst *i)
+{
+	int code;
+	const char *word = ec2_state_word(i, &code);
+
+	x_open(b, tag);
+	x_int(b, "code", code);
+	x_text(b, "name", word);
+	x_close(b, tag);
+}
+
+static void reason_xml(struct ec2 *e, struct sbuf *b, const struct inst *i)
+{
+	char text[TIME_TEXT_MAX];
+
+	if (!i->reason_code) {
+		x_text(b, "reason", "");
+		return;
+	}
+	format_time_s(i->billed_to_us, text);
+	if (str_prefix(i->reason_code, "Client.User"))
+		x_text(b, "reason", arena_printf(e->rq->arena, "User initiated (%.10s %.8s GMT)", text, text + 11));
+	else
+		x_text(b, "reason", i->reason_code);
+	x_open(b, "stateReason");
+	x_text(b, "code", i->reason_code);
+	x_text(b, "message", i->reason_message);
+	x_close(b, "stateReason");
+}
+
+static void network_xml(struct ec2 *e, struct sbuf *b, const struct inst *i)
+{
+	bool gone = i->state == INST_GONE;
+
+	if (gone)
+		return;
+	x_text(b, "privateIpAddress", i->private_ip);
+	x_text(b, "ipAddress", i->ip);
+	x_text(b, "subnetId", i->subnet);
+	x_text(b, "vpcId", net_vpc(e->rq->arena, i->pool->region->name));
+	sbuf_puts(b, "<groupSet><item>");
+	x_text(b, "groupId", i->security_group);
+	x_text(b, "groupName", "default");
+	sbuf_puts(b, "</item></groupSet>");
+}
+
+void ec2_instance_xml(struct ec2 *e, struct sbuf *b, const struct inst *i)
+{
+	x_open(b, "item");
+	x_text(b, "instanceId", i->id);
+	x_text(b, "imageId", i->image);
+	state_xml(b, "instanceState", i);
+	reason_xml(e, b, i);
+	x_text(b, "keyName", i->key_name);
+	x_int(b, "amiLaunchIndex", i->launch_index);
+	x_text(b, "instanceType", i->pool->type->name);
+	x_text(b, "launchTime", aws_time_ms(e->rq->arena, i->launched_us));
+	x_open(b, "placement");
+	x_text(b, "availabilityZone", i->pool->zone->name);
+	x_text(b, "availabilityZoneId", i->pool->zone->id);
+	x_text(b, "tenancy", "default");
+	x_close(b, "placement");
+	network_xml(e, b, i);
+	x_text(b, "architecture", i->pool->type->arch);
+	x_text(b, "rootDeviceType", "ebs");
+	x_text(b, "virtualizationType", "hvm");
+	/* On-demand has no such element. */
+	if (i->side == SIDE_SPOT) {
+		x_text(b, "instanceLifecycle", "spot");
+		x_text(b, "spotInstanceRequestId", i->sir);
+	}
+	if (i->token)
+		x_text(b, "clientToken", i->token);
+	ec2_tags_xml(b, i->tags, i->tags_n);
+	x_open(b, "metadataOptions");
+	x_text(b, "state", "applied");
+	x_text(b, "httpTokens", i->tokens_required ? "required" : "optional");
+	x_int(b, "httpPutResponseHopLimit", i->hop_limit);
+	x_text(b, "httpEndpoint", i->metadata_off ? "disabled" : "enabled");
+	x_text(b, "instanceMetadataTags", i->metadata_tags ? "enabled" : "disabled");
+	x_close(b, "metadataOptions");
+	if (i->profile)
+		sbuf_printf(b, "<iamInstanceProfile><arn>arn:aws:iam::%s:instance-profile/", AWS_ACCOUNT),
+		    x_raw(b, i->profile), sbuf_puts(b, "</arn><id>AIPACLOUDSIM</id></iamInstanceProfile>");
+	x_close(b, "item");
+}
+
+/* ---- filters ---------------------------------------------------------------------------------- */
+
+static bool tag_filter(const struct inst *i, const struct ec2_filter *f)
+{
+	const char *value;
+
+	if (str_same(f->name, "tag-key")) {
+		for (size_t k = 0; k < i->tags_n; k++) {
+			if (ec2_filter_hits(f, i->tags[k].key))
+				return true;
+		}
+		return false;
+	}
+	value = inst_tag(i, f->name + strlen("tag:"));
+	return value && ec2_filter_hits(f, value);
+}
+
+static const char *inst_field(struct ec2 *e, const struct inst *i, const char *name)
+{
+	int code;
+
+	if (str_same(name, "client-token"))
+		return i->token ? i->token : "";
+	if (str_same(name, "instance-state-name"))
+		return ec2_state_word(i, &code);
+	if (str_same(name, "instance-state-code")) {
+		ec2_state_word(i, &code);
+		return arena_printf(e->rq->arena, "%d", code);
+	}
+	if (str_same(name, "instance-lifecycle"))
+		return i->side == SIDE_SPOT ? "spot" : NULL;
+	if (str_same(name, "spot-instance-request-id"))
+		return i->sir;
+	if (str_same(name, "state-reason-code"))
+		return i->reason_code;
+	if (str_same(name, "launch-time"))
+		return aws_time_ms(e->rq->arena, i->launched_us);
+	if (str_same(name, "availability-zone"))
+		return i->pool->zone->name;
+	if (str_same(name, "availability-zone-id"))
+		return i->pool->zone->id;
+	if (str_same(name, "instance-type"))
+		return i->pool->type->name;
+	if (str_same(name, "instance-id"))
+		return i->id;
+	if (str_same(name, "image-id"))
+		return i->image;
+	if (str_same(name, "reservation-id"))
+		return i->reservation;
+	if (str_same(name, "subnet-id"))
+		return i->state == INST_GONE ? NULL : i->subnet;
+	if (str_same(name, "private-ip-address"))
+		return i->private_ip;
+	return i->ip;
+}
+
+static const char *const inst_filters[] = {"tag:*", "tag-key", "client-token", "instance-state-name",
+    "instance-state-code", "instance-lifecycle", "spot-instance-request-id", "state-reason-code", "launch-time",
+    "availability-zone", "availability-zone-id", "instance-type", "instance-id", "image-id", "reservation-id",
+    "subnet-id", "private-ip-address", "ip-address", NULL};
+
+static bool inst_shown(struct ec2 *e, const struct inst *i, const struct ec2_filter *f, size_t n)
+{
+	if (i->cloud != CLOUD_AWS || !inst_visible(i) || !str_same(i->pool->region->name, e->rq->region))
+		return false;
+	for (size_t k = 0; k < n; k++) {
+		bool hit = str_prefix(f[k].name, "tag") ? tag_filter(i, &f[k])
+		    : ec2_filter_hits(&f[k], inst_field(e, i, f[k].name));
+
+		if (!hit)
+			return false;
+	}
+	return true;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------ */
+
+static void reservation_open(struct ec2 *e, const struct inst *i)
+{
+	x_open(&e->out, "item");
+	x_text(&e->out, "reservationId", i->reservation);
+	x_text(&e->out, "ownerId", AWS_ACCOUNT);
+	sbuf_puts(&e->out, "<groupSet/>");
+	x_open(&e->out, "instancesSet");
+}
+
+static void reservation_close(struct ec2 *e)
+{
+	x_close(&e->out, "instancesSet");
+	x_close(&e->out, "item");
+}
+
+/* Instances of one launch follow each other in the record, so a reservation is a run of them. */
+static void put_instance(struct ec2 *e, const struct inst *i, const struct inst **last)
+{
+	if (!*last || !str_same((*last)->reservation, i->reservation)) {
+		if (*last)
+			reservation_close(e);
+		reservation_open(e, i);
+	}
+	ec2_instance_xml(e, &e->out, i);
+	*last = i;
+}
+
+static const struct inst *named(struct ec2 *e, const char *id)
+{
+	const struct inst *i = inst_find(e->sim, id);
+
+	if (!str_prefix(id, "i-") || strlen(id) < 10) {
+		ec2_fail(e, 400, "InvalidInstanceID.Malformed", "Invalid id: \"%s\"", id);
+		return NULL;
+	}
+	if (i && i->cloud == CLOUD_AWS && inst_visible(i) && str_same(i->pool->region->name, e->rq->region))
+		return i;
+	ec2_fail(e, 400, "InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id);
+	return NULL;
+}
+
+void ec2_describe_instances(struct ec2 *e)
+{
+	const char **ids;
+	size_t ids_n = form_list(&e->form, e->rq->arena, "InstanceId", &ids), n;
+	bool sized = form_get(&e->form, "MaxResults") != NULL;
+	const struct inst *last = NULL;
+	struct ec2_page page;
+	struct ec2_filter *f;
+	int64_t shown = 0;
+
+	if (!ec2_filters(e, inst_filters, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) || !ec2_ready(e))
+		return;
+	if (ids_n > 0 && sized) {
+		ec2_fail(e, 400, "InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter "
+		    "maxResults");
+		return;
+	}
+	for (size_t k = 0; k < ids_n; k++) {
+		if (!named(e, ids[k]))
+			return;
+	}
+	ec2_begin(e);
+	x_open(&e->out, "reservationSet");
+	/* The token is the last instance shown, so that a list that grows loses nothing. */
+	for (const struct inst *i = e->sim->insts; i && shown <= page.size; i = i->next) {
+		if ((int64_t)i->seq <= page.at || !ec2_match_any(ids, ids_n, i->id) || !inst_shown(e, i, f, n))
+			continue;
+		if (shown++ < page.size)
+			put_instance(e, i, &last);
+	}
+	if (last)
+		reservation_close(e);
+	x_close(&e->out, "reservationSet");
+	if (shown > page.size && last)
+		x_text(&e->out, "nextToken", ec2_next_token(e, (int64_t)last->seq));
+}
+
+void ec2_describe_status(struct ec2 *e)
+{
+	const char **ids;
+	size_t ids_n = form_list(&e->form, e->rq->arena, "InstanceId", &ids), n;
+	bool all = ec2_bool(e, "IncludeAllInstances", false);
+	struct ec2_page page;
+	struct ec2_filter *f;
+
+	if (!ec2_filters(e, inst_filters, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) || !ec2_ready(e))
+		return;
+	for (size_t k = 0; k < ids_n; k++) {
+		if (!named(e, ids[k]))
+			return;
+	}
+	ec2_begin(e);
+	x_open(&e->out, "instanceStatusSet");
+	for (const struct inst *i = e->sim->insts; i; i = i->next) {
+		const char *status = i->state == INST_RUNNING ? "ok" : "not-applicable";
+
+		if (!ec2_match_any(ids, ids_n, i->id) || !inst_shown(e, i, f, n) || (!all && i->state != INST_RUNNING))
+			continue;
+		x_open(&e->out, "item");
+		x_text(&e->out, "instanceId", i->id);
+		x_text(&e->out, "availabilityZone", i->pool->zone->name);
+		state_xml(&e->out, "instanceState", i);
+		sbuf_printf(&e->out, "<systemStatus><status>%s</status></systemStatus><instanceStatus><status>%s</status>"
+		    "</instanceStatus>", status, status);
+		x_close(&e->out, "item");
+	}
+	x_close(&e->out, "instanceStatusSet");
+}
+
+static void change_xml(struct ec2 *e, const struct inst *i, enum inst_state before)
+{
+	struct inst was = {.state = before};
+
+	x_open(&e->out, "item");
+	x_text(&e->out, "instanceId", i->id);
+	state_xml(&e->out, "currentState", i);
+	state_xml(&e->out, "previousState", &was);
+	x_close(&e->out, "item");
+}
+
+void ec2_terminate(struct ec2 *e)
+{
+	const char **ids;
+	size_t ids_n = form_list(&e->form, e->rq->arena, "InstanceId", &ids);
+
+	form_accept(&e->form, "Force");
+	form_accept(&e->form, "SkipOsShutdown");
+	if (ids_n == 0)
+		ec2_fail(e, 400, "MissingParameter", "The request must contain the parameter InstanceId");
+	if (!ec2_ready(e))
+		return;
+	if (!throttle_take(e->sim, arena_printf(e->rq->arena, "ec2|%s|TerminateInstances-resources", e->rq->region),
+	    1000, 20, (double)ids_n)) {
+		ec2_fail(e, 503, "RequestLimitExceeded", "Request limit exceeded.");
+		return;
+	}
+	/* One unknown id fails the batch and ends none. */
+	for (size_t k = 0; k < ids_n; k++) {
+		if (!named(e, ids[k]))
+			return;
+	}
+	ec2_begin(e);
+	x_open(&e->out, "instancesSet");
+	for (size_t k = 0; k < ids_n; k++) {
+		struct inst *i = inst_find(e->sim, ids[k]);
+		enum inst_state before = i->state;
+
+		inst_end(i, "api", "Client.UserInitiatedShutdown",
+		    "Client.UserInitiatedShutdown: User initiated shutdown");
+		change_xml(e, i, before);
+	}
+	x_close(&e->out, "instancesSet");
+}
