@@ -189,9 +189,8 @@ static void run_woken(struct loop_timer *t)
 		run_step(r);
 		return;
 	}
-	assert(r->place == RUN_LIMIT);
-	r->p->stats.waited_us += loop_mono_us(r->p->loop) - r->waits_since_us;
-	run_send(r);
+	assert(r->place == RUN_LIMIT); /* what the account-wide bucket told to wait is over */
+	run_take_local(r);
 }
 
 static void run_step_again(struct run *r)

@@ -16,6 +16,7 @@
 #define CALL_RETRY_AFTER_MAX_US INT64_C(300000000)
 #define CALL_REQUEST_TIMEOUT_US INT64_C(30000000)
 #define CALL_AUTH_TIMEOUT_US	INT64_C(60000000)
+#define CALL_BUILT_MAX_US	INT64_C(30000000)
 #define CALL_OP_GRACE_US	INT64_C(5000000)
 
 enum run_place {
@@ -41,6 +42,7 @@ struct run {
 	bool urgent, launch;
 	bool reauthed;		  /* REAUTH is granted once */
 	bool authed; /* a flight was awaited: the next step does not ask for another */
+	bool granted; /* tokens are taken for the request that is being built again */
 	bool doubt, doubt_before; /* a mutating request is out without a definite answer; and as it
 				   * was before the last request */
 	int at_before;		  /* c->at on entry to the step that built the request */
@@ -61,7 +63,6 @@ TAILQ_HEAD(run_list, run);
 /* A question to the account-wide bucket; outlives the run that asked. */
 struct call_share {
 	struct run *run; /* NULL: its call ended meanwhile */
-	const struct spot_limit *limit;
 };
 
 struct call_provider {
@@ -93,6 +94,7 @@ void run_answered(struct op *op); /* done of run.http */
 const struct spot_limit *run_limit(const struct run *r); /* NULL = none */
 void run_take(struct run *r); /* c->out, once the rate limit lets it */
 void run_send(struct run *r);				 /* now */
+void run_take_local(struct run *r);
 void run_granted(struct limit_wait *w);
 void run_log_request(const struct run *r, enum spot_rc rc);
 /* call_auth.c: the provider instance and its credentials */

@@ -44,20 +44,34 @@ void run_send(struct run *r)
 	http_send(p->http, &r->http, &c->out, r->arena, c->mutating, run_answered);
 }
 
-void run_granted(struct limit_wait *w)
+/* The tokens are taken. A request that waited long for them is built again first: it may be signed
+ * with the time, and with credentials that are not fresh any more. */
+static void run_go(struct run *r)
 {
-	struct run *r = container_of(w, struct run, wait);
+	int64_t waited = loop_mono_us(r->p->loop) - r->waits_since_us;
 
-	r->p->stats.waited_us += loop_mono_us(r->p->loop) - r->waits_since_us;
-	run_send(r);
+	r->p->stats.waited_us += waited;
+	if (waited <= CALL_BUILT_MAX_US) {
+		run_send(r);
+		return;
+	}
+	r->granted = true;
+	r->c->in = NULL;
+	r->c->at = r->at_before;
+	run_resume(r);
 }
 
-static void run_take_local(struct run *r, const struct spot_limit *limit)
+void run_granted(struct limit_wait *w)
+{
+	run_go(container_of(w, struct run, wait));
+}
+
+void run_take_local(struct run *r)
 {
 	r->place = RUN_LIMIT;
-	if (limiter_take(r->p->limiter, limit, r->c->limit_scope, r->c->limit_cost, r->urgent,
-		&r->wait)) {
-		run_send(r);
+	if (limiter_take(r->p->limiter, run_limit(r), r->c->limit_scope, r->c->limit_cost,
+		r->urgent, &r->wait)) {
+		run_go(r);
 	}
 }
 
@@ -68,12 +82,13 @@ void run_take(struct run *r)
 	struct call_share *s;
 
 	r->waits_since_us = loop_mono_us(p->loop);
-	if (limit == NULL) {
+	if (limit == NULL || r->granted) {
+		r->granted = false;
 		run_send(r);
 		return;
 	}
 	if (!limit->shared || p->shared == NULL) {
-		run_take_local(r, limit);
+		run_take_local(r);
 		return;
 	}
 	s = calloc(1, sizeof(*s));
@@ -81,7 +96,6 @@ void run_take(struct run *r)
 		abort();
 	}
 	s->run = r;
-	s->limit = limit;
 	r->share = s;
 	r->place = RUN_SHARED;
 	p->shares++;
@@ -93,7 +107,6 @@ void call_shared_taken(struct call_provider *p, void *token, enum spot_rc rc, in
 {
 	struct call_share *s = token;
 	struct run *r = s->run;
-	const struct spot_limit *limit = s->limit;
 
 	free(s);
 	p->shares--;
@@ -103,14 +116,13 @@ void call_shared_taken(struct call_provider *p, void *token, enum spot_rc rc, in
 	}
 	r->share = NULL;
 	r->place = RUN_LIMIT;
-	if (rc != SPOT_OK) {
-		/* The store is away. Our own bucket keeps this process within the limit, and a
-		 * terminate must not wait for a database. */
-		run_take_local(r, limit);
-	} else if (wait_us > 0) {
+	/* The own bucket comes behind the account-wide one: it serves urgent requests first and knows
+	 * when the vendor has shut us out. It alone counts when the store is away: this process stays
+	 * within the limit then, and a terminate does not wait for a database. */
+	if (rc == SPOT_OK && wait_us > 0) {
 		loop_timer_set(&r->timer, wait_us);
 	} else {
-		run_send(r);
+		run_take_local(r);
 	}
 }
 

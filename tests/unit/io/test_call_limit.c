@@ -137,6 +137,41 @@ static void one_refusal_shuts_the_bucket_for_all(void **state)
 	assert_int_equal(f->requests, 3);
 }
 
+static void serve_throttled_for_a_minute(struct fake *f, struct httpd_req *r)
+{
+	if (f->requests == 1)
+		httpd_set(r, "Retry-After", "60");
+	httpd_reply(r, f->requests == 1 ? 429 : 200, "text/plain", "", 0);
+}
+
+static enum spot_step step_dated(struct fake *f, struct spot_call *c)
+{
+	c->limit = LIMIT_SLOW;
+	if (c->in != NULL)
+		return fake_step_get(f, c);
+	return fake_get(f, c, arena_printf(c->arena, "/%" PRId64, c->now_us - FAKE_WALL_US));
+}
+
+static void a_request_that_waited_long_is_built_again(void **state)
+{
+	struct fake *f = *state;
+	struct fake_call k[2];
+	int64_t built;
+
+	f->step = step_dated;
+	f->serve = serve_throttled_for_a_minute;
+	f->tick_us = 20000;
+	start_n(f, &k[0], 1);
+	fake_turns(f, 40);
+	start_n(f, &k[1], 1);
+	wait_n(f, k, 2);
+	assert_int_equal(f->requests, 3);
+	for (int i = 1; i < 3; i++) {
+		built = strtoll(f->path[i] + 1, NULL, 10) + S; /* the manual mono clock starts at 1 s */
+		assert_in_range(f->at_us[i] - built, 0, S);
+	}
+}
+
 /* ---- the account-wide bucket ----------------------------------------------------------- */
 
 struct shared_fake {
@@ -225,6 +260,24 @@ static void without_the_shared_bucket_the_own_one_holds_the_rate(void **state)
 	fake_reset(f, NULL);
 }
 
+static void a_refusal_shuts_us_out_also_where_the_shared_bucket_would_let_us(void **state)
+{
+	struct fake *f = *state;
+	struct shared_fake x = shared_begin(f);
+	struct fake_call k[2];
+
+	fake_reset(f, &x.shared);
+	x.answer = SAY_GO;
+	f->serve = serve_throttled_once;
+	start_n(f, &k[0], 1);
+	fake_turns(f, 40);
+	start_n(f, &k[1], 1);
+	wait_n(f, k, 2);
+	assert_int_equal(f->requests, 3);
+	assert_in_range(f->at_us[1] - f->at_us[0], 9 * S - S / 10, 10 * S);
+	fake_reset(f, NULL);
+}
+
 static void an_answer_for_a_stopped_call_is_dropped(void **state)
 {
 	struct fake *f = *state;
@@ -271,9 +324,11 @@ int main(void)
 	    T(each_scope_has_its_own_bucket),
 	    T(urgent_calls_go_before_those_that_wait),
 	    T(one_refusal_shuts_the_bucket_for_all),
+	    T(a_request_that_waited_long_is_built_again),
 	    T(shared_limits_are_asked_for_by_name),
 	    T(what_the_shared_bucket_says_is_waited_out),
 	    T(without_the_shared_bucket_the_own_one_holds_the_rate),
+	    T(a_refusal_shuts_us_out_also_where_the_shared_bucket_would_let_us),
 	    T(an_answer_for_a_stopped_call_is_dropped),
 	    T(an_answer_may_come_after_the_provider_was_freed),
 	};
