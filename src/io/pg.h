@@ -117,4 +117,27 @@ void pg_listen_stop(struct pg *p, struct pg_listen *l); /* no more calls; the co
 /* Blocking, for start-up and tools only: run a script of statements. */
 NODISCARD enum spot_rc pg_script(const char *dsn, const char *sql, struct spot_err *err);
 
+/* The same on a connection that is kept, with values in and out as text. A DSN that does not parse is
+ * CONFIG, a server that is not there UNAVAILABLE, a refused statement as the mapping above says. */
+struct pg_sync;
+struct pg_text;                            /* rows; freed with pg_text_free */
+NODISCARD enum spot_rc pg_sync_open(const char *dsn, struct pg_sync **ret, struct spot_err *err);
+void pg_sync_close(struct pg_sync *s);     /* NULL accepted */
+bool pg_sync_in_transaction(const struct pg_sync *s);
+/* Without params sql may hold several statements (the rows are the last one's). what is for messages;
+ * ret may be NULL. */
+NODISCARD enum spot_rc pg_sync_exec(struct pg_sync *s, const char *what, const char *sql, const char *const *params,
+    int params_n, struct pg_text **ret, struct spot_err *err);
+int pg_text_rows(const struct pg_text *t);
+const char *pg_text_at(const struct pg_text *t, int row, int col);  /* "" for NULL */
+void pg_text_free(struct pg_text *t);      /* NULL accepted */
+static inline void auto_pg_sync(struct pg_sync **s)
+{
+	pg_sync_close(*s);
+}
+static inline void auto_pg_text(struct pg_text **t)
+{
+	pg_text_free(*t);
+}
+
 #endif

@@ -262,6 +262,7 @@ static enum spot_rc database_create(struct pgcluster *c, const char *database, s
 	struct spot_err e = { 0 };
 	char sql[128];
 
+	assert(database != NULL);
 	/* The name is ours, not a user's: plain letters only, so that it needs no quoting anywhere. */
 	if (database[0] == '\0' || strlen(database) > 60 ||
 	    strspn(database, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(database))

@@ -4,71 +4,15 @@
 #include "base/log.h"
 #include "base/sbuf.h"
 #include "base/sign.h"
+#include "io/pg.h"
 #include "store/migrate.h"
 #include <dirent.h>
 #include <errno.h>
-#include <libpq-fe.h>
 
 /* Any fixed number; the same in every release. */
 #define LOCK_KEY "7236834561"
 #define FILE_BYTES_MAX (4 << 20)
 #define MIGRATIONS_MAX 1000
-
-static void conn_finish(PGconn **c)
-{
-	if (*c != NULL)
-		PQfinish(*c);
-}
-
-static void result_clear(PGresult **r)
-{
-	PQclear(*r);
-}
-
-#define AUTO_CONN   __attribute__((cleanup(conn_finish)))
-#define AUTO_RESULT __attribute__((cleanup(result_clear)))
-
-static void notice_drop(void *arg, const char *message)
-{
-	(void)arg;
-	(void)message;
-}
-
-static enum spot_rc conn_open(const char *dsn, PGconn **ret, struct spot_err *err)
-{
-	AUTO_CONN PGconn *c = PQconnectdb(dsn);
-	PQconninfoOption *info;
-
-	if (PQstatus(c) == CONNECTION_OK) {
-		PQsetNoticeProcessor(c, notice_drop, NULL);
-		*ret = STEAL(c);
-		return SPOT_OK;
-	}
-	info = PQconninfoParse(dsn, NULL);
-	if (info == NULL) /* the parser's words may quote a password */
-		return err_set(err, SPOT_CONFIG, "database: the DSN does not parse");
-	PQconninfoFree(info);
-	return err_set(err, SPOT_UNAVAILABLE, "database: %.*s",
-	    (int)strcspn(PQerrorMessage(c), "\n"), PQerrorMessage(c));
-}
-
-static enum spot_rc conn_error(PGconn *c, const char *what, struct spot_err *err)
-{
-	const char *s = PQerrorMessage(c);
-
-	return err_set(err, PQstatus(c) == CONNECTION_OK ? SPOT_INTERNAL : SPOT_UNAVAILABLE, "%s: %.*s", what,
-	    (int)strcspn(s, "\n"), s);
-}
-
-static enum spot_rc run(PGconn *c, const char *what, const char *sql, struct spot_err *err)
-{
-	AUTO_RESULT PGresult *r = PQexec(c, sql);
-	ExecStatusType st = PQresultStatus(r);
-
-	if (st == PGRES_COMMAND_OK || st == PGRES_TUPLES_OK || st == PGRES_EMPTY_QUERY)
-		return SPOT_OK;
-	return conn_error(c, what, err);
-}
 
 /* ---- what is applied against what we know ----------------------------------------------------- */
 
@@ -76,18 +20,18 @@ struct applied {
 	int n;                             /* versions 1..n are applied */
 };
 
-static enum spot_rc compare_row(const PGresult *r, int row, const struct migration *list, size_t n,
+static enum spot_rc compare_row(const struct pg_text *t, int row, const struct migration *list, size_t n,
     struct spot_err *err)
 {
-	int64_t version = strtol(PQgetvalue(r, row, 0), NULL, 10);
-	const char *name = PQgetvalue(r, row, 1), *sum = PQgetvalue(r, row, 2);
+	int64_t version = strtol(pg_text_at(t, row, 0), NULL, 10);
+	const char *name = pg_text_at(t, row, 1), *sum = pg_text_at(t, row, 2);
 
 	if (version != row + 1)
 		return err_set(err, SPOT_CONFIG, "schema: migration %d is missing from schema_version although "
 		    "%d is there: the table was edited by hand", row + 1, (int)version);
 	if ((size_t)version > n)
 		return err_set(err, SPOT_CONFIG, "schema: the database is at version %d (%s), this program knows "
-		    "only up to %zu: run the newer release", PQntuples(r), name, n);
+		    "only up to %zu: run the newer release", pg_text_rows(t), name, n);
 	if (strcmp(sum, list[version - 1].sha256) != 0)
 		return err_set(err, SPOT_CONFIG, "schema: migration %04d_%s was changed after it was applied (%.12s "
 		    "in the database, %.12s here): restore its text and put the change into a new migration",
@@ -95,19 +39,18 @@ static enum spot_rc compare_row(const PGresult *r, int row, const struct migrati
 	return SPOT_OK;
 }
 
-static enum spot_rc applied_read(PGconn *c, const struct migration *list, size_t n, struct applied *ret,
+static enum spot_rc applied_read(struct pg_sync *c, const struct migration *list, size_t n, struct applied *ret,
     struct spot_err *err)
 {
-	AUTO_RESULT PGresult *r = PQexec(c,
-	    "SELECT version, name, sha256 FROM schema_version ORDER BY version");
+	AUTO(pg_text) struct pg_text *t = NULL;
+	enum spot_rc rc = pg_sync_exec(c, "schema_version", "SELECT version, name, sha256 FROM schema_version "
+	    "ORDER BY version", NULL, 0, &t, err);
 
-	if (PQresultStatus(r) != PGRES_TUPLES_OK)
-		return conn_error(c, "schema_version", err);
-	for (int i = 0; i < PQntuples(r); i++)
-		if (compare_row(r, i, list, n, err) != SPOT_OK)
-			return err == NULL ? SPOT_CONFIG : err->rc;
-	ret->n = PQntuples(r);
-	return SPOT_OK;
+	for (int i = 0; rc == SPOT_OK && i < pg_text_rows(t); i++)
+		rc = compare_row(t, i, list, n, err);
+	if (rc == SPOT_OK)
+		ret->n = pg_text_rows(t);
+	return rc;
 }
 
 static enum spot_rc list_check(const struct migration *list, size_t n, struct spot_err *err)
@@ -121,50 +64,55 @@ static enum spot_rc list_check(const struct migration *list, size_t n, struct sp
 
 /* ---- applying ----------------------------------------------------------------------------------- */
 
-static enum spot_rc apply_one(PGconn *c, const struct migration *m, int64_t now_us, struct spot_err *err)
+static enum spot_rc run(struct pg_sync *c, const char *what, const char *sql, struct spot_err *err)
+{
+	return pg_sync_exec(c, what, sql, NULL, 0, NULL, err);
+}
+
+static enum spot_rc apply_one(struct pg_sync *c, const struct migration *m, int64_t now_us, struct spot_err *err)
 {
 	char version[16], at[32], what[120];
 	const char *const values[] = { version, m->name, m->sha256, at };
+	enum spot_rc rc;
 
 	(void)snprintf(version, sizeof(version), "%d", m->version);
 	(void)snprintf(at, sizeof(at), "%" PRId64, now_us);
 	(void)snprintf(what, sizeof(what), "migration %04d_%s", m->version, m->name);
-	if (run(c, what, "BEGIN", err) == SPOT_OK && run(c, what, m->sql, err) == SPOT_OK) {
-		AUTO_RESULT PGresult *r = PQexecParams(c, "INSERT INTO schema_version (version, name, sha256, "
-		    "applied_us) VALUES ($1, $2, $3, $4)", 4, NULL, values, NULL, NULL, 0);
-
-		/* A text with a COMMIT of its own would leave us outside of our transaction. */
-		if (PQtransactionStatus(c) != PQTRANS_INTRANS)
-			return err_set(err, SPOT_CONFIG, "%s: must not begin or end transactions", what);
-		if (PQresultStatus(r) != PGRES_COMMAND_OK)
-			return conn_error(c, what, err);
-		return run(c, what, "COMMIT", err);
-	}
-	return err == NULL ? SPOT_INTERNAL : err->rc;
+	rc = run(c, what, "BEGIN", err);
+	if (rc == SPOT_OK)
+		rc = run(c, what, m->sql, err);
+	if (rc != SPOT_OK)
+		return rc;
+	rc = pg_sync_exec(c, what, "INSERT INTO schema_version (version, name, sha256, applied_us) "
+	    "VALUES ($1, $2, $3, $4)", values, ARRAY_LEN(values), NULL, err);
+	/* A text with a COMMIT of its own would leave us outside of our transaction. */
+	if (rc == SPOT_OK && !pg_sync_in_transaction(c))
+		return err_set(err, SPOT_CONFIG, "%s: must not begin or end transactions", what);
+	return rc != SPOT_OK ? rc : run(c, what, "COMMIT", err);
 }
 
-static enum spot_rc apply_all(PGconn *c, const struct migration *list, size_t n, int64_t now_us, int *ret_applied,
+static enum spot_rc apply_all(struct pg_sync *c, const struct migration *list, size_t n, int64_t now_us, int *ret_applied,
     struct spot_err *err)
 {
-	struct applied have;
+	struct applied have = { 0 };
 	enum spot_rc rc;
 
 	/* Session lock: it goes with the connection, whatever happens. Waiting for another runner may
 	 * take as long as its migrations do. */
-	if (run(c, "schema lock", "SELECT pg_advisory_lock(" LOCK_KEY ")", err) != SPOT_OK ||
-	    run(c, "schema_version", "CREATE TABLE IF NOT EXISTS schema_version (version int PRIMARY KEY, "
-	    "name text NOT NULL, sha256 text NOT NULL, applied_us int8 NOT NULL)", err) != SPOT_OK ||
-	    applied_read(c, list, n, &have, err) != SPOT_OK)
-		return err->rc;
-	for (size_t i = (size_t)have.n; i < n; i++) {
+	rc = run(c, "schema lock", "SELECT pg_advisory_lock(" LOCK_KEY ")", err);
+	if (rc == SPOT_OK)
+		rc = run(c, "schema_version", "CREATE TABLE IF NOT EXISTS schema_version (version int PRIMARY KEY, "
+		    "name text NOT NULL, sha256 text NOT NULL, applied_us int8 NOT NULL)", err);
+	if (rc == SPOT_OK)
+		rc = applied_read(c, list, n, &have, err);
+	for (size_t i = (size_t)have.n; rc == SPOT_OK && i < n; i++) {
 		rc = apply_one(c, &list[i], now_us, err);
-		if (rc != SPOT_OK)
-			return rc;
-		log_info("schema.migrated", I64("version", list[i].version), STR("name", list[i].name));
+		if (rc == SPOT_OK)
+			log_info("schema.migrated", I64("version", list[i].version), STR("name", list[i].name));
 	}
-	if (ret_applied != NULL)
+	if (rc == SPOT_OK && ret_applied != NULL)
 		*ret_applied = (int)n - have.n;
-	return SPOT_OK;
+	return rc;
 }
 
 /* ---- migrations from a folder -------------------------------------------------------------------- */
@@ -261,37 +209,42 @@ enum spot_rc migrate_run(const char *dsn, const char *dir, const struct migratio
     int64_t now_us, int *ret_applied, struct spot_err *err)
 {
 	AUTO(arena) struct arena *a = arena_new((size_t)MIGRATIONS_MAX * FILE_BYTES_MAX);
-	AUTO_CONN PGconn *c = NULL;
+	AUTO(pg_sync) struct pg_sync *c = NULL;
 	struct spot_err mine = { 0 };
+	enum spot_rc rc;
 
 	if (err == NULL)
 		err = &mine;
 	if (dir != NULL && dir_load(a, dir, &list, &n, err) != SPOT_OK)
 		return SPOT_CONFIG;
-	if (list_check(list, n, err) != SPOT_OK || conn_open(dsn, &c, err) != SPOT_OK)
-		return err->rc;
-	return apply_all(c, list, n, now_us, ret_applied, err);
+	rc = list_check(list, n, err);
+	if (rc == SPOT_OK)
+		rc = pg_sync_open(dsn, &c, err);
+	return rc != SPOT_OK ? rc : apply_all(c, list, n, now_us, ret_applied, err);
 }
 
 enum spot_rc migrate_check(const char *dsn, const struct migration *list, size_t n, struct spot_err *err)
 {
-	AUTO_CONN PGconn *c = NULL;
+	AUTO(pg_sync) struct pg_sync *c = NULL;
+	AUTO(pg_text) struct pg_text *t = NULL;
 	struct spot_err mine = { 0 };
-	struct applied have;
+	struct applied have = { 0 };
+	enum spot_rc rc;
 
 	if (err == NULL)
 		err = &mine;
-	if (list_check(list, n, err) != SPOT_OK || conn_open(dsn, &c, err) != SPOT_OK)
-		return err->rc;
-	AUTO_RESULT PGresult *r = PQexec(c, "SELECT to_regclass('schema_version') IS NOT NULL");
-	if (PQresultStatus(r) != PGRES_TUPLES_OK)
-		return conn_error(c, "schema_version", err);
-	if (strcmp(PQgetvalue(r, 0, 0), "t") != 0)
+	rc = list_check(list, n, err);
+	if (rc == SPOT_OK)
+		rc = pg_sync_open(dsn, &c, err);
+	if (rc == SPOT_OK)
+		rc = pg_sync_exec(c, "schema_version", "SELECT to_regclass('schema_version') IS NOT NULL", NULL, 0, &t,
+		    err);
+	if (rc == SPOT_OK && strcmp(pg_text_at(t, 0, 0), "t") != 0)
 		return err_set(err, SPOT_CONFIG, "schema: the database is empty: run the migrations");
-	if (applied_read(c, list, n, &have, err) != SPOT_OK)
-		return err->rc;
-	if ((size_t)have.n < n)
+	if (rc == SPOT_OK)
+		rc = applied_read(c, list, n, &have, err);
+	if (rc == SPOT_OK && (size_t)have.n < n)
 		return err_set(err, SPOT_CONFIG, "schema: the database is at version %d, this program needs %zu: "
 		    "run the migrations", have.n, n);
-	return SPOT_OK;
+	return rc;
 }
