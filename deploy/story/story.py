@@ -190,7 +190,7 @@ class Story:
                    AWS_EC2_METADATA_DISABLED="true")
         self.daemon = Daemon(self.build, self.dir, config, env)
         self.daemon.start()
-        self.token_file = os.path.join(self.dir, "data", "spotbroker", "admin.token")
+        self.token_file = os.path.join(self.dir, "data", "spotbroker", "admin-token")
 
         def up():
             if self.daemon.proc.poll() is not None and not self.killer:

@@ -69,8 +69,8 @@ static const char *pick(const char *flag, const char *env, const char *saved)
 static char *local_token_file(struct ctl *c)
 {
 	const char *xdg = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-	char *path = !str_empty(xdg) ? arena_printf(c->arena, "%s/spotbroker/admin.token", xdg)
-	                             : arena_printf(c->arena, "%s/.local/share/spotbroker/admin.token", home != NULL ? home : ".");
+	char *path = !str_empty(xdg) ? arena_printf(c->arena, "%s/spotbroker/admin-token", xdg)
+	                             : arena_printf(c->arena, "%s/.local/share/spotbroker/admin-token", home != NULL ? home : ".");
 
 	return access(path, R_OK) == 0 ? path : NULL;
 }
