@@ -135,7 +135,6 @@ SELECT coalesce(outcome->>'state', 'done'),
 	(jsonb_build_object('id', 'd' || id, 'dry_run', coalesce((inputs->>'dry_run')::bool, false), 'why', why) || outcome)::text
 FROM decision WHERE id = $1 AND kind = 'rebalance_request'
 
--- gaps: ids below after_id that were not there when it was read and may have been committed since.
 -- name: api_events_after
 -- params: after_id int8, most int4
 -- rows: many id int8, job_id int8?, node_id int8?, doc text
@@ -154,10 +153,12 @@ SELECT * FROM (
 	ORDER BY CASE WHEN $1::int8 IS NULL THEN -id ELSE id END LIMIT $4) e
 ORDER BY id
 
+-- The newest event that is old enough for all events before it to be committed.
 -- name: api_events_tail
+-- params: before_us int8
 -- rows: 1 id int8
 -- writes: no
-SELECT coalesce(max(id), 0) FROM event
+SELECT coalesce((SELECT id FROM event WHERE at_us < $1 ORDER BY id DESC LIMIT 1), 0)::int8
 
 -- name: api_metrics
 -- params: at_us int8

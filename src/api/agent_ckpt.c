@@ -1,0 +1,212 @@
+/*
+ * Checkpoints: the agent names the chunks it has, the answer holds URLs for those whose bytes are new;
+ * the engine mints them (this process has no cloud keys), so the request is held until they are there.
+ * Only a commit counts; whatever is left open is given up by the next one.
+ */
+#include "api/agent.h"
+
+#include "spot/agent.h"
+
+#define URLS_US  (20 * SPOT_US_PER_S)
+#define AGAIN_US (SPOT_US_PER_S / 2)
+
+struct chunks {
+	struct agent_claim claim;
+	const char *reason;
+	int64_t steps, id;
+	const char **paths, **shas;
+	int32_t *seqs, *modes;
+	int64_t *bytes;
+	size_t n;
+};
+
+static void urls_read(struct areq *q)
+{
+	struct chunks *c = q->own;
+	struct q_api_checkpoint_urls_row *row;
+
+	if (q_api_checkpoint_urls_rows(&q->pg, q->arena, &row) == 0 || strcmp(row->state, "ABANDONED") == 0) {
+		agent_stale(q, c->claim.job, c->claim.epoch);
+		return;
+	}
+	if (row->ready) {
+		areq_text(q, 200, row->doc);
+		return;
+	}
+	if (areq_park(q))
+		return;
+	httpd_set(q->http, "Retry-After", "1");
+	areq_fail(q, SPOT_UNAVAILABLE, "upload URLs are not ready yet; repeat the request");
+}
+
+static void urls_look(struct areq *q)
+{
+	struct chunks *c = q->own;
+
+	SQL(q, api_checkpoint_urls, urls_read, .id = c->id);
+}
+
+static void opened(struct areq *q)
+{
+	struct chunks *c = q->own;
+	struct q_api_checkpoint_open_row *row;
+
+	if (q_api_checkpoint_open_rows(&q->pg, q->arena, &row) == 0) {
+		agent_stale(q, c->claim.job, c->claim.epoch);
+		return;
+	}
+	c->id = row->id;
+	areq_watch(q, 'c', c->id, URLS_US, AGAIN_US, urls_look);
+	urls_look(q);
+}
+
+/* ---- the list of chunks -------------------------------------------------------------------------- */
+
+/* Relative, no empty, "." or ".." parts, no control characters. */
+static bool path_ok(const char *p)
+{
+	if (!*p || *p == '/' || strlen(p) > 1024)
+		return false;
+	while (*p) {
+		const char *end = strchrnul(p, '/');
+		size_t n = (size_t)(end - p);
+
+		if (n == 0 || (n == 1 && *p == '.') || (n == 2 && memcmp(p, "..", 2) == 0))
+			return false;
+		for (size_t i = 0; i < n; i++) {
+			if ((unsigned char)p[i] < 0x20 || p[i] == 0x7f)
+				return false;
+		}
+		if (*end && !end[1])
+			return false;
+		p = *end ? end + 1 : end;
+	}
+	return true;
+}
+
+static bool sha_ok(const char *s)
+{
+	return strlen(s) == 64 && strspn(s, "0123456789abcdef") == 64;
+}
+
+static bool chunk_read(struct areq *q, const json_t *o, struct chunks *c, size_t i)
+{
+	struct spot_err err = {0};
+	int64_t seq = json_need_i64(o, "seq", &err), mode = json_i64(o, "mode", 0644, &err);
+	const char *why = NULL;
+
+	c->paths[i] = json_need_str(o, "path", &err);
+	c->shas[i] = json_need_str(o, "sha256", &err);
+	c->bytes[i] = json_need_i64(o, "bytes", &err);
+	if (err.rc != SPOT_OK)
+		why = err.text;
+	else if (!path_ok(c->paths[i]))
+		why = "path must be relative, without . and .. parts, at most 1024 bytes";
+	else if (!sha_ok(c->shas[i]))
+		why = "sha256 must be 64 lower-case hex digits";
+	else if (c->bytes[i] < 0 || c->bytes[i] > SPOT_AGENT_CHUNK_BYTES)
+		why = "bytes must be from 0 to 64 MiB";
+	else if (seq < 0 || seq > 1000000 || mode < 0 || mode > 07777)
+		why = "seq or mode is out of range";
+	if (why) {
+		areq_fail_field(q, arena_printf(q->arena, "chunks[%zu]", i), "%s", why);
+		return false;
+	}
+	c->seqs[i] = (int32_t)seq;
+	c->modes[i] = (int32_t)mode;
+	return true;
+}
+
+static struct chunks *chunks_new(struct areq *q, size_t n)
+{
+	struct chunks *c = arena_alloc(q->arena, sizeof(*c));
+
+	c->n = n;
+	c->paths = arena_array(q->arena, n, sizeof(*c->paths));
+	c->shas = arena_array(q->arena, n, sizeof(*c->shas));
+	c->seqs = arena_array(q->arena, n, sizeof(*c->seqs));
+	c->modes = arena_array(q->arena, n, sizeof(*c->modes));
+	c->bytes = arena_array(q->arena, n, sizeof(*c->bytes));
+	return c;
+}
+
+static bool twice(struct areq *q)
+{
+	if (q->pg.op.rc != SPOT_CONFLICT)
+		return false;
+	areq_fail_field(q, "chunks", "the same path and seq are there twice");
+	return true;
+}
+
+void post_checkpoint(struct areq *q)
+{
+	struct spot_err err = {0};
+	json_t *body, *list;
+	struct chunks *c;
+
+	if (!agent_body(q, &body))
+		return;
+	list = json_object_get(body, "chunks");
+	if (!json_is_array(list) || json_array_size(list) > SPOT_AGENT_FILES_MAX) {
+		areq_fail_field(q, "chunks", "must be a list of at most %d chunks", SPOT_AGENT_FILES_MAX);
+		return;
+	}
+	c = chunks_new(q, json_array_size(list));
+	if (!agent_claim_read(q, body, &c->claim))
+		return;
+	c->reason = json_need_str(body, "reason", &err);
+	c->steps = json_i64(body, "steps", 0, &err);
+	if (err.rc != SPOT_OK || c->steps < 0 ||
+	    (strcmp(c->reason, "periodic") != 0 && strcmp(c->reason, "notice") != 0 && strcmp(c->reason, "drain") != 0 &&
+	        strcmp(c->reason, "final") != 0)) {
+		areq_fail_field(q, "reason", "must be periodic, notice, drain or final; steps is a number from 0");
+		return;
+	}
+	for (size_t i = 0; i < c->n; i++) {
+		if (!chunk_read(q, json_array_get(list, i), c, i))
+			return;
+	}
+	q->own = c;
+	SQL(q, api_checkpoint_open, opened, .node_id = q->who.node_id, .job_id = c->claim.job, .epoch = c->claim.epoch,
+	    .reason = c->reason, .steps = c->steps, .paths = c->paths, .paths_n = c->n, .seqs = c->seqs, .seqs_n = c->n,
+	    .bytes = c->bytes, .bytes_n = c->n, .modes = c->modes, .modes_n = c->n, .shas = c->shas, .shas_n = c->n,
+	    .at_us = q->now_us);
+	q->failed = twice;
+}
+
+/* ---- commit ---------------------------------------------------------------------------------------- */
+
+static void committed(struct areq *q)
+{
+	struct agent_claim *c = q->own;
+	struct q_api_checkpoint_commit_row *row;
+
+	if (q_api_checkpoint_commit_rows(&q->pg, q->arena, &row) == 0)
+		agent_stale(q, c->job, c->epoch);
+	else if (strcmp(row->state, "COMMITTED") == 0)
+		areq_done(q);
+	else if (!row->current)
+		agent_stale(q, c->job, c->epoch);
+	else
+		areq_fail(q, SPOT_CONFLICT, "the checkpoint is %s and cannot be committed; open a new one", row->state);
+}
+
+void post_commit(struct areq *q)
+{
+	struct agent_claim *c = arena_alloc(q->arena, sizeof(*c));
+	struct spot_err err = {0};
+	const char *name;
+	int64_t id;
+	json_t *body;
+
+	if (!agent_body(q, &body) || !agent_claim_read(q, body, c))
+		return;
+	name = json_need_str(body, "checkpoint", &err);
+	if (err.rc != SPOT_OK || !parse_id(name, 'c', &id)) {
+		areq_fail_field(q, "checkpoint", "must be a checkpoint id such as c12");
+		return;
+	}
+	q->own = c;
+	SQL(q, api_checkpoint_commit, committed, .node_id = q->who.node_id, .job_id = c->job, .epoch = c->epoch,
+	    .checkpoint_id = id, .at_us = q->now_us);
+}

@@ -1,0 +1,216 @@
+/*
+ * The agent's poll: it says what it has, the answer says what the node should be doing. Level-triggered:
+ * the answer is made from rows alone, and held while it would say what the agent has already.
+ */
+#include "api/agent.h"
+
+#include "core/fsm.h"
+#include "core/jobspec.h"
+#include "core/rank.h"
+
+#define HOLD_MAX_MS 60000
+#define RECORD_DAYS 30
+
+struct poll {
+	int64_t job;           /* what the agent has; 0 = nothing */
+	int32_t epoch;
+	int64_t version;
+	bool exited;
+	struct q_api_agent_want_row want;
+	const char *desired;
+};
+
+/* ---- run: everything the agent needs to start -------------------------------------------------- */
+
+static json_t *envs_json(const struct job_spec *s)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; i < s->envs_n; i++)
+		json_object_set_new(o, s->envs[i].name, json_string(s->envs[i].value));
+	return o;
+}
+
+/* The interval: as the file says, never, or Young's from hazard and measured save time. */
+static int64_t interval_of(const struct job_spec *s, const struct q_api_agent_run_row *r)
+{
+	struct offer o = {.market = spot_market_parse(r->market), .advisor_lo = r->has_adv_lo ? r->adv_lo : -1,
+	    .advisor_hi = r->has_adv_hi ? r->adv_hi : -1, .advisor_as_of_us = r->adv_as_of_us, .placement_score = -1,
+	    .capacity = -1, .own_node_us = r->own_us, .own_reclaims = r->reclaims};
+	struct rank_policy policy;
+	double h, lo, hi;
+	const char *source;
+
+	if (s->checkpoint.interval_off || !s->checkpoint.path)
+		return 0;
+	if (s->checkpoint.interval_s > 0)
+		return s->checkpoint.interval_s;
+	rank_policy_default(&policy);
+	hazard_estimate(&o, &policy, &h, &lo, &hi, &source);
+	return (int64_t)checkpoint_interval_s(h, r->save_us > 0 ? (double)r->save_us / 1e6 : (double)policy.save_s);
+}
+
+static json_t *run_json(const struct job_spec *s, const struct q_api_agent_run_row *r)
+{
+	const struct checkpoint_spec *c = &s->checkpoint;
+
+	return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:f, s:I, s:o, s:{s:s, s:s, s:s, s:I, s:I, s:s, s:i}, s:I, s:o, s:I}",
+	    "name", r->name, "workdir", "", "setup", s->setup ? s->setup : "", "run", s->run ? s->run : "", "envs",
+	    envs_json(s), "secrets", view_parse(r->secrets), "num_gpus", r->gpu_milli / 1000.0, "max_duration_s",
+	    (json_int_t)s->max_duration_s, "files", view_parse(r->files), "checkpoint", "path", c->path ? c->path : "", "signal",
+	    c->signal ? c->signal : "", "command", c->command ? c->command : "", "interval_s", (json_int_t)interval_of(s, r),
+	    "budget_s", (json_int_t)(c->budget_s > 0 ? c->budget_s : 60), "then", "TERM", "kill_after_s", 10, "steps_start",
+	    (json_int_t)r->steps_start, "restored_from",
+	    r->has_restore_id ? json_sprintf("c%" PRId64, r->restore_id) : json_null(), "log_offset",
+	    (json_int_t)r->log_offset);
+}
+
+/* ---- the answer ---------------------------------------------------------------------------------- */
+
+static json_t *want_json(const struct poll *p)
+{
+	const struct q_api_agent_want_row *w = &p->want;
+	bool has = w->has_job_id && (w->live || strcmp(p->desired, "kill") == 0);
+	int64_t deadline = w->has_attempt_deadline_us ? w->attempt_deadline_us
+	    : w->has_drain_deadline_us                ? w->drain_deadline_us
+	                                              : 0;
+
+	return json_pack("{s:s, s:o, s:i, s:I, s:I, s:s}", "desired", p->desired, "job",
+	    has ? json_sprintf("j%" PRId64, w->job_id) : json_null(), "epoch", has ? w->epoch : 0, "version",
+	    (json_int_t)(has ? w->version : 0), "deadline_us", (json_int_t)deadline, "why",
+	    w->drain_why && *w->drain_why ? w->drain_why : w->why);
+}
+
+static void run_read(struct areq *q)
+{
+	struct poll *p = q->own;
+	struct q_api_agent_run_row *row;
+	struct job_spec *spec = NULL;
+	struct spot_err err = {0};
+	json_t *doc, *stored;
+
+	if (q_api_agent_run_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail(q, SPOT_CONFLICT, "the attempt vanished; poll again");
+		return;
+	}
+	stored = view_parse(row->spec);
+	if (jobspec_from_json(q->arena, stored, &spec, &err) != SPOT_OK) {
+		json_decref(stored);
+		areq_error(q, &err);
+		return;
+	}
+	json_decref(stored);
+	doc = want_json(p);
+	json_object_set_new(doc, "run", run_json(spec, row));
+	areq_json(q, 200, doc);
+}
+
+static const char *desired_of(const struct poll *p)
+{
+	const struct q_api_agent_want_row *w = &p->want;
+
+	switch (node_state_parse(w->state)) {
+	case NODE_TERMINATING:
+	case NODE_GONE:
+	case NODE_FAILED:
+	case NODE_NONE:
+		return "shutdown";
+	case NODE_WANTED:
+	case NODE_LAUNCHING:
+	case NODE_UNKNOWN:
+	case NODE_BOOTING:
+	case NODE_READY:
+	case NODE_DRAINING:
+	case NODE_STATE_COUNT:
+		break;
+	}
+	if (w->live)
+		return w->desired;
+	/* It still runs something whose attempt is over. */
+	return p->job && !p->exited ? "kill" : "idle";
+}
+
+/* Nothing to say that the agent does not know. */
+static bool same(const struct poll *p)
+{
+	const struct q_api_agent_want_row *w = &p->want;
+
+	if (strcmp(p->desired, "idle") == 0)
+		return p->job == 0;
+	if (strcmp(p->desired, "shutdown") == 0 || !w->live)
+		return false;
+	return p->job == w->job_id && p->epoch == w->epoch && p->version == w->version;
+}
+
+static void want_read(struct areq *q)
+{
+	struct poll *p = q->own;
+	struct q_api_agent_want_row *row;
+
+	if (q_api_agent_want_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail(q, SPOT_GONE, "this node is not known any more");
+		return;
+	}
+	p->want = *row;
+	p->desired = desired_of(p);
+	if (same(p) && areq_park(q))
+		return;
+	if (strcmp(p->desired, "run") == 0 && (p->job != row->job_id || p->epoch != row->epoch))
+		SQL(q, api_agent_run, run_read, .job_id = row->job_id, .epoch = row->epoch,
+		    .since_day = day_of(q->now_us) - RECORD_DAYS);
+	else
+		areq_json(q, 200, want_json(p));
+}
+
+static void want_look(struct areq *q)
+{
+	SQL(q, api_agent_want, want_read, .node_id = q->who.node_id);
+}
+
+static bool have_read(struct areq *q, const json_t *body, struct poll *p)
+{
+	const json_t *have = json_object_get(body, "have");
+	struct spot_err err = {0};
+	const char *job, *phase;
+
+	if (!json_is_object(have)) {
+		areq_fail_field(q, "have", "must be an object: {job, epoch, phase, version}");
+		return false;
+	}
+	job = json_str(have, "job", NULL, &err);
+	p->epoch = (int32_t)json_i64(have, "epoch", 0, &err);
+	p->version = json_i64(have, "version", 0, &err);
+	phase = json_str(have, "phase", "", &err);
+	if (err.rc != SPOT_OK) {
+		areq_problem(q, 400, &err, "have");
+		return false;
+	}
+	if (job && !parse_id(job, 'j', &p->job)) {
+		areq_fail_field(q, "have.job", "must be null or a job id such as j12");
+		return false;
+	}
+	p->exited = strcmp(phase, "EXITED") == 0;
+	return true;
+}
+
+void post_poll(struct areq *q)
+{
+	struct poll *p = arena_alloc(q->arena, sizeof(*p));
+	struct spot_err err = {0};
+	int64_t hold, steps;
+	json_t *body;
+
+	if (!agent_body(q, &body) || !have_read(q, body, p))
+		return;
+	hold = json_i64(body, "hold_ms", 0, &err);
+	steps = json_i64(body, "steps_done", -1, &err);
+	if (err.rc != SPOT_OK || hold < 0 || hold > HOLD_MAX_MS) {
+		areq_fail_field(q, "hold_ms", "steps_done and hold_ms are whole numbers, hold_ms up to %d", HOLD_MAX_MS);
+		return;
+	}
+	seen_add(q->api, q->who.node_id, p->job, p->epoch, p->job ? steps : -1);
+	q->own = p;
+	if (hold > 0)
+		areq_watch(q, 'n', q->who.node_id, hold * 1000, hold * 1000, want_look);
+	want_look(q);
+}

@@ -1,0 +1,180 @@
+/* Life of the API: start, drain, end; the files it hands out; housekeeping. */
+#include "api/api_priv.h"
+
+#include "base/log.h"
+#include "base/sign.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BLOB_MAX    (64 << 20)
+#define PURGE_US    (3600 * SPOT_US_PER_S)
+#define KEY_LIFE_US (25 * SPOT_US_PER_HOUR)
+
+/* A binary for nodes; absent is fine and answered with 404. */
+static void blob_read(struct api *api, struct blob *b, const char *dir)
+{
+	char path[1024];
+	struct stat st;
+	char *p;
+	int fd;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, b->name) >= sizeof(path))
+		return;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 && st.st_size <= BLOB_MAX) {
+		size_t n = 0;
+		ssize_t r = 1;
+
+		p = arena_alloc(api->arena, (size_t)st.st_size);
+		while (n < (size_t)st.st_size && (r = read(fd, p + n, (size_t)st.st_size - n)) > 0)
+			n += (size_t)r;
+		if (n == (size_t)st.st_size) {
+			b->bytes = (struct str){p, n};
+			sha256_hex(p, n, b->sha256);
+		}
+	}
+	close(fd);
+}
+
+static void purged(struct op *op)
+{
+	struct api *api = container_of(op, struct api, purge.op);
+
+	pg_req_fini(&api->purge);
+	loop_timer_set(&api->purge_timer, PURGE_US);
+}
+
+static void purge(struct loop_timer *t)
+{
+	struct api *api = container_of(t, struct api, purge_timer);
+
+	q_api_idem_purge(api->pg, &api->purge,
+	    &(struct q_api_idem_purge){.before_us = loop_wall_us(api->loop) - KEY_LIFE_US}, purged);
+}
+
+static void conf_copy(struct api *api, const struct api_conf *conf)
+{
+	struct arena *a = api->arena;
+
+	api->conf = *conf;
+	api->conf.address = arena_strdup(a, conf->address ? conf->address : "127.0.0.1");
+	api->conf.tls_cert = arena_strdup(a, conf->tls_cert);
+	api->conf.tls_key = arena_strdup(a, conf->tls_key);
+	api->conf.install = arena_strdup(a, conf->install ? conf->install : "");
+	api->conf.version = arena_strdup(a, conf->version ? conf->version : "0");
+	api->conf.agent_dir = arena_strdup(a, conf->agent_dir);
+}
+
+enum spot_rc api_new(struct loop *l, struct pg *pg, const struct api_conf *conf, struct api **ret, struct spot_err *err)
+{
+	static const char *const names[API_BLOBS] = {"spot-agent", "spot-nvml"};
+	struct arena *a = arena_new(0);
+	struct api *api = arena_alloc(a, sizeof(*api));
+	struct httpd_conf hc = {0};
+	enum spot_rc rc;
+	size_t n;
+
+	api->loop = l;
+	api->pg = pg;
+	api->arena = a;
+	api->started_us = loop_wall_us(l);
+	conf_copy(api, conf);
+	api->served = arena_array(a, api_routes_n * 6, sizeof(*api->served));
+	api->openapi.p = openapi_text(a, api->conf.version, &n);
+	api->openapi.n = n;
+	for (size_t i = 0; i < API_BLOBS; i++) {
+		api->blobs[i].name = names[i];
+		if (api->conf.agent_dir)
+			blob_read(api, &api->blobs[i], api->conf.agent_dir);
+	}
+	hc.address = api->conf.address;
+	hc.port = api->conf.port;
+	hc.tls_cert = api->conf.tls_cert;
+	hc.tls_key = api->conf.tls_key;
+	hc.connections_max = api->conf.connections_max;
+	hc.ctx = api;
+	hc.body_max = api_body_max;
+	hc.handle = api_handle;
+	rc = httpd_new(l, &hc, &api->httpd, err);
+	if (rc != SPOT_OK) {
+		arena_free(a);
+		return rc;
+	}
+	api->hub = hub_new(api);
+	seen_init(api);
+	loop_timer_init(&api->purge_timer, l, purge);
+	loop_timer_set(&api->purge_timer, PURGE_US);
+	pg_listen(pg, &api->listen, "spot_api", api_woken);
+	log_info("api.listening", STR("address", api->conf.address), I64("port", httpd_port(api->httpd)),
+	    BOOL("tls", api->conf.tls_cert != NULL));
+	*ret = api;
+	return SPOT_OK;
+}
+
+static void release(void *p)
+{
+	struct api *api = p;
+
+	arena_free(api->arena);
+}
+
+void api_free(struct api *api)
+{
+	struct areq *q;
+
+	if (!api)
+		return;
+	hub_free(api->hub);
+	/* Requests whose statement is under way: forget both, close the connection. */
+	while ((q = api->reqs)) {
+		struct httpd_req *r = q->http;
+
+		r->gone = NULL;
+		areq_free_parts(q);
+		httpd_abort(r);
+	}
+	seen_fini(api);
+	loop_timer_stop(&api->purge_timer);
+	pg_req_fini(&api->purge);
+	pg_listen_stop(api->pg, &api->listen);
+	httpd_free(api->httpd);
+	loop_bury(api->loop, api, release);
+}
+
+int api_port(const struct api *api)
+{
+	return httpd_port(api->httpd);
+}
+
+void api_drain(struct api *api)
+{
+	if (api->draining)
+		return;
+	api->draining = true;
+	httpd_drain(api->httpd);
+	hub_drain(api->hub);
+	wait_wake_all(api);
+}
+
+int api_open_connections(const struct api *api)
+{
+	return httpd_stats(api->httpd).open;
+}
+
+enum spot_rc api_reload_tls(struct api *api, struct spot_err *err)
+{
+	return httpd_reload_tls(api->httpd, err);
+}
+
+const char *api_agent_sha256(const struct api *api, const char *file)
+{
+	for (size_t i = 0; i < API_BLOBS; i++) {
+		if (strcmp(api->blobs[i].name, file) == 0)
+			return api->blobs[i].sha256;
+	}
+	return "";
+}

@@ -1,0 +1,40 @@
+/*
+ * The REST interface: routes over rows. It reads and writes the store and never talks to a cloud; the
+ * engine is another module (perhaps another process) and is reached only through rows and NOTIFY.
+ * Owned by src/spotd, which owns loop and pool too. Nothing in memory is needed after a restart.
+ */
+#ifndef API_API_H
+#define API_API_H
+
+#include "io/loop.h"
+#include "io/pg.h"
+
+struct api;
+struct api_conf {
+	const char *address;               /* "127.0.0.1" */
+	int port;                          /* 0 = pick one */
+	const char *tls_cert, *tls_key;    /* paths; NULL = plain */
+	int connections_max;               /* 0 = from RLIMIT_NOFILE */
+	const char *install;               /* 8 hex digits */
+	const char *version;               /* of the program */
+	const char *agent_dir;             /* holds spot-agent and spot-nvml; NULL = not handed out */
+};
+/* conf and its strings are copied. Fails when the address or the certificate cannot be used. */
+NODISCARD enum spot_rc api_new(struct loop *l, struct pg *pg, const struct api_conf *conf, struct api **ret,
+    struct spot_err *err);
+void api_free(struct api *api);                    /* NULL accepted; before pg_free and loop_free */
+int api_port(const struct api *api);
+/* Stops accepting; parked requests are answered, requests under way end, streams are closed. */
+void api_drain(struct api *api);
+int api_open_connections(const struct api *api);
+NODISCARD enum spot_rc api_reload_tls(struct api *api, struct spot_err *err);
+/* SHA-256 (hex) of a file that the agent download route hands out, "" if it is not there. */
+const char *api_agent_sha256(const struct api *api, const char *file);
+
+/* A fresh bearer token ("spt_" and 64 hex digits) and what is stored of it. For the first token of an
+ * installation, which spotd writes with the statement api_token_create. */
+#define API_TOKEN_MAX 72
+void api_token_make(struct rng *rng, char token[API_TOKEN_MAX], uint8_t hash[32]);
+void api_token_hash(const char *token, size_t n, uint8_t hash[32]);
+
+#endif

@@ -1,0 +1,119 @@
+/*
+ * Idempotency-Key on every POST of a user. The key, the route and the SHA-256 of the body are noted
+ * before the handler runs; its reply is stored before it is sent. The same request again gets the
+ * stored reply, another body under the same key is refused (422), a request still under way is told so
+ * (409). Creates settle their key in the statement that creates ("ref:j12"), so that a daemon that dies
+ * in between has not forgotten: such a replay shows the entity as it is now.
+ */
+#include "api/api_priv.h"
+
+#include "base/sign.h"
+
+#define KEY_MAX    128
+#define STORED_MAX (256 * 1024)
+
+static bool key_ok(const char *key)
+{
+	size_t n = strlen(key);
+
+	for (size_t i = 0; i < n; i++) {
+		if ((unsigned char)key[i] <= 0x20 || (unsigned char)key[i] >= 0x7f)
+			return false;
+	}
+	return n >= 1 && n <= KEY_MAX;
+}
+
+static void replay(struct areq *q, int status, const char *response)
+{
+	httpd_set(q->http, "Idempotent-Replayed", "true");
+	if (!str_prefix(response, "ref:")) {
+		areq_reply(q, status, status >= 400 ? "application/problem+json" : "application/json", response,
+		    strlen(response));
+		return;
+	}
+	if (!parse_id(response + 4, response[4], &q->id)) {
+		areq_fail(q, SPOT_INTERNAL, "a stored reply is not readable");
+		return;
+	}
+	if (response[4] == 'j')
+		show_job(q, status);
+	else if (response[4] == 'f')
+		show_fleet(q, status);
+	else
+		show_rebalance(q, status);
+}
+
+static void begun(struct areq *q)
+{
+	struct q_api_idem_begin_row *row;
+	const char *key = q->own;
+	struct spot_err err = {0};
+
+	q->own = NULL;
+	if (q_api_idem_begin_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail(q, SPOT_INTERNAL, "the idempotency key was not noted");
+	} else if (strcmp(row->outcome, "fresh") == 0) {
+		q->idem_key = key;
+		q->route->run(q);
+	} else if (strcmp(row->outcome, "replay") == 0) {
+		replay(q, row->status, row->response ? row->response : "{}");
+	} else if (strcmp(row->outcome, "busy") == 0) {
+		httpd_set(q->http, "Retry-After", "1");
+		areq_fail(q, SPOT_CONFLICT, "a request with this Idempotency-Key is under way; repeat it in a second");
+	} else {
+		err_set(&err, SPOT_MISMATCH,
+		    "this Idempotency-Key was used with another request; use a new key for a new request");
+		areq_problem(q, 422, &err, "Idempotency-Key");
+	}
+}
+
+void idem_begin(struct areq *q)
+{
+	const char *key = httpd_header(q->http, "idempotency-key");
+	char *sha;
+
+	if (!key || strcmp(q->route->method, "POST") != 0 || !q->who.token_id) {
+		q->route->run(q);
+		return;
+	}
+	if (!key_ok(key)) {
+		areq_fail_field(q, "Idempotency-Key", "must be 1 to %d visible ASCII characters", KEY_MAX);
+		return;
+	}
+	sha = arena_alloc(q->arena, SHA256_HEX);
+	sha256_hex(q->http->body.p, q->http->body.n, sha);
+	q->own = arena_strdup(q->arena, key);
+	SQL(q, api_idem_begin, begun, .token_id = q->who.token_id, .key = key,
+	    .route = arena_printf(q->arena, "POST %s", q->http->target), .body_sha256 = sha, .at_us = q->now_us);
+}
+
+static void settled(struct areq *q)
+{
+	areq_reply(q, q->reply_status, q->reply_type, q->reply_body.p, q->reply_body.n);
+}
+
+/* The work is done; that its reply could not be stored must not turn it into a failure. */
+static bool not_settled(struct areq *q)
+{
+	settled(q);
+	return true;
+}
+
+bool idem_settle(struct areq *q, int status, const char *type, const char *body, size_t n)
+{
+	const char *key = STEAL(q->idem_key);
+
+	if (!key)
+		return false;
+	q->reply_status = status;
+	q->reply_type = type;
+	q->reply_body = arena_bytes(q->arena, body, n);
+	areq_unwatch(q);
+	if (status >= 500 || n > STORED_MAX)
+		SQL(q, api_idem_drop, settled, .token_id = q->who.token_id, .key = key);
+	else
+		SQL(q, api_idem_end, settled, .token_id = q->who.token_id, .key = key, .status = status,
+		    .response = q->reply_body.p);
+	q->failed = not_settled;
+	return true;
+}

@@ -1,0 +1,231 @@
+/* Jobs: submit, list, show (with a hold), why, cancel, cost. */
+#include "api/plan.h"
+
+#include "core/fsm.h"
+
+#define HOLD_MAX_S 300
+#define AGAIN_US   (5 * SPOT_US_PER_S)
+
+/* ---- submit -------------------------------------------------------------------------------- */
+
+static void submitted(struct areq *q)
+{
+	struct q_api_job_submit_row *row;
+	struct planned *p = q->own;
+
+	if (q_api_job_submit_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail_field(q, "config.spotctl.fleet", "there is no active fleet %s; create it first", p->spec->fleet);
+		return;
+	}
+	q->id = row->id;
+	httpd_set(q->http, "Location", arena_printf(q->arena, "/v1/jobs/j%" PRId64, row->id));
+	show_job(q, 201);
+}
+
+/* A token of a team works for that team; leads and admins for any. */
+static bool team_allowed(struct areq *q, const char *team)
+{
+	if (!*q->who.team || q->who.scope >= SCOPE_LEAD || strcmp(team, q->who.team) == 0)
+		return true;
+	areq_fail(q, SPOT_DENIED, "%s works for team %s, this belongs to team %s; ask a lead", q->who.name, q->who.team,
+	    *team ? team : "(none)");
+	return false;
+}
+
+static void submit(struct areq *q, struct planned *p)
+{
+	struct job_spec *s = p->spec;
+	json_t *spec, *secrets, *baseline;
+	const char *team = *s->team ? s->team : q->who.team;
+
+	if (!team_allowed(q, team))
+		return;
+	s->team = team;
+	spec = jobspec_to_json(s);
+	secrets = jobspec_secrets(s);
+	baseline = plan_baseline(p);
+	SQL(q, api_job_submit, submitted, .name = s->name ? s->name : "job", .owner = q->who.name, .team = team,
+	    .project = s->project ? s->project : "", .class = s->class, .spec = json_text(q->arena, spec),
+	    .source = jobspec_source(q->arena, q->http->body, s), .secrets = json_text(q->arena, secrets),
+	    .priority = s->priority, .fleet = s->fleet ? s->fleet : "", .has_deadline_us = s->deadline_us != 0,
+	    .deadline_us = s->deadline_us, .baseline = json_text(q->arena, baseline), .at_us = q->now_us,
+	    .token_id = q->who.token_id, .idem_key = q->idem_key ? q->idem_key : "");
+	json_decref(spec);
+	json_decref(secrets);
+	json_decref(baseline);
+}
+
+void post_job(struct areq *q)
+{
+	plan_begin(q, submit);
+}
+
+/* ---- list ---------------------------------------------------------------------------------- */
+
+static void jobs_done(struct areq *q)
+{
+	struct q_api_jobs_row *rows;
+	size_t n = q_api_jobs_rows(&q->pg, q->arena, &rows), limit = (size_t) *(int32_t *)q->own;
+	const char **docs = arena_array(q->arena, n + 1, sizeof(*docs)), *cursor = NULL;
+
+	for (size_t i = 0; i < n; i++)
+		docs[i] = rows[i].doc;
+	if (n > limit) {
+		n = limit;
+		cursor = arena_printf(q->arena, "%" PRId64, rows[n - 1].id);
+	}
+	areq_list(q, docs, n, cursor);
+}
+
+/* "active" or "terminal" stand for their states. */
+static bool job_states(struct areq *q, const char *name, const char ***ret, size_t *ret_n)
+{
+	const char **all = arena_array(q->arena, JOB_STATE_COUNT, sizeof(*all)), *v = areq_query(q, name);
+	bool active = v && strcmp(v, "active") == 0, terminal = v && strcmp(v, "terminal") == 0;
+
+	if (!active && !terminal) {
+		if (!areq_query_list(q, name, ret, ret_n))
+			return false;
+		for (size_t i = 0; i < *ret_n; i++) {
+			if (job_state_parse((*ret)[i]) == JOB_NONE) {
+				areq_fail_field(q, name, "%s is not a job state; these are: active, terminal, QUEUED, STARTING, "
+				    "RUNNING, DRAINING, CANCELLING, SUCCEEDED, FAILED, CANCELLED", (*ret)[i]);
+				return false;
+			}
+		}
+		return true;
+	}
+	*ret = all;
+	*ret_n = 0;
+	for (int s = JOB_NONE + 1; s < JOB_STATE_COUNT; s++) {
+		if (job_state_final((enum job_state)s) == terminal)
+			all[(*ret_n)++] = job_state_name((enum job_state)s);
+	}
+	return true;
+}
+
+void get_jobs(struct areq *q)
+{
+	int32_t *limit = arena_alloc(q->arena, sizeof(*limit));
+	const char **states;
+	int64_t before;
+	size_t n;
+
+	if (!areq_page(q, INT64_MAX, &before, limit) || !job_states(q, "state", &states, &n))
+		return;
+	q->own = limit;
+	SQL(q, api_jobs, jobs_done, .states = states, .states_n = n, .team = areq_query(q, "team"), .project = areq_query(q, "project"),
+	    .class = areq_query(q, "class"), .owner = areq_query(q, "owner"), .name = areq_query(q, "name"),
+	    .before_id = before, .most = *limit + 1);
+}
+
+/* ---- one ----------------------------------------------------------------------------------- */
+
+struct job_show {
+	int status;
+	const char **wanted;   /* states the caller waits for */
+	size_t wanted_n;
+};
+
+static bool wanted(const struct job_show *s, const char *state)
+{
+	for (size_t i = 0; i < s->wanted_n; i++) {
+		if (strcmp(s->wanted[i], state) == 0)
+			return true;
+	}
+	return s->wanted_n == 0;
+}
+
+static void job_shown(struct areq *q)
+{
+	struct job_show *s = q->own;
+	struct q_api_job_row *row;
+	json_t *doc;
+
+	if (q_api_job_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+		return;
+	}
+	if (!wanted(s, row->state) && areq_park(q))
+		return;
+	doc = view_parse(row->doc);
+	json_object_set_new(doc, "lost_steps", json_integer(row->lost_steps));
+	json_object_set_new(doc, "attempts_list", view_parse(row->attempts));
+	json_object_set_new(doc, "checkpoints", view_parse(row->checkpoints));
+	json_object_set_new(doc, "source", json_string(row->source));
+	q->now_us = loop_wall_us(q->api->loop);
+	areq_json(q, s->status, doc);
+}
+
+static void job_look(struct areq *q)
+{
+	SQL(q, api_job, job_shown, .id = q->id);
+}
+
+void show_job(struct areq *q, int status)
+{
+	struct job_show *s = arena_alloc(q->arena, sizeof(*s));
+
+	s->status = status;
+	q->own = s;
+	job_look(q);
+}
+
+void get_job(struct areq *q)
+{
+	struct job_show *s = arena_alloc(q->arena, sizeof(*s));
+	int64_t hold;
+
+	s->status = 200;
+	q->own = s;
+	if (!areq_query_i64(q, "timeout_s", 0, HOLD_MAX_S, 25, &hold) ||
+	    !job_states(q, "wait_state", &s->wanted, &s->wanted_n))
+		return;
+	if (s->wanted_n > 0)
+		areq_watch(q, 'j', q->id, hold * SPOT_US_PER_S, AGAIN_US, job_look);
+	job_look(q);
+}
+
+static void why_done(struct areq *q)
+{
+	struct q_api_job_why_row *row;
+
+	if (q_api_job_why_rows(&q->pg, q->arena, &row) == 0)
+		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+	else
+		areq_text(q, 200, row->doc);
+}
+
+void get_job_why(struct areq *q)
+{
+	SQL(q, api_job_why, why_done, .id = q->id);
+}
+
+/* ---- cancel -------------------------------------------------------------------------------- */
+
+static void cancelled(struct areq *q)
+{
+	struct q_api_job_cancel_row *row;
+
+	if (q_api_job_cancel_rows(&q->pg, q->arena, &row) == 0)
+		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+	else if (strcmp(row->state, "SUCCEEDED") == 0 || strcmp(row->state, "FAILED") == 0)
+		areq_fail(q, SPOT_CONFLICT, "job j%" PRId64 " is over: %s", q->id, row->state);
+	else
+		show_job(q, 202);
+}
+
+static void cancel_checked(struct areq *q)
+{
+	struct q_api_job_row *row;
+
+	if (q_api_job_rows(&q->pg, q->arena, &row) == 0)
+		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+	else if (team_allowed(q, row->team))
+		SQL(q, api_job_cancel, cancelled, .id = q->id, .actor = q->who.name, .at_us = q->now_us);
+}
+
+void post_job_cancel(struct areq *q)
+{
+	SQL(q, api_job, cancel_checked, .id = q->id);
+}

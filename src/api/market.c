@@ -1,0 +1,222 @@
+/* Prices, pools, providers, quotas: what the market looks like. */
+#include "api/api_priv.h"
+
+#include "core/offer.h"
+#include "core/rank.h"
+
+#define RECORD_DAYS 30
+#define HISTORY_MAX 5000
+
+struct market_filter {
+	const char *gpu, *provider, *region, *zone, *instance_type, *market, *state;
+	bool has_max;
+	int64_t max_micros;
+};
+
+static bool filter_read(struct areq *q, struct market_filter *f)
+{
+	const char *max_usd = areq_query(q, "max_usd");
+
+	f->gpu = areq_query(q, "gpu");
+	f->provider = areq_query(q, "provider");
+	f->region = areq_query(q, "region");
+	f->zone = areq_query(q, "zone");
+	f->instance_type = areq_query(q, "instance_type");
+	f->market = areq_query(q, "market");
+	f->state = areq_query(q, "state");
+	f->has_max = max_usd != NULL;
+	f->max_micros = 0;
+	if (max_usd && !parse_usd_micros(max_usd, &f->max_micros)) {
+		areq_fail_field(q, "max_usd", "must be dollars per hour such as 2.50");
+		return false;
+	}
+	if (f->market && spot_market_parse(f->market) == SPOT_MARKET_NONE) {
+		areq_fail_field(q, "market", "must be spot, on_demand or reserved");
+		return false;
+	}
+	if (f->state && price_state_parse(f->state) == PRICE_NONE) {
+		areq_fail_field(q, "state", "must be fresh, stale, frozen or implausible");
+		return false;
+	}
+	return true;
+}
+
+static void prices_done(struct areq *q)
+{
+	struct q_api_prices_row *rows;
+	size_t n = q_api_prices_rows(&q->pg, q->arena, &rows), limit = (size_t) *(int32_t *)q->own;
+	const char **docs = arena_array(q->arena, n + 1, sizeof(*docs)), *cursor = NULL;
+
+	for (size_t i = 0; i < n; i++)
+		docs[i] = rows[i].doc;
+	if (n > limit) {
+		n = limit;
+		cursor = arena_printf(q->arena, "%" PRId64 "-%d", rows[n - 1].micros, rows[n - 1].id);
+	}
+	areq_list(q, docs, n, cursor);
+}
+
+/* The cursor of this list is "price-id": rows are ordered by both. */
+static bool price_cursor(struct areq *q, int64_t *ret_price, int64_t *ret_id)
+{
+	const char *cursor = areq_query(q, "cursor"), *dash;
+
+	*ret_price = -1;
+	*ret_id = 0;
+	if (!cursor)
+		return true;
+	dash = strchr(cursor, '-');
+	if (dash && parse_i64(arena_strndup(q->arena, cursor, (size_t)(dash - cursor)), 0, INT64_MAX, ret_price) &&
+	    parse_i64(dash + 1, 0, INT32_MAX, ret_id))
+		return true;
+	areq_fail_field(q, "cursor", "is not a cursor that this list returned");
+	return false;
+}
+
+void get_prices(struct areq *q)
+{
+	struct market_filter f;
+	int64_t price, id, limit;
+	int32_t *keep = arena_alloc(q->arena, sizeof(*keep));
+
+	if (!filter_read(q, &f) || !price_cursor(q, &price, &id) || !areq_query_i64(q, "limit", 1, 1000, 100, &limit))
+		return;
+	*keep = (int32_t)limit;
+	q->own = keep;
+	SQL(q, api_prices, prices_done, .gpu = f.gpu, .provider = f.provider, .region = f.region, .zone = f.zone,
+	    .instance_type = f.instance_type, .market = f.market, .state = f.state, .has_max_micros = f.has_max,
+	    .max_micros = f.max_micros, .after_micros = price, .after_id = (int32_t)id, .most = *keep + 1);
+}
+
+static json_t *pool_doc(struct areq *q, const struct q_api_pool_row *row)
+{
+	json_t *doc = view_parse(row->doc), *more = view_parse(row->more);
+	struct offer o = {.market = spot_market_parse(row->market), .advisor_lo = row->has_adv_lo ? row->adv_lo : -1,
+	    .advisor_hi = row->has_adv_hi ? row->adv_hi : -1, .advisor_as_of_us = row->adv_as_of_us,
+	    .placement_score = -1, .capacity = -1, .own_node_us = row->own_us, .own_reclaims = row->reclaims};
+	struct rank_policy policy;
+	double h = 0, lo = 0, hi = 0;
+	const char *source = "";
+
+	(void)q;
+	rank_policy_default(&policy);
+	hazard_estimate(&o, &policy, &h, &lo, &hi, &source);
+	json_object_update(doc, more);
+	json_decref(more);
+	json_object_set_new(doc, "hazard", json_pack("{s:f, s:f, s:f, s:s}", "per_hour", h, "lo", lo, "hi", hi, "source",
+	        source));
+	return doc;
+}
+
+static void pools_done(struct areq *q)
+{
+	struct q_api_pool_row *rows;
+	size_t n = q_api_pools_rows(&q->pg, q->arena, &rows), limit = (size_t) *(int32_t *)q->own;
+	json_t *items = json_array();
+	const char *cursor = NULL;
+
+	if (n > limit) {
+		n = limit;
+		cursor = arena_printf(q->arena, "%d", rows[n - 1].id);
+	}
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(items, pool_doc(q, &rows[i]));
+	areq_json(q, 200, json_pack("{s:o, s:s?}", "items", items, "next", cursor));
+}
+
+void get_pools(struct areq *q)
+{
+	struct market_filter f;
+	int64_t after;
+	int32_t *limit = arena_alloc(q->arena, sizeof(*limit));
+
+	if (!filter_read(q, &f) || !areq_page(q, 0, &after, limit))
+		return;
+	if (after > INT32_MAX) {
+		areq_fail_field(q, "cursor", "is not a cursor that this list returned");
+		return;
+	}
+	q->own = limit;
+	SQL(q, api_pools, pools_done, .gpu = f.gpu, .provider = f.provider, .region = f.region, .zone = f.zone,
+	    .instance_type = f.instance_type, .market = f.market, .state = f.state, .has_max_micros = f.has_max,
+	    .max_micros = f.max_micros, .after_id = (int32_t)after, .most = *limit + 1,
+	    .since_day = day_of(q->now_us) - RECORD_DAYS);
+}
+
+static void history_done(struct areq *q)
+{
+	struct q_api_pool_history_row *row;
+	json_t *doc = STEAL(q->doc);
+
+	if (q_api_pool_history_rows(&q->pg, q->arena, &row) == 1)
+		json_object_set_new(doc, "history", view_parse(row->doc));
+	areq_json(q, 200, doc);
+}
+
+static void pool_done(struct areq *q)
+{
+	struct q_api_pool_row *row;
+	int64_t from = *(int64_t *)q->own;
+	json_t *doc;
+
+	if (q_api_pools_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail(q, SPOT_NOT_FOUND, "there is no pool p%" PRId64, q->id);
+		return;
+	}
+	doc = pool_doc(q, row);
+	if (!from) {
+		areq_json(q, 200, doc);
+		return;
+	}
+	q->doc = doc;
+	SQL(q, api_pool_history, history_done, .pool_id = (int32_t)q->id, .from_us = from, .to_us = q->now_us + 1,
+	    .most = HISTORY_MAX);
+}
+
+void get_pool(struct areq *q)
+{
+	const char *history = areq_query(q, "history");
+	int64_t *from = arena_alloc(q->arena, sizeof(*from)), span;
+
+	if (history) {
+		if (!parse_duration_us(history, &span) || span <= 0 || span > 400 * 24 * SPOT_US_PER_HOUR) {
+			areq_fail_field(q, "history", "must be a duration up to 400d such as 7d");
+			return;
+		}
+		*from = q->now_us - span;
+	}
+	if (q->id > INT32_MAX) {
+		areq_fail(q, SPOT_NOT_FOUND, "there is no pool p%" PRId64, q->id);
+		return;
+	}
+	q->own = from;
+	SQL(q, api_pools, pool_done, .after_id = 0, .most = 1, .has_one = true, .one = (int32_t)q->id,
+	    .since_day = day_of(q->now_us) - RECORD_DAYS);
+}
+
+static void providers_done(struct areq *q)
+{
+	struct q_api_providers_row *row;
+
+	if (q_api_providers_rows(&q->pg, q->arena, &row) == 1)
+		areq_json(q, 200, json_pack("{s:o, s:n}", "items", view_parse(row->doc), "next"));
+}
+
+void get_providers(struct areq *q)
+{
+	SQL0(q, api_providers, providers_done);
+}
+
+static void quotas_done(struct areq *q)
+{
+	struct q_api_quotas_row *row;
+
+	if (q_api_quotas_rows(&q->pg, q->arena, &row) == 1)
+		areq_json(q, 200, json_pack("{s:o, s:n}", "items", view_parse(row->doc), "next"));
+}
+
+void get_quotas(struct areq *q)
+{
+	SQL(q, api_quotas, quotas_done, .provider = areq_query(q, "provider"), .region = areq_query(q, "region"),
+	    .most = 5000);
+}

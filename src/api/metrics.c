@@ -1,0 +1,149 @@
+/* Prometheus text: what the rows say, and what this process counted. */
+#include "api/api_priv.h"
+
+static const int64_t latency_bounds_us[API_LATENCY_BUCKETS] = {1000, 2500, 5000, 10000, 25000, 50000, 100000, 250000,
+    500000, 1000000, 5000000, 30000000};
+
+/* Requests that were held on purpose are not slow ones. */
+static bool held(const struct areq *q)
+{
+	return q->wait.look != NULL;
+}
+
+void metrics_count(struct areq *q, int status)
+{
+	struct api *api = q->api;
+	int class = status / 100 >= 1 && status / 100 <= 5 ? status / 100 : 5;
+	int64_t took = loop_wall_us(api->loop) - q->http->received_us;
+	size_t b = 0;
+
+	if (q->route)
+		api->served[(size_t)(q->route - api_routes) * 6 + (size_t)class]++;
+	else
+		api->unrouted[class]++;
+	if (held(q))
+		return;
+	while (b < API_LATENCY_BUCKETS && took > latency_bounds_us[b])
+		b++;
+	api->latency[b]++;
+	api->latency_us += MAX(took, 0);
+}
+
+static void put_served(struct api *api, struct sbuf *o)
+{
+	sbuf_puts(o, "# HELP spot_http_requests_total Replies by route and status class.\n"
+	             "# TYPE spot_http_requests_total counter\n");
+	for (size_t i = 0; i < api_routes_n; i++) {
+		for (size_t c = 1; c < 6; c++) {
+			if (api->served[i * 6 + c])
+				sbuf_printf(o, "spot_http_requests_total{method=\"%s\",route=\"%s\",status=\"%zuxx\"} %" PRId64 "\n",
+				    api_routes[i].method, api_routes[i].path, c, api->served[i * 6 + c]);
+		}
+	}
+	for (int c = 1; c < 6; c++) {
+		if (api->unrouted[c])
+			sbuf_printf(o, "spot_http_requests_total{method=\"\",route=\"\",status=\"%dxx\"} %" PRId64 "\n", c,
+			    api->unrouted[c]);
+	}
+}
+
+static void put_latency(struct api *api, struct sbuf *o)
+{
+	int64_t sum = 0;
+
+	sbuf_puts(o, "# HELP spot_http_request_seconds Time to the reply of requests that were not held.\n"
+	             "# TYPE spot_http_request_seconds histogram\n");
+	for (size_t b = 0; b < API_LATENCY_BUCKETS; b++) {
+		sum += api->latency[b];
+		sbuf_printf(o, "spot_http_request_seconds_bucket{le=\"%g\"} %" PRId64 "\n", (double)latency_bounds_us[b] / 1e6, sum);
+	}
+	sum += api->latency[API_LATENCY_BUCKETS];
+	sbuf_printf(o, "spot_http_request_seconds_bucket{le=\"+Inf\"} %" PRId64 "\nspot_http_request_seconds_sum %g\n"
+	               "spot_http_request_seconds_count %" PRId64 "\n", sum, (double)api->latency_us / 1e6, sum);
+}
+
+static void put_one(struct sbuf *o, const char *name, const char *type, const char *help, double v)
+{
+	sbuf_printf(o, "# HELP %s %s\n# TYPE %s %s\n%s %.17g\n", name, help, name, type, name, v);
+}
+
+static void put_process(struct api *api, struct sbuf *o)
+{
+	struct httpd_stats h = httpd_stats(api->httpd);
+	struct pg_stats p = pg_stats(api->pg);
+
+	put_one(o, "spot_http_connections", "gauge", "Open connections.", h.open);
+	put_one(o, "spot_http_accepted_total", "counter", "Connections accepted.", (double)h.accepted);
+	put_one(o, "spot_http_refused_total", "counter", "Connections refused for lack of room.", (double)h.refused);
+	put_one(o, "spot_http_malformed_total", "counter", "Requests refused before routing.", (double)h.bad_requests);
+	put_one(o, "spot_http_parked", "gauge", "Long polls that wait.", (double)api->waiting);
+	put_one(o, "spot_http_streams", "gauge", "Event streams.", (double)hub_readers(api->hub));
+	put_one(o, "spot_pg_statements_total", "counter", "Statements sent.", (double)p.statements);
+	put_one(o, "spot_pg_failed_total", "counter", "Statements that failed.", (double)p.failed);
+	put_one(o, "spot_pg_reconnects_total", "counter", "Connections made again.", (double)p.reconnects);
+	put_one(o, "spot_pg_connections", "gauge", "Connections that are up.", p.up);
+	put_one(o, "spot_pg_queued", "gauge", "Statements that wait for a connection.", p.queued);
+	put_one(o, "spot_start_time_seconds", "gauge", "Since when this process serves.", (double)api->started_us / 1e6);
+}
+
+static const char *label_name(const char *metric)
+{
+	if (strcmp(metric, "spot_ledger_usd_total") == 0)
+		return "kind";
+	if (strstr(metric, "provider") || strstr(metric, "age_seconds"))
+		return "provider";
+	if (strstr(metric, "feed"))
+		return "feed";
+	if (strstr(metric, "leader"))
+		return "name";
+	return "state";
+}
+
+static void put_rows(struct areq *q, struct sbuf *o)
+{
+	struct q_api_metrics_row *rows;
+	size_t n = q_api_metrics_rows(&q->pg, q->arena, &rows);
+	const char *last = "";
+
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(rows[i].metric, last) != 0)
+			sbuf_printf(o, "# TYPE %s %s\n", rows[i].metric, str_suffix(rows[i].metric, "_total") ? "counter" : "gauge");
+		last = rows[i].metric;
+		sbuf_printf(o, "%s{%s=", rows[i].metric, label_name(rows[i].metric));
+		sbuf_json_str(o, rows[i].label);
+		sbuf_printf(o, "} %.17g\n", rows[i].value);
+	}
+}
+
+static void put_reply(struct areq *q, bool rows)
+{
+	struct sbuf o;
+
+	sbuf_init(&o, 4 << 20);
+	put_one(&o, "spot_up", "gauge", "1 if the database answered this scrape.", rows);
+	if (rows)
+		put_rows(q, &o);
+	put_served(q->api, &o);
+	put_latency(q->api, &o);
+	put_process(q->api, &o);
+	areq_reply(q, 200, "text/plain; version=0.0.4; charset=utf-8", o.p, o.n);
+	sbuf_fini(&o);
+}
+
+static void metrics_read(struct areq *q)
+{
+	put_reply(q, true);
+}
+
+/* The counters of this process matter most when the database is away. */
+static bool metrics_alone(struct areq *q)
+{
+	put_reply(q, false);
+	return true;
+}
+
+void get_metrics(struct areq *q)
+{
+	SQL(q, api_metrics, metrics_read, .at_us = q->now_us);
+	q->failed = metrics_alone;
+}

@@ -1,0 +1,207 @@
+/* POST /v1/plan, and the ranking that submitting a job shares with it. */
+#include "api/plan.h"
+
+#include <ctype.h>
+
+#define RECORD_DAYS 30
+#define OFFERS_SHOWN 200
+#define REFUSED_SHOWN 500
+
+static void offer_of(const struct q_engine_offers_row *r, struct offer *o)
+{
+	*o = (struct offer){.pool_id = r->id, .provider = r->provider, .region = r->region, .zone = r->zone,
+	    .zone_name = r->zone_name, .instance_type = r->instance_type, .market = spot_market_parse(r->market),
+	    .gpu_name = r->gpu_name, .gpu_milli = r->gpu_milli, .gpu_mem_mib = r->gpu_mem_mib, .vcpus = r->vcpus,
+	    .mem_mib = r->mem_mib, .arch = r->arch, .quota_class = r->quota_class, .price_micros = r->price_micros,
+	    .price_observed_us = r->observed_us, .price_state = price_state_parse(r->price_state),
+	    .advisor_lo = r->has_advisor_lo ? r->advisor_lo : -1, .advisor_hi = r->has_advisor_hi ? r->advisor_hi : -1,
+	    .advisor_as_of_us = r->advisor_as_of_us, .placement_score = r->has_score ? r->score : -1,
+	    .capacity = r->has_capacity ? r->capacity : -1, .capacity_us = r->capacity_us, .own_node_us = r->own_us,
+	    .own_reclaims = r->reclaims, .own_launches = r->launches, .own_refusals = r->refusals,
+	    .cool_until_us = r->cool_until_us, .cool_refusals = r->cool_refusals,
+	    .cool_why = r->cool_why ? r->cool_why : "", .live_nodes = r->nodes};
+}
+
+/* The same defaults as the engine's: use_spot said wins, else spot is allowed to whoever may be
+ * interrupted, on demand to everybody but those who asked for spot only by use_spot: true with no
+ * fail-over; that fail-over is the product's promise, so on demand stays allowed. */
+static void markets_allowed(const struct job_spec *s, bool *spot, bool *on_demand)
+{
+	bool only_on_demand = true;
+
+	for (size_t i = 0; i < s->asks_n; i++)
+		only_on_demand = only_on_demand && s->asks[i].use_spot == 0;
+	*spot = s->interruptible && !only_on_demand;
+	*on_demand = true;
+}
+
+static void ranked(struct areq *q)
+{
+	struct planned *p = q->own;
+	struct q_engine_offers_row *rows;
+	size_t n = q_api_offers_rows(&q->pg, q->arena, &rows);
+	struct offer *offers = arena_array(q->arena, n, sizeof(*offers));
+
+	for (size_t i = 0; i < n; i++)
+		offer_of(&rows[i], &offers[i]);
+	rank_policy_default(&p->policy);
+	p->job.spec = p->spec;
+	p->job.work_left_s = p->spec->work_s;
+	p->job.checkpoint_bytes = p->spec->checkpoint.size_bytes;
+	markets_allowed(p->spec, &p->job.spot_allowed, &p->job.on_demand_allowed);
+	rank_offers(q->arena, offers, n, &p->job, &p->policy, q->now_us, &p->scores, &p->usable);
+	p->n = n;
+	p->next(q, p);
+}
+
+/* Upper-case prefixes of the GPUs asked for: fewer offers are read. None if any ask takes any GPU. */
+static size_t gpus_asked(struct arena *a, const struct job_spec *s, const char ***ret)
+{
+	size_t n = 0, cap = 0;
+	const char **gpus = NULL;
+
+	for (size_t i = 0; i < s->asks_n; i++) {
+		if (s->asks[i].gpus_n == 0)
+			return 0;
+		for (size_t k = 0; k < s->asks[i].gpus_n; k++) {
+			char *up = arena_strdup(a, s->asks[i].gpus[k].gpu);
+
+			for (char *c = up; *c; c++) {
+				*c = (char)toupper((unsigned char)*c);
+				if (*c == '%' || *c == '_' || *c == '\\')
+					return 0;
+			}
+			gpus = arena_grow(a, gpus, n, &cap, sizeof(*gpus));
+			gpus[n++] = up;
+		}
+	}
+	*ret = gpus;
+	return n;
+}
+
+static bool type_ok(struct areq *q)
+{
+	static const char *const types[] = {"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml",
+	    "application/json", "text/plain", "application/octet-stream"};
+	const char *type = httpd_header(q->http, "content-type");
+	struct spot_err err = {0};
+
+	for (size_t i = 0; type && i < ARRAY_LEN(types); i++) {
+		if (str_prefix(type, types[i]))
+			return true;
+	}
+	if (!type)
+		return true;
+	err_set(&err, SPOT_INVALID, "a job file is application/yaml or application/json, not %s", type);
+	areq_problem(q, 415, &err, "Content-Type");
+	return false;
+}
+
+void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p))
+{
+	struct planned *p = arena_alloc(q->arena, sizeof(*p));
+	const char **gpus = NULL;
+	struct spot_err err = {0};
+	size_t n;
+
+	if (!type_ok(q))
+		return;
+	if (q->http->body.n == 0) {
+		areq_fail(q, SPOT_INVALID, "send the job file as the body");
+		return;
+	}
+	if (jobspec_parse(q->arena, q->http->body, q->now_us, &p->spec, &p->warnings, &p->warnings_n, &err) != SPOT_OK) {
+		areq_problem(q, err.rc == SPOT_TOO_LARGE ? 413 : 400, &err, NULL);
+		return;
+	}
+	p->next = next;
+	q->own = p;
+	n = gpus_asked(q->arena, p->spec, &gpus);
+	SQL(q, api_offers, ranked, .since_day = day_of(q->now_us) - RECORD_DAYS, .gpus = gpus, .gpus_n = n);
+}
+
+static json_t *offer_pool_json(const struct offer *o)
+{
+	return json_pack("{s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:f, s:i, s:i, s:i, s:I, s:s, s:I}", "id",
+	    json_sprintf("p%d", o->pool_id), "provider", o->provider, "region", o->region, "zone", o->zone, "zone_name",
+	    o->zone_name, "instance_type", o->instance_type, "market", spot_market_name(o->market), "gpu", o->gpu_name,
+	    "gpus", o->gpu_milli / 1000.0, "gpu_mem_mib", o->gpu_mem_mib, "vcpus", o->vcpus, "mem_mib", o->mem_mib,
+	    "price$", (json_int_t)o->price_micros, "price_state", price_state_name(o->price_state), "observed@age",
+	    (json_int_t)o->price_observed_us);
+}
+
+json_t *plan_score_json(const struct planned *p, size_t i, int64_t now_us)
+{
+	const struct score *s = &p->scores[i];
+
+	return json_pack("{s:i, s:b, s:o, s:I, s:f, s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:s}",
+	    "rank", (int)i + 1, "chosen", i == 0, "pool", offer_pool_json(s->offer), "price$", (json_int_t)s->price_micros,
+	    "price_age_s", (double)MAX(now_us - s->offer->price_observed_us, 0) / 1e6, "hazard_per_hour", s->hazard,
+	    "hazard_lo", s->hazard_lo, "hazard_hi", s->hazard_hi, "hazard_source", s->hazard_source ? s->hazard_source : "",
+	    "throughput", s->throughput, "work_hours", s->work_h, "checkpoint_interval_s", s->interval_s,
+	    "checkpoint_overhead", s->overhead, "expected_interruptions", s->interruptions, "lost_work_hours", s->lost_h,
+	    "restart_hours", s->restart_h, "hours_to_finish", s->hours, "compute$", (json_int_t)s->compute_micros, "egress$",
+	    (json_int_t)s->egress_micros, "total$", (json_int_t)s->total_micros, "why", s->why ? s->why : "");
+}
+
+static json_t *baseline_of(const struct score *s)
+{
+	return json_pack("{s:o, s:s, s:s, s:s, s:s, s:I, s:f, s:I}", "pool", json_sprintf("p%d", s->offer->pool_id), "provider",
+	    s->offer->provider, "region", s->offer->region, "instance_type", s->offer->instance_type, "market",
+	    spot_market_name(s->offer->market), "price_micros", (json_int_t)s->offer->price_micros, "hours", s->hours,
+	    "total_micros", (json_int_t)s->total_micros);
+}
+
+json_t *plan_baseline(const struct planned *p)
+{
+	const struct score *cheapest = NULL, *on_demand = NULL;
+	json_t *doc = json_object();
+
+	for (size_t i = 0; i < p->usable; i++) {
+		const struct score *s = &p->scores[i];
+
+		if (!cheapest || s->offer->price_micros < cheapest->offer->price_micros)
+			cheapest = s;
+		if (s->offer->market == SPOT_MARKET_ON_DEMAND && (!on_demand || s->total_micros < on_demand->total_micros))
+			on_demand = s;
+	}
+	json_object_set_new(doc, "cheapest", cheapest ? baseline_of(cheapest) : json_null());
+	json_object_set_new(doc, "on_demand", on_demand ? baseline_of(on_demand) : json_null());
+	return doc;
+}
+
+static const char *plan_note(struct areq *q, const struct planned *p)
+{
+	if (p->n == 0)
+		return "no pool with these GPUs is known yet: prices may still be arriving (GET /v1/providers)";
+	if (p->usable == 0)
+		return arena_printf(q->arena, "none of %zu pools suits; see refused", p->n);
+	if (p->spec->deadline_us && q->now_us + (int64_t)(p->scores[0].hours * 3600e6) > p->spec->deadline_us)
+		return arena_printf(q->arena, "the best offer needs %.1f hours and would miss the deadline", p->scores[0].hours);
+	return "";
+}
+
+static void plan_done(struct areq *q, struct planned *p)
+{
+	json_t *offers = json_array(), *refused = json_array(), *warnings = json_array();
+	const struct resource_ask *ask = p->spec->asks_n ? &p->spec->asks[0] : NULL;
+	json_t *gpu = ask && ask->gpus_n ? json_sprintf("%s:%g", ask->gpus[0].gpu, ask->gpus[0].milli / 1000.0) : json_null();
+
+	for (size_t i = 0; i < p->usable && i < OFFERS_SHOWN; i++)
+		json_array_append_new(offers, plan_score_json(p, i, q->now_us));
+	for (size_t i = p->usable; i < p->n && i < p->usable + REFUSED_SHOWN; i++)
+		json_array_append_new(refused, json_pack("{s:o, s:s}", "pool", offer_pool_json(p->scores[i].offer), "why",
+		        p->scores[i].refused ? p->scores[i].refused : ""));
+	for (size_t i = 0; i < p->warnings_n; i++)
+		json_array_append_new(warnings, json_string(p->warnings[i]));
+	areq_json(q, 200, json_pack("{s:{s:s?, s:o, s:s}, s:f, s:I, s:I, s:o, s:o, s:o, s:s}", "job", "name", p->spec->name, "gpu",
+	        gpu, "class", p->spec->class, "work_hours",
+	        (double)(p->spec->work_s ? p->spec->work_s : p->policy.default_work_s) / 3600.0, "offers_usable",
+	        (json_int_t)p->usable, "offers_known", (json_int_t)p->n, "offers", offers, "refused", refused, "warnings",
+	        warnings, "note", plan_note(q, p)));
+}
+
+void post_plan(struct areq *q)
+{
+	plan_begin(q, plan_done);
+}

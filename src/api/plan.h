@@ -1,0 +1,25 @@
+/* Ranking for the API: a job file in, scores out. Shared by POST /v1/plan and POST /v1/jobs. */
+#ifndef API_PLAN_H
+#define API_PLAN_H
+
+#include "api/api_priv.h"
+#include "core/jobspec.h"
+#include "core/rank.h"
+
+struct planned {
+	struct job_spec *spec;
+	const char **warnings;
+	size_t warnings_n;
+	struct score *scores;
+	size_t n, usable;
+	struct rank_policy policy;
+	struct rank_job job;
+	void (*next)(struct areq *q, struct planned *p);
+};
+/* Parses the body as a job file, reads the offers and ranks them, then next. Answers bad files itself. */
+void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p));
+json_t *plan_score_json(const struct planned *p, size_t i, int64_t now_us);
+/* Stored with the job: the cheapest pool of all and the cheapest on demand, at submit. */
+json_t *plan_baseline(const struct planned *p);
+
+#endif

@@ -1,0 +1,99 @@
+/*
+ * The route table: the whole surface of the API. A new route is a row here, a handler in the noun's
+ * file, its statements in src/store/sql/api_*.sql and its schemas in schemas.json. The scope is a
+ * positional argument, so that no route can lack one. The OpenAPI document is made from this table.
+ */
+#include "api/api_priv.h"
+
+#include "spot/agent.h"
+
+#define ROUTE(m, p, s, r, b, q, st, i, o, d)                                                       \
+	{.method = (m), .path = (p), .scope = SCOPE_##s, .run = (r), .body_max = (b), .query = (q),  \
+	    .status = (st), .in = (i), .out = (o), .doc = (d)}
+#define PAGE   "limit cursor "
+#define JOB_MAX (1024 * 1024)
+#define SMALL   (64 * 1024)
+
+const struct route api_routes[] = {
+    ROUTE("GET", "/healthz", PUBLIC, get_healthz, 0, "", 200, NULL, NULL, "The process is alive."),
+    ROUTE("GET", "/readyz", PUBLIC, get_readyz, 0, "", 200, NULL, "Ready",
+        "The database answers and its schema is there; says whether an engine leads."),
+    ROUTE("GET", "/metrics", METRICS, get_metrics, 0, "", 200, NULL, NULL, "Prometheus text."),
+    ROUTE("GET", "/v1/openapi.json", PUBLIC, get_openapi, 0, "", 200, NULL, NULL, "This document."),
+    ROUTE("GET", "/v1/version", PUBLIC, get_version, 0, "", 200, NULL, "Version", "Program and installation."),
+    ROUTE("GET", "/v1/whoami", VIEWER, get_whoami, 0, "", 200, NULL, "Whoami", "Whose token this is."),
+
+    ROUTE("GET", "/v1/prices", VIEWER, get_prices, 0,
+        PAGE "gpu provider region zone instance_type market state max_usd", 200, NULL, "PoolList",
+        "Current prices, cheapest first."),
+    ROUTE("GET", "/v1/pools", VIEWER, get_pools, 0,
+        PAGE "gpu provider region zone instance_type market state max_usd", 200, NULL, "PoolDetailList",
+        "Pools with shape, price, signals, hazard, own record."),
+    ROUTE("GET", "/v1/pools/{pool}", VIEWER, get_pool, 0, "history", 200, NULL, "PoolDetail",
+        "One pool; ?history=7d adds its price points."),
+    ROUTE("GET", "/v1/providers", VIEWER, get_providers, 0, "", 200, NULL, "ProviderList",
+        "Providers with the age of their feeds."),
+    ROUTE("GET", "/v1/quotas", VIEWER, get_quotas, 0, "provider region", 200, NULL, "QuotaList", "Account limits."),
+
+    ROUTE("POST", "/v1/plan", ENGINEER, post_plan, JOB_MAX, "", 200, "JobFile", "Plan",
+        "Ranks offers for a job file; nothing is started."),
+    ROUTE("POST", "/v1/jobs", ENGINEER, post_job, JOB_MAX, "", 201, "JobFile", "Job", "Submits a job file."),
+    ROUTE("GET", "/v1/jobs", VIEWER, get_jobs, 0, PAGE "state team project class owner name", 200, NULL, "JobList",
+        "Jobs, newest first; state is a comma list or `active`."),
+    ROUTE("GET", "/v1/jobs/{job}", VIEWER, get_job, 0, "wait_state timeout_s", 200, NULL, "JobDetail",
+        "One job with attempts, checkpoints and cost; wait_state (a comma list or `terminal`) holds the reply."),
+    ROUTE("GET", "/v1/jobs/{job}/why", VIEWER, get_job_why, 0, "", 200, NULL, "JobWhy",
+        "Decisions with their inputs, and events."),
+    ROUTE("GET", "/v1/jobs/{job}/logs", VIEWER, get_job_logs, 0, "offset epoch follow_s", 200, NULL, NULL,
+        "Log text from an offset on; X-Log-Epoch, X-Log-Next and X-Log-End say where to go on."),
+    ROUTE("GET", "/v1/jobs/{job}/cost", VIEWER, get_job_cost, 0, "", 200, NULL, "JobCost",
+        "Ledger lines by kind and the savings against the baselines."),
+    ROUTE("POST", "/v1/jobs/{job}/cancel", ENGINEER, post_job_cancel, SMALL, "", 202, NULL, "JobDetail",
+        "Asks for cancellation."),
+
+    ROUTE("POST", "/v1/fleets", ENGINEER, post_fleet, JOB_MAX, "", 201, "FleetSpec", "Fleet", "Creates a fleet."),
+    ROUTE("GET", "/v1/fleets", VIEWER, get_fleets, 0, PAGE "state team", 200, NULL, "FleetList", "Fleets, newest first."),
+    ROUTE("GET", "/v1/fleets/{fleet}", VIEWER, get_fleet, 0, "", 200, NULL, "Fleet", "One fleet with its nodes; ETag."),
+    ROUTE("PATCH", "/v1/fleets/{fleet}", ENGINEER, patch_fleet, SMALL, "", 200, "FleetPatch", "Fleet",
+        "Changes the wanted size; If-Match carries the ETag."),
+    ROUTE("DELETE", "/v1/fleets/{fleet}", ENGINEER, delete_fleet, 0, "", 202, NULL, "Fleet",
+        "Closes the fleet: its nodes are given back."),
+    ROUTE("GET", "/v1/nodes", VIEWER, get_nodes, 0, PAGE "state provider job fleet", 200, NULL, "NodeList",
+        "Nodes, newest first; state is a comma list or `live`."),
+    ROUTE("GET", "/v1/nodes/{node}", VIEWER, get_node, 0, "", 200, NULL, "NodeDetail",
+        "One node with notices, samples and events."),
+    ROUTE("POST", "/v1/nodes/{node}/drain", ENGINEER, post_node_drain, SMALL, "", 202, NULL, "NodeDetail",
+        "Checkpoint what runs there and give the node back."),
+    ROUTE("DELETE", "/v1/nodes/{node}", LEAD, delete_node, 0, "force", 202, NULL, "NodeDetail",
+        "Ends the node; a running job is checkpointed first unless ?force=1."),
+    ROUTE("POST", "/v1/rebalance", ENGINEER, post_rebalance, SMALL, "", 202, "RebalanceAsk", "Rebalance",
+        "Asks for a rebalancing pass."),
+    ROUTE("GET", "/v1/rebalance/{decision}", VIEWER, get_rebalance, 0, "timeout_s", 200, NULL, "Rebalance",
+        "Outcome of a rebalancing pass; timeout_s holds the reply until it is done."),
+
+    ROUTE("GET", "/v1/cost", VIEWER, get_cost, 0, "by since until", 200, NULL, "Cost",
+        "Ledger sums by team, project, class, provider, gpu, job, market, kind."),
+    ROUTE("GET", "/v1/events", VIEWER, get_events, 0, "after job node limit", 200, NULL, "EventList",
+        "Events; with Accept: text/event-stream a stream that resumes by Last-Event-ID."),
+    ROUTE("GET", "/v1/tokens", ADMIN, get_tokens, 0, PAGE, 200, NULL, "TokenList", "Tokens, without their values."),
+    ROUTE("POST", "/v1/tokens", ADMIN, post_token, SMALL, "", 201, "TokenAsk", "Token",
+        "Makes a token; its value is shown this once."),
+    ROUTE("DELETE", "/v1/tokens/{token}", ADMIN, delete_token, 0, "", 200, NULL, "Empty", "Revokes a token."),
+
+    ROUTE("GET", "/v1/agent/download/{file}", PUBLIC, get_download, 0, "", 200, NULL, NULL,
+        "The agent's binaries; X-Sha256 is what user data pins."),
+    ROUTE("POST", "/v1/agent/enrol", PUBLIC, post_enrol, SMALL, "", 200, "AgentEnrol", "AgentSession",
+        "A node presents its one-time token."),
+    ROUTE("POST", "/v1/agent/poll", NODE, post_poll, SMALL, "", 200, "AgentPoll", "AgentWant",
+        "What the node should be doing; held until that differs from what it has."),
+    ROUTE("POST", "/v1/agent/notice", NODE, post_notice, SMALL, "", 200, "AgentNotice", "Empty", "A notice was heard."),
+    ROUTE("POST", "/v1/agent/report", NODE, post_report, SMALL, "", 200, "AgentReport", "Empty", "Phase of an attempt."),
+    ROUTE("POST", "/v1/agent/checkpoint", NODE, post_checkpoint, 8 * 1024 * 1024, "", 200, "AgentCheckpoint",
+        "AgentUploads", "Opens a checkpoint; answers with where to put what is new."),
+    ROUTE("POST", "/v1/agent/commit", NODE, post_commit, SMALL, "", 200, "AgentCommit", "Empty",
+        "All of a checkpoint is uploaded."),
+    ROUTE("POST", "/v1/agent/log", NODE, post_log, SPOT_AGENT_LOG_BYTES, "job epoch offset", 200, NULL, "AgentLogNext",
+        "Appends log bytes."),
+    ROUTE("POST", "/v1/agent/sample", NODE, post_sample, SMALL, "", 200, "AgentSample", "Empty", "Utilisation."),
+};
+const size_t api_routes_n = ARRAY_LEN(api_routes);
