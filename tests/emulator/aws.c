@@ -145,7 +145,7 @@ static void error_xml(struct sim_req *rq, struct sbuf *b, const char *code, cons
 
 void aws_error(struct sim_req *rq, struct sim_reply *rep, int status, const char *code, const char *message)
 {
-	struct sbuf b AUTO(sbuf);
+	struct sbuf b AUTO(sbuf) = {0};
 
 	if (rq->proto == PROTO_JSON) {
 		reply_json(rq, rep, status, json_pack("{s:s, s:s}", "__type", code, "message", message));

@@ -222,7 +222,7 @@ bool ec2_filter_hits(const struct ec2_filter *f, const char *text)
 static const char *page_mark(struct ec2 *e)
 {
 	char hex[SHA256_HEX];
-	struct sbuf b AUTO(sbuf);
+	struct sbuf b AUTO(sbuf) = {0};
 
 	sbuf_init(&b, 1 << 20);
 	sbuf_puts(&b, e->rq->region);

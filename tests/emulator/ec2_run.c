@@ -285,7 +285,7 @@ static void resolve_pool(struct ec2 *e, struct run *r)
 /* Everything that makes two requests the same one. */
 static void hash_params(struct ec2 *e, struct run *r)
 {
-	struct sbuf b AUTO(sbuf);
+	struct sbuf b AUTO(sbuf) = {0};
 
 	sbuf_init(&b, 4 << 20);
 	for (size_t k = 0; k < e->form.n; k++) {

@@ -365,7 +365,7 @@ static bool load_advisor(struct sim *s, struct spot_err *err)
 	    "{\"index\":3,\"label\":\"15-20%\",\"dots\":3,\"max\":22},{\"index\":4,\"label\":\">20%\",\"dots\":4,\"max\":100}],"
 	    "\"instance_types\":{";
 	struct market *m = s->market;
-	struct sbuf b AUTO(sbuf);
+	struct sbuf b AUTO(sbuf) = {0};
 	char region[64] = "";
 	const char *sep = "";
 	struct table t;

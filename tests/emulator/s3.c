@@ -301,7 +301,7 @@ static void bucket_delete(struct s3_call *c)
 
 static void bucket_location(struct s3_call *c)
 {
-	struct sbuf b AUTO(sbuf);
+	struct sbuf b AUTO(sbuf) = {0};
 
 	sbuf_init(&b, 4096);
 	/* us-east-1 has no name here. */

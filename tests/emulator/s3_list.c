@@ -96,7 +96,7 @@ static bool read_listing(struct s3_call *c, struct listing *l)
 void s3_list(struct s3_call *c)
 {
 	struct listing l = {0};
-	struct sbuf b AUTO(sbuf);
+	struct sbuf b AUTO(sbuf) = {0};
 
 	if (!read_listing(c, &l))
 		return;
@@ -131,7 +131,7 @@ void s3_list(struct s3_call *c)
 
 void s3_list_buckets(struct s3_call *c)
 {
-	struct sbuf b AUTO(sbuf);
+	struct sbuf b AUTO(sbuf) = {0};
 
 	sbuf_init(&b, 1 << 20);
 	sbuf_puts(&b, "<ListAllMyBucketsResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Owner>");

@@ -53,7 +53,7 @@ static void upload_unlink(struct s3_call *c, struct s3_upload *u)
 void s3_upload_create(struct s3_call *c)
 {
 	struct s3_upload *u = calloc(1, sizeof(*u));
-	struct sbuf b AUTO(sbuf);
+	struct sbuf b AUTO(sbuf) = {0};
 
 	if (!u)
 		abort();
@@ -224,7 +224,7 @@ static char *join(struct s3_call *c, const struct s3_part *const *list, size_t n
 static void upload_finish(struct s3_call *c, struct s3_upload *u, const struct s3_part **list, size_t n)
 {
 	uint8_t *all = arena_alloc(c->rq->arena, n * 16), md5[16];
-	struct sbuf b AUTO(sbuf);
+	struct sbuf b AUTO(sbuf) = {0};
 	struct s3_object *o;
 	size_t size = 0;
 	char *file = join(c, list, n);
@@ -268,7 +268,7 @@ void s3_upload_complete(struct s3_call *c)
 void s3_parts_list(struct s3_call *c)
 {
 	struct s3_upload *u = upload_of(c);
-	struct sbuf b AUTO(sbuf);
+	struct sbuf b AUTO(sbuf) = {0};
 
 	sbuf_init(&b, 4 << 20);
 	if (!u)

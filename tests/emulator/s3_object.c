@@ -158,7 +158,7 @@ void s3_object_delete(struct s3_call *c)
 
 void s3_objects_delete(struct s3_call *c)
 {
-	struct sbuf b AUTO(sbuf);
+	struct sbuf b AUTO(sbuf) = {0};
 	const char *at = arena_strndup(c->rq->arena, c->body.p ? c->body.p : "", c->body.n), *key;
 	bool quiet = strstr(at, "<Quiet>true</Quiet>") != NULL;
 

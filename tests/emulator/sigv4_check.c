@@ -294,7 +294,7 @@ static void add_query(struct sim_req *rq, struct sbuf *b, bool presigned)
 
 static void canonical(struct sim_req *rq, struct sig *g)
 {
-	struct sbuf b AUTO(sbuf);
+	struct sbuf b AUTO(sbuf) = {0};
 	const char *p = g->signed_headers;
 
 	sbuf_init(&b, 1 << 20);
