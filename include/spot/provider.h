@@ -150,6 +150,8 @@ struct spot_limit {
 	const char *name;                    /* "RunInstances", "general" */
 	double per_second, burst;            /* the vendor's published bucket */
 	bool shared;                         /* account-wide over all daemons: held in Postgres */
+	int within;                          /* 1 + index of a wider limit that the same request counts
+	                                      * against as well; 0 = none. No cycles. */
 };
 
 /* Where a provider instance gets its settings. Values, functions and ctx stay valid while the provider

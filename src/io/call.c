@@ -193,10 +193,21 @@ static void run_woken(struct loop_timer *t)
 	run_take_local(r);
 }
 
-static void run_step_again(struct run *r)
+static void run_throttled(struct run *r, int64_t retry_after_us)
 {
 	struct call_provider *p = r->p;
 	const struct spot_limit *limit = run_limit(r);
+
+	p->stats.throttled++;
+	if (limit != NULL) {
+		limiter_throttled(p->limiter, limit, r->c->limit_scope,
+		    MIN(retry_after_us, CALL_RETRY_AFTER_MAX_US));
+	}
+}
+
+static void run_step_again(struct run *r)
+{
+	struct call_provider *p = r->p;
 
 	if (r->c->err.rc == SPOT_OK) {
 		err_set(&r->c->err, SPOT_UNAVAILABLE, "%s %s: refused for now (HTTP %d)", p->name,
@@ -207,13 +218,9 @@ static void run_step_again(struct run *r)
 		r->tries++; /* a file: nothing was sent that would be counted */
 	}
 	if (r->last.rc == SPOT_THROTTLED) {
-		p->stats.throttled++;
 		/* Refused before it was looked at: nothing happened by this one. */
 		r->doubt = r->doubt_before;
-		if (limit != NULL) {
-			limiter_throttled(p->limiter, limit, r->c->limit_scope,
-			    MIN(r->last.retry_after_us, CALL_RETRY_AFTER_MAX_US));
-		}
+		run_throttled(r, r->last.retry_after_us);
 	}
 	run_again(r);
 }
@@ -367,6 +374,9 @@ static void run_failed(struct run *r)
 	if (r->c->err.rc == SPOT_OK) {
 		err_set(&r->c->err, SPOT_INTERNAL, "%s %s: the provider failed without saying why",
 		    r->p->name, r->verb);
+	}
+	if (r->c->err.rc == SPOT_THROTTLED) {
+		run_throttled(r, r->c->err.retry_after_us);
 	}
 	run_end(r, r->c->err.rc, &r->c->err);
 }

@@ -54,6 +54,7 @@ struct run {
 	struct http_req http;
 	struct spot_http_response file; /* reply of SPOT_READ */
 	struct limit_wait wait;
+	const struct spot_limit *taking; /* the limit whose tokens are waited for */
 	struct call_share *share;
 	struct loop_timer timer, deadline;
 	struct loop_task kick;

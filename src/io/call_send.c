@@ -8,6 +8,8 @@
 #include "base/redact.h"
 #include "io/call_int.h"
 
+static void run_take_next(struct run *r);
+
 const struct spot_limit *run_limit(const struct run *r)
 {
 	const struct spot_provider_ops *ops = r->p->ops;
@@ -61,37 +63,35 @@ static void run_go(struct run *r)
 	run_resume(r);
 }
 
+/* The tokens of r->taking are there; a wider limit may follow. */
+static void run_taken(struct run *r)
+{
+	const struct spot_provider_ops *ops = r->p->ops;
+	int within = r->taking->within;
+
+	r->taking = within > 0 && (size_t)within <= ops->limits_n ? &ops->limits[within - 1] : NULL;
+	run_take_next(r);
+}
+
 void run_granted(struct limit_wait *w)
 {
-	run_go(container_of(w, struct run, wait));
+	run_taken(container_of(w, struct run, wait));
 }
 
 void run_take_local(struct run *r)
 {
 	r->place = RUN_LIMIT;
-	if (limiter_take(r->p->limiter, run_limit(r), r->c->limit_scope, r->c->limit_cost,
-		r->urgent, &r->wait)) {
-		run_go(r);
+	if (limiter_take(r->p->limiter, r->taking, r->c->limit_scope, r->c->limit_cost, r->urgent,
+		&r->wait)) {
+		run_taken(r);
 	}
 }
 
-void run_take(struct run *r)
+static void run_take_shared(struct run *r)
 {
 	struct call_provider *p = r->p;
-	const struct spot_limit *limit = run_limit(r);
-	struct call_share *s;
+	struct call_share *s = calloc(1, sizeof(*s));
 
-	r->waits_since_us = loop_mono_us(p->loop);
-	if (limit == NULL || r->granted) {
-		r->granted = false;
-		run_send(r);
-		return;
-	}
-	if (!limit->shared || p->shared == NULL) {
-		run_take_local(r);
-		return;
-	}
-	s = calloc(1, sizeof(*s));
 	if (s == NULL) {
 		abort();
 	}
@@ -99,8 +99,28 @@ void run_take(struct run *r)
 	r->share = s;
 	r->place = RUN_SHARED;
 	p->shares++;
-	p->shared->take(p->shared, p, limit, r->c->limit_scope == NULL ? "" : r->c->limit_scope,
-	    MAX(r->c->limit_cost, 1), r->urgent, s);
+	p->shared->take(p->shared, p, r->taking,
+	    r->c->limit_scope == NULL ? "" : r->c->limit_scope, MAX(r->c->limit_cost, 1),
+	    r->urgent, s);
+}
+
+static void run_take_next(struct run *r)
+{
+	if (r->taking == NULL) {
+		run_go(r);
+	} else if (r->taking->shared && r->p->shared != NULL) {
+		run_take_shared(r);
+	} else {
+		run_take_local(r);
+	}
+}
+
+void run_take(struct run *r)
+{
+	r->waits_since_us = loop_mono_us(r->p->loop);
+	r->taking = r->granted ? NULL : run_limit(r);
+	r->granted = false;
+	run_take_next(r);
 }
 
 void call_shared_taken(struct call_provider *p, void *token, enum spot_rc rc, int64_t wait_us)

@@ -66,6 +66,7 @@ static const struct spot_limit fake_limits[] = {
     {.name = "free", .per_second = 0, .burst = 0},
     {.name = "slow", .per_second = 1, .burst = 2},
     {.name = "account", .per_second = 1, .burst = 1, .shared = true},
+    {.name = "narrow", .per_second = 0.25, .burst = 1, .within = 2},
 };
 
 enum spot_step fake_get(struct fake *f, struct spot_call *c, const char *path)

@@ -7,8 +7,9 @@
 enum {
 	LIMIT_FREE = 0,
 	LIMIT_SLOW,
-	LIMIT_ACCOUNT
-}; /* of call_fake.c: slow is 1/s with a burst of 2 */
+	LIMIT_ACCOUNT,
+	LIMIT_NARROW
+}; /* of call_fake.c: slow is 1/s with a burst of 2, narrow is 1 per 4 s within slow */
 
 static const char *step_scope;
 static int step_cost;
@@ -135,6 +136,57 @@ static void one_refusal_shuts_the_bucket_for_all(void **state)
 	wait_n(f, k, 2);
 	assert_in_range(f->at_us[1] - f->at_us[0], 9 * S - S / 10, 10 * S);
 	assert_int_equal(f->requests, 3);
+}
+
+static enum spot_step step_narrow(struct fake *f, struct spot_call *c)
+{
+	c->limit = LIMIT_NARROW;
+	return fake_step_get(f, c);
+}
+
+static void a_request_of_a_narrow_limit_counts_against_the_wider_one_too(void **state)
+{
+	struct fake *f = *state;
+	struct fake_call narrow[2], wide[2];
+
+	f->step = step_narrow;
+	start_n(f, narrow, 2);
+	fake_turns(f, 20);
+	assert_int_equal(f->requests, 1);
+	f->step = step_slow;
+	start_n(f, wide, 2); /* one token is left, the next one takes a second */
+	wait_n(f, wide, 2);
+	assert_int_equal(f->requests, 3);
+	assert_in_range(f->at_us[2] - f->at_us[0], S - S / 10, S + S / 4);
+	f->step = step_narrow;
+	wait_n(f, narrow, 2);
+	assert_in_range(f->at_us[3] - f->at_us[0], 4 * S - S / 10, 4 * S + S / 4);
+}
+
+static enum spot_step step_gives_up(struct fake *f, struct spot_call *c)
+{
+	c->limit = LIMIT_SLOW;
+	if (c->in != NULL && c->in->status == 429) {
+		call_fail(c, SPOT_THROTTLED, NULL, "too fast");
+		c->err.retry_after_us = call_retry_after_us(c);
+		return SPOT_FAIL;
+	}
+	return fake_step_get(f, c);
+}
+
+static void a_refusal_that_ends_its_call_shuts_the_bucket_too(void **state)
+{
+	struct fake *f = *state;
+	struct fake_call k[2];
+
+	f->step = step_gives_up;
+	f->serve = serve_throttled_once;
+	start_n(f, &k[0], 1);
+	fake_wait(f, &k[0]);
+	assert_int_equal(k[0].rc, SPOT_THROTTLED);
+	start_n(f, &k[1], 1);
+	wait_n(f, &k[1], 1);
+	assert_in_range(f->at_us[1] - f->at_us[0], 9 * S - S / 10, 10 * S);
 }
 
 static void serve_throttled_for_a_minute(struct fake *f, struct httpd_req *r)
@@ -324,6 +376,8 @@ int main(void)
 	    T(each_scope_has_its_own_bucket),
 	    T(urgent_calls_go_before_those_that_wait),
 	    T(one_refusal_shuts_the_bucket_for_all),
+	    T(a_request_of_a_narrow_limit_counts_against_the_wider_one_too),
+	    T(a_refusal_that_ends_its_call_shuts_the_bucket_too),
 	    T(a_request_that_waited_long_is_built_again),
 	    T(shared_limits_are_asked_for_by_name),
 	    T(what_the_shared_bucket_says_is_waited_out),
