@@ -257,8 +257,11 @@ static void row_need(const struct pg_result *r, size_t row, int col, const char 
 
 int64_t row_i64(const struct pg_result *r, size_t row, int col, const char *stmt, const char *name)
 {
-	row_need(r, row, col, stmt, name);
-	return pg_int(r, row, col);
+	int64_t v = pg_int(r, row, col);
+
+	if (v == 0) /* a NULL reads as 0; asking only then saves a call per value */
+		row_need(r, row, col, stmt, name);
+	return v;
 }
 
 int32_t row_i32(const struct pg_result *r, size_t row, int col, const char *stmt, const char *name)
@@ -286,10 +289,12 @@ const char *row_text(const struct pg_result *r, size_t row, int col, struct aren
 {
 	struct str s;
 
-	if (may_null && pg_null(r, row, col))
-		return NULL;
-	row_need(r, row, col, stmt, name);
 	s = pg_bytes(r, row, col);
+	if (s.n == 0) {
+		if (may_null && pg_null(r, row, col))
+			return NULL;
+		row_need(r, row, col, stmt, name);
+	}
 	return arena_strndup(a, s.p, s.n);
 }
 
