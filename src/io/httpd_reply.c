@@ -113,11 +113,23 @@ static bool bodiless(int status)
 	return status == 204 || status == 304 || (status >= 100 && status < 200);
 }
 
+/* The emulator sets its own Date to play a clock that is off. */
+static bool has_date(const struct hreq *r)
+{
+	for (size_t i = 0; r && i < r->extra_n; i++) {
+		if (strcasecmp(r->extra[i].name, "Date") == 0)
+			return true;
+	}
+	return false;
+}
+
 static void put_head(struct hconn *c, const struct hreq *r, int status, const char *type)
 {
 	struct sbuf *o = &c->out;
 
-	sbuf_printf(o, "HTTP/1.1 %d %s\r\nDate: %s\r\n", status, reason(status), httpd_date(c->h));
+	sbuf_printf(o, "HTTP/1.1 %d %s\r\n", status, reason(status));
+	if (!has_date(r))
+		sbuf_printf(o, "Date: %s\r\n", httpd_date(c->h));
 	if (type)
 		sbuf_printf(o, "Content-Type: %s\r\n", type);
 	for (size_t i = 0; r && i < r->extra_n; i++)
