@@ -12,6 +12,7 @@
 #include "agent/procs.h"
 #include "agent/shim.h"
 
+#include <math.h>
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -87,7 +88,7 @@ enum spot_rc job_spec_read(struct agent *a, struct job *j, struct spot_err *err)
 
 	workdir = json_str(j->spec, "workdir", "", &bad);
 	j->name = json_str(j->spec, "name", "", &bad);
-	j->num_gpus = json_i64(j->spec, "num_gpus", 0, &bad);
+	j->num_gpus = (int64_t)ceil(json_f64(j->spec, "num_gpus", 0, &bad)); /* a part of a GPU counts as one */
 	j->max_us = MIN(json_i64(j->spec, "max_duration_s", 0, &bad), INT64_C(1) << 32) * SPOT_US_PER_S;
 	j->steps_start = json_i64(j->spec, "steps_start", 0, &bad);
 	j->log_base = json_i64(j->spec, "log_offset", 0, &bad);
@@ -187,7 +188,7 @@ static void env_spot(struct agent *a, const struct job *j, json_t *env)
 enum spot_rc job_start(struct agent *a, struct spot_err *err)
 {
 	struct job *j = &a->job;
-	char name[AGENT_ID_MAX * 2 + 48];
+	char name[AGENT_ID_MAX * 2 + 64], unique[9];
 	json_t *env = json_object();
 	AUTO(json) json_t *all = NULL;
 
@@ -195,7 +196,9 @@ enum spot_rc job_start(struct agent *a, struct spot_err *err)
 	env_given(env, json_object_get(j->run, "envs"));
 	env_given(env, json_object_get(j->run, "secrets"));
 	env_spot(a, j, env);
-	(void)snprintf(name, sizeof(name), "spot-%s-%s-%" PRId64, a->node, j->id, j->epoch);
+	/* Several agents may share a machine (an emulator's do): never another one's group. */
+	rng_hex(&a->rng, unique, 4);
+	(void)snprintf(name, sizeof(name), "spot-%s-%s-%" PRId64 "-%s", a->node, j->id, j->epoch, unique);
 	if (!cgroup_make(name, j->cgroup))
 		j->cgroup[0] = '\0';
 	all = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "dir", j->dir, "cwd", j->cwd,

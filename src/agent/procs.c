@@ -4,7 +4,6 @@
 #include "base/str.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -151,27 +150,33 @@ static bool cgroup_root(char ret[AGENT_PATH_MAX])
 	return found;
 }
 
-bool cgroup_make(const char *name, char ret[AGENT_PATH_MAX])
+/* Below our own group only, as systemd's Delegate=yes provides. A process in the root group has not been
+ * given any part of the tree, and what it made there would stay behind when it is killed. */
+static bool cgroup_own(char ret[AGENT_PATH_MAX])
 {
-	char root[AGENT_PATH_MAX], own[AGENT_PATH_MAX] = "";
-	FILE *f;
-	int n;
+	FILE *f = fopen("/proc/self/cgroup", "re");
+	char line[AGENT_PATH_MAX];
+	bool found = false;
 
-	if (!cgroup_root(root))
-		return false;
-	f = fopen("/proc/self/cgroup", "re");
 	if (f == NULL)
 		return false;
-	while (fgets(ret, AGENT_PATH_MAX, f) != NULL) {
-		if (strncmp(ret, "0::", 3) == 0) {
-			ret[strcspn(ret, "\n")] = '\0';
-			(void)!str_copy(own, sizeof(own), strcmp(ret, "0::/") == 0 ? "" : ret + 3);
-			break;
-		}
+	while (!found && fgets(line, sizeof(line), f) != NULL) {
+		line[strcspn(line, "\n")] = '\0';
+		found = str_prefix(line, "0::/") && line[4] != '\0' && str_copy(ret, AGENT_PATH_MAX, line + 3);
 	}
 	fclose(f);
+	return found;
+}
+
+bool cgroup_make(const char *name, char ret[AGENT_PATH_MAX])
+{
+	char root[AGENT_PATH_MAX], own[AGENT_PATH_MAX];
+	int n;
+
+	if (!cgroup_root(root) || !cgroup_own(own))
+		return false;
 	n = snprintf(ret, AGENT_PATH_MAX, "%s%s/%s", root, own, name);
-	return n > 0 && n < AGENT_PATH_MAX - 32 && (mkdir(ret, 0755) == 0 || errno == EEXIST);
+	return n > 0 && n < AGENT_PATH_MAX - 32 && mkdir(ret, 0755) == 0;
 }
 
 static bool cgroup_write(const char *cgroup, const char *file, const char *text)

@@ -222,6 +222,31 @@ class Running(AgentCase):
         self.assertEqual((r["reason"], r["why"]), ("killed", "cancelled"))
         self.assertEqual([p for p in pids if fake.alive(p)], [])
 
+    def test_in_a_delegated_cgroup_the_job_gets_one_of_its_own(self):
+        with open("/proc/self/mounts") as f:
+            root = next((line.split()[1] for line in f if line.split()[2] == "cgroup2"), None)
+        with open("/proc/self/cgroup") as f:
+            own = next((line.strip()[3:] for line in f if line.startswith("0::")), "/")
+        group = f"{root}{own.rstrip('/')}/spot-test-{os.getpid()}"
+        try:
+            os.mkdir(group)
+        except OSError:
+            self.skipTest("no cgroup v2 that we may write to")
+        self.addCleanup(os.rmdir, group)
+        self.agent.start(lambda: open(group + "/cgroup.procs", "w").write("0"))
+        self.job("setsid sleep 1234 & echo up; wait")
+        self.until_log("up")
+        (mine,) = [d for d in os.listdir(group) if d.startswith("spot-n7-j1-1-")]
+        with open(os.path.join(group, mine, "cgroup.procs")) as f:
+            inside = [int(p) for p in f]
+        self.assertIn(self.leader(), inside)
+        self.assertGreaterEqual(len(inside), 2)
+        self.daemon.want("kill", "j1", 1)
+        self.assertEqual(self.exited()["reason"], "killed")
+        self.assertEqual([p for p in inside if fake.alive(p)], [])
+        self.assertEqual([d for d in os.listdir(group) if d.startswith("spot-")], [])
+        self.agent.crash()
+
     def test_what_a_finished_job_left_behind_is_ended(self):
         self.agent.start()
         self.job("setsid sleep 1234 & echo $!; exit 0")

@@ -395,12 +395,13 @@ class Agent:
             env["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = self.metadata.url
         return {k: v for k, v in env.items() if v}
 
-    def start(self):
+    def start(self, before=None):
         self.starts += 1
         self.console = os.path.join(self.home, f"console.{self.starts}")
         with open(self.console, "wb") as out:
             self.process = subprocess.Popen([self.program, "--dir", self.dir], stdin=subprocess.DEVNULL, stdout=out,
-                                            stderr=out, env=self.env(), start_new_session=True)
+                                            stderr=out, env=self.env(), start_new_session=True,
+                                            preexec_fn=before)
         return self
 
     def crash(self):
