@@ -32,6 +32,7 @@ struct live {
 	struct http_client *http;
 	struct call_provider *p;
 	struct arena *arena;
+	int64_t timeout_us; /* of calls, 0 = a minute */
 };
 
 /* ---- the emulator -------------------------------------------------------------------------- */
@@ -194,8 +195,9 @@ static void call_done(struct op *op UNUSED)
 static enum spot_rc run(struct live *v, enum call_verb verb, void *args, struct spot_err *err)
 {
 	struct call call = {0};
+	int64_t timeout = v->timeout_us > 0 ? v->timeout_us : 60 * SPOT_US_PER_S;
 
-	call_start(&call, v->p, verb, args, v->arena, 60 * SPOT_US_PER_S, 0, verb == CALL_TERMINATE,
+	call_start(&call, v->p, verb, args, v->arena, timeout, 0, verb == CALL_TERMINATE,
 	    call_done);
 	while (op_busy(&call.op)) {
 		loop_turn(v->loop, 20000);
@@ -305,6 +307,78 @@ static void an_instance_lives_and_ends(void **state)
 	assert_int_equal(call_provider_stats(v->p).throttled, 0);
 }
 
+/* ---- faults -------------------------------------------------------------------------------- */
+
+/* What the wire does to a launch, and how many instances exist then. */
+static const struct {
+	const char *fault;
+	enum spot_rc rc;
+	size_t exist;
+} launch_faults[] = {
+    {"\"kind\":\"reset_before\"", SPOT_UNKNOWN, 0},
+    {"\"kind\":\"reset_after\"", SPOT_UNKNOWN, 1},
+    {"\"kind\":\"truncate\"", SPOT_UNKNOWN, 1},
+    {"\"kind\":\"malform\"", SPOT_UNKNOWN, 1},
+    {"\"kind\":\"status\",\"status\":500", SPOT_UNKNOWN, 0},
+    {"\"kind\":\"status\",\"status\":503,\"after\":true", SPOT_UNKNOWN, 1},
+    {"\"kind\":\"status\",\"status\":429", SPOT_THROTTLED, 0},
+    {"\"kind\":\"hang\"", SPOT_UNKNOWN, 0},
+    {"\"kind\":\"hang\",\"after\":true", SPOT_UNKNOWN, 1},
+    /* No idempotency: the only defence is to look for more than one. */
+    {"\"kind\":\"duplicate\"", SPOT_OK, 2},
+};
+
+static void without_limits(struct live *v)
+{
+	static struct spot_provider_ops ops;
+	struct spot_provider_conf conf = {
+	    .name = "lambda", .env = conf_env, .setting = conf_setting, .ctx = v};
+	struct spot_err err = {0};
+	void *self = NULL;
+
+	ops = lambda_ops;
+	ops.limits_n = 0;
+	assert_int_equal(ops.open(&conf, &self, &err), SPOT_OK);
+	call_provider_free(v->p);
+	v->p = call_provider_new(v->loop, v->http, &ops, self, "lambda", NULL);
+	assert_int_equal(plain(v, arena_printf(v->arena, "%s/config", v->control),
+			     "{\"throttle\":false,\"lag_ms\":0}"),
+	    200);
+}
+
+static void a_launch_under_any_fault_is_found_again_or_never_was(void **state)
+{
+	struct live *v = *state;
+	struct spot_signals signals = {.region = ""};
+
+	without_limits(v);
+	ok(v, CALL_SIGNALS, &signals);
+	v->timeout_us = 2 * SPOT_US_PER_S;
+	for (size_t i = 0; i < ARRAY_LEN(launch_faults); i++) {
+		const char *name = arena_printf(v->arena, "brk.live.n%zu.1767323045", i);
+		const char *token = arena_printf(v->arena, "tok-%zu", i);
+		struct spot_find find = {.name = name, .token = token, .install = "live"};
+		struct spot_launch a = launch_args(&signals, name);
+		struct spot_err err;
+
+		a.token = token;
+		assert_int_equal(
+		    plain(v, arena_printf(v->arena, "%s/fault", v->control),
+			arena_printf(v->arena,
+			    "{\"match\":{\"service\":\"lambda\",\"action\":"
+			    "\"POST /instance-operations/launch\"},\"count\":1,%s}",
+			    launch_faults[i].fault)),
+		    200);
+		if (run(v, CALL_LAUNCH, &a, &err) != launch_faults[i].rc) {
+			fail_msg("%s: %s: %s", launch_faults[i].fault, spot_rc_name(err.rc), err.text);
+		}
+		ok(v, CALL_FIND, &find);
+		if (find.n != launch_faults[i].exist) {
+			fail_msg("%s: %zu instances", launch_faults[i].fault, find.n);
+		}
+	}
+}
+
 #define T(fn) cmocka_unit_test_setup_teardown(fn, live_setup, live_teardown)
 
 int main(int argc, char **argv)
@@ -312,6 +386,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 	    T(the_market_is_read),
 	    T(an_instance_lives_and_ends),
+	    T(a_launch_under_any_fault_is_found_again_or_never_was),
 	};
 
 	if (argc != 2) {
