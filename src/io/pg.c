@@ -54,7 +54,9 @@ static void result_free(struct pg_result **r)
 
 void pg_item_finish(struct pg *p, struct pg_item *i, enum spot_rc rc)
 {
-	struct pg_result **ret = i->req != NULL ? &i->req->result : i->copy != NULL ? &i->copy->result : NULL;
+	struct pg_result **ret = i->req != NULL	   ? &i->req->result
+				 : i->copy != NULL ? &i->copy->result
+						   : NULL;
 
 	p->stats.statements++;
 	p->stats.failed += rc != SPOT_OK;
@@ -197,10 +199,10 @@ static void params_copy(struct pg_item *i, const struct pg_param *params, size_t
 	}
 }
 
-void pg_exec(struct pg *p, struct pg_req *req, const struct pg_stmt *stmt, const struct pg_param *params,
-    void (*done)(struct op *))
+void pg_exec(struct pg *p, struct pg_req *req, const struct pg_stmt *stmt,
+	     const struct pg_param *params, void (*done)(struct op *))
 {
-	struct spot_err err = { 0 };
+	struct spot_err err = {0};
 	struct pg_item *i;
 
 	result_free(&req->result);
@@ -208,12 +210,15 @@ void pg_exec(struct pg *p, struct pg_req *req, const struct pg_stmt *stmt, const
 	req->stmt = stmt;
 	req->pg = p;
 	req->item = NULL;
-	op_begin(&req->op, stmt->name, pg_deadline_us(p), stmt->writes ? SPOT_UNKNOWN : SPOT_TIMEOUT,
-	    exec_abort);
+	op_begin(&req->op, stmt->name, pg_deadline_us(p),
+		 stmt->writes ? SPOT_UNKNOWN : SPOT_TIMEOUT, exec_abort);
 	if (p->queue.n >= PG_QUEUE_MAX) {
 		p->stats.failed++;
-		op_finish(&req->op, err_set(&err, SPOT_UNAVAILABLE,
-		    "%s: %d statements already wait for the database", stmt->name, p->queue.n), &err);
+		op_finish(&req->op,
+			  err_set(&err, SPOT_UNAVAILABLE,
+				  "%s: %d statements already wait for the database", stmt->name,
+				  p->queue.n),
+			  &err);
 		return;
 	}
 	i = pg_alloc(sizeof(*i));
@@ -256,9 +261,9 @@ static void copy_abort(struct op *op)
 }
 
 void pg_copy_send(struct pg *p, struct pg_copy *c, const char *setup_sql, const char *copy_sql,
-    const struct pg_stmt *merge, void (*done)(struct op *))
+		  const struct pg_stmt *merge, void (*done)(struct op *))
 {
-	struct spot_err err = { 0 };
+	struct spot_err err = {0};
 	struct pg_item *i;
 
 	assert(c->buf != NULL && copy_sql != NULL);
@@ -269,14 +274,18 @@ void pg_copy_send(struct pg *p, struct pg_copy *c, const char *setup_sql, const 
 	c->item = NULL;
 	/* Three statements share the deadline: set-up with COPY, merge, commit. */
 	op_begin(&c->op, merge != NULL ? merge->name : "copy", 3 * pg_deadline_us(p), SPOT_UNKNOWN,
-	    copy_abort);
+		 copy_abort);
 	if (c->overflow) {
-		op_finish(&c->op, err_set(&err, SPOT_TOO_LARGE, "COPY of more than %zu bytes", c->max), &err);
+		op_finish(&c->op,
+			  err_set(&err, SPOT_TOO_LARGE, "COPY of more than %zu bytes", c->max),
+			  &err);
 		return;
 	}
 	if (p->copies.n >= PG_QUEUE_MAX) {
-		op_finish(&c->op, err_set(&err, SPOT_UNAVAILABLE,
-		    "%d COPY already wait for the database", p->copies.n), &err);
+		op_finish(&c->op,
+			  err_set(&err, SPOT_UNAVAILABLE, "%d COPY already wait for the database",
+				  p->copies.n),
+			  &err);
 		return;
 	}
 	i = pg_alloc(sizeof(*i));
@@ -285,7 +294,7 @@ void pg_copy_send(struct pg *p, struct pg_copy *c, const char *setup_sql, const 
 	i->stmt = merge;
 	i->mem = pg_alloc(64 + (setup_sql == NULL ? 0 : strlen(setup_sql)) + strlen(copy_sql));
 	(void)snprintf(i->mem, 64 + (setup_sql == NULL ? 0 : strlen(setup_sql)) + strlen(copy_sql),
-	    "BEGIN; %s; %s", setup_sql == NULL ? "" : setup_sql, copy_sql);
+		       "BEGIN; %s; %s", setup_sql == NULL ? "" : setup_sql, copy_sql);
 	c->item = i;
 	pg_list_push(&p->copies, i);
 	pg_dispatch_soon(p);
@@ -311,8 +320,8 @@ struct pg *pg_new(struct loop *l, const struct pg_conf *conf)
 	p->dsn = strdup(conf->dsn);
 	p->application = strdup(conf->application == NULL ? "spotbroker" : conf->application);
 	assert(p->dsn != NULL && p->application != NULL);
-	p->statement_timeout_us = conf->statement_timeout_us > 0 ? conf->statement_timeout_us
-								 : 30 * SPOT_US_PER_S;
+	p->statement_timeout_us =
+	    conf->statement_timeout_us > 0 ? conf->statement_timeout_us : 30 * SPOT_US_PER_S;
 	p->conns_n = conf->connections > 0 ? conf->connections : 8;
 	p->conns = pg_alloc((size_t)p->conns_n * sizeof(*p->conns));
 	for (int i = 0; i < p->conns_n; i++)
@@ -328,9 +337,11 @@ static void list_cancel(struct pg *p, struct pg_list *l)
 		enum spot_rc rc = SPOT_CANCELLED;
 
 		pg_list_remove(l, i);
-		if (i->conn != NULL && (i->copy != NULL ? i->commit_sent : i->stmt != NULL && i->stmt->writes))
+		if (i->conn != NULL &&
+		    (i->copy != NULL ? i->commit_sent : i->stmt != NULL && i->stmt->writes))
 			rc = SPOT_UNKNOWN;
-		err_set(&i->err, rc, "%s: the database client was closed", i->stmt == NULL ? "copy" : i->stmt->name);
+		err_set(&i->err, rc, "%s: the database client was closed",
+			i->stmt == NULL ? "copy" : i->stmt->name);
 		pg_item_finish(p, i, rc);
 	}
 }

@@ -84,7 +84,8 @@ static void log_loss(struct pg_conn *c, bool was_up, const char *why)
 	else if (!c->listener && p->stats.up == 0 && (p->was_up || (c->no == 0 && c->fails == 1)))
 		log_error("pg.down", STR("why", why));
 	else
-		log_debug("pg.attempt_failed", I64("conn", c->no), I64("fails", c->fails), STR("why", why));
+		log_debug("pg.attempt_failed", I64("conn", c->no), I64("fails", c->fails),
+			  STR("why", why));
 	if (!c->listener && p->stats.up == 0)
 		p->was_up = false;
 }
@@ -152,9 +153,9 @@ static void conn_timer(struct loop_timer *t)
 static const struct {
 	const char *key, *value;
 } conn_defaults[] = {
-	{ "client_encoding", "UTF8" },     { "keepalives_idle", "20" },
-	{ "keepalives_interval", "5" },    { "keepalives_count", "3" },
-	{ "tcp_user_timeout", "30000" },   { "target_session_attrs", "read-write" },
+    {"client_encoding", "UTF8"},   {"keepalives_idle", "20"},
+    {"keepalives_interval", "5"},  {"keepalives_count", "3"},
+    {"tcp_user_timeout", "30000"}, {"target_session_attrs", "read-write"},
 };
 #define CONN_OPTS_MAX 80
 
@@ -230,8 +231,9 @@ static void conn_poll(struct pg_conn *c)
 		return;
 	}
 	(void)snprintf(words, sizeof(words),
-	    "SET statement_timeout = %" PRId64 "; SET client_min_messages = warning; SET timezone = 'UTC'",
-	    c->listener ? 0 : c->pg->statement_timeout_us / 1000);
+		       "SET statement_timeout = %" PRId64
+		       "; SET client_min_messages = warning; SET timezone = 'UTC'",
+		       c->listener ? 0 : c->pg->statement_timeout_us / 1000);
 	c->state = PG_CONN_SETUP;
 	if (PQsetnonblocking(c->c, 1) != 0 || PQsendQuery(c->c, words) == 0) {
 		pg_conn_lost(c, pg_conn_words(c, words, sizeof(words)));
@@ -294,14 +296,16 @@ static void conn_attempt(struct pg_conn *c)
 	}
 	host = opts_get(&o, "host", "PGHOST");
 	/* No host at all means the default socket. */
-	if (opts_get(&o, "hostaddr", "PGHOSTADDR") != NULL || host == NULL || !pg_resolve_needed(host)) {
+	if (opts_get(&o, "hostaddr", "PGHOSTADDR") != NULL || host == NULL ||
+	    !pg_resolve_needed(host)) {
 		conn_start(c, NULL);
 	} else {
 		c->state = PG_CONN_RESOLVING;
 		c->resolve = pg_resolve_start(c->pg->loop, host, opts_get(&o, "port", "PGPORT"),
-		    conn_resolved, c);
+					      conn_resolved, c);
 		if (c->resolve == NULL)
-			pg_conn_lost(c, "no descriptor or thread left to look up the database host");
+			pg_conn_lost(c,
+				     "no descriptor or thread left to look up the database host");
 	}
 	PQconninfoFree(info);
 }
@@ -342,7 +346,7 @@ static void conn_up(struct pg_conn *c)
 
 static void setup_event(struct pg_conn *c)
 {
-	struct spot_err err = { 0 };
+	struct spot_err err = {0};
 	char state[6];
 
 	while (c->state == PG_CONN_SETUP && !PQisBusy(c->c)) {
@@ -394,7 +398,8 @@ static void name_forget(struct pg_conn *c, const char *name)
 
 bool pg_conn_takes(const struct pg_conn *c)
 {
-	return c->state == PG_CONN_READY && !c->reserved && !c->retiring && c->inflight.n < PG_PIPELINE_MAX;
+	return c->state == PG_CONN_READY && !c->reserved && !c->retiring &&
+	       c->inflight.n < PG_PIPELINE_MAX;
 }
 
 static bool item_send(struct pg_conn *c, struct pg_item *i)
@@ -410,8 +415,9 @@ static bool item_send(struct pg_conn *c, struct pg_item *i)
 		if (++c->names_n > PG_NAMES_MAX / 2)
 			c->retiring = true; /* the table only fills through failed Prepares */
 	}
-	return PQsendQueryPrepared(c->c, s->name, s->params_n, i->values, i->lengths, i->formats, 1) != 0 &&
-	    PQpipelineSync(c->c) != 0;
+	return PQsendQueryPrepared(c->c, s->name, s->params_n, i->values, i->lengths, i->formats,
+				   1) != 0 &&
+	       PQpipelineSync(c->c) != 0;
 }
 
 /* A Sync behind every statement: each is its own transaction, and the failure of one does not make
@@ -508,9 +514,11 @@ static void pipeline_event(struct pg_conn *c)
 		if (r == NULL ? ++c->nulls > 2 : !item_result(c, r)) {
 			const struct pg_item *i = c->inflight.head;
 
-			/* After a farewell (57P) libpq has nothing more for us and the stream ends soon. */
-			pg_conn_lost(c, i != NULL && i->err.rc != SPOT_OK ? i->err.text
-			    : "the database server answered out of turn");
+			/* After a farewell (57P) libpq has nothing more for us and the stream ends
+			 * soon. */
+			pg_conn_lost(c, i != NULL && i->err.rc != SPOT_OK
+					    ? i->err.text
+					    : "the database server answered out of turn");
 			return;
 		}
 		if (r != NULL)
@@ -519,7 +527,8 @@ static void pipeline_event(struct pg_conn *c)
 	if (c->inflight.head == NULL) {
 		(void)PQisBusy(c->c); /* parses what came unasked, such as parameter changes */
 		if (c->retiring)
-			pg_conn_lost(c, "prepared statements are outdated or the server is read-only");
+			pg_conn_lost(c,
+				     "prepared statements are outdated or the server is read-only");
 	}
 }
 
@@ -533,8 +542,8 @@ static void conn_event(struct loop_fd *f, int events)
 		conn_poll(c);
 		return;
 	}
-	/* A server that says farewell and hangs up: read again to see the end of the stream now and not
-	 * send the next statement into it. */
+	/* A server that says farewell and hangs up: read again to see the end of the stream now and
+	 * not send the next statement into it. */
 	if ((events & LOOP_READ) != 0 &&
 	    (PQconsumeInput(c->c) == 0 || (idle && PQconsumeInput(c->c) == 0))) {
 		/* What was read before the end still counts: results may be complete. */

@@ -7,8 +7,8 @@
  * length of the header's extension; per row a field count, per field its length and bytes in
  * network order (-1 = NULL); a trailer of -1.
  */
-static const char copy_head[19] = { 'P', 'G', 'C', 'O', 'P', 'Y', '\n', '\377', '\r', '\n', '\0' };
-static const char copy_trail[2] = { '\377', '\377' };
+static const char copy_head[19] = {'P', 'G', 'C', 'O', 'P', 'Y', '\n', '\377', '\r', '\n', '\0'};
+static const char copy_trail[2] = {'\377', '\377'};
 #define COPY_CHUNK 65536
 
 static void copy_add(struct pg_copy *c, const void *p, size_t n)
@@ -167,7 +167,8 @@ static bool copy_data(struct pg_conn *c, struct pg_item *i)
 		}
 		c->copy_sent += n;
 	}
-	if (PQputCopyData(c->c, copy_trail, sizeof(copy_trail)) <= 0 || PQputCopyEnd(c->c, NULL) <= 0) {
+	if (PQputCopyData(c->c, copy_trail, sizeof(copy_trail)) <= 0 ||
+	    PQputCopyEnd(c->c, NULL) <= 0) {
 		copy_lost(c);
 		return false;
 	}
@@ -181,7 +182,8 @@ static bool copy_next(struct pg_conn *c, struct pg_item *i)
 	struct pg *p = c->pg;
 
 	if (c->copy_step == PG_COPY_BEGIN && i->err.rc == SPOT_OK)
-		err_set(&i->err, SPOT_INTERNAL, "%s: the statement is no COPY FROM STDIN", copy_what(i));
+		err_set(&i->err, SPOT_INTERNAL, "%s: the statement is no COPY FROM STDIN",
+			copy_what(i));
 	pg_conn_watchdog(c, true);
 	if (c->copy_step == PG_COPY_COMMIT || c->copy_step == PG_COPY_ROLLBACK) {
 		pg_list_remove(&c->inflight, i);
@@ -217,8 +219,9 @@ static void copy_result(struct pg_conn *c, struct pg_item *i, PGresult *r)
 		i->res = r;
 		return;
 	} else if (c->copy_step == PG_COPY_COMMIT && strcmp(PQcmdStatus(r), "COMMIT") != 0 &&
-	    i->err.rc == SPOT_OK) {
-		err_set(&i->err, SPOT_INTERNAL, "%s: the transaction was rolled back", copy_what(i));
+		   i->err.rc == SPOT_OK) {
+		err_set(&i->err, SPOT_INTERNAL, "%s: the transaction was rolled back",
+			copy_what(i));
 	}
 	PQclear(r);
 }
@@ -228,8 +231,8 @@ void pg_copy_event(struct pg_conn *c)
 	struct pg_item *i = c->inflight.head;
 
 	assert(i != NULL);
-	/* During the rows the server speaks only to refuse them. PQputCopyEnd sets libpq to wait for
-	 * the result; before that PQgetResult would just say COPY_IN again. */
+	/* During the rows the server speaks only to refuse them. PQputCopyEnd sets libpq to wait
+	 * for the result; before that PQgetResult would just say COPY_IN again. */
 	if (c->copy_step == PG_COPY_DATA && !copy_data(c, i))
 		return;
 	while (c->copy_step != PG_COPY_DATA && !PQisBusy(c->c)) {

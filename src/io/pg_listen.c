@@ -5,7 +5,7 @@
  * server ignores a LISTEN that is already in force. */
 static void listen_send(struct pg_conn *c)
 {
-	char sql[2048];
+	char sql[2048] = "";
 	char words[300];
 	size_t n = 0;
 
@@ -31,14 +31,16 @@ static void listen_send(struct pg_conn *c)
 
 static void round_done(struct pg_conn *c)
 {
-	struct pg *p = c->pg;
+	struct pg_listen *next;
 	int n = 0;
 
 	c->listen_busy = false;
 	pg_conn_watchdog(c, false);
 	/* From here on nothing is missed; what came before may have been. */
-	for (struct pg_listen *l = p->listens; l != NULL; l = l->next, n++)
+	for (struct pg_listen *l = c->pg->listens; l != NULL; l = next, n++) {
+		next = l->next; /* woken() may stop and free l */
 		l->woken(l, l->channel, "");
+	}
 	if (c->listened < n)
 		listen_send(c);
 }
@@ -50,12 +52,15 @@ void pg_listen_up(struct pg_conn *c)
 
 static void notify_all(struct pg_conn *c)
 {
+	struct pg_listen *next;
 	PGnotify *n;
 
 	while (c->c != NULL && (n = PQnotifies(c->c)) != NULL) {
-		for (struct pg_listen *l = c->pg->listens; l != NULL; l = l->next)
+		for (struct pg_listen *l = c->pg->listens; l != NULL; l = next) {
+			next = l->next;
 			if (strcmp(l->channel, n->relname) == 0)
 				l->woken(l, n->relname, n->extra);
+		}
 		PQfreemem(n);
 	}
 }
@@ -72,7 +77,9 @@ void pg_listen_event(struct pg_conn *c)
 			round_done(c);
 			break;
 		}
-		ok = PQresultStatus(r) == PGRES_COMMAND_OK;
+		/* Empty: everybody stopped listening while the connection was away. */
+		ok =
+		    PQresultStatus(r) == PGRES_COMMAND_OK || PQresultStatus(r) == PGRES_EMPTY_QUERY;
 		PQclear(r);
 		if (!ok) {
 			pg_conn_lost(c, pg_conn_words(c, words, sizeof(words)));
@@ -86,7 +93,7 @@ void pg_listen_event(struct pg_conn *c)
 }
 
 void pg_listen(struct pg *p, struct pg_listen *l, const char *channel,
-    void (*woken)(struct pg_listen *, const char *, const char *))
+	       void (*woken)(struct pg_listen *, const char *, const char *))
 {
 	assert(strlen(channel) < 64);
 	l->woken = woken;

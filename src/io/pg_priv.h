@@ -13,10 +13,10 @@
 #include "io/pg.h"
 #include <libpq-fe.h>
 
-#define PG_QUEUE_MAX      10000
-#define PG_PIPELINE_MAX   32                   /* statements in flight on one connection */
-#define PG_GRACE_US       SPOT_US_PER_S        /* our deadline behind the server's own */
-#define PG_CONNECT_US     (10 * SPOT_US_PER_S) /* resolving, connecting and setting up */
+#define PG_QUEUE_MAX	  10000
+#define PG_PIPELINE_MAX	  32		       /* statements in flight on one connection */
+#define PG_GRACE_US	  SPOT_US_PER_S	       /* our deadline behind the server's own */
+#define PG_CONNECT_US	  (10 * SPOT_US_PER_S) /* resolving, connecting and setting up */
 #define PG_BACKOFF_MIN_US (SPOT_US_PER_S / 10)
 #define PG_BACKOFF_MAX_US (10 * SPOT_US_PER_S)
 
@@ -26,16 +26,16 @@ struct pg_result {
 
 struct pg_item {
 	struct pg_item *next, *prev;
-	struct pg_conn *conn;                  /* NULL = waiting in a queue */
-	struct op *op;                         /* NULL = nobody waits for it any more */
-	struct pg_req *req;                    /* one of these two, NULL when forgotten */
+	struct pg_conn *conn; /* NULL = waiting in a queue */
+	struct op *op;	      /* NULL = nobody waits for it any more */
+	struct pg_req *req;   /* one of these two, NULL when forgotten */
 	struct pg_copy *copy;
-	const struct pg_stmt *stmt;            /* copy: the merge, may be NULL */
-	char *mem;                             /* one block for the four below */
+	const struct pg_stmt *stmt; /* copy: the merge, may be NULL */
+	char *mem;		    /* one block for the four below */
 	const char **values;
 	int *lengths, *formats;
-	bool preparing, prepared;              /* a Prepare goes ahead of it; its result is in */
-	bool commit_sent;                      /* copy: from here on a loss is UNKNOWN */
+	bool preparing, prepared; /* a Prepare goes ahead of it; its result is in */
+	bool commit_sent;	  /* copy: from here on a loss is UNKNOWN */
 	PGresult *res;
 	struct spot_err err;
 	char sqlstate[6];
@@ -47,37 +47,44 @@ struct pg_list {
 };
 
 enum pg_conn_state {
-	PG_CONN_DOWN = 1,                      /* waits for its next attempt */
+	PG_CONN_DOWN = 1, /* waits for its next attempt */
 	PG_CONN_RESOLVING,
 	PG_CONN_CONNECTING,
-	PG_CONN_SETUP,                         /* session settings sent */
-	PG_CONN_READY,                         /* pipeline mode */
-	PG_CONN_COPY,                          /* lent to pg_copy.c */
+	PG_CONN_SETUP, /* session settings sent */
+	PG_CONN_READY, /* pipeline mode */
+	PG_CONN_COPY,  /* lent to pg_copy.c */
 	PG_CONN_LISTEN,
 };
 
-enum pg_copy_step { PG_COPY_BEGIN = 1, PG_COPY_DATA, PG_COPY_END, PG_COPY_MERGE, PG_COPY_COMMIT, PG_COPY_ROLLBACK };
+enum pg_copy_step {
+	PG_COPY_BEGIN = 1,
+	PG_COPY_DATA,
+	PG_COPY_END,
+	PG_COPY_MERGE,
+	PG_COPY_COMMIT,
+	PG_COPY_ROLLBACK
+};
 
-#define PG_NAMES_MAX 1024                      /* power of two, more than statements exist */
+#define PG_NAMES_MAX 1024 /* power of two, more than statements exist */
 struct pg_conn {
 	struct pg *pg;
 	int no;
 	enum pg_conn_state state;
 	PGconn *c;
 	struct loop_fd fd;
-	struct loop_timer timer;               /* next attempt, connect deadline, watchdog: by state */
+	struct loop_timer timer; /* next attempt, connect deadline, watchdog: by state */
 	struct pg_resolve *resolve;
-	struct pg_list inflight;               /* in order of sending; a copy has exactly itself here */
-	bool reserved;                         /* gets nothing new: a copy waits for it to run dry */
-	bool retiring;                         /* gets nothing new and is closed when dry */
-	bool dirty;                            /* output not flushed in this turn */
+	struct pg_list inflight; /* in order of sending; a copy has exactly itself here */
+	bool reserved;		 /* gets nothing new: a copy waits for it to run dry */
+	bool retiring;		 /* gets nothing new and is closed when dry */
+	bool dirty;		 /* output not flushed in this turn */
 	bool listener;
-	bool listen_busy;                      /* a LISTEN is on its way */
+	bool listen_busy; /* a LISTEN is on its way */
 	int fails, nulls;
-	int listened;                          /* channels in the last LISTEN round */
+	int listened; /* channels in the last LISTEN round */
 	enum pg_copy_step copy_step;
 	size_t copy_sent;
-	const char *names[PG_NAMES_MAX];       /* statements prepared here */
+	const char *names[PG_NAMES_MAX]; /* statements prepared here */
 	int names_n;
 };
 
@@ -88,9 +95,9 @@ struct pg {
 	int64_t statement_timeout_us;
 	int conns_n;
 	struct pg_conn *conns;
-	struct pg_conn *listener;              /* NULL until somebody listens */
+	struct pg_conn *listener; /* NULL until somebody listens */
 	struct pg_listen *listens;
-	struct pg_list queue, copies;          /* waiting */
+	struct pg_list queue, copies; /* waiting */
 	struct loop_task dispatch;
 	struct pg_stats stats;
 	bool was_up;
@@ -108,17 +115,18 @@ int64_t pg_deadline_us(const struct pg *p);
 
 /* pg_conn.c */
 void pg_conn_init(struct pg_conn *c, struct pg *p, int no, bool listener);
-void pg_conn_fini(struct pg_conn *c);              /* its items must be gone */
+void pg_conn_fini(struct pg_conn *c); /* its items must be gone */
 void pg_conn_lost(struct pg_conn *c, const char *why);
 bool pg_conn_takes(const struct pg_conn *c);
 void pg_conn_send(struct pg_conn *c, struct pg_item *i);
 void pg_conn_flush(struct pg_conn *c);
 void pg_conn_watchdog(struct pg_conn *c, bool on);
-void pg_conn_ready(struct pg_conn *c);             /* (back) to pipeline mode, empty */
+void pg_conn_ready(struct pg_conn *c); /* (back) to pipeline mode, empty */
 const char *pg_conn_words(const struct pg_conn *c, char *buf, size_t n);
 
 /* pg_err.c */
-enum spot_rc pg_err_from(const PGresult *r, const char *what, struct spot_err *err, char sqlstate[6]);
+enum spot_rc pg_err_from(const PGresult *r, const char *what, struct spot_err *err,
+			 char sqlstate[6]);
 /* The connection broke while the item was on it. */
 enum spot_rc pg_err_lost(const char *what, bool maybe, const char *why, struct spot_err *err);
 void pg_words_trim(const char *s, char *buf, size_t n);
@@ -128,18 +136,20 @@ void pg_copy_start(struct pg_conn *c, struct pg_item *i);
 void pg_copy_event(struct pg_conn *c);
 
 /* pg_listen.c */
-void pg_listen_up(struct pg_conn *c);              /* just connected: LISTEN to all, wake all */
+void pg_listen_up(struct pg_conn *c); /* just connected: LISTEN to all, wake all */
 void pg_listen_event(struct pg_conn *c);
 
 /* pg_resolve.c: getaddrinfo() on a thread of its own, since neither libpq nor the resolver has a
  * deadline that a loop could live with. */
 struct pg_resolve_result {
-	const char *hosts, *addrs, *ports;     /* comma lists of the same length, one entry per address */
-	const char *why;                       /* not NULL: no host could be resolved */
+	const char *hosts, *addrs,
+	    *ports;	 /* comma lists of the same length, one entry per address */
+	const char *why; /* not NULL: no host could be resolved */
 };
 struct pg_resolve *pg_resolve_start(struct loop *l, const char *hosts, const char *ports,
-    void (*done)(void *arg, const struct pg_resolve_result *res), void *arg);
-void pg_resolve_cancel(struct pg_resolve *r);      /* NULL accepted; done is not called */
-bool pg_resolve_needed(const char *hosts);         /* some host is a name: no address, no socket path */
+				    void (*done)(void *arg, const struct pg_resolve_result *res),
+				    void *arg);
+void pg_resolve_cancel(struct pg_resolve *r); /* NULL accepted; done is not called */
+bool pg_resolve_needed(const char *hosts);    /* some host is a name: no address, no socket path */
 
 #endif

@@ -13,7 +13,7 @@
 
 /* Shared by the loop and the thread; the last of the two to let go frees it. */
 struct pg_resolve {
-	int refs;                          /* atomic */
+	int refs; /* atomic */
 	int pipe[2];
 	struct loop_fd fd;
 	void (*done)(void *arg, const struct pg_resolve_result *res);
@@ -69,9 +69,11 @@ static void list_add(char list[LIST_MAX], const char *item, bool first)
 	(void)snprintf(list + n, LIST_MAX - n, "%s%s", first ? "" : ",", item);
 }
 
-static void resolve_entry(struct pg_resolve *r, int *n, const char *host, const char *addr, const char *port)
+static void resolve_entry(struct pg_resolve *r, int *n, const char *host, const char *addr,
+			  const char *port)
 {
-	if (strlen(r->hosts) + strlen(host) + 2 > LIST_MAX || strlen(r->addrs) + strlen(addr) + 2 > LIST_MAX ||
+	if (strlen(r->hosts) + strlen(host) + 2 > LIST_MAX ||
+	    strlen(r->addrs) + strlen(addr) + 2 > LIST_MAX ||
 	    strlen(r->ports) + strlen(port) + 2 > LIST_MAX)
 		return;
 	list_add(r->hosts, host, *n == 0);
@@ -82,7 +84,7 @@ static void resolve_entry(struct pg_resolve *r, int *n, const char *host, const 
 
 static void resolve_host(struct pg_resolve *r, int *n, const char *host, const char *port)
 {
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG };
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
 	struct addrinfo *list = NULL;
 	char addr[NI_MAXHOST];
 	int rc, k = 0;
@@ -95,12 +97,14 @@ static void resolve_host(struct pg_resolve *r, int *n, const char *host, const c
 	}
 	rc = getaddrinfo(host, NULL, &hints, &list);
 	if (rc != 0) {
-		(void)snprintf(r->why, sizeof(r->why), "cannot resolve the database host '%.100s': %s", host,
-		    gai_strerror(rc));
+		(void)snprintf(r->why, sizeof(r->why),
+			       "cannot resolve the database host '%.100s': %s", host,
+			       gai_strerror(rc));
 		return;
 	}
 	for (struct addrinfo *ai = list; ai != NULL && k < ADDRS_PER_HOST; ai = ai->ai_next)
-		if (getnameinfo(ai->ai_addr, ai->ai_addrlen, addr, sizeof(addr), NULL, 0, NI_NUMERICHOST) == 0) {
+		if (getnameinfo(ai->ai_addr, ai->ai_addrlen, addr, sizeof(addr), NULL, 0,
+				NI_NUMERICHOST) == 0) {
 			resolve_entry(r, n, host, addr, port);
 			k++;
 		}
@@ -155,7 +159,8 @@ static void *resolve_thread(void *arg)
 static void resolve_ready(struct loop_fd *f, int events)
 {
 	struct pg_resolve *r = container_of(f, struct pg_resolve, fd);
-	struct pg_resolve_result res = { r->hosts, r->addrs, r->ports, r->why[0] != '\0' ? r->why : NULL };
+	struct pg_resolve_result res = {r->hosts, r->addrs, r->ports,
+					r->why[0] != '\0' ? r->why : NULL};
 	char byte;
 
 	(void)events;
@@ -168,7 +173,8 @@ static void resolve_ready(struct loop_fd *f, int events)
 }
 
 struct pg_resolve *pg_resolve_start(struct loop *l, const char *hosts, const char *ports,
-    void (*done)(void *arg, const struct pg_resolve_result *res), void *arg)
+				    void (*done)(void *arg, const struct pg_resolve_result *res),
+				    void *arg)
 {
 	struct pg_resolve *r = calloc(1, sizeof(*r));
 	sigset_t all, old;

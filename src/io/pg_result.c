@@ -30,7 +30,8 @@ bool pg_null(const struct pg_result *r, size_t row, int col)
 
 struct str pg_bytes(const struct pg_result *r, size_t row, int col)
 {
-	return (struct str){ PQgetvalue(r->res, (int)row, col), (size_t)PQgetlength(r->res, (int)row, col) };
+	return (struct str){PQgetvalue(r->res, (int)row, col),
+			    (size_t)PQgetlength(r->res, (int)row, col)};
 }
 
 static uint64_t read_be(const struct pg_result *r, size_t row, int col, size_t *ret_n)

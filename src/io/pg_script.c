@@ -1,4 +1,5 @@
-/* The blocking way to the database, for start-up and tools: no loop, no pool, no prepared statements. */
+/* The blocking way to the database, for start-up and tools: no loop, no pool, no prepared
+ * statements. */
 #include "base/base.h"
 #include "base/err.h"
 #include "base/str.h"
@@ -59,12 +60,15 @@ bool pg_sync_in_transaction(const struct pg_sync *s)
 	return PQtransactionStatus(s->c) == PQTRANS_INTRANS;
 }
 
-enum spot_rc pg_sync_exec(struct pg_sync *s, const char *what, const char *sql, const char *const *params, int params_n,
-    struct pg_text **ret, struct spot_err *err)
+enum spot_rc pg_sync_exec(struct pg_sync *s, const char *what, const char *sql,
+			  const char *const *params, int params_n, struct pg_text **ret,
+			  struct spot_err *err)
 {
-	PGresult *r = params_n == 0 ? PQexec(s->c, sql) : PQexecParams(s->c, sql, params_n, NULL, params, NULL, NULL, 0);
+	PGresult *r = params_n == 0
+			  ? PQexec(s->c, sql)
+			  : PQexecParams(s->c, sql, params_n, NULL, params, NULL, NULL, 0);
 	ExecStatusType st = PQresultStatus(r);
-	struct spot_err e = { 0 };
+	struct spot_err e = {0};
 	enum spot_rc rc;
 	char state[6], words[300];
 

@@ -15,12 +15,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define START_US   (60 * SPOT_US_PER_S)
-#define ORPHAN_US  (20 * SPOT_US_PER_S)
-#define STOP_MS    20000
-#define PORT       "5432"                  /* only part of the socket's name */
-#define SUPERUSER  "spotbroker"
-#define LOG_MAX    (16 << 20)
+#define START_US  (60 * SPOT_US_PER_S)
+#define ORPHAN_US (20 * SPOT_US_PER_S)
+#define STOP_MS	  20000
+#define PORT	  "5432" /* only part of the socket's name */
+#define SUPERUSER "spotbroker"
+#define LOG_MAX	  (16 << 20)
 
 struct pgcluster {
 	struct pgcluster_dir dir;
@@ -28,8 +28,9 @@ struct pgcluster {
 	int pid, pid_fd;
 };
 
-/* glibc's wrappers are younger than the oldest system we build on. A pid descriptor tells the end of
- * a process to whoever polls it, also when an event loop of ours has already reaped the child. */
+/* glibc's wrappers are younger than the oldest system we build on. A pid descriptor tells the end
+ * of a process to whoever polls it, also when an event loop of ours has already reaped the child.
+ */
 static int pid_open(int pid)
 {
 	return (int)syscall(SYS_pidfd_open, pid, 0);
@@ -42,7 +43,7 @@ static void pid_signal(int fd, int signo)
 
 static bool pid_ended(int fd, int wait_ms)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct pollfd p = {.fd = fd, .events = POLLIN};
 	int rc;
 
 	do
@@ -69,17 +70,24 @@ static int log_open(const struct pgcluster_dir *d)
 	return open(d->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-static enum spot_rc server_spawn(const struct pgcluster_dir *d, const char *const *argv, int *ret_pid,
-    struct spot_err *err)
+static enum spot_rc server_spawn(const struct pgcluster_dir *d, const char *const *argv,
+				 int *ret_pid, struct spot_err *err)
 {
 	/* Nothing of our environment: PG* variables would change what the server does, and secrets
 	 * have no business in it. */
-	static const char *const env[] = { "PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", "TZ=UTC", NULL };
+	static const char *const env[] = {"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", "TZ=UTC", NULL};
 	int log = log_open(d);
 	struct proc_spec spec = {
-		.argv = argv, .env = env, .dir = d->dir, .in = -1, .out = log, .err = log,
-		.new_session = true, /* a Ctrl-C at our terminal is for us; we end the server */
-		.uid = d->uid, .gid = d->gid, .death_signal = SIGINT,
+	    .argv = argv,
+	    .env = env,
+	    .dir = d->dir,
+	    .in = -1,
+	    .out = log,
+	    .err = log,
+	    .new_session = true, /* a Ctrl-C at our terminal is for us; we end the server */
+	    .uid = d->uid,
+	    .gid = d->gid,
+	    .death_signal = SIGINT,
 	};
 	enum spot_rc rc;
 
@@ -94,8 +102,9 @@ static enum spot_rc server_spawn(const struct pgcluster_dir *d, const char *cons
 
 static void tree_remove(const char *path)
 {
-	const char *const argv[] = { "/bin/rm", "-rf", "--", path, NULL };
-	struct proc_spec spec = { .argv = argv, .in = -1, .out = -1, .err = -1, .uid = -1, .gid = -1 };
+	const char *const argv[] = {"/bin/rm", "-rf", "--", path, NULL};
+	struct proc_spec spec = {
+	    .argv = argv, .in = -1, .out = -1, .err = -1, .uid = -1, .gid = -1};
 	int pid, status;
 
 	if (proc_spawn(&spec, &pid, NULL) == SPOT_OK)
@@ -110,9 +119,20 @@ static void tree_remove(const char *path)
 static enum spot_rc cluster_create(const struct pgcluster_dir *d, bool unsafe, struct spot_err *err)
 {
 	char initdb[PGCLUSTER_PATH + 16], fresh[PGCLUSTER_PATH + 8], words[300];
-	const char *const argv[] = { initdb, "-D", fresh, "-k", "-U", SUPERUSER, "-E", "UTF8",
-		"--locale=C.UTF-8", "--auth-local=trust", "--auth-host=reject", "--no-instructions",
-		unsafe ? "--no-sync" : NULL, NULL };
+	const char *const argv[] = {initdb,
+				    "-D",
+				    fresh,
+				    "-k",
+				    "-U",
+				    SUPERUSER,
+				    "-E",
+				    "UTF8",
+				    "--locale=C.UTF-8",
+				    "--auth-local=trust",
+				    "--auth-host=reject",
+				    "--no-instructions",
+				    unsafe ? "--no-sync" : NULL,
+				    NULL};
 	int64_t offset = log_size(d);
 	int pid, status = -1;
 
@@ -127,8 +147,8 @@ static enum spot_rc cluster_create(const struct pgcluster_dir *d, bool unsafe, s
 	if (status == 0 && rename(fresh, d->data) == 0)
 		return SPOT_OK;
 	pgcluster_dir_log_tail(d, offset, words, sizeof(words));
-	return err_set(err, SPOT_CONFIG, "initdb failed: %s (see %s)", words[0] != '\0' ? words : "no words",
-	    d->log);
+	return err_set(err, SPOT_CONFIG, "initdb failed: %s (see %s)",
+		       words[0] != '\0' ? words : "no words", d->log);
 }
 
 /* ---- starting ------------------------------------------------------------------------------- */
@@ -146,14 +166,16 @@ static enum spot_rc orphan_wait(const struct pgcluster_dir *d, struct spot_err *
 	if (fd >= 0) {
 		pid_signal(fd, SIGINT);
 		while (!pid_ended(fd, 50) && pgcluster_dir_postmaster(d) == pid &&
-		    clock_real.mono_us(&clock_real) < until)
+		       clock_real.mono_us(&clock_real) < until)
 			;
 		close(fd);
 	}
 	if (pgcluster_dir_postmaster(d) == 0)
 		return SPOT_OK;
-	return err_set(err, SPOT_UNAVAILABLE, "the database server of %s (process %d) does not end: stop it by "
-	    "hand", d->dir, pid);
+	return err_set(err, SPOT_UNAVAILABLE,
+		       "the database server of %s (process %d) does not end: stop it by "
+		       "hand",
+		       d->dir, pid);
 }
 
 static enum spot_rc server_start(struct pgcluster *c, bool unsafe, struct spot_err *err)
@@ -164,11 +186,13 @@ static enum spot_rc server_start(struct pgcluster *c, bool unsafe, struct spot_e
 	int n = 0;
 
 	(void)snprintf(postgres, sizeof(postgres), "%s/postgres", d->bin);
-#define ARG(s)  (argv[n++] = (s))
+#define ARG(s)	(argv[n++] = (s))
 #define CONF(s) (ARG("-c"), ARG(s))
 	ARG(postgres), ARG("-D"), ARG(d->data), ARG("-k"), ARG(d->sock), ARG("-p"), ARG(PORT);
-	CONF("listen_addresses="), CONF("unix_socket_permissions=0700"), CONF("max_connections=100");
-	CONF("logging_collector=off"), CONF("log_destination=stderr"), CONF("log_min_messages=warning");
+	CONF("listen_addresses="), CONF("unix_socket_permissions=0700"),
+	    CONF("max_connections=100");
+	CONF("logging_collector=off"), CONF("log_destination=stderr"),
+	    CONF("log_min_messages=warning");
 	CONF("log_line_prefix=%m [%p] "), CONF("log_checkpoints=off"), CONF("log_timezone=UTC");
 	CONF("jit=off"); /* our statements are short: compiling them costs more than running them */
 	if (unsafe) {
@@ -177,7 +201,8 @@ static enum spot_rc server_start(struct pgcluster *c, bool unsafe, struct spot_e
 		CONF("shared_buffers=64MB"), CONF("max_parallel_workers_per_gather=0");
 		CONF("max_wal_senders=0"), CONF("wal_level=minimal");
 	} else {
-		CONF("shared_buffers=256MB"), CONF("max_wal_size=2GB"), CONF("checkpoint_timeout=15min");
+		CONF("shared_buffers=256MB"), CONF("max_wal_size=2GB"),
+		    CONF("checkpoint_timeout=15min");
 	}
 	argv[n] = NULL;
 	assert((size_t)n < ARRAY_LEN(argv));
@@ -189,7 +214,8 @@ static enum spot_rc server_start(struct pgcluster *c, bool unsafe, struct spot_e
 	if (c->pid_fd < 0) {
 		(void)kill(c->pid, SIGINT);
 		(void)waitpid(c->pid, NULL, 0);
-		return err_set(err, SPOT_CONFIG, "pidfd_open: %s (Linux 5.3 or later is needed)", strerror(errno));
+		return err_set(err, SPOT_CONFIG, "pidfd_open: %s (Linux 5.3 or later is needed)",
+			       strerror(errno));
 	}
 	return SPOT_OK;
 }
@@ -205,8 +231,8 @@ static void dsn_write(struct pgcluster *c, const char *database)
 		sock[n++] = *s;
 	}
 	sock[n] = '\0';
-	(void)snprintf(c->dsn, sizeof(c->dsn), "host='%s' port=" PORT " user=" SUPERUSER " dbname=%s", sock,
-	    database);
+	(void)snprintf(c->dsn, sizeof(c->dsn),
+		       "host='%s' port=" PORT " user=" SUPERUSER " dbname=%s", sock, database);
 }
 
 static void server_reap(struct pgcluster *c)
@@ -245,28 +271,34 @@ static enum spot_rc server_up(struct pgcluster *c, bool unsafe, struct spot_err 
 		if (server_ready(c, until))
 			return SPOT_OK;
 		if (!pid_ended(c->pid_fd, 0)) {
-			return err_set(err, SPOT_UNAVAILABLE, "the database server was not ready in 60 s");
+			return err_set(err, SPOT_UNAVAILABLE,
+				       "the database server was not ready in 60 s");
 		}
 		server_reap(c);
 		pgcluster_dir_log_tail(&c->dir, offset, words, sizeof(words));
-		/* Backends of a killed server hold its memory until they notice, some 100 ms later. */
-		if (strstr(words, "shared memory") == NULL || clock_real.mono_us(&clock_real) >= until)
-			return err_set(err, SPOT_CONFIG, "the database server does not start: %s (see %s)",
-			    words[0] != '\0' ? words : "no words", c->dir.log);
+		/* Backends of a killed server hold its memory until they notice, some 100 ms later.
+		 */
+		if (strstr(words, "shared memory") == NULL ||
+		    clock_real.mono_us(&clock_real) >= until)
+			return err_set(err, SPOT_CONFIG,
+				       "the database server does not start: %s (see %s)",
+				       words[0] != '\0' ? words : "no words", c->dir.log);
 		(void)poll(NULL, 0, 100);
 	}
 }
 
 static enum spot_rc database_create(struct pgcluster *c, const char *database, struct spot_err *err)
 {
-	struct spot_err e = { 0 };
+	struct spot_err e = {0};
 	char sql[128];
 
 	assert(database != NULL);
-	/* The name is ours, not a user's: plain letters only, so that it needs no quoting anywhere. */
+	/* The name is ours, not a user's: plain letters only, so that it needs no quoting anywhere.
+	 */
 	if (database[0] == '\0' || strlen(database) > 60 ||
 	    strspn(database, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(database))
-		return err_set(err, SPOT_INVALID, "database name '%.60s': lower case, digits and _ only", database);
+		return err_set(err, SPOT_INVALID,
+			       "database name '%.60s': lower case, digits and _ only", database);
 	(void)snprintf(sql, sizeof(sql), "CREATE DATABASE %s", database);
 	if (strcmp(database, "postgres") != 0 && pg_script(c->dsn, sql, &e) != SPOT_OK &&
 	    strcmp(e.code, "42P04") != 0) { /* duplicate_database */
@@ -279,10 +311,10 @@ static enum spot_rc database_create(struct pgcluster *c, const char *database, s
 }
 
 enum spot_rc pgcluster_start(const char *dir, const char *database, bool fast_and_unsafe,
-    struct pgcluster **ret, struct spot_err *err)
+			     struct pgcluster **ret, struct spot_err *err)
 {
 	struct pgcluster *c = calloc(1, sizeof(*c));
-	struct spot_err mine = { 0 };
+	struct spot_err mine = {0};
 	enum spot_rc rc;
 
 	assert(c != NULL);
@@ -327,7 +359,7 @@ int pgcluster_pid(const struct pgcluster *c)
 
 static void server_end(struct pgcluster *c)
 {
-	static const int signals[] = { SIGINT, SIGQUIT, SIGKILL }; /* fast, immediate, by force */
+	static const int signals[] = {SIGINT, SIGQUIT, SIGKILL}; /* fast, immediate, by force */
 
 	for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
 		pid_signal(c->pid_fd, signals[i]);

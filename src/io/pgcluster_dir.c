@@ -58,7 +58,8 @@ static bool bin_debian(int want, char ret[PGCLUSTER_PATH])
 	return best > 0;
 }
 
-/* Elsewhere initdb stands in PATH; a link is followed, as postgres finds its files beside itself. */
+/* Elsewhere initdb stands in PATH; a link is followed, as postgres finds its files beside itself.
+ */
 static bool bin_path(char ret[PGCLUSTER_PATH])
 {
 	const char *s = getenv("PATH");
@@ -106,10 +107,13 @@ static enum spot_rc bin_find(struct pgcluster_dir *d, struct spot_err *err)
 	if (bin_debian(want, d->bin) || bin_path(d->bin))
 		return SPOT_OK;
 	if (want > 0)
-		return err_set(err, SPOT_CONFIG, "%s was made by PostgreSQL %d, whose server is not installed "
-		    "here (package postgresql-%d)", d->data, want, want);
-	return err_set(err, SPOT_CONFIG, "no PostgreSQL server found: install the package 'postgresql', or "
-	    "set DATABASE_URL to use another server");
+		return err_set(err, SPOT_CONFIG,
+			       "%s was made by PostgreSQL %d, whose server is not installed "
+			       "here (package postgresql-%d)",
+			       d->data, want, want);
+	return err_set(err, SPOT_CONFIG,
+		       "no PostgreSQL server found: install the package 'postgresql', or "
+		       "set DATABASE_URL to use another server");
 }
 
 /* ---- folders -------------------------------------------------------------------------------- */
@@ -117,7 +121,7 @@ static enum spot_rc bin_find(struct pgcluster_dir *d, struct spot_err *err)
 /* The server refuses to run as root, so that root lends it to postgres or nobody. */
 static enum spot_rc user_find(struct pgcluster_dir *d, struct spot_err *err)
 {
-	static const char *const names[] = { "postgres", "nobody" };
+	static const char *const names[] = {"postgres", "nobody"};
 
 	d->uid = d->gid = -1;
 	if (geteuid() != 0)
@@ -131,8 +135,9 @@ static enum spot_rc user_find(struct pgcluster_dir *d, struct spot_err *err)
 			return SPOT_OK;
 		}
 	}
-	return err_set(err, SPOT_CONFIG, "PostgreSQL does not run as root and there is no user 'postgres' or "
-	    "'nobody' to run it as");
+	return err_set(err, SPOT_CONFIG,
+		       "PostgreSQL does not run as root and there is no user 'postgres' or "
+		       "'nobody' to run it as");
 }
 
 static bool user_may_enter(const struct pgcluster_dir *d, const struct stat *st)
@@ -155,13 +160,16 @@ static enum spot_rc parents_check(const struct pgcluster_dir *d, struct spot_err
 	for (const char *s = strchr(d->dir + 1, '/'); s != NULL; s = strchr(s + 1, '/')) {
 		(void)snprintf(path, sizeof(path), "%.*s", (int)(s - d->dir), d->dir);
 		if (stat(path, &st) == 0 && !user_may_enter(d, &st))
-			return err_set(err, SPOT_CONFIG, "the database runs as user %d, who may not enter %s: choose "
-			    "another folder, such as /var/lib/spotbroker", d->uid, path);
+			return err_set(err, SPOT_CONFIG,
+				       "the database runs as user %d, who may not enter %s: choose "
+				       "another folder, such as /var/lib/spotbroker",
+				       d->uid, path);
 	}
 	return SPOT_OK;
 }
 
-static enum spot_rc folder_make(const struct pgcluster_dir *d, const char *path, struct spot_err *err)
+static enum spot_rc folder_make(const struct pgcluster_dir *d, const char *path,
+				struct spot_err *err)
 {
 	uid_t owner = d->uid >= 0 ? (uid_t)d->uid : geteuid();
 	struct stat st;
@@ -171,9 +179,12 @@ static enum spot_rc folder_make(const struct pgcluster_dir *d, const char *path,
 	if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode))
 		return err_set(err, SPOT_CONFIG, "%s is not a folder", path);
 	if (st.st_uid != owner && st.st_uid != geteuid())
-		return err_set(err, SPOT_CONFIG, "%s belongs to user %d: refused", path, (int)st.st_uid);
-	if ((st.st_uid != owner && lchown(path, owner, (gid_t)d->gid) != 0) || chmod(path, 0700) != 0)
-		return err_set(err, SPOT_CONFIG, "cannot set the owner of %s: %s", path, strerror(errno));
+		return err_set(err, SPOT_CONFIG, "%s belongs to user %d: refused", path,
+			       (int)st.st_uid);
+	if ((st.st_uid != owner && lchown(path, owner, (gid_t)d->gid) != 0) ||
+	    chmod(path, 0700) != 0)
+		return err_set(err, SPOT_CONFIG, "cannot set the owner of %s: %s", path,
+			       strerror(errno));
 	return SPOT_OK;
 }
 
@@ -184,13 +195,14 @@ static enum spot_rc parents_make(const char *dir, struct spot_err *err)
 	for (const char *s = strchr(dir + 1, '/'); s != NULL; s = strchr(s + 1, '/')) {
 		(void)snprintf(path, sizeof(path), "%.*s", (int)(s - dir), dir);
 		if (mkdir(path, 0755) != 0 && errno != EEXIST)
-			return err_set(err, SPOT_CONFIG, "cannot create %s: %s", path, strerror(errno));
+			return err_set(err, SPOT_CONFIG, "cannot create %s: %s", path,
+				       strerror(errno));
 	}
 	return SPOT_OK;
 }
 
-/* sun_path holds 107 bytes. The name elsewhere follows from dir, so that a crash leaves nothing that
- * the next start would not use and remove. */
+/* sun_path holds 107 bytes. The name elsewhere follows from dir, so that a crash leaves nothing
+ * that the next start would not use and remove. */
 static enum spot_rc sock_make(struct pgcluster_dir *d, struct spot_err *err)
 {
 	struct sockaddr_un un;
@@ -201,7 +213,8 @@ static enum spot_rc sock_make(struct pgcluster_dir *d, struct spot_err *err)
 	if (strlen(d->sock) + strlen(SOCKET_NAME) >= sizeof(un.sun_path)) {
 		for (const char *s = d->dir; *s != '\0'; s++)
 			h = (h ^ (uint8_t)*s) * UINT64_C(1099511628211);
-		(void)snprintf(d->sock, sizeof(d->sock), "/tmp/spotbroker-%d-%016" PRIx64, (int)geteuid(), h);
+		(void)snprintf(d->sock, sizeof(d->sock), "/tmp/spotbroker-%d-%016" PRIx64,
+			       (int)geteuid(), h);
 		d->sock_outside = true;
 	}
 	return folder_make(d, d->sock, err);
@@ -222,8 +235,10 @@ static enum spot_rc lock_take(struct pgcluster_dir *d, struct spot_err *err)
 		who[n > 0 ? n : 0] = '\0';
 		close(d->lock_fd);
 		d->lock_fd = -1;
-		return err_set(err, SPOT_CONFLICT, "the database in %s is in use by process %s: stop that first, or "
-		    "choose another folder", d->dir, n > 0 ? who : "(unknown)");
+		return err_set(err, SPOT_CONFLICT,
+			       "the database in %s is in use by process %s: stop that first, or "
+			       "choose another folder",
+			       d->dir, n > 0 ? who : "(unknown)");
 	}
 	(void)snprintf(who, sizeof(who), "%d", (int)getpid());
 	if (ftruncate(d->lock_fd, 0) != 0 || pwrite(d->lock_fd, who, strlen(who), 0) < 0)
@@ -241,7 +256,8 @@ static enum spot_rc dir_absolute(struct pgcluster_dir *d, const char *dir, struc
 	else if (getcwd(cwd, sizeof(cwd)) != NULL)
 		(void)snprintf(path, sizeof(path), "%s/%s", cwd, dir);
 	else
-		return err_set(err, SPOT_CONFIG, "cannot tell the current folder: %s", strerror(errno));
+		return err_set(err, SPOT_CONFIG, "cannot tell the current folder: %s",
+			       strerror(errno));
 	for (n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
 		path[n - 1] = '\0';
 	if (!str_copy(d->dir, sizeof(d->dir) - 32, path))

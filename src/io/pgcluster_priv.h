@@ -6,16 +6,17 @@
 
 #define PGCLUSTER_PATH 512
 struct pgcluster_dir {
-	char dir[PGCLUSTER_PATH];              /* absolute; data, sock, log and lock lie in it */
+	char dir[PGCLUSTER_PATH]; /* absolute; data, sock, log and lock lie in it */
 	char data[PGCLUSTER_PATH];
-	char sock[PGCLUSTER_PATH];             /* elsewhere if the path would be too long for a socket */
+	char sock[PGCLUSTER_PATH]; /* elsewhere if the path would be too long for a socket */
 	char log[PGCLUSTER_PATH];
-	char bin[PGCLUSTER_PATH];              /* where initdb and postgres are */
+	char bin[PGCLUSTER_PATH]; /* where initdb and postgres are */
 	bool sock_outside;
-	int uid, gid;                          /* the server's; -1 = as we are */
-	int lock_fd;                           /* held as long as we use dir */
+	int uid, gid; /* the server's; -1 = as we are */
+	int lock_fd;  /* held as long as we use dir */
 };
-NODISCARD enum spot_rc pgcluster_dir_open(struct pgcluster_dir *d, const char *dir, struct spot_err *err);
+NODISCARD enum spot_rc pgcluster_dir_open(struct pgcluster_dir *d, const char *dir,
+					  struct spot_err *err);
 void pgcluster_dir_close(struct pgcluster_dir *d);
 bool pgcluster_dir_has_data(const struct pgcluster_dir *d);
 /* pid of a postmaster that lives in d->data; 0 = none. A pid file left by a dead one is removed. */

@@ -50,7 +50,7 @@ void bind_fini(struct bind *b)
 static void bind_add(struct bind *b, const char *p, size_t n, int binary)
 {
 	assert(b->n < BIND_MAX && n <= INT32_MAX);
-	b->params[b->n] = (struct pg_param){ .p = p, .n = (int)n, .binary = binary };
+	b->params[b->n] = (struct pg_param){.p = p, .n = (int)n, .binary = binary};
 	b->n++;
 }
 
@@ -131,7 +131,7 @@ void bind_bytes(struct bind *b, struct str v, bool may_null)
  * Arrays on the wire (server's array_recv): dimensions, has-null flag, element type, then per
  * dimension length and lower bound, then every element with its length (-1 = NULL).
  */
-#define ARRAY_HEAD 20
+#define ARRAY_HEAD	20
 #define ARRAY_BYTES_MAX ((size_t)256 << 20)
 
 static char *array_new(struct bind *b, uint32_t oid, size_t n, bool nulls, size_t body)
@@ -249,7 +249,8 @@ size_t row_count(const struct pg_result *r, int cols, const char *stmt, size_t m
 	return n;
 }
 
-static void row_need(const struct pg_result *r, size_t row, int col, const char *stmt, const char *name)
+static void row_need(const struct pg_result *r, size_t row, int col, const char *stmt,
+		     const char *name)
 {
 	if (pg_null(r, row, col))
 		bind_die(stmt, "NULL in column", name);
@@ -285,7 +286,7 @@ bool row_bool(const struct pg_result *r, size_t row, int col, const char *stmt, 
 }
 
 const char *row_text(const struct pg_result *r, size_t row, int col, struct arena *a, bool may_null,
-    const char *stmt, const char *name)
+		     const char *stmt, const char *name)
 {
 	struct str s;
 
@@ -298,8 +299,8 @@ const char *row_text(const struct pg_result *r, size_t row, int col, struct aren
 	return arena_strndup(a, s.p, s.n);
 }
 
-const char *row_jsonb(const struct pg_result *r, size_t row, int col, struct arena *a, bool may_null,
-    const char *stmt, const char *name)
+const char *row_jsonb(const struct pg_result *r, size_t row, int col, struct arena *a,
+		      bool may_null, const char *stmt, const char *name)
 {
 	struct str s;
 
@@ -312,10 +313,10 @@ const char *row_jsonb(const struct pg_result *r, size_t row, int col, struct are
 }
 
 struct str row_bytes(const struct pg_result *r, size_t row, int col, struct arena *a, bool may_null,
-    const char *stmt, const char *name)
+		     const char *stmt, const char *name)
 {
 	if (may_null && pg_null(r, row, col))
-		return (struct str){ NULL, 0 };
+		return (struct str){NULL, 0};
 	row_need(r, row, col, stmt, name);
 	struct str s = pg_bytes(r, row, col);
 	return arena_bytes(a, s.p, s.n);

@@ -16,7 +16,7 @@ struct bind {
 	int n;
 	struct pg_param params[BIND_MAX];
 	char scalar[BIND_MAX][8];
-	char *owned[BIND_MAX];           /* arrays; freed by bind_fini */
+	char *owned[BIND_MAX]; /* arrays; freed by bind_fini */
 };
 void bind_init(struct bind *b, const char *stmt);
 void bind_fini(struct bind *b);
@@ -34,7 +34,8 @@ void bind_i64_array(struct bind *b, const int64_t *v, size_t n, bool may_null);
 void bind_i32_array(struct bind *b, const int32_t *v, size_t n, bool may_null);
 void bind_f64_array(struct bind *b, const double *v, size_t n, bool may_null);
 void bind_bool_array(struct bind *b, const bool *v, size_t n, bool may_null);
-void bind_text_array(struct bind *b, const char *const *v, size_t n, bool may_null); /* NULL items are NULL */
+void bind_text_array(struct bind *b, const char *const *v, size_t n,
+		     bool may_null); /* NULL items are NULL */
 
 /* Rows in r (0 for NULL); asserts the promised width and at most max rows. */
 size_t row_count(const struct pg_result *r, int cols, const char *stmt, size_t max);
@@ -43,10 +44,10 @@ int32_t row_i32(const struct pg_result *r, size_t row, int col, const char *stmt
 double row_f64(const struct pg_result *r, size_t row, int col, const char *stmt, const char *name);
 bool row_bool(const struct pg_result *r, size_t row, int col, const char *stmt, const char *name);
 const char *row_text(const struct pg_result *r, size_t row, int col, struct arena *a, bool may_null,
-    const char *stmt, const char *name);
-const char *row_jsonb(const struct pg_result *r, size_t row, int col, struct arena *a, bool may_null,
-    const char *stmt, const char *name);
+		     const char *stmt, const char *name);
+const char *row_jsonb(const struct pg_result *r, size_t row, int col, struct arena *a,
+		      bool may_null, const char *stmt, const char *name);
 struct str row_bytes(const struct pg_result *r, size_t row, int col, struct arena *a, bool may_null,
-    const char *stmt, const char *name);
+		     const char *stmt, const char *name);
 
 #endif

@@ -10,41 +10,50 @@
 #include <errno.h>
 
 /* Any fixed number; the same in every release. */
-#define LOCK_KEY "7236834561"
+#define LOCK_KEY       "7236834561"
 #define FILE_BYTES_MAX (4 << 20)
 #define MIGRATIONS_MAX 1000
 
-/* ---- what is applied against what we know ----------------------------------------------------- */
+/* ---- what is applied against what we know -----------------------------------------------------
+ */
 
 struct applied {
-	int n;                             /* versions 1..n are applied */
+	int n; /* versions 1..n are applied */
 };
 
-static enum spot_rc compare_row(const struct pg_text *t, int row, const struct migration *list, size_t n,
-    struct spot_err *err)
+static enum spot_rc compare_row(const struct pg_text *t, int row, const struct migration *list,
+				size_t n, struct spot_err *err)
 {
 	int64_t version = strtol(pg_text_at(t, row, 0), NULL, 10);
 	const char *name = pg_text_at(t, row, 1), *sum = pg_text_at(t, row, 2);
 
 	if (version != row + 1)
-		return err_set(err, SPOT_CONFIG, "schema: migration %d is missing from schema_version although "
-		    "%d is there: the table was edited by hand", row + 1, (int)version);
+		return err_set(err, SPOT_CONFIG,
+			       "schema: migration %d is missing from schema_version although "
+			       "%d is there: the table was edited by hand",
+			       row + 1, (int)version);
 	if ((size_t)version > n)
-		return err_set(err, SPOT_CONFIG, "schema: the database is at version %d (%s), this program knows "
-		    "only up to %zu: run the newer release", pg_text_rows(t), name, n);
+		return err_set(err, SPOT_CONFIG,
+			       "schema: the database is at version %d (%s), this program knows "
+			       "only up to %zu: run the newer release",
+			       pg_text_rows(t), name, n);
 	if (strcmp(sum, list[version - 1].sha256) != 0)
-		return err_set(err, SPOT_CONFIG, "schema: migration %04d_%s was changed after it was applied (%.12s "
-		    "in the database, %.12s here): restore its text and put the change into a new migration",
-		    (int)version, name, sum, list[version - 1].sha256);
+		return err_set(err, SPOT_CONFIG,
+			       "schema: migration %04d_%s was changed after it was applied (%.12s "
+			       "in the database, %.12s here): restore its text and put the change "
+			       "into a new migration",
+			       (int)version, name, sum, list[version - 1].sha256);
 	return SPOT_OK;
 }
 
-static enum spot_rc applied_read(struct pg_sync *c, const struct migration *list, size_t n, struct applied *ret,
-    struct spot_err *err)
+static enum spot_rc applied_read(struct pg_sync *c, const struct migration *list, size_t n,
+				 struct applied *ret, struct spot_err *err)
 {
 	AUTO(pg_text) struct pg_text *t = NULL;
-	enum spot_rc rc = pg_sync_exec(c, "schema_version", "SELECT version, name, sha256 FROM schema_version "
-	    "ORDER BY version", NULL, 0, &t, err);
+	enum spot_rc rc = pg_sync_exec(c, "schema_version",
+				       "SELECT version, name, sha256 FROM schema_version "
+				       "ORDER BY version",
+				       NULL, 0, &t, err);
 
 	for (int i = 0; rc == SPOT_OK && i < pg_text_rows(t); i++)
 		rc = compare_row(t, i, list, n, err);
@@ -57,22 +66,25 @@ static enum spot_rc list_check(const struct migration *list, size_t n, struct sp
 {
 	for (size_t i = 0; i < n; i++)
 		if (list[i].version != (int)i + 1)
-			return err_set(err, SPOT_CONFIG, "migration %zu is missing or there twice (found %04d_%s)",
-			    i + 1, list[i].version, list[i].name);
+			return err_set(err, SPOT_CONFIG,
+				       "migration %zu is missing or there twice (found %04d_%s)",
+				       i + 1, list[i].version, list[i].name);
 	return SPOT_OK;
 }
 
-/* ---- applying ----------------------------------------------------------------------------------- */
+/* ---- applying -----------------------------------------------------------------------------------
+ */
 
 static enum spot_rc run(struct pg_sync *c, const char *what, const char *sql, struct spot_err *err)
 {
 	return pg_sync_exec(c, what, sql, NULL, 0, NULL, err);
 }
 
-static enum spot_rc apply_one(struct pg_sync *c, const struct migration *m, int64_t now_us, struct spot_err *err)
+static enum spot_rc apply_one(struct pg_sync *c, const struct migration *m, int64_t now_us,
+			      struct spot_err *err)
 {
 	char version[16], at[32], what[120];
-	const char *const values[] = { version, m->name, m->sha256, at };
+	const char *const values[] = {version, m->name, m->sha256, at};
 	enum spot_rc rc;
 
 	(void)snprintf(version, sizeof(version), "%d", m->version);
@@ -83,41 +95,48 @@ static enum spot_rc apply_one(struct pg_sync *c, const struct migration *m, int6
 		rc = run(c, what, m->sql, err);
 	if (rc != SPOT_OK)
 		return rc;
-	rc = pg_sync_exec(c, what, "INSERT INTO schema_version (version, name, sha256, applied_us) "
-	    "VALUES ($1, $2, $3, $4)", values, ARRAY_LEN(values), NULL, err);
+	rc = pg_sync_exec(c, what,
+			  "INSERT INTO schema_version (version, name, sha256, applied_us) "
+			  "VALUES ($1, $2, $3, $4)",
+			  values, ARRAY_LEN(values), NULL, err);
 	/* A text with a COMMIT of its own would leave us outside of our transaction. */
 	if (rc == SPOT_OK && !pg_sync_in_transaction(c))
 		return err_set(err, SPOT_CONFIG, "%s: must not begin or end transactions", what);
 	return rc != SPOT_OK ? rc : run(c, what, "COMMIT", err);
 }
 
-static enum spot_rc apply_all(struct pg_sync *c, const struct migration *list, size_t n, int64_t now_us, int *ret_applied,
-    struct spot_err *err)
+static enum spot_rc apply_all(struct pg_sync *c, const struct migration *list, size_t n,
+			      int64_t now_us, int *ret_applied, struct spot_err *err)
 {
-	struct applied have = { 0 };
+	struct applied have = {0};
 	enum spot_rc rc;
 
-	/* Session lock: it goes with the connection, whatever happens. Waiting for another runner may
-	 * take as long as its migrations do. */
+	/* Session lock: it goes with the connection, whatever happens. Waiting for another runner
+	 * may take as long as its migrations do. */
 	rc = run(c, "schema lock", "SELECT pg_advisory_lock(" LOCK_KEY ")", err);
 	if (rc == SPOT_OK)
-		rc = run(c, "schema_version", "CREATE TABLE IF NOT EXISTS schema_version (version int PRIMARY KEY, "
-		    "name text NOT NULL, sha256 text NOT NULL, applied_us int8 NOT NULL)", err);
+		rc = run(c, "schema_version",
+			 "CREATE TABLE IF NOT EXISTS schema_version (version int PRIMARY KEY, "
+			 "name text NOT NULL, sha256 text NOT NULL, applied_us int8 NOT NULL)",
+			 err);
 	if (rc == SPOT_OK)
 		rc = applied_read(c, list, n, &have, err);
 	for (size_t i = (size_t)have.n; rc == SPOT_OK && i < n; i++) {
 		rc = apply_one(c, &list[i], now_us, err);
 		if (rc == SPOT_OK)
-			log_info("schema.migrated", I64("version", list[i].version), STR("name", list[i].name));
+			log_info("schema.migrated", I64("version", list[i].version),
+				 STR("name", list[i].name));
 	}
 	if (rc == SPOT_OK && ret_applied != NULL)
 		*ret_applied = (int)n - have.n;
 	return rc;
 }
 
-/* ---- migrations from a folder -------------------------------------------------------------------- */
+/* ---- migrations from a folder
+ * -------------------------------------------------------------------- */
 
-static enum spot_rc file_read(struct arena *a, const char *path, struct str *ret, struct spot_err *err)
+static enum spot_rc file_read(struct arena *a, const char *path, struct str *ret,
+			      struct spot_err *err)
 {
 	AUTO(sbuf) struct sbuf b;
 	FILE *f = fopen(path, "re");
@@ -146,7 +165,8 @@ static bool name_parse(struct arena *a, const char *file, struct migration *m)
 {
 	size_t n = strlen(file);
 
-	if (n < 10 || strspn(file, "0123456789") != 4 || file[4] != '_' || strcmp(file + n - 4, ".sql") != 0)
+	if (n < 10 || strspn(file, "0123456789") != 4 || file[4] != '_' ||
+	    strcmp(file + n - 4, ".sql") != 0)
 		return false;
 	m->version = (int)strtol(file, NULL, 10);
 	m->name = arena_strndup(a, file + 5, n - 9);
@@ -154,7 +174,7 @@ static bool name_parse(struct arena *a, const char *file, struct migration *m)
 }
 
 static enum spot_rc dir_names(struct arena *a, const char *dir, const char ***ret, size_t *ret_n,
-    struct spot_err *err)
+			      struct spot_err *err)
 {
 	const char **names = arena_array(a, MIGRATIONS_MAX, sizeof(*names));
 	DIR *d = opendir(dir);
@@ -176,8 +196,8 @@ static enum spot_rc dir_names(struct arena *a, const char *dir, const char ***re
 	return SPOT_OK;
 }
 
-static enum spot_rc dir_load(struct arena *a, const char *dir, const struct migration **ret, size_t *ret_n,
-    struct spot_err *err)
+static enum spot_rc dir_load(struct arena *a, const char *dir, const struct migration **ret,
+			     size_t *ret_n, struct spot_err *err)
 {
 	struct migration *list;
 	const char **names = NULL;
@@ -191,7 +211,9 @@ static enum spot_rc dir_load(struct arena *a, const char *dir, const struct migr
 		char *sum = arena_alloc(a, SHA256_HEX);
 
 		if (!name_parse(a, names[i], &list[i]))
-			return err_set(err, SPOT_CONFIG, "%s/%s: a migration is called NNNN_words.sql", dir, names[i]);
+			return err_set(err, SPOT_CONFIG,
+				       "%s/%s: a migration is called NNNN_words.sql", dir,
+				       names[i]);
 		if (file_read(a, arena_printf(a, "%s/%s", dir, names[i]), &text, err) != SPOT_OK)
 			return SPOT_CONFIG;
 		sha256_hex(text.p, text.n, sum);
@@ -203,14 +225,15 @@ static enum spot_rc dir_load(struct arena *a, const char *dir, const struct migr
 	return SPOT_OK;
 }
 
-/* ---- public -------------------------------------------------------------------------------------- */
+/* ---- public
+ * -------------------------------------------------------------------------------------- */
 
 enum spot_rc migrate_run(const char *dsn, const char *dir, const struct migration *list, size_t n,
-    int64_t now_us, int *ret_applied, struct spot_err *err)
+			 int64_t now_us, int *ret_applied, struct spot_err *err)
 {
 	AUTO(arena) struct arena *a = arena_new((size_t)MIGRATIONS_MAX * FILE_BYTES_MAX);
 	AUTO(pg_sync) struct pg_sync *c = NULL;
-	struct spot_err mine = { 0 };
+	struct spot_err mine = {0};
 	enum spot_rc rc;
 
 	if (err == NULL)
@@ -223,12 +246,13 @@ enum spot_rc migrate_run(const char *dsn, const char *dir, const struct migratio
 	return rc != SPOT_OK ? rc : apply_all(c, list, n, now_us, ret_applied, err);
 }
 
-enum spot_rc migrate_check(const char *dsn, const struct migration *list, size_t n, struct spot_err *err)
+enum spot_rc migrate_check(const char *dsn, const struct migration *list, size_t n,
+			   struct spot_err *err)
 {
 	AUTO(pg_sync) struct pg_sync *c = NULL;
 	AUTO(pg_text) struct pg_text *t = NULL;
-	struct spot_err mine = { 0 };
-	struct applied have = { 0 };
+	struct spot_err mine = {0};
+	struct applied have = {0};
 	enum spot_rc rc;
 
 	if (err == NULL)
@@ -237,14 +261,18 @@ enum spot_rc migrate_check(const char *dsn, const struct migration *list, size_t
 	if (rc == SPOT_OK)
 		rc = pg_sync_open(dsn, &c, err);
 	if (rc == SPOT_OK)
-		rc = pg_sync_exec(c, "schema_version", "SELECT to_regclass('schema_version') IS NOT NULL", NULL, 0, &t,
-		    err);
+		rc = pg_sync_exec(c, "schema_version",
+				  "SELECT to_regclass('schema_version') IS NOT NULL", NULL, 0, &t,
+				  err);
 	if (rc == SPOT_OK && strcmp(pg_text_at(t, 0, 0), "t") != 0)
-		return err_set(err, SPOT_CONFIG, "schema: the database is empty: run the migrations");
+		return err_set(err, SPOT_CONFIG,
+			       "schema: the database is empty: run the migrations");
 	if (rc == SPOT_OK)
 		rc = applied_read(c, list, n, &have, err);
 	if (rc == SPOT_OK && (size_t)have.n < n)
-		return err_set(err, SPOT_CONFIG, "schema: the database is at version %d, this program needs %zu: "
-		    "run the migrations", have.n, n);
+		return err_set(err, SPOT_CONFIG,
+			       "schema: the database is at version %d, this program needs %zu: "
+			       "run the migrations",
+			       have.n, n);
 	return rc;
 }

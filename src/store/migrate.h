@@ -12,10 +12,10 @@
 #include "base/base.h"
 
 struct migration {
-	int version;                       /* 1, 2, 3, ... without holes */
-	const char *name;                  /* "base" of 0001_base.sql */
+	int version;	  /* 1, 2, 3, ... without holes */
+	const char *name; /* "base" of 0001_base.sql */
 	const char *sql;
-	const char *sha256;                /* lower-case hex of sql */
+	const char *sha256; /* lower-case hex of sql */
 };
 
 /*
@@ -23,10 +23,11 @@ struct migration {
  * not NULL, *.sql there is used instead of list. now_us is written as applied_us. ret_applied (may
  * be NULL) is the number applied now. Nothing of a failed migration remains; earlier ones stay.
  */
-NODISCARD enum spot_rc migrate_run(const char *dsn, const char *dir, const struct migration *list, size_t n,
-    int64_t now_us, int *ret_applied, struct spot_err *err);
+NODISCARD enum spot_rc migrate_run(const char *dsn, const char *dir, const struct migration *list,
+				   size_t n, int64_t now_us, int *ret_applied,
+				   struct spot_err *err);
 /* Changes nothing: SPOT_OK if the schema is exactly at list's end, CONFIG with what is wrong. */
 NODISCARD enum spot_rc migrate_check(const char *dsn, const struct migration *list, size_t n,
-    struct spot_err *err);
+				     struct spot_err *err);
 
 #endif

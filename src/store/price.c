@@ -3,10 +3,10 @@
 #include "store/price.h"
 #include "store/q.h"
 
-#define ROW_BYTES_MAX 256                  /* fixed fields and a source's name */
+#define ROW_BYTES_MAX 256 /* fixed fields and a source's name */
 
 void price_ingest(struct pg *pg, struct price_ingest *p, const struct spot_price_point *points,
-    const int32_t *pool_ids, size_t n, void (*done)(struct op *))
+		  const int32_t *pool_ids, size_t n, void (*done)(struct op *))
 {
 	assert(n <= PRICE_BATCH_MAX);
 	pg_copy_begin(&p->copy, (n + 1) * ROW_BYTES_MAX);
@@ -19,17 +19,17 @@ void price_ingest(struct pg *pg, struct price_ingest *p, const struct spot_price
 		pg_copy_text(&p->copy, points[i].source == NULL ? "" : points[i].source);
 	}
 	pg_copy_send(pg, &p->copy, q_stmt_copy_merge_prices.setup, q_stmt_copy_merge_prices.copy,
-	    &q_stmt_copy_merge_prices, done);
+		     &q_stmt_copy_merge_prices, done);
 }
 
 struct price_ingested price_ingest_result(const struct price_ingest *p)
 {
 	AUTO(arena) struct arena *a = arena_new(1 << 16);
 	struct q_copy_merge_prices_row *row;
-	struct price_ingested ret = { 0 };
+	struct price_ingested ret = {0};
 
 	if (q_copy_merge_prices_rows_of(p->copy.result, a, &row) == 1)
-		ret = (struct price_ingested){ row->received, row->changed, row->pools };
+		ret = (struct price_ingested){row->received, row->changed, row->pools};
 	return ret;
 }
 

@@ -16,13 +16,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PREFIX  "spotbroker-test-"
+#define PREFIX	"spotbroker-test-"
 #define DBS_MAX 200
 
 struct testdb {
 	struct pgcluster *cluster;
 	char dir[256];
-	char admin[1200];                  /* DSN of the maintenance database */
+	char admin[1200]; /* DSN of the maintenance database */
 	char *dsns[DBS_MAX];
 	int n;
 	bool template_made;
@@ -43,8 +43,9 @@ static const char *tmp_dir(void)
 
 static void tree_remove(const char *path)
 {
-	const char *const argv[] = { "/bin/rm", "-rf", "--", path, NULL };
-	struct proc_spec spec = { .argv = argv, .in = -1, .out = -1, .err = -1, .uid = -1, .gid = -1 };
+	const char *const argv[] = {"/bin/rm", "-rf", "--", path, NULL};
+	struct proc_spec spec = {
+	    .argv = argv, .in = -1, .out = -1, .err = -1, .uid = -1, .gid = -1};
 	int pid;
 
 	if (proc_spawn(&spec, &pid, NULL) == SPOT_OK)
@@ -79,7 +80,7 @@ static void leftovers_remove(void)
 
 static void cluster_start(struct testdb *t)
 {
-	struct spot_err err = { 0 };
+	struct spot_err err = {0};
 
 	if (pgcluster_start(t->dir, "postgres", true, &t->cluster, &err) != SPOT_OK)
 		die("cannot start a database", err.text);
@@ -91,7 +92,8 @@ struct testdb *testdb_start(void)
 	struct testdb *t = calloc(1, sizeof(*t));
 
 	assert(t != NULL);
-	log_init(&(struct log_conf){ .fd = 2, .level = LOG_ERROR, .program = "test", .clock = &clock_real });
+	log_init(&(struct log_conf){
+	    .fd = 2, .level = LOG_ERROR, .program = "test", .clock = &clock_real});
 	leftovers_remove();
 	(void)snprintf(t->dir, sizeof(t->dir), "%s/" PREFIX "XXXXXX", tmp_dir());
 	if (mkdtemp(t->dir) == NULL)
@@ -129,14 +131,15 @@ const char *testdb_new_empty(struct testdb *t)
 
 const char *testdb_new(struct testdb *t)
 {
-	struct spot_err err = { 0 };
+	struct spot_err err = {0};
 
 	if (!t->template_made) {
 		const char *dsn;
 
 		testdb_exec(t->admin, "CREATE DATABASE migrated");
 		dsn = database_dsn(t, "migrated");
-		if (migrate_run(dsn, NULL, migrations_all, migrations_all_n, 1, NULL, &err) != SPOT_OK)
+		if (migrate_run(dsn, NULL, migrations_all, migrations_all_n, 1, NULL, &err) !=
+		    SPOT_OK)
 			die("migrations", err.text);
 		t->template_made = true;
 	}
@@ -180,7 +183,7 @@ void testdb_stop(struct testdb *t)
 
 void testdb_exec(const char *dsn, const char *sql)
 {
-	struct spot_err err = { 0 };
+	struct spot_err err = {0};
 
 	if (pg_script(dsn, sql, &err) != SPOT_OK)
 		die(sql, err.text);

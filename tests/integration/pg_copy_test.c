@@ -14,12 +14,14 @@ static const char *dsn;
 static int woken_count;
 static char woken_payload[64];
 
-static const char setup_sql[] =
-    "CREATE TEMP TABLE IF NOT EXISTS t_in (id int8, name text, f float8, ok bool, n int4) ON COMMIT DELETE ROWS";
+static const char setup_sql[] = "CREATE TEMP TABLE IF NOT EXISTS t_in (id int8, name text, f "
+				"float8, ok bool, n int4) ON COMMIT DELETE ROWS";
 static const char copy_sql[] = "COPY t_in (id, name, f, ok, n) FROM STDIN BINARY";
-static const struct pg_stmt merge = { .name = "merge_t", .writes = true,
-	.sql = "WITH m AS (INSERT INTO t SELECT * FROM t_in RETURNING id) SELECT count(*), max(id) FROM m" };
-static const struct pg_stmt stmt_one = { .name = "one", .sql = "SELECT 1::int8" };
+static const struct pg_stmt merge = {.name = "merge_t",
+				     .writes = true,
+				     .sql = "WITH m AS (INSERT INTO t SELECT * FROM t_in RETURNING "
+					    "id) SELECT count(*), max(id) FROM m"};
+static const struct pg_stmt stmt_one = {.name = "one", .sql = "SELECT 1::int8"};
 
 static void no_done(struct op *op)
 {
@@ -37,8 +39,9 @@ static int set_up(void **state)
 	woken_count = 0;
 	loop = test_loop_new();
 	dsn = testdb_new_empty(db);
-	testdb_exec(dsn, "CREATE TABLE t (id int8 PRIMARY KEY, name text, f float8, ok bool, n int4 CHECK (n < 1000000))");
-	pg = pg_new(loop, &(struct pg_conf){ .dsn = dsn, .connections = 2 });
+	testdb_exec(dsn, "CREATE TABLE t (id int8 PRIMARY KEY, name text, f float8, ok bool, n "
+			 "int4 CHECK (n < 1000000))");
+	pg = pg_new(loop, &(struct pg_conf){.dsn = dsn, .connections = 2});
 	assert_true(test_until(loop, 20 * SPOT_US_PER_S, is_ready, pg));
 	return 0;
 }
@@ -75,8 +78,8 @@ static void rows_add(struct pg_copy *c, int from, int n)
 
 static void fifty_thousand_rows_are_copied_and_merged_while_statements_go_on(void **state)
 {
-	struct pg_copy c = { 0 };
-	struct pg_req reqs[200] = { 0 };
+	struct pg_copy c = {0};
+	struct pg_req reqs[200] = {0};
 
 	(void)state;
 	pg_copy_begin(&c, 64 << 20);
@@ -94,16 +97,21 @@ static void fifty_thousand_rows_are_copied_and_merged_while_statements_go_on(voi
 		assert_int_equal(reqs[i].op.rc, SPOT_OK);
 		pg_req_fini(&reqs[i]);
 	}
-	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM t WHERE (name IS NULL) = (id % 10 = 0) AND f = id / 2.0 "
-	    "AND ok = (id % 2 = 0) AND n IS NOT DISTINCT FROM nullif(id, CASE WHEN id % 7 = 0 THEN id END)"), 50000);
-	assert_string_equal(testdb_text(dsn, "SELECT name FROM t WHERE id = 1"), "row 1 \t\\N 'q' \xc3\xa9");
+	assert_int_equal(
+	    testdb_int(
+		dsn, "SELECT count(*) FROM t WHERE (name IS NULL) = (id % 10 = 0) AND f = id / 2.0 "
+		     "AND ok = (id % 2 = 0) AND n IS NOT DISTINCT FROM nullif(id, CASE WHEN id % 7 "
+		     "= 0 THEN id END)"),
+	    50000);
+	assert_string_equal(testdb_text(dsn, "SELECT name FROM t WHERE id = 1"),
+			    "row 1 \t\\N 'q' \xc3\xa9");
 	pg_copy_fini(&c);
 }
 
 static void a_failing_merge_leaves_nothing_and_the_connection_is_used_again(void **state)
 {
-	struct pg_copy c = { 0 };
-	struct pg_req req = { 0 };
+	struct pg_copy c = {0};
+	struct pg_req req = {0};
 
 	(void)state;
 	testdb_exec(dsn, "INSERT INTO t (id) VALUES (5)");
@@ -126,7 +134,7 @@ static void a_failing_merge_leaves_nothing_and_the_connection_is_used_again(void
 
 static void rows_that_the_server_refuses_are_an_error_not_a_hang(void **state)
 {
-	struct pg_copy c = { 0 };
+	struct pg_copy c = {0};
 
 	(void)state;
 	pg_copy_begin(&c, 64 << 20);
@@ -150,7 +158,7 @@ static void rows_that_the_server_refuses_are_an_error_not_a_hang(void **state)
 
 static void a_copy_without_setup_and_merge_goes_straight_into_the_table(void **state)
 {
-	struct pg_copy c = { 0 };
+	struct pg_copy c = {0};
 
 	(void)state;
 	pg_copy_begin(&c, 1 << 20);
@@ -164,7 +172,7 @@ static void a_copy_without_setup_and_merge_goes_straight_into_the_table(void **s
 
 static void more_bytes_than_allowed_are_refused_before_anything_is_sent(void **state)
 {
-	struct pg_copy c = { 0 };
+	struct pg_copy c = {0};
 
 	(void)state;
 	pg_copy_begin(&c, 1000);
@@ -178,23 +186,28 @@ static void more_bytes_than_allowed_are_refused_before_anything_is_sent(void **s
 static bool copying(void *arg)
 {
 	(void)arg;
-	return testdb_int(dsn, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%INTO t SELECT%' AND "
-	    "state = 'active' AND pid <> pg_backend_pid()") > 0;
+	return testdb_int(
+		   dsn,
+		   "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%INTO t SELECT%' AND "
+		   "state = 'active' AND pid <> pg_backend_pid()") > 0;
 }
 
 static void a_copy_lost_before_its_commit_had_no_effect_and_says_so(void **state)
 {
-	static const struct pg_stmt slow = { .name = "merge_slow", .writes = true,
-		.sql = "INSERT INTO t SELECT t_in.* FROM t_in, pg_sleep(20)" };
-	struct pg_copy c = { 0 };
+	static const struct pg_stmt slow = {
+	    .name = "merge_slow",
+	    .writes = true,
+	    .sql = "INSERT INTO t SELECT t_in.* FROM t_in, pg_sleep(20)"};
+	struct pg_copy c = {0};
 
 	(void)state;
 	pg_copy_begin(&c, 1 << 20);
 	rows_add(&c, 0, 10);
 	pg_copy_send(pg, &c, setup_sql, copy_sql, &slow, no_done);
 	assert_true(test_until(loop, 10 * SPOT_US_PER_S, copying, NULL));
-	testdb_exec(dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(20)' "
-	    "AND pid <> pg_backend_pid()");
+	testdb_exec(dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE "
+			 "'%pg_sleep(20)' "
+			 "AND pid <> pg_backend_pid()");
 	assert_true(test_op_wait(&c.op));
 	assert_int_equal(c.op.rc, SPOT_UNAVAILABLE);
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM t"), 0);
@@ -208,7 +221,8 @@ static void a_copy_lost_before_its_commit_had_no_effect_and_says_so(void **state
 	pg_copy_fini(&c);
 }
 
-/* ---- listen ------------------------------------------------------------------------------------- */
+/* ---- listen -------------------------------------------------------------------------------------
+ */
 
 static void woken(struct pg_listen *l, const char *channel, const char *payload)
 {
@@ -224,7 +238,7 @@ static bool woken_times(void *arg)
 
 static void a_listener_wakes_on_start_on_notify_and_after_a_reconnect(void **state)
 {
-	struct pg_listen l = { 0 }, m = { 0 };
+	struct pg_listen l = {0}, m = {0};
 	int n = 1;
 
 	(void)state;
@@ -241,7 +255,9 @@ static void a_listener_wakes_on_start_on_notify_and_after_a_reconnect(void **sta
 	n = 5;
 	assert_true(test_until(loop, 10 * SPOT_US_PER_S, woken_times, &n));
 	assert_string_equal(woken_payload, "eight");
-	testdb_exec(dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
+	testdb_exec(
+	    dsn,
+	    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
 	    "AND datname = current_database()");
 	n = 7;
 	assert_true(test_until(loop, 20 * SPOT_US_PER_S, woken_times, &n));
@@ -251,15 +267,38 @@ static void a_listener_wakes_on_start_on_notify_and_after_a_reconnect(void **sta
 	assert_string_equal(woken_payload, "nine");
 }
 
+static void a_listener_that_stopped_is_not_woken_and_the_rest_reconnects(void **state)
+{
+	struct pg_listen l = {0}, m = {0};
+	int n = 2, before;
+
+	(void)state;
+	pg_listen(pg, &l, "a", woken);
+	pg_listen(pg, &m, "b", woken);
+	assert_true(test_until(loop, 10 * SPOT_US_PER_S, woken_times, &n));
+	pg_listen_stop(pg, &l);
+	pg_listen_stop(pg, &m);
+	before = woken_count;
+	testdb_exec(dsn, "NOTIFY a; SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+			 "WHERE pid <> pg_backend_pid() AND datname = current_database()");
+	assert_true(test_until(loop, 20 * SPOT_US_PER_S, is_ready, pg));
+	for (int i = 0; i < 20; i++)
+		loop_turn(loop, 20000);
+	assert_int_equal(woken_count, before);
+	pg_listen(pg, &m, "b", woken);
+	n = before + 1;
+	assert_true(test_until(loop, 20 * SPOT_US_PER_S, woken_times, &n));
+}
+
 static void two_channels_asked_for_at_once_are_both_heard(void **state)
 {
-	struct pg_listen l = { 0 }, m = { 0 }, o = { 0 };
+	struct pg_listen l = {0}, m = {0}, o = {0};
 	int n = 5;
 
 	(void)state;
 	pg_listen(pg, &l, "a", woken);
 	pg_listen(pg, &m, "b", woken);
-	assert_true(test_until(loop, 10 * SPOT_US_PER_S, woken_times, &(int){ 2 }));
+	assert_true(test_until(loop, 10 * SPOT_US_PER_S, woken_times, &(int){2}));
 	/* The third while a round is under way. */
 	pg_listen(pg, &o, "c", woken);
 	assert_true(test_until(loop, 10 * SPOT_US_PER_S, woken_times, &n));
@@ -273,14 +312,15 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		T(fifty_thousand_rows_are_copied_and_merged_while_statements_go_on),
-		T(a_failing_merge_leaves_nothing_and_the_connection_is_used_again),
-		T(rows_that_the_server_refuses_are_an_error_not_a_hang),
-		T(a_copy_without_setup_and_merge_goes_straight_into_the_table),
-		T(more_bytes_than_allowed_are_refused_before_anything_is_sent),
-		T(a_copy_lost_before_its_commit_had_no_effect_and_says_so),
-		T(a_listener_wakes_on_start_on_notify_and_after_a_reconnect),
-		T(two_channels_asked_for_at_once_are_both_heard),
+	    T(fifty_thousand_rows_are_copied_and_merged_while_statements_go_on),
+	    T(a_failing_merge_leaves_nothing_and_the_connection_is_used_again),
+	    T(rows_that_the_server_refuses_are_an_error_not_a_hang),
+	    T(a_copy_without_setup_and_merge_goes_straight_into_the_table),
+	    T(more_bytes_than_allowed_are_refused_before_anything_is_sent),
+	    T(a_copy_lost_before_its_commit_had_no_effect_and_says_so),
+	    T(a_listener_wakes_on_start_on_notify_and_after_a_reconnect),
+	    T(a_listener_that_stopped_is_not_woken_and_the_rest_reconnects),
+	    T(two_channels_asked_for_at_once_are_both_heard),
 	};
 	int failed;
 

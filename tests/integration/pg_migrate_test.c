@@ -22,31 +22,35 @@ static void migration_set(struct mine *m, int version, const char *name, const c
 	struct migration *x = &m->list[version - 1];
 
 	sha256_hex(sql, strlen(sql), m->sums[version - 1]);
-	*x = (struct migration){ version, name, sql, m->sums[version - 1] };
+	*x = (struct migration){version, name, sql, m->sums[version - 1]};
 }
 
 static void mine_init(struct mine *m)
 {
 	migration_set(m, 1, "base", "CREATE TABLE a (id int);\nCREATE TABLE b (id int);\n");
-	migration_set(m, 2, "more", "ALTER TABLE a ADD COLUMN x int;\nINSERT INTO a VALUES (1, 2);\n");
+	migration_set(m, 2, "more",
+		      "ALTER TABLE a ADD COLUMN x int;\nINSERT INTO a VALUES (1, 2);\n");
 	migration_set(m, 3, "third", "CREATE TABLE c (id int);\n");
 }
 
 static void our_schema_applies_to_an_empty_database_and_again_changes_nothing(void **state)
 {
 	const char *dsn = testdb_new_empty(db);
-	struct spot_err err = { 0 };
+	struct spot_err err = {0};
 	int applied = -1;
 
 	(void)state;
 	assert_int_equal(migrate_check(dsn, migrations_all, migrations_all_n, &err), SPOT_CONFIG);
 	assert_non_null(strstr(err.text, "empty"));
-	assert_int_equal(migrate_run(dsn, NULL, migrations_all, migrations_all_n, 5, &applied, &err), SPOT_OK);
+	assert_int_equal(
+	    migrate_run(dsn, NULL, migrations_all, migrations_all_n, 5, &applied, &err), SPOT_OK);
 	assert_int_equal(applied, (int)migrations_all_n);
 	assert_int_equal(migrate_check(dsn, migrations_all, migrations_all_n, &err), SPOT_OK);
-	assert_int_equal(migrate_run(dsn, NULL, migrations_all, migrations_all_n, 6, &applied, &err), SPOT_OK);
+	assert_int_equal(
+	    migrate_run(dsn, NULL, migrations_all, migrations_all_n, 6, &applied, &err), SPOT_OK);
 	assert_int_equal(applied, 0);
-	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM schema_version WHERE applied_us = 5"),
+	assert_int_equal(
+	    testdb_int(dsn, "SELECT count(*) FROM schema_version WHERE applied_us = 5"),
 	    (int)migrations_all_n);
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM job"), 0);
 }
@@ -54,7 +58,7 @@ static void our_schema_applies_to_an_empty_database_and_again_changes_nothing(vo
 static void later_migrations_continue_where_earlier_ones_ended(void **state)
 {
 	const char *dsn = testdb_new_empty(db);
-	struct spot_err err = { 0 };
+	struct spot_err err = {0};
 	struct mine m;
 	int applied;
 
@@ -71,7 +75,7 @@ static void later_migrations_continue_where_earlier_ones_ended(void **state)
 static void a_text_changed_after_it_was_applied_is_refused(void **state)
 {
 	const char *dsn = testdb_new_empty(db);
-	struct spot_err err = { 0 };
+	struct spot_err err = {0};
 	struct mine m;
 
 	(void)state;
@@ -87,7 +91,7 @@ static void a_text_changed_after_it_was_applied_is_refused(void **state)
 static void a_schema_newer_than_the_program_is_refused(void **state)
 {
 	const char *dsn = testdb_new_empty(db);
-	struct spot_err err = { 0 };
+	struct spot_err err = {0};
 	struct mine m;
 
 	(void)state;
@@ -101,7 +105,7 @@ static void a_schema_newer_than_the_program_is_refused(void **state)
 static void a_failing_migration_leaves_nothing_of_itself(void **state)
 {
 	const char *dsn = testdb_new_empty(db);
-	struct spot_err err = { 0 };
+	struct spot_err err = {0};
 	struct mine m;
 
 	(void)state;
@@ -119,7 +123,7 @@ static void a_failing_migration_leaves_nothing_of_itself(void **state)
 static void a_migration_that_commits_on_its_own_is_refused(void **state)
 {
 	const char *dsn = testdb_new_empty(db);
-	struct spot_err err = { 0 };
+	struct spot_err err = {0};
 	struct mine m;
 
 	(void)state;
@@ -132,7 +136,7 @@ static void a_migration_that_commits_on_its_own_is_refused(void **state)
 static void a_hole_in_the_numbers_is_refused(void **state)
 {
 	const char *dsn = testdb_new_empty(db);
-	struct spot_err err = { 0 };
+	struct spot_err err = {0};
 	struct mine m;
 
 	(void)state;
@@ -180,7 +184,7 @@ static void file_write(const char *dir, const char *name, const char *text)
 static void migrations_are_read_from_a_folder_in_order(void **state)
 {
 	const char *dsn = testdb_new_empty(db);
-	struct spot_err err = { 0 };
+	struct spot_err err = {0};
 	char dir[500];
 	int applied;
 
@@ -199,7 +203,8 @@ static void migrations_are_read_from_a_folder_in_order(void **state)
 	assert_int_equal(migrate_run(dsn, "/nonexistent", NULL, 0, 1, &applied, &err), SPOT_CONFIG);
 }
 
-/* The text that is compiled in must be the bytes of the file: their checksum is what is compared. */
+/* The text that is compiled in must be the bytes of the file: their checksum is what is compared.
+ */
 static void compiled_in_texts_have_the_checksum_they_claim(void **state)
 {
 	char sum[SHA256_HEX];
@@ -213,28 +218,29 @@ static void compiled_in_texts_have_the_checksum_they_claim(void **state)
 
 static void a_dsn_that_does_not_parse_is_not_shown(void **state)
 {
-	struct spot_err err = { 0 };
+	struct spot_err err = {0};
 
 	(void)state;
 	assert_int_equal(migrate_run("passwrd=hunter2", NULL, NULL, 0, 1, NULL, &err), SPOT_CONFIG);
 	assert_null(strstr(err.text, "hunter2"));
-	assert_int_equal(migrate_run("host=/nonexistent dbname=x", NULL, NULL, 0, 1, NULL, &err), SPOT_UNAVAILABLE);
+	assert_int_equal(migrate_run("host=/nonexistent dbname=x", NULL, NULL, 0, 1, NULL, &err),
+			 SPOT_UNAVAILABLE);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(our_schema_applies_to_an_empty_database_and_again_changes_nothing),
-		cmocka_unit_test(later_migrations_continue_where_earlier_ones_ended),
-		cmocka_unit_test(a_text_changed_after_it_was_applied_is_refused),
-		cmocka_unit_test(a_schema_newer_than_the_program_is_refused),
-		cmocka_unit_test(a_failing_migration_leaves_nothing_of_itself),
-		cmocka_unit_test(a_migration_that_commits_on_its_own_is_refused),
-		cmocka_unit_test(a_hole_in_the_numbers_is_refused),
-		cmocka_unit_test(two_runners_at_once_apply_each_migration_once),
-		cmocka_unit_test(migrations_are_read_from_a_folder_in_order),
-		cmocka_unit_test(compiled_in_texts_have_the_checksum_they_claim),
-		cmocka_unit_test(a_dsn_that_does_not_parse_is_not_shown),
+	    cmocka_unit_test(our_schema_applies_to_an_empty_database_and_again_changes_nothing),
+	    cmocka_unit_test(later_migrations_continue_where_earlier_ones_ended),
+	    cmocka_unit_test(a_text_changed_after_it_was_applied_is_refused),
+	    cmocka_unit_test(a_schema_newer_than_the_program_is_refused),
+	    cmocka_unit_test(a_failing_migration_leaves_nothing_of_itself),
+	    cmocka_unit_test(a_migration_that_commits_on_its_own_is_refused),
+	    cmocka_unit_test(a_hole_in_the_numbers_is_refused),
+	    cmocka_unit_test(two_runners_at_once_apply_each_migration_once),
+	    cmocka_unit_test(migrations_are_read_from_a_folder_in_order),
+	    cmocka_unit_test(compiled_in_texts_have_the_checksum_they_claim),
+	    cmocka_unit_test(a_dsn_that_does_not_parse_is_not_shown),
 	};
 	int failed;
 

@@ -28,7 +28,7 @@ static int set_up(void **state)
 	(void)state;
 	loop = test_loop_new();
 	dsn = testdb_new(db);
-	pg = pg_new(loop, &(struct pg_conf){ .dsn = dsn, .connections = 2 });
+	pg = pg_new(loop, &(struct pg_conf){.dsn = dsn, .connections = 2});
 	arena = arena_new(0);
 	return 0;
 }
@@ -43,21 +43,23 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* ---- every statement ------------------------------------------------------------------------------ */
+/* ---- every statement
+ * ------------------------------------------------------------------------------ */
 
 static int column_check(const struct pg_stmt *s, const PGresult *r)
 {
 	int bad = 0;
 
 	if (PQnfields(r) != s->cols_n) {
-		fprintf(stderr, "%s: the header says %d columns, the statement gives %d\n", s->name, s->cols_n,
-		    PQnfields(r));
+		fprintf(stderr, "%s: the header says %d columns, the statement gives %d\n", s->name,
+			s->cols_n, PQnfields(r));
 		return 1;
 	}
 	for (int i = 0; i < s->cols_n; i++)
 		if (PQftype(r, i) != s->col_types[i]) {
-			fprintf(stderr, "%s: column %s: the header says type %u, the statement gives %u\n", s->name,
-			    s->col_names[i], s->col_types[i], PQftype(r, i));
+			fprintf(stderr,
+				"%s: column %s: the header says type %u, the statement gives %u\n",
+				s->name, s->col_names[i], s->col_types[i], PQftype(r, i));
 			bad++;
 		}
 	return bad;
@@ -87,7 +89,8 @@ static int statement_check(PGconn *c, const struct pg_stmt *s)
 	r = PQdescribePrepared(c, s->name);
 	assert_int_equal(PQresultStatus(r), PGRES_COMMAND_OK);
 	if (PQnparams(r) != s->params_n) {
-		fprintf(stderr, "%s: %d parameters declared, %d found\n", s->name, s->params_n, PQnparams(r));
+		fprintf(stderr, "%s: %d parameters declared, %d found\n", s->name, s->params_n,
+			PQnparams(r));
 		bad++;
 	}
 	bad += column_check(s, r);
@@ -112,7 +115,8 @@ static void every_statement_prepares_and_has_the_columns_of_its_header(void **st
 /* A statement that writes must say so: its lost reply is UNKNOWN then. */
 static void statements_that_write_say_so(void **state)
 {
-	static const char *const verbs[] = { "INSERT INTO ", "UPDATE ", "DELETE FROM ", "NOTIFY", "pg_notify" };
+	static const char *const verbs[] = {"INSERT INTO ", "UPDATE ", "DELETE FROM ", "NOTIFY",
+					    "pg_notify"};
 	int bad = 0;
 
 	(void)state;
@@ -123,7 +127,8 @@ static void statements_that_write_say_so(void **state)
 			const char *at = strstr(q_all[i].sql, verbs[v]);
 
 			/* "FOR UPDATE " only locks. */
-			writes |= at != NULL && !(v == 1 && at - q_all[i].sql >= 4 && memcmp(at - 4, "FOR ", 4) == 0);
+			writes |= at != NULL && !(v == 1 && at - q_all[i].sql >= 4 &&
+						  memcmp(at - 4, "FOR ", 4) == 0);
 		}
 		if (writes && !q_all[i].writes) {
 			fprintf(stderr, "%s writes, its header says it does not\n", q_all[i].name);
@@ -133,18 +138,23 @@ static void statements_that_write_say_so(void **state)
 	assert_int_equal(bad, 0);
 }
 
-/* ---- install ---------------------------------------------------------------------------------------- */
+/* ---- install
+ * ---------------------------------------------------------------------------------------- */
 
 static void the_first_install_id_stays(void **state)
 {
-	static const char *const ids[] = { "0123abcd", "ffffffff" };
+	static const char *const ids[] = {"0123abcd", "ffffffff"};
 	struct q_install_ensure_row *row;
-	struct pg_req req = { 0 };
+	struct pg_req req = {0};
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		q_install_ensure(pg, &req, &(struct q_install_ensure){ .id = ids[i],
-		    .enrol_key = { i == 0 ? "\0k1" : "k2!", 3 }, .now_us = NOW_US + i }, no_done);
+		q_install_ensure(
+		    pg, &req,
+		    &(struct q_install_ensure){.id = ids[i],
+					       .enrol_key = {i == 0 ? "\0k1" : "k2!", 3},
+					       .now_us = NOW_US + i},
+		    no_done);
 		assert_true(test_op_wait(&req.op));
 		assert_string_equal(req.op.err.text, "");
 		assert_int_equal(q_install_ensure_rows(&req, arena, &row), 1);
@@ -156,26 +166,33 @@ static void the_first_install_id_stays(void **state)
 	pg_req_fini(&req);
 }
 
-/* ---- prices ----------------------------------------------------------------------------------------- */
+/* ---- prices
+ * ----------------------------------------------------------------------------------------- */
 
 static void pools_make(int n)
 {
 	char sql[600];
 
-	(void)snprintf(sql, sizeof(sql), "INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, "
-	    "gpu_name, gpu_milli, gpu_mem_mib, vcpus, mem_mib, arch, quota_class, offered, seen_us) "
-	    "SELECT 'p', 'r', 'z' || i, '', 't', 'spot', 'H100', 1000, 80000, 8, 1000, 'x86_64', '', true, 1 "
-	    "FROM generate_series(1, %d) i", n);
+	(void)snprintf(
+	    sql, sizeof(sql),
+	    "INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, "
+	    "gpu_name, gpu_milli, gpu_mem_mib, vcpus, mem_mib, arch, quota_class, offered, "
+	    "seen_us) "
+	    "SELECT 'p', 'r', 'z' || i, '', 't', 'spot', 'H100', 1000, 80000, 8, 1000, 'x86_64', "
+	    "'', true, 1 "
+	    "FROM generate_series(1, %d) i",
+	    n);
 	testdb_exec(dsn, sql);
 }
 
 static int64_t partitions(int64_t from_us, int64_t to_us)
 {
 	struct q_price_partitions_ensure_row *row;
-	struct pg_req req = { 0 };
+	struct pg_req req = {0};
 	int64_t n;
 
-	q_price_partitions_ensure(pg, &req, &(struct q_price_partitions_ensure){ from_us, to_us }, no_done);
+	q_price_partitions_ensure(pg, &req, &(struct q_price_partitions_ensure){from_us, to_us},
+				  no_done);
 	assert_true(test_op_wait(&req.op));
 	assert_string_equal(req.op.err.text, "");
 	assert_int_equal(q_price_partitions_ensure_rows(&req, arena, &row), 1);
@@ -193,13 +210,15 @@ static struct price_ingested ingest(const struct point *in, size_t n)
 {
 	struct spot_price_point *points = arena_array(arena, n, sizeof(*points));
 	int32_t *ids = arena_array(arena, n, sizeof(*ids));
-	struct price_ingest p = { 0 };
+	struct price_ingest p = {0};
 	struct price_ingested ret;
 
 	for (size_t i = 0; i < n; i++) {
 		ids[i] = in[i].pool;
-		points[i] = (struct spot_price_point){ .price_micros = in[i].micros, .source = "test",
-			.effective_us = in[i].effective_us, .observed_us = in[i].observed_us };
+		points[i] = (struct spot_price_point){.price_micros = in[i].micros,
+						      .source = "test",
+						      .effective_us = in[i].effective_us,
+						      .observed_us = in[i].observed_us};
 	}
 	price_ingest(pg, &p, points, ids, n, no_done);
 	assert_true(test_op_wait(&p.copy.op));
@@ -211,9 +230,10 @@ static struct price_ingested ingest(const struct point *in, size_t n)
 
 static void only_changes_are_appended_and_the_latest_is_confirmed(void **state)
 {
-	const struct point first[] = { { 1, 500, 0, NOW_US }, { 2, 700, NOW_US - 50, NOW_US } };
-	const struct point same[] = { { 1, 500, 0, NOW_US + 60 }, { 2, 700, NOW_US - 50, NOW_US + 60 } };
-	const struct point moved[] = { { 1, 510, 0, NOW_US + 120 }, { 2, 700, NOW_US - 50, NOW_US + 120 } };
+	const struct point first[] = {{1, 500, 0, NOW_US}, {2, 700, NOW_US - 50, NOW_US}};
+	const struct point same[] = {{1, 500, 0, NOW_US + 60}, {2, 700, NOW_US - 50, NOW_US + 60}};
+	const struct point moved[] = {{1, 510, 0, NOW_US + 120},
+				      {2, 700, NOW_US - 50, NOW_US + 120}};
 	struct price_ingested got;
 
 	(void)state;
@@ -223,25 +243,33 @@ static void only_changes_are_appended_and_the_latest_is_confirmed(void **state)
 	assert_int_equal(got.received, 2);
 	assert_int_equal(got.changed, 2);
 	assert_int_equal(ingest(same, 2).changed, 0);
-	assert_int_equal(testdb_int(dsn, "SELECT observed_us FROM pool_latest WHERE pool_id = 2"), NOW_US + 60);
-	assert_int_equal(testdb_int(dsn, "SELECT changed_us FROM pool_latest WHERE pool_id = 2"), NOW_US - 50);
+	assert_int_equal(testdb_int(dsn, "SELECT observed_us FROM pool_latest WHERE pool_id = 2"),
+			 NOW_US + 60);
+	assert_int_equal(testdb_int(dsn, "SELECT changed_us FROM pool_latest WHERE pool_id = 2"),
+			 NOW_US - 50);
 	assert_int_equal(ingest(moved, 2).changed, 1);
-	assert_int_equal(testdb_int(dsn, "SELECT price_micros FROM pool_latest WHERE pool_id = 1"), 510);
-	assert_int_equal(testdb_int(dsn, "SELECT changed_us FROM pool_latest WHERE pool_id = 1"), NOW_US + 120);
+	assert_int_equal(testdb_int(dsn, "SELECT price_micros FROM pool_latest WHERE pool_id = 1"),
+			 510);
+	assert_int_equal(testdb_int(dsn, "SELECT changed_us FROM pool_latest WHERE pool_id = 1"),
+			 NOW_US + 120);
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_point"), 3);
 }
 
 static void a_history_in_one_poll_keeps_its_order_and_is_stored_once(void **state)
 {
-	const struct point history[] = { { 1, 520, NOW_US - 100, NOW_US }, { 1, 500, NOW_US - 300, NOW_US },
-		{ 1, 520, NOW_US - 50, NOW_US }, { 1, 510, NOW_US - 200, NOW_US } };
+	const struct point history[] = {{1, 520, NOW_US - 100, NOW_US},
+					{1, 500, NOW_US - 300, NOW_US},
+					{1, 520, NOW_US - 50, NOW_US},
+					{1, 510, NOW_US - 200, NOW_US}};
 
 	(void)state;
 	pools_make(1);
 	partitions(NOW_US, NOW_US + 1);
 	assert_int_equal(ingest(history, 4).changed, 3); /* 520 twice in a row is one price */
-	assert_string_equal(testdb_text(dsn, "SELECT string_agg(price_micros::text, ' ' ORDER BY observed_us) "
-	    "FROM price_point"), "500 510 520");
+	assert_string_equal(
+	    testdb_text(dsn, "SELECT string_agg(price_micros::text, ' ' ORDER BY observed_us) "
+			     "FROM price_point"),
+	    "500 510 520");
 	assert_int_equal(testdb_int(dsn, "SELECT effective_us FROM pool_latest"), NOW_US - 50);
 	assert_int_equal(ingest(history, 4).changed, 0);
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_point"), 3);
@@ -249,8 +277,8 @@ static void a_history_in_one_poll_keeps_its_order_and_is_stored_once(void **stat
 
 static void a_price_taken_back_to_an_old_value_is_a_change(void **state)
 {
-	const struct point a[] = { { 1, 500, 0, NOW_US } }, b[] = { { 1, 600, 0, NOW_US + 1 } },
-		c[] = { { 1, 500, 0, NOW_US + 2 } };
+	const struct point a[] = {{1, 500, 0, NOW_US}}, b[] = {{1, 600, 0, NOW_US + 1}},
+			   c[] = {{1, 500, 0, NOW_US + 2}};
 
 	(void)state;
 	pools_make(1);
@@ -260,7 +288,8 @@ static void a_price_taken_back_to_an_old_value_is_a_change(void **state)
 
 static void a_late_older_price_does_not_replace_the_latest(void **state)
 {
-	const struct point now[] = { { 1, 500, NOW_US, NOW_US } }, late[] = { { 1, 900, NOW_US - 1000, NOW_US + 5 } };
+	const struct point now[] = {{1, 500, NOW_US, NOW_US}},
+			   late[] = {{1, 900, NOW_US - 1000, NOW_US + 5}};
 
 	(void)state;
 	pools_make(1);
@@ -272,8 +301,8 @@ static void a_late_older_price_does_not_replace_the_latest(void **state)
 
 static void a_frozen_pool_stays_frozen_until_its_price_moves(void **state)
 {
-	const struct point a[] = { { 1, 500, 0, NOW_US } }, b[] = { { 1, 500, 0, NOW_US + 1 } },
-		c[] = { { 1, 501, 0, NOW_US + 2 } };
+	const struct point a[] = {{1, 500, 0, NOW_US}}, b[] = {{1, 500, 0, NOW_US + 1}},
+			   c[] = {{1, 501, 0, NOW_US + 2}};
 
 	(void)state;
 	pools_make(1);
@@ -281,17 +310,19 @@ static void a_frozen_pool_stays_frozen_until_its_price_moves(void **state)
 	ingest(a, 1);
 	testdb_exec(dsn, "UPDATE pool_latest SET state = 'frozen', why = 'no change for 9 days'");
 	ingest(b, 1);
-	assert_string_equal(testdb_text(dsn, "SELECT state || why FROM pool_latest"), "frozenno change for 9 days");
+	assert_string_equal(testdb_text(dsn, "SELECT state || why FROM pool_latest"),
+			    "frozenno change for 9 days");
 	ingest(c, 1);
 	assert_string_equal(testdb_text(dsn, "SELECT state || why FROM pool_latest"), "fresh");
 }
 
 static void a_batch_with_an_unknown_pool_is_refused_whole(void **state)
 {
-	struct spot_price_point points[2] = { { .price_micros = 1, .observed_us = NOW_US, .source = "s" },
-		{ .price_micros = 1, .observed_us = NOW_US, .source = "s" } };
-	const int32_t ids[] = { 1, 99 };
-	struct price_ingest p = { 0 };
+	struct spot_price_point points[2] = {
+	    {.price_micros = 1, .observed_us = NOW_US, .source = "s"},
+	    {.price_micros = 1, .observed_us = NOW_US, .source = "s"}};
+	const int32_t ids[] = {1, 99};
+	struct price_ingest p = {0};
 
 	(void)state;
 	pools_make(1);
@@ -306,10 +337,11 @@ static void a_batch_with_an_unknown_pool_is_refused_whole(void **state)
 
 static void all_latest_prices_and_a_pools_history_are_read(void **state)
 {
-	const struct point in[] = { { 1, 500, 0, NOW_US }, { 2, 700, 0, NOW_US }, { 1, 510, 0, NOW_US + 9 } };
+	const struct point in[] = {
+	    {1, 500, 0, NOW_US}, {2, 700, 0, NOW_US}, {1, 510, 0, NOW_US + 9}};
 	struct q_pool_latest_row *latest;
 	struct q_price_history_pool_row *history;
-	struct pg_req req = { 0 };
+	struct pg_req req = {0};
 
 	(void)state;
 	pools_make(2);
@@ -322,8 +354,10 @@ static void all_latest_prices_and_a_pools_history_are_read(void **state)
 		assert_int_equal(latest[i].price_micros, latest[i].pool_id == 1 ? 510 : 700);
 		assert_string_equal(latest[i].state, "fresh");
 	}
-	q_price_history_pool(pg, &req, &(struct q_price_history_pool){ .pool_id = 1, .from_us = NOW_US - 10,
-	    .to_us = NOW_US + 10 }, no_done);
+	q_price_history_pool(pg, &req,
+			     &(struct q_price_history_pool){
+				 .pool_id = 1, .from_us = NOW_US - 10, .to_us = NOW_US + 10},
+			     no_done);
 	assert_true(test_op_wait(&req.op));
 	assert_int_equal(q_price_history_pool_rows(&req, arena, &history), 2);
 	assert_int_equal(history[0].price_micros, 500);
@@ -334,7 +368,7 @@ static void all_latest_prices_and_a_pools_history_are_read(void **state)
 static void partitions_are_made_ahead_once_and_dropped_past_retention(void **state)
 {
 	struct q_price_partitions_drop_row *row;
-	struct pg_req req = { 0 };
+	struct pg_req req = {0};
 	int64_t day = NOW_US - NOW_US % PRICE_DAY_US;
 
 	(void)state;
@@ -342,12 +376,15 @@ static void partitions_are_made_ahead_once_and_dropped_past_retention(void **sta
 	assert_int_equal(partitions(day - 2 * PRICE_DAY_US, day + 3 * PRICE_DAY_US), 0);
 	assert_int_equal(partitions(day + 3 * PRICE_DAY_US - 1, day + 3 * PRICE_DAY_US + 1), 1);
 	/* A limit inside a day keeps that day. */
-	q_price_partitions_drop(pg, &req, &(struct q_price_partitions_drop){ day - 5 }, no_done);
+	q_price_partitions_drop(pg, &req, &(struct q_price_partitions_drop){day - 5}, no_done);
 	assert_true(test_op_wait(&req.op));
 	assert_string_equal(req.op.err.text, "");
 	assert_int_equal(q_price_partitions_drop_rows(&req, arena, &row), 1);
 	assert_int_equal(row->dropped, 1);
-	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'price_point'::regclass"), 5);
+	assert_int_equal(
+	    testdb_int(
+		dsn, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'price_point'::regclass"),
+	    5);
 	assert_int_equal(partitions(day - 1, day), 0);
 	pg_req_fini(&req);
 }
@@ -356,17 +393,17 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		T(every_statement_prepares_and_has_the_columns_of_its_header),
-		T(statements_that_write_say_so),
-		T(the_first_install_id_stays),
-		T(only_changes_are_appended_and_the_latest_is_confirmed),
-		T(a_history_in_one_poll_keeps_its_order_and_is_stored_once),
-		T(a_price_taken_back_to_an_old_value_is_a_change),
-		T(a_late_older_price_does_not_replace_the_latest),
-		T(a_frozen_pool_stays_frozen_until_its_price_moves),
-		T(a_batch_with_an_unknown_pool_is_refused_whole),
-		T(all_latest_prices_and_a_pools_history_are_read),
-		T(partitions_are_made_ahead_once_and_dropped_past_retention),
+	    T(every_statement_prepares_and_has_the_columns_of_its_header),
+	    T(statements_that_write_say_so),
+	    T(the_first_install_id_stays),
+	    T(only_changes_are_appended_and_the_latest_is_confirmed),
+	    T(a_history_in_one_poll_keeps_its_order_and_is_stored_once),
+	    T(a_price_taken_back_to_an_old_value_is_a_change),
+	    T(a_late_older_price_does_not_replace_the_latest),
+	    T(a_frozen_pool_stays_frozen_until_its_price_moves),
+	    T(a_batch_with_an_unknown_pool_is_refused_whole),
+	    T(all_latest_prices_and_a_pools_history_are_read),
+	    T(partitions_are_made_ahead_once_and_dropped_past_retention),
 	};
 	int failed;
 

@@ -12,24 +12,31 @@
 
 static struct testdb *db;
 
-#define OID_BOOL 16
-#define OID_INT8 20
-#define OID_TEXT 25
+#define OID_BOOL   16
+#define OID_INT8   20
+#define OID_TEXT   25
 #define OID_FLOAT8 701
 
-static const unsigned int8_type[] = { OID_INT8 };
-static const struct pg_stmt stmt_echo = { .name = "echo", .sql = "SELECT $1 + 1", .params_n = 1,
-	.param_types = int8_type };
-static const struct pg_stmt stmt_divide = { .name = "divide", .sql = "SELECT 10 / $1", .params_n = 1,
-	.param_types = int8_type };
-static const struct pg_stmt stmt_broken = { .name = "broken", .sql = "SELECT nothing FROM nowhere" };
-static const struct pg_stmt stmt_insert = { .name = "insert", .sql = "INSERT INTO t (id) VALUES ($1)",
-	.params_n = 1, .param_types = int8_type, .writes = true };
-static const struct pg_stmt stmt_sleep = { .name = "sleep", .sql = "SELECT pg_sleep($1)",
-	.params_n = 1, .param_types = (const unsigned[]){ OID_FLOAT8 } };
-static const struct pg_stmt stmt_insert_slow = { .name = "insert_slow",
-	.sql = "INSERT INTO t SELECT 77 FROM pg_sleep($1)", .params_n = 1,
-	.param_types = (const unsigned[]){ OID_FLOAT8 }, .writes = true };
+static const unsigned int8_type[] = {OID_INT8};
+static const struct pg_stmt stmt_echo = {
+    .name = "echo", .sql = "SELECT $1 + 1", .params_n = 1, .param_types = int8_type};
+static const struct pg_stmt stmt_divide = {
+    .name = "divide", .sql = "SELECT 10 / $1", .params_n = 1, .param_types = int8_type};
+static const struct pg_stmt stmt_broken = {.name = "broken", .sql = "SELECT nothing FROM nowhere"};
+static const struct pg_stmt stmt_insert = {.name = "insert",
+					   .sql = "INSERT INTO t (id) VALUES ($1)",
+					   .params_n = 1,
+					   .param_types = int8_type,
+					   .writes = true};
+static const struct pg_stmt stmt_sleep = {.name = "sleep",
+					  .sql = "SELECT pg_sleep($1)",
+					  .params_n = 1,
+					  .param_types = (const unsigned[]){OID_FLOAT8}};
+static const struct pg_stmt stmt_insert_slow = {.name = "insert_slow",
+						.sql = "INSERT INTO t SELECT 77 FROM pg_sleep($1)",
+						.params_n = 1,
+						.param_types = (const unsigned[]){OID_FLOAT8},
+						.writes = true};
 
 struct world {
 	struct loop *loop;
@@ -59,8 +66,9 @@ static int world_set_up(void **state, int connections, int64_t statement_timeout
 	w->loop = test_loop_new();
 	w->dsn = testdb_new_empty(db);
 	testdb_exec(w->dsn, "CREATE TABLE t (id int8 PRIMARY KEY)");
-	w->pg = pg_new(w->loop, &(struct pg_conf){ .dsn = w->dsn, .connections = connections,
-	    .statement_timeout_us = statement_timeout_us });
+	w->pg = pg_new(w->loop, &(struct pg_conf){.dsn = w->dsn,
+						  .connections = connections,
+						  .statement_timeout_us = statement_timeout_us});
 	assert_true(test_until(w->loop, 20 * SPOT_US_PER_S, is_ready, w->pg));
 	*state = w;
 	return 0;
@@ -129,7 +137,7 @@ static bool reconnected(void *arg)
 static void a_statement_gives_its_row_and_never_completes_inside_the_call(void **state)
 {
 	struct world *w = *state;
-	struct pg_req req = { 0 };
+	struct pg_req req = {0};
 
 	exec_int(w, &req, &stmt_echo, 41);
 	assert_int_equal(done_count, 0);
@@ -145,7 +153,7 @@ static void a_statement_gives_its_row_and_never_completes_inside_the_call(void *
 static void a_failing_statement_leaves_its_pipeline_neighbours_alone(void **state)
 {
 	struct world *w = *state;
-	struct pg_req reqs[300] = { 0 };
+	struct pg_req reqs[300] = {0};
 
 	for (int i = 0; i < 300; i++)
 		exec_int(w, &reqs[i], i % 3 == 0 ? &stmt_divide : &stmt_echo, i % 6 == 0 ? 0 : i);
@@ -169,7 +177,7 @@ static void a_failing_statement_leaves_its_pipeline_neighbours_alone(void **stat
 static void a_statement_that_does_not_prepare_fails_and_may_be_tried_again(void **state)
 {
 	struct world *w = *state;
-	struct pg_req bad = { 0 }, good = { 0 };
+	struct pg_req bad = {0}, good = {0};
 
 	for (int i = 0; i < 2; i++) {
 		pg_exec(w->pg, &bad, &stmt_broken, NULL, count_done);
@@ -189,9 +197,9 @@ static void a_statement_that_does_not_prepare_fails_and_may_be_tried_again(void 
 
 static void a_statement_prepared_before_a_schema_change_works_again_after_one_retry(void **state)
 {
-	static const struct pg_stmt all = { .name = "all", .sql = "SELECT * FROM t" };
+	static const struct pg_stmt all = {.name = "all", .sql = "SELECT * FROM t"};
 	struct world *w = *state;
-	struct pg_req req = { 0 };
+	struct pg_req req = {0};
 	int tries = 0;
 
 	pg_exec(w->pg, &req, &all, NULL, count_done);
@@ -211,7 +219,7 @@ static void a_statement_prepared_before_a_schema_change_works_again_after_one_re
 static void a_violated_constraint_is_a_conflict_with_its_name(void **state)
 {
 	struct world *w = *state;
-	struct pg_req req = { 0 };
+	struct pg_req req = {0};
 
 	for (int i = 0; i < 2; i++) {
 		exec_int(w, &req, &stmt_insert, 5);
@@ -227,9 +235,10 @@ static void a_violated_constraint_is_a_conflict_with_its_name(void **state)
 static void an_error_at_commit_is_an_error_of_the_statement(void **state)
 {
 	struct world *w = *state;
-	struct pg_req req = { 0 };
+	struct pg_req req = {0};
 
-	testdb_exec(w->dsn, "ALTER TABLE t ADD COLUMN twin int8 DEFAULT 9 REFERENCES t DEFERRABLE INITIALLY DEFERRED");
+	testdb_exec(w->dsn, "ALTER TABLE t ADD COLUMN twin int8 DEFAULT 9 REFERENCES t DEFERRABLE "
+			    "INITIALLY DEFERRED");
 	exec_int(w, &req, &stmt_insert, 5);
 	assert_true(test_op_wait(&req.op));
 	assert_int_equal(req.op.rc, SPOT_CONFLICT);
@@ -240,10 +249,10 @@ static void an_error_at_commit_is_an_error_of_the_statement(void **state)
 
 static void affected_rows_are_counted(void **state)
 {
-	static const struct pg_stmt fill = { .name = "fill", .writes = true,
-		.sql = "INSERT INTO t SELECT generate_series(1, 123)" };
+	static const struct pg_stmt fill = {
+	    .name = "fill", .writes = true, .sql = "INSERT INTO t SELECT generate_series(1, 123)"};
 	struct world *w = *state;
-	struct pg_req req = { 0 };
+	struct pg_req req = {0};
 
 	pg_exec(w->pg, &req, &fill, NULL, count_done);
 	assert_true(test_op_wait(&req.op));
@@ -251,17 +260,22 @@ static void affected_rows_are_counted(void **state)
 	pg_req_fini(&req);
 }
 
-/* ---- values ------------------------------------------------------------------------------------ */
+/* ---- values ------------------------------------------------------------------------------------
+ */
 
 static void values_come_back_as_they_went(void **state)
 {
-	static const unsigned types[] = { OID_INT8, OID_FLOAT8, OID_BOOL, OID_TEXT, OID_TEXT, 17, 3802, 23 };
-	static const struct pg_stmt stmt = { .name = "values", .params_n = 8, .param_types = types,
-		.sql = "SELECT $1, $2, $3, $4, $5, $6, $7, $8, $1::int2 IS NULL, 7::int2, 1.5::float4" };
-	static const char bytes[] = { 0, 1, '\\', '\'', '\377' };
+	static const unsigned types[] = {OID_INT8, OID_FLOAT8, OID_BOOL, OID_TEXT,
+					 OID_TEXT, 17,	       3802,	 23};
+	static const struct pg_stmt stmt = {
+	    .name = "values",
+	    .params_n = 8,
+	    .param_types = types,
+	    .sql = "SELECT $1, $2, $3, $4, $5, $6, $7, $8, $1::int2 IS NULL, 7::int2, 1.5::float4"};
+	static const char bytes[] = {0, 1, '\\', '\'', '\377'};
 	static const char text[] = "it's \"quoted\" \\ \xc3\xa9\xe2\x82\xac\xf0\x9f\x9a\x80 {,} \n";
 	struct world *w = *state;
-	struct pg_req req = { 0 };
+	struct pg_req req = {0};
 	struct bind b;
 
 	bind_init(&b, stmt.name);
@@ -270,7 +284,7 @@ static void values_come_back_as_they_went(void **state)
 	bind_bool(&b, true);
 	bind_text(&b, text, false);
 	bind_text(&b, NULL, true);
-	bind_bytes(&b, (struct str){ bytes, sizeof(bytes) }, false);
+	bind_bytes(&b, (struct str){bytes, sizeof(bytes)}, false);
 	bind_jsonb(&b, "{\"a\": [1, null]}", false);
 	bind_i32(&b, INT32_MIN);
 	pg_exec(w->pg, &req, &stmt, b.params, count_done);
@@ -294,16 +308,19 @@ static void values_come_back_as_they_went(void **state)
 
 static void arrays_carry_any_text_and_nulls(void **state)
 {
-	static const unsigned types[] = { 1016, 1009, 1022, 1000, 1007, 1009 };
-	static const struct pg_stmt stmt = { .name = "arrays", .params_n = 6, .param_types = types,
-		.sql = "SELECT a, b, c::text, d::text FROM unnest($1, $2, $3, $4) u (a, b, c, d) "
-		       "UNION ALL SELECT cardinality($5), array_to_string($6, '-'), NULL, NULL" };
-	static const int64_t ints[] = { INT64_MIN, 0, INT64_MAX };
-	static const char *const texts[] = { "a \"b\" \\c, {d} 'e'", NULL, "\xe2\x82\xac NULL" };
-	static const double floats[] = { 1.5, -2, 0 };
-	static const bool bools[] = { true, false, true };
+	static const unsigned types[] = {1016, 1009, 1022, 1000, 1007, 1009};
+	static const struct pg_stmt stmt = {
+	    .name = "arrays",
+	    .params_n = 6,
+	    .param_types = types,
+	    .sql = "SELECT a, b, c::text, d::text FROM unnest($1, $2, $3, $4) u (a, b, c, d) "
+		   "UNION ALL SELECT cardinality($5), array_to_string($6, '-'), NULL, NULL"};
+	static const int64_t ints[] = {INT64_MIN, 0, INT64_MAX};
+	static const char *const texts[] = {"a \"b\" \\c, {d} 'e'", NULL, "\xe2\x82\xac NULL"};
+	static const double floats[] = {1.5, -2, 0};
+	static const bool bools[] = {true, false, true};
 	struct world *w = *state;
-	struct pg_req req = { 0 };
+	struct pg_req req = {0};
 	struct bind b;
 
 	bind_init(&b, stmt.name);
@@ -331,12 +348,13 @@ static void arrays_carry_any_text_and_nulls(void **state)
 	pg_req_fini(&req);
 }
 
-/* ---- deadlines and losses ------------------------------------------------------------------------ */
+/* ---- deadlines and losses
+ * ------------------------------------------------------------------------ */
 
 static void the_servers_own_timeout_ends_a_slow_statement(void **state)
 {
 	struct world *w = *state;
-	struct pg_req req = { 0 }, next = { 0 };
+	struct pg_req req = {0}, next = {0};
 
 	exec_float(w, &req, &stmt_sleep, 30);
 	exec_int(w, &next, &stmt_echo, 1);
@@ -351,8 +369,8 @@ static void the_servers_own_timeout_ends_a_slow_statement(void **state)
 
 static int backend_pid(struct world *w)
 {
-	static const struct pg_stmt stmt = { .name = "pid", .sql = "SELECT pg_backend_pid()" };
-	struct pg_req req = { 0 };
+	static const struct pg_stmt stmt = {.name = "pid", .sql = "SELECT pg_backend_pid()"};
+	struct pg_req req = {0};
 	int pid;
 
 	pg_exec(w->pg, &req, &stmt, NULL, count_done);
@@ -366,7 +384,7 @@ static int backend_pid(struct world *w)
 static void a_server_that_hangs_is_given_up_at_our_deadline_and_replaced(void **state)
 {
 	struct world *w = *state;
-	struct pg_req write = { 0 }, read = { 0 }, later = { 0 };
+	struct pg_req write = {0}, read = {0}, later = {0};
 	int pid = backend_pid(w);
 
 	assert_int_equal(kill(pid, SIGSTOP), 0);
@@ -388,7 +406,7 @@ static void a_server_that_hangs_is_given_up_at_our_deadline_and_replaced(void **
 static void a_lost_write_is_unknown_a_lost_read_unavailable(void **state)
 {
 	struct world *w = *state;
-	struct pg_req write = { 0 }, behind = { 0 }, read = { 0 };
+	struct pg_req write = {0}, behind = {0}, read = {0};
 	char sql[80];
 
 	(void)snprintf(sql, sizeof(sql), "SELECT pg_terminate_backend(%d)", backend_pid(w));
@@ -415,14 +433,15 @@ static void a_lost_write_is_unknown_a_lost_read_unavailable(void **state)
 static void it_comes_back_after_the_server_was_killed(void **state)
 {
 	struct world *w = *state;
-	struct pg_req req = { 0 };
+	struct pg_req req = {0};
 
 	testdb_kill(db);
 	assert_true(test_until(w->loop, 20 * SPOT_US_PER_S, none_up, w->pg));
 	exec_int(w, &req, &stmt_insert, 8);
 	for (int i = 0; i < 10; i++)
 		loop_turn(w->loop, 20000);
-	assert_true(op_busy(&req.op)); /* waits in the queue: nothing was sent, nothing is unknown */
+	assert_true(
+	    op_busy(&req.op)); /* waits in the queue: nothing was sent, nothing is unknown */
 	testdb_restart(db);
 	assert_true(test_op_wait(&req.op));
 	assert_string_equal(req.op.err.text, "");
@@ -433,10 +452,11 @@ static void it_comes_back_after_the_server_was_killed(void **state)
 static void without_a_server_a_request_ends_unavailable_also_when_it_writes(void **state)
 {
 	struct loop *l = test_loop_new();
-	struct pg *pg = pg_new(l, &(struct pg_conf){ .dsn = "host=/nonexistent dbname=x", .connections = 1,
-	    .statement_timeout_us = 100000 });
-	struct world w = { .loop = l, .pg = pg };
-	struct pg_req req = { 0 };
+	struct pg *pg = pg_new(l, &(struct pg_conf){.dsn = "host=/nonexistent dbname=x",
+						    .connections = 1,
+						    .statement_timeout_us = 100000});
+	struct world w = {.loop = l, .pg = pg};
+	struct pg_req req = {0};
 
 	(void)state;
 	exec_int(&w, &req, &stmt_insert, 1);
@@ -452,10 +472,12 @@ static void without_a_server_a_request_ends_unavailable_also_when_it_writes(void
 static void a_host_name_is_looked_up_off_the_loop(void **state)
 {
 	struct loop *l = test_loop_new();
-	struct pg *pg = pg_new(l, &(struct pg_conf){ .dsn = "postgresql://nobody@no-such-host.invalid/x",
-	    .connections = 1, .statement_timeout_us = 100000 });
-	struct world w = { .loop = l, .pg = pg };
-	struct pg_req req = { 0 };
+	struct pg *pg =
+	    pg_new(l, &(struct pg_conf){.dsn = "postgresql://nobody@no-such-host.invalid/x",
+					.connections = 1,
+					.statement_timeout_us = 100000});
+	struct world w = {.loop = l, .pg = pg};
+	struct pg_req req = {0};
 
 	(void)state;
 	exec_int(&w, &req, &stmt_echo, 1);
@@ -491,7 +513,7 @@ static void requests_beyond_the_queue_cap_are_refused_at_once(void **state)
 static void a_stopped_request_completes_cancelled_and_its_neighbours_go_on(void **state)
 {
 	struct world *w = *state;
-	struct pg_req sent = { 0 }, other = { 0 }, queued = { 0 };
+	struct pg_req sent = {0}, other = {0}, queued = {0};
 
 	exec_float(w, &sent, &stmt_sleep, 0.2);
 	loop_turn(w->loop, 1000);
@@ -512,7 +534,7 @@ static void a_stopped_request_completes_cancelled_and_its_neighbours_go_on(void 
 static void closing_the_client_completes_what_is_open(void **state)
 {
 	struct world *w = *state;
-	struct pg_req reqs[3] = { 0 };
+	struct pg_req reqs[3] = {0};
 
 	exec_float(w, &reqs[0], &stmt_insert_slow, 5);
 	exec_float(w, &reqs[1], &stmt_sleep, 5);
@@ -534,24 +556,24 @@ int main(void)
 {
 #define T(name, up) cmocka_unit_test_setup_teardown(name, up, tear_down)
 	const struct CMUnitTest tests[] = {
-		T(a_statement_gives_its_row_and_never_completes_inside_the_call, set_up),
-		T(a_failing_statement_leaves_its_pipeline_neighbours_alone, set_up),
-		T(a_statement_that_does_not_prepare_fails_and_may_be_tried_again, set_up),
-		T(a_statement_prepared_before_a_schema_change_works_again_after_one_retry, set_up_one),
-		T(a_violated_constraint_is_a_conflict_with_its_name, set_up),
-		T(an_error_at_commit_is_an_error_of_the_statement, set_up),
-		T(affected_rows_are_counted, set_up),
-		T(values_come_back_as_they_went, set_up),
-		T(arrays_carry_any_text_and_nulls, set_up),
-		T(the_servers_own_timeout_ends_a_slow_statement, set_up_hasty),
-		T(a_server_that_hangs_is_given_up_at_our_deadline_and_replaced, set_up_hasty),
-		T(a_lost_write_is_unknown_a_lost_read_unavailable, set_up_one),
-		T(it_comes_back_after_the_server_was_killed, set_up),
-		cmocka_unit_test(without_a_server_a_request_ends_unavailable_also_when_it_writes),
-		cmocka_unit_test(a_host_name_is_looked_up_off_the_loop),
-		T(requests_beyond_the_queue_cap_are_refused_at_once, set_up_one),
-		T(a_stopped_request_completes_cancelled_and_its_neighbours_go_on, set_up_one),
-		T(closing_the_client_completes_what_is_open, set_up_one),
+	    T(a_statement_gives_its_row_and_never_completes_inside_the_call, set_up),
+	    T(a_failing_statement_leaves_its_pipeline_neighbours_alone, set_up),
+	    T(a_statement_that_does_not_prepare_fails_and_may_be_tried_again, set_up),
+	    T(a_statement_prepared_before_a_schema_change_works_again_after_one_retry, set_up_one),
+	    T(a_violated_constraint_is_a_conflict_with_its_name, set_up),
+	    T(an_error_at_commit_is_an_error_of_the_statement, set_up),
+	    T(affected_rows_are_counted, set_up),
+	    T(values_come_back_as_they_went, set_up),
+	    T(arrays_carry_any_text_and_nulls, set_up),
+	    T(the_servers_own_timeout_ends_a_slow_statement, set_up_hasty),
+	    T(a_server_that_hangs_is_given_up_at_our_deadline_and_replaced, set_up_hasty),
+	    T(a_lost_write_is_unknown_a_lost_read_unavailable, set_up_one),
+	    T(it_comes_back_after_the_server_was_killed, set_up),
+	    cmocka_unit_test(without_a_server_a_request_ends_unavailable_also_when_it_writes),
+	    cmocka_unit_test(a_host_name_is_looked_up_off_the_loop),
+	    T(requests_beyond_the_queue_cap_are_refused_at_once, set_up_one),
+	    T(a_stopped_request_completes_cancelled_and_its_neighbours_go_on, set_up_one),
+	    T(closing_the_client_completes_what_is_open, set_up_one),
 	};
 	int failed;
 

@@ -62,7 +62,7 @@ static bool alive(int pid)
 
 static struct pgcluster *started(void)
 {
-	struct spot_err err = { 0 };
+	struct spot_err err = {0};
 	struct pgcluster *c = NULL;
 
 	if (pgcluster_start(dir, "shop", true, &c, &err) != SPOT_OK)
@@ -97,7 +97,7 @@ static void a_cluster_is_made_started_stopped_and_keeps_its_data(void **state)
 static void a_second_owner_is_refused_with_the_firsts_number(void **state)
 {
 	struct pgcluster *c = started(), *other = NULL;
-	struct spot_err err = { 0 };
+	struct spot_err err = {0};
 	char pid[32];
 
 	(void)state;
@@ -136,7 +136,8 @@ static int owner_spawn(int *ret_server)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (pgcluster_start(dir, "shop", true, &c, NULL) != SPOT_OK)
 			_exit(1);
-		testdb_exec(pgcluster_dsn(c), "CREATE TABLE IF NOT EXISTS kept (v int); INSERT INTO kept VALUES (1)");
+		testdb_exec(pgcluster_dsn(c),
+			    "CREATE TABLE IF NOT EXISTS kept (v int); INSERT INTO kept VALUES (1)");
 		server = pgcluster_pid(c);
 		if (write(pipes[1], &server, sizeof(server)) != (ssize_t)sizeof(server))
 			_exit(1);
@@ -233,7 +234,7 @@ static void a_path_too_long_for_a_socket_works(void **state)
 static void a_folder_the_servers_user_cannot_reach_is_refused_with_words(void **state)
 {
 	struct pgcluster *c = NULL;
-	struct spot_err err = { 0 };
+	struct spot_err err = {0};
 
 	(void)state;
 	if (geteuid() != 0)
@@ -247,7 +248,7 @@ static void a_folder_the_servers_user_cannot_reach_is_refused_with_words(void **
 static void a_server_that_does_not_start_says_why(void **state)
 {
 	struct pgcluster *c = NULL;
-	struct spot_err err = { 0 };
+	struct spot_err err = {0};
 	char path[200];
 	FILE *f;
 
@@ -268,16 +269,16 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		T(a_cluster_is_made_started_stopped_and_keeps_its_data),
-		T(a_second_owner_is_refused_with_the_firsts_number),
-		T(after_kill_9_of_the_server_it_starts_again),
-		T(the_server_ends_when_its_owner_is_killed),
-		T(a_new_owner_takes_over_at_once_after_the_old_one_was_killed),
-		T(a_pid_file_that_names_some_other_living_process_is_stale),
-		T(a_half_made_cluster_is_made_afresh),
-		T(a_path_too_long_for_a_socket_works),
-		T(a_folder_the_servers_user_cannot_reach_is_refused_with_words),
-		T(a_server_that_does_not_start_says_why),
+	    T(a_cluster_is_made_started_stopped_and_keeps_its_data),
+	    T(a_second_owner_is_refused_with_the_firsts_number),
+	    T(after_kill_9_of_the_server_it_starts_again),
+	    T(the_server_ends_when_its_owner_is_killed),
+	    T(a_new_owner_takes_over_at_once_after_the_old_one_was_killed),
+	    T(a_pid_file_that_names_some_other_living_process_is_stale),
+	    T(a_half_made_cluster_is_made_afresh),
+	    T(a_path_too_long_for_a_socket_works),
+	    T(a_folder_the_servers_user_cannot_reach_is_refused_with_words),
+	    T(a_server_that_does_not_start_says_why),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

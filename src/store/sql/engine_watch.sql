@@ -5,7 +5,8 @@
 -- rows: many provider text, region text, nodes int8, hurry bool
 -- writes: no
 SELECT p.provider, p.region, count(*),
-	bool_or(n.state = 'READY' AND n.last_seen_us < $1 - $2 AND coalesce(n.provider_seen_us, 0) < $1 - 3000000)
+	bool_or(n.state = 'READY' AND coalesce(n.last_seen_us, n.ready_us, 0) < $1 - $2
+		AND coalesce(n.provider_seen_us, 0) < $1 - 3000000)
 FROM node n JOIN pool p ON p.id = n.pool_id
 WHERE n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING') AND n.ref IS NOT NULL
 GROUP BY 1, 2

@@ -3,7 +3,8 @@
 -- name: copy_merge_prices
 -- setup: SET LOCAL work_mem = '64MB'; SET LOCAL enable_nestloop = off;
 --        CREATE TEMP TABLE IF NOT EXISTS price_in (pool_id int4 NOT NULL,
---        observed_us int8 NOT NULL, effective_us int8 NOT NULL, price_micros int8 NOT NULL, source text NOT NULL)
+--        observed_us int8 NOT NULL, effective_us int8 NOT NULL, price_micros int8 NOT NULL,
+--        source text NOT NULL)
 --        ON COMMIT DELETE ROWS
 -- copy: COPY price_in (pool_id, observed_us, effective_us, price_micros, source) FROM STDIN BINARY
 -- rows: 1 received int8, changed int8, pools int8

@@ -35,7 +35,8 @@ static int64_t cpu_us(void)
 	struct rusage u;
 
 	getrusage(RUSAGE_SELF, &u);
-	return (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * SPOT_US_PER_S + u.ru_utime.tv_usec + u.ru_stime.tv_usec;
+	return (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * SPOT_US_PER_S + u.ru_utime.tv_usec +
+	       u.ru_stime.tv_usec;
 }
 
 static void no_done(struct op *op)
@@ -58,39 +59,51 @@ static void op_must(struct op *op)
 
 static void history_make(int64_t now_us)
 {
-	struct pg_req req = { 0 };
+	struct pg_req req = {0};
 	int64_t t0 = mono(), from_us = now_us - days * PRICE_DAY_US;
 	char text[1200];
 
-	(void)snprintf(text, sizeof(text), "INSERT INTO pool (provider, region, zone, zone_name, instance_type, "
-	    "market, gpu_name, gpu_milli, gpu_mem_mib, vcpus, mem_mib, arch, quota_class, offered, seen_us) "
-	    "SELECT 'p' || i %% 5, 'r' || i %% 30, 'z' || i %% 90, '', 't' || i, 'spot', 'H100', 1000, 80000, 8, "
-	    "1000, 'x86_64', '', true, 1 FROM generate_series(1, %" PRId64 ") i", pools);
+	(void)snprintf(text, sizeof(text),
+		       "INSERT INTO pool (provider, region, zone, zone_name, instance_type, "
+		       "market, gpu_name, gpu_milli, gpu_mem_mib, vcpus, mem_mib, arch, "
+		       "quota_class, offered, seen_us) "
+		       "SELECT 'p' || i %% 5, 'r' || i %% 30, 'z' || i %% 90, '', 't' || i, "
+		       "'spot', 'H100', 1000, 80000, 8, "
+		       "1000, 'x86_64', '', true, 1 FROM generate_series(1, %" PRId64 ") i",
+		       pools);
 	testdb_exec(dsn, text);
-	q_price_partitions_ensure(pg, &req, &(struct q_price_partitions_ensure){ from_us,
-	    now_us + 2 * PRICE_DAY_US }, no_done);
+	q_price_partitions_ensure(
+	    pg, &req, &(struct q_price_partitions_ensure){from_us, now_us + 2 * PRICE_DAY_US},
+	    no_done);
 	op_must(&req.op);
 	pg_req_fini(&req);
 	for (int64_t d = 0; d < days; d++) {
-		(void)snprintf(text, sizeof(text), "INSERT INTO price_point SELECT p, t, t, 1000000 + (p * 7919 + "
-		    "t / 3600000000) %% 900000, 'bench' FROM generate_series(%" PRId64 "::int8, %" PRId64
-		    ", 3600000000) t, generate_series(1, %" PRId64 ") p", from_us + d * PRICE_DAY_US,
-		    from_us + (d + 1) * PRICE_DAY_US - 1, pools);
+		(void)snprintf(
+		    text, sizeof(text),
+		    "INSERT INTO price_point SELECT p, t, t, 1000000 + (p * 7919 + "
+		    "t / 3600000000) %% 900000, 'bench' FROM generate_series(%" PRId64
+		    "::int8, %" PRId64 ", 3600000000) t, generate_series(1, %" PRId64 ") p",
+		    from_us + d * PRICE_DAY_US, from_us + (d + 1) * PRICE_DAY_US - 1, pools);
 		testdb_exec(dsn, text);
 	}
-	(void)snprintf(text, sizeof(text), "INSERT INTO pool_latest SELECT p, 1000000 + (p * 7919) %% 900000, "
-	    "%" PRId64 ", %" PRId64 ", %" PRId64 ", 'bench', 'fresh' FROM generate_series(1, %" PRId64 ") p; "
-	    "VACUUM ANALYZE pool, pool_latest, price_point; CHECKPOINT", now_us - 1, now_us - 1, now_us - 1, pools);
+	(void)snprintf(text, sizeof(text),
+		       "INSERT INTO pool_latest SELECT p, 1000000 + (p * 7919) %% 900000, "
+		       "%" PRId64 ", %" PRId64 ", %" PRId64
+		       ", 'bench', 'fresh' FROM generate_series(1, %" PRId64 ") p; "
+		       "VACUUM ANALYZE pool, pool_latest, price_point; CHECKPOINT",
+		       now_us - 1, now_us - 1, now_us - 1, pools);
 	/* VACUUM refuses to share a simple query with others. */
 	char *vacuum = strstr(text, "VACUUM");
 	vacuum[-1] = '\0';
 	testdb_exec(dsn, text);
 	testdb_exec(dsn, "VACUUM ANALYZE pool, pool_latest, price_point");
 	testdb_exec(dsn, "CHECKPOINT");
-	printf("history: %" PRId64 " rows in %.1f s\n", pools * days * 24, (double)(mono() - t0) / 1e6);
+	printf("history: %" PRId64 " rows in %.1f s\n", pools * days * 24,
+	       (double)(mono() - t0) / 1e6);
 }
 
-/* ---- reading -------------------------------------------------------------------------------------- */
+/* ---- reading
+ * -------------------------------------------------------------------------------------- */
 
 static int64_t median(int64_t *v, int n)
 {
@@ -109,7 +122,7 @@ static int64_t median(int64_t *v, int n)
 static void latest_bench(void)
 {
 	int64_t us[RUNS], bare[RUNS];
-	struct pg_req req = { 0 };
+	struct pg_req req = {0};
 	size_t n = 0;
 
 	for (int i = 0; i < RUNS; i++) {
@@ -131,13 +144,14 @@ static void latest_bench(void)
 		bare[i] = mono() - t0;
 	}
 	PQfinish(c);
-	printf("all current offers: %zu rows in %.1f ms as structs (median of %d); bare libpq %.1f ms\n", n,
-	    (double)median(us, RUNS) / 1e3, RUNS, (double)median(bare, RUNS) / 1e3);
+	printf("all current offers: %zu rows in %.1f ms as structs (median of %d); bare libpq %.1f "
+	       "ms\n",
+	       n, (double)median(us, RUNS) / 1e3, RUNS, (double)median(bare, RUNS) / 1e3);
 }
 
 static void history_bench(int64_t now_us)
 {
-	struct pg_req req = { 0 };
+	struct pg_req req = {0};
 	int64_t us[RUNS];
 	size_t n = 0;
 
@@ -146,24 +160,30 @@ static void history_bench(int64_t now_us)
 		struct q_price_history_pool_row *rows;
 		int64_t t0 = mono();
 
-		q_price_history_pool(pg, &req, &(struct q_price_history_pool){ .pool_id = (int32_t)(1 + i * 997 % pools),
-		    .from_us = now_us - days * PRICE_DAY_US, .to_us = now_us }, no_done);
+		q_price_history_pool(
+		    pg, &req,
+		    &(struct q_price_history_pool){.pool_id = (int32_t)(1 + i * 997 % pools),
+						   .from_us = now_us - days * PRICE_DAY_US,
+						   .to_us = now_us},
+		    no_done);
 		op_must(&req.op);
 		n = q_price_history_pool_rows(&req, a, &rows);
 		us[i] = mono() - t0;
 	}
 	pg_req_fini(&req);
-	printf("history of one pool: %zu rows in %.1f ms (median of %d)\n", n, (double)median(us, RUNS) / 1e3, RUNS);
+	printf("history of one pool: %zu rows in %.1f ms (median of %d)\n", n,
+	       (double)median(us, RUNS) / 1e3, RUNS);
 }
 
-/* ---- writing -------------------------------------------------------------------------------------- */
+/* ---- writing
+ * -------------------------------------------------------------------------------------- */
 
 /* changed: of 100 pools, how many have a new price. */
 static void poll_bench(int64_t now_us, int changed)
 {
 	struct spot_price_point *points = calloc((size_t)pools, sizeof(*points));
 	int32_t *ids = calloc((size_t)pools, sizeof(*ids));
-	struct price_ingest p = { 0 };
+	struct price_ingest p = {0};
 	int64_t t0, c0, us, cpu;
 
 	assert(points != NULL && ids != NULL);
@@ -171,8 +191,10 @@ static void poll_bench(int64_t now_us, int changed)
 		int64_t was = 1000000 + ((i + 1) * 7919) % 900000;
 
 		ids[i] = (int32_t)(i + 1);
-		points[i] = (struct spot_price_point){ .source = "bench", .observed_us = now_us,
-			.price_micros = i % 100 < changed ? was + now_us % 1000 + 1 : was };
+		points[i] = (struct spot_price_point){
+		    .source = "bench",
+		    .observed_us = now_us,
+		    .price_micros = i % 100 < changed ? was + now_us % 1000 + 1 : was};
 	}
 	t0 = mono();
 	c0 = cpu_us();
@@ -180,9 +202,10 @@ static void poll_bench(int64_t now_us, int changed)
 	op_must(&p.copy.op);
 	us = mono() - t0;
 	cpu = cpu_us() - c0;
-	printf("poll of %" PRId64 " pools, %d %% offered as new: %" PRId64 " stored, %.0f ms, %.0f rows/s, our own CPU %.0f ms\n",
-	    pools, changed, price_ingest_result(&p).changed, (double)us / 1e3, (double)pools * 1e6 / (double)us,
-	    (double)cpu / 1e3);
+	printf("poll of %" PRId64 " pools, %d %% offered as new: %" PRId64
+	       " stored, %.0f ms, %.0f rows/s, our own CPU %.0f ms\n",
+	       pools, changed, price_ingest_result(&p).changed, (double)us / 1e3,
+	       (double)pools * 1e6 / (double)us, (double)cpu / 1e3);
 	price_ingest_fini(&p);
 	free(points);
 	free(ids);
@@ -190,7 +213,7 @@ static void poll_bench(int64_t now_us, int changed)
 
 static void copy_bench(int64_t now_us)
 {
-	struct pg_copy c = { 0 };
+	struct pg_copy c = {0};
 	int64_t t0 = mono(), us;
 
 	pg_copy_begin(&c, (size_t)pools * 200);
@@ -205,15 +228,15 @@ static void copy_bench(int64_t now_us)
 	pg_copy_send(pg, &c, NULL, "COPY price_point FROM STDIN BINARY", NULL, no_done);
 	op_must(&c.op);
 	us = mono() - t0;
-	printf("bare COPY of as many rows into price_point: %.0f ms, %.0f rows/s\n", (double)us / 1e3,
-	    (double)pools * 1e6 / (double)us);
+	printf("bare COPY of as many rows into price_point: %.0f ms, %.0f rows/s\n",
+	       (double)us / 1e3, (double)pools * 1e6 / (double)us);
 	pg_copy_fini(&c);
 }
 
 int main(int argc, char **argv)
 {
 	struct pgcluster *cluster = NULL;
-	struct spot_err err = { 0 };
+	struct spot_err err = {0};
 	char dir[] = "/tmp/spotbroker-bench-XXXXXX";
 	int64_t now_us = clock_real.wall_us(&clock_real);
 
@@ -222,17 +245,21 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: %s [POOLS [DAYS]]\n", argv[0]);
 		return 2;
 	}
-	if (mkdtemp(dir) == NULL || pgcluster_start(dir, "bench", false, &cluster, &err) != SPOT_OK) {
+	if (mkdtemp(dir) == NULL ||
+	    pgcluster_start(dir, "bench", false, &cluster, &err) != SPOT_OK) {
 		fprintf(stderr, "%s: %s\n", dir, err.text);
 		return 1;
 	}
 	dsn = pgcluster_dsn(cluster);
-	if (migrate_run(dsn, NULL, migrations_all, migrations_all_n, now_us, NULL, &err) != SPOT_OK) {
+	if (migrate_run(dsn, NULL, migrations_all, migrations_all_n, now_us, NULL, &err) !=
+	    SPOT_OK) {
 		fprintf(stderr, "%s\n", err.text);
 		return 1;
 	}
 	loop = test_loop_new();
-	pg = pg_new(loop, &(struct pg_conf){ .dsn = dsn, .connections = 2, .statement_timeout_us = 600 * SPOT_US_PER_S });
+	pg = pg_new(loop, &(struct pg_conf){.dsn = dsn,
+					    .connections = 2,
+					    .statement_timeout_us = 600 * SPOT_US_PER_S});
 	history_make(now_us);
 	latest_bench();
 	history_bench(now_us);
