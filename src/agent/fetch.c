@@ -74,21 +74,26 @@ static bool place_of(struct agent *a, const char *root, const char *path, char r
 	return path_is_inside(path) && path_join(ret, a->job.cwd, path);
 }
 
+/* An object of unknown size (a mount) may be at most so large. */
+#define FETCH_UNKNOWN_MAX (INT64_C(1) << 42)
+
 /* ---- what is to be fetched ------------------------------------------------------------------------- */
 
 static enum spot_rc chunk_read(struct agent *a, struct fetch_file *file, const json_t *o, int64_t at,
     struct fetch_chunk *ret, struct spot_err *err)
 {
 	struct spot_err bad = {0};
-	const char *url = json_need_str(o, "url", &bad), *sha = json_need_str(o, "sha256", &bad);
+	const char *url = json_need_str(o, "url", &bad), *sha = json_str(o, "sha256", "", &bad);
+	bool unknown = *sha == '\0' && file->name == NULL; /* a mount: the daemon has not read the object */
 
 	*ret = (struct fetch_chunk){.agent = a, .file = file, .at = at,
-	    .bytes = json_need_i64(o, "bytes", &bad)};
-	if (bad.rc == SPOT_OK && (ret->bytes < 0 || strlen(sha) != 64))
+	    .bytes = unknown ? FETCH_UNKNOWN_MAX : json_need_i64(o, "bytes", &bad)};
+	if (bad.rc == SPOT_OK && (ret->bytes < 0 || (!unknown && strlen(sha) != 64)))
 		(void)err_set(&bad, SPOT_INVALID, "bad chunk");
 	if (bad.rc != SPOT_OK)
 		return err_set(err, SPOT_INVALID, "%s", bad.text);
-	memcpy(ret->sha256, sha, 65);
+	if (!unknown)
+		memcpy(ret->sha256, sha, 65);
 	ret->url = dup_checked(url);
 	return SPOT_OK;
 }
@@ -124,7 +129,7 @@ static enum spot_rc file_read_spec(struct agent *a, const json_t *o, struct fetc
 		at += c->bytes;
 		a->fetch.chunks_n++;
 	}
-	if (at != file->bytes)
+	if (at != file->bytes && !(file->chunks_n == 1 && at == FETCH_UNKNOWN_MAX))
 		return err_set(err, SPOT_INVALID, "files: '%.150s': chunks do not add up", path);
 	return SPOT_OK;
 }

@@ -228,6 +228,8 @@ static void lines(struct agent *a)
 
 		if (gpu_helper_line((struct str){g->text.p, n}, &g->now, &err) != SPOT_OK)
 			log_warn("gpu.bad_line", STR("error", err.text));
+		if (g->now.count == 0 && strcmp(g->now.error, "no GPU") == 0)
+			g->now.known = false; /* no library: nvidia-smi has the last word */
 		g->heard_us = a->now_us;
 		g->hangs = 0;
 		sbuf_consume(&g->text, n + 1);

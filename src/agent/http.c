@@ -347,7 +347,7 @@ static void call_finish(struct http_call *c, CURLcode code)
 		r.retry_after_us = (int64_t)wait_s * SPOT_US_PER_S;
 	if (code == CURLE_OK)
 		r.status = (int)status;
-	if (c->has_piece && c->sha != NULL && r.status >= 200 && r.status <= 299 &&
+	if (c->has_piece && c->piece.sha256[0] != '\0' && c->sha != NULL && r.status >= 200 && r.status <= 299 &&
 	    (c->moved != c->piece.bytes || !piece_is_right(c)))
 		c->wrong_bytes = true;
 	r.wrong_bytes = c->wrong_bytes;

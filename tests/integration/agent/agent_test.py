@@ -1,6 +1,7 @@
 """The agent against a scripted daemon, object store and metadata service.
 
 usage: agent_test.py SPOT_AGENT SPOT_TRAIN [unittest arguments]
+The class Gpu also wants $FAKE_NVML_LIBS: directories "new" and "old" with a libnvidia-ml.so.1 each.
 """
 import json
 import os
@@ -592,6 +593,80 @@ class Survival(AgentCase):
         self.assertEqual(r["reason"], "error")
         self.assertIn("supervisor", r["why"])
         self.until(lambda: not fake.alive(leader), "the job's end")
+
+
+@unittest.skipUnless(os.environ.get("FAKE_NVML_LIBS"), "FAKE_NVML_LIBS is not set")
+class Gpu(AgentCase):
+    def begin(self, lib, word="two"):
+        self.word = os.path.join(self.agent.home, "nvml-script")
+        self.say(word)
+        self.agent.more_env = {"LD_LIBRARY_PATH": os.path.join(os.environ["FAKE_NVML_LIBS"], lib),
+                               "FAKE_NVML": self.word}
+        self.agent.start()
+        self.until(lambda: self.daemon.enrols, "the enrolment", 40)
+        return self.daemon.enrols[0]["hw"]
+
+    def say(self, word):
+        with open(self.word + ".new", "w") as f:
+            f.write(word)
+        os.rename(self.word + ".new", self.word)
+
+    def test_gpus_are_told_at_enrolment_and_in_samples(self):
+        hw = self.begin("new")
+        self.assertEqual(hw["gpus"], [{"uuid": f"GPU-{i}", "name": "NVIDIA ?Test? GPU", "mem_mib": 81920,
+                                       "driver": "550.54.15"} for i in range(2)])
+        self.assertNotIn("gpu_error", hw)
+        sample = self.until(lambda: self.daemon.samples and self.daemon.samples[-1], "a sample")
+        self.assertEqual({k: v for k, v in sample.items() if k.startswith("gpu")},
+                         {"gpus": 2, "gpu_util": 0.5, "gpu_mem_used_mib": 2001, "gpu_mem_total_mib": 163840,
+                          "gpu_power_mw": 600001})
+
+    def test_an_old_library_is_read_by_its_old_symbols(self):
+        hw = self.begin("old")
+        self.assertEqual([g["mem_mib"] for g in hw["gpus"]], [16384, 16384])
+        sample = self.until(lambda: self.daemon.samples and self.daemon.samples[-1], "a sample")
+        self.assertEqual(sample["gpu_mem_used_mib"], 201)
+
+    def test_a_lost_gpu_is_an_error_and_no_figures(self):
+        hw = self.begin("new", "lost")
+        self.assertEqual((hw["gpus"], hw["gpu_error"]), ([], "GPU 1: GPU is lost (15)"))
+
+    def helpers(self):
+        found = []
+        for name in os.listdir("/proc"):
+            try:
+                with open(f"/proc/{name}/environ", "rb") as f:
+                    mine = self.word.encode() in f.read()
+                with open(f"/proc/{name}/comm") as f:
+                    if mine and f.read() == "spot-nvml\n" and fake.alive(int(name)):
+                        found.append(int(name))
+            except OSError:
+                pass
+        return found
+
+    def test_a_hanging_driver_costs_the_helper_and_nothing_else(self):
+        self.begin("new")
+        (pid,) = self.until(self.helpers, "the helper")
+        self.say("hang")
+        self.until(lambda: self.helpers() and pid not in self.helpers(), "another helper", 60)
+        self.assertFalse(fake.alive(pid))
+        self.until(lambda: self.daemon.samples[-1]["gpus"] == 0, "a sample without GPUs")
+        self.say("two")
+        self.until(lambda: self.daemon.samples[-1]["gpus"] == 2, "GPUs again", 60)
+
+    def test_nvidia_smi_is_asked_where_there_is_no_library(self):
+        tools = os.path.join(self.agent.home, "tools")
+        os.mkdir(tools)
+        with open(os.path.join(tools, "nvidia-smi"), "w") as f:
+            f.write("#!/bin/sh\necho 'GPU-abc, Tesla T4, 535.1, 15360, 12, [N/A], 70.5'\n")
+        os.chmod(os.path.join(tools, "nvidia-smi"), 0o755)
+        self.agent.more_env = {"PATH": tools + ":" + os.environ["PATH"]}
+        self.agent.start()
+        hw = self.until(lambda: self.daemon.enrols and self.daemon.enrols[0], "the enrolment")["hw"]
+        self.assertEqual(hw["gpus"], [{"uuid": "GPU-abc", "name": "Tesla T4", "mem_mib": 15360, "driver": "535.1"}])
+        sample = self.until(lambda: self.daemon.samples and self.daemon.samples[-1], "a sample")
+        self.assertEqual((sample["gpus"], sample["gpu_power_mw"]), (1, 70500))
+        self.assertNotIn("gpu_util", sample)
 
 
 class Bootstrap(AgentCase):

@@ -379,7 +379,7 @@ class Agent:
         self.home = tempfile.mkdtemp(prefix="spot agent ")
         self.dir = os.path.join(self.home, "state dir")
         os.mkdir(self.dir)
-        self.process, self.starts = None, 0
+        self.process, self.starts, self.more_env = None, 0, {}
         doc = {"url": daemon.url, "ca_pem": None, "token": daemon.token, "install": "test",
                "provider": "aws" if metadata else "lambda", "node": daemon.node}
         doc.update(boot)
@@ -393,6 +393,7 @@ class Agent:
                "AWS_SECRET_ACCESS_KEY": "not-for-jobs", "http_proxy": ""}
         if self.metadata:
             env["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = self.metadata.url
+        env.update(self.more_env)
         return {k: v for k, v in env.items() if v}
 
     def start(self, before=None):

@@ -1,0 +1,292 @@
+/*
+ * spot-nvml: GPU facts as JSON lines on stdout, one per interval, for spot-agent. A program of its own,
+ * because NVML is a shared library of the driver: it cannot live in a static agent, and a call that
+ * never returns (a GPU that fell off the bus) takes this helper with it and nothing else.
+ *
+ *   {"driver":"550.54","gpus":[{"index":0,"uuid":"GPU-..","name":"..","mem_mib":81559,
+ *    "mem_used_mib":10,"util":97,"power_mw":300000,"temp_c":60}]}      unknown values are absent
+ *   {"error":"..."}
+ *
+ * Exit 3: no NVML here. Prototypes and sizes are those of nvml.h (docs.nvidia.com, NVML API reference),
+ * written out so that no CUDA header is needed; the newest form of a versioned symbol is taken, because
+ * the header's names are macros and the library exports the versioned ones.
+ */
+#include "base/base.h"
+
+#include <dlfcn.h>
+#include <getopt.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define GPUS_MAX 64
+#define NVML_SUCCESS 0
+#define NVML_DRIVER_NOT_LOADED 9
+#define WAIT_FOR_DRIVER_S 300 /* images that build the driver at first boot */
+#define EXIT_NO_NVML 3
+
+struct nvml_memory_v2 {
+	uint32_t version;
+	uint64_t total, reserved, free, used;
+};
+struct nvml_memory_v1 {
+	uint64_t total, free, used;
+};
+struct nvml_utilization {
+	uint32_t gpu, memory;
+};
+_Static_assert(sizeof(struct nvml_memory_v2) == 40, "nvmlMemory_v2_t");
+_Static_assert(offsetof(struct nvml_memory_v2, used) == 32, "nvmlMemory_v2_t.used");
+_Static_assert(sizeof(struct nvml_memory_v1) == 24, "nvmlMemory_t");
+_Static_assert(sizeof(struct nvml_utilization) == 8, "nvmlUtilization_t");
+#define NVML_MEMORY_V2 (sizeof(struct nvml_memory_v2) | 2u << 24)
+
+typedef struct nvml_device *nvml_handle;
+
+/* NULL where the library does not have it. */
+struct nvml {
+	int (*init)(void);
+	int (*driver_version)(char *, unsigned);
+	int (*count)(unsigned *);
+	int (*handle)(unsigned, nvml_handle *);
+	int (*name)(nvml_handle, char *, unsigned);
+	int (*uuid)(nvml_handle, char *, unsigned);
+	int (*memory_v2)(nvml_handle, struct nvml_memory_v2 *);
+	int (*memory_v1)(nvml_handle, struct nvml_memory_v1 *);
+	int (*utilization)(nvml_handle, struct nvml_utilization *);
+	int (*power)(nvml_handle, unsigned *);
+	int (*temperature)(nvml_handle, int, unsigned *);
+	const char *(*error)(int);
+};
+
+/* What the loader finds, then where containers and WSL keep the driver's library. */
+static void *library_open(void)
+{
+	static const char *const names[] = {"libnvidia-ml.so.1",
+	    "/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
+	    "/run/nvidia/driver/usr/lib64/libnvidia-ml.so.1", "/usr/lib/wsl/lib/libnvidia-ml.so.1",
+	    "/usr/local/nvidia/lib64/libnvidia-ml.so.1"};
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		void *lib = dlopen(names[i], RTLD_LAZY | RTLD_GLOBAL);
+
+		if (lib != NULL)
+			return lib;
+	}
+	return NULL;
+}
+
+/* Newest first. A function pointer is stored through its bytes: ISO C has no cast for it. */
+static void symbol(void *lib, void *ret, size_t size, const char *newest, const char *older)
+{
+	void *p = dlsym(lib, newest);
+
+	if (p == NULL && older != NULL)
+		p = dlsym(lib, older);
+	assert(size == sizeof(p));
+	memcpy(ret, &p, sizeof(p));
+}
+#define SYMBOL(n, member, newest, older) symbol(lib, &(n)->member, sizeof((n)->member), newest, older)
+
+static bool symbols_find(void *lib, struct nvml *n)
+{
+	SYMBOL(n, init, "nvmlInit_v2", "nvmlInit");
+	SYMBOL(n, driver_version, "nvmlSystemGetDriverVersion", NULL);
+	SYMBOL(n, count, "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount");
+	SYMBOL(n, handle, "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex");
+	SYMBOL(n, name, "nvmlDeviceGetName", NULL);
+	SYMBOL(n, uuid, "nvmlDeviceGetUUID", NULL);
+	SYMBOL(n, memory_v2, "nvmlDeviceGetMemoryInfo_v2", NULL);
+	SYMBOL(n, memory_v1, "nvmlDeviceGetMemoryInfo", NULL);
+	SYMBOL(n, utilization, "nvmlDeviceGetUtilizationRates", NULL);
+	SYMBOL(n, power, "nvmlDeviceGetPowerUsage", NULL);
+	SYMBOL(n, temperature, "nvmlDeviceGetTemperature", NULL);
+	SYMBOL(n, error, "nvmlErrorString", NULL);
+	return n->init != NULL && n->count != NULL && n->handle != NULL;
+}
+
+/* The strings of a driver are ASCII; anything else must not break the line. */
+static void put_string(const char *name, const char *value)
+{
+	printf("\"%s\":\"", name);
+	for (const char *p = value; *p != '\0'; p++)
+		putchar((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f || *p == '"' || *p == '\\' ? '?' : *p);
+	putchar('"');
+}
+
+static void put_error(const struct nvml *n, const char *what, int code)
+{
+	char text[200];
+
+	(void)snprintf(text, sizeof(text), "%s: %s (%d)", what, n->error != NULL ? n->error(code) : "NVML error",
+	    code);
+	printf("{");
+	put_string("error", text);
+	printf("}\n");
+}
+
+/* 15 GPU_IS_LOST, 16 RESET_REQUIRED, 18 LIB_RM_VERSION_MISMATCH, 999 UNKNOWN: the GPU is not usable.
+ * Others (3 NOT_SUPPORTED above all) mean that this value is not to be had. */
+static bool is_fault(int code)
+{
+	return code == 15 || code == 16 || code == 18 || code == 999;
+}
+
+static int memory_get(const struct nvml *n, nvml_handle d, uint64_t *ret_total, uint64_t *ret_used)
+{
+	struct nvml_memory_v2 v2 = {.version = NVML_MEMORY_V2};
+	struct nvml_memory_v1 v1 = {0};
+	int code = n->memory_v2 != NULL ? n->memory_v2(d, &v2) : -1;
+
+	if (code == NVML_SUCCESS) {
+		*ret_total = v2.total >> 20;
+		*ret_used = v2.used >> 20;
+		return code;
+	}
+	if (is_fault(code) || n->memory_v1 == NULL)
+		return code;
+	code = n->memory_v1(d, &v1);
+	*ret_total = v1.total >> 20;
+	*ret_used = v1.used >> 20;
+	return code;
+}
+
+/* Everything is read before anything is printed: a fault in the middle makes an error line, not half a
+ * line of facts. Returns NVML's code. */
+struct gpu {
+	char name[96], uuid[96];
+	uint64_t total, used;
+	struct nvml_utilization util;
+	unsigned power_mw, temp_c;
+	bool has_memory, has_util, has_power, has_temp;
+};
+
+static int gpu_get(const struct nvml *n, unsigned index, struct gpu *g)
+{
+	nvml_handle d;
+	int code = n->handle(index, &d);
+
+	*g = (struct gpu){0};
+	if (code != NVML_SUCCESS)
+		return code;
+	if (n->name != NULL)
+		(void)n->name(d, g->name, sizeof(g->name));
+	if (n->uuid != NULL)
+		(void)n->uuid(d, g->uuid, sizeof(g->uuid));
+	code = memory_get(n, d, &g->total, &g->used);
+	g->has_memory = code == NVML_SUCCESS;
+	if (!is_fault(code) && n->utilization != NULL) {
+		code = n->utilization(d, &g->util);
+		g->has_util = code == NVML_SUCCESS;
+	}
+	if (!is_fault(code) && n->power != NULL) {
+		code = n->power(d, &g->power_mw);
+		g->has_power = code == NVML_SUCCESS;
+	}
+	if (!is_fault(code) && n->temperature != NULL) {
+		code = n->temperature(d, 0, &g->temp_c);
+		g->has_temp = code == NVML_SUCCESS;
+	}
+	return is_fault(code) ? code : NVML_SUCCESS;
+}
+
+static void put_gpu(unsigned index, const struct gpu *g)
+{
+	printf("%s{\"index\":%u,", index > 0 ? "," : "", index);
+	put_string("uuid", g->uuid);
+	putchar(',');
+	put_string("name", g->name);
+	if (g->has_memory)
+		printf(",\"mem_mib\":%" PRIu64 ",\"mem_used_mib\":%" PRIu64, g->total, g->used);
+	if (g->has_util)
+		printf(",\"util\":%u", g->util.gpu);
+	if (g->has_power)
+		printf(",\"power_mw\":%u", g->power_mw);
+	if (g->has_temp)
+		printf(",\"temp_c\":%u", g->temp_c);
+	putchar('}');
+}
+
+static void put_all(const struct nvml *n)
+{
+	static struct gpu gpus[GPUS_MAX];
+	char driver[80] = "";
+	unsigned count = 0;
+	int code = n->count(&count);
+
+	if (code != NVML_SUCCESS) {
+		put_error(n, "count", code);
+		return;
+	}
+	count = MIN(count, (unsigned)GPUS_MAX);
+	for (unsigned i = 0; i < count; i++) {
+		code = gpu_get(n, i, &gpus[i]);
+		if (code != NVML_SUCCESS) {
+			char what[32];
+
+			(void)snprintf(what, sizeof(what), "GPU %u", i);
+			put_error(n, what, code);
+			return;
+		}
+	}
+	if (n->driver_version != NULL)
+		(void)n->driver_version(driver, sizeof(driver));
+	printf("{");
+	put_string("driver", driver);
+	printf(",\"gpus\":[");
+	for (unsigned i = 0; i < count; i++)
+		put_gpu(i, &gpus[i]);
+	printf("]}\n");
+}
+
+static unsigned interval_parse(const char *text)
+{
+	char *end;
+	long v = strtol(text, &end, 10);
+
+	return end != text && *end == '\0' && v >= 1 && v <= 3600 ? (unsigned)v : 0;
+}
+
+static int run(const struct nvml *n, unsigned interval, bool once)
+{
+	int code;
+
+	for (unsigned waited = 0; (code = n->init()) != NVML_SUCCESS; waited += interval) {
+		put_error(n, "init", code);
+		(void)fflush(stdout);
+		if (once || code != NVML_DRIVER_NOT_LOADED || waited >= WAIT_FOR_DRIVER_S)
+			return EXIT_NO_NVML;
+		(void)sleep(interval); /* nothing tells when a driver is loaded */
+	}
+	for (;;) {
+		put_all(n);
+		if (fflush(stdout) != 0 || once)
+			return 0;
+		(void)sleep(interval);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option longs[] = {{"interval", required_argument, NULL, 'i'},
+	    {"once", no_argument, NULL, 'o'}, {NULL, 0, NULL, 0}};
+	struct nvml n = {0};
+	unsigned interval = 15;
+	bool once = false;
+	void *lib;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+		if (c == 'o')
+			once = true;
+		else if (c != 'i' || (interval = interval_parse(optarg)) == 0)
+			return fprintf(stderr, "usage: spot-nvml [--interval SECONDS] [--once]\n") < 0 ? 1 : 2;
+	}
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* of no use without its agent */
+	lib = library_open();
+	if (lib == NULL || !symbols_find(lib, &n)) {
+		printf("{\"error\":\"no GPU\"}\n");
+		return EXIT_NO_NVML;
+	}
+	return run(&n, interval, once);
+}
