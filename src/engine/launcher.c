@@ -202,7 +202,7 @@ static void launch_claimed(struct step *s)
 		return;
 	}
 	log_info("launch.sent", I64("node", a->id), STR("provider", l->args.key.provider),
-	    STR("zone", l->args.key.zone), STR("type", l->args.key.instance_type), STR("token", l->args.token));
+	    STR("zone", l->args.key.zone), STR("type", l->args.key.instance_type), STR("launch_token", l->args.token));
 	act_call(a, p, CALL_LAUNCH, &l->args, e->conf.launch_timeout_us, false);
 }
 

@@ -46,7 +46,7 @@ static void look_found(struct act *a, const struct looking *l)
 	const struct spot_instance *i = oldest(&l->args);
 
 	if (l->args.n > 1) {
-		log_error("launch.doubled", I64("node", a->id), STR("token", l->args.token),
+		log_error("launch.doubled", I64("node", a->id), STR("launch_token", l->args.token),
 		    I64("instances", l->args.n), STR("adopted", i->ref));
 	}
 	ACT_WRITE(a, engine_node_exists,
@@ -92,7 +92,8 @@ static void look_called(struct act *a)
 	} else if (l->args.n > 0) {
 		look_found(a, l);
 	} else if (l->token && l->wanted && age < l->life_us) {
-		int64_t pause = l->tries <= 1 ? 0 : MIN(ASK_AGAIN_US << MIN(l->tries, 4), RESEND_MAX_US);
+		/* Each round counts twice: the launch and the look-up. The first repeat goes out at once. */
+		int64_t pause = l->tries <= 2 ? 0 : MIN(ASK_AGAIN_US << MIN(l->tries / 2 - 2, 4), RESEND_MAX_US);
 
 		look_move(a, l, NODE_EV_RESEND, "not found by its token: repeated with the same token", now + pause);
 	} else if (age < l->lag_us) {

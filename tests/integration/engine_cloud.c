@@ -1,0 +1,311 @@
+/* The cloud of engine_world.h: step functions without any I/O. */
+#include "engine_world.h"
+#include "base/call.h"
+
+static struct cloud *cloud_of(void *self)
+{
+	return self;
+}
+
+static bool cloud_open_auth(const void *self, int64_t now_us)
+{
+	(void)self;
+	(void)now_us;
+	return true;
+}
+
+static enum spot_step cloud_auth(void *self, struct spot_call *c)
+{
+	(void)self;
+	(void)c;
+	return SPOT_DONE;
+}
+
+static size_t cloud_secrets(const void *self, const char **ret, size_t n)
+{
+	(void)self;
+	(void)ret;
+	(void)n;
+	return 0;
+}
+
+static void cloud_close(void *self)
+{
+	(void)self;
+}
+
+static enum spot_step no_regions(void *self, struct spot_call *c, struct spot_regions *a)
+{
+	(void)self;
+	(void)c;
+	(void)a;
+	return SPOT_DONE;
+}
+
+static enum spot_step no_pools(void *self, struct spot_call *c, struct spot_pools *a)
+{
+	(void)self;
+	(void)c;
+	(void)a;
+	return SPOT_DONE;
+}
+
+static enum spot_step no_prices(void *self, struct spot_call *c, struct spot_prices *a)
+{
+	(void)self;
+	(void)c;
+	(void)a;
+	return SPOT_DONE;
+}
+
+static struct spot_instance instance_of(struct arena *a, const struct machine *m)
+{
+	return (struct spot_instance){
+		.ref = arena_strdup(a, m->ref), .token = arena_strdup(a, m->token), .install = arena_strdup(a, m->install),
+		.key = {.provider = "fake", .region = arena_strdup(a, m->region), .zone = arena_strdup(a, m->zone),
+		    .instance_type = arena_strdup(a, m->type), .market = m->market},
+		.state = m->state, .end_cause = m->cause, .raw_state = spot_instance_state_name(m->state), .raw_reason = "",
+		.ip = "10.0.0.1", .spot_request = "", .created_us = m->created_us,
+	};
+}
+
+static struct machine *machine_new(struct cloud *c, const struct spot_launch *l, int64_t now_us)
+{
+	struct machine *m = &c->list[c->n];
+
+	assert_true(c->n < CLOUD_MAX);
+	memset(m, 0, sizeof(*m));
+	snprintf(m->ref, sizeof(m->ref), "i-%zu", ++c->n);
+	snprintf(m->token, sizeof(m->token), "%s", l->token);
+	snprintf(m->install, sizeof(m->install), "%s", l->install);
+	snprintf(m->region, sizeof(m->region), "%s", l->key.region);
+	snprintf(m->zone, sizeof(m->zone), "%s", l->key.zone);
+	snprintf(m->type, sizeof(m->type), "%s", l->key.instance_type);
+	m->market = l->key.market;
+	m->state = SPOT_INSTANCE_RUNNING;
+	m->created_us = now_us;
+	return m;
+}
+
+static bool is_sold_out(const struct cloud *c, const struct spot_launch *l)
+{
+	char key[64];
+
+	snprintf(key, sizeof(key), "%s/%s/%s", l->key.zone, l->key.instance_type, spot_market_name(l->key.market));
+	for (size_t i = 0; i < ARRAY_LEN(c->sold_out); i++) {
+		if (strcmp(c->sold_out[i], key) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Effect first; the answer comes on a later entry when reply_after_us is set. */
+static enum spot_step cloud_launch(void *self, struct spot_call *c, struct spot_launch *l)
+{
+	struct cloud *k = cloud_of(self);
+	struct machine *m = c->state;
+	bool first = m == NULL;
+
+	assert_true(l->user_data.n > 100 && l->user_data.n < 16384);
+	if (first) {
+		k->launches++;
+		if (k->throttle > 0) {
+			k->throttle--;
+			return call_fail(c, SPOT_THROTTLED, "RequestLimitExceeded", "fake launch: throttled");
+		}
+		if (k->lose_launches > 0) {
+			k->lose_launches--;
+			return call_fail(c, SPOT_UNKNOWN, "", "fake launch: connection reset");
+		}
+		for (size_t i = 0; k->tokens && i < k->n; i++) {
+			if (strcmp(k->list[i].token, l->token) == 0) {
+				m = &k->list[i];
+			}
+		}
+		if (m != NULL && m->state == SPOT_INSTANCE_GONE) {
+			return call_fail(c, SPOT_GONE, "IdempotentInstanceTerminated", "fake launch: already gone");
+		}
+		if (m == NULL && is_sold_out(k, l)) {
+			return call_fail(c, k->sold_out_rc, "InsufficientInstanceCapacity", "fake launch: sold out");
+		}
+		c->state = m = m == NULL ? machine_new(k, l, c->now_us) : m;
+		if (k->lose_replies > 0) {
+			k->lose_replies--;
+			return call_fail(c, SPOT_UNKNOWN, "", "fake launch: reply lost");
+		}
+		if (k->reply_after_us > 0) {
+			return call_again(c, SPOT_UNAVAILABLE, k->reply_after_us, "", "fake launch: later");
+		}
+	}
+	l->instance = instance_of(c->arena, m);
+	return SPOT_DONE;
+}
+
+static enum spot_step cloud_find(void *self, struct spot_call *c, struct spot_find *a)
+{
+	struct cloud *k = cloud_of(self);
+
+	k->finds++;
+	a->found = arena_array(c->arena, k->n + 1, sizeof(*a->found));
+	for (size_t i = 0; i < k->n && !k->hide; i++) {
+		if (strcmp(k->list[i].token, a->token) == 0) {
+			a->found[a->n++] = instance_of(c->arena, &k->list[i]);
+		}
+	}
+	return SPOT_DONE;
+}
+
+static enum spot_step cloud_list(void *self, struct spot_call *c, struct spot_list *a)
+{
+	struct cloud *k = cloud_of(self);
+
+	k->lists++;
+	a->found = arena_array(c->arena, k->n + 1, sizeof(*a->found));
+	for (size_t i = 0; i < k->n && !k->hide; i++) {
+		/* Also what carries another installation's tag: the engine must look itself. */
+		if (a->region[0] == '\0' || strcmp(k->list[i].region, a->region) == 0) {
+			a->found[a->n++] = instance_of(c->arena, &k->list[i]);
+		}
+	}
+	return SPOT_DONE;
+}
+
+struct machine *cloud_by_ref(struct cloud *c, const char *ref)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		if (strcmp(c->list[i].ref, ref) == 0) {
+			return &c->list[i];
+		}
+	}
+	return NULL;
+}
+
+static enum spot_step cloud_describe(void *self, struct spot_call *c, struct spot_describe *a)
+{
+	struct cloud *k = cloud_of(self);
+
+	k->describes++;
+	a->found = arena_array(c->arena, a->refs_n + 1, sizeof(*a->found));
+	for (size_t i = 0; i < a->refs_n && !k->hide; i++) {
+		struct machine *m = cloud_by_ref(k, a->refs[i]);
+
+		if (m != NULL) {
+			a->found[a->n++] = instance_of(c->arena, m);
+		}
+	}
+	return SPOT_DONE;
+}
+
+static enum spot_step cloud_terminate(void *self, struct spot_call *c, struct spot_terminate *a)
+{
+	struct machine *m = cloud_by_ref(cloud_of(self), a->ref);
+
+	(void)c;
+	if (m == NULL) {
+		a->after = (struct spot_instance){.ref = a->ref, .state = SPOT_INSTANCE_GONE};
+		return SPOT_DONE;
+	}
+	/* As EC2: first it is stopping; the next look finds it gone. */
+	m->terminates++;
+	a->after = instance_of(c->arena, m);
+	if (m->state != SPOT_INSTANCE_GONE) {
+		a->after.state = SPOT_INSTANCE_STOPPING;
+		m->state = SPOT_INSTANCE_GONE;
+		m->cause = SPOT_END_USER;
+	}
+	return SPOT_DONE;
+}
+
+static enum spot_step cloud_notices(void *self, struct spot_call *c, struct spot_notices *a)
+{
+	struct cloud *k = cloud_of(self);
+
+	a->notices = arena_array(c->arena, 1, sizeof(*a->notices));
+	for (size_t i = 0; i < a->instances_n; i++) {
+		if (strcmp(a->instances[i].ref, k->notice_ref) == 0) {
+			a->notices[a->n++] = (struct spot_notice){.ref = arena_strdup(c->arena, k->notice_ref),
+			    .kind = SPOT_NOTICE_INTERRUPTION, .source = "fake-control-plane", .raw = ""};
+		}
+	}
+	return SPOT_DONE;
+}
+
+static enum spot_rc cloud_presign(void *self, struct arena *arena, int64_t now_us, struct spot_presign *a,
+    struct spot_err *err)
+{
+	(void)self;
+	(void)now_us;
+	(void)err;
+	a->url = arena_printf(arena, "https://%s.fake/%s?%s", a->bucket, a->key, a->method);
+	return SPOT_OK;
+}
+
+static enum spot_rc cloud_open(const struct spot_provider_conf *conf, void **ret_self, struct spot_err *err)
+{
+	(void)err;
+	*ret_self = conf->ctx;
+	return SPOT_OK;
+}
+
+static const struct spot_provider_ops cloud_ops = {
+	.abi = SPOT_PROVIDER_ABI, .size = sizeof(cloud_ops), .kind = "fake",
+	.caps = SPOT_CAP_SPOT | SPOT_CAP_ZONES | SPOT_CAP_TOKEN | SPOT_CAP_TAGS | SPOT_CAP_OBJECTS | SPOT_CAP_NOTICE_API,
+	.token_scope = SPOT_TOKEN_ZONE, .token_life_us = SPOT_US_PER_HOUR, .list_lag_us = 300000,
+	.launch_timeout_us = 2 * SPOT_US_PER_S,
+	.open = cloud_open, .close = cloud_close, .auth_fresh = cloud_open_auth, .auth = cloud_auth,
+	.secrets = cloud_secrets, .regions = no_regions, .pools = no_pools, .prices = no_prices,
+	.launch = cloud_launch, .find = cloud_find, .list = cloud_list, .describe = cloud_describe,
+	.terminate = cloud_terminate, .notices = cloud_notices, .presign = cloud_presign,
+};
+
+struct call_provider *cloud_provider(struct cloud *c, struct loop *loop, struct http_client *http);
+struct call_provider *cloud_provider(struct cloud *c, struct loop *loop, struct http_client *http)
+{
+	static struct spot_provider_ops ops;
+
+	ops = cloud_ops;
+	if (!c->tokens) {
+		ops.caps &= ~SPOT_CAP_TOKEN;
+		ops.token_scope = SPOT_TOKEN_NONE;
+	}
+	return call_provider_new(loop, http, &ops, c, "fake", NULL);
+}
+
+void cloud_sell_out(struct cloud *c, const char *key)
+{
+	for (size_t i = 0; i < ARRAY_LEN(c->sold_out); i++) {
+		if (c->sold_out[i][0] == '\0') {
+			snprintf(c->sold_out[i], sizeof(c->sold_out[i]), "%s", key);
+			return;
+		}
+	}
+	fail_msg("too many sold-out pools");
+}
+
+void cloud_sell_again(struct cloud *c)
+{
+	memset(c->sold_out, 0, sizeof(c->sold_out));
+}
+
+size_t cloud_live(const struct cloud *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n; i++) {
+		n += c->list[i].state != SPOT_INSTANCE_GONE;
+	}
+	return n;
+}
+
+size_t cloud_doubled(const struct cloud *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n; i++) {
+		for (size_t k = 0; k < i; k++) {
+			n += strcmp(c->list[i].token, c->list[k].token) == 0;
+		}
+	}
+	return n;
+}

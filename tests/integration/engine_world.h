@@ -1,0 +1,84 @@
+/*
+ * A world for tests of the engine: a real Postgres, a cloud made of C (its instances outlive the
+ * engine), agents played by SQL as the API would write it, and an engine that can be killed at any
+ * turn and started again. Real clock; all pauses of the configuration are short.
+ */
+#ifndef ENGINE_WORLD_H
+#define ENGINE_WORLD_H
+
+#include "base/base.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "harness.h"
+#include "io/call.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+#define CLOUD_MAX 256
+struct machine {
+	char ref[32], token[72], install[16], region[32], zone[32], type[32];
+	enum spot_market market;
+	enum spot_instance_state state;
+	enum spot_end_cause cause;
+	int64_t created_us;
+	int terminates;
+};
+struct cloud {
+	struct machine list[CLOUD_MAX];
+	size_t n;
+	int launches, finds, lists, describes;
+	bool tokens;                       /* launches are idempotent */
+	int64_t reply_after_us;            /* a launch takes effect at once and answers later */
+	int lose_replies;                  /* so many launches take effect and answer UNKNOWN */
+	int lose_launches;                 /* so many launches have no effect and answer UNKNOWN */
+	int throttle;                      /* so many launches are THROTTLED */
+	char sold_out[8][64];              /* "zone/type/market" */
+	enum spot_rc sold_out_rc;
+	bool hide;                         /* nothing shows up in find, list, describe */
+	char notice_ref[32];               /* ->notices says interruption */
+};
+
+struct world {
+	struct testdb *db;
+	const char *dsn;
+	struct cloud cloud;
+	struct rng rng;
+	struct loop *loop;
+	struct pg *pg;
+	struct http_client *http;
+	struct call_provider *provider;
+	struct engine *engine;
+	struct engine_conf conf;
+	bool agents;                       /* agents enrol and work */
+	bool agents_save;                  /* they save when told to drain */
+	int64_t agent_next_us;
+	int kills;
+};
+
+int world_setup(void **state);             /* one server for all tests of a binary */
+int world_teardown(void **state);
+/* A fresh database and cloud; the engine is not started. */
+void world_reset(struct world *w, bool tokens);
+void world_start(struct world *w);
+void world_kill(struct world *w);
+/* Turns until the query's first column is not 0. Fails the test after limit_ms. */
+void world_until(struct world *w, int64_t limit_ms, const char *sql);
+void world_for(struct world *w, int64_t ms);
+int64_t world_int(struct world *w, const char *sql);
+const char *world_text(struct world *w, const char *sql);
+void world_sql(struct world *w, const char *fmt, ...) PRINTF(2, 3);
+/* Returns the pool's id. */
+int world_pool(struct world *w, const char *zone, const char *type, const char *market, int64_t price_micros);
+/* Queues a job that wants one A100; extra is merged into its spec. Returns its id. */
+int64_t world_job(struct world *w, const char *extra);
+void cloud_sell_out(struct cloud *c, const char *zone_type_market);
+void cloud_sell_again(struct cloud *c);
+size_t cloud_live(const struct cloud *c);
+/* Tokens with more than one machine. */
+size_t cloud_doubled(const struct cloud *c);
+struct machine *cloud_by_ref(struct cloud *c, const char *ref);
+
+#endif
