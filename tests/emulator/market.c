@@ -257,6 +257,20 @@ static void history_point(struct sim *s, struct pool *p, int64_t us, int64_t mic
 		replay_add(s->market, us, p, false, micros);
 }
 
+/* The sources round spot prices to four decimals, on-demand prices not: a spot price that is the
+ * on-demand price must not show above it. */
+static void trim_rounding(struct pool *p)
+{
+	int64_t cap = price_at(&p->price[SIDE_ON_DEMAND], INT64_MAX);
+
+	for (size_t k = 0; k < p->price[SIDE_SPOT].n; k++) {
+		int64_t *micros = &p->price[SIDE_SPOT].at[k].micros;
+
+		if (*micros > cap && *micros - cap <= 100)
+			*micros = cap;
+	}
+}
+
 static bool load_history(struct sim *s, struct spot_err *err)
 {
 	struct market *m = s->market;
@@ -291,8 +305,10 @@ static bool load_history(struct sim *s, struct spot_err *err)
 			}
 		}
 	}
-	for (size_t i = 0; i < m->pools_n; i++)
+	for (size_t i = 0; i < m->pools_n; i++) {
 		m->pools[i].price[SIDE_SPOT].held = false;
+		trim_rounding(&m->pools[i]);
+	}
 	return true;
 }
 
