@@ -136,6 +136,7 @@ bool areq_query_id(struct areq *q, const char *name, char letter, bool *ret_has,
 bool areq_query_time(struct areq *q, const char *name, int64_t dflt, int64_t *ret);
 bool areq_page(struct areq *q, int64_t dflt_after, int64_t *ret_after, int32_t *ret_limit);
 bool areq_query_list(struct areq *q, const char *name, const char ***ret, size_t *ret_n);
+bool text_clean(const char *s);
 bool parse_id(const char *s, char letter, int64_t *ret);
 int32_t day_of(int64_t us);
 

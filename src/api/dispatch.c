@@ -94,7 +94,7 @@ static bool word_in(const char *list, const char *word, size_t n)
 static bool query_known(struct areq *q)
 {
 	const char *p = q->http->query;
-	const char *seen[16];
+	const char *seen[16], *value;
 	size_t n = 0;
 
 	while (*p) {
@@ -114,8 +114,9 @@ static bool query_known(struct areq *q)
 			}
 		}
 		seen[n++] = name;
-		if (!httpd_query(q->http, name)) {
-			areq_fail_field(q, name, "the value is not properly percent-encoded");
+		value = httpd_query(q->http, name);
+		if (!value || !text_clean(value)) {
+			areq_fail_field(q, name, "the value is not properly percent-encoded UTF-8 text");
 			return false;
 		}
 		p = *end ? end + 1 : end;

@@ -143,7 +143,7 @@ static bool if_match(struct areq *q, struct fleet_change *c)
 	if (!m || strcmp(m, "*") == 0)
 		return true;
 	n = strlen(m);
-	if (n > 4 && str_prefix(m, "\"v") && m[n - 1] == '"' &&
+	if (n >= 4 && str_prefix(m, "\"v") && m[n - 1] == '"' &&
 	    parse_i64(arena_strndup(q->arena, m + 2, n - 3), 1, INT64_MAX, &c->version))
 		return true;
 	err_set(&err, SPOT_CONFLICT, "If-Match must be the ETag of the fleet such as \"v3\"");

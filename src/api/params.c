@@ -17,6 +17,27 @@ int32_t day_of(int64_t us)
 	return (int32_t)(us / (INT64_C(86400) * SPOT_US_PER_S));
 }
 
+/* UTF-8 as the database takes it (RFC 3629), no control characters. */
+bool text_clean(const char *s)
+{
+	const unsigned char *p = (const unsigned char *)s;
+
+	while (*p) {
+		int more = *p < 0x80 ? 0 : *p >= 0xc2 && *p < 0xe0 ? 1 : (*p & 0xf0) == 0xe0 ? 2 : *p >= 0xf0 && *p < 0xf5 ? 3 : -1;
+
+		if (more < 0 || *p < 0x20 || *p == 0x7f)
+			return false;
+		if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) || (*p == 0xf0 && p[1] < 0x90) ||
+		    (*p == 0xf4 && p[1] > 0x8f))
+			return false;
+		for (p++; more > 0; more--, p++) {
+			if ((*p & 0xc0) != 0x80)
+				return false;
+		}
+	}
+	return true;
+}
+
 bool areq_body(struct areq *q, json_t **ret)
 {
 	const char *type = httpd_header(q->http, "content-type");
@@ -132,7 +153,7 @@ bool areq_query_list(struct areq *q, const char *name, const char ***ret, size_t
 	while (v && *v) {
 		const char *end = strchrnul(v, ',');
 
-		if (end == v || *ret_n == LIST_MAX) {
+		if (end == v || *ret_n == LIST_MAX || (*end && !end[1])) {
 			areq_fail_field(q, name, "must be a list of 1 to %d values separated by commas", LIST_MAX);
 			return false;
 		}

@@ -1,0 +1,345 @@
+"""The agent's protocol: enrolment, polls, fencing by epoch, checkpoints, logs, samples."""
+import hashlib
+import threading
+import time
+import unittest
+import lib
+
+A = lib.Apid()
+SPEC = """name: train
+setup: make
+run: ./train
+envs: {A: "1"}
+secrets: {KEY: sesame-sesame}
+resources:
+  accelerators: V100:1
+config:
+  spotctl:
+    checkpoint: {path: ckpt, signal: USR1, interval: 60s}
+"""
+
+
+def sha(text):
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Case(unittest.TestCase):
+    n = 0
+
+    def setUp(self):
+        Case.n += 1
+        self.pool = A.pool(zone="z%d" % Case.n)
+        self.node, self.token = A.node(self.pool, "BOOTING")
+
+    def start(self, epoch=1, steps=0):
+        """An enrolled node with a job on it."""
+        self.session = A.enrol(self.node, self.token)["session"]
+        A.sql("UPDATE node SET state = 'READY' WHERE id = %d" % self.node)
+        self.job = int(A.job(SPEC)["id"][1:])
+        A.attempt(self.job, self.node, epoch, steps)
+
+    def agent(self, what, body, expect=200, session=None):
+        return A.call("POST", "/v1/agent/" + what, body, token=session or self.session, expect=expect)[1]
+
+    def poll(self, job=None, epoch=0, version=0, hold=0, **more):
+        body = {"have": {"job": job, "epoch": epoch, "phase": "RUNNING", "version": version}, "hold_ms": hold}
+        body.update(more)
+        return self.agent("poll", body)
+
+    def report(self, phase, expect=200, **more):
+        body = {"job": "j%d" % self.job, "epoch": 1, "phase": phase}
+        body.update(more)
+        return self.agent("report", body, expect)
+
+    def attempt(self, cols):
+        return A.sql("SELECT %s FROM attempt WHERE job_id = %d ORDER BY epoch DESC LIMIT 1" % (cols, self.job))
+
+    def move_away(self):
+        """The job goes on elsewhere with epoch 2."""
+        A.sql("UPDATE attempt SET ended_us = 1, phase = 'EXITED', exit_reason = 'lost', settled = true WHERE job_id = %d" % self.job)
+        other, _ = A.node(self.pool)
+        A.attempt(self.job, other, 2)
+
+
+class Enrol(Case):
+    def test_the_token_of_the_node_opens_a_session(self):
+        s = A.enrol(self.node, self.token, hw={"gpus": [], "gpu_error": "no GPU"})
+        self.assertEqual((s["node"], s["poll_hold_ms"]), ("n%d" % self.node, 25000))
+        self.assertEqual(A.sql("SELECT encode(session_hash,'hex'), enrol_used_us > 0, hw->>'gpu_error' FROM node WHERE id = %d"
+                               % self.node), sha(s["session"]) + "|t|no GPU")
+        self.assertEqual(A.sql("SELECT event FROM event WHERE node_id = %d" % self.node), "AGENT_ENROLLED")
+
+    def test_the_node_is_found_by_its_token_alone(self):
+        body = {"token": self.token, "boot_id": "b", "instance_ref": "i"}
+        self.assertEqual(A.call("POST", "/v1/agent/enrol", body, token=None, expect=200)[1]["node"], "n%d" % self.node)
+
+    def test_wrong_tokens_are_refused(self):
+        for bad in (self.token[:-1] + ("0" if self.token[-1] != "0" else "1"), self.token + "0", "", "x", self.token.upper()):
+            A.call("POST", "/v1/agent/enrol", {"token": bad, "boot_id": "b"}, token=None, expect=401)
+
+    def test_a_second_boot_is_refused_and_alarmed(self):
+        A.enrol(self.node, self.token)
+        p = A.enrol(self.node, self.token, boot="boot-2", expect=409)
+        self.assertEqual(p["code"], "conflict")
+        self.assertEqual(A.sql("SELECT count(*) FROM event WHERE event = 'ENROL_REFUSED' AND node_id = %d" % self.node), "1")
+
+    def test_another_instance_is_refused(self):
+        A.sql("UPDATE node SET ref = 'i-real' WHERE id = %d" % self.node)
+        A.enrol(self.node, self.token, ref="i-other", expect=409)
+        A.enrol(self.node, self.token, ref="i-real")
+
+    def test_a_node_that_is_over_takes_nobody(self):
+        A.sql("UPDATE node SET state = 'TERMINATING' WHERE id = %d" % self.node)
+        A.enrol(self.node, self.token, expect=409)
+        A.sql("UPDATE node SET state = 'GONE' WHERE id = %d" % self.node)
+        A.call("POST", "/v1/agent/enrol", {"token": self.token, "boot_id": "b"}, token=None, expect=401)
+
+
+class Poll(Case):
+    def test_an_idle_node_is_told_idle_after_the_hold(self):
+        self.session = A.enrol(self.node, self.token)["session"]
+        t = time.time()
+        self.assertEqual(self.poll(hold=600)["desired"], "idle")
+        self.assertGreater(time.time() - t, 0.5)
+
+    def test_a_placed_job_comes_with_everything_to_run_it(self):
+        self.start(steps=7)
+        w = self.poll(hold=5000)
+        self.assertEqual((w["desired"], w["job"], w["epoch"], w["version"]), ("run", "j%d" % self.job, 1, 1))
+        r = w["run"]
+        self.assertEqual((r["name"], r["setup"].strip(), r["run"].strip()), ("train", "make", "./train"))
+        self.assertEqual((r["envs"], r["secrets"], r["num_gpus"], r["steps_start"]), ({"A": "1"}, {"KEY": "sesame-sesame"}, 1, 7))
+        self.assertEqual((r["checkpoint"]["path"], r["checkpoint"]["signal"], r["checkpoint"]["interval_s"]), ("ckpt", "USR1", 60))
+
+    def test_what_the_agent_has_is_not_sent_again(self):
+        self.start()
+        t = time.time()
+        w = self.poll("j%d" % self.job, 1, 1, hold=500)
+        self.assertGreater(time.time() - t, 0.4)
+        self.assertNotIn("run", w)
+
+    def test_a_parked_poll_is_woken_by_the_notification(self):
+        self.start()
+        out = {}
+        th = threading.Thread(target=lambda: out.update(w=self.poll("j%d" % self.job, 1, 1, hold=20000), t=time.time()))
+        t = time.time()
+        th.start()
+        time.sleep(0.3)
+        A.sql("UPDATE attempt SET desired = 'drain', version = 2, drain_deadline_us = 77, drain_why = 'notice' WHERE job_id = %d; "
+              "NOTIFY spot_api, 'n%d'" % (self.job, self.node))
+        th.join()
+        self.assertEqual((out["w"]["desired"], out["w"]["version"], out["w"]["deadline_us"], out["w"]["why"]),
+                         ("drain", 2, 77, "notice"))
+        self.assertLess(out["t"] - t, 1.5)
+
+    def test_five_hundred_parked_polls_answer_their_own_node_only(self):
+        self.start()
+        threads = [threading.Thread(target=lambda: self.poll("j%d" % self.job, 1, 1, hold=1500)) for _ in range(60)]
+        for th in threads:
+            th.start()
+        time.sleep(0.5)
+        self.assertGreaterEqual(self.parked(), 60)
+        for th in threads:
+            th.join()
+        self.assertEqual(self.parked(), 0)
+
+    def parked(self):
+        text = A.call("GET", "/metrics", expect=200)[1].decode()
+        return int(float([l for l in text.split("\n") if l.startswith("spot_http_parked ")][0].split()[1]))
+
+    def test_a_zombie_is_told_to_kill(self):
+        self.start()
+        self.move_away()
+        w = self.poll("j%d" % self.job, 1, 1, hold=5000)
+        self.assertEqual((w["desired"], w["job"], w["epoch"]), ("kill", "j%d" % self.job, 1))
+
+    def test_a_finished_attempt_leads_to_idle(self):
+        self.start()
+        self.report("EXITED", reason="ok", exit_code=0)
+        w = self.agent("poll", {"have": {"job": "j%d" % self.job, "epoch": 1, "phase": "EXITED", "version": 1}, "hold_ms": 5000})
+        self.assertEqual((w["desired"], w["job"]), ("idle", None))
+
+    def test_a_node_that_goes_is_told_to_shut_down(self):
+        self.start()
+        A.sql("UPDATE node SET state = 'TERMINATING' WHERE id = %d" % self.node)
+        self.assertEqual(self.poll(hold=5000)["desired"], "shutdown")
+
+    def test_heartbeats_and_progress_are_written_within_seconds(self):
+        self.start()
+        self.poll("j%d" % self.job, 1, 1, steps_done=42)
+        end = time.time() + 5
+        while time.time() < end and self.attempt("steps_done") != "42":
+            time.sleep(0.1)
+        self.assertEqual(self.attempt("steps_done"), "42")
+        self.assertEqual(A.sql("SELECT steps_done FROM job WHERE id = %d" % self.job), "42")
+        self.assertEqual(A.sql("SELECT last_seen_us > %d FROM node WHERE id = %d" % (lib.now() - 10 * lib.US, self.node)), "t")
+
+
+class Report(Case):
+    def test_phases_and_exit(self):
+        self.start()
+        self.report("SETUP")
+        self.report("RUNNING", steps_done=3, steps_total=100)
+        self.assertEqual(self.attempt("phase, started_us > 0, steps_done"), "RUNNING|t|3")
+        self.assertEqual(A.sql("SELECT steps_total FROM job WHERE id = %d" % self.job), "100")
+        self.report("SAVING", signalled_us=123)
+        self.report("EXITED", reason="drained", exit_code=0, steps_done=9)
+        self.assertEqual(self.attempt("phase, exit_reason, exit_code, ended_us > 0, signalled_us, settled, steps_done"),
+                         "EXITED|drained|0|t|123|f|9")
+
+    def test_the_exit_may_be_said_twice_the_same_way_only(self):
+        self.start()
+        self.report("EXITED", reason="ok", exit_code=0)
+        self.report("EXITED", reason="ok", exit_code=0)
+        self.assertEqual(self.report("EXITED", 409, reason="error")["code"], "stale_epoch")
+        self.assertEqual(self.report("RUNNING", 409)["code"], "stale_epoch")
+
+    def test_an_old_epoch_is_refused_everywhere(self):
+        self.start()
+        c = self.agent("checkpoint", {"job": "j%d" % self.job, "epoch": 1, "reason": "periodic", "chunks": []})["checkpoint"]
+        self.move_away()
+        base = {"job": "j%d" % self.job, "epoch": 1}
+        for what, more in [("report", {"phase": "RUNNING"}), ("report", {"phase": "EXITED", "reason": "ok"}),
+                           ("checkpoint", {"reason": "periodic", "chunks": []}), ("commit", {"checkpoint": c})]:
+            self.assertEqual(self.agent(what, dict(base, **more), 409)["code"], "stale_epoch", what)
+        self.assertEqual(A.sql("SELECT phase FROM attempt WHERE job_id = %d AND epoch = 2" % self.job), "ASSIGNED")
+        self.assertEqual(A.sql("SELECT coalesce(checkpoint_id, 0) FROM job WHERE id = %d" % self.job), "0")
+
+    def test_a_node_reports_for_its_own_attempt_only(self):
+        self.start()
+        thief, token = A.node(self.pool, "BOOTING")
+        session = A.enrol(thief, token, boot="thief")["session"]
+        body = {"job": "j%d" % self.job, "epoch": 1, "phase": "EXITED", "reason": "ok"}
+        self.assertEqual(self.agent("report", body, 409, session)["code"], "stale_epoch")
+        A.call("POST", "/v1/agent/log?job=j%d&epoch=1&offset=0" % self.job, b"x", token=session, expect=409)
+        self.assertEqual(self.attempt("phase"), "ASSIGNED")
+
+
+class Notice(Case):
+    def test_the_earliest_deadline_counts_and_the_event_is_written_once(self):
+        self.start()
+        for d in (900, 500, 0, 700):
+            self.agent("notice", {"kind": "interruption", "deadline_us": d, "source": "imds", "raw": "{}"})
+        self.assertEqual(A.sql("SELECT kind, deadline_us, source FROM notice WHERE node_id = %d" % self.node), "interruption|500|imds")
+        self.assertEqual(A.sql("SELECT count(*) FROM event WHERE event = 'NOTICE_HEARD' AND node_id = %d" % self.node), "1")
+        self.assertEqual(A.call("GET", "/v1/nodes/n%d" % self.node, expect=200)[1]["notice"]["kind"], "interruption")
+
+
+class Checkpoint(Case):
+    def open(self, named, expect=200, **more):
+        body = {"job": "j%d" % self.job, "epoch": 1, "reason": "periodic", "steps": 5,
+                "chunks": [{"path": p, "seq": s, "bytes": len(t), "mode": 420, "sha256": sha(t)} for p, s, t in named]}
+        body.update(more)
+        return self.agent("checkpoint", body, expect)
+
+    def mint(self, delay=0.2):
+        """What the engine does when it sees an open checkpoint."""
+        def run():
+            end = time.time() + 10
+            while time.time() < end:
+                c = A.sql("SELECT id FROM checkpoint WHERE job_id = %d AND state = 'OPEN' AND urls_us IS NULL" % self.job)
+                if c:
+                    time.sleep(delay)
+                    A.sql("UPDATE checkpoint_chunk SET upload_url = 'http://store/' || object_key WHERE checkpoint_id = %s AND fresh; "
+                          "UPDATE checkpoint SET urls_us = 1 WHERE id = %s; NOTIFY spot_api, 'c%s'" % (c, c, c))
+                    return
+                time.sleep(0.02)
+        th = threading.Thread(target=run)
+        th.start()
+        return th
+
+    def test_only_what_is_new_is_uploaded(self):
+        self.start()
+        th = self.mint()
+        a = self.open([("a", 0, "AAAA"), ("d/b", 0, "BB"), ("d/b", 1, "CC")])
+        th.join()
+        self.assertEqual([(u["path"], u["seq"]) for u in a["uploads"]], [("a", 0), ("d/b", 0), ("d/b", 1)])
+        self.assertTrue(all(u["url"].startswith("http://store/") for u in a["uploads"]))
+        self.agent("commit", {"job": "j%d" % self.job, "epoch": 1, "checkpoint": a["checkpoint"]})
+        self.agent("commit", {"job": "j%d" % self.job, "epoch": 1, "checkpoint": a["checkpoint"]})
+        j = A.call("GET", "/v1/jobs/%d" % self.job, expect=200)[1]
+        self.assertEqual((j["checkpoint"]["id"], j["checkpoint"]["steps"], j["checkpoint"]["bytes"]), (a["checkpoint"], 5, 8))
+        self.assertEqual(A.sql("SELECT count(upload_url) FROM checkpoint_chunk WHERE checkpoint_id = " + a["checkpoint"][1:]), "0")
+        th = self.mint()
+        b = self.open([("a", 0, "AAAA"), ("d/b", 0, "XX"), ("d/b", 1, "CC")], steps=6)
+        th.join()
+        self.assertEqual([(u["path"], u["seq"]) for u in b["uploads"]], [("d/b", 0)])
+        c = self.open([("a", 0, "AAAA")], steps=7)
+        self.assertEqual(c["uploads"], [])
+        self.assertEqual(self.agent("commit", {"job": "j%d" % self.job, "epoch": 1, "checkpoint": b["checkpoint"]}, 409)["code"],
+                         "conflict")
+        self.agent("commit", {"job": "j%d" % self.job, "epoch": 1, "checkpoint": c["checkpoint"]})
+        self.assertEqual(A.sql("SELECT checkpoint_id FROM job WHERE id = %d" % self.job), c["checkpoint"][1:])
+
+    def test_uncommitted_bytes_are_not_counted_as_stored(self):
+        self.start()
+        self.mint(0)
+        self.open([("a", 0, "ZZ")])
+        self.mint(0)
+        self.assertEqual(len(self.open([("a", 0, "ZZ")])["uploads"]), 1)
+
+    def test_commit_needs_the_urls(self):
+        self.start()
+        th = threading.Thread(target=lambda: self.open([("a", 0, "late")]))
+        th.start()
+        end = time.time() + 5
+        while time.time() < end and not A.sql("SELECT id FROM checkpoint WHERE job_id = %d" % self.job):
+            time.sleep(0.05)
+        c = A.sql("SELECT max(id) FROM checkpoint WHERE job_id = %d" % self.job)
+        self.agent("commit", {"job": "j%d" % self.job, "epoch": 1, "checkpoint": "c" + c}, 409)
+        self.mint(0)
+        th.join()
+        self.agent("commit", {"job": "j%d" % self.job, "epoch": 1, "checkpoint": "c" + c})
+
+    def test_bad_chunks_are_refused(self):
+        self.start()
+        ok = {"path": "a", "seq": 0, "bytes": 1, "sha256": "0" * 64}
+        for bad in ({"path": "/a"}, {"path": "../a"}, {"path": "a/../b"}, {"path": "a//b"}, {"path": "."}, {"path": ""}, {"path": "a/"},
+                    {"path": "a\nb"}, {"path": "x" * 1025}, {"sha256": "0" * 63}, {"sha256": "G" * 64}, {"sha256": "A" * 64},
+                    {"bytes": -1}, {"bytes": (64 << 20) + 1}, {"seq": -1}, {"mode": -1}, {"bytes": "1"}, {"seq": 1.5}):
+            p = self.open([], 400, chunks=[dict(ok, **bad)])
+            self.assertEqual(p["code"], "invalid", bad)
+        self.open([], 400, chunks=[ok, ok])
+        self.open([], 400, chunks={})
+        self.open([], 400, reason="because")
+        self.open([], 400, steps=-1)
+
+
+class LogAndSample(Case):
+    def log(self, offset, data, expect=200, epoch=1):
+        return A.call("POST", "/v1/agent/log?job=j%d&epoch=%d&offset=%d" % (self.job, epoch, offset), data, token=self.session,
+                      expect=expect)[1]
+
+    def test_bytes_are_stored_once(self):
+        self.start()
+        self.assertEqual(self.log(0, b"hello\x00\xff"), {"next_offset": 7})
+        self.assertEqual(self.log(0, b"hello\x00\xff"), {"next_offset": 7})
+        self.assertEqual(self.log(9, b"later"), {"next_offset": 7})
+        self.assertEqual(self.log(7, b" more"), {"next_offset": 12})
+        self.assertEqual(self.log(12, b""), {"next_offset": 12})
+        s, data, h = A.call("GET", "/v1/jobs/%d/logs" % self.job, expect=200)
+        self.assertEqual((data, h["x-log-next"]), (b"hello\x00\xff more", "12"))
+        self.assertEqual(self.log(0, b"x", 409, epoch=2)["code"], "stale_epoch")
+        self.assertEqual(self.log(12, b"x" * (256 << 10)), {"next_offset": 12 + (256 << 10)})
+        self.assertEqual(self.log(0, b"x" * ((256 << 10) + 1), 413)["code"], "too_large")
+
+    def test_the_last_words_of_an_ended_attempt_are_taken(self):
+        self.start()
+        self.report("EXITED", reason="ok", exit_code=0)
+        self.assertEqual(self.log(0, b"bye"), {"next_offset": 3})
+
+    def test_samples(self):
+        self.start()
+        t = lib.now() - lib.US
+        self.agent("sample", {"at_us": t, "gpus": 1, "gpu_util": 0.93, "gpu_mem_used_mib": 100, "gpu_mem_total_mib": 16000,
+                              "gpu_power_mw": 250000, "cpu_util": 0.1, "mem_used_mib": 900})
+        self.agent("sample", {"at_us": t, "gpus": 1})
+        self.agent("sample", {"gpus": 0})
+        s = A.call("GET", "/v1/nodes/n%d" % self.node, expect=200)[1]["samples"]
+        self.assertEqual((len(s), s[0]["gpu_util"], s[1]["gpus"], s[1]["gpu_util"]), (2, 0.93, 0, None))
+        self.agent("sample", {"gpus": -1}, 400)
+        self.agent("sample", {"gpus": 1, "gpu_util": -0.5}, 400)
+
+
+if __name__ == "__main__":
+    lib.main()

@@ -1,0 +1,199 @@
+"""Server-sent events over raw sockets: live, filtered, resumed, in order, cut when slow; drain."""
+import re
+import socket
+import threading
+import time
+import unittest
+import lib
+
+A = lib.Apid()
+
+
+class Stream:
+    def __init__(self, query="", last=None, token=None):
+        self.s = socket.create_connection(("127.0.0.1", A.port))
+        self.s.sendall(("GET /v1/events%s HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\nAuthorization: Bearer %s\r\n%s\r\n" % (
+            query, token or A.root, "Last-Event-ID: %s\r\n" % last if last is not None else "")).encode())
+        self.text = ""
+        self.s.settimeout(0.05)
+
+    def pump(self):
+        try:
+            data = self.s.recv(1 << 16)
+        except TimeoutError:
+            return True
+        self.text += re.sub(r"\r\n[0-9a-f]+\r\n", "", data.decode("utf-8", "replace"))
+        return bool(data)
+
+    def ids(self):
+        return [int(i) for i in re.findall(r"^id: (\d+)$", self.text, re.M)]
+
+    def until(self, cond, limit=6):
+        end = time.time() + limit
+        while time.time() < end and not cond():
+            if not self.pump():
+                return cond()
+        return cond()
+
+    def ready(self):
+        assert self.until(lambda: "events of the broker" in self.text), self.text
+        time.sleep(0.2)
+        return self
+
+    def close(self):
+        self.s.close()
+
+
+def event(n=1, job=None, at=None):
+    """Returns the new ids."""
+    out = A.sql("INSERT INTO event (at_us, entity, entity_id, job_id, event, why) SELECT %d, 'job', 'jX', %s, 'TEST', 'w' || i "
+                "FROM generate_series(1, %d) i RETURNING id; NOTIFY spot_api, 'e'" % (at or lib.now(), job or "NULL", n))
+    return [int(x) for x in out.split()]
+
+
+class Events(unittest.TestCase):
+    def test_a_new_event_reaches_every_reader_at_once(self):
+        readers = [Stream().ready() for _ in range(50)]
+        t = time.time()
+        want = event()
+        for r in readers:
+            self.assertTrue(r.until(lambda: r.ids()[-1:] == want), r.text)
+        self.assertLess(time.time() - t, 3)
+        for r in readers:
+            r.close()
+
+    def test_last_event_id_resumes_without_loss_or_repeat(self):
+        first = event(5)
+        r = Stream(last=first[1])
+        self.assertTrue(r.until(lambda: r.ids()[-1:] == first[-1:]), r.text)
+        self.assertEqual(r.ids(), first[2:])
+        more = event(3)
+        self.assertTrue(r.until(lambda: r.ids()[-1:] == more[-1:]))
+        self.assertEqual(r.ids(), first[2:] + more)
+        r.close()
+        again = event(2)
+        r = Stream(last=more[-1])
+        self.assertTrue(r.until(lambda: r.ids()[-1:] == again[-1:]))
+        self.assertEqual(r.ids(), again)
+        r.close()
+
+    def test_thousands_missed_are_all_sent(self):
+        a = event(1)
+        many = event(2300)
+        r = Stream(last=a[0])
+        self.assertTrue(r.until(lambda: len(r.ids()) >= 2300, 15), len(r.ids()))
+        self.assertEqual(r.ids(), many)
+        r.close()
+
+    def test_a_later_id_that_commits_first_waits_for_the_earlier(self):
+        r = Stream().ready()
+        t = threading.Thread(target=lambda: A.sql("BEGIN; INSERT INTO event (at_us, entity, entity_id, event) VALUES (%d, 'job', 'slow', "
+                                                  "'SLOW'); SELECT pg_sleep(0.5); COMMIT; NOTIFY spot_api, 'e'" % lib.now()))
+        t.start()
+        time.sleep(0.2)
+        fast = event()
+        t.join()
+        self.assertTrue(r.until(lambda: "SLOW" in r.text and fast[0] in r.ids()), r.text)
+        got = [i for i in r.ids() if i >= fast[0] - 1]
+        self.assertEqual(got, [fast[0] - 1, fast[0]])
+        r.close()
+
+    def test_an_id_that_was_never_used_holds_nothing_up_for_long(self):
+        r = Stream().ready()
+        A.sql("SELECT nextval(pg_get_serial_sequence('event', 'id'))")
+        want = event()
+        t = time.time()
+        self.assertTrue(r.until(lambda: want[0] in r.ids()), r.text)
+        self.assertLess(time.time() - t, 4)
+        r.close()
+
+    def test_filters(self):
+        j = int(A.job()["id"][1:])
+        r = Stream("?job=j%d" % j).ready()
+        event(3)
+        mine = event(2, job=j)
+        event(2)
+        self.assertTrue(r.until(lambda: r.ids()[-1:] == mine[-1:]), r.text)
+        self.assertEqual([i for i in r.ids() if i >= mine[0]], mine)
+        self.assertIn("\nevent: job\n", r.text)
+        r.close()
+
+    def test_readers_that_leave_are_forgotten(self):
+        rs = [Stream().ready() for _ in range(5)]
+        for r in rs:
+            r.close()
+        end = time.time() + 5
+        while time.time() < end and self.metric("spot_http_streams") > 0:
+            time.sleep(0.05)
+        self.assertEqual(self.metric("spot_http_streams"), 0)
+
+    def metric(self, name):
+        text = A.call("GET", "/metrics", expect=200)[1].decode()
+        return float([l for l in text.split("\n") if l.startswith(name + " ")][0].split()[1])
+
+    def test_a_slow_reader_is_cut_and_the_others_go_on(self):
+        slow = socket.socket()
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.connect(("127.0.0.1", A.port))
+        slow.sendall(("GET /v1/events HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\nAuthorization: Bearer %s\r\n\r\n" % A.root).encode())
+        r = Stream().ready()
+        base = self.metric("spot_http_streams")
+        self.assertGreaterEqual(base, 2)
+        big = "x" * 6000
+        for _ in range(8):
+            A.sql("INSERT INTO event (at_us, entity, entity_id, event, why) SELECT %d, 'job', 'j', 'BIG', '%s' FROM generate_series(1, 200); "
+                  "NOTIFY spot_api, 'e'" % (lib.now(), big))
+            r.until(lambda: False, 0.5)
+        self.assertTrue(r.until(lambda: len(r.ids()) >= 1600, 20), len(r.ids()))
+        end = time.time() + 5
+        while time.time() < end and self.metric("spot_http_streams") >= base:
+            time.sleep(0.1)
+        self.assertEqual(self.metric("spot_http_streams"), base - 1)
+        slow.close()
+        r.close()
+
+    def test_bad_last_event_ids_are_refused(self):
+        for bad in ("x", "-1", "1.5", "99999999999999999999"):
+            s, p, _ = A.call("GET", "/v1/events", headers={"Accept": "text/event-stream", "Last-Event-ID": bad})
+            self.assertEqual((s, p["field"]), (400, "Last-Event-ID"))
+
+    def test_the_list(self):
+        ids = event(5)
+        got = A.call("GET", "/v1/events?after=%d&limit=2" % (ids[0] - 1), expect=200)[1]
+        self.assertEqual([e["id"] for e in got["items"]], ids[:2])
+        self.assertEqual(got["next"], str(ids[1]))
+        last = A.call("GET", "/v1/events?limit=3", expect=200)[1]["items"]
+        self.assertEqual([e["id"] for e in last], ids[-3:])
+
+
+class Drain(unittest.TestCase):
+    def test_draining_ends_streams_and_answers_parked_requests(self):
+        b = lib.Apid()
+        j = b.job()["id"]
+        out = {}
+        s = socket.create_connection(("127.0.0.1", b.port))
+        s.sendall(("GET /v1/events HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\nAuthorization: Bearer %s\r\n\r\n" % b.root).encode())
+        th = threading.Thread(target=lambda: out.update(r=b.call("GET", "/v1/jobs/%s?wait_state=terminal&timeout_s=60" % j, expect=200)))
+        th.start()
+        time.sleep(0.5)
+        t = time.time()
+        b.proc.stdin.write("d\n")
+        b.proc.stdin.flush()
+        th.join()
+        s.settimeout(5)
+        text = b""
+        while True:
+            data = s.recv(4096)
+            if not data:
+                break
+            text += data
+        self.assertLess(time.time() - t, 3)
+        self.assertTrue(text.endswith(b"0\r\n\r\n"), text)
+        self.assertEqual(out["r"][1]["state"], "QUEUED")
+        with self.assertRaises(OSError):
+            socket.create_connection(("127.0.0.1", b.port))
+        b.stop()
+
+
+if __name__ == "__main__":
+    lib.main()

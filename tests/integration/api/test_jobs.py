@@ -1,0 +1,386 @@
+"""Jobs, fleets, nodes, rebalancing, cost: what people do with the API."""
+import threading
+import time
+import unittest
+import lib
+
+A = lib.Apid()
+
+
+class Submit(unittest.TestCase):
+    def test_yaml_and_json_give_the_same_job(self):
+        a = A.job()
+        b = A.call("POST", "/v1/jobs", {"name": "train", "resources": {"accelerators": "V100:1", "use_spot": True},
+                                        "run": "./train.sh"}, expect=201)[1]
+        sa, sb = (A.sql("SELECT spec FROM job WHERE id = " + j["id"][1:]) for j in (a, b))
+        self.assertEqual(sa, sb)
+        self.assertEqual((a["state"], a["name"], a["owner"], a["epoch"], a["attempts"]), ("QUEUED", "train", "root", 0, 0))
+        self.assertEqual(a["cost_micros"], 0)
+        self.assertEqual(a["source"], lib.JOB)
+
+    def test_submitting_writes_an_event_and_names_the_job_in_the_location(self):
+        status, j, h = A.call("POST", "/v1/jobs", lib.JOB, expect=201)
+        self.assertEqual(h["location"], "/v1/jobs/" + j["id"])
+        events = A.call("GET", "/v1/events?job=" + j["id"], expect=200)[1]["items"]
+        self.assertEqual([(e["event"], e["now"], e["actor"]) for e in events], [("SUBMITTED", "QUEUED", "root")])
+
+    def test_secrets_are_stored_apart_and_never_shown(self):
+        j = A.job(lib.JOB + "secrets:\n  HF_TOKEN: hunter2hunter2\n")
+        for path in ("", "/why", "/cost"):
+            self.assertNotIn("hunter2", str(A.call("GET", "/v1/jobs/" + j["id"] + path, expect=200)[1]))
+        self.assertIn("***", j["source"])
+        self.assertEqual(A.sql("SELECT secrets->>'HF_TOKEN' FROM job WHERE id = " + j["id"][1:]), "hunter2hunter2")
+        self.assertEqual(A.sql("SELECT count(*) FROM job WHERE spec::text LIKE '%hunter2%' OR source LIKE '%hunter2%'"), "0")
+
+    def test_errors_of_a_job_file_have_line_and_column(self):
+        p = A.call("POST", "/v1/jobs", "name: x\nresources:\n  accelerator: V100\nrun: y\n", expect=400)[1]
+        self.assertEqual((p["code"], p["line"], p["column"]), ("invalid", 3, 3))
+
+    def test_an_unknown_fleet_is_refused(self):
+        p = A.call("POST", "/v1/jobs", lib.JOB + "config:\n  spotctl:\n    fleet: nowhere\n", expect=400)[1]
+        self.assertIn("nowhere", p["detail"])
+
+    def test_the_baselines_are_stored_at_submit(self):
+        A.pool(provider="base", gpu="T4", market="spot", price=0.5)
+        A.pool(provider="base", gpu="T4", market="on_demand", price=2.0)
+        j = A.job("name: b\nresources:\n  accelerators: T4:1\nrun: x\n")
+        base = A.call("GET", "/v1/jobs/%s/cost" % j["id"], expect=200)[1]["baseline"]
+        self.assertEqual(base["cheapest"]["price_micros"], 500000)
+        self.assertEqual(base["on_demand"]["price_micros"], 2000000)
+
+
+class Idempotency(unittest.TestCase):
+    def jobs(self):
+        return int(A.sql("SELECT count(*) FROM job"))
+
+    def test_the_same_request_again_gives_the_stored_reply(self):
+        n = self.jobs()
+        h = {"Idempotency-Key": "k-same"}
+        a = A.call("POST", "/v1/jobs", lib.JOB, headers=h, expect=201)
+        b = A.call("POST", "/v1/jobs", lib.JOB, headers=h, expect=201)
+        self.assertEqual(a[1], b[1])
+        self.assertEqual(b[2].get("idempotent-replayed"), "true")
+        self.assertEqual(self.jobs(), n + 1)
+
+    def test_another_body_under_the_same_key_is_refused(self):
+        h = {"Idempotency-Key": "k-other"}
+        A.call("POST", "/v1/jobs", lib.JOB, headers=h, expect=201)
+        n = self.jobs()
+        p = A.call("POST", "/v1/jobs", lib.JOB + "# x\n", headers=h, expect=422)[1]
+        self.assertEqual(p["code"], "mismatch")
+        p = A.call("POST", "/v1/plan", lib.JOB, headers=h, expect=422)[1]
+        self.assertEqual(self.jobs(), n)
+
+    def test_a_refused_request_is_replayed_as_refused(self):
+        h = {"Idempotency-Key": "k-bad"}
+        a = A.call("POST", "/v1/jobs", "nope", headers=h, expect=400)
+        b = A.call("POST", "/v1/jobs", "nope", headers=h, expect=400)
+        self.assertEqual(a[1], b[1])
+        self.assertEqual(b[2].get("idempotent-replayed"), "true")
+
+    def test_keys_of_two_tokens_do_not_meet(self):
+        h = {"Idempotency-Key": "k-two"}
+        a = A.call("POST", "/v1/jobs", lib.JOB, headers=h, expect=201)[1]
+        b = A.call("POST", "/v1/jobs", lib.JOB, headers=h, token=A.token("engineer"), expect=201)[1]
+        self.assertNotEqual(a["id"], b["id"])
+
+    def test_a_request_under_way_is_told_so(self):
+        A.sql("""INSERT INTO idempotency (token_id, key, route, body_sha256, created_us) SELECT id, 'k-busy', 'POST /v1/jobs',
+            encode(sha256('%s'), 'hex'), %d FROM api_token WHERE name = 'root'""" % (lib.JOB, lib.now()))
+        p = A.call("POST", "/v1/jobs", lib.JOB, headers={"Idempotency-Key": "k-busy"}, expect=409)
+        self.assertEqual((p[1]["code"], p[2]["retry-after"]), ("conflict", "1"))
+
+    def test_a_key_left_by_a_dead_daemon_is_taken_over(self):
+        A.sql("""INSERT INTO idempotency (token_id, key, route, body_sha256, created_us) SELECT id, 'k-dead', 'POST /v1/jobs',
+            encode(sha256('%s'), 'hex'), %d FROM api_token WHERE name = 'root'""" % (lib.JOB, lib.now() - 61 * lib.US))
+        A.call("POST", "/v1/jobs", lib.JOB, headers={"Idempotency-Key": "k-dead"}, expect=201)
+
+    def test_a_create_whose_reply_was_lost_is_not_done_twice(self):
+        h = {"Idempotency-Key": "k-crash"}
+        a = A.call("POST", "/v1/jobs", lib.JOB, headers=h, expect=201)[1]
+        n = self.jobs()
+        # what the create's own statement wrote, before the daemon could store the reply
+        A.sql("UPDATE idempotency SET response = 'ref:%s' WHERE key = 'k-crash'" % a["id"])
+        b = A.call("POST", "/v1/jobs", lib.JOB, headers=h, expect=201)[1]
+        self.assertEqual((b["id"], self.jobs()), (a["id"], n))
+
+    def test_a_hundred_copies_at_once_make_one_job(self):
+        n, results = self.jobs(), []
+
+        def one():
+            results.append(A.call("POST", "/v1/jobs", lib.JOB, headers={"Idempotency-Key": "k-race"})[0])
+        threads = [threading.Thread(target=one) for _ in range(40)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(self.jobs(), n + 1)
+        self.assertTrue(set(results) <= {201, 409}, results)
+        self.assertIn(201, results)
+
+
+class Lists(unittest.TestCase):
+    def test_pages_hold_every_job_once(self):
+        made = [A.job("name: page\nrun: x\nresources:\n  accelerators: V100:1\n")["id"] for _ in range(7)]
+        seen, cursor = [], ""
+        while cursor is not None:
+            got = A.call("GET", "/v1/jobs?name=page&limit=3" + (cursor and "&cursor=" + cursor), expect=200)[1]
+            seen += [j["id"] for j in got["items"]]
+            cursor = got["next"]
+        self.assertEqual(seen, made[::-1])
+
+    def test_filters(self):
+        j = A.job("name: filt\nrun: x\nresources:\n  accelerators: V100:1\nconfig:\n  spotctl:\n    team: t1\n    project: p1\n")
+        other = A.job("name: filt\nrun: x\nresources:\n  accelerators: V100:1\n")
+        ids = lambda q: [x["id"] for x in A.call("GET", "/v1/jobs?name=filt&" + q, expect=200)[1]["items"]]
+        self.assertEqual(ids("team=t1"), [j["id"]])
+        self.assertEqual(ids("project=p1"), [j["id"]])
+        self.assertEqual(ids("owner=nobody"), [])
+        self.assertEqual(ids("state=active"), [other["id"], j["id"]])
+        A.sql("UPDATE job SET state = 'SUCCEEDED' WHERE id = " + j["id"][1:])
+        self.assertEqual(ids("state=active"), [other["id"]])
+        self.assertEqual(ids("state=SUCCEEDED,FAILED"), [j["id"]])
+        self.assertEqual(ids("state=terminal"), [j["id"]])
+
+
+class One(unittest.TestCase):
+    def test_ids_with_and_without_letter(self):
+        j = A.job()
+        self.assertEqual(A.call("GET", "/v1/jobs/" + j["id"][1:], expect=200)[1]["id"], j["id"])
+        for bad in ("j0", "n1", "j", "j1x", "-1", "j99999999999999999999", "j4040404"):
+            self.assertEqual(A.call("GET", "/v1/jobs/" + bad, expect=404)[1]["code"], "not_found")
+
+    def test_cancel_is_noted_once_and_shown(self):
+        j = A.job()
+        a = A.call("POST", "/v1/jobs/%s/cancel" % j["id"], expect=202)[1]
+        b = A.call("POST", "/v1/jobs/%s/cancel" % j["id"], {}, expect=202)[1]
+        self.assertIsNotNone(a["cancel_at"])
+        self.assertEqual(a["cancel_at"], b["cancel_at"])
+        self.assertEqual(A.sql("SELECT count(*) FROM event WHERE event = 'CANCEL_ASKED' AND job_id = " + j["id"][1:]), "1")
+        A.sql("UPDATE job SET state = 'CANCELLED' WHERE id = " + j["id"][1:])
+        A.call("POST", "/v1/jobs/%s/cancel" % j["id"], expect=202)
+        A.sql("UPDATE job SET state = 'SUCCEEDED' WHERE id = " + j["id"][1:])
+        A.call("POST", "/v1/jobs/%s/cancel" % j["id"], expect=409)
+
+    def wait(self, path, change, delay=0.3):
+        out = {}
+
+        def ask():
+            t = time.time()
+            out["reply"] = A.call("GET", path, expect=200)
+            out["took"] = time.time() - t
+        th = threading.Thread(target=ask)
+        th.start()
+        time.sleep(delay)
+        if change:
+            A.sql(change)
+        th.join()
+        return out
+
+    def test_a_waiting_reader_is_woken_by_the_notification(self):
+        j = A.job()
+        i = j["id"][1:]
+        out = self.wait("/v1/jobs/%s?wait_state=RUNNING&timeout_s=20" % j["id"],
+                        "UPDATE job SET state = 'RUNNING' WHERE id = %s; NOTIFY spot_api, 'j%s'" % (i, i))
+        self.assertEqual(out["reply"][1]["state"], "RUNNING")
+        self.assertLess(out["took"], 2)
+
+    def test_a_lost_notification_costs_seconds_only(self):
+        j = A.job()
+        out = self.wait("/v1/jobs/%s?wait_state=terminal&timeout_s=20" % j["id"],
+                        "UPDATE job SET state = 'FAILED' WHERE id = " + j["id"][1:])
+        self.assertEqual(out["reply"][1]["state"], "FAILED")
+        self.assertLess(out["took"], 7)
+
+    def test_the_wait_ends_with_what_there_is(self):
+        j = A.job()
+        out = self.wait("/v1/jobs/%s?wait_state=terminal&timeout_s=1" % j["id"], None)
+        self.assertEqual(out["reply"][1]["state"], "QUEUED")
+        self.assertGreater(out["took"], 0.9)
+
+    def test_attempts_checkpoints_and_lost_steps(self):
+        j, p = int(A.job()["id"][1:]), A.pool(zone="lost")
+        for epoch, (start, done) in enumerate([(0, 50), (40, 90), (90, 120)], 1):
+            n, _ = A.node(p)
+            A.attempt(j, n, epoch, start)
+            A.sql("UPDATE attempt SET steps_done = %d, phase='EXITED', exit_reason='%s', ended_us=%d WHERE job_id=%d AND epoch=%d"
+                  % (done, "lost" if epoch == 1 else "drained", lib.now(), j, epoch))
+        A.sql("INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, created_us, committed_us) "
+              "VALUES (%d, 1, 'COMMITTED', 'periodic', 40, 10, 1, 2), (%d, 1, 'ABANDONED', 'notice', 50, 10, 1, NULL)" % (j, j))
+        d = A.call("GET", "/v1/jobs/%d" % j, expect=200)[1]
+        self.assertEqual(d["lost_steps"], 10)
+        self.assertEqual([a["epoch"] for a in d["attempts_list"]], [1, 2, 3])
+        self.assertEqual((d["attempts"], d["interruptions"], len(d["checkpoints"])), (3, 1, 1))
+
+    def test_why_shows_decisions_as_they_were_stored(self):
+        j = A.job()["id"]
+        A.sql("INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why) VALUES (%d, 'wait', %s, "
+              "'{\"price$\": 5, \"at@\": 1}', '{}', 'no spot')" % (lib.now(), j[1:]))
+        d = A.call("GET", "/v1/jobs/%s/why" % j, expect=200)[1]
+        self.assertEqual((d["decisions"][0]["why"], d["decisions"][0]["kind"]), ("no spot", "wait"))
+
+
+class Logs(unittest.TestCase):
+    def setUp(self):
+        self.j = int(A.job()["id"][1:])
+        n, _ = A.node(A.pool(zone="log%d" % self.j))
+        A.attempt(self.j, n, 1)
+
+    def add(self, epoch, at, text):
+        A.sql("INSERT INTO job_log VALUES (%d, %d, %d, 1, '%s'); NOTIFY spot_api, 'j%d'" % (self.j, epoch, at, text, self.j))
+
+    def get(self, q=""):
+        s, data, h = A.call("GET", "/v1/jobs/%d/logs%s" % (self.j, q), expect=200)
+        return data.decode(), int(h["x-log-epoch"]), int(h["x-log-next"]), h.get("x-log-end")
+
+    def test_bytes_from_an_offset(self):
+        self.add(1, 0, "hello ")
+        self.add(1, 6, "world")
+        self.assertEqual(self.get(), ("hello world", 1, 11, None))
+        self.assertEqual(self.get("?offset=3&epoch=1"), ("lo world", 1, 11, None))
+        self.assertEqual(self.get("?offset=11"), ("", 1, 11, None))
+
+    def test_the_end_of_an_attempt_leads_to_the_next(self):
+        self.add(1, 0, "one")
+        A.sql("UPDATE attempt SET ended_us = 5, phase = 'EXITED' WHERE job_id = %d" % self.j)
+        n, _ = A.node(A.pool(zone="log2-%d" % self.j))
+        A.attempt(self.j, n, 2)
+        self.assertEqual(self.get("?epoch=1"), ("one", 1, 3, None))
+        self.assertEqual(self.get("?epoch=1&offset=3"), ("", 2, 0, None))
+        self.add(2, 0, "two")
+        A.sql("UPDATE job SET state = 'SUCCEEDED' WHERE id = %d; UPDATE attempt SET ended_us = 5 WHERE job_id = %d" % (self.j, self.j))
+        self.assertEqual(self.get("?epoch=2&offset=0"), ("two", 2, 3, None))
+        self.assertEqual(self.get("?epoch=2&offset=3"), ("", 2, 3, "1"))
+
+    def test_following_is_woken_by_new_bytes(self):
+        self.add(1, 0, "a")
+        out = {}
+        th = threading.Thread(target=lambda: out.update(r=self.get("?offset=1&follow_s=20"), t=time.time()))
+        t = time.time()
+        th.start()
+        time.sleep(0.3)
+        self.add(1, 1, "bc")
+        th.join()
+        self.assertEqual(out["r"], ("bc", 1, 3, None))
+        self.assertLess(out["t"] - t, 1.5)
+
+
+class Fleets(unittest.TestCase):
+    def make(self, name, **more):
+        body = {"name": name, "nodes": 2, "resources": {"accelerators": "V100:1"}}
+        body.update(more)
+        return A.call("POST", "/v1/fleets", body, expect=201)
+
+    def test_life_of_a_fleet(self):
+        s, f, h = self.make("life")
+        self.assertEqual((f["state"], f["version"], f["spec"]["nodes"], h["etag"]), ("ACTIVE", 1, 2, '"v1"'))
+        s, g, h = A.call("PATCH", "/v1/fleets/" + f["id"], {"nodes": 5}, headers={"If-Match": '"v1"'}, expect=200)
+        self.assertEqual((g["version"], g["spec"]["nodes"], h["etag"]), (2, 5, '"v2"'))
+        p = A.call("PATCH", "/v1/fleets/" + f["id"], {"nodes": 6}, headers={"If-Match": '"v1"'}, expect=412)[1]
+        self.assertEqual(p["code"], "conflict")
+        g = A.call("PATCH", "/v1/fleets/" + f["id"], {"gpus": 16}, expect=200)[1]
+        self.assertEqual(g["spec"].get("gpus"), 16)
+        self.assertFalse(g["spec"].get("nodes"))
+        self.assertEqual(A.call("DELETE", "/v1/fleets/" + f["id"], expect=202)[1]["state"], "CLOSING")
+        A.call("DELETE", "/v1/fleets/" + f["id"], expect=202)
+        A.call("PATCH", "/v1/fleets/" + f["id"], {"nodes": 1}, expect=409)
+
+    def test_names_of_live_fleets_are_unique(self):
+        self.make("solo")
+        A.call("POST", "/v1/fleets", {"name": "solo", "nodes": 1, "resources": {"accelerators": "V100:1"}}, expect=409)
+
+    def test_a_replayed_create_makes_no_second_fleet(self):
+        h = {"Idempotency-Key": "fleet-1"}
+        body = {"name": "replay", "nodes": 1, "resources": {"accelerators": "V100:1"}}
+        a = A.call("POST", "/v1/fleets", body, headers=h, expect=201)[1]
+        self.assertEqual(A.call("POST", "/v1/fleets", body, headers=h, expect=201)[1], a)
+
+    def test_lists_and_nodes_of_a_fleet(self):
+        f = self.make("nodes")[1]
+        A.node(A.pool(zone="fleet"), fleet=f["id"][1:])
+        g = A.call("GET", "/v1/fleets/" + f["id"], expect=200)[1]
+        self.assertEqual((g["nodes_live"], len(g["nodes"]), g["nodes"][0]["fleet"]), (1, 1, f["id"]))
+        items = A.call("GET", "/v1/fleets?state=ACTIVE&limit=1000", expect=200)[1]["items"]
+        self.assertIn(f["id"], [x["id"] for x in items])
+        got = A.call("GET", "/v1/nodes?fleet=" + f["id"], expect=200)[1]["items"]
+        self.assertEqual(len(got), 1)
+
+
+class Nodes(unittest.TestCase):
+    def test_lists_and_filters(self):
+        p = A.pool(provider="nodecloud", zone="n1")
+        a, _ = A.node(p, "READY")
+        b, _ = A.node(p, "GONE")
+        ids = lambda q: [x["id"] for x in A.call("GET", "/v1/nodes?provider=nodecloud&" + q, expect=200)[1]["items"]]
+        self.assertEqual(ids("state=live"), ["n%d" % a])
+        self.assertEqual(ids("state=GONE"), ["n%d" % b])
+        self.assertEqual(ids("limit=1"), ["n%d" % b])
+
+    def test_draining_becomes_a_notice_for_the_engine(self):
+        n, _ = A.node(A.pool(zone="drain"))
+        d = A.call("POST", "/v1/nodes/n%d/drain" % n, expect=202)[1]
+        self.assertEqual((d["notices"][0]["kind"], d["notices"][0]["source"]), ("maintenance", "api"))
+        A.call("POST", "/v1/nodes/n%d/drain" % n, {}, expect=202)
+        self.assertEqual(A.sql("SELECT count(*) FROM notice WHERE node_id = %d" % n), "1")
+        w, _ = A.node(A.pool(zone="drain2"), "WANTED")
+        A.call("POST", "/v1/nodes/n%d/drain" % w, expect=409)
+        A.call("POST", "/v1/nodes/n424242/drain", expect=404)
+
+    def test_ending_a_node(self):
+        p = A.pool(zone="end")
+        n, _ = A.node(p)
+        self.assertEqual(A.call("DELETE", "/v1/nodes/n%d" % n, expect=202)[1]["state"], "READY")
+        self.assertEqual(A.sql("SELECT count(*) FROM notice WHERE node_id = %d" % n), "1")
+        self.assertEqual(A.call("DELETE", "/v1/nodes/n%d?force=1" % n, expect=202)[1]["state"], "TERMINATING")
+        self.assertEqual(A.call("DELETE", "/v1/nodes/n%d?force=1" % n, expect=202)[1]["state"], "TERMINATING")
+        w, _ = A.node(p, "WANTED")
+        self.assertEqual(A.call("DELETE", "/v1/nodes/n%d" % w, expect=202)[1]["state"], "FAILED")
+        x, _ = A.node(p, "LAUNCHING")
+        self.assertEqual(A.call("DELETE", "/v1/nodes/n%d" % x, expect=409)[1]["code"], "conflict")
+
+
+class Rebalance(unittest.TestCase):
+    def test_the_outcome_is_waited_for(self):
+        s, d, h = A.call("POST", "/v1/rebalance", {"dry_run": True}, expect=202)
+        self.assertEqual((d["state"], d["dry_run"], h["location"]), ("pending", True, "/v1/rebalance/" + d["id"]))
+        out = {}
+        th = threading.Thread(target=lambda: out.update(r=A.call("GET", h["location"] + "?timeout_s=20", expect=200)[1]))
+        th.start()
+        time.sleep(0.3)
+        A.sql("UPDATE decision SET outcome = '{\"state\":\"done\",\"dry_run\":true,\"moves\":[],\"kept\":[]}', why = '0 of 0' "
+              "WHERE id = %s; NOTIFY spot_api, '%s'" % (d["id"][1:], d["id"]))
+        th.join()
+        self.assertEqual((out["r"]["state"], out["r"]["moves"], out["r"]["why"]), ("done", [], "0 of 0"))
+        A.call("GET", "/v1/rebalance/d999", expect=404)
+
+
+class Cost(unittest.TestCase):
+    def test_sums_by_dimension_and_against_the_baselines(self):
+        j = int(A.job(lib.JOB + "config:\n  spotctl:\n    team: money\n    project: pm\n")["id"][1:])
+        n, _ = A.node(A.pool(zone="cost"))
+        t = lib.now() - lib.HOUR
+        for kind, a, b, amount, rev in [("boot", 0, 60, 20000, None), ("compute", 60, 3600, 980000, None),
+                                        ("idle", 3600, 3700, 30000, None)]:
+            A.sql("INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, team, project, class, from_us, to_us, "
+                  "price_micros, price_observed_us, amount_micros) SELECT 1, '%s', id, pool_id, 'spot', %d, 1, 'money', 'pm', "
+                  "'training', %d, %d, 1000000, 0, %d FROM node WHERE id = %d"
+                  % (kind, j, t + a * lib.US, t + b * lib.US, amount, n))
+        A.sql("UPDATE job SET baseline = '{\"on_demand\":{\"total_micros\":4120000},\"cheapest\":null}' WHERE id = %d" % j)
+        c = A.call("GET", "/v1/jobs/%d/cost" % j, expect=200)[1]
+        self.assertEqual((c["total_micros"], len(c["lines"])), (1030000, 3))
+        self.assertEqual(c["against_on_demand"]["saved_micros"], 3090000)
+        self.assertAlmostEqual(c["against_on_demand"]["saved_pct"], 75.0)
+        self.assertIsNone(c["against_cheapest_pool"])
+        got = A.call("GET", "/v1/cost?by=team,project&since=2h", expect=200)[1]
+        row = [r for r in got["rows"] if r["team"] == "money"][0]
+        self.assertEqual((row["project"], row["compute_micros"], row["boot_micros"], row["idle_micros"], row["total_micros"]),
+                         ("pm", 980000, 20000, 30000, 1030000))
+        got = A.call("GET", "/v1/cost?by=kind&until=2001-01-01T00:00:00Z", expect=200)[1]
+        self.assertEqual((got["rows"], got["totals"]["total_micros"]), ([], 0))
+        every = A.call("GET", "/v1/cost?by=team,project,class,provider,gpu,job,market,kind", expect=200)[1]
+        self.assertEqual(sum(r["total_micros"] for r in every["rows"]), every["totals"]["total_micros"])
+        self.assertEqual(A.call("GET", "/v1/jobs/%d" % j, expect=200)[1]["cost_usd"], 1.03)
+
+
+if __name__ == "__main__":
+    lib.main()

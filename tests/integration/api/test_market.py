@@ -1,0 +1,173 @@
+"""Prices, pools, plans, providers, quotas, health, metrics, downloads."""
+import hashlib
+import os
+import tempfile
+import time
+import unittest
+import lib
+
+DIR = tempfile.TemporaryDirectory()
+with open(os.path.join(DIR.name, "spot-agent"), "wb") as f:
+    f.write(b"\x7fELF agent" * 1000)
+A = lib.Apid([DIR.name])
+
+
+class Market(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.ids = [A.pool(provider="aws", zone="use1-az%d" % i, itype="p4d", gpu="A100-40GB", gpus=8, price=10 - i) for i in range(1, 6)]
+        cls.od = A.pool(provider="aws", zone="use1-az1", itype="p4d", gpu="A100-40GB", gpus=8, market="on_demand", price=32.77)
+        cls.lam = A.pool(provider="lambda", region="us-west-1", zone="", itype="gpu_1x_a100", gpu="A100-80GB", market="on_demand", price=1.29)
+        cls.stale = A.pool(provider="aws", zone="use1-az6", itype="p4d", gpu="A100-40GB", gpus=8, price=1, state="stale", age_s=7200)
+        cls.bare = A.pool(provider="aws", zone="use1-az7", itype="p4d", gpu="A100-40GB", gpus=8, price=None)
+
+    def prices(self, q=""):
+        return A.call("GET", "/v1/prices" + q, expect=200)[1]
+
+    def test_prices_are_cheapest_first_in_exact_money(self):
+        got = self.prices("?gpu=A100")["items"]
+        self.assertEqual([p["price_micros"] for p in got], sorted(p["price_micros"] for p in got))
+        self.assertEqual(len(got), 8)
+        p = [p for p in got if p["market"] == "on_demand" and p["provider"] == "aws"][0]
+        self.assertEqual((p["price_micros"], p["price_usd"], p["gpus"], p["price_per_gpu_micros"]), (32770000, 32.77, 8, 4096250))
+
+    def test_pages_of_prices_hold_every_pool_once(self):
+        seen, cursor = [], ""
+        while cursor is not None:
+            got = self.prices("?limit=3" + (cursor and "&cursor=" + cursor))
+            seen += [p["id"] for p in got["items"]]
+            cursor = got["next"]
+        self.assertEqual(len(seen), len(set(seen)))
+        self.assertEqual(len(seen), int(A.sql("SELECT count(*) FROM pool_latest")))
+
+    def test_filters(self):
+        n = lambda q: len(self.prices(q)["items"])
+        self.assertEqual(n("?gpu=A100-80GB"), 1)
+        self.assertEqual(n("?gpu=a100"), 8)
+        self.assertEqual(n("?gpu=A10"), 0)
+        self.assertEqual(n("?provider=lambda"), 1)
+        self.assertEqual(n("?gpu=A100&market=spot&state=stale"), 1)
+        self.assertEqual(n("?gpu=A100&max_usd=5.5"), 3)
+        self.assertEqual(n("?zone=use1-az2&instance_type=p4d"), 1)
+        self.assertEqual(n("?gpu=A100&region=us-west-1"), 1)
+
+    def test_a_stale_price_says_so_with_its_age(self):
+        p = self.prices("?state=stale")["items"][0]
+        self.assertEqual(p["price_state"], "stale")
+        self.assertGreaterEqual(p["age_s"], 7200)
+
+    def test_pools_show_hazard_signals_and_record(self):
+        A.sql("INSERT INTO signal VALUES ('aws','us-east-1','','p4d','spot','advisor_bucket',2,0.1,0.15,0,%d,'advisor')" % lib.now())
+        A.sql("INSERT INTO pool_day VALUES (%d, %d, 36000000000, 2, 3, 1)" % (self.ids[0], lib.now() // (86400 * lib.US)))
+        A.sql("INSERT INTO pool_cool VALUES (%d, %d, 1, 'no_capacity', 'sold out', 1)" % (self.ids[0], lib.now() + lib.HOUR))
+        p = A.call("GET", "/v1/pools/p%d" % self.ids[0], expect=200)[1]
+        q = A.call("GET", "/v1/pools/p%d" % self.ids[1], expect=200)[1]
+        self.assertEqual(p["record"], {"node_hours": 10, "reclaims": 2, "launches": 3, "refusals": 1})
+        self.assertEqual((p["signals"][0]["kind"], p["cooling_why"]), ("advisor_bucket", "sold out"))
+        self.assertGreater(p["hazard"]["per_hour"], q["hazard"]["per_hour"])
+        self.assertLessEqual(p["hazard"]["lo"], p["hazard"]["per_hour"])
+        self.assertGreater(q["hazard"]["per_hour"], 0)
+
+    def test_pools_without_a_price_are_listed_as_such(self):
+        p = A.call("GET", "/v1/pools/p%d" % self.bare, expect=200)[1]
+        self.assertEqual((p["price_micros"], p["price_state"], p["observed_at"]), (None, "none", None))
+        seen, cursor = [], ""
+        while cursor is not None:
+            got = A.call("GET", "/v1/pools?limit=4" + (cursor and "&cursor=" + cursor), expect=200)[1]
+            seen += [p["id"] for p in got["items"]]
+            cursor = got["next"]
+        self.assertIn("p%d" % self.bare, seen)
+        self.assertEqual(len(seen), len(set(seen)))
+
+    def test_history(self):
+        t = lib.now()
+        A.sql("SELECT price_partitions_ensure(%d, %d)" % (t - 3 * 86400 * lib.US, t + 86400 * lib.US))
+        for i, price in enumerate((5000000, 6000000)):
+            A.sql("INSERT INTO price_point VALUES (%d, %d, %d, %d, 'test')" % (self.ids[2], t - (2 - i) * lib.HOUR, t, price))
+        h = A.call("GET", "/v1/pools/p%d?history=7d" % self.ids[2], expect=200)[1]["history"]
+        self.assertEqual([x["price_micros"] for x in h], [5000000, 6000000])
+        self.assertEqual(A.call("GET", "/v1/pools/p%d?history=30m" % self.ids[2], expect=200)[1]["history"], [])
+        A.call("GET", "/v1/pools/p99999", expect=404)
+
+    def test_a_plan_ranks_and_explains(self):
+        p = A.call("POST", "/v1/plan", "name: x\nresources:\n  accelerators: A100:8\nrun: y\n", expect=200)[1]
+        self.assertEqual([o["rank"] for o in p["offers"]], list(range(1, len(p["offers"]) + 1)))
+        totals = [o["total_micros"] for o in p["offers"]]
+        self.assertEqual(totals, sorted(totals))
+        self.assertTrue(p["offers"][0]["chosen"])
+        self.assertTrue(all(r["why"] for r in p["refused"]))
+        for o in p["offers"]:
+            self.assertEqual(o["total_micros"], o["compute_micros"] + o["egress_micros"])
+        again = A.call("POST", "/v1/plan", "name: x\nresources:\n  accelerators: A100:8\nrun: y\n", expect=200)[1]
+        self.assertEqual([o["pool"]["id"] for o in p["offers"]], [o["pool"]["id"] for o in again["offers"]])
+        self.assertEqual(A.sql("SELECT count(*) FROM job"), "0")
+
+    def test_a_plan_without_offers_says_why(self):
+        p = A.call("POST", "/v1/plan", "name: x\nresources:\n  accelerators: H200:8\nrun: y\n", expect=200)[1]
+        self.assertEqual((p["offers"], p["offers_known"]), ([], 0))
+        self.assertIn("no pool", p["note"])
+
+    def test_providers_and_quotas(self):
+        A.sql("INSERT INTO provider (name, kind, state, updated_us) VALUES ('aws', 'aws', 'ok', %d)" % lib.now())
+        A.sql("INSERT INTO feed (provider, region, feed, last_ok_us, next_us) VALUES ('aws', 'us-east-1', 'prices_spot', %d, 5)" % (lib.now() - 60 * lib.US))
+        A.sql("INSERT INTO quota VALUES ('aws', 'us-east-1', 'P/Spot', 'spot', 'vcpu', -1, %d), ('aws', 'us-east-2', 'P/Spot', 'spot', 'vcpu', 64, %d)" % (lib.now(), lib.now()))
+        p = A.call("GET", "/v1/providers", expect=200)[1]["items"][0]
+        self.assertEqual((p["name"], p["state"], p["feeds"][0]["feed"]), ("aws", "ok", "prices_spot"))
+        self.assertGreaterEqual(p["feeds"][0]["age_s"], 60)
+        self.assertEqual([q["limit"] for q in A.call("GET", "/v1/quotas", expect=200)[1]["items"]], [None, 64])
+        self.assertEqual(len(A.call("GET", "/v1/quotas?region=us-east-2", expect=200)[1]["items"]), 1)
+
+
+class Rest(unittest.TestCase):
+    def test_health_and_readiness(self):
+        self.assertEqual(A.call("GET", "/healthz", token=None, expect=200)[1], b"ok\n")
+        r = A.call("GET", "/readyz", token=None, expect=200)[1]
+        self.assertEqual((r["ready"], r["engine"]), (True, False))
+        A.sql("INSERT INTO leader VALUES ('engine', 1, 'me', %d)" % (lib.now() + lib.HOUR))
+        self.assertTrue(A.call("GET", "/readyz", token=None, expect=200)[1]["engine"])
+
+    def test_metrics_are_well_formed(self):
+        A.call("GET", "/v1/nothing", expect=404)
+        text = A.call("GET", "/metrics", token=None, expect=200)[1].decode()
+        names = set()
+        for line in text.strip().split("\n"):
+            if not line.startswith("#"):
+                self.assertRegex(line, r'^[a-z_]+(\{([a-z_]+="[^"]*",?)*\})? [-+0-9.einfEINF]+$')
+                names.add(line.split("{")[0].split(" ")[0])
+        for n in ("spot_up", "spot_prices", "spot_price_age_seconds_max", "spot_http_requests_total", "spot_pg_statements_total",
+                  "spot_http_request_seconds_bucket", "spot_http_parked"):
+            self.assertIn(n, names)
+        self.assertIn('status="4xx"', text)
+
+    def test_version(self):
+        v = A.call("GET", "/v1/version", token=None, expect=200)[1]
+        self.assertEqual((v["install"], v["version"]), ("deadbeef", "test"))
+
+    def test_downloads(self):
+        s, data, h = A.call("GET", "/v1/agent/download/spot-agent", token=None, expect=200)
+        self.assertEqual(hashlib.sha256(data).hexdigest(), h["x-sha256"])
+        for bad in ("spot-nvml", "passwd", "..", "%2e%2e", "spot-agent/x"):
+            A.call("GET", "/v1/agent/download/" + bad, token=None, expect=404)
+
+    def test_head_is_get_without_a_body(self):
+        s, data, h = A.raw("HEAD", "/v1/version")
+        self.assertEqual((s, data), (200, b""))
+        self.assertGreater(int(h["content-length"]), 10)
+
+    def test_the_database_away_gives_503_and_recovers(self):
+        A.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'apid'")
+        end = time.time() + 20
+        codes = set()
+        while time.time() < end:
+            s = A.call("GET", "/v1/whoami")[0]
+            codes.add(s)
+            if s == 200:
+                break
+            time.sleep(0.05)
+        self.assertIn(200, codes)
+        self.assertTrue(codes <= {200, 502, 503, 504}, codes)
+        self.assertEqual(A.call("GET", "/healthz", token=None)[0], 200)
+
+
+if __name__ == "__main__":
+    lib.main()

@@ -1,0 +1,97 @@
+"""The document describes what is served: every route, closed references, and success replies of all."""
+import os
+import re
+import unittest
+import lib
+
+A = lib.Apid()
+SRC = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "src", "api", "routes.c")
+
+
+class Document(unittest.TestCase):
+    def routes(self):
+        with open(SRC, encoding="utf-8") as f:
+            return set(re.findall(r'ROUTE\("(\w+)", "([^"]+)"', f.read()))
+
+    def test_every_route_is_in_the_document_and_nothing_else(self):
+        have = {(m.upper(), p) for p, item in A.doc["paths"].items() for m in item}
+        self.assertEqual(have, self.routes())
+        self.assertGreaterEqual(len(have), 40)
+
+    def test_references_are_closed_and_every_schema_is_used(self):
+        used = set()
+
+        def walk(x):
+            if isinstance(x, dict):
+                if "$ref" in x:
+                    used.add(x["$ref"].rsplit("/", 1)[1])
+                for v in x.values():
+                    walk(v)
+            elif isinstance(x, list):
+                for v in x:
+                    walk(v)
+        walk(A.doc)
+        self.assertEqual(used, set(A.doc["components"]["schemas"]))
+
+    def test_every_operation_is_described(self):
+        for path, item in A.doc["paths"].items():
+            for method, op in item.items():
+                self.assertTrue(op["summary"].endswith("."), path)
+                self.assertRegex(op["description"], r"^Least role: .+\.$")
+                for name in re.findall(r"\{(\w+)\}", path):
+                    self.assertIn(name, [p["name"] for p in op["parameters"] if p["in"] == "path"])
+                self.assertEqual("requestBody" in op and method in ("get", "delete"), False, path)
+
+    def test_undocumented_members_would_be_noticed(self):
+        with self.assertRaises(AssertionError):
+            A.valid({"name": "x", "role": "y", "team": "z", "more": 1}, {"$ref": "#/components/schemas/Whoami"}, "x")
+        with self.assertRaises(AssertionError):
+            A.valid({"name": "x", "role": "y"}, {"$ref": "#/components/schemas/Whoami"}, "x")
+        with self.assertRaises(AssertionError):
+            A.valid({"name": 1, "role": "y", "team": ""}, {"$ref": "#/components/schemas/Whoami"}, "x")
+
+    def test_unknown_paths_and_methods(self):
+        for path in ("/", "/v1", "/v1/", "/v1/jobs/", "/v1/jobs//", "/v2/jobs", "/v1/jobs/j1/nope", "/v1/jobs/j1/why/x", "/healthz/"):
+            self.assertEqual(A.call("GET", path)[0], 404, path)
+        s, p, h = A.call("PUT", "/v1/jobs")
+        self.assertEqual((s, h["allow"]), (405, "POST, GET"))
+        self.assertEqual(A.call("DELETE", "/v1/jobs/j1")[0], 405)
+
+    def test_success_replies_of_every_route_are_valid(self):
+        """One good call per route; lib.call holds each reply against its schema."""
+        pool = A.pool()
+        job = A.job()["id"]
+        node, token = A.node(pool, "READY", ref="i-1")
+        s = A.enrol(node, token)["session"]
+        A.attempt(int(job[1:]), node, 1)
+        A.sql("INSERT INTO provider (name, kind, state, updated_us) VALUES ('aws', 'aws', 'ok', 5)")
+        fleet = A.call("POST", "/v1/fleets", {"name": "doc", "gpus": 8, "resources": {"accelerators": "V100:1"}}, expect=201)[1]["id"]
+        reb = A.call("POST", "/v1/rebalance", {}, expect=202)[1]["id"]
+        tok = A.call("POST", "/v1/tokens", {"name": "doc", "role": "viewer"}, expect=201)[1]["id"]
+        j1 = {"job": job, "epoch": 1}
+        get = ["/healthz", "/readyz", "/metrics", "/v1/openapi.json", "/v1/version", "/v1/whoami", "/v1/prices", "/v1/pools",
+               "/v1/pools/p%d?history=1d" % pool, "/v1/providers", "/v1/quotas", "/v1/jobs", "/v1/jobs/" + job, "/v1/jobs/%s/why" % job,
+               "/v1/jobs/%s/logs" % job, "/v1/jobs/%s/cost" % job, "/v1/fleets", "/v1/fleets/" + fleet, "/v1/nodes", "/v1/nodes/n%d" % node,
+               "/v1/rebalance/" + reb, "/v1/cost?by=job", "/v1/events", "/v1/tokens"]
+        for path in get:
+            self.assertEqual(A.call("GET", path)[0], 200, path)
+        A.call("POST", "/v1/plan", lib.JOB, expect=200)
+        A.call("PATCH", "/v1/fleets/" + fleet, {"gpus": 16}, expect=200)
+        A.call("DELETE", "/v1/fleets/" + fleet, expect=202)
+        A.call("DELETE", "/v1/tokens/" + tok, expect=200)
+        A.call("POST", "/v1/agent/poll", {"have": {"job": None}}, token=s, expect=200)
+        A.call("POST", "/v1/agent/notice", {"kind": "rebalance"}, token=s, expect=200)
+        A.call("POST", "/v1/agent/report", dict(j1, phase="RUNNING"), token=s, expect=200)
+        c = A.call("POST", "/v1/agent/checkpoint", dict(j1, reason="periodic", chunks=[]), token=s, expect=200)[1]["checkpoint"]
+        A.call("POST", "/v1/agent/commit", dict(j1, checkpoint=c), token=s, expect=200)
+        A.call("POST", "/v1/agent/log?job=%s&epoch=1&offset=0" % job, b"x", token=s, expect=200)
+        A.call("POST", "/v1/agent/sample", {"gpus": 0}, token=s, expect=200)
+        A.call("POST", "/v1/nodes/n%d/drain" % node, expect=202)
+        A.call("DELETE", "/v1/nodes/n%d" % node, expect=202)
+        A.call("POST", "/v1/jobs/%s/cancel" % job, expect=202)
+        missing = self.routes() - A.validated - {("GET", "/v1/agent/download/{file}")}
+        self.assertEqual(missing, set())
+
+
+if __name__ == "__main__":
+    lib.main()
