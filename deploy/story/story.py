@@ -27,6 +27,7 @@ CONFIG = """# made by deploy/demo
 [api]
 listen = 127.0.0.1:{port}
 public_url = http://127.0.0.1:{port}
+agent_dir = {agents}
 
 [market]
 spot = 5s
@@ -95,7 +96,7 @@ config:
     team: research
     project: demo
     class: training
-    deadline: 2h
+    deadline: 24h
     work: 2h
     checkpoint: {{path: ckpt, signal: USR1, interval: 10s, budget: 10s}}
 """
@@ -106,6 +107,7 @@ class Story:
         self.args = args
         self.build = os.path.abspath(args.build)
         self.dir = tempfile.mkdtemp(prefix="spotdemo-", dir=args.dir)
+        os.chmod(self.dir, 0o711)  # as root the database runs as another user, who must get to its folder
         self.began = time.monotonic()
         self.emulator = self.daemon = self.killer = None
         self.token = None
@@ -177,6 +179,8 @@ class Story:
                            (key, lam["api_key"] + "\n")):
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
                 f.write(text)
+        http("POST", self.emulator.url + "/api/v1/ssh-keys", {"name": "demo", "public_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDemoDemoDemoDemoDemoDemoDemoDemoDemoDemoDemo demo"},
+             lam["api_key"])
         self.put("/" + BUCKET, b"")
         with open(os.path.join(self.build, "deploy/examples/spot-train"), "rb") as f:
             self.put("/%s/demo/spot-train" % BUCKET, f.read())
@@ -184,7 +188,7 @@ class Story:
         config = os.path.join(self.dir, "spotd.conf")
         with open(config, "w", encoding="utf-8") as f:
             f.write(CONFIG.format(port=self.port, bucket=BUCKET, prefix=PREFIX, region=REGION, cloud=self.emulator.url,
-                                  lambda_key=key, ssh_key=lam.get("ssh_key_name", "demo")))
+                                  lambda_key=key, agents=self.agent_dir(), ssh_key=lam.get("ssh_key_name", "demo")))
         env = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "LAMBDA_"))}
         env.update(AWS_SHARED_CREDENTIALS_FILE=shared, XDG_DATA_HOME=os.path.join(self.dir, "data"),
                    AWS_EC2_METADATA_DISABLED="true")
@@ -209,6 +213,15 @@ class Story:
         if self.args.kill_seed is not None:
             self.killer = Killer(self.daemon, self.args.kill_seed, say)
             self.killer.start()
+
+    def agent_dir(self):
+        """What nodes download, in one folder, as an installation has it."""
+        path = os.path.join(self.dir, "agents")
+        os.makedirs(path)
+        for name in ("src/agent/spot-agent", "src/agent/spot-nvml"):
+            if os.path.exists(os.path.join(self.build, name)):
+                shutil.copy(os.path.join(self.build, name), path)
+        return path
 
     def put(self, path, body):
         status, reply = s3.request(self.emulator.url, REGION, *self.keys, "PUT", path, body)

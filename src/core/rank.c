@@ -24,7 +24,8 @@ void rank_policy_default(struct rank_policy *p)
 	};
 }
 
-static const char *refusal(struct arena *a, const struct offer *o, const struct rank_job *job, int64_t now_us)
+static const char *refusal(struct arena *a, const struct offer *o, const struct rank_job *job, int64_t now_us,
+    bool *ret_cooling)
 {
 	const char *why = "nothing was asked for";
 
@@ -49,6 +50,7 @@ static const char *refusal(struct arena *a, const struct offer *o, const struct 
 	if (o->cool_until_us > now_us) {
 		char left[32];
 
+		*ret_cooling = true;
 		return arena_printf(a, "cooling for %s: %s", format_duration(o->cool_until_us - now_us, left),
 		    o->cool_why != NULL ? o->cool_why : "refused lately");
 	}
@@ -110,7 +112,7 @@ static void score_offer(struct arena *a, struct score *s, const struct rank_job 
 	int64_t work_s = job->work_left_s > 0 ? job->work_left_s : p->default_work_s;
 	double save_s = job->save_us > 0 ? (double)job->save_us / 1e6 : (double)p->save_s;
 
-	s->refused = refusal(a, o, job, now_us);
+	s->refused = refusal(a, o, job, now_us, &s->cooling);
 	hazard_estimate(o, p, &s->hazard, &s->hazard_lo, &s->hazard_hi, &s->hazard_source);
 	s->price_micros = o->price_micros;
 	if (o->price_state == PRICE_STALE || o->price_state == PRICE_NONE) {

@@ -51,6 +51,7 @@ struct rank_job {                      /* what is known about the job now */
 struct score {
 	const struct offer *offer;
 	const char *refused;           /* NULL = usable */
+	bool cooling;                  /* refused only because the pool rests after a refusal */
 	double hazard, hazard_lo, hazard_hi; const char *hazard_source;
 	double throughput, work_h, interval_s, overhead, interruptions, lost_h, restart_h, hours;
 	int64_t price_micros;          /* with the stale penalty */

@@ -36,16 +36,25 @@ static int64_t patience(const struct supply_policy *p, int64_t slack)
 	return MIN(share, p->patience_us);
 }
 
-static enum supply_choice choose_spot(struct arena *a, const struct supply_in *in, int64_t slack, const char **ret_why)
+static enum supply_choice choose_spot(struct arena *a, const struct supply_in *in, int64_t slack, int64_t wait,
+    const char **ret_why)
 {
-	char text[32];
+	bool on_demand = in->on_demand_allowed && in->on_demand_usable > 0;
+	char text[32], waited[32];
 
-	if (in->on_demand_allowed && in->on_demand_usable > 0 && slack <= 0) {
+	/* Pools are still left to try, but every try so far was refused: going through all of them is waiting, too. */
+	if (on_demand && in->spot_refused > 0 && in->now_us - in->queued_us >= wait) {
+		*ret_why = arena_printf(a, "no spot for %s (%zu pools refused), patience is %s: fail over to on-demand",
+		    format_duration(in->now_us - in->queued_us, waited), in->spot_refused, format_duration(wait, text));
+		return SUPPLY_ON_DEMAND;
+	}
+
+	if (on_demand && slack <= 0) {
 		*ret_why = arena_printf(a, "last safe moment: the deadline leaves no slack (%s over)",
 		    format_duration(-slack, text));
 		return SUPPLY_ON_DEMAND;
 	}
-	if (in->on_demand_allowed && in->on_demand_usable > 0 && in->on_demand_best_micros > 0 &&
+	if (on_demand && in->on_demand_best_micros > 0 &&
 	    in->on_demand_best_micros <= in->spot_best_micros) {
 		*ret_why = arena_printf(a, "on-demand finishes for %.4f USD, spot for %.4f",
 		    (double)in->on_demand_best_micros / 1e6, (double)in->spot_best_micros / 1e6);
@@ -66,7 +75,7 @@ enum supply_choice supply_choose(struct arena *a, const struct supply_in *in, co
 
 	*ret_until_us = in->now_us;
 	if (in->spot_allowed && in->spot_usable > 0) {
-		return choose_spot(a, in, slack, ret_why);
+		return choose_spot(a, in, slack, wait, ret_why);
 	}
 	if (!in->spot_allowed) {
 		*ret_why = on_demand ? "spot is not allowed for this job" : "no on-demand pool suits now";

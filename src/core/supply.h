@@ -26,6 +26,7 @@ struct supply_in {
 	int64_t deadline_us;           /* 0 = none */
 	int64_t work_left_us;          /* on the best usable on-demand offer; 0 = unknown */
 	size_t spot_usable, on_demand_usable;   /* usable scores in each market (not cooling, suiting) */
+	size_t spot_refused;           /* spot pools that suit but rest after a refusal */
 	bool spot_allowed, on_demand_allowed;
 	int64_t spot_best_micros, on_demand_best_micros; /* expected totals; 0 = none */
 };

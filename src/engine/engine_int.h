@@ -148,7 +148,7 @@ struct placing {
 	struct score *scores;
 	size_t usable;
 	const struct score *spot, *on_demand;  /* best usable of each market, NULL = none */
-	size_t spot_n, on_demand_n;
+	size_t spot_n, on_demand_n, spot_cooling;
 };
 /* false: the stored spec does not read (logged). */
 bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret);

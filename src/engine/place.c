@@ -48,7 +48,7 @@ static bool spec_read(struct recon *r, const struct job_facts *f, struct job_spe
 	return true;
 }
 
-static void best_of(struct placing *p)
+static void best_of(struct placing *p, size_t n)
 {
 	for (size_t i = 0; i < p->usable; i++) {
 		if (p->scores[i].offer->market == SPOT_MARKET_SPOT) {
@@ -56,6 +56,9 @@ static void best_of(struct placing *p)
 		} else if (p->scores[i].offer->market == SPOT_MARKET_ON_DEMAND) {
 			p->on_demand = p->on_demand_n++ == 0 ? &p->scores[i] : p->on_demand;
 		}
+	}
+	for (size_t i = p->usable; i < n; i++) {
+		p->spot_cooling += p->scores[i].cooling && p->scores[i].offer->market == SPOT_MARKET_SPOT;
 	}
 }
 
@@ -81,7 +84,7 @@ bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret)
 	}
 	rank_offers(r->arena, e->offers.list, e->offers.n, &ret->job, &e->conf.rank, engine_now(e), &ret->scores,
 	    &ret->usable);
-	best_of(ret);
+	best_of(ret, e->offers.n);
 	return true;
 }
 

@@ -206,7 +206,7 @@ static void place(struct recon *r, const struct q_engine_sched_jobs_row *j)
 	c = supply_choose(r->arena,
 	    &(struct supply_in){.now_us = now, .queued_us = f.queued_us, .deadline_us = f.deadline_us,
 	        .work_left_us = p.on_demand != NULL ? (int64_t)(p.on_demand->hours * (double)SPOT_US_PER_HOUR) : 0,
-	        .spot_usable = p.spot_n, .on_demand_usable = p.on_demand_n, .spot_allowed = p.job.spot_allowed,
+	        .spot_usable = p.spot_n, .on_demand_usable = p.on_demand_n, .spot_refused = p.spot_cooling, .spot_allowed = p.job.spot_allowed,
 	        .on_demand_allowed = p.job.on_demand_allowed,
 	        .spot_best_micros = p.spot != NULL ? p.spot->total_micros : 0,
 	        .on_demand_best_micros = p.on_demand != NULL ? p.on_demand->total_micros : 0},
@@ -216,7 +216,7 @@ static void place(struct recon *r, const struct q_engine_sched_jobs_row *j)
 		place_want(r, &f, &p, p.spot, 0, "place", why);
 		break;
 	case SUPPLY_ON_DEMAND:
-		place_want(r, &f, &p, p.on_demand, 0, p.job.spot_allowed && p.spot_n == 0 ? "failover" : "place", why);
+		place_want(r, &f, &p, p.on_demand, 0, p.job.spot_allowed && (p.spot_n == 0 || p.spot_cooling > 0) ? "failover" : "place", why);
 		break;
 	case SUPPLY_WAIT:
 		wait_write(r, &f, &p, why, until);

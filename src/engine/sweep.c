@@ -101,7 +101,7 @@ static void sweep_judged(struct op *op)
 static bool counts(const struct engine *e, const struct spot_instance *i)
 {
 	return i->install != NULL && strcmp(i->install, e->install) == 0 && i->state != SPOT_INSTANCE_GONE &&
-	       i->state != SPOT_INSTANCE_STOPPING && i->ref != NULL;
+	       i->state != SPOT_INSTANCE_INTERRUPTED && i->state != SPOT_INSTANCE_STOPPING && i->ref != NULL;
 }
 
 static void sweep_called(struct act *a)

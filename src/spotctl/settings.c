@@ -1,4 +1,7 @@
-/* Where the daemon is and who we are: flags, environment, the file that `spotctl login` writes. */
+/*
+ * Where the daemon is and who we are: flags, environment, the file that `spotctl login` writes. A token that was saved
+ * for one server is not sent to another that --url or SPOTCTL_URL names.
+ */
 #include "base/base.h"
 #include "base/conf.h"
 #include "base/err.h"
@@ -6,9 +9,6 @@
 #include "base/str.h"
 #include "spotctl/ctl.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define URL_DEFAULT "http://127.0.0.1:8642"
@@ -24,7 +24,7 @@ static const struct conf_item items[] = {
 	    offsetof(struct saved, ca_file)},
 };
 
-static char *config_dir(struct ctl *c)
+char *config_dir(struct ctl *c)
 {
 	const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 
@@ -38,7 +38,6 @@ static int load_saved(struct ctl *c, struct saved *ret)
 {
 	char *path = arena_printf(c->arena, "%s/config.ini", config_dir(c));
 	FILE *f = fopen(path, "re");
-	struct conf_file named;
 	struct spot_err err = {0};
 	char buf[8192];
 	size_t n;
@@ -48,118 +47,133 @@ static int load_saved(struct ctl *c, struct saved *ret)
 	}
 	n = fread(buf, 1, sizeof(buf), f);
 	fclose(f);
-	if (conf_parse(c->arena, items, ARRAY_LEN(items), path, (struct str){buf, n}, ret, &named, &err) != SPOT_OK) {
+	if (n == sizeof(buf)) {
+		say("spotctl: %s is larger than 8 KiB; 'spotctl login URL' writes it anew", path);
+		return CTL_USAGE;
+	}
+	if (conf_parse(c->arena, items, ARRAY_LEN(items), path, (struct str){buf, n}, ret, NULL, &err) != SPOT_OK) {
 		say("spotctl: %s", err.text);
 		return CTL_USAGE;
 	}
 	return CTL_OK;
 }
 
-static const char *pick(const char *flag, const char *env, const char *saved)
+static const char *given(const struct ctl *c, const char *flag, const char *env)
 {
-	const char *e = getenv(env);
+	const char *v = opt_value(c, flag);
 
-	if (!str_empty(flag)) {
-		return flag;
-	}
-	return !str_empty(e) ? e : saved;
+	return !str_empty(v) ? v : getenv(env);
 }
+
+/* ---- URLs ---------------------------------------------------------------------------------------- */
+
+static const char *host_of(const char *url)
+{
+	const char *p = strstr(url, "://");
+
+	return p != NULL ? p + 3 : url;
+}
+
+char *url_normalise(struct ctl *c, const char *url)
+{
+	char *u = strstr(url, "://") != NULL ? arena_strdup(c->arena, url) : arena_printf(c->arena, "https://%s", url);
+	size_t n = strlen(u);
+	const char *host = host_of(u);
+
+	while (n > 0 && u[n - 1] == '/') {
+		u[--n] = '\0';
+	}
+	if ((!str_prefix(u, "http://") && !str_prefix(u, "https://")) || *host == '\0' || *host == '/') {
+		say("spotctl: '%.200s': a server is http:// or https:// and a host", url);
+		return NULL;
+	}
+	if (memchr(host, '@', strcspn(host, "/")) != NULL) { /* it would end up in messages and process lists */
+		say("spotctl: no user and password in the URL; the token goes into a file (--token-file)");
+		return NULL;
+	}
+	if (strpbrk(host, "?#\\ \t\r\n") != NULL) {
+		say("spotctl: '%.200s': only a host, a port and a path belong into a server's URL", url);
+		return NULL;
+	}
+	return u;
+}
+
+bool url_loopback(const char *url)
+{
+	static const char *const hosts[] = {"127.0.0.1", "localhost", "[::1]"};
+	const char *host = host_of(url);
+
+	for (size_t i = 0; i < ARRAY_LEN(hosts); i++) {
+		size_t n = strlen(hosts[i]);
+
+		if (strncmp(host, hosts[i], n) == 0 && (host[n] == '\0' || host[n] == ':' || host[n] == '/')) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- the token ----------------------------------------------------------------------------------- */
 
 /* The admin token that a local daemon leaves for its own user. */
-static char *local_token_file(struct ctl *c)
+static const char *local_token_file(struct ctl *c)
 {
 	const char *xdg = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-	char *path = !str_empty(xdg) ? arena_printf(c->arena, "%s/spotbroker/admin-token", xdg)
-	                             : arena_printf(c->arena, "%s/.local/share/spotbroker/admin-token", home != NULL ? home : ".");
+	const char *path;
 
-	return access(path, R_OK) == 0 ? path : NULL;
+	if (!str_empty(xdg)) {
+		path = arena_printf(c->arena, "%s/spotbroker/admin-token", xdg);
+	} else if (geteuid() == 0) {
+		path = "/var/lib/spotbroker/admin-token";
+	} else {
+		path = arena_printf(c->arena, "%s/.local/share/spotbroker/admin-token", home != NULL ? home : ".");
+	}
+	return url_loopback(c->url) && access(path, R_OK) == 0 ? path : NULL;
 }
 
-int settings_load(struct ctl *c)
+static const char *token_file_of(struct ctl *c, const struct saved *s)
 {
-	struct saved s = {"", "", ""};
-	const char *token_file;
+	const char *file = given(c, "token-file", "SPOTCTL_TOKEN_FILE");
+
+	if (str_empty(file) && !str_empty(s->token_file) && strcmp(c->url, s->url) == 0) {
+		file = s->token_file;
+	}
+	return str_empty(file) ? local_token_file(c) : file;
+}
+
+static int read_token(struct ctl *c, const char *path)
+{
 	struct secret token = {0};
 	struct spot_err err = {0};
-	int rc = load_saved(c, &s);
 
-	if (rc != CTL_OK) {
-		return rc;
-	}
-	c->url = pick(opt_value(c, "url"), "SPOTCTL_URL", s.url);
-	c->url = str_empty(c->url) ? URL_DEFAULT : c->url;
-	c->ca_file = pick(opt_value(c, "ca-file"), "SPOTCTL_CA_FILE", s.ca_file);
-	token_file = pick(opt_value(c, "token-file"), "SPOTCTL_TOKEN_FILE", s.token_file);
-	if (str_empty(token_file)) {
-		token_file = local_token_file(c);
-	}
-	if (str_empty(token_file)) {
-		return CTL_OK;
-	}
-	if (secret_read_file(&token, token_file, &err) != SPOT_OK) {
+	if (secret_read_file(&token, path, &err) != SPOT_OK) {
 		say("spotctl: %s", err.text);
 		return CTL_DENIED;
 	}
 	c->token = arena_strdup(c->arena, secret_reveal(&token));
 	secret_fini(&token);
+	if (c->token[strcspn(c->token, "\r\n")] != '\0' || *c->token == '\0') {
+		say("spotctl: %s: a token is one line", path);
+		return CTL_DENIED;
+	}
 	return CTL_OK;
 }
 
-static int write_private(const char *path, const char *text)
+int settings_load(struct ctl *c)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	size_t n = strlen(text);
-	bool ok;
+	struct saved s = {"", "", ""};
+	const char *url = given(c, "url", "SPOTCTL_URL"), *ca = given(c, "ca-file", "SPOTCTL_CA_FILE"), *token_file;
+	int rc = load_saved(c, &s);
 
-	if (fd < 0) {
-		say("spotctl: %s: %s", path, strerror(errno));
-		return CTL_FAILED;
-	}
-	ok = fchmod(fd, 0600) == 0 && write(fd, text, n) == (ssize_t)n;
-	ok = close(fd) == 0 && ok;
-	if (!ok) {
-		say("spotctl: %s: cannot write: %s", path, strerror(errno));
-	}
-	return ok ? CTL_OK : CTL_FAILED;
-}
-
-int cmd_login(struct ctl *c)
-{
-	char *dir = config_dir(c), *token = arena_printf(c->arena, "%s/token", dir);
-	char *config = arena_printf(c->arena, "%s/config.ini", dir);
-	char line[512] = "";
-	struct reply r;
-	int rc;
-
-	if (isatty(STDIN_FILENO) == 1) {
-		fprintf(stderr, "token: ");
-	}
-	if (fgets(line, sizeof(line), stdin) == NULL) {
-		say("spotctl login: no token on standard input");
-		return CTL_USAGE;
-	}
-	line[strcspn(line, "\r\n")] = '\0';
-	c->url = c->args[0];
-	c->token = line;
-	rc = conn_get(c, "/v1/whoami", &r);
 	if (rc != CTL_OK) {
 		return rc;
 	}
-	for (char *p = dir + 1; (p = strchr(p, '/')) != NULL; p++) {
-		*p = '\0';
-		mkdir(dir, 0755);
-		*p = '/';
+	s.url = str_empty(s.url) ? URL_DEFAULT : url_normalise(c, s.url);
+	c->url = str_empty(url) ? s.url : url_normalise(c, url);
+	if (c->url == NULL || s.url == NULL) {
+		return CTL_USAGE;
 	}
-	mkdir(dir, 0700);
-	rc = write_private(token, line);
-	mem_wipe(line, sizeof(line));
-	if (rc == CTL_OK) {
-		rc = write_private(config, arena_printf(c->arena, "[server]\nurl = %s\ntoken_file = %s\n%s%s%s", c->url, token,
-		    str_empty(c->ca_file) ? "" : "ca_file = ", str_empty(c->ca_file) ? "" : c->ca_file,
-		    str_empty(c->ca_file) ? "" : "\n"));
-	}
-	if (rc == CTL_OK) {
-		say("logged in to %s as %s; saved in %s", c->url, json_str(r.json, "name", "?", NULL), config);
-	}
-	return rc;
+	c->ca_file = str_empty(ca) && strcmp(c->url, s.url) == 0 ? s.ca_file : ca;
+	token_file = token_file_of(c, &s);
+	return str_empty(token_file) ? CTL_OK : read_token(c, token_file);
 }

@@ -85,7 +85,8 @@ enum spot_rc folder_make(const char *path, struct spot_err *err)
 			continue;
 		}
 		*p = '\0';
-		if (mkdir(buf, 0700) != 0 && errno != EEXIST) {
+		/* Root's folders may be passed through: the database runs as another user. Files in them are 0600. */
+		if (mkdir(buf, geteuid() == 0 ? 0711 : 0700) != 0 && errno != EEXIST) {
 			return err_set(err, SPOT_CONFIG, "cannot make folder %s: %s", buf, strerror(errno));
 		}
 		*p = was;

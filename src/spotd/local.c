@@ -1,5 +1,5 @@
 /*
- * spotd --local: a private Postgres under $XDG_DATA_HOME/spotbroker and an admin token beside it
+ * spotd --local: a private Postgres under $XDG_DATA_HOME/spotbroker (root: /var/lib/spotbroker) and an admin token beside it
  * (0600), made once. Everything of it can be deleted by deleting that folder.
  */
 #include "base/base.h"
@@ -11,6 +11,8 @@
 #include "spotd/daemon.h"
 #include "spotd/file.h"
 
+#include <unistd.h>
+
 static enum spot_rc local_paths(struct local *l, struct spot_err *err)
 {
 	const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
@@ -18,6 +20,9 @@ static enum spot_rc local_paths(struct local *l, struct spot_err *err)
 
 	if (!str_empty(data)) {
 		n = snprintf(l->dir, sizeof(l->dir), "%s/spotbroker", data);
+	} else if (geteuid() == 0) {
+		/* Root's home is closed to the user that the database runs as. */
+		n = snprintf(l->dir, sizeof(l->dir), "/var/lib/spotbroker");
 	} else if (!str_empty(home)) {
 		n = snprintf(l->dir, sizeof(l->dir), "%s/.local/share/spotbroker", home);
 	} else {

@@ -50,6 +50,22 @@ static void without_spot_it_waits_for_the_patience_then_fails_over(void **state)
 	assert_int_equal(choose(in, &why, &until), SUPPLY_ON_DEMAND);
 }
 
+static void pools_that_refuse_one_after_the_other_use_up_the_patience(void **state)
+{
+	struct supply_in in = {.queued_us = 1000 * S, .now_us = 1599 * S, .spot_usable = 90, .spot_refused = 40,
+		.on_demand_usable = 1, .on_demand_best_micros = 300, .spot_best_micros = 100};
+	const char *why;
+	int64_t until;
+
+	(void)state;
+	assert_int_equal(choose(in, &why, &until), SUPPLY_SPOT);
+	in.now_us = 1600 * S;
+	assert_int_equal(choose(in, &why, &until), SUPPLY_ON_DEMAND);
+	/* Without a refusal the wait had another cause, such as a daemon that was down: spot is tried first. */
+	in.spot_refused = 0;
+	assert_int_equal(choose(in, &why, &until), SUPPLY_SPOT);
+}
+
 static void a_deadline_shortens_the_patience(void **state)
 {
 	struct supply_in in = {.now_us = 1000 * S, .queued_us = 1000 * S, .on_demand_usable = 1, .on_demand_best_micros = 1,
@@ -135,6 +151,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(spot_first_while_it_is_cheaper),
 		cmocka_unit_test(without_spot_it_waits_for_the_patience_then_fails_over),
+		cmocka_unit_test(pools_that_refuse_one_after_the_other_use_up_the_patience),
 		cmocka_unit_test(a_deadline_shortens_the_patience),
 		cmocka_unit_test(nothing_anywhere_waits_and_says_so),
 		cmocka_unit_test(it_returns_only_when_the_move_pays),
