@@ -447,4 +447,4 @@ class Scale(Base):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=1)
+    unittest.main(warnings='ignore')
