@@ -437,8 +437,11 @@ void pg_conn_send(struct pg_conn *c, struct pg_item *i)
 	c->dirty = true;
 }
 
+/* A COPY with rows left wants to write even when nothing is buffered right now: the kernel may have
+ * taken in this very flush what made the last one stop. */
 void pg_conn_flush(struct pg_conn *c)
 {
+	bool more = c->state == PG_CONN_COPY && c->copy_step == PG_COPY_DATA;
 	char words[300];
 	int left;
 
@@ -447,7 +450,8 @@ void pg_conn_flush(struct pg_conn *c)
 	if (left < 0)
 		pg_conn_lost(c, pg_conn_words(c, words, sizeof(words)));
 	else
-		loop_fd_set(&c->fd, PQsocket(c->c), left > 0 ? LOOP_READ | LOOP_WRITE : LOOP_READ);
+		loop_fd_set(&c->fd, PQsocket(c->c),
+			    left > 0 || more ? LOOP_READ | LOOP_WRITE : LOOP_READ);
 }
 
 static void item_error(struct pg_conn *c, struct pg_item *i, const PGresult *r)

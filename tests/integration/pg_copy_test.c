@@ -145,6 +145,8 @@ static void rows_that_the_server_refuses_are_an_error_not_a_hang(void **state)
 	rows_add(&c, 10, 100000); /* more than socket buffers hold */
 	pg_copy_send(pg, &c, setup_sql, copy_sql, &merge, no_done);
 	assert_true(test_op_wait(&c.op));
+	if (c.op.rc != SPOT_INTERNAL)
+		print_error("%s\n", c.op.err.text);
 	assert_int_equal(c.op.rc, SPOT_INTERNAL);
 	assert_string_equal(c.op.err.code, "22P04"); /* bad_copy_file_format */
 	pg_copy_send(pg, &c, NULL, "COPY nowhere FROM STDIN BINARY", NULL, no_done);
