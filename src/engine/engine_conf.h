@@ -14,6 +14,8 @@ struct engine_conf {
 	int64_t launch_timeout_us;     /* whole launch call */
 	int64_t call_timeout_us;       /* every other provider call */
 	int64_t launches_max;          /* in flight per provider */
+	int64_t launch_retry_us;       /* first repeat of a launch that had no effect; doubled up to 16 times */
+	int64_t lookup_again_us;       /* between look-ups of a launch with unknown outcome */
 	int64_t boot_timeout_us;       /* from launch to enrolment */
 	int64_t watch_us;              /* providers are asked about our nodes */
 	int64_t agent_silent_us;       /* a silent agent makes us ask its provider now */

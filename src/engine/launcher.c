@@ -10,8 +10,7 @@
 
 #define LAUNCH_MOST     64
 #define CLAIM_SLACK_US  (30 * SPOT_US_PER_S) /* the call's own deadline ends it well before */
-#define RETRY_MIN_US    (2 * SPOT_US_PER_S)
-#define RETRY_MAX_US    (60 * SPOT_US_PER_S)
+#define RETRY_DOUBLINGS 4
 
 struct launch_turn {
 	struct q_engine_launch_due_row *rows;
@@ -102,9 +101,10 @@ static void launch_undone(struct act *a, struct launching *l, enum node_event ev
 
 static int64_t retry_us(struct engine *e, int32_t tries, int64_t said_us)
 {
-	int64_t us = RETRY_MIN_US << MIN(MAX(tries - 1, 0), 5);
+	int64_t first = e->conf.launch_retry_us;
+	int64_t us = first << MIN(MAX(tries - 1, 0), RETRY_DOUBLINGS);
 
-	return said_us > 0 ? MIN(said_us, RETRY_MAX_US) : rng_jitter(loop_rng(e->loop), MIN(us, RETRY_MAX_US), 0.3);
+	return said_us > 0 ? MIN(said_us, first << RETRY_DOUBLINGS) : rng_jitter(loop_rng(e->loop), us, 0.3);
 }
 
 static void launch_called(struct act *a)

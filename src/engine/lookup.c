@@ -10,8 +10,7 @@
 #include "base/str.h"
 #include "engine/engine_int.h"
 
-#define ASK_AGAIN_US    (5 * SPOT_US_PER_S)
-#define RESEND_MAX_US   (60 * SPOT_US_PER_S)
+#define RESEND_DOUBLINGS 4
 
 struct looking {
 	struct spot_find args;
@@ -77,7 +76,7 @@ static void look_again(struct act *a, const struct looking *l, const char *error
 {
 	ACT_WRITE(a, engine_act_done,
 	    (&(struct q_engine_act_done){.id = a->id, .state = "UNKNOWN", .claimed_by = l->me,
-	        .next_us = engine_now(a->e) + ASK_AGAIN_US, .error = error}));
+	        .next_us = engine_now(a->e) + a->e->conf.lookup_again_us, .error = error}));
 }
 
 static void look_called(struct act *a)
@@ -93,7 +92,8 @@ static void look_called(struct act *a)
 		look_found(a, l);
 	} else if (l->token && l->wanted && age < l->life_us) {
 		/* Each round counts twice: the launch and the look-up. The first repeat goes out at once. */
-		int64_t pause = l->tries <= 2 ? 0 : MIN(ASK_AGAIN_US << MIN(l->tries / 2 - 2, 4), RESEND_MAX_US);
+		int rounds = l->tries / 2;
+		int64_t pause = rounds <= 1 ? 0 : a->e->conf.lookup_again_us << MIN(rounds - 2, RESEND_DOUBLINGS);
 
 		look_move(a, l, NODE_EV_RESEND, "not found by its token: repeated with the same token", now + pause);
 	} else if (age < l->lag_us) {

@@ -1,7 +1,10 @@
 /* The rest of engine_world.h: database, agents, time. */
 #include "engine_world.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "io/http.h"
+
+#include <libpq-fe.h>
 
 struct call_provider *cloud_provider(struct cloud *c, struct loop *loop, struct http_client *http);
 
@@ -15,16 +18,12 @@ int world_setup(void **state)
 	return 0;
 }
 
-static void world_close(struct world *w)
-{
-	world_kill(w);
-}
-
 int world_teardown(void **state)
 {
 	struct world *w = *state;
 
-	world_close(w);
+	world_kill(w);
+	PQfinish(w->conn);
 	testdb_stop(w->db);
 	free(w);
 	return 0;
@@ -34,7 +33,7 @@ static struct engine_conf conf_quick(void)
 {
 	struct engine_conf c = {
 		.tick_us = 20000, .lease_us = 1000000, .offers_age_us = 10000, .launch_timeout_us = 1500000,
-		.call_timeout_us = 1000000, .launches_max = 16, .boot_timeout_us = 1500000, .watch_us = 50000,
+		.call_timeout_us = 1000000, .launches_max = 16, .launch_retry_us = 30000, .lookup_again_us = 50000, .boot_timeout_us = 1500000, .watch_us = 50000,
 		.agent_silent_us = 300000, .agent_lost_us = 1200000, .list_lag_us = 200000, .cool_min_us = 300000,
 		.cool_max_us = 2000000, .reclaim_cool_us = 600000, .idle_keep_us = 100000, .terminate_retry_us = 50000,
 		.terminate_alarm_us = 5000000, .sweep_us = 60000, .orphan_grace_us = 200000, .bill_us = 80000,
@@ -57,6 +56,8 @@ static struct engine_conf conf_quick(void)
 void world_reset(struct world *w, bool tokens)
 {
 	world_kill(w);
+	PQfinish(w->conn);
+	w->conn = NULL;
 	w->dsn = testdb_new(w->db);
 	memset(&w->cloud, 0, sizeof(w->cloud));
 	w->cloud.tokens = tokens;
@@ -72,6 +73,9 @@ void world_start(struct world *w)
 	static const char key[] = "\1\2\3\4\5\6\7\10";
 
 	assert_null(w->engine);
+	if (getenv("ENGINE_TEST_LOG") != NULL) {
+		log_init(&(struct log_conf){.fd = 2, .level = LOG_DEBUG, .program = "engine"});
+	}
 	rng_real_init(&w->rng);
 	w->loop = loop_new(&clock_real, &w->rng);
 	w->pg = pg_new(w->loop, &(struct pg_conf){.dsn = w->dsn, .connections = 4, .application = "engine test"});
@@ -181,17 +185,38 @@ void world_for(struct world *w, int64_t ms)
 	}
 }
 
-int64_t world_int(struct world *w, const char *sql)
+/* One connection for all that the test itself asks and does. */
+static PGresult *world_exec(struct world *w, const char *sql)
 {
-	const char *text = testdb_text(w->dsn, sql);
-	int64_t v = strcmp(text, "t") == 0;
+	PGresult *r;
 
-	return parse_i64(text, INT64_MIN, INT64_MAX, &v) ? v : strcmp(text, "t") == 0;
+	if (w->conn == NULL) {
+		w->conn = PQconnectdb(w->dsn);
+		PQclear(PQexec(w->conn, "SET client_min_messages = error"));
+	}
+	r = PQexec(w->conn, sql);
+	if (PQresultStatus(r) != PGRES_COMMAND_OK && PQresultStatus(r) != PGRES_TUPLES_OK) {
+		fail_msg("%s: %s", sql, PQresultErrorMessage(r));
+	}
+	return r;
 }
 
 const char *world_text(struct world *w, const char *sql)
 {
-	return testdb_text(w->dsn, sql);
+	static char buf[1 << 16];
+	PGresult *r = world_exec(w, sql);
+
+	snprintf(buf, sizeof(buf), "%s", PQntuples(r) > 0 ? PQgetvalue(r, 0, 0) : "");
+	PQclear(r);
+	return buf;
+}
+
+int64_t world_int(struct world *w, const char *sql)
+{
+	const char *text = world_text(w, sql);
+	int64_t v;
+
+	return parse_i64(text, INT64_MIN, INT64_MAX, &v) ? v : strcmp(text, "t") == 0;
 }
 
 void world_sql(struct world *w, const char *fmt, ...)
@@ -204,7 +229,7 @@ void world_sql(struct world *w, const char *fmt, ...)
 	n = vsnprintf(sql, sizeof(sql), fmt, ap);
 	va_end(ap);
 	assert_true(n > 0 && (size_t)n < sizeof(sql));
-	testdb_exec(w->dsn, sql);
+	PQclear(world_exec(w, sql));
 }
 
 int world_pool(struct world *w, const char *zone, const char *type, const char *market, int64_t price_micros)

@@ -44,6 +44,7 @@ struct cloud {
 struct world {
 	struct testdb *db;
 	const char *dsn;
+	void *conn;                        /* PGconn of the test's own statements */
 	struct cloud cloud;
 	struct rng rng;
 	struct loop *loop;

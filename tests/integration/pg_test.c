@@ -348,6 +348,38 @@ static void arrays_carry_any_text_and_nulls(void **state)
 	pg_req_fini(&req);
 }
 
+static void megabytes_both_ways_in_one_pipeline_do_not_block_each_other(void **state)
+{
+	enum { N = 60, BYTES = 1 << 20 };
+	static const unsigned types[] = {OID_TEXT};
+	static const struct pg_stmt stmt = {
+	    .name = "big", .sql = "SELECT $1", .params_n = 1, .param_types = types};
+	struct world *w = *state;
+	struct pg_req reqs[N] = {0};
+	char *text = malloc(BYTES + 1);
+
+	assert_non_null(text);
+	memset(text, 'x', BYTES);
+	text[BYTES] = '\0';
+	for (int i = 0; i < N; i++) {
+		struct bind b;
+
+		text[0] = (char)('0' + i);
+		bind_init(&b, stmt.name);
+		bind_text(&b, text, false);
+		pg_exec(w->pg, &reqs[i], &stmt, b.params, count_done);
+		bind_fini(&b);
+	}
+	for (int i = 0; i < N; i++) {
+		assert_true(test_op_wait(&reqs[i].op));
+		assert_string_equal(reqs[i].op.err.text, "");
+		assert_int_equal(pg_bytes(reqs[i].result, 0, 0).n, BYTES);
+		assert_int_equal(pg_bytes(reqs[i].result, 0, 0).p[0], '0' + i);
+		pg_req_fini(&reqs[i]);
+	}
+	free(text);
+}
+
 /* ---- deadlines and losses
  * ------------------------------------------------------------------------ */
 
@@ -565,6 +597,7 @@ int main(void)
 	    T(affected_rows_are_counted, set_up),
 	    T(values_come_back_as_they_went, set_up),
 	    T(arrays_carry_any_text_and_nulls, set_up),
+	    T(megabytes_both_ways_in_one_pipeline_do_not_block_each_other, set_up_one),
 	    T(the_servers_own_timeout_ends_a_slow_statement, set_up_hasty),
 	    T(a_server_that_hangs_is_given_up_at_our_deadline_and_replaced, set_up_hasty),
 	    T(a_lost_write_is_unknown_a_lost_read_unavailable, set_up_one),
