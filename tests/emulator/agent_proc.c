@@ -24,7 +24,7 @@
 
 #define STATUS_POWEROFF 99
 
-/* ---- on cloudsim's side ----------------------------------------------------------------------- */
+/* ---- on cloudsim's side ----------------------------------------------------------------- */
 
 static void agent_ended(struct loop_child *c, int status)
 {
@@ -59,8 +59,11 @@ static void write_guest_tools(const char *home)
 
 	snprintf(path, sizeof(path), "%s/sbin", home);
 	dir_make(path, 0755);
-	n = snprintf(text, sizeof(text), "#!/bin/sh\n[ \"${0##*/}\" = systemctl ] && case \"$*\" in\n"
-	    "*poweroff*|*halt*|*reboot*) ;; *) exit 1 ;; esac\nkill -USR1 \"$(cat '%s/init.pid')\"\n", home);
+	n = snprintf(text, sizeof(text),
+	    "#!/bin/sh\n[ \"${0##*/}\" = systemctl ] && case \"$*\" in\n"
+	    "*poweroff*|*halt*|*reboot*) ;; *) exit 1 ;; esac\nkill -USR1 \"$(cat "
+	    "'%s/init.pid')\"\n",
+	    home);
 	for (size_t k = 0; k < ARRAY_LEN(names); k++) {
 		snprintf(path, sizeof(path), "%s/sbin/%s", home, names[k]);
 		file_put(path, text, (size_t)n, 0755);
@@ -88,7 +91,12 @@ void agent_start(struct inst *i)
 	const char *argv[] = {self, "instance-init", NULL, script, NULL};
 	const char *env[] = {home, path, dir, imds, NULL};
 	struct spot_err err = {0};
-	struct proc_spec spec = {.argv = argv, .env = env, .in = -1, .new_session = true, .uid = -1, .gid = -1,
+	struct proc_spec spec = {.argv = argv,
+	    .env = env,
+	    .in = -1,
+	    .new_session = true,
+	    .uid = -1,
+	    .gid = -1,
 	    .death_signal = SIGTERM};
 	char console[4200];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -98,12 +106,13 @@ void agent_start(struct inst *i)
 	self[n] = '\0';
 	argv[2] = i->home;
 	snprintf(home, sizeof(home), "HOME=%s", i->home);
-	snprintf(path, sizeof(path), "PATH=%s/sbin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-	    i->home);
+	snprintf(path, sizeof(path),
+	    "PATH=%s/sbin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", i->home);
 	snprintf(dir, sizeof(dir), "SPOT_AGENT_DIR=%s/var/lib/spot-agent", i->home);
 	if (i->cloud == CLOUD_AWS && !i->metadata_off) {
 		imds_open(i);
-		snprintf(imds, sizeof(imds), "AWS_EC2_METADATA_SERVICE_ENDPOINT=http://127.0.0.1:%d/", i->imds_port);
+		snprintf(imds, sizeof(imds),
+		    "AWS_EC2_METADATA_SERVICE_ENDPOINT=http://127.0.0.1:%d/", i->imds_port);
 	} else {
 		env[3] = NULL;
 	}
@@ -111,7 +120,8 @@ void agent_start(struct inst *i)
 	spec.dir = i->home;
 	spec.out = spec.err = open(console, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 	if (proc_spawn(&spec, &i->pid, &err) != SPOT_OK) {
-		log_error("instance.program_failed", STR("instance", i->id), STR("error", err.text));
+		log_error(
+		    "instance.program_failed", STR("instance", i->id), STR("error", err.text));
 		i->pid = 0;
 	} else {
 		i->agent_started = true;
@@ -128,9 +138,11 @@ void agent_kill(struct inst *i)
 		kill(i->pid, SIGTERM);
 }
 
-/* ---- instance-init ---------------------------------------------------------------------------- */
+/* ---- instance-init ---------------------------------------------------------------------- */
 
-struct proc_pair { int pid, parent; };
+struct proc_pair {
+	int pid, parent;
+};
 
 static int parent_of(int pid)
 {

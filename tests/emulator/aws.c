@@ -3,10 +3,17 @@
 #include "aws.h"
 #include "base/str.h"
 
-static const struct { const char *service; enum proto proto; void (*serve)(struct sim_req *, struct sim_reply *); }
-    services[] = {
-	{"ec2", PROTO_EC2, ec2_serve}, {"sts", PROTO_QUERY, sts_serve}, {"pricing", PROTO_JSON, pricing_serve},
-	{"servicequotas", PROTO_JSON, quotas_serve}, {"ssm", PROTO_JSON, ssm_serve}, {"s3", PROTO_S3, s3_serve},
+static const struct {
+	const char *service;
+	enum proto proto;
+	void (*serve)(struct sim_req *, struct sim_reply *);
+} services[] = {
+    {"ec2", PROTO_EC2, ec2_serve},
+    {"sts", PROTO_QUERY, sts_serve},
+    {"pricing", PROTO_JSON, pricing_serve},
+    {"servicequotas", PROTO_JSON, quotas_serve},
+    {"ssm", PROTO_JSON, ssm_serve},
+    {"s3", PROTO_S3, s3_serve},
 };
 
 const char *aws_time_ms(struct arena *a, int64_t us)
@@ -25,13 +32,14 @@ void aws_http_date(int64_t us, char ret[64])
 	int64_t month = 1;
 
 	format_time_s(us, t);
-	if (!parse_i64((char[]){t[5] == '0' ? t[6] : t[5], t[5] == '0' ? '\0' : t[6], '\0'}, 1, 12, &month))
+	if (!parse_i64((char[]){t[5] == '0' ? t[6] : t[5], t[5] == '0' ? '\0' : t[6], '\0'}, 1, 12,
+		&month))
 		month = 1;
-	snprintf(ret, 64, "%s, %.2s %.3s %.4s %.8s GMT", week[us / SPOT_US_PER_S / 86400 % 7], t + 8,
-	    months + 3 * (month - 1), t, t + 11);
+	snprintf(ret, 64, "%s, %.2s %.3s %.4s %.8s GMT", week[us / SPOT_US_PER_S / 86400 % 7],
+	    t + 8, months + 3 * (month - 1), t, t + 11);
 }
 
-/* ---- classification --------------------------------------------------------------------------- */
+/* ---- classification --------------------------------------------------------------------- */
 
 static const char *form_action(struct sim_req *rq, const char *name)
 {
@@ -67,8 +75,9 @@ void aws_classify(struct sim_req *rq)
 		}
 	} else if (target) {
 		rq->proto = PROTO_JSON;
-		rq->service = str_prefix(target, "AmazonSSM") ? "ssm" : str_prefix(target, "AWSPriceList") ? "pricing"
-		    : "servicequotas";
+		rq->service = str_prefix(target, "AmazonSSM") ? "ssm"
+		    : str_prefix(target, "AWSPriceList")      ? "pricing"
+							      : "servicequotas";
 	}
 	if (rq->proto == PROTO_EC2 || rq->proto == PROTO_QUERY)
 		rq->action = form_action(rq, "Action");
@@ -106,25 +115,28 @@ json_t *aws_json_body(struct sim_req *rq, struct sim_reply *rep)
 		return json_object();
 	if (json_parse(rq->http->body, "request", &doc, &err) != SPOT_OK || !json_is_object(doc)) {
 		json_decref(doc);
-		reply_fail(rq, rep, 400, "SerializationException", "Start of structure or map found where not expected.");
+		reply_fail(rq, rep, 400, "SerializationException",
+		    "Start of structure or map found where not expected.");
 		return NULL;
 	}
 	return doc;
 }
 
-/* ---- errors ----------------------------------------------------------------------------------- */
+/* ---- errors ----------------------------------------------------------------------------- */
 
 static void error_xml(struct sim_req *rq, struct sbuf *b, const char *code, const char *message)
 {
 	if (rq->proto == PROTO_EC2) {
-		sbuf_puts(b, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Response><Errors><Error>");
+		sbuf_puts(
+		    b, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Response><Errors><Error>");
 		x_text(b, "Code", code);
 		x_text(b, "Message", message);
 		sbuf_puts(b, "</Error></Errors>");
 		x_text(b, "RequestID", rq->request_id);
 		sbuf_puts(b, "</Response>");
 	} else if (rq->proto == PROTO_QUERY) {
-		sbuf_puts(b, "<ErrorResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><Error>");
+		sbuf_puts(b,
+		    "<ErrorResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><Error>");
 		x_text(b, "Type", "Sender");
 		x_text(b, "Code", code);
 		x_text(b, "Message", message);
@@ -136,19 +148,22 @@ static void error_xml(struct sim_req *rq, struct sbuf *b, const char *code, cons
 		x_text(b, "Code", code);
 		x_text(b, "Message", message);
 		if (str_same(code, "RequestTimeTooSkewed") || str_same(code, "AccessDenied"))
-			x_text(b, "ServerTime", aws_time_ms(rq->arena, sim_wall(rq->sim) + rq->skew_us));
+			x_text(b, "ServerTime",
+			    aws_time_ms(rq->arena, sim_wall(rq->sim) + rq->skew_us));
 		x_text(b, "Resource", rq->http->path);
 		x_text(b, "RequestId", rq->request_id);
 		sbuf_puts(b, "</Error>");
 	}
 }
 
-void aws_error(struct sim_req *rq, struct sim_reply *rep, int status, const char *code, const char *message)
+void aws_error(
+    struct sim_req *rq, struct sim_reply *rep, int status, const char *code, const char *message)
 {
 	struct sbuf b AUTO(sbuf) = {0};
 
 	if (rq->proto == PROTO_JSON) {
-		reply_json(rq, rep, status, json_pack("{s:s, s:s}", "__type", code, "message", message));
+		reply_json(
+		    rq, rep, status, json_pack("{s:s, s:s}", "__type", code, "message", message));
 		return;
 	}
 	sbuf_init(&b, 1 << 20);

@@ -5,32 +5,42 @@
 #include "books.h"
 #include "base/sbuf.h"
 
-#define AWS_ACCOUNT "123456789012"
-#define MARKET_TIME_MAX 32
+#define AWS_ACCOUNT	"123456789012"
 
 /* creds.c: long-lived keys and sessions that exist. */
 struct cred {
 	struct cred *next;
 	char *akid, *secret, *session_token; /* token NULL: long-lived */
 	char *arn, *user_id;
-	int64_t expires_us;                  /* 0 = never */
+	int64_t expires_us; /* 0 = never */
 	bool revoked;
 };
 void creds_new(struct sim *s);
 void creds_free(struct sim *s);
 const struct cred *cred_find(const struct sim *s, const char *akid);
-const struct cred *cred_main(const struct sim *s);      /* the current long-lived key */
-const struct cred *cred_session(struct sim *s, const char *arn, const char *user_id, int64_t seconds);
-void creds_rotate(struct sim *s);                       /* new long-lived key, the old one is revoked */
-size_t creds_expire(struct sim *s);                     /* every session has expired now */
+const struct cred *cred_main(const struct sim *s); /* the current long-lived key */
+const struct cred *cred_session(
+    struct sim *s, const char *arn, const char *user_id, int64_t seconds);
+void creds_rotate(struct sim *s);   /* new long-lived key, the old one is revoked */
+size_t creds_expire(struct sim *s); /* every session has expired now */
 const char *lambda_key(const struct sim *s);
 void lambda_key_set(struct sim *s, const char *key);
 json_t *creds_json(const struct sim *s);
 
 /* sigv4_check.c */
 enum sig_verdict {
-	SIG_OK = 1, SIG_ABSENT, SIG_MALFORMED, SIG_KEY_UNKNOWN, SIG_MISMATCH, SIG_SKEWED, SIG_TOKEN_EXPIRED,
-	SIG_TOKEN_INVALID, SIG_PRESIGN_EXPIRED, SIG_HEADER_UNSIGNED, SIG_BODY_MISMATCH, SIG_BODY_UNDECLARED,
+	SIG_OK = 1,
+	SIG_ABSENT,
+	SIG_MALFORMED,
+	SIG_KEY_UNKNOWN,
+	SIG_MISMATCH,
+	SIG_SKEWED,
+	SIG_TOKEN_EXPIRED,
+	SIG_TOKEN_INVALID,
+	SIG_PRESIGN_EXPIRED,
+	SIG_HEADER_UNSIGNED,
+	SIG_BODY_MISMATCH,
+	SIG_BODY_UNDECLARED,
 	SIG_SCOPE,
 };
 struct sig {
@@ -38,7 +48,7 @@ struct sig {
 	const char *akid, *date, *region, *service, *signed_headers, *signature, *amz_date, *token;
 	int64_t at_us, expires_s;
 	const char *canonical, *to_sign, *expected, *payload;
-	const char *why;                 /* detail for SIG_MALFORMED and the like */
+	const char *why; /* detail for SIG_MALFORMED and the like */
 	struct sim_req *rq;
 };
 /* Reads the scope; false = malformed (why). */
@@ -46,30 +56,35 @@ bool sig_read(struct sim_req *rq, struct sig *ret);
 enum sig_verdict sig_verify(struct sim_req *rq, struct sig *g, const struct cred **ret);
 
 /* aws.c, aws_auth.c */
-void aws_error(struct sim_req *rq, struct sim_reply *rep, int status, const char *code, const char *message);
+void aws_error(
+    struct sim_req *rq, struct sim_reply *rep, int status, const char *code, const char *message);
 /* Verifies; false: rep holds the refusal. */
 bool aws_auth(struct sim_req *rq, struct sim_reply *rep);
 void aws_http_date(int64_t us, char ret[64]);
-const char *aws_time_ms(struct arena *a, int64_t us);    /* 2026-01-01T22:10:00.000Z */
+const char *aws_time_ms(struct arena *a, int64_t us); /* 2026-01-01T22:10:00.000Z */
 
 /* xml_out.c */
 void x_open(struct sbuf *b, const char *tag);
 void x_close(struct sbuf *b, const char *tag);
 void x_text(struct sbuf *b, const char *tag, const char *text);
-void x_raw(struct sbuf *b, const char *text);            /* escaped text */
+void x_raw(struct sbuf *b, const char *text); /* escaped text */
 void x_int(struct sbuf *b, const char *tag, int64_t v);
 void x_bool(struct sbuf *b, const char *tag, bool v);
 
 /* form.c: parameters of a query-protocol request, sorted by name. */
-struct param { const char *name, *value; bool used; };
+struct param {
+	const char *name, *value;
+	bool used;
+};
 struct form {
-	struct param *items; size_t n;
-	const char *broken;              /* text that is not form encoding */
+	struct param *items;
+	size_t n;
+	const char *broken; /* text that is not form encoding */
 };
 void form_parse(struct sim_req *rq, struct form *f);
-const char *form_get(struct form *f, const char *name);  /* marks it as known */
-void form_accept(struct form *f, const char *pattern);   /* marks all that match */
-const char *form_unknown(const struct form *f);          /* first parameter nobody asked for */
+const char *form_get(struct form *f, const char *name); /* marks it as known */
+void form_accept(struct form *f, const char *pattern);	/* marks all that match */
+const char *form_unknown(const struct form *f);		/* first parameter nobody asked for */
 /* Values of prefix.1, prefix.2, ... by number. */
 size_t form_list(struct form *f, struct arena *a, const char *prefix, const char ***ret);
 
@@ -86,15 +101,21 @@ void ec2_serve(struct sim_req *rq, struct sim_reply *rep);
 void ec2_fail(struct ec2 *e, int status, const char *code, const char *fmt, ...) PRINTF(4, 5);
 /* After all parameters were read: refuses unknown ones, and answers DryRun. false: stop. */
 bool ec2_ready(struct ec2 *e);
-void ec2_begin(struct ec2 *e);                           /* <OpResponse><requestId> */
+void ec2_begin(struct ec2 *e); /* <OpResponse><requestId> */
 bool ec2_int(struct ec2 *e, const char *name, int64_t min, int64_t max, int64_t dflt, int64_t *ret);
 bool ec2_bool(struct ec2 *e, const char *name, bool dflt);
-struct ec2_filter { const char *name; const char **values; size_t n; };
+struct ec2_filter {
+	const char *name;
+	const char **values;
+	size_t n;
+};
 bool ec2_filters(struct ec2 *e, const char *const *known, struct ec2_filter **ret, size_t *ret_n);
 /* true when some value of the filter matches some text (wildcards). */
 bool ec2_filter_hits(const struct ec2_filter *f, const char *text);
 /* Page of a list: MaxResults and NextToken to a start and a size. */
-struct ec2_page { int64_t at, size; };
+struct ec2_page {
+	int64_t at, size;
+};
 bool ec2_page(struct ec2 *e, int64_t min, int64_t max, int64_t dflt, struct ec2_page *ret);
 const char *ec2_next_token(struct ec2 *e, int64_t at);
 bool ec2_match_any(const char *const *list, size_t n, const char *text); /* empty list: true */
@@ -103,8 +124,9 @@ void ec2_tags_xml(struct sbuf *b, const struct inst_tag *tags, size_t n);
 typedef void ec2_fn(struct ec2 *e);
 ec2_fn ec2_describe_regions, ec2_describe_zones, ec2_describe_types, ec2_describe_offerings,
     ec2_spot_history, ec2_placement_scores, ec2_run, ec2_describe_instances, ec2_describe_status,
-    ec2_terminate, ec2_create_tags, ec2_delete_tags, ec2_describe_spot_requests, ec2_cancel_spot_requests,
-    ec2_describe_images, ec2_describe_subnets, ec2_describe_vpcs, ec2_describe_groups;
+    ec2_terminate, ec2_create_tags, ec2_delete_tags, ec2_describe_spot_requests,
+    ec2_cancel_spot_requests, ec2_describe_images, ec2_describe_subnets, ec2_describe_vpcs,
+    ec2_describe_groups;
 
 /* ec2_run.c and ec2_view.c share */
 void ec2_instance_xml(struct ec2 *e, struct sbuf *b, const struct inst *i);
@@ -115,7 +137,9 @@ const char *net_subnet(struct arena *a, const struct zone *z);
 const char *net_vpc(struct arena *a, const char *region);
 const char *net_group(struct arena *a, const char *region);
 const struct zone *net_subnet_zone(struct sim *s, const char *region, const char *subnet);
-struct image { const char *parameter, *name, *arch; };
+struct image {
+	const char *parameter, *name, *arch;
+};
 extern const struct image images[];
 extern const size_t images_n;
 const char *image_id(struct arena *a, const char *region, const struct image *m);
@@ -123,15 +147,19 @@ const struct image *image_find(struct arena *a, const char *region, const char *
 
 /* aws_state.c: tokens and quotas */
 struct launch_token {
-	char *key;                       /* scope + token */
+	char *key; /* scope + token */
 	char *hash;
-	struct inst **insts; size_t n;
+	struct inst **insts;
+	size_t n;
 	const struct pool *pool;
 };
 void aws_state_new(struct sim *s);
 void aws_state_free(struct sim *s);
 struct launch_token *token_find(struct sim *s, const char *key, bool create);
-struct quota { const char *code, *name, *klass, *prefix; enum side side; };
+struct quota {
+	const char *code, *name, *klass, *prefix;
+	enum side side;
+};
 extern const struct quota quotas[];
 extern const size_t quotas_n;
 const struct quota *quota_of(const struct itype *t, enum side side);

@@ -9,24 +9,25 @@
 
 /* SSM public parameters of the DLAMI guide ("find-dlami-id") and the usual base images. */
 const struct image images[] = {
-	{DLAMI "x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id",
-	    "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04)", "x86_64"},
-	{DLAMI "x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id",
-	    "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04)", "x86_64"},
-	{DLAMI "x86_64/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id",
-	    "Deep Learning Base OSS Nvidia Driver GPU AMI (Amazon Linux 2023)", "x86_64"},
-	{DLAMI "arm64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id",
-	    "Deep Learning ARM64 Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04)", "arm64"},
-	{DLAMI "arm64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id",
-	    "Deep Learning ARM64 Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04)", "arm64"},
-	{"/aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id",
-	    "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server", "x86_64"},
-	{"/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64", "al2023-ami-kernel-default",
-	    "x86_64"},
+    {DLAMI "x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id",
+	"Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04)", "x86_64"},
+    {DLAMI "x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id",
+	"Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04)", "x86_64"},
+    {DLAMI "x86_64/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id",
+	"Deep Learning Base OSS Nvidia Driver GPU AMI (Amazon Linux 2023)", "x86_64"},
+    {DLAMI "arm64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id",
+	"Deep Learning ARM64 Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04)", "arm64"},
+    {DLAMI "arm64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id",
+	"Deep Learning ARM64 Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04)", "arm64"},
+    {"/aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id",
+	"ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server", "x86_64"},
+    {"/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64",
+	"al2023-ami-kernel-default", "x86_64"},
 };
 const size_t images_n = ARRAY_LEN(images);
 
-static const char *derive(struct arena *a, const char *prefix, const char *kind, const char *x, const char *y)
+static const char *derive(
+    struct arena *a, const char *prefix, const char *kind, const char *x, const char *y)
 {
 	char hex[SHA256_HEX];
 	const char *text = arena_printf(a, "%s|%s|%s", kind, x, y);

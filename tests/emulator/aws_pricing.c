@@ -11,7 +11,7 @@
 enum variant { VARIANT_USED = 0, VARIANT_UNUSED, VARIANT_BLOCK, VARIANT_COUNT };
 
 struct product {
-	const struct itype *type;      /* NULL: the pseudo-product */
+	const struct itype *type; /* NULL: the pseudo-product */
 	const char *region;
 	enum variant variant;
 	int64_t micros;
@@ -20,12 +20,15 @@ struct product {
 static const char *sku_of(struct arena *a, const struct product *p)
 {
 	char hex[SHA256_HEX], *out;
-	const char *text = arena_printf(a, "%s|%s|%d", p->type ? p->type->name : "free", p->region, (int)p->variant);
+	const char *text = arena_printf(
+	    a, "%s|%s|%d", p->type ? p->type->name : "free", p->region, (int)p->variant);
 
 	sha256_hex(text, strlen(text), hex);
 	out = arena_strndup(a, hex, 16);
 	for (char *c = out; *c; c++)
-		*c = (char)(*c >= 'a' && *c <= 'f' ? *c - 'a' + 'A' : *c + 'G' - '0'); /* letters, as SKUs mostly are */
+		*c = (char)(*c >= 'a' && *c <= 'f'
+			? *c - 'a' + 'A'
+			: *c + 'G' - '0'); /* letters, as SKUs mostly are */
 	return out;
 }
 
@@ -58,11 +61,13 @@ static json_t *attributes(struct arena *a, const struct product *p)
 	set(o, "tenancy", "Shared");
 	set(o, "preInstalledSw", "NA");
 	set(o, "licenseModel", "No License required");
-	set(o, "capacitystatus", p->variant == VARIANT_UNUSED ? "UnusedCapacityReservation" : "Used");
+	set(o, "capacitystatus",
+	    p->variant == VARIANT_UNUSED ? "UnusedCapacityReservation" : "Used");
 	set(o, "marketoption", p->variant == VARIANT_BLOCK ? "CapacityBlock" : "OnDemand");
 	set(o, "operation", p->variant == VARIANT_BLOCK ? "RunInstances:CB" : "RunInstances");
-	set(o, "usagetype", arena_printf(a, "%s:%s", p->variant == VARIANT_UNUSED ? "UnusedBox" : "BoxUsage",
-	    p->type->name));
+	set(o, "usagetype",
+	    arena_printf(a, "%s:%s", p->variant == VARIANT_UNUSED ? "UnusedBox" : "BoxUsage",
+		p->type->name));
 	return o;
 }
 
@@ -70,7 +75,8 @@ static const char *family(const struct product *p)
 {
 	if (!p->type)
 		return "NA";
-	return str_suffix(p->type->name, ".metal") ? "Compute Instance (bare metal)" : "Compute Instance";
+	return str_suffix(p->type->name, ".metal") ? "Compute Instance (bare metal)"
+						   : "Compute Instance";
 }
 
 static json_t *product_json(struct arena *a, const struct product *p)
@@ -80,18 +86,21 @@ static json_t *product_json(struct arena *a, const struct product *p)
 	char usd[USD_TEXT_MAX];
 	json_t *price, *terms;
 
-	price = json_pack("{s:s, s:s, s:s, s:s, s:o, s:[], s:{s:s}}", "rateCode", rate, "unit", "Hrs", "beginRange", "0",
-	    "endRange", "Inf", "description", json_sprintf("$%s per %s %s Instance Hour", format_usd(p->micros, usd),
-	    "On Demand Linux", p->type ? p->type->name : "free tier"), "appliesTo", "pricePerUnit", "USD",
+	price = json_pack("{s:s, s:s, s:s, s:s, s:o, s:[], s:{s:s}}", "rateCode", rate, "unit",
+	    "Hrs", "beginRange", "0", "endRange", "Inf", "description",
+	    json_sprintf("$%s per %s %s Instance Hour", format_usd(p->micros, usd),
+		"On Demand Linux", p->type ? p->type->name : "free tier"),
+	    "appliesTo", "pricePerUnit", "USD",
 	    arena_printf(a, "%s0000", format_usd(p->micros, usd)));
-	terms = json_pack("{s:{s:{s:s, s:s, s:s, s:{s:o}, s:{}}}}", "OnDemand", offer, "sku", sku, "offerTermCode",
-	    "JRTCKXETXF", "effectiveDate", "2026-09-01T00:00:00Z", "priceDimensions", rate, price, "termAttributes");
-	return json_pack("{s:{s:s, s:s, s:o}, s:s, s:o, s:s, s:s}", "product", "sku", sku, "productFamily", family(p),
-	    "attributes", attributes(a, p), "serviceCode", "AmazonEC2", "terms", terms, "version", "20260901000000",
-	    "publicationDate", "2026-09-01T00:00:00Z");
+	terms = json_pack("{s:{s:{s:s, s:s, s:s, s:{s:o}, s:{}}}}", "OnDemand", offer, "sku", sku,
+	    "offerTermCode", "JRTCKXETXF", "effectiveDate", "2026-09-01T00:00:00Z",
+	    "priceDimensions", rate, price, "termAttributes");
+	return json_pack("{s:{s:s, s:s, s:o}, s:s, s:o, s:s, s:s}", "product", "sku", sku,
+	    "productFamily", family(p), "attributes", attributes(a, p), "serviceCode", "AmazonEC2",
+	    "terms", terms, "version", "20260901000000", "publicationDate", "2026-09-01T00:00:00Z");
 }
 
-/* ---- filters ---------------------------------------------------------------------------------- */
+/* ---- filters ---------------------------------------------------------------------------- */
 
 static bool in_commas(const char *list, const char *value)
 {
@@ -107,12 +116,14 @@ static bool in_commas(const char *list, const char *value)
 	return false;
 }
 
-static bool passes(const json_t *filters, const json_t *attrs, const struct product *p, struct arena *a)
+static bool passes(
+    const json_t *filters, const json_t *attrs, const struct product *p, struct arena *a)
 {
 	size_t k;
 	json_t *f;
 
-	json_array_foreach(filters, k, f) {
+	json_array_foreach(filters, k, f)
+	{
 		const char *field = json_string_value(json_object_get(f, "Field"));
 		const char *want = json_string_value(json_object_get(f, "Value"));
 		const char *type = json_string_value(json_object_get(f, "Type"));
@@ -121,8 +132,11 @@ static bool passes(const json_t *filters, const json_t *attrs, const struct prod
 
 		if (!field || !want || !type)
 			return false;
-		have = str_same(field, "productFamily") ? family(p) : str_same(field, "sku") ? sku_of(a, p)
-		    : str_same(field, "serviceCode") ? "AmazonEC2" : json_string_value(json_object_get(attrs, field));
+		have = str_same(field, "productFamily") ? family(p)
+		    : str_same(field, "sku")		? sku_of(a, p)
+		    : str_same(field, "serviceCode")
+		    ? "AmazonEC2"
+		    : json_string_value(json_object_get(attrs, field));
 		if (str_same(type, "CONTAINS"))
 			hit = have && strstr(have, want);
 		else if (str_same(type, "ANY_OF"))
@@ -139,26 +153,30 @@ static bool passes(const json_t *filters, const json_t *attrs, const struct prod
 
 static bool filters_valid(struct sim_req *rq, struct sim_reply *rep, const json_t *filters)
 {
-	static const char *const types[] = {"TERM_MATCH", "EQUALS", "CONTAINS", "ANY_OF", "NONE_OF"};
+	static const char *const types[] = {
+	    "TERM_MATCH", "EQUALS", "CONTAINS", "ANY_OF", "NONE_OF"};
 	size_t k;
 	json_t *f;
 
-	json_array_foreach(filters, k, f) {
+	json_array_foreach(filters, k, f)
+	{
 		const char *type = json_string_value(json_object_get(f, "Type"));
 
 		if (!type || !ec2_match_any(types, ARRAY_LEN(types), type)) {
-			reply_fail(rq, rep, 400, "InvalidParameterException", "Invalid filter type: %s", type ? type : "null");
+			reply_fail(rq, rep, 400, "InvalidParameterException",
+			    "Invalid filter type: %s", type ? type : "null");
 			return false;
 		}
 	}
 	if (json_array_size(filters) > 50) {
-		reply_fail(rq, rep, 400, "InvalidParameterException", "At most 50 filters are allowed");
+		reply_fail(
+		    rq, rep, 400, "InvalidParameterException", "At most 50 filters are allowed");
 		return false;
 	}
 	return true;
 }
 
-/* ---- the walk --------------------------------------------------------------------------------- */
+/* ---- the walk --------------------------------------------------------------------------- */
 
 struct walk {
 	struct sim_req *rq;
@@ -201,13 +219,17 @@ static void walk_all(struct walk *w)
 			const struct pool *p = &m->pools[k];
 			int64_t micros = price_at(&p->price[SIDE_ON_DEMAND], sim_wall(w->rq->sim));
 
-			if (p->cloud != CLOUD_AWS || p->type != &m->types[t] || !p->price[SIDE_ON_DEMAND].sold ||
+			if (p->cloud != CLOUD_AWS || p->type != &m->types[t] ||
+			    !p->price[SIDE_ON_DEMAND].sold ||
 			    (last && last->type == p->type && last->region == p->region))
 				continue;
 			last = p;
-			if (str_prefix(p->type->name, "p4") || str_prefix(p->type->name, "p5") || str_prefix(p->type->name, "p6"))
-				offer(w, &(struct product){p->type, p->region->name, VARIANT_BLOCK, 0});
-			offer(w, &(struct product){p->type, p->region->name, VARIANT_UNUSED, micros});
+			if (str_prefix(p->type->name, "p4") || str_prefix(p->type->name, "p5") ||
+			    str_prefix(p->type->name, "p6"))
+				offer(w,
+				    &(struct product){p->type, p->region->name, VARIANT_BLOCK, 0});
+			offer(
+			    w, &(struct product){p->type, p->region->name, VARIANT_UNUSED, micros});
 			offer(w, &(struct product){p->type, p->region->name, VARIANT_USED, micros});
 		}
 	}
@@ -217,7 +239,9 @@ static void get_products(struct sim_req *rq, struct sim_reply *rep, const json_t
 {
 	const char *token = json_string_value(json_object_get(doc, "NextToken"));
 	const json_t *max = json_object_get(doc, "MaxResults");
-	struct walk w = {.rq = rq, .filters = json_object_get(doc, "Filters"), .max = max ? json_integer_value(max) : 100};
+	struct walk w = {.rq = rq,
+	    .filters = json_object_get(doc, "Filters"),
+	    .max = max ? json_integer_value(max) : 100};
 	json_t *out;
 
 	if (!str_same(json_string_value(json_object_get(doc, "ServiceCode")), "AmazonEC2")) {
@@ -225,10 +249,12 @@ static void get_products(struct sim_req *rq, struct sim_reply *rep, const json_t
 		return;
 	}
 	if (w.max < 1 || w.max > 100) {
-		reply_fail(rq, rep, 400, "InvalidParameterException", "MaxResults must be between 1 and 100");
+		reply_fail(rq, rep, 400, "InvalidParameterException",
+		    "MaxResults must be between 1 and 100");
 		return;
 	}
-	if (token && (!str_prefix(token, "gp:") || !parse_i64(token + 3, 0, INT64_MAX / 2, &w.from))) {
+	if (token &&
+	    (!str_prefix(token, "gp:") || !parse_i64(token + 3, 0, INT64_MAX / 2, &w.from))) {
 		reply_fail(rq, rep, 400, "InvalidNextTokenException", "The next token is invalid");
 		return;
 	}
@@ -249,8 +275,8 @@ void pricing_serve(struct sim_req *rq, struct sim_reply *rep)
 	/* The Price List lives in three regions only. */
 	if (!str_same(rq->region, "us-east-1") && !str_same(rq->region, "eu-central-1") &&
 	    !str_same(rq->region, "ap-south-1")) {
-		reply_fail(rq, rep, 400, "UnrecognizedClientException", "The Price List Query API has no endpoint in %s",
-		    rq->region);
+		reply_fail(rq, rep, 400, "UnrecognizedClientException",
+		    "The Price List Query API has no endpoint in %s", rq->region);
 		return;
 	}
 	doc = aws_json_body(rq, rep);

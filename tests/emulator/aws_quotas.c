@@ -6,14 +6,18 @@
 static json_t *quota_json(struct sim_req *rq, const struct quota *q, bool dflt)
 {
 	/* New accounts have none of the GPU classes. */
-	int64_t value = dflt ? (str_prefix(q->klass, "Standard") ? 5 : 0) : quota_value(rq->sim, rq->region, q->code);
+	int64_t value = dflt ? (str_prefix(q->klass, "Standard") ? 5 : 0)
+			     : quota_value(rq->sim, rq->region, q->code);
 
-	return json_pack("{s:s, s:s, s:o, s:s, s:s, s:f, s:s, s:b, s:b, s:{s:s, s:s, s:{s:s, s:s, s:s, s:s}, s:s}}",
-	    "ServiceCode", "ec2", "ServiceName", "Amazon Elastic Compute Cloud (Amazon EC2)", "QuotaArn",
-	    json_sprintf("arn:aws:servicequotas:%s:%s:ec2/%s", rq->region, AWS_ACCOUNT, q->code), "QuotaCode", q->code,
-	    "QuotaName", q->name, "Value", (double)value, "Unit", "None", "Adjustable", 1, "GlobalQuota", 0,
-	    "UsageMetric", "MetricNamespace", "AWS/Usage", "MetricName", "ResourceCount", "MetricDimensions", "Class",
-	    q->klass, "Resource", "vCPU", "Service", "EC2", "Type", "Resource", "MetricStatisticRecommendation",
+	return json_pack("{s:s, s:s, s:o, s:s, s:s, s:f, s:s, s:b, s:b, s:{s:s, s:s, s:{s:s, s:s, "
+			 "s:s, s:s}, s:s}}",
+	    "ServiceCode", "ec2", "ServiceName", "Amazon Elastic Compute Cloud (Amazon EC2)",
+	    "QuotaArn",
+	    json_sprintf("arn:aws:servicequotas:%s:%s:ec2/%s", rq->region, AWS_ACCOUNT, q->code),
+	    "QuotaCode", q->code, "QuotaName", q->name, "Value", (double)value, "Unit", "None",
+	    "Adjustable", 1, "GlobalQuota", 0, "UsageMetric", "MetricNamespace", "AWS/Usage",
+	    "MetricName", "ResourceCount", "MetricDimensions", "Class", q->klass, "Resource",
+	    "vCPU", "Service", "EC2", "Type", "Resource", "MetricStatisticRecommendation",
 	    "Maximum");
 }
 
@@ -36,7 +40,8 @@ static void list(struct sim_req *rq, struct sim_reply *rep, const json_t *doc, b
 	bool more = false;
 
 	if (max < 1 || max > 100 || (token && !parse_i64(token, 0, 1000, &from))) {
-		reply_fail(rq, rep, 400, token ? "InvalidPaginationTokenException" : "IllegalArgumentException",
+		reply_fail(rq, rep, 400,
+		    token ? "InvalidPaginationTokenException" : "IllegalArgumentException",
 		    "Invalid MaxResults or NextToken");
 		return;
 	}
@@ -62,11 +67,13 @@ static void one(struct sim_req *rq, struct sim_reply *rep, const json_t *doc, bo
 
 	for (size_t k = 0; k < quotas_n; k++) {
 		if (str_same(quotas[k].code, code)) {
-			reply_json(rq, rep, 200, json_pack("{s:o}", "Quota", quota_json(rq, &quotas[k], dflt)));
+			reply_json(rq, rep, 200,
+			    json_pack("{s:o}", "Quota", quota_json(rq, &quotas[k], dflt)));
 			return;
 		}
 	}
-	reply_fail(rq, rep, 400, "NoSuchResourceException", "The request failed because the specified quota does not exist.");
+	reply_fail(rq, rep, 400, "NoSuchResourceException",
+	    "The request failed because the specified quota does not exist.");
 }
 
 void quotas_serve(struct sim_req *rq, struct sim_reply *rep)
@@ -78,11 +85,14 @@ void quotas_serve(struct sim_req *rq, struct sim_reply *rep)
 	if (!doc)
 		return;
 	if (!str_same(json_string_value(json_object_get(doc, "ServiceCode")), "ec2"))
-		reply_fail(rq, rep, 400, "NoSuchResourceException", "The request failed because the specified service does "
+		reply_fail(rq, rep, 400, "NoSuchResourceException",
+		    "The request failed because the specified service does "
 		    "not exist.");
-	else if (str_same(rq->action, "ListServiceQuotas") || str_same(rq->action, "ListAWSDefaultServiceQuotas"))
+	else if (str_same(rq->action, "ListServiceQuotas") ||
+	    str_same(rq->action, "ListAWSDefaultServiceQuotas"))
 		list(rq, rep, doc, dflt);
-	else if (str_same(rq->action, "GetServiceQuota") || str_same(rq->action, "GetAWSDefaultServiceQuota"))
+	else if (str_same(rq->action, "GetServiceQuota") ||
+	    str_same(rq->action, "GetAWSDefaultServiceQuota"))
 		one(rq, rep, doc, dflt);
 	else
 		reply_fail(rq, rep, 400, "UnknownOperationException", "%s", "");

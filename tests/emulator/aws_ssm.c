@@ -7,10 +7,11 @@ static json_t *parameter(struct sim_req *rq, const char *name)
 {
 	for (size_t k = 0; k < images_n; k++) {
 		if (str_same(images[k].parameter, name))
-			return json_pack("{s:s, s:s, s:s, s:i, s:o, s:f, s:s}", "Name", name, "Type", "String", "Value",
-			    image_id(rq->arena, rq->region, &images[k]), "Version", 42, "ARN",
-			    json_sprintf("arn:aws:ssm:%s::parameter%s", rq->region, name), "LastModifiedDate", 1.7882208e9,
-			    "DataType", "aws:ec2:image");
+			return json_pack("{s:s, s:s, s:s, s:i, s:o, s:f, s:s}", "Name", name,
+			    "Type", "String", "Value", image_id(rq->arena, rq->region, &images[k]),
+			    "Version", 42, "ARN",
+			    json_sprintf("arn:aws:ssm:%s::parameter%s", rq->region, name),
+			    "LastModifiedDate", 1.7882208e9, "DataType", "aws:ec2:image");
 	}
 	return NULL;
 }
@@ -21,7 +22,8 @@ static void get_one(struct sim_req *rq, struct sim_reply *rep, const json_t *doc
 	json_t *p = name ? parameter(rq, name) : NULL;
 
 	if (!name)
-		reply_fail(rq, rep, 400, "ValidationException", "1 validation error detected: Value null at 'name' failed to "
+		reply_fail(rq, rep, 400, "ValidationException",
+		    "1 validation error detected: Value null at 'name' failed to "
 		    "satisfy constraint: Member must not be null");
 	else if (!p)
 		reply_fail(rq, rep, 400, "ParameterNotFound", "Parameter %s not found.", name);
@@ -46,11 +48,13 @@ static void get_many(struct sim_req *rq, struct sim_reply *rep, const json_t *do
 	if (json_array_size(names) < 1 || json_array_size(names) > 10) {
 		json_decref(found);
 		json_decref(missing);
-		reply_fail(rq, rep, 400, "ValidationException", "1 validation error detected: Value at 'names' failed to "
+		reply_fail(rq, rep, 400, "ValidationException",
+		    "1 validation error detected: Value at 'names' failed to "
 		    "satisfy constraint: Member must have length less than or equal to 10");
 		return;
 	}
-	reply_json(rq, rep, 200, json_pack("{s:o, s:o}", "Parameters", found, "InvalidParameters", missing));
+	reply_json(rq, rep, 200,
+	    json_pack("{s:o, s:o}", "Parameters", found, "InvalidParameters", missing));
 }
 
 static void by_path(struct sim_req *rq, struct sim_reply *rep, const json_t *doc)

@@ -5,10 +5,14 @@
 
 #include <search.h>
 
-struct quota_row { char *region, *code; int64_t vcpus; };
+struct quota_row {
+	char *region, *code;
+	int64_t vcpus;
+};
 struct aws_state {
-	void *tokens;              /* tsearch by key */
-	struct quota_row *rows; size_t rows_n;
+	void *tokens; /* tsearch by key */
+	struct quota_row *rows;
+	size_t rows_n;
 };
 
 void aws_state_new(struct sim *s)
@@ -67,21 +71,21 @@ struct launch_token *token_find(struct sim *s, const char *key, bool create)
 	return t;
 }
 
-/* ---- quotas ----------------------------------------------------------------------------------- */
+/* ---- quotas ----------------------------------------------------------------------------- */
 
 /* Codes of "Amazon EC2 instance type quotas"; klass as in the usage metric. The class of a type is
  * the first whose prefix list holds the family. P6 spot: two public sources disagree; here P5's. */
 const struct quota quotas[] = {
-	{"L-417A185B", "Running On-Demand P instances", "P/OnDemand", "p", SIDE_ON_DEMAND},
-	{"L-DB2E81BA", "Running On-Demand G and VT instances", "G/OnDemand", "g", SIDE_ON_DEMAND},
-	{"L-1216C47A", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", "Standard/OnDemand", "m",
-	    SIDE_ON_DEMAND},
-	{"L-C4BD4855", "All P5 Spot Instance Requests", "P5/Spot", "p5", SIDE_SPOT},
-	{"L-C4BD4855", "All P5 Spot Instance Requests", "P5/Spot", "p6", SIDE_SPOT},
-	{"L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests", "P/Spot", "p", SIDE_SPOT},
-	{"L-3819A6DF", "All G and VT Spot Instance Requests", "G/Spot", "g", SIDE_SPOT},
-	{"L-34B43A08", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests", "Standard/Spot", "m",
-	    SIDE_SPOT},
+    {"L-417A185B", "Running On-Demand P instances", "P/OnDemand", "p", SIDE_ON_DEMAND},
+    {"L-DB2E81BA", "Running On-Demand G and VT instances", "G/OnDemand", "g", SIDE_ON_DEMAND},
+    {"L-1216C47A", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
+	"Standard/OnDemand", "m", SIDE_ON_DEMAND},
+    {"L-C4BD4855", "All P5 Spot Instance Requests", "P5/Spot", "p5", SIDE_SPOT},
+    {"L-C4BD4855", "All P5 Spot Instance Requests", "P5/Spot", "p6", SIDE_SPOT},
+    {"L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests", "P/Spot", "p", SIDE_SPOT},
+    {"L-3819A6DF", "All G and VT Spot Instance Requests", "G/Spot", "g", SIDE_SPOT},
+    {"L-34B43A08", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests",
+	"Standard/Spot", "m", SIDE_SPOT},
 };
 const size_t quotas_n = ARRAY_LEN(quotas);
 
@@ -123,7 +127,8 @@ int64_t quota_used(const struct sim *s, const char *region, const struct quota *
 		const struct pool *p = &s->market->pools[k];
 		const struct quota *of;
 
-		if (p->cloud != CLOUD_AWS || p->used[q->side] == 0 || !str_same(p->region->name, region))
+		if (p->cloud != CLOUD_AWS || p->used[q->side] == 0 ||
+		    !str_same(p->region->name, region))
 			continue;
 		of = quota_of(p->type, q->side);
 		if (of && str_same(of->code, q->code))

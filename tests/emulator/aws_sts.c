@@ -6,8 +6,8 @@
 static void sts_begin(struct sim_req *rq, struct sbuf *b)
 {
 	sbuf_init(b, 1 << 20);
-	sbuf_printf(b, "<%sResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><%sResult>", rq->action,
-	    rq->action);
+	sbuf_printf(b, "<%sResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><%sResult>",
+	    rq->action, rq->action);
 }
 
 static void sts_end(struct sim_req *rq, struct sim_reply *rep, struct sbuf *b)
@@ -44,15 +44,21 @@ static bool read_assume(struct sim_req *rq, struct sim_reply *rep, struct form *
 	a->token = form_get(f, "WebIdentityToken");
 	a->seconds = 3600;
 	if (!a->role || !glob_match("arn:aws:iam::????????????:role/?*", a->role)) {
-		reply_fail(rq, rep, 400, "ValidationError", "1 validation error detected: Value '%s' at 'roleArn' is not a "
-		    "valid role ARN", a->role ? a->role : "");
+		reply_fail(rq, rep, 400, "ValidationError",
+		    "1 validation error detected: Value '%s' at 'roleArn' is not a "
+		    "valid role ARN",
+		    a->role ? a->role : "");
 	} else if (!a->name || strlen(a->name) < 2 || strlen(a->name) > 64 ||
-	    a->name[strspn(a->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+=,.@-")]) {
-		reply_fail(rq, rep, 400, "ValidationError", "1 validation error detected: Value at 'roleSessionName' failed "
+	    a->name[strspn(a->name,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+=,.@-")]) {
+		reply_fail(rq, rep, 400, "ValidationError",
+		    "1 validation error detected: Value at 'roleSessionName' failed "
 		    "to satisfy constraint: 2 to 64 characters of [\\w+=,.@-]");
 	} else if (seconds && !parse_i64(seconds, 900, 43200, &a->seconds)) {
-		reply_fail(rq, rep, 400, "ValidationError", "1 validation error detected: Value '%s' at 'durationSeconds' "
-		    "must be between 900 and 43200", seconds);
+		reply_fail(rq, rep, 400, "ValidationError",
+		    "1 validation error detected: Value '%s' at 'durationSeconds' "
+		    "must be between 900 and 43200",
+		    seconds);
 	} else {
 		return true;
 	}
@@ -62,8 +68,8 @@ static bool read_assume(struct sim_req *rq, struct sim_reply *rep, struct form *
 static void put_session(struct sim_req *rq, struct sim_reply *rep, const struct assume *a, bool web)
 {
 	const char *role = strstr(a->role, ":role/") + strlen(":role/");
-	const char *arn = arena_printf(rq->arena, "arn:aws:sts::%.12s:assumed-role/%s/%s", a->role + strlen("arn:aws:iam::"),
-	    role, a->name);
+	const char *arn = arena_printf(rq->arena, "arn:aws:sts::%.12s:assumed-role/%s/%s",
+	    a->role + strlen("arn:aws:iam::"), role, a->name);
 	const char *id = arena_printf(rq->arena, "AROACLOUDSIM:%s", a->name);
 	const struct cred *c = cred_session(rq->sim, arn, id, a->seconds);
 	char at[TIME_TEXT_MAX];
@@ -98,13 +104,16 @@ static void web_identity(struct sim_req *rq, struct sim_reply *rep, struct form 
 	if (!read_assume(rq, rep, f, &a))
 		return;
 	if (!a.token || !glob_match("?*.?*.?*", a.token))
-		reply_fail(rq, rep, 400, "InvalidIdentityToken", "The ID Token provided is not a valid JWT. (You may see this "
+		reply_fail(rq, rep, 400, "InvalidIdentityToken",
+		    "The ID Token provided is not a valid JWT. (You may see this "
 		    "error if you sent an Access Token)");
 	else if (strstr(a.token, "expired"))
-		reply_fail(rq, rep, 400, "ExpiredTokenException", "Token expired: current date/time must be before the "
+		reply_fail(rq, rep, 400, "ExpiredTokenException",
+		    "Token expired: current date/time must be before the "
 		    "expiration date/time");
 	else if (strstr(a.token, "rejected"))
-		reply_fail(rq, rep, 403, "IDPRejectedClaim", "The identity provider reported that authentication failed.");
+		reply_fail(rq, rep, 403, "IDPRejectedClaim",
+		    "The identity provider reported that authentication failed.");
 	else
 		put_session(rq, rep, &a, true);
 }
@@ -123,7 +132,8 @@ void sts_serve(struct sim_req *rq, struct sim_reply *rep)
 		if (read_assume(rq, rep, &f, &a))
 			put_session(rq, rep, &a, false);
 	} else {
-		reply_fail(rq, rep, 400, "InvalidAction", "Could not find operation %s for version 2011-06-15",
+		reply_fail(rq, rep, 400, "InvalidAction",
+		    "Could not find operation %s for version 2011-06-15",
 		    rq->action ? rq->action : "(none)");
 	}
 }

@@ -5,7 +5,11 @@
 
 #define EVENTS_MAX 200000
 
-struct count { char *service, *action, *code; int status; int64_t n; };
+struct count {
+	char *service, *action, *code;
+	int status;
+	int64_t n;
+};
 struct event {
 	uint64_t seq;
 	int64_t at_us;
@@ -24,9 +28,12 @@ struct launch_record {
 	size_t n;
 };
 struct books {
-	struct count *counts; size_t counts_n;
-	struct event *events; size_t events_n, events_cap;
-	struct launch_record *launches; size_t launches_n, launches_cap;
+	struct count *counts;
+	size_t counts_n;
+	struct event *events;
+	size_t events_n, events_cap;
+	struct launch_record *launches;
+	size_t launches_n, launches_cap;
 	uint64_t seq;
 };
 
@@ -77,7 +84,8 @@ static void *grow(void *items, size_t n, size_t *cap, size_t size)
 	return items;
 }
 
-void books_request(struct sim *s, const char *service, const char *action, const char *code, int status)
+void books_request(
+    struct sim *s, const char *service, const char *action, const char *code, int status)
 {
 	struct books *b = s->books;
 	struct count *c;
@@ -86,8 +94,8 @@ void books_request(struct sim *s, const char *service, const char *action, const
 	action = action ? action : "?";
 	for (size_t k = 0; k < b->counts_n; k++) {
 		c = &b->counts[k];
-		if (str_same(c->service, service) && str_same(c->action, action) && str_same(c->code, code) &&
-		    c->status == status) {
+		if (str_same(c->service, service) && str_same(c->action, action) &&
+		    str_same(c->code, code) && c->status == status) {
 			c->n++;
 			return;
 		}
@@ -98,7 +106,8 @@ void books_request(struct sim *s, const char *service, const char *action, const
 	b->counts = realloc(b->counts, (b->counts_n + 1) * sizeof(*b->counts));
 	if (!b->counts)
 		abort();
-	b->counts[b->counts_n++] = (struct count){dup_text(service), dup_text(action), dup_text(code), status, 1};
+	b->counts[b->counts_n++] =
+	    (struct count){dup_text(service), dup_text(action), dup_text(code), status, 1};
 }
 
 json_t *books_counts(const struct sim *s)
@@ -109,25 +118,34 @@ json_t *books_counts(const struct sim *s)
 	for (size_t k = 0; k < b->counts_n; k++) {
 		const struct count *c = &b->counts[k];
 
-		json_array_append_new(a, json_pack("{s:s, s:s, s:s?, s:i, s:I}", "service", c->service, "action",
-		    c->action, "code", c->code, "status", c->status, "n", (json_int_t)c->n));
+		json_array_append_new(a,
+		    json_pack("{s:s, s:s, s:s?, s:i, s:I}", "service", c->service, "action",
+			c->action, "code", c->code, "status", c->status, "n", (json_int_t)c->n));
 	}
 	return a;
 }
 
-/* ---- launches --------------------------------------------------------------------------------- */
+/* ---- launches --------------------------------------------------------------------------- */
 
-void books_launch(struct sim *s, enum cloud c, const char *token, const char *scope, const char *params_hash,
-    const struct pool *p, enum side side, const char *code, struct inst *const *insts, size_t n, bool replayed)
+void books_launch(struct sim *s, enum cloud c, const char *token, const char *scope,
+    const char *params_hash, const struct pool *p, enum side side, const char *code,
+    struct inst *const *insts, size_t n, bool replayed)
 {
 	struct books *b = s->books;
 	struct launch_record *l;
 
 	b->launches = grow(b->launches, b->launches_n, &b->launches_cap, sizeof(*b->launches));
 	l = &b->launches[b->launches_n++];
-	*l = (struct launch_record){.at_us = sim_wall(s), .cloud = c, .token = dup_text(token),
-	    .scope = dup_text(scope), .params_hash = dup_text(params_hash), .code = dup_text(code), .pool = p,
-	    .side = side, .replayed = replayed, .n = n};
+	*l = (struct launch_record){.at_us = sim_wall(s),
+	    .cloud = c,
+	    .token = dup_text(token),
+	    .scope = dup_text(scope),
+	    .params_hash = dup_text(params_hash),
+	    .code = dup_text(code),
+	    .pool = p,
+	    .side = side,
+	    .replayed = replayed,
+	    .n = n};
 	if (n > 0) {
 		l->insts = calloc(n, sizeof(*l->insts));
 		if (!l->insts)
@@ -136,9 +154,10 @@ void books_launch(struct sim *s, enum cloud c, const char *token, const char *sc
 			l->insts[k] = insts[k];
 	}
 	if (code)
-		books_event(s, "launch_failed", NULL, json_pack("{s:s?, s:s, s:s?, s:s?, s:s}", "token", token, "code",
-		    code, "type", p ? p->type->name : NULL, "zone", p && p->zone ? p->zone->id : NULL, "market",
-		    side_name(side)));
+		books_event(s, "launch_failed", NULL,
+		    json_pack("{s:s?, s:s, s:s?, s:s?, s:s}", "token", token, "code", code, "type",
+			p ? p->type->name : NULL, "zone", p && p->zone ? p->zone->id : NULL,
+			"market", side_name(side)));
 }
 
 json_t *books_launches(const struct sim *s)
@@ -152,16 +171,19 @@ json_t *books_launches(const struct sim *s)
 
 		for (size_t i = 0; i < l->n; i++)
 			json_array_append_new(ids, json_string(l->insts[i]->id));
-		json_array_append_new(a, json_pack("{s:I, s:s, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:s, s:s?, s:b, s:o}",
-		    "at_us", (json_int_t)l->at_us, "provider", cloud_name(l->cloud), "token", l->token, "scope",
-		    l->scope, "params", l->params_hash, "region", l->pool ? l->pool->region->name : NULL, "zone",
-		    l->pool && l->pool->zone ? l->pool->zone->id : NULL, "type", l->pool ? l->pool->type->name : NULL,
-		    "market", side_name(l->side), "code", l->code, "replayed", l->replayed, "instances", ids));
+		json_array_append_new(a,
+		    json_pack("{s:I, s:s, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:s, s:s?, s:b, s:o}",
+			"at_us", (json_int_t)l->at_us, "provider", cloud_name(l->cloud), "token",
+			l->token, "scope", l->scope, "params", l->params_hash, "region",
+			l->pool ? l->pool->region->name : NULL, "zone",
+			l->pool && l->pool->zone ? l->pool->zone->id : NULL, "type",
+			l->pool ? l->pool->type->name : NULL, "market", side_name(l->side), "code",
+			l->code, "replayed", l->replayed, "instances", ids));
 	}
 	return a;
 }
 
-/* ---- events ----------------------------------------------------------------------------------- */
+/* ---- events ----------------------------------------------------------------------------- */
 
 uint64_t books_seq(const struct sim *s)
 {
@@ -175,14 +197,16 @@ void books_event(struct sim *s, const char *type, const struct inst *i, json_t *
 	b->seq++;
 	if (b->events_n < EVENTS_MAX) {
 		b->events = grow(b->events, b->events_n, &b->events_cap, sizeof(*b->events));
-		b->events[b->events_n++] = (struct event){b->seq, sim_wall(s), dup_text(type), i, detail};
+		b->events[b->events_n++] =
+		    (struct event){b->seq, sim_wall(s), dup_text(type), i, detail};
 	} else {
 		json_decref(detail);
 	}
 	waits_wake(s);
 }
 
-static bool event_matches(const struct event *e, const char *type, const char *instance, const char *token)
+static bool event_matches(
+    const struct event *e, const char *type, const char *instance, const char *token)
 {
 	const char *had;
 
@@ -193,12 +217,12 @@ static bool event_matches(const struct event *e, const char *type, const char *i
 	if (!token)
 		return true;
 	had = e->inst ? e->inst->token ? e->inst->token : e->inst->name
-	              : json_string_value(json_object_get(e->detail, "token"));
+		      : json_string_value(json_object_get(e->detail, "token"));
 	return had && glob_match(token, had);
 }
 
-json_t *books_events(const struct sim *s, uint64_t since, const char *type, const char *instance,
-    const char *token)
+json_t *books_events(
+    const struct sim *s, uint64_t since, const char *type, const char *instance, const char *token)
 {
 	const struct books *b = s->books;
 	json_t *a = json_array();
@@ -209,8 +233,8 @@ json_t *books_events(const struct sim *s, uint64_t since, const char *type, cons
 
 		if (e->seq <= since || !event_matches(e, type, instance, token))
 			continue;
-		o = json_pack("{s:I, s:I, s:s}", "seq", (json_int_t)e->seq, "at_us", (json_int_t)e->at_us, "event",
-		    e->type);
+		o = json_pack("{s:I, s:I, s:s}", "seq", (json_int_t)e->seq, "at_us",
+		    (json_int_t)e->at_us, "event", e->type);
 		if (e->inst) {
 			json_object_set_new(o, "instance", json_string(e->inst->id));
 			json_object_set_new(o, "provider", json_string(cloud_name(e->inst->cloud)));
@@ -218,7 +242,8 @@ json_t *books_events(const struct sim *s, uint64_t since, const char *type, cons
 			json_object_set_new(o, "type", json_string(e->inst->pool->type->name));
 			json_object_set_new(o, "region", json_string(e->inst->pool->region->name));
 			if (e->inst->pool->zone)
-				json_object_set_new(o, "zone", json_string(e->inst->pool->zone->id));
+				json_object_set_new(
+				    o, "zone", json_string(e->inst->pool->zone->id));
 		}
 		if (e->detail)
 			json_object_set(o, "detail", e->detail);
@@ -227,7 +252,7 @@ json_t *books_events(const struct sim *s, uint64_t since, const char *type, cons
 	return a;
 }
 
-/* ---- the bill --------------------------------------------------------------------------------- */
+/* ---- the bill --------------------------------------------------------------------------- */
 
 /* From running to the end; a launch that never ran costs nothing. Lambda bills from the launch
  * answer on, since the start of billing is not told (lambda notes, 6). */
@@ -242,7 +267,8 @@ static void bill_span(const struct inst *i, int64_t *from, int64_t *to)
 /* Micro-dollars of a span at one price, rounded half up. */
 static int64_t span_micros(int64_t us, int64_t micros_per_hour)
 {
-	return (int64_t)(((__int128)us * micros_per_hour + SPOT_US_PER_HOUR / 2) / SPOT_US_PER_HOUR);
+	return (
+	    int64_t)(((__int128)us * micros_per_hour + SPOT_US_PER_HOUR / 2) / SPOT_US_PER_HOUR);
 }
 
 static int64_t bill_walk(const struct inst *i, int64_t from, int64_t to, json_t *segments)
@@ -261,9 +287,10 @@ static int64_t bill_walk(const struct inst *i, int64_t from, int64_t to, json_t 
 		}
 		sum += span_micros(end - at, micros);
 		if (segments)
-			json_array_append_new(segments, json_pack("{s:I, s:I, s:I, s:I}", "from_us", (json_int_t)at, "to_us",
-			    (json_int_t)end, "usd_micros_per_hour", (json_int_t)micros, "cost_micros",
-			    (json_int_t)span_micros(end - at, micros)));
+			json_array_append_new(segments,
+			    json_pack("{s:I, s:I, s:I, s:I}", "from_us", (json_int_t)at, "to_us",
+				(json_int_t)end, "usd_micros_per_hour", (json_int_t)micros,
+				"cost_micros", (json_int_t)span_micros(end - at, micros)));
 		at = end;
 	}
 	return sum;
@@ -312,8 +339,10 @@ static json_t *double_launches(const struct sim *s)
 		if (x->cloud == y->cloud && x->pool->zone == y->pool->zone &&
 		    str_same(identity_of(x), identity_of(y)) &&
 		    !(x->reservation && str_same(x->reservation, y->reservation)))
-			json_array_append_new(found, json_pack("{s:s, s:s?, s:s, s:[s, s]}", "token", identity_of(y), "zone",
-			    y->pool->zone ? y->pool->zone->id : NULL, "provider", cloud_name(y->cloud), "instances", x->id, y->id));
+			json_array_append_new(found,
+			    json_pack("{s:s, s:s?, s:s, s:[s, s]}", "token", identity_of(y), "zone",
+				y->pool->zone ? y->pool->zone->id : NULL, "provider",
+				cloud_name(y->cloud), "instances", x->id, y->id));
 	}
 	free(all);
 	return found;
@@ -326,17 +355,18 @@ static json_t *bill_line(const struct inst *i, int64_t *ret_cost)
 
 	bill_span(i, &from, &to);
 	*ret_cost = bill_walk(i, from, to, segments);
-	o = json_pack("{s:s, s:s, s:s, s:s?, s:s, s:s, s:s?, s:s?, s:s, s:b, s:I, s:I, s:I, s:o}", "instance", i->id,
-	    "provider", cloud_name(i->cloud), "region", i->pool->region->name, "zone",
-	    i->pool->zone ? i->pool->zone->id : NULL, "type", i->pool->type->name, "market", side_name(i->side),
-	    "token", i->token, "name", i->name, "state", inst_state_name(i), "terminated",
-	    i->state == INST_GONE, "from_us", (json_int_t)from, "to_us",
+	o = json_pack("{s:s, s:s, s:s, s:s?, s:s, s:s, s:s?, s:s?, s:s, s:b, s:I, s:I, s:I, s:o}",
+	    "instance", i->id, "provider", cloud_name(i->cloud), "region", i->pool->region->name,
+	    "zone", i->pool->zone ? i->pool->zone->id : NULL, "type", i->pool->type->name, "market",
+	    side_name(i->side), "token", i->token, "name", i->name, "state", inst_state_name(i),
+	    "terminated", i->state == INST_GONE, "from_us", (json_int_t)from, "to_us",
 	    (json_int_t)to, "cost_micros", (json_int_t)*ret_cost, "segments", segments);
 	/* Linux instances that EC2 takes back within the first hour are free (EC2 User Guide, billing for
 	 * interrupted Spot Instances); told beside the plain cost. */
-	json_object_set_new(o, "free_first_hour", json_boolean(i->cloud == CLOUD_AWS && i->side == SIDE_SPOT &&
-	    i->billed_to_us && str_same(i->reason_code, "Server.SpotInstanceTermination") &&
-	    to - from < SPOT_US_PER_HOUR));
+	json_object_set_new(o, "free_first_hour",
+	    json_boolean(i->cloud == CLOUD_AWS && i->side == SIDE_SPOT && i->billed_to_us &&
+		str_same(i->reason_code, "Server.SpotInstanceTermination") &&
+		to - from < SPOT_US_PER_HOUR));
 	return o;
 }
 
@@ -351,6 +381,7 @@ json_t *books_bill(const struct sim *s)
 		if (i->state != INST_GONE && i->state != INST_SHUTTING)
 			json_array_append_new(left, json_string(i->id));
 	}
-	return json_pack("{s:I, s:o, s:o, s:i, s:o}", "sum_micros", (json_int_t)sum, "double_launches",
-	    double_launches(s), "left", left, "alive", s->alive, "instances", lines);
+	return json_pack("{s:I, s:o, s:o, s:i, s:o}", "sum_micros", (json_int_t)sum,
+	    "double_launches", double_launches(s), "left", left, "alive", s->alive, "instances",
+	    lines);
 }

@@ -9,9 +9,10 @@
 #include "base/err.h"
 #include "base/str.h"
 
-/* ---- selection -------------------------------------------------------------------------------- */
+/* ---- selection -------------------------------------------------------------------------- */
 
-static bool read_pool(const json_t *doc, struct arena *a, struct selector *ret, struct spot_err *err)
+static bool read_pool(
+    const json_t *doc, struct arena *a, struct selector *ret, struct spot_err *err)
 {
 	const json_t *pool = json_object_get(doc, "pool");
 
@@ -19,9 +20,13 @@ static bool read_pool(const json_t *doc, struct arena *a, struct selector *ret, 
 }
 
 /* Instances named by "instance" (pattern of ids) or "pool"; dead ones are left out. */
-struct picked { struct inst **list; size_t n; };
+struct picked {
+	struct inst **list;
+	size_t n;
+};
 
-static bool pick(struct sim *s, const json_t *doc, struct arena *a, struct picked *ret, struct spot_err *err)
+static bool pick(
+    struct sim *s, const json_t *doc, struct arena *a, struct picked *ret, struct spot_err *err)
 {
 	const char *id = json_str(doc, "instance", NULL, err);
 	int64_t max = json_i64(doc, "max", INT64_MAX, err);
@@ -33,7 +38,8 @@ static bool pick(struct sim *s, const json_t *doc, struct arena *a, struct picke
 	for (struct inst *i = s->insts; i && (int64_t)ret->n < max; i = i->next) {
 		if (i->state == INST_GONE || i->state == INST_SHUTTING)
 			continue;
-		if (id ? glob_match(id, i->id) : selector_pool(&sel, i->pool) && selector_side(&sel, i->side))
+		if (id ? glob_match(id, i->id)
+		       : selector_pool(&sel, i->pool) && selector_side(&sel, i->side))
 			ret->list[ret->n++] = i;
 	}
 	if (id && ret->n == 0)
@@ -50,7 +56,7 @@ static json_t *picked_json(const struct picked *p)
 	return json_pack("{s:o}", "instances", ids);
 }
 
-/* ---- changes ---------------------------------------------------------------------------------- */
+/* ---- changes ---------------------------------------------------------------------------- */
 
 static json_t *post_price(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
@@ -61,7 +67,8 @@ static json_t *post_price(struct sim *s, const json_t *doc, struct arena *a, str
 	if (!read_pool(doc, a, &sel, err))
 		return NULL;
 	if (usd && !json_is_null(usd) && (!json_is_number(usd) || json_number_value(usd) <= 0)) {
-		err_set(err, SPOT_INVALID, "usd must be a number above 0, or null to follow the record again");
+		err_set(err, SPOT_INVALID,
+		    "usd must be a number above 0, or null to follow the record again");
 		return NULL;
 	}
 	micros = (int64_t)(json_number_value(usd) * 1e6 + 0.5);
@@ -69,7 +76,8 @@ static json_t *post_price(struct sim *s, const json_t *doc, struct arena *a, str
 		struct pool *p = &s->market->pools[k];
 
 		for (enum side side = 0; side < SIDE_COUNT; side++) {
-			if (!selector_pool(&sel, p) || !selector_side(&sel, side) || !p->price[side].sold)
+			if (!selector_pool(&sel, p) || !selector_side(&sel, side) ||
+			    !p->price[side].sold)
 				continue;
 			p->price[side].held = micros > 0;
 			if (micros > 0)
@@ -80,7 +88,8 @@ static json_t *post_price(struct sim *s, const json_t *doc, struct arena *a, str
 	return json_pack("{s:I}", "pools", (json_int_t)n);
 }
 
-static int64_t set_stock(struct sim *s, const struct selector *sel, int64_t count, const json_t *advertised)
+static int64_t set_stock(
+    struct sim *s, const struct selector *sel, int64_t count, const json_t *advertised)
 {
 	int64_t n = 0;
 
@@ -107,17 +116,23 @@ static int64_t set_stock(struct sim *s, const struct selector *sel, int64_t coun
 /* count null: open again (and the supply record, if one plays, is followed again). */
 static json_t *post_stock(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
-	const json_t *count = json_object_get(doc, "count"), *advertised = json_object_get(doc, "advertised");
+	const json_t *count = json_object_get(doc, "count"),
+		     *advertised = json_object_get(doc, "advertised");
 	struct selector sel;
 	int64_t n;
 
 	if (!read_pool(doc, a, &sel, err))
 		return NULL;
 	if (!count && !advertised) {
-		err_set(err, SPOT_INVALID, "count (a number, or null for no limit) or advertised is needed");
+		err_set(err, SPOT_INVALID,
+		    "count (a number, or null for no limit) or advertised is needed");
 		return NULL;
 	}
-	n = set_stock(s, &sel, json_is_integer(count) ? json_integer_value(count) : count ? STOCK_OPEN : -1, advertised);
+	n = set_stock(s, &sel,
+	    json_is_integer(count) ? json_integer_value(count)
+		: count		   ? STOCK_OPEN
+				   : -1,
+	    advertised);
 	for (size_t k = 0; json_is_null(count) && k < s->market->pools_n; k++) {
 		if (selector_pool(&sel, &s->market->pools[k]))
 			s->market->pools[k].supply_held = false;
@@ -127,7 +142,8 @@ static json_t *post_stock(struct sim *s, const json_t *doc, struct arena *a, str
 
 static json_t *post_reclaim(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
-	double notice = json_f64(doc, "notice_s", 120, err), before = json_f64(doc, "rebalance_s_before", 0, err);
+	double notice = json_f64(doc, "notice_s", 120, err),
+	       before = json_f64(doc, "rebalance_s_before", 0, err);
 	int64_t stock = json_i64(doc, "stock", -1, err);
 	struct picked p;
 
@@ -161,7 +177,8 @@ static json_t *post_kill(struct sim *s, const json_t *doc, struct arena *a, stru
 	return picked_json(&p);
 }
 
-static json_t *post_unhealthy(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
+static json_t *post_unhealthy(
+    struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	struct picked p;
 
@@ -177,7 +194,8 @@ static json_t *post_unhealthy(struct sim *s, const json_t *doc, struct arena *a,
 
 static json_t *post_quota(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
-	const char *region = json_str(doc, "region", "*", err), *code = json_str(doc, "code", "*", err);
+	const char *region = json_str(doc, "region", "*", err),
+		   *code = json_str(doc, "code", "*", err);
 	int64_t vcpus = json_need_i64(doc, "vcpus", err);
 
 	(void)a;
@@ -197,7 +215,8 @@ static json_t *post_fault(struct sim *s, const json_t *doc, struct arena *a, str
 
 /* rotate: new AWS key, the old is refused; rotate_lambda; expire: all sessions end now; session: a new
  * temporary credential. */
-static json_t *post_credentials(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
+static json_t *post_credentials(
+    struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	const char *action = json_need_str(doc, "action", err);
 	int64_t seconds = json_i64(doc, "seconds", 3600, err);
@@ -239,7 +258,8 @@ static void read_ms(const json_t *doc, const char *key, int64_t *us, struct spot
 
 static json_t *post_config(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
-	static const char *const known[] = {"lag_ms", "boot_ms", "terminate_ms", "notice_ms", "throttle", NULL};
+	static const char *const known[] = {
+	    "lag_ms", "boot_ms", "terminate_ms", "notice_ms", "throttle", NULL};
 
 	(void)a;
 	if (json_unknown_key(doc, known)) {
@@ -264,14 +284,25 @@ static json_t *post_quit(struct sim *s, const json_t *doc, struct arena *a, stru
 	return json_object();
 }
 
-static const struct { const char *path; json_t *(*fn)(struct sim *, const json_t *, struct arena *, struct spot_err *); }
-    posts[] = {
-	{"/price", post_price}, {"/stock", post_stock}, {"/reclaim", post_reclaim}, {"/kill", post_kill},
-	{"/unhealthy", post_unhealthy}, {"/quota", post_quota}, {"/fault", post_fault},
-	{"/credentials", post_credentials}, {"/advance", post_advance}, {"/config", post_config}, {"/quit", post_quit},
+static const struct {
+	const char *path;
+	json_t *(*fn)(struct sim *, const json_t *, struct arena *, struct spot_err *);
+} posts[] = {
+    {"/price", post_price},
+    {"/stock", post_stock},
+    {"/reclaim", post_reclaim},
+    {"/kill", post_kill},
+    {"/unhealthy", post_unhealthy},
+    {"/quota", post_quota},
+    {"/fault", post_fault},
+    {"/credentials", post_credentials},
+    {"/advance", post_advance},
+    {"/config", post_config},
+    {"/quit", post_quit},
 };
 
-json_t *control_post(struct sim *s, const char *path, const json_t *doc, struct arena *a, struct spot_err *err)
+json_t *control_post(
+    struct sim *s, const char *path, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	for (size_t k = 0; k < ARRAY_LEN(posts); k++) {
 		if (str_same(posts[k].path, path))
@@ -288,12 +319,15 @@ bool control_apply(struct sim *s, const json_t *doc, struct spot_err *err)
 	json_t *item;
 
 	if (!json_is_array(doc)) {
-		err_set(err, SPOT_CONFIG, "a market file is an array of {\"post\": path, \"body\": {...}}");
+		err_set(err, SPOT_CONFIG,
+		    "a market file is an array of {\"post\": path, \"body\": {...}}");
 		return false;
 	}
-	json_array_foreach(doc, k, item) {
+	json_array_foreach(doc, k, item)
+	{
 		const char *path = json_need_str(item, "post", err);
-		json_t *done = path ? control_post(s, path, json_object_get(item, "body"), a, err) : NULL;
+		json_t *done =
+		    path ? control_post(s, path, json_object_get(item, "body"), a, err) : NULL;
 
 		if (!done)
 			return false;

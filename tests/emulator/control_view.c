@@ -16,18 +16,21 @@ static void send_json(struct httpd_req *r, int status, json_t *doc)
 
 static void send_error(struct httpd_req *r, const struct spot_err *err)
 {
-	send_json(r, spot_rc_http(err->rc), json_pack("{s:s, s:s}", "error", err->text, "code", spot_rc_name(err->rc)));
+	send_json(r, spot_rc_http(err->rc),
+	    json_pack("{s:s, s:s}", "error", err->text, "code", spot_rc_name(err->rc)));
 }
 
 json_t *control_session(struct sim *s, int64_t seconds)
 {
-	const struct cred *c = cred_session(s, "arn:aws:sts::" AWS_ACCOUNT ":assumed-role/broker/control", "AROACLOUDSIM:control",
-	    seconds);
+	const struct cred *c =
+	    cred_session(s, "arn:aws:sts::" AWS_ACCOUNT ":assumed-role/broker/control",
+		"AROACLOUDSIM:control", seconds);
 	char at[TIME_TEXT_MAX], now[TIME_TEXT_MAX];
 
 	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "Code", "Success", "LastUpdated",
-	    format_time_s(sim_wall(s), now), "Type", "AWS-HMAC", "AccessKeyId", c->akid, "SecretAccessKey", c->secret,
-	    "Token", c->session_token, "Expiration", format_time_s(c->expires_us, at));
+	    format_time_s(sim_wall(s), now), "Type", "AWS-HMAC", "AccessKeyId", c->akid,
+	    "SecretAccessKey", c->secret, "Token", c->session_token, "Expiration",
+	    format_time_s(c->expires_us, at));
 }
 
 static void get_state(struct sim *s, struct httpd_req *r)
@@ -36,13 +39,16 @@ static void get_state(struct sim *s, struct httpd_req *r)
 	json_t *list = json_array();
 
 	for (const struct inst *i = s->insts; i; i = i->next) {
-		if ((provider && !str_same(provider, cloud_name(i->cloud))) || (live && i->state == INST_GONE))
+		if ((provider && !str_same(provider, cloud_name(i->cloud))) ||
+		    (live && i->state == INST_GONE))
 			continue;
 		json_array_append_new(list, inst_json(i));
 	}
-	send_json(r, 200, json_pack("{s:I, s:I, s:i, s:I, s:o, s:o, s:o, s:o}", "now_us", (json_int_t)sim_wall(s),
-	    "clock_us", (json_int_t)sim_clock(s), "alive", s->alive, "seq", (json_int_t)books_seq(s), "instances", list,
-	    "launches", books_launches(s), "requests", books_counts(s), "faults", fault_json(s)));
+	send_json(r, 200,
+	    json_pack("{s:I, s:I, s:i, s:I, s:o, s:o, s:o, s:o}", "now_us", (json_int_t)sim_wall(s),
+		"clock_us", (json_int_t)sim_clock(s), "alive", s->alive, "seq",
+		(json_int_t)books_seq(s), "instances", list, "launches", books_launches(s),
+		"requests", books_counts(s), "faults", fault_json(s)));
 }
 
 static json_t *price_json(const struct sim *s, const struct pool *p, enum side side)
@@ -76,12 +82,15 @@ static void get_pools(struct sim *s, struct httpd_req *r)
 
 		if (!selector_pool(&sel, p))
 			continue;
-		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:b}", "provider",
-		    cloud_name(p->cloud), "region", p->region->name, "zone", p->zone ? p->zone->id : "", "zone_name",
-		    p->zone ? p->zone->name : "", "type", p->type->name, "spot_micros", price_json(s, p, SIDE_SPOT),
-		    "on_demand_micros", price_json(s, p, SIDE_ON_DEMAND), "spot_stock", stock_json(p, SIDE_SPOT),
-		    "on_demand_stock", stock_json(p, SIDE_ON_DEMAND), "spot_used", (json_int_t)p->used[SIDE_SPOT],
-		    "on_demand_used", (json_int_t)p->used[SIDE_ON_DEMAND], "advertised", p->advertised));
+		json_array_append_new(list,
+		    json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:b}",
+			"provider", cloud_name(p->cloud), "region", p->region->name, "zone",
+			p->zone ? p->zone->id : "", "zone_name", p->zone ? p->zone->name : "",
+			"type", p->type->name, "spot_micros", price_json(s, p, SIDE_SPOT),
+			"on_demand_micros", price_json(s, p, SIDE_ON_DEMAND), "spot_stock",
+			stock_json(p, SIDE_SPOT), "on_demand_stock", stock_json(p, SIDE_ON_DEMAND),
+			"spot_used", (json_int_t)p->used[SIDE_SPOT], "on_demand_used",
+			(json_int_t)p->used[SIDE_ON_DEMAND], "advertised", p->advertised));
 	}
 	send_json(r, 200, json_pack("{s:o}", "pools", list));
 }
@@ -93,8 +102,11 @@ static void get_events(struct sim *s, struct httpd_req *r)
 
 	if (since && !parse_i64(since, 0, INT64_MAX, &from))
 		from = 0;
-	send_json(r, 200, json_pack("{s:o, s:I}", "events", books_events(s, (uint64_t)from, httpd_query(r, "event"),
-	    httpd_query(r, "instance"), httpd_query(r, "token")), "seq", (json_int_t)books_seq(s)));
+	send_json(r, 200,
+	    json_pack("{s:o, s:I}", "events",
+		books_events(s, (uint64_t)from, httpd_query(r, "event"), httpd_query(r, "instance"),
+		    httpd_query(r, "token")),
+		"seq", (json_int_t)books_seq(s)));
 }
 
 /* For tests of the credential chain: what an instance role's or a container's endpoint serves. */

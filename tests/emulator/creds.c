@@ -5,7 +5,7 @@
 #include "base/str.h"
 
 struct creds {
-	struct cred *first;      /* newest first */
+	struct cred *first; /* newest first */
 	const struct cred *main;
 	char *lambda_key;
 };
@@ -37,7 +37,8 @@ static char *random_base64(struct sim *s, size_t bytes)
 	return out;
 }
 
-static struct cred *cred_add(struct sim *s, const char *prefix, const char *arn, const char *user_id)
+static struct cred *cred_add(
+    struct sim *s, const char *prefix, const char *arn, const char *user_id)
 {
 	struct cred *c = calloc(1, sizeof(*c));
 
@@ -122,7 +123,8 @@ const char *lambda_key(const struct sim *s)
 	return s->creds->lambda_key;
 }
 
-const struct cred *cred_session(struct sim *s, const char *arn, const char *user_id, int64_t seconds)
+const struct cred *cred_session(
+    struct sim *s, const char *arn, const char *user_id, int64_t seconds)
 {
 	struct cred *c = cred_add(s, "ASIA", arn, user_id);
 
@@ -146,7 +148,7 @@ size_t creds_expire(struct sim *s)
 
 json_t *creds_json(const struct sim *s)
 {
-	return json_pack("{s:{s:s, s:s, s:s}, s:{s:s}}", "aws", "access_key_id", s->creds->main->akid,
-	    "secret_access_key", s->creds->main->secret, "account", AWS_ACCOUNT, "lambda", "api_key",
-	    s->creds->lambda_key);
+	return json_pack("{s:{s:s, s:s, s:s}, s:{s:s}}", "aws", "access_key_id",
+	    s->creds->main->akid, "secret_access_key", s->creds->main->secret, "account",
+	    AWS_ACCOUNT, "lambda", "api_key", s->creds->lambda_key);
 }

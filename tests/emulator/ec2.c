@@ -8,31 +8,49 @@
 
 /* Token buckets of "Request throttling for the Amazon EC2 API", per account and region. Reads without
  * filter and page draw from a smaller one where `plain` says so. */
-enum limit { LIMIT_READ = 1, LIMIT_READ_PLAIN, LIMIT_RUN, LIMIT_TERMINATE, LIMIT_TAGS, LIMIT_CHANGE };
-static const struct { const char *name; double burst, per_second; } limits[] = {
-	[LIMIT_READ] = {"read", 100, 20}, [LIMIT_READ_PLAIN] = {"read-plain", 50, 10},
-	[LIMIT_RUN] = {"RunInstances", 5, 2}, [LIMIT_TERMINATE] = {"TerminateInstances", 100, 5},
-	[LIMIT_TAGS] = {"tags", 100, 10}, [LIMIT_CHANGE] = {"change", 50, 5},
+enum limit {
+	LIMIT_READ = 1,
+	LIMIT_READ_PLAIN,
+	LIMIT_RUN,
+	LIMIT_TERMINATE,
+	LIMIT_TAGS,
+	LIMIT_CHANGE
 };
-static const struct { const char *action; ec2_fn *fn; enum limit limit; bool plain; } calls[] = {
-	{"DescribeRegions", ec2_describe_regions, LIMIT_READ, false},
-	{"DescribeAvailabilityZones", ec2_describe_zones, LIMIT_READ, false},
-	{"DescribeInstanceTypes", ec2_describe_types, LIMIT_READ, false},
-	{"DescribeInstanceTypeOfferings", ec2_describe_offerings, LIMIT_READ, false},
-	{"DescribeSpotPriceHistory", ec2_spot_history, LIMIT_READ, false},
-	{"GetSpotPlacementScores", ec2_placement_scores, LIMIT_READ, false},
-	{"RunInstances", ec2_run, LIMIT_RUN, false},
-	{"DescribeInstances", ec2_describe_instances, LIMIT_READ, true},
-	{"DescribeInstanceStatus", ec2_describe_status, LIMIT_READ, true},
-	{"TerminateInstances", ec2_terminate, LIMIT_TERMINATE, false},
-	{"CreateTags", ec2_create_tags, LIMIT_TAGS, false},
-	{"DeleteTags", ec2_delete_tags, LIMIT_TAGS, false},
-	{"DescribeSpotInstanceRequests", ec2_describe_spot_requests, LIMIT_READ, true},
-	{"CancelSpotInstanceRequests", ec2_cancel_spot_requests, LIMIT_CHANGE, false},
-	{"DescribeImages", ec2_describe_images, LIMIT_READ, false},
-	{"DescribeSubnets", ec2_describe_subnets, LIMIT_READ, false},
-	{"DescribeVpcs", ec2_describe_vpcs, LIMIT_READ, false},
-	{"DescribeSecurityGroups", ec2_describe_groups, LIMIT_READ, false},
+static const struct {
+	const char *name;
+	double burst, per_second;
+} limits[] = {
+    [LIMIT_READ] = {"read", 100, 20},
+    [LIMIT_READ_PLAIN] = {"read-plain", 50, 10},
+    [LIMIT_RUN] = {"RunInstances", 5, 2},
+    [LIMIT_TERMINATE] = {"TerminateInstances", 100, 5},
+    [LIMIT_TAGS] = {"tags", 100, 10},
+    [LIMIT_CHANGE] = {"change", 50, 5},
+};
+static const struct {
+	const char *action;
+	ec2_fn *fn;
+	enum limit limit;
+	bool plain;
+} calls[] = {
+    {"DescribeRegions", ec2_describe_regions, LIMIT_READ, false},
+    {"DescribeAvailabilityZones", ec2_describe_zones, LIMIT_READ, false},
+    {"DescribeInstanceTypes", ec2_describe_types, LIMIT_READ, false},
+    {"DescribeInstanceTypeOfferings", ec2_describe_offerings, LIMIT_READ, false},
+    {"DescribeSpotPriceHistory", ec2_spot_history, LIMIT_READ, false},
+    {"GetSpotPlacementScores", ec2_placement_scores, LIMIT_READ, false},
+    {"RunInstances", ec2_run, LIMIT_RUN, false},
+    {"DescribeInstances", ec2_describe_instances, LIMIT_READ, true},
+    {"DescribeInstanceStatus", ec2_describe_status, LIMIT_READ, true},
+    {"TerminateInstances", ec2_terminate, LIMIT_TERMINATE, false},
+    {"CreateTags", ec2_create_tags, LIMIT_TAGS, false},
+    {"DeleteTags", ec2_delete_tags, LIMIT_TAGS, false},
+    {"DescribeSpotInstanceRequests", ec2_describe_spot_requests, LIMIT_READ, true},
+    {"CancelSpotInstanceRequests", ec2_cancel_spot_requests, LIMIT_CHANGE, false},
+    {"DescribeImages", ec2_describe_images, LIMIT_READ, false},
+    {"DescribeSubnets", ec2_describe_subnets, LIMIT_READ, false},
+    {"DescribeVpcs", ec2_describe_vpcs, LIMIT_READ, false},
+    {"DescribeSecurityGroups", ec2_describe_groups, LIMIT_READ, false},
 };
 
 void ec2_fail(struct ec2 *e, int status, const char *code, const char *fmt, ...)
@@ -65,7 +83,8 @@ static bool throttled(struct ec2 *e, enum limit limit, bool plain)
 	    !has_prefix(&e->form, "InstanceId.") && !has_prefix(&e->form, "SpotInstanceRequestId."))
 		limit = LIMIT_READ_PLAIN;
 	key = limit == LIMIT_READ || limit == LIMIT_READ_PLAIN
-	    ? arena_printf(e->rq->arena, "ec2|%s|%s|%s", e->rq->region, e->rq->action, limits[limit].name)
+	    ? arena_printf(
+		  e->rq->arena, "ec2|%s|%s|%s", e->rq->region, e->rq->action, limits[limit].name)
 	    : arena_printf(e->rq->arena, "ec2|%s|%s", e->rq->region, limits[limit].name);
 	if (throttle_take(e->sim, key, limits[limit].burst, limits[limit].per_second, 1))
 		return false;
@@ -91,7 +110,8 @@ void ec2_serve(struct sim_req *rq, struct sim_reply *rep)
 	}
 	form_get(&e.form, "Action");
 	if (!str_same(form_get(&e.form, "Version"), "2016-11-15")) {
-		reply_fail(rq, rep, 400, "NoSuchVersion", "The requested version is not valid for this web service.");
+		reply_fail(rq, rep, 400, "NoSuchVersion",
+		    "The requested version is not valid for this web service.");
 		return;
 	}
 	for (size_t k = 0; k < ARRAY_LEN(calls); k++) {
@@ -103,19 +123,22 @@ void ec2_serve(struct sim_req *rq, struct sim_reply *rep)
 		calls[k].fn(&e);
 		if (!e.failed) {
 			sbuf_printf(&e.out, "</%sResponse>", rq->action);
-			reply_set(rep, 200, "text/xml;charset=UTF-8", arena_strndup(rq->arena, e.out.p, e.out.n), e.out.n);
+			reply_set(rep, 200, "text/xml;charset=UTF-8",
+			    arena_strndup(rq->arena, e.out.p, e.out.n), e.out.n);
 		}
 		sbuf_fini(&e.out);
 		return;
 	}
-	reply_fail(rq, rep, 400, "InvalidAction", "The action %s is not valid for this web service.",
-	    rq->action ? rq->action : "(none)");
+	reply_fail(rq, rep, 400, "InvalidAction",
+	    "The action %s is not valid for this web service.", rq->action ? rq->action : "(none)");
 }
 
 void ec2_begin(struct ec2 *e)
 {
-	sbuf_printf(&e->out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-	    "<%sResponse xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\">", e->rq->action);
+	sbuf_printf(&e->out,
+	    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+	    "<%sResponse xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\">",
+	    e->rq->action);
 	x_text(&e->out, "requestId", e->rq->request_id);
 }
 
@@ -127,7 +150,8 @@ bool ec2_ready(struct ec2 *e)
 	if (!e->failed && unknown)
 		ec2_fail(e, 400, "UnknownParameter", "The parameter %s is not recognized", unknown);
 	if (!e->failed && dry)
-		ec2_fail(e, 412, "DryRunOperation", "Request would have succeeded, but DryRun flag is set.");
+		ec2_fail(e, 412, "DryRunOperation",
+		    "Request would have succeeded, but DryRun flag is set.");
 	return !e->failed;
 }
 
@@ -140,8 +164,10 @@ bool ec2_int(struct ec2 *e, const char *name, int64_t min, int64_t max, int64_t 
 		return true;
 	if (parse_i64(text, INT64_MIN, INT64_MAX, ret) && *ret >= min && *ret <= max)
 		return true;
-	ec2_fail(e, 400, "InvalidParameterValue", "Value ( %s ) for parameter %s is invalid. Expecting a value "
-	    "between %" PRId64 " and %" PRId64 ".", text, name, min, max);
+	ec2_fail(e, 400, "InvalidParameterValue",
+	    "Value ( %s ) for parameter %s is invalid. Expecting a value "
+	    "between %" PRId64 " and %" PRId64 ".",
+	    text, name, min, max);
 	return false;
 }
 
@@ -154,8 +180,8 @@ bool ec2_bool(struct ec2 *e, const char *name, bool dflt)
 	if (str_same(text, "true"))
 		return true;
 	if (!str_same(text, "false"))
-		ec2_fail(e, 400, "InvalidParameterValue", "Value (%s) for parameter %s is invalid. Expecting a Boolean.",
-		    text, name);
+		ec2_fail(e, 400, "InvalidParameterValue",
+		    "Value (%s) for parameter %s is invalid. Expecting a Boolean.", text, name);
 	return false;
 }
 
@@ -168,7 +194,7 @@ bool ec2_match_any(const char *const *list, size_t n, const char *text)
 	return n == 0;
 }
 
-/* ---- filters ---------------------------------------------------------------------------------- */
+/* ---- filters ---------------------------------------------------------------------------- */
 
 static bool filter_known(const char *const *known, const char *name)
 {
@@ -191,13 +217,16 @@ bool ec2_filters(struct ec2 *e, const char *const *known, struct ec2_filter **re
 		if (!name)
 			continue;
 		if (!filter_known(known, name)) {
-			ec2_fail(e, 400, "InvalidParameterValue", "The filter '%s' is invalid", name);
+			ec2_fail(
+			    e, 400, "InvalidParameterValue", "The filter '%s' is invalid", name);
 			return false;
 		}
 		list[n].name = name;
-		list[n].n = form_list(&e->form, a, arena_printf(a, "Filter.%d.Value", k), &list[n].values);
+		list[n].n =
+		    form_list(&e->form, a, arena_printf(a, "Filter.%d.Value", k), &list[n].values);
 		if (list[n].n == 0) {
-			ec2_fail(e, 400, "InvalidParameterValue", "The filter '%s' must have a value", name);
+			ec2_fail(e, 400, "InvalidParameterValue",
+			    "The filter '%s' must have a value", name);
 			return false;
 		}
 		n++;
@@ -216,7 +245,7 @@ bool ec2_filter_hits(const struct ec2_filter *f, const char *text)
 	return false;
 }
 
-/* ---- pages ------------------------------------------------------------------------------------ */
+/* ---- pages ------------------------------------------------------------------------------ */
 
 /* The token is bound to the parameters of the call, so that it fits no other. */
 static const char *page_mark(struct ec2 *e)
@@ -257,7 +286,8 @@ bool ec2_page(struct ec2 *e, int64_t min, int64_t max, int64_t dflt, struct ec2_
 	if (base64_decode(e->rq->arena, token, strlen(token), &raw)) {
 		const char *text = arena_strndup(e->rq->arena, raw.p, raw.n);
 
-		if (str_prefix(text, prefix) && parse_i64(text + strlen(prefix), 0, INT64_MAX, &ret->at))
+		if (str_prefix(text, prefix) &&
+		    parse_i64(text + strlen(prefix), 0, INT64_MAX, &ret->at))
 			return true;
 	}
 	ec2_fail(e, 400, "InvalidNextToken", "The token '%s' is invalid", token);

@@ -24,12 +24,17 @@ void ec2_describe_regions(struct ec2 *e)
 	for (size_t k = 0; k < e->sim->market->regions_n; k++) {
 		const struct region *r = &e->sim->market->regions[k];
 		const char *endpoint = arena_printf(e->rq->arena, "ec2.%s.amazonaws.com", r->name);
-		const char *opt = !r->opt_in ? "opt-in-not-required" : r->enabled ? "opted-in" : "not-opted-in";
-		bool show = r->cloud == CLOUD_AWS && (all || r->enabled) && ec2_match_any(names, names_n, r->name);
+		const char *opt = !r->opt_in ? "opt-in-not-required"
+		    : r->enabled	     ? "opted-in"
+					     : "not-opted-in";
+		bool show = r->cloud == CLOUD_AWS && (all || r->enabled) &&
+		    ec2_match_any(names, names_n, r->name);
 
 		for (size_t i = 0; i < n && show; i++)
-			show = ec2_filter_hits(&f[i], str_same(f[i].name, "endpoint") ? endpoint
-			    : str_same(f[i].name, "region-name") ? r->name : opt);
+			show = ec2_filter_hits(&f[i],
+			    str_same(f[i].name, "endpoint")	     ? endpoint
+				: str_same(f[i].name, "region-name") ? r->name
+								     : opt);
 		if (!show)
 			continue;
 		x_open(&e->out, "item");
@@ -57,14 +62,14 @@ static const char *zone_field(struct ec2 *e, const struct zone *z, const char *n
 		return "available";
 	if (str_same(name, "group-name"))
 		return local ? arena_strndup(e->rq->arena, z->name, strlen(z->name) - 1)
-		    : arena_printf(e->rq->arena, "%s-zg-1", z->region->name);
+			     : arena_printf(e->rq->arena, "%s-zg-1", z->region->name);
 	return local ? "not-opted-in" : "opt-in-not-required";
 }
 
 void ec2_describe_zones(struct ec2 *e)
 {
-	static const char *const known[] = {"zone-name", "zone-id", "zone-type", "region-name", "state",
-	    "group-name", "opt-in-status", NULL};
+	static const char *const known[] = {"zone-name", "zone-id", "zone-type", "region-name",
+	    "state", "group-name", "opt-in-status", NULL};
 	bool all = ec2_bool(e, "AllAvailabilityZones", false);
 	const char **names, **ids;
 	size_t names_n = form_list(&e->form, e->rq->arena, "ZoneName", &names), n;
@@ -77,7 +82,8 @@ void ec2_describe_zones(struct ec2 *e)
 		const char *want = k < names_n ? names[k] : ids[k - names_n];
 
 		if (!market_zone(e->sim->market, e->rq->region, want)) {
-			ec2_fail(e, 400, "InvalidParameterValue", "Invalid availability zone: [%s]", want);
+			ec2_fail(e, 400, "InvalidParameterValue", "Invalid availability zone: [%s]",
+			    want);
 			return;
 		}
 	}
@@ -85,8 +91,9 @@ void ec2_describe_zones(struct ec2 *e)
 	x_open(&e->out, "availabilityZoneInfo");
 	for (size_t k = 0; k < e->sim->market->zones_n; k++) {
 		const struct zone *z = &e->sim->market->zones[k];
-		bool show = str_same(z->region->name, e->rq->region) && ec2_match_any(names, names_n, z->name) &&
-		    ec2_match_any(ids, ids_n, z->id) && (all || str_same(z->kind, "availability-zone"));
+		bool show = str_same(z->region->name, e->rq->region) &&
+		    ec2_match_any(names, names_n, z->name) && ec2_match_any(ids, ids_n, z->id) &&
+		    (all || str_same(z->kind, "availability-zone"));
 
 		for (size_t i = 0; i < n && show; i++)
 			show = ec2_filter_hits(&f[i], zone_field(e, z, f[i].name));
@@ -108,12 +115,14 @@ void ec2_describe_zones(struct ec2 *e)
 	x_close(&e->out, "availabilityZoneInfo");
 }
 
-/* ---- instance types --------------------------------------------------------------------------- */
+/* ---- instance types --------------------------------------------------------------------- */
 
-static bool type_spot(const struct market *m, const struct itype *t, const char *region, enum side side)
+static bool type_spot(
+    const struct market *m, const struct itype *t, const char *region, enum side side)
 {
 	for (size_t k = 0; k < m->pools_n; k++) {
-		if (m->pools[k].type == t && m->pools[k].price[side].sold && str_same(m->pools[k].region->name, region))
+		if (m->pools[k].type == t && m->pools[k].price[side].sold &&
+		    str_same(m->pools[k].region->name, region))
 			return true;
 	}
 	return false;
@@ -137,7 +146,8 @@ static bool type_filter(struct ec2 *e, const struct itype *t, const struct ec2_f
 		return ec2_filter_hits(f, t->arch);
 	if (str_same(f->name, "supported-usage-class"))
 		return (type_spot(m, t, e->rq->region, SIDE_SPOT) && ec2_filter_hits(f, "spot")) ||
-		    (type_spot(m, t, e->rq->region, SIDE_ON_DEMAND) && ec2_filter_hits(f, "on-demand"));
+		    (type_spot(m, t, e->rq->region, SIDE_ON_DEMAND) &&
+			ec2_filter_hits(f, "on-demand"));
 	if (str_same(f->name, "bare-metal"))
 		return ec2_filter_hits(f, str_suffix(t->name, ".metal") ? "true" : "false");
 	if (str_same(f->name, "network-info.efa-supported"))
@@ -157,7 +167,8 @@ static void type_gpu_xml(struct sbuf *b, const struct itype *t)
 	/* Fractional types report no whole GPU (g6f, gr6f). */
 	x_int(b, "count", t->gpus);
 	x_int(b, "logicalGpuCount", t->gpus ? t->gpus : 1);
-	sbuf_printf(b, "<gpuPartitionSize>%g</gpuPartitionSize>", t->partition > 0 ? t->partition : 1.0);
+	sbuf_printf(
+	    b, "<gpuPartitionSize>%g</gpuPartitionSize>", t->partition > 0 ? t->partition : 1.0);
 	x_open(b, "memoryInfo");
 	x_int(b, "sizeInMiB", t->gpu_mem_mib);
 	x_close(b, "memoryInfo");
@@ -214,7 +225,8 @@ static void type_xml(struct ec2 *e, const struct itype *t)
 	type_network_xml(b, t);
 	type_gpu_xml(b, t);
 	x_open(b, "placementGroupInfo");
-	sbuf_puts(b, "<supportedStrategies><item>cluster</item><item>partition</item><item>spread</item>"
+	sbuf_puts(b,
+	    "<supportedStrategies><item>cluster</item><item>partition</item><item>spread</item>"
 	    "</supportedStrategies>");
 	x_close(b, "placementGroupInfo");
 	x_close(b, "item");
@@ -222,9 +234,10 @@ static void type_xml(struct ec2 *e, const struct itype *t)
 
 void ec2_describe_types(struct ec2 *e)
 {
-	static const char *const known[] = {"instance-type", "current-generation", "supported-usage-class",
-	    "processor-info.supported-architecture", "bare-metal", "network-info.efa-supported",
-	    "vcpu-info.default-vcpus", "memory-info.size-in-mib", NULL};
+	static const char *const known[] = {"instance-type", "current-generation",
+	    "supported-usage-class", "processor-info.supported-architecture", "bare-metal",
+	    "network-info.efa-supported", "vcpu-info.default-vcpus", "memory-info.size-in-mib",
+	    NULL};
 	struct market *m = e->sim->market;
 	const char **names;
 	size_t names_n = form_list(&e->form, e->rq->arena, "InstanceType", &names), n;
@@ -239,8 +252,8 @@ void ec2_describe_types(struct ec2 *e)
 		const struct itype *t = market_type(m, CLOUD_AWS, names[k]);
 
 		if (!t || !type_offered(m, t, e->rq->region)) {
-			ec2_fail(e, 400, "InvalidInstanceType", "The following supplied instance types do not exist: [%s]",
-			    names[k]);
+			ec2_fail(e, 400, "InvalidInstanceType",
+			    "The following supplied instance types do not exist: [%s]", names[k]);
 			return;
 		}
 	}
@@ -248,7 +261,8 @@ void ec2_describe_types(struct ec2 *e)
 	x_open(&e->out, "instanceTypeSet");
 	for (size_t k = 0; k < m->types_n && shown <= page.size; k++) {
 		const struct itype *t = &m->types[k];
-		bool show = type_offered(m, t, e->rq->region) && ec2_match_any(names, names_n, t->name);
+		bool show =
+		    type_offered(m, t, e->rq->region) && ec2_match_any(names, names_n, t->name);
 
 		for (size_t i = 0; i < n && show; i++)
 			show = type_filter(e, t, &f[i]);
@@ -287,7 +301,8 @@ void ec2_describe_offerings(struct ec2 *e)
 	by_id = str_same(kind, "availability-zone-id");
 	by_name = str_same(kind, "availability-zone");
 	if (!by_id && !by_name && !str_same(kind, "region") && !str_same(kind, "outpost")) {
-		ec2_fail(e, 400, "InvalidParameterValue", "Value (%s) for parameter LocationType is invalid.", kind);
+		ec2_fail(e, 400, "InvalidParameterValue",
+		    "Value (%s) for parameter LocationType is invalid.", kind);
 		return;
 	}
 	if (!ec2_filters(e, known, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) || !ec2_ready(e))
@@ -300,13 +315,16 @@ void ec2_describe_offerings(struct ec2 *e)
 			const struct pool *p = &m->pools[k];
 			const char *where;
 			bool show = p->type == &m->types[t] && p->cloud == CLOUD_AWS &&
-			    str_same(p->region->name, e->rq->region) && str_same(p->zone->kind, "availability-zone");
+			    str_same(p->region->name, e->rq->region) &&
+			    str_same(p->zone->kind, "availability-zone");
 
-			if (!show || str_same(kind, "outpost") || (!by_id && !by_name && last == p->type))
+			if (!show || str_same(kind, "outpost") ||
+			    (!by_id && !by_name && last == p->type))
 				continue;
 			where = by_id ? p->zone->id : by_name ? p->zone->name : p->region->name;
 			for (size_t i = 0; i < n && show; i++)
-				show = ec2_filter_hits(&f[i], str_same(f[i].name, "location") ? where : p->type->name);
+				show = ec2_filter_hits(
+				    &f[i], str_same(f[i].name, "location") ? where : p->type->name);
 			last = p->type;
 			if (!show || at++ < page.at)
 				continue;

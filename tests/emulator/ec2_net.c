@@ -26,8 +26,8 @@ static void image_xml(struct ec2 *e, const struct image *m)
 
 void ec2_describe_images(struct ec2 *e)
 {
-	static const char *const known[] = {"name", "architecture", "image-id", "state", "virtualization-type",
-	    "root-device-type", "owner-alias", "owner-id", NULL};
+	static const char *const known[] = {"name", "architecture", "image-id", "state",
+	    "virtualization-type", "root-device-type", "owner-alias", "owner-id", NULL};
 	const char **ids, **owners;
 	size_t ids_n = form_list(&e->form, e->rq->arena, "ImageId", &ids), n;
 	struct ec2_filter *f;
@@ -39,7 +39,9 @@ void ec2_describe_images(struct ec2 *e)
 		return;
 	for (size_t k = 0; k < ids_n; k++) {
 		if (!image_find(e->rq->arena, e->rq->region, ids[k])) {
-			ec2_fail(e, 400, str_prefix(ids[k], "ami-") ? "InvalidAMIID.NotFound" : "InvalidAMIID.Malformed",
+			ec2_fail(e, 400,
+			    str_prefix(ids[k], "ami-") ? "InvalidAMIID.NotFound"
+						       : "InvalidAMIID.Malformed",
 			    "The image id '[%s]' does not exist", ids[k]);
 			return;
 		}
@@ -51,12 +53,13 @@ void ec2_describe_images(struct ec2 *e)
 		bool show = ec2_match_any(ids, ids_n, id);
 
 		for (size_t i = 0; i < n && show; i++) {
-			const char *v = str_same(f[i].name, "name") ? images[k].name
-			    : str_same(f[i].name, "architecture") ? images[k].arch
-			    : str_same(f[i].name, "image-id") ? id
-			    : str_same(f[i].name, "state") ? "available"
+			const char *v = str_same(f[i].name, "name")	 ? images[k].name
+			    : str_same(f[i].name, "architecture")	 ? images[k].arch
+			    : str_same(f[i].name, "image-id")		 ? id
+			    : str_same(f[i].name, "state")		 ? "available"
 			    : str_same(f[i].name, "virtualization-type") ? "hvm"
-			    : str_same(f[i].name, "root-device-type") ? "ebs" : "amazon";
+			    : str_same(f[i].name, "root-device-type")	 ? "ebs"
+									 : "amazon";
 
 			show = ec2_filter_hits(&f[i], v);
 		}
@@ -85,9 +88,9 @@ static const char *subnet_field(struct ec2 *e, const struct zone *z, const char 
 
 void ec2_describe_subnets(struct ec2 *e)
 {
-	static const char *const known[] = {"availability-zone", "availabilityZone", "availability-zone-id",
-	    "availabilityZoneId", "vpc-id", "subnet-id", "state", "default-for-az", "defaultForAz", "tag:*",
-	    "tag-key", NULL};
+	static const char *const known[] = {"availability-zone", "availabilityZone",
+	    "availability-zone-id", "availabilityZoneId", "vpc-id", "subnet-id", "state",
+	    "default-for-az", "defaultForAz", "tag:*", "tag-key", NULL};
 	const char **ids;
 	size_t ids_n = form_list(&e->form, e->rq->arena, "SubnetId", &ids), n, octet = 0;
 	struct ec2_page page;
@@ -97,7 +100,8 @@ void ec2_describe_subnets(struct ec2 *e)
 		return;
 	for (size_t k = 0; k < ids_n; k++) {
 		if (!net_subnet_zone(e->sim, e->rq->region, ids[k])) {
-			ec2_fail(e, 400, "InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", ids[k]);
+			ec2_fail(e, 400, "InvalidSubnetID.NotFound",
+			    "The subnet ID '%s' does not exist", ids[k]);
 			return;
 		}
 	}
@@ -105,7 +109,8 @@ void ec2_describe_subnets(struct ec2 *e)
 	x_open(&e->out, "subnetSet");
 	for (size_t k = 0; k < e->sim->market->zones_n; k++) {
 		const struct zone *z = &e->sim->market->zones[k];
-		bool show = str_same(z->region->name, e->rq->region) && str_same(z->kind, "availability-zone");
+		bool show = str_same(z->region->name, e->rq->region) &&
+		    str_same(z->kind, "availability-zone");
 
 		if (!show)
 			continue;

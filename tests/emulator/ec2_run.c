@@ -9,7 +9,8 @@
 #define CALL_MAX      1000
 
 struct run {
-	const char *image, *type_name, *subnet, *zone_name, *zone_id, *token, *user_data, *market, *key_name;
+	const char *image, *type_name, *subnet, *zone_name, *zone_id, *token, *user_data, *market,
+	    *key_name;
 	const char *profile, *shutdown, *group;
 	int64_t min, max, max_price, hop_limit;
 	bool tokens_required, metadata_tags, metadata_off;
@@ -17,49 +18,57 @@ struct run {
 	struct inst_tag *tags, *sir_tags;
 	size_t tags_n, sir_tags_n;
 	const struct itype *type;
-	const struct zone *zone;         /* asked for; NULL = any of the region */
+	const struct zone *zone; /* asked for; NULL = any of the region */
 	struct pool *pool;
 	enum side side;
 	char hash[SHA256_HEX];
 	const char *scope;
 };
 
-/* ---- parameters ------------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------- */
 
 static const char *need(struct ec2 *e, const char *name)
 {
 	const char *v = form_get(&e->form, name);
 
 	if (!v || !*v)
-		ec2_fail(e, 400, "MissingParameter", "The request must contain the parameter %s", name);
+		ec2_fail(
+		    e, 400, "MissingParameter", "The request must contain the parameter %s", name);
 	return v ? v : "";
 }
 
 static void read_tag_spec(struct ec2 *e, struct run *r, int k)
 {
 	struct arena *a = e->rq->arena;
-	const char *kind = form_get(&e->form, arena_printf(a, "TagSpecification.%d.ResourceType", k));
+	const char *kind =
+	    form_get(&e->form, arena_printf(a, "TagSpecification.%d.ResourceType", k));
 
 	if (!kind)
 		return;
-	if (!glob_match("*", kind) || !(str_same(kind, "instance") || str_same(kind, "volume") ||
-	    str_same(kind, "spot-instances-request") || str_same(kind, "network-interface"))) {
-		ec2_fail(e, 400, "InvalidParameterValue", "'%s' is not a valid taggable resource type for this operation.",
-		    kind);
+	if (!glob_match("*", kind) ||
+	    !(str_same(kind, "instance") || str_same(kind, "volume") ||
+		str_same(kind, "spot-instances-request") || str_same(kind, "network-interface"))) {
+		ec2_fail(e, 400, "InvalidParameterValue",
+		    "'%s' is not a valid taggable resource type for this operation.", kind);
 		return;
 	}
 	for (int t = 1; t <= 51; t++) {
-		const char *key = form_get(&e->form, arena_printf(a, "TagSpecification.%d.Tag.%d.Key", k, t));
-		const char *value = form_get(&e->form, arena_printf(a, "TagSpecification.%d.Tag.%d.Value", k, t));
+		const char *key =
+		    form_get(&e->form, arena_printf(a, "TagSpecification.%d.Tag.%d.Key", k, t));
+		const char *value =
+		    form_get(&e->form, arena_printf(a, "TagSpecification.%d.Tag.%d.Value", k, t));
 
 		if (!key)
 			continue;
 		if (t > 50) {
-			ec2_fail(e, 400, "TagLimitExceeded", "The maximum number of Tags for a resource has been reached.");
+			ec2_fail(e, 400, "TagLimitExceeded",
+			    "The maximum number of Tags for a resource has been reached.");
 		} else if (str_prefix(key, "aws:")) {
-			ec2_fail(e, 400, "InvalidParameterValue", "Tag keys starting with 'aws:' are reserved for internal use");
+			ec2_fail(e, 400, "InvalidParameterValue",
+			    "Tag keys starting with 'aws:' are reserved for internal use");
 		} else if (strlen(key) > 128 || strlen(value ? value : "") > 256) {
-			ec2_fail(e, 400, "InvalidParameterValue", "Tag key or value exceeds the maximum length");
+			ec2_fail(e, 400, "InvalidParameterValue",
+			    "Tag key or value exceeds the maximum length");
 		} else if (str_same(kind, "instance")) {
 			inst_tag_set(&r->tags, &r->tags_n, key, value ? value : "");
 		} else if (str_same(kind, "spot-instances-request")) {
@@ -73,9 +82,11 @@ static void read_user_data(struct ec2 *e, struct run *r)
 	if (!r->user_data || !*r->user_data)
 		return;
 	if (!base64_decode(e->rq->arena, r->user_data, strlen(r->user_data), &r->user_data_raw))
-		ec2_fail(e, 400, "InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.");
+		ec2_fail(
+		    e, 400, "InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.");
 	else if (r->user_data_raw.n > USER_DATA_MAX)
-		ec2_fail(e, 400, "InvalidUserData.Malformed", "User data is limited to %d bytes", USER_DATA_MAX);
+		ec2_fail(e, 400, "InvalidUserData.Malformed", "User data is limited to %d bytes",
+		    USER_DATA_MAX);
 }
 
 static void read_market(struct ec2 *e, struct run *r)
@@ -83,7 +94,8 @@ static void read_market(struct ec2 *e, struct run *r)
 	static const char opts[] = "InstanceMarketOptions.SpotOptions.";
 	struct arena *a = e->rq->arena;
 	const char *kind = form_get(&e->form, arena_printf(a, "%sSpotInstanceType", opts));
-	const char *behaviour = form_get(&e->form, arena_printf(a, "%sInstanceInterruptionBehavior", opts));
+	const char *behaviour =
+	    form_get(&e->form, arena_printf(a, "%sInstanceInterruptionBehavior", opts));
 	const char *cap = form_get(&e->form, arena_printf(a, "%sMaxPrice", opts));
 
 	r->market = form_get(&e->form, "InstanceMarketOptions.MarketType");
@@ -91,24 +103,31 @@ static void read_market(struct ec2 *e, struct run *r)
 	r->side = SIDE_ON_DEMAND;
 	if (!r->market) {
 		if (kind || behaviour || cap)
-			ec2_fail(e, 400, "InvalidParameterCombination", "SpotOptions require MarketType spot");
+			ec2_fail(e, 400, "InvalidParameterCombination",
+			    "SpotOptions require MarketType spot");
 		return;
 	}
 	if (!str_same(r->market, "spot")) {
-		ec2_fail(e, 400, "InvalidParameterValue", "Value (%s) for parameter MarketType is invalid.", r->market);
+		ec2_fail(e, 400, "InvalidParameterValue",
+		    "Value (%s) for parameter MarketType is invalid.", r->market);
 		return;
 	}
 	r->side = SIDE_SPOT;
 	behaviour = behaviour ? behaviour : "terminate";
 	kind = kind ? kind : "one-time";
 	if (!str_same(kind, "one-time") && !str_same(kind, "persistent"))
-		ec2_fail(e, 400, "InvalidParameterValue", "Value (%s) for parameter SpotInstanceType is invalid.", kind);
+		ec2_fail(e, 400, "InvalidParameterValue",
+		    "Value (%s) for parameter SpotInstanceType is invalid.", kind);
 	if (str_same(kind, "one-time") && !str_same(behaviour, "terminate"))
-		ec2_fail(e, 400, "InvalidParameterCombination", "Interruption behavior %s is not supported for one-time "
-		    "Spot requests.", behaviour);
+		ec2_fail(e, 400, "InvalidParameterCombination",
+		    "Interruption behavior %s is not supported for one-time "
+		    "Spot requests.",
+		    behaviour);
 	if (cap && (!parse_usd_micros(cap, &r->max_price) || r->max_price <= 1000))
-		ec2_fail(e, 400, "InvalidParameterValue", "%s is not a valid value for MaxPrice. It must be greater than "
-		    "0.001.", cap);
+		ec2_fail(e, 400, "InvalidParameterValue",
+		    "%s is not a valid value for MaxPrice. It must be greater than "
+		    "0.001.",
+		    cap);
 }
 
 static void read_metadata(struct ec2 *e, struct run *r)
@@ -130,14 +149,16 @@ static void read_metadata(struct ec2 *e, struct run *r)
 /* Parameters that change nothing here; unknown ones are refused. */
 static void read_ignored(struct ec2 *e)
 {
-	static const char *const patterns[] = {"BlockDeviceMapping.*", "EbsOptimized", "Monitoring.Enabled",
-	    "Placement.Tenancy", "Placement.GroupName", "Placement.GroupId", "CapacityReservationSpecification.*",
-	    "CreditSpecification.*", "CpuOptions.*", "DisableApiTermination", "DisableApiStop", "EnclaveOptions.*",
-	    "MaintenanceOptions.*", "PrivateDnsNameOptions.*", "PrivateIpAddress", "Ipv6AddressCount",
+	static const char *const patterns[] = {"BlockDeviceMapping.*", "EbsOptimized",
+	    "Monitoring.Enabled", "Placement.Tenancy", "Placement.GroupName", "Placement.GroupId",
+	    "CapacityReservationSpecification.*", "CreditSpecification.*", "CpuOptions.*",
+	    "DisableApiTermination", "DisableApiStop", "EnclaveOptions.*", "MaintenanceOptions.*",
+	    "PrivateDnsNameOptions.*", "PrivateIpAddress", "Ipv6AddressCount",
 	    "NetworkInterface.*.DeviceIndex", "NetworkInterface.*.NetworkCardIndex",
 	    "NetworkInterface.*.AssociatePublicIpAddress", "NetworkInterface.*.DeleteOnTermination",
 	    "NetworkInterface.*.InterfaceType", "NetworkInterface.*.Description",
-	    "NetworkInterface.*.Ipv6AddressCount", "HibernationOptions.*", "LicenseSpecification.*"};
+	    "NetworkInterface.*.Ipv6AddressCount", "HibernationOptions.*",
+	    "LicenseSpecification.*"};
 
 	for (size_t k = 0; k < ARRAY_LEN(patterns); k++)
 		form_accept(&e->form, patterns[k]);
@@ -147,7 +168,8 @@ static void read_groups(struct ec2 *e, struct run *r)
 {
 	const char **ids, **names, **nics;
 	size_t n = form_list(&e->form, e->rq->arena, "SecurityGroupId", &ids);
-	size_t nics_n = form_list(&e->form, e->rq->arena, "NetworkInterface.1.SecurityGroupId", &nics);
+	size_t nics_n =
+	    form_list(&e->form, e->rq->arena, "NetworkInterface.1.SecurityGroupId", &nics);
 
 	form_accept(&e->form, "NetworkInterface.*.SecurityGroupId.*");
 	form_list(&e->form, e->rq->arena, "SecurityGroup", &names);
@@ -156,7 +178,8 @@ static void read_groups(struct ec2 *e, struct run *r)
 		const char *id = k < n ? ids[k] : nics[k - n];
 
 		if (!str_same(id, r->group))
-			ec2_fail(e, 400, "InvalidGroup.NotFound", "The security group '%s' does not exist", id);
+			ec2_fail(e, 400, "InvalidGroup.NotFound",
+			    "The security group '%s' does not exist", id);
 	}
 }
 
@@ -171,7 +194,8 @@ static void read_run(struct ec2 *e, struct run *r)
 	ec2_int(e, "MinCount", 1, CALL_MAX, 1, &r->min);
 	ec2_int(e, "MaxCount", 1, CALL_MAX, 1, &r->max);
 	if (r->min > r->max)
-		ec2_fail(e, 400, "InvalidParameterValue", "The value of MinCount must not exceed MaxCount");
+		ec2_fail(e, 400, "InvalidParameterValue",
+		    "The value of MinCount must not exceed MaxCount");
 	r->subnet = form_get(&e->form, "SubnetId");
 	nic = form_get(&e->form, "NetworkInterface.1.SubnetId");
 	form_accept(&e->form, "NetworkInterface.*.SubnetId");
@@ -186,10 +210,13 @@ static void read_run(struct ec2 *e, struct run *r)
 		r->profile = form_get(&e->form, "IamInstanceProfile.Arn");
 	r->shutdown = form_get(&e->form, "InstanceInitiatedShutdownBehavior");
 	if (r->token && strlen(r->token) > TOKEN_MAX)
-		ec2_fail(e, 400, "InvalidParameterValue", "The client token must not exceed %d ASCII characters", TOKEN_MAX);
+		ec2_fail(e, 400, "InvalidParameterValue",
+		    "The client token must not exceed %d ASCII characters", TOKEN_MAX);
 	if (r->shutdown && !str_same(r->shutdown, "stop") && !str_same(r->shutdown, "terminate"))
-		ec2_fail(e, 400, "InvalidParameterValue", "Value (%s) for parameter InstanceInitiatedShutdownBehavior is "
-		    "invalid.", r->shutdown);
+		ec2_fail(e, 400, "InvalidParameterValue",
+		    "Value (%s) for parameter InstanceInitiatedShutdownBehavior is "
+		    "invalid.",
+		    r->shutdown);
 	read_market(e, r);
 	read_metadata(e, r);
 	read_user_data(e, r);
@@ -199,7 +226,7 @@ static void read_run(struct ec2 *e, struct run *r)
 	read_ignored(e);
 }
 
-/* ---- what they mean --------------------------------------------------------------------------- */
+/* ---- what they mean --------------------------------------------------------------------- */
 
 static void resolve_image(struct ec2 *e, struct run *r)
 {
@@ -211,11 +238,15 @@ static void resolve_image(struct ec2 *e, struct run *r)
 	}
 	m = image_find(e->rq->arena, e->rq->region, r->image);
 	if (!m)
-		ec2_fail(e, 400, "InvalidAMIID.NotFound", "The image id '[%s]' does not exist", r->image);
+		ec2_fail(e, 400, "InvalidAMIID.NotFound", "The image id '[%s]' does not exist",
+		    r->image);
 	else if (r->type && !str_same(m->arch, r->type->arch))
-		ec2_fail(e, 400, "InvalidParameterValue", "The architecture '%s' of the specified instance type does not "
-		    "match the architecture '%s' of the specified AMI. Specify an instance type and an AMI that have "
-		    "matching architectures, and try again.", r->type->arch, m->arch);
+		ec2_fail(e, 400, "InvalidParameterValue",
+		    "The architecture '%s' of the specified instance type does not "
+		    "match the architecture '%s' of the specified AMI. Specify an instance type "
+		    "and an AMI that have "
+		    "matching architectures, and try again.",
+		    r->type->arch, m->arch);
 }
 
 static void resolve_zone(struct ec2 *e, struct run *r)
@@ -226,16 +257,19 @@ static void resolve_zone(struct ec2 *e, struct run *r)
 	if (want && *want) {
 		r->zone = market_zone(e->sim->market, e->rq->region, want);
 		if (!r->zone || !str_same(r->zone_name ? r->zone->name : r->zone->id, want)) {
-			ec2_fail(e, 400, "InvalidParameterValue", "Invalid availability zone: [%s]", want);
+			ec2_fail(e, 400, "InvalidParameterValue", "Invalid availability zone: [%s]",
+			    want);
 			return;
 		}
 	}
 	if (r->subnet && *r->subnet) {
 		z = net_subnet_zone(e->sim, e->rq->region, r->subnet);
 		if (!z)
-			ec2_fail(e, 400, "InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", r->subnet);
+			ec2_fail(e, 400, "InvalidSubnetID.NotFound",
+			    "The subnet ID '%s' does not exist", r->subnet);
 		else if (r->zone && r->zone != z)
-			ec2_fail(e, 400, "InvalidParameterValue", "The Availability Zone and the subnet do not match.");
+			ec2_fail(e, 400, "InvalidParameterValue",
+			    "The Availability Zone and the subnet do not match.");
 		r->zone = z;
 	}
 }
@@ -248,7 +282,8 @@ static struct pool *any_pool(struct ec2 *e, const struct run *r)
 	for (size_t k = 0; k < e->sim->market->pools_n; k++) {
 		struct pool *p = &e->sim->market->pools[k];
 
-		if (p->type != r->type || !p->price[r->side].sold || !str_same(p->region->name, e->rq->region) ||
+		if (p->type != r->type || !p->price[r->side].sold ||
+		    !str_same(p->region->name, e->rq->region) ||
 		    !str_same(p->zone->kind, "availability-zone"))
 			continue;
 		if (!best || pool_free(p, r->side) > pool_free(best, r->side))
@@ -261,7 +296,8 @@ static void resolve_pool(struct ec2 *e, struct run *r)
 {
 	r->type = market_type(e->sim->market, CLOUD_AWS, r->type_name);
 	if (!r->type) {
-		ec2_fail(e, 400, "InvalidParameterValue", "Invalid value '%s' for InstanceType.", r->type_name);
+		ec2_fail(e, 400, "InvalidParameterValue", "Invalid value '%s' for InstanceType.",
+		    r->type_name);
 		return;
 	}
 	resolve_image(e, r);
@@ -271,15 +307,19 @@ static void resolve_pool(struct ec2 *e, struct run *r)
 	if (!r->zone) {
 		r->pool = any_pool(e, r);
 		if (!r->pool)
-			ec2_fail(e, 400, "Unsupported", "The requested configuration is currently not supported. Please check "
+			ec2_fail(e, 400, "Unsupported",
+			    "The requested configuration is currently not supported. Please check "
 			    "the documentation for supported configurations.");
 		return;
 	}
 	r->pool = market_pool(e->sim->market, CLOUD_AWS, e->rq->region, r->zone, r->type_name);
 	if (!r->pool || !r->pool->price[r->side].sold)
-		ec2_fail(e, 400, "Unsupported", "Your requested instance type (%s) is not supported in your requested "
-		    "Availability Zone (%s). Please retry your request by not specifying an Availability Zone or choosing "
-		    "another one.", r->type_name, r->zone->name);
+		ec2_fail(e, 400, "Unsupported",
+		    "Your requested instance type (%s) is not supported in your requested "
+		    "Availability Zone (%s). Please retry your request by not specifying an "
+		    "Availability Zone or choosing "
+		    "another one.",
+		    r->type_name, r->zone->name);
 }
 
 /* Everything that makes two requests the same one. */
@@ -291,8 +331,8 @@ static void hash_params(struct ec2 *e, struct run *r)
 	for (size_t k = 0; k < e->form.n; k++) {
 		const char *name = e->form.items[k].name;
 
-		if (!str_same(name, "Action") && !str_same(name, "Version") && !str_same(name, "DryRun") &&
-		    !str_prefix(name, "X-Amz-"))
+		if (!str_same(name, "Action") && !str_same(name, "Version") &&
+		    !str_same(name, "DryRun") && !str_prefix(name, "X-Amz-"))
 			sbuf_printf(&b, "%s=%s\n", name, e->form.items[k].value);
 	}
 	sha256_hex(b.p ? b.p : "", b.n, r->hash);
@@ -300,7 +340,7 @@ static void hash_params(struct ec2 *e, struct run *r)
 	r->scope = r->zone ? r->zone->id : e->rq->region;
 }
 
-/* ---- the launch ------------------------------------------------------------------------------- */
+/* ---- the launch ------------------------------------------------------------------------- */
 
 static char *sir_id(struct sim *s)
 {
@@ -381,16 +421,19 @@ static bool token_answers(struct ec2 *e, const struct run *r, struct launch_toke
 	if (!t->hash)
 		return false;
 	if (!str_same(t->hash, r->hash)) {
-		ec2_fail(e, 400, "IdempotentParameterMismatch", "Arguments on this idempotent request are inconsistent "
+		ec2_fail(e, 400, "IdempotentParameterMismatch",
+		    "Arguments on this idempotent request are inconsistent "
 		    "with arguments used in previous request(s).");
 		return true;
 	}
 	if (t->n == 0)
 		return false; /* it failed for capacity: the same request may try again */
 	for (size_t k = 0; k < t->n; k++)
-		all_gone = all_gone && (t->insts[k]->state == INST_GONE || t->insts[k]->state == INST_SHUTTING);
+		all_gone = all_gone &&
+		    (t->insts[k]->state == INST_GONE || t->insts[k]->state == INST_SHUTTING);
 	if (all_gone)
-		ec2_fail(e, 400, "IdempotentInstanceTerminated", "The instance that was launched by the idempotent request "
+		ec2_fail(e, 400, "IdempotentInstanceTerminated",
+		    "The instance that was launched by the idempotent request "
 		    "has been terminated.");
 	else
 		reply_launched(e, t->insts, t->n);
@@ -410,11 +453,16 @@ static void check_quota(struct ec2 *e, const struct run *r)
 	if (quota_used(e->sim, e->rq->region, q) + r->min * r->type->vcpus <= limit)
 		return;
 	if (r->side == SIDE_SPOT)
-		ec2_fail(e, 400, "MaxSpotInstanceCountExceeded", "Max spot instance count exceeded");
+		ec2_fail(
+		    e, 400, "MaxSpotInstanceCountExceeded", "Max spot instance count exceeded");
 	else
-		ec2_fail(e, 400, "VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of "
-		    "%" PRId64 " allows for the instance bucket that the specified instance type belongs to. Please visit "
-		    "http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.", limit);
+		ec2_fail(e, 400, "VcpuLimitExceeded",
+		    "You have requested more vCPU capacity than your current vCPU limit of "
+		    "%" PRId64 " allows for the instance bucket that the specified instance type "
+			       "belongs to. Please visit "
+		    "http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this "
+		    "limit.",
+		    limit);
 }
 
 static void check_capacity(struct ec2 *e, const struct run *r)
@@ -423,21 +471,28 @@ static void check_capacity(struct ec2 *e, const struct run *r)
 	char asked[USD_TEXT_MAX], least[USD_TEXT_MAX];
 
 	if (r->side == SIDE_SPOT && r->max_price && r->max_price < price) {
-		ec2_fail(e, 400, "SpotMaxPriceTooLow", "Your Spot request price of %s is lower than the minimum required "
-		    "Spot request fulfillment price of %s.", format_usd(r->max_price, asked), format_usd(price, least));
+		ec2_fail(e, 400, "SpotMaxPriceTooLow",
+		    "Your Spot request price of %s is lower than the minimum required "
+		    "Spot request fulfillment price of %s.",
+		    format_usd(r->max_price, asked), format_usd(price, least));
 		return;
 	}
 	if (pool_free(r->pool, r->side) >= r->min)
 		return;
 	/* HTTP 500 is what EC2 answers; it is no server fault and must not be retried blindly. */
 	if (r->side == SIDE_SPOT)
-		ec2_fail(e, 500, "InsufficientInstanceCapacity", "There is no Spot capacity available that matches your "
+		ec2_fail(e, 500, "InsufficientInstanceCapacity",
+		    "There is no Spot capacity available that matches your "
 		    "request.");
 	else
-		ec2_fail(e, 500, "InsufficientInstanceCapacity", "We currently do not have sufficient %s capacity in the "
-		    "Availability Zone you requested (%s). Our system will be working on provisioning additional capacity. "
-		    "You can currently get %s capacity by not specifying an Availability Zone in your request or choosing "
-		    "another one.", r->type->name, r->pool->zone->name, r->type->name);
+		ec2_fail(e, 500, "InsufficientInstanceCapacity",
+		    "We currently do not have sufficient %s capacity in the "
+		    "Availability Zone you requested (%s). Our system will be working on "
+		    "provisioning additional capacity. "
+		    "You can currently get %s capacity by not specifying an Availability Zone in "
+		    "your request or choosing "
+		    "another one.",
+		    r->type->name, r->pool->zone->name, r->type->name);
 }
 
 static void launch(struct ec2 *e, struct run *r, struct launch_token *t)
@@ -450,7 +505,8 @@ static void launch(struct ec2 *e, struct run *r, struct launch_token *t)
 		abort();
 	for (int64_t k = 0; k < n; k++)
 		made[k] = make_one(e, r, reservation, (int)k);
-	books_launch(e->sim, CLOUD_AWS, r->token, r->scope, r->hash, r->pool, r->side, NULL, made, (size_t)n, false);
+	books_launch(e->sim, CLOUD_AWS, r->token, r->scope, r->hash, r->pool, r->side, NULL, made,
+	    (size_t)n, false);
 	reply_launched(e, made, (size_t)n);
 	if (t) {
 		free(t->insts);
@@ -468,22 +524,25 @@ static void run_resolved(struct ec2 *e, struct run *r)
 
 	hash_params(e, r);
 	if (r->token && *r->token) {
-		t = token_find(e->sim, arena_printf(e->rq->arena, "%s|%s", r->scope, r->token), true);
+		t = token_find(
+		    e->sim, arena_printf(e->rq->arena, "%s|%s", r->scope, r->token), true);
 		if (token_answers(e, r, t))
 			return;
 		if (!t->hash)
 			t->hash = dup_text(r->hash);
 	}
 	/* RunInstances also draws from a bucket of instances: 1000, refilled at 2 a second. */
-	if (!throttle_take(e->sim, arena_printf(e->rq->arena, "ec2|%s|RunInstances-resources", e->rq->region), 1000, 2,
-	    (double)r->max))
+	if (!throttle_take(e->sim,
+		arena_printf(e->rq->arena, "ec2|%s|RunInstances-resources", e->rq->region), 1000, 2,
+		(double)r->max))
 		ec2_fail(e, 503, "RequestLimitExceeded", "Request limit exceeded.");
 	if (!e->failed)
 		check_quota(e, r);
 	if (!e->failed)
 		check_capacity(e, r);
 	if (e->failed) {
-		books_launch(e->sim, CLOUD_AWS, r->token, r->scope, r->hash, r->pool, r->side, e->rep->code, NULL, 0, false);
+		books_launch(e->sim, CLOUD_AWS, r->token, r->scope, r->hash, r->pool, r->side,
+		    e->rep->code, NULL, 0, false);
 		return;
 	}
 	launch(e, r, t);

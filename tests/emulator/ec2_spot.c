@@ -5,9 +5,13 @@
 
 #define HISTORY_MAX_US (90 * 24 * SPOT_US_PER_HOUR)
 
-/* ---- DescribeSpotPriceHistory ----------------------------------------------------------------- */
+/* ---- DescribeSpotPriceHistory ----------------------------------------------------------- */
 
-struct row { const struct pool *pool; int64_t us, micros; const char *product; };
+struct row {
+	const struct pool *pool;
+	int64_t us, micros;
+	const char *product;
+};
 struct history {
 	int64_t from_us, to_us;
 	const char **types, **products;
@@ -26,11 +30,11 @@ static bool history_shows(struct ec2 *e, const struct history *h, const struct r
 	for (size_t k = 0; k < h->filters_n; k++) {
 		const struct ec2_filter *f = &h->filters[k];
 		const char *v = str_same(f->name, "availability-zone") ? r->pool->zone->name
-		    : str_same(f->name, "availability-zone-id") ? r->pool->zone->id
-		    : str_same(f->name, "instance-type") ? r->pool->type->name
-		    : str_same(f->name, "product-description") ? r->product
-		    : str_same(f->name, "spot-price") ? format_usd(r->micros, usd)
-		    : aws_time_ms(e->rq->arena, r->us);
+		    : str_same(f->name, "availability-zone-id")	       ? r->pool->zone->id
+		    : str_same(f->name, "instance-type")	       ? r->pool->type->name
+		    : str_same(f->name, "product-description")	       ? r->product
+		    : str_same(f->name, "spot-price")		       ? format_usd(r->micros, usd)
+						      : aws_time_ms(e->rq->arena, r->us);
 
 		if (!ec2_filter_hits(f, v))
 			return false;
@@ -38,7 +42,8 @@ static bool history_shows(struct ec2 *e, const struct history *h, const struct r
 	return true;
 }
 
-static void history_row(struct ec2 *e, struct history *h, const struct pool *p, int64_t us, int64_t micros)
+static void history_row(
+    struct ec2 *e, struct history *h, const struct pool *p, int64_t us, int64_t micros)
 {
 	static const char *const products[] = {"Linux/UNIX", "Linux/UNIX (Amazon VPC)"};
 	/* Types of before the VPC age are listed under both descriptions, later ones under one. */
@@ -47,9 +52,11 @@ static void history_row(struct ec2 *e, struct history *h, const struct pool *p, 
 	for (size_t k = 0; k < n; k++) {
 		struct row r = {p, us, micros, products[k]};
 
-		if (!ec2_match_any(h->products, h->products_n, products[k]) || !history_shows(e, h, &r))
+		if (!ec2_match_any(h->products, h->products_n, products[k]) ||
+		    !history_shows(e, h, &r))
 			continue;
-		h->rows = arena_grow(e->rq->arena, h->rows, h->rows_n, &h->rows_cap, sizeof(*h->rows));
+		h->rows =
+		    arena_grow(e->rq->arena, h->rows, h->rows_n, &h->rows_cap, sizeof(*h->rows));
 		h->rows[h->rows_n++] = r;
 	}
 }
@@ -86,13 +93,14 @@ static int row_cmp(const void *a, const void *b)
 
 static bool history_params(struct ec2 *e, struct history *h)
 {
-	static const char *const known[] = {"availability-zone", "availability-zone-id", "instance-type",
-	    "product-description", "spot-price", "timestamp", NULL};
+	static const char *const known[] = {"availability-zone", "availability-zone-id",
+	    "instance-type", "product-description", "spot-price", "timestamp", NULL};
 	const char *start = form_get(&e->form, "StartTime"), *end = form_get(&e->form, "EndTime");
 
 	h->from_us = sim_wall(e->sim) - HISTORY_MAX_US;
 	h->to_us = sim_wall(e->sim);
-	if ((start && !parse_time_us(start, &h->from_us)) || (end && !parse_time_us(end, &h->to_us))) {
+	if ((start && !parse_time_us(start, &h->from_us)) ||
+	    (end && !parse_time_us(end, &h->to_us))) {
 		ec2_fail(e, 400, "InvalidParameterValue", "Invalid time in StartTime or EndTime");
 		return false;
 	}
@@ -102,13 +110,15 @@ static bool history_params(struct ec2 *e, struct history *h)
 	h->zone = form_get(&e->form, "AvailabilityZone");
 	h->zone_id = form_get(&e->form, "AvailabilityZoneId");
 	if (h->zone && h->zone_id) {
-		ec2_fail(e, 400, "InvalidParameterCombination", "AvailabilityZone and AvailabilityZoneId cannot both be "
+		ec2_fail(e, 400, "InvalidParameterCombination",
+		    "AvailabilityZone and AvailabilityZoneId cannot both be "
 		    "specified.");
 		return false;
 	}
 	if ((h->zone && !market_zone(e->sim->market, e->rq->region, h->zone)) ||
 	    (h->zone_id && !market_zone(e->sim->market, e->rq->region, h->zone_id))) {
-		ec2_fail(e, 400, "InvalidParameterValue", "Invalid availability zone: [%s]", h->zone ? h->zone : h->zone_id);
+		ec2_fail(e, 400, "InvalidParameterValue", "Invalid availability zone: [%s]",
+		    h->zone ? h->zone : h->zone_id);
 		return false;
 	}
 	return ec2_filters(e, known, &h->filters, &h->filters_n);
@@ -125,9 +135,12 @@ void ec2_spot_history(struct ec2 *e)
 	for (size_t k = 0; k < e->sim->market->pools_n; k++) {
 		const struct pool *p = &e->sim->market->pools[k];
 
-		if (p->cloud == CLOUD_AWS && p->price[SIDE_SPOT].sold && str_same(p->region->name, e->rq->region) &&
-		    str_same(p->zone->kind, "availability-zone") && ec2_match_any(h.types, h.types_n, p->type->name) &&
-		    (!h.zone || str_same(p->zone->name, h.zone)) && (!h.zone_id || str_same(p->zone->id, h.zone_id)))
+		if (p->cloud == CLOUD_AWS && p->price[SIDE_SPOT].sold &&
+		    str_same(p->region->name, e->rq->region) &&
+		    str_same(p->zone->kind, "availability-zone") &&
+		    ec2_match_any(h.types, h.types_n, p->type->name) &&
+		    (!h.zone || str_same(p->zone->name, h.zone)) &&
+		    (!h.zone_id || str_same(p->zone->id, h.zone_id)))
 			history_pool(e, &h, p);
 	}
 	if (h.rows_n > 0)
@@ -146,21 +159,26 @@ void ec2_spot_history(struct ec2 *e)
 	}
 	x_close(&e->out, "spotPriceHistorySet");
 	/* The end of the list is an empty token, which readers must take as none. */
-	x_text(&e->out, "nextToken", page.at + page.size < (int64_t)h.rows_n
-	    ? ec2_next_token(e, page.at + page.size) : "");
+	x_text(&e->out, "nextToken",
+	    page.at + page.size < (int64_t)h.rows_n ? ec2_next_token(e, page.at + page.size) : "");
 }
 
-/* ---- GetSpotPlacementScores ------------------------------------------------------------------- */
+/* ---- GetSpotPlacementScores ------------------------------------------------------------- */
 
 /* From stock against the target: a simple monotone stand-in for the vendor's private formula. */
 static int score_of(int64_t free, int64_t target, size_t types)
 {
-	int score = free >= target * 4 ? 9 : free >= target * 2 ? 7 : free >= target ? 5 : free > 0 ? 3 : 1;
+	int score = free >= target * 4 ? 9
+	    : free >= target * 2       ? 7
+	    : free >= target	       ? 5
+	    : free > 0		       ? 3
+				       : 1;
 
 	return types < 3 ? MIN(score, 3) : score; /* fewer than three types always score low */
 }
 
-static int64_t zone_free(struct ec2 *e, const char *region, const struct zone *z, const char **types, size_t n)
+static int64_t zone_free(
+    struct ec2 *e, const char *region, const struct zone *z, const char **types, size_t n)
 {
 	int64_t sum = 0;
 
@@ -174,7 +192,10 @@ static int64_t zone_free(struct ec2 *e, const char *region, const struct zone *z
 	return sum;
 }
 
-struct score { const char *region, *zone_id; int score; };
+struct score {
+	const char *region, *zone_id;
+	int score;
+};
 
 static int score_cmp(const void *a, const void *b)
 {
@@ -195,25 +216,29 @@ void ec2_placement_scores(struct ec2 *e)
 	int64_t target;
 
 	if (!form_get(&e->form, "TargetCapacity"))
-		ec2_fail(e, 400, "MissingParameter", "The request must contain the parameter TargetCapacity");
+		ec2_fail(e, 400, "MissingParameter",
+		    "The request must contain the parameter TargetCapacity");
 	form_get(&e->form, "TargetCapacityUnitType");
 	if (types_n == 0)
-		ec2_fail(e, 400, "MissingParameter", "The request must contain InstanceTypes or "
+		ec2_fail(e, 400, "MissingParameter",
+		    "The request must contain InstanceTypes or "
 		    "InstanceRequirementsWithMetadata");
-	if (!ec2_int(e, "TargetCapacity", 1, 2000000000, 1, &target) || !ec2_page(e, 10, 1000, 1000, &page) ||
-	    !ec2_ready(e))
+	if (!ec2_int(e, "TargetCapacity", 1, 2000000000, 1, &target) ||
+	    !ec2_page(e, 10, 1000, 1000, &page) || !ec2_ready(e))
 		return;
 	for (size_t k = 0; k < (zones ? m->zones_n : m->regions_n); k++) {
 		const struct zone *z = zones ? &m->zones[k] : NULL;
 		const struct region *r = zones ? z->region : &m->regions[k];
 		int64_t have;
 
-		if (r->cloud != CLOUD_AWS || !r->enabled || !ec2_match_any(regions, regions_n, r->name) ||
+		if (r->cloud != CLOUD_AWS || !r->enabled ||
+		    !ec2_match_any(regions, regions_n, r->name) ||
 		    (z && !str_same(z->kind, "availability-zone")))
 			continue;
 		have = zone_free(e, r->name, z, types, types_n);
 		if (have > 0 || regions_n > 0)
-			list[n++] = (struct score){r->name, z ? z->id : NULL, score_of(have, target, types_n)};
+			list[n++] = (struct score){
+			    r->name, z ? z->id : NULL, score_of(have, target, types_n)};
 	}
 	if (n > 0)
 		qsort(list, n, sizeof(*list), score_cmp);
@@ -229,15 +254,17 @@ void ec2_placement_scores(struct ec2 *e)
 	x_close(&e->out, "spotPlacementScoreSet");
 }
 
-/* ---- spot requests ---------------------------------------------------------------------------- */
+/* ---- spot requests ---------------------------------------------------------------------- */
 
 static struct inst *by_sir(struct ec2 *e, const char *id)
 {
 	for (struct inst *i = e->sim->insts; i; i = i->next) {
-		if (i->sir && str_same(i->sir, id) && inst_visible(i) && str_same(i->pool->region->name, e->rq->region))
+		if (i->sir && str_same(i->sir, id) && inst_visible(i) &&
+		    str_same(i->pool->region->name, e->rq->region))
 			return i;
 	}
-	ec2_fail(e, 400, "InvalidSpotInstanceRequestID.NotFound", "The spot instance request ID '%s' does not exist", id);
+	ec2_fail(e, 400, "InvalidSpotInstanceRequestID.NotFound",
+	    "The spot instance request ID '%s' does not exist", id);
 	return NULL;
 }
 
@@ -248,8 +275,10 @@ static void sir_xml(struct ec2 *e, const struct inst *i)
 
 	x_open(b, "item");
 	x_text(b, "spotInstanceRequestId", i->sir);
-	x_text(b, "spotPrice", format_usd(i->max_price ? i->max_price
-	    : price_at(&i->pool->price[SIDE_ON_DEMAND], i->launched_us), usd));
+	x_text(b, "spotPrice",
+	    format_usd(i->max_price ? i->max_price
+				    : price_at(&i->pool->price[SIDE_ON_DEMAND], i->launched_us),
+		usd));
 	x_text(b, "type", "one-time");
 	x_text(b, "state", i->sir_state);
 	x_open(b, "status");
@@ -276,14 +305,16 @@ static void sir_xml(struct ec2 *e, const struct inst *i)
 static bool sir_shown(const struct inst *i, const struct ec2_filter *f, size_t n)
 {
 	for (size_t k = 0; k < n; k++) {
-		const char *v = str_same(f[k].name, "instance-id") ? i->id
-		    : str_same(f[k].name, "state") ? i->sir_state
-		    : str_same(f[k].name, "status-code") ? i->sir_code
-		    : str_same(f[k].name, "spot-instance-request-id") ? i->sir : NULL;
+		const char *v = str_same(f[k].name, "instance-id")    ? i->id
+		    : str_same(f[k].name, "state")		      ? i->sir_state
+		    : str_same(f[k].name, "status-code")	      ? i->sir_code
+		    : str_same(f[k].name, "spot-instance-request-id") ? i->sir
+								      : NULL;
 		bool hit = v && ec2_filter_hits(&f[k], v);
 
 		for (size_t t = 0; t < i->sir_tags_n && !hit; t++)
-			hit = str_prefix(f[k].name, "tag:") && str_same(f[k].name + 4, i->sir_tags[t].key) &&
+			hit = str_prefix(f[k].name, "tag:") &&
+			    str_same(f[k].name + 4, i->sir_tags[t].key) &&
 			    ec2_filter_hits(&f[k], i->sir_tags[t].value);
 		if (!hit)
 			return false;
@@ -293,8 +324,8 @@ static bool sir_shown(const struct inst *i, const struct ec2_filter *f, size_t n
 
 void ec2_describe_spot_requests(struct ec2 *e)
 {
-	static const char *const known[] = {"instance-id", "state", "status-code", "spot-instance-request-id",
-	    "tag:*", NULL};
+	static const char *const known[] = {
+	    "instance-id", "state", "status-code", "spot-instance-request-id", "tag:*", NULL};
 	const char **ids;
 	size_t ids_n = form_list(&e->form, e->rq->arena, "SpotInstanceRequestId", &ids), n;
 	struct ec2_page page;
@@ -312,8 +343,8 @@ void ec2_describe_spot_requests(struct ec2 *e)
 	x_open(&e->out, "spotInstanceRequestSet");
 	for (const struct inst *i = e->sim->insts; i && shown <= page.size; i = i->next) {
 		if (!i->sir || (int64_t)i->seq <= page.at || !inst_visible(i) ||
-		    !str_same(i->pool->region->name, e->rq->region) || !ec2_match_any(ids, ids_n, i->sir) ||
-		    !sir_shown(i, f, n))
+		    !str_same(i->pool->region->name, e->rq->region) ||
+		    !ec2_match_any(ids, ids_n, i->sir) || !sir_shown(i, f, n))
 			continue;
 		if (shown++ < page.size) {
 			sir_xml(e, i);
@@ -332,7 +363,8 @@ void ec2_cancel_spot_requests(struct ec2 *e)
 	size_t n = form_list(&e->form, e->rq->arena, "SpotInstanceRequestId", &ids);
 
 	if (n == 0)
-		ec2_fail(e, 400, "MissingParameter", "The request must contain the parameter SpotInstanceRequestId");
+		ec2_fail(e, 400, "MissingParameter",
+		    "The request must contain the parameter SpotInstanceRequestId");
 	if (!ec2_ready(e))
 		return;
 	for (size_t k = 0; k < n; k++) {
@@ -355,12 +387,13 @@ void ec2_cancel_spot_requests(struct ec2 *e)
 	x_close(&e->out, "spotInstanceRequestSet");
 }
 
-/* ---- tags ------------------------------------------------------------------------------------- */
+/* ---- tags ------------------------------------------------------------------------------- */
 
 static bool tag_targets(struct ec2 *e, const char **ids, size_t n)
 {
 	if (n == 0)
-		ec2_fail(e, 400, "MissingParameter", "The request must contain the parameter resourceIdSet");
+		ec2_fail(e, 400, "MissingParameter",
+		    "The request must contain the parameter resourceIdSet");
 	for (size_t k = 0; k < n && !e->failed; k++) {
 		const struct inst *i = inst_find(e->sim, ids[k]);
 
@@ -369,7 +402,8 @@ static bool tag_targets(struct ec2 *e, const char **ids, size_t n)
 		else if (!str_prefix(ids[k], "i-"))
 			ec2_fail(e, 400, "InvalidID", "The ID '%s' is not valid", ids[k]);
 		else if (!i || !inst_visible(i) || !str_same(i->pool->region->name, e->rq->region))
-			ec2_fail(e, 400, "InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", ids[k]);
+			ec2_fail(e, 400, "InvalidInstanceID.NotFound",
+			    "The instance ID '%s' does not exist", ids[k]);
 	}
 	return !e->failed;
 }
@@ -387,7 +421,8 @@ static void change_tags(struct ec2 *e, bool unset)
 		if (!key)
 			continue;
 		if (str_prefix(key, "aws:"))
-			ec2_fail(e, 400, "InvalidParameterValue", "Tag keys starting with 'aws:' are reserved for internal use");
+			ec2_fail(e, 400, "InvalidParameterValue",
+			    "Tag keys starting with 'aws:' are reserved for internal use");
 		keys[tags++] = key;
 	}
 	if (tags == 0 && !unset)

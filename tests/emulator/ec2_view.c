@@ -39,7 +39,8 @@ static void reason_xml(struct ec2 *e, struct sbuf *b, const struct inst *i)
 	}
 	format_time_s(i->billed_to_us, text);
 	if (str_prefix(i->reason_code, "Client.User"))
-		x_text(b, "reason", arena_printf(e->rq->arena, "User initiated (%.10s %.8s GMT)", text, text + 11));
+		x_text(b, "reason",
+		    arena_printf(e->rq->arena, "User initiated (%.10s %.8s GMT)", text, text + 11));
 	else
 		x_text(b, "reason", i->reason_code);
 	x_open(b, "stateReason");
@@ -100,12 +101,14 @@ void ec2_instance_xml(struct ec2 *e, struct sbuf *b, const struct inst *i)
 	x_text(b, "instanceMetadataTags", i->metadata_tags ? "enabled" : "disabled");
 	x_close(b, "metadataOptions");
 	if (i->profile)
-		sbuf_printf(b, "<iamInstanceProfile><arn>arn:aws:iam::%s:instance-profile/", AWS_ACCOUNT),
-		    x_raw(b, i->profile), sbuf_puts(b, "</arn><id>AIPACLOUDSIM</id></iamInstanceProfile>");
+		sbuf_printf(
+		    b, "<iamInstanceProfile><arn>arn:aws:iam::%s:instance-profile/", AWS_ACCOUNT),
+		    x_raw(b, i->profile),
+		    sbuf_puts(b, "</arn><id>AIPACLOUDSIM</id></iamInstanceProfile>");
 	x_close(b, "item");
 }
 
-/* ---- filters ---------------------------------------------------------------------------------- */
+/* ---- filters ---------------------------------------------------------------------------- */
 
 static bool tag_filter(const struct inst *i, const struct ec2_filter *f)
 {
@@ -161,17 +164,20 @@ static const char *inst_field(struct ec2 *e, const struct inst *i, const char *n
 	return i->ip;
 }
 
-static const char *const inst_filters[] = {"tag:*", "tag-key", "client-token", "instance-state-name",
-    "instance-state-code", "instance-lifecycle", "spot-instance-request-id", "state-reason-code", "launch-time",
-    "availability-zone", "availability-zone-id", "instance-type", "instance-id", "image-id", "reservation-id",
-    "subnet-id", "private-ip-address", "ip-address", NULL};
+static const char *const inst_filters[] = {"tag:*", "tag-key", "client-token",
+    "instance-state-name", "instance-state-code", "instance-lifecycle", "spot-instance-request-id",
+    "state-reason-code", "launch-time", "availability-zone", "availability-zone-id",
+    "instance-type", "instance-id", "image-id", "reservation-id", "subnet-id", "private-ip-address",
+    "ip-address", NULL};
 
 static bool inst_shown(struct ec2 *e, const struct inst *i, const struct ec2_filter *f, size_t n)
 {
-	if (i->cloud != CLOUD_AWS || !inst_visible(i) || !str_same(i->pool->region->name, e->rq->region))
+	if (i->cloud != CLOUD_AWS || !inst_visible(i) ||
+	    !str_same(i->pool->region->name, e->rq->region))
 		return false;
 	for (size_t k = 0; k < n; k++) {
-		bool hit = str_prefix(f[k].name, "tag") ? tag_filter(i, &f[k])
+		bool hit = str_prefix(f[k].name, "tag")
+		    ? tag_filter(i, &f[k])
 		    : ec2_filter_hits(&f[k], inst_field(e, i, f[k].name));
 
 		if (!hit)
@@ -180,7 +186,7 @@ static bool inst_shown(struct ec2 *e, const struct inst *i, const struct ec2_fil
 	return true;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------ */
+/* ---- calls ------------------------------------------------------------------------------ */
 
 static void reservation_open(struct ec2 *e, const struct inst *i)
 {
@@ -217,7 +223,8 @@ static const struct inst *named(struct ec2 *e, const char *id)
 		ec2_fail(e, 400, "InvalidInstanceID.Malformed", "Invalid id: \"%s\"", id);
 		return NULL;
 	}
-	if (i && i->cloud == CLOUD_AWS && inst_visible(i) && str_same(i->pool->region->name, e->rq->region))
+	if (i && i->cloud == CLOUD_AWS && inst_visible(i) &&
+	    str_same(i->pool->region->name, e->rq->region))
 		return i;
 	ec2_fail(e, 400, "InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id);
 	return NULL;
@@ -233,10 +240,12 @@ void ec2_describe_instances(struct ec2 *e)
 	struct ec2_filter *f;
 	int64_t shown = 0;
 
-	if (!ec2_filters(e, inst_filters, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) || !ec2_ready(e))
+	if (!ec2_filters(e, inst_filters, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) ||
+	    !ec2_ready(e))
 		return;
 	if (ids_n > 0 && sized) {
-		ec2_fail(e, 400, "InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter "
+		ec2_fail(e, 400, "InvalidParameterCombination",
+		    "The parameter instancesSet cannot be used with the parameter "
 		    "maxResults");
 		return;
 	}
@@ -248,7 +257,8 @@ void ec2_describe_instances(struct ec2 *e)
 	x_open(&e->out, "reservationSet");
 	/* The token is the last instance shown, so that a list that grows loses nothing. */
 	for (const struct inst *i = e->sim->insts; i && shown <= page.size; i = i->next) {
-		if ((int64_t)i->seq <= page.at || !ec2_match_any(ids, ids_n, i->id) || !inst_shown(e, i, f, n))
+		if ((int64_t)i->seq <= page.at || !ec2_match_any(ids, ids_n, i->id) ||
+		    !inst_shown(e, i, f, n))
 			continue;
 		if (shown++ < page.size)
 			put_instance(e, i, &last);
@@ -268,7 +278,8 @@ void ec2_describe_status(struct ec2 *e)
 	struct ec2_page page;
 	struct ec2_filter *f;
 
-	if (!ec2_filters(e, inst_filters, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) || !ec2_ready(e))
+	if (!ec2_filters(e, inst_filters, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) ||
+	    !ec2_ready(e))
 		return;
 	for (size_t k = 0; k < ids_n; k++) {
 		if (!named(e, ids[k]))
@@ -279,14 +290,18 @@ void ec2_describe_status(struct ec2 *e)
 	for (const struct inst *i = e->sim->insts; i; i = i->next) {
 		const char *status = i->state == INST_RUNNING ? "ok" : "not-applicable";
 
-		if (!ec2_match_any(ids, ids_n, i->id) || !inst_shown(e, i, f, n) || (!all && i->state != INST_RUNNING))
+		if (!ec2_match_any(ids, ids_n, i->id) || !inst_shown(e, i, f, n) ||
+		    (!all && i->state != INST_RUNNING))
 			continue;
 		x_open(&e->out, "item");
 		x_text(&e->out, "instanceId", i->id);
 		x_text(&e->out, "availabilityZone", i->pool->zone->name);
 		state_xml(&e->out, "instanceState", i);
-		sbuf_printf(&e->out, "<systemStatus><status>%s</status></systemStatus><instanceStatus><status>%s</status>"
-		    "</instanceStatus>", status, status);
+		sbuf_printf(&e->out,
+		    "<systemStatus><status>%s</status></systemStatus><instanceStatus><status>%s</"
+		    "status>"
+		    "</instanceStatus>",
+		    status, status);
 		x_close(&e->out, "item");
 	}
 	x_close(&e->out, "instanceStatusSet");
@@ -311,11 +326,13 @@ void ec2_terminate(struct ec2 *e)
 	form_accept(&e->form, "Force");
 	form_accept(&e->form, "SkipOsShutdown");
 	if (ids_n == 0)
-		ec2_fail(e, 400, "MissingParameter", "The request must contain the parameter InstanceId");
+		ec2_fail(e, 400, "MissingParameter",
+		    "The request must contain the parameter InstanceId");
 	if (!ec2_ready(e))
 		return;
-	if (!throttle_take(e->sim, arena_printf(e->rq->arena, "ec2|%s|TerminateInstances-resources", e->rq->region),
-	    1000, 20, (double)ids_n)) {
+	if (!throttle_take(e->sim,
+		arena_printf(e->rq->arena, "ec2|%s|TerminateInstances-resources", e->rq->region),
+		1000, 20, (double)ids_n)) {
 		ec2_fail(e, 503, "RequestLimitExceeded", "Request limit exceeded.");
 		return;
 	}

@@ -10,11 +10,20 @@ struct faults {
 	uint64_t last_id;
 };
 
-static const struct { const char *name; enum fault_kind kind; } fault_names[] = {
-	{"delay", FAULT_DELAY}, {"hang", FAULT_HANG}, {"reset_before", FAULT_RESET_BEFORE},
-	{"reset_after", FAULT_RESET_AFTER}, {"status", FAULT_STATUS}, {"truncate", FAULT_TRUNCATE},
-	{"malform", FAULT_MALFORM}, {"duplicate", FAULT_DUPLICATE}, {"expired_credentials", FAULT_EXPIRED},
-	{"clock_skew", FAULT_SKEW},
+static const struct {
+	const char *name;
+	enum fault_kind kind;
+} fault_names[] = {
+    {"delay", FAULT_DELAY},
+    {"hang", FAULT_HANG},
+    {"reset_before", FAULT_RESET_BEFORE},
+    {"reset_after", FAULT_RESET_AFTER},
+    {"status", FAULT_STATUS},
+    {"truncate", FAULT_TRUNCATE},
+    {"malform", FAULT_MALFORM},
+    {"duplicate", FAULT_DUPLICATE},
+    {"expired_credentials", FAULT_EXPIRED},
+    {"clock_skew", FAULT_SKEW},
 };
 
 void faults_new(struct sim *s)
@@ -73,8 +82,9 @@ struct fault *fault_match(struct sim *s, const struct sim_req *rq)
 	for (size_t k = 0; k < s->faults->n; k++) {
 		struct fault *f = s->faults->list[k];
 
-		if (f->count == 0 || !hits(f->service, rq->service) || !hits(f->action, rq->action) ||
-		    !hits(f->path, rq->http->path) || !hits(f->region, rq->region))
+		if (f->count == 0 || !hits(f->service, rq->service) ||
+		    !hits(f->action, rq->action) || !hits(f->path, rq->http->path) ||
+		    !hits(f->region, rq->region))
 			continue;
 		if (f->skip > 0) {
 			f->skip--;
@@ -148,9 +158,10 @@ json_t *fault_json(const struct sim *s)
 			if (fault_names[i].kind == f->kind)
 				name = fault_names[i].name;
 		}
-		json_array_append_new(a, json_pack("{s:I, s:s, s:s?, s:s?, s:s?, s:I, s:I}", "id", (json_int_t)f->id,
-		    "kind", name, "service", f->service, "action", f->action, "path", f->path, "left",
-		    (json_int_t)f->count, "hits", (json_int_t)f->hits));
+		json_array_append_new(a,
+		    json_pack("{s:I, s:s, s:s?, s:s?, s:s?, s:I, s:I}", "id", (json_int_t)f->id,
+			"kind", name, "service", f->service, "action", f->action, "path", f->path,
+			"left", (json_int_t)f->count, "hits", (json_int_t)f->hits));
 	}
 	return a;
 }

@@ -16,7 +16,8 @@ static void form_add(struct sim_req *rq, struct form *f, size_t *cap, const char
 		char *k, *v;
 
 		if (key.n > 0) {
-			if (!url_decode(rq->arena, key, true, &k) || !url_decode(rq->arena, value, true, &v)) {
+			if (!url_decode(rq->arena, key, true, &k) ||
+			    !url_decode(rq->arena, value, true, &v)) {
 				f->broken = "The request body is not valid form encoding";
 				return;
 			}
@@ -75,7 +76,10 @@ const char *form_unknown(const struct form *f)
 	return NULL;
 }
 
-struct numbered { int64_t at; const char *value; };
+struct numbered {
+	int64_t at;
+	const char *value;
+};
 
 static int numbered_cmp(const void *a, const void *b)
 {

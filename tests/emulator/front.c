@@ -40,11 +40,13 @@ void reply_json(struct sim_req *rq, struct sim_reply *rep, int status, json_t *d
 	char *text = json_text(rq->arena, doc);
 
 	json_decref(doc);
-	reply_set(rep, status, rq->proto == PROTO_JSON ? "application/x-amz-json-1.1" : "application/json", text,
+	reply_set(rep, status,
+	    rq->proto == PROTO_JSON ? "application/x-amz-json-1.1" : "application/json", text,
 	    strlen(text));
 }
 
-void reply_fail(struct sim_req *rq, struct sim_reply *rep, int status, const char *code, const char *fmt, ...)
+void reply_fail(
+    struct sim_req *rq, struct sim_reply *rep, int status, const char *code, const char *fmt, ...)
 {
 	char text[16384];
 	va_list ap;
@@ -56,12 +58,13 @@ void reply_fail(struct sim_req *rq, struct sim_reply *rep, int status, const cha
 	rep->head_n = 0;
 	rep->code = arena_strdup(rq->arena, code);
 	if (rq->proto == PROTO_LAMBDA || rq->proto == PROTO_PLAIN)
-		reply_json(rq, rep, status, json_pack("{s:{s:s, s:s}}", "error", "code", code, "message", text));
+		reply_json(rq, rep, status,
+		    json_pack("{s:{s:s, s:s}}", "error", "code", code, "message", text));
 	else
 		aws_error(rq, rep, status, code, text);
 }
 
-/* ---- sending ---------------------------------------------------------------------------------- */
+/* ---- sending ---------------------------------------------------------------------------- */
 
 static void send_reply(struct sim_req *rq, const struct sim_reply *rep)
 {
@@ -70,7 +73,8 @@ static void send_reply(struct sim_req *rq, const struct sim_reply *rep)
 	for (size_t k = 0; k < rep->headers_n; k++)
 		httpd_set(rq->http, rep->headers[k].name, rep->headers[k].value);
 	if (rq->service)
-		httpd_set(rq->http, rq->proto == PROTO_S3 ? "x-amz-request-id" : "x-amzn-RequestId", rq->request_id);
+		httpd_set(rq->http, rq->proto == PROTO_S3 ? "x-amz-request-id" : "x-amzn-RequestId",
+		    rq->request_id);
 	if (rq->skew_us) {
 		char date[64];
 
@@ -113,12 +117,8 @@ static void serve(struct sim_req *rq, struct sim_reply *rep)
 	case PROTO_EC2:
 	case PROTO_QUERY:
 	case PROTO_JSON:
-	case PROTO_S3:
-		aws_serve(rq, rep);
-		return;
-	case PROTO_LAMBDA:
-		lambda_serve(rq, rep);
-		return;
+	case PROTO_S3: aws_serve(rq, rep); return;
+	case PROTO_LAMBDA: lambda_serve(rq, rep); return;
 	case PROTO_PLAIN:
 	case PROTO_NONE:
 		reply_set(rep, 200, "application/json", rq->sim->market->advisor_json,
@@ -154,7 +154,7 @@ static void finish(struct sim_req *rq, const struct fault *f, enum fault_kind ki
 		send_reply(rq, &rep);
 }
 
-/* ---- delayed requests ------------------------------------------------------------------------- */
+/* ---- delayed requests ------------------------------------------------------------------- */
 
 struct delayed {
 	struct sim_req rq;
@@ -203,18 +203,14 @@ static void run_fault(struct sim_req *rq, const struct fault *f)
 
 	books_request(rq->sim, "fault", rq->action, NULL, 0);
 	switch (f->kind) {
-	case FAULT_DELAY:
-		delay(rq, f);
-		return;
+	case FAULT_DELAY: delay(rq, f); return;
 	case FAULT_HANG:
 		if (f->after)
 			finish(rq, f, FAULT_HANG);
 		else
 			rq->http->gone = hang_gone;
 		return;
-	case FAULT_RESET_BEFORE:
-		httpd_abort(rq->http);
-		return;
+	case FAULT_RESET_BEFORE: httpd_abort(rq->http); return;
 	case FAULT_STATUS:
 		if (f->after) {
 			finish(rq, f, FAULT_STATUS);
@@ -223,8 +219,11 @@ static void run_fault(struct sim_req *rq, const struct fault *f)
 		if (f->body)
 			reply_set(&rep, f->status, "text/html", f->body, strlen(f->body));
 		else
-			reply_fail(rq, &rep, f->status, f->code ? f->code : f->status == 429 ? "TooManyRequestsException"
-			    : "InternalError", "%s", f->message ? f->message : "An internal error has occurred");
+			reply_fail(rq, &rep, f->status,
+			    f->code		   ? f->code
+				: f->status == 429 ? "TooManyRequestsException"
+						   : "InternalError",
+			    "%s", f->message ? f->message : "An internal error has occurred");
 		send_reply(rq, &rep);
 		return;
 	case FAULT_EXPIRED:
@@ -239,9 +238,7 @@ static void run_fault(struct sim_req *rq, const struct fault *f)
 	case FAULT_TRUNCATE:
 	case FAULT_MALFORM:
 	case FAULT_DUPLICATE:
-	case FAULT_NONE:
-		finish(rq, f, f->kind);
-		return;
+	case FAULT_NONE: finish(rq, f, f->kind); return;
 	}
 }
 
@@ -254,7 +251,8 @@ void front_handle(void *ctx, struct httpd_req *r)
 
 	rng_hex(&s->rng, id, 16);
 	*rq = (struct sim_req){.sim = s, .http = r, .arena = r->arena};
-	rq->request_id = arena_printf(r->arena, "%.8s-%.4s-%.4s-%.4s-%.12s", id, id + 8, id + 12, id + 16, id + 20);
+	rq->request_id = arena_printf(
+	    r->arena, "%.8s-%.4s-%.4s-%.4s-%.12s", id, id + 8, id + 12, id + 16, id + 20);
 	if (str_prefix(r->path, "/api/v1/"))
 		lambda_classify(rq);
 	else if (str_same(r->path, "/spot-advisor-data.json"))

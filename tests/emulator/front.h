@@ -7,7 +7,15 @@
 
 #include "sim.h"
 
-enum proto { PROTO_NONE = 0, PROTO_EC2, PROTO_QUERY, PROTO_JSON, PROTO_S3, PROTO_LAMBDA, PROTO_PLAIN };
+enum proto {
+	PROTO_NONE = 0,
+	PROTO_EC2,
+	PROTO_QUERY,
+	PROTO_JSON,
+	PROTO_S3,
+	PROTO_LAMBDA,
+	PROTO_PLAIN
+};
 
 struct cred;
 struct sim_req {
@@ -15,32 +23,33 @@ struct sim_req {
 	struct httpd_req *http;
 	struct arena *arena;
 	enum proto proto;
-	const char *service;     /* "ec2", "sts", ..., "lambda" */
-	const char *action;      /* "RunInstances", "GetObject", "POST /instance-operations/launch" */
+	const char *service; /* "ec2", "sts", ..., "lambda" */
+	const char *action;  /* "RunInstances", "GetObject", "POST /instance-operations/launch" */
 	const char *region;
 	const char *account;
 	const char *request_id;
 	const struct cred *cred; /* after verification */
-	int64_t skew_us;         /* fault: our clock is off by this */
-	bool expire;             /* fault: credentials count as expired */
-	const char *key;         /* s3: bucket/key part */
+	int64_t skew_us;	 /* fault: our clock is off by this */
+	bool expire;		 /* fault: credentials count as expired */
+	const char *key;	 /* s3: bucket/key part */
 };
 struct sim_reply {
 	int status;
 	const char *type;
 	struct str body;
-	size_t head_n;           /* HEAD: length to announce */
+	size_t head_n; /* HEAD: length to announce */
 	struct spot_header headers[24];
 	size_t headers_n;
-	const char *code;        /* the vendor's error code, for the counters */
+	const char *code; /* the vendor's error code, for the counters */
 };
 
 void reply_set(struct sim_reply *rep, int status, const char *type, const char *body, size_t n);
 void reply_header(struct sim_reply *rep, const char *name, const char *value);
 /* The error in the shape of the request's protocol. */
-void reply_fail(struct sim_req *rq, struct sim_reply *rep, int status, const char *code, const char *fmt, ...)
-    PRINTF(5, 6);
-void reply_json(struct sim_req *rq, struct sim_reply *rep, int status, json_t *doc); /* steals doc */
+void reply_fail(struct sim_req *rq, struct sim_reply *rep, int status, const char *code,
+    const char *fmt, ...) PRINTF(5, 6);
+void reply_json(
+    struct sim_req *rq, struct sim_reply *rep, int status, json_t *doc); /* steals doc */
 const char *req_header(const struct sim_req *rq, const char *name);
 
 /* aws.c, lambda.c, s3.c */
@@ -53,18 +62,27 @@ const char *s3_action(struct sim_req *rq);
 
 /* faults.c */
 enum fault_kind {
-	FAULT_NONE = 0, FAULT_DELAY, FAULT_HANG, FAULT_RESET_BEFORE, FAULT_RESET_AFTER, FAULT_STATUS,
-	FAULT_TRUNCATE, FAULT_MALFORM, FAULT_DUPLICATE, FAULT_EXPIRED, FAULT_SKEW,
+	FAULT_NONE = 0,
+	FAULT_DELAY,
+	FAULT_HANG,
+	FAULT_RESET_BEFORE,
+	FAULT_RESET_AFTER,
+	FAULT_STATUS,
+	FAULT_TRUNCATE,
+	FAULT_MALFORM,
+	FAULT_DUPLICATE,
+	FAULT_EXPIRED,
+	FAULT_SKEW,
 };
 struct fault {
 	uint64_t id;
 	enum fault_kind kind;
 	char *service, *action, *path, *region; /* patterns, NULL = any */
-	int64_t count, skip;                    /* count < 0: for ever */
+	int64_t count, skip;			/* count < 0: for ever */
 	double probability;
 	int64_t us;
 	int status;
-	bool after;                             /* status, hang, delay: the effect happens first */
+	bool after; /* status, hang, delay: the effect happens first */
 	char *code, *message, *body;
 	int64_t hits;
 };

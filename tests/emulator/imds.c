@@ -12,7 +12,10 @@
 
 #define TOKENS_MAX 64
 
-struct imds_token { char text[57]; int64_t expires_us; };
+struct imds_token {
+	char text[57];
+	int64_t expires_us;
+};
 
 static void text(struct httpd_req *r, int status, const char *type, const char *body)
 {
@@ -22,11 +25,12 @@ static void text(struct httpd_req *r, int status, const char *type, const char *
 
 static void not_found(struct httpd_req *r)
 {
-	text(r, 404, "text/html", "<?xml version=\"1.0\" encoding=\"iso-8859-1\"?>\n<html><head><title>404 - Not Found"
+	text(r, 404, "text/html",
+	    "<?xml version=\"1.0\" encoding=\"iso-8859-1\"?>\n<html><head><title>404 - Not Found"
 	    "</title></head><body><h1>404 - Not Found</h1></body></html>\n");
 }
 
-/* ---- tokens ----------------------------------------------------------------------------------- */
+/* ---- tokens ----------------------------------------------------------------------------- */
 
 static void put_token(struct inst *i, struct httpd_req *r)
 {
@@ -44,7 +48,8 @@ static void put_token(struct inst *i, struct httpd_req *r)
 		return;
 	}
 	if (i->imds_tokens_n >= TOKENS_MAX) {
-		memmove(i->imds_tokens, i->imds_tokens + 1, (TOKENS_MAX - 1) * sizeof(*i->imds_tokens));
+		memmove(
+		    i->imds_tokens, i->imds_tokens + 1, (TOKENS_MAX - 1) * sizeof(*i->imds_tokens));
 		i->imds_tokens_n--;
 	}
 	i->imds_tokens = realloc(i->imds_tokens, (i->imds_tokens_n + 1) * sizeof(*i->imds_tokens));
@@ -66,7 +71,7 @@ static bool token_valid(const struct inst *i, const char *token)
 	return false;
 }
 
-/* ---- documents -------------------------------------------------------------------------------- */
+/* ---- documents -------------------------------------------------------------------------- */
 
 static const char *instance_action(struct inst *i, struct arena *a)
 {
@@ -74,7 +79,8 @@ static const char *instance_action(struct inst *i, struct arena *a)
 
 	if (!i->notice_us)
 		return NULL;
-	return arena_printf(a, "{\"action\":\"terminate\",\"time\":\"%s\"}", format_time_s(i->action_us, at));
+	return arena_printf(
+	    a, "{\"action\":\"terminate\",\"time\":\"%s\"}", format_time_s(i->action_us, at));
 }
 
 static const char *rebalance(struct inst *i, struct arena *a)
@@ -96,12 +102,19 @@ static const char *document(struct inst *i, struct arena *a)
 {
 	char at[TIME_TEXT_MAX];
 
-	return arena_printf(a, "{\n  \"accountId\" : \"%s\",\n  \"architecture\" : \"%s\",\n  \"availabilityZone\" : \"%s\",\n"
-	    "  \"billingProducts\" : null,\n  \"devpayProductCodes\" : null,\n  \"marketplaceProductCodes\" : null,\n"
-	    "  \"imageId\" : \"%s\",\n  \"instanceId\" : \"%s\",\n  \"instanceType\" : \"%s\",\n  \"kernelId\" : null,\n"
-	    "  \"pendingTime\" : \"%s\",\n  \"privateIp\" : \"%s\",\n  \"ramdiskId\" : null,\n  \"region\" : \"%s\",\n"
-	    "  \"version\" : \"2017-09-30\"\n}", AWS_ACCOUNT, i->pool->type->arch, i->pool->zone->name, i->image, i->id,
-	    i->pool->type->name, format_time_s(i->launched_us, at), i->private_ip, i->pool->region->name);
+	return arena_printf(a,
+	    "{\n  \"accountId\" : \"%s\",\n  \"architecture\" : \"%s\",\n  \"availabilityZone\" : "
+	    "\"%s\",\n"
+	    "  \"billingProducts\" : null,\n  \"devpayProductCodes\" : null,\n  "
+	    "\"marketplaceProductCodes\" : null,\n"
+	    "  \"imageId\" : \"%s\",\n  \"instanceId\" : \"%s\",\n  \"instanceType\" : \"%s\",\n  "
+	    "\"kernelId\" : null,\n"
+	    "  \"pendingTime\" : \"%s\",\n  \"privateIp\" : \"%s\",\n  \"ramdiskId\" : null,\n  "
+	    "\"region\" : \"%s\",\n"
+	    "  \"version\" : \"2017-09-30\"\n}",
+	    AWS_ACCOUNT, i->pool->type->arch, i->pool->zone->name, i->image, i->id,
+	    i->pool->type->name, format_time_s(i->launched_us, at), i->private_ip,
+	    i->pool->region->name);
 }
 
 static const char *maintenance(struct inst *i, struct arena *a)
@@ -153,13 +166,16 @@ static const char *tag_document(struct inst *i, struct arena *a, const char *wha
 
 static void get_metadata(struct inst *i, struct httpd_req *r, const char *what)
 {
-	static const struct { const char *path; const char *(*make)(struct inst *, struct arena *); const char *type; }
-	    documents[] = {
-		{"meta-data/spot/instance-action", instance_action, "application/json"},
-		{"meta-data/events/recommendations/rebalance", rebalance, "application/json"},
-		{"meta-data/events/maintenance/scheduled", maintenance, "application/json"},
-		{"meta-data/instance-life-cycle", life_cycle, "text/plain"},
-		{"dynamic/instance-identity/document", document, "text/plain"},
+	static const struct {
+		const char *path;
+		const char *(*make)(struct inst *, struct arena *);
+		const char *type;
+	} documents[] = {
+	    {"meta-data/spot/instance-action", instance_action, "application/json"},
+	    {"meta-data/events/recommendations/rebalance", rebalance, "application/json"},
+	    {"meta-data/events/maintenance/scheduled", maintenance, "application/json"},
+	    {"meta-data/instance-life-cycle", life_cycle, "text/plain"},
+	    {"dynamic/instance-identity/document", document, "text/plain"},
 	};
 	const char *found = NULL;
 	char at[TIME_TEXT_MAX];
@@ -180,7 +196,8 @@ static void get_metadata(struct inst *i, struct httpd_req *r, const char *what)
 		httpd_reply(r, 200, "application/octet-stream", i->user_data, i->user_data_n);
 		return;
 	} else if (str_prefix(what, "dynamic/instance-identity/"))
-		found = imds_signature(i->sim, r->arena, what + strlen("dynamic/instance-identity/"), document(i, r->arena));
+		found = imds_signature(i->sim, r->arena,
+		    what + strlen("dynamic/instance-identity/"), document(i, r->arena));
 	else if (str_prefix(what, "meta-data/"))
 		found = plain(i, r->arena, what + strlen("meta-data/"));
 	if (!found && str_prefix(what, "meta-data/"))
@@ -224,7 +241,7 @@ static void serve(struct inst *i, struct httpd_req *r, const char *path)
 	get_metadata(i, r, what);
 }
 
-/* ---- ports ------------------------------------------------------------------------------------ */
+/* ---- ports ------------------------------------------------------------------------------ */
 
 static void own_handle(void *ctx, struct httpd_req *r)
 {
@@ -249,7 +266,8 @@ void imds_handle(void *ctx, struct httpd_req *r)
 
 void imds_open(struct inst *i)
 {
-	struct httpd_conf conf = {.address = "127.0.0.1", .handle = own_handle, .ctx = i, .connections_max = 64};
+	struct httpd_conf conf = {
+	    .address = "127.0.0.1", .handle = own_handle, .ctx = i, .connections_max = 64};
 	struct spot_err err = {0};
 
 	if (httpd_new(i->sim->loop, &conf, &i->imds_http, &err) != SPOT_OK) {

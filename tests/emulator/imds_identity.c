@@ -33,7 +33,8 @@ static struct imds *identity(struct sim *s)
 	X509_gmtime_adj(X509_getm_notAfter(m->cert), 365L * 86400);
 	X509_set_pubkey(m->cert, m->key);
 	name = X509_get_subject_name(m->cert);
-	X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"cloudsim", -1, -1, 0);
+	X509_NAME_add_entry_by_txt(
+	    name, "CN", MBSTRING_ASC, (const unsigned char *)"cloudsim", -1, -1, 0);
 	X509_set_issuer_name(m->cert, name);
 	X509_sign(m->cert, m->key, EVP_sha256());
 	return m;

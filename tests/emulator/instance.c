@@ -53,7 +53,8 @@ struct inst *inst_new(struct sim *s, struct pool *p, enum side side, const char 
 	s->alive++;
 	snprintf(i->private_ip, sizeof(i->private_ip), "10.%d.%d.%d", (int)(i->seq >> 16 & 255),
 	    (int)(i->seq >> 8 & 255), (int)(i->seq & 255));
-	snprintf(i->ip, sizeof(i->ip), "198.18.%d.%d", (int)(i->seq >> 8 & 255), (int)(i->seq & 255));
+	snprintf(
+	    i->ip, sizeof(i->ip), "198.18.%d.%d", (int)(i->seq >> 8 & 255), (int)(i->seq & 255));
 	loop_timer_init(&i->timer, s->loop, boot_or_end);
 	loop_timer_init(&i->reclaim_timer, s->loop, reclaim_step);
 	if (s->insts_last)
@@ -72,7 +73,7 @@ void inst_start(struct inst *i)
 	loop_timer_set(&i->timer, MAX(i->sim->conf.boot_us, 1));
 }
 
-/* ---- tags ------------------------------------------------------------------------------------- */
+/* ---- tags ------------------------------------------------------------------------------- */
 
 void inst_tag_set(struct inst_tag **tags, size_t *n, const char *key, const char *value)
 {
@@ -110,7 +111,7 @@ const char *inst_tag(const struct inst *i, const char *key)
 	return NULL;
 }
 
-/* ---- states ----------------------------------------------------------------------------------- */
+/* ---- states ----------------------------------------------------------------------------- */
 
 const char *inst_state_name(const struct inst *i)
 {
@@ -210,12 +211,13 @@ void inst_end(struct inst *i, const char *ended_by, const char *code, const char
 	loop_timer_set(&i->timer, MAX(i->sim->conf.terminate_us, 1));
 }
 
-/* ---- reclaim ---------------------------------------------------------------------------------- */
+/* ---- reclaim ---------------------------------------------------------------------------- */
 
 static void reclaim_end(struct inst *i)
 {
-	inst_sir_set(i, "closed", i->by_price ? "instance-terminated-by-price" :
-	    "instance-terminated-no-capacity", "Spot Instance terminated by the service.");
+	inst_sir_set(i, "closed",
+	    i->by_price ? "instance-terminated-by-price" : "instance-terminated-no-capacity",
+	    "Spot Instance terminated by the service.");
 	inst_end(i, i->by_price ? "price" : "reclaim", "Server.SpotInstanceTermination",
 	    "Server.SpotInstanceTermination: Spot instance termination");
 }
@@ -228,8 +230,9 @@ static void reclaim_notice(struct inst *i)
 
 	i->notice_us = now;
 	i->action_us = now + i->notice_len_us;
-	inst_sir_set(i, "closed", i->by_price ? "instance-terminated-by-price" :
-	    "instance-terminated-no-capacity", "Spot Instance is marked for termination.");
+	inst_sir_set(i, "closed",
+	    i->by_price ? "instance-terminated-by-price" : "instance-terminated-no-capacity",
+	    "Spot Instance is marked for termination.");
 	books_event(i->sim, "notice", i, NULL);
 	i->reclaim_stage = RECLAIM_END_NEXT;
 	loop_timer_set(&i->reclaim_timer, i->notice_len_us);
@@ -270,7 +273,7 @@ void inst_quit_all(struct sim *s)
 		inst_end(i, "quit", "Server.InternalError", "The emulator ended.");
 }
 
-/* ---- as JSON ---------------------------------------------------------------------------------- */
+/* ---- as JSON ---------------------------------------------------------------------------- */
 
 static void put_time(json_t *o, const char *key, int64_t us)
 {
@@ -290,7 +293,8 @@ static void put_agent(json_t *o, const struct inst *i)
 
 	if (!i->agent_started)
 		return;
-	a = json_pack("{s:b, s:b, s:i}", "started", 1, "ended", i->agent_ended, "status", i->agent_status);
+	a = json_pack(
+	    "{s:b, s:b, s:i}", "started", 1, "ended", i->agent_ended, "status", i->agent_status);
 	put_text(a, "home", i->home);
 	if (i->imds_port)
 		json_object_set_new(a, "imds_port", json_integer(i->imds_port));
@@ -335,7 +339,7 @@ json_t *inst_json(const struct inst *i)
 	return o;
 }
 
-/* ---- the end of the program ------------------------------------------------------------------- */
+/* ---- the end of the program ------------------------------------------------------------- */
 
 static void tags_free(struct inst_tag *tags, size_t n)
 {
@@ -349,10 +353,10 @@ static void tags_free(struct inst_tag *tags, size_t n)
 static void inst_free(void *p)
 {
 	struct inst *i = p;
-	char *texts[] = {i->id, i->token, i->params_hash, i->name, i->hostname, i->image, i->key_name,
-	    i->user_data, i->reservation, i->subnet, i->security_group, i->profile, i->shutdown_behaviour,
-	    i->account, i->sir, i->sir_state, i->sir_code, i->sir_message, i->reason_code, i->reason_message,
-	    i->reason, i->home};
+	char *texts[] = {i->id, i->token, i->params_hash, i->name, i->hostname, i->image,
+	    i->key_name, i->user_data, i->reservation, i->subnet, i->security_group, i->profile,
+	    i->shutdown_behaviour, i->account, i->sir, i->sir_state, i->sir_code, i->sir_message,
+	    i->reason_code, i->reason_message, i->reason, i->home};
 
 	loop_timer_stop(&i->timer);
 	loop_timer_stop(&i->reclaim_timer);

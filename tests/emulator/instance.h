@@ -7,9 +7,17 @@
 #include "market.h"
 
 enum inst_state {
-	INST_NONE = 0, INST_PENDING, INST_RUNNING, INST_STOPPED, INST_UNHEALTHY, INST_SHUTTING, INST_GONE,
+	INST_NONE = 0,
+	INST_PENDING,
+	INST_RUNNING,
+	INST_STOPPED,
+	INST_UNHEALTHY,
+	INST_SHUTTING,
+	INST_GONE,
 };
-struct inst_tag { char *key, *value; };
+struct inst_tag {
+	char *key, *value;
+};
 struct inst {
 	struct sim *sim;
 	struct inst *next;
@@ -19,7 +27,7 @@ struct inst {
 	struct pool *pool;
 	enum side side;
 	enum inst_state state;
-	bool counted;                /* holds one of the pool's stock */
+	bool counted; /* holds one of the pool's stock */
 	int64_t launched_us, visible_us, running_us, billed_to_us, gone_us, gone_sim_us;
 	int64_t stopped_us;
 	/* reclaim */
@@ -27,23 +35,26 @@ struct inst {
 	int64_t notice_len_us;
 	bool reclaimed, by_price;
 	/* what was asked */
-	char *token, *params_hash, *name, *hostname, *image, *key_name, *user_data, *reservation, *subnet;
+	char *token, *params_hash, *name, *hostname, *image, *key_name, *user_data, *reservation,
+	    *subnet;
 	size_t user_data_n;
 	char *security_group, *profile, *shutdown_behaviour, *account;
-	int64_t max_price;           /* 0 = none */
+	int64_t max_price; /* 0 = none */
 	int launch_index, hop_limit;
 	bool tokens_required, metadata_tags, metadata_off;
-	struct inst_tag *tags; size_t tags_n;
+	struct inst_tag *tags;
+	size_t tags_n;
 	/* identity */
 	char ip[24], private_ip[24];
-	int64_t ip_us;               /* public ip shown from then */
+	int64_t ip_us; /* public ip shown from then */
 	/* spot request */
 	char *sir, *sir_state, *sir_code, *sir_message;
 	int64_t sir_us;
-	struct inst_tag *sir_tags; size_t sir_tags_n;
+	struct inst_tag *sir_tags;
+	size_t sir_tags_n;
 	/* end */
 	char *reason_code, *reason_message, *reason;
-	const char *ended_by;        /* "api", "reclaim", "kill", "guest", "quit", "price" */
+	const char *ended_by; /* "api", "reclaim", "kill", "guest", "quit", "price" */
 	/* running program */
 	int pid;
 	struct loop_child child;
@@ -52,7 +63,8 @@ struct inst {
 	char *home;
 	struct httpd *imds_http;
 	int imds_port;
-	struct imds_token *imds_tokens; size_t imds_tokens_n;
+	struct imds_token *imds_tokens;
+	size_t imds_tokens_n;
 	struct loop_timer timer, reclaim_timer;
 	int reclaim_stage;
 };
@@ -70,21 +82,21 @@ void inst_end(struct inst *i, const char *ended_by, const char *code, const char
  * then the end notice_us after the notice; 0 = at once and without any notice. */
 void inst_reclaim(struct inst *i, int64_t notice_us, int64_t rebalance_before_us, bool by_price);
 void inst_sir_set(struct inst *i, const char *state, const char *code, const char *message);
-const char *inst_state_name(const struct inst *i);   /* control API's word */
+const char *inst_state_name(const struct inst *i); /* control API's word */
 /* Still shown in lists: not yet forgotten (an hour of replay time after the end). */
 bool inst_listed(const struct inst *i);
-bool inst_visible(const struct inst *i);             /* listed, and old enough for the lists to show it */
+bool inst_visible(const struct inst *i); /* listed, and old enough for the lists to show it */
 json_t *inst_json(const struct inst *i);
-void inst_quit_all(struct sim *s);                   /* on the way out: end everything that runs */
+void inst_quit_all(struct sim *s); /* on the way out: end everything that runs */
 void insts_free(struct sim *s);
 
 /* agent_proc.c */
 void agent_start(struct inst *i);
-void agent_kill(struct inst *i);                     /* whole process tree; the child watcher tells the end */
-int agent_init_main(int argc, char **argv);          /* the tree's ancestor: cloudsim instance-init ... */
+void agent_kill(struct inst *i); /* whole process tree; the child watcher tells the end */
+int agent_init_main(int argc, char **argv); /* the tree's ancestor: cloudsim instance-init ... */
 
 /* imds.c */
-void imds_open(struct inst *i);                      /* own port for an instance with a program */
+void imds_open(struct inst *i); /* own port for an instance with a program */
 void imds_close(struct inst *i);
 
 #endif

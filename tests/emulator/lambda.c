@@ -13,7 +13,8 @@
 #define LAUNCH_PER_S  (1.0 / 12)
 #define LIMIT_COST    0.95
 
-static const char too_many[] = "<html>\r\n<head><title>429 Too Many Requests</title></head>\r\n<body>\r\n"
+static const char too_many[] =
+    "<html>\r\n<head><title>429 Too Many Requests</title></head>\r\n<body>\r\n"
     "<center><h1>429 Too Many Requests</h1></center>\r\n</body>\r\n</html>\r\n";
 
 void lambda_new(struct sim *s)
@@ -55,8 +56,9 @@ void lambda_audit_add(struct sim *s, const char *action, const struct inst *i)
 	l->audit = realloc(l->audit, (l->audit_n + 1) * sizeof(*l->audit));
 	if (!l->audit)
 		abort();
-	l->audit[l->audit_n++] = (struct lambda_audit){sim_id(s, NULL, "", 16), dup_text(action), dup_text(i->id),
-	    dup_text(i->pool->region->name), dup_text(i->pool->type->name), dup_text("cloudsim"), sim_wall(s)};
+	l->audit[l->audit_n++] = (struct lambda_audit){sim_id(s, NULL, "", 16), dup_text(action),
+	    dup_text(i->id), dup_text(i->pool->region->name), dup_text(i->pool->type->name),
+	    dup_text("cloudsim"), sim_wall(s)};
 }
 
 void lambda_classify(struct sim_req *rq)
@@ -79,7 +81,7 @@ void lambda_data(struct sim_req *rq, struct sim_reply *rep, json_t *data)
 	reply_json(rq, rep, 200, json_pack("{s:o}", "data", data));
 }
 
-/* ---- authentication --------------------------------------------------------------------------- */
+/* ---- authentication --------------------------------------------------------------------- */
 
 static bool authorized(struct sim_req *rq, struct sim_reply *rep)
 {
@@ -94,10 +96,12 @@ static bool authorized(struct sim_req *rq, struct sim_reply *rep)
 		return true;
 	/* Basic: the key as user, no password. */
 	if (!rq->expire && strncasecmp(auth, "Basic ", 6) == 0 &&
-	    base64_decode(rq->arena, auth + 6, strlen(auth + 6), &raw) && raw.n == strlen(key) + 1 &&
-	    memcmp(raw.p, key, raw.n - 1) == 0 && raw.p[raw.n - 1] == ':')
+	    base64_decode(rq->arena, auth + 6, strlen(auth + 6), &raw) &&
+	    raw.n == strlen(key) + 1 && memcmp(raw.p, key, raw.n - 1) == 0 &&
+	    raw.p[raw.n - 1] == ':')
 		return true;
-	reply_fail(rq, rep, 401, "global/invalid-api-key", "API key was invalid, expired, or deleted.");
+	reply_fail(
+	    rq, rep, 401, "global/invalid-api-key", "API key was invalid, expired, or deleted.");
 	return false;
 }
 
@@ -114,7 +118,7 @@ static bool limited(struct sim_req *rq, struct sim_reply *rep)
 	return true;
 }
 
-/* ---- routes ----------------------------------------------------------------------------------- */
+/* ---- routes ----------------------------------------------------------------------------- */
 
 static json_t *body(struct sim_req *rq, struct sim_reply *rep)
 {
@@ -124,7 +128,8 @@ static json_t *body(struct sim_req *rq, struct sim_reply *rep)
 	if (json_parse(rq->http->body, "request", &doc, &err) == SPOT_OK && json_is_object(doc))
 		return doc;
 	json_decref(doc);
-	reply_fail(rq, rep, 400, "global/invalid-parameters", "Request body is not a JSON object: %s", err.text);
+	reply_fail(rq, rep, 400, "global/invalid-parameters",
+	    "Request body is not a JSON object: %s", err.text);
 	return NULL;
 }
 

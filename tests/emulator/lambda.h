@@ -4,11 +4,18 @@
 
 #include "books.h"
 
-struct lambda_ssh_key { char *id, *name, *public_key; };
-struct lambda_audit { char *id, *action, *instance, *region, *type, *key; int64_t at_us; };
+struct lambda_ssh_key {
+	char *id, *name, *public_key;
+};
+struct lambda_audit {
+	char *id, *action, *instance, *region, *type, *key;
+	int64_t at_us;
+};
 struct lambda_state {
-	struct lambda_ssh_key *keys; size_t keys_n;
-	struct lambda_audit *audit; size_t audit_n;
+	struct lambda_ssh_key *keys;
+	size_t keys_n;
+	struct lambda_audit *audit;
+	size_t audit_n;
 };
 void lambda_new(struct sim *s);
 void lambda_free(struct sim *s);
@@ -30,8 +37,8 @@ void lambda_key_add(struct sim_req *rq, struct sim_reply *rep, const json_t *doc
 void lambda_key_drop(struct sim_req *rq, struct sim_reply *rep, const char *id);
 void lambda_audit(struct sim_req *rq, struct sim_reply *rep);
 json_t *lambda_instance_json(const struct inst *i);
-bool lambda_image_known(const struct sim *s, const char *family, const char *id, const char *region,
-    const char *arch);
-void lambda_data(struct sim_req *rq, struct sim_reply *rep, json_t *data);   /* steals */
+bool lambda_image_known(
+    const struct sim *s, const char *family, const char *id, const char *region, const char *arch);
+void lambda_data(struct sim_req *rq, struct sim_reply *rep, json_t *data); /* steals */
 
 #endif

@@ -22,7 +22,8 @@ static bool tag_key_valid(const char *key)
 {
 	static const char rest[] = "abcdefghijklmnopqrstuvwxyz0123456789-:";
 
-	return key[0] >= 'a' && key[0] <= 'z' && key[1] && !key[strspn(key, rest)] && strlen(key) <= 55;
+	return key[0] >= 'a' && key[0] <= 'z' && key[1] && !key[strspn(key, rest)] &&
+	    strlen(key) <= 55;
 }
 
 static bool tags_valid(struct sim_req *rq, struct sim_reply *rep, const json_t *tags)
@@ -34,12 +35,15 @@ static bool tags_valid(struct sim_req *rq, struct sim_reply *rep, const json_t *
 		return true;
 	if (!json_is_array(tags))
 		return invalid(rq, rep, "tags must be an array");
-	json_array_foreach(tags, k, t) {
+	json_array_foreach(tags, k, t)
+	{
 		const char *key = json_string_value(json_object_get(t, "key"));
 		const char *value = json_string_value(json_object_get(t, "value"));
 
 		if (!key || !value || !tag_key_valid(key) || strlen(value) > 128)
-			return invalid(rq, rep, "tags: key must match ^[a-z][a-z0-9-:]+$ and have at most 55 characters, value at "
+			return invalid(rq, rep,
+			    "tags: key must match ^[a-z][a-z0-9-:]+$ and have at most 55 "
+			    "characters, value at "
 			    "most 128");
 	}
 	return true;
@@ -54,14 +58,16 @@ static bool hostname_valid(const char *h)
 
 static bool read_want(struct sim_req *rq, struct sim_reply *rep, const json_t *doc, struct want *w)
 {
-	static const char *const known[] = {"region_name", "instance_type_name", "ssh_key_names", "name", "hostname",
-	    "image", "user_data", "tags", "file_system_names", "file_system_mounts", "firewall_rulesets", "quantity",
-	    NULL};
-	const json_t *keys = json_object_get(doc, "ssh_key_names"), *image = json_object_get(doc, "image");
+	static const char *const known[] = {"region_name", "instance_type_name", "ssh_key_names",
+	    "name", "hostname", "image", "user_data", "tags", "file_system_names",
+	    "file_system_mounts", "firewall_rulesets", "quantity", NULL};
+	const json_t *keys = json_object_get(doc, "ssh_key_names"),
+		     *image = json_object_get(doc, "image");
 	struct spot_err err = {0};
 
 	if (json_unknown_key(doc, known))
-		return invalid(rq, rep, arena_printf(rq->arena, "Unknown field %s", json_unknown_key(doc, known)));
+		return invalid(rq, rep,
+		    arena_printf(rq->arena, "Unknown field %s", json_unknown_key(doc, known)));
 	w->region = json_need_str(doc, "region_name", &err);
 	w->type = json_need_str(doc, "instance_type_name", &err);
 	w->name = json_str(doc, "name", "", &err);
@@ -70,7 +76,8 @@ static bool read_want(struct sim_req *rq, struct sim_reply *rep, const json_t *d
 	w->tags = json_object_get(doc, "tags");
 	if (err.rc != SPOT_OK)
 		return invalid(rq, rep, err.text);
-	if (!json_is_array(keys) || json_array_size(keys) != 1 || !json_is_string(json_array_get(keys, 0)))
+	if (!json_is_array(keys) || json_array_size(keys) != 1 ||
+	    !json_is_string(json_array_get(keys, 0)))
 		return invalid(rq, rep, "ssh_key_names must hold exactly one name");
 	w->ssh_key = json_string_value(json_array_get(keys, 0));
 	if (strlen(w->name) > 64)
@@ -123,14 +130,16 @@ static struct inst *make(struct sim_req *rq, const struct want *w)
 	i->name = dup_text(w->name);
 	i->hostname = dup_text(w->hostname);
 	i->key_name = dup_text(w->ssh_key);
-	i->image = dup_text(w->image_family ? w->image_family : w->image_id ? w->image_id : "lambda-stack-22-04");
+	i->image = dup_text(w->image_family ? w->image_family
+		: w->image_id		    ? w->image_id
+					    : "lambda-stack-22-04");
 	i->user_data = dup_text(w->user_data);
 	i->user_data_n = w->user_data ? strlen(w->user_data) : 0;
 	/* The address shows late, after the status says active. */
 	i->ip_us = i->launched_us + rq->sim->conf.boot_us + rq->sim->conf.boot_us / 2;
 	json_array_foreach(w->tags, k, t)
-		inst_tag_set(&i->tags, &i->tags_n, json_string_value(json_object_get(t, "key")),
-		    json_string_value(json_object_get(t, "value")));
+	    inst_tag_set(&i->tags, &i->tags_n, json_string_value(json_object_get(t, "key")),
+		json_string_value(json_object_get(t, "value")));
 	inst_start(i);
 	lambda_audit_add(rq->sim, "launch", i);
 	return i;
@@ -147,16 +156,18 @@ void lambda_launch(struct sim_req *rq, struct sim_reply *rep, const json_t *doc)
 	if (pool_free(w.pool, SIDE_ON_DEMAND) < 1) {
 		reply_fail(rq, rep, 400, "instance-operations/launch/insufficient-capacity",
 		    "Not enough capacity to fulfill launch request.");
-		books_launch(rq->sim, CLOUD_LAMBDA, w.name, w.region, NULL, w.pool, SIDE_ON_DEMAND, rep->code, NULL, 0, false);
+		books_launch(rq->sim, CLOUD_LAMBDA, w.name, w.region, NULL, w.pool, SIDE_ON_DEMAND,
+		    rep->code, NULL, 0, false);
 		return;
 	}
 	i = make(rq, &w);
-	books_launch(rq->sim, CLOUD_LAMBDA, w.name, w.region, NULL, w.pool, SIDE_ON_DEMAND, NULL, &i, 1, false);
+	books_launch(rq->sim, CLOUD_LAMBDA, w.name, w.region, NULL, w.pool, SIDE_ON_DEMAND, NULL,
+	    &i, 1, false);
 	pool_stock_set(rq->sim, w.pool, SIDE_ON_DEMAND, w.pool->stock[SIDE_ON_DEMAND]);
 	lambda_data(rq, rep, json_pack("{s:[s]}", "instance_ids", i->id));
 }
 
-/* ---- by ids ----------------------------------------------------------------------------------- */
+/* ---- by ids ----------------------------------------------------------------------------- */
 
 static const json_t *ids_of(struct sim_req *rq, struct sim_reply *rep, const json_t *doc)
 {
@@ -168,11 +179,14 @@ static const json_t *ids_of(struct sim_req *rq, struct sim_reply *rep, const jso
 		invalid(rq, rep, "instance_ids must be a non-empty array");
 		return NULL;
 	}
-	json_array_foreach(ids, k, id) {
-		const struct inst *i = json_is_string(id) ? inst_find(rq->sim, json_string_value(id)) : NULL;
+	json_array_foreach(ids, k, id)
+	{
+		const struct inst *i =
+		    json_is_string(id) ? inst_find(rq->sim, json_string_value(id)) : NULL;
 
 		if (!i || i->cloud != CLOUD_LAMBDA || i->state == INST_GONE) {
-			reply_fail(rq, rep, 404, "global/object-does-not-exist", "Specified instance does not exist.");
+			reply_fail(rq, rep, 404, "global/object-does-not-exist",
+			    "Specified instance does not exist.");
 			return NULL;
 		}
 	}
@@ -186,7 +200,8 @@ void lambda_terminate(struct sim_req *rq, struct sim_reply *rep, const json_t *d
 	size_t k;
 
 	if (ids) {
-		json_array_foreach(ids, k, id) {
+		json_array_foreach(ids, k, id)
+		{
 			struct inst *i = inst_find(rq->sim, json_string_value(id));
 
 			/* Seen in the field (skypilot PR 3410): ending an ending instance is an unknown error. */
@@ -198,7 +213,8 @@ void lambda_terminate(struct sim_req *rq, struct sim_reply *rep, const json_t *d
 			lambda_audit_add(rq->sim, "terminate", i);
 			inst_end(i, "api", "terminated", "terminated by API");
 			json_array_append_new(done, lambda_instance_json(i));
-			pool_stock_set(rq->sim, i->pool, SIDE_ON_DEMAND, i->pool->stock[SIDE_ON_DEMAND]);
+			pool_stock_set(
+			    rq->sim, i->pool, SIDE_ON_DEMAND, i->pool->stock[SIDE_ON_DEMAND]);
 		}
 		lambda_data(rq, rep, json_pack("{s:o}", "terminated_instances", done));
 	} else {
@@ -214,17 +230,19 @@ void lambda_restart(struct sim_req *rq, struct sim_reply *rep, const json_t *doc
 
 	if (!ids)
 		return;
-	json_array_foreach(ids, k, id) {
+	json_array_foreach(ids, k, id)
+	{
 		const struct inst *i = inst_find(rq->sim, json_string_value(id));
 
 		if (i->state != INST_RUNNING && i->state != INST_UNHEALTHY) {
-			reply_fail(rq, rep, 409, "global/conflict", "Instance is not in a state that can be restarted.");
+			reply_fail(rq, rep, 409, "global/conflict",
+			    "Instance is not in a state that can be restarted.");
 			return;
 		}
 	}
 	done = json_array();
-	json_array_foreach(ids, k, id)
-		json_array_append_new(done, lambda_instance_json(inst_find(rq->sim, json_string_value(id))));
+	json_array_foreach(ids, k, id) json_array_append_new(
+	    done, lambda_instance_json(inst_find(rq->sim, json_string_value(id))));
 	lambda_data(rq, rep, json_pack("{s:o}", "restarted_instances", done));
 }
 
@@ -234,7 +252,8 @@ void lambda_rename(struct sim_req *rq, struct sim_reply *rep, const char *id, co
 	struct inst *i = inst_find(rq->sim, id);
 
 	if (!i || i->cloud != CLOUD_LAMBDA || i->state == INST_GONE) {
-		reply_fail(rq, rep, 404, "global/object-does-not-exist", "Specified instance does not exist.");
+		reply_fail(rq, rep, 404, "global/object-does-not-exist",
+		    "Specified instance does not exist.");
 		return;
 	}
 	if (!name || strlen(name) > 64) {

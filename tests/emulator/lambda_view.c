@@ -18,9 +18,10 @@ static json_t *type_json(const struct market *m, const struct itype *t, const st
 			p = &m->pools[k];
 	}
 	micros = price_at(&p->price[SIDE_ON_DEMAND], sim_wall(m->sim));
-	return json_pack("{s:s, s:s, s:s, s:I, s:{s:i, s:i, s:i, s:i}}", "name", t->name, "description", t->description,
-	    "gpu_description", t->gpu, "price_cents_per_hour", (json_int_t)((micros + 5000) / 10000), "specs", "vcpus",
-	    t->vcpus, "memory_gib", t->mem_mib / 1024, "storage_gib", t->storage_gib, "gpus", t->gpus);
+	return json_pack("{s:s, s:s, s:s, s:I, s:{s:i, s:i, s:i, s:i}}", "name", t->name,
+	    "description", t->description, "gpu_description", t->gpu, "price_cents_per_hour",
+	    (json_int_t)((micros + 5000) / 10000), "specs", "vcpus", t->vcpus, "memory_gib",
+	    t->mem_mib / 1024, "storage_gib", t->storage_gib, "gpus", t->gpus);
 }
 
 void lambda_types(struct sim_req *rq, struct sim_reply *rep)
@@ -38,14 +39,16 @@ void lambda_types(struct sim_req *rq, struct sim_reply *rep)
 			if (m->pools[k].type == &m->types[t] && m->pools[k].advertised)
 				json_array_append_new(regions, region_json(m->pools[k].region));
 		}
-		json_object_set_new(data, m->types[t].name, json_pack("{s:o, s:o}", "instance_type",
-		    type_json(m, &m->types[t], NULL), "regions_with_capacity_available", regions));
+		json_object_set_new(data, m->types[t].name,
+		    json_pack("{s:o, s:o}", "instance_type", type_json(m, &m->types[t], NULL),
+			"regions_with_capacity_available", regions));
 	}
 	/* A type without a GPU is listed too. */
-	json_object_set_new(data, "cpu_4x_general", json_pack("{s:{s:s, s:s, s:s, s:i, s:{s:i, s:i, s:i, s:i}}, s:[]}",
-	    "instance_type", "name", "cpu_4x_general", "description", "4x General Purpose CPU", "gpu_description", "N/A",
-	    "price_cents_per_hour", 8, "specs", "vcpus", 4, "memory_gib", 16, "storage_gib", 64, "gpus", 0,
-	    "regions_with_capacity_available"));
+	json_object_set_new(data, "cpu_4x_general",
+	    json_pack("{s:{s:s, s:s, s:s, s:i, s:{s:i, s:i, s:i, s:i}}, s:[]}", "instance_type",
+		"name", "cpu_4x_general", "description", "4x General Purpose CPU",
+		"gpu_description", "N/A", "price_cents_per_hour", 8, "specs", "vcpus", 4,
+		"memory_gib", 16, "storage_gib", 64, "gpus", 0, "regions_with_capacity_available"));
 	lambda_data(rq, rep, data);
 }
 
@@ -61,14 +64,20 @@ void lambda_regions(struct sim_req *rq, struct sim_reply *rep)
 	lambda_data(rq, rep, data);
 }
 
-/* ---- images ----------------------------------------------------------------------------------- */
+/* ---- images ----------------------------------------------------------------------------- */
 
-static const struct { const char *family, *name, *arch; } families[] = {
-	{"lambda-stack-22-04", "Lambda Stack 22.04", "x86_64"}, {"lambda-stack-24-04", "Lambda Stack 24.04", "x86_64"},
-	{"lambda-stack-22-04", "Lambda Stack 22.04", "arm64"}, {"lambda-stack-24-04", "Lambda Stack 24.04", "arm64"},
-	{"gpu-base-22-04", "GPU Base 22.04", "x86_64"}, {"gpu-base-24-04", "GPU Base 24.04", "x86_64"},
-	{"ubuntu-22-04", "Ubuntu Server 22.04", "x86_64"}, {"ubuntu-24-04", "Ubuntu Server 24.04", "x86_64"},
-	{"lambda-stack-legacy-22-04", "Lambda Stack Legacy 22.04", "x86_64"},
+static const struct {
+	const char *family, *name, *arch;
+} families[] = {
+    {"lambda-stack-22-04", "Lambda Stack 22.04", "x86_64"},
+    {"lambda-stack-24-04", "Lambda Stack 24.04", "x86_64"},
+    {"lambda-stack-22-04", "Lambda Stack 22.04", "arm64"},
+    {"lambda-stack-24-04", "Lambda Stack 24.04", "arm64"},
+    {"gpu-base-22-04", "GPU Base 22.04", "x86_64"},
+    {"gpu-base-24-04", "GPU Base 24.04", "x86_64"},
+    {"ubuntu-22-04", "Ubuntu Server 22.04", "x86_64"},
+    {"ubuntu-24-04", "Ubuntu Server 24.04", "x86_64"},
+    {"lambda-stack-legacy-22-04", "Lambda Stack Legacy 22.04", "x86_64"},
 };
 
 static void image_id(const char *family, const char *arch, const char *region, char ret[SHA256_HEX])
@@ -80,15 +89,16 @@ static void image_id(const char *family, const char *arch, const char *region, c
 	ret[32] = '\0';
 }
 
-bool lambda_image_known(const struct sim *s, const char *family, const char *id, const char *region,
-    const char *arch)
+bool lambda_image_known(
+    const struct sim *s, const char *family, const char *id, const char *region, const char *arch)
 {
 	char have[SHA256_HEX];
 
 	(void)s;
 	for (size_t k = 0; k < ARRAY_LEN(families); k++) {
 		image_id(families[k].family, families[k].arch, region, have);
-		if (str_same(families[k].arch, arch) && (family ? str_same(families[k].family, family) : str_same(have, id)))
+		if (str_same(families[k].arch, arch) &&
+		    (family ? str_same(families[k].family, family) : str_same(have, id)))
 			return true;
 	}
 	return false;
@@ -101,18 +111,22 @@ void lambda_images(struct sim_req *rq, struct sim_reply *rep)
 	char id[SHA256_HEX];
 
 	for (size_t k = 0; k < m->regions_n; k++) {
-		for (size_t f = 0; f < ARRAY_LEN(families) && m->regions[k].cloud == CLOUD_LAMBDA; f++) {
+		for (size_t f = 0; f < ARRAY_LEN(families) && m->regions[k].cloud == CLOUD_LAMBDA;
+		     f++) {
 			image_id(families[f].family, families[f].arch, m->regions[k].name, id);
-			json_array_append_new(data, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "id", id, "created_time",
-			    "2026-06-01T00:00:00Z", "updated_time", "2026-06-01T00:00:00Z", "name", families[f].name, "description",
-			    families[f].name, "family", families[f].family, "version", "1.0.0", "architecture", families[f].arch,
-			    "region", region_json(&m->regions[k])));
+			json_array_append_new(data,
+			    json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "id", id,
+				"created_time", "2026-06-01T00:00:00Z", "updated_time",
+				"2026-06-01T00:00:00Z", "name", families[f].name, "description",
+				families[f].name, "family", families[f].family, "version", "1.0.0",
+				"architecture", families[f].arch, "region",
+				region_json(&m->regions[k])));
 		}
 	}
 	lambda_data(rq, rep, data);
 }
 
-/* ---- instances -------------------------------------------------------------------------------- */
+/* ---- instances -------------------------------------------------------------------------- */
 
 static const char *status_of(const struct inst *i)
 {
@@ -131,7 +145,8 @@ static const char *status_of(const struct inst *i)
 static json_t *action(bool available, const char *why)
 {
 	return available ? json_pack("{s:b}", "available", 1)
-	    : json_pack("{s:b, s:s, s:s}", "available", 0, "reason_code", why, "reason_description", why);
+			 : json_pack("{s:b, s:s, s:s}", "available", 0, "reason_code", why,
+			       "reason_description", why);
 }
 
 json_t *lambda_instance_json(const struct inst *i)
@@ -142,13 +157,16 @@ json_t *lambda_instance_json(const struct inst *i)
 	json_t *o, *tags = json_array();
 
 	for (size_t k = 0; k < i->tags_n; k++)
-		json_array_append_new(tags, json_pack("{s:s, s:s}", "key", i->tags[k].key, "value", i->tags[k].value));
-	o = json_pack("{s:s, s:s, s:s, s:[s], s:[], s:[], s:o, s:o, s:b, s:o, s:{s:o, s:o, s:o, s:o, s:o}}", "id", i->id,
-	    "name", i->name, "status", status_of(i), "ssh_key_names", i->key_name, "file_system_names",
-	    "file_system_mounts", "region", region_json(i->pool->region), "instance_type",
-	    type_json(i->sim->market, i->pool->type, i->pool), "is_reserved", 0, "tags", tags, "actions", "migrate",
-	    action(false, "vm-is-too-old"), "rebuild", action(up, why), "restart", action(up, why), "cold_reboot",
-	    action(up, why), "terminate", action(!ending, why));
+		json_array_append_new(tags,
+		    json_pack("{s:s, s:s}", "key", i->tags[k].key, "value", i->tags[k].value));
+	o = json_pack(
+	    "{s:s, s:s, s:s, s:[s], s:[], s:[], s:o, s:o, s:b, s:o, s:{s:o, s:o, s:o, s:o, s:o}}",
+	    "id", i->id, "name", i->name, "status", status_of(i), "ssh_key_names", i->key_name,
+	    "file_system_names", "file_system_mounts", "region", region_json(i->pool->region),
+	    "instance_type", type_json(i->sim->market, i->pool->type, i->pool), "is_reserved", 0,
+	    "tags", tags, "actions", "migrate", action(false, "vm-is-too-old"), "rebuild",
+	    action(up, why), "restart", action(up, why), "cold_reboot", action(up, why),
+	    "terminate", action(!ending, why));
 	if (i->hostname)
 		json_object_set_new(o, "hostname", json_string(i->hostname));
 	if (!ending && sim_wall(i->sim) >= i->ip_us) {
@@ -158,14 +176,16 @@ json_t *lambda_instance_json(const struct inst *i)
 	/* Live credentials come with every listing: readers must not log it. */
 	if (up) {
 		json_object_set_new(o, "jupyter_token", json_sprintf("jt%.30s", i->id));
-		json_object_set_new(o, "jupyter_url", json_sprintf("https://jupyter-%.8s.invalid/?token=jt%.30s", i->id, i->id));
+		json_object_set_new(o, "jupyter_url",
+		    json_sprintf("https://jupyter-%.8s.invalid/?token=jt%.30s", i->id, i->id));
 	}
 	return o;
 }
 
 static bool shown(const struct inst *i)
 {
-	return i->cloud == CLOUD_LAMBDA && i->state != INST_GONE && sim_wall(i->sim) >= i->visible_us;
+	return i->cloud == CLOUD_LAMBDA && i->state != INST_GONE &&
+	    sim_wall(i->sim) >= i->visible_us;
 }
 
 void lambda_instances(struct sim_req *rq, struct sim_reply *rep)
@@ -186,10 +206,11 @@ void lambda_instance(struct sim_req *rq, struct sim_reply *rep, const char *id)
 	if (i && shown(i))
 		lambda_data(rq, rep, lambda_instance_json(i));
 	else
-		reply_fail(rq, rep, 404, "global/object-does-not-exist", "Specified instance does not exist.");
+		reply_fail(rq, rep, 404, "global/object-does-not-exist",
+		    "Specified instance does not exist.");
 }
 
-/* ---- SSH keys --------------------------------------------------------------------------------- */
+/* ---- SSH keys --------------------------------------------------------------------------- */
 
 const struct lambda_ssh_key *lambda_ssh_key(const struct sim *s, const char *name)
 {
@@ -202,7 +223,8 @@ const struct lambda_ssh_key *lambda_ssh_key(const struct sim *s, const char *nam
 
 static json_t *key_json(const struct lambda_ssh_key *k)
 {
-	return json_pack("{s:s, s:s, s:s}", "id", k->id, "name", k->name, "public_key", k->public_key);
+	return json_pack(
+	    "{s:s, s:s, s:s}", "id", k->id, "name", k->name, "public_key", k->public_key);
 }
 
 void lambda_keys(struct sim_req *rq, struct sim_reply *rep)
@@ -222,7 +244,8 @@ void lambda_key_add(struct sim_req *rq, struct sim_reply *rep, const json_t *doc
 	json_t *out;
 
 	if (!name || !*name || strlen(name) > 64) {
-		reply_fail(rq, rep, 400, "global/invalid-parameters", "name must have 1 to 64 characters");
+		reply_fail(
+		    rq, rep, 400, "global/invalid-parameters", "name must have 1 to 64 characters");
 		return;
 	}
 	if (lambda_ssh_key(rq->sim, name)) {
@@ -232,12 +255,16 @@ void lambda_key_add(struct sim_req *rq, struct sim_reply *rep, const json_t *doc
 	l->keys = realloc(l->keys, (l->keys_n + 1) * sizeof(*l->keys));
 	if (!l->keys)
 		abort();
-	l->keys[l->keys_n++] = (struct lambda_ssh_key){sim_id(rq->sim, NULL, "", 16), dup_text(name),
-	    dup_text(public ? public : "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQCloudsim")};
+	l->keys[l->keys_n++] =
+	    (struct lambda_ssh_key){sim_id(rq->sim, NULL, "", 16), dup_text(name),
+		dup_text(public ? public : "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQCloudsim")};
 	out = key_json(&l->keys[l->keys_n - 1]);
 	if (!public)
-		json_object_set_new(out, "private_key", json_string("-----BEGIN OPENSSH PRIVATE " "KEY-----\nemulated\n"
-		    "-----END OPENSSH PRIVATE " "KEY-----\n"));
+		json_object_set_new(out, "private_key",
+		    json_string("-----BEGIN OPENSSH PRIVATE "
+				"KEY-----\nemulated\n"
+				"-----END OPENSSH PRIVATE "
+				"KEY-----\n"));
 	lambda_data(rq, rep, out);
 }
 
@@ -258,7 +285,7 @@ void lambda_key_drop(struct sim_req *rq, struct sim_reply *rep, const char *id)
 	reply_fail(rq, rep, 404, "global/object-does-not-exist", "SSH key does not exist.");
 }
 
-/* ---- audit ------------------------------------------------------------------------------------ */
+/* ---- audit ------------------------------------------------------------------------------ */
 
 #define AUDIT_PAGE 100
 
@@ -267,32 +294,36 @@ static json_t *audit_json(struct sim_req *rq, const struct lambda_audit *a)
 	char at[TIME_TEXT_MAX];
 	const char *instance = arena_printf(rq->arena, "lrn:cloud:instance:%s", a->instance);
 
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:[s], s:s, s:{s:s, s:s, s:s}}", "service_name", "cloud",
-	    "resource_name", "instance", "action", a->action, "event_id", a->id, "event_time", format_time_s(a->at_us, at),
-	    "actor_lrn", "lrn:cloud:api_key:cloudsim", "resource_lrns", instance, "request_api_key_lrn",
-	    "lrn:cloud:api_key:cloudsim", "additional_details", "instance_lrn", instance, "instance_type", a->type,
-	    "region", a->region);
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:[s], s:s, s:{s:s, s:s, s:s}}",
+	    "service_name", "cloud", "resource_name", "instance", "action", a->action, "event_id",
+	    a->id, "event_time", format_time_s(a->at_us, at), "actor_lrn",
+	    "lrn:cloud:api_key:cloudsim", "resource_lrns", instance, "request_api_key_lrn",
+	    "lrn:cloud:api_key:cloudsim", "additional_details", "instance_lrn", instance,
+	    "instance_type", a->type, "region", a->region);
 }
 
 void lambda_audit(struct sim_req *rq, struct sim_reply *rep)
 {
 	const struct lambda_state *l = rq->sim->lambda;
-	const char *token = httpd_query(rq->http, "page_token"), *start = httpd_query(rq->http, "start");
+	const char *token = httpd_query(rq->http, "page_token"),
+		   *start = httpd_query(rq->http, "start");
 	const char *end = httpd_query(rq->http, "end");
 	int64_t from = 0, lo = 0, hi = INT64_MAX;
 	json_t *list = json_array();
 	size_t k;
 
-	if ((token && !parse_i64(token, 0, INT32_MAX, &from)) || (start && !parse_time_us(start, &lo)) ||
-	    (end && !parse_time_us(end, &hi))) {
+	if ((token && !parse_i64(token, 0, INT32_MAX, &from)) ||
+	    (start && !parse_time_us(start, &lo)) || (end && !parse_time_us(end, &hi))) {
 		json_decref(list);
-		reply_fail(rq, rep, 400, "global/invalid-parameters", "Invalid start, end or page_token");
+		reply_fail(
+		    rq, rep, 400, "global/invalid-parameters", "Invalid start, end or page_token");
 		return;
 	}
 	for (k = (size_t)from; k < l->audit_n && json_array_size(list) < AUDIT_PAGE; k++) {
 		if (l->audit[k].at_us >= lo && l->audit[k].at_us <= hi)
 			json_array_append_new(list, audit_json(rq, &l->audit[k]));
 	}
-	reply_json(rq, rep, 200, json_pack("{s:o, s:o}", "data", list, "page_token",
-	    k < l->audit_n ? json_sprintf("%zu", k) : json_null()));
+	reply_json(rq, rep, 200,
+	    json_pack("{s:o, s:o}", "data", list, "page_token",
+		k < l->audit_n ? json_sprintf("%zu", k) : json_null()));
 }

@@ -33,24 +33,55 @@ static const char usage[] =
     "  --quota-vcpus N      applied quota of every class (100000)\n"
     "  --no-throttle        rate limits off\n";
 
-enum { OPT_DIR = 256, OPT_PORT, OPT_CONTROL, OPT_IMDS, OPT_DATA, OPT_AGENTS, OPT_SEED, OPT_SCALE, OPT_SUPPLY,
-	OPT_UNIT, OPT_MARKET, OPT_LAG, OPT_BOOT, OPT_TERMINATE, OPT_NOTICE, OPT_QUOTA, OPT_NO_THROTTLE, OPT_HELP };
+enum {
+	OPT_DIR = 256,
+	OPT_PORT,
+	OPT_CONTROL,
+	OPT_IMDS,
+	OPT_DATA,
+	OPT_AGENTS,
+	OPT_SEED,
+	OPT_SCALE,
+	OPT_SUPPLY,
+	OPT_UNIT,
+	OPT_MARKET,
+	OPT_LAG,
+	OPT_BOOT,
+	OPT_TERMINATE,
+	OPT_NOTICE,
+	OPT_QUOTA,
+	OPT_NO_THROTTLE,
+	OPT_HELP
+};
 
 static const struct option options[] = {
-	{"dir", 1, NULL, OPT_DIR}, {"port", 1, NULL, OPT_PORT}, {"control-port", 1, NULL, OPT_CONTROL},
-	{"imds-port", 1, NULL, OPT_IMDS}, {"data", 1, NULL, OPT_DATA}, {"agents", 0, NULL, OPT_AGENTS},
-	{"seed", 1, NULL, OPT_SEED}, {"time-scale", 1, NULL, OPT_SCALE}, {"supply", 1, NULL, OPT_SUPPLY},
-	{"supply-unit", 1, NULL, OPT_UNIT}, {"market", 1, NULL, OPT_MARKET}, {"lag-ms", 1, NULL, OPT_LAG},
-	{"boot-ms", 1, NULL, OPT_BOOT}, {"terminate-ms", 1, NULL, OPT_TERMINATE}, {"notice-ms", 1, NULL, OPT_NOTICE},
-	{"quota-vcpus", 1, NULL, OPT_QUOTA}, {"no-throttle", 0, NULL, OPT_NO_THROTTLE}, {"help", 0, NULL, OPT_HELP},
-	{NULL, 0, NULL, 0},
+    {"dir", 1, NULL, OPT_DIR},
+    {"port", 1, NULL, OPT_PORT},
+    {"control-port", 1, NULL, OPT_CONTROL},
+    {"imds-port", 1, NULL, OPT_IMDS},
+    {"data", 1, NULL, OPT_DATA},
+    {"agents", 0, NULL, OPT_AGENTS},
+    {"seed", 1, NULL, OPT_SEED},
+    {"time-scale", 1, NULL, OPT_SCALE},
+    {"supply", 1, NULL, OPT_SUPPLY},
+    {"supply-unit", 1, NULL, OPT_UNIT},
+    {"market", 1, NULL, OPT_MARKET},
+    {"lag-ms", 1, NULL, OPT_LAG},
+    {"boot-ms", 1, NULL, OPT_BOOT},
+    {"terminate-ms", 1, NULL, OPT_TERMINATE},
+    {"notice-ms", 1, NULL, OPT_NOTICE},
+    {"quota-vcpus", 1, NULL, OPT_QUOTA},
+    {"no-throttle", 0, NULL, OPT_NO_THROTTLE},
+    {"help", 0, NULL, OPT_HELP},
+    {NULL, 0, NULL, 0},
 };
 
 static bool number(const char *text, int64_t min, int64_t max, int64_t *ret)
 {
 	if (parse_i64(text, min, max, ret))
 		return true;
-	fprintf(stderr, "cloudsim: '%s' is not a number from %" PRId64 " to %" PRId64 "\n", text, min, max);
+	fprintf(stderr, "cloudsim: '%s' is not a number from %" PRId64 " to %" PRId64 "\n", text,
+	    min, max);
 	return false;
 }
 
@@ -98,8 +129,14 @@ static bool read_options(struct sim_conf *c, int argc, char **argv)
 {
 	int opt;
 
-	*c = (struct sim_conf){.data_dir = CLOUDSIM_DATA, .throttle = true, .scale = 1, .boot_us = 300000,
-	    .terminate_us = 300000, .notice_us = 120 * SPOT_US_PER_S, .supply = "open", .supply_unit = 4,
+	*c = (struct sim_conf){.data_dir = CLOUDSIM_DATA,
+	    .throttle = true,
+	    .scale = 1,
+	    .boot_us = 300000,
+	    .terminate_us = 300000,
+	    .notice_us = 120 * SPOT_US_PER_S,
+	    .supply = "open",
+	    .supply_unit = 4,
 	    .quota_vcpus = 100000};
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (opt == OPT_HELP) {
@@ -117,7 +154,7 @@ static bool read_options(struct sim_conf *c, int argc, char **argv)
 	return false;
 }
 
-/* ---- start and end ---------------------------------------------------------------------------- */
+/* ---- start and end ---------------------------------------------------------------------- */
 
 static bool open_ports(struct sim *s, struct spot_err *err)
 {
@@ -144,11 +181,13 @@ static bool announce(struct sim *s)
 	struct arena *a AUTO(arena) = arena_new(0);
 	char path[4096];
 	int port = httpd_port(s->http), control = httpd_port(s->control_http);
-	json_t *doc = json_pack("{s:i, s:i, s:i, s:i, s:{s:o, s:o, s:o, s:o, s:o}, s:o}", "pid", (int)getpid(), "port", port,
-	    "control_port", control, "imds_port", httpd_port(s->imds_http), "urls", "aws",
-	    json_sprintf("http://127.0.0.1:%d", port), "lambda", json_sprintf("http://127.0.0.1:%d/api/v1", port), "s3",
-	    json_sprintf("http://127.0.0.1:%d", port), "advisor", json_sprintf("http://127.0.0.1:%d/spot-advisor-data.json",
-	    port), "control", json_sprintf("http://127.0.0.1:%d", control), "credentials", creds_json(s));
+	json_t *doc = json_pack("{s:i, s:i, s:i, s:i, s:{s:o, s:o, s:o, s:o, s:o}, s:o}", "pid",
+	    (int)getpid(), "port", port, "control_port", control, "imds_port",
+	    httpd_port(s->imds_http), "urls", "aws", json_sprintf("http://127.0.0.1:%d", port),
+	    "lambda", json_sprintf("http://127.0.0.1:%d/api/v1", port), "s3",
+	    json_sprintf("http://127.0.0.1:%d", port), "advisor",
+	    json_sprintf("http://127.0.0.1:%d/spot-advisor-data.json", port), "control",
+	    json_sprintf("http://127.0.0.1:%d", control), "credentials", creds_json(s));
 	char *text = json_text(a, doc);
 
 	json_decref(doc);
@@ -273,7 +312,8 @@ int main(int argc, char **argv)
 	if (!read_options(&s.conf, argc, argv))
 		return 2;
 	umask(077);
-	log_init(&(struct log_conf){.fd = 2, .level = LOG_INFO, .program = "cloudsim", .clock = &clock_real});
+	log_init(&(struct log_conf){
+	    .fd = 2, .level = LOG_INFO, .program = "cloudsim", .clock = &clock_real});
 	if (s.conf.seed)
 		rng_seeded_init(&s.rng, s.conf.seed);
 	else
@@ -285,7 +325,8 @@ int main(int argc, char **argv)
 	loop_signal_start(&intr, s.loop, SIGINT, signalled);
 	loop_hook_add(s.loop, &leave);
 	if (start(&s, &err)) {
-		log_info("cloudsim.ready", I64("port", httpd_port(s.http)), I64("control_port", httpd_port(s.control_http)));
+		log_info("cloudsim.ready", I64("port", httpd_port(s.http)),
+		    I64("control_port", httpd_port(s.control_http)));
 		loop_run(s.loop);
 	} else {
 		log_error("cloudsim.start_failed", STR("error", err.text));

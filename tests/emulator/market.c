@@ -16,7 +16,7 @@ const char *side_name(enum side s)
 	return s == SIDE_SPOT ? "spot" : "on_demand";
 }
 
-/* ---- loading ---------------------------------------------------------------------------------- */
+/* ---- loading ---------------------------------------------------------------------------- */
 
 struct table {
 	struct csv csv;
@@ -84,7 +84,8 @@ static struct region *region_add(struct market *m, enum cloud c, const char *nam
 /* Opt-in regions that our account has not enabled. */
 static bool region_left_out(const char *name)
 {
-	return str_same(name, "af-south-1") || str_same(name, "ap-east-1") || str_same(name, "me-south-1");
+	return str_same(name, "af-south-1") || str_same(name, "ap-east-1") ||
+	    str_same(name, "me-south-1");
 }
 
 static bool load_zones(struct sim *s, struct spot_err *err)
@@ -99,13 +100,16 @@ static bool load_zones(struct sim *s, struct spot_err *err)
 
 		r->opt_in = str_same(col(&t, "opt_in"), "true");
 		r->enabled = !(r->opt_in && region_left_out(r->name));
-		m->zones[m->zones_n++] = (struct zone){.region = r, .name = keep(m, col(&t, "zone")),
-		    .id = keep(m, col(&t, "zone_id")), .kind = keep(m, col(&t, "type"))};
+		m->zones[m->zones_n++] = (struct zone){.region = r,
+		    .name = keep(m, col(&t, "zone")),
+		    .id = keep(m, col(&t, "zone_id")),
+		    .kind = keep(m, col(&t, "type"))};
 	}
 	if (!table_open(s, &t, "lambda_regions.csv", err))
 		return false;
 	while (table_next(&t))
-		region_add(m, CLOUD_LAMBDA, col(&t, "region"))->description = keep(m, col(&t, "description"));
+		region_add(m, CLOUD_LAMBDA, col(&t, "region"))->description =
+		    keep(m, col(&t, "description"));
 	return true;
 }
 
@@ -119,12 +123,19 @@ static bool load_types(struct sim *s, struct spot_err *err)
 	while (table_next(&t)) {
 		struct itype *y = &m->types[m->types_n++];
 
-		*y = (struct itype){.cloud = CLOUD_AWS, .name = keep(m, col(&t, "instance_type")),
-		    .gpu = keep(m, col(&t, "gpu")), .maker = keep(m, col(&t, "manufacturer")),
-		    .arch = keep(m, col(&t, "arch")), .network = keep(m, col(&t, "network")),
-		    .gpus = col_int(&t, "gpus"), .gpu_mem_mib = col_int(&t, "gpu_mem_mib"),
-		    .vcpus = col_int(&t, "vcpus"), .mem_mib = col_int(&t, "mem_mib"), .efa = col_int(&t, "efa"),
-		    .cards = col_int(&t, "cards"), .current = str_same(col(&t, "current"), "true")};
+		*y = (struct itype){.cloud = CLOUD_AWS,
+		    .name = keep(m, col(&t, "instance_type")),
+		    .gpu = keep(m, col(&t, "gpu")),
+		    .maker = keep(m, col(&t, "manufacturer")),
+		    .arch = keep(m, col(&t, "arch")),
+		    .network = keep(m, col(&t, "network")),
+		    .gpus = col_int(&t, "gpus"),
+		    .gpu_mem_mib = col_int(&t, "gpu_mem_mib"),
+		    .vcpus = col_int(&t, "vcpus"),
+		    .mem_mib = col_int(&t, "mem_mib"),
+		    .efa = col_int(&t, "efa"),
+		    .cards = col_int(&t, "cards"),
+		    .current = str_same(col(&t, "current"), "true")};
 		if (!parse_f64(col(&t, "partition"), 0, 1, &y->partition))
 			y->partition = 0;
 	}
@@ -132,11 +143,17 @@ static bool load_types(struct sim *s, struct spot_err *err)
 		return false;
 	while (table_next(&t)) {
 		m->types[m->types_n++] = (struct itype){.cloud = CLOUD_LAMBDA,
-		    .name = keep(m, col(&t, "instance_type")), .description = keep(m, col(&t, "description")),
-		    .gpu = keep(m, col(&t, "gpu_description")), .vcpus = col_int(&t, "vcpus"),
-		    .mem_mib = col_int(&t, "memory_gib") * 1024, .gpus = col_int(&t, "gpus"),
-		    .storage_gib = col_int(&t, "storage_gib"), .cents = col_int(&t, "cents"), .current = true,
-		    .arch = keep(m, strstr(col(&t, "instance_type"), "gh200") ? "arm64" : "x86_64")};
+		    .name = keep(m, col(&t, "instance_type")),
+		    .description = keep(m, col(&t, "description")),
+		    .gpu = keep(m, col(&t, "gpu_description")),
+		    .vcpus = col_int(&t, "vcpus"),
+		    .mem_mib = col_int(&t, "memory_gib") * 1024,
+		    .gpus = col_int(&t, "gpus"),
+		    .storage_gib = col_int(&t, "storage_gib"),
+		    .cents = col_int(&t, "cents"),
+		    .current = true,
+		    .arch =
+			keep(m, strstr(col(&t, "instance_type"), "gh200") ? "arm64" : "x86_64")};
 	}
 	return true;
 }
@@ -156,8 +173,11 @@ static void price_start(struct price_log *l, int64_t us, int64_t micros)
  * the availability counts in the provider notes (A100 always, B200 never); the choice is fixed. */
 static bool lambda_has(const char *type, const char *region)
 {
-	static const struct { const char *part; unsigned of100; } share[] = {{"b200", 0}, {"8x_h100", 12},
-	    {"h100_sxm5", 15}, {"gh200", 30}, {"h100_pcie", 30}, {"a100", 40}, {"a10", 50}, {"a6000", 40}};
+	static const struct {
+		const char *part;
+		unsigned of100;
+	} share[] = {{"b200", 0}, {"8x_h100", 12}, {"h100_sxm5", 15}, {"gh200", 30},
+	    {"h100_pcie", 30}, {"a100", 40}, {"a10", 50}, {"a6000", 40}};
 	unsigned h = 5381, of100 = 25;
 
 	for (size_t i = 0; i < ARRAY_LEN(share); i++) {
@@ -189,7 +209,8 @@ static bool load_pools(struct sim *s, struct spot_err *err)
 		p->zone = market_zone(m, col(&t, "region"), col(&t, "zone_id"));
 		p->type = market_type(m, CLOUD_AWS, col(&t, "instance_type"));
 		if (!p->region || !p->zone || !p->type) {
-			err_set(err, SPOT_CONFIG, "aws_pools.csv line %d: unknown region, zone or type", t.csv.line);
+			err_set(err, SPOT_CONFIG,
+			    "aws_pools.csv line %d: unknown region, zone or type", t.csv.line);
 			return false;
 		}
 		price_start(&p->price[SIDE_SPOT], since, col_usd(&t, "spot"));
@@ -203,11 +224,14 @@ static bool load_pools(struct sim *s, struct spot_err *err)
 		for (size_t y = 0; y < m->types_n; y++) {
 			struct pool *p = &m->pools[m->pools_n];
 
-			if (m->regions[r].cloud != CLOUD_LAMBDA || m->types[y].cloud != CLOUD_LAMBDA)
+			if (m->regions[r].cloud != CLOUD_LAMBDA ||
+			    m->types[y].cloud != CLOUD_LAMBDA)
 				continue;
-			*p = (struct pool){.cloud = CLOUD_LAMBDA, .region = &m->regions[r], .type = &m->types[y]};
+			*p = (struct pool){
+			    .cloud = CLOUD_LAMBDA, .region = &m->regions[r], .type = &m->types[y]};
 			price_start(&p->price[SIDE_SPOT], since, 0);
-			price_start(&p->price[SIDE_ON_DEMAND], since, (int64_t)m->types[y].cents * 10000);
+			price_start(
+			    &p->price[SIDE_ON_DEMAND], since, (int64_t)m->types[y].cents * 10000);
 			p->advertised = lambda_has(p->type->name, p->region->name);
 			p->stock[SIDE_ON_DEMAND] = p->advertised ? STOCK_OPEN : 0;
 			m->pools_n++;
@@ -216,12 +240,14 @@ static bool load_pools(struct sim *s, struct spot_err *err)
 	return true;
 }
 
-/* ---- replay data ------------------------------------------------------------------------------ */
+/* ---- replay data ------------------------------------------------------------------------ */
 
 static void replay_add(struct market *m, int64_t sim_us, struct pool *p, bool supply, int64_t value)
 {
-	m->replay = arena_grow(m->arena, m->replay, m->replay_n, &m->replay_cap, sizeof(*m->replay));
-	m->replay[m->replay_n++] = (struct replay){.sim_us = sim_us, .pool = p, .value = value, .supply = supply};
+	m->replay =
+	    arena_grow(m->arena, m->replay, m->replay_n, &m->replay_cap, sizeof(*m->replay));
+	m->replay[m->replay_n++] =
+	    (struct replay){.sim_us = sim_us, .pool = p, .value = value, .supply = supply};
 }
 
 static bool anchor_of(struct sim *s, const char *source, int64_t *ret, struct spot_err *err)
@@ -284,18 +310,22 @@ static bool load_history(struct sim *s, struct spot_err *err)
 		const char *zone = col(&t, "zone");
 
 		if (!str_same(source, col(&t, "source"))) {
-			if (!str_copy(source, sizeof(source), col(&t, "source")) || !anchor_of(s, source, &anchor, err))
+			if (!str_copy(source, sizeof(source), col(&t, "source")) ||
+			    !anchor_of(s, source, &anchor, err))
 				return false;
 		}
-		if (!parse_time_us(col(&t, "timestamp"), &at) || !parse_usd_micros(col(&t, "spot"), &micros)) {
-			err_set(err, SPOT_CONFIG, "aws_history.csv line %d: bad time or price", t.csv.line);
+		if (!parse_time_us(col(&t, "timestamp"), &at) ||
+		    !parse_usd_micros(col(&t, "spot"), &micros)) {
+			err_set(err, SPOT_CONFIG, "aws_history.csv line %d: bad time or price",
+			    t.csv.line);
 			return false;
 		}
 		at += s->start_us - anchor;
 		for (size_t i = 0; i < m->pools_n; i++) {
 			struct pool *p = &m->pools[i];
 
-			if (p->cloud != CLOUD_AWS || !str_same(p->region->name, col(&t, "region")) ||
+			if (p->cloud != CLOUD_AWS ||
+			    !str_same(p->region->name, col(&t, "region")) ||
 			    !str_same(p->type->name, col(&t, "instance_type")))
 				continue;
 			/* A region average stands for the zones that have no record of their own. */
@@ -327,7 +357,8 @@ static bool load_supply_row(struct sim *s, struct table *t, int64_t shift, struc
 	char *end;
 
 	if (!p || !parse_time_us(col(t, "start"), &at)) {
-		err_set(err, SPOT_CONFIG, "aws_supply.csv line %d: unknown pool or time", t->csv.line);
+		err_set(
+		    err, SPOT_CONFIG, "aws_supply.csv line %d: unknown pool or time", t->csv.line);
 		return false;
 	}
 	for (const char *q = c; (q = strstr(q, "x")) != NULL; q++)
@@ -341,7 +372,8 @@ static bool load_supply_row(struct sim *s, struct table *t, int64_t shift, struc
 			return false;
 		}
 		/* A trace of zeros and ones tells that an instance could be had, not how many. */
-		replay_add(s->market, at, p, true, highest > 1 ? value : value * s->conf.supply_unit);
+		replay_add(
+		    s->market, at, p, true, highest > 1 ? value : value * s->conf.supply_unit);
 		at += runs * gap;
 		for (c = end; *c == ' '; c++)
 			;
@@ -356,7 +388,8 @@ static bool load_supply(struct sim *s, struct spot_err *err)
 
 	if (str_same(s->conf.supply, "open"))
 		return true;
-	if (!anchor_of(s, s->conf.supply, &anchor, err) || !table_open(s, &t, "aws_supply.csv", err))
+	if (!anchor_of(s, s->conf.supply, &anchor, err) ||
+	    !table_open(s, &t, "aws_supply.csv", err))
 		return false;
 	while (table_next(&t)) {
 		if (str_same(col(&t, "set"), s->conf.supply) &&
@@ -375,11 +408,13 @@ static int replay_cmp(const void *a, const void *b)
 
 static bool load_advisor(struct sim *s, struct spot_err *err)
 {
-	static const char head[] =
-	    "{\"global_rate\":\"<10%\",\"ranges\":[{\"index\":0,\"label\":\"<5%\",\"dots\":0,\"max\":5},"
-	    "{\"index\":1,\"label\":\"5-10%\",\"dots\":1,\"max\":11},{\"index\":2,\"label\":\"10-15%\",\"dots\":2,\"max\":16},"
-	    "{\"index\":3,\"label\":\"15-20%\",\"dots\":3,\"max\":22},{\"index\":4,\"label\":\">20%\",\"dots\":4,\"max\":100}],"
-	    "\"instance_types\":{";
+	static const char head[] = "{\"global_rate\":\"<10%\",\"ranges\":[{\"index\":0,\"label\":"
+				   "\"<5%\",\"dots\":0,\"max\":5},"
+				   "{\"index\":1,\"label\":\"5-10%\",\"dots\":1,\"max\":11},{"
+				   "\"index\":2,\"label\":\"10-15%\",\"dots\":2,\"max\":16},"
+				   "{\"index\":3,\"label\":\"15-20%\",\"dots\":3,\"max\":22},{"
+				   "\"index\":4,\"label\":\">20%\",\"dots\":4,\"max\":100}],"
+				   "\"instance_types\":{";
 	struct market *m = s->market;
 	struct sbuf b AUTO(sbuf) = {0};
 	char region[64] = "";
@@ -391,8 +426,8 @@ static bool load_advisor(struct sim *s, struct spot_err *err)
 	for (size_t i = 0; i < m->types_n; i++) {
 		if (m->types[i].cloud != CLOUD_AWS)
 			continue;
-		sbuf_printf(&b, "%s\"%s\":{\"emr\":true,\"cores\":%d,\"ram_gb\":%.1f}", sep, m->types[i].name,
-		    m->types[i].vcpus, m->types[i].mem_mib / 1024.0);
+		sbuf_printf(&b, "%s\"%s\":{\"emr\":true,\"cores\":%d,\"ram_gb\":%.1f}", sep,
+		    m->types[i].name, m->types[i].vcpus, m->types[i].mem_mib / 1024.0);
 		sep = ",";
 	}
 	sbuf_puts(&b, "},\"spot_advisor\":{");
@@ -402,12 +437,13 @@ static bool load_advisor(struct sim *s, struct spot_err *err)
 		if (str_same(region, col(&t, "region"))) {
 			sbuf_putc(&b, ',');
 		} else {
-			sbuf_printf(&b, "%s\"%s\":{\"Linux\":{", *region ? "},\"Windows\":{}}," : "", col(&t, "region"));
+			sbuf_printf(&b, "%s\"%s\":{\"Linux\":{",
+			    *region ? "},\"Windows\":{}}," : "", col(&t, "region"));
 			if (!str_copy(region, sizeof(region), col(&t, "region")))
 				return false;
 		}
-		sbuf_printf(&b, "\"%s\":{\"s\":%d,\"r\":%d}", col(&t, "instance_type"), col_int(&t, "savings"),
-		    col_int(&t, "bucket"));
+		sbuf_printf(&b, "\"%s\":{\"s\":%d,\"r\":%d}", col(&t, "instance_type"),
+		    col_int(&t, "savings"), col_int(&t, "bucket"));
 	}
 	sbuf_puts(&b, *region ? "},\"Windows\":{}}}}" : "}}");
 	m->advisor_json = arena_strdup(m->arena, b.p);
@@ -434,8 +470,9 @@ bool market_load(struct sim *s, struct spot_err *err)
 	m->pools = arena_array(m->arena, 8000, sizeof(*m->pools));
 	loop_timer_init(&m->timer, s->loop, replay_due);
 	memset(err, 0, sizeof(*err));
-	if (!load_zones(s, err) || !load_types(s, err) || !load_pools(s, err) || !load_history(s, err) ||
-	    !load_supply(s, err) || !load_advisor(s, err) || err->rc != SPOT_OK)
+	if (!load_zones(s, err) || !load_types(s, err) || !load_pools(s, err) ||
+	    !load_history(s, err) || !load_supply(s, err) || !load_advisor(s, err) ||
+	    err->rc != SPOT_OK)
 		return false;
 	if (m->replay_n > 0)
 		qsort(m->replay, m->replay_n, sizeof(*m->replay), replay_cmp);

@@ -18,41 +18,48 @@ struct region {
 };
 struct zone {
 	struct region *region;
-	char *name, *id, *kind;      /* kind: "availability-zone", "local-zone" */
+	char *name, *id, *kind; /* kind: "availability-zone", "local-zone" */
 };
 struct itype {
 	enum cloud cloud;
 	char *name, *gpu, *maker, *arch, *network, *description;
 	int gpus, gpu_mem_mib, vcpus, mem_mib, efa, cards, storage_gib, cents;
-	double partition;            /* of one GPU; 0 = whole GPUs */
+	double partition; /* of one GPU; 0 = whole GPUs */
 	bool current;
 };
 struct price_log {
-	struct price_at { int64_t us, micros; } *at;
+	struct price_at {
+		int64_t us, micros;
+	} * at;
 	size_t n, cap;
 	bool sold;
-	bool held;                   /* set by hand: the replay does not move it */
+	bool held; /* set by hand: the replay does not move it */
 };
 struct pool {
 	enum cloud cloud;
 	struct region *region;
-	struct zone *zone;           /* NULL for lambda */
+	struct zone *zone; /* NULL for lambda */
 	struct itype *type;
 	struct price_log price[SIDE_COUNT];
-	int64_t stock[SIDE_COUNT];   /* how many may run at once */
+	int64_t stock[SIDE_COUNT]; /* how many may run at once */
 	int64_t used[SIDE_COUNT];
-	bool recorded;               /* has a recorded history */
-	bool advertised;             /* lambda: listed as having capacity */
+	bool recorded;	 /* has a recorded history */
+	bool advertised; /* lambda: listed as having capacity */
 	bool advertised_by_hand;
-	bool supply_held;            /* stock set by hand: the replay does not move it */
+	bool supply_held; /* stock set by hand: the replay does not move it */
 };
 struct market {
 	struct arena *arena;
-	struct region *regions; size_t regions_n;
-	struct zone *zones; size_t zones_n;
-	struct itype *types; size_t types_n;
-	struct pool *pools; size_t pools_n;
-	struct replay *replay; size_t replay_n, replay_at;
+	struct region *regions;
+	size_t regions_n;
+	struct zone *zones;
+	size_t zones_n;
+	struct itype *types;
+	size_t types_n;
+	struct pool *pools;
+	size_t pools_n;
+	struct replay *replay;
+	size_t replay_n, replay_at;
 	size_t replay_cap;
 	struct loop_timer timer;
 	struct sim *sim;
@@ -61,19 +68,19 @@ struct market {
 struct replay {
 	int64_t sim_us;
 	struct pool *pool;
-	int64_t value;               /* micro-dollars or instances */
+	int64_t value; /* micro-dollars or instances */
 	bool supply;
 };
 
 const char *cloud_name(enum cloud c);
-const char *side_name(enum side s);            /* "spot" "on_demand" */
+const char *side_name(enum side s); /* "spot" "on_demand" */
 NODISCARD bool market_load(struct sim *s, struct spot_err *err);
 void market_free(struct market *m);
 struct region *market_region(const struct market *m, enum cloud c, const char *name);
 struct zone *market_zone(const struct market *m, const char *region, const char *name_or_id);
 struct itype *market_type(const struct market *m, enum cloud c, const char *name);
-struct pool *market_pool(const struct market *m, enum cloud c, const char *region, const struct zone *z,
-    const char *type);
+struct pool *market_pool(const struct market *m, enum cloud c, const char *region,
+    const struct zone *z, const char *type);
 /* Price in force at a moment; 0 = not sold then. */
 int64_t price_at(const struct price_log *l, int64_t us);
 void price_set(struct sim *s, struct pool *p, enum side side, int64_t us, int64_t micros);
@@ -83,8 +90,11 @@ void pool_stock_set(struct sim *s, struct pool *p, enum side side, int64_t count
 void market_replay(struct sim *s);
 
 /* Selector with * and ? in each part; empty = any. zone matches name or id. */
-struct selector { const char *provider, *region, *zone, *type, *market; };
-bool selector_from_json(const json_t *j, struct arena *a, struct selector *ret, struct spot_err *err);
+struct selector {
+	const char *provider, *region, *zone, *type, *market;
+};
+bool selector_from_json(
+    const json_t *j, struct arena *a, struct selector *ret, struct spot_err *err);
 bool selector_pool(const struct selector *s, const struct pool *p);
 bool selector_side(const struct selector *s, enum side side);
 

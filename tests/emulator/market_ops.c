@@ -34,8 +34,8 @@ struct itype *market_type(const struct market *m, enum cloud c, const char *name
 	return NULL;
 }
 
-struct pool *market_pool(const struct market *m, enum cloud c, const char *region, const struct zone *z,
-    const char *type)
+struct pool *market_pool(const struct market *m, enum cloud c, const char *region,
+    const struct zone *z, const char *type)
 {
 	for (size_t i = 0; i < m->pools_n; i++) {
 		struct pool *p = &m->pools[i];
@@ -70,7 +70,8 @@ static void price_check_caps(struct sim *s, struct pool *p, int64_t micros)
 	if (p->used[SIDE_SPOT] == 0)
 		return;
 	for (struct inst *i = s->insts; i; i = i->next) {
-		if (i->pool == p && i->side == SIDE_SPOT && i->counted && i->max_price > 0 && i->max_price < micros)
+		if (i->pool == p && i->side == SIDE_SPOT && i->counted && i->max_price > 0 &&
+		    i->max_price < micros)
 			inst_reclaim(i, s->conf.notice_us, 0, true);
 	}
 }
@@ -126,7 +127,8 @@ void market_replay(struct sim *s)
 	struct market *m = s->market;
 	int64_t now = sim_clock(s);
 
-	for (; m->replay_at < m->replay_n && m->replay[m->replay_at].sim_us <= now; m->replay_at++) {
+	for (; m->replay_at < m->replay_n && m->replay[m->replay_at].sim_us <= now;
+	     m->replay_at++) {
 		const struct replay *r = &m->replay[m->replay_at];
 
 		if (r->supply && !r->pool->supply_held) {
@@ -143,7 +145,7 @@ void market_replay(struct sim *s)
 	}
 }
 
-/* ---- selectors -------------------------------------------------------------------------------- */
+/* ---- selectors -------------------------------------------------------------------------- */
 
 static bool selector_from_path(const char *text, struct arena *a, struct selector *ret)
 {
@@ -161,7 +163,8 @@ static bool selector_from_path(const char *text, struct arena *a, struct selecto
 	return false;
 }
 
-bool selector_from_json(const json_t *j, struct arena *a, struct selector *ret, struct spot_err *err)
+bool selector_from_json(
+    const json_t *j, struct arena *a, struct selector *ret, struct spot_err *err)
 {
 	memset(ret, 0, sizeof(*ret));
 	if (json_is_string(j)) {
@@ -171,7 +174,8 @@ bool selector_from_json(const json_t *j, struct arena *a, struct selector *ret, 
 		return false;
 	}
 	if (!json_is_object(j)) {
-		err_set(err, SPOT_INVALID, "selector is an object or a text provider/region/zone/type/market");
+		err_set(err, SPOT_INVALID,
+		    "selector is an object or a text provider/region/zone/type/market");
 		return false;
 	}
 	ret->provider = json_str(j, "provider", NULL, err);
@@ -189,8 +193,8 @@ static bool part_matches(const char *pattern, const char *text)
 
 bool selector_pool(const struct selector *s, const struct pool *p)
 {
-	if (!part_matches(s->provider, cloud_name(p->cloud)) || !part_matches(s->region, p->region->name) ||
-	    !part_matches(s->type, p->type->name))
+	if (!part_matches(s->provider, cloud_name(p->cloud)) ||
+	    !part_matches(s->region, p->region->name) || !part_matches(s->type, p->type->name))
 		return false;
 	if (!p->zone)
 		return part_matches(s->zone, "");

@@ -62,7 +62,7 @@ void s3_free(struct sim *s)
 	s->s3 = NULL;
 }
 
-/* ---- index ------------------------------------------------------------------------------------ */
+/* ---- index ------------------------------------------------------------------------------ */
 
 struct s3_object *s3_find(const struct s3_bucket *b, const char *key)
 {
@@ -86,8 +86,8 @@ void s3_drop(struct s3_bucket *b, const char *key)
 	}
 }
 
-struct s3_object *s3_put(struct s3_bucket *b, const char *key, const char *type, size_t size, char *etag,
-    char *file, int64_t at_us)
+struct s3_object *s3_put(struct s3_bucket *b, const char *key, const char *type, size_t size,
+    char *etag, char *file, int64_t at_us)
 {
 	struct s3_object *o = calloc(1, sizeof(*o)), **at = &b->objects;
 
@@ -134,7 +134,7 @@ char *s3_quoted_etag(const uint8_t md5[16], size_t parts)
 	return dup_text(text);
 }
 
-/* ---- request parts ---------------------------------------------------------------------------- */
+/* ---- request parts ---------------------------------------------------------------------- */
 
 const char *s3_query(struct s3_call *c, const char *name)
 {
@@ -148,7 +148,8 @@ bool s3_has(struct s3_call *c, const char *name)
 
 void s3_xml(struct s3_call *c, int status, const struct sbuf *b)
 {
-	const char *text = arena_printf(c->rq->arena, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n%.*s", (int)b->n, b->p);
+	const char *text = arena_printf(
+	    c->rq->arena, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n%.*s", (int)b->n, b->p);
 
 	reply_set(c->rep, status, "application/xml", text, strlen(text));
 }
@@ -166,8 +167,11 @@ const char *s3_element(struct arena *a, const char **at, const char *tag)
 	*at = to + strlen(close);
 	out = w = arena_alloc(a, (size_t)(to - from) + 1);
 	while (from < to) {
-		static const struct { const char *name; char c; } entities[] = {{"&quot;", '"'}, {"&#34;", '"'},
-		    {"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&apos;", '\''}};
+		static const struct {
+			const char *name;
+			char c;
+		} entities[] = {{"&quot;", '"'}, {"&#34;", '"'}, {"&amp;", '&'}, {"&lt;", '<'},
+		    {"&gt;", '>'}, {"&apos;", '\''}};
 		bool done = false;
 
 		for (size_t k = 0; k < ARRAY_LEN(entities) && !done; k++) {
@@ -191,22 +195,35 @@ static void split_path(struct sim_req *rq, const char **bucket, const char **key
 
 	*bucket = arena_strndup(rq->arena, p, slash ? (size_t)(slash - p) : strlen(p));
 	*key = "";
-	if (slash && url_decode(rq->arena, (struct str){slash + 1, strlen(slash + 1)}, false, &text))
+	if (slash &&
+	    url_decode(rq->arena, (struct str){slash + 1, strlen(slash + 1)}, false, &text))
 		*key = text;
 }
 
 /* The calls by method and query, as the API reference names them. */
 const char *s3_action(struct sim_req *rq)
 {
-	static const struct { const char *method; bool object; const char *query, *action; } table[] = {
-		{"PUT", true, "partNumber", "UploadPart"}, {"PUT", true, NULL, "PutObject"},
-		{"GET", true, "uploadId", "ListParts"}, {"GET", true, NULL, "GetObject"},
-		{"HEAD", true, NULL, "HeadObject"}, {"DELETE", true, "uploadId", "AbortMultipartUpload"},
-		{"DELETE", true, NULL, "DeleteObject"}, {"POST", true, "uploads", "CreateMultipartUpload"},
-		{"POST", true, "uploadId", "CompleteMultipartUpload"}, {"POST", false, "delete", "DeleteObjects"},
-		{"PUT", false, NULL, "CreateBucket"}, {"HEAD", false, NULL, "HeadBucket"},
-		{"DELETE", false, NULL, "DeleteBucket"}, {"GET", false, "location", "GetBucketLocation"},
-		{"GET", false, "list-type", "ListObjectsV2"}, {"GET", false, NULL, "ListObjects"},
+	static const struct {
+		const char *method;
+		bool object;
+		const char *query, *action;
+	} table[] = {
+	    {"PUT", true, "partNumber", "UploadPart"},
+	    {"PUT", true, NULL, "PutObject"},
+	    {"GET", true, "uploadId", "ListParts"},
+	    {"GET", true, NULL, "GetObject"},
+	    {"HEAD", true, NULL, "HeadObject"},
+	    {"DELETE", true, "uploadId", "AbortMultipartUpload"},
+	    {"DELETE", true, NULL, "DeleteObject"},
+	    {"POST", true, "uploads", "CreateMultipartUpload"},
+	    {"POST", true, "uploadId", "CompleteMultipartUpload"},
+	    {"POST", false, "delete", "DeleteObjects"},
+	    {"PUT", false, NULL, "CreateBucket"},
+	    {"HEAD", false, NULL, "HeadBucket"},
+	    {"DELETE", false, NULL, "DeleteBucket"},
+	    {"GET", false, "location", "GetBucketLocation"},
+	    {"GET", false, "list-type", "ListObjectsV2"},
+	    {"GET", false, NULL, "ListObjects"},
 	};
 	const char *bucket, *key;
 
@@ -214,7 +231,8 @@ const char *s3_action(struct sim_req *rq)
 	if (!*bucket)
 		return "ListBuckets";
 	for (size_t k = 0; k < ARRAY_LEN(table); k++) {
-		if (str_same(table[k].method, rq->http->method) && table[k].object == (*key != '\0') &&
+		if (str_same(table[k].method, rq->http->method) &&
+		    table[k].object == (*key != '\0') &&
 		    (!table[k].query || httpd_query(rq->http, table[k].query)))
 			return table[k].action;
 	}
@@ -248,14 +266,14 @@ static bool unframe(struct s3_call *c)
 	return true;
 }
 
-/* ---- buckets ---------------------------------------------------------------------------------- */
+/* ---- buckets ---------------------------------------------------------------------------- */
 
 static bool bucket_name_valid(const char *name)
 {
 	size_t n = strlen(name);
 
-	return n >= 3 && n <= 63 && !name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789.-")] && name[0] != '-' &&
-	    name[0] != '.' && name[n - 1] != '-' && name[n - 1] != '.';
+	return n >= 3 && n <= 63 && !name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789.-")] &&
+	    name[0] != '-' && name[0] != '.' && name[n - 1] != '-' && name[n - 1] != '.';
 }
 
 static void bucket_create(struct s3_call *c)
@@ -263,12 +281,14 @@ static void bucket_create(struct s3_call *c)
 	struct s3_bucket *b;
 
 	if (c->b) {
-		reply_fail(c->rq, c->rep, 409, "BucketAlreadyOwnedByYou", "Your previous request to create the named bucket "
+		reply_fail(c->rq, c->rep, 409, "BucketAlreadyOwnedByYou",
+		    "Your previous request to create the named bucket "
 		    "succeeded and you already own it.");
 		return;
 	}
 	if (!bucket_name_valid(c->bucket)) {
-		reply_fail(c->rq, c->rep, 400, "InvalidBucketName", "The specified bucket is not valid.");
+		reply_fail(
+		    c->rq, c->rep, 400, "InvalidBucketName", "The specified bucket is not valid.");
 		return;
 	}
 	b = calloc(1, sizeof(*b));
@@ -286,7 +306,8 @@ static void bucket_create(struct s3_call *c)
 static void bucket_delete(struct s3_call *c)
 {
 	if (c->b->objects) {
-		reply_fail(c->rq, c->rep, 409, "BucketNotEmpty", "The bucket you tried to delete is not empty");
+		reply_fail(c->rq, c->rep, 409, "BucketNotEmpty",
+		    "The bucket you tried to delete is not empty");
 		return;
 	}
 	for (struct s3_bucket **at = &c->s3->buckets; *at; at = &(*at)->next) {
@@ -305,14 +326,17 @@ static void bucket_location(struct s3_call *c)
 
 	sbuf_init(&b, 4096);
 	/* us-east-1 has no name here. */
-	sbuf_printf(&b, "<LocationConstraint xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">%s</LocationConstraint>",
+	sbuf_printf(&b,
+	    "<LocationConstraint "
+	    "xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">%s</LocationConstraint>",
 	    str_same(c->b->region, "us-east-1") ? "" : c->b->region);
 	s3_xml(c, 200, &b);
 }
 
 static void not_implemented(struct s3_call *c)
 {
-	reply_fail(c->rq, c->rep, 501, "NotImplemented", "A header or query you provided requests functionality that is not "
+	reply_fail(c->rq, c->rep, 501, "NotImplemented",
+	    "A header or query you provided requests functionality that is not "
 	    "implemented.");
 }
 
@@ -336,10 +360,17 @@ static void serve_bucket(struct s3_call *c, const char *action)
 
 static void serve_object(struct s3_call *c, const char *action)
 {
-	static const struct { const char *action; void (*fn)(struct s3_call *); } table[] = {
-		{"PutObject", s3_object_put}, {"DeleteObject", s3_object_delete}, {"UploadPart", s3_upload_part},
-		{"CreateMultipartUpload", s3_upload_create}, {"CompleteMultipartUpload", s3_upload_complete},
-		{"AbortMultipartUpload", s3_upload_abort}, {"ListParts", s3_parts_list},
+	static const struct {
+		const char *action;
+		void (*fn)(struct s3_call *);
+	} table[] = {
+	    {"PutObject", s3_object_put},
+	    {"DeleteObject", s3_object_delete},
+	    {"UploadPart", s3_upload_part},
+	    {"CreateMultipartUpload", s3_upload_create},
+	    {"CompleteMultipartUpload", s3_upload_complete},
+	    {"AbortMultipartUpload", s3_upload_abort},
+	    {"ListParts", s3_parts_list},
 	};
 
 	if (strlen(c->key) > 1024) {
@@ -366,7 +397,8 @@ void s3_serve(struct sim_req *rq, struct sim_reply *rep)
 
 	split_path(rq, &c.bucket, &c.key);
 	if (declared && str_prefix(declared, "STREAMING-") && !unframe(&c)) {
-		reply_fail(rq, rep, 400, "IncompleteBody", "The request body terminated unexpectedly");
+		reply_fail(
+		    rq, rep, 400, "IncompleteBody", "The request body terminated unexpectedly");
 		return;
 	}
 	if (!*c.bucket) {

@@ -8,17 +8,23 @@
 #include "aws.h"
 
 struct s3_object {
-	struct s3_object *next;       /* by key, ascending */
+	struct s3_object *next; /* by key, ascending */
 	char *key, *etag, *type, *file;
 	size_t size;
 	int64_t at_us;
 };
-struct s3_part { int number; char *etag, *file; uint8_t md5[16]; size_t size; };
+struct s3_part {
+	int number;
+	char *etag, *file;
+	uint8_t md5[16];
+	size_t size;
+};
 struct s3_upload {
 	struct s3_upload *next;
 	char *id, *key, *type;
 	int64_t at_us;
-	struct s3_part *parts; size_t parts_n;
+	struct s3_part *parts;
+	size_t parts_n;
 };
 struct s3_bucket {
 	struct s3_bucket *next;
@@ -37,21 +43,21 @@ struct s3_call {
 	struct sim_reply *rep;
 	struct s3 *s3;
 	struct s3_bucket *b;
-	const char *bucket, *key;     /* key "" = the bucket itself */
-	struct str body;              /* aws-chunked framing removed */
+	const char *bucket, *key; /* key "" = the bucket itself */
+	struct str body;	  /* aws-chunked framing removed */
 };
 void s3_new(struct sim *s);
 void s3_free(struct sim *s);
 struct s3_object *s3_find(const struct s3_bucket *b, const char *key);
 /* Takes over file and etag. */
-struct s3_object *s3_put(struct s3_bucket *b, const char *key, const char *type, size_t size, char *etag,
-    char *file, int64_t at_us);
+struct s3_object *s3_put(struct s3_bucket *b, const char *key, const char *type, size_t size,
+    char *etag, char *file, int64_t at_us);
 void s3_drop(struct s3_bucket *b, const char *key);
 char *s3_file_name(struct sim *s);
 void s3_md5(const void *p, size_t n, uint8_t ret[16]);
-char *s3_quoted_etag(const uint8_t md5[16], size_t parts);     /* malloc'd; parts 0 = plain */
+char *s3_quoted_etag(const uint8_t md5[16], size_t parts); /* malloc'd; parts 0 = plain */
 const char *s3_query(struct s3_call *c, const char *name);
-bool s3_has(struct s3_call *c, const char *name);              /* ?name or ?name=... */
+bool s3_has(struct s3_call *c, const char *name); /* ?name or ?name=... */
 void s3_xml(struct s3_call *c, int status, const struct sbuf *b);
 /* Text of the next <tag>...</tag> after *at, entities of quotes decoded; NULL: none left. */
 const char *s3_element(struct arena *a, const char **at, const char *tag);

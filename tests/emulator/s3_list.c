@@ -8,7 +8,7 @@ struct listing {
 	const char *prefix, *delimiter, *after;
 	bool v2, encode, more;
 	int64_t max, n;
-	const char *last;         /* last key or common prefix shown */
+	const char *last; /* last key or common prefix shown */
 	struct sbuf keys, prefixes;
 };
 
@@ -38,7 +38,8 @@ static const char *common(struct s3_call *c, const struct listing *l, const char
 	if (!*l->delimiter)
 		return NULL;
 	end = strstr(key + strlen(l->prefix), l->delimiter);
-	return end ? arena_strndup(c->rq->arena, key, (size_t)(end - key) + strlen(l->delimiter)) : NULL;
+	return end ? arena_strndup(c->rq->arena, key, (size_t)(end - key) + strlen(l->delimiter))
+		   : NULL;
 }
 
 static void walk(struct s3_call *c, struct listing *l)
@@ -49,7 +50,9 @@ static void walk(struct s3_call *c, struct listing *l)
 		if (!str_prefix(o->key, l->prefix) || (l->after && strcmp(o->key, l->after) <= 0))
 			continue;
 		group = common(c, l, o->key);
-		if (group && ((l->last && str_same(group, l->last)) || (l->after && str_prefix(l->after, group))))
+		if (group &&
+		    ((l->last && str_same(group, l->last)) ||
+			(l->after && str_prefix(l->after, group))))
 			continue;
 		if (l->n >= l->max) {
 			l->more = true;
@@ -79,14 +82,16 @@ static bool read_listing(struct s3_call *c, struct listing *l)
 	l->after = s3_query(c, l->v2 ? "start-after" : "marker");
 	l->max = 1000;
 	if (max && !parse_i64(max, 0, INT32_MAX, &l->max)) {
-		reply_fail(c->rq, c->rep, 400, "InvalidArgument", "Provided max-keys not an integer or within integer range");
+		reply_fail(c->rq, c->rep, 400, "InvalidArgument",
+		    "Provided max-keys not an integer or within integer range");
 		return false;
 	}
 	l->max = MIN(l->max, 1000);
 	if (!l->v2 || !token)
 		return true;
 	if (!base64_decode(c->rq->arena, token, strlen(token), &raw)) {
-		reply_fail(c->rq, c->rep, 400, "InvalidArgument", "The continuation token provided is incorrect");
+		reply_fail(c->rq, c->rep, 400, "InvalidArgument",
+		    "The continuation token provided is incorrect");
 		return false;
 	}
 	l->after = arena_strndup(c->rq->arena, raw.p, raw.n);
@@ -116,7 +121,8 @@ void s3_list(struct s3_call *c)
 		x_int(&b, "KeyCount", l.n);
 	x_bool(&b, "IsTruncated", l.more);
 	if (l.more && l.last && l.v2)
-		x_text(&b, "NextContinuationToken", base64_encode(c->rq->arena, l.last, strlen(l.last)));
+		x_text(&b, "NextContinuationToken",
+		    base64_encode(c->rq->arena, l.last, strlen(l.last)));
 	else if (l.more && l.last)
 		x_text(&b, "NextMarker", shown(c, &l, l.last));
 	if (l.keys.n > 0)
@@ -134,7 +140,8 @@ void s3_list_buckets(struct s3_call *c)
 	struct sbuf b AUTO(sbuf) = {0};
 
 	sbuf_init(&b, 1 << 20);
-	sbuf_puts(&b, "<ListAllMyBucketsResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Owner>");
+	sbuf_puts(&b,
+	    "<ListAllMyBucketsResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Owner>");
 	x_text(&b, "ID", AWS_ACCOUNT);
 	sbuf_puts(&b, "</Owner><Buckets>");
 	for (const struct s3_bucket *k = c->s3->buckets; k; k = k->next) {

@@ -35,7 +35,8 @@ static struct s3_upload *upload_of(struct s3_call *c)
 		if (str_same(u->id, id) && str_same(u->key, c->key))
 			return u;
 	}
-	reply_fail(c->rq, c->rep, 404, "NoSuchUpload", "The specified upload does not exist. The upload ID may be invalid, or "
+	reply_fail(c->rq, c->rep, 404, "NoSuchUpload",
+	    "The specified upload does not exist. The upload ID may be invalid, or "
 	    "the upload may have been aborted or completed.");
 	return NULL;
 }
@@ -64,7 +65,8 @@ void s3_upload_create(struct s3_call *c)
 	u->next = c->b->uploads;
 	c->b->uploads = u;
 	sbuf_init(&b, 1 << 16);
-	sbuf_puts(&b, "<InitiateMultipartUploadResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
+	sbuf_puts(&b,
+	    "<InitiateMultipartUploadResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
 	x_text(&b, "Bucket", c->b->name);
 	x_text(&b, "Key", c->key);
 	x_text(&b, "UploadId", u->id);
@@ -96,13 +98,15 @@ void s3_upload_part(struct s3_call *c)
 	if (!u)
 		return;
 	if (!s3_has(c, "partNumber") || !parse_i64(s3_query(c, "partNumber"), 1, 10000, &number)) {
-		reply_fail(c->rq, c->rep, 400, "InvalidArgument", "Part number must be an integer between 1 and 10000, inclusive");
+		reply_fail(c->rq, c->rep, 400, "InvalidArgument",
+		    "Part number must be an integer between 1 and 10000, inclusive");
 		return;
 	}
 	file = s3_file_name(c->rq->sim);
 	if (!file_put(file, c->body.p ? c->body.p : "", c->body.n, 0600)) {
 		free(file);
-		reply_fail(c->rq, c->rep, 500, "InternalError", "We encountered an internal error. Please try again.");
+		reply_fail(c->rq, c->rep, 500, "InternalError",
+		    "We encountered an internal error. Please try again.");
 		return;
 	}
 	p = part_slot(u, (int)number);
@@ -124,7 +128,7 @@ void s3_upload_abort(struct s3_call *c)
 	reply_set(c->rep, 204, NULL, NULL, 0);
 }
 
-/* ---- completing ------------------------------------------------------------------------------- */
+/* ---- completing ------------------------------------------------------------------------- */
 
 static const struct s3_part *part_by(const struct s3_upload *u, int64_t number)
 {
@@ -156,30 +160,36 @@ static size_t chosen_parts(struct s3_call *c, struct s3_upload *u, const struct 
 		const struct s3_part *found;
 
 		if (!text || !parse_i64(text, 1, 10000, &number)) {
-			reply_fail(c->rq, c->rep, 400, "MalformedXML", "The XML you provided was not well-formed or did not validate "
+			reply_fail(c->rq, c->rep, 400, "MalformedXML",
+			    "The XML you provided was not well-formed or did not validate "
 			    "against our published schema");
 			return 0;
 		}
 		if (number <= last) {
-			reply_fail(c->rq, c->rep, 400, "InvalidPartOrder", "The list of parts was not in ascending order. Parts must "
+			reply_fail(c->rq, c->rep, 400, "InvalidPartOrder",
+			    "The list of parts was not in ascending order. Parts must "
 			    "be ordered by part number.");
 			return 0;
 		}
 		last = number;
 		found = part_by(u, number);
 		if (!found || !same_etag(etag, found->etag)) {
-			reply_fail(c->rq, c->rep, 400, "InvalidPart", "One or more of the specified parts could not be found. The part "
-			    "may not have been uploaded, or the specified entity tag may not match the part's entity tag.");
+			reply_fail(c->rq, c->rep, 400, "InvalidPart",
+			    "One or more of the specified parts could not be found. The part "
+			    "may not have been uploaded, or the specified entity tag may not match "
+			    "the part's entity tag.");
 			return 0;
 		}
 		list[n++] = found;
 	}
 	if (n == 0)
-		reply_fail(c->rq, c->rep, 400, "MalformedXML", "The XML you provided was not well-formed or did not validate "
+		reply_fail(c->rq, c->rep, 400, "MalformedXML",
+		    "The XML you provided was not well-formed or did not validate "
 		    "against our published schema");
 	for (size_t k = 0; k + 1 < n; k++) {
 		if (list[k]->size < PART_MIN) {
-			reply_fail(c->rq, c->rep, 400, "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size");
+			reply_fail(c->rq, c->rep, 400, "EntityTooSmall",
+			    "Your proposed upload is smaller than the minimum allowed size");
 			return 0;
 		}
 	}
@@ -221,7 +231,8 @@ static char *join(struct s3_call *c, const struct s3_part *const *list, size_t n
 	return NULL;
 }
 
-static void upload_finish(struct s3_call *c, struct s3_upload *u, const struct s3_part **list, size_t n)
+static void upload_finish(
+    struct s3_call *c, struct s3_upload *u, const struct s3_part **list, size_t n)
 {
 	uint8_t *all = arena_alloc(c->rq->arena, n * 16), md5[16];
 	struct sbuf b AUTO(sbuf) = {0};
@@ -230,7 +241,8 @@ static void upload_finish(struct s3_call *c, struct s3_upload *u, const struct s
 	char *file = join(c, list, n);
 
 	if (!file) {
-		reply_fail(c->rq, c->rep, 500, "InternalError", "We encountered an internal error. Please try again.");
+		reply_fail(c->rq, c->rep, 500, "InternalError",
+		    "We encountered an internal error. Please try again.");
 		return;
 	}
 	for (size_t k = 0; k < n; k++) {
@@ -242,7 +254,8 @@ static void upload_finish(struct s3_call *c, struct s3_upload *u, const struct s
 	upload_unlink(c, u);
 	s3_upload_free(u);
 	sbuf_init(&b, 1 << 16);
-	sbuf_puts(&b, "<CompleteMultipartUploadResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
+	sbuf_puts(&b,
+	    "<CompleteMultipartUploadResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
 	x_text(&b, "Location", arena_printf(c->rq->arena, "/%s/%s", c->b->name, c->key));
 	x_text(&b, "Bucket", c->b->name);
 	x_text(&b, "Key", c->key);

@@ -13,19 +13,21 @@ static bool md5_agrees(struct s3_call *c, const uint8_t md5[16])
 	if (!want)
 		return true;
 	if (!base64_decode(c->rq->arena, want, strlen(want), &raw) || raw.n != 16) {
-		reply_fail(c->rq, c->rep, 400, "InvalidDigest", "The Content-MD5 you specified was invalid.");
+		reply_fail(c->rq, c->rep, 400, "InvalidDigest",
+		    "The Content-MD5 you specified was invalid.");
 		return false;
 	}
 	if (memcmp(raw.p, md5, 16) == 0)
 		return true;
-	reply_fail(c->rq, c->rep, 400, "BadDigest", "The Content-MD5 you specified did not match what we received.");
+	reply_fail(c->rq, c->rep, 400, "BadDigest",
+	    "The Content-MD5 you specified did not match what we received.");
 	return false;
 }
 
 static void echo_checksums(struct s3_call *c)
 {
-	static const char *const names[] = {"x-amz-checksum-crc32", "x-amz-checksum-crc32c", "x-amz-checksum-sha256",
-	    "x-amz-checksum-sha1", "x-amz-checksum-crc64nvme"};
+	static const char *const names[] = {"x-amz-checksum-crc32", "x-amz-checksum-crc32c",
+	    "x-amz-checksum-sha256", "x-amz-checksum-sha1", "x-amz-checksum-crc64nvme"};
 
 	for (size_t k = 0; k < ARRAY_LEN(names); k++) {
 		const char *v = req_header(c->rq, names[k]);
@@ -50,24 +52,26 @@ void s3_object_put(struct s3_call *c)
 	if (!md5_agrees(c, md5))
 		return;
 	if (none_match && str_same(none_match, "*") && s3_find(c->b, c->key)) {
-		reply_fail(c->rq, c->rep, 412, "PreconditionFailed", "At least one of the pre-conditions you specified did not "
+		reply_fail(c->rq, c->rep, 412, "PreconditionFailed",
+		    "At least one of the pre-conditions you specified did not "
 		    "hold");
 		return;
 	}
 	file = s3_file_name(c->rq->sim);
 	if (!file_put(file, c->body.p ? c->body.p : "", c->body.n, 0600)) {
 		free(file);
-		reply_fail(c->rq, c->rep, 500, "InternalError", "We encountered an internal error. Please try again.");
+		reply_fail(c->rq, c->rep, 500, "InternalError",
+		    "We encountered an internal error. Please try again.");
 		return;
 	}
-	o = s3_put(c->b, c->key, req_header(c->rq, "content-type"), c->body.n, s3_quoted_etag(md5, 0), file,
-	    sim_wall(c->rq->sim));
+	o = s3_put(c->b, c->key, req_header(c->rq, "content-type"), c->body.n,
+	    s3_quoted_etag(md5, 0), file, sim_wall(c->rq->sim));
 	reply_header(c->rep, "ETag", arena_strdup(c->rq->arena, o->etag));
 	echo_checksums(c);
 	reply_set(c->rep, 200, NULL, NULL, 0);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading ---------------------------------------------------------------------------- */
 
 /* bytes=a-b, a-, -n. false: not satisfiable. Other units are ignored. */
 static bool read_range(const char *text, size_t size, size_t *from, size_t *to, bool *partial)
@@ -111,24 +115,28 @@ static void send_object(struct s3_call *c, const struct s3_object *o, bool head)
 	struct str all = {0};
 
 	if (!read_range(req_header(c->rq, "range"), o->size, &from, &to, &partial)) {
-		reply_fail(c->rq, c->rep, 416, "InvalidRange", "The requested range is not satisfiable");
+		reply_fail(
+		    c->rq, c->rep, 416, "InvalidRange", "The requested range is not satisfiable");
 		return;
 	}
 	if (!head && !file_get(c->rq->arena, o->file, &all)) {
-		reply_fail(c->rq, c->rep, 500, "InternalError", "We encountered an internal error. Please try again.");
+		reply_fail(c->rq, c->rep, 500, "InternalError",
+		    "We encountered an internal error. Please try again.");
 		return;
 	}
 	if (partial)
-		reply_header(c->rep, "Content-Range", arena_printf(c->rq->arena, "bytes %zu-%zu/%zu", from, to - 1, o->size));
-	reply_set(c->rep, partial ? 206 : 200, arena_strdup(c->rq->arena, o->type), head ? NULL : all.p + from,
-	    head ? 0 : to - from);
+		reply_header(c->rep, "Content-Range",
+		    arena_printf(c->rq->arena, "bytes %zu-%zu/%zu", from, to - 1, o->size));
+	reply_set(c->rep, partial ? 206 : 200, arena_strdup(c->rq->arena, o->type),
+	    head ? NULL : all.p + from, head ? 0 : to - from);
 	c->rep->head_n = head ? to - from : 0;
 }
 
 void s3_object_get(struct s3_call *c, bool head)
 {
 	const struct s3_object *o = s3_find(c->b, c->key);
-	const char *match = req_header(c->rq, "if-match"), *none = req_header(c->rq, "if-none-match");
+	const char *match = req_header(c->rq, "if-match"),
+		   *none = req_header(c->rq, "if-none-match");
 	char date[64];
 
 	if (!o) {
@@ -136,7 +144,8 @@ void s3_object_get(struct s3_call *c, bool head)
 		return;
 	}
 	if (match && !str_same(match, o->etag)) {
-		reply_fail(c->rq, c->rep, 412, "PreconditionFailed", "At least one of the pre-conditions you specified did not "
+		reply_fail(c->rq, c->rep, 412, "PreconditionFailed",
+		    "At least one of the pre-conditions you specified did not "
 		    "hold");
 		return;
 	}

@@ -12,10 +12,10 @@
 #include <ctype.h>
 #include <strings.h>
 
-#define SKEW_MAX_US    (15 * 60 * SPOT_US_PER_S)
-#define PRESIGN_MAX_S  604800
+#define SKEW_MAX_US   (15 * 60 * SPOT_US_PER_S)
+#define PRESIGN_MAX_S 604800
 
-/* ---- percent encoding, as the signing rules define it ------------------------------------------ */
+/* ---- percent encoding, as the signing rules define it ------------------------------------ */
 
 static int nibble(char c)
 {
@@ -57,7 +57,9 @@ static char *escape(struct arena *a, const char *p, bool slash_stays)
 	return out;
 }
 
-struct pair { const char *key, *value; };
+struct pair {
+	const char *key, *value;
+};
 
 static int pair_cmp(const void *a, const void *b)
 {
@@ -96,7 +98,7 @@ static const char *pair_get(const struct pair *list, size_t n, const char *key)
 	return NULL;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading ---------------------------------------------------------------------------- */
 
 /* YYYYMMDDTHHMMSSZ */
 static bool amz_time(const char *t, int64_t *ret)
@@ -105,7 +107,8 @@ static bool amz_time(const char *t, int64_t *ret)
 
 	if (!t || strlen(t) != 16 || t[8] != 'T' || t[15] != 'Z')
 		return false;
-	snprintf(iso, sizeof(iso), "%.4s-%.2s-%.2sT%.2s:%.2s:%.2sZ", t, t + 4, t + 6, t + 9, t + 11, t + 13);
+	snprintf(iso, sizeof(iso), "%.4s-%.2s-%.2sT%.2s:%.2s:%.2sZ", t, t + 4, t + 6, t + 9, t + 11,
+	    t + 13);
 	return parse_time_us(iso, ret);
 }
 
@@ -163,13 +166,15 @@ static bool read_header(struct sim_req *rq, struct sig *g, const char *auth)
 		p = end;
 	}
 	if (!credential || !g->signed_headers || !g->signature) {
-		g->why = "Authorization header requires 'Credential', 'SignedHeaders' and 'Signature' parameters.";
+		g->why = "Authorization header requires 'Credential', 'SignedHeaders' and "
+			 "'Signature' parameters.";
 		return false;
 	}
 	g->amz_date = req_header(rq, "x-amz-date");
 	g->token = req_header(rq, "x-amz-security-token");
 	if (!amz_time(g->amz_date, &g->at_us)) {
-		g->why = "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header.";
+		g->why = "Authorization header requires existence of either a 'X-Amz-Date' or a "
+			 "'Date' header.";
 		return false;
 	}
 	return read_scope(g, rq->arena, credential);
@@ -186,8 +191,10 @@ static bool read_query(struct sim_req *rq, struct sig *g, const struct pair *q, 
 	g->amz_date = pair_get(q, n, "X-Amz-Date");
 	g->token = pair_get(q, n, "X-Amz-Security-Token");
 	if (!credential || !g->signed_headers || !g->signature || !g->amz_date || !expires) {
-		g->why = "Query-string authentication version 4 requires the X-Amz-Algorithm, X-Amz-Credential, "
-		         "X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and X-Amz-Expires parameters.";
+		g->why = "Query-string authentication version 4 requires the X-Amz-Algorithm, "
+			 "X-Amz-Credential, "
+			 "X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and X-Amz-Expires "
+			 "parameters.";
 		return false;
 	}
 	if (!parse_i64(expires, 1, PRESIGN_MAX_S, &g->expires_s)) {
@@ -222,13 +229,14 @@ bool sig_read(struct sim_req *rq, struct sig *g)
 	}
 	if (auth && *auth) {
 		g->present = true;
-		g->why = "The authorization header is malformed; only AWS4-HMAC-SHA256 is supported";
+		g->why =
+		    "The authorization header is malformed; only AWS4-HMAC-SHA256 is supported";
 		return false;
 	}
 	return true;
 }
 
-/* ---- the canonical request -------------------------------------------------------------------- */
+/* ---- the canonical request -------------------------------------------------------------- */
 
 /* All values of a header joined by commas, outer blanks removed and inner runs made one. */
 static void add_header(struct sim_req *rq, struct sbuf *b, const char *name)
@@ -321,8 +329,8 @@ static void expected(struct sim_req *rq, struct sig *g, const char *secret)
 	size_t n;
 
 	sha256_hex(g->canonical, strlen(g->canonical), hex);
-	g->to_sign = arena_printf(rq->arena, "AWS4-HMAC-SHA256\n%s\n%s/%s/%s/aws4_request\n%s", g->amz_date,
-	    g->date, g->region, g->service, hex);
+	g->to_sign = arena_printf(rq->arena, "AWS4-HMAC-SHA256\n%s\n%s/%s/%s/aws4_request\n%s",
+	    g->amz_date, g->date, g->region, g->service, hex);
 	n = (size_t)snprintf(first, sizeof(first), "AWS4%s", secret);
 	hmac_sha256(first, n, parts[0], strlen(parts[0]), k);
 	for (size_t i = 1; i < ARRAY_LEN(parts); i++) {
@@ -334,7 +342,7 @@ static void expected(struct sim_req *rq, struct sig *g, const char *secret)
 	g->expected = arena_strdup(rq->arena, hex);
 }
 
-/* ---- the verdict ------------------------------------------------------------------------------ */
+/* ---- the verdict ------------------------------------------------------------------------ */
 
 static bool in_list(const char *list, const char *name)
 {
@@ -408,7 +416,8 @@ static enum sig_verdict check_token(struct sim_req *rq, const struct sig *g, con
 		return g->token && *g->token ? SIG_TOKEN_INVALID : SIG_OK;
 	if (!g->token || strcmp(g->token, c->session_token) != 0)
 		return SIG_TOKEN_INVALID;
-	return c->expires_us && c->expires_us <= sim_wall(rq->sim) + rq->skew_us ? SIG_TOKEN_EXPIRED : SIG_OK;
+	return c->expires_us && c->expires_us <= sim_wall(rq->sim) + rq->skew_us ? SIG_TOKEN_EXPIRED
+										 : SIG_OK;
 }
 
 enum sig_verdict sig_verify(struct sim_req *rq, struct sig *g, const struct cred **ret)

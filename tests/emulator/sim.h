@@ -28,18 +28,18 @@ struct inst;
 struct sim_conf {
 	const char *dir, *data_dir;
 	int port, control_port, imds_port;
-	bool agents;             /* instances run their user data */
-	bool throttle;           /* published rate limits are enforced */
-	uint64_t seed;           /* 0 = real randomness */
-	double scale;            /* replay speed */
-	int64_t lag_us;          /* a new instance is invisible in lists for this long */
-	int64_t boot_us;         /* launch to running */
-	int64_t terminate_us;    /* shutting-down to terminated */
-	int64_t notice_us;       /* reclaim by replayed supply: notice given */
-	const char *supply;      /* "open" or a set of data/aws_supply.csv */
-	int64_t supply_unit;     /* instances that one unit of a 0/1 supply trace stands for */
-	int64_t quota_vcpus;     /* default applied quota of every class */
-	const char **markets;    /* control requests to apply at start */
+	bool agents;	      /* instances run their user data */
+	bool throttle;	      /* published rate limits are enforced */
+	uint64_t seed;	      /* 0 = real randomness */
+	double scale;	      /* replay speed */
+	int64_t lag_us;	      /* a new instance is invisible in lists for this long */
+	int64_t boot_us;      /* launch to running */
+	int64_t terminate_us; /* shutting-down to terminated */
+	int64_t notice_us;    /* reclaim by replayed supply: notice given */
+	const char *supply;   /* "open" or a set of data/aws_supply.csv */
+	int64_t supply_unit;  /* instances that one unit of a 0/1 supply trace stands for */
+	int64_t quota_vcpus;  /* default applied quota of every class */
+	const char **markets; /* control requests to apply at start */
 	size_t markets_n;
 };
 
@@ -48,8 +48,8 @@ struct sim {
 	struct loop *loop;
 	struct rng rng;
 	struct httpd *http, *control_http, *imds_http;
-	int64_t start_us;        /* wall clock at start */
-	int64_t advanced_us;     /* added to the replay clock by hand */
+	int64_t start_us;    /* wall clock at start */
+	int64_t advanced_us; /* added to the replay clock by hand */
 	struct market *market;
 	struct books *books;
 	struct faults *faults;
@@ -61,9 +61,9 @@ struct sim {
 	struct aws_state *aws;
 	struct lambda_state *lambda;
 	struct inst *insts, *insts_last; /* by seq, ascending */
-	void *inst_tree;                 /* tsearch by id */
+	void *inst_tree;		 /* tsearch by id */
 	uint64_t inst_seq;
-	int alive;                       /* instances not gone */
+	int alive; /* instances not gone */
 	bool quitting;
 };
 
@@ -73,12 +73,12 @@ int64_t sim_clock(const struct sim *s);
 /* prefix + n random bytes in lower-case hex; malloc'd or in arena (a != NULL). */
 char *sim_id(struct sim *s, struct arena *a, const char *prefix, size_t n);
 void sim_quit(struct sim *s);
-char *dup_text(const char *s);           /* NULL stays NULL; aborts when out of memory */
+char *dup_text(const char *s); /* NULL stays NULL; aborts when out of memory */
 bool glob_match(const char *pattern, const char *text); /* * and ?, \ escapes */
 /* Writes text to path.tmp and renames; mode of the file. */
 bool file_put(const char *path, const void *p, size_t n, int mode);
 bool file_get(struct arena *a, const char *path, struct str *ret);
-void dir_make(const char *path, int mode);  /* with parents */
+void dir_make(const char *path, int mode); /* with parents */
 
 /* The ports (front.c, control.c, imds.c). */
 void front_handle(void *ctx, struct httpd_req *r);

@@ -12,7 +12,7 @@ struct wait {
 	struct httpd_req *r;
 	uint64_t since;
 	const char *type, *instance, *token; /* in the request's arena */
-	int64_t want;                        /* matching events wanted */
+	int64_t want;			     /* matching events wanted */
 	struct loop_timer timer;
 };
 struct waits {
@@ -34,8 +34,8 @@ static void wait_unlink(struct wait *w)
 
 static void wait_answer(struct wait *w, json_t *events, bool timeout)
 {
-	json_t *doc = json_pack("{s:o, s:I, s:b}", "events", events, "seq", (json_int_t)books_seq(w->sim), "timeout",
-	    timeout);
+	json_t *doc = json_pack("{s:o, s:I, s:b}", "events", events, "seq",
+	    (json_int_t)books_seq(w->sim), "timeout", timeout);
 	char *text = json_dumps(doc, JSON_COMPACT);
 
 	json_decref(doc);

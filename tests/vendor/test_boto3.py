@@ -314,7 +314,7 @@ class Identity(Base):
 
     def test_an_unknown_key_is_refused(self):
         self.refused({'ec2': 'AuthFailure', 'sts': 'InvalidClientTokenId', 'ssm': 'UnrecognizedClientException',
-                      's3': 'InvalidAccessKeyId'}, key='AKIAAAAAAAAAAAAAAAAA')
+                      's3': 'InvalidAccessKeyId'}, key='AKIA' + 16 * 'A')
 
     def test_the_refusal_shows_the_canonical_request(self):
         c = self.client('sts', secret='x' * 40)
