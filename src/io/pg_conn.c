@@ -54,12 +54,13 @@ const char *pg_conn_words(const struct pg_conn *c, char *buf, size_t n)
 static void item_lost(struct pg *p, struct pg_item *i, const char *why)
 {
 	const char *what = i->stmt == NULL ? "copy" : i->stmt->name;
-	bool ended = str_prefix(i->sqlstate, "57P") || str_prefix(i->sqlstate, "08");
+	bool ended = i->sqlstate[0] == '\0' || str_prefix(i->sqlstate, "57P") || str_prefix(i->sqlstate, "08");
 	bool maybe = i->copy != NULL || i->op == NULL ? i->commit_sent : i->stmt->writes;
 	enum spot_rc rc = i->err.rc;
 
 	/* An error of the statement itself stands: its transaction was over before the loss. The
-	 * server's farewell (57P) is the loss. */
+	 * server's farewell (57P) is the loss, and so is an error without SQLSTATE: libpq's own word
+	 * about the connection. */
 	if (rc == SPOT_OK || ended)
 		rc = pg_err_lost(what, maybe, why, &i->err);
 	pg_item_finish(p, i, rc);
