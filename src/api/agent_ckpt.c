@@ -3,6 +3,7 @@
  * the engine mints them (this process has no cloud keys), so the request is held until they are there.
  * Only a commit counts; whatever is left open is given up by the next one.
  */
+#include "base/base.h"
 #include "api/agent.h"
 
 #include "spot/agent.h"

@@ -5,6 +5,7 @@
  * again (its agent restarted, or the reply was lost) and gets a new session; another gets 409 and an
  * alarm. Only the session's SHA-256 is stored.
  */
+#include "base/base.h"
 #include "api/agent.h"
 
 #include "base/log.h"

@@ -2,6 +2,7 @@
  * The agent's poll: it says what it has, the answer says what the node should be doing. Level-triggered:
  * the answer is made from rows alone, and held while it would say what the agent has already.
  */
+#include "base/base.h"
 #include "api/agent.h"
 
 #include "core/fsm.h"

@@ -1,4 +1,5 @@
 /* What agents report: notices, phases, log bytes, samples. Facts only; the engine decides. */
+#include "base/base.h"
 #include "api/agent.h"
 
 #include "spot/agent.h"

@@ -1,4 +1,5 @@
 /* Life of the API: start, drain, end; the files it hands out; housekeeping. */
+#include "base/base.h"
 #include "api/api_priv.h"
 
 #include "base/log.h"

@@ -3,6 +3,7 @@
  * in constant time. Users' tokens have roles, agents' sessions are good for their own node and for
  * the agent's routes alone.
  */
+#include "base/base.h"
 #include "api/api_priv.h"
 
 #include "base/rng.h"

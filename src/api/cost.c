@@ -1,33 +1,93 @@
-/* Money: sums over the ledger, and one job's lines against its baselines. */
+/* Money: sums over the ledger, and one job's lines against its baselines; what a checkpoint is made of. */
+#include "base/base.h"
 #include "api/api_priv.h"
+#include "core/jobspec.h"
+#include "core/rank.h"
 
-static json_t *saving(const json_t *baseline, const char *key, int64_t total)
+/* Hours of the work that counts, on the reference accelerator of the job: what each pool really computed, by its
+ * throughput. Lost work is not in it: a baseline that is never interrupted would not have done it twice. */
+static double reference_hours(const struct job_spec *spec, const json_t *work)
+{
+	const json_t *w;
+	double hours = 0;
+	size_t i;
+
+	json_array_foreach(work, i, w) {
+		struct offer o = {.gpu_name = json_string_value(json_object_get(w, "gpu")),
+		    .gpu_milli = (int32_t)json_integer_value(json_object_get(w, "milli"))};
+
+		hours += (double)json_integer_value(json_object_get(w, "us")) / (double)SPOT_US_PER_HOUR * rank_throughput(spec, &o);
+	}
+	return hours;
+}
+
+/* The same work on one pool at the price it had at submit, never interrupted and never waited for. */
+static json_t *saving(struct areq *q, const json_t *baseline, const char *key, const struct job_spec *spec, double hours,
+    int64_t total)
 {
 	const json_t *b = json_object_get(baseline, key);
-	int64_t would = json_integer_value(json_object_get(b, "total_micros"));
+	struct offer o = {.gpu_name = json_str(b, "gpu", "", NULL), .gpu_milli = (int32_t)json_i64(b, "gpu_milli", 0, NULL)};
+	int64_t price = json_i64(b, "price_micros", 0, NULL), would;
+	double here;
 
+	if (price <= 0 || hours <= 0)
+		return json_null();
+	here = hours / rank_throughput(spec, &o);
+	would = (int64_t)((double)price * here + 0.5);
 	if (would <= 0)
 		return json_null();
-	return json_pack("{s:I, s:I, s:f}", "would_have_been$", (json_int_t)would, "saved$", (json_int_t)(would - total),
-	    "saved_pct", (double)(would - total) * 100.0 / (double)would);
+	return json_pack("{s:s, s:s, s:I, s:I, s:f}", "pool", json_str(b, "pool", "", NULL), "how",
+	    arena_printf(q->arena, "%.6f hours of the same work on %s %s (%s) at its price at submit, never interrupted", here,
+	        json_str(b, "provider", "?", NULL), json_str(b, "instance_type", "?", NULL), json_str(b, "market", "?", NULL)),
+	    "would_have_been$", (json_int_t)would, "saved$", (json_int_t)(would - total), "saved_pct",
+	    (double)(would - total) * 100.0 / (double)would);
 }
 
 static void job_cost_done(struct areq *q)
 {
 	struct q_api_job_cost_row *row;
-	json_t *doc, *baseline;
+	struct job_spec *spec = NULL;
+	struct spot_err err = {0};
+	json_t *doc, *baseline, *stored, *work;
 	int64_t total;
+	double hours;
 
 	if (q_api_job_cost_rows(&q->pg, q->arena, &row) == 0) {
 		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
 		return;
 	}
+	stored = view_parse(row->spec);
+	if (jobspec_from_json(q->arena, stored, &spec, &err) != SPOT_OK) {
+		json_decref(stored);
+		areq_error(q, &err);
+		return;
+	}
+	json_decref(stored);
+	work = view_parse(row->work);
+	hours = reference_hours(spec, work);
+	json_decref(work);
 	doc = view_parse(row->doc);
 	baseline = json_object_get(doc, "baseline");
 	total = json_integer_value(json_object_get(doc, "total$"));
-	json_object_set_new(doc, "against_on_demand", saving(baseline, "on_demand", total));
-	json_object_set_new(doc, "against_cheapest_pool", saving(baseline, "cheapest", total));
+	json_object_set_new(doc, "against_on_demand", saving(q, baseline, "on_demand", spec, hours, total));
+	json_object_set_new(doc, "against_cheapest_pool", saving(q, baseline, "cheapest", spec, hours, total));
 	areq_json(q, 200, doc);
+}
+
+static void checkpoint_done(struct areq *q)
+{
+	struct q_api_checkpoint_row *row;
+
+	if (q_api_checkpoint_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail(q, SPOT_NOT_FOUND, "there is no checkpoint c%" PRId64, q->id);
+		return;
+	}
+	areq_text(q, 200, row->doc);
+}
+
+void get_checkpoint(struct areq *q)
+{
+	SQL(q, api_checkpoint, checkpoint_done, .id = q->id);
 }
 
 void get_job_cost(struct areq *q)

@@ -2,6 +2,7 @@
  * From an HTTP request to its handler: route, query parameters, who asks, Idempotency-Key. Unknown
  * paths, methods and query parameters are refused with what would be right.
  */
+#include "base/base.h"
 #include "api/api_priv.h"
 
 #include <ctype.h>

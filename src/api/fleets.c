@@ -1,4 +1,5 @@
 /* Fleets: create, list, show, resize with If-Match, close. */
+#include "base/base.h"
 #include "api/api_priv.h"
 
 #include "core/fleet.h"

@@ -5,6 +5,7 @@
  * (409). Creates settle their key in the statement that creates ("ref:j12"), so that a daemon that dies
  * in between has not forgotten: such a replay shows the entity as it is now.
  */
+#include "base/base.h"
 #include "api/api_priv.h"
 
 #include "base/sign.h"

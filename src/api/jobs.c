@@ -1,4 +1,5 @@
 /* Jobs: submit, list, show (with a hold), why, cancel, cost. */
+#include "base/base.h"
 #include "api/plan.h"
 
 #include "core/fsm.h"

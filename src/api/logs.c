@@ -3,6 +3,7 @@
  * X-Log-Epoch and X-Log-Next belong into the next request. When an attempt's log is read to its end
  * and a later attempt exists, they name that one. X-Log-End: 1 means that no more will come.
  */
+#include "base/base.h"
 #include "api/api_priv.h"
 
 #include "core/fsm.h"

@@ -1,4 +1,5 @@
 /* Prices, pools, providers, quotas: what the market looks like. */
+#include "base/base.h"
 #include "api/api_priv.h"
 
 #include "core/offer.h"

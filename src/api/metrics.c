@@ -1,4 +1,5 @@
 /* Prometheus text: what the rows say, and what this process counted. */
+#include "base/base.h"
 #include "api/api_priv.h"
 
 static const int64_t latency_bounds_us[API_LATENCY_BUCKETS] = {1000, 2500, 5000, 10000, 25000, 50000, 100000, 250000,

@@ -1,4 +1,5 @@
 /* Health, version, who am I, the agent's binaries, the OpenAPI document. */
+#include "base/base.h"
 #include "api/api_priv.h"
 
 void get_healthz(struct areq *q)

@@ -1,4 +1,5 @@
 /* Nodes: list, show, give back (drain), end. */
+#include "base/base.h"
 #include "api/api_priv.h"
 
 #include "core/fsm.h"

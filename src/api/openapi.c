@@ -1,4 +1,5 @@
 /* The OpenAPI 3.1 document, made from the route table and schemas.json when the daemon starts. */
+#include "base/base.h"
 #include "api/api_priv.h"
 
 static const char *scope_words(enum scope s)

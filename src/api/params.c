@@ -1,4 +1,5 @@
 /* Reading what the client sent, strictly: every helper answers a bad value itself. */
+#include "base/base.h"
 #include "api/api_priv.h"
 
 #include <strings.h>

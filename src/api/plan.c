@@ -1,4 +1,5 @@
 /* POST /v1/plan, and the ranking that submitting a job shares with it. */
+#include "base/base.h"
 #include "api/plan.h"
 
 #include <ctype.h>
@@ -146,8 +147,8 @@ json_t *plan_score_json(const struct planned *p, size_t i, int64_t now_us)
 
 static json_t *baseline_of(const struct score *s)
 {
-	return json_pack("{s:o, s:s, s:s, s:s, s:s, s:I, s:f, s:I}", "pool", json_sprintf("p%d", s->offer->pool_id), "provider",
-	    s->offer->provider, "region", s->offer->region, "instance_type", s->offer->instance_type, "market",
+	return json_pack("{s:o, s:s, s:i, s:s, s:s, s:s, s:s, s:I, s:f, s:I}", "pool", json_sprintf("p%d", s->offer->pool_id), "gpu",
+	    s->offer->gpu_name, "gpu_milli", s->offer->gpu_milli, "provider", s->offer->provider, "region", s->offer->region, "instance_type", s->offer->instance_type, "market",
 	    spot_market_name(s->offer->market), "price_micros", (json_int_t)s->offer->price_micros, "hours", s->hours,
 	    "total_micros", (json_int_t)s->total_micros);
 }

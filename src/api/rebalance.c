@@ -1,4 +1,5 @@
 /* Rebalancing: a request is a row that the engine answers; GET holds until it did. */
+#include "base/base.h"
 #include "api/api_priv.h"
 
 #define HOLD_MAX_S 120

@@ -2,7 +2,10 @@
  * Replies: JSON documents, problem+json errors (RFC 9457), lists, and the end of a request. The
  * store's documents carry marks for times and money; view_resolve turns them into what clients see.
  */
+#include "base/base.h"
 #include "api/api_priv.h"
+
+#include "base/log.h"
 
 #include <stdarg.h>
 
@@ -221,6 +224,9 @@ void areq_error(struct areq *q, const struct spot_err *err)
 	struct spot_err shown = *err;
 	char seconds[24];
 
+	if (spot_rc_http(err->rc) >= 500)
+		log_error("api.failed", STR("method", q->http->method), STR("path", q->http->path),
+		    STR("rc", spot_rc_name(err->rc)), STR("code", err->code), STR("why", err->text));
 	/* What the database said is for the log, not for the client. */
 	if (err->rc == SPOT_INTERNAL || err->rc == SPOT_BAD_REPLY || err->rc == SPOT_CONFIG)
 		err_set(&shown, SPOT_INTERNAL, "the daemon could not do this; its log has the reason");

@@ -3,6 +3,7 @@
  * file, its statements in src/store/sql/api_*.sql and its schemas in schemas.json. The scope is a
  * positional argument, so that no route can lack one. The OpenAPI document is made from this table.
  */
+#include "base/base.h"
 #include "api/api_priv.h"
 
 #include "spot/agent.h"
@@ -48,6 +49,8 @@ const struct route api_routes[] = {
         "Log text from an offset on; X-Log-Epoch, X-Log-Next and X-Log-End say where to go on."),
     ROUTE("GET", "/v1/jobs/{job}/cost", VIEWER, get_job_cost, 0, "", 200, NULL, "JobCost",
         "Ledger lines by kind and the savings against the baselines."),
+    ROUTE("GET", "/v1/checkpoints/{checkpoint}", VIEWER, get_checkpoint, 0, "", 200, NULL, "CheckpointDetail",
+        "One checkpoint and where each of its chunks lies."),
     ROUTE("POST", "/v1/jobs/{job}/cancel", ENGINEER, post_job_cancel, SMALL, "", 202, NULL, "JobDetail",
         "Asks for cancellation."),
 

@@ -3,6 +3,7 @@
  * update per poll would be most of the database's work (100,000 agents every 15 s). What is not yet
  * written is lost with the daemon, and said again by the next poll.
  */
+#include "base/base.h"
 #include "api/api_priv.h"
 
 #define FLUSH_US  SPOT_US_PER_S

@@ -6,6 +6,7 @@
  * Last-Event-ID first catches up by reads of its own, then joins the live ones. A reader that lags more
  * than the server's limit is cut and resumes where it was.
  */
+#include "base/base.h"
 #include "api/api_priv.h"
 
 #define BATCH     500

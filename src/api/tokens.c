@@ -1,5 +1,6 @@
 /* Tokens: list, make, revoke. A value leaves once, in the reply that made it; a replay of that POST does
  * not hold it, because nothing but its hash is stored. */
+#include "base/base.h"
 #include "api/api_priv.h"
 
 #include "base/secret.h"

@@ -5,6 +5,7 @@
  * is over, and now and then in case a notification was lost. While it is parked the client's leaving is
  * seen at once; while a statement runs, at the next parking.
  */
+#include "base/base.h"
 #include "api/api_priv.h"
 
 static struct wait **bucket_of(struct api *api, const char *key)
