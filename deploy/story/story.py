@@ -309,7 +309,7 @@ class Story:
 
     def check_chain(self, j):
         """Every committed checkpoint is in the store, whole; progress never goes back; the final one holds the result."""
-        chain = [c for c in j["checkpoints"] if c["state"] == "COMMITTED"]
+        chain = sorted(j["checkpoints"], key=lambda c: int(c["id"][1:]))
         if not chain or chain[-1]["reason"] != "final":
             raise Failure("the newest committed checkpoint is not the final one: %s" % chain[-1:])
         steps = -1
@@ -319,7 +319,7 @@ class Story:
                 raise Failure("checkpoint %s goes back from step %d to %d" % (c["id"], steps, c["steps"]))
             steps = c["steps"]
             files = {}
-            for chunk in self.api("GET", "/v1/jobs/%s/checkpoints/%s" % (self.job, c["id"]))["chunks"]:
+            for chunk in self.api("GET", "/v1/checkpoints/" + c["id"])["chunks"]:
                 status, body = s3.request(self.emulator.url, REGION, *self.keys, "GET", "/%s/%s" % (BUCKET, chunk["object_key"]))
                 if status != 200 or hashlib.sha256(body).hexdigest() != chunk["sha256"] or len(body) != chunk["bytes"]:
                     raise Failure("chunk %s of checkpoint %s is not in the store as committed" % (chunk["path"], c["id"]))
@@ -369,24 +369,32 @@ class Story:
                 raise Failure("a cloud key is in %s" % path)
 
     def bill(self, j, same, books):
+        """The ledger's word, once it covers the whole life of every node."""
         def billed():
-            cost = self.api("GET", "/v1/jobs/%s/cost" % self.job)
-            return cost if cost.get("settled", True) else None
-        cost = until("the bill is complete", 30, billed)
+            totals = self.api("GET", "/v1/cost?by=job")["totals"]["total_micros"]
+            nodes = sum(n["cost_micros"] for n in self.api("GET", "/v1/nodes?limit=1000")["items"])
+            last = getattr(self, "last_bill", None)
+            self.last_bill = (totals, nodes, time.monotonic()) if last is None or last[:2] != (totals, nodes) else last
+            # Billing runs every two seconds: a sum that stood still for longer is the final one.
+            return time.monotonic() - self.last_bill[2] > 5
+        until("the bill is complete", 60, billed)
+        cost = self.api("GET", "/v1/jobs/%s/cost" % self.job)
+        if sum(line["amount_micros"] for line in cost["lines"]) != cost["total_micros"]:
+            raise Failure("the ledger's lines do not sum to its total")
         if not self.killer:
             self.show("cost", "--job", self.job, lines=24)
-        against = {s["baseline"]: s for s in cost["savings"]}
-        on_demand = against["on-demand"]
+        on_demand, cheapest = cost["against_on_demand"], cost["against_cheapest_pool"]
         return {
             "job": {"id": self.job, "state": j["state"], "attempts": j["attempts"], "lost_steps": j["lost_steps"],
                     "steps": j["steps_done"], "result_matches_uninterrupted": same},
             "instances_launched": len(books["instances"]),
             "instances_left": sum(1 for i in books["instances"] if not i["terminated"]),
             "double_launches": len(books["double_launches"]),
-            "cost_usd": round(cost["total_micros"] / 1e6, 6),
-            "on_demand_cost_usd": round(on_demand["baseline_micros"] / 1e6, 6),
+            "cost_usd": cost["total_usd"],
+            "on_demand_cost_usd": on_demand["would_have_been_usd"],
             "saved_pct": round(on_demand["saved_pct"], 1),
-            "cheapest_pool_only_cost_usd": round(against["cheapest pool only"]["baseline_micros"] / 1e6, 6),
+            "cheapest_pool_only_cost_usd": cheapest["would_have_been_usd"],
+            "provider_bill_usd": round(books["sum_micros"] / 1e6, 6),
             "daemon_kills": self.killer.kills if self.killer else 0,
             "seconds": round(time.monotonic() - self.began, 1),
         }

@@ -92,7 +92,7 @@ WHERE j.id = $1
 
 -- name: api_job_cost
 -- params: id int8
--- rows: 0..1 doc text
+-- rows: 0..1 doc text, spec text, work text
 -- writes: no
 SELECT json_build_object('job', 'j' || j.id, 'name', j.name, 'state', j.state,
 	'total$', coalesce((SELECT sum(amount_micros) FROM ledger WHERE job_id = $1), 0)::int8,
@@ -105,7 +105,11 @@ SELECT json_build_object('job', 'j' || j.id, 'name', j.name, 'state', j.state,
 		'price$', l.price_micros, 'price_observed@', nullif(l.price_observed_us, 0), 'amount$', l.amount_micros,
 		'reverses', l.reverses) ORDER BY l.id) FROM (SELECT * FROM ledger WHERE job_id = $1 ORDER BY id LIMIT 2000) l),
 		'[]'::json),
-	'baseline', j.baseline)::text AS doc
+	'baseline', j.baseline)::text AS doc, j.spec::text AS spec,
+	coalesce((SELECT json_agg(w) FROM (SELECT p.gpu_name AS gpu, p.gpu_milli AS milli,
+		sum(CASE WHEN l.reverses IS NULL THEN l.to_us - l.from_us ELSE l.from_us - l.to_us END)::int8 AS us
+		FROM ledger l JOIN pool p ON p.id = l.pool_id WHERE l.job_id = $1 AND l.kind = 'compute'
+		GROUP BY 1, 2) w), '[]'::json)::text AS work
 FROM job j WHERE j.id = $1
 
 -- by: any of team project class provider gpu job market kind. Lines whose interval begins in [since, until).
@@ -143,3 +147,14 @@ SELECT json_build_object('by', $1, 'since@', nullif($2, 0), 'until@', $3,
 		'boot_micros', coalesce(sum(boot), 0)::int8, 'idle_micros', coalesce(sum(idle), 0)::int8,
 		'lost_work_micros', coalesce(sum(lost_work), 0)::int8, 'total$', coalesce(sum(total), 0)::int8,
 		'gpu_hours', coalesce(sum(gpu_hours), 0)) FROM g))::text AS doc
+
+-- name: api_checkpoint
+-- params: id int8
+-- rows: 0..1 doc text
+-- writes: no
+SELECT json_build_object('id', 'c' || c.id, 'job', 'j' || c.job_id, 'epoch', c.epoch, 'state', c.state, 'reason', c.reason,
+	'steps', c.steps, 'bytes', c.bytes, 'bytes_new', c.bytes_new, 'created@', c.created_us, 'committed@', c.committed_us,
+	'chunks', coalesce((SELECT json_agg(json_build_object('path', k.path, 'seq', k.seq, 'bytes', k.bytes, 'mode', k.mode,
+		'sha256', k.sha256, 'object_key', k.object_key) ORDER BY k.path, k.seq) FROM checkpoint_chunk k
+		WHERE k.checkpoint_id = c.id), '[]'::json))::text AS doc
+FROM checkpoint c WHERE c.id = $1
