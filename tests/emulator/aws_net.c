@@ -69,8 +69,23 @@ const char *image_id(struct arena *a, const char *region, const struct image *m)
 	return derive(a, "ami-", "ami", region, m->parameter);
 }
 
+/* The example ids of the vendor's documentation: made-up ids that people type. */
+static bool image_example(const char *id)
+{
+	static const char *const ids[] = {"ami-12345678", "ami-0abcdef1234567890",
+	    "ami-1234567890abcdef0", "ami-0123456789abcdef0", "ami-abcd1234"};
+
+	for (size_t k = 0; k < ARRAY_LEN(ids); k++) {
+		if (str_same(ids[k], id))
+			return true;
+	}
+	return false;
+}
+
 const struct image *image_find(struct arena *a, const char *region, const char *id)
 {
+	if (image_example(id))
+		return &images[0];
 	for (size_t k = 0; k < images_n; k++) {
 		if (str_same(image_id(a, region, &images[k]), id))
 			return &images[k];

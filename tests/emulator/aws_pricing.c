@@ -54,7 +54,7 @@ static json_t *attributes(struct arena *a, const struct product *p)
 	}
 	set(o, "instanceType", p->type->name);
 	set(o, "currentGeneration", p->type->current ? "Yes" : "No");
-	set(o, "instanceFamily", "GPU instance");
+	set(o, "instanceFamily", *p->type->gpu ? "GPU instance" : "General purpose");
 	set(o, "vcpu", arena_printf(a, "%d", p->type->vcpus));
 	set(o, "memory", arena_printf(a, "%g GiB", p->type->mem_mib / 1024.0));
 	set(o, "gpu", arena_printf(a, "%d", p->type->gpus));

@@ -92,7 +92,10 @@ const size_t quotas_n = ARRAY_LEN(quotas);
 const struct quota *quota_of(const struct itype *t, enum side side)
 {
 	for (size_t k = 0; k < quotas_n; k++) {
-		if (quotas[k].side == side && str_prefix(t->name, quotas[k].prefix))
+		bool standard = str_prefix(quotas[k].klass, "Standard");
+
+		if (quotas[k].side == side &&
+		    (standard ? !*t->gpu : *t->gpu && str_prefix(t->name, quotas[k].prefix)))
 			return &quotas[k];
 	}
 	return NULL;

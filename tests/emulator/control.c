@@ -192,6 +192,49 @@ static json_t *post_unhealthy(
 	return picked_json(&p);
 }
 
+/* Lambda: any text as status, such as one that nobody knows; null ends it. */
+static json_t *post_status(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
+{
+	const char *status = json_str(doc, "status", NULL, err);
+	struct picked p;
+
+	if (!pick(s, doc, a, &p, err))
+		return NULL;
+	for (size_t k = 0; k < p.n; k++) {
+		free(p.list[k]->status);
+		p.list[k]->status = dup_text(status);
+	}
+	return picked_json(&p);
+}
+
+/* A scheduled event, in the words of meta-data/events/maintenance/scheduled. */
+static json_t *post_maintenance(
+    struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
+{
+	const char *code = json_str(doc, "code", "instance-retirement", err);
+	const char *state = json_str(doc, "state", "active", err);
+	int64_t in_s = json_i64(doc, "in_s", 3600, err);
+	char from[64], to[64];
+	struct picked p;
+
+	if (!pick(s, doc, a, &p, err))
+		return NULL;
+	aws_http_date(sim_wall(s) + in_s * SPOT_US_PER_S, from);
+	aws_http_date(sim_wall(s) + (in_s + 7200) * SPOT_US_PER_S, to);
+	for (size_t k = 0; k < p.n; k++) {
+		struct inst *i = p.list[k];
+
+		/* "21 Jan 2019 09:00:43 GMT": an HTTP date without its weekday. */
+		free(i->maintenance);
+		i->maintenance = dup_text(arena_printf(a,
+		    "[{\"NotBefore\":\"%s\",\"Code\":\"%s\",\"Description\":\"scheduled "
+		    "event\",\"EventId\":\"instance-event-%.16s\",\"NotAfter\":\"%s\","
+		    "\"State\":\"%s\"}]",
+		    from + 5, code, i->id + 2, to + 5, state));
+	}
+	return picked_json(&p);
+}
+
 static json_t *post_quota(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	const char *region = json_str(doc, "region", "*", err),
@@ -259,7 +302,7 @@ static void read_ms(const json_t *doc, const char *key, int64_t *us, struct spot
 static json_t *post_config(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	static const char *const known[] = {
-	    "lag_ms", "boot_ms", "terminate_ms", "notice_ms", "throttle", NULL};
+	    "lag_ms", "boot_ms", "terminate_ms", "notice_ms", "throttle", "lambda_tags", NULL};
 
 	(void)a;
 	if (json_unknown_key(doc, known)) {
@@ -271,6 +314,8 @@ static json_t *post_config(struct sim *s, const json_t *doc, struct arena *a, st
 	read_ms(doc, "terminate_ms", &s->conf.terminate_us, err);
 	read_ms(doc, "notice_ms", &s->conf.notice_us, err);
 	s->conf.throttle = json_bool(doc, "throttle", s->conf.throttle, err);
+	s->conf.lambda_tags_hidden =
+	    !json_bool(doc, "lambda_tags", !s->conf.lambda_tags_hidden, err);
 	throttle_reset(s);
 	return err->rc == SPOT_OK ? json_object() : NULL;
 }
@@ -293,6 +338,8 @@ static const struct {
     {"/reclaim", post_reclaim},
     {"/kill", post_kill},
     {"/unhealthy", post_unhealthy},
+    {"/status", post_status},
+    {"/maintenance", post_maintenance},
     {"/quota", post_quota},
     {"/fault", post_fault},
     {"/credentials", post_credentials},

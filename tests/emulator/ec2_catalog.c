@@ -223,7 +223,8 @@ static void type_xml(struct ec2 *e, const struct itype *t)
 	x_int(b, "sizeInMiB", t->mem_mib);
 	x_close(b, "memoryInfo");
 	type_network_xml(b, t);
-	type_gpu_xml(b, t);
+	if (*t->gpu)
+		type_gpu_xml(b, t);
 	x_open(b, "placementGroupInfo");
 	sbuf_puts(b,
 	    "<supportedStrategies><item>cluster</item><item>partition</item><item>spread</item>"

@@ -61,6 +61,13 @@ ANCHOR = {
 }
 
 
+# A few types without a GPU, as any listing has many: name, vCPUs, GiB, on-demand price of the vendor's page in
+# the regions below (the catalog has GPU types only). Not sold as spot here.
+PLAIN = (('t3.micro', 2, 1, '0.0104'), ('m5.large', 2, 8, '0.096'), ('m5.xlarge', 4, 16, '0.192'),
+         ('c5.large', 2, 4, '0.085'))
+PLAIN_REGIONS = ('us-east-1', 'us-east-2', 'us-west-2')
+
+
 def rows(path):
     with open(path, newline='') as f:
         return list(csv.DictReader(f))
@@ -115,6 +122,8 @@ def aws_types(types, used):
         out.append((t, name, maker, 0 if part else int(count), part, mib, r['vcpus'],
                     int(float(r['mem_gib']) * 1024), 'arm64' if t.startswith('g5g.') else 'x86_64',
                     net, efa[0], efa[1], 'false' if r['notes'].startswith('legacy') else 'true'))
+    for name, vcpus, gib, _ in PLAIN:
+        out.append((name, '', '', 0, 0, 0, vcpus, gib * 1024, 'x86_64', 'Up to 10 Gigabit', 0, 1, 'true'))
     return out
 
 
@@ -136,6 +145,9 @@ def aws_pools(prices, zones):
         for z in where:
             out.append((r['region'], z, r['instance_type'], r['on_demand_usd_hour'], r['spot_usd_hour'],
                         r['as_of']))
+    for region in PLAIN_REGIONS:
+        for name, _, _, usd in PLAIN:
+            out += [(region, z, name, usd, '', '2026-11-21') for z in by_region[region]]
     return sorted(out)
 
 

@@ -119,9 +119,8 @@ static const char *document(struct inst *i, struct arena *a)
 
 static const char *maintenance(struct inst *i, struct arena *a)
 {
-	(void)i;
 	(void)a;
-	return "[]";
+	return i->maintenance ? i->maintenance : "[]";
 }
 
 static const char *plain(struct inst *i, struct arena *a, const char *what)

@@ -353,7 +353,7 @@ static void tags_free(struct inst_tag *tags, size_t n)
 static void inst_free(void *p)
 {
 	struct inst *i = p;
-	char *texts[] = {i->id, i->token, i->params_hash, i->name, i->hostname, i->image,
+	char *texts[] = {i->id, i->maintenance, i->status, i->token, i->params_hash, i->name, i->hostname, i->image,
 	    i->key_name, i->user_data, i->reservation, i->subnet, i->security_group, i->profile,
 	    i->shutdown_behaviour, i->account, i->sir, i->sir_state, i->sir_code, i->sir_message,
 	    i->reason_code, i->reason_message, i->reason, i->home};

@@ -53,6 +53,8 @@ struct inst {
 	struct inst_tag *sir_tags;
 	size_t sir_tags_n;
 	/* end */
+	char *maintenance; /* scheduled events, as the metadata service shows them */
+	char *status;      /* lambda: shown instead of the real status */
 	char *reason_code, *reason_message, *reason;
 	const char *ended_by; /* "api", "reclaim", "kill", "guest", "quit", "price" */
 	/* running program */

@@ -130,6 +130,8 @@ void lambda_images(struct sim_req *rq, struct sim_reply *rep)
 
 static const char *status_of(const struct inst *i)
 {
+	if (i->status)
+		return i->status;
 	switch (i->state) {
 	case INST_PENDING: return "booting";
 	case INST_RUNNING: return i->reclaimed ? "preempted" : "active";
@@ -156,7 +158,7 @@ json_t *lambda_instance_json(const struct inst *i)
 	const char *why = ending ? "vm-is-terminating" : "vm-has-not-launched";
 	json_t *o, *tags = json_array();
 
-	for (size_t k = 0; k < i->tags_n; k++)
+	for (size_t k = 0; k < i->tags_n && !i->sim->conf.lambda_tags_hidden; k++)
 		json_array_append_new(tags,
 		    json_pack("{s:s, s:s}", "key", i->tags[k].key, "value", i->tags[k].value));
 	o = json_pack(

@@ -29,6 +29,7 @@ struct sim_conf {
 	const char *dir, *data_dir;
 	int port, control_port, imds_port;
 	bool agents;	      /* instances run their user data */
+	bool lambda_tags_hidden; /* tags do not come back in Lambda's listings */
 	bool throttle;	      /* published rate limits are enforced */
 	uint64_t seed;	      /* 0 = real randomness */
 	double scale;	      /* replay speed */

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -272,6 +273,18 @@ class Lambda(Base):
             status, reply = self.launch(**more)
             self.assertEqual((status, reply['error']['code']), (400, code), more)
 
+    def test_odd_listings_on_command(self):
+        i = self.launch(tags=[{'key': 'brk-install', 'value': 'y'}])[1]['data']['instance_ids'][0]
+        self.sim.ctl('POST', '/status', {'instance': i, 'status': 'levitating'})
+        self.sim.ctl('POST', '/config', {'lambda_tags': False})
+        one = self.sim.cloud('GET', '/instances/' + i)[1]['data']
+        self.sim.ctl('POST', '/config', {'lambda_tags': True})
+        self.assertEqual((one['status'], one['tags']), ('levitating', []))
+        self.sim.ctl('POST', '/status', {'instance': i, 'status': None})
+        self.sim.wait('running', instance=i)
+        self.sim.ctl('POST', '/unhealthy', {'instance': i})
+        self.assertEqual(self.sim.cloud('GET', '/instances/' + i)[1]['data']['status'], 'unhealthy')
+
     def test_authentication(self):
         status, reply = self.sim.cloud('GET', '/instances', key='wrong')
         self.assertEqual((status, reply['error']['code']), (401, 'global/invalid-api-key'))
@@ -355,6 +368,13 @@ class Metadata(Base):
         self.assertEqual(action['action'], 'terminate')
         self.assertRegex(action['time'], r'^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$')
 
+    def test_a_scheduled_event(self):
+        i = self.sim.launched('imds-5')
+        self.sim.ctl('POST', '/maintenance', {'instance': i, 'code': 'system-reboot', 'in_s': 600})
+        event = json.loads(self.imds(i, '/latest/meta-data/events/maintenance/scheduled')[1])[0]
+        self.assertEqual((event['Code'], event['State']), ('system-reboot', 'active'))
+        self.assertRegex(event['NotBefore'], r'^\d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$')
+
     def test_user_data_runs_with_nothing_but_its_own_environment(self):
         os.environ['AWS_SECRET_ACCESS_KEY'] = 'must-not-be-seen'
         i = self.boot('env-1', '#!/bin/sh\nenv | cut -d= -f1 | sort > env.txt\n'
@@ -420,6 +440,39 @@ class Replay(Base):
         _, x = self.sim.ec2('DescribeSpotPriceHistory', params={'InstanceType.1': 'p3.2xlarge', 'AvailabilityZone': 'us-east-1c',
                             'ProductDescription.1': 'Linux/UNIX', 'StartTime': '2020-01-01T00:00:00Z'})
         self.assertGreater(len(set(find_all(x, 'spotPrice'))), 20)
+
+
+class Start(unittest.TestCase):
+    def test_a_market_file_is_applied_and_a_bad_one_ends_the_start(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, 'market.json')
+            with open(path, 'w') as f:
+                json.dump([{'post': '/stock', 'body': {'pool': 'aws/us-east-1//p3.2xlarge/spot', 'count': 7}}], f)
+            sim = Cloudsim(PROGRAM, '--market', path)
+            self.assertEqual({p['spot_stock'] for p in sim.ctl('GET', '/pools?pool=aws/us-east-1//p3.2xlarge')['pools']}, {7})
+            self.assertEqual(sim.stop(), 0)
+            with open(path, 'w') as f:
+                json.dump([{'post': '/stock', 'body': {}}], f)
+            out = subprocess.run([PROGRAM, '--dir', d, '--market', path], capture_output=True, timeout=30)
+            self.assertEqual(out.returncode, 1)
+            self.assertIn(b'market.json', out.stderr)
+
+    def test_no_program_of_an_instance_outlives_a_killed_emulator(self):
+        sim = Cloudsim(PROGRAM, '--agents', '--boot-ms', '10', '--no-throttle')
+        i = sim.launched('orphan', UserData=text64('#!/bin/sh\necho $$ > pid.tmp\nmv pid.tmp pid\nexec tail -f /dev/null\n'))
+        sim.wait('agent_started', instance=i)
+        path = sim.state(i)['agent']['home'] + '/pid'
+        for _ in range(5000):
+            if os.path.exists(path):
+                break
+            sim.ctl('GET', '/healthz')
+        with open(path) as f:
+            pid = int(f.read())
+        fd = os.pidfd_open(pid)
+        sim.proc.kill()
+        self.assertTrue(select.select([fd], [], [], 20)[0], 'the program still runs')
+        os.close(fd)
+        sim.stop()
 
 
 class Scale(Base):

@@ -105,6 +105,11 @@ class Catalog(Base):
         self.assertEqual(t['p5.48xlarge']['NetworkInfo']['EfaInfo']['MaximumEfaInterfaces'], 32)
         self.fails('InvalidInstanceType', 400, self.ec2.describe_instance_types, InstanceTypes=['g99.mega'])
 
+    def test_types_without_a_gpu_are_listed_too(self):
+        t = self.ec2.describe_instance_types(InstanceTypes=['t3.micro'])['InstanceTypes'][0]
+        self.assertNotIn('GpuInfo', t)
+        self.assertEqual(t['SupportedUsageClasses'], ['on-demand'])
+
     def test_offerings_by_zone_id(self):
         o = self.ec2.describe_instance_type_offerings(LocationType='availability-zone-id', Filters=[
             {'Name': 'instance-type', 'Values': ['p4d.*']}])['InstanceTypeOfferings']
@@ -210,7 +215,7 @@ class Launch(Base):
 
     def test_what_a_launch_refuses(self):
         for code, more in (('SpotMaxPriceTooLow', {'InstanceMarketOptions': {'MarketType': 'spot', 'SpotOptions': {'MaxPrice': '0.01'}}}),
-                           ('InvalidAMIID.NotFound', {'ImageId': 'ami-0123456789abcdef0'}),
+                           ('InvalidAMIID.NotFound', {'ImageId': 'ami-0fedcba9876543210'}),
                            ('InvalidAMIID.Malformed', {'ImageId': 'nonsense'}),
                            ('InvalidParameterValue', {'InstanceType': 'g99.mega'}),
                            ('InvalidParameterValue', {'InstanceType': 'g5g.xlarge'}),
