@@ -20,7 +20,7 @@ struct engine_conf {
 	int64_t watch_us;              /* providers are asked about our nodes */
 	int64_t agent_silent_us;       /* a silent agent makes us ask its provider now */
 	int64_t agent_lost_us;         /* silent this long on a running instance: broken */
-	int64_t list_lag_us;           /* absence from a list proves nothing before this, at least */
+	int64_t list_lag_us;           /* absence from a list proves nothing before this; 0 = as the provider says */
 	int64_t cool_min_us, cool_max_us; /* rest of a refused pool, doubled per refusal in a row */
 	int64_t reclaim_cool_us;       /* rest of a pool that took a node back */
 	int64_t idle_keep_us;          /* a node nobody needs is kept this long while jobs wait */

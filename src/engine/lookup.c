@@ -138,8 +138,7 @@ static void look_one(struct recon *r, const struct q_engine_lookup_due_row *w)
 	l->sent_us = w->launch_sent_us;
 	l->token = (ops->caps & SPOT_CAP_TOKEN) != 0;
 	l->wanted = w->wanted;
-	/* The launch call itself may still be at work for as long as it may take. */
-	l->lag_us = MAX(ops->list_lag_us, e->conf.list_lag_us) + e->conf.launch_timeout_us;
+	l->lag_us = e->conf.list_lag_us > 0 ? e->conf.list_lag_us : ops->list_lag_us;
 	l->life_us = ops->token_life_us;
 	l->args = (struct spot_find){
 		.region = arena_strdup(a->arena, w->region), .zone = arena_strdup(a->arena, w->zone),

@@ -102,7 +102,7 @@ static void seen_write(struct act *a, const struct asking *k)
 	ACT_WRITE(a, engine_watch_seen,
 	    (&(struct q_engine_watch_seen){.ids = ids, .ids_n = k->n, .states = states, .states_n = k->n, .ips = ips,
 	        .ips_n = k->n, .reasons = reasons, .reasons_n = k->n, .at_us = engine_now(a->e),
-	        .lag_us = MAX(ops->list_lag_us, a->e->conf.list_lag_us)}));
+	        .lag_us = a->e->conf.list_lag_us > 0 ? a->e->conf.list_lag_us : ops->list_lag_us}));
 }
 
 static void describe_called(struct act *a)

@@ -5,11 +5,12 @@ The class Gpu also wants $FAKE_NVML_LIBS: directories "new" and "old" with a lib
 """
 import json
 import os
-import re
+import shutil
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -593,6 +594,59 @@ class Survival(AgentCase):
         self.assertEqual(r["reason"], "error")
         self.assertIn("supervisor", r["why"])
         self.until(lambda: not fake.alive(leader), "the job's end")
+
+
+def make_ca(where, name):
+    """A CA and a certificate for 127.0.0.1 signed by it."""
+    def openssl(*args):
+        subprocess.run(["openssl", *args], check=True, capture_output=True, cwd=where)
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout"]
+    openssl("req", "-x509", *key, f"{name}-ca.key", "-out", f"{name}-ca.pem", "-days", "2", "-subj", f"/CN={name} CA")
+    openssl("req", *key, f"{name}.key", "-out", f"{name}.csr", "-subj", "/CN=127.0.0.1")
+    with open(os.path.join(where, "ext"), "w") as f:
+        f.write("subjectAltName=IP:127.0.0.1\n")
+    openssl("x509", "-req", "-in", f"{name}.csr", "-CA", f"{name}-ca.pem", "-CAkey", f"{name}-ca.key", "-CAcreateserial",
+            "-days", "2", "-extfile", "ext", "-out", f"{name}.pem")
+    with open(os.path.join(where, f"{name}-ca.pem")) as f:
+        return f.read(), (os.path.join(where, f"{name}.pem"), os.path.join(where, f"{name}.key"))
+
+
+@unittest.skipUnless(shutil.which("openssl"), "no openssl program")
+class Tls(AgentCase):
+    def setUp(self):
+        self.where = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.where)
+        self.ca, pair = make_ca(self.where, "one")
+        self.other_ca, _ = make_ca(self.where, "two")
+        self.daemon = fake.Daemon(pair)
+        self.addCleanup(self.daemon.close)
+        self.addCleanup(self.check_nothing_wrong)
+
+    def begin(self, ca):
+        self.agent = fake.Agent(AGENT, self.daemon, ca_pem=ca)
+        self.addCleanup(self.agent.close)
+        self.agent.start()
+
+    def test_the_daemon_and_its_store_are_verified_by_the_given_ca(self):
+        self.begin(self.ca)
+        self.job("cat input >ckpt/copy", files=[self.daemon.file("mount", "input", b"bytes\n")])
+        self.assertEqual(self.exited()["reason"], "ok")
+        self.assertEqual(len([c for c in self.daemon.checkpoints.values() if c["committed"]]), 1)
+
+    def refuses(self):
+        def told():
+            return "enrol.retry" in self.agent.consoles() and self.agent.consoles()
+        text = self.until(told, "a refused connection")
+        self.assertRegex(text, "(?i)certificate")
+        self.assertEqual(self.daemon.requests, [])
+
+    def test_another_ca_is_refused(self):
+        self.begin(self.other_ca)
+        self.refuses()
+
+    def test_without_a_ca_only_the_machines_are_believed(self):
+        self.begin(None)
+        self.refuses()
 
 
 @unittest.skipUnless(os.environ.get("FAKE_NVML_LIBS"), "FAKE_NVML_LIBS is not set")

@@ -53,7 +53,10 @@ def event(n=1, job=None, at=None):
 
 class Events(unittest.TestCase):
     def test_a_new_event_reaches_every_reader_at_once(self):
-        readers = [Stream().ready() for _ in range(50)]
+        readers = [Stream() for _ in range(50)]
+        for r in readers:
+            self.assertTrue(r.until(lambda: "events of the broker" in r.text))
+        time.sleep(0.3)
         t = time.time()
         want = event()
         for r in readers:
