@@ -84,3 +84,6 @@ CREATE VIEW api_decision AS
 SELECT d.id, d.job_id, json_build_object('id', 'd' || d.id, '@', d.at_us, 'kind', d.kind, 'job', 'j' || d.job_id,
 	'node', 'n' || d.node_id, 'inputs', d.inputs, 'outcome', d.outcome, 'why', d.why) AS doc
 FROM decision d;
+
+-- The cheapest offers first, a page at a time.
+CREATE INDEX pool_latest_price ON pool_latest (price_micros, pool_id);

@@ -7,14 +7,14 @@
 -- rows: many id int4, micros int8, doc text
 -- writes: no
 WITH x AS (
-	SELECT p.id, l.price_micros FROM pool_latest l JOIN pool p ON p.id = l.pool_id
+	SELECT l.pool_id AS id, l.price_micros FROM pool_latest l JOIN pool p ON p.id = l.pool_id
 	WHERE p.offered AND ($1 IS NULL OR upper(p.gpu_name) = upper($1) OR upper(p.gpu_name) LIKE upper($1) || '-%')
 		AND ($2 IS NULL OR p.provider = $2) AND ($3 IS NULL OR p.region = $3)
 		AND ($4 IS NULL OR p.zone = $4 OR p.zone_name = $4) AND ($5 IS NULL OR p.instance_type = $5)
 		AND ($6 IS NULL OR p.market = $6) AND ($7 IS NULL OR l.state = $7)
 		AND ($8::int8 IS NULL OR l.price_micros <= $8)
-		AND (l.price_micros, p.id) > ($9, $10)
-	ORDER BY l.price_micros, p.id LIMIT $11
+		AND (l.price_micros, l.pool_id) > ($9, $10)
+	ORDER BY l.price_micros, l.pool_id LIMIT $11
 )
 SELECT x.id, x.price_micros AS micros, d.doc::text FROM x JOIN api_pool d ON d.id = x.id ORDER BY x.price_micros, x.id
 
