@@ -98,7 +98,7 @@ config:
     class: training
     deadline: 24h
     work: 2h
-    checkpoint: {{path: ckpt, signal: USR1, interval: 10s, budget: 10s}}
+    checkpoint: {{path: ckpt, signal: USR1, interval: 30s, budget: 10s}}
 """
 
 

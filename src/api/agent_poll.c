@@ -33,12 +33,11 @@ static json_t *envs_json(const struct job_spec *s)
 }
 
 /* The interval: as the file says, never, or Young's from hazard and measured save time. */
-static int64_t interval_of(const struct job_spec *s, const struct q_api_agent_run_row *r)
+static int64_t interval_of(const struct rank_policy *policy, const struct job_spec *s, const struct q_api_agent_run_row *r)
 {
 	struct offer o = {.market = spot_market_parse(r->market), .advisor_lo = r->has_adv_lo ? r->adv_lo : -1,
 	    .advisor_hi = r->has_adv_hi ? r->adv_hi : -1, .advisor_as_of_us = r->adv_as_of_us, .placement_score = -1,
 	    .capacity = -1, .own_node_us = r->own_us, .own_reclaims = r->reclaims};
-	struct rank_policy policy;
 	double h, lo, hi;
 	const char *source;
 
@@ -46,12 +45,11 @@ static int64_t interval_of(const struct job_spec *s, const struct q_api_agent_ru
 		return 0;
 	if (s->checkpoint.interval_s > 0)
 		return s->checkpoint.interval_s;
-	rank_policy_default(&policy);
-	hazard_estimate(&o, &policy, &h, &lo, &hi, &source);
-	return (int64_t)checkpoint_interval_s(h, r->save_us > 0 ? (double)r->save_us / 1e6 : (double)policy.save_s);
+	hazard_estimate(&o, policy, &h, &lo, &hi, &source);
+	return (int64_t)checkpoint_interval_s(h, r->save_us > 0 ? (double)r->save_us / 1e6 : (double)policy->save_s);
 }
 
-static json_t *run_json(const struct job_spec *s, const struct q_api_agent_run_row *r)
+static json_t *run_json(const struct rank_policy *policy, const struct job_spec *s, const struct q_api_agent_run_row *r)
 {
 	const struct checkpoint_spec *c = &s->checkpoint;
 
@@ -59,7 +57,7 @@ static json_t *run_json(const struct job_spec *s, const struct q_api_agent_run_r
 	    "name", r->name, "workdir", "", "setup", s->setup ? s->setup : "", "run", s->run ? s->run : "", "envs",
 	    envs_json(s), "secrets", view_parse(r->secrets), "num_gpus", r->gpu_milli / 1000.0, "max_duration_s",
 	    (json_int_t)s->max_duration_s, "files", view_parse(r->files), "checkpoint", "path", c->path ? c->path : "", "signal",
-	    c->signal ? c->signal : "", "command", c->command ? c->command : "", "interval_s", (json_int_t)interval_of(s, r),
+	    c->signal ? c->signal : "", "command", c->command ? c->command : "", "interval_s", (json_int_t)interval_of(policy, s, r),
 	    "budget_s", (json_int_t)(c->budget_s > 0 ? c->budget_s : 60), "then", "TERM", "kill_after_s", 10, "steps_start",
 	    (json_int_t)r->steps_start, "restored_from",
 	    r->has_restore_id ? json_sprintf("c%" PRId64, r->restore_id) : json_null(), "log_offset",
@@ -102,7 +100,7 @@ static void run_read(struct areq *q)
 	}
 	json_decref(stored);
 	doc = want_json(p);
-	json_object_set_new(doc, "run", run_json(spec, row));
+	json_object_set_new(doc, "run", run_json(&q->api->conf.rank, spec, row));
 	areq_json(q, 200, doc);
 }
 

@@ -70,6 +70,11 @@ static void conf_copy(struct api *api, const struct api_conf *conf)
 	api->conf.agent_dir = arena_strdup(a, conf->agent_dir);
 }
 
+void api_set_rank(struct api *api, const struct rank_policy *rank)
+{
+	api->conf.rank = *rank;
+}
+
 enum spot_rc api_new(struct loop *l, struct pg *pg, const struct api_conf *conf, struct api **ret, struct spot_err *err)
 {
 	static const char *const names[API_BLOBS] = {"spot-agent", "spot-nvml"};

@@ -6,6 +6,7 @@
 #ifndef API_API_H
 #define API_API_H
 
+#include "core/rank.h"
 #include "io/loop.h"
 #include "io/pg.h"
 
@@ -18,7 +19,10 @@ struct api_conf {
 	const char *install;               /* 8 hex digits */
 	const char *version;               /* of the program */
 	const char *agent_dir;             /* holds spot-agent and spot-nvml; NULL = not handed out */
+	struct rank_policy rank;           /* as the engine ranks: a plan must say what would be done */
 };
+/* After a reload of the configuration. */
+void api_set_rank(struct api *api, const struct rank_policy *rank);
 /* conf and its strings are copied. Fails when the address or the certificate cannot be used. */
 NODISCARD enum spot_rc api_new(struct loop *l, struct pg *pg, const struct api_conf *conf, struct api **ret,
     struct spot_err *err);

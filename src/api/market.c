@@ -95,13 +95,10 @@ static json_t *pool_doc(struct areq *q, const struct q_api_pool_row *row)
 	struct offer o = {.market = spot_market_parse(row->market), .advisor_lo = row->has_adv_lo ? row->adv_lo : -1,
 	    .advisor_hi = row->has_adv_hi ? row->adv_hi : -1, .advisor_as_of_us = row->adv_as_of_us,
 	    .placement_score = -1, .capacity = -1, .own_node_us = row->own_us, .own_reclaims = row->reclaims};
-	struct rank_policy policy;
 	double h = 0, lo = 0, hi = 0;
 	const char *source = "";
 
-	(void)q;
-	rank_policy_default(&policy);
-	hazard_estimate(&o, &policy, &h, &lo, &hi, &source);
+	hazard_estimate(&o, &q->api->conf.rank, &h, &lo, &hi, &source);
 	json_object_update(doc, more);
 	json_decref(more);
 	json_object_set_new(doc, "hazard", json_pack("{s:f, s:f, s:f, s:s}", "per_hour", h, "lo", lo, "hi", hi, "source",

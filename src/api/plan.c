@@ -45,7 +45,7 @@ static void ranked(struct areq *q)
 
 	for (size_t i = 0; i < n; i++)
 		offer_of(&rows[i], &offers[i]);
-	rank_policy_default(&p->policy);
+	p->policy = q->api->conf.rank;
 	p->job.spec = p->spec;
 	p->job.work_left_s = p->spec->work_s;
 	p->job.checkpoint_bytes = p->spec->checkpoint.size_bytes;

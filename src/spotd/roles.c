@@ -92,6 +92,7 @@ static enum spot_rc api_start(struct daemon *d, struct spot_err *err)
 		.address = c->address, .port = c->port, .tls_cert = str_empty(c->tls_cert) ? NULL : c->tls_cert,
 		.tls_key = str_empty(c->tls_key) ? NULL : c->tls_key, .connections_max = (int)c->api_connections,
 		.install = d->install, .version = SPOTD_VERSION, .agent_dir = d->agent_dir,
+		.rank = c->engine.rank,
 	};
 
 	return api_new(d->loop, d->pg, &conf, &d->api, err);
@@ -294,6 +295,9 @@ static void got_hup(struct loop_signal *s)
 		engine_conf_fill(d, &conf);
 		engine_reload(d->engine, &conf);
 		d->poller_conf = d->conf->poller;
+	}
+	if (d->api != NULL) {
+		api_set_rank(d->api, &d->conf->engine.rank);
 	}
 	if (d->api != NULL && !str_empty(d->conf->tls_cert) && api_reload_tls(d->api, &err) != SPOT_OK) {
 		log_error("tls.refused", STR("error", err.text));
