@@ -1,4 +1,4 @@
-/* One value of a row as text for a person (or for CSV). */
+/* One value of a row as text: for a person, or exact for -o csv. */
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -22,9 +22,17 @@ const json_t *json_path(const json_t *o, const char *path)
 	return o;
 }
 
-static const char *usd_text(struct ctl *c, const json_t *v, int digits)
+/* Rounded half away from zero in integers; digits 0..6. */
+char *usd_text(struct ctl *c, int64_t micros, int digits)
 {
-	return arena_printf(c->arena, "%.*f", digits, (double)json_integer_value(v) / 1e6);
+	uint64_t v = micros < 0 ? 0 - (uint64_t)micros : (uint64_t)micros, unit = 1;
+
+	for (int i = digits; i < 6; i++) {
+		unit *= 10;
+	}
+	v = (v + unit / 2) / unit * unit;
+	return arena_printf(c->arena, "%s%" PRIu64 "%s%.*s", micros < 0 && v > 0 ? "-" : "", v / 1000000, digits > 0 ? "." : "", digits,
+	    arena_printf(c->arena, "%06" PRIu64, v % 1000000));
 }
 
 static const char *age_text(struct ctl *c, const json_t *v)
@@ -33,19 +41,24 @@ static const char *age_text(struct ctl *c, const json_t *v)
 	int64_t us;
 
 	if (json_is_number(v)) {
-		return arena_strdup(c->arena, format_duration((int64_t)(json_number_value(v) * 1e6), buf));
+		us = (int64_t)(json_number_value(v) * 1e6);
+	} else if (json_is_string(v) && parse_time_us(json_string_value(v), &us)) {
+		us = MAX(clock_real.wall_us(&clock_real) - us, 0);
+	} else {
+		return "";
 	}
-	if (json_is_string(v) && parse_time_us(json_string_value(v), &us)) {
-		return arena_strdup(c->arena, format_duration(MAX(clock_real.wall_us(&clock_real) - us, 0), buf));
-	}
-	return "";
+	return arena_strdup(c->arena, format_duration(us - us % SPOT_US_PER_S, buf));
 }
 
 static const char *time_text(struct ctl *c, const json_t *v)
 {
-	const char *s = json_string_value(v);
+	char buf[TIME_TEXT_MAX];
+	int64_t us;
 
-	return s == NULL ? "" : arena_strndup(c->arena, s, MIN(strlen(s), (size_t)19));
+	if (!json_is_string(v) || !parse_time_us(json_string_value(v), &us)) {
+		return "";
+	}
+	return arena_strdup(c->arena, format_time_s(us, buf));
 }
 
 static const char *steps_text(struct ctl *c, const json_t *row)
@@ -86,6 +99,44 @@ static const char *hazard_text(struct ctl *c, const json_t *h)
 	    json_f64(h, "hi", 0, NULL));
 }
 
+static const char *plain(struct ctl *c, const json_t *v)
+{
+	return json_is_string(v) ? json_string_value(v) : json_text(c->arena, v);
+}
+
+static const char *number_text(struct ctl *c, const json_t *v, int digits)
+{
+	return json_is_number(v) ? arena_printf(c->arena, "%.*f", digits, json_number_value(v)) : plain(c, v);
+}
+
+/* A number or a text that is there. */
+static const char *value_text(struct ctl *c, const json_t *v, enum cell_kind kind)
+{
+	bool exact = c->format == FORMAT_CSV;
+
+	switch (kind) {
+	case CELL_USD:
+		return json_is_integer(v) ? usd_text(c, json_integer_value(v), exact ? 6 : 4) : plain(c, v);
+	case CELL_AGE:
+		return exact ? plain(c, v) : age_text(c, v);
+	case CELL_TIME:
+		return exact ? plain(c, v) : time_text(c, v);
+	case CELL_REAL:
+		return exact ? plain(c, v) : number_text(c, v, 2);
+	case CELL_HOURS:
+		return exact ? plain(c, v) : number_text(c, v, 3);
+	case CELL_TEXT:
+	case CELL_STATE:
+	case CELL_INT:
+	case CELL_STEPS:
+	case CELL_GPU:
+	case CELL_PLACE:
+	case CELL_HAZARD:
+		break;
+	}
+	return plain(c, v);
+}
+
 const char *cell_text(struct ctl *c, const json_t *row, const struct column *col)
 {
 	const json_t *v = json_path(row, col->path);
@@ -102,7 +153,6 @@ const char *cell_text(struct ctl *c, const json_t *row, const struct column *col
 	case CELL_TEXT:
 	case CELL_STATE:
 	case CELL_USD:
-	case CELL_USD_HOUR:
 	case CELL_AGE:
 	case CELL_TIME:
 	case CELL_INT:
@@ -110,33 +160,5 @@ const char *cell_text(struct ctl *c, const json_t *row, const struct column *col
 	case CELL_HOURS:
 		break;
 	}
-	if (v == NULL || json_is_null(v)) {
-		return "";
-	}
-	switch (col->kind) {
-	case CELL_USD:
-		return usd_text(c, v, 4);
-	case CELL_USD_HOUR:
-		return usd_text(c, v, 4);
-	case CELL_AGE:
-		return age_text(c, v);
-	case CELL_TIME:
-		return time_text(c, v);
-	case CELL_REAL:
-		return arena_printf(c->arena, "%.2f", json_number_value(v));
-	case CELL_HOURS:
-		return arena_printf(c->arena, "%.3f", json_number_value(v));
-	case CELL_TEXT:
-	case CELL_STATE:
-	case CELL_INT:
-	case CELL_STEPS:
-	case CELL_GPU:
-	case CELL_PLACE:
-	case CELL_HAZARD:
-		break;
-	}
-	if (json_is_string(v)) {
-		return json_string_value(v);
-	}
-	return json_text(c->arena, v);
+	return v == NULL || json_is_null(v) ? "" : value_text(c, v, col->kind);
 }

@@ -1,13 +1,28 @@
-/* job submit, ls, logs, cancel, wait. */
+/* job submit, ls, cancel, wait. */
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "spotctl/ctl.h"
+#include "spotctl/cmd_job.h"
 
-#include <poll.h>
-
-static int follow_logs(struct ctl *c, const char *job, const char *epoch, bool follow);
-static int wait_end(struct ctl *c, const char *job, int64_t timeout_s, bool quiet);
+const struct column job_cols[] = {
+	{"JOB", "id", CELL_TEXT, false},
+	{"NAME", "name", CELL_TEXT, false},
+	{"STATE", "state", CELL_STATE, false},
+	{"STEPS", "steps_done", CELL_STEPS, false},
+	{"WHERE", "pool", CELL_PLACE, false},
+	{"GPU", "pool", CELL_GPU, false},
+	{"MARKET", "market", CELL_TEXT, false},
+	{"TRIES", "attempts", CELL_INT, false},
+	{"USD", "cost_micros", CELL_USD, false},
+	{"AGE", "created_at", CELL_AGE, false},
+	{"OWNER", "owner", CELL_TEXT, true},
+	{"TEAM", "team", CELL_TEXT, true},
+	{"PROJECT", "project", CELL_TEXT, true},
+	{"CLASS", "class", CELL_TEXT, true},
+	{"DEADLINE", "deadline_at", CELL_TIME, true},
+	{"NODE", "node", CELL_TEXT, true},
+	{"WHY", "why", CELL_TEXT, true},
+	{0}};
 
 static void print_warnings(const json_t *job)
 {
@@ -21,11 +36,17 @@ static void print_warnings(const json_t *job)
 
 int cmd_job_submit(struct ctl *c)
 {
+	bool follow = opt_flag(c, "follow"), wait = opt_flag(c, "wait");
 	struct str file;
 	struct reply r;
 	const char *id;
-	int rc = read_input(c, c->args[0], &file);
+	int rc;
 
+	if (follow && c->format == FORMAT_JSON) {
+		say("spotctl job submit: --follow prints the log; take --wait with -o json");
+		return CTL_USAGE;
+	}
+	rc = read_input(c, c->args[0], &file);
 	if (rc == CTL_OK) {
 		rc = conn_send(c, "POST", "/v1/jobs", "application/yaml", file, &r);
 	}
@@ -34,105 +55,25 @@ int cmd_job_submit(struct ctl *c)
 	}
 	id = json_str(r.json, "id", "?", NULL);
 	print_warnings(r.json);
-	if (c->format == FORMAT_JSON) {
-		rc = render_json(r.json);
-	} else {
+	if (c->format == FORMAT_JSON && !wait) {
+		return render_json(r.json);
+	}
+	if (c->format != FORMAT_JSON) {
 		printf("%s\n", id);
+		fflush(stdout);
+	}
+	if (!follow && !wait) {
 		say("submitted %s; 'spotctl job show %s', 'spotctl job logs -f %s'", id, id, id);
 	}
-	fflush(stdout);
-	if (rc == CTL_OK && opt_flag(c, "follow")) {
-		rc = follow_logs(c, id, NULL, true);
+	if (follow) {
+		rc = job_follow(c, id, 0, true);
 	}
-	if (rc == CTL_OK && (opt_flag(c, "wait") || opt_flag(c, "follow"))) {
-		rc = wait_end(c, id, 0, false);
-	}
-	return rc;
+	return rc == CTL_OK && (wait || follow) ? job_wait_end(c, id, 0) : rc;
 }
 
 int cmd_job_ls(struct ctl *c)
 {
-	static const struct column cols[] = {
-		{"JOB", "id", CELL_TEXT, false},
-		{"NAME", "name", CELL_TEXT, false},
-		{"STATE", "state", CELL_STATE, false},
-		{"STEPS", "steps_done", CELL_STEPS, false},
-		{"WHERE", "pool", CELL_PLACE, false},
-		{"GPU", "pool", CELL_GPU, false},
-		{"MARKET", "market", CELL_TEXT, false},
-		{"TRIES", "attempts", CELL_INT, false},
-		{"USD", "cost_micros", CELL_USD, false},
-		{"AGE", "created_at", CELL_AGE, false},
-		{"OWNER", "owner", CELL_TEXT, true},
-		{"TEAM", "team", CELL_TEXT, true},
-		{"PROJECT", "project", CELL_TEXT, true},
-		{"CLASS", "class", CELL_TEXT, true},
-		{"DEADLINE", "deadline_at", CELL_TIME, true},
-		{"NODE", "node", CELL_TEXT, true},
-		{"WHY", "why", CELL_TEXT, true},
-		{0}};
-
-	return list_command(c, "/v1/jobs", cols, "no jobs: 'spotctl job submit FILE' starts one");
-}
-
-/* Prints from the first attempt on; with follow it holds each request until there is more. */
-static int follow_logs(struct ctl *c, const char *job, const char *epoch, bool follow)
-{
-	int64_t offset = 0, at_epoch = 0;
-
-	if (epoch != NULL && !parse_i64(epoch, 1, INT32_MAX, &at_epoch)) {
-		say("spotctl job logs: --epoch wants a number");
-		return CTL_USAGE;
-	}
-	for (;;) {
-		char *path = arena_printf(c->arena, "/v1/jobs/%s/logs?offset=%" PRId64 "%s", url_encode(c->arena, job, false), offset,
-		    follow ? "&follow_s=20" : "");
-		struct reply r;
-		const char *next, *got;
-		int64_t reply_epoch = at_epoch;
-		int rc;
-
-		if (at_epoch > 0) {
-			path = arena_printf(c->arena, "%s&epoch=%" PRId64, path, at_epoch);
-		}
-		rc = conn_get(c, path, &r);
-		if (rc == CTL_UNREACHABLE && follow) {
-			poll(NULL, 0, 1000); /* the daemon restarts: the log goes on where it was */
-			continue;
-		}
-		if (rc != CTL_OK) {
-			return rc;
-		}
-		fwrite(r.body.p, 1, r.body.n, stdout);
-		fflush(stdout);
-		got = reply_header(&r, "X-Log-Epoch");
-		next = reply_header(&r, "X-Log-Next");
-		if (got != NULL && !parse_i64(got, 0, INT32_MAX, &reply_epoch)) {
-			reply_epoch = at_epoch;
-		}
-		if (next != NULL && !parse_i64(next, 0, INT64_MAX, &offset)) {
-			return CTL_FAILED;
-		}
-		if (r.body.n == 0 && reply_header(&r, "X-Log-End") != NULL) {
-			return CTL_OK;
-		}
-		if (r.body.n == 0 && !follow) {
-			return CTL_OK;
-		}
-		const char *more = reply_header(&r, "X-Log-Next-Epoch");
-
-		if (r.body.n == 0 && epoch == NULL && more != NULL && parse_i64(more, 1, INT32_MAX, &at_epoch)) {
-			offset = 0;
-			say("--- attempt %" PRId64, at_epoch);
-		} else {
-			at_epoch = reply_epoch;
-		}
-	}
-}
-
-int cmd_job_logs(struct ctl *c)
-{
-	return follow_logs(c, c->args[0], opt_value(c, "epoch"), opt_flag(c, "follow"));
+	return list_command(c, "/v1/jobs", job_cols, "no jobs: 'spotctl job submit FILE' starts one");
 }
 
 int cmd_job_cancel(struct ctl *c)
@@ -162,40 +103,76 @@ static bool final_state(const char *s)
 	return strcmp(s, "SUCCEEDED") == 0 || strcmp(s, "FAILED") == 0 || strcmp(s, "CANCELLED") == 0;
 }
 
-static int wait_end(struct ctl *c, const char *job, int64_t timeout_s, bool quiet)
+struct waiting {
+	const char *job;
+	char state[32];
+	bool away;         /* the daemon does not answer, and we said so */
+};
+
+/* One look. Returns -1 while the job goes on. */
+static int look(struct ctl *c, struct waiting *w, const char *hold)
 {
-	char *path = arena_printf(c->arena, "/v1/jobs/%s?wait_state=terminal&timeout_s=20", url_encode(c->arena, job, false));
-	int64_t start = clock_real.mono_us(&clock_real);
-	const char *last = "";
+	char *path = arena_printf(c->arena, "/v1/jobs/%s%s", url_encode(c->arena, w->job, false), hold);
+	struct reply r;
+	const char *state;
+	int rc = *hold == '\0' ? conn_get(c, path, &r) : conn_poll(c, path, false, &r);
 
-	for (;;) {
-		struct reply r;
-		const char *state;
-		int rc = conn_get(c, path, &r);
-
-		if (rc == CTL_UNREACHABLE && c->token != NULL) {
-			poll(NULL, 0, 1000);
-		} else if (rc != CTL_OK) {
-			return rc;
-		} else {
-			state = arena_strdup(c->arena, json_str(r.json, "state", "?", NULL));
-			if (!quiet && strcmp(state, last) != 0) {
-				say("%s: %s %s", job, state, json_str(r.json, "why", "", NULL));
-			}
-			last = state;
-			if (final_state(state)) {
-				if (c->format == FORMAT_JSON) {
-					render_json(r.json);
-				}
-				return strcmp(state, "SUCCEEDED") == 0 ? CTL_OK : CTL_FAILED;
-			}
-			json_decref(r.json);
+	if (rc == CTL_UNREACHABLE && *hold != '\0') {
+		if (!w->away) {
+			say("spotctl: %s does not answer; waiting for it", c->url);
 		}
-		if (timeout_s > 0 && clock_real.mono_us(&clock_real) - start > timeout_s * SPOT_US_PER_S) {
-			say("spotctl: %s is still %s", job, last);
-			return CTL_UNREACHABLE;
+		w->away = true;
+		pause_ms(1000);
+		return -1;
+	}
+	if (rc != CTL_OK) {
+		return rc;
+	}
+	w->away = false;
+	state = json_str(r.json, "state", "?", NULL);
+	if (strcmp(state, w->state) != 0) {
+		say("%s: %s %s", w->job, state, json_str(r.json, "why", "", NULL));
+		if (!str_copy(w->state, sizeof(w->state), state)) {
+			w->state[0] = '\0';
 		}
 	}
+	if (!final_state(state)) {
+		pause_ms(*hold == '\0' ? 0 : 100); /* a daemon that goes down holds nobody */
+		return -1;
+	}
+	if (c->format == FORMAT_JSON && render_json(r.json) != CTL_OK) {
+		return CTL_FAILED;
+	}
+	return strcmp(state, "SUCCEEDED") == 0 ? CTL_OK : CTL_FAILED;
+}
+
+int job_wait_end(struct ctl *c, const char *job, int64_t timeout_s)
+{
+	int64_t start = clock_real.mono_us(&clock_real), left = 10;
+	struct waiting w = {.job = job};
+	bool first = true;
+	int rc;
+
+	do {
+		struct round round;
+		char hold[64] = "";
+
+		if (timeout_s > 0) {
+			left = MIN(10, timeout_s - (clock_real.mono_us(&clock_real) - start) / SPOT_US_PER_S);
+		}
+		if (!first && left <= 0) {
+			say("spotctl: %s is still %s", job, w.state);
+			return CTL_UNREACHABLE;
+		}
+		if (!first) {
+			snprintf(hold, sizeof(hold), "?wait_state=terminal&timeout_s=%" PRId64, left);
+		}
+		round_begin(c, &round);
+		rc = look(c, &w, hold);
+		round_end(c, &round);
+		first = false;
+	} while (rc < 0);
+	return rc;
 }
 
 int cmd_job_wait(struct ctl *c)
@@ -204,8 +181,8 @@ int cmd_job_wait(struct ctl *c)
 	int64_t s = 0;
 
 	if (timeout != NULL && !parse_i64(timeout, 1, 31536000, &s)) {
-		say("spotctl job wait: --timeout wants seconds");
+		say("spotctl job wait: --timeout wants seconds, not '%s'", timeout);
 		return CTL_USAGE;
 	}
-	return wait_end(c, c->args[0], s, false);
+	return job_wait_end(c, c->args[0], s);
 }

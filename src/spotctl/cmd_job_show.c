@@ -1,12 +1,12 @@
 /* job show and job why. */
 #include "base/base.h"
 #include "base/str.h"
-#include "spotctl/ctl.h"
+#include "spotctl/cmd_job.h"
 
-static void line(const char *head, const char *text)
+static void line(struct ctl *c, const char *head, const char *text)
 {
 	if (!str_empty(text)) {
-		printf("%-12s %s\n", head, text);
+		printf("%-12s %s\n", head, text_clean(c->arena, text));
 	}
 }
 
@@ -17,25 +17,27 @@ static void show_head(struct ctl *c, const json_t *j)
 	const json_t *ckpt = json_object_get(j, "checkpoint");
 	const char *state = json_str(j, "state", "", NULL);
 
-	line("job", arena_printf(c->arena, "%s  %s", json_str(j, "id", "", NULL), json_str(j, "name", "", NULL)));
-	line("state", arena_printf(c->arena, "%s%s%s  %s", state_color(c, state), state, c->color ? "\033[0m" : "",
-	    json_str(j, "why", "", NULL)));
-	line("steps", cell_text(c, j, &steps));
+	line(c, "job", arena_printf(c->arena, "%s  %s", json_str(j, "id", "", NULL), json_str(j, "name", "", NULL)));
+	printf("%-12s %s%s%s  %s\n", "state", state_color(c, state), text_clean(c->arena, state), c->color ? "\033[0m" : "",
+	    text_clean(c->arena, json_str(j, "why", "", NULL)));
+	line(c, "steps", cell_text(c, j, &steps));
 	if (json_is_object(json_object_get(j, "pool"))) {
-		line("where", arena_printf(c->arena, "%s  %s  %s  on %s", cell_text(c, j, &place), cell_text(c, j, &gpu),
+		line(c, "where", arena_printf(c->arena, "%s  %s  %s  on %s", cell_text(c, j, &place), cell_text(c, j, &gpu),
 		    json_str(j, "market", "", NULL), json_str(j, "node", "", NULL)));
 	}
-	line("owner", arena_printf(c->arena, "%s  team %s  project %s  class %s", json_str(j, "owner", "", NULL),
+	line(c, "owner", arena_printf(c->arena, "%s  team %s  project %s  class %s", json_str(j, "owner", "", NULL),
 	    json_str(j, "team", "-", NULL), json_str(j, "project", "-", NULL), json_str(j, "class", "", NULL)));
-	line("created", json_str(j, "created_at", "", NULL));
-	line("deadline", json_str(j, "deadline_at", "", NULL));
-	line("ended", json_str(j, "ended_at", "", NULL));
-	line("cost", arena_printf(c->arena, "%s USD", cell_text(c, j, &cost)));
+	line(c, "fleet", json_str(j, "fleet", "", NULL));
+	line(c, "created", json_str(j, "created_at", "", NULL));
+	line(c, "deadline", json_str(j, "deadline_at", "", NULL));
+	line(c, "ended", json_str(j, "ended_at", "", NULL));
+	line(c, "cost", arena_printf(c->arena, "%s USD, %" PRId64 " attempts, %" PRId64 " interruptions", cell_text(c, j, &cost),
+	    json_i64(j, "attempts", 0, NULL), json_i64(j, "interruptions", 0, NULL)));
 	if (json_is_object(ckpt)) {
-		line("checkpoint", arena_printf(c->arena, "%s at step %" PRId64 ", %" PRId64 " bytes, %s", json_str(ckpt, "id", "", NULL),
+		line(c, "checkpoint", arena_printf(c->arena, "%s at step %" PRId64 ", %" PRId64 " bytes, %s", json_str(ckpt, "id", "", NULL),
 		    json_i64(ckpt, "steps", 0, NULL), json_i64(ckpt, "bytes", 0, NULL), json_str(ckpt, "committed_at", "", NULL)));
 	}
-	line("lost steps", arena_printf(c->arena, "%" PRId64, json_i64(j, "lost_steps", 0, NULL)));
+	line(c, "lost steps", arena_printf(c->arena, "%" PRId64, json_i64(j, "lost_steps", 0, NULL)));
 }
 
 static void show_attempts(struct ctl *c, const json_t *j)
@@ -73,8 +75,11 @@ static int show_why(struct ctl *c, const char *job)
 		return render_json(r.json);
 	}
 	rc = render_list(c, r.json, json_object_get(r.json, "decisions"), decisions, "no decisions yet");
+	if (rc != CTL_OK || c->format == FORMAT_CSV || c->format == FORMAT_NAME) {
+		return rc; /* one table for programs */
+	}
 	putchar('\n');
-	return rc != CTL_OK ? rc : render_list(c, r.json, json_object_get(r.json, "events"), events, "no events yet");
+	return render_list(c, r.json, json_object_get(r.json, "events"), events, "no events yet");
 }
 
 int cmd_job_why(struct ctl *c)
@@ -94,8 +99,8 @@ int cmd_job_show(struct ctl *c)
 	if (rc != CTL_OK) {
 		return rc;
 	}
-	if (c->format == FORMAT_JSON) {
-		return render_json(r.json);
+	if (c->format != FORMAT_TABLE && c->format != FORMAT_WIDE) {
+		return render_one(c, r.json, job_cols);
 	}
 	show_head(c, r.json);
 	show_attempts(c, r.json);

@@ -11,8 +11,8 @@ static const struct column price_cols[] = {
 	{"TYPE", "instance_type", CELL_TEXT, false},
 	{"GPU", "", CELL_GPU, false},
 	{"MARKET", "market", CELL_TEXT, false},
-	{"USD/H", "price_micros", CELL_USD_HOUR, false},
-	{"USD/GPU/H", "price_per_gpu_micros", CELL_USD_HOUR, false},
+	{"USD/H", "price_micros", CELL_USD, false},
+	{"USD/GPU/H", "price_per_gpu_micros", CELL_USD, false},
 	{"AGE", "age_s", CELL_AGE, false},
 	{"STATE", "price_state", CELL_STATE, false},
 	{"SINCE", "effective_at", CELL_TIME, true},
@@ -27,7 +27,7 @@ static const struct column pool_cols[] = {
 	{"TYPE", "instance_type", CELL_TEXT, false},
 	{"GPU", "", CELL_GPU, false},
 	{"MARKET", "market", CELL_TEXT, false},
-	{"USD/H", "price_micros", CELL_USD_HOUR, false},
+	{"USD/H", "price_micros", CELL_USD, false},
 	{"STATE", "price_state", CELL_STATE, false},
 	{"RECLAIMS/H", "hazard", CELL_HAZARD, false},
 	{"FROM", "hazard.source", CELL_TEXT, false},
@@ -48,7 +48,8 @@ int cmd_pools(struct ctl *c)
 	return list_command(c, "/v1/pools", pool_cols, "no pools yet: are providers configured? ('spotctl providers')");
 }
 
-static void plot(const json_t *points)
+/* The last 60 points as bars between the lowest and the highest. */
+static void plot(struct ctl *c, const json_t *points)
 {
 	static const char *const bars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 	size_t n = json_array_size(points);
@@ -61,9 +62,10 @@ static void plot(const json_t *points)
 		hi = MAX(hi, v);
 	}
 	if (n == 0) {
+		say("no price in that time");
 		return;
 	}
-	printf("history  %.4f..%.4f USD/h, %zu changes  ", (double)lo / 1e6, (double)hi / 1e6, n);
+	printf("\nUSD/h from %s to %s, %zu points\n", usd_text(c, lo, 4), usd_text(c, hi, 4), n);
 	for (size_t i = n > 60 ? n - 60 : 0; i < n; i++) {
 		int64_t v = json_i64(json_array_get(points, i), "price_micros", 0, NULL);
 
@@ -78,19 +80,12 @@ int cmd_pool_show(struct ctl *c)
 	char *path = arena_printf(c->arena, "/v1/pools/%s?history=%s", url_encode(c->arena, c->args[0], false),
 	    history != NULL ? url_encode(c->arena, history, false) : "7d");
 	struct reply r;
-	json_t *one;
 	int rc = conn_get(c, path, &r);
 
-	if (rc != CTL_OK) {
-		return rc;
+	rc = rc != CTL_OK ? rc : render_one(c, r.json, pool_cols);
+	if (rc == CTL_OK && (c->format == FORMAT_TABLE || c->format == FORMAT_WIDE)) {
+		plot(c, json_object_get(r.json, "history"));
 	}
-	if (c->format == FORMAT_JSON) {
-		return render_json(r.json);
-	}
-	one = json_pack("[O]", r.json);
-	rc = render_list(c, one, one, pool_cols, "");
-	json_decref(one);
-	plot(json_object_get(r.json, "history"));
 	return rc;
 }
 

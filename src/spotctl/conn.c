@@ -10,15 +10,58 @@
 #include <poll.h>
 #include <strings.h>
 
-#define REPLY_MAX (64u << 20)
-#define INPUT_MAX (1u << 20)
+#define REPLY_MAX  (64u << 20)
+#define INPUT_MAX  (1u << 20)
+#define TRIES      3
+#define WAIT_S_MAX 5
 
 struct exchange {
 	struct ctl *c;
 	struct reply *reply;
 	struct sbuf body;
 	struct curl_slist *headers;
+	CURLcode code;
+	char text[CURL_ERROR_SIZE];
 };
+struct doc {
+	struct doc *next;
+	json_t *json;
+};
+
+/* ---- rounds -------------------------------------------------------------------------------------- */
+
+void docs_free(struct ctl *c)
+{
+	while (c->docs != NULL) {
+		struct doc *d = c->docs;
+
+		c->docs = d->next;
+		json_decref(d->json);
+		free(d);
+	}
+}
+
+void round_begin(struct ctl *c, struct round *r)
+{
+	*r = (struct round){c->arena, c->docs};
+	c->arena = arena_new(0);
+	c->docs = NULL;
+}
+
+void round_end(struct ctl *c, struct round *r)
+{
+	docs_free(c);
+	arena_free(c->arena);
+	c->arena = r->arena;
+	c->docs = r->docs;
+}
+
+void pause_ms(int ms)
+{
+	(void)poll(NULL, 0, ms);
+}
+
+/* ---- one exchange -------------------------------------------------------------------------------- */
 
 static size_t on_body(char *p, size_t size, size_t n, void *arg)
 {
@@ -59,17 +102,16 @@ const char *reply_header(const struct reply *r, const char *name)
 	return NULL;
 }
 
-static void add_header(struct exchange *x, const char *name, const char *value)
+void conn_header(struct ctl *c, struct curl_slist **headers, const char *name, const char *value)
 {
-	struct curl_slist *l = curl_slist_append(x->headers, arena_printf(x->c->arena, "%s: %s", name, value));
+	struct curl_slist *l = curl_slist_append(*headers, arena_printf(c->arena, "%s: %s", name, value));
 
 	assert(l != NULL);
-	x->headers = l;
+	*headers = l;
 }
 
-static CURL *prepare(struct exchange *x, const char *method, const char *path)
+void *conn_prepare(struct ctl *c, const char *method, const char *path, struct curl_slist **headers)
 {
-	struct ctl *c = x->c;
 	CURL *h = c->curl != NULL ? c->curl : curl_easy_init();
 
 	assert(h != NULL);
@@ -77,27 +119,73 @@ static CURL *prepare(struct exchange *x, const char *method, const char *path)
 	curl_easy_reset(h); /* keeps the connection */
 	curl_easy_setopt(h, CURLOPT_URL, arena_printf(c->arena, "%s%s", c->url, path));
 	curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, method);
-	curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, on_header);
-	curl_easy_setopt(h, CURLOPT_HEADERDATA, x);
-	curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_body);
-	curl_easy_setopt(h, CURLOPT_WRITEDATA, x);
-	curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS, 5000L);
 	curl_easy_setopt(h, CURLOPT_TIMEOUT_MS, 150000L);
+	if (url_loopback(c->url)) { /* whatever http_proxy says: a token for this machine stays here */
+		curl_easy_setopt(h, CURLOPT_NOPROXY, "*");
+	}
 	if (!str_empty(c->ca_file)) {
 		curl_easy_setopt(h, CURLOPT_CAINFO, c->ca_file);
 	}
 	if (!str_empty(c->token)) {
-		add_header(x, "Authorization", arena_printf(c->arena, "Bearer %s", c->token));
+		conn_header(c, headers, "Authorization", arena_printf(c->arena, "Bearer %s", c->token));
 	}
+	conn_header(c, headers, "User-Agent", "spotctl/" SPOT_VERSION);
 	return h;
 }
 
-static int exit_of_status(int status, const char *code)
+static void perform(struct exchange *x, const char *method, const char *path, const char *type, struct str body, const char *key)
 {
-	if (strcmp(code, "no_capacity") == 0 || strcmp(code, "quota") == 0) {
-		return CTL_NO_CAPACITY;
+	CURL *h = conn_prepare(x->c, method, path, &x->headers);
+	long status = 0;
+
+	curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, on_header);
+	curl_easy_setopt(h, CURLOPT_HEADERDATA, x);
+	curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_body);
+	curl_easy_setopt(h, CURLOPT_WRITEDATA, x);
+	curl_easy_setopt(h, CURLOPT_ERRORBUFFER, x->text);
+	if (strcmp(method, "POST") == 0 || strcmp(method, "PATCH") == 0) {
+		curl_easy_setopt(h, CURLOPT_POSTFIELDS, body.p != NULL ? body.p : "");
+		curl_easy_setopt(h, CURLOPT_POSTFIELDSIZE, (long)body.n);
+		conn_header(x->c, &x->headers, "Content-Type", type != NULL ? type : "application/json");
+		conn_header(x->c, &x->headers, "Expect", "");
 	}
+	if (strcmp(method, "POST") == 0) {
+		conn_header(x->c, &x->headers, "Idempotency-Key", key);
+	}
+	if (strcmp(method, "PATCH") == 0) {
+		conn_header(x->c, &x->headers, "If-Match", "*");
+	}
+	curl_easy_setopt(h, CURLOPT_HTTPHEADER, x->headers);
+	x->code = curl_easy_perform(h);
+	curl_easy_getinfo(h, CURLINFO_RESPONSE_CODE, &status);
+	curl_slist_free_all(x->headers);
+	x->headers = NULL;
+	x->reply->status = (int)status;
+	x->reply->body = arena_bytes(x->c->arena, x->body.p != NULL ? x->body.p : "", x->body.n);
+	sbuf_fini(&x->body);
+}
+
+/* ---- what a reply means ----------------------------------------------------------------------------- */
+
+static int exit_of_code(const char *code)
+{
+	static const struct { const char *code; int exit; } map[] = {
+		{"no_capacity", CTL_NO_CAPACITY}, {"not_offered", CTL_NO_CAPACITY}, {"price_cap", CTL_NO_CAPACITY},
+		{"quota", CTL_NO_CAPACITY}, {"throttled", CTL_UNREACHABLE}, {"unknown", CTL_UNREACHABLE},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(map); i++) {
+		if (strcmp(map[i].code, code) == 0) {
+			return map[i].exit;
+		}
+	}
+	return CTL_OK;
+}
+
+static int exit_of_status(int status)
+{
 	switch (status) {
 	case 400:
 	case 413:
@@ -113,6 +201,7 @@ static int exit_of_status(int status, const char *code)
 	case 409:
 	case 412:
 		return CTL_CONFLICT;
+	case 429:
 	case 502:
 	case 503:
 	case 504:
@@ -122,167 +211,144 @@ static int exit_of_status(int status, const char *code)
 	}
 }
 
-static int report_problem(struct ctl *c, const struct reply *r)
+int conn_problem(struct ctl *c, const struct reply *r)
 {
-	const char *code = json_str(r->json, "code", "", NULL);
+	const char *code = json_str(r->json, "code", "", NULL), *field = json_str(r->json, "field", "", NULL);
 	const char *detail = json_str(r->json, "detail", NULL, NULL);
+	int exit = exit_of_code(code);
 
 	if (detail != NULL) {
-		say("spotctl: %s", detail);
+		say("spotctl: %s%s%s", field, *field != '\0' ? ": " : "", detail);
 	} else {
-		say("spotctl: the server answered %d: %.200s", r->status, r->body.p != NULL ? r->body.p : "");
+		say("spotctl: %s answered %d without a reason: %.200s", c->url, r->status, r->body.p != NULL ? r->body.p : "");
 	}
 	if (r->status == 401 && c->token == NULL) {
 		say("no token was sent: 'spotctl login URL', or --token-file FILE");
 	}
-	return exit_of_status(r->status, code);
+	return exit != CTL_OK ? exit : exit_of_status(r->status);
 }
 
-static int unreachable(struct ctl *c, CURLcode code, const char *text)
+static int unreachable(struct ctl *c, const struct exchange *x)
 {
-	say("spotctl: %s: %s", c->url, *text != '\0' ? text : curl_easy_strerror(code));
-	if (code == CURLE_COULDNT_CONNECT) {
-		say("is spotd running there? 'spotd --local' starts one here; --url or SPOTCTL_URL names another");
+	say("spotctl: %s: %s", c->url, x->text[0] != '\0' ? x->text : curl_easy_strerror(x->code));
+	if (x->code == CURLE_COULDNT_CONNECT && url_loopback(c->url)) {
+		say("is spotd running? 'spotd --local' starts one here; --url or SPOTCTL_URL names another");
+	} else if (x->code == CURLE_PEER_FAILED_VERIFICATION) {
+		say("--ca-file FILE or SPOTCTL_CA_FILE names the certificate authority of the daemon");
 	}
 	return CTL_UNREACHABLE;
 }
 
-static void keep_json(struct ctl *c, struct reply *r)
+static bool is_json(const struct reply *r)
 {
 	const char *type = reply_header(r, "Content-Type");
-	struct spot_err err = {0};
 
-	(void)c;
+	return type != NULL && (str_prefix(type, "application/json") || str_prefix(type, "application/problem+json"));
+}
+
+void reply_parse(struct ctl *c, struct reply *r)
+{
+	struct spot_err err = {0};
+	struct doc *d;
+
 	r->json = NULL;
-	if (type != NULL && strstr(type, "json") != NULL && json_parse(r->body, "reply", &r->json, &err) != SPOT_OK) {
+	if (!is_json(r) || json_parse(r->body, "reply", &r->json, &err) != SPOT_OK) {
 		r->json = NULL;
+		return;
+	}
+	d = calloc(1, sizeof(*d));
+	assert(d != NULL);
+	*d = (struct doc){c->docs, r->json};
+	c->docs = d;
+}
+
+/* The request may have arrived or not, and the daemon may answer a repetition. */
+static bool worth_repeating(const struct exchange *x)
+{
+	if (x->code == CURLE_OK) {
+		return x->reply->status == 429 || x->reply->status == 502 || x->reply->status == 503;
+	}
+	return x->code == CURLE_GOT_NOTHING || x->code == CURLE_SEND_ERROR || x->code == CURLE_RECV_ERROR ||
+	       x->code == CURLE_PARTIAL_FILE;
+}
+
+static void wait_before_repeating(const struct reply *r, int tries)
+{
+	const char *after = reply_header(r, "Retry-After");
+	int64_t s = 0;
+
+	if (after != NULL && parse_i64(after, 0, 86400, &s)) {
+		pause_ms((int)MIN(s, WAIT_S_MAX) * 1000);
+	} else {
+		pause_ms(250 * tries);
+	}
+}
+
+enum { WANT_JSON = 1, WANT_TEXT = 2, QUIET = 4 };
+
+static int judge(struct ctl *c, struct exchange *x, unsigned want)
+{
+	struct reply *r = x->reply;
+
+	if (x->code != CURLE_OK) {
+		return (want & QUIET) != 0 ? CTL_UNREACHABLE : unreachable(c, x);
+	}
+	reply_parse(c, r);
+	if (r->status < 200 || r->status >= 300) {
+		return (want & QUIET) != 0 && exit_of_status(r->status) == CTL_UNREACHABLE ? CTL_UNREACHABLE : conn_problem(c, r);
+	}
+	if ((want & WANT_JSON) != 0 && r->json == NULL && r->status != 204) {
+		say("spotctl: %s answered %d, but not in JSON: is it a Spotbroker daemon?", c->url, r->status);
+		return CTL_FAILED;
+	}
+	return CTL_OK;
+}
+
+static int exchange(struct ctl *c, const char *method, const char *path, const char *type, struct str body, unsigned want,
+    struct reply *ret)
+{
+	bool repeatable = strcmp(method, "GET") == 0 || strcmp(method, "POST") == 0;
+	const char *key = opt_value(c, "key");
+	struct exchange x;
+	char fresh[33];
+
+	if (str_empty(key)) {
+		struct rng r;
+
+		rng_real_init(&r);
+		rng_hex(&r, fresh, 16);
+		key = fresh;
+	}
+	for (int tries = 1;; tries++) {
+		x = (struct exchange){.c = c, .reply = ret};
+		*ret = (struct reply){0};
+		sbuf_init(&x.body, REPLY_MAX);
+		perform(&x, method, path, type, body, key);
+		if (tries == TRIES || !repeatable || (want & QUIET) != 0 || !worth_repeating(&x)) {
+			return judge(c, &x, want);
+		}
+		wait_before_repeating(ret, tries);
 	}
 }
 
 int conn_send(struct ctl *c, const char *method, const char *path, const char *type, struct str body, struct reply *ret)
 {
-	struct exchange x = {.c = c, .reply = ret};
-	char text[CURL_ERROR_SIZE] = "";
-	CURLcode code;
-	CURL *h;
-	long status = 0;
-
-	*ret = (struct reply){0};
-	sbuf_init(&x.body, REPLY_MAX);
-	h = prepare(&x, method, path);
-	curl_easy_setopt(h, CURLOPT_ERRORBUFFER, text);
-	if (strcmp(method, "POST") == 0 || strcmp(method, "PATCH") == 0) {
-		curl_easy_setopt(h, CURLOPT_POSTFIELDS, body.p != NULL ? body.p : "");
-		curl_easy_setopt(h, CURLOPT_POSTFIELDSIZE, (long)body.n);
-		add_header(&x, "Content-Type", type != NULL ? type : "application/json");
-		add_header(&x, "Expect", "");
-	}
-	if (strcmp(method, "POST") == 0) {
-		const char *key = opt_value(c, "key");
-		char fresh[33];
-		struct rng r;
-
-		rng_real_init(&r);
-		rng_hex(&r, fresh, 16);
-		add_header(&x, "Idempotency-Key", key != NULL ? key : fresh);
-	}
-	if (strcmp(method, "PATCH") == 0) {
-		add_header(&x, "If-Match", "*");
-	}
-	curl_easy_setopt(h, CURLOPT_HTTPHEADER, x.headers);
-	code = curl_easy_perform(h);
-	curl_easy_getinfo(h, CURLINFO_RESPONSE_CODE, &status);
-	curl_slist_free_all(x.headers);
-	ret->status = (int)status;
-	ret->body = arena_bytes(c->arena, x.body.p != NULL ? x.body.p : "", x.body.n);
-	sbuf_fini(&x.body);
-	if (code != CURLE_OK) {
-		return unreachable(c, code, text);
-	}
-	keep_json(c, ret);
-	return status >= 200 && status < 300 ? CTL_OK : report_problem(c, ret);
+	return exchange(c, method, path, type, body, WANT_JSON, ret);
 }
 
 int conn_get(struct ctl *c, const char *path, struct reply *ret)
 {
-	return conn_send(c, "GET", path, NULL, (struct str){0}, ret);
+	return exchange(c, "GET", path, NULL, (struct str){0}, WANT_JSON, ret);
 }
 
-/* ---- server-sent events -------------------------------------------------------------------- */
-
-struct event_stream {
-	struct exchange x;
-	struct sbuf line;
-	const char *last_id;
-	bool (*each)(struct ctl *c, const char *data);
-	bool over;
-};
-
-static void event_line(struct event_stream *s, char *line)
+int conn_get_text(struct ctl *c, const char *path, struct reply *ret)
 {
-	if (str_prefix(line, "id: ")) {
-		s->last_id = arena_strdup(s->x.c->arena, line + 4);
-	} else if (str_prefix(line, "data: ") && !s->over) {
-		s->over = !s->each(s->x.c, line + 6);
-	}
+	return exchange(c, "GET", path, NULL, (struct str){0}, WANT_TEXT, ret);
 }
 
-static size_t on_event(char *p, size_t size, size_t n, void *arg)
+int conn_poll(struct ctl *c, const char *path, bool text, struct reply *ret)
 {
-	struct event_stream *s = arg;
-
-	for (size_t i = 0; i < size * n; i++) {
-		if (p[i] != '\n') {
-			sbuf_putc(&s->line, p[i]);
-			continue;
-		}
-		if (s->line.n > 0) {
-			event_line(s, s->line.p);
-		}
-		sbuf_reset(&s->line);
-	}
-	return s->over || s->line.overflow ? 0 : size * n;
-}
-
-int conn_events(struct ctl *c, const char *path, bool (*each)(struct ctl *c, const char *data))
-{
-	struct reply reply = {0};
-	struct event_stream s = {.x = {.c = c, .reply = &reply}, .each = each};
-	char text[CURL_ERROR_SIZE] = "";
-	int failures = 0;
-
-	sbuf_init(&s.line, 1u << 20);
-	while (!s.over && failures < 10) {
-		long status = 0;
-		CURLcode code;
-		CURL *h = prepare(&s.x, "GET", path);
-
-		curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_event);
-		curl_easy_setopt(h, CURLOPT_WRITEDATA, &s);
-		curl_easy_setopt(h, CURLOPT_TIMEOUT_MS, 0L);
-		curl_easy_setopt(h, CURLOPT_ERRORBUFFER, text);
-		add_header(&s.x, "Accept", "text/event-stream");
-		if (s.last_id != NULL) {
-			add_header(&s.x, "Last-Event-ID", s.last_id);
-		}
-		curl_easy_setopt(h, CURLOPT_HTTPHEADER, s.x.headers);
-		code = curl_easy_perform(h);
-		curl_easy_getinfo(h, CURLINFO_RESPONSE_CODE, &status);
-		curl_slist_free_all(s.x.headers);
-		s.x.headers = NULL;
-		if (status >= 400) {
-			say("spotctl: the server answered %ld to the event stream", status);
-			sbuf_fini(&s.line);
-			return exit_of_status((int)status, "");
-		}
-		if (!s.over && code != CURLE_OK) {
-			failures++;
-			say("spotctl: stream lost (%s), reconnecting", *text != '\0' ? text : curl_easy_strerror(code));
-			poll(NULL, 0, 500 * failures);
-		}
-	}
-	sbuf_fini(&s.line);
-	return s.over ? CTL_OK : CTL_UNREACHABLE;
+	return exchange(c, "GET", path, NULL, (struct str){0}, QUIET | (text ? WANT_TEXT : WANT_JSON), ret);
 }
 
 void conn_close(struct ctl *c)
@@ -296,27 +362,33 @@ void conn_close(struct ctl *c)
 int read_input(struct ctl *c, const char *path, struct str *ret)
 {
 	FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-	struct sbuf b;
+	AUTO(sbuf) struct sbuf b;
 	char buf[16384];
+	bool failed;
 	size_t n;
 
+	sbuf_init(&b, INPUT_MAX);
 	if (f == NULL) {
 		say("spotctl: %s: %s", path, strerror(errno));
 		return CTL_USAGE;
 	}
-	sbuf_init(&b, INPUT_MAX);
-	while ((n = fread(buf, 1, sizeof(buf), f)) > 0) {
+	while ((n = fread(buf, 1, sizeof(buf), f)) > 0 && !b.overflow) {
 		sbuf_add(&b, buf, n);
+	}
+	failed = ferror(f) != 0;
+	if (failed) {
+		say("spotctl: %s: %s", path, strerror(errno));
+	} else if (b.overflow) {
+		say("spotctl: %s is larger than 1 MiB", path);
+	} else if (b.n == 0) {
+		say("spotctl: %s is empty", path);
 	}
 	if (f != stdin) {
 		fclose(f);
 	}
-	if (b.overflow) {
-		say("spotctl: %s is larger than 1 MiB", path);
-		sbuf_fini(&b);
+	if (failed || b.overflow || b.n == 0) {
 		return CTL_USAGE;
 	}
-	*ret = arena_bytes(c->arena, b.p != NULL ? b.p : "", b.n);
-	sbuf_fini(&b);
+	*ret = arena_bytes(c->arena, b.p, b.n);
 	return CTL_OK;
 }

@@ -3,6 +3,9 @@
  * stdout, everything else to stderr. Commands return an exit code:
  *   0 ok  1 failed  2 usage  3 not found  4 conflict  5 not allowed  6 unreachable or timed out
  *   7 no capacity, quota or budget  8 partly done  130 interrupted
+ *
+ * Memory: everything lives in c->arena. A command that goes round (--watch, logs, wait, events) does each round between
+ * round_begin and round_end, which frees what the round made, replies with their JSON included.
  */
 #ifndef SPOTCTL_CTL_H
 #define SPOTCTL_CTL_H
@@ -24,6 +27,9 @@ struct ctl_opt {
 	const char *help;
 	const char *query;     /* the query parameter it becomes; NULL = the command looks at it itself */
 };
+#define CTL_OFFLINE 1u     /* needs no server: settings are not read */
+#define CTL_OUT     2u     /* -o applies */
+#define CTL_WATCH   4u     /* --watch applies: only reads, and ends */
 struct ctl;
 struct ctl_cmd {
 	const char *noun, *verb;   /* verb "" = the noun alone */
@@ -32,11 +38,14 @@ struct ctl_cmd {
 	const char *help;
 	const struct ctl_opt *opts; /* ends with a zero name; NULL = none of its own */
 	int (*run)(struct ctl *c);
+	unsigned flags;
 };
-#define CTL_VALUES_MAX 32
-#define CTL_ARGS_MAX   8
+#define CTL_VALUES_MAX 64
+#define CTL_ARGS_MAX   64
+struct doc;
 struct ctl {
 	struct arena *arena;
+	struct doc *docs;          /* parsed replies of this round */
 	const struct ctl_cmd *cmd;
 	const struct ctl_opt *given[CTL_VALUES_MAX];
 	const char *values[CTL_VALUES_MAX];
@@ -50,42 +59,71 @@ struct ctl {
 	void *curl;
 };
 
-/* tree.c */
+/* tree.c: the commands; ends with a zero noun */
+extern const struct ctl_cmd ctl_commands[];
 const struct ctl_cmd *tree_find(const char *noun, const char *verb, bool *ret_noun_known);
+const char *tree_suggest_noun(const char *word);                    /* NULL: nothing near */
+const char *tree_suggest_verb(const char *noun, const char *word);
+/* help.c */
 void tree_help(FILE *to, const char *noun);
 void cmd_help(FILE *to, const struct ctl_cmd *cmd);
-const char *tree_suggest(const char *word);
-int cmd_completion(struct ctl *c);
-int cmd_help_run(struct ctl *c);
+extern const char *const exit_words[][2];                           /* code, meaning; ends with NULL */
 /* opts.c */
 extern const struct ctl_opt common_opts[];
 int opts_parse(struct ctl *c, int argc, char **argv);  /* 0 or CTL_USAGE */
+/* Options in front of the command; returns the number of words they took, or -1. */
+int opts_parse_front(struct ctl *c, int argc, char **argv);
 const char *opt_value(const struct ctl *c, const char *name); /* NULL = not given */
 bool opt_flag(const struct ctl *c, const char *name);
+bool opt_applies(const struct ctl_cmd *cmd, const struct ctl_opt *common);
 /* "path?a=b&c=d" of the options that are query parameters. */
 char *opts_path(struct ctl *c, const char *path);
 /* settings.c: flags > SPOTCTL_URL, SPOTCTL_TOKEN_FILE, SPOTCTL_CA_FILE > config file > loopback default. 0 or exit code */
 int settings_load(struct ctl *c);
-int cmd_login(struct ctl *c);
+/* http or https, a host, no user or password; without trailing slashes. NULL: refused, and said why. */
+char *url_normalise(struct ctl *c, const char *url);
+bool url_loopback(const char *url);
+char *config_dir(struct ctl *c);
 /* conn.c */
 struct reply {
 	int status;
 	struct str body;           /* NUL behind it */
 	struct { const char *name, *value; } headers[32];
 	size_t headers_n;
-	json_t *json;              /* parsed when it is JSON; owned by the arena's cleanup list */
+	json_t *json;              /* NULL if it is not JSON; freed at the end of the round */
 };
-/* Sends; prints what went wrong to stderr and returns the exit code, or CTL_OK with a 2xx reply. */
+/* Sends; prints what went wrong to stderr and returns the exit code, or CTL_OK with a 2xx reply. What is safe to repeat
+ * (GET, and POST with its Idempotency-Key) is repeated twice when the connection broke or the daemon was not ready. */
 int conn_send(struct ctl *c, const char *method, const char *path, const char *type, struct str body, struct reply *ret);
-int conn_get(struct ctl *c, const char *path, struct reply *ret);
+int conn_get(struct ctl *c, const char *path, struct reply *ret);   /* a reply that is not JSON is an error */
+int conn_get_text(struct ctl *c, const char *path, struct reply *ret);
+/* As conn_get, but the daemon being away is not reported: for those who go on. */
+int conn_poll(struct ctl *c, const char *path, bool text, struct reply *ret);
 const char *reply_header(const struct reply *r, const char *name);
-/* Streams server-sent events; each() gets one event's data. Reconnects with Last-Event-ID. */
-int conn_events(struct ctl *c, const char *path, bool (*each)(struct ctl *c, const char *data));
 void conn_close(struct ctl *c);
 int read_input(struct ctl *c, const char *path, struct str *ret); /* "-" = stdin; <= 1 MiB */
+void pause_ms(int ms);
+struct round { struct arena *arena; struct doc *docs; };
+void round_begin(struct ctl *c, struct round *r);
+void round_end(struct ctl *c, struct round *r);
+void docs_free(struct ctl *c);
+/* stream.c: server-sent events. each() gets one event's data. Reconnects with Last-Event-ID; after = "" or the id to begin
+ * behind. */
+int conn_events(struct ctl *c, const char *path, const char *after, bool (*each)(struct ctl *c, const char *data));
+/* conn.c, for stream.c: a handle with url, credentials and limits set, its headers in *headers. */
+struct curl_slist;
+void *conn_prepare(struct ctl *c, const char *method, const char *path, struct curl_slist **headers);
+void conn_header(struct ctl *c, struct curl_slist **headers, const char *name, const char *value);
+int conn_problem(struct ctl *c, const struct reply *r);             /* says it, returns the exit code */
+void reply_parse(struct ctl *c, struct reply *r);
+/* text.c */
+void say(const char *fmt, ...) PRINTF(1, 2);           /* a line to stderr, without control characters */
+size_t text_width(const char *s);                      /* columns on a terminal */
+/* Control characters become '?' (tab and line ends a blank), so that no name can move the cursor. */
+char *text_clean(struct arena *a, const char *s);
 /* render.c */
 enum cell_kind {
-	CELL_TEXT = 1, CELL_USD, CELL_USD_HOUR, CELL_AGE, CELL_TIME, CELL_INT, CELL_REAL, CELL_STEPS, CELL_GPU, CELL_PLACE,
+	CELL_TEXT = 1, CELL_USD, CELL_AGE, CELL_TIME, CELL_INT, CELL_REAL, CELL_STEPS, CELL_GPU, CELL_PLACE,
 	CELL_HAZARD, CELL_STATE, CELL_HOURS
 };
 struct column {
@@ -96,12 +134,16 @@ struct column {
 /* Text of one cell, in the arena; "" for null. */
 const char *cell_text(struct ctl *c, const json_t *row, const struct column *col);
 const json_t *json_path(const json_t *o, const char *path);
+char *usd_text(struct ctl *c, int64_t micros, int digits);
 /* items: array of objects. whole: what -o json prints. */
 int render_list(struct ctl *c, const json_t *whole, const json_t *items, const struct column *cols, const char *empty);
+/* One object as a list of one (csv, name, wide), or as JSON. */
+int render_one(struct ctl *c, json_t *one, const struct column *cols);
 int render_json(const json_t *j);
-/* The usual list command: GET (all pages), render, repeat with --watch. */
+/* After an act: JSON as it came, the id for -o name, else the words on stderr. */
+int render_done(struct ctl *c, const struct reply *r, const char *fmt, ...) PRINTF(3, 4);
+/* The usual list command: GET, page by page, and render. */
 int list_command(struct ctl *c, const char *path, const struct column *cols, const char *empty);
-void say(const char *fmt, ...) PRINTF(1, 2);           /* to stderr */
 const char *state_color(const struct ctl *c, const char *state);
 
 #define COMMAND(name) int cmd_##name(struct ctl *c)
@@ -111,5 +153,8 @@ COMMAND(fleet_create); COMMAND(fleet_ls); COMMAND(fleet_show); COMMAND(fleet_sca
 COMMAND(node_ls); COMMAND(node_show); COMMAND(node_drain); COMMAND(node_rm);
 COMMAND(rebalance); COMMAND(cost); COMMAND(events); COMMAND(whoami); COMMAND(version);
 COMMAND(token_ls); COMMAND(token_create); COMMAND(token_rm);
+COMMAND(login); COMMAND(completion); COMMAND(help_run); COMMAND(man);
+/* cmd_job.c, for job show: the columns of a job */
+extern const struct column job_cols[];
 
 #endif

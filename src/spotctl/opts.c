@@ -1,4 +1,4 @@
-/* Options: long and short, anywhere after the command, checked against the command's table. */
+/* Options: long and short, anywhere after the command and common ones in front of it, checked against the tables. */
 #include "base/base.h"
 #include "base/sbuf.h"
 #include "base/str.h"
@@ -6,13 +6,31 @@
 
 const struct ctl_opt common_opts[] = {
 	{"output", 'o', "FORMAT", "table, wide, json, csv or name", NULL},
-	{"watch", 0, "SECONDS", "repeat every so many seconds (default 2)", NULL},
+	{"json", 0, NULL, "short for -o json", NULL},
+	{"watch", 0, "[SECONDS]", "repeat every so many seconds (default 2)", NULL},
 	{"url", 0, "URL", "the daemon, such as https://spot.example.com", NULL},
 	{"token-file", 0, "FILE", "file with the API token (mode 0600)", NULL},
 	{"ca-file", 0, "FILE", "certificate authority of the daemon", NULL},
 	{"no-color", 0, NULL, "plain text", NULL},
 	{"help", 'h', NULL, "this help", NULL},
 	{0}};
+
+bool opt_applies(const struct ctl_cmd *cmd, const struct ctl_opt *o)
+{
+	if (strcmp(o->name, "output") == 0 || strcmp(o->name, "json") == 0 || strcmp(o->name, "no-color") == 0) {
+		return (cmd->flags & CTL_OUT) != 0;
+	}
+	if (strcmp(o->name, "watch") == 0) {
+		return (cmd->flags & CTL_WATCH) != 0;
+	}
+	if (strcmp(o->name, "url") == 0 || strcmp(o->name, "token-file") == 0) {
+		return (cmd->flags & CTL_OFFLINE) == 0 || cmd->run == cmd_version;
+	}
+	if (strcmp(o->name, "ca-file") == 0) {
+		return (cmd->flags & CTL_OFFLINE) == 0 || cmd->run == cmd_version || cmd->run == cmd_login;
+	}
+	return true;
+}
 
 static const struct ctl_opt *find_in(const struct ctl_opt *o, const char *name, size_t n, char letter)
 {
@@ -26,9 +44,20 @@ static const struct ctl_opt *find_in(const struct ctl_opt *o, const char *name, 
 
 static const struct ctl_opt *find_opt(const struct ctl *c, const char *name, size_t n, char letter)
 {
-	const struct ctl_opt *o = find_in(c->cmd->opts, name, n, letter);
+	const struct ctl_opt *o = c->cmd != NULL ? find_in(c->cmd->opts, name, n, letter) : NULL;
 
 	return o != NULL ? o : find_in(common_opts, name, n, letter);
+}
+
+static const char *cmd_name(const struct ctl *c)
+{
+	static char name[64];
+
+	if (c->cmd == NULL) {
+		return "spotctl";
+	}
+	snprintf(name, sizeof(name), "spotctl %s%s%s", c->cmd->noun, *c->cmd->verb != '\0' ? " " : "", c->cmd->verb);
+	return name;
 }
 
 static bool number_like(const char *s)
@@ -36,55 +65,89 @@ static bool number_like(const char *s)
 	return s != NULL && *s >= '0' && *s <= '9';
 }
 
-/* Returns how many words were used beyond the option itself, or -1. */
-static int take_option(struct ctl *c, const char *word, const char *next)
+static bool keep(struct ctl *c, const struct ctl_opt *o, const char *value)
 {
-	bool is_long = word[1] == '-';
-	const char *name = is_long ? word + 2 : word + 1;
-	const char *equals = is_long ? strchr(name, '=') : NULL;
-	size_t n = equals != NULL ? (size_t)(equals - name) : strlen(name);
-	const struct ctl_opt *o = find_opt(c, name, n, is_long ? 0 : name[0]);
-	const char *value = "1";
-	int used = 0;
-
-	if (is_long && n == 4 && strncmp(name, "json", 4) == 0) {
-		c->format = FORMAT_JSON; /* --json is short for -o json everywhere */
-		return 0;
-	}
-	if (o == NULL || c->values_n == CTL_VALUES_MAX) {
-		say("spotctl %s: no option '%s' ('--help' tells which there are)", c->cmd->noun, word);
-		return -1;
-	}
-	if (o->arg != NULL && equals != NULL) {
-		value = equals + 1;
-	} else if (o->arg != NULL && !is_long && name[1] != '\0') {
-		value = name + 1;
-	} else if (o->arg != NULL && strcmp(o->name, "watch") == 0 && !number_like(next)) {
-		value = "2";
-	} else if (o->arg != NULL) {
-		if (next == NULL) {
-			say("spotctl %s: --%s needs a %s", c->cmd->noun, o->name, o->arg);
-			return -1;
-		}
-		value = next;
-		used = 1;
+	if (c->values_n == CTL_VALUES_MAX) {
+		say("%s: more than %d options", cmd_name(c), CTL_VALUES_MAX);
+		return false;
 	}
 	c->given[c->values_n] = o;
 	c->values[c->values_n++] = value;
-	return used;
+	return true;
 }
 
-static int apply_common(struct ctl *c)
+/* The value of an option that wants one: behind "=" or the letter (rest), or the next word. Returns words used, or -1. */
+static int take_value(struct ctl *c, const struct ctl_opt *o, const char *rest, const char *next)
+{
+	if (rest != NULL) {
+		return keep(c, o, rest) ? 0 : -1;
+	}
+	if (o->arg[0] == '[' && !number_like(next)) {
+		return keep(c, o, "") ? 0 : -1;
+	}
+	if (next == NULL) {
+		say("%s: --%s needs a %s", cmd_name(c), o->name, o->arg);
+		return -1;
+	}
+	return keep(c, o, next) ? 1 : -1;
+}
+
+static int unknown_option(const struct ctl *c, const char *word)
+{
+	say("%s: no option '%s' ('%s --help' tells which there are)", cmd_name(c), word, cmd_name(c));
+	return -1;
+}
+
+/* Returns how many words were used beyond the option itself, or -1. */
+static int take_long(struct ctl *c, const char *word, const char *next)
+{
+	const char *name = word + 2, *equals = strchr(name, '=');
+	const struct ctl_opt *o = find_opt(c, name, equals != NULL ? (size_t)(equals - name) : strlen(name), 0);
+
+	if (o == NULL) {
+		return unknown_option(c, word);
+	}
+	if (o->arg != NULL) {
+		return take_value(c, o, equals != NULL ? equals + 1 : NULL, next);
+	}
+	if (equals != NULL) {
+		say("%s: --%s takes no value", cmd_name(c), o->name);
+		return -1;
+	}
+	return keep(c, o, "1") ? 0 : -1;
+}
+
+/* "-n5", "-n 5", "-wf" */
+static int take_letters(struct ctl *c, const char *word, const char *next)
+{
+	for (const char *p = word + 1; *p != '\0'; p++) {
+		const struct ctl_opt *o = find_opt(c, NULL, 0, *p);
+
+		if (o == NULL) {
+			return unknown_option(c, word);
+		}
+		if (o->arg != NULL) {
+			return take_value(c, o, p[1] != '\0' ? p + 1 : NULL, next);
+		}
+		if (!keep(c, o, "1")) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int take_option(struct ctl *c, const char *word, const char *next)
+{
+	return word[1] == '-' ? take_long(c, word, next) : take_letters(c, word, next);
+}
+
+static int apply_format(struct ctl *c)
 {
 	static const char *const formats[] = {"", "table", "wide", "json", "csv", "name"};
-	const char *format = opt_value(c, "output"), *watch = opt_value(c, "watch");
+	const char *format = opt_value(c, "output");
 
-	if (opt_flag(c, "no-color")) {
-		c->color = false;
-	}
-	if (watch != NULL && !parse_i64(watch, 1, 86400, &c->watch_s)) {
-		say("spotctl: --watch wants seconds, not '%s'", watch);
-		return CTL_USAGE;
+	if (opt_flag(c, "json")) {
+		c->format = FORMAT_JSON;
 	}
 	if (format == NULL) {
 		return CTL_OK;
@@ -95,8 +158,48 @@ static int apply_common(struct ctl *c)
 			return CTL_OK;
 		}
 	}
-	say("spotctl: -o %s: table, wide, json, csv or name", format);
+	say("%s: -o %s: table, wide, json, csv or name", cmd_name(c), format);
 	return CTL_USAGE;
+}
+
+static int apply_common(struct ctl *c)
+{
+	const char *watch = opt_value(c, "watch");
+
+	for (int i = 0; i < c->values_n; i++) {
+		const struct ctl_opt *o = c->given[i];
+
+		if (o >= common_opts && o < common_opts + ARRAY_LEN(common_opts) && !opt_applies(c->cmd, o)) {
+			say("%s: --%s does not apply here", cmd_name(c), o->name);
+			return CTL_USAGE;
+		}
+	}
+	if (opt_flag(c, "no-color")) {
+		c->color = false;
+	}
+	if (watch != NULL && *watch == '\0') {
+		c->watch_s = 2;
+	} else if (watch != NULL && !parse_i64(watch, 1, 86400, &c->watch_s)) {
+		say("%s: --watch wants seconds from 1 to 86400, not '%s'", cmd_name(c), watch);
+		return CTL_USAGE;
+	}
+	return apply_format(c);
+}
+
+int opts_parse_front(struct ctl *c, int argc, char **argv)
+{
+	int i = 0;
+
+	/* --help in front is the command "help" */
+	while (i < argc && argv[i][0] == '-' && argv[i][1] != '\0' && strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0) {
+		int used = take_option(c, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+
+		if (used < 0) {
+			return -1;
+		}
+		i += 1 + used;
+	}
+	return i;
 }
 
 int opts_parse(struct ctl *c, int argc, char **argv)
@@ -116,14 +219,23 @@ int opts_parse(struct ctl *c, int argc, char **argv)
 			i += used;
 		} else if (c->args_n < CTL_ARGS_MAX) {
 			c->args[c->args_n++] = argv[i];
+		} else {
+			say("%s: more than %d arguments", cmd_name(c), CTL_ARGS_MAX);
+			return CTL_USAGE;
 		}
 	}
 	if (opt_flag(c, "help")) {
 		return CTL_OK;
 	}
 	if (c->args_n < c->cmd->args_min || c->args_n > c->cmd->args_max) {
-		say("usage: spotctl %s%s%s %s", c->cmd->noun, *c->cmd->verb != '\0' ? " " : "", c->cmd->verb, c->cmd->args);
+		say("usage: %s %s", cmd_name(c), c->cmd->args);
 		return CTL_USAGE;
+	}
+	for (int i = 0; i < c->args_n; i++) {
+		if (c->args[i][0] == '\0') {
+			say("%s: an empty argument", cmd_name(c));
+			return CTL_USAGE;
+		}
 	}
 	return apply_common(c);
 }
@@ -148,10 +260,11 @@ char *opts_path(struct ctl *c, const char *path)
 	AUTO(sbuf) struct sbuf b;
 	char sep = strchr(path, '?') != NULL ? '&' : '?';
 
-	sbuf_init(&b, 16384);
+	sbuf_init(&b, 65536);
 	sbuf_puts(&b, path);
 	for (int i = 0; i < c->values_n; i++) {
-		if (c->given[i]->query != NULL) {
+		/* the last of several counts, as everywhere */
+		if (c->given[i]->query != NULL && opt_value(c, c->given[i]->name) == c->values[i]) {
 			sbuf_printf(&b, "%c%s=%s", sep, c->given[i]->query, url_encode(c->arena, c->values[i], false));
 			sep = '&';
 		}
