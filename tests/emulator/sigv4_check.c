@@ -227,6 +227,12 @@ bool sig_read(struct sim_req *rq, struct sig *g)
 		g->why = "X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\"";
 		return false;
 	}
+	if (pair_get(q, n, "AWSAccessKeyId")) {
+		g->present = true;
+		g->why = "The authorization mechanism you have provided is not supported. Please use "
+			 "AWS4-HMAC-SHA256.";
+		return false;
+	}
 	if (auth && *auth) {
 		g->present = true;
 		g->why =

@@ -528,6 +528,12 @@ class Objects(Base):
         self.assertEqual(status, 403)
         self.assertIn(b'<Code>AccessDenied</Code><Message>Request has expired</Message>', text)
 
+    def test_the_old_signature_version_is_refused_by_name(self):
+        status, text = self.web('GET', self.sim.url + '/ckpt/a?AWSAccessKeyId=%s&Signature=x&Expires=2000000000'
+                                % self.sim.aws['access_key_id'])
+        self.assertEqual(status, 400)
+        self.assertIn(b'Please use AWS4-HMAC-SHA256', text)
+
     def test_an_anonymous_request_is_refused(self):
         self.assertEqual(self.web('GET', self.sim.url + '/ckpt/a')[0], 403)
 
