@@ -187,7 +187,6 @@ struct job {
 	/* progress */
 	int64_t steps_done, steps_total;
 	int watch;                           /* inotify of dir */
-	int64_t flush_until_us;              /* the end of the log is waited for until then; 0 = not begun */
 };
 void job_begin(struct agent *a, const char *id, int64_t epoch, json_t *run);
 void job_step(struct agent *a);
@@ -294,6 +293,7 @@ struct logs {
 	int64_t sent, size;                  /* file offsets */
 	int64_t next_us;                     /* not before: small writes are gathered */
 	int64_t punched;
+	int64_t flush_us;                    /* waiting for its end since then; 0 = not yet */
 	struct http_call *call;
 	int64_t flying;
 	struct backoff backoff;
@@ -353,6 +353,7 @@ struct agent {
 	char node[AGENT_ID_MAX];
 	int64_t hold_ms, sample_us;
 	int64_t contact_us;                  /* when the daemon was last heard */
+	bool lost;                           /* the last call to it found nobody */
 	bool leaving;                        /* told to shut down, or orphaned: ends when the job has */
 	struct enrol enrol;
 	struct imds imds;

@@ -62,12 +62,27 @@ struct http_call *daemon_post_bytes(struct agent *a, const char *path, struct st
 	return daemon_send(a, path, "application/octet-stream", bytes, timeout_us, done);
 }
 
+/* After it was unreachable, the first answer ends all waiting for it: what is due goes out now. */
+static void heard(struct agent *a)
+{
+	a->contact_us = a->now_us;
+	if (!a->lost)
+		return;
+	a->lost = false;
+	a->poll.backoff.next_us = a->report.backoff.next_us = a->logs.backoff.next_us = a->now_us;
+	if (a->ckpt.at != CKPT_UPLOAD)
+		a->ckpt.backoff.next_us = a->now_us;
+	agent_wake(a, a->now_us);
+}
+
 void daemon_read(struct agent *a, const struct http_reply *r, struct daemon_reply *ret)
 {
 	*ret = (struct daemon_reply){.status = r->status, .code = "", .error = r->error,
 	    .retry_after_us = r->retry_after_us};
-	if (r->status == 0)
+	if (r->status == 0) {
+		a->lost = true;
 		return;
+	}
 	if (r->body.n > 0 && json_parse(r->body, "reply", &ret->body, NULL) == SPOT_OK &&
 	    json_is_object(ret->body)) {
 		ret->code = json_str(ret->body, "code", "", NULL);
@@ -77,7 +92,7 @@ void daemon_read(struct agent *a, const struct http_reply *r, struct daemon_repl
 	}
 	ret->stale = r->status == 409 && strcmp(ret->code, "stale_epoch") == 0;
 	if (r->status < 500)
-		a->contact_us = a->now_us;
+		heard(a);
 	if (r->status == 200 && ret->body == NULL) {
 		ret->status = 0; /* a proxy's page, not the daemon */
 		ret->error = "the reply is not JSON";

@@ -79,6 +79,8 @@ static void log_done(void *agent, const struct http_reply *reply)
 		backoff_fail(a, &l->backoff, 0);
 	else
 		backoff_clear(&l->backoff);
+	if (next > l->sent && l->flush_us != 0 && !a->notice.interrupted)
+		l->flush_us = a->now_us; /* as long as it moves it may take longer, unless time is short */
 	l->sent = next;
 	punch(l);
 }
@@ -147,8 +149,8 @@ bool logs_flushed(struct agent *a)
 		l->size = st.st_size;
 	if (l->sent >= l->size && l->call == NULL)
 		return true;
-	if (a->job.flush_until_us == 0)
-		a->job.flush_until_us = a->now_us + FLUSH_US;
-	agent_wake(a, a->job.flush_until_us);
-	return a->now_us >= a->job.flush_until_us;
+	if (a->lost || l->flush_us == 0) /* the report could not get through either */
+		l->flush_us = a->now_us;
+	agent_wake(a, l->flush_us + FLUSH_US);
+	return a->now_us >= l->flush_us + FLUSH_US;
 }

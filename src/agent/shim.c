@@ -228,7 +228,7 @@ static bool stage(struct shim *s, const char *phase, const char *text)
 	s->leader_ended = false;
 	s->leader = child_start(s, text);
 	if (s->leader < 0) {
-		s->leader_status = W_EXITCODE(126, 0);
+		s->leader_status = 126 << 8; /* as if it had exited with 126 */
 		return false;
 	}
 	if (!job_file_put(s))
