@@ -43,6 +43,23 @@ static json_t *saving(struct areq *q, const json_t *baseline, const char *key, c
 	    (double)(would - total) * 100.0 / (double)would);
 }
 
+/* The same two as a list, for tables. */
+static json_t *savings_list(const json_t *doc)
+{
+	static const char *const names[][2] = {{"on-demand", "against_on_demand"}, {"cheapest-pool", "against_cheapest_pool"}};
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		const json_t *s = json_object_get(doc, names[i][1]);
+
+		if (json_is_object(s))
+			json_array_append_new(list, json_pack("{s:s, s:O, s:O, s:O, s:O}", "baseline", names[i][0], "baseline$",
+			        json_object_get(s, "would_have_been$"), "saved$", json_object_get(s, "saved$"), "saved_pct",
+			        json_object_get(s, "saved_pct"), "how", json_object_get(s, "how")));
+	}
+	return list;
+}
+
 static void job_cost_done(struct areq *q)
 {
 	struct q_api_job_cost_row *row;
@@ -71,6 +88,8 @@ static void job_cost_done(struct areq *q)
 	total = json_integer_value(json_object_get(doc, "total$"));
 	json_object_set_new(doc, "against_on_demand", saving(q, baseline, "on_demand", spec, hours, total));
 	json_object_set_new(doc, "against_cheapest_pool", saving(q, baseline, "cheapest", spec, hours, total));
+	json_object_set_new(doc, "savings", savings_list(doc));
+	json_object_set(doc, "lines", json_object_get(doc, "items"));
 	areq_json(q, 200, doc);
 }
 

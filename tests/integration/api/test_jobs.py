@@ -365,12 +365,18 @@ class Cost(unittest.TestCase):
                   "price_micros, price_observed_us, amount_micros) SELECT 1, '%s', id, pool_id, 'spot', %d, 1, 'money', 'pm', "
                   "'training', %d, %d, 1000000, 0, %d FROM node WHERE id = %d"
                   % (kind, j, t + a * lib.US, t + b * lib.US, amount, n))
-        A.sql("UPDATE job SET baseline = '{\"on_demand\":{\"total_micros\":4120000},\"cheapest\":null}' WHERE id = %d" % j)
+        A.sql("UPDATE job SET baseline = '{\"on_demand\":{\"pool\":\"p1\",\"provider\":\"aws\",\"instance_type\":\"p3\",\"market\":\"on_demand\","
+              "\"gpu\":\"V100\",\"gpu_milli\":1000,\"price_micros\":4000000},\"cheapest\":null}' WHERE id = %d" % j)
         c = A.call("GET", "/v1/jobs/%d/cost" % j, expect=200)[1]
-        self.assertEqual((c["total_micros"], len(c["lines"])), (1030000, 3))
-        self.assertEqual(c["against_on_demand"]["saved_micros"], 3090000)
-        self.assertAlmostEqual(c["against_on_demand"]["saved_pct"], 75.0)
+        self.assertEqual((c["total_micros"], len(c["items"])), (1030000, 3))
+        # 3540 s of compute on the same GPU, at the on-demand price of the submit
+        self.assertEqual(c["against_on_demand"]["would_have_been_micros"], 3933333)
+        self.assertEqual(c["against_on_demand"]["saved_micros"], 3933333 - 1030000)
+        self.assertAlmostEqual(c["against_on_demand"]["saved_pct"], 73.81, 2)
         self.assertIsNone(c["against_cheapest_pool"])
+        self.assertEqual(c["items"], c["lines"])
+        self.assertEqual([(s["baseline"], s["saved_micros"]) for s in c["savings"]],
+                         [("on-demand", c["against_on_demand"]["saved_micros"])])
         got = A.call("GET", "/v1/cost?by=team,project&since=2h", expect=200)[1]
         row = [r for r in got["rows"] if r["team"] == "money"][0]
         self.assertEqual((row["project"], row["compute_micros"], row["boot_micros"], row["idle_micros"], row["total_micros"]),

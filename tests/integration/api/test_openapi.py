@@ -84,6 +84,7 @@ class Document(unittest.TestCase):
         A.call("POST", "/v1/agent/report", dict(j1, phase="RUNNING"), token=s, expect=200)
         c = A.call("POST", "/v1/agent/checkpoint", dict(j1, reason="periodic", chunks=[]), token=s, expect=200)[1]["checkpoint"]
         A.call("POST", "/v1/agent/commit", dict(j1, checkpoint=c), token=s, expect=200)
+        self.assertEqual(A.call("GET", "/v1/checkpoints/" + c, expect=200)[1]["chunks"], [])
         A.call("POST", "/v1/agent/log?job=%s&epoch=1&offset=0" % job, b"x", token=s, expect=200)
         A.call("POST", "/v1/agent/sample", {"gpus": 0}, token=s, expect=200)
         A.call("POST", "/v1/nodes/n%d/drain" % node, expect=202)
