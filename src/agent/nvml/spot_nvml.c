@@ -15,6 +15,7 @@
 
 #include <dlfcn.h>
 #include <getopt.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -247,6 +248,14 @@ static unsigned interval_parse(const char *text)
 	return end != text && *end == '\0' && v >= 1 && v <= 3600 ? (unsigned)v : 0;
 }
 
+/* Until the next look; false when nobody reads any more. */
+static bool pause_for(unsigned seconds)
+{
+	struct pollfd out = {.fd = STDOUT_FILENO}; /* tells POLLERR when the reader has gone */
+
+	return poll(&out, 1, (int)seconds * 1000) == 0;
+}
+
 static int run(const struct nvml *n, unsigned interval, bool once)
 {
 	int code;
@@ -254,15 +263,14 @@ static int run(const struct nvml *n, unsigned interval, bool once)
 	for (unsigned waited = 0; (code = n->init()) != NVML_SUCCESS; waited += interval) {
 		put_error(n, "init", code);
 		(void)fflush(stdout);
-		if (once || code != NVML_DRIVER_NOT_LOADED || waited >= WAIT_FOR_DRIVER_S)
+		if (once || code != NVML_DRIVER_NOT_LOADED || waited >= WAIT_FOR_DRIVER_S ||
+		    !pause_for(interval))
 			return EXIT_NO_NVML;
-		(void)sleep(interval); /* nothing tells when a driver is loaded */
 	}
 	for (;;) {
 		put_all(n);
-		if (fflush(stdout) != 0 || once)
+		if (fflush(stdout) != 0 || once || !pause_for(interval))
 			return 0;
-		(void)sleep(interval);
 	}
 }
 
