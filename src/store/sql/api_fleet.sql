@@ -142,15 +142,18 @@ FROM decision WHERE id = $1 AND kind = 'rebalance_request'
 -- writes: no
 SELECT id, job_id, node_id, doc::text FROM api_event WHERE id > $1 ORDER BY id LIMIT $2
 
+-- Those after an id, or the newest; both are read along the primary key.
 -- name: api_events
 -- params: after_id int8?, job_id int8?, node_id int8?, most int4
 -- rows: many id int8, job_id int8?, node_id int8?, doc text
 -- row: api_event
 -- writes: no
 SELECT * FROM (
-	SELECT id, job_id, node_id, doc::text FROM api_event
-	WHERE ($1::int8 IS NULL OR id > $1) AND ($2::int8 IS NULL OR job_id = $2) AND ($3::int8 IS NULL OR node_id = $3)
-	ORDER BY CASE WHEN $1::int8 IS NULL THEN -id ELSE id END LIMIT $4) e
+	(SELECT id, job_id, node_id, doc::text FROM api_event WHERE $1::int8 IS NOT NULL AND id > $1
+		AND ($2::int8 IS NULL OR job_id = $2) AND ($3::int8 IS NULL OR node_id = $3) ORDER BY id LIMIT $4)
+	UNION ALL
+	(SELECT id, job_id, node_id, doc::text FROM api_event WHERE $1::int8 IS NULL
+		AND ($2::int8 IS NULL OR job_id = $2) AND ($3::int8 IS NULL OR node_id = $3) ORDER BY id DESC LIMIT $4)) e
 ORDER BY id
 
 -- The newest event that is old enough for all events before it to be committed.
