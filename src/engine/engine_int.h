@@ -103,6 +103,7 @@ struct engine {
 	TAILQ_HEAD(, act) acts;
 	struct offers offers;
 	struct watch *watch;
+	int64_t sched_next;            /* job where placing goes on after its budget was used up, 0 = from the top */
 	bool auth_busy;                /* a call only meant to renew the store's credentials is out */
 };
 

@@ -11,6 +11,7 @@
 #define LAUNCH_MOST     64
 #define CLAIM_SLACK_US  (30 * SPOT_US_PER_S) /* the call's own deadline ends it well before */
 #define RETRY_DOUBLINGS 4
+#define LAUNCHES_UNTOKENED 4
 
 struct launch_turn {
 	struct q_engine_launch_due_row *rows;
@@ -230,6 +231,13 @@ static int64_t flying_of(const struct launch_turn *t, const char *provider)
 	return 0;
 }
 
+/* What cannot be repeated must not time out in the provider's own queue: Lambda takes one launch in 12 s. */
+static int64_t launches_most(const struct engine *e, struct call_provider *p)
+{
+	return (call_provider_ops(p)->caps & SPOT_CAP_TOKEN) != 0 ? e->conf.launches_max
+	                                                          : MIN(e->conf.launches_max, LAUNCHES_UNTOKENED);
+}
+
 static void launch_decide(struct recon *r, struct launch_turn *t)
 {
 	struct engine *e = r->e;
@@ -247,7 +255,7 @@ static void launch_decide(struct recon *r, struct launch_turn *t)
 		if (p == NULL) {
 			node_event(r, t->rows[i].id, "WANTED", NODE_EV_REFUSED, "refused",
 			    "its provider is not configured any more");
-		} else if (flying_of(t, t->rows[i].provider) + before < e->conf.launches_max) {
+		} else if (flying_of(t, t->rows[i].provider) + before < launches_most(e, p)) {
 			launch_claim(r, &t->rows[i], p);
 		}
 	}

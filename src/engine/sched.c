@@ -11,6 +11,9 @@
 
 #define SCHED_MOST 500
 #define FREE_MOST  2000
+/* Offers scored in one turn: placing many jobs on a large market must not hold up the loop. The rest goes
+ * on in the next turn, where this one stopped. */
+#define SCORE_BUDGET 400000
 
 struct sched_turn {
 	struct q_engine_sched_jobs_row *jobs;
@@ -18,6 +21,7 @@ struct sched_turn {
 	struct q_engine_free_nodes_row *nodes;
 	bool *taken;
 	size_t nodes_n;
+	size_t scored;
 };
 
 struct assign {
@@ -253,6 +257,7 @@ static void sched_job(struct recon *r, struct sched_turn *t, const struct q_engi
 		return;
 	}
 	if (!j->inflight && !j->has_fleet_id) {
+		t->scored += r->e->offers.n;
 		place(r, j);
 	}
 }
@@ -260,9 +265,23 @@ static void sched_job(struct recon *r, struct sched_turn *t, const struct q_engi
 static void sched_decide(struct recon *r, void *ctx)
 {
 	struct sched_turn *t = ctx;
+	size_t first = 0, i;
 
-	for (size_t i = 0; i < t->jobs_n; i++) {
-		sched_job(r, t, &t->jobs[i]);
+	for (i = 0; i < t->jobs_n; i++) {
+		if (t->jobs[i].id == r->e->sched_next) {
+			first = i;
+		}
+	}
+	r->e->sched_next = 0;
+	for (i = 0; i < t->jobs_n; i++) {
+		const struct q_engine_sched_jobs_row *j = &t->jobs[(first + i) % t->jobs_n];
+
+		if (t->scored >= SCORE_BUDGET) {
+			r->e->sched_next = j->id;
+			r->changed = true;
+			return;
+		}
+		sched_job(r, t, j);
 	}
 }
 

@@ -22,6 +22,12 @@
 
 #define STOP_US (10 * SPOT_US_PER_S)
 
+/* Configurations before a reload: the listen address and providers' settings still point there. */
+struct old_conf {
+	struct arena *arena;
+	struct old_conf *next;
+};
+
 struct daemon {
 	const struct options *options;
 	struct spotd_conf *conf;
@@ -40,6 +46,7 @@ struct daemon {
 	struct str enrol_key;
 	struct loop_signal term, intr, hup;
 	struct loop_timer stop_timer, drain_timer;
+	struct old_conf *old;
 	bool stopping;
 };
 
@@ -273,6 +280,7 @@ static void got_hup(struct loop_signal *s)
 {
 	struct daemon *d = container_of(s, struct daemon, hup);
 	struct spotd_conf fresh = {0};
+	struct old_conf *old;
 	struct engine_conf conf;
 	struct spot_err err;
 
@@ -283,12 +291,13 @@ static void got_hup(struct loop_signal *s)
 		log_error("config.refused", STR("error", err.text));
 		return;
 	}
-	/* Strings of the old one are still in use (listen address, provider settings): kept until the end. */
+	old = arena_alloc(d->arena, sizeof(*old));
+	*old = (struct old_conf){.arena = d->conf->arena, .next = d->old};
+	d->old = old;
 	fresh.listen = d->conf->listen;
 	fresh.address = d->conf->address;
 	fresh.port = d->conf->port;
 	fresh.file = d->conf->file;
-	*d->conf = (struct spotd_conf){0};
 	*d->conf = fresh;
 	log_start(d->conf);
 	if (d->engine != NULL) {
@@ -335,6 +344,9 @@ static void daemon_stop(struct daemon *d)
 	pg_free(d->pg);
 	loop_free(d->loop);
 	mem_wipe(&d->rng, sizeof(d->rng));
+	for (struct old_conf *o = d->old; o != NULL; o = o->next) {
+		arena_free(o->arena);
+	}
 	arena_free(d->arena);
 }
 

@@ -138,13 +138,7 @@ static void world_turn(struct world *w)
 {
 	int64_t now = clock_real.wall_us(&clock_real);
 
-	if (w->engine != NULL) {
-		(void)loop_turn(w->loop, 5000);
-	} else {
-		struct timespec t = {0, 5000000};
-
-		nanosleep(&t, NULL);
-	}
+	(void)loop_turn(w->loop, 5000);
 	if (now >= w->agent_next_us) {
 		agents_tick(w, now);
 		w->agent_next_us = now + 20000;

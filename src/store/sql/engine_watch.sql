@@ -33,6 +33,9 @@ UPDATE node n SET provider_state = s.state, provider_seen_us = $5,
 		WHEN coalesce(n.launched_us, 0) + $6 < $5 THEN n.gone_seen + 1 ELSE 0 END
 FROM unnest($1, $2, $3, $4) s (id, state, ip, reason)
 WHERE n.id = s.id AND n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING')
+	AND (n.provider_state <> s.state OR s.state NOT IN ('pending', 'running') OR n.gone_seen > 0
+		OR (s.ip <> '' AND n.ip <> s.ip) OR n.provider_seen_us IS NULL OR n.provider_seen_us < $5 - 30000000
+		OR n.last_seen_us < $5 - 20000000)
 
 -- name: engine_watch_due
 -- params: at_us int8, boot_us int8, silent_us int8, up_us int8, speaks_us int8
