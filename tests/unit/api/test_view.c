@@ -26,7 +26,7 @@ static void marks_become_times_ages_and_money(void **state UNUSED)
 	resolves("{\"@\":1767323045000000}", "{\"at\":\"2026-01-02T03:04:05.000000Z\"}");
 	resolves("{\"seen@age\":1767323035000000}", "{\"seen_at\":\"2026-01-02T03:03:55.000000Z\",\"age_s\":10}");
 	resolves("{\"seen@age\":1767323999000000}", "{\"seen_at\":\"2026-01-02T03:19:59.000000Z\",\"age_s\":0}");
-	resolves("{\"price$\":1}", "{\"price_micros\":1,\"price_usd\":1e-06}");
+	resolves("{\"price$\":1}", "{\"price_micros\":1,\"price_usd\":1e-6}");
 	resolves("{\"a@\":null,\"b@age\":null,\"c$\":null}",
 	    "{\"a_at\":null,\"b_at\":null,\"age_s\":null,\"c_micros\":null,\"c_usd\":null}");
 }
