@@ -378,11 +378,12 @@ class Story:
             return time.monotonic() - self.last_bill[2] > 5
         until("the bill is complete", 60, billed)
         cost = self.api("GET", "/v1/jobs/%s/cost" % self.job)
-        if sum(line["amount_micros"] for line in cost["lines"]) != cost["total_micros"]:
+        if sum(line["amount_micros"] for line in cost["items"]) != cost["total_micros"]:
             raise Failure("the ledger's lines do not sum to its total")
         if not self.killer:
             self.show("cost", "--job", self.job, lines=24)
-        on_demand, cheapest = cost["against_on_demand"], cost["against_cheapest_pool"]
+        against = {s["baseline"]: s for s in cost["savings"]}
+        on_demand, cheapest = against["on-demand"], against["cheapest-pool"]
         return {
             "job": {"id": self.job, "state": j["state"], "attempts": j["attempts"], "lost_steps": j["lost_steps"],
                     "steps": j["steps_done"], "result_matches_uninterrupted": same},
@@ -390,9 +391,10 @@ class Story:
             "instances_left": sum(1 for i in books["instances"] if not i["terminated"]),
             "double_launches": len(books["double_launches"]),
             "cost_usd": cost["total_usd"],
-            "on_demand_cost_usd": on_demand["would_have_been_usd"],
+            "on_demand_cost_usd": on_demand["baseline_usd"],
             "saved_pct": round(on_demand["saved_pct"], 1),
-            "cheapest_pool_only_cost_usd": cheapest["would_have_been_usd"],
+            "cheapest_pool_only_cost_usd": cheapest["baseline_usd"],
+            "cheapest_pool_only_how": cheapest["how"],
             "provider_bill_usd": round(books["sum_micros"] / 1e6, 6),
             "daemon_kills": self.killer.kills if self.killer else 0,
             "seconds": round(time.monotonic() - self.began, 1),
@@ -437,7 +439,7 @@ def print_summary(s):
     print("\nsummary\n  job %(id)s %(state)s after %(attempts)d attempts, %(steps)d steps, %(lost_steps)d lost" % s["job"])
     print("  result matches the uninterrupted run: %s" % ("yes" if s["job"]["result_matches_uninterrupted"] else "NO"))
     print("  cost %.6f USD; the same on on-demand %.6f USD: saved %.1f %%" % (s["cost_usd"], s["on_demand_cost_usd"], s["saved_pct"]))
-    print("  sticking to the cheapest pool only: %.6f USD" % s["cheapest_pool_only_cost_usd"])
+    print("  sticking to the cheapest pool only: %.6f USD: %s" % (s["cheapest_pool_only_cost_usd"], s["cheapest_pool_only_how"]))
     print("  instances launched %(instances_launched)d, left %(instances_left)d, launched twice %(double_launches)d" % s)
     print("  %.0f seconds" % s["seconds"])
 

@@ -23,7 +23,7 @@ static double reference_hours(const struct job_spec *spec, const json_t *work)
 
 /* The same work on one pool at the price it had at submit, never interrupted and never waited for. */
 static json_t *saving(struct areq *q, const json_t *baseline, const char *key, const struct job_spec *spec, double hours,
-    int64_t total)
+    int64_t total, int64_t lost)
 {
 	const json_t *b = json_object_get(baseline, key);
 	struct offer o = {.gpu_name = json_str(b, "gpu", "", NULL), .gpu_milli = (int32_t)json_i64(b, "gpu_milli", 0, NULL)};
@@ -37,8 +37,9 @@ static json_t *saving(struct areq *q, const json_t *baseline, const char *key, c
 	if (would <= 0)
 		return json_null();
 	return json_pack("{s:s, s:s, s:I, s:I, s:f}", "pool", json_str(b, "pool", "", NULL), "how",
-	    arena_printf(q->arena, "%.6f hours of the same work on %s %s (%s) at its price at submit, never interrupted", here,
-	        json_str(b, "provider", "?", NULL), json_str(b, "instance_type", "?", NULL), json_str(b, "market", "?", NULL)),
+	    arena_printf(q->arena, "%.6f hours of the same work on %s %s (%s) at its price at submit, had it never been interrupted%s",
+	        here, json_str(b, "provider", "?", NULL), json_str(b, "instance_type", "?", NULL), json_str(b, "market", "?", NULL),
+	        lost > 0 ? arena_printf(q->arena, "; in fact this pool took back or refused %" PRId64 " of the job's nodes", lost) : ""),
 	    "would_have_been$", (json_int_t)would, "saved$", (json_int_t)(would - total), "saved_pct",
 	    (double)(would - total) * 100.0 / (double)would);
 }
@@ -86,8 +87,8 @@ static void job_cost_done(struct areq *q)
 	doc = view_parse(row->doc);
 	baseline = json_object_get(doc, "baseline");
 	total = json_integer_value(json_object_get(doc, "total$"));
-	json_object_set_new(doc, "against_on_demand", saving(q, baseline, "on_demand", spec, hours, total));
-	json_object_set_new(doc, "against_cheapest_pool", saving(q, baseline, "cheapest", spec, hours, total));
+	json_object_set_new(doc, "against_on_demand", saving(q, baseline, "on_demand", spec, hours, total, 0));
+	json_object_set_new(doc, "against_cheapest_pool", saving(q, baseline, "cheapest", spec, hours, total, row->cheapest_lost));
 	json_object_set_new(doc, "savings", savings_list(doc));
 	json_object_set(doc, "lines", json_object_get(doc, "items"));
 	areq_json(q, 200, doc);

@@ -92,7 +92,7 @@ WHERE j.id = $1
 
 -- name: api_job_cost
 -- params: id int8
--- rows: 0..1 doc text, spec text, work text
+-- rows: 0..1 doc text, spec text, work text, cheapest_lost int8
 -- writes: no
 SELECT json_build_object('job', 'j' || j.id, 'name', j.name, 'state', j.state,
 	'total$', coalesce((SELECT sum(amount_micros) FROM ledger WHERE job_id = $1), 0)::int8,
@@ -110,7 +110,9 @@ SELECT json_build_object('job', 'j' || j.id, 'name', j.name, 'state', j.state,
 	coalesce((SELECT json_agg(w) FROM (SELECT p.gpu_name AS gpu, p.gpu_milli AS milli,
 		sum(CASE WHEN l.reverses IS NULL THEN l.to_us - l.from_us ELSE l.from_us - l.to_us END)::int8 AS us
 		FROM ledger l JOIN pool p ON p.id = l.pool_id WHERE l.job_id = $1 AND l.kind = 'compute'
-		GROUP BY 1, 2) w), '[]'::json)::text AS work
+		GROUP BY 1, 2) w), '[]'::json)::text AS work,
+	(SELECT count(*) FROM node n WHERE n.job_id = $1 AND n.end_cause IN ('reclaimed', 'refused')
+		AND 'p' || n.pool_id = j.baseline #>> '{cheapest,pool}') AS cheapest_lost
 FROM job j WHERE j.id = $1
 
 -- by: any of team project class provider gpu job market kind. Lines whose interval begins in [since, until).
