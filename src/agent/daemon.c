@@ -1,9 +1,19 @@
-/* Calls to the daemon: URL, JSON, what a reply means for all of them. */
+/* Calls to the daemon: URL, JSON, what a reply means for all of them; when to repeat and to wake. */
 #include "base/base.h"
 #include "agent/agent.h"
 
 #include "base/log.h"
 #include "base/str.h"
+
+void agent_wake(struct agent *a, int64_t at_us)
+{
+	a->wake_us = MIN(a->wake_us, at_us);
+}
+
+int64_t agent_wall_us(struct agent *a)
+{
+	return a->clock->wall_us(a->clock);
+}
 
 void backoff_fail(struct agent *a, struct backoff *b, int64_t retry_after_us)
 {

@@ -25,16 +25,6 @@
 #define DIR_DEFAULT "/var/lib/spot-agent"
 #define IDLE_US (60 * SPOT_US_PER_S)
 
-void agent_wake(struct agent *a, int64_t at_us)
-{
-	a->wake_us = MIN(a->wake_us, at_us);
-}
-
-int64_t agent_wall_us(struct agent *a)
-{
-	return a->clock->wall_us(a->clock);
-}
-
 /* ---- events --------------------------------------------------------------------------------------- */
 
 static void reap(struct agent *a)
