@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+"""The daemon as a program: arguments, configuration, roles, reload, stopping, coming back after kill -9.
+
+    engine_spotd_test.py SPOTD SAMPLE
+"""
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+SPOTD, SAMPLE = sys.argv[1], sys.argv[2]
+DIR = tempfile.mkdtemp(prefix="spotbroker-spotd-")
+os.chmod(DIR, 0o711)
+ENV = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": DIR, "XDG_DATA_HOME": os.path.join(DIR, "data"),
+       "AWS_EC2_METADATA_DISABLED": "true"}
+for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
+    if name in os.environ:
+        ENV[name] = os.environ[name]
+
+
+def run(*args, env=None):
+    return subprocess.run([SPOTD, *args], env=dict(ENV, **(env or {})), capture_output=True, text=True, timeout=90)
+
+
+def conf(text, name="spotd.conf"):
+    path = os.path.join(DIR, name)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    return path
+
+
+def get(url, token=None):
+    req = urllib.request.Request(url, headers={"Authorization": "Bearer " + token} if token else {})
+    try:
+        with urllib.request.urlopen(req, timeout=10) as r:
+            text = r.read()
+            return r.status, json.loads(text) if r.headers["Content-Type"] == "application/json" else text
+    except urllib.error.HTTPError as e:
+        return e.code, None
+
+
+class Daemon:
+    alive = []
+
+    def __init__(self, *args, env=None):
+        self.state = os.path.join(DIR, "state-%d.json" % time.monotonic_ns())
+        self.log_path = self.state + ".log"
+        with open(self.log_path, "wb") as log:
+            self.proc = subprocess.Popen([SPOTD, "--state-file", self.state, *args], env=dict(ENV, **(env or {})), stdout=log,
+                                         stderr=subprocess.STDOUT)
+        Daemon.alive.append(self.proc)
+
+    def ready(self):
+        end = time.monotonic() + 60
+        while not os.path.exists(self.state):
+            assert self.proc.poll() is None, self.log()
+            assert time.monotonic() < end, self.log()
+            time.sleep(0.02)
+        with open(self.state, encoding="utf-8") as f:
+            state = json.load(f)
+        self.url = "http://127.0.0.1:%d" % state["port"]
+        return state
+
+    def wait_log(self, text):
+        end = time.monotonic() + 30
+        while text not in self.log():
+            assert time.monotonic() < end, self.log()
+            time.sleep(0.02)
+
+    def log(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def stop(self, sig=signal.SIGTERM):
+        self.proc.send_signal(sig)
+        return self.proc.wait(30)
+
+
+LOCAL = "[api]\nlisten = 127.0.0.1:0\n[engine]\nlease = 1s\n"
+
+
+class Arguments(unittest.TestCase):
+    def test_help_and_version_say_what_they_are(self):
+        self.assertIn("--check-config", run("--help").stdout)
+        self.assertRegex(run("--version").stdout, r"^spotd \d+\.\d+")
+
+    def test_an_unknown_argument_or_role_is_refused(self):
+        for args in (["--nonsense"], ["--role", "king"], ["--config"], ["--create-token", "x"]):
+            self.assertEqual(run(*args).returncode, 2, args)
+
+    def test_without_a_database_it_says_what_to_set(self):
+        r = run()
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("DATABASE_URL", r.stderr)
+
+
+class Configuration(unittest.TestCase):
+    def refused(self, text, *words):
+        r = run("--config", conf(text), "--check-config")
+        self.assertEqual(r.returncode, 1, text)
+        for w in words:
+            self.assertIn(w, r.stderr)
+
+    def test_mistakes_are_named_with_line_and_key(self):
+        self.refused("[engine]\n\ntick = soon\n", "line 3", "tick", "duration")
+        self.refused("[engine]\ntick = 1us\n", "below the minimum")
+        self.refused("[engine]\ntock = 1s\n", "no key 'tock'")
+        self.refused("[motor]\n", "unknown section")
+        self.refused("[motor x]\nkind = aws\n", "[provider NAME]")
+        self.refused("[api]\nlisten = 8642\n", "ADDRESS:PORT")
+        self.refused("[api]\ntls_cert = a.pem\n", "tls_key")
+        self.refused("[checkpoint]\nstore = /tmp/x\n", "s3://")
+        self.refused("[log]\nlevel = loud\n", "loud")
+        self.refused("[engine]\ncool_min = 30m\ncool_max = 1m\n", "cool_min")
+        self.refused("[api]\npublic_ca = /nowhere.pem\n", "/nowhere.pem")
+
+    def test_a_printed_configuration_reads_back_the_same(self):
+        text = run("--config", conf("[engine]\nwatch = 1500ms\n[rank]\nprior_hours = 7.5\n"), "--print-config").stdout
+        self.assertIn("watch = 1500ms", text)
+        again = run("--config", conf(text, "again.conf"), "--print-config").stdout
+        self.assertEqual(text, again)
+
+    def test_the_sample_file_is_what_the_program_prints(self):
+        with open(SAMPLE, encoding="utf-8") as f:
+            sample = f.read()
+        self.assertIn(run("--print-config").stdout, sample)
+        self.assertEqual(run("--config", SAMPLE, "--check-config").returncode, 0)
+
+    def test_a_provider_that_does_not_exist_is_refused_at_start(self):
+        d = Daemon("--local", "--config", conf(LOCAL + "[provider mars]\n", "mars.conf"))
+        self.assertEqual(d.proc.wait(60), 1, d.log())
+        self.assertIn("mars", d.log())
+
+
+class Running(unittest.TestCase):
+    def tearDown(self):
+        while Daemon.alive:
+            p = Daemon.alive.pop()
+            if p.poll() is None:
+                p.kill()
+                p.wait()
+
+    def test_local_start_serves_stops_and_starts_again_with_the_same_installation(self):
+        path = conf(LOCAL, "local.conf")
+        d = Daemon("--local", "--config", path)
+        first = d.ready()
+        token_file = os.path.join(DIR, "data", "spotbroker", "admin-token")
+        self.assertEqual(os.stat(token_file).st_mode & 0o777, 0o600)
+        with open(token_file, encoding="utf-8") as f:
+            token = f.read().strip()
+        d.wait_log("engine.leads")
+        self.assertEqual(get(d.url + "/readyz")[0], 200)
+        self.assertEqual(get(d.url + "/v1/whoami")[0], 401)
+        self.assertEqual(get(d.url + "/v1/whoami", token)[1]["role"], "admin")
+        self.assertEqual(d.stop(), 0)
+        self.assertNotIn(token, d.log())
+        again = Daemon("--local", "--config", path)
+        self.assertEqual(again.ready()["install"], first["install"])
+        self.assertEqual(get(again.url + "/v1/whoami", token)[0], 200)
+        self.assertEqual(again.stop(signal.SIGINT), 0)
+
+    def test_after_kill_minus_nine_it_leads_again_within_its_lease(self):
+        path = conf(LOCAL, "kill.conf")
+        d = Daemon("--local", "--config", path)
+        d.ready()
+        d.wait_log("engine.leads")
+        d.stop(signal.SIGKILL)
+        d = Daemon("--local", "--config", path)
+        began = time.monotonic()
+        d.ready()
+        d.wait_log("engine.leads")
+        self.assertLess(time.monotonic() - began, 10)
+        d.stop()
+
+    def test_a_bad_reload_changes_nothing_and_a_good_one_does(self):
+        path = conf(LOCAL, "reload.conf")
+        d = Daemon("--local", "--config", path)
+        d.ready()
+        conf(LOCAL + "tick = never\n", "reload.conf")
+        d.proc.send_signal(signal.SIGHUP)
+        d.wait_log("config.refused")
+        self.assertEqual(get(d.url + "/healthz")[0], 200)
+        conf(LOCAL + "[log]\njson = true\n", "reload.conf")
+        d.proc.send_signal(signal.SIGHUP)
+        d.wait_log('"config.reloaded"')
+        self.assertEqual(get(d.url + "/healthz")[0], 200)
+        self.assertEqual(d.stop(), 0)
+
+    def test_the_roles_apart_share_one_database(self):
+        main = Daemon("--local", "--config", conf(LOCAL, "roles.conf"))
+        main.ready()
+        sockets = os.path.join(DIR, "data", "spotbroker")
+        dsn = None
+        for root, _, names in os.walk(sockets):
+            if "postmaster.pid" in names:
+                with open(os.path.join(root, "postmaster.pid"), encoding="utf-8") as f:
+                    lines = f.read().splitlines()
+                dsn = "host=%s port=%s dbname=spotbroker user=spotbroker" % (lines[4], lines[3])
+        self.assertIsNotNone(dsn)
+        env = {"DATABASE_URL": dsn}
+        token = run("--create-token", "robot", "--role", "service", env=env)
+        self.assertEqual(token.returncode, 0, token.stderr)
+        self.assertRegex(token.stdout, r"^spt_[0-9a-f]{64}\n$")
+        self.assertNotEqual(run("--create-token", "robot", "--role", "service", env=env).returncode, 0)
+        self.assertEqual(run("--migrate", env=env).returncode, 0)
+        api = Daemon("--role=api", "--config", conf(LOCAL, "api.conf"), env=env)
+        api.ready()
+        self.assertEqual(get(api.url + "/v1/whoami", token.stdout.strip())[1]["role"], "service")
+        engine = Daemon("--role", "engine", "--config", conf(LOCAL, "engine.conf"), env=env)
+        self.assertEqual(engine.ready()["port"], 0)
+        with open("/proc/%d/net/tcp" % engine.proc.pid, encoding="utf-8") as f:
+            inodes = {line.split()[9] for line in f.read().splitlines()[1:] if line.split()[3] == "0A"}
+        held = set()
+        for fd in os.listdir("/proc/%d/fd" % engine.proc.pid):
+            try:
+                held.add(os.readlink("/proc/%d/fd/%s" % (engine.proc.pid, fd)))
+            except OSError:
+                pass
+        self.assertEqual([i for i in inodes if "socket:[%s]" % i in held], [])
+        # Only one engine acts; the second takes over when the first goes.
+        self.assertNotIn("engine.leads", engine.log())
+        main_lease = main.log().count("engine.leads")
+        self.assertEqual(main_lease, 1)
+        self.assertEqual(api.stop(), 0)
+        self.assertEqual(engine.stop(), 0)
+        self.assertEqual(main.stop(), 0)
+
+    def test_systemd_is_told(self):
+        path = os.path.join(DIR, "notify")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.bind(path)
+            s.settimeout(60)
+            d = Daemon("--local", "--config", conf(LOCAL, "notify.conf"), env={"NOTIFY_SOCKET": path})
+            self.assertEqual(s.recv(100), b"READY=1")
+            d.proc.send_signal(signal.SIGTERM)
+            self.assertEqual(s.recv(100), b"STOPPING=1")
+            self.assertEqual(d.proc.wait(30), 0)
+
+
+if __name__ == "__main__":
+    try:
+        result = unittest.main(argv=sys.argv[:1], exit=False, verbosity=2).result
+    finally:
+        shutil.rmtree(DIR, ignore_errors=True)
+    sys.exit(0 if result.wasSuccessful() else 1)
