@@ -8,6 +8,8 @@
  */
 #include "base/base.h"
 
+#include <stdarg.h>
+
 #include "aws/aws.h"
 #include "base/arena.h"
 #include "base/err.h"
