@@ -148,6 +148,9 @@ void post_report(struct areq *q)
 
 /* ---- logs -------------------------------------------------------------------------------------- */
 
+/* Of the log of one attempt so much is kept; the agent is never stopped by its log. */
+#define LOG_KEPT_MAX (INT64_C(256) << 20)
+
 static void appended(struct areq *q)
 {
 	struct q_api_log_append_row *row;
@@ -175,7 +178,7 @@ void post_log(struct areq *q)
 	c->epoch = (int32_t)epoch;
 	q->own = c;
 	SQL(q, api_log_append, appended, .node_id = q->who.node_id, .job_id = c->job, .epoch = c->epoch, .at_offset = offset,
-	    .bytes = q->http->body, .at_us = q->now_us);
+	    .bytes = q->http->body, .at_us = q->now_us, .bytes_max = LOG_KEPT_MAX);
 }
 
 /* ---- samples ------------------------------------------------------------------------------------- */

@@ -22,7 +22,7 @@ static double reference_hours(const struct job_spec *spec, const json_t *work)
 }
 
 /* The same work on one pool at the price it had at submit, never interrupted and never waited for. */
-static json_t *saving(struct areq *q, const json_t *baseline, const char *key, const struct job_spec *spec, double hours,
+static json_t *saving(struct areq *q, const json_t *baseline, const char *key, const char *name, const struct job_spec *spec, double hours,
     int64_t total, int64_t lost)
 {
 	const json_t *b = json_object_get(baseline, key);
@@ -31,34 +31,23 @@ static json_t *saving(struct areq *q, const json_t *baseline, const char *key, c
 	double here;
 
 	if (price <= 0 || hours <= 0)
-		return json_null();
+		return NULL;
 	here = hours / rank_throughput(spec, &o);
 	would = (int64_t)((double)price * here + 0.5);
 	if (would <= 0)
-		return json_null();
-	return json_pack("{s:s, s:s, s:I, s:I, s:f}", "pool", json_str(b, "pool", "", NULL), "how",
+		return NULL;
+	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:f}", "baseline", name, "pool", json_str(b, "pool", "", NULL), "how",
 	    arena_printf(q->arena, "%.6f hours of the same work on %s %s (%s) at its price at submit, had it never been interrupted%s",
 	        here, json_str(b, "provider", "?", NULL), json_str(b, "instance_type", "?", NULL), json_str(b, "market", "?", NULL),
 	        lost > 0 ? arena_printf(q->arena, "; in fact this pool took back or refused %" PRId64 " of the job's nodes", lost) : ""),
-	    "would_have_been$", (json_int_t)would, "saved$", (json_int_t)(would - total), "saved_pct",
+	    "baseline$", (json_int_t)would, "saved$", (json_int_t)(would - total), "saved_pct",
 	    (double)(would - total) * 100.0 / (double)would);
 }
 
-/* The same two as a list, for tables. */
-static json_t *savings_list(const json_t *doc)
+static void saving_add(json_t *list, json_t *s)
 {
-	static const char *const names[][2] = {{"on-demand", "against_on_demand"}, {"cheapest-pool", "against_cheapest_pool"}};
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		const json_t *s = json_object_get(doc, names[i][1]);
-
-		if (json_is_object(s))
-			json_array_append_new(list, json_pack("{s:s, s:O, s:O, s:O, s:O}", "baseline", names[i][0], "baseline$",
-			        json_object_get(s, "would_have_been$"), "saved$", json_object_get(s, "saved$"), "saved_pct",
-			        json_object_get(s, "saved_pct"), "how", json_object_get(s, "how")));
-	}
-	return list;
+	if (s)
+		json_array_append_new(list, s);
 }
 
 static void job_cost_done(struct areq *q)
@@ -66,7 +55,7 @@ static void job_cost_done(struct areq *q)
 	struct q_api_job_cost_row *row;
 	struct job_spec *spec = NULL;
 	struct spot_err err = {0};
-	json_t *doc, *baseline, *stored, *work;
+	json_t *doc, *baseline, *stored, *work, *savings;
 	int64_t total;
 	double hours;
 
@@ -87,10 +76,10 @@ static void job_cost_done(struct areq *q)
 	doc = view_parse(row->doc);
 	baseline = json_object_get(doc, "baseline");
 	total = json_integer_value(json_object_get(doc, "total$"));
-	json_object_set_new(doc, "against_on_demand", saving(q, baseline, "on_demand", spec, hours, total, 0));
-	json_object_set_new(doc, "against_cheapest_pool", saving(q, baseline, "cheapest", spec, hours, total, row->cheapest_lost));
-	json_object_set_new(doc, "savings", savings_list(doc));
-	json_object_set(doc, "lines", json_object_get(doc, "items"));
+	savings = json_array();
+	saving_add(savings, saving(q, baseline, "on_demand", "on-demand", spec, hours, total, 0));
+	saving_add(savings, saving(q, baseline, "cheapest", "cheapest-pool", spec, hours, total, row->cheapest_lost));
+	json_object_set_new(doc, "savings", savings);
 	areq_json(q, 200, doc);
 }
 

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "core/jobspec_priv.h"
 
+#include <ctype.h>
 #include <math.h>
 
 #define ASKS_MAX 64
@@ -29,8 +30,8 @@ static enum spot_rc gpu_add(struct jobspec_ctx *x, struct resource_ask *r, const
 	if (r->gpus_n >= GPUS_MAX) {
 		return yaml_fail(at, err, "accelerators: more than %d alternatives", GPUS_MAX);
 	}
-	if (str_empty(name)) {
-		return yaml_fail(at, err, "accelerators: a GPU name is missing");
+	if (str_empty(name) || !isalpha((unsigned char)*name)) {
+		return yaml_fail(at, err, "accelerators: write NAME:COUNT, such as A100:8, not '%s'", name);
 	}
 	if (count != NULL && (!parse_f64(count, 0.001, 64, &n))) {
 		return yaml_fail(at, err, "accelerators: '%s' is not a count between 0.001 and 64", count);

@@ -361,7 +361,8 @@ static void housekeeping(struct loop_timer *t)
 		return;
 	case 3:
 		q_market_retention(p->deps.pg, &p->upkeep,
-		    &(struct q_market_retention){.before_us = now - MIN(c->retention_us, 7 * PRICE_DAY_US)}, upkeep_done);
+		    &(struct q_market_retention){.before_us = now - MIN(c->retention_us, 7 * PRICE_DAY_US),
+		        .log_before_us = now - c->retention_us}, upkeep_done);
 		return;
 	default:
 		if (p->upkeep_step % 2 == 0 && p->deps.providers_n > 0) {

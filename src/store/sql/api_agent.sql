@@ -203,9 +203,9 @@ WITH ok AS (
 SELECT CASE WHEN EXISTS (SELECT FROM c) THEN 'COMMITTED' ELSE ok.state END, ok.current,
 	pg_notify('spot_engine', '') IS NOT NULL AS woken, pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM ok
 
--- Appends when it begins where the log ends. known: the attempt is on this node.
+-- Appends when it begins where the log ends. What comes after the first $7 bytes of an attempt is counted but not kept.
 -- name: api_log_append
--- params: node_id int8, job_id int8, epoch int4, at_offset int8, bytes bytea, at_us int8
+-- params: node_id int8, job_id int8, epoch int4, at_offset int8, bytes bytea, at_us int8, bytes_max int8
 -- rows: 0..1 next_offset int8, told bool
 -- writes: yes
 WITH a AS (
@@ -215,10 +215,10 @@ WITH a AS (
 		ORDER BY at_offset DESC LIMIT 1), 0)::int8 AS n FROM a
 ), i AS (
 	INSERT INTO job_log (job_id, epoch, at_offset, at_us, bytes)
-	SELECT $2, $3, $4, $6, $5 FROM e WHERE e.n = $4 AND length($5) > 0
+	SELECT $2, $3, $4, $6, $5 FROM e WHERE e.n = $4 AND e.n < $7 AND length($5) > 0
 	ON CONFLICT DO NOTHING RETURNING at_offset + length(bytes) AS n
 )
-SELECT coalesce((SELECT n FROM i), e.n)::int8 AS next_offset, pg_notify('spot_api', 'j' || $2::int8) IS NOT NULL AS told
+SELECT CASE WHEN e.n >= $7 THEN $4 + length($5) ELSE coalesce((SELECT n FROM i), e.n) END::int8 AS next_offset, pg_notify('spot_api', 'j' || $2::int8) IS NOT NULL AS told
 FROM e
 
 -- name: api_agent_sample

@@ -103,13 +103,14 @@ WHERE a.phase = 'EXITED' AND NOT a.settled ORDER BY a.job_id LIMIT 200
 -- rows: 0..1 node_id int8, told bool, told_job bool
 -- writes: yes
 WITH ok AS (
-	SELECT j.id, a.epoch, a.node_id FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch
+	SELECT j.id, a.epoch, a.node_id, (SELECT n.ended_us FROM node n WHERE n.id = a.node_id) AS node_ended_us
+	FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch
 	WHERE j.id = $1 AND j.state = $3 AND j.epoch = $2 AND NOT a.settled
 		AND CASE WHEN $9 THEN a.ended_us IS NULL AND a.phase <> 'EXITED' ELSE a.phase = 'EXITED' END
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR SHARE)
 	FOR UPDATE OF j, a
 ), a AS (
-	UPDATE attempt SET settled = true, phase = 'EXITED', ended_us = coalesce(ended_us, $10),
+	UPDATE attempt SET settled = true, phase = 'EXITED', ended_us = coalesce(ended_us, least($10, ok.node_ended_us)),
 		exit_reason = CASE WHEN $9 THEN 'lost' ELSE exit_reason END
 	FROM ok WHERE attempt.job_id = ok.id AND attempt.epoch = ok.epoch
 ), j AS (

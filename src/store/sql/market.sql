@@ -147,8 +147,9 @@ ON CONFLICT (provider, region, class, market) DO UPDATE SET unit = EXCLUDED.unit
 	observed_us = EXCLUDED.observed_us;
 
 -- name: market_retention
--- params: before_us int8
+-- params: before_us int8, log_before_us int8
 -- rows: none
 -- writes: yes
-WITH a AS (DELETE FROM price_refused WHERE observed_us < $1), b AS (DELETE FROM node_sample WHERE at_us < $1)
+WITH a AS (DELETE FROM price_refused WHERE observed_us < $1), b AS (DELETE FROM node_sample WHERE at_us < $1),
+	c AS (DELETE FROM job_log l USING job j WHERE j.id = l.job_id AND j.ended_us < $2)
 DELETE FROM idempotency WHERE created_us < $1;

@@ -140,6 +140,7 @@ static void refusals_name_the_place_and_what_to_do(void **state)
 		{"run: x\nfile_mounts: {/a: s3://b/dir/}\n", "prefix"},
 		{"run: x\nfile_mounts: {/a: {source: s3://b/k, mode: MOUNT}}\n", "COPY"},
 		{"run: x\nresources: {accelerators: 'V100:many'}\n", "count"},
+		{"run: x\nresources: {accelerators: 8}\n", "NAME:COUNT"},
 		{"run: x\nresources: {max_hourly_cost: -1}\n", "max_hourly_cost"},
 		{"run: x\nresources: {any_of: []}\n", "any_of"},
 		{"run: x\nresources: {infra: a/b/c/d}\n", "infra"},
