@@ -196,6 +196,7 @@ void job_fenced(struct agent *a);            /* 409 stale_epoch */
 bool job_alive(const struct job *j);         /* has processes or is about to */
 void job_adopt(struct agent *a);             /* after a restart: state.json named it */
 void job_child_ended(struct agent *a, pid_t pid);
+void job_look(struct agent *a);              /* what the shim has said since */
 void job_progress_read(struct job *j);
 /* Signals every process of the job that handles it and is not in the list; true if any did. */
 struct job_signalled {

@@ -152,6 +152,7 @@ void ckpt_begin(struct agent *a, const char *reason, bool leave, int64_t deadlin
 			deadline_set(a, deadline_us);
 		return;
 	}
+	job_look(a);
 	ckpt_stop(a); /* one that goes on running gives way to one that leaves */
 	c->reason = reason;
 	c->leave = leave;

@@ -194,12 +194,13 @@ static json_t *shim_file(const struct job *j, const char *name)
 	return o;
 }
 
-static void shim_look(struct agent *a)
+void job_look(struct agent *a)
 {
 	struct job *j = &a->job;
 	AUTO(json) json_t *o = NULL;
 
-	if (j->shim_start != 0 && j->phase == JOB_RUNNING)
+	if ((j->phase != JOB_SETUP && j->phase != JOB_RUNNING) ||
+	    (j->shim_start != 0 && j->leader != 0 && j->phase == JOB_RUNNING))
 		return;
 	o = shim_file(j, SHIM_JOB_FILE);
 	if (o == NULL)
@@ -471,7 +472,7 @@ static void step_running(struct agent *a)
 {
 	struct job *j = &a->job;
 
-	shim_look(a);
+	job_look(a);
 	exit_look(a);
 	if (j->phase != JOB_SETUP && j->phase != JOB_RUNNING)
 		return;

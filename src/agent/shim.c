@@ -225,7 +225,15 @@ static bool alone(struct shim *s)
 static bool stage(struct shim *s, const char *phase, const char *text)
 {
 	s->phase = phase;
+	s->leader = 0;
 	s->leader_ended = false;
+	/* Before the first effect of the script: what it does while the phase is still another one
+	 * could be met with a signal too many or too few. */
+	if (!job_file_put(s)) {
+		s->killed = true;
+		s->leader_status = 126 << 8;
+		return false;
+	}
 	s->leader = child_start(s, text);
 	if (s->leader < 0) {
 		s->leader_status = 126 << 8; /* as if it had exited with 126 */

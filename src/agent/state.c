@@ -32,7 +32,7 @@ static enum spot_rc json_file_read(const char *dir, const char *name, json_t **r
 	mem_wipe((char *)(uintptr_t)text.p, text.n);
 	free((char *)(uintptr_t)text.p);
 	if (rc == SPOT_OK && !json_is_object(*ret)) {
-		json_decref(*ret);
+		json_decref(STEAL(*ret));
 		return err_set(err, SPOT_INVALID, "%s: not an object", path);
 	}
 	return rc;
