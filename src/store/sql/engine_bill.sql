@@ -42,6 +42,7 @@ ORDER BY created_us
 WITH n AS (
 	UPDATE node SET billed_to_us = $3
 	WHERE id = $1 AND billed_to_us IS NOT DISTINCT FROM CASE WHEN $4 THEN NULL ELSE $2 END
+		AND (ended_us IS NULL OR ended_us >= $3)
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $16 FOR SHARE)
 	RETURNING id, pool_id, fleet_id
 ), l AS (

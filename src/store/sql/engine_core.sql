@@ -45,7 +45,7 @@ WITH n AS (
 		idle_since_us = CASE WHEN $3 = 'READY' THEN $7 ELSE idle_since_us END,
 		ready_us = CASE WHEN $3 = 'READY' THEN coalesce(ready_us, $7) ELSE ready_us END,
 		terminate_us = CASE WHEN $3 = 'TERMINATING' THEN coalesce(terminate_us, $7) ELSE terminate_us END,
-		ended_us = CASE WHEN $3 IN ('GONE', 'FAILED') THEN $7 ELSE ended_us END
+		ended_us = CASE WHEN $3 IN ('GONE', 'FAILED') THEN greatest($7, billed_to_us) ELSE ended_us END
 	WHERE id = $1 AND state = $2
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR SHARE)
 	RETURNING id, job_id
