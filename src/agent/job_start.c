@@ -15,6 +15,7 @@
 #include <math.h>
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <math.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <pwd.h>
@@ -33,7 +34,8 @@ static enum spot_rc checkpoint_read(struct job *j, const json_t *c, const char *
 	j->signal = "USR1";
 	j->then = "TERM";
 	j->command = "";
-	j->has_checkpoint = json_is_object(c);
+	/* A job without a checkpoint has an object with an empty path, or none. */
+	j->has_checkpoint = json_is_object(c) && !str_empty(json_str(c, "path", "ckpt", &bad));
 	if (!j->has_checkpoint) {
 		j->kill_after_us = KILL_AFTER_DEFAULT_S * SPOT_US_PER_S;
 		return SPOT_OK;
@@ -45,6 +47,8 @@ static enum spot_rc checkpoint_read(struct job *j, const json_t *c, const char *
 	interval_s = json_i64(c, "interval_s", 0, &bad);
 	budget_s = json_i64(c, "budget_s", BUDGET_DEFAULT_S, &bad);
 	kill_s = json_i64(c, "kill_after_s", KILL_AFTER_DEFAULT_S, &bad);
+	if (bad.rc == SPOT_OK && j->signal[0] == '\0')
+		j->signal = "USR1";
 	if (bad.rc == SPOT_OK && signal_parse(j->signal) == 0)
 		(void)err_set(&bad, SPOT_INVALID, "signal '%.20s' is not known", j->signal);
 	if (bad.rc == SPOT_OK && signal_parse(j->then) == 0)

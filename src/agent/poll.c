@@ -93,8 +93,8 @@ static void apply(struct agent *a, const struct desired *d)
 	} else if (strcmp(d->what, "drain") == 0) {
 		want_drain(a, d);
 	} else if (strcmp(d->what, "kill") == 0) {
-		if (is_ours(a, d) || d->job[0] == '\0')
-			job_stop(a, STOP_KILLED, 0, d->why);
+		/* Whichever job it names: what we run is not wanted. */
+		job_stop(a, STOP_KILLED, 0, d->why);
 	} else if (strcmp(d->what, "shutdown") == 0) {
 		want_shutdown(a, d);
 	} else if (strcmp(d->what, "idle") == 0) {

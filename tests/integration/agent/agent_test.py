@@ -191,6 +191,15 @@ class Running(AgentCase):
             except PermissionError:
                 pass    # not dumpable: better still
 
+    def test_a_job_without_a_checkpoint_and_with_part_of_a_gpu_runs_and_drains(self):
+        self.agent.start()
+        self.job('echo $SPOT_NUM_GPUS; exec sleep 600', num_gpus=1.5, restored_from=None, secrets=None,
+                 checkpoint={"path": "", "signal": "", "command": "", "interval_s": 0})
+        self.until_log("2\n")
+        self.daemon.want("drain", "j1", 1)
+        self.assertEqual(self.exited()["reason"], "drained")
+        self.assertEqual(self.daemon.checkpoints, {})
+
     def test_failures_of_setup_and_of_run_are_told_apart(self):
         self.agent.start()
         self.job("echo never", setup="echo no; exit 7")
