@@ -397,40 +397,63 @@ static void line_put(json_t *o)
 	json_decref(o);
 }
 
+/* The parent's words; *ret is the caller's. */
+static enum spot_rc instructions_read(json_t **ret, struct scan_list *known, struct spot_err *err)
+{
+	struct str text = {0};
+	const json_t *list;
+	char path[32];
+	enum spot_rc rc;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", SCAN_FD);
+	rc = file_read(path, SCAN_IN_MAX, &text, err);
+	if (rc == SPOT_OK)
+		rc = json_parse(text, "scan instructions", ret, err);
+	free((void *)(uintptr_t)text.p);
+	if (rc != SPOT_OK)
+		return rc;
+	list = json_object_get(*ret, "known");
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		struct scan_file f;
+
+		if (file_from_json(json_array_get(list, i), &f, NULL) == SPOT_OK)
+			scan_list_add(known, f);
+	}
+	return SPOT_OK;
+}
+
+static void found_put(const struct scan_list *found, struct spot_err *err)
+{
+	for (size_t i = 0; err->rc == SPOT_OK && i < found->n; i++) {
+		json_t *line = file_to_json(&found->files[i]);
+
+		if (line == NULL)
+			(void)err_set(err, SPOT_INVALID, "a file name in the checkpoint directory is not UTF-8");
+		else
+			line_put(line);
+	}
+	if (err->rc != SPOT_OK)
+		line_put(json_pack("{s:s, s:i}", "error", err->text, "rc", (int)err->rc));
+	else
+		line_put(json_pack("{s:b}", "done", 1));
+}
+
 int scan_main(void)
 {
 	struct scan_list known = {0}, found = {0};
 	struct spot_err err = {0};
-	struct str text;
-	json_t *o;
-	char path[32];
+	json_t *o = NULL;
 
-	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", SCAN_FD);
-	if (file_read(path, SCAN_IN_MAX, &text, &err) != SPOT_OK ||
-	    json_parse(text, "scan instructions", &o, &err) != SPOT_OK)
+	if (instructions_read(&o, &known, &err) != SPOT_OK)
 		return 125;
-	for (size_t i = 0; i < json_array_size(json_object_get(o, "known")); i++) {
-		struct scan_file f;
-
-		if (file_from_json(json_array_get(json_object_get(o, "known"), i), &f, NULL) == SPOT_OK)
-			scan_list_add(&known, f);
-	}
 	for (int tries = 0; tries < 3; tries++) { /* a file may change under us */
 		err = (struct spot_err){0};
 		if (scan_dir(json_str(o, "dir", "", NULL), &known, &found, &err) != SPOT_CONFLICT)
 			break;
 	}
-	for (size_t i = 0; err.rc == SPOT_OK && i < found.n; i++) {
-		json_t *line = file_to_json(&found.files[i]);
-
-		if (line == NULL)
-			(void)err_set(&err, SPOT_INVALID, "a file name in the checkpoint directory is not UTF-8");
-		else
-			line_put(line);
-	}
-	if (err.rc != SPOT_OK)
-		line_put(json_pack("{s:s, s:i}", "error", err.text, "rc", (int)err.rc));
-	else
-		line_put(json_pack("{s:b}", "done", 1));
+	found_put(&found, &err);
+	json_decref(o);
+	scan_list_fini(&known);
+	scan_list_fini(&found);
 	return fflush(stdout) == 0 ? 0 : 125;
 }
