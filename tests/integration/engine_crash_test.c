@@ -25,7 +25,7 @@ static void killer_tick(struct killer *k)
 		return;
 	}
 	if (k->next_us == 0) {
-		k->next_us = now + (int64_t)rng_below(&k->rng, 300000);
+		k->next_us = now + (int64_t)rng_below(&k->rng, 200000);
 	}
 	if (now < k->next_us) {
 		return;
@@ -103,7 +103,7 @@ static void run_story(struct world *w, uint64_t seed, bool tokens)
 	until(&k, "all billed", "SELECT count(*) = 0 FROM node WHERE launched_us IS NOT NULL AND billed_to_us IS DISTINCT FROM ended_us");
 	assert_int_equal(cloud_live(&w->cloud), 0);
 	assert_int_equal(cloud_doubled(&w->cloud), 0);
-	assert_true(w->kills > 5);
+	assert_true(w->kills > 2);
 }
 
 static void check_story(struct world *w)
