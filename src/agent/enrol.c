@@ -99,13 +99,14 @@ static enum spot_rc enrol_accept(struct agent *a, const json_t *body, struct spo
 	struct spot_err first = {0};
 	const char *node = json_need_str(body, "node", &first);
 	const char *session = json_need_str(body, "session", &first);
+	int64_t sample_s;
 
 	a->hold_ms = json_i64(body, "poll_hold_ms", 25000, &first);
-	a->sample_us = json_i64(body, "sample_s", 15, &first) * SPOT_US_PER_S;
+	sample_s = json_i64(body, "sample_s", 15, &first);
 	if (first.rc != SPOT_OK || !str_copy(a->node, sizeof(a->node), node))
 		return err_set(err, SPOT_BAD_REPLY, "enrol: %s", first.text);
 	a->hold_ms = MAX(INT64_C(0), MIN(a->hold_ms, INT64_C(120000)));
-	a->sample_us = MAX(a->sample_us, SPOT_US_PER_S);
+	a->sample_us = MAX(INT64_C(1), MIN(sample_s, INT64_C(86400))) * SPOT_US_PER_S;
 	http_bearer(a->http, session);
 	return session_write(a, session, err);
 }

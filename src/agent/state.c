@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define STATE_BYTES_MAX ((size_t)4 << 20)
+#define SECONDS_MAX     INT64_C(31622400)
 
 static enum spot_rc json_file_read(const char *dir, const char *name, json_t **ret, struct spot_err *err)
 {
@@ -68,6 +69,7 @@ enum spot_rc boot_read(const char *dir, struct boot *ret, struct spot_err *err)
 	AUTO(json) json_t *o = NULL;
 	struct spot_err first = {0};
 	const char *url, *token;
+	int64_t orphan_s;
 	size_t n;
 	enum spot_rc rc = json_file_read(dir, "boot.json", &o, err);
 
@@ -79,12 +81,13 @@ enum spot_rc boot_read(const char *dir, struct boot *ret, struct spot_err *err)
 		(void)err_set(&first, SPOT_INVALID, "url: http:// or https:// is wanted");
 	if (first.rc == SPOT_OK && (strlen(url) > 1000 || strlen(token) > 1000))
 		(void)err_set(&first, SPOT_INVALID, "url or token: too long");
-	ret->orphan_us = json_i64(o, "orphan_timeout_s", 900, &first) * SPOT_US_PER_S;
+	orphan_s = json_i64(o, "orphan_timeout_s", 900, &first);
 	(void)json_str(o, "ca_pem", NULL, &first);
-	if (first.rc == SPOT_OK && ret->orphan_us <= 0)
-		(void)err_set(&first, SPOT_INVALID, "orphan_timeout_s: more than 0 is wanted");
+	if (first.rc == SPOT_OK && (orphan_s <= 0 || orphan_s > SECONDS_MAX))
+		(void)err_set(&first, SPOT_INVALID, "orphan_timeout_s: more than 0 and at most a year is wanted");
 	if (first.rc != SPOT_OK)
 		return err_set(err, SPOT_CONFIG, "%s/boot.json: %s", dir, first.text);
+	ret->orphan_us = orphan_s * SPOT_US_PER_S;
 	ret->url = dup_or_null(url);
 	for (n = strlen(url); n > 0 && url[n - 1] == '/'; n--)
 		ret->url[n - 1] = '\0';
@@ -113,6 +116,7 @@ enum spot_rc session_read(struct agent *a, struct spot_err *err)
 	AUTO(json) json_t *o = NULL;
 	struct spot_err first = {0};
 	const char *session, *node;
+	int64_t sample_s;
 	enum spot_rc rc = json_file_read(a->dir, "session", &o, err);
 
 	if (rc != SPOT_OK)
@@ -120,9 +124,12 @@ enum spot_rc session_read(struct agent *a, struct spot_err *err)
 	session = json_need_str(o, "session", &first);
 	node = json_need_str(o, "node", &first);
 	a->hold_ms = json_i64(o, "poll_hold_ms", 25000, &first);
-	a->sample_us = json_i64(o, "sample_s", 15, &first) * SPOT_US_PER_S;
+	sample_s = json_i64(o, "sample_s", 15, &first);
+	if (first.rc == SPOT_OK && (sample_s <= 0 || sample_s > SECONDS_MAX))
+		(void)err_set(&first, SPOT_INVALID, "sample_s: more than 0 and at most a year is wanted");
 	if (first.rc != SPOT_OK || !str_copy(a->node, sizeof(a->node), node))
 		return err_set(err, SPOT_INVALID, "session: %s", first.text);
+	a->sample_us = sample_s * SPOT_US_PER_S;
 	http_bearer(a->http, session);
 	return SPOT_OK;
 }

@@ -146,7 +146,7 @@ bool parse_usd_micros(const char *s, int64_t *ret)
 		while (is_digit(*s))
 			s++;
 	}
-	if (*s != '\0')
+	if (*s != '\0' || v >= 1000000000 * SPOT_MICROS_PER_USD) /* rounded up to ten digits */
 		return false;
 	*ret = v;
 	return true;

@@ -132,7 +132,11 @@ bool parse_time_us(const char *s, int64_t *ret)
 	s++;
 	if (!parse_clock(&s, &us) || !parse_zone(&s, &zone) || *s != '\0')
 		return false;
-	*ret = days * US_PER_DAY + us - zone;
+	us += days * US_PER_DAY - zone;
+	/* a leap second or a zone may lead out of the years that four digits can name */
+	if (us < days_from_date(1, 1, 1) * US_PER_DAY || us >= days_from_date(10000, 1, 1) * US_PER_DAY)
+		return false;
+	*ret = us;
 	return true;
 }
 

@@ -36,6 +36,20 @@ static bool request_line_ok(const char *p, size_t n, int *ret_status, const char
 	return false;
 }
 
+/* A name is a token (RFC 9110, 5.6.2) and the colon follows at once (RFC 9112, 5.1): llhttp takes blanks in both places, and a
+ * proxy before us may read such a line in another way. */
+static const char *name_refused(const char *line, size_t n)
+{
+	static const char token[] = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+	size_t i = 0;
+
+	while (i < n && line[i] != '\0' && strchr(token, line[i]) != NULL)
+		i++;
+	if (i == n || line[i] != ':')
+		return "a header name holds a character that it may not";
+	return i == 0 ? "a header has no name" : NULL;
+}
+
 /* A line of the block ended at `end` (its CR). Returns NULL or why it is refused. */
 static const char *line_ended(struct hscan *s, const char *in, size_t end, size_t url_max, int *ret_status)
 {
@@ -57,9 +71,7 @@ static const char *line_ended(struct hscan *s, const char *in, size_t end, size_
 	}
 	if (in[s->line] == ' ' || in[s->line] == '\t')
 		return "folded header lines are not accepted (RFC 9112, 5.2)";
-	if (in[s->line] == ':')
-		return "a header has no name";
-	return NULL;
+	return name_refused(in + s->line, end - s->line);
 }
 
 static bool byte_ok(unsigned char b)

@@ -1,0 +1,71 @@
+/* Job files, from YAML on. What is accepted goes through its stored form and comes back the same, and no secret is in it. */
+#include "base/base.h"
+#include "fuzz.h"
+#include "base/str.h"
+#include "base/yaml.h"
+#include "core/jobspec.h"
+
+#define NOW (INT64_C(1767225600) * SPOT_US_PER_S)
+
+static void check_yaml(struct arena *a, struct str text)
+{
+	struct yaml **docs = NULL;
+	size_t docs_n = 0;
+	struct spot_err err = {0};
+	enum spot_rc rc = yaml_parse(a, text, &docs, &docs_n, &err);
+
+	fuzz_check_err(rc, &err);
+	for (size_t i = 0; rc == SPOT_OK && i < docs_n; i++) {
+		FUZZ_CHECK(docs[i] != NULL && docs[i]->line >= 1);
+		(void)yaml_get(docs[i], "name");
+	}
+}
+
+static void check_secrets(const struct job_spec *s, const char *stored, const char *source)
+{
+	for (size_t i = 0; i < s->secrets_n; i++) {
+		const char *v = s->secrets[i].value;
+
+		/* long values only: a short one may also stand for something else */
+		if (v != NULL && strlen(v) >= 24) {
+			FUZZ_CHECK(source != NULL && strstr(source, v) == NULL);
+			FUZZ_CHECK(stored != NULL);
+		}
+	}
+}
+
+int fuzz_one(const uint8_t *p, size_t n)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	AUTO(json) json_t *j = NULL, *again = NULL, *secrets = NULL;
+	struct str text = fuzz_view(a, p, n);
+	struct job_spec *s = NULL, *back = NULL;
+	const char **warnings = NULL;
+	size_t warnings_n = 0;
+	struct spot_err err = {0};
+	enum spot_rc rc;
+
+	check_yaml(a, text);
+	rc = jobspec_parse(a, text, NOW, &s, &warnings, &warnings_n, &err);
+	fuzz_check_err(rc, &err);
+	if (rc != SPOT_OK) {
+		return 0;
+	}
+	FUZZ_CHECK(!str_empty(s->run) && s->asks_n >= 1 && s->num_nodes == 1);
+	FUZZ_CHECK(s->team != NULL && s->project != NULL && s->class != NULL);
+	for (size_t i = 0; i < warnings_n; i++) {
+		FUZZ_CHECK(!str_empty(warnings[i]));
+	}
+	j = jobspec_to_json(s);
+	secrets = jobspec_secrets(s);
+	FUZZ_CHECK(j != NULL && json_is_object(secrets) && json_object_size(secrets) == s->secrets_n);
+	FUZZ_CHECK(jobspec_from_json(a, j, &back, &err) == SPOT_OK);
+	again = jobspec_to_json(back);
+	check_secrets(s, json_text(a, j), jobspec_source(a, text, s));
+	/* the names of secrets are stored beside their values, and a job without a name is called job */
+	(void)json_object_del(j, "secrets");
+	(void)json_object_del(again, "secrets");
+	json_object_set_new(j, "name", json_string(s->name != NULL ? s->name : "job"));
+	FUZZ_CHECK(json_equal(j, again));
+	return 0;
+}
