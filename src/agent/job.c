@@ -235,40 +235,12 @@ static bool came_to_its_end(const struct job *j)
 	return j->exit_code == 0 && j->steps_total > 0 && j->steps_done >= j->steps_total;
 }
 
-/* The end of the processes, whoever caused it. */
-static void job_over(struct agent *a, bool known)
+/* Nothing was asked of it, or only to save: what its end means. */
+static void job_over_by_itself(struct agent *a, bool known)
 {
 	struct job *j = &a->job;
+	char why[64];
 
-	job_progress_read(j);
-	cgroup_kill(j->cgroup);
-	cgroup_remove(j->cgroup);
-	switch (j->stop) {
-	case STOP_DROPPED:
-		job_drop(a);
-		return;
-	case STOP_KILLED:
-		ckpt_stop(a);
-		job_end(a, "killed", NULL);
-		return;
-	case STOP_MAXED:
-		ckpt_stop(a);
-		job_end(a, "error", NULL);
-		return;
-	case STOP_DRAINED:
-		j->finished = came_to_its_end(j);
-		job_end(a, j->finished ? "ok" : "drained", NULL);
-		if (a->ckpt.at == CKPT_IDLE) /* we were restarted in between */
-			ckpt_begin(a, "drain", true, 0);
-		return;
-	case STOP_NONE:
-		break;
-	}
-	if (known && strcmp(j->exit_phase, "setup") == 0) {
-		job_end(a, "setup_failed", "setup ended with an error");
-		ckpt_stop(a);
-		return;
-	}
 	/* A program may save by leaving, also when it was only meant to save. */
 	if (a->ckpt.at == CKPT_SAVE && a->ckpt.signalled.n > 0 && j->exit_code == 0 &&
 	    j->steps_done < j->steps_total)
@@ -279,20 +251,53 @@ static void job_over(struct agent *a, bool known)
 		return;
 	}
 	ckpt_stop(a);
-	if (!known) {
-		job_end(a, j->spawned_us == 0 ? "drained" : "error",
-		    j->spawned_us == 0 ? "the node was restarted" : "the job's supervisor was killed");
+	if (j->spawned_us == 0 && j->exit_code != 0) { /* the shutdown ended it, in whichever way */
+		job_end(a, "drained", "the node was restarted");
+	} else if (!known) {
+		job_end(a, "error", "the job's supervisor was killed");
+	} else if (strcmp(j->exit_phase, "setup") == 0) {
+		job_end(a, "setup_failed", "setup ended with an error");
 	} else if (j->exit_code == 0) {
 		j->finished = true;
 		job_end(a, "ok", NULL);
 		if (j->has_checkpoint)
 			ckpt_begin(a, "final", false, 0);
 	} else {
-		char why[64];
-
 		(void)snprintf(why, sizeof(why), j->exit_signal != 0 ? "ended by signal %d" :
 		    "exited with %d", j->exit_signal != 0 ? j->exit_signal : j->exit_code);
 		job_end(a, "error", why);
+	}
+}
+
+/* The end of the processes, whoever caused it. */
+static void job_over(struct agent *a, bool known)
+{
+	struct job *j = &a->job;
+
+	job_progress_read(j);
+	cgroup_kill(j->cgroup);
+	cgroup_remove(j->cgroup);
+	switch (j->stop) {
+	case STOP_NONE:
+		job_over_by_itself(a, known);
+		break;
+	case STOP_DROPPED:
+		job_drop(a);
+		break;
+	case STOP_KILLED:
+		ckpt_stop(a);
+		job_end(a, "killed", NULL);
+		break;
+	case STOP_MAXED:
+		ckpt_stop(a);
+		job_end(a, "error", NULL);
+		break;
+	case STOP_DRAINED:
+		j->finished = came_to_its_end(j);
+		job_end(a, j->finished ? "ok" : "drained", NULL);
+		if (a->ckpt.at == CKPT_IDLE) /* we were restarted in between */
+			ckpt_begin(a, "drain", true, 0);
+		break;
 	}
 }
 

@@ -180,6 +180,9 @@ class Daemon(Server):
             with me.lock:
                 if len(data) != length:
                     return self.drop()
+                if me.put_failures > 0:
+                    me.put_failures -= 1
+                    return self.reply(500)
                 for name in ("Authorization", "Content-Type", "Expect", "Transfer-Encoding"):
                     if self.headers.get(name):
                         me.wrong.append(f"PUT with a header that was not signed: {name}")
@@ -272,6 +275,8 @@ class Daemon(Server):
                 fresh = [c for c in body["chunks"] if c["sha256"] not in me.objects]
                 me.checkpoints[name]["fresh"] = fresh
                 me.events.append(("checkpoint", name))
+                if me.on_checkpoint:
+                    me.on_checkpoint()
                 me.lock.notify_all()
             self.reply(200, {"checkpoint": name, "uploads": [
                 {"path": c["path"], "seq": c["seq"], "url": f"{me.url}/objects/{c['sha256']}?signed=1"}
@@ -322,6 +327,7 @@ class Daemon(Server):
         self.events, self.requests, self.wrong = [], [], []
         self.objects, self.checkpoints, self.logs, self.corrupt, self.downloads = {}, {}, {}, {}, {}
         self.fenced = set()
+        self.on_checkpoint, self.put_failures = None, 0
         self.lose_enrol, self.enrol_status, self.url_status, self.down = 0, 0, 0, False
         super().__init__(Daemon.Handler, tls)
 

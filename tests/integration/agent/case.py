@@ -1,0 +1,66 @@
+"""What the agent's tests share: one daemon, one node, and how to wait for what they do."""
+import json
+import os
+import sys
+import unittest
+
+import fake
+
+AGENT, TRAIN = sys.argv[1:3] if len(sys.argv) > 2 else ("", "")
+CKPT = {"path": "ckpt", "signal": "USR1", "command": "", "interval_s": 0, "budget_s": 20, "then": "TERM",
+        "kill_after_s": 5}
+
+
+class AgentCase(unittest.TestCase):
+    aws = False
+
+    def setUp(self):
+        self.daemon = fake.Daemon()
+        self.addCleanup(self.daemon.close)
+        self.metadata = fake.Metadata() if self.aws else None
+        if self.aws:
+            self.addCleanup(self.metadata.close)
+        self.agent = fake.Agent(AGENT, self.daemon, self.metadata)
+        self.addCleanup(self.agent.close)
+        self.addCleanup(self.check_nothing_wrong)
+
+    def check_nothing_wrong(self):
+        self.assertEqual(self.daemon.wrong, [])
+
+    def _callTestMethod(self, method):
+        try:
+            method()
+        except BaseException:
+            sys.stderr.write("\n" + self.agent.consoles())
+            raise
+
+    def job(self, run, job="j1", epoch=1, **more):
+        doc = {"name": "a job", "workdir": "", "setup": "", "run": run, "envs": {}, "secrets": {}, "num_gpus": 0,
+               "max_duration_s": 0, "files": [], "checkpoint": dict(CKPT), "steps_start": 0,
+               "restored_from": None, "log_offset": 0}
+        checkpoint = more.pop("checkpoint", {})
+        doc.update(more)
+        doc["checkpoint"].update(checkpoint)
+        self.daemon.want("run", job, epoch, doc)
+        return doc
+
+    def until(self, condition, what, timeout=30):
+        return self.daemon.until(condition, what, timeout)
+
+    def until_log(self, text, job="j1", epoch=1, timeout=30):
+        self.until(lambda: text.encode() in self.daemon.log(job, epoch), f"log line {text!r}", timeout)
+
+    def exited(self, job="j1", epoch=1, timeout=30):
+        return self.daemon.until_report("EXITED", job, epoch, timeout)
+
+    def leader(self, job="j1", epoch=1):
+        path = os.path.join(self.agent.job_dir(job, epoch), "job.json")
+
+        def read():
+            try:
+                with open(path) as f:
+                    doc = json.load(f)
+                return doc["leader"] if doc["phase"] == "run" else None
+            except (OSError, ValueError):
+                return None
+        return self.until(read, "job.json says run")

@@ -1,0 +1,224 @@
+"""Jobs from the start to the end: what they see, how they end, their files."""
+import json
+import os
+import subprocess
+import time
+
+import fake
+from case import TRAIN, AgentCase
+
+
+class Running(AgentCase):
+    def test_setup_and_run_see_the_promised_environment_and_nothing_else(self):
+        self.agent.start()
+        self.job("env | sort; pwd; echo done >result", setup="echo from setup; echo x >made",
+                 envs={"COLOUR": "blue sky"}, secrets={"API_KEY": "s3cr3t-value-0815"}, num_gpus=2, epoch=4,
+                 steps_start=12, workdir="code/main")
+        self.assertEqual(self.exited(epoch=4)["reason"], "ok")
+        text = self.daemon.log("j1", 4).decode()
+        env = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+        self.assertTrue(text.startswith("from setup\n"))
+        base = self.agent.job_dir("j1", 4)
+        for name, value in {
+                "SPOT_JOB_ID": "j1", "SPOT_JOB_NAME": "a job", "SPOT_EPOCH": "4", "SPOT_NODE_ID": "n7",
+                "SPOT_NUM_GPUS": "2", "SPOT_RESTORED": "0", "SPOT_STEPS_START": "12", "COLOUR": "blue sky",
+                "API_KEY": "s3cr3t-value-0815", "SKYPILOT_NODE_RANK": "0", "SKYPILOT_NUM_NODES": "1",
+                "SKYPILOT_NUM_GPUS_PER_NODE": "2", "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+                "SKYPILOT_TASK_ID": "spot-test-j1",
+                "SPOT_CHECKPOINT_DIR": f"{base}/work/code/main/ckpt"}.items():
+            self.assertEqual(env.get(name), value, name)
+        self.assertRegex(env["SKYPILOT_NODE_IPS"], r"^\d+\.\d+\.\d+\.\d+$")
+        self.assertNotIn("AWS_SECRET_ACCESS_KEY", env)
+        self.assertIn(f"{base}/work/code/main\n", text)
+
+    def test_secrets_are_in_the_environment_of_the_job_and_nowhere_else(self):
+        secret = "very-secret-" + os.urandom(8).hex()
+        self.agent.start()
+        self.job("echo ${#KEY}; exec sleep 600", secrets={"KEY": secret}, envs={"PLAIN": secret + "-plain"})
+        leader = self.leader()
+        self.until_log(str(len(secret)))
+        with open(f"/proc/{leader}/environ", "rb") as f:
+            self.assertIn(secret.encode(), f.read())
+        for root, _, names in os.walk(self.agent.home):
+            for name in names:
+                with open(os.path.join(root, name), "rb") as f:
+                    self.assertNotIn(secret.encode(), f.read(), name)
+        with open(os.path.join(self.agent.job_dir("j1", 1), "job.json")) as f:
+            shim = json.load(f)["shim_pid"]
+        for pid in (shim, self.agent.process.pid, leader):
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                self.assertNotIn(secret.encode(), f.read())
+        for pid in (shim, self.agent.process.pid):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as f:
+                    self.assertNotIn(secret.encode(), f.read())
+            except PermissionError:
+                pass    # not dumpable: better still
+
+    def test_a_job_without_a_checkpoint_and_with_part_of_a_gpu_runs_and_drains(self):
+        self.agent.start()
+        self.job('echo $SPOT_NUM_GPUS; exec sleep 600', num_gpus=1.5, restored_from=None, secrets=None,
+                 checkpoint={"path": "", "signal": "", "command": "", "interval_s": 0})
+        self.until_log("2\n")
+        self.daemon.want("drain", "j1", 1)
+        self.assertEqual(self.exited()["reason"], "drained")
+        self.assertEqual(self.daemon.checkpoints, {})
+
+    def test_failures_of_setup_and_of_run_are_told_apart(self):
+        self.agent.start()
+        self.job("echo never", setup="echo no; exit 7")
+        r = self.exited()
+        self.assertEqual((r["reason"], r["exit_code"]), ("setup_failed", 7))
+        self.assertNotIn(b"never", self.daemon.log("j1", 1))
+        self.job("exit 9", job="j2")
+        r = self.exited("j2")
+        self.assertEqual((r["reason"], r["exit_code"]), ("error", 9))
+        self.job("kill -SEGV $$", job="j3")
+        r = self.exited("j3")
+        self.assertEqual((r["reason"], r["exit_signal"]), ("error", 11))
+        self.assertNotIn("exit_code", r)
+
+    def test_a_second_job_with_the_same_epoch_runs_after_the_first(self):
+        self.agent.start()
+        self.job("echo one")
+        self.exited()
+        self.job("echo two", job="j2")
+        self.exited("j2")
+        self.assertEqual(self.daemon.log("j2", 1), b"two\n")
+        self.assertFalse(os.path.exists(self.agent.job_dir("j1", 1)))
+        self.daemon.want("idle")
+        self.until(lambda: self.daemon.haves[-1]["job"] is None, "idle")
+        self.assertFalse(os.path.exists(self.agent.job_dir("j2", 1)))
+
+    def test_kill_reaches_what_has_left_the_process_group(self):
+        self.agent.start()
+        self.job("setsid sleep 1234 & setsid bash -c 'sleep 1235 & wait' & echo up; wait")
+        self.until_log("up")
+        pids = self.until(lambda: len(p := fake.pids_of(self.agent.job_dir("j1", 1))) >= 4 and p, "processes")
+        self.daemon.want("kill", "j1", 1, why="cancelled")
+        r = self.exited()
+        self.assertEqual((r["reason"], r["why"]), ("killed", "cancelled"))
+        self.assertEqual([p for p in pids if fake.alive(p)], [])
+
+    def test_in_a_delegated_cgroup_the_job_gets_one_of_its_own(self):
+        with open("/proc/self/mounts") as f:
+            root = next((line.split()[1] for line in f if line.split()[2] == "cgroup2"), None)
+        with open("/proc/self/cgroup") as f:
+            own = next((line.strip()[3:] for line in f if line.startswith("0::")), "/")
+        group = f"{root}{own.rstrip('/')}/spot-test-{os.getpid()}"
+        try:
+            os.mkdir(group)
+        except OSError:
+            self.skipTest("no cgroup v2 that we may write to")
+
+        def gone():
+            try:
+                os.rmdir(group)
+            except OSError:
+                return False    # a helper in it is just dying with its agent
+            return True
+        self.addCleanup(self.until, gone, "the end of all in the test's cgroup")
+        self.agent.start(lambda: open(group + "/cgroup.procs", "w").write("0"))
+        self.job("setsid sleep 1234 & echo up; wait")
+        self.until_log("up")
+        (mine,) = [d for d in os.listdir(group) if d.startswith("spot-n7-j1-1-")]
+        with open(os.path.join(group, mine, "cgroup.procs")) as f:
+            inside = [int(p) for p in f]
+        self.assertIn(self.leader(), inside)
+        self.assertGreaterEqual(len(inside), 2)
+        self.daemon.want("kill", "j1", 1)
+        self.assertEqual(self.exited()["reason"], "killed")
+        self.assertEqual([p for p in inside if fake.alive(p)], [])
+        self.assertEqual([d for d in os.listdir(group) if d.startswith("spot-")], [])
+        self.agent.crash()
+
+    def test_what_a_finished_job_left_behind_is_ended(self):
+        self.agent.start()
+        self.job("setsid sleep 1234 & echo $!; exit 0")
+        self.exited()
+        self.assertFalse(fake.alive(int(self.daemon.log("j1", 1))))
+
+    def test_a_job_over_its_time_is_stopped(self):
+        self.agent.start()
+        self.job("sleep 600", max_duration_s=1)
+        r = self.exited()
+        self.assertEqual(r["reason"], "error")
+        self.assertIn("max_duration", r["why"])
+
+    def test_progress_is_reported(self):
+        self.agent.start()
+        self.job('for i in 1 2 3; do echo "$i 9" >"$SPOT_PROGRESS_FILE.x"; mv "$SPOT_PROGRESS_FILE.x" '
+                 '"$SPOT_PROGRESS_FILE"; sleep 1.2; done')
+        self.until(lambda: any(r["steps_done"] == 2 and r["steps_total"] == 9 and r["phase"] == "RUNNING"
+                               for r in self.daemon.reports), "progress")
+        self.assertEqual(self.exited()["steps_done"], 3)
+
+    def test_a_large_log_arrives_whole_and_once(self):
+        self.agent.start()
+        self.job("seq 1 200000")
+        self.exited(timeout=60)
+        self.assertEqual(self.daemon.log("j1", 1), "".join(f"{i}\n" for i in range(1, 200001)).encode())
+
+    def test_the_log_goes_on_where_the_daemon_stands(self):
+        self.agent.start()
+        self.job("for i in 1 2 3 4 5 6; do echo line $i; sleep 0.4; done", log_offset=0)
+        self.until_log("line 2")
+        with self.daemon.lock:   # a daemon that lost its last commit
+            del self.daemon.logs[("j1", 1)][7:]
+        self.exited()
+        self.assertEqual(self.daemon.log("j1", 1), b"".join(b"line %d\n" % i for i in range(1, 7)))
+
+
+class Files(AgentCase):
+    def test_restore_and_run_to_the_same_result_as_without_interruption(self):
+        whole, part = os.path.join(self.agent.home, "whole"), os.path.join(self.agent.home, "part")
+        quiet = {"stdout": subprocess.DEVNULL, "check": True}
+        subprocess.run([TRAIN, "--steps", "200", "--dir", whole], **quiet)
+        subprocess.run([TRAIN, "--steps", "80", "--dir", part], **quiet)
+        with open(os.path.join(part, "model.ckpt"), "rb") as f:
+            model = f.read()
+        self.agent.start()
+        self.job(f"'{TRAIN}' --steps 200 && cat data/sub/mounted", steps_start=80, restored_from="c1",
+                 files=[self.daemon.file("checkpoint", "model.ckpt", model, 0o600, pieces=5),
+                        self.daemon.file("checkpoint", "empty", b""),
+                        self.daemon.file("mount", "data/sub/mounted", b"mounted bytes\n", 0o755)])
+        r = self.exited(timeout=60)
+        self.assertEqual((r["reason"], r["steps_done"], r["steps_total"]), ("ok", 200, 200))
+        log = self.daemon.log("j1", 1).decode()
+        self.assertIn("step 80: resumed", log)
+        self.assertIn("mounted bytes", log)
+        final = [c for c in self.daemon.checkpoints.values() if c["committed"]]
+        self.assertEqual([(c["reason"], c["steps"]) for c in final], [("final", 200)])
+        with open(os.path.join(whole, "result.txt"), "rb") as f:
+            want = f.read()
+        got = next(c for c in final[0]["chunks"] if c["path"] == "result.txt")
+        self.assertEqual(self.daemon.objects[got["sha256"]], want)
+        self.assertEqual(sorted(c["path"] for c in final[0]["chunks"]), ["empty", "model.ckpt", "result.txt"])
+        order = [e[0] for e in self.daemon.events if e[0] == "commit" or e[:2] == ("report", "EXITED")]
+        self.assertEqual(order, ["commit", "report"])
+
+    def test_wrong_bytes_are_refused_and_fetched_again(self):
+        self.agent.start()
+        f = self.daemon.file("mount", "input", b"0123456789" * 1000, pieces=3)
+        self.daemon.corrupt[f["chunks"][1]["sha256"]] = 2
+        self.job("sha256sum <input", files=[f])
+        self.assertEqual(self.exited()["reason"], "ok")
+        self.assertIn(fake.sha(b"0123456789" * 1000).encode(), self.daemon.log("j1", 1))
+        gets = [e for e in self.daemon.events if e == ("get", f["chunks"][1]["sha256"])]
+        self.assertEqual(len(gets), 3)
+
+    def test_expired_urls_are_asked_for_again(self):
+        self.agent.start()
+        self.daemon.set(url_status=403)
+        self.job("cat input", files=[self.daemon.file("mount", "input", b"here\n")])
+        self.until(lambda: ("get", fake.sha(b"here\n")) in self.daemon.events, "a refused GET")
+        self.daemon.set(url_status=0)
+        self.assertEqual(self.exited()["reason"], "ok")
+        self.assertEqual(self.daemon.log("j1", 1), b"here\n")
+
+    def test_a_path_that_leaves_its_root_is_refused(self):
+        self.agent.start()
+        self.job("true", files=[self.daemon.file("checkpoint", "../../../evil", b"x")])
+        r = self.exited()
+        self.assertEqual(r["reason"], "error")
+        self.assertIn("evil", r["why"])

@@ -1,0 +1,310 @@
+"""Notices, drains and checkpoints; what survives crashes of either side."""
+import json
+import os
+import signal
+import time
+
+import fake
+from case import AGENT, TRAIN, AgentCase
+
+
+class Checkpoints(AgentCase):
+    aws = True
+
+    def train(self, more="", **job):
+        return self.job(f"'{TRAIN}' --steps 100000 --step-ms 5 {more}", **job)
+
+    def committed(self):
+        return [c for c in self.daemon.checkpoints.values() if c["committed"]]
+
+    def test_notice_signal_save_upload_of_what_changed_commit_drained(self):
+        big = os.urandom(300000)
+        self.agent.start()
+        self.train(files=[self.daemon.file("checkpoint", "static.bin", big)])
+        self.leader()
+        self.until(lambda: (self.daemon.report("RUNNING") or {}).get("steps_total") or
+                   any(r["steps_done"] > 5 for r in self.daemon.reports), "progress")
+        published = self.metadata.interruption(120)
+        notice_at, notice = self.until(lambda: self.daemon.notices and self.daemon.notices[0], "the notice")
+        saving = self.until(lambda: next((r for r in self.daemon.reports if "signalled_us" in r), None),
+                            "signalled_us")
+        r = self.exited()
+        self.assertEqual((notice["kind"], notice["source"]), ("interruption", "imds"))
+        self.assertAlmostEqual(notice["deadline_us"] / 1e6, published + 120, delta=2)
+        self.assertLess(saving["signalled_us"] / 1e6 - published, 1.0)
+        self.assertLess(notice_at - published, 1.0)
+        self.assertEqual(r["reason"], "drained")
+        (c,) = self.committed()
+        self.assertEqual(c["reason"], "notice")
+        self.assertEqual([x["path"] for x in c["fresh"]], ["model.ckpt"])
+        self.assertEqual(sorted(x["path"] for x in c["chunks"]), ["model.ckpt", "static.bin"])
+        self.assertEqual(c["steps"], r["steps_done"])       # nothing was computed in vain
+        self.assertGreater(c["steps"], 0)
+        order = [e[0] for e in self.daemon.events if e[0] in ("put", "commit") or e[:2] == ("report", "EXITED")]
+        self.assertEqual(order, ["put", "commit", "report"])
+        self.assertEqual(len(self.daemon.notices), 1)
+        self.assertIsNone(self.agent.process.poll())        # stays until it is told or dies
+
+    def test_a_shell_between_us_and_the_program_survives_the_signal(self):
+        self.agent.start()
+        self.job(f"echo begin\n'{TRAIN}' --steps 100000 --step-ms 5\necho the shell went on with $?\n")
+        self.until_log("begin")
+        self.until(lambda: any(r["steps_done"] > 5 for r in self.daemon.reports), "progress")
+        self.daemon.want("drain", "j1", 1, why="moving")
+        r = self.exited()
+        self.assertEqual(r["reason"], "drained")
+        (c,) = self.committed()
+        self.assertEqual((c["reason"], c["steps"]), ("drain", r["steps_done"]))
+
+    def test_rebalance_saves_once_and_the_job_goes_on(self):
+        self.agent.start()
+        self.train()
+        leader = self.leader()
+        self.metadata.rebalance()
+        self.until(lambda: self.committed(), "a checkpoint")
+        self.assertEqual(self.daemon.notices[0][1]["kind"], "rebalance")
+        self.metadata.put("meta-data/events/recommendations/rebalance", '{"noticeTime":"2030-01-01T00:00:00Z"}')
+        self.until(lambda: len(self.daemon.notices) == 2, "the second recommendation")
+        self.assertTrue(fake.alive(leader))
+        self.assertEqual(len(self.daemon.checkpoints), 1)
+        self.assertIsNone(self.daemon.report("EXITED"))
+
+    def test_periodic_checkpoints_upload_only_what_changed_and_the_job_goes_on(self):
+        self.agent.start()
+        self.train(files=[self.daemon.file("checkpoint", "static.bin", os.urandom(100000))],
+                   checkpoint={"interval_s": 1})
+        leader = self.leader()
+        self.until(lambda: len(self.committed()) >= 3, "three checkpoints")
+        done = self.committed()
+        for c in done:
+            self.assertEqual(c["reason"], "periodic")
+            self.assertEqual([x["path"] for x in c["fresh"]], ["model.ckpt"])
+        self.assertLess(done[0]["steps"], done[1]["steps"])
+        self.assertTrue(fake.alive(leader))
+
+    def test_a_job_that_ignores_the_signal_costs_its_budget_and_stores_nothing(self):
+        self.agent.start()
+        self.job("trap '' USR1; trap : TERM; echo half >ckpt/torn; echo up; while :; do echo more >>ckpt/torn; "
+                 "sleep 0.2; done", checkpoint={"budget_s": 1, "kill_after_s": 1})
+        self.until_log("up")
+        began = time.monotonic()
+        self.daemon.want("drain", "j1", 1)
+        r = self.exited()
+        self.assertEqual(r["reason"], "drained")
+        self.assertLess(time.monotonic() - began, 15)
+        self.assertEqual(self.daemon.checkpoints, {})
+
+    def test_a_job_that_knows_nothing_of_us_is_stored_when_its_files_are_at_rest(self):
+        self.agent.start()
+        self.job("touch -d '1 hour ago' ckpt/old; echo up; exec sleep 600")
+        self.until_log("up")
+        self.daemon.want("drain", "j1", 1)
+        self.assertEqual(self.exited()["reason"], "drained")
+        (c,) = self.committed()
+        self.assertEqual([x["path"] for x in c["chunks"]], ["old"])
+
+    def test_a_command_can_save_instead_of_a_signal(self):
+        self.agent.start()
+        self.job("echo up; exec sleep 600", secrets={"KEY": "from-the-job"},
+                 checkpoint={"command": 'echo "$KEY" >ckpt/by-command; echo 42 >"$SPOT_SAVED_FILE"'})
+        self.until_log("up")
+        self.daemon.want("drain", "j1", 1)
+        self.exited()
+        (c,) = self.committed()
+        self.assertEqual((c["steps"], [x["path"] for x in c["chunks"]]), (42, ["by-command"]))
+        self.assertEqual(self.daemon.objects[c["chunks"][0]["sha256"]], b"from-the-job\n")
+
+    def test_the_notice_file_is_there_before_the_signal(self):
+        self.agent.start()
+        self.job("trap 'cat \"$SPOT_NOTICE_FILE\"; echo 5 >\"$SPOT_SAVED_FILE\"' USR1; echo up; "
+                 "while :; do sleep 0.1; done")
+        self.until_log("up")
+        self.metadata.interruption(120)
+        self.exited()
+        self.assertRegex(self.daemon.log("j1", 1).decode(), r'\{"kind":"interruption","deadline_us":\d{16}\}')
+
+    def test_a_job_that_leaves_with_0_upon_the_notice_has_saved_not_finished(self):
+        self.agent.start()
+        self.job("trap 'echo s >ckpt/state; exit 0' USR1; echo up; while :; do sleep 0.1; done")
+        self.until_log("up")
+        self.metadata.interruption(120)
+        self.assertEqual(self.exited()["reason"], "drained")
+        self.assertEqual(len(self.committed()), 1)
+
+    def test_a_job_given_after_the_notice_is_not_started(self):
+        self.agent.start()
+        self.until(lambda: self.daemon.haves, "a poll")
+        self.metadata.interruption(120)
+        self.until(lambda: self.daemon.notices, "the notice")
+        self.job("echo never")
+        self.assertEqual(self.exited()["reason"], "drained")
+
+    def test_a_file_that_changes_under_the_upload_is_stored_as_what_it_is(self):
+        self.agent.start()
+        self.job("trap 'echo old >ckpt/state; echo 3 >\"$SPOT_SAVED_FILE\"' USR1; echo up; "
+                 "while :; do sleep 0.1; done")
+        self.until_log("up")
+        path = os.path.join(self.agent.job_dir("j1", 1), "work", "ckpt", "state")
+        count = []
+
+        def change():
+            count.append(1)
+            if len(count) == 1:     # after the scan, before the first byte is sent; same length
+                with open(path, "w") as f:
+                    f.write("new\n")
+        self.daemon.set(on_checkpoint=change)
+        self.daemon.want("drain", "j1", 1)
+        self.assertEqual(self.exited()["reason"], "drained")
+        (c,) = self.committed()
+        self.assertEqual(self.daemon.objects[c["chunks"][0]["sha256"]], b"new\n")
+        self.assertEqual(len(self.daemon.checkpoints), 2)
+
+    def test_a_store_that_refuses_is_asked_again(self):
+        self.agent.start()
+        self.train()
+        self.until(lambda: any(r["steps_done"] > 5 for r in self.daemon.reports), "progress")
+        self.daemon.set(put_failures=3)
+        self.daemon.want("drain", "j1", 1)
+        self.assertEqual(self.exited()["reason"], "drained")
+        self.assertEqual(len(self.committed()), 1)
+        self.assertEqual(self.daemon.put_failures, 0)
+
+    def test_maintenance_is_passed_on_and_nothing_else_happens(self):
+        self.agent.start()
+        self.train()
+        leader = self.leader()
+        self.metadata.put("meta-data/events/maintenance/scheduled", json.dumps(
+            [{"NotBefore": "21 Jan 2039 09:00:43 GMT", "Code": "instance-retirement", "State": "active"}]))
+        _, n = self.until(lambda: self.daemon.notices and self.daemon.notices[0], "the notice")
+        self.assertEqual((n["kind"], n["deadline_us"]), ("maintenance", 2179213243000000))
+        self.assertTrue(fake.alive(leader))
+        self.assertEqual(self.daemon.checkpoints, {})
+
+
+class Survival(AgentCase):
+    def test_killed_and_started_again_it_adopts_the_job(self):
+        self.agent.start()
+        self.job("for i in $(seq 1 40); do echo line $i; sleep 0.1; done; exit 5")
+        leader = self.leader()
+        self.until_log("line 5")
+        self.agent.crash()
+        self.assertTrue(fake.alive(leader))
+        n = len(self.daemon.haves)
+        self.agent.start()
+        have = self.until(lambda: self.daemon.haves[n:] and self.daemon.haves[n], "a poll of the new agent")
+        self.assertEqual((have["job"], have["epoch"], have["phase"]), ("j1", 1, "RUNNING"))
+        self.assertEqual(self.leader(), leader)
+        r = self.exited()
+        self.assertEqual((r["reason"], r["exit_code"]), ("error", 5))
+        self.assertEqual(self.daemon.log("j1", 1), "".join(f"line {i}\n" for i in range(1, 41)).encode())
+        self.assertEqual(len(self.daemon.enrols), 1)
+
+    def test_the_end_of_a_job_while_no_agent_ran_is_found(self):
+        self.agent.start()
+        self.job("echo up; read -r x <fifo; echo out >ckpt/result; echo 7 7 >\"$SPOT_PROGRESS_FILE\"",
+                 setup="mkfifo fifo")
+        self.until_log("up")
+        self.agent.crash()
+        base = self.agent.job_dir("j1", 1)
+        with open(os.path.join(base, "work", "fifo"), "w") as f:
+            f.write("go\n")
+        self.until(lambda: os.path.exists(os.path.join(base, "exit.json")), "exit.json")
+        self.agent.start()
+        r = self.exited()
+        self.assertEqual((r["reason"], r["exit_code"], r["steps_done"]), ("ok", 0, 7))
+        self.assertEqual([c["reason"] for c in self.daemon.checkpoints.values() if c["committed"]], ["final"])
+
+    def test_killed_while_it_drains_it_still_drains(self):
+        self.agent.start()
+        self.job(f"'{TRAIN}' --steps 100000 --step-ms 5")
+        self.until(lambda: any(r["steps_done"] > 5 for r in self.daemon.reports), "progress")
+        self.daemon.set(url_status=0)
+        self.daemon.want("drain", "j1", 1)
+        self.until(lambda: self.daemon.checkpoints, "a checkpoint")
+        self.agent.crash()
+        self.agent.start()
+        self.assertEqual(self.exited()["reason"], "drained")
+        self.assertTrue([c for c in self.daemon.checkpoints.values() if c["committed"]])
+
+    def test_after_a_reboot_the_job_is_told_to_be_lost_not_failed(self):
+        self.agent.start()
+        self.job("echo up; sleep 600")
+        self.until_log("up")
+        self.agent.crash()
+        for pid in fake.pids_of(self.agent.home):
+            os.kill(pid, signal.SIGKILL)
+        path = os.path.join(self.agent.dir, "state.json")
+        with open(path) as f:
+            state = json.load(f)
+        state["boot_id"] = "00000000-0000-0000-0000-000000000000"
+        with open(path, "w") as f:
+            json.dump(state, f)
+        self.agent.start()
+        r = self.exited()
+        self.assertEqual((r["reason"], r["why"]), ("drained", "the node was restarted"))
+
+    def test_a_stale_epoch_kills_what_runs(self):
+        self.agent.start()
+        self.job("echo up; sleep 600")
+        leader = self.leader()
+        self.until_log("up")
+        with self.daemon.lock:
+            self.daemon.fenced.add(("j1", 1))
+        self.daemon.want("drain", "j1", 1)      # whatever it reports next is refused
+        self.until(lambda: not fake.alive(leader), "the job's end")
+        self.until(lambda: self.daemon.haves[-1]["job"] is None, "a poll without a job")
+        self.assertFalse(os.path.exists(self.agent.job_dir("j1", 1)))
+        self.assertIsNone(self.agent.process.poll())
+
+    def test_the_daemon_may_be_away_for_a_while(self):
+        self.agent.start()
+        self.job("for i in $(seq 1 30); do echo line $i; sleep 0.1; done; echo r >ckpt/result")
+        leader = self.leader()
+        self.until_log("line 3")
+        self.daemon.set(down=True)
+        self.until(lambda: not fake.alive(leader), "the job's own end")
+        self.daemon.set(down=False)
+        self.assertEqual(self.exited(timeout=60)["reason"], "ok")
+        self.assertEqual(self.daemon.log("j1", 1), "".join(f"line {i}\n" for i in range(1, 31)).encode())
+
+    def test_repeats_grow_apart_while_the_daemon_is_away(self):
+        self.agent.start()
+        self.until(lambda: self.daemon.haves, "a poll")
+        self.daemon.set(down=True, requests=[])
+        # A request on a kept connection that turns out closed is repeated at once, by libcurl: not counted.
+        def apart():
+            at = [r[0] for r in self.daemon.requests if r[1] == "poll"]
+            return [t for i, t in enumerate(at) if i == 0 or t - at[i - 1] > 0.1]
+        self.until(lambda: len(apart()) >= 5, "polls", 60)
+        self.assertGreater(apart()[4] - apart()[0], 3.5)    # 0.5 1 2 4 seconds, jittered by half
+
+    def test_an_orphan_stops_its_job_and_leaves(self):
+        self.agent.close()
+        self.agent = fake.Agent(AGENT, self.daemon, orphan_timeout_s=3)
+        self.addCleanup(self.agent.close)
+        self.agent.start()
+        self.job("trap 'echo term; exit 1' TERM; echo up; while :; do sleep 0.1; done")
+        leader = self.leader()
+        self.until_log("up")
+        self.daemon.set(down=True)
+        self.assertEqual(self.agent.wait(), 0)
+        self.assertFalse(fake.alive(leader))
+
+    def test_a_stop_of_the_agent_leaves_the_job_running(self):
+        self.agent.start()
+        self.job("sleep 600")
+        leader = self.leader()
+        self.agent.process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.agent.wait(), 143)
+        self.assertTrue(fake.alive(leader))
+
+    def test_a_killed_supervisor_ends_the_job_as_an_error(self):
+        self.agent.start()
+        self.job("sleep 600")
+        leader = self.leader()
+        with open(os.path.join(self.agent.job_dir("j1", 1), "job.json")) as f:
+            os.kill(json.load(f)["shim_pid"], signal.SIGKILL)
+        r = self.exited()
+        self.assertEqual(r["reason"], "error")
+        self.assertIn("supervisor", r["why"])
+        self.until(lambda: not fake.alive(leader), "the job's end")
