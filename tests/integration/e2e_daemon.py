@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""The daemon among others: prices that nobody should believe, a bad reload, a second daemon on the same database."""
+import os
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+import e2e  # noqa: E402
+
+
+class Market(e2e.Case):
+    """Feeds that lie, stand still or fall silent."""
+    OPTIONS = {"regions": "us-east-1,us-west-2", "settings": {"market": {"spot": "1s", "frozen": "6s", "on_demand": "5s"}}}
+
+    def listed(self, *words):
+        return {p["id"]: p for p in self.world.ctl_json("prices", *words)}
+
+    def pool_of(self, gpu, **want):
+        return next(p for p in self.world.api("GET", "/v1/prices?gpu=%s&limit=1000" % gpu)["items"] if all(p[k] == v for k, v in want.items()))
+
+    def test_a_b200_for_a_cent_is_shown_as_implausible_and_not_chosen(self):
+        w = self.world
+        pools = [self.pool_of("B200", provider="aws", market="spot"), self.pool_of("B200", provider="lambda")]
+        for p in pools:
+            w.sim("POST", "/price", {"pool": w.pool_text(p), "usd": 0.01})
+        for p in pools:
+            got = w.until("%s at a cent is refused" % p["id"], 40, lambda: w.ctl_json("prices", "--gpu", "B200", "--state", "implausible") and
+                          self.listed("--gpu", "B200", "--state", "implausible").get(p["id"]))
+            self.assertEqual(got["price_micros"], p["price_micros"], "the absurd price replaced the good one")
+            self.assertIn("0.01", got["price_why"])
+        table = w.ctl("prices", "--gpu", "B200", "--state", "implausible")
+        self.assertIn("implausible", table)
+        plan = w.api("POST", "/v1/plan", "name: x\nresources: {accelerators: {B200: %d}, use_spot: true}\nrun: a\n" % pools[0]["gpus"],
+                     headers={"Content-Type": "application/yaml"})
+        self.assertNotIn(pools[0]["id"], [o["pool"]["id"] for o in plan["offers"]])
+        self.assertIn("implausible", next(str(r["why"]) for r in plan["refused"] if pools[0]["id"] in str(r["pool"])))
+        # A believable price ends it.
+        for p in pools:
+            w.sim("POST", "/price", {"pool": w.pool_text(p), "usd": p["price_micros"] / 1e6 * 1.01})
+        w.until("both are believed again", 40, lambda: not set(self.listed("--gpu", "B200", "--state", "implausible")) & {p["id"] for p in pools})
+
+    def test_frozen_and_silent_feeds_are_told_apart(self):
+        w = self.world
+        still = self.pool_of("L4", provider="aws", market="spot", region="us-east-1")
+        w.until("a price that never moves is frozen", 40, lambda: still["id"] in self.listed("--gpu", "L4", "--state", "frozen"))
+        w.sim("POST", "/price", {"pool": w.pool_text(still), "usd": still["price_micros"] / 1e6 * 1.1})
+        w.until("it moved: fresh", 30, lambda: still["id"] in self.listed("--gpu", "L4", "--state", "fresh"))
+        w.sim("POST", "/fault", {"match": {"service": "ec2", "action": "DescribeSpotPriceHistory", "region": "us-west-2"}, "kind": "status",
+                                 "status": 503, "code": "Unavailable", "count": -1})
+        silent = self.pool_of("L4", provider="aws", market="spot", region="us-west-2")
+        got = w.until("a silent feed makes its prices stale", 40, lambda: self.listed("--gpu", "L4", "--state", "stale").get(silent["id"]))
+        self.assertIn("silent", got["price_why"])
+        self.assertNotIn(still["id"], self.listed("--gpu", "L4", "--state", "stale"))
+        self.assertIn("stale", w.ctl("prices", "--gpu", "L4", "--state", "stale"))
+        feeds = next(p for p in w.ctl_json("providers") if p["name"] == "aws")["feeds"]
+        self.assertTrue([f for f in feeds if f["region"] == "us-west-2" and f["fails"] > 0], feeds)
+        w.sim("DELETE", "/fault")
+        w.until("the feed speaks again", 60, lambda: silent["id"] not in self.listed("--gpu", "L4", "--state", "stale"))
+
+
+class Daemons(e2e.Case):
+    OPTIONS = {"providers": ("aws",), "regions": "us-east-1"}
+
+    def spotd(self, *args):
+        return subprocess.run([os.path.join(e2e.BUILD, "src/spotd/spotd"), *args], env=self.world.environment(), capture_output=True,
+                              text=True, timeout=30)
+
+    def test_a_bad_reload_changes_nothing_under_a_running_job(self):
+        w = self.world
+        good = w.config_text()
+        path = os.path.join(w.dir, "spotd.conf")
+        self.assertEqual(self.spotd("--check-config", "--config", path).returncode, 0)
+        printed = self.spotd("--print-config", "--config", path)
+        self.assertIn("patience = 4s", printed.stdout)
+        self.assertNotIn(w.lambda_key, printed.stdout)
+        job = w.submit(steps=150)
+        w.await_steps(job, 5)
+        bad = good.replace("patience = 4s", "patience = long").replace("idle_keep = 2s", "idle_keep = 1h")
+        w.write_config(bad)
+        checked = self.spotd("--check-config", "--config", path)
+        self.assertNotEqual(checked.returncode, 0)
+        self.assertIn("line %d" % (1 + bad.splitlines().index("patience = long")), checked.stderr)
+        w.daemon.proc.send_signal(signal.SIGHUP)
+        w.until("the reload is refused", 20, lambda: "config.refused" in w.log())
+        self.assertNotIn("config.reloaded", w.log())
+        j = w.await_end(job)
+        self.assertEqual((j["state"], j["attempts"]), ("SUCCEEDED", 1))
+        # Had the other half of the bad file been taken, the node would be kept for an hour.
+        w.await_gone(40)
+        w.write_config(good.replace("patience = 4s", "patience = 5s"))
+        w.daemon.proc.send_signal(signal.SIGHUP)
+        w.until("a good file is taken", 20, lambda: "config.reloaded" in w.log())
+
+    def dsn(self):
+        for root, _, names in os.walk(os.path.join(self.world.dir, "data")):
+            if "postmaster.pid" in names:
+                with open(os.path.join(root, "postmaster.pid"), encoding="utf-8") as f:
+                    lines = f.read().splitlines()
+                return "host=%s port=%s dbname=spotbroker user=spotbroker" % (lines[4], lines[3])
+        raise e2e.Failure("no database")
+
+    def test_of_two_daemons_one_acts_and_the_other_takes_over(self):
+        w = self.world
+        own = os.path.join(w.dir, "second.conf")
+        port = e2e.free_port()
+        with open(own, "w", encoding="utf-8") as f:
+            f.write(w.config_text().replace("listen = 127.0.0.1:%d" % w.port, "listen = 127.0.0.1:%d" % port))
+        log = os.path.join(w.dir, "second.log")
+
+        def second_log():
+            with open(log, encoding="utf-8", errors="replace") as f:
+                return f.read()
+        with open(log, "wb") as f:
+            second = subprocess.Popen([os.path.join(e2e.BUILD, "src/spotd/spotd"), "--config", own], stdout=f, stderr=f,
+                                      env=dict(w.environment(), DATABASE_URL=self.dsn()))
+        w.children.append(second)
+        w.until("the second is ready", 30, lambda: "spotd.ready" in second_log())
+        job = w.submit(steps=500)
+        j = w.await_steps(job, 20)
+        node, ref = j["node"], w.node(j["node"])["ref"]
+        self.assertNotIn("engine.leads", second_log())
+        self.assertNotIn("launch.sent", second_log())
+        # Only the engine of the first goes: its process stops, its port with it; the second has both.
+        w.daemon.proc.send_signal(signal.SIGSTOP)
+        try:
+            w.port = port
+            w.until("the second leads", 20, lambda: "engine.leads" in second_log())
+            w.sim("POST", "/reclaim", {"instance": ref, "notice_s": 6})
+            w.until("the second acts", 30, lambda: "launch.sent" in second_log())
+        finally:
+            w.daemon.proc.send_signal(signal.SIGCONT)
+        # The first wakes up as if nothing had been; what it wanted to do is fenced off.
+        j = w.await_attempt(job, 2, 60)
+        j = w.await_end(job)
+        self.assertEqual((j["state"], j["attempts"]), ("SUCCEEDED", 2))
+        self.assertEqual(w.result_of(job), w.result_of_uninterrupted(500))
+        self.assertNotEqual(j["attempts_list"][1]["node"], node)
+        books = w.await_gone()
+        tokens = [i["token"] for i in books["instances"]]
+        self.assertEqual(len(tokens), len(set(tokens)))
+        second.terminate()
+        self.assertEqual(second.wait(30), 0, second_log()[-2000:])
+
+
+if __name__ == "__main__":
+    e2e.main()
