@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 
+#define DEADLINE_MAX_US (INT64_C(87600) * SPOT_US_PER_HOUR) /* ten years */
 #define ENVS_MAX     512
 #define SCRIPT_MAX   (256 * 1024)
 #define NAME_MAX_LEN 60
@@ -275,7 +276,7 @@ static enum spot_rc parse_deadline(struct jobspec_ctx *x, const struct yaml *y, 
 	}
 	if (parse_time_us(text, &us)) {
 		s->deadline_us = us;
-	} else if (parse_duration_us(text, &us) && us > 0) {
+	} else if (parse_duration_us(text, &us) && us > 0 && us <= DEADLINE_MAX_US) {
 		s->deadline_us = x->now_us + us;
 	} else {
 		return yaml_fail(y, err, "deadline: a time such as 2026-01-31T18:00:00Z, or a duration such as 6h");

@@ -70,7 +70,7 @@ def files():
         "run: echo 0123456789abcdef0123456789abcdef\nsecrets: {T: 0123456789abcdef0123456789abcdef}\n",
         "config:\n  spotctl: {team: t, project: p, class: eval, work: 2h, max_duration: 1d, fleet: f, interruptible: false}\n"
         "file_mounts: {/d: s3://b/k, e: {source: s3://b/k, mode: COPY}}\nrun: x\nsetup: y\nnum_nodes: 1\n",
-        "run: &a x\n", "run: *a\n", "- a\n- b\n", "run: !!str x\n", "---\nrun: x\n---\nrun: y\n"])
+        "run: x\nconfig: {spotctl: {deadline: 106751991d, work: 106751991d, max_duration: 106751991d}}\n", "run: &a x\n", "run: *a\n", "- a\n- b\n", "run: !!str x\n", "---\nrun: x\n---\nrun: y\n"])
     texts("fleet", ["name: a\nnodes: 3\n", "name: b\ngpus: 64\nresources: {accelerators: H100:8, use_spot: true}\nlimits: {per_pool: 2}\n",
                     '{"name":"c","nodes":1,"on_demand_floor":1,"pools_min":7,"team":"t","project":"p"}'])
 
