@@ -62,19 +62,26 @@ void engine_wake(struct engine *e)
 	loop_wake(e->loop);
 }
 
+static void timer_set(struct engine *e, int64_t after_us)
+{
+	e->timer_due = loop_mono_us(e->loop) + after_us;
+	loop_timer_set(&e->timer, after_us);
+}
+
 static void engine_timer(struct loop_timer *t)
 {
 	struct engine *e = container_of(t, struct engine, timer);
 
-	loop_timer_set(t, e->conf.tick_us);
+	timer_set(e, e->conf.tick_us);
 	engine_wake(e);
 }
 
 /* The timer only ever moves earlier; the tick puts it back. */
 void engine_later(struct engine *e, int64_t after_us)
 {
-	if (after_us < e->conf.tick_us) {
-		loop_timer_set(&e->timer, MAX(after_us, INT64_C(1000)));
+	after_us = MAX(after_us, INT64_C(1000));
+	if (loop_mono_us(e->loop) + after_us < e->timer_due) {
+		timer_set(e, after_us);
 	}
 }
 
@@ -157,7 +164,7 @@ struct engine *engine_new(const struct engine_deps *d)
 	e->hook.decide = engine_pass;
 	loop_hook_add(e->loop, &e->hook);
 	loop_timer_init(&e->timer, e->loop, engine_timer);
-	loop_timer_set(&e->timer, e->conf.tick_us);
+	timer_set(e, e->conf.tick_us);
 	pg_listen(e->pg, &e->listen, "spot_engine", engine_heard);
 	loop_wake(e->loop);
 	return e;

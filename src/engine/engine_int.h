@@ -96,6 +96,7 @@ struct engine {
 
 	struct loop_hook hook;
 	struct loop_timer timer;
+	int64_t timer_due;             /* mono */
 	struct pg_listen listen;
 	struct loop_task wake_task;
 	TAILQ_HEAD(, recon) recons;
@@ -125,6 +126,8 @@ void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, en
 const char *node_next(int64_t id, const char *state, enum node_event ev);
 const char *job_next(int64_t id, const char *state, enum job_event ev);
 
+/* How last_error begins when a launch token turned out to be bound to other parameters. */
+#define LAUNCH_MISMATCH "mismatch: "
 /* Fresh unique launch token and name. */
 void token_make(struct engine *e, char token[65], char name[65]);
 

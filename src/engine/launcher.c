@@ -94,9 +94,15 @@ static void launch_refused(struct act *a, struct launching *l, enum spot_rc rc, 
 
 static void launch_undone(struct act *a, struct launching *l, enum node_event ev, int64_t after_us)
 {
+	const char *why = a->call.op.err.text;
+
+	if (a->call.op.rc == SPOT_MISMATCH) {
+		/* The look-up reads this: the token is bound to other parameters, a repeat can never succeed. */
+		why = arena_printf(a->arena, LAUNCH_MISMATCH "%s", why);
+	}
 	ACT_WRITE(a, engine_launch_undone,
 	    (&(struct q_engine_launch_undone){.id = a->id, .was = "LAUNCHING", .now = node_next(a->id, "LAUNCHING", ev),
-	        .event = node_event_name(ev), .why = a->call.op.err.text, .claimed_by = l->me,
+	        .event = node_event_name(ev), .why = why, .claimed_by = l->me,
 	        .next_us = engine_now(a->e) + after_us, .at_us = engine_now(a->e)}));
 }
 

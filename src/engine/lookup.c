@@ -18,6 +18,7 @@ struct looking {
 	int64_t sent_us;
 	int32_t tries;
 	bool token, wanted;
+	const char *mismatch;          /* words to keep, NULL = none */
 	int64_t lag_us, life_us;
 };
 
@@ -76,7 +77,8 @@ static void look_again(struct act *a, const struct looking *l, const char *error
 {
 	ACT_WRITE(a, engine_act_done,
 	    (&(struct q_engine_act_done){.id = a->id, .state = "UNKNOWN", .claimed_by = l->me,
-	        .next_us = engine_now(a->e) + a->e->conf.lookup_again_us, .error = error}));
+	        .next_us = engine_now(a->e) + a->e->conf.lookup_again_us,
+	        .error = l->mismatch != NULL ? l->mismatch : error}));
 }
 
 static void look_called(struct act *a)
@@ -90,7 +92,7 @@ static void look_called(struct act *a)
 		look_again(a, l, a->call.op.err.text);
 	} else if (l->args.n > 0) {
 		look_found(a, l);
-	} else if (l->token && l->wanted && age < l->life_us) {
+	} else if (l->token && l->wanted && age < l->life_us && l->mismatch == NULL) {
 		/* Each round counts twice: the launch and the look-up. The first repeat goes out at once. */
 		int rounds = l->tries / 2;
 		int64_t pause = rounds <= 1 ? 0 : a->e->conf.lookup_again_us << MIN(rounds - 2, RESEND_DOUBLINGS);
@@ -138,6 +140,9 @@ static void look_one(struct recon *r, const struct q_engine_lookup_due_row *w)
 	l->sent_us = w->launch_sent_us;
 	l->token = (ops->caps & SPOT_CAP_TOKEN) != 0;
 	l->wanted = w->wanted;
+	if (str_prefix(w->last_error, LAUNCH_MISMATCH)) {
+		l->mismatch = arena_strdup(a->arena, w->last_error);
+	}
 	l->lag_us = e->conf.list_lag_us > 0 ? e->conf.list_lag_us : ops->list_lag_us;
 	l->life_us = ops->token_life_us;
 	l->args = (struct spot_find){

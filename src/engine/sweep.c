@@ -15,7 +15,7 @@ struct sweeping {
 	struct spot_list list;
 	const struct spot_instance **ours;
 	size_t n;
-	const char **refs, **tokens, **names, **whys;
+	const char **refs, **tokens, **whys;
 	int64_t *created;
 };
 
@@ -119,7 +119,6 @@ static void sweep_called(struct act *a)
 	w->ours = arena_array(a->arena, most + 1, sizeof(*w->ours));
 	w->refs = arena_array(a->arena, most + 1, sizeof(*w->refs));
 	w->tokens = arena_array(a->arena, most + 1, sizeof(*w->tokens));
-	w->names = arena_array(a->arena, most + 1, sizeof(*w->names));
 	w->whys = arena_array(a->arena, most + 1, sizeof(*w->whys));
 	w->created = arena_array(a->arena, most + 1, sizeof(*w->created));
 	for (size_t i = 0; i < most; i++) {
@@ -129,7 +128,6 @@ static void sweep_called(struct act *a)
 			w->ours[w->n] = x;
 			w->refs[w->n] = x->ref;
 			w->tokens[w->n] = x->token == NULL ? "" : x->token;
-			w->names[w->n] = "";
 			w->created[w->n] = x->created_us;
 			w->n++;
 		}
@@ -142,8 +140,7 @@ static void sweep_called(struct act *a)
 	a->writing = true;
 	q_engine_sweep_orphans(a->e->pg, &a->req,
 	    &(struct q_engine_sweep_orphans){.provider = w->place->provider, .refs = w->refs, .refs_n = w->n,
-	        .tokens = w->tokens, .tokens_n = w->n, .names = w->names, .names_n = w->n, .created = w->created,
-	        .created_n = w->n}, sweep_judged);
+	        .tokens = w->tokens, .tokens_n = w->n, .created = w->created, .created_n = w->n}, sweep_judged);
 }
 
 static void sweep_one(struct engine *e, struct watch_place *place, struct call_provider *p)

@@ -67,6 +67,9 @@ static const char *state_name(const struct spot_instance *i)
 	if (i->state == SPOT_INSTANCE_GONE && i->end_cause == SPOT_END_RECLAIM) {
 		return "gone_reclaimed";
 	}
+	if (i->state == SPOT_INSTANCE_GONE && (i->end_cause == SPOT_END_USER || i->end_cause == SPOT_END_GUEST)) {
+		return "gone_user";    /* says nothing about the pool */
+	}
 	return spot_instance_state_name(i->state);
 }
 
@@ -276,23 +279,33 @@ static void pool_rest(struct recon *r, const struct q_engine_watch_due_row *w, c
 	        .why = w->why, .at_us = engine_now(r->e), .day = engine_day(r->e), .reclaims = reclaims}));
 }
 
+/* What an end says about the pool it was in. */
+static void rest_after(struct recon *r, const struct q_engine_watch_due_row *w, enum node_event ev)
+{
+	const struct engine_conf *c = &r->e->conf;
+	bool booting = strcmp(w->state, "BOOTING") == 0;
+	bool spot = strcmp(w->market, "spot") == 0;
+
+	if (ev == NODE_EV_BOOT_TIMEOUT || ev == NODE_EV_BROKEN) {
+		pool_rest(r, w, ev == NODE_EV_BROKEN ? "broken" : "boot_timeout", c->cool_max_us, 0);
+	} else if (ev == NODE_EV_VANISHED && strcmp(w->ended_by, "gone_user") != 0 && strcmp(w->state, "DRAINING") != 0) {
+		/* Without a notice before it (that would have counted it). Ended while it booted: a launch that
+		 * failed late, such as Server.InsufficientInstanceCapacity. */
+		pool_rest(r, w, booting ? "no_capacity" : "reclaimed", booting ? c->cool_min_us : c->reclaim_cool_us,
+		    spot && !booting ? 1 : 0);
+	}
+}
+
 static void watch_due(struct step *s)
 {
 	struct q_engine_watch_due_row *rows;
 	size_t n = q_engine_watch_due_rows(&s->req, s->r->arena, &rows);
-	const struct engine_conf *c = &s->r->e->conf;
 
 	for (size_t i = 0; i < n; i++) {
 		enum node_event ev = event_parse(rows[i].event);
 
 		node_event(s->r, rows[i].id, rows[i].state, ev, rows[i].cause, rows[i].why);
-		if (ev == NODE_EV_BOOT_TIMEOUT || ev == NODE_EV_BROKEN) {
-			pool_rest(s->r, &rows[i], ev == NODE_EV_BROKEN ? "broken" : "boot_timeout", c->cool_max_us, 0);
-		} else if (ev == NODE_EV_VANISHED && strcmp(rows[i].state, "DRAINING") != 0) {
-			/* Without a notice before it: the notice would have counted it. */
-			pool_rest(s->r, &rows[i], "reclaimed", c->reclaim_cool_us,
-			    strcmp(rows[i].cause, "reclaimed") == 0 || strcmp(rows[i].market, "spot") == 0 ? 1 : 0);
-		}
+		rest_after(s->r, &rows[i], ev);
 	}
 }
 

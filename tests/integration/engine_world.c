@@ -164,6 +164,12 @@ void world_until(struct world *w, int64_t limit_ms, const char *sql)
 			fprintf(stderr, "jobs: %s\n", world_text(w, "SELECT string_agg(id || ' ' || state || ' ' || why, '; ') FROM job"));
 			fprintf(stderr, "nodes: %s\n", world_text(w, "SELECT string_agg(id || ' ' || state || ' ' || last_error || ' ' ||"
 			    " provider_state, '; ') FROM node"));
+			fprintf(stderr, "ledger: %s\n", world_text(w, "SELECT string_agg(kind || ' n' || node_id || ' ' || coalesce(epoch, 0) || ' ' ||"
+			    " from_us % 100000000 || '-' || to_us % 100000000, '; ' ORDER BY id) FROM ledger"));
+			fprintf(stderr, "times: %s\n", world_text(w, "SELECT string_agg(a.epoch || ' ' || a.exit_reason || ' ' || a.settled || ' started '"
+			    " || coalesce(a.started_us % 100000000, 0) || ' ended ' || coalesce(a.ended_us % 100000000, 0) || ' node ended ' ||"
+			    " coalesce(n.ended_us % 100000000, 0) || ' billed ' || coalesce(n.billed_to_us % 100000000, 0), '; ') FROM attempt a"
+			    " JOIN node n ON n.id = a.node_id"));
 			fail_msg("not within %" PRId64 " ms: %s", limit_ms, sql);
 		}
 		world_turn(w);

@@ -67,7 +67,7 @@ SELECT id FROM n
 -- rows: many job_id int8, epoch int4, node_id int8, lost_from_us int8, lost_to_us int8, launched_us int8
 -- writes: no
 SELECT t.job_id, t.epoch, t.node_id, t.lost_from, t.ended_us, t.launched_us FROM (
-	SELECT a.job_id, a.epoch, a.node_id, a.ended_us, n.launched_us, n.billed_to_us,
+	SELECT a.job_id, a.epoch, a.node_id, least(a.ended_us, n.ended_us) AS ended_us, n.launched_us, n.billed_to_us,
 		coalesce((SELECT max(c.committed_us) FROM checkpoint c WHERE c.job_id = a.job_id AND c.epoch = a.epoch
 			AND c.state = 'COMMITTED'), a.started_us, a.created_us) AS lost_from
 	FROM attempt a JOIN node n ON n.id = a.node_id

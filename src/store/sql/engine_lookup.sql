@@ -3,13 +3,13 @@
 -- name: engine_lookup_due
 -- params: claimed_by text, at_us int8
 -- rows: many id int8, provider text, region text, zone text, token text, name text, launch_sent_us int8,
---   tries int4, wanted bool, state_us int8
+--   tries int4, wanted bool, last_error text
 -- writes: no
 SELECT n.id, p.provider, p.region, p.zone, n.token, n.name, coalesce(n.launch_sent_us, n.created_us), n.tries,
 	coalesce((n.job_id IS NULL AND n.fleet_id IS NOT NULL)
 		OR (j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL)
 		OR (j.state = 'RUNNING' AND n.replaces_id IS NOT NULL), false),
-	n.state_us
+	n.last_error
 FROM node n JOIN pool p ON p.id = n.pool_id LEFT JOIN job j ON j.id = n.job_id
 WHERE n.state = 'UNKNOWN' AND n.next_act_us <= $2 AND (n.claim_until_us <= $2 OR n.claimed_by <> $1)
 ORDER BY n.next_act_us, n.id LIMIT 50

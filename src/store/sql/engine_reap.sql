@@ -8,7 +8,7 @@
 SELECT id, provider, region, zone, ref, spot_request, tries, confirmed, terminate_us, provider_state, gone_seen,
 	last_error FROM (
 	SELECT n.id, p.provider, p.region, p.zone, coalesce(n.ref, '') AS ref, n.spot_request, n.tries,
-		n.ref IS NULL OR n.provider_state IN ('gone', 'gone_reclaimed') OR (n.gone_seen >= 2 AND n.tries > 0)
+		n.ref IS NULL OR n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user') OR (n.gone_seen >= 2 AND n.tries > 0)
 			AS confirmed,
 		coalesce(n.terminate_us, n.state_us) AS terminate_us, n.provider_state, n.gone_seen, n.last_error,
 		n.next_act_us, n.claim_until_us, n.claimed_by
@@ -33,7 +33,7 @@ SELECT DISTINCT provider, region FROM pool
 -- Of the listed instances with our tag, those that no live row accounts for, with the time of the
 -- first alarm about them. Rows still without a ref keep the instance that carries their token.
 -- name: engine_sweep_orphans
--- params: provider text, refs text[], tokens text[], names text[], created int8[]
+-- params: provider text, refs text[], tokens text[], created int8[]
 -- rows: many ref text, created_us int8, alarm_us int8?, why text
 -- writes: no
 SELECT s.ref, s.created,
@@ -42,11 +42,12 @@ SELECT s.ref, s.created,
 	CASE WHEN n.id IS NULL THEN 'no row knows it'
 		WHEN n.ref IS DISTINCT FROM s.ref THEN 'second instance of n' || n.id
 		ELSE 'n' || n.id || ' is ' || n.state END
-FROM unnest($2, $3, $4, $5) s (ref, token, name, created)
+FROM unnest($2, $3, $4) s (ref, token, created)
 LEFT JOIN LATERAL (
-	SELECT n.id, n.ref, n.state FROM node n JOIN pool p ON p.id = n.pool_id
-	WHERE p.provider = $1 AND (n.ref = s.ref OR (s.token <> '' AND n.token = s.token)
-		OR (s.name <> '' AND n.name = s.name))
+	SELECT n.id, n.ref, n.state FROM (
+		SELECT id, pool_id, ref, state FROM node WHERE ref = s.ref
+		UNION ALL SELECT id, pool_id, ref, state FROM node WHERE token = s.token AND s.token <> '') n
+	JOIN pool p ON p.id = n.pool_id AND p.provider = $1
 	ORDER BY (n.ref IS NOT DISTINCT FROM s.ref) DESC, n.id LIMIT 1) n ON true
 WHERE n.id IS NULL OR n.state IN ('GONE', 'FAILED') OR (n.ref IS NOT NULL AND n.ref <> s.ref)
 

@@ -8,7 +8,7 @@
 -- writes: no
 WITH busy AS (SELECT EXISTS (SELECT FROM job WHERE state = 'QUEUED' AND cancel_us IS NULL) AS queue),
 live AS (
-	SELECT n.*, j.state AS job_state, j.cancel_us AS job_cancel,
+	SELECT n.*, j.state AS job_state, j.state_us AS job_state_us, j.cancel_us AS job_cancel,
 		j.state IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'CANCELLING') AS job_over,
 		EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND (a.ended_us IS NULL OR NOT a.settled)) AS used,
 		NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.replaces_id AND a.job_id = n.job_id
@@ -20,7 +20,8 @@ live AS (
 )
 SELECT id, state,
 	CASE WHEN state = 'WANTED' THEN 'UNWANTED' WHEN used THEN 'TERMINATE' ELSE 'RELEASE' END,
-	CASE WHEN used THEN 'its drain is overdue'
+	CASE WHEN used AND state = 'READY' THEN 'its agent does not stop the cancelled job'
+		WHEN used THEN 'its drain is overdue'
 		WHEN state = 'DRAINING' THEN 'drained'
 		WHEN job_over THEN 'job j' || job_id || ' is over'
 		WHEN job_id IS NULL THEN 'idle: no job needs it'
@@ -28,6 +29,7 @@ SELECT id, state,
 FROM live, busy
 WHERE CASE
 	WHEN state = 'DRAINING' AND (used OR reclaimed) THEN drain_deadline_us + $3 <= $1
+	WHEN used AND state = 'READY' AND job_state = 'CANCELLING' THEN job_state_us + 120000000 <= $1
 	WHEN used THEN false
 	WHEN state = 'DRAINING' THEN true
 	WHEN state = 'READY' THEN CASE

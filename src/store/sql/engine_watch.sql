@@ -42,19 +42,19 @@ WHERE n.id = s.id AND n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING')
 -- rows: many id int8, state text, event text, cause text, why text, pool_id int4, market text, ended_by text
 -- writes: no
 SELECT n.id, n.state,
-	CASE WHEN n.provider_state IN ('gone', 'gone_reclaimed', 'interrupted') OR n.gone_seen >= 2 THEN 'VANISHED'
+	CASE WHEN n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted') OR n.gone_seen >= 2 THEN 'VANISHED'
 		WHEN n.provider_state = 'failed' THEN 'BROKEN'
 		WHEN n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL THEN 'ENROLLED'
 		WHEN n.state = 'BOOTING' THEN 'BOOT_TIMEOUT'
 		ELSE 'BROKEN' END,
 	CASE WHEN n.provider_state IN ('gone_reclaimed', 'interrupted') THEN 'reclaimed'
 		WHEN n.state = 'DRAINING' AND n.provider_state = 'gone' AND p.market = 'spot' THEN 'reclaimed'
-		WHEN n.state = 'BOOTING' AND n.provider_state NOT IN ('gone', 'failed') AND n.enrol_used_us IS NULL
+		WHEN n.state = 'BOOTING' AND n.provider_state NOT IN ('gone', 'gone_user', 'failed') AND n.enrol_used_us IS NULL
 			AND n.gone_seen < 2 THEN 'boot_timeout'
 		WHEN n.enrol_used_us IS NOT NULL AND n.state = 'BOOTING' AND n.gone_seen < 2
-			AND n.provider_state NOT IN ('gone', 'failed') THEN ''
+			AND n.provider_state NOT IN ('gone', 'gone_user', 'failed') THEN ''
 		ELSE 'lost' END,
-	CASE WHEN n.provider_state IN ('gone', 'gone_reclaimed', 'interrupted')
+	CASE WHEN n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted')
 			THEN 'provider says ' || n.provider_state || ': ' || n.last_error
 		WHEN n.gone_seen >= 2 THEN 'absent from ' || n.gone_seen || ' lists of the provider in a row'
 		WHEN n.provider_state = 'failed' THEN 'provider says the instance is broken: ' || n.last_error
@@ -66,7 +66,7 @@ SELECT n.id, n.state,
 	n.pool_id, p.market, n.provider_state
 FROM node n JOIN pool p ON p.id = n.pool_id
 WHERE n.state IN ('BOOTING', 'READY', 'DRAINING') AND (
-	n.provider_state IN ('gone', 'gone_reclaimed', 'interrupted', 'failed')
+	n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted', 'failed')
 	OR (n.gone_seen >= 2 AND coalesce(n.last_seen_us, 0) < $1 - $5)
 	OR (n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL)
 	OR (n.state = 'BOOTING' AND n.launched_us + $2 <= $1)
