@@ -56,7 +56,7 @@ static int follow(struct ctl *c, char *path, int64_t limit)
 	int rc;
 
 	if (after != NULL) {
-		return conn_events(c, path, after, print_event);
+		return conn_events(c, path, after, false, print_event);
 	}
 	rc = conn_get(c, arena_printf(c->arena, "%s%climit=%" PRId64, path, strchr(path, '?') != NULL ? '&' : '?', limit), &r);
 	if (rc != CTL_OK) {
@@ -69,7 +69,7 @@ static int follow(struct ctl *c, char *path, int64_t limit)
 		}
 		snprintf(last, sizeof(last), "%" PRId64, json_i64(e, "id", 0, NULL));
 	}
-	return conn_events(c, path, last, print_event);
+	return conn_events(c, path, last, true, print_event);
 }
 
 int cmd_events(struct ctl *c)

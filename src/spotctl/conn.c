@@ -173,7 +173,7 @@ static int exit_of_code(const char *code)
 {
 	static const struct { const char *code; int exit; } map[] = {
 		{"no_capacity", CTL_NO_CAPACITY}, {"not_offered", CTL_NO_CAPACITY}, {"price_cap", CTL_NO_CAPACITY},
-		{"quota", CTL_NO_CAPACITY}, {"throttled", CTL_UNREACHABLE}, {"unknown", CTL_UNREACHABLE},
+		{"quota", CTL_NO_CAPACITY}, {"throttled", CTL_UNREACHABLE}, {"unknown", CTL_UNREACHABLE}, {"mismatch", CTL_CONFLICT},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(map); i++) {

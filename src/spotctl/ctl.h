@@ -108,8 +108,8 @@ void round_begin(struct ctl *c, struct round *r);
 void round_end(struct ctl *c, struct round *r);
 void docs_free(struct ctl *c);
 /* stream.c: server-sent events. each() gets one event's data. Reconnects with Last-Event-ID; after = "" or the id to begin
- * behind. */
-int conn_events(struct ctl *c, const char *path, const char *after, bool (*each)(struct ctl *c, const char *data));
+ * behind; ever = the daemon answered before, so that its absence now is a restart. */
+int conn_events(struct ctl *c, const char *path, const char *after, bool ever, bool (*each)(struct ctl *c, const char *data));
 /* conn.c, for stream.c: a handle with url, credentials and limits set, its headers in *headers. */
 struct curl_slist;
 void *conn_prepare(struct ctl *c, const char *method, const char *path, struct curl_slist **headers);

@@ -152,12 +152,11 @@ static int say_refusal(struct event_stream *s, long status)
 	return conn_problem(s->c, &s->reply);
 }
 
-int conn_events(struct ctl *c, const char *path, const char *after, bool (*each)(struct ctl *c, const char *data))
+int conn_events(struct ctl *c, const char *path, const char *after, bool ever, bool (*each)(struct ctl *c, const char *data))
 {
 	struct event_stream s = {.c = c, .each = each};
 	char text[CURL_ERROR_SIZE] = "";
 	int failures = 0, rc = CTL_UNREACHABLE;
-	bool ever = false;
 	CURLcode code;
 
 	if (!str_copy(s.last_id, sizeof(s.last_id), after)) {

@@ -96,5 +96,6 @@ void say(const char *fmt, ...)
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
 	clean_into(clean, line);
+	fflush(stdout); /* where both go to one place they keep their order */
 	fprintf(stderr, "%s\n", clean);
 }

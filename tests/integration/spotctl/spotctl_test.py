@@ -446,7 +446,7 @@ class Paging(Case):
 class Errors(Case):
     def test_problems_become_exit_codes(self):
         cases = [(400, "invalid", 2), (401, "unauthenticated", 5), (403, "denied", 5), (404, "not_found", 3), (409, "conflict", 4),
-                 (410, "gone", 3), (412, "conflict", 4), (413, "too_large", 2), (409, "mismatch", 4), (409, "no_capacity", 7),
+                 (410, "gone", 3), (412, "conflict", 4), (413, "too_large", 2), (422, "mismatch", 4), (409, "no_capacity", 7),
                  (409, "quota", 7), (409, "price_cap", 7), (500, "internal", 1), (504, "timeout", 6)]
         for status, code, want in cases:
             with self.subTest(status=status, code=code):
