@@ -69,14 +69,31 @@ static void pick_add(struct alloc *x, const struct score *s)
 	x->plan->picks[x->plan->n++] = (struct fleet_pick){.score = s, .nodes = 1};
 }
 
-/* The best score in a market (NONE = any) that still fits; two rounds: the even share first, then whatever the
+static size_t pools_used(const struct alloc *x)
+{
+	size_t n = x->have_n;
+
+	for (size_t i = 0; i < x->plan->n; i++) {
+		bool had = false;
+
+		for (size_t k = 0; k < x->have_n && !had; k++) {
+			had = x->have[k].pool_id == x->plan->picks[i].score->offer->pool_id;
+		}
+		n += !had;
+	}
+	return n;
+}
+
+/* The best score in a market (NONE = any) that still fits. Until enough pools are in use only an unused one will do
+ * (an even share alone is not enough: eight nodes in twos are four pools), then the even share, then whatever the
  * limits allow, because capacity matters more than perfect spread. */
 static const struct score *best_fit(const struct alloc *x, const struct score *scores, size_t usable,
     enum spot_market market)
 {
-	int32_t shares[] = {x->pool_share, 0};
+	int32_t shares[] = {1, x->pool_share, 0};
+	size_t first = pools_used(x) < (size_t)MAX(x->f->pools_min, 1) ? 0 : 1;
 
-	for (size_t r = 0; r < ARRAY_LEN(shares); r++) {
+	for (size_t r = first; r < ARRAY_LEN(shares); r++) {
 		for (size_t i = 0; i < usable; i++) {
 			if ((market == SPOT_MARKET_NONE || scores[i].offer->market == market) &&
 			    fits(x, scores[i].offer, shares[r])) {
@@ -99,7 +116,6 @@ static int32_t have_nodes(const struct alloc *x, enum spot_market market, int64_
 	}
 	return n;
 }
-
 
 static void take_floor(struct alloc *x, const struct score *scores, size_t usable, int64_t *nodes, int64_t *milli)
 {

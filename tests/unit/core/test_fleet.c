@@ -53,6 +53,39 @@ static int32_t count(const struct fleet_plan *p, int zone, int pool, enum spot_m
 	return n;
 }
 
+static void nodes_that_do_not_divide_still_use_five_pools(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct offer o[8];
+	struct score s[8] = {0};
+	struct fleet_spec f = {.nodes = 8, .pools_min = 5, .per_pool_max = 2, .on_demand_floor = 2};
+	struct fleet_have have = {.pool_id = 0, .zone = "z", .region = "r", .provider = "aws", .market = SPOT_MARKET_SPOT,
+		.gpu_milli = 1000, .nodes = 2};
+	struct fleet_plan plan;
+
+	(void)state;
+	for (int i = 0; i < 8; i++) {
+		o[i] = (struct offer){.pool_id = i, .provider = "aws", .region = "r", .zone = "z", .gpu_milli = 1000,
+			.market = i < 6 ? SPOT_MARKET_SPOT : SPOT_MARKET_ON_DEMAND};
+		s[i] = (struct score){.offer = &o[i], .total_micros = 100 + i};
+	}
+	fleet_allocate(a, &f, NULL, 0, s, 8, &plan);
+	assert_true(plan.n >= 5);
+	assert_int_equal(plan.missing, 0);
+	assert_int_equal(count(&plan, -1, -1, SPOT_MARKET_NONE), 8);
+	assert_int_equal(count(&plan, -1, -1, SPOT_MARKET_ON_DEMAND), 2);
+	/* What it already has is not a new pool. */
+	fleet_allocate(a, &f, &have, 1, s, 8, &plan);
+	assert_true(plan.n >= 4);
+	assert_int_equal(count(&plan, -1, 0, SPOT_MARKET_NONE), 0);
+	/* One node wants one pool, not five. */
+	f.nodes = 1;
+	f.on_demand_floor = 0;
+	fleet_allocate(a, &f, NULL, 0, s, 8, &plan);
+	assert_int_equal(plan.n, 1);
+	assert_int_equal(plan.picks[0].score->offer->pool_id, 0);
+}
+
 static void limits_hold_in_random_cases(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
@@ -145,6 +178,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(five_pools_are_used_where_they_exist),
+		cmocka_unit_test(nodes_that_do_not_divide_still_use_five_pools),
 		cmocka_unit_test(limits_hold_in_random_cases),
 		cmocka_unit_test(what_it_has_counts_and_too_much_is_surplus),
 		cmocka_unit_test(a_fleet_file_is_read_strictly),
