@@ -169,13 +169,37 @@ static int work(const struct args *a, struct spotd_conf *conf, const char *dsn, 
 	return daemon_run(&a->options, conf, dsn, a->options.local ? local->token_file : "");
 }
 
+/* What there is to do with a configuration that is valid. */
+static int configured(const struct args *a, struct spotd_conf *conf)
+{
+	struct local local = {0};
+	const char *dsn;
+	struct spot_err err;
+	int rc;
+
+	if (a->check || a->print) {
+		return a->print ? print_config(conf) : 0;
+	}
+	dsn = str_empty(conf->dsn) ? getenv("DATABASE_URL") : conf->dsn;
+	if (str_empty(dsn) && a->options.local) {
+		if (local_start(&local, &err) != SPOT_OK) {
+			return fail(&err);
+		}
+		dsn = local_dsn(&local);
+	}
+	if (str_empty(dsn)) {
+		return complain("no database: set [database] dsn or DATABASE_URL, or use --local", NULL);
+	}
+	rc = work(a, conf, dsn, &local);
+	local_stop(&local);
+	return rc;
+}
+
 int main(int argc, char **argv)
 {
 	struct args a = {0};
 	struct spotd_conf conf = {0};
-	struct local local = {0};
 	struct rlimit none = {0, 0};
-	const char *dsn;
 	struct spot_err err;
 	int rc = args_read(&a, argc, argv);
 
@@ -187,23 +211,7 @@ int main(int argc, char **argv)
 	if (spotd_conf_read(a.options.config, &conf, &err) != SPOT_OK) {
 		return fail(&err);
 	}
-	if (a.check || a.print) {
-		rc = a.print ? print_config(&conf) : 0;
-		spotd_conf_free(&conf);
-		return rc;
-	}
-	dsn = str_empty(conf.dsn) ? getenv("DATABASE_URL") : conf.dsn;
-	if (str_empty(dsn) && a.options.local) {
-		if (local_start(&local, &err) != SPOT_OK) {
-			return fail(&err);
-		}
-		dsn = local_dsn(&local);
-	}
-	if (str_empty(dsn)) {
-		return complain("no database: set [database] dsn or DATABASE_URL, or use --local", NULL);
-	}
-	rc = work(&a, &conf, dsn, &local);
-	local_stop(&local);
+	rc = configured(&a, &conf);
 	spotd_conf_free(&conf);
 	return rc;
 }
