@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""What spotctl shows, and how it exits when something is wrong.
+
+usage: render_test.py SPOTCTL [unittest arguments]
+"""
+
+import csv
+import io
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import unittest
+
+from spotctl_case import Case, FLEET, JOB, NODE, POOL, SPOTCTL, page
+from spotctl_fake import Reply, problem
+
+
+class Rendering(Case):
+    def test_a_pipe_gets_tabs_and_no_colour(self):
+        self.daemon.on("GET", "/v1/jobs", page([JOB]))
+        p = self.run_it("job", "ls")
+        self.assertEqual(self.rows(p.stdout)[0], ["JOB", "NAME", "STATE", "STEPS", "WHERE", "GPU", "MARKET", "TRIES", "USD", "AGE"])
+        row = self.rows(p.stdout)[1]
+        self.assertEqual(row[:9], ["j12", "train", "RUNNING", "30/600", "aws/use1-az4", "1xA10G", "spot", "2", "1.2346"])
+        self.assertNotIn("\033", p.stdout)
+
+    def test_wide_has_more_columns(self):
+        self.daemon.on("GET", "/v1/jobs", page([JOB]))
+        self.assertEqual(self.rows(self.run_it("job", "ls", "-o", "wide").stdout)[0][-7:],
+                         ["OWNER", "TEAM", "PROJECT", "CLASS", "DEADLINE", "NODE", "WHY"])
+
+    def test_json_is_the_reply(self):
+        self.daemon.on("GET", "/v1/jobs", page([JOB]))
+        for words in (["-o", "json"], ["--json"], ["--output=json"]):
+            self.assertEqual(json.loads(self.run_it("job", "ls", *words).stdout), {"items": [JOB], "next": None})
+
+    def test_names_are_ids_or_the_first_column(self):
+        self.daemon.on("GET", "/v1/jobs", page([JOB, {**JOB, "id": "j13"}]))
+        self.daemon.on("GET", "/v1/providers", page([{"name": "aws"}, {"name": "lambda"}]))
+        self.assertEqual(self.run_it("job", "ls", "-o", "name").stdout, "j12\nj13\n")
+        self.assertEqual(self.run_it("providers", "-o", "name").stdout, "aws\nlambda\n")
+
+    def test_csv_is_exact_and_quoted(self):
+        odd = {**JOB, "name": 'a "b",\nc', "cost_micros": -1}
+        self.daemon.on("GET", "/v1/jobs", page([odd]))
+        rows = list(csv.DictReader(io.StringIO(self.run_it("job", "ls", "-o", "csv").stdout)))
+        self.assertEqual((rows[0]["NAME"], rows[0]["USD"], rows[0]["AGE"]), ('a "b",\nc', "-0.000001", "2026-01-01T00:00:00Z"))
+
+    def test_empty_lists_say_what_to_do_on_stderr(self):
+        self.daemon.on("GET", "/v1/jobs", page([]))
+        p = self.run_it("job", "ls")
+        self.assertEqual(p.stdout, "")
+        self.assertIn("spotctl job submit", p.stderr)
+        self.assertEqual(self.run_it("job", "ls", "-o", "csv").stdout.count("\n"), 1)
+
+    def on_terminal(self, *words, env=None):
+        parent, child = pty.openpty()
+        p = subprocess.Popen([SPOTCTL[0], *words], stdin=subprocess.DEVNULL, stdout=child, stderr=subprocess.PIPE,
+                             env=env or self.env(TERM="xterm"))
+        os.close(child)
+        out = b""
+        while True:
+            try:
+                part = os.read(parent, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            out += part
+        os.close(parent)
+        p.stderr.close()
+        p.wait()
+        return out.decode().replace("\r\n", "\n")
+
+    def test_a_terminal_gets_aligned_columns_and_colour(self):
+        self.daemon.on("GET", "/v1/jobs", page([JOB, {**JOB, "id": "j13", "name": "日本-Ü", "state": "FAILED"}]))
+        out = self.on_terminal("job", "ls")
+        self.assertIn("\033[32mRUNNING\033[0m", out)
+        self.assertIn("\033[31mFAILED\033[0m", out)
+        plain = re.sub(r"\033\[\d+m", "", out).splitlines()
+        self.assertEqual(plain[0].index("STATE"), plain[1].index("RUNNING"))
+        # two wide characters take two columns each
+        self.assertEqual(plain[2].index("FAILED") + 2, plain[1].index("RUNNING"))
+
+    def test_no_color(self):
+        self.daemon.on("GET", "/v1/jobs", page([JOB]))
+        self.assertNotIn("\033", self.on_terminal("job", "ls", env=self.env(TERM="xterm", NO_COLOR="1")))
+        self.assertNotIn("\033", self.on_terminal("job", "ls", env=self.env(TERM="dumb")))
+        self.assertNotIn("\033", self.on_terminal("job", "ls", "--no-color"))
+        self.assertIn("\033", self.on_terminal("job", "ls", env=self.env(TERM="xterm", NO_COLOR="")))
+
+    def test_no_name_can_steer_the_terminal(self):
+        evil = {**JOB, "name": "x\033]0;owned\007\ny", "why": "a\u202eb\u009b31m"}
+        self.daemon.on("GET", "/v1/jobs", page([evil]))
+        self.daemon.on("GET", "/v1/jobs/j12", Reply(body=evil))
+        for out in (self.on_terminal("job", "ls", "--no-color"), self.on_terminal("job", "show", "j12", "--no-color")):
+            self.assertIn("x?]0;owned? y", out)
+            self.assertNotRegex(out, "[\033\007\u202e\u009b]")
+        self.daemon.on("GET", "/v1/jobs/j12", problem(409, "conflict", "no\033[2Jthing"))
+        self.assertIn("no?[2Jthing", self.run_it("job", "show", "j12", code=4).stderr)
+
+    def test_job_show_for_people_and_programs(self):
+        detail = {**JOB, "lost_steps": 0, "attempts_list": [
+            {"epoch": 1, "node": "n6", "pool": POOL, "market": "spot", "phase": "ENDED", "exit_reason": "drained", "steps_start": 0,
+             "steps_done": 25, "started_at": "2026-01-01T00:00:00Z", "ended_at": "2026-01-01T00:10:00Z", "drain_why": "notice"}]}
+        self.daemon.on("GET", "/v1/jobs/j12", Reply(body=detail))
+        out = self.run_it("job", "show", "j12").stdout
+        self.assertIn("checkpoint   c9 at step 25, 1000 bytes", out)
+        self.assertIn("drained", out)
+        self.assertEqual(json.loads(self.run_it("job", "show", "j12", "-o", "json").stdout), detail)
+        self.assertEqual(self.run_it("job", "show", "j12", "-o", "name").stdout, "j12\n")
+        self.assertEqual(len(list(csv.DictReader(io.StringIO(self.run_it("job", "show", "j12", "-o", "csv").stdout)))), 1)
+
+    def test_fleet_and_node_in_full(self):
+        self.daemon.on("GET", "/v1/fleets/f3", Reply(body=FLEET))
+        out = self.run_it("fleet", "show", "f3").stdout
+        self.assertIn("f3\tbig\tACTIVE\t8\t\t2\t1", out)
+        self.assertIn("n7\tREADY", out)
+        node = {**NODE, "notice": {"kind": "interruption"}, "notices": [
+            {"kind": "interruption", "heard_at": "2026-01-01T00:00:00Z", "deadline_at": "2026-01-01T00:02:00Z", "source": "imds"}]}
+        self.daemon.on("GET", "/v1/nodes/n7", Reply(body=node))
+        self.assertIn("interruption\t2026-01-01T00:00:00Z\t2026-01-01T00:02:00Z\timds", self.run_it("node", "show", "n7").stdout)
+
+    def test_price_history_is_drawn(self):
+        points = [{"at": "2026-01-01T00:00:00Z", "price_micros": m} for m in (100000, 150000, 200000)]
+        self.daemon.on("GET", "/v1/pools/p44", Reply(body={**POOL, "history": points}))
+        out = self.run_it("pools", "show", "p44", "--history", "1d").stdout
+        self.assertIn("USD/h from 0.1000 to 0.2000, 3 points\n▁▄█\n", out)
+
+    def test_plan_that_nothing_suits_says_why_and_exits_7(self):
+        refused = [{"pool": POOL, "why": "price over the cap"}] * 3 + [{"pool": POOL, "why": "not enough memory"}]
+        self.daemon.on("POST", "/v1/plan", Reply(body={"offers": [], "refused": refused, "note": "none of 4 pools suits"}))
+        p = self.run_it("plan", self.file("run: x\n"), code=7)
+        self.assertIn("3 pools: price over the cap", p.stderr)
+        self.assertLess(p.stderr.index("price over"), p.stderr.index("not enough"))
+        self.run_it("plan", self.file("run: x\n"), "-o", "json", code=7)
+
+    def test_plan_shows_fifteen_and_wide_shows_all(self):
+        offers = [{"pool": {**POOL, "id": "p%d" % i}, "chosen": i == 0, "total_micros": i} for i in range(40)]
+        self.daemon.on("POST", "/v1/plan", Reply(body={"offers": offers, "refused": [], "warnings": ["w1"]}))
+        f = self.file("run: x\n")
+        p = self.run_it("plan", f)
+        self.assertEqual(len(p.stdout.splitlines()), 16)
+        self.assertEqual(self.rows(p.stdout)[1][:2], ["*", "p0"])
+        self.assertIn("warning: w1", p.stderr)
+        self.assertEqual(len(self.run_it("plan", f, "-o", "wide").stdout.splitlines()), 41)
+
+
+class Paging(Case):
+    def jobs(self, a, b):
+        return [{**JOB, "id": "j%d" % i} for i in range(a, b)]
+
+    def test_a_table_stops_at_a_hundred_and_says_so(self):
+        self.daemon.on("GET", "/v1/jobs", page(self.jobs(0, 100), "100"))
+        p = self.run_it("job", "ls")
+        self.assertEqual(len(p.stdout.splitlines()), 101)
+        self.assertIn("there are more", p.stderr)
+        self.only_request()
+
+    def test_a_limit_over_a_page_follows_the_cursor(self):
+        self.daemon.on("GET", "/v1/jobs", page(self.jobs(0, 1000), "a/b"), page(self.jobs(1000, 1200), "c"))
+        p = self.run_it("job", "ls", "-n", "1200", "--team", "x")
+        self.assertEqual(len(p.stdout.splitlines()), 1201)
+        self.assertEqual([r.query for r in self.daemon.requests],
+                         ["team=x&limit=1000", "team=x&limit=200&cursor=a%2Fb"])
+
+    def test_programs_get_everything(self):
+        self.daemon.on("GET", "/v1/jobs", page(self.jobs(0, 3), "3"), page(self.jobs(3, 5)))
+        self.assertEqual(len(json.loads(self.run_it("job", "ls", "-o", "json").stdout)["items"]), 5)
+
+    def test_a_cursor_that_stands_still_ends(self):
+        self.daemon.on("GET", "/v1/jobs", page(self.jobs(0, 1), "7"))
+        self.assertEqual(self.run_it("job", "ls", "-o", "name").stdout, "j0\nj0\n")
+
+
+class Errors(Case):
+    def test_problems_become_exit_codes(self):
+        cases = [(400, "invalid", 2), (401, "unauthenticated", 5), (403, "denied", 5), (404, "not_found", 3), (409, "conflict", 4),
+                 (410, "gone", 3), (412, "conflict", 4), (413, "too_large", 2), (422, "mismatch", 4), (409, "no_capacity", 7),
+                 (409, "quota", 7), (409, "price_cap", 7), (500, "internal", 1), (504, "timeout", 6)]
+        for status, code, want in cases:
+            with self.subTest(status=status, code=code):
+                self.daemon.on("GET", "/v1/jobs/j1", problem(status, code, "the words of %s" % code))
+                p = self.run_it("job", "show", "j1", code=want)
+                self.assertEqual((p.stdout, p.stderr), ("", "spotctl: the words of %s\n" % code))
+
+    def test_the_field_is_named(self):
+        self.daemon.on("POST", "/v1/jobs", problem(400, "invalid", "line 3, column 1: clas: unknown key", field="clas", line=3))
+        self.assertEqual(self.run_it("job", "submit", self.file("x: y\n"), code=2).stderr,
+                         "spotctl: clas: line 3, column 1: clas: unknown key\n")
+
+    def test_several_cancels_of_which_some_fail_are_partly_done(self):
+        self.daemon.on("POST", "/v1/jobs/j1/cancel", Reply(202, JOB))
+        self.run_it("job", "cancel", "j1", "j2", code=8)
+        self.run_it("job", "cancel", "j2", code=3)
+
+    def test_nobody_there(self):
+        p = self.run_it("prices", env=self.env(SPOTCTL_URL="http://127.0.0.1:1"), code=6)
+        self.assertIn("is spotd running?", p.stderr)
+
+    def test_somebody_else_there(self):
+        self.daemon.on("GET", "/v1/prices", Reply(text="<html>", content_type="text/html"))
+        self.assertIn("is it a Spotbroker daemon?", self.run_it("prices", code=1).stderr)
+        self.daemon.on("GET", "/v1/prices", Reply(body={"other": 1}))
+        self.assertIn("lacks its list", self.run_it("prices", code=1).stderr)
+        self.daemon.on("GET", "/v1/prices", Reply(text='{"items": [', content_type="application/json"))
+        self.run_it("prices", code=1)
+
+    def test_an_error_page_without_json(self):
+        self.daemon.on("GET", "/v1/prices", Reply(500, text="oh no", content_type="text/plain"))
+        self.assertIn("answered 500 without a reason: oh no", self.run_it("prices", code=1).stderr)
+
+    def test_without_a_token_one_is_told_how_to_give_it(self):
+        self.daemon.on("GET", "/v1/prices", problem(401, "unauthenticated", "a bearer token is needed"))
+        p = self.run_it("prices", env=self.env(SPOTCTL_TOKEN_FILE=None), code=5)
+        self.assertIn("spotctl login", p.stderr)
+        self.assertIsNone(self.only_request().headers["Authorization"])
+
+    def test_a_token_file_that_others_can_read_is_refused(self):
+        os.chmod(self.token_file, 0o644)
+        p = self.run_it("prices", code=5)
+        self.assertIn(self.token_file, p.stderr)
+        self.assertNotIn("secret-token", p.stderr)
+        self.assertEqual(self.daemon.requests, [])
+
+    def test_a_url_with_a_password_is_refused_and_not_shown(self):
+        p = self.run_it("--url", "https://ann:%s@example.com" % "hunter2", "prices", code=2)
+        self.assertNotIn("hunter2", p.stderr)
+
+    def test_urls_that_are_no_server(self):
+        for url in ("file:///etc/passwd", "https://", "http://h/?x=1", "gopher://x"):
+            with self.subTest(url=url):
+                self.run_it("--url", url, "prices", code=2)
+
+    def test_unwritable_output(self):
+        self.daemon.on("GET", "/v1/jobs", page([JOB]))
+        with open("/dev/full", "w") as full:
+            p = subprocess.run([SPOTCTL[0], "job", "ls"], stdout=full, stderr=subprocess.PIPE, text=True, env=self.env(), timeout=60)
+        self.assertEqual(p.returncode, 1)
+        self.assertIn("cannot write the output", p.stderr)
+
+    def test_a_broken_pipe_ends_quietly(self):
+        self.daemon.on("GET", "/v1/jobs", page([{**JOB, "why": "x" * 1000, "id": "j%d" % i} for i in range(1000)]))
+        p = subprocess.Popen([SPOTCTL[0], "job", "ls", "-o", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env())
+        p.stdout.readline()
+        p.stdout.close()
+        err = p.stderr.read()
+        p.stderr.close()
+        self.assertEqual((p.wait(), err), (-signal.SIGPIPE, b""))
+
+
+if __name__ == "__main__":
+    SPOTCTL[0] = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
