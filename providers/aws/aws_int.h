@@ -128,7 +128,7 @@ bool aws_next_page(struct aws_state *st, struct arena *a, const char *token, boo
 bool aws_http_date(const char *text, int64_t *ret_us);
 
 /* ---- errors.c ---------------------------------------------------------------------------- */
-enum aws_how { AWS_FAIL = 1, AWS_AGAIN, AWS_REAUTH, AWS_SKEW, AWS_EXPIRED };
+enum aws_how { AWS_FAIL = 1, AWS_AGAIN, AWS_REAUTH, AWS_SKEW, AWS_KEYS, AWS_EXPIRED };
 struct aws_code {
 	const char *code;
 	enum spot_rc rc;

@@ -87,17 +87,17 @@ const struct aws_code aws_codes[] = {
     {"RequestExpired", SPOT_UNAUTHENTICATED, AWS_EXPIRED, "credentials or clock"},
     {"RequestTimeTooSkewed", SPOT_UNAUTHENTICATED, AWS_SKEW, "clock"},
     {"RequestInTheFuture", SPOT_UNAUTHENTICATED, AWS_SKEW, "clock"},
-    {"SignatureDoesNotMatch", SPOT_UNAUTHENTICATED, AWS_SKEW, "credentials or clock"},
-    {"InvalidSignatureException", SPOT_UNAUTHENTICATED, AWS_SKEW, "credentials or clock"},
-    {"AuthFailure", SPOT_UNAUTHENTICATED, AWS_SKEW, "credentials or clock"},
-    {"InvalidClientTokenId", SPOT_UNAUTHENTICATED, AWS_FAIL, "credentials"},
-    {"UnrecognizedClientException", SPOT_UNAUTHENTICATED, AWS_FAIL, "credentials"},
+    {"SignatureDoesNotMatch", SPOT_UNAUTHENTICATED, AWS_KEYS, "credentials or clock"},
+    {"InvalidSignatureException", SPOT_UNAUTHENTICATED, AWS_KEYS, "credentials or clock"},
+    {"AuthFailure", SPOT_UNAUTHENTICATED, AWS_KEYS, "credentials or clock"},
+    {"InvalidClientTokenId", SPOT_UNAUTHENTICATED, AWS_REAUTH, "credentials"},
+    {"UnrecognizedClientException", SPOT_UNAUTHENTICATED, AWS_REAUTH, "credentials"},
     {"MissingAuthenticationToken", SPOT_UNAUTHENTICATED, AWS_FAIL, "credentials"},
     {"MissingAuthenticationTokenException", SPOT_UNAUTHENTICATED, AWS_FAIL, "credentials"},
     {"IncompleteSignature", SPOT_UNAUTHENTICATED, AWS_FAIL, "credentials"},
     {"InvalidIdentityToken", SPOT_UNAUTHENTICATED, AWS_FAIL, "web identity token"},
     {"IDPRejectedClaim", SPOT_UNAUTHENTICATED, AWS_FAIL, "web identity token"},
-    {"InvalidAccessKeyId", SPOT_UNAUTHENTICATED, AWS_FAIL, "credentials"},
+    {"InvalidAccessKeyId", SPOT_UNAUTHENTICATED, AWS_REAUTH, "credentials"},
     /* What we may do. */
     {"UnauthorizedOperation", SPOT_DENIED, AWS_FAIL, "account"},
     {"AccessDenied", SPOT_DENIED, AWS_FAIL, "account"},
@@ -333,12 +333,15 @@ enum spot_step aws_error(struct aws *self, struct spot_call *c, const char *acti
 	case AWS_AGAIN:
 		return error_again(c, action, e, code, words);
 	case AWS_EXPIRED:
+	case AWS_KEYS:
 	case AWS_SKEW:
 		if (clock_resync(self, c))
 			return call_again(c, e->rc, 0, code,
 			    "aws %s: %s: our clock is off, taking the vendor's", action, code);
-		/* EC2 says RequestExpired for an expired session token too. */
-		if (e->how == AWS_SKEW || !secret_set(&self->keys.session_token))
+		/* EC2 says RequestExpired for an expired session token too. Keys without expiry may
+		 * have been replaced in their file since. */
+		if (e->how == AWS_SKEW ||
+		    (e->how == AWS_EXPIRED && !secret_set(&self->keys.session_token)))
 			break;
 		/* fall through */
 	case AWS_REAUTH:

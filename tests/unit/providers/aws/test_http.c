@@ -89,9 +89,11 @@ static void wrong_keys_are_not_taken_for_a_wrong_clock(void **state)
 		struct drive d;
 
 		keyed_init(&d, NULL);
+		d.cycle = true; /* the keys are looked up again, and again they are refused */
 		drive_script(&d, &t, 1);
 		failed_with(&d, drive_run(&d, DRIVE_REGIONS, &a), SPOT_UNAUTHENTICATED,
 		    "not able to validate");
+		assert_int_equal(d.reauths, 1);
 		drive_fini(&d);
 	}
 }
