@@ -28,17 +28,27 @@ static void give_back(struct recon *r, const struct q_engine_fleet_nodes_row *n,
 	}
 }
 
-static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id, int32_t surplus)
+static bool on_demand(const struct q_engine_fleet_nodes_row *n)
+{
+	return spot_market_parse(n->market) == SPOT_MARKET_ON_DEMAND;
+}
+
+/* The floor stays, though its nodes are the dearest: what went below it would be launched again at once. */
+static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id, int32_t floor, int32_t surplus)
 {
 	bool *gone = arena_array(r->arena, t->nodes_n + 1, sizeof(*gone));
+	int32_t above = -floor;
 
+	for (size_t i = 0; i < t->nodes_n; i++) {
+		above += t->nodes[i].fleet_id == fleet_id && counts(&t->nodes[i]) && on_demand(&t->nodes[i]);
+	}
 	for (; surplus > 0; surplus--) {
 		size_t best = SIZE_MAX;
 
 		for (size_t i = 0; i < t->nodes_n; i++) {
 			const struct q_engine_fleet_nodes_row *n = &t->nodes[i];
 
-			if (n->fleet_id == fleet_id && !gone[i] && !n->used && counts(n) &&
+			if (n->fleet_id == fleet_id && !gone[i] && !n->used && counts(n) && (!on_demand(n) || above > 0) &&
 			    (best == SIZE_MAX || n->price_micros > t->nodes[best].price_micros)) {
 				best = i;
 			}
@@ -47,6 +57,7 @@ static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id
 			return;
 		}
 		gone[best] = true;
+		above -= on_demand(&t->nodes[best]);
 		give_back(r, &t->nodes[best], "more than the fleet wants");
 	}
 }
@@ -151,7 +162,7 @@ static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_e
 			want(r, f, &plan.picks[i], nodes + picked - plan.picks[i].nodes, &plan);
 		}
 	}
-	give_surplus(r, t, f->id, plan.surplus);
+	give_surplus(r, t, f->id, spec->on_demand_floor, plan.surplus);
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_fleet_why, (&(struct q_engine_fleet_why){.id = f->id, .why = plan.why != NULL ? plan.why : ""}));
 }
