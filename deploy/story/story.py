@@ -12,7 +12,7 @@ import tempfile
 import time
 
 import s3
-from world import Daemon, Emulator, Failure, Killer, free_port, http, say, until
+from world import Daemon, Emulator, Failure, Killer, align, free_port, http, say, until
 
 # Time is compressed, and this is how: a provider's two minutes of notice become NOTICE_S seconds, patience for spot, holds and poll
 # intervals shrink alike. Prices are per real hour, and money is counted in real seconds.
@@ -140,8 +140,8 @@ class Story:
     def show(self, *words, lines=12):
         say("\n       $ spotctl %s" % " ".join(words))
         out = self.spotctl(*words)
-        for line in (out.stdout + out.stderr).splitlines()[:lines]:
-            say("       " + line.expandtabs(2))
+        for line in align((out.stdout + out.stderr).splitlines()[:lines]):
+            say("       " + line)
         say("")
 
     def current(self):
@@ -419,11 +419,14 @@ class Story:
         say("\nleft running. In another terminal:\n  export SPOTCTL_URL=http://127.0.0.1:%d SPOTCTL_TOKEN_FILE=%s\n  %s job ls\n"
             "Enter or Ctrl-C ends it." % (self.port, self.token_file, os.path.join(self.build, "src/spotctl/spotctl")))
         try:
-            sys.stdin.readline()
+            if not sys.stdin.readline() and not sys.stdin.isatty():
+                signal.pause()  # in the background there is no Enter; a signal ends it
         except KeyboardInterrupt:
             pass
 
     def close(self, failed):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # impatience must not leave anything running
         if self.killer:
             self.killer.stop()
         for part in (self.daemon, self.emulator):
@@ -444,6 +447,10 @@ def print_summary(s):
     print("  %.0f seconds" % s["seconds"])
 
 
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
 def main():
     p = argparse.ArgumentParser(prog="deploy/demo")
     p.add_argument("--build", required=True, help=argparse.SUPPRESS)
@@ -452,9 +459,11 @@ def main():
     p.add_argument("--keep", action="store_true", help="leave everything running until Enter or Ctrl-C")
     p.add_argument("--kill-seed", type=int, default=None, help="kill -9 the daemon at random moments of this seed")
     args = p.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it starts in the background
     story = Story(args)
-    failed = True
+    failed, logs = True, True
     try:
         summary = story.run()
         failed = not (summary["job"]["state"] == "SUCCEEDED" and summary["job"]["attempts"] >= 4 and
@@ -470,9 +479,10 @@ def main():
     except (Failure, subprocess.SubprocessError, OSError, KeyError) as e:
         say("demo failed: %s: %s" % (type(e).__name__, e))
     except KeyboardInterrupt:
+        logs = False
         say("interrupted")
     finally:
-        story.close(failed)
+        story.close(failed and logs)
     return 1 if failed else 0
 
 

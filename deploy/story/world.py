@@ -16,6 +16,22 @@ class Failure(Exception):
     pass
 
 
+def align(lines):
+    """Columns that tabs separate, as a table: spotctl gives tabs where its output is not a terminal."""
+    out, block = [], []
+    for line in [*lines, None]:
+        cells = line.split("\t") if line is not None else None
+        if cells and len(cells) > 1 and (not block or len(block[0]) == len(cells)):
+            block.append(cells)
+            continue
+        widths = [max(map(len, column)) for column in zip(*block)]
+        out += ["  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in block]
+        block = [cells] if cells and len(cells) > 1 else []
+        if line is not None and not block:
+            out.append(line)
+    return out
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -60,17 +76,22 @@ class Emulator:
         self.log = open(os.path.join(directory, "cloudsim.log"), "wb")
         self.proc = subprocess.Popen([os.path.join(build, "tests/emulator/cloudsim"), "--dir", directory, "--agents", *extra],
                                      stdout=self.log, stderr=subprocess.STDOUT)
-        ready = os.path.join(directory, "cloudsim.json")
+        try:
+            self.info = self.wait_ready(os.path.join(directory, "cloudsim.json"))
+        except BaseException:  # an interrupt too: nobody else knows of the process yet
+            self.stop()
+            raise
+        self.control = "http://127.0.0.1:%d" % self.info["control_port"]
+        self.url = "http://127.0.0.1:%d" % self.info["port"]
 
+    def wait_ready(self, path):
         def is_ready():
             if self.proc.poll() is not None:
                 raise Failure("the emulator ended at once: see %s" % self.log.name)
-            return os.path.exists(ready)
+            return os.path.exists(path)
         until("the emulator is ready", 20, is_ready)
-        with open(ready, encoding="utf-8") as f:
-            self.info = json.load(f)
-        self.control = "http://127.0.0.1:%d" % self.info["control_port"]
-        self.url = "http://127.0.0.1:%d" % self.info["port"]
+        with open(path, encoding="utf-8") as f:
+            return json.load(f)
 
     def ask(self, method, path, body=None):
         status, reply = http(method, self.control + path, body)

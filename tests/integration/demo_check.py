@@ -2,24 +2,37 @@
 """Runs the demo's story and judges its JSON: demo_check.py BUILD [--kill-seed N]. Exit 0 only if every promise held."""
 import json
 import os
+import signal
 import subprocess
 import sys
+
+
+def tell_story(cmd):
+    """Its output. Whatever ends us ends the story by a signal that it cleans up after."""
+    story = subprocess.Popen(cmd, stdout=subprocess.PIPE, text=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        return story.communicate(timeout=900)[0], story.returncode
+    finally:
+        if story.poll() is None:
+            story.terminate()
+            story.wait(90)
 
 
 def main():
     top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     build, extra = sys.argv[1], sys.argv[2:]
     cmd = [sys.executable, os.path.join(top, "deploy/story/story.py"), "--build", build, "--json", *extra]
-    out = subprocess.run(cmd, stdout=subprocess.PIPE, text=True, timeout=900)
+    out, code = tell_story(cmd)
     try:
-        s = json.loads(out.stdout.strip().splitlines()[-1])
+        s = json.loads(out.strip().splitlines()[-1])
     except (IndexError, ValueError):
-        print("the demo printed no JSON summary; exit code %d" % out.returncode)
+        print("the demo printed no JSON summary; exit code %d" % code)
         return 1
     print(json.dumps(s))
     wrong = []
     for what, ok in (
-            ("exit code 0", out.returncode == 0),
+            ("exit code 0", code == 0),
             ("job SUCCEEDED", s["job"]["state"] == "SUCCEEDED"),
             ("at least 4 attempts", s["job"]["attempts"] >= 4),
             ("no step lost", s["job"]["lost_steps"] == 0),
