@@ -55,7 +55,7 @@ class Fleet(e2e.Case):
         best = w.api("POST", "/v1/plan", PROBE, headers={"Content-Type": "application/yaml"})["offers"][0]["pool"]
         w.sim("POST", "/stock", {"pool": w.pool_text(best), "count": 0})
 
-        fleet = w.ctl("fleet", "create", "-", text=FLEET).split()[0]
+        fleet = w.ctl("fleet", "create", "-", "-o", "name", text=FLEET)
         nodes = self.ready(fleet, 8)
         self.assertGreaterEqual(len(self.check_limits(nodes)), 5)
         self.assertGreaterEqual(len({n["pool"]["gpu"] for n in nodes}), 2)
