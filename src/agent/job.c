@@ -313,8 +313,10 @@ static void exit_look(struct agent *a)
 		j->exit_signal = (int)json_i64(o, "signal", 0, NULL);
 		job_over(a, true);
 	} else if (!alive) {
-		if (j->leader > 0 && j->shim_start != 0)
+		if (j->leader > 0 && j->shim_start != 0 && j->spawned_us != 0) {
+			(void)kill(j->leader, SIGKILL);
 			(void)kill(-j->leader, SIGKILL);
+		}
 		j->exit_code = -1;
 		job_over(a, false);
 	}

@@ -230,7 +230,7 @@ class Daemon(Server):
             with me.lock:
                 me.haves.append(have)
                 me.lock.notify_all()
-                while not me.down and (have["job"], have["epoch"], have["version"]) == me.wanted():
+                while not me.down and not me.poll_at_once and (have["job"], have["epoch"], have["version"]) == me.wanted():
                     left = end - time.monotonic()
                     if left <= 0:
                         break
@@ -305,6 +305,10 @@ class Daemon(Server):
             if self.stale({"job": job, "epoch": epoch}):
                 return
             with me.lock:
+                if me.log_failures > 0:
+                    me.log_failures -= 1
+                    return self.reply(503, {"code": "unavailable"})
+                me.events.append(("log", len(data)))
                 log = me.logs.setdefault((job, epoch), bytearray())
                 if offset == len(log):
                     log += data
@@ -327,7 +331,7 @@ class Daemon(Server):
         self.events, self.requests, self.wrong = [], [], []
         self.objects, self.checkpoints, self.logs, self.corrupt, self.downloads = {}, {}, {}, {}, {}
         self.fenced = set()
-        self.on_checkpoint, self.put_failures = None, 0
+        self.on_checkpoint, self.put_failures, self.log_failures, self.poll_at_once = None, 0, 0, False
         self.lose_enrol, self.enrol_status, self.url_status, self.down = 0, 0, 0, False
         super().__init__(Daemon.Handler, tls)
 

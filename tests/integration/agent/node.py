@@ -6,6 +6,7 @@ import signal
 import stat
 import subprocess
 import tempfile
+import time
 import unittest
 
 import fake
@@ -50,6 +51,14 @@ class Enrolment(AgentCase):
         self.until(lambda: len(self.daemon.enrols) == 2, "a second enrolment")
         n = len(self.daemon.haves)
         self.until(lambda: len(self.daemon.haves) > n, "another poll")
+
+    def test_a_daemon_that_answers_at_once_does_not_make_it_spin(self):
+        self.daemon.set(poll_at_once=True)
+        self.agent.start()
+        self.until(lambda: self.daemon.haves, "a poll")
+        began, n = time.monotonic(), len(self.daemon.haves)
+        self.until(lambda: len(self.daemon.haves) >= n + 15, "more polls")
+        self.assertGreater(time.monotonic() - began, 3)
 
     def test_a_refused_token_ends_the_agent_for_good(self):
         self.daemon.set(enrol_status=403)

@@ -159,6 +159,15 @@ class Running(AgentCase):
         self.exited(timeout=60)
         self.assertEqual(self.daemon.log("j1", 1), "".join(f"{i}\n" for i in range(1, 200001)).encode())
 
+    def test_the_end_is_told_after_the_last_of_the_log(self):
+        self.daemon.set(log_failures=2)
+        self.agent.start()
+        self.job("echo the only line")
+        self.exited()
+        self.assertEqual(self.daemon.log("j1", 1), b"the only line\n")
+        self.assertEqual([e[0] for e in self.daemon.events if e[0] == "log" or e[:2] == ("report", "EXITED")],
+                         ["log", "report"])
+
     def test_the_log_goes_on_where_the_daemon_stands(self):
         self.agent.start()
         self.job("for i in 1 2 3 4 5 6; do echo line $i; sleep 0.4; done", log_offset=0)

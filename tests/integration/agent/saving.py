@@ -56,6 +56,14 @@ class Checkpoints(AgentCase):
         (c,) = self.committed()
         self.assertEqual((c["reason"], c["steps"]), ("drain", r["steps_done"]))
 
+    def test_a_shell_in_between_lives_through_a_checkpoint(self):
+        self.agent.start()
+        self.job(f"echo begin\n'{TRAIN}' --steps 100000 --step-ms 5\necho end\n", checkpoint={"interval_s": 1})
+        leader = self.leader()
+        self.until(lambda: len(self.committed()) >= 2, "two checkpoints")
+        self.assertTrue(fake.alive(leader))
+        self.assertIsNone(self.daemon.report("EXITED"))
+
     def test_rebalance_saves_once_and_the_job_goes_on(self):
         self.agent.start()
         self.train()
@@ -225,6 +233,22 @@ class Survival(AgentCase):
         self.agent.start()
         self.assertEqual(self.exited()["reason"], "drained")
         self.assertTrue([c for c in self.daemon.checkpoints.values() if c["committed"]])
+
+    def test_killed_between_stop_and_end_it_knows_that_the_end_was_asked_for(self):
+        self.agent.start()
+        self.job("trap 'echo 5 >\"$SPOT_SAVED_FILE\"' USR1; trap 'echo stopping; read -r x <fifo; exit 3' TERM; "
+                 "mkfifo fifo; echo s >ckpt/state; echo up; while :; do sleep 0.1; done")
+        self.until_log("up")
+        self.daemon.want("drain", "j1", 1)
+        self.until_log("stopping")
+        self.agent.crash()
+        base = self.agent.job_dir("j1", 1)
+        with open(os.path.join(base, "work", "fifo"), "w") as f:
+            f.write("go\n")
+        self.until(lambda: os.path.exists(os.path.join(base, "exit.json")), "exit.json")
+        self.agent.start()
+        self.assertEqual(self.exited()["reason"], "drained")
+        self.assertEqual([c["steps"] for c in self.daemon.checkpoints.values() if c["committed"]], [5])
 
     def test_after_a_reboot_the_job_is_told_to_be_lost_not_failed(self):
         self.agent.start()
