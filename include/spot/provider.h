@@ -155,7 +155,8 @@ struct spot_limit {
 };
 
 /* Where a provider instance gets its settings. Values, functions and ctx stay valid while the provider
- * is open: settings that name a zone are looked up when the zone is known. */
+ * is open: settings that name a zone (they have a dot) are looked up when the zone is known. All others are asked for
+ * in open(): a key that nobody asked for by then is refused as a mistake. */
 struct spot_provider_conf {
 	const char *name;                    /* instance name, "aws" */
 	const char *(*env)(void *ctx, const char *name);           /* environment snapshot, NULL if unset */

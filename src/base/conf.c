@@ -29,7 +29,7 @@ struct parse {
 	char *section;                 /* NULL before the first */
 	struct conf_section *named;    /* the open [kind name], else NULL */
 	struct conf_file file;
-	size_t sections_cap, keys_cap, values_cap;
+	size_t sections_cap, keys_cap, values_cap, lines_cap, asked_cap;
 	bool names_allowed;
 	struct spot_err *err;
 };
@@ -172,7 +172,7 @@ static enum spot_rc named_open(struct parse *p, char *kind, char *name)
 	    arena_grow(p->arena, f->sections, f->n, &p->sections_cap, sizeof(*f->sections));
 	p->named = &f->sections[f->n++];
 	*p->named = (struct conf_section){.kind = kind, .name = name, .line = p->line};
-	p->keys_cap = p->values_cap = 0;
+	p->keys_cap = p->values_cap = p->lines_cap = p->asked_cap = 0;
 	return SPOT_OK;
 }
 
@@ -207,6 +207,10 @@ static enum spot_rc named_put(struct parse *p, const char *key, const char *valu
 		    p->path, p->line, s->kind, s->name, key);
 	s->keys = arena_grow(p->arena, s->keys, s->n, &p->keys_cap, sizeof(*s->keys));
 	s->values = arena_grow(p->arena, s->values, s->n, &p->values_cap, sizeof(*s->values));
+	s->lines = arena_grow(p->arena, s->lines, s->n, &p->lines_cap, sizeof(*s->lines));
+	s->asked = arena_grow(p->arena, s->asked, s->n, &p->asked_cap, sizeof(*s->asked));
+	s->lines[s->n] = p->line;
+	s->asked[s->n] = false;
 	s->keys[s->n] = key;
 	s->values[s->n++] = value;
 	return SPOT_OK;
@@ -391,7 +395,20 @@ void conf_print(const struct conf_item *items, size_t n, const void *target, boo
 const char *conf_section_get(const struct conf_section *s, const char *key)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (strcmp(s->keys[i], key) == 0)
+		if (strcmp(s->keys[i], key) == 0) {
+			s->asked[i] = true;
 			return s->values[i];
+		}
+	return NULL;
+}
+
+const char *conf_section_unasked(const struct conf_section *s, int *ret_line)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		if (!s->asked[i] && strchr(s->keys[i], '.') == NULL) {
+			*ret_line = s->lines[i];
+			return s->keys[i];
+		}
+	}
 	return NULL;
 }

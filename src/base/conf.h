@@ -25,6 +25,8 @@ struct conf_item {
 struct conf_section {                     /* one [provider NAME] */
 	const char *kind, *name;
 	const char **keys, **values; size_t n;
+	int *lines;                       /* where each key stands */
+	bool *asked;                      /* conf_section_get() was called for it */
 	int line;
 };
 struct conf_file {
@@ -38,5 +40,8 @@ NODISCARD enum spot_rc conf_parse(struct arena *a, const struct conf_item *items
 struct sbuf;
 void conf_print(const struct conf_item *items, size_t n, const void *target, bool with_help, struct sbuf *out);
 const char *conf_section_get(const struct conf_section *s, const char *key);
+/* The first key nobody asked for yet (its line in ret_line), NULL if there is none. Keys with a dot (subnet.ZONE) are
+ * left out: they are asked for when what they name is known. */
+const char *conf_section_unasked(const struct conf_section *s, int *ret_line);
 
 #endif

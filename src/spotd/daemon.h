@@ -58,5 +58,7 @@ struct providers {
 NODISCARD enum spot_rc providers_open(struct providers *p, struct loop *loop, struct http_client *http,
     const struct spotd_conf *conf, bool local, struct call_shared *shared, struct spot_err *err);
 void providers_close(struct providers *p);
+/* Opens and closes each of them, for --check-config. */
+NODISCARD enum spot_rc providers_check(const struct spotd_conf *conf, struct spot_err *err);
 
 #endif

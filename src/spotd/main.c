@@ -177,8 +177,12 @@ static int configured(const struct args *a, struct spotd_conf *conf)
 	struct spot_err err;
 	int rc;
 
-	if (a->check || a->print) {
-		return a->print ? print_config(conf) : 0;
+	if (a->print) {
+		return print_config(conf);
+	}
+	if (a->check) {
+		/* The API role has neither providers nor their keys. */
+		return a->options.role_engine && providers_check(conf, &err) != SPOT_OK ? fail(&err) : 0;
 	}
 	dsn = str_empty(conf->dsn) ? getenv("DATABASE_URL") : conf->dsn;
 	if (str_empty(dsn) && a->options.local) {

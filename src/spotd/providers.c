@@ -22,15 +22,35 @@ static const char *setting_get(void *ctx, const char *key)
 	return ctx == NULL ? NULL : conf_section_get(ctx, key);
 }
 
-static enum spot_rc open_one(struct providers *p, struct loop *loop, struct http_client *http, const char *name,
-    struct conf_section *s, const struct spot_provider_ops *ops, struct call_shared *shared, struct spot_err *err)
+/* A key that the provider did not ask for is a mistake of spelling, or a secret where none belongs. */
+static enum spot_rc self_open(const char *name, struct conf_section *s, const struct spot_provider_ops *ops,
+    void **ret_self, struct spot_err *err)
 {
 	struct spot_provider_conf conf = {.name = name, .env = env_get, .setting = setting_get, .ctx = s};
-	void *self;
-	enum spot_rc rc = ops->open(&conf, &self, err);
+	enum spot_rc rc = ops->open(&conf, ret_self, err);
+	const char *key;
+	int line;
 
 	if (rc != SPOT_OK) {
 		return err_prefix(err, "[provider %s]", name);
+	}
+	key = s == NULL ? NULL : conf_section_unasked(s, &line);
+	if (key != NULL) {
+		ops->close(*ret_self);
+		return err_set(err, SPOT_CONFIG, "line %d: [provider %s] has no key '%s'; the keys of kind %s are in "
+		    "providers/%s/README.md", line, name, key, ops->kind, ops->kind);
+	}
+	return SPOT_OK;
+}
+
+static enum spot_rc open_one(struct providers *p, struct loop *loop, struct http_client *http, const char *name,
+    struct conf_section *s, const struct spot_provider_ops *ops, struct call_shared *shared, struct spot_err *err)
+{
+	void *self;
+	enum spot_rc rc = self_open(name, s, ops, &self, err);
+
+	if (rc != SPOT_OK) {
+		return rc;
 	}
 	p->list = realloc(p->list, (p->n + 1) * sizeof(*p->list));
 	if (p->list == NULL) {
@@ -78,6 +98,26 @@ enum spot_rc providers_open(struct providers *p, struct loop *loop, struct http_
 		/* Without keys it cannot be used; that is no reason not to start. */
 		if (open_one(p, loop, http, all[i]->kind, NULL, all[i], shared, &skip) != SPOT_OK) {
 			log_info("provider.skipped", STR("kind", all[i]->kind), STR("why", skip.text));
+		}
+	}
+	return rc;
+}
+
+enum spot_rc providers_check(const struct spotd_conf *conf, struct spot_err *err)
+{
+	enum spot_rc rc = SPOT_OK;
+
+	for (size_t i = 0; i < conf->file.n && rc == SPOT_OK; i++) {
+		struct conf_section *s = &conf->file.sections[i];
+		const struct spot_provider_ops *ops;
+		void *self;
+
+		rc = ops_of(s, &ops, err);
+		if (rc == SPOT_OK) {
+			rc = self_open(s->name, s, ops, &self, err);
+		}
+		if (rc == SPOT_OK) {
+			ops->close(self);
 		}
 	}
 	return rc;

@@ -122,6 +122,15 @@ class Configuration(unittest.TestCase):
         self.refused("[engine]\ncool_min = 30m\ncool_max = 1m\n", "cool_min")
         self.refused("[api]\npublic_ca = /nowhere.pem\n", "/nowhere.pem")
 
+    def test_mistakes_in_a_provider_are_named_before_anything_starts(self):
+        self.refused("[provider mars]\n", "line 1", "mars")
+        self.refused("[provider aws]\nregion = us-east-1\n", "line 2", "'region'", "providers/aws/README.md")
+        self.refused("[provider aws]\nregions = Ohio\n", "regions", "Ohio")
+        self.refused("[provider aws]\n\nsecret_access_key = hunter2hunter2\n", "line 3", "secret_access_key")
+        self.refused("[provider lambda]\nendpoint = http://example.com\n", "https")
+        r = run("--config", conf("[provider aws]\nsubnet.use1-az1 = subnet-0a1b2c3d\n"), "--check-config")
+        self.assertEqual(r.returncode, 0, r.stderr)
+
     def test_a_printed_configuration_reads_back_the_same(self):
         text = run("--config", conf("[engine]\nwatch = 1500ms\n[rank]\nprior_hours = 7.5\n"), "--print-config").stdout
         self.assertIn("watch = 1500ms", text)
