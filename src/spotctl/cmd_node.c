@@ -59,12 +59,23 @@ int cmd_node_show(struct ctl *c)
 	return rc;
 }
 
+/* Asking again for what is over is no error, but it is told. */
+static bool over(const struct reply *r)
+{
+	const char *state = json_str(r->json, "state", "", NULL);
+
+	return strcmp(state, "GONE") == 0 || strcmp(state, "FAILED") == 0;
+}
+
 int cmd_node_drain(struct ctl *c)
 {
 	struct reply r;
 	int rc = conn_send(c, "POST", arena_printf(c->arena, "/v1/nodes/%s/drain", url_encode(c->arena, c->args[0], false)), NULL,
 	    STR_LIT("{}"), &r);
 
+	if (rc == CTL_OK && over(&r)) {
+		return render_done(c, &r, "%s: is over already; there is nothing to drain", c->args[0]);
+	}
 	return rc != CTL_OK ? rc : render_done(c, &r, "%s: draining; what runs there is checkpointed and placed elsewhere", c->args[0]);
 }
 
@@ -74,5 +85,8 @@ int cmd_node_rm(struct ctl *c)
 	int rc = conn_send(c, "DELETE", arena_printf(c->arena, "/v1/nodes/%s%s", url_encode(c->arena, c->args[0], false),
 	    opt_flag(c, "force") ? "?force=1" : ""), NULL, (struct str){0}, &r);
 
+	if (rc == CTL_OK && over(&r)) {
+		return render_done(c, &r, "%s: is over", c->args[0]);
+	}
 	return rc != CTL_OK ? rc : render_done(c, &r, "%s: being terminated", c->args[0]);
 }

@@ -262,9 +262,11 @@ int list_command(struct ctl *c, const char *path, const struct column *cols, con
 {
 	json_t *whole = NULL;
 	int rc = fetch_all(c, opts_path(c, path), &whole);
+	bool filtered = strcmp(opts_path(c, path), path) != 0;
 
 	if (rc == CTL_OK) {
-		rc = render_list(c, whole, json_object_get(whole, "items"), cols, empty);
+		rc = render_list(c, whole, json_object_get(whole, "items"), cols,
+		    filtered ? "nothing matches these options; without them all are shown" : empty);
 	}
 	if (rc == CTL_OK && json_is_string(json_object_get(whole, "next")) && c->format != FORMAT_JSON && c->watch_s == 0) {
 		say("... there are more: --limit N shows more of them");
