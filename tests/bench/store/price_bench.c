@@ -17,6 +17,7 @@
 #include "store/price.h"
 #include "store/q.h"
 #include <libpq-fe.h>
+#include <ftw.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -233,6 +234,14 @@ static void copy_bench(int64_t now_us)
 	pg_copy_fini(&c);
 }
 
+static int entry_remove(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+	(void)st;
+	(void)kind;
+	(void)at;
+	return remove(path);
+}
+
 int main(int argc, char **argv)
 {
 	struct pgcluster *cluster = NULL;
@@ -274,6 +283,6 @@ int main(int argc, char **argv)
 	(void)loop_turn(loop, 0);
 	loop_free(loop);
 	pgcluster_stop(cluster);
-	printf("left behind: %s\n", dir);
+	(void)nftw(dir, entry_remove, 16, FTW_DEPTH | FTW_PHYS);
 	return 0;
 }
