@@ -320,7 +320,7 @@ int shim_main(void)
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* daemonised parts of the job stay ours to end */
 	s.log_fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-	if (s.log_fd < 0)
+	if (s.log_fd < 0 || chdir(s.dir) != 0) /* so that people see whose it is */
 		return 125;
 	sigemptyset(&s.wait_for);
 	sigaddset(&s.wait_for, SIGCHLD);
