@@ -5,7 +5,7 @@
 #include "engine/poller_int.h"
 
 #define CALL_TIMEOUT_US (300 * SPOT_US_PER_S)
-#define TICK_MAX_US     (5 * SPOT_US_PER_S)
+#define TICK_MAX_US     SPOT_US_PER_S
 #define BACKOFF_MAX_US  (600 * SPOT_US_PER_S)
 #define UPKEEP_ONCE     4    /* steps done at the start of a round */
 #define UPKEEP_ROUND    720  /* about an hour */
@@ -92,6 +92,8 @@ static void poll_end(struct poll *p)
 		}
 	}
 	poller->running--;
+	/* What is being read may still call this feed due. */
+	poller->due_old |= op_busy(&poller->due.op);
 	loop_timer_set(&poller->tick, 0);
 	loop_bury(poller->deps.loop, p, poll_free);
 }
@@ -276,6 +278,11 @@ static void due_read(struct op *op)
 		pg_req_fini(&p->due);
 		return;
 	}
+	if (p->due_old) {
+		pg_req_fini(&p->due);
+		loop_timer_set(&p->tick, 0);
+		return;
+	}
 	arena_reset(p->arena);
 	n = q_market_feeds_due_rows(&p->due, p->arena, &rows);
 	pg_req_fini(&p->due);
@@ -301,10 +308,11 @@ static void tick(struct loop_timer *t)
 		.most = p->deps.conf->parallel_max * 4,
 	};
 
-	loop_timer_set(t, TICK_MAX_US);
+	loop_timer_set(t, p->deps.active(p->deps.ctx) ? TICK_MAX_US : SPOT_US_PER_S / 2);
 	if (!p->deps.active(p->deps.ctx) || op_busy(&p->due.op) || p->running >= p->deps.conf->parallel_max) {
 		return;
 	}
+	p->due_old = false;
 	q_market_feeds_due(p->deps.pg, &p->due, &q, due_read);
 }
 
@@ -315,8 +323,8 @@ static void upkeep_done(struct op *op)
 
 	if (op->rc != SPOT_OK) {
 		log_warn("poller.upkeep_failed", I64("step", p->upkeep_step), STR("error", op->err.text));
-	} else {
-		p->upkeep_step++;
+	} else if (p->upkeep_step++ == 1) {
+		loop_timer_set(&p->tick, 0);   /* the first feeds are there */
 	}
 	pg_req_fini(&p->upkeep);
 	loop_timer_set(&p->housekeeping, p->upkeep_step < UPKEEP_ONCE + 3 ? 0 : 5 * SPOT_US_PER_S);

@@ -64,6 +64,7 @@ struct poller {
 	struct poll *polls;
 	int running;
 	int upkeep_step;
+	bool due_old;                      /* a poll ended while the due ones were read: read them again */
 	struct poller_stats stats;
 };
 
