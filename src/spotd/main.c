@@ -199,18 +199,31 @@ static int configured(const struct args *a, struct spotd_conf *conf)
 	return rc;
 }
 
+/* A shell's limit of 1024 files would be a limit of connections: every node keeps one. */
+#define FILES_WANTED 65536
+
+static void limits_set(void)
+{
+	struct rlimit none = {0, 0}, files;
+
+	(void)setrlimit(RLIMIT_CORE, &none); /* a core would hold keys */
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_WANTED) {
+		files.rlim_cur = MIN(files.rlim_max, (rlim_t)FILES_WANTED);
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct args a = {0};
 	struct spotd_conf conf = {0};
-	struct rlimit none = {0, 0};
 	struct spot_err err;
 	int rc = args_read(&a, argc, argv);
 
 	if (rc >= 0) {
 		return rc;
 	}
-	(void)setrlimit(RLIMIT_CORE, &none);   /* a core would hold keys */
+	limits_set();
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (spotd_conf_read(a.options.config, &conf, &err) != SPOT_OK) {
 		return fail(&err);

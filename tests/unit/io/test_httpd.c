@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "test_httpd.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -496,6 +497,12 @@ int main(void)
 	    cmocka_unit_test(a_half_closed_client_still_gets_its_reply),
 	    cmocka_unit_test(an_unusable_address_is_refused_with_words),
 	};
+	struct rlimit files;
 
+	/* A thousand clients and their server in one process are more files than a shell's usual 1024. */
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
