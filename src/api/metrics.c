@@ -65,7 +65,7 @@ static void put_latency(struct api *api, struct sbuf *o)
 
 static void put_one(struct sbuf *o, const char *name, const char *type, const char *help, double v)
 {
-	sbuf_printf(o, "# HELP %s %s\n# TYPE %s %s\n%s %.17g\n", name, help, name, type, name, v);
+	sbuf_printf(o, "# HELP %s %s\n# TYPE %s %s\n%s %.15g\n", name, help, name, type, name, v);
 }
 
 static void put_process(struct api *api, struct sbuf *o)
@@ -87,17 +87,38 @@ static void put_process(struct api *api, struct sbuf *o)
 	put_one(o, "spot_start_time_seconds", "gauge", "Since when this process serves.", (double)api->started_us / 1e6);
 }
 
-static const char *label_name(const char *metric)
+/* What the rows say, in the order of the statement. */
+static const struct row_metric {
+	const char *name, *label, *help;
+} row_metrics[] = {
+	{"spot_jobs", "state", "Jobs."},
+	{"spot_nodes", "state", "Nodes; UNKNOWN are launches whose outcome is being looked up."},
+	{"spot_fleets", "state", "Fleets."},
+	{"spot_prices", "state", "Current prices by what they are believed to be."},
+	{"spot_price_age_seconds_max", "provider", "The oldest current price."},
+	{"spot_provider_requests_total", "provider", "Requests sent to the provider."},
+	{"spot_provider_throttled_total", "provider", "Requests that the provider refused for their rate."},
+	{"spot_provider_up", "provider", "1 ok, 0.5 degraded, 0 down."},
+	{"spot_feed_fails", "feed", "Failures in a row of a feed, where there are any."},
+	{"spot_ledger_usd_total", "kind", "Dollars in the ledger."},
+	{"spot_notices_total", "kind", "Notices heard, one per node and kind."},
+	{"spot_node_ends_total", "cause", "Nodes that are over, by why."},
+	{"spot_launches_total", "outcome", "Launches that gave an instance, and launches that were refused."},
+	{"spot_reclaims_total", "market", "Nodes that their provider took back."},
+	{"spot_checkpoints", "state", "Checkpoints."},
+	{"spot_leader_epoch", "name", "Times that leadership changed hands."},
+	{"spot_leader_lease_seconds", "name", "Left of the leader's lease; negative: nobody leads."},
+};
+
+static const struct row_metric *row_metric_find(const char *name)
 {
-	if (strcmp(metric, "spot_ledger_usd_total") == 0)
-		return "kind";
-	if (strstr(metric, "provider") || strstr(metric, "age_seconds"))
-		return "provider";
-	if (strstr(metric, "feed"))
-		return "feed";
-	if (strstr(metric, "leader"))
-		return "name";
-	return "state";
+	static const struct row_metric other = {"", "label", ""};
+
+	for (size_t i = 0; i < ARRAY_LEN(row_metrics); i++) {
+		if (strcmp(row_metrics[i].name, name) == 0)
+			return &row_metrics[i];
+	}
+	return &other;
 }
 
 static void put_rows(struct areq *q, struct sbuf *o)
@@ -107,12 +128,15 @@ static void put_rows(struct areq *q, struct sbuf *o)
 	const char *last = "";
 
 	for (size_t i = 0; i < n; i++) {
+		const struct row_metric *m = row_metric_find(rows[i].metric);
+
 		if (strcmp(rows[i].metric, last) != 0)
-			sbuf_printf(o, "# TYPE %s %s\n", rows[i].metric, str_suffix(rows[i].metric, "_total") ? "counter" : "gauge");
+			sbuf_printf(o, "# HELP %s %s\n# TYPE %s %s\n", rows[i].metric, m->help, rows[i].metric,
+			    str_suffix(rows[i].metric, "_total") ? "counter" : "gauge");
 		last = rows[i].metric;
-		sbuf_printf(o, "%s{%s=", rows[i].metric, label_name(rows[i].metric));
+		sbuf_printf(o, "%s{%s=", rows[i].metric, m->label);
 		sbuf_json_str(o, rows[i].label);
-		sbuf_printf(o, "} %.17g\n", rows[i].value);
+		sbuf_printf(o, "} %.15g\n", rows[i].value);
 	}
 }
 

@@ -178,6 +178,13 @@ UNION ALL SELECT 'spot_provider_throttled_total', name, throttled::float8 FROM p
 UNION ALL SELECT 'spot_provider_up', name, CASE state WHEN 'ok' THEN 1.0 WHEN 'degraded' THEN 0.5 ELSE 0.0 END FROM provider
 UNION ALL SELECT 'spot_feed_fails', provider || '/' || region || '/' || feed, fails::float8 FROM feed WHERE fails > 0
 UNION ALL SELECT 'spot_ledger_usd_total', kind, sum(amount_micros) / 1e6 FROM ledger GROUP BY kind
+UNION ALL SELECT 'spot_notices_total', kind, count(*)::float8 FROM notice GROUP BY kind
+UNION ALL SELECT 'spot_node_ends_total', end_cause, count(*)::float8 FROM node WHERE ended_us IS NOT NULL GROUP BY end_cause
+UNION ALL SELECT 'spot_launches_total', 'launched', coalesce(sum(launches), 0)::float8 FROM pool_day
+UNION ALL SELECT 'spot_launches_total', 'refused', coalesce(sum(refusals), 0)::float8 FROM pool_day
+UNION ALL SELECT 'spot_reclaims_total', p.market, sum(d.reclaims)::float8 FROM pool_day d JOIN pool p ON p.id = d.pool_id
+	GROUP BY p.market
+UNION ALL SELECT 'spot_checkpoints', state, count(*)::float8 FROM checkpoint GROUP BY state
 UNION ALL SELECT 'spot_leader_epoch', name, epoch::float8 FROM leader
 UNION ALL SELECT 'spot_leader_lease_seconds', name, (until_us - $1) / 1e6 FROM leader
 

@@ -1,6 +1,7 @@
 """Prices, pools, plans, providers, quotas, health, metrics, downloads."""
 import hashlib
 import os
+import re
 import tempfile
 import time
 import unittest
@@ -135,8 +136,12 @@ class Rest(unittest.TestCase):
                 self.assertRegex(line, r'^[a-z_]+(\{([a-z_]+="[^"]*",?)*\})? [-+0-9.einfEINF]+$')
                 names.add(line.split("{")[0].split(" ")[0])
         for n in ("spot_up", "spot_prices", "spot_price_age_seconds_max", "spot_http_requests_total", "spot_pg_statements_total",
-                  "spot_http_request_seconds_bucket", "spot_http_parked"):
+                  "spot_http_request_seconds_bucket", "spot_http_parked", "spot_launches_total"):
             self.assertIn(n, names)
+        helped = re.findall(r"^# HELP ([a-z_]+) .", text, re.M)
+        typed = re.findall(r"^# TYPE ([a-z_]+) ", text, re.M)
+        self.assertEqual(helped, typed, "every metric says what it is, once")
+        self.assertEqual(len(typed), len(set(typed)))
         self.assertIn('status="4xx"', text)
 
     def test_version(self):
