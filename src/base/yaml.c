@@ -272,11 +272,13 @@ enum spot_rc yaml_fail(const struct yaml *at, struct spot_err *err, const char *
 	if (vasprintf(&text, fmt, ap) < 0)
 		abort();
 	va_end(ap);
+	/* The key leads the words unless they have it themselves. */
+	bool named = at == NULL || at->key == NULL || strstr(text, at->key) != NULL;
 	if (at == NULL)
 		rc = err_set(err, SPOT_INVALID, "%s", text);
 	else
 		rc = err_set(err, SPOT_INVALID, "line %d, column %d: %s%s%s", at->line, at->column,
-		    at->key != NULL ? at->key : "", at->key != NULL ? ": " : "", text);
+		    named ? "" : at->key, named ? "" : ": ", text);
 	free(text);
 	return rc;
 }

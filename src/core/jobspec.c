@@ -391,6 +391,7 @@ static enum spot_rc parse_task(struct jobspec_ctx *x, const struct yaml *doc, st
 		{"volumes", "use file_mounts"}, {"service", "serving is not a job"}, {"pool", "use config.spotctl.fleet"},
 		{"inputs", "use file_mounts"}, {"outputs", "write into the checkpoint directory"},
 		{"event_callback", "watch /v1/events"}, {"managed_secrets", "use secrets"}, {NULL, NULL}};
+	const struct yaml *several = yaml_get(doc, "num_nodes");
 	int64_t nodes = 1;
 	enum spot_rc rc = spec_keys(doc, "job file", known, later, err);
 
@@ -398,7 +399,10 @@ static enum spot_rc parse_task(struct jobspec_ctx *x, const struct yaml *doc, st
 		rc = parse_name(doc, s, err);
 	}
 	if (rc == SPOT_OK) {
-		rc = spec_int(yaml_get(doc, "num_nodes"), 1, 1, &nodes, err);
+		rc = spec_int(several, 1, INT32_MAX, &nodes, err);
+	}
+	if (rc == SPOT_OK && nodes != 1) {
+		rc = yaml_fail(several, err, "num_nodes: %" PRId64 " nodes for one job are not supported: it runs on one", nodes);
 	}
 	if (rc == SPOT_OK) {
 		rc = parse_script(yaml_get(doc, "setup"), "setup", &s->setup, err);
