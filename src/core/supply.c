@@ -78,7 +78,7 @@ enum supply_choice supply_choose(struct arena *a, const struct supply_in *in, co
 		return choose_spot(a, in, slack, wait, ret_why);
 	}
 	if (!in->spot_allowed) {
-		*ret_why = on_demand ? "spot is not allowed for this job" : "no on-demand pool suits now";
+		*ret_why = on_demand ? "spot is not allowed for this job, or nobody sells it" : "no on-demand pool suits now";
 		*ret_until_us = in->now_us + 30 * SPOT_US_PER_S;
 		return on_demand ? SUPPLY_ON_DEMAND : SUPPLY_WAIT;
 	}

@@ -35,6 +35,22 @@ static bool any_market(const struct job_spec *s, bool spot)
 	return false;
 }
 
+/* Does any provider that the job may use have a spot market? Where none has, nobody waits for one. */
+static bool spot_sold(const struct engine *e, const struct job_spec *s)
+{
+	for (size_t i = 0; i < s->asks_n; i++) {
+		for (size_t k = 0; k < e->providers_n; k++) {
+			const struct call_provider *p = e->providers[k];
+
+			if ((call_provider_ops(p)->caps & SPOT_CAP_SPOT) != 0 &&
+			    (s->asks[i].provider == NULL || strcmp(s->asks[i].provider, call_provider_name(p)) == 0)) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
 static bool spec_read(struct recon *r, const struct job_facts *f, struct job_spec **ret)
 {
 	struct spot_err err = {0};
@@ -75,7 +91,7 @@ bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret)
 		.work_left_s = work_left_s(ret->spec, f),
 		.save_us = f->save_us,
 		.checkpoint_bytes = f->checkpoint_bytes,
-		.spot_allowed = any_market(ret->spec, true),
+		.spot_allowed = any_market(ret->spec, true) && spot_sold(e, ret->spec),
 		.on_demand_allowed = any_market(ret->spec, false),
 	};
 	if (f->has_checkpoint && objects_configured(e)) {
