@@ -6,7 +6,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 import e2e  # noqa: E402
 
-STEPS = 800
+STEPS = 1000
 
 
 class Failover(e2e.Case):
@@ -19,7 +19,7 @@ class Failover(e2e.Case):
         w = self.world
         w.sim("POST", "/stock", {"pool": "*/*/*/*/spot", "count": 0})
         # Slack is what the deadline leaves beyond the work: here a minute, and patience may be a quarter of it at most.
-        easy = w.submit(name="easy", gpus="A10G: 1", steps=STEPS, ours="work: 2h\ndeadline: 4h")
+        easy = w.submit(name="easy", gpus="A10G: 1", steps=STEPS, step_ms=30, ours="work: 2h\ndeadline: 4h")
         tight = w.submit(name="tight", gpus="L4: 1", steps=150, ours="work: 2h\ndeadline: 119m")
         for job in (easy, tight):
             w.await_job(job, "%s runs on demand" % job, 60, lambda j: j["state"] == "RUNNING" and j["market"] == "on_demand")

@@ -18,7 +18,7 @@ class Loss(e2e.Case):
 
     def test_a_host_that_dies_costs_only_what_came_after_the_last_checkpoint(self):
         w = self.world
-        job = w.submit(steps=420, interval="3s")
+        job = w.submit(steps=700, step_ms=20, interval="3s")
         j = w.await_job(job, "a periodic checkpoint", 60, lambda j: j["checkpoint"])
         ref = w.node(j["node"])["ref"]
         node = j["node"]
@@ -37,7 +37,7 @@ class Loss(e2e.Case):
         self.assertTrue(dead["why"], "no evidence of the loss at the node")
         self.assertIn("lost", w.ctl("job", "why", job).lower())
         self.assertEqual(w.await_end(job)["state"], "SUCCEEDED")
-        self.assertEqual(w.result_of(job), w.result_of_uninterrupted(420))
+        self.assertEqual(w.result_of(job), w.result_of_uninterrupted(700))
         books = w.await_gone()
         self.check_money(job, books)
 
@@ -97,7 +97,7 @@ class Loss(e2e.Case):
 
     def test_a_killed_agent_is_started_again_and_the_job_never_notices(self):
         w = self.world
-        job = w.submit(steps=260)
+        job = w.submit(steps=400, step_ms=20)
         j = w.await_steps(job, 20)
         node = w.node(j["node"])
         agent = [p for p in w.processes(node["ref"], "spot-agent") if p not in w.processes(node["ref"], "--shim")]
@@ -114,14 +114,14 @@ class Loss(e2e.Case):
         j = w.await_end(job)
         self.assertEqual((j["state"], j["attempts"], j["lost_steps"]), ("SUCCEEDED", 1, 0))
         self.assertTrue(trainers)
-        self.assertEqual(w.result_of(job), w.result_of_uninterrupted(260))
+        self.assertEqual(w.result_of(job), w.result_of_uninterrupted(400))
         w.await_gone()
 
     # ---- the daemon is away ------------------------------------------------------------------
 
     def test_jobs_run_on_and_end_while_the_daemon_is_away(self):
         w = self.world
-        short, long = w.submit(name="short", steps=150), w.submit(name="long", steps=700)
+        short, long = w.submit(name="short", steps=150), w.submit(name="long", steps=540)
         refs = {}
         for job in (short, long):
             refs[job] = w.node(w.await_steps(job, 10)["node"])["ref"]
@@ -132,7 +132,7 @@ class Loss(e2e.Case):
         w.until("twenty seconds of the job", 60, lambda: w.local_steps(long, refs[long]) >= began + 400)
         self.assertEqual(w.local_steps(short, refs[short]), 150)
         w.start_daemon()
-        for job, steps in ((short, 150), (long, 700)):
+        for job, steps in ((short, 150), (long, 540)):
             j = w.await_end(job, 60)
             self.assertEqual((j["state"], j["attempts"], j["lost_steps"], j["steps_done"]), ("SUCCEEDED", 1, 0, steps))
             self.assertEqual(w.result_of(job), w.result_of_uninterrupted(steps))

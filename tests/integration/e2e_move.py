@@ -6,7 +6,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 import e2e  # noqa: E402
 
-STEPS = 900
+STEPS = 1200
 
 
 class Move(e2e.Case):
@@ -24,7 +24,7 @@ class Move(e2e.Case):
 
     def test_drain_remove_and_rebalance_lose_nothing(self):
         w = self.world
-        job = w.submit(steps=STEPS, ours="work: 20h")
+        job = w.submit(steps=STEPS, step_ms=30, ours="work: 20h")
         j = w.await_steps(job, 40)
 
         first = w.node(j["node"])
