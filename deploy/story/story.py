@@ -4,6 +4,7 @@ import argparse
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -102,11 +103,21 @@ config:
 """
 
 
+def open_tmp():
+    """Root's own temporary folder may be closed to the user that the database then runs as."""
+    path = os.path.realpath(tempfile.gettempdir())
+    while os.geteuid() == 0 and path != "/":
+        if not os.stat(path).st_mode & 0o001:
+            return "/tmp"
+        path = os.path.dirname(path)
+    return None
+
+
 class Story:
     def __init__(self, args):
         self.args = args
         self.build = os.path.abspath(args.build)
-        self.dir = tempfile.mkdtemp(prefix="spotdemo-", dir=args.dir)
+        self.dir = tempfile.mkdtemp(prefix="spotdemo-", dir=args.dir or open_tmp())
         os.chmod(self.dir, 0o711)  # as root the database runs as another user, who must get to its folder
         self.began = time.monotonic()
         self.emulator = self.daemon = self.killer = None
@@ -381,7 +392,7 @@ class Story:
         if sum(line["amount_micros"] for line in cost["items"]) != cost["total_micros"]:
             raise Failure("the ledger's lines do not sum to its total")
         if not self.killer:
-            self.show("cost", "--job", self.job, lines=24)
+            self.show("cost", "--by", "job,market", lines=8)
         against = {s["baseline"]: s for s in cost["savings"]}
         on_demand, cheapest = against["on-demand"], against["cheapest-pool"]
         return {
@@ -417,7 +428,8 @@ class Story:
 
     def keep(self):
         say("\nleft running. In another terminal:\n  export SPOTCTL_URL=http://127.0.0.1:%d SPOTCTL_TOKEN_FILE=%s\n  %s job ls\n"
-            "Enter or Ctrl-C ends it." % (self.port, self.token_file, os.path.join(self.build, "src/spotctl/spotctl")))
+            "Enter or Ctrl-C ends it." % (self.port, shlex.quote(self.token_file),
+                                          shlex.quote(os.path.join(self.build, "src/spotctl/spotctl"))))
         try:
             if not sys.stdin.readline() and not sys.stdin.isatty():
                 signal.pause()  # in the background there is no Enter; a signal ends it
