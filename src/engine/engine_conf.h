@@ -29,6 +29,7 @@ struct engine_conf {
 	int64_t sweep_us;              /* list of everything with our tag */
 	int64_t orphan_grace_us;       /* between the alarm about an unknown instance and its end */
 	int64_t bill_us;               /* ledger lines of a running node */
+	int64_t bill_lag_us;           /* time is billed when it is so old: facts about it are written by then */
 	int64_t url_life_us;           /* of presigned URLs */
 	int64_t infeasible_us;         /* no pool suits for this long: the job fails */
 	int64_t notice_default_us;     /* a notice without a deadline leaves this long */
@@ -39,6 +40,7 @@ struct engine_conf {
 	const char *public_url;        /* of the API, as a node reaches it */
 	const char *ca_pem;            /* certificate the agent must trust, NULL = system's */
 	const char *agent_sha256;      /* of the agent that the API hands out */
+	const char *nvml_sha256;       /* of its GPU helper; "" = none is handed out */
 	/* object store of checkpoints */
 	const char *store_bucket;      /* NULL or "": none */
 	const char *store_prefix;      /* "" or "a/b" */

@@ -105,7 +105,7 @@ static enum spot_rc api_start(struct daemon *d, struct spot_err *err)
 	return api_new(d->loop, d->pg, &conf, &d->api, err);
 }
 
-static const char *agent_hash(struct daemon *d)
+static const char *agent_hash(struct daemon *d, const char *program)
 {
 	char path[4200], hex[SHA256_HEX];
 	struct arena *a;
@@ -113,14 +113,14 @@ static const char *agent_hash(struct daemon *d)
 	struct spot_err err;
 	const char *ret = "";
 
-	snprintf(path, sizeof(path), "%s/spot-agent", d->agent_dir);
+	snprintf(path, sizeof(path), "%s/%s", d->agent_dir, program);
 	a = arena_new(0);
 	if (file_read(path, a, 64 << 20, &bytes, &err) == SPOT_OK) {
 		sha256_hex(bytes.p, bytes.n, hex);
 		ret = arena_strdup(d->arena, hex);
 	} else {
 		log_warn("agent.missing", STR("error", err.text),
-		    STR("hint", "nodes cannot fetch their agent: set [api] agent_dir"));
+		    STR("hint", "nodes cannot fetch it: set [api] agent_dir"));
 	}
 	arena_free(a);
 	return ret;
@@ -147,7 +147,8 @@ static void engine_conf_fill(struct daemon *d, struct engine_conf *ret)
 	*ret = d->conf->engine;
 	ret->public_url = public_url(d);
 	ret->ca_pem = d->conf->public_ca_pem == NULL ? NULL : arena_strdup(d->arena, d->conf->public_ca_pem);
-	ret->agent_sha256 = agent_hash(d);
+	ret->agent_sha256 = agent_hash(d, "spot-agent");
+	ret->nvml_sha256 = agent_hash(d, "spot-nvml");
 	ret->store_bucket = arena_strdup(d->arena, ret->store_bucket);
 	ret->store_prefix = arena_strdup(d->arena, ret->store_prefix);
 	ret->store_provider = arena_strdup(d->arena, ret->store_provider);
