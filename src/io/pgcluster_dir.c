@@ -25,13 +25,10 @@ static bool path_join(char ret[PGCLUSTER_PATH], const char *dir, const char *nam
 
 static bool bin_usable(const char *dir)
 {
-	char path[PGCLUSTER_PATH + 16];
+	char path[PGCLUSTER_PATH];
 
-	(void)snprintf(path, sizeof(path), "%s/postgres", dir);
-	if (access(path, X_OK) != 0)
-		return false;
-	(void)snprintf(path, sizeof(path), "%s/initdb", dir);
-	return access(path, X_OK) == 0;
+	return path_join(path, dir, "postgres") && access(path, X_OK) == 0 &&
+	       path_join(path, dir, "initdb") && access(path, X_OK) == 0;
 }
 
 /* /usr/lib/postgresql/NN/bin of Debian and Ubuntu; want 0 = the newest. */
