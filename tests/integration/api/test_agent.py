@@ -205,6 +205,17 @@ class Report(Case):
         self.assertEqual(A.sql("SELECT phase FROM attempt WHERE job_id = %d AND epoch = 2" % self.job), "ASSIGNED")
         self.assertEqual(A.sql("SELECT coalesce(checkpoint_id, 0) FROM job WHERE id = %d" % self.job), "0")
 
+    def test_the_epoch_alone_refuses_though_the_attempt_never_ended(self):
+        self.start()
+        c = self.agent("checkpoint", {"job": "j%d" % self.job, "epoch": 1, "reason": "periodic", "chunks": []})["checkpoint"]
+        A.sql("UPDATE job SET epoch = 2 WHERE id = %d" % self.job)
+        base = {"job": "j%d" % self.job, "epoch": 1}
+        for what, more in [("report", {"phase": "RUNNING", "steps_done": 77}), ("report", {"phase": "EXITED", "reason": "ok"}),
+                           ("checkpoint", {"reason": "periodic", "chunks": []}), ("commit", {"checkpoint": c})]:
+            self.assertEqual(self.agent(what, dict(base, **more), 409)["code"], "stale_epoch", what)
+        self.assertEqual(self.attempt("phase"), "ASSIGNED")
+        self.assertEqual(A.sql("SELECT steps_done, coalesce(checkpoint_id, 0) FROM job WHERE id = %d" % self.job), "0|0")
+
     def test_a_node_reports_for_its_own_attempt_only(self):
         self.start()
         thief, token = A.node(self.pool, "BOOTING")

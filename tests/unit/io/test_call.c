@@ -2,7 +2,10 @@
 #include "base/base.h"
 #include "call_fake.h"
 
+#include "base/log.h"
 #include "base/str.h"
+
+#include <unistd.h>
 
 #define S SPOT_US_PER_S
 
@@ -95,6 +98,31 @@ static void a_secret_of_the_provider_is_cut_out_of_the_words(void **state)
 	fake_call_now(f, &k);
 	assert_null(strstr(k.err.text, FAKE_SECRET));
 	assert_non_null(strstr(k.err.text, "refused"));
+}
+
+static enum spot_step step_signed(struct fake *f, struct spot_call *c)
+{
+	return c->in != NULL ? SPOT_DONE : fake_get(f, c, "/ok?x=1&X-Amz-Signature=abcdef0123");
+}
+
+static void what_signs_a_url_is_not_in_the_log(void **state)
+{
+	struct fake *f = *state;
+	struct fake_call k;
+	char text[8192] = "";
+	int fds[2];
+
+	f->step = step_signed;
+	assert_int_equal(pipe(fds), 0);
+	log_init(&(struct log_conf){.fd = fds[1], .level = LOG_DEBUG, .program = "t", .clock = &clock_real});
+	fake_call_now(f, &k);
+	log_init(&(struct log_conf){.fd = STDERR_FILENO, .level = LOG_WARN, .program = "t", .clock = &clock_real});
+	close(fds[1]);
+	assert_true(read(fds[0], text, sizeof(text) - 1) > 0);
+	close(fds[0]);
+	assert_non_null(strstr(text, "call.request"));
+	assert_non_null(strstr(text, "x=1"));
+	assert_null(strstr(text, "abcdef0123"));
 }
 
 /* ---- endless and huge ------------------------------------------------------------------ */
@@ -466,7 +494,8 @@ int main(void)
 	    T(a_verb_that_the_provider_lacks_is_refused),
 	    T(a_step_without_a_verdict_is_an_internal_error),
 	    T(a_secret_of_the_provider_is_cut_out_of_the_words),
-	    T(a_step_that_never_ends_is_cut),
+	    T(what_signs_a_url_is_not_in_the_log),
+    T(a_step_that_never_ends_is_cut),
 	    T(pages_that_fill_the_memory_are_cut_before_it_is_full),
 	    T(retry_after_is_obeyed),
 	    T(without_it_the_waits_grow_and_the_tries_end),
