@@ -474,6 +474,7 @@ def main():
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it starts in the background
+    os.umask(0o022)  # the same for everyone: the database of root runs as another user
     story = Story(args)
     failed, logs = True, True
     try:

@@ -86,7 +86,12 @@ enum spot_rc folder_make(const char *path, struct spot_err *err)
 		}
 		*p = '\0';
 		/* Root's folders may be passed through: the database runs as another user. Files in them are 0600. */
-		if (mkdir(buf, geteuid() == 0 ? 0711 : 0700) != 0 && errno != EEXIST) {
+		if (mkdir(buf, 0700) == 0) {
+			/* Not left to the umask; where it fails, pgcluster_start says who may not enter what. */
+			if (geteuid() == 0) {
+				(void)chmod(buf, 0711);
+			}
+		} else if (errno != EEXIST) {
 			return err_set(err, SPOT_CONFIG, "cannot make folder %s: %s", buf, strerror(errno));
 		}
 		*p = was;
