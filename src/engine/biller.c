@@ -123,7 +123,7 @@ static void bill_due(struct step *s)
 		b->row = rows[i];
 		b->waits = 2;
 		b->from_us = rows[i].has_billed_to_us ? rows[i].billed_to_us : rows[i].launched_us;
-		b->to_us = MAX(rows[i].has_ended_us ? rows[i].ended_us : engine_now(r->e), b->from_us);
+		b->to_us = MAX(rows[i].has_ended_us ? rows[i].ended_us : engine_now(r->e) - r->e->conf.bill_lag_us, b->from_us);
 		STEP(p, engine_bill_prices,
 		    (&(struct q_engine_bill_prices){.pool_id = rows[i].pool_id, .from_us = b->from_us, .to_us = b->to_us}));
 		STEP(t, engine_bill_attempts,
@@ -193,7 +193,8 @@ void biller_run(struct recon *r)
 	int64_t now = engine_now(r->e);
 	struct step *s = step_new(r, bill_due, NULL);
 
-	STEP(s, engine_bill_due, (&(struct q_engine_bill_due){.before_us = now - r->e->conf.bill_us}));
+	STEP(s, engine_bill_due, (&(struct q_engine_bill_due){.before_us = now - r->e->conf.bill_us - r->e->conf.bill_lag_us,
+	        .settled_us = now - r->e->conf.bill_lag_us}));
 	s = step_new(r, lost_due, NULL);
 	STEP(s, engine_lost_due, (&(struct q_engine_lost_due){.since_us = now - LOST_LOOK_BACK_US}));
 }

@@ -77,6 +77,8 @@ static const struct conf_item items[] = {
 	ENGINE("sweep", "1m", "100ms", "1h", sweep_us, "How often everything with our tag is listed."),
 	ENGINE("orphan_grace", "2m", "0s", "1d", orphan_grace_us, "From the alarm about an unknown instance to its end."),
 	ENGINE("bill", "1m", "100ms", "1h", bill_us, "How often running nodes get ledger lines."),
+	ENGINE("bill_lag", "2s", "0s", "5m", bill_lag_us,
+	    "Time is billed when it is so old: by then all that happened in it is written down."),
 	ENGINE("infeasible", "1h", "1s", "30d", infeasible_us, "A job that no pool suits fails after this."),
 	ENGINE("notice_default", "2m", "1s", "1h", notice_default_us, "Time left by a notice that does not say."),
 	ENGINE("drain_grace", "30s", "0s", "1h", drain_grace_us, "After its deadline a drained node is ended by us."),

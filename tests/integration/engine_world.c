@@ -36,7 +36,7 @@ static struct engine_conf conf_quick(void)
 		.call_timeout_us = 1000000, .launches_max = 16, .launch_retry_us = 30000, .lookup_again_us = 50000, .boot_timeout_us = 1500000, .watch_us = 50000,
 		.agent_silent_us = 300000, .agent_lost_us = 1200000, .list_lag_us = 200000, .cool_min_us = 300000,
 		.cool_max_us = 2000000, .reclaim_cool_us = 600000, .idle_keep_us = 100000, .terminate_retry_us = 50000,
-		.terminate_alarm_us = 5000000, .sweep_us = 60000, .orphan_grace_us = 200000, .bill_us = 80000,
+		.terminate_alarm_us = 5000000, .sweep_us = 60000, .orphan_grace_us = 200000, .bill_us = 80000, .bill_lag_us = 300000,
 		.url_life_us = SPOT_US_PER_HOUR, .infeasible_us = 400000, .notice_default_us = 500000,
 		.drain_grace_us = 100000, .public_url = "http://127.0.0.1:1", .agent_sha256 = "00",
 		.store_bucket = "bucket", .store_prefix = "p", .store_provider = "fake", .store_region = "r1",
