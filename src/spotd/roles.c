@@ -77,8 +77,9 @@ static enum spot_rc install_read(struct daemon *d, struct spot_err *err)
 
 static void agent_dir_find(struct daemon *d)
 {
-	ssize_t n;
+	char path[sizeof(d->agent_dir) + 16];
 	char *slash;
+	ssize_t n;
 
 	if (!str_empty(d->conf->agent_dir)) {
 		snprintf(d->agent_dir, sizeof(d->agent_dir), "%s", d->conf->agent_dir);
@@ -89,6 +90,15 @@ static void agent_dir_find(struct daemon *d)
 	slash = strrchr(d->agent_dir, '/');
 	if (slash != NULL) {
 		*slash = '\0';
+	}
+	/* Not installed yet: in a build folder the programs stand in a folder each. */
+	snprintf(path, sizeof(path), "%s/spot-agent", d->agent_dir);
+	slash = strrchr(d->agent_dir, '/');
+	if (!file_exists(path) && slash != NULL) {
+		snprintf(path, sizeof(path), "%.*s/agent", (int)(slash - d->agent_dir), d->agent_dir);
+		if (file_exists(path)) {
+			snprintf(slash, sizeof(d->agent_dir) - (size_t)(slash - d->agent_dir), "/agent");
+		}
 	}
 }
 
