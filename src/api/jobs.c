@@ -7,7 +7,32 @@
 #define HOLD_MAX_S 300
 #define AGAIN_US   (5 * SPOT_US_PER_S)
 
+struct job_show {
+	int status;
+	const char **wanted;   /* states the caller waits for */
+	size_t wanted_n;
+	const char **warnings; /* of a submission, else NULL */
+	size_t warnings_n;
+};
+
+static void job_look(struct areq *q);
+
 /* ---- submit -------------------------------------------------------------------------------- */
+
+/* A deadline that cannot be met is said now, not on Friday. */
+static struct job_show *submit_shown(struct areq *q, const struct planned *p)
+{
+	struct job_show *s = arena_alloc(q->arena, sizeof(*s));
+	const char *note = plan_note(q, p);
+
+	s->status = 201;
+	s->warnings = arena_array(q->arena, p->warnings_n + 1, sizeof(*s->warnings));
+	for (; s->warnings_n < p->warnings_n; s->warnings_n++)
+		s->warnings[s->warnings_n] = p->warnings[s->warnings_n];
+	if (*note != '\0')
+		s->warnings[s->warnings_n++] = note;
+	return s;
+}
 
 static void submitted(struct areq *q)
 {
@@ -20,7 +45,8 @@ static void submitted(struct areq *q)
 	}
 	q->id = row->id;
 	httpd_set(q->http, "Location", arena_printf(q->arena, "/v1/jobs/j%" PRId64, row->id));
-	show_job(q, 201);
+	q->own = submit_shown(q, p);
+	job_look(q);
 }
 
 /* A token of a team works for that team; leads and admins for any. */
@@ -122,12 +148,6 @@ void get_jobs(struct areq *q)
 
 /* ---- one ----------------------------------------------------------------------------------- */
 
-struct job_show {
-	int status;
-	const char **wanted;   /* states the caller waits for */
-	size_t wanted_n;
-};
-
 static bool wanted(const struct job_show *s, const char *state)
 {
 	for (size_t i = 0; i < s->wanted_n; i++) {
@@ -154,6 +174,10 @@ static void job_shown(struct areq *q)
 	json_object_set_new(doc, "attempts_list", view_parse(row->attempts));
 	json_object_set_new(doc, "checkpoints", view_parse(row->checkpoints));
 	json_object_set_new(doc, "source", json_string(row->source));
+	if (s->warnings != NULL)
+		json_object_set_new(doc, "warnings", json_array());
+	for (size_t i = 0; i < s->warnings_n; i++)
+		json_array_append_new(json_object_get(doc, "warnings"), json_string(s->warnings[i]));
 	q->now_us = loop_wall_us(q->api->loop);
 	areq_json(q, s->status, doc);
 }

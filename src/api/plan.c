@@ -171,7 +171,7 @@ json_t *plan_baseline(const struct planned *p)
 	return doc;
 }
 
-static const char *plan_note(struct areq *q, const struct planned *p)
+const char *plan_note(struct areq *q, const struct planned *p)
 {
 	if (p->n == 0)
 		return "no pool with these GPUs is known yet: prices may still be arriving (GET /v1/providers)";

@@ -18,6 +18,8 @@ struct planned {
 };
 /* Parses the body as a job file, reads the offers and ranks them, then next. Answers bad files itself. */
 void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p));
+/* One sentence if nothing suits now or the deadline would be missed, else "". */
+const char *plan_note(struct areq *q, const struct planned *p);
 json_t *plan_score_json(const struct planned *p, size_t i, int64_t now_us);
 /* Stored with the job: the cheapest pool of all and the cheapest on demand, at submit. */
 json_t *plan_baseline(const struct planned *p);

@@ -24,6 +24,15 @@ class Submit(unittest.TestCase):
         events = A.call("GET", "/v1/events?job=" + j["id"], expect=200)[1]["items"]
         self.assertEqual([(e["event"], e["now"], e["actor"]) for e in events], [("SUBMITTED", "QUEUED", "root")])
 
+    def test_what_stands_against_the_job_is_said_at_submit(self):
+        A.pool(zone="warned", gpu="V100")
+        tight = lib.JOB + "config: {spotctl: {work: 5h, deadline: 10m}}\n"
+        self.assertTrue(any("miss the deadline" in w for w in A.job(tight)["warnings"]))
+        d = A.job(lib.JOB.replace("V100", "B200"))
+        self.assertEqual(len(d["warnings"]), 1)
+        self.assertNotIn("warnings", A.call("GET", "/v1/jobs/" + d["id"], expect=200)[1])
+        self.assertEqual(A.job()["warnings"], [])
+
     def test_secrets_are_stored_apart_and_never_shown(self):
         j = A.job(lib.JOB + "secrets:\n  HF_TOKEN: hunter2hunter2\n")
         for path in ("", "/why", "/cost"):
