@@ -1,5 +1,5 @@
-/* What must not happen when somebody else was first: no launch without the claim, none by a daemon that lost the lease,
- * none repeated where a repeat is not harmless. */
+/* What must not happen. When somebody else was first: no launch without the claim, none by a daemon that lost the lease,
+ * none repeated where a repeat is not harmless. And no healthy job is taken for lost on one witness alone. */
 #include "engine_world.h"
 
 #define LIMIT 8000
@@ -69,12 +69,83 @@ static void test_without_tokens_not_even_a_refused_launch_is_sent_again(void **s
 	finish(w);
 }
 
+/* A job that runs, with an agent that speaks. */
+static void running(struct world *w)
+{
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+}
+
+static void still_running(struct world *w)
+{
+	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 1"), 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'READY'"), 1);
+	assert_int_equal(w->cloud.launches, 1);
+	assert_int_equal(w->cloud.list[0].terminates, 0);
+}
+
+static void test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speaks(void **state)
+{
+	struct world *w = *state;
+
+	running(w);
+	w->cloud.hide = true;
+	world_until(w, LIMIT, "SELECT (gone_seen >= 3)::int FROM node");
+	world_for(w, 300);
+	still_running(w);
+	w->cloud.hide = false;
+	finish(w);
+}
+
+static void test_one_absence_and_a_silent_agent_are_not_yet_a_loss(void **state)
+{
+	struct world *w = *state;
+
+	running(w);
+	w->agents = false;
+	/* Longer than is usual for an agent, shorter than makes it broken; then one list lacks the instance. */
+	world_sql(w, "UPDATE node SET gone_seen = 1, provider_state = 'absent', last_seen_us = %" PRId64 "; NOTIFY spot_engine",
+	    clock_real.wall_us(&clock_real) - w->conf.agent_silent_us - 100000);
+	world_for(w, 200);
+	still_running(w);
+	w->agents = true;
+	world_for(w, 200);
+	still_running(w);
+	finish(w);
+}
+
+static void test_silence_while_no_daemon_listened_does_not_count(void **state)
+{
+	struct world *w = *state;
+
+	running(w);
+	w->agents = false;
+	world_kill(w);
+	/* We were away for ten times as long as makes an agent lost. */
+	world_sql(w, "UPDATE node SET last_seen_us = last_seen_us - %" PRId64 ", ready_us = ready_us - %" PRId64,
+	    10 * w->conf.agent_lost_us, 10 * w->conf.agent_lost_us);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT (provider_state = 'running')::int FROM node");
+	world_for(w, 400);
+	still_running(w);
+	w->agents = true;
+	world_for(w, 200);
+	still_running(w);
+	finish(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_claim_that_does_not_succeed_sends_no_launch),
 		cmocka_unit_test(test_a_daemon_that_lost_the_lease_launches_nothing),
 		cmocka_unit_test(test_without_tokens_not_even_a_refused_launch_is_sent_again),
+		cmocka_unit_test(test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speaks),
+		cmocka_unit_test(test_one_absence_and_a_silent_agent_are_not_yet_a_loss),
+		cmocka_unit_test(test_silence_while_no_daemon_listened_does_not_count),
 	};
 
 	return cmocka_run_group_tests(tests, world_setup, world_teardown);
