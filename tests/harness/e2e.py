@@ -352,13 +352,20 @@ class World:
             raise Failure("%s %s: %s %s" % (method, path, status, reply))
         return reply
 
-    def spotctl(self, *words, text=None, ca=True):
+    def spotctl_args(self, words, ca=True):
         if self.tls and ca:
             words = (*words, "--ca-file", self.certificate()[0])
         env = {k: v for k, v in os.environ.items() if not k.startswith("SPOTCTL")}
         env.update(SPOTCTL_URL=self.base, SPOTCTL_TOKEN_FILE=self.token_file, NO_COLOR="1", HOME=self.dir)
-        return subprocess.run([os.path.join(BUILD, "src/spotctl/spotctl"), *words], env=env, input=text, capture_output=True,
-                              text=True, timeout=120)
+        return {"args": [os.path.join(BUILD, "src/spotctl/spotctl"), *words], "env": env, "text": True}
+
+    def spotctl(self, *words, text=None, ca=True):
+        return subprocess.run(**self.spotctl_args(words, ca), input=text, capture_output=True, timeout=120)
+
+    def start_ctl(self, *words):
+        """spotctl as a process beside the test."""
+        self.children.append(subprocess.Popen(**self.spotctl_args(words), stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+        return self.children[-1]
 
     def ctl(self, *words, text=None):
         out = self.spotctl(*words, text=text)

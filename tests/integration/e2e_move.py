@@ -24,7 +24,8 @@ class Move(e2e.Case):
 
     def test_drain_remove_and_rebalance_lose_nothing(self):
         w = self.world
-        job = w.submit(steps=STEPS, step_ms=30, ours="work: 20h")
+        job = w.submit(steps=STEPS, step_ms=30, ours="work: 20h", before="echo attempt $SPOT_EPOCH begins")
+        follower = w.start_ctl("job", "logs", job, "--follow")
         j = w.await_steps(job, 40)
 
         first = w.node(j["node"])
@@ -43,6 +44,11 @@ class Move(e2e.Case):
         self.rebalance(job)
         j = w.await_end(job)
         self.assertEqual((j["state"], j["attempts"], j["lost_steps"]), ("SUCCEEDED", 4, 0))
+        # Whoever followed the log saw every attempt, once and in order, and the end.
+        text, words = follower.communicate(timeout=30)
+        self.assertEqual(follower.returncode, 0, words)
+        self.assertEqual([line for line in text.splitlines() if line.startswith("attempt ")],
+                         ["attempt %d begins" % n for n in (1, 2, 3, 4)])
         self.assertEqual(w.result_of(job), w.result_of_uninterrupted(STEPS))
         w.await_gone()
 
