@@ -211,7 +211,7 @@ static enum spot_step cloud_terminate(void *self, struct spot_call *c, struct sp
 	a->after = instance_of(c->arena, m);
 	if (m->state != SPOT_INSTANCE_GONE) {
 		a->after.state = SPOT_INSTANCE_STOPPING;
-		m->state = SPOT_INSTANCE_GONE;
+		m->state = cloud_of(self)->ends_slowly ? SPOT_INSTANCE_STOPPING : SPOT_INSTANCE_GONE;
 		m->cause = SPOT_END_USER;
 	}
 	return SPOT_DONE;

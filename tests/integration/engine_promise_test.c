@@ -137,6 +137,22 @@ static void test_silence_while_no_daemon_listened_does_not_count(void **state)
 	finish(w);
 }
 
+static void test_a_terminate_is_over_when_the_provider_says_so(void **state)
+{
+	struct world *w = *state;
+
+	running(w);
+	w->cloud.ends_slowly = true;
+	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
+	    " WHERE ended_us IS NULL; NOTIFY spot_engine", clock_real.wall_us(&clock_real));
+	world_until(w, LIMIT, "SELECT (provider_state = 'stopping')::int FROM node WHERE state = 'TERMINATING'");
+	world_for(w, 400);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'TERMINATING' AND ended_us IS NULL"), 1);
+	assert_true(w->cloud.list[0].terminates > 0);
+	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'GONE'");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -146,6 +162,7 @@ int main(void)
 		cmocka_unit_test(test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speaks),
 		cmocka_unit_test(test_one_absence_and_a_silent_agent_are_not_yet_a_loss),
 		cmocka_unit_test(test_silence_while_no_daemon_listened_does_not_count),
+		cmocka_unit_test(test_a_terminate_is_over_when_the_provider_says_so),
 	};
 
 	return cmocka_run_group_tests(tests, world_setup, world_teardown);

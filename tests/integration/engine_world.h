@@ -39,6 +39,7 @@ struct cloud {
 	enum spot_rc sold_out_rc;
 	bool hide;                         /* nothing shows up in find, list, describe */
 	char notice_ref[32];               /* ->notices says interruption */
+	bool ends_slowly;                  /* what is terminated goes on stopping until the test says it is gone */
 };
 
 struct world {
