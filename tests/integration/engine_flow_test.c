@@ -231,7 +231,7 @@ static void test_a_node_that_the_provider_took_is_lost_and_its_work_is_lost_work
 	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE kind = 'lost_work'");
 	finish(w, 1);
 	/* All of the first attempt since it started is lost, at most up to the node's end; what was charged stays charged. */
-	assert_int_equal(world_int(w, "SELECT sum(l.to_us - l.from_us) BETWEEN min(least(a.ended_us, n.ended_us) - a.started_us)"
+	assert_int_equal(world_int(w, "SELECT sum(l.to_us - l.from_us) BETWEEN min(least(a.ended_us, n.ended_us) - greatest(a.started_us, a.created_us))"
 	    " AND min(n.ended_us - a.started_us) FROM ledger l JOIN attempt a ON a.epoch = 1 JOIN node n ON n.id = a.node_id"
 	    " WHERE l.kind = 'lost_work'"), 1);
 	assert_int_equal(world_int(w, "SELECT bool_and(amount_micros = -(SELECT amount_micros FROM ledger o WHERE o.id = l.reverses))::int"
