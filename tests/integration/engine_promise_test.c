@@ -153,6 +153,51 @@ static void test_a_terminate_is_over_when_the_provider_says_so(void **state)
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'GONE'");
 }
 
+/* Whoever has the stored inputs comes to the same decision, with pencil and paper. */
+static void test_a_decision_follows_from_the_inputs_stored_with_it(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1500000);
+	world_pool(w, "z2", "a1", "spot", 1000000);
+	world_pool(w, "z3", "a1", "on_demand", 4000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	/* The choice is the first of its market, and nothing in that market is cheaper. */
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision d WHERE kind = 'place' AND outcome->'pool'->'pool' = "
+	    "(SELECT o->'pool' FROM jsonb_array_elements(inputs->'offers') o WHERE o->>'market' = outcome->>'choice'"
+	    " ORDER BY (o->>'total_micros')::int8 LIMIT 1)"), 1);
+	/* Every offer's terms give its total: work, saving, losses and restarts make hours, hours times price dollars. */
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision, jsonb_array_elements(inputs->'offers') o WHERE kind = 'place'"
+	    " AND abs((o->>'work_hours')::float8 - (inputs->'job'->>'work_left_s')::float8 / 3600 / (o->>'throughput')::float8) < 1e-9"
+	    " AND abs((o->>'hours_to_finish')::float8 - (o->>'work_hours')::float8 * (1 + (o->>'checkpoint_overhead')::float8)"
+	    " - (o->>'lost_work_hours')::float8 - (o->>'restart_hours')::float8) < 1e-6"
+	    " AND abs((o->>'total_micros')::float8 - (o->>'price_micros')::float8 * (o->>'hours_to_finish')::float8"
+	    " - (o->>'egress_micros')::float8) <= 1"), 3);
+	finish(w);
+}
+
+static void test_waiting_is_a_decision_with_its_inputs(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	cloud_sell_out(&w->cloud, "z1/a1/spot");
+	w->conf.cool_min_us = 1500000;
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'wait'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'wait' AND why <> '' AND outcome->>'choice' = 'wait'"
+	    " AND (inputs->>'now_us')::int8 > 0 AND inputs->'job'->>'id' = '1' AND jsonb_array_length(inputs->'not_now') = 1"
+	    " AND inputs->'not_now'->0->>'refused' LIKE 'cooling%'"), 1);
+	cloud_sell_again(&w->cloud);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	finish(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -163,6 +208,8 @@ int main(void)
 		cmocka_unit_test(test_one_absence_and_a_silent_agent_are_not_yet_a_loss),
 		cmocka_unit_test(test_silence_while_no_daemon_listened_does_not_count),
 		cmocka_unit_test(test_a_terminate_is_over_when_the_provider_says_so),
+		cmocka_unit_test(test_a_decision_follows_from_the_inputs_stored_with_it),
+		cmocka_unit_test(test_waiting_is_a_decision_with_its_inputs),
 	};
 
 	return cmocka_run_group_tests(tests, world_setup, world_teardown);
