@@ -23,6 +23,9 @@ class Lambda(e2e.Case):
     # Launches go out at one per twelve seconds, as Lambda documents: every test here has two at most.
     OPTIONS = {"providers": ("lambda",), "settings": {"checkpoint": {"store": "", "endpoint": ""}}}
 
+    def setUp(self):
+        self.seq = self.world.sim("GET", "/state")["seq"]
+
     def tearDown(self):
         self.world.sim("DELETE", "/fault")
         self.world.sim("POST", "/config", {"boot_ms": 300})
@@ -52,6 +55,20 @@ class Lambda(e2e.Case):
         self.assertEqual(len([i for i in w.instances() if i["name"] == node["name"]]), 1)
         self.assertEqual(node["name"], w.instance(node["ref"])["name"])
         w.await_gone()
+
+    def test_a_launch_that_the_vendor_took_twice_leaves_one_instance(self):
+        w = self.world
+        w.sim("POST", "/config", {"throttle": False})
+        w.sim("POST", "/fault", {"match": {"service": "lambda", "action": LAUNCH}, "kind": "duplicate"})
+        job = self.submit("twice")
+        events = w.sim_wait("launched", 40, since=self.seq, count=2)
+        w.sim("POST", "/config", {"throttle": True})
+        both = {e["instance"] for e in events}
+        j = self.ended(job)
+        ours = w.node(j["attempts_list"][0]["node"])["ref"]
+        self.assertIn(ours, both)
+        w.sim_wait("terminated", 40, instance=(both - {ours}).pop())
+        w.until("nothing is left", 40, lambda: w.sim("GET", "/books")["alive"] == 0)
 
     def test_an_unhealthy_boot_is_replaced(self):
         w = self.world
