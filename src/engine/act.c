@@ -1,4 +1,5 @@
-/* Provider calls beside the turns: each has an arena of its own and writes one statement when it ends. */
+/* Provider calls beside the turns: each has an arena of its own and writes one statement when it
+ * ends. */
 #include "base/base.h"
 #include "base/log.h"
 #include "engine/engine_int.h"
@@ -44,8 +45,8 @@ static void act_called(struct op *op)
 	a->called(a);
 }
 
-void act_call(struct act *a, struct call_provider *p, enum call_verb verb, void *args, int64_t timeout_us,
-    bool urgent)
+void act_call(struct act *a, struct call_provider *p, enum call_verb verb, void *args,
+	      int64_t timeout_us, bool urgent)
 {
 	a->calling = true;
 	call_start(&a->call, p, verb, args, a->arena, timeout_us, 0, urgent, act_called);
@@ -59,7 +60,7 @@ void act_wrote(struct op *op)
 	if (op->rc != SPOT_OK && op->rc != SPOT_CANCELLED) {
 		/* The claim runs out and the row is looked at again. */
 		log_warn("engine.statement", STR("statement", a->req.stmt->name), I64("id", a->id),
-		    STR("rc", spot_rc_name(op->rc)), STR("error", op->err.text));
+			 STR("rc", spot_rc_name(op->rc)), STR("error", op->err.text));
 	} else if (a->wrote != NULL) {
 		a->wrote(a);
 	}

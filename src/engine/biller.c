@@ -1,7 +1,7 @@
 /*
- * Ledger lines from node intervals: cut at attempt boundaries and at price changes, written together
- * with the new billed_to in one statement that only succeeds on the billed_to it was computed from.
- * Work that was lost is reversed and written again under its own name.
+ * Ledger lines from node intervals: cut at attempt boundaries and at price changes, written
+ * together with the new billed_to in one statement that only succeeds on the billed_to it was
+ * computed from. Work that was lost is reversed and written again under its own name.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -30,11 +30,15 @@ static struct columns columns_new(struct arena *a, size_t most)
 	size_t n = most + 1;
 
 	return (struct columns){
-		.kinds = arena_array(a, n, sizeof(char *)), .ids = arena_array(a, n, sizeof(int64_t)),
-		.jobs = arena_array(a, n, sizeof(int64_t)), .froms = arena_array(a, n, sizeof(int64_t)),
-		.tos = arena_array(a, n, sizeof(int64_t)), .prices = arena_array(a, n, sizeof(int64_t)),
-		.observed = arena_array(a, n, sizeof(int64_t)), .amounts = arena_array(a, n, sizeof(int64_t)),
-		.epochs = arena_array(a, n, sizeof(int32_t)),
+	    .kinds = arena_array(a, n, sizeof(char *)),
+	    .ids = arena_array(a, n, sizeof(int64_t)),
+	    .jobs = arena_array(a, n, sizeof(int64_t)),
+	    .froms = arena_array(a, n, sizeof(int64_t)),
+	    .tos = arena_array(a, n, sizeof(int64_t)),
+	    .prices = arena_array(a, n, sizeof(int64_t)),
+	    .observed = arena_array(a, n, sizeof(int64_t)),
+	    .amounts = arena_array(a, n, sizeof(int64_t)),
+	    .epochs = arena_array(a, n, sizeof(int32_t)),
 	};
 }
 
@@ -47,8 +51,9 @@ static void bill_write(struct recon *r, const struct billing *b)
 	size_t n = 0;
 
 	if (b->to_us > b->from_us) {
-		ledger_cut(r->arena, w->launched_us, b->from_us, b->to_us, w->has_ready_us ? w->ready_us : 0,
-		    w->has_job_id ? w->job_id : 0, b->prices, b->prices_n, b->attempts, b->attempts_n, &lines, &n);
+		ledger_cut(r->arena, w->launched_us, b->from_us, b->to_us,
+			   w->has_ready_us ? w->ready_us : 0, w->has_job_id ? w->job_id : 0,
+			   b->prices, b->prices_n, b->attempts, b->attempts_n, &lines, &n);
 	}
 	c = columns_new(r->arena, n);
 	for (size_t i = 0; i < n; i++) {
@@ -63,11 +68,30 @@ static void bill_write(struct recon *r, const struct billing *b)
 	}
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_bill_write,
-	    (&(struct q_engine_bill_write){.node_id = w->id, .from_us = b->from_us, .to_us = b->to_us,
-	        .first = !w->has_billed_to_us, .at_us = engine_now(r->e), .day = engine_day(r->e), .market = w->market,
-	        .kinds = c.kinds, .kinds_n = n, .jobs = c.jobs, .jobs_n = n, .epochs = c.epochs, .epochs_n = n,
-	        .froms = c.froms, .froms_n = n, .tos = c.tos, .tos_n = n, .prices = c.prices, .prices_n = n,
-	        .observed = c.observed, .observed_n = n, .amounts = c.amounts, .amounts_n = n, .fence = r->e->epoch}));
+	     (&(struct q_engine_bill_write){.node_id = w->id,
+					    .from_us = b->from_us,
+					    .to_us = b->to_us,
+					    .first = !w->has_billed_to_us,
+					    .at_us = engine_now(r->e),
+					    .day = engine_day(r->e),
+					    .market = w->market,
+					    .kinds = c.kinds,
+					    .kinds_n = n,
+					    .jobs = c.jobs,
+					    .jobs_n = n,
+					    .epochs = c.epochs,
+					    .epochs_n = n,
+					    .froms = c.froms,
+					    .froms_n = n,
+					    .tos = c.tos,
+					    .tos_n = n,
+					    .prices = c.prices,
+					    .prices_n = n,
+					    .observed = c.observed,
+					    .observed_n = n,
+					    .amounts = c.amounts,
+					    .amounts_n = n,
+					    .fence = r->e->epoch}));
 }
 
 static void bill_ready(struct recon *r, struct billing *b)
@@ -84,13 +108,16 @@ static void bill_prices(struct step *s)
 	size_t n = q_engine_bill_prices_rows(&s->req, s->r->arena, &rows);
 	struct ledger_price *p = arena_array(s->r->arena, n + 1, sizeof(*p));
 
-	/* No point from before the interval: the price noted at the launch holds until the first one. */
+	/* No point from before the interval: the price noted at the launch holds until the first
+	 * one. */
 	if (n == 0 || rows[0].effective_us > b->from_us) {
-		p[b->prices_n++] = (struct ledger_price){.from_us = b->row.launched_us, .price_micros = b->row.price_micros};
+		p[b->prices_n++] = (struct ledger_price){.from_us = b->row.launched_us,
+							 .price_micros = b->row.price_micros};
 	}
 	for (size_t i = 0; i < n; i++) {
 		p[b->prices_n++] = (struct ledger_price){.from_us = rows[i].effective_us,
-		    .price_micros = rows[i].price_micros, .observed_us = rows[i].observed_us};
+							 .price_micros = rows[i].price_micros,
+							 .observed_us = rows[i].observed_us};
 	}
 	b->prices = p;
 	bill_ready(s->r, b);
@@ -104,8 +131,10 @@ static void bill_attempts(struct step *s)
 
 	b->attempts = arena_array(s->r->arena, n + 1, sizeof(*b->attempts));
 	for (size_t i = 0; i < n; i++) {
-		b->attempts[b->attempts_n++] = (struct ledger_attempt){.job_id = rows[i].job_id, .epoch = rows[i].epoch,
-		    .from_us = rows[i].from_us, .to_us = rows[i].to_us};
+		b->attempts[b->attempts_n++] = (struct ledger_attempt){.job_id = rows[i].job_id,
+								       .epoch = rows[i].epoch,
+								       .from_us = rows[i].from_us,
+								       .to_us = rows[i].to_us};
 	}
 	bill_ready(s->r, b);
 }
@@ -123,15 +152,20 @@ static void bill_due(struct step *s)
 		b->row = rows[i];
 		b->waits = 2;
 		b->from_us = rows[i].has_billed_to_us ? rows[i].billed_to_us : rows[i].launched_us;
-		b->to_us = MAX(rows[i].has_ended_us ? rows[i].ended_us : engine_now(r->e) - r->e->conf.bill_lag_us, b->from_us);
+		b->to_us = MAX(rows[i].has_ended_us ? rows[i].ended_us
+						    : engine_now(r->e) - r->e->conf.bill_lag_us,
+			       b->from_us);
 		STEP(p, engine_bill_prices,
-		    (&(struct q_engine_bill_prices){.pool_id = rows[i].pool_id, .from_us = b->from_us, .to_us = b->to_us}));
+		     (&(struct q_engine_bill_prices){
+			 .pool_id = rows[i].pool_id, .from_us = b->from_us, .to_us = b->to_us}));
 		STEP(t, engine_bill_attempts,
-		    (&(struct q_engine_bill_attempts){.node_id = rows[i].id, .from_us = b->from_us, .to_us = b->to_us}));
+		     (&(struct q_engine_bill_attempts){
+			 .node_id = rows[i].id, .from_us = b->from_us, .to_us = b->to_us}));
 	}
 }
 
-/* ---- lost work --------------------------------------------------------------------------------- */
+/* ---- lost work ---------------------------------------------------------------------------------
+ */
 
 static void lost_lines(struct step *s)
 {
@@ -159,17 +193,29 @@ static void lost_lines(struct step *s)
 			c.kinds[c.n] = k == 0 ? "compute" : "lost_work";
 			c.froms[c.n] = parts[k][0];
 			c.tos[c.n] = parts[k][1];
-			c.amounts[c.n] =
-			    ledger_amount(l->launched_us, parts[k][0], parts[k][1], rows[i].price_micros);
+			c.amounts[c.n] = ledger_amount(l->launched_us, parts[k][0], parts[k][1],
+						       rows[i].price_micros);
 			c.n++;
 		}
 	}
 	w = step_new(r, NULL, NULL);
 	STEP(w, engine_lost_write,
-	    (&(struct q_engine_lost_write){.job_id = l->job_id, .epoch = l->epoch, .at_us = engine_now(r->e),
-	        .ids = reversed, .ids_n = n, .line_ids = c.ids, .line_ids_n = c.n, .kinds = c.kinds, .kinds_n = c.n,
-	        .froms = c.froms, .froms_n = c.n, .tos = c.tos, .tos_n = c.n, .amounts = c.amounts, .amounts_n = c.n,
-	        .fence = r->e->epoch}));
+	     (&(struct q_engine_lost_write){.job_id = l->job_id,
+					    .epoch = l->epoch,
+					    .at_us = engine_now(r->e),
+					    .ids = reversed,
+					    .ids_n = n,
+					    .line_ids = c.ids,
+					    .line_ids_n = c.n,
+					    .kinds = c.kinds,
+					    .kinds_n = c.n,
+					    .froms = c.froms,
+					    .froms_n = c.n,
+					    .tos = c.tos,
+					    .tos_n = c.n,
+					    .amounts = c.amounts,
+					    .amounts_n = c.n,
+					    .fence = r->e->epoch}));
 }
 
 static void lost_due(struct step *s)
@@ -181,8 +227,10 @@ static void lost_due(struct step *s)
 		struct step *l = step_new(s->r, lost_lines, &rows[i]);
 
 		STEP(l, engine_lost_lines,
-		    (&(struct q_engine_lost_lines){.job_id = rows[i].job_id, .epoch = rows[i].epoch,
-		        .node_id = rows[i].node_id, .from_us = rows[i].lost_from_us}));
+		     (&(struct q_engine_lost_lines){.job_id = rows[i].job_id,
+						    .epoch = rows[i].epoch,
+						    .node_id = rows[i].node_id,
+						    .from_us = rows[i].lost_from_us}));
 	}
 }
 
@@ -193,8 +241,11 @@ void biller_run(struct recon *r)
 	int64_t now = engine_now(r->e);
 	struct step *s = step_new(r, bill_due, NULL);
 
-	STEP(s, engine_bill_due, (&(struct q_engine_bill_due){.before_us = now - r->e->conf.bill_us - r->e->conf.bill_lag_us,
-	        .settled_us = now - r->e->conf.bill_lag_us}));
+	STEP(s, engine_bill_due,
+	     (&(struct q_engine_bill_due){.before_us =
+					      now - r->e->conf.bill_us - r->e->conf.bill_lag_us,
+					  .settled_us = now - r->e->conf.bill_lag_us}));
 	s = step_new(r, lost_due, NULL);
-	STEP(s, engine_lost_due, (&(struct q_engine_lost_due){.since_us = now - LOST_LOOK_BACK_US}));
+	STEP(s, engine_lost_due,
+	     (&(struct q_engine_lost_due){.since_us = now - LOST_LOOK_BACK_US}));
 }

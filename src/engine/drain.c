@@ -7,18 +7,21 @@
 #include "base/str.h"
 #include "engine/engine_int.h"
 
-/* ---- notices ------------------------------------------------------------------------------------ */
+/* ---- notices ------------------------------------------------------------------------------------
+ */
 
 static void notice_one(struct recon *r, const struct q_engine_notices_due_row *o)
 {
 	struct engine *e = r->e;
 	enum node_state state = node_state_parse(o->state);
 	bool takes = spot_notice_parse(o->kind) != SPOT_NOTICE_REBALANCE;
-	bool moves = takes && (state == NODE_BOOTING || state == NODE_READY || state == NODE_DRAINING);
+	bool moves =
+	    takes && (state == NODE_BOOTING || state == NODE_READY || state == NODE_DRAINING);
 	bool first = moves && state != NODE_DRAINING;
 	const char *next = moves ? node_next(o->node_id, o->state, NODE_EV_NOTICE) : "";
 	/* 0: the source did not say when. */
-	int64_t deadline = o->deadline_us > 0 ? o->deadline_us : o->heard_us + e->conf.notice_default_us;
+	int64_t deadline =
+	    o->deadline_us > 0 ? o->deadline_us : o->heard_us + e->conf.notice_default_us;
 	char left[32];
 	struct step *s;
 
@@ -30,17 +33,25 @@ static void notice_one(struct recon *r, const struct q_engine_notices_due_row *o
 	if (first) {
 		offers_stale(e);
 	}
-	log_info("node.notice", I64("node", o->node_id), STR("kind", o->kind), STR("source", o->source),
-	    DUR("left", deadline - engine_now(e)));
+	log_info("node.notice", I64("node", o->node_id), STR("kind", o->kind),
+		 STR("source", o->source), DUR("left", deadline - engine_now(e)));
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_notice_handle,
-	    (&(struct q_engine_notice_handle){.node_id = o->node_id, .kind = o->kind, .was = o->state, .now = next,
-	        .event = node_event_name(NODE_EV_NOTICE),
-	        .why = arena_printf(r->arena, "%s notice (%s), %s left", o->kind, o->source, left),
-	        .deadline_us = deadline,
-	        .cool_until_us = first && strcmp(o->kind, "interruption") == 0 && strcmp(o->market, "spot") == 0
-	                             ? engine_now(e) + e->conf.reclaim_cool_us : 0,
-	        .at_us = engine_now(e), .day = engine_day(e), .fence = e->epoch}));
+	     (&(struct q_engine_notice_handle){
+		 .node_id = o->node_id,
+		 .kind = o->kind,
+		 .was = o->state,
+		 .now = next,
+		 .event = node_event_name(NODE_EV_NOTICE),
+		 .why = arena_printf(r->arena, "%s notice (%s), %s left", o->kind, o->source, left),
+		 .deadline_us = deadline,
+		 .cool_until_us =
+		     first && strcmp(o->kind, "interruption") == 0 && strcmp(o->market, "spot") == 0
+			 ? engine_now(e) + e->conf.reclaim_cool_us
+			 : 0,
+		 .at_us = engine_now(e),
+		 .day = engine_day(e),
+		 .fence = e->epoch}));
 }
 
 static void notices_due(struct step *s)
@@ -53,10 +64,11 @@ static void notices_due(struct step *s)
 	}
 }
 
-/* ---- telling the agent ----------------------------------------------------------------------------- */
+/* ---- telling the agent
+ * ----------------------------------------------------------------------------- */
 
-static void tell(struct recon *r, const struct q_engine_attempts_odd_row *w, enum job_event ev, const char *desired,
-    const char *why, bool deadline)
+static void tell(struct recon *r, const struct q_engine_attempts_odd_row *w, enum job_event ev,
+		 const char *desired, const char *why, bool deadline)
 {
 	const char *next = job_next(w->job_id, w->job_state, ev);
 	struct step *s;
@@ -64,17 +76,26 @@ static void tell(struct recon *r, const struct q_engine_attempts_odd_row *w, enu
 	if (next[0] == '\0') {
 		return;
 	}
-	log_info("attempt.told", I64("job", w->job_id), I64("epoch", w->epoch), STR("desired", desired), STR("why", why));
+	log_info("attempt.told", I64("job", w->job_id), I64("epoch", w->epoch),
+		 STR("desired", desired), STR("why", why));
 	s = step_new(r, NULL, NULL);
-	STEP(s, engine_attempt_tell,
-	    (&(struct q_engine_attempt_tell){.job_id = w->job_id, .epoch = w->epoch, .was = w->job_state, .now = next,
-	        .event = job_event_name(ev), .desired = desired, .why = why,
-	        .has_deadline_us = deadline && w->has_node_deadline_us, .deadline_us = w->node_deadline_us,
-	        .at_us = engine_now(r->e), .fence = r->e->epoch}));
+	STEP(
+	    s, engine_attempt_tell,
+	    (&(struct q_engine_attempt_tell){.job_id = w->job_id,
+					     .epoch = w->epoch,
+					     .was = w->job_state,
+					     .now = next,
+					     .event = job_event_name(ev),
+					     .desired = desired,
+					     .why = why,
+					     .has_deadline_us = deadline && w->has_node_deadline_us,
+					     .deadline_us = w->node_deadline_us,
+					     .at_us = engine_now(r->e),
+					     .fence = r->e->epoch}));
 }
 
-static void settle(struct recon *r, int64_t job_id, int32_t epoch, const char *state, enum job_event ev,
-    const char *why, const char *reason, bool lost)
+static void settle(struct recon *r, int64_t job_id, int32_t epoch, const char *state,
+		   enum job_event ev, const char *why, const char *reason, bool lost)
 {
 	const char *next = job_next(job_id, state, ev);
 	struct step *s;
@@ -82,13 +103,21 @@ static void settle(struct recon *r, int64_t job_id, int32_t epoch, const char *s
 	if (next[0] == '\0') {
 		return;
 	}
-	log_info("attempt.settled", I64("job", job_id), I64("epoch", epoch), STR("event", job_event_name(ev)),
-	    STR("now", next), STR("why", why));
+	log_info("attempt.settled", I64("job", job_id), I64("epoch", epoch),
+		 STR("event", job_event_name(ev)), STR("now", next), STR("why", why));
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_attempt_settle,
-	    (&(struct q_engine_attempt_settle){.job_id = job_id, .epoch = epoch, .was = state, .now = next,
-	        .event = job_event_name(ev), .why = why, .reason = reason, .retry = ev == JOB_EV_RETRY, .lost = lost,
-	        .at_us = engine_now(r->e), .fence = r->e->epoch}));
+	     (&(struct q_engine_attempt_settle){.job_id = job_id,
+						.epoch = epoch,
+						.was = state,
+						.now = next,
+						.event = job_event_name(ev),
+						.why = why,
+						.reason = reason,
+						.retry = ev == JOB_EV_RETRY,
+						.lost = lost,
+						.at_us = engine_now(r->e),
+						.fence = r->e->epoch}));
 }
 
 static void shut(struct recon *r, int64_t job_id, int32_t epoch, bool lost)
@@ -96,7 +125,8 @@ static void shut(struct recon *r, int64_t job_id, int32_t epoch, bool lost)
 	struct step *s = step_new(r, NULL, NULL);
 
 	STEP(s, engine_attempt_shut,
-	    (&(struct q_engine_attempt_shut){.job_id = job_id, .epoch = epoch, .lost = lost, .at_us = engine_now(r->e)}));
+	     (&(struct q_engine_attempt_shut){
+		 .job_id = job_id, .epoch = epoch, .lost = lost, .at_us = engine_now(r->e)}));
 }
 
 static void odd_one(struct recon *r, const struct q_engine_attempts_odd_row *w)
@@ -111,16 +141,19 @@ static void odd_one(struct recon *r, const struct q_engine_attempts_odd_row *w)
 		}
 	} else if (ended) {
 		settle(r, w->job_id, w->epoch, w->job_state, JOB_EV_NODE_LOST,
-		    arena_printf(r->arena, "n%" PRId64 " is lost: %s", w->node_id, w->node_why), "", true);
+		       arena_printf(r->arena, "n%" PRId64 " is lost: %s", w->node_id, w->node_why),
+		       "", true);
 	} else if (w->cancel && strcmp(w->desired, "kill") != 0 && job != JOB_CANCELLING) {
 		tell(r, w, JOB_EV_CANCEL, "kill", "cancelled", false);
 	} else if (node == NODE_DRAINING && job != JOB_CANCELLING) {
-		tell(r, w, w->noticed || job == JOB_DRAINING ? JOB_EV_NOTICE : JOB_EV_MOVE, "drain", w->node_why, true);
+		tell(r, w, w->noticed || job == JOB_DRAINING ? JOB_EV_NOTICE : JOB_EV_MOVE, "drain",
+		     w->node_why, true);
 	} else if (w->overtime && strcmp(w->desired, "run") == 0 && job != JOB_CANCELLING) {
 		tell(r, w, JOB_EV_OVERTIME, "drain", "max_duration is over", false);
-	} else if (job == JOB_STARTING && (strcmp(w->phase, "RUNNING") == 0 || strcmp(w->phase, "SAVING") == 0)) {
+	} else if (job == JOB_STARTING &&
+		   (strcmp(w->phase, "RUNNING") == 0 || strcmp(w->phase, "SAVING") == 0)) {
 		job_event(r, w->job_id, w->job_state, w->epoch, JOB_EV_STARTED, "",
-		    arena_printf(r->arena, "runs on n%" PRId64, w->node_id));
+			  arena_printf(r->arena, "runs on n%" PRId64, w->node_id));
 	}
 }
 
@@ -134,14 +167,18 @@ static void attempts_odd(struct step *s)
 	}
 }
 
-/* ---- ends ----------------------------------------------------------------------------------------------- */
+/* ---- ends
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static const char *exit_words(struct recon *r, const struct q_engine_attempts_ended_row *w)
 {
 	if (w->has_exit_signal && w->exit_signal != 0) {
-		return arena_printf(r->arena, "%s: killed by signal %d", w->exit_reason, (int)w->exit_signal);
+		return arena_printf(r->arena, "%s: killed by signal %d", w->exit_reason,
+				    (int)w->exit_signal);
 	}
-	return arena_printf(r->arena, "%s: exit code %d", w->exit_reason, w->has_exit_code ? (int)w->exit_code : 0);
+	return arena_printf(r->arena, "%s: exit code %d", w->exit_reason,
+			    w->has_exit_code ? (int)w->exit_code : 0);
 }
 
 static void ended_one(struct recon *r, const struct q_engine_attempts_ended_row *w)
@@ -164,13 +201,15 @@ static void ended_one(struct recon *r, const struct q_engine_attempts_ended_row 
 		ev = JOB_EV_KILLED;
 		why = "stopped by request";
 	} else if (strcmp(w->exit_reason, "drained") == 0 || strcmp(w->desired, "run") != 0) {
-		/* Told to stop, and it stopped, however gracefully: the newest committed checkpoint counts. */
+		/* Told to stop, and it stopped, however gracefully: the newest committed checkpoint
+		 * counts. */
 		ev = JOB_EV_STOPPED;
-		why = w->drain_why[0] != '\0' ? arena_printf(r->arena, "stopped (%s)", w->drain_why) : "stopped";
+		why = w->drain_why[0] != '\0' ? arena_printf(r->arena, "stopped (%s)", w->drain_why)
+					      : "stopped";
 	} else if (w->restarts < w->max_restarts) {
 		ev = JOB_EV_RETRY;
-		why = arena_printf(r->arena, "%s; restart %d of %" PRId64, exit_words(r, w), (int)w->restarts + 1,
-		    w->max_restarts);
+		why = arena_printf(r->arena, "%s; restart %d of %" PRId64, exit_words(r, w),
+				   (int)w->restarts + 1, w->max_restarts);
 	} else {
 		ev = JOB_EV_EXITED_BAD;
 		why = exit_words(r, w);
@@ -195,9 +234,11 @@ static void jobs_cancel(struct step *s)
 	size_t n = q_engine_jobs_cancel_rows(&s->req, s->r->arena, &rows);
 
 	for (size_t i = 0; i < n; i++) {
-		enum job_event ev = strcmp(rows[i].state, "CANCELLING") == 0 ? JOB_EV_KILLED : JOB_EV_CANCEL;
+		enum job_event ev =
+		    strcmp(rows[i].state, "CANCELLING") == 0 ? JOB_EV_KILLED : JOB_EV_CANCEL;
 
-		job_event(s->r, rows[i].id, rows[i].state, rows[i].epoch, ev, "cancelled", "cancelled");
+		job_event(s->r, rows[i].id, rows[i].state, rows[i].epoch, ev, "cancelled",
+			  "cancelled");
 	}
 }
 

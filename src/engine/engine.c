@@ -56,7 +56,8 @@ void engine_wake(struct engine *e)
 {
 	struct recon *r;
 
-	TAILQ_FOREACH (r, &e->recons, link) {
+	TAILQ_FOREACH(r, &e->recons, link)
+	{
 		r->dirty = true;
 	}
 	loop_wake(e->loop);
@@ -103,7 +104,8 @@ static void engine_pass(struct loop_hook *h)
 	if (!lease_held(e) || e->closing) {
 		return;
 	}
-	TAILQ_FOREACH (r, &e->recons, link) {
+	TAILQ_FOREACH(r, &e->recons, link)
+	{
 		if (r->running || (!r->dirty && now < r->due_us)) {
 			continue;
 		}
@@ -111,7 +113,7 @@ static void engine_pass(struct loop_hook *h)
 		r->dirty = false;
 		r->changed = false;
 		r->due_us = now + r->every_us;
-		r->steps = 1;          /* the turn itself, so that it cannot end inside run() */
+		r->steps = 1; /* the turn itself, so that it cannot end inside run() */
 		r->run(r);
 		if (--r->steps == 0) {
 			r->running = false;

@@ -22,14 +22,15 @@ struct engine_deps {
 	struct pg *pg;
 	struct call_provider *const *providers; /* stays valid; may be replaced by engine_reload */
 	size_t providers_n;
-	const struct engine_conf *conf;         /* copied; its strings stay valid */
-	const char *install;                    /* 8 hex digits */
-	struct str enrol_key;                   /* copied */
-	const char *holder;                     /* names this process in the lease */
-	const char *listen_dsn;                 /* unused unless the pool cannot LISTEN */
+	const struct engine_conf *conf; /* copied; its strings stay valid */
+	const char *install;		/* 8 hex digits */
+	struct str enrol_key;		/* copied */
+	const char *holder;		/* names this process in the lease */
+	const char *listen_dsn;		/* unused unless the pool cannot LISTEN */
 };
 struct engine *engine_new(const struct engine_deps *d);
-/* Stops everything; calls under way are forgotten (their rows are claimed, so the next engine asks). */
+/* Stops everything; calls under way are forgotten (their rows are claimed, so the next engine
+ * asks). */
 void engine_free(struct engine *e);
 /* Gives the lease back so that another daemon goes on at once; done is called when the statement is
  * over or was not needed. */
@@ -45,7 +46,8 @@ struct pg *engine_pg(const struct engine *e);
 const struct engine_conf *engine_conf(const struct engine *e);
 size_t engine_providers(const struct engine *e);
 struct call_provider *engine_provider_at(const struct engine *e, size_t i);
-struct call_provider *engine_provider(const struct engine *e, const char *name); /* NULL if unknown */
+struct call_provider *engine_provider(const struct engine *e,
+				      const char *name); /* NULL if unknown */
 
 /* Account-wide rate limits in Postgres, for call_provider_new. */
 struct call_shared *engine_shared_new(struct loop *loop, struct pg *pg);

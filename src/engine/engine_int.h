@@ -18,10 +18,10 @@ struct recon {
 	struct engine *e;
 	const char *name;
 	void (*run)(struct recon *r);
-	int64_t every_us;              /* run at least this often */
-	int64_t due_us;                /* mono */
+	int64_t every_us; /* run at least this often */
+	int64_t due_us;	  /* mono */
 	bool dirty, running;
-	bool changed;                  /* this turn wrote something: another pass soon */
+	bool changed; /* this turn wrote something: another pass soon */
 	int steps;
 	struct arena *arena;
 	TAILQ_ENTRY(recon) link;
@@ -30,14 +30,14 @@ struct recon {
 struct step {
 	struct pg_req req;
 	struct recon *r;
-	void (*then)(struct step *s);  /* after success; may be NULL */
+	void (*then)(struct step *s); /* after success; may be NULL */
 	void *ctx;
-	bool always;                   /* then() runs after a failure too, with no rows */
+	bool always; /* then() runs after a failure too, with no rows */
 	TAILQ_ENTRY(step) link;
 };
 struct step *step_new(struct recon *r, void (*then)(struct step *), void *ctx);
 size_t step_rows(const struct step *s);
-void step_done(struct op *op);         /* the done of every step's statement */
+void step_done(struct op *op); /* the done of every step's statement */
 #define STEP(s, stmt, params) q_##stmt((s)->r->e->pg, &(s)->req, (params), step_done)
 
 /* ---- a provider call with its one statement afterwards (act.c) --------------------------- */
@@ -50,13 +50,13 @@ struct act {
 	bool calling, writing;
 	void (*called)(struct act *a); /* the call is over: writes (ACT_WRITE) or act_end */
 	void (*wrote)(struct act *a);  /* may be NULL; act_end follows by itself */
-	int64_t id;                    /* row it is for, 0 = none */
-	void *ctx;                     /* in arena, or owned elsewhere */
+	int64_t id;		       /* row it is for, 0 = none */
+	void *ctx;		       /* in arena, or owned elsewhere */
 	TAILQ_ENTRY(act) link;
 };
 struct act *act_new(struct engine *e, int64_t id, void (*called)(struct act *));
-void act_call(struct act *a, struct call_provider *p, enum call_verb verb, void *args, int64_t timeout_us,
-    bool urgent);
+void act_call(struct act *a, struct call_provider *p, enum call_verb verb, void *args,
+	      int64_t timeout_us, bool urgent);
 void act_wrote(struct op *op);
 void act_end(struct act *a);
 #define ACT_WRITE(a, stmt, params)                                                                 \
@@ -64,11 +64,11 @@ void act_end(struct act *a);
 
 /* ---- the engine --------------------------------------------------------------------------- */
 
-struct offers {                        /* one read of the market, shared by the turns that need it */
+struct offers { /* one read of the market, shared by the turns that need it */
 	struct arena *arena;
 	struct offer *list;
 	size_t n;
-	int64_t read_us;               /* mono; 0 = never */
+	int64_t read_us; /* mono; 0 = never */
 };
 
 struct sched;
@@ -83,20 +83,20 @@ struct engine {
 	uint8_t enrol_key[64];
 	size_t enrol_key_n;
 	char holder[96];
-	char me[32];                   /* claimed_by: "e<epoch>" */
+	char me[32]; /* claimed_by: "e<epoch>" */
 
-	int64_t epoch;                 /* of our lease, 0 = we do not lead */
-	int64_t lease_until;           /* mono */
-	int64_t led_since_us;          /* wall */
+	int64_t epoch;	      /* of our lease, 0 = we do not lead */
+	int64_t lease_until;  /* mono */
+	int64_t led_since_us; /* wall */
 	bool lease_busy, closing;
 	struct pg_req lease_req;
-	int64_t lease_sent;            /* mono */
+	int64_t lease_sent; /* mono */
 	void (*released)(void *ctx);
 	void *released_ctx;
 
 	struct loop_hook hook;
 	struct loop_timer timer;
-	int64_t timer_due;             /* mono */
+	int64_t timer_due; /* mono */
 	struct pg_listen listen;
 	struct loop_task wake_task;
 	TAILQ_HEAD(, recon) recons;
@@ -104,24 +104,26 @@ struct engine {
 	TAILQ_HEAD(, act) acts;
 	struct offers offers;
 	struct watch *watch;
-	int64_t sched_next;            /* job where placing goes on after its budget was used up, 0 = from the top */
-	bool auth_busy;                /* a call only meant to renew the store's credentials is out */
+	int64_t sched_next; /* job where placing goes on after its budget was used up, 0 = from the
+			       top */
+	bool auth_busy;	    /* a call only meant to renew the store's credentials is out */
 };
 
-int64_t engine_now(const struct engine *e);    /* wall */
+int64_t engine_now(const struct engine *e); /* wall */
 int32_t engine_day(const struct engine *e);
 /* Registers a reconciler; lives as long as the engine. */
-struct recon *recon_add(struct engine *e, const char *name, int64_t every_us, void (*run)(struct recon *));
+struct recon *recon_add(struct engine *e, const char *name, int64_t every_us,
+			void (*run)(struct recon *));
 void engine_later(struct engine *e, int64_t after_us); /* a pass no later than that */
 /* lease.c */
 void lease_turn(struct engine *e);
 bool lease_held(const struct engine *e);
 
 /* One node or job transition through the table; refused edges are logged and nothing is sent. */
-void node_event(struct recon *r, int64_t id, const char *state, enum node_event ev, const char *cause,
-    const char *why);
-void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, enum job_event ev, const char *reason,
-    const char *why);
+void node_event(struct recon *r, int64_t id, const char *state, enum node_event ev,
+		const char *cause, const char *why);
+void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, enum job_event ev,
+	       const char *reason, const char *why);
 /* "" and a log line when the table refuses. */
 const char *node_next(int64_t id, const char *state, enum node_event ev);
 const char *job_next(int64_t id, const char *state, enum job_event ev);
@@ -132,7 +134,7 @@ const char *job_next(int64_t id, const char *state, enum job_event ev);
 void token_make(struct engine *e, char token[65], char name[65]);
 
 /* market read (offers.c): then(r, ctx) runs once e->offers is young enough, within a turn of r. */
-void offers_stale(struct engine *e);        /* the next need reads again: a pool was just cooled */
+void offers_stale(struct engine *e); /* the next need reads again: a pool was just cooled */
 const struct offer *offer_of(const struct engine *e, int32_t pool_id);
 void offers_need(struct recon *r, void (*then)(struct recon *r, void *ctx), void *ctx);
 json_t *score_json(const struct score *s);
@@ -143,7 +145,8 @@ struct job_facts {
 	int64_t id;
 	int32_t epoch;
 	const char *state, *name, *spec_json;
-	int64_t deadline_us, created_us, queued_us, steps_done, steps_total, checkpoint_bytes, save_us;
+	int64_t deadline_us, created_us, queued_us, steps_done, steps_total, checkpoint_bytes,
+	    save_us;
 	bool has_checkpoint;
 };
 struct placing {
@@ -151,32 +154,35 @@ struct placing {
 	struct rank_job job;
 	struct score *scores;
 	size_t usable;
-	const struct score *spot, *on_demand;  /* best usable of each market, NULL = none */
+	const struct score *spot, *on_demand; /* best usable of each market, NULL = none */
 	size_t spot_n, on_demand_n, spot_cooling;
 };
 /* false: the stored spec does not read (logged). */
 bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret);
 json_t *place_inputs(struct engine *e, const struct job_facts *f, const struct placing *p);
 /* Wants a node of pool for the job; kind: place, failover, return, rebalance. */
-void place_want(struct recon *r, const struct job_facts *f, const struct placing *p, const struct score *s,
-    int64_t replaces_id, const char *kind, const char *why);
+void place_want(struct recon *r, const struct job_facts *f, const struct placing *p,
+		const struct score *s, int64_t replaces_id, const char *kind, const char *why);
 
 /* object store (objects.c) */
 bool objects_configured(const struct engine *e);
 /* True when URLs can be signed now; otherwise credentials are being renewed and a pass follows. */
 bool objects_ready(struct engine *e);
-enum spot_rc objects_presign(struct engine *e, struct arena *a, const char *method, const char *key, const char **ret,
-    struct spot_err *err);
+enum spot_rc objects_presign(struct engine *e, struct arena *a, const char *method, const char *key,
+			     const char **ret, struct spot_err *err);
 /* Any "s3://bucket/key" by the store's provider. */
-enum spot_rc objects_presign_uri(struct engine *e, struct arena *a, const char *uri, const char **ret,
-    struct spot_err *err);
-char *objects_key(struct engine *e, struct arena *a, int64_t job_id, int32_t epoch, const char *sha256);
-/* The attempt's "files": chunks of a checkpoint and the mounts of the spec, with URLs. NULL on error (logged). */
-char *files_json(struct recon *r, const struct job_spec *spec, const struct q_engine_chunks_row *chunks, size_t n);
+enum spot_rc objects_presign_uri(struct engine *e, struct arena *a, const char *uri,
+				 const char **ret, struct spot_err *err);
+char *objects_key(struct engine *e, struct arena *a, int64_t job_id, int32_t epoch,
+		  const char *sha256);
+/* The attempt's "files": chunks of a checkpoint and the mounts of the spec, with URLs. NULL on
+ * error (logged). */
+char *files_json(struct recon *r, const struct job_spec *spec,
+		 const struct q_engine_chunks_row *chunks, size_t n);
 
 /* userdata.c */
 struct str userdata_make(struct engine *e, struct arena *a, int64_t node_id, const char *token,
-    const char *provider_kind);
+			 const char *provider_kind);
 
 /* the reconcilers' turns */
 void sched_run(struct recon *r);

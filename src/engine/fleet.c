@@ -33,14 +33,17 @@ static bool on_demand(const struct q_engine_fleet_nodes_row *n)
 	return spot_market_parse(n->market) == SPOT_MARKET_ON_DEMAND;
 }
 
-/* The floor stays, though its nodes are the dearest: what went below it would be launched again at once. */
-static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id, int32_t floor, int32_t surplus)
+/* The floor stays, though its nodes are the dearest: what went below it would be launched again at
+ * once. */
+static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id, int32_t floor,
+			 int32_t surplus)
 {
 	bool *gone = arena_array(r->arena, t->nodes_n + 1, sizeof(*gone));
 	int32_t above = -floor;
 
 	for (size_t i = 0; i < t->nodes_n; i++) {
-		above += t->nodes[i].fleet_id == fleet_id && counts(&t->nodes[i]) && on_demand(&t->nodes[i]);
+		above += t->nodes[i].fleet_id == fleet_id && counts(&t->nodes[i]) &&
+			 on_demand(&t->nodes[i]);
 	}
 	for (; surplus > 0; surplus--) {
 		size_t best = SIZE_MAX;
@@ -48,7 +51,8 @@ static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id
 		for (size_t i = 0; i < t->nodes_n; i++) {
 			const struct q_engine_fleet_nodes_row *n = &t->nodes[i];
 
-			if (n->fleet_id == fleet_id && !gone[i] && !n->used && counts(n) && (!on_demand(n) || above > 0) &&
+			if (n->fleet_id == fleet_id && !gone[i] && !n->used && counts(n) &&
+			    (!on_demand(n) || above > 0) &&
 			    (best == SIZE_MAX || n->price_micros > t->nodes[best].price_micros)) {
 				best = i;
 			}
@@ -62,8 +66,8 @@ static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id
 	}
 }
 
-static size_t have_of(struct recon *r, const struct fleet_turn *t, int64_t fleet_id, struct fleet_have **ret,
-    int64_t *ret_nodes)
+static size_t have_of(struct recon *r, const struct fleet_turn *t, int64_t fleet_id,
+		      struct fleet_have **ret, int64_t *ret_nodes)
 {
 	struct fleet_have *have = arena_array(r->arena, t->nodes_n + 1, sizeof(*have));
 	size_t n = 0;
@@ -81,8 +85,12 @@ static size_t have_of(struct recon *r, const struct fleet_turn *t, int64_t fleet
 			k++;
 		}
 		if (k == n) {
-			have[n++] = (struct fleet_have){.pool_id = w->pool_id, .zone = w->zone, .region = w->region,
-			    .provider = w->provider, .market = spot_market_parse(w->market), .gpu_milli = w->gpu_milli};
+			have[n++] = (struct fleet_have){.pool_id = w->pool_id,
+							.zone = w->zone,
+							.region = w->region,
+							.provider = w->provider,
+							.market = spot_market_parse(w->market),
+							.gpu_milli = w->gpu_milli};
 		}
 		have[k].nodes++;
 	}
@@ -103,15 +111,17 @@ static bool spec_read(struct recon *r, const struct q_engine_fleets_row *f, stru
 	return true;
 }
 
-static void want(struct recon *r, const struct q_engine_fleets_row *f, const struct fleet_pick *k, int64_t others,
-    const struct fleet_plan *plan)
+static void want(struct recon *r, const struct q_engine_fleets_row *f, const struct fleet_pick *k,
+		 int64_t others, const struct fleet_plan *plan)
 {
 	size_t n = (size_t)k->nodes;
 	const char **tokens = arena_array(r->arena, n, sizeof(*tokens));
 	const char **names = arena_array(r->arena, n, sizeof(*names));
-	AUTO(json) json_t *in = json_pack("{s:I, s:s, s:I}", "now_us", (json_int_t)engine_now(r->e), "fleet", f->name,
-	    "version", (json_int_t)f->version);
-	AUTO(json) json_t *out = json_pack("{s:i, s:o}", "nodes", (int)k->nodes, "pool", score_json(k->score));
+	AUTO(json)
+	json_t *in = json_pack("{s:I, s:s, s:I}", "now_us", (json_int_t)engine_now(r->e), "fleet",
+			       f->name, "version", (json_int_t)f->version);
+	AUTO(json)
+	json_t *out = json_pack("{s:i, s:o}", "nodes", (int)k->nodes, "pool", score_json(k->score));
 	struct step *s;
 
 	for (size_t i = 0; i < n; i++) {
@@ -123,11 +133,20 @@ static void want(struct recon *r, const struct q_engine_fleets_row *f, const str
 	}
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_want_for_fleet,
-	    (&(struct q_engine_want_for_fleet){.fleet_id = f->id, .version = f->version, .have = others,
-	        .pool_id = k->score->offer->pool_id, .tokens = tokens, .tokens_n = n, .names = names, .names_n = n,
-	        .price_micros = k->score->offer->price_micros, .inputs = json_text(r->arena, in),
-	        .outcome = json_text(r->arena, out), .why = plan->why != NULL ? plan->why : "", .at_us = engine_now(r->e),
-	        .fence = r->e->epoch}));
+	     (&(struct q_engine_want_for_fleet){.fleet_id = f->id,
+						.version = f->version,
+						.have = others,
+						.pool_id = k->score->offer->pool_id,
+						.tokens = tokens,
+						.tokens_n = n,
+						.names = names,
+						.names_n = n,
+						.price_micros = k->score->offer->price_micros,
+						.inputs = json_text(r->arena, in),
+						.outcome = json_text(r->arena, out),
+						.why = plan->why != NULL ? plan->why : "",
+						.at_us = engine_now(r->e),
+						.fence = r->e->epoch}));
 }
 
 static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_engine_fleets_row *f)
@@ -151,7 +170,8 @@ static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_e
 	job->asks_n = spec->asks_n;
 	job->interruptible = true;
 	job->checkpoint.path = ".";
-	rank_offers(r->arena, e->offers.list, e->offers.n, &rank, &e->conf.rank, engine_now(e), &scores, &usable);
+	rank_offers(r->arena, e->offers.list, e->offers.n, &rank, &e->conf.rank, engine_now(e),
+		    &scores, &usable);
 	have_n = have_of(r, t, f->id, &have, &nodes);
 	fleet_allocate(r->arena, spec, have, have_n, scores, usable, &plan);
 	for (size_t i = 0; i < plan.n; i++) {
@@ -164,10 +184,12 @@ static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_e
 	}
 	give_surplus(r, t, f->id, spec->on_demand_floor, plan.surplus);
 	s = step_new(r, NULL, NULL);
-	STEP(s, engine_fleet_why, (&(struct q_engine_fleet_why){.id = f->id, .why = plan.why != NULL ? plan.why : ""}));
+	STEP(s, engine_fleet_why,
+	     (&(struct q_engine_fleet_why){.id = f->id, .why = plan.why != NULL ? plan.why : ""}));
 }
 
-static void fleet_closing(struct recon *r, struct fleet_turn *t, const struct q_engine_fleets_row *f)
+static void fleet_closing(struct recon *r, struct fleet_turn *t,
+			  const struct q_engine_fleets_row *f)
 {
 	struct step *s;
 
@@ -178,7 +200,8 @@ static void fleet_closing(struct recon *r, struct fleet_turn *t, const struct q_
 	}
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_fleet_closed,
-	    (&(struct q_engine_fleet_closed){.id = f->id, .at_us = engine_now(r->e), .fence = r->e->epoch}));
+	     (&(struct q_engine_fleet_closed){
+		 .id = f->id, .at_us = engine_now(r->e), .fence = r->e->epoch}));
 }
 
 static void fleet_decide(struct recon *r, void *ctx)

@@ -8,9 +8,9 @@
 #include "base/str.h"
 #include "engine/engine_int.h"
 
-#define LAUNCH_MOST     64
-#define CLAIM_SLACK_US  (30 * SPOT_US_PER_S) /* the call's own deadline ends it well before */
-#define RETRY_DOUBLINGS 4
+#define LAUNCH_MOST	   64
+#define CLAIM_SLACK_US	   (30 * SPOT_US_PER_S) /* the call's own deadline ends it well before */
+#define RETRY_DOUBLINGS	   4
 #define LAUNCHES_UNTOKENED 4
 
 struct launch_turn {
@@ -26,7 +26,7 @@ struct launching {
 	struct spot_tag tags[4];
 	char me[32];
 	int32_t tries;
-	bool token;                    /* a repeat is harmless */
+	bool token; /* a repeat is harmless */
 };
 
 /* ---- the reply ------------------------------------------------------------------------------ */
@@ -37,11 +37,18 @@ static void launch_ok(struct act *a, struct launching *l)
 	const struct spot_instance *i = &l->args.instance;
 
 	ACT_WRITE(a, engine_node_exists,
-	    (&(struct q_engine_node_exists){.id = a->id, .was = was, .was_n = ARRAY_LEN(was),
-	        .now = node_next(a->id, "LAUNCHING", NODE_EV_LAUNCHED), .event = node_event_name(NODE_EV_LAUNCHED),
-	        .why = arena_printf(a->arena, "%s launched", i->ref), .ref = i->ref,
-	        .spot_request = i->spot_request == NULL ? "" : i->spot_request, .ip = i->ip == NULL ? "" : i->ip,
-	        .at_us = engine_now(a->e), .day = engine_day(a->e)}));
+		  (&(struct q_engine_node_exists){
+		      .id = a->id,
+		      .was = was,
+		      .was_n = ARRAY_LEN(was),
+		      .now = node_next(a->id, "LAUNCHING", NODE_EV_LAUNCHED),
+		      .event = node_event_name(NODE_EV_LAUNCHED),
+		      .why = arena_printf(a->arena, "%s launched", i->ref),
+		      .ref = i->ref,
+		      .spot_request = i->spot_request == NULL ? "" : i->spot_request,
+		      .ip = i->ip == NULL ? "" : i->ip,
+		      .at_us = engine_now(a->e),
+		      .day = engine_day(a->e)}));
 }
 
 /* What rests after a refusal: the pool, all pools of the quota class, or the account's region. */
@@ -85,11 +92,19 @@ static void launch_refused(struct act *a, struct launching *l, enum spot_rc rc, 
 
 	offers_stale(a->e);
 	ACT_WRITE(a, engine_launch_refused,
-	    (&(struct q_engine_launch_refused){.id = a->id, .was = "LAUNCHING",
-	        .now = node_next(a->id, "LAUNCHING", NODE_EV_REFUSED), .event = node_event_name(NODE_EV_REFUSED),
-	        .why = a->call.op.err.text, .rc = spot_rc_name(rc), .scope = scope, .cool_min_us = c->cool_min_us,
-	        .cool_max_us = c->cool_max_us, .claimed_by = l->me, .at_us = engine_now(a->e),
-	        .day = engine_day(a->e)}));
+		  (&(struct q_engine_launch_refused){
+		      .id = a->id,
+		      .was = "LAUNCHING",
+		      .now = node_next(a->id, "LAUNCHING", NODE_EV_REFUSED),
+		      .event = node_event_name(NODE_EV_REFUSED),
+		      .why = a->call.op.err.text,
+		      .rc = spot_rc_name(rc),
+		      .scope = scope,
+		      .cool_min_us = c->cool_min_us,
+		      .cool_max_us = c->cool_max_us,
+		      .claimed_by = l->me,
+		      .at_us = engine_now(a->e),
+		      .day = engine_day(a->e)}));
 }
 
 static void launch_undone(struct act *a, struct launching *l, enum node_event ev, int64_t after_us)
@@ -97,13 +112,19 @@ static void launch_undone(struct act *a, struct launching *l, enum node_event ev
 	const char *why = a->call.op.err.text;
 
 	if (a->call.op.rc == SPOT_MISMATCH) {
-		/* The look-up reads this: the token is bound to other parameters, a repeat can never succeed. */
+		/* The look-up reads this: the token is bound to other parameters, a repeat can
+		 * never succeed. */
 		why = arena_printf(a->arena, LAUNCH_MISMATCH "%s", why);
 	}
 	ACT_WRITE(a, engine_launch_undone,
-	    (&(struct q_engine_launch_undone){.id = a->id, .was = "LAUNCHING", .now = node_next(a->id, "LAUNCHING", ev),
-	        .event = node_event_name(ev), .why = why, .claimed_by = l->me,
-	        .next_us = engine_now(a->e) + after_us, .at_us = engine_now(a->e)}));
+		  (&(struct q_engine_launch_undone){.id = a->id,
+						    .was = "LAUNCHING",
+						    .now = node_next(a->id, "LAUNCHING", ev),
+						    .event = node_event_name(ev),
+						    .why = why,
+						    .claimed_by = l->me,
+						    .next_us = engine_now(a->e) + after_us,
+						    .at_us = engine_now(a->e)}));
 }
 
 static int64_t retry_us(struct engine *e, int32_t tries, int64_t said_us)
@@ -111,7 +132,8 @@ static int64_t retry_us(struct engine *e, int32_t tries, int64_t said_us)
 	int64_t first = e->conf.launch_retry_us;
 	int64_t us = first << MIN(MAX(tries - 1, 0), RETRY_DOUBLINGS);
 
-	return said_us > 0 ? MIN(said_us, first << RETRY_DOUBLINGS) : rng_jitter(loop_rng(e->loop), us, 0.3);
+	return said_us > 0 ? MIN(said_us, first << RETRY_DOUBLINGS)
+			   : rng_jitter(loop_rng(e->loop), us, 0.3);
 }
 
 static void launch_called(struct act *a)
@@ -124,22 +146,23 @@ static void launch_called(struct act *a)
 		launch_ok(a, l);
 		return;
 	}
-	log_warn("launch.failed", I64("node", a->id), STR("rc", spot_rc_name(rc)), STR("code", err->code),
-	    STR("error", err->text));
+	log_warn("launch.failed", I64("node", a->id), STR("rc", spot_rc_name(rc)),
+		 STR("code", err->code), STR("error", err->text));
 	switch (rc) {
 	case SPOT_THROTTLED:
 	case SPOT_UNAVAILABLE:
 	case SPOT_TIMEOUT:
-		/* Definitely without effect. Without a token the same row is never sent twice; the job finds a
-		 * place afresh. */
+		/* Definitely without effect. Without a token the same row is never sent twice; the
+		 * job finds a place afresh. */
 		if (l->token) {
-			launch_undone(a, l, NODE_EV_RESEND, retry_us(a->e, l->tries, err->retry_after_us));
+			launch_undone(a, l, NODE_EV_RESEND,
+				      retry_us(a->e, l->tries, err->retry_after_us));
 		} else {
 			launch_refused(a, l, rc, "pool");
 		}
 		return;
 	case SPOT_UNKNOWN:
-	case SPOT_MISMATCH:            /* somebody used this token: look whether it was us */
+	case SPOT_MISMATCH: /* somebody used this token: look whether it was us */
 	case SPOT_BAD_REPLY:
 	case SPOT_CANCELLED:
 	case SPOT_INTERNAL:
@@ -165,10 +188,11 @@ static void launch_called(struct act *a)
 	launch_refused(a, l, rc, refusal_scope(rc));
 }
 
-/* ---- claim and call --------------------------------------------------------------------------- */
+/* ---- claim and call ---------------------------------------------------------------------------
+ */
 
 static struct act *launch_prepare(struct engine *e, const struct q_engine_launch_due_row *w,
-    struct call_provider *p)
+				  struct call_provider *p)
 {
 	struct act *a = act_new(e, w->id, launch_called);
 	struct launching *l = arena_alloc(a->arena, sizeof(*l));
@@ -180,17 +204,29 @@ static struct act *launch_prepare(struct engine *e, const struct q_engine_launch
 	memcpy(l->me, e->me, sizeof(l->me));
 	l->tags[n++] = (struct spot_tag){"brk-node", arena_printf(a->arena, "n%" PRId64, w->id)};
 	if (w->has_job_id) {
-		l->tags[n++] = (struct spot_tag){"brk-job", arena_printf(a->arena, "j%" PRId64, w->job_id)};
+		l->tags[n++] =
+		    (struct spot_tag){"brk-job", arena_printf(a->arena, "j%" PRId64, w->job_id)};
 	}
 	l->args = (struct spot_launch){
-		.key = {.provider = KEEP(w->provider), .region = KEEP(w->region), .zone = KEEP(w->zone),
-		    .instance_type = KEEP(w->instance_type), .market = spot_market_parse(w->market)},
-		.zone_name = KEEP(w->zone_name),
-		.shape = {.gpu_name = KEEP(w->gpu_name), .gpu_milli = w->gpu_milli, .gpu_mem_mib = w->gpu_mem_mib,
-		    .vcpus = w->vcpus, .mem_mib = w->mem_mib, .arch = KEEP(w->arch)},
-		.token = KEEP(w->token), .name = KEEP(w->name), .install = e->install, .tags = l->tags, .tags_n = n,
-		.user_data = userdata_make(e, a->arena, w->id, w->token, call_provider_ops(p)->kind),
-		.price_cap_micros = w->price_cap_micros,
+	    .key = {.provider = KEEP(w->provider),
+		    .region = KEEP(w->region),
+		    .zone = KEEP(w->zone),
+		    .instance_type = KEEP(w->instance_type),
+		    .market = spot_market_parse(w->market)},
+	    .zone_name = KEEP(w->zone_name),
+	    .shape = {.gpu_name = KEEP(w->gpu_name),
+		      .gpu_milli = w->gpu_milli,
+		      .gpu_mem_mib = w->gpu_mem_mib,
+		      .vcpus = w->vcpus,
+		      .mem_mib = w->mem_mib,
+		      .arch = KEEP(w->arch)},
+	    .token = KEEP(w->token),
+	    .name = KEEP(w->name),
+	    .install = e->install,
+	    .tags = l->tags,
+	    .tags_n = n,
+	    .user_data = userdata_make(e, a->arena, w->id, w->token, call_provider_ops(p)->kind),
+	    .price_cap_micros = w->price_cap_micros,
 	};
 #undef KEEP
 	a->ctx = l;
@@ -205,15 +241,17 @@ static void launch_claimed(struct step *s)
 	struct call_provider *p = engine_provider(e, l->args.key.provider);
 
 	if (step_rows(s) != 1 || p == NULL) {
-		act_end(a);            /* somebody moved it first */
+		act_end(a); /* somebody moved it first */
 		return;
 	}
 	log_info("launch.sent", I64("node", a->id), STR("provider", l->args.key.provider),
-	    STR("zone", l->args.key.zone), STR("type", l->args.key.instance_type), STR("launch_token", l->args.token));
+		 STR("zone", l->args.key.zone), STR("type", l->args.key.instance_type),
+		 STR("launch_token", l->args.token));
 	act_call(a, p, CALL_LAUNCH, &l->args, e->conf.launch_timeout_us, false);
 }
 
-static void launch_claim(struct recon *r, const struct q_engine_launch_due_row *w, struct call_provider *p)
+static void launch_claim(struct recon *r, const struct q_engine_launch_due_row *w,
+			 struct call_provider *p)
 {
 	struct engine *e = r->e;
 	int64_t now = engine_now(e);
@@ -221,10 +259,16 @@ static void launch_claim(struct recon *r, const struct q_engine_launch_due_row *
 
 	s->always = true;
 	STEP(s, engine_launch_claim,
-	    (&(struct q_engine_launch_claim){.id = w->id, .was = "WANTED",
-	        .now = node_next(w->id, "WANTED", NODE_EV_CLAIMED), .event = node_event_name(NODE_EV_CLAIMED),
-	        .why = w->fresh ? "launch" : "launch again with the same token", .claimed_by = e->me, .at_us = now,
-	        .until_us = now + e->conf.launch_timeout_us + CLAIM_SLACK_US, .fence = e->epoch}));
+	     (&(struct q_engine_launch_claim){
+		 .id = w->id,
+		 .was = "WANTED",
+		 .now = node_next(w->id, "WANTED", NODE_EV_CLAIMED),
+		 .event = node_event_name(NODE_EV_CLAIMED),
+		 .why = w->fresh ? "launch" : "launch again with the same token",
+		 .claimed_by = e->me,
+		 .at_us = now,
+		 .until_us = now + e->conf.launch_timeout_us + CLAIM_SLACK_US,
+		 .fence = e->epoch}));
 }
 
 static int64_t flying_of(const struct launch_turn *t, const char *provider)
@@ -237,11 +281,13 @@ static int64_t flying_of(const struct launch_turn *t, const char *provider)
 	return 0;
 }
 
-/* What cannot be repeated must not time out in the provider's own queue: Lambda takes one launch in 12 s. */
+/* What cannot be repeated must not time out in the provider's own queue: Lambda takes one launch in
+ * 12 s. */
 static int64_t launches_most(const struct engine *e, struct call_provider *p)
 {
-	return (call_provider_ops(p)->caps & SPOT_CAP_TOKEN) != 0 ? e->conf.launches_max
-	                                                          : MIN(e->conf.launches_max, LAUNCHES_UNTOKENED);
+	return (call_provider_ops(p)->caps & SPOT_CAP_TOKEN) != 0
+		   ? e->conf.launches_max
+		   : MIN(e->conf.launches_max, LAUNCHES_UNTOKENED);
 }
 
 static void launch_decide(struct recon *r, struct launch_turn *t)
@@ -260,7 +306,7 @@ static void launch_decide(struct recon *r, struct launch_turn *t)
 		}
 		if (p == NULL) {
 			node_event(r, t->rows[i].id, "WANTED", NODE_EV_REFUSED, "refused",
-			    "its provider is not configured any more");
+				   "its provider is not configured any more");
 		} else if (flying_of(t, t->rows[i].provider) + before < launches_most(e, p)) {
 			launch_claim(r, &t->rows[i], p);
 		}
@@ -295,10 +341,15 @@ static void launch_stale(struct step *s)
 		struct step *w = step_new(s->r, NULL, NULL);
 
 		STEP(w, engine_launch_undone,
-		    (&(struct q_engine_launch_undone){.id = rows[i].id, .was = "LAUNCHING",
-		        .now = node_next(rows[i].id, "LAUNCHING", NODE_EV_AMBIGUOUS),
-		        .event = node_event_name(NODE_EV_AMBIGUOUS), .why = "nobody answers for the launch call any more",
-		        .claimed_by = rows[i].claimed_by, .next_us = 0, .at_us = engine_now(e)}));
+		     (&(struct q_engine_launch_undone){
+			 .id = rows[i].id,
+			 .was = "LAUNCHING",
+			 .now = node_next(rows[i].id, "LAUNCHING", NODE_EV_AMBIGUOUS),
+			 .event = node_event_name(NODE_EV_AMBIGUOUS),
+			 .why = "nobody answers for the launch call any more",
+			 .claimed_by = rows[i].claimed_by,
+			 .next_us = 0,
+			 .at_us = engine_now(e)}));
 	}
 }
 
@@ -310,7 +361,9 @@ void launcher_run(struct recon *r)
 
 	STEP(s, engine_launch_flying, NULL);
 	s = step_new(r, launch_due, t);
-	STEP(s, engine_launch_due, (&(struct q_engine_launch_due){.at_us = now, .most = LAUNCH_MOST}));
+	STEP(s, engine_launch_due,
+	     (&(struct q_engine_launch_due){.at_us = now, .most = LAUNCH_MOST}));
 	s = step_new(r, launch_stale, NULL);
-	STEP(s, engine_launch_stale, (&(struct q_engine_launch_stale){.claimed_by = r->e->me, .at_us = now}));
+	STEP(s, engine_launch_stale,
+	     (&(struct q_engine_launch_stale){.claimed_by = r->e->me, .at_us = now}));
 }

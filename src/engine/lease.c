@@ -56,7 +56,8 @@ static void lease_taken(struct op *op)
 		log_info("engine.leads", I64("epoch", e->epoch), STR("holder", e->holder));
 		engine_wake(e);
 	} else if (op->rc != SPOT_OK && op->rc != SPOT_CANCELLED) {
-		log_warn("engine.lease", STR("rc", spot_rc_name(op->rc)), STR("error", op->err.text));
+		log_warn("engine.lease", STR("rc", spot_rc_name(op->rc)),
+			 STR("error", op->err.text));
 	}
 	pg_req_fini(req);
 	engine_later(e, MIN(e->conf.lease_us / 3, INT64_C(250000)));
@@ -79,9 +80,12 @@ void lease_turn(struct engine *e)
 		}
 		e->lease_busy = true;
 		e->lease_sent = now;
-		q_engine_lease_renew(e->pg, &e->lease_req,
-		    &(struct q_engine_lease_renew){.holder = e->holder, .epoch = e->epoch,
-		        .until_us = wall + e->conf.lease_us}, lease_renewed);
+		q_engine_lease_renew(
+		    e->pg, &e->lease_req,
+		    &(struct q_engine_lease_renew){.holder = e->holder,
+						   .epoch = e->epoch,
+						   .until_us = wall + e->conf.lease_us},
+		    lease_renewed);
 		return;
 	}
 	if (now - e->lease_sent < MIN(e->conf.lease_us / 3, INT64_C(250000)) && e->lease_sent > 0) {
@@ -90,8 +94,10 @@ void lease_turn(struct engine *e)
 	e->lease_busy = true;
 	e->lease_sent = now;
 	q_engine_lease_take(e->pg, &e->lease_req,
-	    &(struct q_engine_lease_take){.holder = e->holder, .at_us = wall, .until_us = wall + e->conf.lease_us},
-	    lease_taken);
+			    &(struct q_engine_lease_take){.holder = e->holder,
+							  .at_us = wall,
+							  .until_us = wall + e->conf.lease_us},
+			    lease_taken);
 }
 
 static void lease_released(struct op *op)
@@ -122,6 +128,7 @@ void engine_release(struct engine *e, void (*done)(void *ctx), void *ctx)
 	e->released = done;
 	e->released_ctx = ctx;
 	e->lease_busy = true;
-	q_engine_lease_release(e->pg, &e->lease_req,
+	q_engine_lease_release(
+	    e->pg, &e->lease_req,
 	    &(struct q_engine_lease_release){.holder = e->holder, .epoch = epoch}, lease_released);
 }

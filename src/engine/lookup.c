@@ -1,9 +1,9 @@
 /*
- * Finds out whether an ambiguous launch happened. Found: the node is adopted. Not found: with a token
- * the launch is repeated with identical parameters (harmless by the provider's contract) while
- * somebody still wants the node; without one it is asked again until the provider's list lag is
- * over, and only then declared void (lambda.md section 7). Should it appear even later, the sweep
- * ends it.
+ * Finds out whether an ambiguous launch happened. Found: the node is adopted. Not found: with a
+ * token the launch is repeated with identical parameters (harmless by the provider's contract)
+ * while somebody still wants the node; without one it is asked again until the provider's list lag
+ * is over, and only then declared void (lambda.md section 7). Should it appear even later, the
+ * sweep ends it.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -18,7 +18,7 @@ struct looking {
 	int64_t sent_us;
 	int32_t tries;
 	bool token, wanted;
-	const char *mismatch;          /* words to keep, NULL = none */
+	const char *mismatch; /* words to keep, NULL = none */
 	int64_t lag_us, life_us;
 };
 
@@ -28,12 +28,15 @@ static const struct spot_instance *oldest(const struct spot_find *f)
 
 	for (size_t i = 1; i < f->n; i++) {
 		const struct spot_instance *x = &f->found[i];
-		/* A live one before an ended one, then by age, then by ref: the same choice every time. */
-		bool live = x->state != SPOT_INSTANCE_GONE, best_live = best->state != SPOT_INSTANCE_GONE;
+		/* A live one before an ended one, then by age, then by ref: the same choice every
+		 * time. */
+		bool live = x->state != SPOT_INSTANCE_GONE,
+		     best_live = best->state != SPOT_INSTANCE_GONE;
 
-		if (live != best_live ? live
-		                      : (x->created_us != best->created_us ? x->created_us < best->created_us
-		                                                            : strcmp(x->ref, best->ref) < 0)) {
+		if (live != best_live
+			? live
+			: (x->created_us != best->created_us ? x->created_us < best->created_us
+							     : strcmp(x->ref, best->ref) < 0)) {
 			best = x;
 		}
 	}
@@ -47,38 +50,62 @@ static void look_found(struct act *a, const struct looking *l)
 
 	if (l->args.n > 1) {
 		log_error("launch.doubled", I64("node", a->id), STR("launch_token", l->args.token),
-		    I64("instances", l->args.n), STR("adopted", i->ref));
+			  I64("instances", l->args.n), STR("adopted", i->ref));
 	}
-	ACT_WRITE(a, engine_node_exists,
-	    (&(struct q_engine_node_exists){.id = a->id, .was = was, .was_n = 1,
-	        .now = node_next(a->id, "UNKNOWN", NODE_EV_FOUND), .event = node_event_name(NODE_EV_FOUND),
-	        .why = arena_printf(a->arena, "%s found by its token%s", i->ref,
-	            l->args.n > 1 ? "; others with the same token are ended by the sweep" : ""),
-	        .ref = i->ref, .spot_request = i->spot_request == NULL ? "" : i->spot_request,
-	        .ip = i->ip == NULL ? "" : i->ip, .at_us = engine_now(a->e), .day = engine_day(a->e)}));
+	ACT_WRITE(
+	    a, engine_node_exists,
+	    (&(struct q_engine_node_exists){
+		.id = a->id,
+		.was = was,
+		.was_n = 1,
+		.now = node_next(a->id, "UNKNOWN", NODE_EV_FOUND),
+		.event = node_event_name(NODE_EV_FOUND),
+		.why = arena_printf(
+		    a->arena, "%s found by its token%s", i->ref,
+		    l->args.n > 1 ? "; others with the same token are ended by the sweep" : ""),
+		.ref = i->ref,
+		.spot_request = i->spot_request == NULL ? "" : i->spot_request,
+		.ip = i->ip == NULL ? "" : i->ip,
+		.at_us = engine_now(a->e),
+		.day = engine_day(a->e)}));
 }
 
-static void look_move(struct act *a, const struct looking *l, enum node_event ev, const char *why, int64_t next_us)
+static void look_move(struct act *a, const struct looking *l, enum node_event ev, const char *why,
+		      int64_t next_us)
 {
 	if (ev == NODE_EV_VOID) {
 		ACT_WRITE(a, engine_node_move,
-		    (&(struct q_engine_node_move){.id = a->id, .was = "UNKNOWN", .now = node_next(a->id, "UNKNOWN", ev),
-		        .event = node_event_name(ev), .why = why, .cause = "void", .at_us = engine_now(a->e),
-		        .next_us = 0, .fence = a->e->epoch}));
+			  (&(struct q_engine_node_move){.id = a->id,
+							.was = "UNKNOWN",
+							.now = node_next(a->id, "UNKNOWN", ev),
+							.event = node_event_name(ev),
+							.why = why,
+							.cause = "void",
+							.at_us = engine_now(a->e),
+							.next_us = 0,
+							.fence = a->e->epoch}));
 		return;
 	}
 	ACT_WRITE(a, engine_launch_undone,
-	    (&(struct q_engine_launch_undone){.id = a->id, .was = "UNKNOWN", .now = node_next(a->id, "UNKNOWN", ev),
-	        .event = node_event_name(ev), .why = why, .claimed_by = l->me, .next_us = next_us,
-	        .at_us = engine_now(a->e)}));
+		  (&(struct q_engine_launch_undone){.id = a->id,
+						    .was = "UNKNOWN",
+						    .now = node_next(a->id, "UNKNOWN", ev),
+						    .event = node_event_name(ev),
+						    .why = why,
+						    .claimed_by = l->me,
+						    .next_us = next_us,
+						    .at_us = engine_now(a->e)}));
 }
 
 static void look_again(struct act *a, const struct looking *l, const char *error)
 {
-	ACT_WRITE(a, engine_act_done,
-	    (&(struct q_engine_act_done){.id = a->id, .state = "UNKNOWN", .claimed_by = l->me,
-	        .next_us = engine_now(a->e) + a->e->conf.lookup_again_us,
-	        .error = l->mismatch != NULL ? l->mismatch : error}));
+	ACT_WRITE(
+	    a, engine_act_done,
+	    (&(struct q_engine_act_done){.id = a->id,
+					 .state = "UNKNOWN",
+					 .claimed_by = l->me,
+					 .next_us = engine_now(a->e) + a->e->conf.lookup_again_us,
+					 .error = l->mismatch != NULL ? l->mismatch : error}));
 }
 
 static void look_called(struct act *a)
@@ -87,17 +114,21 @@ static void look_called(struct act *a)
 	int64_t now = engine_now(a->e), age = now - l->sent_us;
 
 	if (a->call.op.rc != SPOT_OK) {
-		log_warn("lookup.failed", I64("node", a->id), STR("rc", spot_rc_name(a->call.op.rc)),
-		    STR("error", a->call.op.err.text));
+		log_warn("lookup.failed", I64("node", a->id),
+			 STR("rc", spot_rc_name(a->call.op.rc)), STR("error", a->call.op.err.text));
 		look_again(a, l, a->call.op.err.text);
 	} else if (l->args.n > 0) {
 		look_found(a, l);
 	} else if (l->token && l->wanted && age < l->life_us && l->mismatch == NULL) {
-		/* Each round counts twice: the launch and the look-up. The first repeat goes out at once. */
+		/* Each round counts twice: the launch and the look-up. The first repeat goes out at
+		 * once. */
 		int rounds = l->tries / 2;
-		int64_t pause = rounds <= 1 ? 0 : a->e->conf.lookup_again_us << MIN(rounds - 2, RESEND_DOUBLINGS);
+		int64_t pause = rounds <= 1 ? 0
+					    : a->e->conf.lookup_again_us
+						  << MIN(rounds - 2, RESEND_DOUBLINGS);
 
-		look_move(a, l, NODE_EV_RESEND, "not found by its token: repeated with the same token", now + pause);
+		look_move(a, l, NODE_EV_RESEND,
+			  "not found by its token: repeated with the same token", now + pause);
 	} else if (age < l->lag_us) {
 		look_again(a, l, "not found yet; the provider's list may lag");
 	} else {
@@ -129,7 +160,7 @@ static void look_one(struct recon *r, const struct q_engine_lookup_due_row *w)
 	struct step *s;
 
 	if (p == NULL) {
-		return;                /* not configured now: it stays unknown until somebody can ask */
+		return; /* not configured now: it stays unknown until somebody can ask */
 	}
 	ops = call_provider_ops(p);
 	a = act_new(e, w->id, look_called);
@@ -146,15 +177,21 @@ static void look_one(struct recon *r, const struct q_engine_lookup_due_row *w)
 	l->lag_us = e->conf.list_lag_us > 0 ? e->conf.list_lag_us : ops->list_lag_us;
 	l->life_us = ops->token_life_us;
 	l->args = (struct spot_find){
-		.region = arena_strdup(a->arena, w->region), .zone = arena_strdup(a->arena, w->zone),
-		.token = arena_strdup(a->arena, w->token), .name = arena_strdup(a->arena, w->name),
-		.install = e->install,
+	    .region = arena_strdup(a->arena, w->region),
+	    .zone = arena_strdup(a->arena, w->zone),
+	    .token = arena_strdup(a->arena, w->token),
+	    .name = arena_strdup(a->arena, w->name),
+	    .install = e->install,
 	};
 	s = step_new(r, look_claimed, a);
 	s->always = true;
 	STEP(s, engine_act_claim,
-	    (&(struct q_engine_act_claim){.id = w->id, .state = "UNKNOWN", .claimed_by = e->me, .at_us = engine_now(e),
-	        .until_us = engine_now(e) + e->conf.call_timeout_us * 2, .fence = e->epoch}));
+	     (&(struct q_engine_act_claim){.id = w->id,
+					   .state = "UNKNOWN",
+					   .claimed_by = e->me,
+					   .at_us = engine_now(e),
+					   .until_us = engine_now(e) + e->conf.call_timeout_us * 2,
+					   .fence = e->epoch}));
 }
 
 static void look_due(struct step *s)
@@ -172,5 +209,5 @@ void lookup_run(struct recon *r)
 	struct step *s = step_new(r, look_due, NULL);
 
 	STEP(s, engine_lookup_due,
-	    (&(struct q_engine_lookup_due){.claimed_by = r->e->me, .at_us = engine_now(r->e)}));
+	     (&(struct q_engine_lookup_due){.claimed_by = r->e->me, .at_us = engine_now(r->e)}));
 }

@@ -1,5 +1,5 @@
-/* Signs upload URLs for checkpoints that agents have announced, and renews download URLs that ran out
- * before they were used. */
+/* Signs upload URLs for checkpoints that agents have announced, and renews download URLs that ran
+ * out before they were used. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -19,17 +19,27 @@ static void mint_one(struct recon *r, const struct q_engine_mint_due_row *rows, 
 	for (size_t i = 0; i < n; i++) {
 		paths[i] = rows[i].path;
 		seqs[i] = rows[i].seq;
-		keys[i] = objects_key(r->e, r->arena, rows[i].job_id, rows[i].epoch, rows[i].sha256);
+		keys[i] =
+		    objects_key(r->e, r->arena, rows[i].job_id, rows[i].epoch, rows[i].sha256);
 		if (objects_presign(r->e, r->arena, "PUT", keys[i], &urls[i], &err) != SPOT_OK) {
-			log_error("checkpoint.presign", I64("checkpoint", rows[i].checkpoint_id), STR("error", err.text));
+			log_error("checkpoint.presign", I64("checkpoint", rows[i].checkpoint_id),
+				  STR("error", err.text));
 			return;
 		}
 	}
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_mint_put,
-	    (&(struct q_engine_mint_put){.checkpoint_id = rows[0].checkpoint_id, .paths = paths, .paths_n = n, .seqs = seqs,
-	        .seqs_n = n, .keys = keys, .keys_n = n, .urls = urls, .urls_n = n, .at_us = engine_now(r->e),
-	        .fence = r->e->epoch}));
+	     (&(struct q_engine_mint_put){.checkpoint_id = rows[0].checkpoint_id,
+					  .paths = paths,
+					  .paths_n = n,
+					  .seqs = seqs,
+					  .seqs_n = n,
+					  .keys = keys,
+					  .keys_n = n,
+					  .urls = urls,
+					  .urls_n = n,
+					  .at_us = engine_now(r->e),
+					  .fence = r->e->epoch}));
 }
 
 static void mint_due(struct step *s)
@@ -55,7 +65,8 @@ struct stale {
 	struct job_spec *spec;
 };
 
-static void stale_write(struct recon *r, const struct stale *t, const struct q_engine_chunks_row *chunks, size_t n)
+static void stale_write(struct recon *r, const struct stale *t,
+			const struct q_engine_chunks_row *chunks, size_t n)
 {
 	char *files = files_json(r, t->spec, chunks, n);
 	struct step *s;
@@ -65,8 +76,12 @@ static void stale_write(struct recon *r, const struct stale *t, const struct q_e
 	}
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_files_put,
-	    (&(struct q_engine_files_put){.job_id = t->job_id, .epoch = t->epoch, .files = files,
-	        .urls_until_us = engine_now(r->e) + r->e->conf.url_life_us, .fence = r->e->epoch}));
+	     (&(struct q_engine_files_put){.job_id = t->job_id,
+					   .epoch = t->epoch,
+					   .files = files,
+					   .urls_until_us =
+					       engine_now(r->e) + r->e->conf.url_life_us,
+					   .fence = r->e->epoch}));
 }
 
 static void stale_chunks(struct step *s)
@@ -121,8 +136,10 @@ void mint_run(struct recon *r)
 
 	STEP(s, engine_mint_due, (&(struct q_engine_mint_due){.most = MINT_MOST}));
 	s = step_new(r, NULL, NULL);
-	STEP(s, engine_mint_empty, (&(struct q_engine_mint_empty){.at_us = engine_now(r->e), .fence = r->e->epoch}));
+	STEP(s, engine_mint_empty,
+	     (&(struct q_engine_mint_empty){.at_us = engine_now(r->e), .fence = r->e->epoch}));
 	s = step_new(r, stale_due, NULL);
 	STEP(s, engine_files_stale,
-	    (&(struct q_engine_files_stale){.before_us = engine_now(r->e) + r->e->conf.url_life_us / 4}));
+	     (&(struct q_engine_files_stale){.before_us =
+						 engine_now(r->e) + r->e->conf.url_life_us / 4}));
 }

@@ -12,6 +12,7 @@ struct move {
 	struct return_out out;
 };
 /* spot_only: only the best spot pool counts as a destination. false: cannot be judged now. */
-bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool spot_only, struct move *ret);
+bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool spot_only,
+		struct move *ret);
 
 #endif

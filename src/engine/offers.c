@@ -23,20 +23,37 @@ static double or_none(bool has, double v)
 static void offer_fill(struct offer *o, const struct q_engine_offers_row *w)
 {
 	*o = (struct offer){
-		.pool_id = w->id, .provider = w->provider, .region = w->region, .zone = w->zone,
-		.zone_name = w->zone_name, .instance_type = w->instance_type, .market = spot_market_parse(w->market),
-		.gpu_name = w->gpu_name, .gpu_milli = w->gpu_milli, .gpu_mem_mib = w->gpu_mem_mib, .vcpus = w->vcpus,
-		.mem_mib = w->mem_mib, .arch = w->arch, .quota_class = w->quota_class,
-		.price_micros = w->price_micros, .price_observed_us = w->observed_us,
-		.price_state = price_state_parse(w->price_state),
-		.advisor_lo = or_none(w->has_advisor_lo, w->advisor_lo),
-		.advisor_hi = or_none(w->has_advisor_hi, w->advisor_hi),
-		.advisor_as_of_us = w->advisor_as_of_us,
-		.placement_score = or_none(w->has_score, w->score),
-		.capacity = or_none(w->has_capacity, w->capacity), .capacity_us = w->capacity_us,
-		.own_node_us = w->own_us, .own_reclaims = w->reclaims, .own_launches = w->launches,
-		.own_refusals = w->refusals, .cool_until_us = w->cool_until_us, .cool_refusals = w->cool_refusals,
-		.cool_why = w->cool_why, .live_nodes = w->nodes,
+	    .pool_id = w->id,
+	    .provider = w->provider,
+	    .region = w->region,
+	    .zone = w->zone,
+	    .zone_name = w->zone_name,
+	    .instance_type = w->instance_type,
+	    .market = spot_market_parse(w->market),
+	    .gpu_name = w->gpu_name,
+	    .gpu_milli = w->gpu_milli,
+	    .gpu_mem_mib = w->gpu_mem_mib,
+	    .vcpus = w->vcpus,
+	    .mem_mib = w->mem_mib,
+	    .arch = w->arch,
+	    .quota_class = w->quota_class,
+	    .price_micros = w->price_micros,
+	    .price_observed_us = w->observed_us,
+	    .price_state = price_state_parse(w->price_state),
+	    .advisor_lo = or_none(w->has_advisor_lo, w->advisor_lo),
+	    .advisor_hi = or_none(w->has_advisor_hi, w->advisor_hi),
+	    .advisor_as_of_us = w->advisor_as_of_us,
+	    .placement_score = or_none(w->has_score, w->score),
+	    .capacity = or_none(w->has_capacity, w->capacity),
+	    .capacity_us = w->capacity_us,
+	    .own_node_us = w->own_us,
+	    .own_reclaims = w->reclaims,
+	    .own_launches = w->launches,
+	    .own_refusals = w->refusals,
+	    .cool_until_us = w->cool_until_us,
+	    .cool_refusals = w->cool_refusals,
+	    .cool_why = w->cool_why,
+	    .live_nodes = w->nodes,
 	};
 }
 
@@ -65,7 +82,8 @@ void offers_need(struct recon *r, void (*then)(struct recon *, void *), void *ct
 	struct wait *w;
 	struct step *s;
 
-	if (e->offers.read_us > 0 && loop_mono_us(e->loop) - e->offers.read_us < e->conf.offers_age_us) {
+	if (e->offers.read_us > 0 &&
+	    loop_mono_us(e->loop) - e->offers.read_us < e->conf.offers_age_us) {
 		then(r, ctx);
 		return;
 	}
@@ -73,14 +91,15 @@ void offers_need(struct recon *r, void (*then)(struct recon *, void *), void *ct
 	w->then = then;
 	w->ctx = ctx;
 	s = step_new(r, offers_read, w);
-	STEP(s, engine_offers, (&(struct q_engine_offers){.since_day = engine_day(e) - RECORD_DAYS}));
+	STEP(s, engine_offers,
+	     (&(struct q_engine_offers){.since_day = engine_day(e) - RECORD_DAYS}));
 }
 
 const struct offer *offer_of(const struct engine *e, int32_t pool_id)
 {
 	size_t lo = 0, hi = e->offers.n;
 
-	while (lo < hi) {              /* the read is ordered by id */
+	while (lo < hi) { /* the read is ordered by id */
 		size_t mid = lo + (hi - lo) / 2;
 
 		if (e->offers.list[mid].pool_id == pool_id) {
@@ -98,10 +117,12 @@ const struct offer *offer_of(const struct engine *e, int32_t pool_id)
 json_t *score_json(const struct score *s)
 {
 	const struct offer *o = s->offer;
-	json_t *j = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I}", "pool", o->pool_id, "provider", o->provider,
-	    "region", o->region, "zone", o->zone, "instance_type", o->instance_type, "market",
-	    spot_market_name(o->market), "price_micros", (json_int_t)o->price_micros, "price_state",
-	    price_state_name(o->price_state), "price_observed_us", (json_int_t)o->price_observed_us);
+	json_t *j = json_pack(
+	    "{s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I}", "pool", o->pool_id, "provider",
+	    o->provider, "region", o->region, "zone", o->zone, "instance_type", o->instance_type,
+	    "market", spot_market_name(o->market), "price_micros", (json_int_t)o->price_micros,
+	    "price_state", price_state_name(o->price_state), "price_observed_us",
+	    (json_int_t)o->price_observed_us);
 
 	if (s->refused != NULL) {
 		json_object_set_new(j, "refused", json_string(s->refused));

@@ -14,7 +14,8 @@ static int64_t work_left_s(const struct job_spec *s, const struct job_facts *f)
 		return 0;
 	}
 	if (f->steps_total > 0 && f->steps_done > 0) {
-		double share = 1.0 - (double)MIN(f->steps_done, f->steps_total) / (double)f->steps_total;
+		double share =
+		    1.0 - (double)MIN(f->steps_done, f->steps_total) / (double)f->steps_total;
 
 		left = MAX((int64_t)((double)left * share), 1);
 	}
@@ -27,7 +28,8 @@ static bool any_market(const struct job_spec *s, bool spot)
 		return false;
 	}
 	for (size_t i = 0; i < s->asks_n; i++) {
-		/* use_spot: true prefers spot; on-demand stays the fail-over that supply_choose decides on. */
+		/* use_spot: true prefers spot; on-demand stays the fail-over that supply_choose
+		 * decides on. */
 		if (!spot || s->asks[i].use_spot != 0) {
 			return true;
 		}
@@ -35,7 +37,8 @@ static bool any_market(const struct job_spec *s, bool spot)
 	return false;
 }
 
-/* Does any provider that the job may use have a spot market? Where none has, nobody waits for one. */
+/* Does any provider that the job may use have a spot market? Where none has, nobody waits for one.
+ */
 static bool spot_sold(const struct engine *e, const struct job_spec *s)
 {
 	for (size_t i = 0; i < s->asks_n; i++) {
@@ -43,7 +46,8 @@ static bool spot_sold(const struct engine *e, const struct job_spec *s)
 			const struct call_provider *p = e->providers[k];
 
 			if ((call_provider_ops(p)->caps & SPOT_CAP_SPOT) != 0 &&
-			    (s->asks[i].provider == NULL || strcmp(s->asks[i].provider, call_provider_name(p)) == 0)) {
+			    (s->asks[i].provider == NULL ||
+			     strcmp(s->asks[i].provider, call_provider_name(p)) == 0)) {
 				return true;
 			}
 		}
@@ -74,7 +78,8 @@ static void best_of(struct placing *p, size_t n)
 		}
 	}
 	for (size_t i = p->usable; i < n; i++) {
-		p->spot_cooling += p->scores[i].cooling && p->scores[i].offer->market == SPOT_MARKET_SPOT;
+		p->spot_cooling +=
+		    p->scores[i].cooling && p->scores[i].offer->market == SPOT_MARKET_SPOT;
 	}
 }
 
@@ -87,19 +92,19 @@ bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret)
 		return false;
 	}
 	ret->job = (struct rank_job){
-		.spec = ret->spec,
-		.work_left_s = work_left_s(ret->spec, f),
-		.save_us = f->save_us,
-		.checkpoint_bytes = f->checkpoint_bytes,
-		.spot_allowed = any_market(ret->spec, true) && spot_sold(e, ret->spec),
-		.on_demand_allowed = any_market(ret->spec, false),
+	    .spec = ret->spec,
+	    .work_left_s = work_left_s(ret->spec, f),
+	    .save_us = f->save_us,
+	    .checkpoint_bytes = f->checkpoint_bytes,
+	    .spot_allowed = any_market(ret->spec, true) && spot_sold(e, ret->spec),
+	    .on_demand_allowed = any_market(ret->spec, false),
 	};
 	if (f->has_checkpoint && objects_configured(e)) {
 		ret->job.at_provider = e->conf.store_provider;
 		ret->job.at_region = e->conf.store_region;
 	}
-	rank_offers(r->arena, e->offers.list, e->offers.n, &ret->job, &e->conf.rank, engine_now(e), &ret->scores,
-	    &ret->usable);
+	rank_offers(r->arena, e->offers.list, e->offers.n, &ret->job, &e->conf.rank, engine_now(e),
+		    &ret->scores, &ret->usable);
 	best_of(ret, e->offers.n);
 	return true;
 }
@@ -108,7 +113,8 @@ static json_t *refusals_json(const struct placing *p, size_t n)
 {
 	json_t *list = json_array();
 
-	/* Those that suit but cannot be had now explain a choice; the thousands that do not suit do not. */
+	/* Those that suit but cannot be had now explain a choice; the thousands that do not suit do
+	 * not. */
 	for (size_t i = p->usable; i < n && json_array_size(list) < SCORES_KEPT; i++) {
 		if (p->scores[i].offer->cool_until_us > 0 || p->scores[i].offer->capacity >= 0) {
 			json_array_append_new(list, score_json(&p->scores[i]));
@@ -120,19 +126,24 @@ static json_t *refusals_json(const struct placing *p, size_t n)
 json_t *place_inputs(struct engine *e, const struct job_facts *f, const struct placing *p)
 {
 	const struct rank_policy *k = &e->conf.rank;
-	json_t *j = json_pack("{s:I, s:{s:I, s:I, s:I, s:I, s:b, s:b, s:I, s:I, s:I}}", "now_us",
-	    (json_int_t)engine_now(e), "job", "id", (json_int_t)f->id, "work_left_s", (json_int_t)p->job.work_left_s,
-	    "save_us", (json_int_t)f->save_us, "checkpoint_bytes", (json_int_t)f->checkpoint_bytes, "spot_allowed",
-	    p->job.spot_allowed, "on_demand_allowed", p->job.on_demand_allowed, "deadline_us",
-	    (json_int_t)f->deadline_us, "queued_us", (json_int_t)f->queued_us, "steps_done",
-	    (json_int_t)f->steps_done);
+	json_t *j =
+	    json_pack("{s:I, s:{s:I, s:I, s:I, s:I, s:b, s:b, s:I, s:I, s:I}}", "now_us",
+		      (json_int_t)engine_now(e), "job", "id", (json_int_t)f->id, "work_left_s",
+		      (json_int_t)p->job.work_left_s, "save_us", (json_int_t)f->save_us,
+		      "checkpoint_bytes", (json_int_t)f->checkpoint_bytes, "spot_allowed",
+		      p->job.spot_allowed, "on_demand_allowed", p->job.on_demand_allowed,
+		      "deadline_us", (json_int_t)f->deadline_us, "queued_us",
+		      (json_int_t)f->queued_us, "steps_done", (json_int_t)f->steps_done);
 
-	json_object_set_new(j, "policy",
-	    json_pack("{s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:I}", "prior_hours", k->prior_hours,
-	        "unknown_spot_per_hour", k->unknown_spot_per_hour, "on_demand_per_hour", k->on_demand_per_hour,
-	        "price_stale_penalty_pm", (json_int_t)k->price_stale_penalty_pm, "restart_s", (json_int_t)k->restart_s,
-	        "save_s", (json_int_t)k->save_s, "default_work_s", (json_int_t)k->default_work_s, "notice_saves",
-	        k->notice_saves, "patience_us", (json_int_t)e->conf.supply.patience_us));
+	json_object_set_new(
+	    j, "policy",
+	    json_pack("{s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:I}", "prior_hours",
+		      k->prior_hours, "unknown_spot_per_hour", k->unknown_spot_per_hour,
+		      "on_demand_per_hour", k->on_demand_per_hour, "price_stale_penalty_pm",
+		      (json_int_t)k->price_stale_penalty_pm, "restart_s", (json_int_t)k->restart_s,
+		      "save_s", (json_int_t)k->save_s, "default_work_s",
+		      (json_int_t)k->default_work_s, "notice_saves", k->notice_saves, "patience_us",
+		      (json_int_t)e->conf.supply.patience_us));
 	json_object_set_new(j, "offers_n", json_integer((json_int_t)e->offers.n));
 	json_object_set_new(j, "usable", json_integer((json_int_t)p->usable));
 	json_object_set_new(j, "spot_usable", json_integer((json_int_t)p->spot_n));
@@ -150,23 +161,39 @@ static void wanted(struct step *s)
 	}
 }
 
-void place_want(struct recon *r, const struct job_facts *f, const struct placing *p, const struct score *s,
-    int64_t replaces_id, const char *kind, const char *why)
+void place_want(struct recon *r, const struct job_facts *f, const struct placing *p,
+		const struct score *s, int64_t replaces_id, const char *kind, const char *why)
 {
 	struct engine *e = r->e;
 	AUTO(json) json_t *in = place_inputs(e, f, p);
-	AUTO(json) json_t *out = json_pack("{s:s, s:o}", "choice", spot_market_name(s->offer->market), "pool", score_json(s));
+	AUTO(json)
+	json_t *out = json_pack("{s:s, s:o}", "choice", spot_market_name(s->offer->market), "pool",
+				score_json(s));
 	const struct offer *o = s->offer;
 	char token[65], name[65];
 	const char *text = arena_printf(r->arena, "%s %s %s%s%s at %.4f USD/h: %s", o->provider,
-	    o->zone[0] != '\0' ? o->zone : o->region, o->instance_type, o->market == SPOT_MARKET_SPOT ? " spot" : "",
-	    o->market == SPOT_MARKET_ON_DEMAND ? " on demand" : "", (double)o->price_micros / 1e6, why);
+					o->zone[0] != '\0' ? o->zone : o->region, o->instance_type,
+					o->market == SPOT_MARKET_SPOT ? " spot" : "",
+					o->market == SPOT_MARKET_ON_DEMAND ? " on demand" : "",
+					(double)o->price_micros / 1e6, why);
 	struct step *st = step_new(r, wanted, arena_strdup(r->arena, text));
 
 	token_make(e, token, name);
 	STEP(st, engine_want_for_job,
-	    (&(struct q_engine_want_for_job){.job_id = f->id, .was = f->state, .epoch = f->epoch, .pool_id = o->pool_id,
-	        .has_replaces_id = replaces_id != 0, .replaces_id = replaces_id, .token = token, .name = name,
-	        .price_micros = o->price_micros, .cap_micros = 0, .kind = kind, .inputs = json_text(r->arena, in),
-	        .outcome = json_text(r->arena, out), .why = text, .at_us = engine_now(e), .fence = e->epoch}));
+	     (&(struct q_engine_want_for_job){.job_id = f->id,
+					      .was = f->state,
+					      .epoch = f->epoch,
+					      .pool_id = o->pool_id,
+					      .has_replaces_id = replaces_id != 0,
+					      .replaces_id = replaces_id,
+					      .token = token,
+					      .name = name,
+					      .price_micros = o->price_micros,
+					      .cap_micros = 0,
+					      .kind = kind,
+					      .inputs = json_text(r->arena, in),
+					      .outcome = json_text(r->arena, out),
+					      .why = text,
+					      .at_us = engine_now(e),
+					      .fence = e->epoch}));
 }

@@ -27,12 +27,16 @@ static void reap_called(struct act *a)
 		state = "gone";
 	} else if (rc != SPOT_OK) {
 		log_warn("terminate.failed", I64("node", a->id), STR("rc", spot_rc_name(rc)),
-		    STR("error", a->call.op.err.text));
+			 STR("error", a->call.op.err.text));
 	}
-	ACT_WRITE(a, engine_reap_result,
-	    (&(struct q_engine_reap_result){.id = a->id, .claimed_by = p->me, .state = state,
-	        .next_us = engine_now(a->e) + MIN(pause, RETRY_MAX_US), .error = rc == SPOT_OK ? "" : a->call.op.err.text,
-	        .at_us = engine_now(a->e)}));
+	ACT_WRITE(
+	    a, engine_reap_result,
+	    (&(struct q_engine_reap_result){.id = a->id,
+					    .claimed_by = p->me,
+					    .state = state,
+					    .next_us = engine_now(a->e) + MIN(pause, RETRY_MAX_US),
+					    .error = rc == SPOT_OK ? "" : a->call.op.err.text,
+					    .at_us = engine_now(a->e)}));
 }
 
 static void reap_claimed(struct step *s)
@@ -57,8 +61,9 @@ static void reap_one(struct recon *r, const struct q_engine_reap_due_row *w)
 	struct step *s;
 
 	if (engine_now(e) - w->terminate_us > e->conf.terminate_alarm_us && w->tries % 8 == 7) {
-		log_error("node.will_not_end", I64("node", w->id), STR("ref", w->ref), STR("provider", w->provider),
-		    STR("provider_state", w->provider_state), STR("last_error", w->last_error));
+		log_error("node.will_not_end", I64("node", w->id), STR("ref", w->ref),
+			  STR("provider", w->provider), STR("provider_state", w->provider_state),
+			  STR("last_error", w->last_error));
 	}
 	if (provider == NULL) {
 		return;
@@ -69,14 +74,20 @@ static void reap_one(struct recon *r, const struct q_engine_reap_due_row *w)
 	p->provider = provider;
 	memcpy(p->me, e->me, sizeof(p->me));
 	p->args = (struct spot_terminate){
-		.region = arena_strdup(a->arena, w->region), .zone = arena_strdup(a->arena, w->zone),
-		.ref = arena_strdup(a->arena, w->ref), .spot_request = arena_strdup(a->arena, w->spot_request),
+	    .region = arena_strdup(a->arena, w->region),
+	    .zone = arena_strdup(a->arena, w->zone),
+	    .ref = arena_strdup(a->arena, w->ref),
+	    .spot_request = arena_strdup(a->arena, w->spot_request),
 	};
 	s = step_new(r, reap_claimed, a);
 	s->always = true;
 	STEP(s, engine_act_claim,
-	    (&(struct q_engine_act_claim){.id = w->id, .state = "TERMINATING", .claimed_by = e->me,
-	        .at_us = engine_now(e), .until_us = engine_now(e) + e->conf.call_timeout_us * 2, .fence = e->epoch}));
+	     (&(struct q_engine_act_claim){.id = w->id,
+					   .state = "TERMINATING",
+					   .claimed_by = e->me,
+					   .at_us = engine_now(e),
+					   .until_us = engine_now(e) + e->conf.call_timeout_us * 2,
+					   .fence = e->epoch}));
 }
 
 static void reap_due(struct step *s)
@@ -87,9 +98,10 @@ static void reap_due(struct step *s)
 	for (size_t i = 0; i < n; i++) {
 		if (rows[i].confirmed) {
 			node_event(s->r, rows[i].id, "TERMINATING", NODE_EV_CONFIRMED, "",
-			    rows[i].provider_state[0] == '\0'
-			        ? "it never had an instance"
-			        : arena_printf(s->r->arena, "provider says %s", rows[i].provider_state));
+				   rows[i].provider_state[0] == '\0'
+				       ? "it never had an instance"
+				       : arena_printf(s->r->arena, "provider says %s",
+						      rows[i].provider_state));
 		} else {
 			reap_one(s->r, &rows[i]);
 		}
@@ -100,5 +112,6 @@ void reaper_run(struct recon *r)
 {
 	struct step *s = step_new(r, reap_due, NULL);
 
-	STEP(s, engine_reap_due, (&(struct q_engine_reap_due){.claimed_by = r->e->me, .at_us = engine_now(r->e)}));
+	STEP(s, engine_reap_due,
+	     (&(struct q_engine_reap_due){.claimed_by = r->e->me, .at_us = engine_now(r->e)}));
 }

@@ -3,7 +3,8 @@
 #include "base/log.h"
 #include "engine/engine_int.h"
 
-struct recon *recon_add(struct engine *e, const char *name, int64_t every_us, void (*run)(struct recon *))
+struct recon *recon_add(struct engine *e, const char *name, int64_t every_us,
+			void (*run)(struct recon *))
 {
 	struct recon *r = calloc(1, sizeof(*r));
 
@@ -70,8 +71,9 @@ void step_done(struct op *op)
 		}
 	} else if (op->rc != SPOT_CANCELLED) {
 		/* Nothing is lost: the next turn reads the rows again. */
-		log_warn("engine.statement", STR("turn", r->name), STR("statement", s->req.stmt->name),
-		    STR("rc", spot_rc_name(op->rc)), STR("error", op->err.text));
+		log_warn("engine.statement", STR("turn", r->name),
+			 STR("statement", s->req.stmt->name), STR("rc", spot_rc_name(op->rc)),
+			 STR("error", op->err.text));
 	}
 	if (s->then != NULL && (op->rc == SPOT_OK || s->always)) {
 		s->then(s);

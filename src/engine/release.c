@@ -12,8 +12,10 @@ static void release_due(struct step *s)
 		bool overdue = strcmp(rows[i].event, "TERMINATE") == 0;
 
 		node_event(s->r, rows[i].id, rows[i].state,
-		    unsent ? NODE_EV_UNWANTED : overdue ? NODE_EV_TERMINATE : NODE_EV_RELEASE,
-		    unsent ? "unwanted" : "released", rows[i].why);
+			   unsent    ? NODE_EV_UNWANTED
+			   : overdue ? NODE_EV_TERMINATE
+				     : NODE_EV_RELEASE,
+			   unsent ? "unwanted" : "released", rows[i].why);
 	}
 }
 
@@ -22,6 +24,7 @@ void release_run(struct recon *r)
 	struct step *s = step_new(r, release_due, NULL);
 
 	STEP(s, engine_release_due,
-	    (&(struct q_engine_release_due){.at_us = engine_now(r->e), .idle_us = r->e->conf.idle_keep_us,
-	        .grace_us = r->e->conf.drain_grace_us}));
+	     (&(struct q_engine_release_due){.at_us = engine_now(r->e),
+					     .idle_us = r->e->conf.idle_keep_us,
+					     .grace_us = r->e->conf.drain_grace_us}));
 }

@@ -23,23 +23,36 @@ static const struct score *score_here(struct recon *r, const struct move *m, int
 	*alone = *o;
 	alone->cool_until_us = 0;
 	alone->capacity = -1;
-	rank_offers(r->arena, alone, 1, &m->placing.job, &r->e->conf.rank, engine_now(r->e), &s, &usable);
+	rank_offers(r->arena, alone, 1, &m->placing.job, &r->e->conf.rank, engine_now(r->e), &s,
+		    &usable);
 	return usable == 1 ? s : NULL;
 }
 
-bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool spot_only, struct move *ret)
+bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool spot_only,
+		struct move *ret)
 {
 	struct engine *e = r->e;
 
-	*ret = (struct move){.facts = {.id = j->id, .epoch = j->epoch, .state = "RUNNING", .name = j->name,
-	    .spec_json = j->spec, .deadline_us = j->has_deadline_us ? j->deadline_us : 0, .created_us = j->created_us,
-	    .queued_us = j->queued_us, .steps_done = j->steps_done, .steps_total = j->steps_total,
-	    .checkpoint_bytes = j->checkpoint_bytes, .save_us = j->save_us, .has_checkpoint = j->has_checkpoint_id}};
+	*ret = (struct move){.facts = {.id = j->id,
+				       .epoch = j->epoch,
+				       .state = "RUNNING",
+				       .name = j->name,
+				       .spec_json = j->spec,
+				       .deadline_us = j->has_deadline_us ? j->deadline_us : 0,
+				       .created_us = j->created_us,
+				       .queued_us = j->queued_us,
+				       .steps_done = j->steps_done,
+				       .steps_total = j->steps_total,
+				       .checkpoint_bytes = j->checkpoint_bytes,
+				       .save_us = j->save_us,
+				       .has_checkpoint = j->has_checkpoint_id}};
 	if (!place_rank(r, &ret->facts, &ret->placing)) {
 		return false;
 	}
 	ret->here = score_here(r, ret, j->pool_id);
-	ret->there = spot_only ? ret->placing.spot : ret->placing.usable > 0 ? &ret->placing.scores[0] : NULL;
+	ret->there = spot_only		       ? ret->placing.spot
+		     : ret->placing.usable > 0 ? &ret->placing.scores[0]
+					       : NULL;
 	if (ret->here == NULL) {
 		return false;
 	}
@@ -48,34 +61,45 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 		return true;
 	}
 	return_decide(r->arena,
-	    &(struct return_in){.now_us = engine_now(e),
-	        .work_left_us = (int64_t)(ret->here->hours * (double)SPOT_US_PER_HOUR),
-	        .here_total_micros = ret->here->total_micros,
-	        .there_total_micros = ret->there != NULL ? ret->there->total_micros : 0,
-	        .there_price_micros = ret->there != NULL ? ret->there->price_micros : 0,
-	        .here_price_micros = ret->here->price_micros, .last_move_us = j->last_move_us,
-	        .moves_last_hour = j->moves_hour, .probes_refused = j->probes_refused,
-	        .last_probe_us = j->last_probe_us},
-	    &e->conf.supply, &ret->out);
+		      &(struct return_in){
+			  .now_us = engine_now(e),
+			  .work_left_us = (int64_t)(ret->here->hours * (double)SPOT_US_PER_HOUR),
+			  .here_total_micros = ret->here->total_micros,
+			  .there_total_micros = ret->there != NULL ? ret->there->total_micros : 0,
+			  .there_price_micros = ret->there != NULL ? ret->there->price_micros : 0,
+			  .here_price_micros = ret->here->price_micros,
+			  .last_move_us = j->last_move_us,
+			  .moves_last_hour = j->moves_hour,
+			  .probes_refused = j->probes_refused,
+			  .last_probe_us = j->last_probe_us},
+		      &e->conf.supply, &ret->out);
 	return true;
 }
 
 static void move_now(struct recon *r, const struct q_engine_move_jobs_row *j)
 {
 	const char *next = job_next(j->id, "RUNNING", JOB_EV_MOVE);
-	const char *why = arena_printf(r->arena, "moves from n%" PRId64 " to n%" PRId64 ", which is ready", j->node_id,
-	    j->replacement_id);
+	const char *why =
+	    arena_printf(r->arena, "moves from n%" PRId64 " to n%" PRId64 ", which is ready",
+			 j->node_id, j->replacement_id);
 	struct step *s;
 
 	if (next[0] == '\0') {
 		return;
 	}
-	log_info("job.moves", I64("job", j->id), I64("from", j->node_id), I64("to", j->replacement_id));
+	log_info("job.moves", I64("job", j->id), I64("from", j->node_id),
+		 I64("to", j->replacement_id));
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_attempt_tell,
-	    (&(struct q_engine_attempt_tell){.job_id = j->id, .epoch = j->epoch, .was = "RUNNING", .now = next,
-	        .event = job_event_name(JOB_EV_MOVE), .desired = "drain", .why = why, .at_us = engine_now(r->e),
-	        .fence = r->e->epoch}));
+	     (&(struct q_engine_attempt_tell){.job_id = j->id,
+					      .epoch = j->epoch,
+					      .was = "RUNNING",
+					      .now = next,
+					      .event = job_event_name(JOB_EV_MOVE),
+					      .desired = "drain",
+					      .why = why,
+					      .at_us = engine_now(r->e),
+					      .fence = r->e->epoch}));
 }
 
 struct return_turn {
@@ -93,7 +117,8 @@ static void return_decide_all(struct recon *r, void *ctx)
 			continue;
 		}
 		if (m.out.move && m.there != NULL && m.placing.job.spot_allowed) {
-			place_want(r, &m.facts, &m.placing, m.there, t->rows[i].node_id, "return", m.out.why);
+			place_want(r, &m.facts, &m.placing, m.there, t->rows[i].node_id, "return",
+				   m.out.why);
 		}
 	}
 }
@@ -127,5 +152,6 @@ void return_run(struct recon *r)
 {
 	struct step *s = step_new(r, return_jobs, NULL);
 
-	STEP(s, engine_move_jobs, (&(struct q_engine_move_jobs){.at_us = engine_now(r->e), .any_market = false}));
+	STEP(s, engine_move_jobs,
+	     (&(struct q_engine_move_jobs){.at_us = engine_now(r->e), .any_market = false}));
 }

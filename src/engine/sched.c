@@ -1,8 +1,8 @@
 /*
- * Places jobs. A waiting job gets a ready node that suits it; without one, and with none on its way,
- * a node is wanted for it in the pool where the work is expected to cost least. A job that drains
- * gets its replacement wanted at once, while the old node still saves. No special case for failed
- * launches: the refused pool cools, and the job is found here again.
+ * Places jobs. A waiting job gets a ready node that suits it; without one, and with none on its
+ * way, a node is wanted for it in the pool where the work is expected to cost least. A job that
+ * drains gets its replacement wanted at once, while the old node still saves. No special case for
+ * failed launches: the refused pool cools, and the job is found here again.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -11,8 +11,8 @@
 
 #define SCHED_MOST 500
 #define FREE_MOST  2000
-/* Offers scored in one turn: placing many jobs on a large market must not hold up the loop. The rest goes
- * on in the next turn, where this one stopped. */
+/* Offers scored in one turn: placing many jobs on a large market must not hold up the loop. The
+ * rest goes on in the next turn, where this one stopped. */
 #define SCORE_BUDGET 400000
 
 struct sched_turn {
@@ -33,12 +33,20 @@ struct assign {
 static struct job_facts facts_of(const struct q_engine_sched_jobs_row *j)
 {
 	return (struct job_facts){
-		.id = j->id, .epoch = j->epoch, .state = j->state, .name = j->name, .spec_json = j->spec,
-		.deadline_us = j->has_deadline_us ? j->deadline_us : 0, .created_us = j->created_us,
-		/* A job that drains waits for its next place since then. */
-		.queued_us = strcmp(j->state, "QUEUED") == 0 ? j->queued_us : j->state_us,
-		.steps_done = j->steps_done, .steps_total = j->steps_total,
-		.checkpoint_bytes = j->checkpoint_bytes, .save_us = j->save_us, .has_checkpoint = j->has_checkpoint_id,
+	    .id = j->id,
+	    .epoch = j->epoch,
+	    .state = j->state,
+	    .name = j->name,
+	    .spec_json = j->spec,
+	    .deadline_us = j->has_deadline_us ? j->deadline_us : 0,
+	    .created_us = j->created_us,
+	    /* A job that drains waits for its next place since then. */
+	    .queued_us = strcmp(j->state, "QUEUED") == 0 ? j->queued_us : j->state_us,
+	    .steps_done = j->steps_done,
+	    .steps_total = j->steps_total,
+	    .checkpoint_bytes = j->checkpoint_bytes,
+	    .save_us = j->save_us,
+	    .has_checkpoint = j->has_checkpoint_id,
 	};
 }
 
@@ -49,11 +57,13 @@ static void assigned(struct step *s)
 	const struct assign *a = s->ctx;
 
 	if (pg_rows(s->req.result) == 1) {
-		log_info("job.placed", I64("job", a->job->id), I64("epoch", a->job->epoch + 1), I64("node", a->node->id));
+		log_info("job.placed", I64("job", a->job->id), I64("epoch", a->job->epoch + 1),
+			 I64("node", a->node->id));
 	}
 }
 
-static void assign_write(struct recon *r, struct assign *a, const struct q_engine_chunks_row *chunks, size_t n)
+static void assign_write(struct recon *r, struct assign *a,
+			 const struct q_engine_chunks_row *chunks, size_t n)
 {
 	const struct q_engine_sched_jobs_row *j = a->job;
 	const char *next = job_next(j->id, j->state, JOB_EV_PLACED);
@@ -65,13 +75,22 @@ static void assign_write(struct recon *r, struct assign *a, const struct q_engin
 	}
 	s = step_new(r, assigned, a);
 	STEP(s, engine_assign,
-	    (&(struct q_engine_assign){.job_id = j->id, .was = j->state, .epoch = j->epoch, .node_id = a->node->id,
-	        .now = next, .event = job_event_name(JOB_EV_PLACED),
-	        .why = arena_printf(r->arena, "placed on n%" PRId64 "%s", a->node->id,
-	            n > 0 ? ", from its newest checkpoint" : ""),
-	        .files = files, .urls_until_us = engine_now(r->e) + r->e->conf.url_life_us,
-	        .has_restore_id = j->has_checkpoint_id, .restore_id = j->checkpoint_id,
-	        .steps_start = j->checkpoint_steps, .at_us = engine_now(r->e), .fence = r->e->epoch}));
+	     (&(struct q_engine_assign){
+		 .job_id = j->id,
+		 .was = j->state,
+		 .epoch = j->epoch,
+		 .node_id = a->node->id,
+		 .now = next,
+		 .event = job_event_name(JOB_EV_PLACED),
+		 .why = arena_printf(r->arena, "placed on n%" PRId64 "%s", a->node->id,
+				     n > 0 ? ", from its newest checkpoint" : ""),
+		 .files = files,
+		 .urls_until_us = engine_now(r->e) + r->e->conf.url_life_us,
+		 .has_restore_id = j->has_checkpoint_id,
+		 .restore_id = j->checkpoint_id,
+		 .steps_start = j->checkpoint_steps,
+		 .at_us = engine_now(r->e),
+		 .fence = r->e->epoch}));
 }
 
 static void assign_chunks(struct step *s)
@@ -95,15 +114,15 @@ static bool spec_of(struct recon *r, const struct q_engine_sched_jobs_row *j, st
 	return true;
 }
 
-static void assign_start(struct recon *r, const struct q_engine_sched_jobs_row *j, struct job_spec *spec,
-    const struct q_engine_free_nodes_row *node)
+static void assign_start(struct recon *r, const struct q_engine_sched_jobs_row *j,
+			 struct job_spec *spec, const struct q_engine_free_nodes_row *node)
 {
 	struct assign *a = arena_alloc(r->arena, sizeof(*a));
 	struct step *s;
 
 	*a = (struct assign){.job = j, .node = node, .spec = spec};
 	if ((j->has_checkpoint_id || spec->mounts_n > 0) && !objects_ready(r->e)) {
-		return;                /* credentials are being renewed; a pass follows */
+		return; /* credentials are being renewed; a pass follows */
 	}
 	if (!j->has_checkpoint_id) {
 		assign_write(r, a, NULL, 0);
@@ -113,7 +132,8 @@ static void assign_start(struct recon *r, const struct q_engine_sched_jobs_row *
 	STEP(s, engine_chunks, (&(struct q_engine_chunks){.checkpoint_id = j->checkpoint_id}));
 }
 
-static bool suits(struct recon *r, const struct q_engine_free_nodes_row *n, const struct job_spec *spec)
+static bool suits(struct recon *r, const struct q_engine_free_nodes_row *n,
+		  const struct job_spec *spec)
 {
 	const struct offer *o = offer_of(r->e, n->pool_id);
 
@@ -128,17 +148,19 @@ static bool suits(struct recon *r, const struct q_engine_free_nodes_row *n, cons
 	return false;
 }
 
-static bool node_free_for(const struct q_engine_free_nodes_row *n, const struct q_engine_sched_jobs_row *j)
+static bool node_free_for(const struct q_engine_free_nodes_row *n,
+			  const struct q_engine_sched_jobs_row *j)
 {
 	if (j->has_fleet_id || n->has_fleet_id) {
 		return j->has_fleet_id && n->has_fleet_id && j->fleet_id == n->fleet_id;
 	}
-	return !n->has_job_id || (n->job_state != NULL && job_state_final(job_state_parse(n->job_state)));
+	return !n->has_job_id ||
+	       (n->job_state != NULL && job_state_final(job_state_parse(n->job_state)));
 }
 
 /* The job's own node first, and of those the one launched as its replacement. */
-static size_t node_choose(struct recon *r, const struct sched_turn *t, const struct q_engine_sched_jobs_row *j,
-    const struct job_spec *spec)
+static size_t node_choose(struct recon *r, const struct sched_turn *t,
+			  const struct q_engine_sched_jobs_row *j, const struct job_spec *spec)
 {
 	size_t best = SIZE_MAX;
 
@@ -153,7 +175,8 @@ static size_t node_choose(struct recon *r, const struct sched_turn *t, const str
 		}
 	}
 	for (size_t i = 0; i < t->nodes_n && best == SIZE_MAX; i++) {
-		if (!t->taken[i] && node_free_for(&t->nodes[i], j) && suits(r, &t->nodes[i], spec)) {
+		if (!t->taken[i] && node_free_for(&t->nodes[i], j) &&
+		    suits(r, &t->nodes[i], spec)) {
 			best = i;
 		}
 	}
@@ -176,17 +199,23 @@ static bool ever_suits(struct recon *r, const struct job_spec *spec)
 	return false;
 }
 
-static void wait_write(struct recon *r, const struct job_facts *f, const struct placing *p, const char *why,
-    int64_t until_us)
+static void wait_write(struct recon *r, const struct job_facts *f, const struct placing *p,
+		       const char *why, int64_t until_us)
 {
 	AUTO(json) json_t *in = place_inputs(r->e, f, p);
-	AUTO(json) json_t *out = json_pack("{s:s, s:I}", "choice", "wait", "until_us", (json_int_t)until_us);
+	AUTO(json)
+	json_t *out = json_pack("{s:s, s:I}", "choice", "wait", "until_us", (json_int_t)until_us);
 	struct step *s = step_new(r, NULL, NULL);
 
 	STEP(s, engine_wait_for_job,
-	    (&(struct q_engine_wait_for_job){.job_id = f->id, .was = f->state, .epoch = f->epoch,
-	        .inputs = json_text(r->arena, in), .outcome = json_text(r->arena, out), .why = why,
-	        .at_us = engine_now(r->e), .fence = r->e->epoch}));
+	     (&(struct q_engine_wait_for_job){.job_id = f->id,
+					      .was = f->state,
+					      .epoch = f->epoch,
+					      .inputs = json_text(r->arena, in),
+					      .outcome = json_text(r->arena, out),
+					      .why = why,
+					      .at_us = engine_now(r->e),
+					      .fence = r->e->epoch}));
 }
 
 static void place(struct recon *r, const struct q_engine_sched_jobs_row *j)
@@ -204,23 +233,35 @@ static void place(struct recon *r, const struct q_engine_sched_jobs_row *j)
 	if (p.usable == 0 && e->offers.n > 0 && strcmp(j->state, "QUEUED") == 0 &&
 	    now - f.queued_us > e->conf.infeasible_us && !ever_suits(r, p.spec)) {
 		job_event(r, f.id, f.state, f.epoch, JOB_EV_INFEASIBLE, "infeasible",
-		    "no pool of any provider suits what the job asks for");
+			  "no pool of any provider suits what the job asks for");
 		return;
 	}
-	c = supply_choose(r->arena,
-	    &(struct supply_in){.now_us = now, .queued_us = f.queued_us, .deadline_us = f.deadline_us,
-	        .work_left_us = p.on_demand != NULL ? (int64_t)(p.on_demand->hours * (double)SPOT_US_PER_HOUR) : 0,
-	        .spot_usable = p.spot_n, .on_demand_usable = p.on_demand_n, .spot_refused = p.spot_cooling, .spot_allowed = p.job.spot_allowed,
-	        .on_demand_allowed = p.job.on_demand_allowed,
-	        .spot_best_micros = p.spot != NULL ? p.spot->total_micros : 0,
-	        .on_demand_best_micros = p.on_demand != NULL ? p.on_demand->total_micros : 0},
+	c = supply_choose(
+	    r->arena,
+	    &(struct supply_in){
+		.now_us = now,
+		.queued_us = f.queued_us,
+		.deadline_us = f.deadline_us,
+		.work_left_us = p.on_demand != NULL
+				    ? (int64_t)(p.on_demand->hours * (double)SPOT_US_PER_HOUR)
+				    : 0,
+		.spot_usable = p.spot_n,
+		.on_demand_usable = p.on_demand_n,
+		.spot_refused = p.spot_cooling,
+		.spot_allowed = p.job.spot_allowed,
+		.on_demand_allowed = p.job.on_demand_allowed,
+		.spot_best_micros = p.spot != NULL ? p.spot->total_micros : 0,
+		.on_demand_best_micros = p.on_demand != NULL ? p.on_demand->total_micros : 0},
 	    &e->conf.supply, &why, &until);
 	switch (c) {
 	case SUPPLY_SPOT:
 		place_want(r, &f, &p, p.spot, 0, "place", why);
 		break;
 	case SUPPLY_ON_DEMAND:
-		place_want(r, &f, &p, p.on_demand, 0, p.job.spot_allowed && (p.spot_n == 0 || p.spot_cooling > 0) ? "failover" : "place", why);
+		place_want(r, &f, &p, p.on_demand, 0,
+			   p.job.spot_allowed && (p.spot_n == 0 || p.spot_cooling > 0) ? "failover"
+										       : "place",
+			   why);
 		break;
 	case SUPPLY_WAIT:
 		wait_write(r, &f, &p, why, until);
@@ -236,7 +277,8 @@ static bool overtime(const struct q_engine_sched_jobs_row *j, const struct job_s
 	return spec->max_duration_s > 0 && j->ran_us >= spec->max_duration_s * SPOT_US_PER_S;
 }
 
-static void sched_job(struct recon *r, struct sched_turn *t, const struct q_engine_sched_jobs_row *j)
+static void sched_job(struct recon *r, struct sched_turn *t,
+		      const struct q_engine_sched_jobs_row *j)
 {
 	bool queued = strcmp(j->state, "QUEUED") == 0;
 	struct job_spec *spec;
@@ -247,7 +289,8 @@ static void sched_job(struct recon *r, struct sched_turn *t, const struct q_engi
 	}
 	if (overtime(j, spec)) {
 		if (queued) {
-			job_event(r, j->id, j->state, j->epoch, JOB_EV_OVERTIME, "overtime", "max_duration is over");
+			job_event(r, j->id, j->state, j->epoch, JOB_EV_OVERTIME, "overtime",
+				  "max_duration is over");
 		}
 		return;
 	}
@@ -315,5 +358,6 @@ void sched_run(struct recon *r)
 {
 	struct step *s = step_new(r, sched_jobs, NULL);
 
-	STEP(s, engine_sched_jobs, (&(struct q_engine_sched_jobs){.most = SCHED_MOST, .at_us = engine_now(r->e)}));
+	STEP(s, engine_sched_jobs,
+	     (&(struct q_engine_sched_jobs){.most = SCHED_MOST, .at_us = engine_now(r->e)}));
 }

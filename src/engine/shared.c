@@ -28,20 +28,23 @@ static void take_free(void *p)
 
 static void taken(struct op *op)
 {
-	struct shared_take *t = container_of(container_of(op, struct pg_req, op), struct shared_take, req);
+	struct shared_take *t =
+	    container_of(container_of(op, struct pg_req, op), struct shared_take, req);
 	struct shared *s = t->owner;
-	int64_t wait = op->rc == SPOT_OK && pg_rows(t->req.result) == 1 ? pg_int(t->req.result, 0, 0) : 0;
+	int64_t wait =
+	    op->rc == SPOT_OK && pg_rows(t->req.result) == 1 ? pg_int(t->req.result, 0, 0) : 0;
 
 	if (op->rc != SPOT_OK) {
-		log_warn("engine.rate_bucket", STR("rc", spot_rc_name(op->rc)), STR("error", op->err.text));
+		log_warn("engine.rate_bucket", STR("rc", spot_rc_name(op->rc)),
+			 STR("error", op->err.text));
 	}
 	TAILQ_REMOVE(&s->takes, t, link);
 	call_shared_taken(t->provider, t->token, op->rc, wait);
 	loop_bury(s->loop, t, take_free);
 }
 
-static void take(struct call_shared *face, struct call_provider *p, const struct spot_limit *limit, const char *scope,
-    int cost, bool urgent, void *token)
+static void take(struct call_shared *face, struct call_provider *p, const struct spot_limit *limit,
+		 const char *scope, int cost, bool urgent, void *token)
 {
 	struct shared *s = container_of(face, struct shared, face);
 	struct shared_take *t = calloc(1, sizeof(*t));
@@ -55,10 +58,15 @@ static void take(struct call_shared *face, struct call_provider *p, const struct
 	t->token = token;
 	TAILQ_INSERT_TAIL(&s->takes, t, link);
 	snprintf(key, sizeof(key), "%s/%s/%s", call_provider_name(p), limit->name, scope);
-	(void)urgent;          /* debts are paid in the order they were made; our own limiter sorts before us */
+	(void)urgent; /* debts are paid in the order they were made; our own limiter sorts before us
+		       */
 	q_engine_rate_take(s->pg, &t->req,
-	    &(struct q_engine_rate_take){.key = key, .per_second = limit->per_second,
-	        .burst = MAX(limit->burst, 1), .cost = cost, .at_us = loop_wall_us(s->loop)}, taken);
+			   &(struct q_engine_rate_take){.key = key,
+							.per_second = limit->per_second,
+							.burst = MAX(limit->burst, 1),
+							.cost = cost,
+							.at_us = loop_wall_us(s->loop)},
+			   taken);
 }
 
 struct call_shared *engine_shared_new(struct loop *loop, struct pg *pg)

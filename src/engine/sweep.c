@@ -24,8 +24,8 @@ static void doomed_called(struct act *a)
 	const struct spot_terminate *t = a->ctx;
 
 	if (a->call.op.rc != SPOT_OK) {
-		log_warn("orphan.terminate", STR("ref", t->ref), STR("rc", spot_rc_name(a->call.op.rc)),
-		    STR("error", a->call.op.err.text));
+		log_warn("orphan.terminate", STR("ref", t->ref),
+			 STR("rc", spot_rc_name(a->call.op.rc)), STR("error", a->call.op.err.text));
 	} else {
 		log_info("orphan.terminated", STR("ref", t->ref));
 	}
@@ -38,9 +38,10 @@ static void doom(struct engine *e, const struct sweeping *w, const struct spot_i
 	struct spot_terminate *t = arena_alloc(a->arena, sizeof(*t));
 
 	*t = (struct spot_terminate){
-		.region = w->place->region, .zone = arena_strdup(a->arena, i->key.zone == NULL ? "" : i->key.zone),
-		.ref = arena_strdup(a->arena, i->ref),
-		.spot_request = arena_strdup(a->arena, i->spot_request == NULL ? "" : i->spot_request),
+	    .region = w->place->region,
+	    .zone = arena_strdup(a->arena, i->key.zone == NULL ? "" : i->key.zone),
+	    .ref = arena_strdup(a->arena, i->ref),
+	    .spot_request = arena_strdup(a->arena, i->spot_request == NULL ? "" : i->spot_request),
 	};
 	a->ctx = t;
 	act_call(a, w->provider, CALL_TERMINATE, t, e->conf.call_timeout_us, true);
@@ -69,7 +70,8 @@ static void sweep_judged(struct op *op)
 	a->writing = false;
 	w->place->sweeping = false;
 	if (op->rc != SPOT_OK) {
-		log_warn("sweep.failed", STR("provider", w->place->provider), STR("error", op->err.text));
+		log_warn("sweep.failed", STR("provider", w->place->provider),
+			 STR("error", op->err.text));
 		act_end(a);
 		return;
 	}
@@ -79,8 +81,9 @@ static void sweep_judged(struct op *op)
 		bool old = x->created_us == 0 || now - x->created_us >= e->conf.orphan_grace_us;
 
 		if (!rows[i].has_alarm_us) {
-			log_error("orphan.found", STR("provider", w->place->provider), STR("region", w->place->region),
-			    STR("ref", rows[i].ref), STR("why", rows[i].why));
+			log_error("orphan.found", STR("provider", w->place->provider),
+				  STR("region", w->place->region), STR("ref", rows[i].ref),
+				  STR("why", rows[i].why));
 			w->refs[fresh] = rows[i].ref;
 			w->whys[fresh] = rows[i].why;
 			fresh++;
@@ -94,14 +97,19 @@ static void sweep_judged(struct op *op)
 	}
 	pg_req_fini(&a->req);
 	ACT_WRITE(a, engine_sweep_alarm,
-	    (&(struct q_engine_sweep_alarm){.provider = w->place->provider, .refs = w->refs, .refs_n = fresh,
-	        .whys = w->whys, .whys_n = fresh, .at_us = now}));
+		  (&(struct q_engine_sweep_alarm){.provider = w->place->provider,
+						  .refs = w->refs,
+						  .refs_n = fresh,
+						  .whys = w->whys,
+						  .whys_n = fresh,
+						  .at_us = now}));
 }
 
 static bool counts(const struct engine *e, const struct spot_instance *i)
 {
-	return i->install != NULL && strcmp(i->install, e->install) == 0 && i->state != SPOT_INSTANCE_GONE &&
-	       i->state != SPOT_INSTANCE_INTERRUPTED && i->state != SPOT_INSTANCE_STOPPING && i->ref != NULL;
+	return i->install != NULL && strcmp(i->install, e->install) == 0 &&
+	       i->state != SPOT_INSTANCE_GONE && i->state != SPOT_INSTANCE_INTERRUPTED &&
+	       i->state != SPOT_INSTANCE_STOPPING && i->ref != NULL;
 }
 
 static void sweep_called(struct act *a)
@@ -111,8 +119,9 @@ static void sweep_called(struct act *a)
 
 	if (a->call.op.rc != SPOT_OK) {
 		w->place->sweeping = false;
-		log_warn("sweep.failed", STR("provider", w->place->provider), STR("region", w->place->region),
-		    STR("rc", spot_rc_name(a->call.op.rc)), STR("error", a->call.op.err.text));
+		log_warn("sweep.failed", STR("provider", w->place->provider),
+			 STR("region", w->place->region), STR("rc", spot_rc_name(a->call.op.rc)),
+			 STR("error", a->call.op.err.text));
 		act_end(a);
 		return;
 	}
@@ -139,8 +148,14 @@ static void sweep_called(struct act *a)
 	}
 	a->writing = true;
 	q_engine_sweep_orphans(a->e->pg, &a->req,
-	    &(struct q_engine_sweep_orphans){.provider = w->place->provider, .refs = w->refs, .refs_n = w->n,
-	        .tokens = w->tokens, .tokens_n = w->n, .created = w->created, .created_n = w->n}, sweep_judged);
+			       &(struct q_engine_sweep_orphans){.provider = w->place->provider,
+								.refs = w->refs,
+								.refs_n = w->n,
+								.tokens = w->tokens,
+								.tokens_n = w->n,
+								.created = w->created,
+								.created_n = w->n},
+			       sweep_judged);
 }
 
 static void sweep_one(struct engine *e, struct watch_place *place, struct call_provider *p)
@@ -173,7 +188,8 @@ static void sweep_places(struct step *s)
 			continue;
 		}
 		place = watch_place(e->watch, rows[i].provider, all ? "" : rows[i].region);
-		if (!place->sweeping && (place->swept_us == 0 || now - place->swept_us >= e->conf.sweep_us)) {
+		if (!place->sweeping &&
+		    (place->swept_us == 0 || now - place->swept_us >= e->conf.sweep_us)) {
 			sweep_one(e, place, p);
 		}
 	}

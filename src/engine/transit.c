@@ -8,7 +8,8 @@ const char *node_next(int64_t id, const char *state, enum node_event ev)
 	struct fsm_edge edge = node_edge(node_state_parse(state), ev);
 
 	if (edge.to == 0) {
-		log_error("node.refused", I64("node", id), STR("state", state), STR("event", node_event_name(ev)));
+		log_error("node.refused", I64("node", id), STR("state", state),
+			  STR("event", node_event_name(ev)));
 		return "";
 	}
 	return node_state_name((enum node_state)edge.to);
@@ -19,7 +20,8 @@ const char *job_next(int64_t id, const char *state, enum job_event ev)
 	struct fsm_edge edge = job_edge(job_state_parse(state), ev);
 
 	if (edge.to == 0) {
-		log_error("job.refused", I64("job", id), STR("state", state), STR("event", job_event_name(ev)));
+		log_error("job.refused", I64("job", id), STR("state", state),
+			  STR("event", job_event_name(ev)));
 		return "";
 	}
 	return job_state_name((enum job_state)edge.to);
@@ -30,12 +32,13 @@ struct moved {
 	const char *was, *now, *event, *why;
 };
 
-static struct moved *moved_new(struct recon *r, int64_t id, const char *was, const char *now, const char *event,
-    const char *why)
+static struct moved *moved_new(struct recon *r, int64_t id, const char *was, const char *now,
+			       const char *event, const char *why)
 {
 	struct moved *m = arena_alloc(r->arena, sizeof(*m));
 
-	*m = (struct moved){.id = id, .was = was, .now = now, .event = event, .why = arena_strdup(r->arena, why)};
+	*m = (struct moved){
+	    .id = id, .was = was, .now = now, .event = event, .why = arena_strdup(r->arena, why)};
 	return m;
 }
 
@@ -44,8 +47,8 @@ static void node_moved(struct step *s)
 	const struct moved *m = s->ctx;
 
 	if (pg_rows(s->req.result) == 1) {
-		log_info("node.moved", I64("node", m->id), STR("was", m->was), STR("now", m->now), STR("event", m->event),
-		    STR("why", m->why));
+		log_info("node.moved", I64("node", m->id), STR("was", m->was), STR("now", m->now),
+			 STR("event", m->event), STR("why", m->why));
 	}
 }
 
@@ -54,13 +57,13 @@ static void job_moved(struct step *s)
 	const struct moved *m = s->ctx;
 
 	if (pg_rows(s->req.result) == 1) {
-		log_info("job.moved", I64("job", m->id), STR("was", m->was), STR("now", m->now), STR("event", m->event),
-		    STR("why", m->why));
+		log_info("job.moved", I64("job", m->id), STR("was", m->was), STR("now", m->now),
+			 STR("event", m->event), STR("why", m->why));
 	}
 }
 
-void node_event(struct recon *r, int64_t id, const char *state, enum node_event ev, const char *cause,
-    const char *why)
+void node_event(struct recon *r, int64_t id, const char *state, enum node_event ev,
+		const char *cause, const char *why)
 {
 	const char *next = node_next(id, state, ev);
 	struct step *s;
@@ -70,12 +73,19 @@ void node_event(struct recon *r, int64_t id, const char *state, enum node_event 
 	}
 	s = step_new(r, node_moved, moved_new(r, id, state, next, node_event_name(ev), why));
 	STEP(s, engine_node_move,
-	    (&(struct q_engine_node_move){.id = id, .was = state, .now = next, .event = node_event_name(ev), .why = why,
-	        .cause = cause, .at_us = engine_now(r->e), .next_us = 0, .fence = r->e->epoch}));
+	     (&(struct q_engine_node_move){.id = id,
+					   .was = state,
+					   .now = next,
+					   .event = node_event_name(ev),
+					   .why = why,
+					   .cause = cause,
+					   .at_us = engine_now(r->e),
+					   .next_us = 0,
+					   .fence = r->e->epoch}));
 }
 
-void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, enum job_event ev, const char *reason,
-    const char *why)
+void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, enum job_event ev,
+	       const char *reason, const char *why)
 {
 	const char *next = job_next(id, state, ev);
 	struct step *s;
@@ -85,14 +95,21 @@ void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, en
 	}
 	s = step_new(r, job_moved, moved_new(r, id, state, next, job_event_name(ev), why));
 	STEP(s, engine_job_move,
-	    (&(struct q_engine_job_move){.id = id, .was = state, .epoch = epoch, .now = next,
-	        .event = job_event_name(ev), .why = why, .reason = reason, .at_us = engine_now(r->e),
-	        .fence = r->e->epoch}));
+	     (&(struct q_engine_job_move){.id = id,
+					  .was = state,
+					  .epoch = epoch,
+					  .now = next,
+					  .event = job_event_name(ev),
+					  .why = why,
+					  .reason = reason,
+					  .at_us = engine_now(r->e),
+					  .fence = r->e->epoch}));
 }
 
 /*
- * Token and name hold the installation and 64 random bits; the name also the second it was made, because
- * Lambda tells no creation time (docs of its API list none) and its age must be readable from somewhere.
+ * Token and name hold the installation and 64 random bits; the name also the second it was made,
+ * because Lambda tells no creation time (docs of its API list none) and its age must be readable
+ * from somewhere.
  */
 void token_make(struct engine *e, char token[65], char name[65])
 {

@@ -1,7 +1,8 @@
 /*
  * Asks the providers about our nodes and turns what they say, what agents do not say and what
  * deadlines passed into transitions. Replies are only written down (provider_state, gone_seen,
- * notices); the rows decide. A silent agent alone never ends a node: it makes us ask its provider now.
+ * notices); the rows decide. A silent agent alone never ends a node: it makes us ask its provider
+ * now.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -39,13 +40,15 @@ struct watch_place *watch_place(struct watch *w, const char *provider, const cha
 {
 	struct watch_place *p;
 
-	LIST_FOREACH (p, &w->places, link) {
+	LIST_FOREACH(p, &w->places, link)
+	{
 		if (strcmp(p->provider, provider) == 0 && strcmp(p->region, region) == 0) {
 			return p;
 		}
 	}
 	p = calloc(1, sizeof(*p));
-	if (p == NULL || (p->provider = strdup(provider)) == NULL || (p->region = strdup(region)) == NULL) {
+	if (p == NULL || (p->provider = strdup(provider)) == NULL ||
+	    (p->region = strdup(region)) == NULL) {
 		abort();
 	}
 	LIST_INSERT_HEAD(&w->places, p, link);
@@ -67,8 +70,9 @@ static const char *state_name(const struct spot_instance *i)
 	if (i->state == SPOT_INSTANCE_GONE && i->end_cause == SPOT_END_RECLAIM) {
 		return "gone_reclaimed";
 	}
-	if (i->state == SPOT_INSTANCE_GONE && (i->end_cause == SPOT_END_USER || i->end_cause == SPOT_END_GUEST)) {
-		return "gone_user";    /* says nothing about the pool */
+	if (i->state == SPOT_INSTANCE_GONE &&
+	    (i->end_cause == SPOT_END_USER || i->end_cause == SPOT_END_GUEST)) {
+		return "gone_user"; /* says nothing about the pool */
 	}
 	return spot_instance_state_name(i->state);
 }
@@ -85,7 +89,8 @@ static const struct spot_instance *found_ref(const struct spot_describe *d, cons
 
 static void seen_write(struct act *a, const struct asking *k)
 {
-	const struct spot_provider_ops *ops = call_provider_ops(engine_provider(a->e, k->place->provider));
+	const struct spot_provider_ops *ops =
+	    call_provider_ops(engine_provider(a->e, k->place->provider));
 	int64_t *ids = arena_array(a->arena, k->n, sizeof(*ids));
 	const char **states = arena_array(a->arena, k->n, sizeof(*states));
 	const char **ips = arena_array(a->arena, k->n, sizeof(*ips));
@@ -93,19 +98,30 @@ static void seen_write(struct act *a, const struct asking *k)
 
 	for (size_t i = 0; i < k->n; i++) {
 		const struct spot_instance *x = found_ref(&k->describe, k->rows[i].ref);
-		bool ends = x != NULL && x->state != SPOT_INSTANCE_RUNNING && x->state != SPOT_INSTANCE_PENDING;
+		bool ends = x != NULL && x->state != SPOT_INSTANCE_RUNNING &&
+			    x->state != SPOT_INSTANCE_PENDING;
 
 		ids[i] = k->rows[i].id;
 		states[i] = x == NULL ? "absent" : state_name(x);
 		ips[i] = x == NULL || x->ip == NULL ? "" : x->ip;
-		reasons[i] = ends ? arena_printf(a->arena, "%s %s", x->raw_state == NULL ? "" : x->raw_state,
-		                        x->raw_reason == NULL ? "" : x->raw_reason)
-		                  : "";
+		reasons[i] =
+		    ends ? arena_printf(a->arena, "%s %s", x->raw_state == NULL ? "" : x->raw_state,
+					x->raw_reason == NULL ? "" : x->raw_reason)
+			 : "";
 	}
 	ACT_WRITE(a, engine_watch_seen,
-	    (&(struct q_engine_watch_seen){.ids = ids, .ids_n = k->n, .states = states, .states_n = k->n, .ips = ips,
-	        .ips_n = k->n, .reasons = reasons, .reasons_n = k->n, .at_us = engine_now(a->e),
-	        .lag_us = a->e->conf.list_lag_us > 0 ? a->e->conf.list_lag_us : ops->list_lag_us}));
+		  (&(struct q_engine_watch_seen){.ids = ids,
+						 .ids_n = k->n,
+						 .states = states,
+						 .states_n = k->n,
+						 .ips = ips,
+						 .ips_n = k->n,
+						 .reasons = reasons,
+						 .reasons_n = k->n,
+						 .at_us = engine_now(a->e),
+						 .lag_us = a->e->conf.list_lag_us > 0
+							       ? a->e->conf.list_lag_us
+							       : ops->list_lag_us}));
 }
 
 static void describe_called(struct act *a)
@@ -114,8 +130,9 @@ static void describe_called(struct act *a)
 
 	k->place->asking = false;
 	if (a->call.op.rc != SPOT_OK) {
-		log_warn("watch.failed", STR("provider", k->place->provider), STR("region", k->place->region),
-		    STR("rc", spot_rc_name(a->call.op.rc)), STR("error", a->call.op.err.text));
+		log_warn("watch.failed", STR("provider", k->place->provider),
+			 STR("region", k->place->region), STR("rc", spot_rc_name(a->call.op.rc)),
+			 STR("error", a->call.op.err.text));
 		act_end(a);
 		return;
 	}
@@ -133,8 +150,10 @@ static void notices_called(struct act *a)
 	k->place->noticing = false;
 	if (a->call.op.rc != SPOT_OK || o->n == 0) {
 		if (a->call.op.rc != SPOT_OK) {
-			log_warn("notices.failed", STR("provider", k->place->provider), STR("region", k->place->region),
-			    STR("rc", spot_rc_name(a->call.op.rc)), STR("error", a->call.op.err.text));
+			log_warn("notices.failed", STR("provider", k->place->provider),
+				 STR("region", k->place->region),
+				 STR("rc", spot_rc_name(a->call.op.rc)),
+				 STR("error", a->call.op.err.text));
 		}
 		act_end(a);
 		return;
@@ -149,9 +168,11 @@ static void notices_called(struct act *a)
 			if (strcmp(k->rows[r].ref, o->notices[i].ref) == 0) {
 				ids[n] = k->rows[r].id;
 				kinds[n] = spot_notice_name(o->notices[i].kind);
-				deadlines[n] = o->notices[i].deadline_us > 0 ? o->notices[i].deadline_us
-				                                             : now + a->e->conf.notice_default_us;
-				sources[n] = o->notices[i].source == NULL ? "provider" : o->notices[i].source;
+				deadlines[n] = o->notices[i].deadline_us > 0
+						   ? o->notices[i].deadline_us
+						   : now + a->e->conf.notice_default_us;
+				sources[n] = o->notices[i].source == NULL ? "provider"
+									  : o->notices[i].source;
 				raws[n] = o->notices[i].raw == NULL ? "" : o->notices[i].raw;
 				n++;
 				break;
@@ -159,9 +180,17 @@ static void notices_called(struct act *a)
 		}
 	}
 	ACT_WRITE(a, engine_notice_add,
-	    (&(struct q_engine_notice_add){.node_ids = ids, .node_ids_n = n, .kinds = kinds, .kinds_n = n,
-	        .deadlines = deadlines, .deadlines_n = n, .sources = sources, .sources_n = n, .raws = raws, .raws_n = n,
-	        .at_us = now}));
+		  (&(struct q_engine_notice_add){.node_ids = ids,
+						 .node_ids_n = n,
+						 .kinds = kinds,
+						 .kinds_n = n,
+						 .deadlines = deadlines,
+						 .deadlines_n = n,
+						 .sources = sources,
+						 .sources_n = n,
+						 .raws = raws,
+						 .raws_n = n,
+						 .at_us = now}));
 }
 
 static void ask_notices(struct engine *e, struct asking *from, struct call_provider *p)
@@ -176,17 +205,24 @@ static void ask_notices(struct engine *e, struct asking *from, struct call_provi
 	for (size_t i = 0; i < from->n; i++) {
 		k->rows[i] = from->rows[i];
 		k->rows[i].ref = arena_strdup(a->arena, from->rows[i].ref);
-		if (strcmp(from->rows[i].state, "BOOTING") != 0 && strcmp(from->rows[i].state, "READY") != 0) {
+		if (strcmp(from->rows[i].state, "BOOTING") != 0 &&
+		    strcmp(from->rows[i].state, "READY") != 0) {
 			continue;
 		}
 		list[k->notices.instances_n++] = (struct spot_instance){
-			.ref = k->rows[i].ref, .token = "", .install = e->install,
-			.key = {.provider = from->place->provider, .region = from->place->region,
+		    .ref = k->rows[i].ref,
+		    .token = "",
+		    .install = e->install,
+		    .key = {.provider = from->place->provider,
+			    .region = from->place->region,
 			    .zone = arena_strdup(a->arena, from->rows[i].zone),
 			    .instance_type = arena_strdup(a->arena, from->rows[i].instance_type),
 			    .market = spot_market_parse(from->rows[i].market)},
-			.state = SPOT_INSTANCE_RUNNING, .raw_state = "", .raw_reason = "", .ip = "",
-			.spot_request = arena_strdup(a->arena, from->rows[i].spot_request),
+		    .state = SPOT_INSTANCE_RUNNING,
+		    .raw_state = "",
+		    .raw_reason = "",
+		    .ip = "",
+		    .spot_request = arena_strdup(a->arena, from->rows[i].spot_request),
 		};
 	}
 	k->notices.region = from->place->region;
@@ -218,7 +254,8 @@ static void ask_refs(struct step *s)
 	for (size_t i = 0; i < k->n; i++) {
 		refs[i] = k->rows[i].ref;
 	}
-	k->describe = (struct spot_describe){.region = k->place->region, .refs = refs, .refs_n = k->n};
+	k->describe =
+	    (struct spot_describe){.region = k->place->region, .refs = refs, .refs_n = k->n};
 	if (call_provider_ops(p)->notices != NULL && !k->place->noticing) {
 		ask_notices(e, k, p);
 	}
@@ -236,7 +273,8 @@ static void ask(struct recon *r, struct watch_place *place)
 	s->always = true;
 	place->asking = true;
 	place->asked_us = loop_mono_us(r->e->loop);
-	STEP(s, engine_watch_refs, (&(struct q_engine_watch_refs){.provider = place->provider, .region = place->region}));
+	STEP(s, engine_watch_refs,
+	     (&(struct q_engine_watch_refs){.provider = place->provider, .region = place->region}));
 }
 
 static void watch_places(struct step *s)
@@ -256,7 +294,8 @@ static void watch_places(struct step *s)
 	}
 }
 
-/* ---- acting upon what is written down --------------------------------------------------------- */
+/* ---- acting upon what is written down ---------------------------------------------------------
+ */
 
 static enum node_event event_parse(const char *s)
 {
@@ -268,15 +307,20 @@ static enum node_event event_parse(const char *s)
 	return NODE_EV_NONE;
 }
 
-static void pool_rest(struct recon *r, const struct q_engine_watch_due_row *w, const char *rc, int64_t us,
-    int32_t reclaims)
+static void pool_rest(struct recon *r, const struct q_engine_watch_due_row *w, const char *rc,
+		      int64_t us, int32_t reclaims)
 {
 	struct step *s = step_new(r, NULL, NULL);
 
 	offers_stale(r->e);
 	STEP(s, engine_pool_rest,
-	    (&(struct q_engine_pool_rest){.pool_id = w->pool_id, .until_us = engine_now(r->e) + us, .rc = rc,
-	        .why = w->why, .at_us = engine_now(r->e), .day = engine_day(r->e), .reclaims = reclaims}));
+	     (&(struct q_engine_pool_rest){.pool_id = w->pool_id,
+					   .until_us = engine_now(r->e) + us,
+					   .rc = rc,
+					   .why = w->why,
+					   .at_us = engine_now(r->e),
+					   .day = engine_day(r->e),
+					   .reclaims = reclaims}));
 }
 
 /* What an end says about the pool it was in. */
@@ -287,12 +331,14 @@ static void rest_after(struct recon *r, const struct q_engine_watch_due_row *w, 
 	bool spot = strcmp(w->market, "spot") == 0;
 
 	if (ev == NODE_EV_BOOT_TIMEOUT || ev == NODE_EV_BROKEN) {
-		pool_rest(r, w, ev == NODE_EV_BROKEN ? "broken" : "boot_timeout", c->cool_max_us, 0);
-	} else if (ev == NODE_EV_VANISHED && strcmp(w->ended_by, "gone_user") != 0 && strcmp(w->state, "DRAINING") != 0) {
-		/* Without a notice before it (that would have counted it). Ended while it booted: a launch that
-		 * failed late, such as Server.InsufficientInstanceCapacity. */
-		pool_rest(r, w, booting ? "no_capacity" : "reclaimed", booting ? c->cool_min_us : c->reclaim_cool_us,
-		    spot && !booting ? 1 : 0);
+		pool_rest(r, w, ev == NODE_EV_BROKEN ? "broken" : "boot_timeout", c->cool_max_us,
+			  0);
+	} else if (ev == NODE_EV_VANISHED && strcmp(w->ended_by, "gone_user") != 0 &&
+		   strcmp(w->state, "DRAINING") != 0) {
+		/* Without a notice before it (that would have counted it). Ended while it booted: a
+		 * launch that failed late, such as Server.InsufficientInstanceCapacity. */
+		pool_rest(r, w, booting ? "no_capacity" : "reclaimed",
+			  booting ? c->cool_min_us : c->reclaim_cool_us, spot && !booting ? 1 : 0);
 	}
 }
 
@@ -316,9 +362,12 @@ void watch_run(struct recon *r)
 	struct step *s = step_new(r, watch_places, NULL);
 
 	STEP(s, engine_watch_places,
-	    (&(struct q_engine_watch_places){.at_us = now, .silent_us = e->conf.agent_silent_us}));
+	     (&(struct q_engine_watch_places){.at_us = now, .silent_us = e->conf.agent_silent_us}));
 	s = step_new(r, watch_due, NULL);
 	STEP(s, engine_watch_due,
-	    (&(struct q_engine_watch_due){.at_us = now, .boot_us = e->conf.boot_timeout_us,
-	        .silent_us = e->conf.agent_lost_us, .up_us = e->led_since_us, .speaks_us = e->conf.agent_silent_us}));
+	     (&(struct q_engine_watch_due){.at_us = now,
+					   .boot_us = e->conf.boot_timeout_us,
+					   .silent_us = e->conf.agent_lost_us,
+					   .up_us = e->led_since_us,
+					   .speaks_us = e->conf.agent_silent_us}));
 }

@@ -9,7 +9,7 @@
 
 struct watch_place {
 	char *provider, *region;
-	int64_t asked_us, swept_us;    /* mono; 0 = never */
+	int64_t asked_us, swept_us; /* mono; 0 = never */
 	bool asking, noticing, sweeping;
 	LIST_ENTRY(watch_place) link;
 };

@@ -8,120 +8,170 @@
 
 #define AT(m) offsetof(struct spotd_conf, m)
 #define ENGINE(k, d, lo, hi, m, h)                                                                 \
-	{"engine", k, d, lo, hi, h, CONF_DURATION, CONF_RELOAD, AT(engine.m)}
+	{                                                                                          \
+		"engine", k, d, lo, hi, h, CONF_DURATION, CONF_RELOAD, AT(engine.m)                \
+	}
 #define ENGINE_N(k, d, lo, hi, m, h)                                                               \
-	{"engine", k, d, lo, hi, h, CONF_I64, CONF_RELOAD, AT(engine.m)}
+	{                                                                                          \
+		"engine", k, d, lo, hi, h, CONF_I64, CONF_RELOAD, AT(engine.m)                     \
+	}
 #define MARKET(k, d, lo, hi, m, h)                                                                 \
-	{"market", k, d, lo, hi, h, CONF_DURATION, CONF_RELOAD, AT(poller.m)}
-#define RANK(k, d, lo, hi, m, t, h) {"rank", k, d, lo, hi, h, t, CONF_RELOAD, AT(engine.rank.m)}
+	{                                                                                          \
+		"market", k, d, lo, hi, h, CONF_DURATION, CONF_RELOAD, AT(poller.m)                \
+	}
+#define RANK(k, d, lo, hi, m, t, h)                                                                \
+	{                                                                                          \
+		"rank", k, d, lo, hi, h, t, CONF_RELOAD, AT(engine.rank.m)                         \
+	}
 
 static const struct conf_item items[] = {
-	{"database", "dsn", "", NULL, "4096",
-	    "Postgres, as a libpq connection string or URL; DATABASE_URL is taken when it is empty. Passwords belong into "
-	    "~/.pgpass or PGPASSFILE.", CONF_STR, 0, AT(dsn)},
-	{"database", "connections", "8", "2", "64", "Connections of this process.", CONF_I64, 0, AT(db_connections)},
-	{"database", "statement_timeout", "30s", "1s", "10m", "After this a statement is given up.", CONF_DURATION, 0,
-	    AT(db_timeout_us)},
-	{"database", "migrate", "true", NULL, NULL, "Bring the schema up to date at start; false: refuse an old one.",
-	    CONF_BOOL, 0, AT(migrate)},
+    {"database", "dsn", "", NULL, "4096",
+     "Postgres, as a libpq connection string or URL; DATABASE_URL is taken when it is empty. "
+     "Passwords belong into "
+     "~/.pgpass or PGPASSFILE.",
+     CONF_STR, 0, AT(dsn)},
+    {"database", "connections", "8", "2", "64", "Connections of this process.", CONF_I64, 0,
+     AT(db_connections)},
+    {"database", "statement_timeout", "30s", "1s", "10m", "After this a statement is given up.",
+     CONF_DURATION, 0, AT(db_timeout_us)},
+    {"database", "migrate", "true", NULL, NULL,
+     "Bring the schema up to date at start; false: refuse an old one.", CONF_BOOL, 0, AT(migrate)},
 
-	{"api", "listen", "127.0.0.1:8642", NULL, "255", "Address and port of the REST interface; port 0 picks one.",
-	    CONF_STR, 0, AT(listen)},
-	{"api", "public_url", "", NULL, "1024",
-	    "How nodes reach the REST interface, such as https://broker.example.com; empty: http(s) and the listen address.",
-	    CONF_STR, 0, AT(public_url)},
-	{"api", "public_ca", "", NULL, "4096",
-	    "PEM file with the certificate authority that nodes shall trust for public_url; empty: those of their system.",
-	    CONF_PATH, CONF_RELOAD, AT(public_ca)},
-	{"api", "tls_cert", "", NULL, "4096", "PEM certificate chain; empty: plain HTTP.", CONF_PATH, 0, AT(tls_cert)},
-	{"api", "tls_key", "", NULL, "4096", "PEM private key of tls_cert.", CONF_PATH, 0, AT(tls_key)},
-	{"api", "connections", "0", "0", "1000000", "Open connections at most; 0: what the descriptor limit allows.",
-	    CONF_I64, 0, AT(api_connections)},
-	{"api", "agent_dir", "", NULL, "4096", "Folder with spot-agent and spot-nvml for nodes; empty: beside this program.",
-	    CONF_PATH, 0, AT(agent_dir)},
+    {"api", "listen", "127.0.0.1:8642", NULL, "255",
+     "Address and port of the REST interface; port 0 picks one.", CONF_STR, 0, AT(listen)},
+    {"api", "public_url", "", NULL, "1024",
+     "How nodes reach the REST interface, such as https://broker.example.com; empty: http(s) and "
+     "the listen address.",
+     CONF_STR, 0, AT(public_url)},
+    {"api", "public_ca", "", NULL, "4096",
+     "PEM file with the certificate authority that nodes shall trust for public_url; empty: those "
+     "of their system.",
+     CONF_PATH, CONF_RELOAD, AT(public_ca)},
+    {"api", "tls_cert", "", NULL, "4096", "PEM certificate chain; empty: plain HTTP.", CONF_PATH, 0,
+     AT(tls_cert)},
+    {"api", "tls_key", "", NULL, "4096", "PEM private key of tls_cert.", CONF_PATH, 0, AT(tls_key)},
+    {"api", "connections", "0", "0", "1000000",
+     "Open connections at most; 0: what the descriptor limit allows.", CONF_I64, 0,
+     AT(api_connections)},
+    {"api", "agent_dir", "", NULL, "4096",
+     "Folder with spot-agent and spot-nvml for nodes; empty: beside this program.", CONF_PATH, 0,
+     AT(agent_dir)},
 
-	{"checkpoint", "store", "", NULL, "1024", "Where checkpoints go: s3://bucket/prefix; empty: jobs cannot be resumed.",
-	    CONF_STR, CONF_RELOAD, AT(store)},
-	{"checkpoint", "provider", "aws", NULL, "64", "Provider whose credentials sign the store's URLs.", CONF_STR,
-	    CONF_RELOAD, AT(store_provider)},
-	{"checkpoint", "region", "us-east-1", NULL, "64", "Region of the bucket.", CONF_STR, CONF_RELOAD, AT(store_region)},
-	{"checkpoint", "endpoint", "", NULL, "1024", "Other S3-compatible store; empty: the vendor's.", CONF_STR, CONF_RELOAD,
-	    AT(store_endpoint)},
-	{"checkpoint", "url_life", "1h", "1m", "12h", "Life of the URLs that nodes use without keys.", CONF_DURATION,
-	    CONF_RELOAD, AT(engine.url_life_us)},
+    {"checkpoint", "store", "", NULL, "1024",
+     "Where checkpoints go: s3://bucket/prefix; empty: jobs cannot be resumed.", CONF_STR,
+     CONF_RELOAD, AT(store)},
+    {"checkpoint", "provider", "aws", NULL, "64",
+     "Provider whose credentials sign the store's URLs.", CONF_STR, CONF_RELOAD,
+     AT(store_provider)},
+    {"checkpoint", "region", "us-east-1", NULL, "64", "Region of the bucket.", CONF_STR,
+     CONF_RELOAD, AT(store_region)},
+    {"checkpoint", "endpoint", "", NULL, "1024", "Other S3-compatible store; empty: the vendor's.",
+     CONF_STR, CONF_RELOAD, AT(store_endpoint)},
+    {"checkpoint", "url_life", "1h", "1m", "12h", "Life of the URLs that nodes use without keys.",
+     CONF_DURATION, CONF_RELOAD, AT(engine.url_life_us)},
 
-	ENGINE("tick", "1s", "50ms", "1m", tick_us, "Everything is looked at again at least this often."),
-	ENGINE("lease", "3s", "500ms", "5m", lease_us,
-	    "Leadership without renewal: so long after a crash another daemon goes on."),
-	ENGINE("offers_age", "2s", "0s", "5m", offers_age_us, "How old a read of the market may be at a placement."),
-	ENGINE("launch_timeout", "2m", "1s", "10m", launch_timeout_us, "A whole launch call; then it is looked up."),
-	ENGINE("call_timeout", "30s", "1s", "10m", call_timeout_us, "Any other call to a provider."),
-	ENGINE_N("launches", "16", "1", "1000", launches_max, "Launch calls under way per provider."),
-	ENGINE("launch_retry", "2s", "10ms", "1m", launch_retry_us,
-	    "First repeat of a launch that was throttled; doubled up to 16 times as long."),
-	ENGINE("lookup_again", "5s", "10ms", "5m", lookup_again_us, "Between look-ups of a launch with unknown outcome."),
-	ENGINE("boot_timeout", "15m", "1s", "2h", boot_timeout_us, "From launch to the agent's enrolment."),
-	ENGINE("watch", "10s", "100ms", "10m", watch_us, "How often providers are asked about our nodes."),
-	ENGINE("agent_silent", "40s", "1s", "10m", agent_silent_us,
-	    "A silent agent makes us ask its provider at once. Agents speak at least every 25 s."),
-	ENGINE("agent_lost", "10m", "5s", "1d", agent_lost_us,
-	    "Silent this long on an instance that its provider calls running: broken, and replaced."),
-	ENGINE("list_lag", "0s", "0s", "1h", list_lag_us,
-	    "Absence from a provider's list proves nothing before this; 0s: what is known of the provider (2m)."),
-	ENGINE("cool_min", "1m", "100ms", "1h", cool_min_us, "Rest of a pool that refused a launch; doubled each time."),
-	ENGINE("cool_max", "15m", "100ms", "1d", cool_max_us, "Longest rest of a refused pool."),
-	ENGINE("reclaim_cool", "10m", "0s", "1d", reclaim_cool_us, "Rest of a pool that took a node back."),
-	ENGINE("idle_keep", "1m", "0s", "1d", idle_keep_us, "A node that no job needs is kept this long while jobs wait."),
-	ENGINE("terminate_retry", "5s", "100ms", "10m", terminate_retry_us, "First repeat of a terminate; doubled to 1m."),
-	ENGINE("terminate_alarm", "5m", "1s", "1d", terminate_alarm_us, "Not gone by then: an alarm in the log."),
-	ENGINE("sweep", "1m", "100ms", "1h", sweep_us, "How often everything with our tag is listed."),
-	ENGINE("orphan_grace", "2m", "0s", "1d", orphan_grace_us, "From the alarm about an unknown instance to its end."),
-	ENGINE("bill", "1m", "100ms", "1h", bill_us, "How often running nodes get ledger lines."),
-	ENGINE("bill_lag", "2s", "0s", "5m", bill_lag_us,
-	    "Time is billed when it is so old: by then all that happened in it is written down."),
-	ENGINE("infeasible", "1h", "1s", "30d", infeasible_us, "A job that no pool suits fails after this."),
-	ENGINE("notice_default", "2m", "1s", "1h", notice_default_us, "Time left by a notice that does not say."),
-	ENGINE("drain_grace", "30s", "0s", "1h", drain_grace_us, "After its deadline a drained node is ended by us."),
-	ENGINE("patience", "10m", "0s", "7d", supply.patience_us, "How long to wait for spot before on-demand is taken."),
-	ENGINE_N("patience_share", "250", "0", "1000", supply.patience_max_share_pm,
-	    "With a deadline: at most this share of the slack, per mille."),
-	ENGINE("return_hold", "5m", "0s", "1d", supply.return_hold_us,
-	    "A spot replacement must have been ready so long before a job returns to spot."),
-	ENGINE("return_probe", "5m", "100ms", "1d", supply.return_probe_us,
-	    "Between probes for spot while on demand; doubled per refusal, up to 1h."),
-	ENGINE_N("return_margin", "200", "0", "10000", supply.return_margin_pm,
-	    "The saving of a move must beat its cost by this, per mille."),
-	{"engine", "moves_per_hour", "4", "0", "1000", "Planned moves of one job per hour at most.", CONF_I64, CONF_RELOAD,
-	    AT(moves_per_hour)},
-	ENGINE("changeover", "4m", "0s", "1d", supply.changeover_us, "Restart and restore, as the planner assumes them."),
+    ENGINE("tick", "1s", "50ms", "1m", tick_us,
+	   "Everything is looked at again at least this often."),
+    ENGINE("lease", "3s", "500ms", "5m", lease_us,
+	   "Leadership without renewal: so long after a crash another daemon goes on."),
+    ENGINE("offers_age", "2s", "0s", "5m", offers_age_us,
+	   "How old a read of the market may be at a placement."),
+    ENGINE("launch_timeout", "2m", "1s", "10m", launch_timeout_us,
+	   "A whole launch call; then it is looked up."),
+    ENGINE("call_timeout", "30s", "1s", "10m", call_timeout_us, "Any other call to a provider."),
+    ENGINE_N("launches", "16", "1", "1000", launches_max, "Launch calls under way per provider."),
+    ENGINE("launch_retry", "2s", "10ms", "1m", launch_retry_us,
+	   "First repeat of a launch that was throttled; doubled up to 16 times as long."),
+    ENGINE("lookup_again", "5s", "10ms", "5m", lookup_again_us,
+	   "Between look-ups of a launch with unknown outcome."),
+    ENGINE("boot_timeout", "15m", "1s", "2h", boot_timeout_us,
+	   "From launch to the agent's enrolment."),
+    ENGINE("watch", "10s", "100ms", "10m", watch_us,
+	   "How often providers are asked about our nodes."),
+    ENGINE("agent_silent", "40s", "1s", "10m", agent_silent_us,
+	   "A silent agent makes us ask its provider at once. Agents speak at least every 25 s."),
+    ENGINE(
+	"agent_lost", "10m", "5s", "1d", agent_lost_us,
+	"Silent this long on an instance that its provider calls running: broken, and replaced."),
+    ENGINE("list_lag", "0s", "0s", "1h", list_lag_us,
+	   "Absence from a provider's list proves nothing before this; 0s: what is known of the "
+	   "provider (2m)."),
+    ENGINE("cool_min", "1m", "100ms", "1h", cool_min_us,
+	   "Rest of a pool that refused a launch; doubled each time."),
+    ENGINE("cool_max", "15m", "100ms", "1d", cool_max_us, "Longest rest of a refused pool."),
+    ENGINE("reclaim_cool", "10m", "0s", "1d", reclaim_cool_us,
+	   "Rest of a pool that took a node back."),
+    ENGINE("idle_keep", "1m", "0s", "1d", idle_keep_us,
+	   "A node that no job needs is kept this long while jobs wait."),
+    ENGINE("terminate_retry", "5s", "100ms", "10m", terminate_retry_us,
+	   "First repeat of a terminate; doubled to 1m."),
+    ENGINE("terminate_alarm", "5m", "1s", "1d", terminate_alarm_us,
+	   "Not gone by then: an alarm in the log."),
+    ENGINE("sweep", "1m", "100ms", "1h", sweep_us, "How often everything with our tag is listed."),
+    ENGINE("orphan_grace", "2m", "0s", "1d", orphan_grace_us,
+	   "From the alarm about an unknown instance to its end."),
+    ENGINE("bill", "1m", "100ms", "1h", bill_us, "How often running nodes get ledger lines."),
+    ENGINE("bill_lag", "2s", "0s", "5m", bill_lag_us,
+	   "Time is billed when it is so old: by then all that happened in it is written down."),
+    ENGINE("infeasible", "1h", "1s", "30d", infeasible_us,
+	   "A job that no pool suits fails after this."),
+    ENGINE("notice_default", "2m", "1s", "1h", notice_default_us,
+	   "Time left by a notice that does not say."),
+    ENGINE("drain_grace", "30s", "0s", "1h", drain_grace_us,
+	   "After its deadline a drained node is ended by us."),
+    ENGINE("patience", "10m", "0s", "7d", supply.patience_us,
+	   "How long to wait for spot before on-demand is taken."),
+    ENGINE_N("patience_share", "250", "0", "1000", supply.patience_max_share_pm,
+	     "With a deadline: at most this share of the slack, per mille."),
+    ENGINE("return_hold", "5m", "0s", "1d", supply.return_hold_us,
+	   "A spot replacement must have been ready so long before a job returns to spot."),
+    ENGINE("return_probe", "5m", "100ms", "1d", supply.return_probe_us,
+	   "Between probes for spot while on demand; doubled per refusal, up to 1h."),
+    ENGINE_N("return_margin", "200", "0", "10000", supply.return_margin_pm,
+	     "The saving of a move must beat its cost by this, per mille."),
+    {"engine", "moves_per_hour", "4", "0", "1000", "Planned moves of one job per hour at most.",
+     CONF_I64, CONF_RELOAD, AT(moves_per_hour)},
+    ENGINE("changeover", "4m", "0s", "1d", supply.changeover_us,
+	   "Restart and restore, as the planner assumes them."),
 
-	RANK("prior_hours", "24", "0.01", "100000", prior_hours, CONF_F64,
-	    "Weight of the published interruption rate, in node-hours of our own record."),
-	RANK("unknown_spot_per_hour", "0.10", "0", "10", unknown_spot_per_hour, CONF_F64,
-	    "Reclaims per node-hour of a spot pool nobody knows anything about."),
-	RANK("on_demand_per_hour", "0.0005", "0", "10", on_demand_per_hour, CONF_F64, "The same for on-demand."),
-	RANK("price_stale_penalty", "250", "0", "10000", price_stale_penalty_pm, CONF_I64,
-	    "Added to a price whose feed is silent, per mille."),
-	RANK("restart_s", "240", "0", "86400", restart_s, CONF_I64, "Boot, enrolment and restore, seconds."),
-	RANK("save_s", "20", "0", "86400", save_s, CONF_I64, "A save, until the job's own is measured, seconds."),
-	RANK("default_work_s", "3600", "1", "31536000", default_work_s, CONF_I64, "Work of a job that does not say."),
-	RANK("notice_saves", "0.9", "0", "1", notice_saves, CONF_F64, "Share of notices that leave time enough to save."),
+    RANK("prior_hours", "24", "0.01", "100000", prior_hours, CONF_F64,
+	 "Weight of the published interruption rate, in node-hours of our own record."),
+    RANK("unknown_spot_per_hour", "0.10", "0", "10", unknown_spot_per_hour, CONF_F64,
+	 "Reclaims per node-hour of a spot pool nobody knows anything about."),
+    RANK("on_demand_per_hour", "0.0005", "0", "10", on_demand_per_hour, CONF_F64,
+	 "The same for on-demand."),
+    RANK("price_stale_penalty", "250", "0", "10000", price_stale_penalty_pm, CONF_I64,
+	 "Added to a price whose feed is silent, per mille."),
+    RANK("restart_s", "240", "0", "86400", restart_s, CONF_I64,
+	 "Boot, enrolment and restore, seconds."),
+    RANK("save_s", "20", "0", "86400", save_s, CONF_I64,
+	 "A save, until the job's own is measured, seconds."),
+    RANK("default_work_s", "3600", "1", "31536000", default_work_s, CONF_I64,
+	 "Work of a job that does not say."),
+    RANK("notice_saves", "0.9", "0", "1", notice_saves, CONF_F64,
+	 "Share of notices that leave time enough to save."),
 
-	MARKET("pools", "1h", "1s", "7d", pools_us, "How often pools are listed."),
-	MARKET("regions", "6h", "1s", "7d", regions_us, "How often regions are listed."),
-	MARKET("spot", "1m", "500ms", "1d", spot_us, "How often spot prices are read."),
-	MARKET("on_demand", "1h", "1s", "7d", on_demand_us, "How often on-demand prices are read."),
-	MARKET("signals", "10m", "1s", "7d", signals_us, "How often interruption and capacity signals are read."),
-	MARKET("quotas", "1h", "1s", "7d", quotas_us, "How often account quotas are read."),
-	MARKET("frozen", "30d", "0s", "365d", frozen_us, "A spot price unmoved this long is marked frozen; 0s: never."),
-	MARKET("retention", "90d", "1d", "3650d", retention_us, "Price history kept."),
-	{"market", "parallel", "8", "1", "64", "Polls under way at once.", CONF_I64, CONF_RELOAD, AT(poller_parallel)},
+    MARKET("pools", "1h", "1s", "7d", pools_us, "How often pools are listed."),
+    MARKET("regions", "6h", "1s", "7d", regions_us, "How often regions are listed."),
+    MARKET("spot", "1m", "500ms", "1d", spot_us, "How often spot prices are read."),
+    MARKET("on_demand", "1h", "1s", "7d", on_demand_us, "How often on-demand prices are read."),
+    MARKET("signals", "10m", "1s", "7d", signals_us,
+	   "How often interruption and capacity signals are read."),
+    MARKET("quotas", "1h", "1s", "7d", quotas_us, "How often account quotas are read."),
+    MARKET("frozen", "30d", "0s", "365d", frozen_us,
+	   "A spot price unmoved this long is marked frozen; 0s: never."),
+    MARKET("retention", "90d", "1d", "3650d", retention_us, "Price history kept."),
+    {"market", "parallel", "8", "1", "64", "Polls under way at once.", CONF_I64, CONF_RELOAD,
+     AT(poller_parallel)},
 
-	{"http", "ca_file", "", NULL, "4096",
-	    "PEM file with further certificate authorities for calls to providers; AWS_CA_BUNDLE is taken when it is empty.",
-	    CONF_PATH, 0, AT(ca_file)},
-	{"log", "json", "false", NULL, NULL, "JSON lines instead of key=value.", CONF_BOOL, CONF_RELOAD, AT(log_json)},
-	{"log", "level", "info", NULL, "8", "debug, info, warn or error.", CONF_STR, CONF_RELOAD, AT(log_level)},
+    {"http", "ca_file", "", NULL, "4096",
+     "PEM file with further certificate authorities for calls to providers; AWS_CA_BUNDLE is taken "
+     "when it is empty.",
+     CONF_PATH, 0, AT(ca_file)},
+    {"log", "json", "false", NULL, NULL, "JSON lines instead of key=value.", CONF_BOOL, CONF_RELOAD,
+     AT(log_json)},
+    {"log", "level", "info", NULL, "8", "debug, info, warn or error.", CONF_STR, CONF_RELOAD,
+     AT(log_level)},
 };
 
 static enum spot_rc listen_split(struct spotd_conf *c, struct spot_err *err)
@@ -130,7 +180,8 @@ static enum spot_rc listen_split(struct spotd_conf *c, struct spot_err *err)
 	int64_t port;
 
 	if (colon == NULL || colon == c->listen || !parse_i64(colon + 1, 0, 65535, &port)) {
-		return err_set(err, SPOT_CONFIG, "[api] listen = %.80s: expected ADDRESS:PORT", c->listen);
+		return err_set(err, SPOT_CONFIG, "[api] listen = %.80s: expected ADDRESS:PORT",
+			       c->listen);
 	}
 	c->port = (int)port;
 	c->address = arena_strndup(c->arena, c->listen, (size_t)(colon - c->listen));
@@ -155,11 +206,13 @@ static enum spot_rc store_split(struct spotd_conf *c, struct spot_err *err)
 		return SPOT_OK;
 	}
 	if (!str_prefix(c->store, "s3://") || c->store[5] == '\0' || c->store[5] == '/') {
-		return err_set(err, SPOT_CONFIG, "[checkpoint] store = %.80s: expected s3://bucket/prefix", c->store);
+		return err_set(err, SPOT_CONFIG,
+			       "[checkpoint] store = %.80s: expected s3://bucket/prefix", c->store);
 	}
 	slash = strchr(c->store + 5, '/');
-	c->engine.store_bucket = slash == NULL ? c->store + 5
-	                                       : arena_strndup(c->arena, c->store + 5, (size_t)(slash - c->store - 5));
+	c->engine.store_bucket =
+	    slash == NULL ? c->store + 5
+			  : arena_strndup(c->arena, c->store + 5, (size_t)(slash - c->store - 5));
 	if (slash != NULL) {
 		size_t n = strlen(slash + 1);
 
@@ -180,7 +233,8 @@ static enum spot_rc level_check(const char *level, struct spot_err *err)
 			return SPOT_OK;
 		}
 	}
-	return err_set(err, SPOT_CONFIG, "[log] level = %.40s: expected debug, info, warn or error", level);
+	return err_set(err, SPOT_CONFIG, "[log] level = %.40s: expected debug, info, warn or error",
+		       level);
 }
 
 static enum spot_rc derive(struct spotd_conf *c, struct spot_err *err)
@@ -216,12 +270,16 @@ enum spot_rc spotd_conf_read(const char *path, struct spotd_conf *ret, struct sp
 		rc = file_read(path, c.arena, 1 << 20, &text, err);
 	}
 	if (rc == SPOT_OK) {
-		rc = conf_parse(c.arena, items, ARRAY_LEN(items), path == NULL ? "defaults" : path, text, &c, &c.file, err);
+		rc = conf_parse(c.arena, items, ARRAY_LEN(items), path == NULL ? "defaults" : path,
+				text, &c, &c.file, err);
 	}
 	for (size_t i = 0; rc == SPOT_OK && i < c.file.n; i++) {
 		if (strcmp(c.file.sections[i].kind, "provider") != 0) {
-			rc = err_set(err, SPOT_CONFIG, "%s: line %d: [%s %s]: only [provider NAME] sections have names", path,
-			    c.file.sections[i].line, c.file.sections[i].kind, c.file.sections[i].name);
+			rc = err_set(
+			    err, SPOT_CONFIG,
+			    "%s: line %d: [%s %s]: only [provider NAME] sections have names", path,
+			    c.file.sections[i].line, c.file.sections[i].kind,
+			    c.file.sections[i].name);
 		}
 	}
 	if (rc == SPOT_OK) {

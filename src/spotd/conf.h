@@ -1,5 +1,5 @@
-/* The daemon's configuration: one table (conf.c) gives the parser, the range checks, --print-config and
- * the sample file. Strings live in the arena of the file they were read from. */
+/* The daemon's configuration: one table (conf.c) gives the parser, the range checks, --print-config
+ * and the sample file. Strings live in the arena of the file they were read from. */
 #ifndef SPOTD_CONF_H
 #define SPOTD_CONF_H
 
@@ -10,7 +10,7 @@
 
 struct spotd_conf {
 	struct arena *arena;
-	struct conf_file file;             /* [provider NAME] */
+	struct conf_file file; /* [provider NAME] */
 	struct engine_conf engine;
 	struct poller_conf poller;
 	int64_t poller_parallel, moves_per_hour;
@@ -29,9 +29,10 @@ struct spotd_conf {
 	/* read from files */
 	const char *public_ca_pem;
 };
-/* path NULL = defaults only. ret must be zeroed or hold what an earlier call made (it is replaced only when
- * everything in the file is good). */
-NODISCARD enum spot_rc spotd_conf_read(const char *path, struct spotd_conf *ret, struct spot_err *err);
+/* path NULL = defaults only. ret must be zeroed or hold what an earlier call made (it is replaced
+ * only when everything in the file is good). */
+NODISCARD enum spot_rc spotd_conf_read(const char *path, struct spotd_conf *ret,
+				       struct spot_err *err);
 void spotd_conf_free(struct spotd_conf *c);
 struct sbuf;
 void spotd_conf_print(const struct spotd_conf *c, bool with_help, struct sbuf *out);

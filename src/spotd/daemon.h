@@ -7,14 +7,15 @@
 #include "spotd/conf.h"
 
 struct options {
-	const char *config;            /* NULL = none */
+	const char *config; /* NULL = none */
 	bool local;
 	bool role_api, role_engine;
-	const char *state_file;        /* NULL = none */
+	const char *state_file; /* NULL = none */
 };
 
 /* Runs until SIGTERM or SIGINT; the exit status. conf is replaced on reload. */
-int daemon_run(const struct options *o, struct spotd_conf *conf, const char *dsn, const char *admin_token_file);
+int daemon_run(const struct options *o, struct spotd_conf *conf, const char *dsn,
+	       const char *admin_token_file);
 
 /* once.c: one statement, waited for; for start-up and tools. */
 struct once {
@@ -26,10 +27,10 @@ void once_init(struct once *o, const char *dsn);
 void once_fini(struct once *o);
 /* Turns the loop until op is over (deadlines are the op's own). */
 enum spot_rc once_wait(struct loop *l, struct op *op, struct spot_err *err);
-void once_done(struct op *op);         /* the done of a statement that is waited for */
+void once_done(struct op *op); /* the done of a statement that is waited for */
 /* A new API token, printed or stored by the caller. */
-NODISCARD enum spot_rc token_create(const char *dsn, const char *name, const char *role, char token[],
-    struct spot_err *err);
+NODISCARD enum spot_rc token_create(const char *dsn, const char *name, const char *role,
+				    char token[], struct spot_err *err);
 NODISCARD enum spot_rc schema_up_to_date(const char *dsn, bool migrate, struct spot_err *err);
 
 /* local.c: the private Postgres of --local. */
@@ -55,8 +56,9 @@ struct providers {
 	struct call_provider **list;
 	size_t n;
 };
-NODISCARD enum spot_rc providers_open(struct providers *p, struct loop *loop, struct http_client *http,
-    const struct spotd_conf *conf, bool local, struct call_shared *shared, struct spot_err *err);
+NODISCARD enum spot_rc providers_open(struct providers *p, struct loop *loop,
+				      struct http_client *http, const struct spotd_conf *conf,
+				      bool local, struct call_shared *shared, struct spot_err *err);
 void providers_close(struct providers *p);
 /* Opens and closes each of them, for --check-config. */
 NODISCARD enum spot_rc providers_check(const struct spotd_conf *conf, struct spot_err *err);

@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum spot_rc file_read(const char *path, struct arena *a, size_t bytes_max, struct str *ret, struct spot_err *err)
+enum spot_rc file_read(const char *path, struct arena *a, size_t bytes_max, struct str *ret,
+		       struct spot_err *err)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	char *buf;
@@ -85,14 +86,17 @@ enum spot_rc folder_make(const char *path, struct spot_err *err)
 			continue;
 		}
 		*p = '\0';
-		/* Root's folders may be passed through: the database runs as another user. Files in them are 0600. */
+		/* Root's folders may be passed through: the database runs as another user. Files in
+		 * them are 0600. */
 		if (mkdir(buf, 0700) == 0) {
-			/* Not left to the umask; where it fails, pgcluster_start says who may not enter what. */
+			/* Not left to the umask; where it fails, pgcluster_start says who may not
+			 * enter what. */
 			if (geteuid() == 0) {
 				(void)chmod(buf, 0711);
 			}
 		} else if (errno != EEXIST) {
-			return err_set(err, SPOT_CONFIG, "cannot make folder %s: %s", buf, strerror(errno));
+			return err_set(err, SPOT_CONFIG, "cannot make folder %s: %s", buf,
+				       strerror(errno));
 		}
 		*p = was;
 		if (was == '\0') {

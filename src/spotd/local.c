@@ -1,6 +1,7 @@
 /*
- * spotd --local: a private Postgres under $XDG_DATA_HOME/spotbroker (root: /var/lib/spotbroker) and an admin token beside it
- * (0600), made once. Everything of it can be deleted by deleting that folder.
+ * spotd --local: a private Postgres under $XDG_DATA_HOME/spotbroker (root: /var/lib/spotbroker) and
+ * an admin token beside it (0600), made once. Everything of it can be deleted by deleting that
+ * folder.
  */
 #include "base/base.h"
 #include "api/api.h"
@@ -65,7 +66,8 @@ enum spot_rc local_token(const struct local *l, const char *dsn, struct spot_err
 	if (file_exists(l->token_file)) {
 		return SPOT_OK;
 	}
-	/* A name of its own: the file may have been lost while the row of the first one lives on. */
+	/* A name of its own: the file may have been lost while the row of the first one lives on.
+	 */
 	rng_real_init(&rng);
 	rng_hex(&rng, part, 4);
 	snprintf(name, sizeof(name), "local-%s", part);

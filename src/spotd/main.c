@@ -19,15 +19,18 @@ static const char usage[] =
     "  --config FILE        configuration (INI); without it every key has its default\n"
     "  --local              private Postgres under $XDG_DATA_HOME/spotbroker, providers from the\n"
     "                       credentials found, loopback only, an admin token in a file\n"
-    "  --role ROLE          api: public port, no cloud keys; engine: cloud keys, no port; all (default)\n"
+    "  --role ROLE          api: public port, no cloud keys; engine: cloud keys, no port; all "
+    "(default)\n"
     "  --state-file PATH    writes {\"port\",\"pid\",\"install\"} there once ready\n"
     "  --check-config       reads the configuration, says what is wrong, exits\n"
     "  --print-config       prints every key with its value and meaning\n"
     "  --migrate            brings the database's schema up to date and exits\n"
-    "  --create-token NAME  makes an API token with --role admin|lead|engineer|viewer|service, prints it\n"
+    "  --create-token NAME  makes an API token with --role admin|lead|engineer|viewer|service, "
+    "prints it\n"
     "  --version, --help\n"
     "\n"
-    "The database is [database] dsn or DATABASE_URL. SIGHUP reloads, SIGTERM stops after draining.\n";
+    "The database is [database] dsn or DATABASE_URL. SIGHUP reloads, SIGTERM stops after "
+    "draining.\n";
 
 struct args {
 	struct options options;
@@ -37,9 +40,14 @@ struct args {
 
 static bool flag_take(struct args *a, const char *arg)
 {
-	static const struct { const char *name; size_t at; } flags[] = {
-		{"--local", offsetof(struct args, options.local)}, {"--check-config", offsetof(struct args, check)},
-		{"--print-config", offsetof(struct args, print)}, {"--migrate", offsetof(struct args, migrate)},
+	static const struct {
+		const char *name;
+		size_t at;
+	} flags[] = {
+	    {"--local", offsetof(struct args, options.local)},
+	    {"--check-config", offsetof(struct args, check)},
+	    {"--print-config", offsetof(struct args, print)},
+	    {"--migrate", offsetof(struct args, migrate)},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
@@ -54,10 +62,14 @@ static bool flag_take(struct args *a, const char *arg)
 /* --name VALUE or --name=VALUE; i moves past what was used. */
 static bool value_take(struct args *a, int argc, char **argv, int *i)
 {
-	static const struct { const char *name; size_t at; } values[] = {
-		{"--config", offsetof(struct args, options.config)}, {"--role", offsetof(struct args, role)},
-		{"--state-file", offsetof(struct args, options.state_file)},
-		{"--create-token", offsetof(struct args, token_name)},
+	static const struct {
+		const char *name;
+		size_t at;
+	} values[] = {
+	    {"--config", offsetof(struct args, options.config)},
+	    {"--role", offsetof(struct args, role)},
+	    {"--state-file", offsetof(struct args, options.state_file)},
+	    {"--create-token", offsetof(struct args, token_name)},
 	};
 
 	for (size_t k = 0; k < ARRAY_LEN(values); k++) {
@@ -81,7 +93,8 @@ static bool value_take(struct args *a, int argc, char **argv, int *i)
 
 static int complain(const char *what, const char *value)
 {
-	fprintf(stderr, "spotd: %s%s%s\nTry spotd --help.\n", what, value != NULL ? ": " : "", value != NULL ? value : "");
+	fprintf(stderr, "spotd: %s%s%s\nTry spotd --help.\n", what, value != NULL ? ": " : "",
+		value != NULL ? value : "");
 	return 2;
 }
 
@@ -151,7 +164,9 @@ static int work(const struct args *a, struct spotd_conf *conf, const char *dsn, 
 	struct spot_err err;
 	bool migrates = conf->migrate || a->migrate || a->options.local;
 
-	if (schema_up_to_date(dsn, migrates && (a->options.role_engine || a->token_name != NULL || a->migrate), &err) != SPOT_OK) {
+	if (schema_up_to_date(
+		dsn, migrates && (a->options.role_engine || a->token_name != NULL || a->migrate),
+		&err) != SPOT_OK) {
 		return fail(&err);
 	}
 	if (a->migrate) {
@@ -164,7 +179,8 @@ static int work(const struct args *a, struct spotd_conf *conf, const char *dsn, 
 		return fail(&err);
 	}
 	if (a->options.local) {
-		fprintf(stderr, "spotd: data in %s, admin token in %s\n", local->dir, local->token_file);
+		fprintf(stderr, "spotd: data in %s, admin token in %s\n", local->dir,
+			local->token_file);
 	}
 	return daemon_run(&a->options, conf, dsn, a->options.local ? local->token_file : "");
 }
@@ -182,7 +198,8 @@ static int configured(const struct args *a, struct spotd_conf *conf)
 	}
 	if (a->check) {
 		/* The API role has neither providers nor their keys. */
-		return a->options.role_engine && providers_check(conf, &err) != SPOT_OK ? fail(&err) : 0;
+		return a->options.role_engine && providers_check(conf, &err) != SPOT_OK ? fail(&err)
+											: 0;
 	}
 	dsn = str_empty(conf->dsn) ? getenv("DATABASE_URL") : conf->dsn;
 	if (str_empty(dsn) && a->options.local) {
@@ -192,7 +209,8 @@ static int configured(const struct args *a, struct spotd_conf *conf)
 		dsn = local_dsn(&local);
 	}
 	if (str_empty(dsn)) {
-		return complain("no database: set [database] dsn or DATABASE_URL, or use --local", NULL);
+		return complain("no database: set [database] dsn or DATABASE_URL, or use --local",
+				NULL);
 	}
 	rc = work(a, conf, dsn, &local);
 	local_stop(&local);

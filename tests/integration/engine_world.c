@@ -32,15 +32,40 @@ int world_teardown(void **state)
 static struct engine_conf conf_quick(void)
 {
 	struct engine_conf c = {
-		.tick_us = 20000, .lease_us = 1000000, .offers_age_us = 10000, .launch_timeout_us = 1500000,
-		.call_timeout_us = 1000000, .launches_max = 16, .launch_retry_us = 30000, .lookup_again_us = 50000, .boot_timeout_us = 1500000, .watch_us = 50000,
-		.agent_silent_us = 300000, .agent_lost_us = 1200000, .list_lag_us = 200000, .cool_min_us = 300000,
-		.cool_max_us = 2000000, .reclaim_cool_us = 600000, .idle_keep_us = 100000, .terminate_retry_us = 50000,
-		.terminate_alarm_us = 5000000, .sweep_us = 60000, .orphan_grace_us = 200000, .bill_us = 80000, .bill_lag_us = 300000,
-		.url_life_us = SPOT_US_PER_HOUR, .infeasible_us = 400000, .notice_default_us = 500000,
-		.drain_grace_us = 100000, .public_url = "http://127.0.0.1:1", .agent_sha256 = "00",
-		.store_bucket = "bucket", .store_prefix = "p", .store_provider = "fake", .store_region = "r1",
-		.store_endpoint = "",
+	    .tick_us = 20000,
+	    .lease_us = 1000000,
+	    .offers_age_us = 10000,
+	    .launch_timeout_us = 1500000,
+	    .call_timeout_us = 1000000,
+	    .launches_max = 16,
+	    .launch_retry_us = 30000,
+	    .lookup_again_us = 50000,
+	    .boot_timeout_us = 1500000,
+	    .watch_us = 50000,
+	    .agent_silent_us = 300000,
+	    .agent_lost_us = 1200000,
+	    .list_lag_us = 200000,
+	    .cool_min_us = 300000,
+	    .cool_max_us = 2000000,
+	    .reclaim_cool_us = 600000,
+	    .idle_keep_us = 100000,
+	    .terminate_retry_us = 50000,
+	    .terminate_alarm_us = 5000000,
+	    .sweep_us = 60000,
+	    .orphan_grace_us = 200000,
+	    .bill_us = 80000,
+	    .bill_lag_us = 300000,
+	    .url_life_us = SPOT_US_PER_HOUR,
+	    .infeasible_us = 400000,
+	    .notice_default_us = 500000,
+	    .drain_grace_us = 100000,
+	    .public_url = "http://127.0.0.1:1",
+	    .agent_sha256 = "00",
+	    .store_bucket = "bucket",
+	    .store_prefix = "p",
+	    .store_provider = "fake",
+	    .store_region = "r1",
+	    .store_endpoint = "",
 	};
 
 	supply_policy_default(&c.supply);
@@ -78,11 +103,18 @@ void world_start(struct world *w)
 	}
 	rng_real_init(&w->rng);
 	w->loop = loop_new(&clock_real, &w->rng);
-	w->pg = pg_new(w->loop, &(struct pg_conf){.dsn = w->dsn, .connections = 4, .application = "engine test"});
+	w->pg = pg_new(w->loop, &(struct pg_conf){
+				    .dsn = w->dsn, .connections = 4, .application = "engine test"});
 	w->http = http_client_new(w->loop, &(struct http_client_conf){.user_agent = "test"});
 	w->provider = cloud_provider(&w->cloud, w->loop, w->http);
-	w->engine = engine_new(&(struct engine_deps){.loop = w->loop, .pg = w->pg, .providers = &w->provider,
-	    .providers_n = 1, .conf = &w->conf, .install = "cafe0001", .enrol_key = {key, 8}, .holder = "test"});
+	w->engine = engine_new(&(struct engine_deps){.loop = w->loop,
+						     .pg = w->pg,
+						     .providers = &w->provider,
+						     .providers_n = 1,
+						     .conf = &w->conf,
+						     .install = "cafe0001",
+						     .enrol_key = {key, 8},
+						     .holder = "test"});
 }
 
 void world_kill(struct world *w)
@@ -106,32 +138,44 @@ static void agents_tick(struct world *w, int64_t now)
 		return;
 	}
 	world_sql(w,
-	    "UPDATE node SET enrol_used_us = %" PRId64 " WHERE state = 'BOOTING' AND enrol_used_us IS NULL;"
-	    "UPDATE node SET last_seen_us = %" PRId64 " WHERE state IN ('READY', 'DRAINING');",
-	    now, now);
+		  "UPDATE node SET enrol_used_us = %" PRId64
+		  " WHERE state = 'BOOTING' AND enrol_used_us IS NULL;"
+		  "UPDATE node SET last_seen_us = %" PRId64
+		  " WHERE state IN ('READY', 'DRAINING');",
+		  now, now);
 	world_sql(w,
-	    "UPDATE attempt a SET phase = 'RUNNING', started_us = %" PRId64 " FROM node n WHERE n.id = a.node_id"
-	    " AND n.state IN ('READY', 'DRAINING') AND a.phase = 'ASSIGNED' AND a.desired = 'run' AND a.ended_us IS NULL;",
-	    now);
+		  "UPDATE attempt a SET phase = 'RUNNING', started_us = %" PRId64
+		  " FROM node n WHERE n.id = a.node_id"
+		  " AND n.state IN ('READY', 'DRAINING') AND a.phase = 'ASSIGNED' AND a.desired = "
+		  "'run' AND a.ended_us IS NULL;",
+		  now);
 	if (w->agents_save) {
-		world_sql(w,
-		    "WITH a AS (SELECT a.job_id, a.epoch FROM attempt a JOIN job j ON j.id = a.job_id AND j.epoch = a.epoch"
-		    "  WHERE a.desired = 'drain' AND a.ended_us IS NULL AND a.phase IN ('RUNNING', 'ASSIGNED')"
+		world_sql(
+		    w,
+		    "WITH a AS (SELECT a.job_id, a.epoch FROM attempt a JOIN job j ON j.id = "
+		    "a.job_id AND j.epoch = a.epoch"
+		    "  WHERE a.desired = 'drain' AND a.ended_us IS NULL AND a.phase IN ('RUNNING', "
+		    "'ASSIGNED')"
 		    "  AND j.state_us < %" PRId64 "),"
-		    " c AS (INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, created_us, urls_us, committed_us)"
-		    "  SELECT job_id, epoch, 'COMMITTED', 'notice', 100 * epoch, 1000, %" PRId64 ", %" PRId64 ", %" PRId64 " FROM a"
+		    " c AS (INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, "
+		    "created_us, urls_us, committed_us)"
+		    "  SELECT job_id, epoch, 'COMMITTED', 'notice', 100 * epoch, 1000, %" PRId64
+		    ", %" PRId64 ", %" PRId64 " FROM a"
 		    "  RETURNING id, job_id),"
-		    " k AS (INSERT INTO checkpoint_chunk SELECT id, 'model.bin', 0, 1000, 420, repeat('ab', 32), 'key-' || id, true"
+		    " k AS (INSERT INTO checkpoint_chunk SELECT id, 'model.bin', 0, 1000, 420, "
+		    "repeat('ab', 32), 'key-' || id, true"
 		    "  FROM c)"
 		    " UPDATE job SET checkpoint_id = c.id FROM c WHERE job.id = c.job_id;"
-		    "UPDATE attempt a SET phase = 'EXITED', exit_reason = 'drained', exit_code = 0, ended_us = %" PRId64
-		    " FROM job j WHERE j.id = a.job_id AND a.desired = 'drain' AND a.ended_us IS NULL AND j.state_us < %" PRId64 ";",
+		    "UPDATE attempt a SET phase = 'EXITED', exit_reason = 'drained', exit_code = "
+		    "0, ended_us = %" PRId64
+		    " FROM job j WHERE j.id = a.job_id AND a.desired = 'drain' AND a.ended_us IS "
+		    "NULL AND j.state_us < %" PRId64 ";",
 		    now - 80000, now - 1000, now - 500, now, now, now - 80000);
 	}
 	world_sql(w,
-	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'killed', exit_signal = 15, ended_us = %" PRId64
-	    " WHERE desired = 'kill' AND ended_us IS NULL;",
-	    now);
+		  "UPDATE attempt SET phase = 'EXITED', exit_reason = 'killed', exit_signal = 15, "
+		  "ended_us = %" PRId64 " WHERE desired = 'kill' AND ended_us IS NULL;",
+		  now);
 }
 
 static void world_turn(struct world *w)
@@ -159,17 +203,34 @@ void world_until(struct world *w, int64_t limit_ms, const char *sql)
 			next = now + 10000;
 		}
 		if (now >= end) {
-			fprintf(stderr, "%s\n", world_text(w, "SELECT coalesce(string_agg(entity_id || ' ' || was || '->' || now || ' ' ||"
-			    " event || ': ' || why, chr(10) ORDER BY id), '') FROM event"));
-			fprintf(stderr, "jobs: %s\n", world_text(w, "SELECT string_agg(id || ' ' || state || ' ' || why, '; ') FROM job"));
-			fprintf(stderr, "nodes: %s\n", world_text(w, "SELECT string_agg(id || ' ' || state || ' ' || last_error || ' ' ||"
-			    " provider_state, '; ') FROM node"));
-			fprintf(stderr, "ledger: %s\n", world_text(w, "SELECT string_agg(kind || ' n' || node_id || ' ' || coalesce(epoch, 0) || ' ' ||"
-			    " from_us % 100000000 || '-' || to_us % 100000000, '; ' ORDER BY id) FROM ledger"));
-			fprintf(stderr, "times: %s\n", world_text(w, "SELECT string_agg(a.epoch || ' ' || a.exit_reason || ' ' || a.settled || ' started '"
-			    " || coalesce(a.started_us % 100000000, 0) || ' ended ' || coalesce(a.ended_us % 100000000, 0) || ' node ended ' ||"
-			    " coalesce(n.ended_us % 100000000, 0) || ' billed ' || coalesce(n.billed_to_us % 100000000, 0), '; ') FROM attempt a"
-			    " JOIN node n ON n.id = a.node_id"));
+			fprintf(stderr, "%s\n",
+				world_text(
+				    w,
+				    "SELECT coalesce(string_agg(entity_id || ' ' || was || '->' || "
+				    "now || ' ' ||"
+				    " event || ': ' || why, chr(10) ORDER BY id), '') FROM event"));
+			fprintf(stderr, "jobs: %s\n",
+				world_text(w, "SELECT string_agg(id || ' ' || state || ' ' || why, "
+					      "'; ') FROM job"));
+			fprintf(stderr, "nodes: %s\n",
+				world_text(w, "SELECT string_agg(id || ' ' || state || ' ' || "
+					      "last_error || ' ' ||"
+					      " provider_state, '; ') FROM node"));
+			fprintf(stderr, "ledger: %s\n",
+				world_text(w, "SELECT string_agg(kind || ' n' || node_id || ' ' || "
+					      "coalesce(epoch, 0) || ' ' ||"
+					      " from_us % 100000000 || '-' || to_us % 100000000, "
+					      "'; ' ORDER BY id) FROM ledger"));
+			fprintf(stderr, "times: %s\n",
+				world_text(
+				    w,
+				    "SELECT string_agg(a.epoch || ' ' || a.exit_reason || ' ' || "
+				    "a.settled || ' started '"
+				    " || coalesce(a.started_us % 100000000, 0) || ' ended ' || "
+				    "coalesce(a.ended_us % 100000000, 0) || ' node ended ' ||"
+				    " coalesce(n.ended_us % 100000000, 0) || ' billed ' || "
+				    "coalesce(n.billed_to_us % 100000000, 0), '; ') FROM attempt a"
+				    " JOIN node n ON n.id = a.node_id"));
 			fail_msg("not within %" PRId64 " ms: %s", limit_ms, sql);
 		}
 		world_turn(w);
@@ -232,16 +293,20 @@ void world_sql(struct world *w, const char *fmt, ...)
 	PQclear(world_exec(w, sql));
 }
 
-int world_pool(struct world *w, const char *zone, const char *type, const char *market, int64_t price_micros)
+int world_pool(struct world *w, const char *zone, const char *type, const char *market,
+	       int64_t price_micros)
 {
 	char sql[64];
 
 	world_sql(w,
-	    "WITH p AS (INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, gpu_milli,"
-	    "  gpu_mem_mib, vcpus, mem_mib, arch, quota_class, offered, seen_us) VALUES ('fake', 'r1', '%s', '%s', '%s', '%s',"
-	    "  'A100-80GB', 1000, 81920, 12, 90000, 'x86_64', 'P/%s', true, 1) RETURNING id)"
-	    " INSERT INTO pool_latest SELECT id, %" PRId64 ", 1, 1, 1, 'test', 'fresh' FROM p",
-	    zone, zone, type, market, market, price_micros);
+		  "WITH p AS (INSERT INTO pool (provider, region, zone, zone_name, instance_type, "
+		  "market, gpu_name, gpu_milli,"
+		  "  gpu_mem_mib, vcpus, mem_mib, arch, quota_class, offered, seen_us) VALUES "
+		  "('fake', 'r1', '%s', '%s', '%s', '%s',"
+		  "  'A100-80GB', 1000, 81920, 12, 90000, 'x86_64', 'P/%s', true, 1) RETURNING id)"
+		  " INSERT INTO pool_latest SELECT id, %" PRId64
+		  ", 1, 1, 1, 'test', 'fresh' FROM p",
+		  zone, zone, type, market, market, price_micros);
 	snprintf(sql, sizeof(sql), "SELECT max(id) FROM pool");
 	return (int)world_int(w, sql);
 }
@@ -251,11 +316,14 @@ int64_t world_job(struct world *w, const char *extra)
 	int64_t now = clock_real.wall_us(&clock_real);
 
 	world_sql(w,
-	    "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, created_us, queued_us)"
-	    " VALUES ('train', 'me', 'ml', 'p', 'training', '{\"name\":\"train\",\"run\":\"x\",\"asks\":[{\"gpus\":"
-	    "[{\"gpu\":\"A100\",\"milli\":1000}],\"use_spot\":-1}],\"work_s\":36000,\"checkpoint\":{\"path\":\"c\"}}'::jsonb"
-	    " || '%s'::jsonb, '', 'QUEUED', %" PRId64 ", %" PRId64 ", %" PRId64 ");"
-	    " NOTIFY spot_engine",
-	    extra, now, now, now);
+		  "INSERT INTO job (name, owner, team, project, class, spec, source, state, "
+		  "state_us, created_us, queued_us)"
+		  " VALUES ('train', 'me', 'ml', 'p', 'training', "
+		  "'{\"name\":\"train\",\"run\":\"x\",\"asks\":[{\"gpus\":"
+		  "[{\"gpu\":\"A100\",\"milli\":1000}],\"use_spot\":-1}],\"work_s\":36000,"
+		  "\"checkpoint\":{\"path\":\"c\"}}'::jsonb"
+		  " || '%s'::jsonb, '', 'QUEUED', %" PRId64 ", %" PRId64 ", %" PRId64 ");"
+		  " NOTIFY spot_engine",
+		  extra, now, now, now);
 	return world_int(w, "SELECT max(id) FROM job");
 }

@@ -30,22 +30,22 @@ struct cloud {
 	struct machine list[CLOUD_MAX];
 	size_t n;
 	int launches, finds, lists, describes;
-	bool tokens;                       /* launches are idempotent */
-	int64_t reply_after_us;            /* a launch takes effect at once and answers later */
-	int lose_replies;                  /* so many launches take effect and answer UNKNOWN */
-	int lose_launches;                 /* so many launches have no effect and answer UNKNOWN */
-	int throttle;                      /* so many launches are THROTTLED */
-	char sold_out[8][64];              /* "zone/type/market" */
+	bool tokens;		/* launches are idempotent */
+	int64_t reply_after_us; /* a launch takes effect at once and answers later */
+	int lose_replies;	/* so many launches take effect and answer UNKNOWN */
+	int lose_launches;	/* so many launches have no effect and answer UNKNOWN */
+	int throttle;		/* so many launches are THROTTLED */
+	char sold_out[8][64];	/* "zone/type/market" */
 	enum spot_rc sold_out_rc;
-	bool hide;                         /* nothing shows up in find, list, describe */
-	char notice_ref[32];               /* ->notices says interruption */
-	bool ends_slowly;                  /* what is terminated goes on stopping until the test says it is gone */
+	bool hide;	     /* nothing shows up in find, list, describe */
+	char notice_ref[32]; /* ->notices says interruption */
+	bool ends_slowly; /* what is terminated goes on stopping until the test says it is gone */
 };
 
 struct world {
 	struct testdb *db;
 	const char *dsn;
-	void *conn;                        /* PGconn of the test's own statements */
+	void *conn; /* PGconn of the test's own statements */
 	struct cloud cloud;
 	struct rng rng;
 	struct loop *loop;
@@ -54,13 +54,13 @@ struct world {
 	struct call_provider *provider;
 	struct engine *engine;
 	struct engine_conf conf;
-	bool agents;                       /* agents enrol and work */
-	bool agents_save;                  /* they save when told to drain */
+	bool agents;	  /* agents enrol and work */
+	bool agents_save; /* they save when told to drain */
 	int64_t agent_next_us;
 	int kills;
 };
 
-int world_setup(void **state);             /* one server for all tests of a binary */
+int world_setup(void **state); /* one server for all tests of a binary */
 int world_teardown(void **state);
 /* A fresh database and cloud; the engine is not started. */
 void world_reset(struct world *w, bool tokens);
@@ -73,7 +73,8 @@ int64_t world_int(struct world *w, const char *sql);
 const char *world_text(struct world *w, const char *sql);
 void world_sql(struct world *w, const char *fmt, ...) PRINTF(2, 3);
 /* Returns the pool's id. */
-int world_pool(struct world *w, const char *zone, const char *type, const char *market, int64_t price_micros);
+int world_pool(struct world *w, const char *zone, const char *type, const char *market,
+	       int64_t price_micros);
 /* Queues a job that wants one A100; extra is merged into its spec. Returns its id. */
 int64_t world_job(struct world *w, const char *extra);
 void cloud_sell_out(struct cloud *c, const char *zone_type_market);

@@ -1,0 +1,262 @@
+/* Upkeep: orphans, URLs, the ledger, the lease, planned moves, fleets. */
+#include "engine_world.h"
+
+#define LIMIT 8000
+
+/* After every test: nothing is left, nothing was doubled, every attempt is settled. */
+static void check_end(struct world *w)
+{
+	world_until(w, LIMIT,
+		    "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
+	assert_int_equal(cloud_live(&w->cloud), 0);
+	assert_int_equal(
+	    world_int(w, "SELECT count(*) FROM attempt WHERE ended_us IS NULL OR NOT settled"), 0);
+}
+
+static void finish(struct world *w, int64_t job)
+{
+	world_sql(w,
+		  "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, "
+		  "ended_us = %" PRId64 " WHERE job_id = %" PRId64
+		  " AND ended_us IS NULL; NOTIFY spot_engine",
+		  clock_real.wall_us(&clock_real), job);
+	world_until(w, LIMIT, "SELECT bool_and(state = 'SUCCEEDED')::int FROM job");
+	check_end(w);
+}
+
+static void test_orphans_are_ended_and_foreign_instances_are_not(void **state)
+{
+	struct world *w = *state;
+	struct machine *m;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	for (int i = 0; i < 3; i++) {
+		m = &w->cloud.list[w->cloud.n++];
+		snprintf(m->ref, sizeof(m->ref), "x-%d", i);
+		snprintf(m->token, sizeof(m->token), "t%d", i);
+		snprintf(m->install, sizeof(m->install), "%s",
+			 i == 0	  ? "cafe0001"
+			 : i == 1 ? "cafe0002"
+				  : "");
+		snprintf(m->region, sizeof(m->region), "r1");
+		m->state = SPOT_INSTANCE_RUNNING;
+		m->created_us = clock_real.wall_us(&clock_real);
+	}
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM event WHERE event = 'ORPHAN'");
+	assert_int_equal(w->cloud.list[0].terminates, 0);
+	world_for(w, 600);
+	assert_true(w->cloud.list[0].terminates >= 1);
+	assert_int_equal(w->cloud.list[1].terminates + w->cloud.list[2].terminates, 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'ORPHAN'"), 1);
+}
+
+static void test_of_two_instances_with_one_token_one_is_adopted_and_the_other_ended(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, false); /* a cloud that does not honour tokens */
+	world_pool(w, "z1", "a1", "on_demand", 1000000);
+	w->cloud.lose_replies = 1;
+	w->cloud.hide = true;
+	w->conf.launch_timeout_us = 2000000;
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'UNKNOWN'");
+	w->cloud.list[w->cloud.n] = w->cloud.list[0];
+	w->cloud.list[w->cloud.n].created_us += 5;
+	snprintf(w->cloud.list[w->cloud.n].ref, sizeof(w->cloud.list[0].ref), "i-twin");
+	w->cloud.n++;
+	world_sql(w, "UPDATE node SET next_act_us = 0");
+	w->cloud.hide = false;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	assert_string_equal(world_text(w, "SELECT ref FROM node"), "i-1");
+	world_for(w, 700);
+	assert_true(cloud_by_ref(&w->cloud, "i-twin")->terminates >= 1);
+	assert_int_equal(cloud_by_ref(&w->cloud, "i-1")->terminates, 0);
+	finish(w, 1);
+}
+
+static void test_checkpoint_urls_are_minted(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_sql(w, "INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, "
+		     "created_us) VALUES (1, 1, 'OPEN', 'periodic', 5, 2, 1);"
+		     "INSERT INTO checkpoint_chunk VALUES (1, 'a', 0, 1, 420, repeat('ab', 32), "
+		     "'x', true), (1, 'b', 0, 1, 420, repeat('cd', 32), 'old', false);"
+		     "NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM checkpoint WHERE urls_us IS NOT NULL");
+	assert_string_equal(
+	    world_text(w, "SELECT string_agg(coalesce(upload_url, '-') || ' ' || object_key, ', ' "
+			  "ORDER BY path) FROM checkpoint_chunk"),
+	    "https://bucket.fake/p/cafe0001/j1/e1/"
+	    "abababababababababababababababababababababababababababababababab?PUT "
+	    "p/cafe0001/j1/e1/abababababababababababababababababababababababababababababababab, - "
+	    "old");
+	finish(w, 1);
+}
+
+static void test_the_ledger_sums_to_interval_times_price_across_a_price_change(void **state)
+{
+	struct world *w = *state;
+	int pool;
+	int64_t now;
+
+	world_reset(w, true);
+	pool = world_pool(w, "z1", "a1", "spot",
+			  3600000000); /* a micro-dollar per microsecond, near enough */
+	now = clock_real.wall_us(&clock_real);
+	world_sql(
+	    w,
+	    "CREATE TABLE pp PARTITION OF price_point FOR VALUES FROM (0) TO (9000000000000000);"
+	    "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 3600000000, 'test')",
+	    pool, now - 5000000, now - 5000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	now = clock_real.wall_us(&clock_real);
+	world_sql(
+	    w, "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 7200000000, 'test')",
+	    pool, now + 150000, now + 150000);
+	world_for(w, 500);
+	finish(w, 1);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
+	assert_int_equal(world_int(w, "SELECT (sum(to_us - from_us) = (SELECT ended_us - "
+				      "launched_us FROM node))::int FROM ledger"),
+			 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM (SELECT from_us, lag(to_us) OVER "
+				      "(ORDER BY from_us) AS was FROM ledger) x"
+				      " WHERE was IS NOT NULL AND was <> from_us"),
+			 0);
+	assert_int_equal(world_int(w, "SELECT count(DISTINCT price_micros) FROM ledger"), 2);
+	/* 1000 micro-dollars per millisecond before the change and 2000 after: exact up to the
+	 * floor of a line. */
+	assert_int_equal(
+	    world_int(w, "SELECT (abs(sum(amount_micros) - sum((to_us - from_us) * (price_micros / "
+			 "3600000000))) <= count(*))::int FROM ledger"),
+	    1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM ledger WHERE kind = 'compute' AND "
+				      "job_id = 1 AND team = 'ml'") > 0,
+			 1);
+}
+
+static void test_a_second_writer_of_a_transition_gets_no_row(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	/* Another daemon takes the lease by force: the first must stop at once and change nothing
+	 * more. */
+	world_sql(w, "UPDATE leader SET epoch = epoch + 1, holder = 'other', until_us = %" PRId64,
+		  clock_real.wall_us(&clock_real) + 60000000);
+	world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine");
+	world_for(w, 500);
+	assert_false(engine_leads(w->engine));
+	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING'"), 1);
+	world_sql(w, "UPDATE leader SET until_us = 0");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
+	check_end(w);
+}
+
+static void test_rebalance_dry_run_proposes_and_a_real_one_moves(void **state)
+{
+	struct world *w = *state;
+	int cheap;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 4000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	cheap = world_pool(w, "z2", "a1", "spot", 1000000);
+	for (int dry = 1; dry >= 0; dry--) {
+		world_sql(w,
+			  "INSERT INTO decision (at_us, kind, inputs, outcome, why) VALUES (1, "
+			  "'rebalance_request',"
+			  " '{\"dry_run\":%s}', '{\"state\":\"pending\"}', ''); NOTIFY spot_engine",
+			  dry ? "true" : "false");
+		world_until(w, LIMIT,
+			    "SELECT bool_and(outcome->>'state' = 'done')::int FROM decision WHERE "
+			    "kind = 'rebalance_request'");
+		if (dry) {
+			world_for(w, 100);
+			assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 1);
+		} else {
+			world_until(w, LIMIT, "SELECT count(*) = 2 FROM node");
+		}
+	}
+	assert_int_equal(world_int(w, "SELECT min(jsonb_array_length(outcome->'moves')) FROM "
+				      "decision WHERE kind = 'rebalance_request'"),
+			 1);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 2"), cheap);
+	finish(w, 1);
+}
+
+static void test_a_fleet_grows_serves_a_job_shrinks_and_closes(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	for (int i = 0; i < 6; i++) {
+		char zone[8];
+
+		snprintf(zone, sizeof(zone), "z%d", i);
+		world_pool(w, zone, "a1", "spot", 1000000 + i * 10000);
+	}
+	world_start(w);
+	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, "
+		     "updated_us) VALUES ('f', 'me', 'ml', 'p',"
+		     " '{\"nodes\":4,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', "
+		     "'ACTIVE', 1, 1); NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) = 4 FROM node WHERE state = 'READY'");
+	assert_true(world_int(w, "SELECT count(DISTINCT pool_id) FROM node") >= 4);
+	world_for(w, 300);
+	assert_int_equal(w->cloud.launches, 4);
+	world_job(w, "{}");
+	world_sql(w, "UPDATE job SET fleet_id = 1; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_sql(w, "UPDATE fleet SET spec = jsonb_set(spec, '{nodes}', '1'), version = version + "
+		     "1; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) = 1 FROM node WHERE state = 'READY'");
+	assert_int_equal(
+	    world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 1"), 1);
+	world_sql(w,
+		  "UPDATE fleet SET state = 'CLOSING'; UPDATE attempt SET phase = 'EXITED', "
+		  "exit_reason = 'ok', ended_us = %" PRId64
+		  " WHERE ended_us IS NULL; NOTIFY spot_engine",
+		  clock_real.wall_us(&clock_real));
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE state = 'CLOSED'");
+	check_end(w);
+}
+
+#define T(f) cmocka_unit_test(f)
+/* An argument runs only the tests whose names contain it. */
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+	    T(test_orphans_are_ended_and_foreign_instances_are_not),
+	    T(test_of_two_instances_with_one_token_one_is_adopted_and_the_other_ended),
+	    T(test_checkpoint_urls_are_minted),
+	    T(test_the_ledger_sums_to_interval_times_price_across_a_price_change),
+	    T(test_a_second_writer_of_a_transition_gets_no_row),
+	    T(test_rebalance_dry_run_proposes_and_a_real_one_moves),
+	    T(test_a_fleet_grows_serves_a_job_shrinks_and_closes),
+	};
+
+	if (argc > 1) {
+		cmocka_set_test_filter(argv[1]);
+	}
+	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+}
