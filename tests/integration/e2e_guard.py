@@ -56,6 +56,8 @@ class Guard(e2e.Case):
         """While the job runs: environments and arguments of every process, and every file."""
         w = self.world
         own = 0
+        w.until("the job's own processes are there", 30,
+                lambda: any(b"spot-train" in self.read("/proc/%d/cmdline" % p) for p in w.tree(ref)))
         for pid in w.tree(ref):
             environ, cmdline = self.read("/proc/%d/environ" % pid), self.read("/proc/%d/cmdline" % pid)
             self.refuse("the environment of %s" % cmdline, environ, keys)
