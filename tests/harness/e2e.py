@@ -460,6 +460,11 @@ class World:
                 pass
         return best
 
+    def agent_file(self, ref, job, name):
+        """Does the agent of that instance hold this file for the job?"""
+        root = os.path.join(self.dir, "cloud", "instances", ref, "var/lib/spot-agent/jobs")
+        return any(os.path.exists(os.path.join(root, d, name)) for d in os.listdir(root) if d.split("-")[0] == job)
+
     def await_steps(self, job, steps, timeout_s=60):
         """The job, once it runs somewhere and has come so far."""
         return self.await_job(job, "%s at step %d" % (job, steps), timeout_s,

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""The daemon is away: jobs run on, end, and are saved; afterwards everything is told."""
+import os
+import signal
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+import e2e  # noqa: E402
+
+
+class Away(e2e.Case):
+    OPTIONS = {"providers": ("aws",), "regions": "us-east-1"}
+
+    def test_jobs_run_on_and_end_while_the_daemon_is_away(self):
+        w = self.world
+        short, long = w.submit(name="short", steps=150), w.submit(name="long", steps=540)
+        refs = {}
+        for job in (short, long):
+            refs[job] = w.node(w.await_steps(job, 10)["node"])["ref"]
+        before = len(w.sim("GET", "/state")["launches"])
+        w.stop_daemon()
+        began = w.local_steps(long, refs[long])
+        # Twenty seconds, as the job counts them: its steps are 50 ms each.
+        w.until("twenty seconds of the job", 60, lambda: w.local_steps(long, refs[long]) >= began + 400)
+        self.assertEqual(w.local_steps(short, refs[short]), 150)
+        w.start_daemon()
+        for job, steps in ((short, 150), (long, 540)):
+            j = w.await_end(job, 60)
+            self.assertEqual((j["state"], j["attempts"], j["lost_steps"], j["steps_done"]), ("SUCCEEDED", 1, 0, steps))
+            self.assertEqual(w.result_of(job), w.result_of_uninterrupted(steps))
+        self.assertEqual(len(w.sim("GET", "/state")["launches"]), before)
+        w.await_gone()
+
+    def test_a_notice_that_nobody_could_hear_is_still_answered_by_a_checkpoint(self):
+        w = self.world
+        job = w.submit(name="unheard", steps=700, step_ms=25)
+        j = w.await_steps(job, 20)
+        ref = w.node(j["node"])["ref"]
+        w.stop_daemon(signal.SIGKILL)
+        w.sim("POST", "/reclaim", {"instance": ref, "notice_s": 20})
+        # The agent hears it from the machine and has the job save; where to put the bytes only the daemon can tell.
+        w.until("the job has saved", 15, lambda: w.agent_file(ref, job, "saved"))
+        w.start_daemon()
+        j = w.await_attempt(job, 2, 40)
+        first, second = j["attempts_list"][:2]
+        self.assertEqual((first["exit_reason"], second["steps_start"]), ("drained", first["steps_done"]))
+        self.assertGreaterEqual(second["steps_start"], 20)
+        j = w.await_end(job)
+        self.assertEqual((j["state"], j["attempts"], j["interruptions"], j["lost_steps"]), ("SUCCEEDED", 2, 1, 0))
+        self.assertEqual(w.result_of(job), w.result_of_uninterrupted(700))
+        w.await_gone()
+
+
+if __name__ == "__main__":
+    e2e.main()
