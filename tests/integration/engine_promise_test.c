@@ -128,8 +128,9 @@ static void test_silence_while_no_daemon_listened_does_not_count(void **state)
 	world_sql(w, "UPDATE node SET last_seen_us = last_seen_us - %" PRId64 ", ready_us = ready_us - %" PRId64,
 	    10 * w->conf.agent_lost_us, 10 * w->conf.agent_lost_us);
 	world_start(w);
-	world_until(w, LIMIT, "SELECT (provider_state = 'running')::int FROM node");
+	world_until(w, LIMIT, "SELECT (epoch >= 2)::int FROM leader WHERE name = 'engine'");
 	world_for(w, 400);
+	assert_string_equal(world_text(w, "SELECT provider_state FROM node"), "running");
 	still_running(w);
 	w->agents = true;
 	world_for(w, 200);
