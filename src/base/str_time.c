@@ -148,7 +148,7 @@ static int64_t floor_div(int64_t a, int64_t b)
 static int format_seconds(int64_t us, char buf[TIME_TEXT_MAX], int *ret_frac)
 {
 	int64_t days = floor_div(us, US_PER_DAY);
-	int64_t rest = us - days * US_PER_DAY;
+	int64_t rest = us % US_PER_DAY + (us % US_PER_DAY < 0 ? US_PER_DAY : 0);
 	int64_t s = rest / SPOT_US_PER_S;
 	int64_t y;
 	int m, d;
