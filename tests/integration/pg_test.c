@@ -42,6 +42,7 @@ struct world {
 	struct loop *loop;
 	struct pg *pg;
 	const char *dsn;
+	int connections;
 };
 
 static int done_count;
@@ -64,6 +65,7 @@ static int world_set_up(void **state, int connections, int64_t statement_timeout
 	assert_non_null(w);
 	done_count = 0;
 	w->loop = test_loop_new();
+	w->connections = connections;
 	w->dsn = testdb_new_empty(db);
 	testdb_exec(w->dsn, "CREATE TABLE t (id int8 PRIMARY KEY)");
 	w->pg = pg_new(w->loop, &(struct pg_conf){.dsn = w->dsn,
@@ -462,11 +464,20 @@ static void a_lost_write_is_unknown_a_lost_read_unavailable(void **state)
 	pg_req_fini(&read);
 }
 
+static bool all_up(void *arg)
+{
+	const struct world *w = arg;
+
+	return pg_stats(w->pg).up == w->connections;
+}
+
 static void it_comes_back_after_the_server_was_killed(void **state)
 {
 	struct world *w = *state;
 	struct pg_req req = {0};
 
+	/* One that came up only now could take the statement before its server has ended, too. */
+	assert_true(test_until(w->loop, 20 * SPOT_US_PER_S, all_up, w));
 	testdb_kill(db);
 	assert_true(test_until(w->loop, 20 * SPOT_US_PER_S, none_up, w->pg));
 	exec_int(w, &req, &stmt_insert, 8);
