@@ -68,7 +68,8 @@ class Lambda(e2e.Case):
         ours = w.node(j["attempts_list"][0]["node"])["ref"]
         self.assertIn(ours, both)
         w.sim_wait("terminated", 40, instance=(both - {ours}).pop())
-        w.until("nothing is left", 40, lambda: w.sim("GET", "/books")["alive"] == 0)
+        w.made_twice.add(w.instance(ours)["name"])
+        w.await_gone()
 
     def test_an_unhealthy_boot_is_replaced(self):
         w = self.world
