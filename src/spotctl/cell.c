@@ -125,6 +125,8 @@ static const char *value_text(struct ctl *c, const json_t *v, enum cell_kind kin
 		return exact ? plain(c, v) : number_text(c, v, 2);
 	case CELL_HOURS:
 		return exact ? plain(c, v) : number_text(c, v, 3);
+	case CELL_RATE:
+		return exact ? plain(c, v) : number_text(c, v, 5);
 	case CELL_TEXT:
 	case CELL_STATE:
 	case CELL_INT:
@@ -158,6 +160,7 @@ const char *cell_text(struct ctl *c, const json_t *row, const struct column *col
 	case CELL_INT:
 	case CELL_REAL:
 	case CELL_HOURS:
+	case CELL_RATE:
 		break;
 	}
 	return v == NULL || json_is_null(v) ? "" : value_text(c, v, col->kind);

@@ -124,7 +124,7 @@ char *text_clean(struct arena *a, const char *s);
 /* render.c */
 enum cell_kind {
 	CELL_TEXT = 1, CELL_USD, CELL_AGE, CELL_TIME, CELL_INT, CELL_REAL, CELL_STEPS, CELL_GPU, CELL_PLACE,
-	CELL_HAZARD, CELL_STATE, CELL_HOURS
+	CELL_HAZARD, CELL_STATE, CELL_HOURS, CELL_RATE
 };
 struct column {
 	const char *head, *path;   /* path: dotted members, "pool.region" */

@@ -91,7 +91,7 @@ static const struct conf_item items[] = {
     ENGINE("agent_silent", "40s", "1s", "10m", agent_silent_us,
 	   "A silent agent makes us ask its provider at once. Agents speak at least every 25 s."),
     ENGINE(
-	"agent_lost", "10m", "5s", "1d", agent_lost_us,
+	"agent_lost", "1h", "5s", "1d", agent_lost_us,
 	"Silent this long on an instance that its provider calls running: broken, and replaced."),
     ENGINE("list_lag", "0s", "0s", "1h", list_lag_us,
 	   "Absence from a provider's list proves nothing before this; 0s: what is known of the "
