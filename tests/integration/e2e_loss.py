@@ -101,7 +101,10 @@ class Loss(e2e.Case):
         j = w.await_steps(job, 20)
         node = w.node(j["node"])
         agent = [p for p in w.processes(node["ref"], "spot-agent") if p not in w.processes(node["ref"], "--shim")]
-        with open("/proc/%d/environ" % agent[0], "rb") as f:
+        # The agent's own environment is closed to its user; its instance's is the same.
+        with open(os.path.join(w.dir, "cloud", "instances", node["ref"], "init.pid"), encoding="utf-8") as f:
+            init = int(f.read())
+        with open("/proc/%d/environ" % init, "rb") as f:
             env = dict(x.decode().split("=", 1) for x in f.read().split(b"\0") if x)
         trainers = w.processes(node["ref"], "spot-train")
         os.kill(agent[0], signal.SIGKILL)
