@@ -37,11 +37,12 @@ class Guard(e2e.Case):
         # One job on either cloud: the nodes of both are looked through.
         jobs = [w.submit(name="guarded-" + cloud, gpus=gpu, steps=250, resources=["infra: " + cloud], spot=cloud == "aws",
                          top="secrets: {JOB_SECRET: %s}\nenvs: {PLAIN: visible}" % SECRET) for cloud, gpu in (("aws", "T4: 1"), ("lambda", "A10: 1"))]
-        refs = [w.node(w.await_steps(job, 10)["node"])["ref"] for job in jobs]
-        for ref, job in zip(refs, jobs):
-            self.check_node(ref, keys)
-            w.ctl("node", "drain", w.job(job)["node"])
-            break  # one of them also moves, over TLS
+        # Each node is looked through as soon as its job runs: the other cloud may hold its launch back for 12 s.
+        for job in jobs:
+            node = w.await_steps(job, 10)["node"]
+            self.check_node(w.node(node)["ref"], keys)
+            if job == jobs[0]:
+                w.ctl("node", "drain", node)  # one of them also moves, over TLS
         for job in jobs:
             j = w.await_end(job)
             self.assertEqual((j["state"], j["lost_steps"]), ("SUCCEEDED", 0), j["why"])
