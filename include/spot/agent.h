@@ -11,6 +11,14 @@
  *                         "hw": {"gpus":[{"uuid","name","mem_mib","driver"}], "gpu_error": "no GPU",
  *                                "vcpus","mem_mib","kernel"}}
  *     200 {"node": "n7", "session": "...", "poll_hold_ms": 25000, "sample_s": 15}
+ *     proof tells who vouches for the node ("kind"; absent or {} where the cloud has nothing):
+ *       {"kind": "aws", "document", "signature"?, "rsa2048"?, "pkcs7"?}   IMDSv2 dynamic/instance-identity
+ *       {"kind": "gcp", "jwt"}         identity?audience=AUDIENCE&format=full
+ *       {"kind": "azure", "pkcs7"}     attested/document?nonce=NONCE ("signature" of its reply)
+ *       {"kind": "kubernetes", "token"} the projected service-account token (audience AUDIENCE)
+ *     AUDIENCE is boot.json's url as it stands. NONCE is the first four bytes of SHA-256 of the one-time token as a big-endian number, printed
+ *     with ten digits. Where the provider can verify proofs, an enrolment without a good one is refused with 403 (the
+ *     daemon may hold the request up to 20 s, then 503: repeat).
  *     A second use from the same boot_id+instance_ref (agent restart before it stored the session, lost
  *     reply) gives a new session and ends the old; from another: 409 conflict and an alarm event.
  * POST /v1/agent/poll    {"have": {"job": "j1"|null, "epoch": 2, "phase": "RUNNING", "version": 3},
@@ -36,8 +44,11 @@
  *     200 {} | 409 stale_epoch. EXITED with "drained" follows the commit of its last checkpoint.
  * POST /v1/agent/checkpoint {"job", "epoch", "reason": "periodic"|"notice"|"drain"|"final", "steps",
  *                         "chunks": [{"path", "seq", "bytes", "mode", "sha256"}]}
- *     200 {"checkpoint": "c12", "uploads": [{"path", "seq", "url"}]}    only the chunks not yet stored;
- *     PUT the bytes to url with no extra headers. Held until the engine has minted the URLs (<= 20 s,
+ *     200 {"checkpoint": "c12", "uploads": [{"path", "seq", "url", "how"?, "headers"?: {..}}]}
+ *     only the chunks not yet stored. "how" is "put" when absent: PUT the bytes to url, with headers if there are any and
+ *     no others. "resumable" (GCS): POST url with headers and no body, the reply's Location is the session; PUT pieces
+ *     there with Content-Range, 308 and its Range tell how far it got. "blocks" (Azure): PUT url&comp=block&blockid=ID for
+ *     pieces, then PUT url&comp=blocklist. Both go on where they were after a fault. Held until the engine has minted the URLs (<= 20 s,
  *     then 503: repeat).
  * POST /v1/agent/commit  {"job", "epoch", "checkpoint": "c12"}       200 {} (idempotent) | 409
  * POST /v1/agent/log?job=j1&epoch=2&offset=N   raw bytes (<= 256 KiB)

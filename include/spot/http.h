@@ -23,6 +23,10 @@ struct spot_http_request {
 	int64_t timeout_us;        /* 0 = the caller's default */
 	size_t reply_bytes_max;    /* 0 = default (8 MiB) */
 	bool fresh_connection;     /* never on a reused connection: the request must not be re-sent */
+	bool stream;               /* the reply is handed over line by line as it arrives (provider.h, SPOT_MORE);
+	                            * reply_bytes_max then bounds what is not handed over yet */
+	/* PEM texts, NULL = the client's own: who is believed to be the server, who we are. */
+	const char *tls_ca_pem, *tls_cert_pem, *tls_key_pem;
 };
 
 struct spot_http_response {
@@ -30,6 +34,7 @@ struct spot_http_response {
 	const struct spot_header *headers;
 	size_t headers_n;
 	struct str body;           /* NUL terminated behind n */
+	bool partial;              /* of a stream: whole lines that are new; more may follow */
 };
 
 /* Case-insensitive; NULL if absent. */

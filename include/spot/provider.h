@@ -38,6 +38,10 @@ enum spot_step {
 	              * (once per call) */
 	SPOT_DONE,
 	SPOT_FAIL,   /* c->err is filled (call_fail) */
+	SPOT_MORE,   /* only when c->in->partial: nothing decided yet, read on. The step is entered again with the
+	              * next whole lines in c->in->body (what was handed over before is not repeated), and at the end of
+	              * the reply with partial false and the rest (maybe nothing). Any other verdict ends the
+	              * request, wherever the reply is. */
 };
 
 /* One call of one verb. Owned by the core; arguments and results are the verb's struct. */
@@ -120,6 +124,14 @@ struct spot_notices {                    /* what the control plane says about th
 	const struct spot_instance *instances; size_t instances_n;
 	struct spot_notice *notices; size_t n;
 };
+/* How an object gets to its store (include/spot/agent.h, "how"). */
+enum spot_upload {
+	SPOT_UPLOAD_PUT = 0,                 /* one PUT of all bytes */
+	SPOT_UPLOAD_RESUMABLE,               /* GCS: POST url -> Location: session; PUT pieces with Content-Range there,
+	                                      * 308 tells how far it got */
+	SPOT_UPLOAD_BLOCKS,                  /* Azure: PUT url&comp=block&blockid=..., then PUT url&comp=blocklist */
+};
+
 /* A presigned object-store request for a node without keys. Pure: no request is sent. */
 struct spot_presign {
 	const char *method;                  /* GET, PUT, POST, DELETE */
@@ -128,6 +140,52 @@ struct spot_presign {
 	const char *query;                   /* already encoded extra query, "" = none ("uploads=") */
 	int64_t expires_s;
 	const char *url;                     /* result */
+	/* more results: what a node must send along, and how the bytes of a PUT get there */
+	struct spot_header headers[4]; size_t headers_n;
+	enum spot_upload upload;             /* 0 = UPLOAD_PUT */
+};
+
+/* Several machines of one pool in one zone at once, all or none. Optional; the engine's other way is n
+ * launches and giving back what came if one failed. */
+struct spot_launch_gang {
+	struct spot_launch common;           /* name is a prefix; user_data is the same for all */
+	size_t want;
+	struct spot_instance *instances; size_t instances_n; /* result: want of them */
+};
+/* Is the caller of an enrolment the machine that we launched? proof is what its agent sent: a JSON object with
+ * "kind" (include/spot/agent.h lists them). DONE: it proves to be that machine. FAIL with SPOT_DENIED: it is not, or the
+ * proof is forged, stale or of another audience; with SPOT_CONFIG: we lack what it takes to check. */
+struct spot_verify {
+	const char *region, *zone, *ref, *name;
+	struct str proof;
+	const char *audience;                /* what the proof must have been made for: our public URL */
+	const char *nonce;                   /* ten digits made from the one-time token (agent.h) */
+};
+/* A long poll for what the provider tells by itself about machines with our tag: a stream of changes, a queue of
+ * events. Ends with the first news or after hold_us. The engine calls it again at once. */
+struct spot_watch {
+	const char *region, *install;
+	const char *cursor;                  /* next_cursor of the last call; "" = begin now */
+	int64_t hold_us;
+	/* results */
+	struct spot_notice *notices; size_t notices_n;
+	struct spot_instance *seen; size_t seen_n; /* changed; what is absent did not change */
+	const char *next_cursor;
+	bool gap;                            /* what happened before now is not known: list everything once */
+};
+/* What an operator wants to know before trusting a configuration (spotctl doctor): one item per permission, quota,
+ * clock, store. Nothing is created or ended; where the cloud has dry runs they are used. */
+enum spot_check_state { SPOT_CHECK_NONE = 0, SPOT_CHECK_OK, SPOT_CHECK_WARN, SPOT_CHECK_BAD, SPOT_CHECK_UNTESTED };
+struct spot_check_item {
+	const char *name;                    /* "launch", "terminate", "clock", "quota G/Spot" */
+	enum spot_check_state state;
+	const char *words;                   /* what was seen */
+	const char *fix;                     /* what to do; "" when OK */
+};
+struct spot_check {
+	const char *region;
+	const struct spot_pool_info *pools; size_t pools_n; /* some that are wanted: quotas are looked at for them */
+	struct spot_check_item *items; size_t n;
 };
 
 /* ---- the table --------------------------------------------------------------------------- */
@@ -197,6 +255,10 @@ struct spot_provider_ops {
 	enum spot_step (*notices)(void *self, struct spot_call *c, struct spot_notices *a);
 	enum spot_rc (*presign)(void *self, struct arena *arena, int64_t now_us, struct spot_presign *a,
 	                        struct spot_err *err);
+	enum spot_step (*launch_gang)(void *self, struct spot_call *c, struct spot_launch_gang *a);
+	enum spot_step (*verify)(void *self, struct spot_call *c, struct spot_verify *a);
+	enum spot_step (*watch)(void *self, struct spot_call *c, struct spot_watch *a);
+	enum spot_step (*check)(void *self, struct spot_call *c, struct spot_check *a);
 };
 
 /* A shared object exports exactly this symbol; the loader checks abi and size. */

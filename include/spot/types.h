@@ -72,7 +72,10 @@ struct spot_price_point {
 	X(ADVISOR_BUCKET, "advisor_bucket")   /* value = bucket index 0..4, lo/hi = monthly share */\
 	X(PLACEMENT_SCORE, "placement_score") /* value = 1..10 */                                  \
 	X(CAPACITY, "capacity")               /* value = 0 or 1: provider says it has some */      \
-	X(EVICTION_BAND, "eviction_band")     /* lo/hi = hourly share */
+	X(EVICTION_BAND, "eviction_band")     /* value = band index 0..4, lo/hi = the band as published */\
+	X(PREEMPTION_SHARE, "preemption_share") /* value = newest day, lo/hi = least and most of the    \
+	                                       * last 30: share of stopped spot machines that were preempted */\
+	X(OBTAINABILITY, "obtainability")     /* value = 0..1: odds that a launch now succeeds */
 enum spot_signal_kind {
 	SPOT_SIGNAL_NONE = 0,
 #define X(name, wire) SPOT_SIGNAL_##name,
@@ -93,7 +96,7 @@ struct spot_signal {
 struct spot_quota {
 	const char *provider, *region;
 	const char *class;     /* "G/Spot", "P5/OnDemand", "instances" */
-	const char *unit;      /* "vcpu" | "instances" */
+	const char *unit;      /* "vcpu" | "instances" | "gpus" */
 	enum spot_market market;
 	int64_t limit;         /* -1 = not known */
 	int64_t observed_us;
@@ -128,6 +131,8 @@ struct spot_instance {
 	const char *ip;
 	const char *spot_request;  /* "" if none */
 	int64_t created_us;        /* 0 = not known */
+	bool leftover;             /* not a machine but what one left behind (disk, network card, an order for
+	                            * more machines than we hold leases): terminate takes its ref like any other */
 };
 
 #define SPOT_NOTICE_LIST(X)                                                                        \

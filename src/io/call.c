@@ -35,6 +35,10 @@ static const char *const verb_names[] = {
     [CALL_SIGNALS] = "signals",
     [CALL_QUOTAS] = "quotas",
     [CALL_NOTICES] = "notices",
+    [CALL_LAUNCH_GANG] = "launch_gang",
+    [CALL_VERIFY] = "verify",
+    [CALL_WATCH] = "watch",
+    [CALL_CHECK] = "check",
 };
 
 /* ---- ends ------------------------------------------------------------------------------ */
@@ -45,6 +49,14 @@ static void run_free(void *p)
 
 	arena_free(r->own_arena);
 	free(r);
+}
+
+/* The request that is out is given up, if there is one. */
+static void run_stream_cut(struct run *r)
+{
+	if (op_busy(&r->http.op)) {
+		op_fini(&r->http.op);
+	}
 }
 
 /* Takes the run out of wherever it waits. Nothing of it is called afterwards. */
@@ -63,9 +75,7 @@ static void run_detach(struct run *r)
 		r->share->run = NULL;
 		r->share = NULL;
 	}
-	if (r->place == RUN_SENT) {
-		op_fini(&r->http.op);
-	}
+	run_stream_cut(r);
 	r->place = RUN_OVER;
 	TAILQ_REMOVE(&r->p->runs, r, link);
 	loop_bury(l, r, run_free);
@@ -333,6 +343,14 @@ static enum spot_step run_enter(struct run *r)
 		return RUN_OPTIONAL(quotas);
 	case CALL_NOTICES:
 		return RUN_OPTIONAL(notices);
+	case CALL_LAUNCH_GANG:
+		return RUN_OPTIONAL(launch_gang);
+	case CALL_VERIFY:
+		return RUN_OPTIONAL(verify);
+	case CALL_WATCH:
+		return RUN_OPTIONAL(watch);
+	case CALL_CHECK:
+		return RUN_OPTIONAL(check);
 	}
 	assert(false && "call with an invalid verb");
 	return SPOT_FAIL;
@@ -381,6 +399,27 @@ static void run_failed(struct run *r)
 	run_end(r, r->c->err.rc, &r->c->err);
 }
 
+/* The step wants the rest of a streamed reply: back to waiting for it. */
+static void run_more(struct run *r)
+{
+	if (r->c->in == NULL || !r->c->in->partial) {
+		run_end_text(r, SPOT_INTERNAL, "the provider's step asked for more of a reply that is over");
+		return;
+	}
+	r->c->in = NULL;
+	r->place = RUN_SENT;
+	http_stream_resume(&r->http);
+}
+
+void run_streamed(struct http_req *req)
+{
+	struct run *r = container_of(req, struct run, http);
+
+	r->place = RUN_NEW;
+	r->c->in = &req->in;
+	run_step(r);
+}
+
 static void run_progress(struct run *r)
 {
 	if (r->c->in != NULL) {
@@ -411,6 +450,9 @@ static void run_step(struct run *r)
 		c->rnd = rng_u64(loop_rng(r->p->loop));
 		c->err = (struct spot_err){0};
 		s = run_enter(r);
+		if (s != SPOT_MORE) {
+			run_stream_cut(r);
+		}
 		switch (s) {
 		case SPOT_SEND:
 			run_progress(r);
@@ -429,6 +471,9 @@ static void run_step(struct run *r)
 			return;
 		case SPOT_REAUTH:
 			run_step_reauth(r);
+			return;
+		case SPOT_MORE:
+			run_more(r);
 			return;
 		case SPOT_DONE:
 			run_end(r, SPOT_OK, NULL);
@@ -506,7 +551,7 @@ void call_start(struct call *call, struct call_provider *p, enum call_verb verb,
 	r->c = &call->c;
 	r->arena = arena;
 	r->urgent = urgent;
-	r->launch = verb == CALL_LAUNCH;
+	r->launch = verb == CALL_LAUNCH || verb == CALL_LAUNCH_GANG;
 	op_init(&call->op, p->loop, done);
 	/* Our own timer ends the call, because only at that moment is it known whether the verdict
 	 * is TIMEOUT or UNKNOWN; the op's deadline stands behind it. */

@@ -33,6 +33,7 @@ struct call_stats call_provider_stats(const struct call_provider *p);
 enum call_verb {
 	CALL_REGIONS = 1, CALL_POOLS, CALL_PRICES, CALL_LAUNCH, CALL_FIND, CALL_LIST, CALL_DESCRIBE,
 	CALL_TERMINATE, CALL_WHOAMI, CALL_SIGNALS, CALL_QUOTAS, CALL_NOTICES,
+	CALL_LAUNCH_GANG, CALL_VERIFY, CALL_WATCH, CALL_CHECK,
 };
 struct call {
 	struct op op;                      /* done(&call->op); rc/err are the verdict */

@@ -43,6 +43,7 @@ void run_send(struct run *r)
 	r->doubt_before = r->doubt;
 	r->doubt = r->doubt || c->mutating;
 	p->stats.requests++;
+	r->http.streamed = c->out.stream ? run_streamed : NULL;
 	http_send(p->http, &r->http, &c->out, r->arena, c->mutating, run_answered);
 }
 

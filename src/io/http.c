@@ -42,6 +42,10 @@ struct xfer {
 	struct spot_header *headers;
 	size_t headers_n, header_bytes, reply_max;
 	const char *broken; /* why we gave the reply up, NULL if we did not */
+	struct loop_task lines; /* of a stream: hands whole lines over */
+	bool lines_due, handed; /* the task waits; its owner has lines and did not ask for more */
+	bool over;              /* of a stream: complete (code), but handed */
+	CURLcode code;
 	int64_t begun_us;
 	char words[CURL_ERROR_SIZE];
 	struct xfer *next, **at;
@@ -216,6 +220,7 @@ static enum spot_rc xfer_verdict(struct xfer *x, CURLcode code, int status, stru
 static void xfer_free(struct xfer *x)
 {
 	assert(!x->client->in_curl);
+	loop_defer_cancel(x->client->loop, &x->lines);
 	curl_multi_remove_handle(x->client->multi, x->easy);
 	curl_easy_cleanup(x->easy);
 	curl_slist_free_all(x->headers_out);
@@ -257,6 +262,66 @@ static void xfer_done(struct xfer *x, CURLcode code)
 	op_finish(&req->op, rc, &err);
 }
 
+/* ---- streams ----------------------------------------------------------------------------- */
+
+static size_t whole_lines(const struct xfer *x)
+{
+	const char *end = x->body.n > 0 ? memrchr(x->body.p, '\n', x->body.n) : NULL;
+
+	return end != NULL ? (size_t)(end - x->body.p) + 1 : 0;
+}
+
+static void lines_hand(struct loop_task *t)
+{
+	struct xfer *x = container_of(t, struct xfer, lines);
+	struct http_req *req = x->req;
+	size_t n = whole_lines(x);
+	long status = 0;
+
+	x->lines_due = false;
+	curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
+	req->in = (struct spot_http_response){
+	    .status = (int)status,
+	    .headers = x->headers,
+	    .headers_n = x->headers_n,
+	    .body = arena_bytes(req->arena, x->body.p, n),
+	    .partial = true,
+	};
+	sbuf_consume(&x->body, n);
+	x->handed = true;
+	req->streamed(req);
+}
+
+static void lines_look(struct xfer *x)
+{
+	if (x->req->streamed == NULL || x->handed || x->lines_due || whole_lines(x) == 0)
+		return;
+	x->lines_due = true;
+	loop_defer(x->client->loop, &x->lines, lines_hand);
+}
+
+void http_stream_resume(struct http_req *req)
+{
+	struct xfer *x = req->priv;
+
+	assert(x != NULL && x->handed);
+	x->handed = false;
+	if (x->over)
+		xfer_done(x, x->code);
+	else
+		lines_look(x);
+}
+
+static void xfer_ended(struct xfer *x, CURLcode code)
+{
+	if (x->handed) {
+		x->over = true;
+		x->code = code;
+		return;
+	}
+	xfer_done(x, code);
+}
+
 static void curl_act(struct http_client *c, curl_socket_t fd, int events)
 {
 	int running, left;
@@ -273,8 +338,10 @@ static void curl_act(struct http_client *c, curl_socket_t fd, int events)
 		/* The message dies with its handle. */
 		CURLcode code = m->data.result;
 		curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&x);
-		xfer_done(x, code);
+		xfer_ended(x, code);
 	}
+	for (struct xfer *x = c->xfers; x != NULL; x = x->next)
+		lines_look(x);
 }
 
 /* ---- the request ------------------------------------------------------------------------- */
@@ -343,11 +410,39 @@ static CURLcode on_ssl_ctx(CURL *easy UNUSED, void *ssl_ctx, void *user)
 	return CURLE_OK;
 }
 
-static void tls_set(CURL *e, struct http_client *c)
+static struct curl_blob pem_blob(const char *pem)
+{
+	return (struct curl_blob){
+	    .data = (void *)(uintptr_t)pem, .len = strlen(pem), .flags = CURL_BLOB_COPY};
+}
+
+/* Blobs, not files: they are part of what curl compares before it shares a connection. */
+static void tls_own_set(CURL *e, const struct spot_http_request *out)
+{
+	struct curl_blob cert = pem_blob(out->tls_cert_pem != NULL ? out->tls_cert_pem : "");
+	struct curl_blob key = pem_blob(out->tls_key_pem != NULL ? out->tls_key_pem : "");
+
+	if (cert.len == 0 || key.len == 0)
+		return;
+	curl_easy_setopt(e, CURLOPT_SSLCERT_BLOB, &cert);
+	curl_easy_setopt(e, CURLOPT_SSLCERTTYPE, "PEM");
+	curl_easy_setopt(e, CURLOPT_SSLKEY_BLOB, &key);
+	curl_easy_setopt(e, CURLOPT_SSLKEYTYPE, "PEM");
+}
+
+static void tls_set(CURL *e, struct http_client *c, const struct spot_http_request *out)
 {
 	curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 1L);
 	curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, 2L);
 	curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+	tls_own_set(e, out);
+	if (out->tls_ca_pem != NULL) {
+		struct curl_blob ca = pem_blob(out->tls_ca_pem);
+
+		curl_easy_setopt(e, CURLOPT_CAINFO_BLOB, &ca);
+		curl_easy_setopt(e, CURLOPT_CAPATH, NULL);
+		return;
+	}
 	if (curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_ssl_ctx) == CURLE_OK) {
 		curl_easy_setopt(e, CURLOPT_SSL_CTX_DATA, c);
 		curl_easy_setopt(e, CURLOPT_CAINFO, NULL);
@@ -391,7 +486,7 @@ static void easy_set(struct xfer *x, const struct spot_http_request *out, int64_
 		curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, 1L);
 		curl_easy_setopt(e, CURLOPT_FORBID_REUSE, 1L);
 	}
-	tls_set(e, x->client);
+	tls_set(e, x->client, out);
 	method_set(e, out);
 }
 

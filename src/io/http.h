@@ -30,9 +30,14 @@ struct http_req {
 	bool mutating;
 	struct spot_http_response in;
 	void *priv;
+	/* Set before http_send, for out->stream: in holds new whole lines (partial true), at the end of the reply
+	 * done is called with the rest. Nothing more comes before http_stream_resume. */
+	void (*streamed)(struct http_req *req);
 };
 /* done gets &req->op. req->out and arena must stay valid until then. */
 void http_send(struct http_client *c, struct http_req *req, const struct spot_http_request *out,
     struct arena *arena, bool mutating, void (*done)(struct op *));
+/* The lines in req->in are read; not inside of http_send. */
+void http_stream_resume(struct http_req *req);
 
 #endif

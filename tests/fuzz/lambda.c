@@ -61,6 +61,10 @@ static void *args_of(struct arena *a, enum drive_verb verb)
 	case DRIVE_REGIONS:
 	case DRIVE_WHOAMI:
 	case DRIVE_NOTICES:
+	case DRIVE_LAUNCH_GANG:
+	case DRIVE_VERIFY:
+	case DRIVE_WATCH:
+	case DRIVE_CHECK:
 		break;
 	}
 	return u;

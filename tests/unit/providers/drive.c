@@ -156,6 +156,14 @@ static enum spot_step step_once(struct drive *d, enum drive_verb verb, void *arg
 		return o->quotas(d->self, c, args);
 	case DRIVE_NOTICES:
 		return o->notices(d->self, c, args);
+	case DRIVE_LAUNCH_GANG:
+		return o->launch_gang(d->self, c, args);
+	case DRIVE_VERIFY:
+		return o->verify(d->self, c, args);
+	case DRIVE_WATCH:
+		return o->watch(d->self, c, args);
+	case DRIVE_CHECK:
+		return o->check(d->self, c, args);
 	}
 	fail_msg("no such verb: %d", (int)verb);
 	return SPOT_FAIL;
@@ -319,6 +327,13 @@ static struct spot_http_response *reply_make(struct drive *d, const struct drive
 		h[i].value = arena_strdup(d->arena, colon + 1 + strspn(colon + 1, " "));
 		in->headers_n = i + 1;
 	}
+	if (d->call.out.stream && t->lines[0] != NULL) {
+		d->streaming = t;
+		in->partial = true;
+		in->body = arena_bytes(d->arena, t->lines[0], strlen(t->lines[0]));
+		d->line = 1;
+		return in;
+	}
 	if (t->reply != NULL)
 		in->body =
 		    arena_bytes(d->arena, t->reply, t->reply_n ? t->reply_n : strlen(t->reply));
@@ -328,6 +343,22 @@ static struct spot_http_response *reply_make(struct drive *d, const struct drive
 }
 
 /* ---- playing the core -------------------------------------------------------------------- */
+
+/* The next part of a streamed reply; at its end the rest of it. */
+static void stream_next(struct drive *d)
+{
+	const struct drive_try *t = d->streaming;
+	struct spot_http_response *in = arena_alloc(d->arena, sizeof(*in));
+	const char *text;
+
+	assert_non_null(t);
+	assert_true(d->call.in->partial);
+	*in = *d->call.in;
+	in->partial = d->line < DRIVE_WORDS && t->lines[d->line] != NULL;
+	text = in->partial ? t->lines[d->line++] : t->reply != NULL ? t->reply : "";
+	in->body = arena_bytes(d->arena, text, strlen(text));
+	d->call.in = in;
+}
 
 /* Answers a SEND or READ; false: the script is used up. */
 static bool exchange(struct drive *d, enum spot_step verdict)
@@ -420,6 +451,9 @@ static enum spot_step run_loop(struct drive *d, enum drive_verb verb, void *args
 			if (verb == DRIVE_AUTH || d->reauths > 0 || !reauth(d))
 				return verdict_check(d, SPOT_FAIL);
 			break;
+		case SPOT_MORE:
+			stream_next(d);
+			continue;
 		case SPOT_DONE:
 		case SPOT_FAIL:
 			return verdict_check(d, s);

@@ -54,6 +54,7 @@ struct drive_try {
 	const char *reply;
 	size_t reply_n;	  /* 0 = strlen(reply) */
 	int64_t later_us; /* the clock moves on before the reply is seen */
+	const char *lines[DRIVE_WORDS]; /* of a stream: handed over one by one while the step answers MORE, before `reply` */
 };
 
 enum drive_verb {
@@ -70,6 +71,10 @@ enum drive_verb {
 	DRIVE_SIGNALS,
 	DRIVE_QUOTAS,
 	DRIVE_NOTICES,
+	DRIVE_LAUNCH_GANG,
+	DRIVE_VERIFY,
+	DRIVE_WATCH,
+	DRIVE_CHECK,
 };
 
 struct drive_conf { /* what the provider's conf reads from */
@@ -92,6 +97,8 @@ struct drive {
 	bool lenient;	     /* fuzzing: never asserts on requests; an exhausted script
 			      * ends the run with SPOT_STEP_NONE */
 	bool cycle;	     /* fuzzing: the script starts over when used up */
+	const struct drive_try *streaming; /* the try whose lines are being handed over, and the next one */
+	size_t line;
 	size_t sends_max;    /* default 1000 requests and reads per run */
 	FILE *dump;	     /* every request is written here, NULL = nowhere */
 };
