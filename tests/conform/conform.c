@@ -8,6 +8,7 @@
 
 #define PAGES	   3000
 #define SCRIPT_MAX 16
+#define FOR_EVER   12 /* more than one call ever repeats */
 
 static const struct conform_provider *const providers[] = {&conform_aws, &conform_lambda};
 
@@ -51,28 +52,67 @@ static struct drive_try good(const char *body)
 	return (struct drive_try){.status = 200, .reply = body};
 }
 
+/* before, what is tried out, after */
+static void script_set(struct run *r, struct conform_tries before, const struct drive_try *tries,
+    size_t n, struct conform_tries after)
+{
+	struct drive_try *all =
+	    arena_array(r->d.arena, before.n + n + after.n + 1, sizeof(*all));
+
+	if (before.n > 0) {
+		memcpy(all, before.t, before.n * sizeof(*all));
+	}
+	memcpy(all + before.n, tries, n * sizeof(*all));
+	if (after.n > 0) {
+		memcpy(all + before.n + n, after.t, after.n * sizeof(*all));
+	}
+	drive_script(&r->d, all, before.n + n + after.n);
+}
+
+/* The same reply as often as any call may ask. */
+static const struct drive_try *for_ever(struct run *r, struct drive_try t)
+{
+	struct drive_try *all = arena_array(r->d.arena, FOR_EVER, sizeof(*all));
+
+	for (size_t i = 0; i < FOR_EVER; i++) {
+		all[i] = t;
+	}
+	return all;
+}
+
+/* A call that succeeded used all of its script; one that failed may leave the rest. */
+static enum spot_step run_over(struct run *r, enum spot_step s)
+{
+	if (s == SPOT_DONE) {
+		drive_used(&r->d);
+	}
+	r->d.used = r->d.script_n;
+	no_secrets(r);
+	return s;
+}
+
 static enum spot_step run_list(struct run *r, const struct drive_try *script, size_t n,
     struct spot_list *a)
 {
-	enum spot_step s;
-
 	*a = (struct spot_list){.region = r->p->region, .install = r->p->install};
-	drive_script(&r->d, script, n);
-	s = drive_run(&r->d, DRIVE_LIST, a);
-	no_secrets(r);
-	return s;
+	script_set(r, r->p->list_before, script, n, r->p->list_after);
+	return run_over(r, drive_run(&r->d, DRIVE_LIST, a));
 }
 
 static enum spot_step run_launch(struct run *r, const struct drive_try *script, size_t n,
     struct spot_launch *a)
 {
-	enum spot_step s;
-
 	*a = r->p->launch;
-	drive_script(&r->d, script, n);
-	s = drive_run(&r->d, DRIVE_LAUNCH, a);
-	no_secrets(r);
-	return s;
+	script_set(r, r->p->launch_before, script, n, r->p->launch_after);
+	return run_over(r, drive_run(&r->d, DRIVE_LAUNCH, a));
+}
+
+static enum spot_step run_refused(struct run *r, const struct conform_reply *at_once,
+    struct conform_tries later, struct spot_launch *a)
+{
+	struct drive_try t = as_try(at_once);
+
+	return later.n > 0 ? run_launch(r, later.t, later.n, a) : run_launch(r, &t, 1, a);
 }
 
 static void failed(const struct run *r, enum spot_step s, enum spot_rc rc)
@@ -111,12 +151,9 @@ static void a_read_that_stays_throttled_says_so(void **state)
 {
 	struct run r;
 	struct spot_list a;
-	struct drive_try script[1];
 
 	open_run(&r, *state);
-	script[0] = as_try(&r.p->throttled);
-	r.d.cycle = true;
-	failed(&r, run_list(&r, script, 1, &a), SPOT_THROTTLED);
+	failed(&r, run_list(&r, for_ever(&r, as_try(&r.p->throttled)), FOR_EVER, &a), SPOT_THROTTLED);
 	close_run(&r);
 }
 
@@ -139,12 +176,9 @@ static void a_read_that_stays_broken_may_be_tried_later(void **state)
 {
 	struct run r;
 	struct spot_list a;
-	struct drive_try script[1];
 
 	open_run(&r, *state);
-	script[0] = as_try(&r.p->broken);
-	r.d.cycle = true;
-	failed(&r, run_list(&r, script, 1, &a), SPOT_UNAVAILABLE);
+	failed(&r, run_list(&r, for_ever(&r, as_try(&r.p->broken)), FOR_EVER, &a), SPOT_UNAVAILABLE);
 	close_run(&r);
 }
 
@@ -184,13 +218,11 @@ static void refusals_of_a_launch_say_what_may_be_done(void **state)
 	struct drive_try t;
 
 	open_run(&r, *state);
-	t = as_try(&r.p->capacity);
-	failed(&r, run_launch(&r, &t, 1, &a), SPOT_NO_CAPACITY);
+	failed(&r, run_refused(&r, &r.p->capacity, r.p->capacity_later, &a), SPOT_NO_CAPACITY);
 	assert_int_equal(r.d.agains, 0); /* never in place */
 	assert_int_equal(spot_rc_act(r.d.call.err.rc), SPOT_ACT_ELSEWHERE);
 	assert_string_not_equal(r.d.call.err.code, "");
-	t = as_try(&r.p->quota);
-	failed(&r, run_launch(&r, &t, 1, &a), SPOT_QUOTA);
+	failed(&r, run_refused(&r, &r.p->quota, r.p->quota_later, &a), SPOT_QUOTA);
 	t = as_try(&r.p->denied);
 	failed(&r, run_launch(&r, &t, 1, &a), SPOT_DENIED);
 	close_run(&r);
@@ -227,10 +259,8 @@ static void a_launch_without_a_sure_answer_is_unknown(void **state)
 
 	open_run(&r, *state);
 	failed(&r, run_launch(&r, &t, 1, &a), SPOT_UNKNOWN);
-	t = as_try(&r.p->broken);
-	r.d.cycle = true; /* with a token it may be repeated first */
-	failed(&r, run_launch(&r, &t, 1, &a), SPOT_UNKNOWN);
-	r.d.cycle = false;
+	/* with a token it may be repeated first */
+	failed(&r, run_launch(&r, for_ever(&r, as_try(&r.p->broken)), FOR_EVER, &a), SPOT_UNKNOWN);
 	t = good("");
 	failed(&r, run_launch(&r, &t, 1, &a), SPOT_UNKNOWN);
 	t = good("<html>welcome</html>");
@@ -266,8 +296,8 @@ static void terminating_what_is_gone_succeeds(void **state)
 	a = (struct spot_terminate){
 	    .region = r.p->region, .zone = "", .ref = r.p->ref, .spot_request = ""};
 	t = as_try(&r.p->unknown_instance);
-	drive_script(&r.d, &t, 1);
-	assert_int_equal(drive_run(&r.d, DRIVE_TERMINATE, &a), SPOT_DONE);
+	script_set(&r, r.p->terminate_before, &t, 1, r.p->terminate_after);
+	assert_int_equal(run_over(&r, drive_run(&r.d, DRIVE_TERMINATE, &a)), SPOT_DONE);
 	assert_int_equal(a.after.state, SPOT_INSTANCE_GONE);
 	close_run(&r);
 }
@@ -277,17 +307,16 @@ static void a_wrong_address_makes_nothing_gone(void **state)
 	struct run r;
 	struct spot_terminate a;
 	struct spot_list list;
-	struct drive_try t[2];
+	const struct drive_try *t;
 
 	open_run(&r, *state);
 	a = (struct spot_terminate){
 	    .region = r.p->region, .zone = "", .ref = r.p->ref, .spot_request = ""};
-	t[0] = t[1] = as_try(&r.p->wrong_place);
-	r.d.cycle = true;
-	drive_script(&r.d, t, 2);
-	assert_int_equal(drive_run(&r.d, DRIVE_TERMINATE, &a), SPOT_FAIL);
+	t = for_ever(&r, as_try(&r.p->wrong_place));
+	drive_script(&r.d, t, FOR_EVER);
+	assert_int_equal(run_over(&r, drive_run(&r.d, DRIVE_TERMINATE, &a)), SPOT_FAIL);
 	assert_int_not_equal(r.d.call.err.rc, SPOT_NOT_FOUND);
-	assert_int_equal(run_list(&r, t, 2, &list), SPOT_FAIL);
+	assert_int_equal(run_list(&r, t, FOR_EVER, &list), SPOT_FAIL);
 	close_run(&r);
 }
 
@@ -439,9 +468,8 @@ static void pages_without_end_are_cut(void **state)
 		}
 		r.d.sends_max = PAGES;
 		failed(&r, run_list(&r, script, PAGES, &a), SPOT_BAD_REPLY);
-		r.d.used = PAGES;
-		r.d.cycle = true; /* the same token again and again */
-		failed(&r, run_list(&r, script, 1, &a), SPOT_BAD_REPLY);
+		/* the same token again and again */
+		failed(&r, run_list(&r, for_ever(&r, script[0]), FOR_EVER, &a), SPOT_BAD_REPLY);
 	}
 	close_run(&r);
 }

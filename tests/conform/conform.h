@@ -14,6 +14,12 @@ struct conform_reply {
 	const char *body;
 };
 
+/* Replies in their order. */
+struct conform_tries {
+	const struct drive_try *t;
+	size_t n;
+};
+
 struct conform_provider {
 	const char *name;
 	const struct spot_provider_ops *ops;
@@ -21,8 +27,12 @@ struct conform_provider {
 	const struct drive_try *auth;
 	size_t auth_n;		    /* what the auth step reads or sends, each time */
 	const char *const *secrets; /* in good replies or settings: never in an error text */
-	struct spot_launch launch;  /* arguments that lead to one request at once */
+	struct spot_launch launch;  /* arguments; the request that creates is the one that is tried out */
 	const char *install, *region, *ref;
+	/* Good replies to what the verb asks before and after the request that is tried out (the one that lists
+	 * instances, creates, ends). Empty where the verb is one request. */
+	struct conform_tries list_before, list_after, launch_before, launch_after, terminate_before,
+	    terminate_after;
 	/* good replies */
 	const char *list_good; /* at least one instance of install */
 	const char *list_empty;
@@ -33,6 +43,8 @@ struct conform_provider {
 	const char *const *list_wrong; /* right syntax, wrong types or parts missing */
 	/* refusals */
 	struct conform_reply throttled, broken, expired, denied, capacity, quota;
+	/* Where the vendor says it later: everything from the reply to the create on, instead of the reply above. */
+	struct conform_tries capacity_later, quota_later;
 	struct conform_reply
 	    mismatch; /* token used before with other parameters; status 0: no tokens */
 	struct conform_reply unknown_instance; /* to a terminate */
