@@ -5,7 +5,7 @@
  * itself dies, the kernel sends that TERM.
  */
 #include "base/base.h"
-#include "books.h"
+#include "clouds.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/sbuf.h"
@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #define STATUS_POWEROFF 99
+#define ENV_MAX		16
 
 /* ---- on cloudsim's side ----------------------------------------------------------------- */
 
@@ -37,7 +38,9 @@ static void agent_ended(struct loop_child *c, int status)
 	books_event(i->sim, "agent_ended", i, json_pack("{s:i}", "status", status));
 	if (i->state != INST_RUNNING || !poweroff)
 		return;
-	if (i->cloud == CLOUD_LAMBDA) {
+	if (cloud_ops(i->cloud)->guest_off) {
+		cloud_ops(i->cloud)->guest_off(i);
+	} else if (i->cloud == CLOUD_LAMBDA) {
 		i->state = INST_UNHEALTHY; /* guest shutdown does not end billing there */
 		books_event(i->sim, "unhealthy", i, NULL);
 	} else if (str_same(i->shutdown_behaviour, "terminate")) {
@@ -87,9 +90,10 @@ static bool prepare_home(struct inst *i, char *script, size_t script_n)
 
 void agent_start(struct inst *i)
 {
-	char script[4096], self[4096], home[4200], path[4300], dir[4200], imds[80];
+	struct arena *a AUTO(arena) = arena_new(0);
+	char script[4096], self[4096], home[4200], path[4300], dir[4200];
 	const char *argv[] = {self, "instance-init", NULL, script, NULL};
-	const char *env[] = {home, path, dir, imds, NULL};
+	const char *env[3 + ENV_MAX + 1] = {home, path, dir};
 	struct spot_err err = {0};
 	struct proc_spec spec = {.argv = argv,
 	    .env = env,
@@ -109,13 +113,10 @@ void agent_start(struct inst *i)
 	snprintf(path, sizeof(path),
 	    "PATH=%s/sbin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", i->home);
 	snprintf(dir, sizeof(dir), "SPOT_AGENT_DIR=%s/var/lib/spot-agent", i->home);
-	if (i->cloud == CLOUD_AWS && !i->metadata_off) {
+	if (cloud_ops(i->cloud)->imds && !i->metadata_off)
 		imds_open(i);
-		snprintf(imds, sizeof(imds),
-		    "AWS_EC2_METADATA_SERVICE_ENDPOINT=http://127.0.0.1:%d/", i->imds_port);
-	} else {
-		env[3] = NULL;
-	}
+	if (cloud_ops(i->cloud)->env)
+		cloud_ops(i->cloud)->env(i, a, env + 3, ENV_MAX);
 	snprintf(console, sizeof(console), "%s/console.log", i->home);
 	spec.dir = i->home;
 	spec.out = spec.err = open(console, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);

@@ -63,6 +63,10 @@ bool aws_auth(struct sim_req *rq, struct sim_reply *rep);
 void aws_http_date(int64_t us, char ret[64]);
 const char *aws_time_ms(struct arena *a, int64_t us); /* 2026-01-01T22:10:00.000Z */
 
+/* imds.c */
+void aws_imds(struct inst *i, struct httpd_req *r, const char *path);
+size_t aws_env(const struct inst *i, struct arena *a, const char **env, size_t max);
+
 /* xml_out.c */
 void x_open(struct sbuf *b, const char *tag);
 void x_close(struct sbuf *b, const char *tag);

@@ -1,6 +1,6 @@
 /* The record: counters, launches, events, bill. */
 #include "base/base.h"
-#include "books.h"
+#include "clouds.h"
 #include "base/str.h"
 
 #define EVENTS_MAX 200000
@@ -190,7 +190,7 @@ uint64_t books_seq(const struct sim *s)
 	return s->books->seq;
 }
 
-void books_event(struct sim *s, const char *type, const struct inst *i, json_t *detail)
+void books_event(struct sim *s, const char *type, struct inst *i, json_t *detail)
 {
 	struct books *b = s->books;
 
@@ -203,6 +203,8 @@ void books_event(struct sim *s, const char *type, const struct inst *i, json_t *
 		json_decref(detail);
 	}
 	waits_wake(s);
+	if (i && cloud_ops(i->cloud)->event)
+		cloud_ops(i->cloud)->event(i, type);
 }
 
 static bool event_matches(
@@ -258,7 +260,7 @@ json_t *books_events(
  * answer on, since the start of billing is not told (lambda notes, 6). */
 static void bill_span(const struct inst *i, int64_t *from, int64_t *to)
 {
-	*from = i->cloud == CLOUD_LAMBDA ? i->launched_us : i->running_us;
+	*from = cloud_ops(i->cloud)->bills_from_launch ? i->launched_us : i->running_us;
 	*to = i->billed_to_us ? i->billed_to_us : i->stopped_us ? i->stopped_us : sim_wall(i->sim);
 	if (*from == 0)
 		*from = *to;
@@ -381,6 +383,7 @@ json_t *books_bill(const struct sim *s)
 		if (i->state != INST_GONE && i->state != INST_SHUTTING)
 			json_array_append_new(left, json_string(i->id));
 	}
+	clouds_left(s, left);
 	return json_pack("{s:I, s:o, s:o, s:i, s:o}", "sum_micros", (json_int_t)sum,
 	    "double_launches", double_launches(s), "left", left, "alive", s->alive, "instances",
 	    lines);

@@ -17,7 +17,7 @@ void books_launch(struct sim *s, enum cloud c, const char *token, const char *sc
     const char *params_hash, const struct pool *p, enum side side, const char *code,
     struct inst *const *insts, size_t n, bool replayed);
 /* Event for /wait; detail may be NULL, is stolen. */
-void books_event(struct sim *s, const char *type, const struct inst *i, json_t *detail);
+void books_event(struct sim *s, const char *type, struct inst *i, json_t *detail);
 json_t *books_counts(const struct sim *s);
 json_t *books_launches(const struct sim *s);
 json_t *books_bill(const struct sim *s);

@@ -5,6 +5,7 @@
  */
 #include "base/base.h"
 #include "aws.h"
+#include "clouds.h"
 #include "control.h"
 #include "base/err.h"
 #include "base/str.h"
@@ -142,7 +143,7 @@ static json_t *post_stock(struct sim *s, const json_t *doc, struct arena *a, str
 
 static json_t *post_reclaim(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
-	double notice = json_f64(doc, "notice_s", 120, err),
+	double notice = json_f64(doc, "notice_s", -1, err),
 	       before = json_f64(doc, "rebalance_s_before", 0, err);
 	int64_t stock = json_i64(doc, "stock", -1, err);
 	struct picked p;
@@ -154,7 +155,9 @@ static json_t *post_reclaim(struct sim *s, const json_t *doc, struct arena *a, s
 			p.list[k]->pool->supply_held = true;
 			pool_stock_set(s, p.list[k]->pool, p.list[k]->side, stock);
 		}
-		inst_reclaim(p.list[k], (int64_t)(notice * 1e6), (int64_t)(before * 1e6), false);
+		inst_reclaim(p.list[k],
+		    (int64_t)((notice >= 0 ? notice : cloud_ops(p.list[k]->cloud)->notice_s) * 1e6),
+		    (int64_t)(before * 1e6), false);
 	}
 	return picked_json(&p);
 }
@@ -239,9 +242,12 @@ static json_t *post_quota(struct sim *s, const json_t *doc, struct arena *a, str
 {
 	const char *region = json_str(doc, "region", "*", err),
 		   *code = json_str(doc, "code", "*", err);
-	int64_t vcpus = json_need_i64(doc, "vcpus", err);
+	const char *provider = json_str(doc, "provider", "aws", err);
+	int64_t vcpus;
 
-	(void)a;
+	if (err->rc == SPOT_OK && !str_same(provider, "aws"))
+		return clouds_post(s, arena_printf(a, "/%s/quota", provider), doc, a, err);
+	vcpus = json_need_i64(doc, "vcpus", err);
 	if (err->rc != SPOT_OK)
 		return NULL;
 	quota_set(s, region, code, vcpus);
@@ -355,8 +361,7 @@ json_t *control_post(
 		if (str_same(posts[k].path, path))
 			return posts[k].fn(s, doc, a, err);
 	}
-	err_set(err, SPOT_NOT_FOUND, "no such control call: POST %s", path);
-	return NULL;
+	return clouds_post(s, path, doc, a, err);
 }
 
 bool control_apply(struct sim *s, const json_t *doc, struct spot_err *err)

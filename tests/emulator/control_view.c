@@ -1,6 +1,7 @@
 /* The control port: routing and everything that only looks. */
 #include "base/base.h"
 #include "aws.h"
+#include "clouds.h"
 #include "control.h"
 #include "imds.h"
 #include "lambda.h"
@@ -154,8 +155,12 @@ static void get(struct sim *s, struct httpd_req *r)
 		httpd_reply(r, 200, "application/x-pem-file", pem, strlen(pem));
 	} else if (str_same(r->path, "/healthz"))
 		send_json(r, 200, json_pack("{s:b}", "ok", 1));
-	else
-		send_json(r, 404, json_pack("{s:s}", "error", "no such control call"));
+	else {
+		json_t *doc = clouds_get(s, r->path, r);
+
+		send_json(r, doc ? 200 : 404,
+		    doc ? doc : json_pack("{s:s}", "error", "no such control call"));
+	}
 }
 
 static void post(struct sim *s, struct httpd_req *r)

@@ -1,6 +1,7 @@
 /* Keys that exist. Sessions come from STS; a revoked or forgotten key is unknown. */
 #include "base/base.h"
 #include "aws.h"
+#include "clouds.h"
 #include "base/sign.h"
 #include "base/str.h"
 
@@ -148,7 +149,10 @@ size_t creds_expire(struct sim *s)
 
 json_t *creds_json(const struct sim *s)
 {
-	return json_pack("{s:{s:s, s:s, s:s}, s:{s:s}}", "aws", "access_key_id",
+	json_t *all = json_pack("{s:{s:s, s:s, s:s}, s:{s:s}}", "aws", "access_key_id",
 	    s->creds->main->akid, "secret_access_key", s->creds->main->secret, "account",
 	    AWS_ACCOUNT, "lambda", "api_key", s->creds->lambda_key);
+
+	clouds_announce(s, NULL, all);
+	return all;
 }

@@ -3,6 +3,7 @@
 #include "books.h"
 #include "market.h"
 #include "aws.h"
+#include "clouds.h"
 #include "base/sbuf.h"
 #include "base/str.h"
 
@@ -57,7 +58,9 @@ void reply_fail(
 	rep->headers_n = 0;
 	rep->head_n = 0;
 	rep->code = arena_strdup(rq->arena, code);
-	if (rq->proto == PROTO_LAMBDA || rq->proto == PROTO_PLAIN)
+	if (rq->proto == PROTO_CLOUD)
+		cloud_ops(rq->cloud)->error(rq, rep, status, rep->code, text);
+	else if (rq->proto == PROTO_LAMBDA || rq->proto == PROTO_PLAIN)
 		reply_json(rq, rep, status,
 		    json_pack("{s:{s:s, s:s}}", "error", "code", code, "message", text));
 	else
@@ -72,7 +75,7 @@ static void send_reply(struct sim_req *rq, const struct sim_reply *rep)
 
 	for (size_t k = 0; k < rep->headers_n; k++)
 		httpd_set(rq->http, rep->headers[k].name, rep->headers[k].value);
-	if (rq->service)
+	if (rq->service && rq->proto != PROTO_CLOUD)
 		httpd_set(rq->http, rq->proto == PROTO_S3 ? "x-amz-request-id" : "x-amzn-RequestId",
 		    rq->request_id);
 	if (rq->skew_us) {
@@ -119,6 +122,7 @@ static void serve(struct sim_req *rq, struct sim_reply *rep)
 	case PROTO_JSON:
 	case PROTO_S3: aws_serve(rq, rep); return;
 	case PROTO_LAMBDA: lambda_serve(rq, rep); return;
+	case PROTO_CLOUD: cloud_ops(rq->cloud)->serve(rq, rep); return;
 	case PROTO_PLAIN:
 	case PROTO_NONE:
 		reply_set(rep, 200, "application/json", rq->sim->market->advisor_json,
@@ -136,7 +140,9 @@ static void finish(struct sim_req *rq, const struct fault *f, enum fault_kind ki
 		serve(rq, &again);
 		rep = again;
 	}
-	books_request(rq->sim, rq->service, rq->action, rep.code, rep.status);
+	books_request(rq->sim, rq->service, rq->action, rep.code, rep.parked ? 0 : rep.status);
+	if (rep.parked && kind != FAULT_RESET_AFTER)
+		return;
 	if (kind == FAULT_STATUS) {
 		rep = (struct sim_reply){0};
 		reply_fail(rq, &rep, f->status, f->code ? f->code : "InternalError", "%s",
@@ -190,6 +196,8 @@ static void delay(struct sim_req *rq, const struct fault *f)
 		serve(&d->rq, &d->rep);
 		books_request(rq->sim, rq->service, rq->action, d->rep.code, d->rep.status);
 		d->served = true;
+		if (d->rep.parked)
+			return;
 	}
 	rq->http->user = d;
 	rq->http->gone = delayed_gone;
@@ -244,7 +252,8 @@ static void run_fault(struct sim_req *rq, const struct fault *f)
 
 void front_handle(void *ctx, struct httpd_req *r)
 {
-	struct sim *s = ctx;
+	const struct front_port *port = ctx;
+	struct sim *s = port->sim;
 	struct sim_req *rq = arena_alloc(r->arena, sizeof(*rq));
 	char id[33];
 	const struct fault *f;
@@ -253,7 +262,11 @@ void front_handle(void *ctx, struct httpd_req *r)
 	*rq = (struct sim_req){.sim = s, .http = r, .arena = r->arena};
 	rq->request_id = arena_printf(
 	    r->arena, "%.8s-%.4s-%.4s-%.4s-%.12s", id, id + 8, id + 12, id + 16, id + 20);
-	if (str_prefix(r->path, "/api/v1/"))
+	rq->cloud = port->cloud;
+	if (port->cloud != CLOUD_NONE) {
+		rq->proto = PROTO_CLOUD;
+		cloud_ops(port->cloud)->classify(rq);
+	} else if (str_prefix(r->path, "/api/v1/"))
 		lambda_classify(rq);
 	else if (str_same(r->path, "/spot-advisor-data.json"))
 		rq->proto = PROTO_PLAIN, rq->service = "advisor", rq->action = "GetAdvisorData";

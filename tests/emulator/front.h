@@ -14,12 +14,14 @@ enum proto {
 	PROTO_JSON,
 	PROTO_S3,
 	PROTO_LAMBDA,
-	PROTO_PLAIN
+	PROTO_PLAIN,
+	PROTO_CLOUD /* by the cloud of the port (clouds.h) */
 };
 
 struct cred;
 struct sim_req {
 	struct sim *sim;
+	enum cloud cloud; /* of the port; CLOUD_NONE on the shared one */
 	struct httpd_req *http;
 	struct arena *arena;
 	enum proto proto;
@@ -32,6 +34,7 @@ struct sim_req {
 	int64_t skew_us;	 /* fault: our clock is off by this */
 	bool expire;		 /* fault: credentials count as expired */
 	const char *key;	 /* s3: bucket/key part */
+	void *own;		 /* the cloud's, between classify and serve */
 };
 struct sim_reply {
 	int status;
@@ -41,6 +44,7 @@ struct sim_reply {
 	struct spot_header headers[24];
 	size_t headers_n;
 	const char *code; /* the vendor's error code, for the counters */
+	bool parked;	  /* the handler keeps the request and answers it itself, later */
 };
 
 void reply_set(struct sim_reply *rep, int status, const char *type, const char *body, size_t n);

@@ -5,6 +5,7 @@
  */
 #include "base/base.h"
 #include "aws.h"
+#include "clouds.h"
 #include "imds.h"
 #include "base/err.h"
 #include "base/log.h"
@@ -207,7 +208,7 @@ static void get_metadata(struct inst *i, struct httpd_req *r, const char *what)
 		not_found(r);
 }
 
-static void serve(struct inst *i, struct httpd_req *r, const char *path)
+void aws_imds(struct inst *i, struct httpd_req *r, const char *path)
 {
 	const char *what, *token = httpd_header(r, "x-aws-ec2-metadata-token");
 
@@ -242,12 +243,21 @@ static void serve(struct inst *i, struct httpd_req *r, const char *path)
 
 /* ---- ports ------------------------------------------------------------------------------ */
 
+size_t aws_env(const struct inst *i, struct arena *a, const char **env, size_t max)
+{
+	if (i->metadata_off || max < 1)
+		return 0;
+	env[0] = arena_printf(
+	    a, "AWS_EC2_METADATA_SERVICE_ENDPOINT=http://127.0.0.1:%d/", i->imds_port);
+	return 1;
+}
+
 static void own_handle(void *ctx, struct httpd_req *r)
 {
 	struct inst *i = ctx;
 
 	books_request(i->sim, "imds", r->method, NULL, 0);
-	serve(i, r, r->path);
+	cloud_ops(i->cloud)->imds(i, r, r->path);
 }
 
 void imds_handle(void *ctx, struct httpd_req *r)
@@ -257,8 +267,8 @@ void imds_handle(void *ctx, struct httpd_req *r)
 	struct inst *i = inst_find(s, arena_strndup(r->arena, p, (size_t)(end - p)));
 
 	books_request(s, "imds", r->method, NULL, 0);
-	if (i && i->cloud == CLOUD_AWS)
-		serve(i, r, end);
+	if (i && cloud_ops(i->cloud)->imds)
+		cloud_ops(i->cloud)->imds(i, r, end);
 	else
 		not_found(r);
 }

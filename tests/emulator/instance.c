@@ -1,6 +1,6 @@
 /* Life of an instance: boot, reclaim, end, and what the control API shows of it. */
 #include "base/base.h"
-#include "books.h"
+#include "clouds.h"
 #include "base/str.h"
 
 #include <search.h>
@@ -361,6 +361,8 @@ static void inst_free(void *p)
 	loop_timer_stop(&i->timer);
 	loop_timer_stop(&i->reclaim_timer);
 	imds_close(i);
+	if (cloud_ops(i->cloud)->inst_free)
+		cloud_ops(i->cloud)->inst_free(i);
 	for (size_t k = 0; k < ARRAY_LEN(texts); k++)
 		free(texts[k]);
 	tags_free(i->tags, i->tags_n);

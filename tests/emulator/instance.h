@@ -1,5 +1,5 @@
 /*
- * Instances of both clouds: one record for the whole life, kept for the books after the end.
+ * Instances of all clouds: one record for the whole life, kept for the books after the end.
  */
 #ifndef EMULATOR_INSTANCE_H
 #define EMULATOR_INSTANCE_H
@@ -69,6 +69,7 @@ struct inst {
 	size_t imds_tokens_n;
 	struct loop_timer timer, reclaim_timer;
 	int reclaim_stage;
+	void *own; /* the cloud's (clouds.h) */
 };
 
 struct inst *inst_new(struct sim *s, struct pool *p, enum side side, const char *id);

@@ -1,6 +1,7 @@
 /* cloudsim: options, ports, the announcement file, the end. */
 #include "base/base.h"
 #include "aws.h"
+#include "clouds.h"
 #include "imds.h"
 #include "lambda.h"
 #include "s3.h"
@@ -158,14 +159,16 @@ static bool read_options(struct sim_conf *c, int argc, char **argv)
 
 static bool open_ports(struct sim *s, struct spot_err *err)
 {
-	struct httpd_conf c = {.address = "127.0.0.1", .ctx = s, .url_max = 16384};
+	struct httpd_conf c = {.address = "127.0.0.1", .ctx = &s->shared, .url_max = 16384};
 
+	s->shared.sim = s;
 	c.port = s->conf.port;
 	c.body_max = front_body_max;
 	c.handle = front_handle;
 	c.queued_max = (size_t)256 << 20;
 	if (httpd_new(s->loop, &c, &s->http, err) != SPOT_OK)
 		return false;
+	c.ctx = s;
 	c.port = s->conf.control_port;
 	c.body_max = NULL;
 	c.handle = control_handle;
@@ -173,7 +176,7 @@ static bool open_ports(struct sim *s, struct spot_err *err)
 		return false;
 	c.port = s->conf.imds_port;
 	c.handle = imds_handle;
-	return httpd_new(s->loop, &c, &s->imds_http, err) == SPOT_OK;
+	return httpd_new(s->loop, &c, &s->imds_http, err) == SPOT_OK && clouds_open(s, err);
 }
 
 static bool announce(struct sim *s)
@@ -188,8 +191,10 @@ static bool announce(struct sim *s)
 	    json_sprintf("http://127.0.0.1:%d", port), "advisor",
 	    json_sprintf("http://127.0.0.1:%d/spot-advisor-data.json", port), "control",
 	    json_sprintf("http://127.0.0.1:%d", control), "credentials", creds_json(s));
-	char *text = json_text(a, doc);
+	char *text;
 
+	clouds_announce(s, json_object_get(doc, "urls"), NULL);
+	text = json_text(a, doc);
 	json_decref(doc);
 	snprintf(path, sizeof(path), "%s/cloudsim.json", s->conf.dir);
 	return file_put(path, text, strlen(text), 0600);
@@ -235,7 +240,7 @@ static bool start(struct sim *s, struct spot_err *err)
 	aws_state_new(s);
 	lambda_new(s);
 	s3_new(s);
-	if (!market_load(s, err) || !apply_markets(s, err) || !open_ports(s, err))
+	if (!market_load(s, err) || !clouds_load(s, err) || !apply_markets(s, err) || !open_ports(s, err))
 		return false;
 	if (announce(s))
 		return true;
@@ -283,10 +288,12 @@ static void fini(struct sim *s)
 	httpd_free(s->http);
 	httpd_free(s->control_http);
 	httpd_free(s->imds_http);
+	clouds_close(s);
 	loop_turn(s->loop, 0);
 	waits_free(s);
 	insts_free(s);
 	loop_turn(s->loop, 0);
+	clouds_free(s);
 	s3_free(s);
 	lambda_free(s);
 	aws_state_free(s);

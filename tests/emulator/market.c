@@ -6,25 +6,19 @@
 #include "base/sbuf.h"
 #include "base/str.h"
 
-const char *cloud_name(enum cloud c)
-{
-	return c == CLOUD_AWS ? "aws" : c == CLOUD_LAMBDA ? "lambda" : "?";
-}
-
 const char *side_name(enum side s)
 {
 	return s == SIDE_SPOT ? "spot" : "on_demand";
 }
 
+#define REGIONS_MAX 400
+#define ZONES_MAX   1000
+#define TYPES_MAX   1000
+#define POOLS_MAX   40000
+
 /* ---- loading ---------------------------------------------------------------------------- */
 
-struct table {
-	struct csv csv;
-	const char *name;
-	struct spot_err *err;
-};
-
-static bool table_open(struct sim *s, struct table *t, const char *name, struct spot_err *err)
+bool table_open(struct sim *s, struct table *t, const char *name, struct spot_err *err)
 {
 	char path[4096];
 	struct str text;
@@ -39,17 +33,17 @@ static bool table_open(struct sim *s, struct table *t, const char *name, struct 
 	return csv_open(&t->csv, s->market->arena, text, err) == SPOT_OK;
 }
 
-static bool table_next(struct table *t)
+bool table_next(struct table *t)
 {
 	return csv_next(&t->csv, t->err) == 1;
 }
 
-static const char *col(const struct table *t, const char *name)
+const char *col(const struct table *t, const char *name)
 {
 	return csv_get(&t->csv, name);
 }
 
-static int col_int(const struct table *t, const char *name)
+int col_int(const struct table *t, const char *name)
 {
 	int64_t v = 0;
 
@@ -58,27 +52,46 @@ static int col_int(const struct table *t, const char *name)
 	return (int)v;
 }
 
-static int64_t col_usd(const struct table *t, const char *name)
+int64_t col_usd(const struct table *t, const char *name)
 {
 	int64_t v = 0;
 
 	return *col(t, name) && parse_usd_micros(col(t, name), &v) ? v : 0;
 }
 
-static char *keep(struct market *m, const char *text)
+char *market_keep(struct market *m, const char *text)
 {
 	return arena_strdup(m->arena, text);
 }
 
-static struct region *region_add(struct market *m, enum cloud c, const char *name)
+struct region *market_region_add(struct market *m, enum cloud c, const char *name)
 {
 	struct region *r = market_region(m, c, name);
 
 	if (r)
 		return r;
 	r = &m->regions[m->regions_n++];
-	*r = (struct region){.cloud = c, .name = keep(m, name), .enabled = true};
+	assert(m->regions_n <= REGIONS_MAX);
+	*r = (struct region){.cloud = c, .name = market_keep(m, name), .enabled = true};
 	return r;
+}
+
+struct zone *market_zone_add(struct market *m, struct region *r, const char *name, const char *id)
+{
+	struct zone *z = &m->zones[m->zones_n++];
+
+	assert(m->zones_n <= ZONES_MAX);
+	*z = (struct zone){.region = r, .name = market_keep(m, name), .id = market_keep(m, id)};
+	return z;
+}
+
+struct itype *market_type_add(struct market *m, enum cloud c, const char *name)
+{
+	struct itype *t = &m->types[m->types_n++];
+
+	assert(m->types_n <= TYPES_MAX);
+	*t = (struct itype){.cloud = c, .name = market_keep(m, name), .current = true};
+	return t;
 }
 
 /* Opt-in regions that our account has not enabled. */
@@ -96,20 +109,20 @@ static bool load_zones(struct sim *s, struct spot_err *err)
 	if (!table_open(s, &t, "aws_zones.csv", err))
 		return false;
 	while (table_next(&t)) {
-		struct region *r = region_add(m, CLOUD_AWS, col(&t, "region"));
+		struct region *r = market_region_add(m, CLOUD_AWS, col(&t, "region"));
 
 		r->opt_in = str_same(col(&t, "opt_in"), "true");
 		r->enabled = !(r->opt_in && region_left_out(r->name));
 		m->zones[m->zones_n++] = (struct zone){.region = r,
-		    .name = keep(m, col(&t, "zone")),
-		    .id = keep(m, col(&t, "zone_id")),
-		    .kind = keep(m, col(&t, "type"))};
+		    .name = market_keep(m, col(&t, "zone")),
+		    .id = market_keep(m, col(&t, "zone_id")),
+		    .kind = market_keep(m, col(&t, "type"))};
 	}
 	if (!table_open(s, &t, "lambda_regions.csv", err))
 		return false;
 	while (table_next(&t))
-		region_add(m, CLOUD_LAMBDA, col(&t, "region"))->description =
-		    keep(m, col(&t, "description"));
+		market_region_add(m, CLOUD_LAMBDA, col(&t, "region"))->description =
+		    market_keep(m, col(&t, "description"));
 	return true;
 }
 
@@ -124,11 +137,11 @@ static bool load_types(struct sim *s, struct spot_err *err)
 		struct itype *y = &m->types[m->types_n++];
 
 		*y = (struct itype){.cloud = CLOUD_AWS,
-		    .name = keep(m, col(&t, "instance_type")),
-		    .gpu = keep(m, col(&t, "gpu")),
-		    .maker = keep(m, col(&t, "manufacturer")),
-		    .arch = keep(m, col(&t, "arch")),
-		    .network = keep(m, col(&t, "network")),
+		    .name = market_keep(m, col(&t, "instance_type")),
+		    .gpu = market_keep(m, col(&t, "gpu")),
+		    .maker = market_keep(m, col(&t, "manufacturer")),
+		    .arch = market_keep(m, col(&t, "arch")),
+		    .network = market_keep(m, col(&t, "network")),
 		    .gpus = col_int(&t, "gpus"),
 		    .gpu_mem_mib = col_int(&t, "gpu_mem_mib"),
 		    .vcpus = col_int(&t, "vcpus"),
@@ -143,9 +156,9 @@ static bool load_types(struct sim *s, struct spot_err *err)
 		return false;
 	while (table_next(&t)) {
 		m->types[m->types_n++] = (struct itype){.cloud = CLOUD_LAMBDA,
-		    .name = keep(m, col(&t, "instance_type")),
-		    .description = keep(m, col(&t, "description")),
-		    .gpu = keep(m, col(&t, "gpu_description")),
+		    .name = market_keep(m, col(&t, "instance_type")),
+		    .description = market_keep(m, col(&t, "description")),
+		    .gpu = market_keep(m, col(&t, "gpu_description")),
 		    .vcpus = col_int(&t, "vcpus"),
 		    .mem_mib = col_int(&t, "memory_gib") * 1024,
 		    .gpus = col_int(&t, "gpus"),
@@ -153,7 +166,7 @@ static bool load_types(struct sim *s, struct spot_err *err)
 		    .cents = col_int(&t, "cents"),
 		    .current = true,
 		    .arch =
-			keep(m, strstr(col(&t, "instance_type"), "gh200") ? "arm64" : "x86_64")};
+			market_keep(m, strstr(col(&t, "instance_type"), "gh200") ? "arm64" : "x86_64")};
 	}
 	return true;
 }
@@ -167,6 +180,20 @@ static void price_start(struct price_log *l, int64_t us, int64_t micros)
 	l->sold = micros > 0;
 	if (l->sold)
 		l->at[l->n++] = (struct price_at){us, micros};
+}
+
+struct pool *market_pool_add(struct sim *s, struct region *r, struct zone *z, struct itype *t,
+    int64_t spot_micros, int64_t on_demand_micros)
+{
+	struct pool *p = &s->market->pools[s->market->pools_n++];
+	int64_t since = s->start_us - 30 * SPOT_US_PER_HOUR;
+
+	assert(s->market->pools_n <= POOLS_MAX);
+	*p = (struct pool){.cloud = t->cloud, .region = r, .zone = z, .type = t};
+	price_start(&p->price[SIDE_SPOT], since, spot_micros);
+	price_start(&p->price[SIDE_ON_DEMAND], since, on_demand_micros);
+	p->stock[SIDE_SPOT] = p->stock[SIDE_ON_DEMAND] = STOCK_OPEN;
+	return p;
 }
 
 /* Where a Lambda type is had at first: the share of regions falls with the size and newness, after
@@ -464,10 +491,10 @@ bool market_load(struct sim *s, struct spot_err *err)
 	s->market = m;
 	m->sim = s;
 	m->arena = arena_new(0);
-	m->regions = arena_array(m->arena, 100, sizeof(*m->regions));
-	m->zones = arena_array(m->arena, 400, sizeof(*m->zones));
-	m->types = arena_array(m->arena, 400, sizeof(*m->types));
-	m->pools = arena_array(m->arena, 8000, sizeof(*m->pools));
+	m->regions = arena_array(m->arena, REGIONS_MAX, sizeof(*m->regions));
+	m->zones = arena_array(m->arena, ZONES_MAX, sizeof(*m->zones));
+	m->types = arena_array(m->arena, TYPES_MAX, sizeof(*m->types));
+	m->pools = arena_array(m->arena, POOLS_MAX, sizeof(*m->pools));
 	loop_timer_init(&m->timer, s->loop, replay_due);
 	memset(err, 0, sizeof(*err));
 	if (!load_zones(s, err) || !load_types(s, err) || !load_pools(s, err) ||

@@ -5,9 +5,9 @@
 #ifndef EMULATOR_MARKET_H
 #define EMULATOR_MARKET_H
 
+#include "base/csv.h"
 #include "sim.h"
 
-enum cloud { CLOUD_NONE = 0, CLOUD_AWS, CLOUD_LAMBDA };
 enum side { SIDE_SPOT = 0, SIDE_ON_DEMAND, SIDE_COUNT };
 #define STOCK_OPEN 1000000
 
@@ -72,7 +72,7 @@ struct replay {
 	bool supply;
 };
 
-const char *cloud_name(enum cloud c);
+const char *cloud_name(enum cloud c); /* clouds.c */
 const char *side_name(enum side s); /* "spot" "on_demand" */
 NODISCARD bool market_load(struct sim *s, struct spot_err *err);
 void market_free(struct market *m);
@@ -88,6 +88,25 @@ int64_t pool_free(const struct pool *p, enum side side);
 void pool_stock_set(struct sim *s, struct pool *p, enum side side, int64_t count);
 /* Applies what the replay clock has reached and arms the next. */
 void market_replay(struct sim *s);
+
+/* Reading data/ for a cloud's load(): tables with a header row. */
+struct table {
+	struct csv csv;
+	const char *name;
+	struct spot_err *err;
+};
+bool table_open(struct sim *s, struct table *t, const char *name, struct spot_err *err);
+bool table_next(struct table *t);
+const char *col(const struct table *t, const char *name);
+int col_int(const struct table *t, const char *name);
+int64_t col_usd(const struct table *t, const char *name); /* micro-dollars, 0 if empty */
+char *market_keep(struct market *m, const char *text);    /* a copy that lives as long as the market */
+struct region *market_region_add(struct market *m, enum cloud c, const char *name);
+struct zone *market_zone_add(struct market *m, struct region *r, const char *name, const char *id);
+struct itype *market_type_add(struct market *m, enum cloud c, const char *name);
+/* A pool with its first prices (0 = not sold) and open stock. z may be NULL. */
+struct pool *market_pool_add(struct sim *s, struct region *r, struct zone *z, struct itype *t,
+    int64_t spot_micros, int64_t on_demand_micros);
 
 /* Selector with * and ? in each part; empty = any. zone matches name or id. */
 struct selector {

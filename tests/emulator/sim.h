@@ -13,6 +13,16 @@
 #include "io/httpd.h"
 #include "io/loop.h"
 
+enum cloud {
+	CLOUD_NONE = 0,
+	CLOUD_AWS,
+	CLOUD_LAMBDA,
+	CLOUD_GCP,
+	CLOUD_AZURE,
+	CLOUD_COREWEAVE,
+	CLOUD_COUNT
+};
+
 struct market;
 struct books;
 struct faults;
@@ -23,6 +33,9 @@ struct creds;
 struct waits;
 struct aws_state;
 struct lambda_state;
+struct gcp;
+struct azure;
+struct coreweave;
 struct inst;
 
 struct sim_conf {
@@ -44,6 +57,13 @@ struct sim_conf {
 	size_t markets_n;
 };
 
+/* The own port of a cloud (clouds.c); the shared one has no cloud. */
+struct front_port {
+	struct sim *sim;
+	enum cloud cloud;
+	struct httpd *http;
+};
+
 struct sim {
 	struct sim_conf conf;
 	struct loop *loop;
@@ -61,6 +81,10 @@ struct sim {
 	struct waits *waits;
 	struct aws_state *aws;
 	struct lambda_state *lambda;
+	struct gcp *gcp;
+	struct azure *azure;
+	struct coreweave *coreweave;
+	struct front_port shared, ports[CLOUD_COUNT];
 	struct inst *insts, *insts_last; /* by seq, ascending */
 	void *inst_tree;		 /* tsearch by id */
 	uint64_t inst_seq;
@@ -81,7 +105,7 @@ bool file_put(const char *path, const void *p, size_t n, int mode);
 bool file_get(struct arena *a, const char *path, struct str *ret);
 void dir_make(const char *path, int mode); /* with parents */
 
-/* The ports (front.c, control.c, imds.c). */
+/* The ports (front.c with a struct front_port, control.c, imds.c). */
 void front_handle(void *ctx, struct httpd_req *r);
 size_t front_body_max(void *ctx, const char *method, const char *path);
 void control_handle(void *ctx, struct httpd_req *r);
