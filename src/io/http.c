@@ -15,51 +15,16 @@
 #include "base/redact.h"
 #include "base/sbuf.h"
 #include "base/str.h"
-#include "io/http.h"
+#include "io/http_int.h"
 
-#include <curl/curl.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
-#include <strings.h>
 
 #define TIMEOUT_DEFAULT_US (30 * SPOT_US_PER_S)
-#define CONNECT_MAX_MS     INT64_C(10000)
 #define REPLY_MAX_DEFAULT  ((size_t)8 << 20)
 #define HEADERS_MAX        200
 #define HEADER_BYTES_MAX   ((size_t)256 << 10)
 
-struct sock {
-	struct loop_fd fd;
-	struct http_client *client;
-	struct sock *next, **at; /* client's list */
-};
-struct xfer {
-	struct http_client *client;
-	struct http_req *req;
-	CURL *easy;
-	struct curl_slist *headers_out;
-	struct sbuf body;
-	struct spot_header *headers;
-	size_t headers_n, header_bytes, reply_max;
-	const char *broken; /* why we gave the reply up, NULL if we did not */
-	struct loop_task lines; /* of a stream: hands whole lines over */
-	bool lines_due, handed; /* the task waits; its owner has lines and did not ask for more */
-	bool over;              /* of a stream: complete (code), but handed */
-	CURLcode code;
-	int64_t begun_us;
-	char words[CURL_ERROR_SIZE];
-	struct xfer *next, **at;
-};
-struct http_client {
-	struct loop *loop;
-	CURLM *multi;
-	struct loop_timer timer;
-	struct sock *socks;
-	struct xfer *xfers;
-	X509_STORE *roots; /* loaded once: curl would read the system's bundle for each connection */
-	char *user_agent, *no_proxy, *ca_file;
-	bool ca_bad, in_curl;
-};
 static int clients_n;
 
 static void curl_act(struct http_client *c, curl_socket_t fd, int events);
@@ -130,7 +95,7 @@ static void timer_fire(struct loop_timer *t)
 
 /* ---- the reply --------------------------------------------------------------------------- */
 
-static size_t on_body(char *p, size_t size, size_t n, void *user)
+size_t http_on_body(char *p, size_t size, size_t n, void *user)
 {
 	struct xfer *x = user;
 
@@ -142,7 +107,7 @@ static size_t on_body(char *p, size_t size, size_t n, void *user)
 	return size * n;
 }
 
-static size_t on_header(char *p, size_t size, size_t n, void *user)
+size_t http_on_header(char *p, size_t size, size_t n, void *user)
 {
 	struct xfer *x = user;
 	size_t len = size * n, end = len;
@@ -344,152 +309,6 @@ static void curl_act(struct http_client *c, curl_socket_t fd, int events)
 		lines_look(x);
 }
 
-/* ---- the request ------------------------------------------------------------------------- */
-
-static bool header_safe(const struct spot_header *h)
-{
-	return h->name[0] != '\0' && strpbrk(h->name, "\r\n: ") == NULL &&
-	    strpbrk(h->value, "\r\n") == NULL;
-}
-
-static void header_append(struct xfer *x, const char *line)
-{
-	struct curl_slist *more = curl_slist_append(x->headers_out, line);
-
-	if (more == NULL)
-		abort();
-	x->headers_out = more;
-}
-
-static bool headers_build(struct xfer *x, const struct spot_http_request *out)
-{
-	bool has_type = false;
-
-	for (size_t i = 0; i < out->headers_n; i++) {
-		const struct spot_header *h = &out->headers[i];
-		char *line = NULL;
-
-		if (!header_safe(h))
-			return false;
-		has_type |= strcasecmp(h->name, "content-type") == 0;
-		/* "Name;" is how curl is told to send an empty value. */
-		if (asprintf(&line, h->value[0] != '\0' ? "%s: %s" : "%s;", h->name, h->value) < 0)
-			abort();
-		header_append(x, line);
-		free(line);
-	}
-	/* What curl would add by itself must not be there unsigned or unasked. */
-	header_append(x, "Expect:");
-	if (!has_type)
-		header_append(x, "Content-Type:");
-	return true;
-}
-
-static void method_set(CURL *e, const struct spot_http_request *out)
-{
-	bool sends = out->body.n > 0 || strcmp(out->method, "POST") == 0 ||
-	    strcmp(out->method, "PUT") == 0 || strcmp(out->method, "PATCH") == 0;
-
-	if (strcmp(out->method, "HEAD") == 0) {
-		curl_easy_setopt(e, CURLOPT_NOBODY, 1L);
-		return;
-	}
-	if (sends) {
-		curl_easy_setopt(e, CURLOPT_POST, 1L);
-		curl_easy_setopt(e, CURLOPT_POSTFIELDS, out->body.n > 0 ? out->body.p : "");
-		curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)out->body.n);
-	}
-	curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, out->method);
-}
-
-static CURLcode on_ssl_ctx(CURL *easy UNUSED, void *ssl_ctx, void *user)
-{
-	const struct http_client *c = user;
-
-	SSL_CTX_set1_cert_store(ssl_ctx, c->roots);
-	return CURLE_OK;
-}
-
-static struct curl_blob pem_blob(const char *pem)
-{
-	return (struct curl_blob){
-	    .data = (void *)(uintptr_t)pem, .len = strlen(pem), .flags = CURL_BLOB_COPY};
-}
-
-/* Blobs, not files: they are part of what curl compares before it shares a connection. */
-static void tls_own_set(CURL *e, const struct spot_http_request *out)
-{
-	struct curl_blob cert = pem_blob(out->tls_cert_pem != NULL ? out->tls_cert_pem : "");
-	struct curl_blob key = pem_blob(out->tls_key_pem != NULL ? out->tls_key_pem : "");
-
-	if (cert.len == 0 || key.len == 0)
-		return;
-	curl_easy_setopt(e, CURLOPT_SSLCERT_BLOB, &cert);
-	curl_easy_setopt(e, CURLOPT_SSLCERTTYPE, "PEM");
-	curl_easy_setopt(e, CURLOPT_SSLKEY_BLOB, &key);
-	curl_easy_setopt(e, CURLOPT_SSLKEYTYPE, "PEM");
-}
-
-static void tls_set(CURL *e, struct http_client *c, const struct spot_http_request *out)
-{
-	curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 1L);
-	curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, 2L);
-	curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-	tls_own_set(e, out);
-	if (out->tls_ca_pem != NULL) {
-		struct curl_blob ca = pem_blob(out->tls_ca_pem);
-
-		curl_easy_setopt(e, CURLOPT_CAINFO_BLOB, &ca);
-		curl_easy_setopt(e, CURLOPT_CAPATH, NULL);
-		return;
-	}
-	if (curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_ssl_ctx) == CURLE_OK) {
-		curl_easy_setopt(e, CURLOPT_SSL_CTX_DATA, c);
-		curl_easy_setopt(e, CURLOPT_CAINFO, NULL);
-		curl_easy_setopt(e, CURLOPT_CAPATH, NULL);
-	} else if (c->ca_file != NULL) {
-		curl_easy_setopt(e, CURLOPT_CAINFO, c->ca_file); /* curl without OpenSSL */
-	}
-}
-
-static void easy_set(struct xfer *x, const struct spot_http_request *out, int64_t timeout_us)
-{
-	CURL *e = x->easy;
-	int64_t ms = (timeout_us + 999) / 1000;
-
-	curl_easy_setopt(e, CURLOPT_PRIVATE, x);
-	curl_easy_setopt(e, CURLOPT_URL, out->url);
-	curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L); /* the path is signed as it stands */
-#if LIBCURL_VERSION_NUM >= 0x075500
-	curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
-#else
-	curl_easy_setopt(e, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
-#endif
-	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
-	curl_easy_setopt(e, CURLOPT_NOPROXY, x->client->no_proxy);
-	curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
-	curl_easy_setopt(e, CURLOPT_HTTPHEADER, x->headers_out);
-	curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
-	curl_easy_setopt(e, CURLOPT_WRITEDATA, x);
-	curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
-	curl_easy_setopt(e, CURLOPT_HEADERDATA, x);
-	curl_easy_setopt(e, CURLOPT_ERRORBUFFER, x->words);
-	curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)(ms + 1000));
-	curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS,
-	    (long)MAX(INT64_C(1), MIN(ms * 3 / 4, CONNECT_MAX_MS)));
-	if (x->client->user_agent != NULL)
-		curl_easy_setopt(e, CURLOPT_USERAGENT, x->client->user_agent);
-	/* curl repeats a request by itself when a reused connection turns out dead. A mutating one
-	 * must not be sent twice behind our back. */
-	if (out->fresh_connection || x->req->mutating) {
-		curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, 1L);
-		curl_easy_setopt(e, CURLOPT_FORBID_REUSE, 1L);
-	}
-	tls_set(e, x->client, out);
-	method_set(e, out);
-}
-
 static void http_abort(struct op *op)
 {
 	struct http_req *req = container_of(op, struct http_req, op);
@@ -554,12 +373,12 @@ void http_send(struct http_client *c, struct http_req *req, const struct spot_ht
 	if (x->next != NULL)
 		x->next->at = &x->next;
 	c->xfers = x;
-	if (!headers_build(x, out)) {
+	if (!http_headers_build(x, out)) {
 		xfer_free(x);
 		refuse(req, SPOT_INVALID, "a header has a line end in it");
 		return;
 	}
-	easy_set(x, out, timeout_us);
+	http_easy_set(x, out, timeout_us);
 	req->priv = x;
 	if (curl_multi_add_handle(c->multi, x->easy) != CURLM_OK)
 		abort();

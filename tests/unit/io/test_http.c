@@ -414,6 +414,23 @@ static void an_unusable_ca_file_is_a_configuration_error(void **state)
 	log_init(&(struct log_conf){.fd = STDERR_FILENO, .level = LOG_WARN, .clock = &clock_real});
 }
 
+static void a_ca_of_a_request_counts_for_that_request_only(void **state)
+{
+	struct get with = {0}, without = {0};
+	char pem[8192];
+	FILE *f = fopen(w.server.ca_path, "r");
+
+	(void)state;
+	assert_non_null(f);
+	pem[fread(pem, 1, sizeof(pem) - 1, f)] = '\0';
+	fclose(f);
+	with.out.tls_ca_pem = pem;
+	assert_int_equal(get(&with, "GET", "/ok", false), SPOT_OK);
+	/* the connection that this one left behind is not for others */
+	assert_int_equal(get(&without, "GET", "/ok", false), SPOT_UNAVAILABLE);
+	assert_int_equal(get(&with, "GET", "/ok", false), SPOT_OK);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 int main(void)
 {
@@ -433,6 +450,7 @@ int main(void)
 		T(many_requests_at_once_all_end_well),
 		T(a_secret_in_the_url_is_not_in_the_log),
 		cmocka_unit_test_setup_teardown(our_own_ca_is_trusted_beside_the_system, setup_tls_trusted, teardown),
+		cmocka_unit_test_setup_teardown(a_ca_of_a_request_counts_for_that_request_only, setup_tls_stranger, teardown),
 		cmocka_unit_test_setup_teardown(a_strange_certificate_is_refused_before_anything_is_sent,
 		    setup_tls_stranger, teardown),
 		T(an_unusable_ca_file_is_a_configuration_error),
