@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define TRIES_MAX 8
+#define FETCH_HEADERS_MAX 4
 
 struct fetch_file {
 	char *place, *part, *name; /* name: path in the checkpoint directory; NULL for mounts */
@@ -30,6 +31,7 @@ struct fetch_chunk {
 	struct agent *agent;
 	struct fetch_file *file;
 	char *url;
+	char *headers[FETCH_HEADERS_MAX + 1];
 	int64_t at, bytes;
 	char sha256[65];
 	struct http_call *call;
@@ -95,6 +97,8 @@ static enum spot_rc chunk_read(struct agent *a, struct fetch_file *file, const j
 	if (!unknown)
 		memcpy(ret->sha256, sha, 65);
 	ret->url = dup_checked(url);
+	if (!http_headers_read(json_object_get(o, "headers"), ret->headers, FETCH_HEADERS_MAX))
+		return err_set(err, SPOT_INVALID, "bad headers of a chunk");
 	return SPOT_OK;
 }
 
@@ -124,10 +128,10 @@ static enum spot_rc file_read_spec(struct agent *a, const json_t *o, struct fetc
 		struct fetch_chunk *c = &a->fetch.chunks[a->fetch.chunks_n];
 		enum spot_rc rc = chunk_read(a, file, json_array_get(chunks, i), at, c, err);
 
+		a->fetch.chunks_n++; /* also one that was refused is freed */
 		if (rc != SPOT_OK)
 			return rc;
 		at += c->bytes;
-		a->fetch.chunks_n++;
 	}
 	if (at != file->bytes && !(file->chunks_n == 1 && at == FETCH_UNKNOWN_MAX))
 		return err_set(err, SPOT_INVALID, "files: '%.150s': chunks do not add up", path);
@@ -246,7 +250,8 @@ static void chunk_done(void *chunk, const struct http_reply *r)
 static void chunk_start(struct agent *a, struct fetch_chunk *c)
 {
 	struct http_piece piece = {.at = c->at, .bytes = c->bytes};
-	struct http_want w = {.far = HTTP_OBJECT, .method = "GET", .url = c->url, .piece = &piece,
+	struct http_want w = {.far = HTTP_OBJECT, .method = "GET", .url = c->url,
+	    .headers = (const char *const *)c->headers, .piece = &piece,
 	    .done = chunk_done, .ctx = c};
 
 	if (!file_open(a, c->file))
@@ -301,6 +306,8 @@ void fetch_stop(struct agent *a)
 	for (size_t i = 0; i < f->chunks_n; i++) {
 		http_stop(a->http, f->chunks[i].call);
 		free(f->chunks[i].url);
+		for (size_t k = 0; f->chunks[i].headers[k] != NULL; k++)
+			free(f->chunks[i].headers[k]);
 	}
 	for (size_t i = 0; i < f->files_n; i++) {
 		if (f->files[i].fd >= 0)

@@ -22,7 +22,7 @@ struct http_call {
 	size_t body_n;
 	struct sbuf reply;
 	struct http_piece piece;
-	bool has_piece, wrong_bytes, finished;
+	bool has_piece, wrong_bytes, lent;
 	int64_t moved;               /* bytes of the piece so far */
 	struct sha256_stream *sha;
 	char error[CURL_ERROR_SIZE];
@@ -95,7 +95,7 @@ static void call_free(struct http_call *c)
 	(void)curl_multi_remove_handle(c->http->multi, c->easy);
 	curl_easy_cleanup(c->easy);
 	curl_slist_free_all(c->headers);
-	if (c->body != NULL) {
+	if (c->body != NULL && !c->lent) {
 		mem_wipe(c->body, c->body_n); /* the one-time token travels in a body */
 		free(c->body);
 	}
@@ -229,13 +229,24 @@ static void call_header(struct http_call *c, const char *line)
 	c->headers = more;
 }
 
+static bool has_type(const struct http_want *w)
+{
+	for (size_t i = 0; w->headers != NULL && w->headers[i] != NULL; i++) {
+		if (strncasecmp(w->headers[i], "Content-Type:", 13) == 0)
+			return true;
+	}
+	return false;
+}
+
 static void call_set_headers(struct http *h, struct http_call *c, const struct http_want *w)
 {
 	char line[4096];
 
+	for (size_t i = 0; w->headers != NULL && w->headers[i] != NULL; i++)
+		call_header(c, w->headers[i]);
 	if (w->type != NULL && snprintf(line, sizeof(line), "Content-Type: %s", w->type) > 0)
 		call_header(c, line);
-	else
+	else if (!has_type(w))
 		call_header(c, "Content-Type:"); /* presigned PUT: nothing that was not signed */
 	call_header(c, "Expect:");
 	if (w->header != NULL)
@@ -268,10 +279,11 @@ static void call_set_body(struct http_call *c, const struct http_want *w)
 		return;
 	}
 	c->body_n = w->body.n;
-	c->body = malloc(w->body.n + 1);
+	c->lent = w->lent;
+	c->body = w->lent ? (char *)(uintptr_t)w->body.p : malloc(w->body.n + 1);
 	if (c->body == NULL)
 		abort();
-	if (w->body.n > 0)
+	if (w->body.n > 0 && !w->lent)
 		memcpy(c->body, w->body.p, w->body.n);
 	(void)curl_easy_setopt(c->easy, CURLOPT_POST, 1L);
 	(void)curl_easy_setopt(c->easy, CURLOPT_POSTFIELDS, c->body);
@@ -336,9 +348,47 @@ void http_stop(struct http *h, struct http_call *c)
 		call_free(c);
 }
 
+bool http_headers_read(const json_t *o, char **ret, size_t max)
+{
+	size_t n = 0;
+	void *at;
+
+	ret[0] = NULL;
+	if (o != NULL && !json_is_object(o))
+		return json_is_null(o);
+	for (at = json_object_iter((json_t *)(uintptr_t)o); at != NULL;
+	    at = json_object_iter_next((json_t *)(uintptr_t)o, at)) {
+		const char *name = json_object_iter_key(at);
+		const char *value = json_string_value(json_object_iter_value(at));
+		size_t size;
+
+		if (n == max || value == NULL || *name == '\0' || strpbrk(name, ":;\r\n \t") != NULL ||
+		    strpbrk(value, "\r\n") != NULL)
+			return false;
+		size = strlen(name) + strlen(value) + 4;
+		ret[n] = malloc(size);
+		if (ret[n] == NULL)
+			abort();
+		/* An empty value is written with a semicolon: with a colon curl leaves the header out. */
+		(void)snprintf(ret[n], size, *value != '\0' ? "%s: %s" : "%s;%s", name, value);
+		ret[++n] = NULL;
+	}
+	return true;
+}
+
+const char *http_reply_header(const struct http_reply *r, const char *name)
+{
+	struct curl_header *h;
+
+	/* Of the last reply: informational ones and those of a proxy's CONNECT are others. */
+	if (r->call == NULL || curl_easy_header(r->call->easy, name, 0, CURLH_HEADER, -1, &h) != CURLHE_OK)
+		return "";
+	return h->value;
+}
+
 static void call_finish(struct http_call *c, CURLcode code)
 {
-	struct http_reply r = {0};
+	struct http_reply r = {.call = c};
 	curl_off_t wait_s = 0;
 	long status = 0;
 

@@ -13,6 +13,7 @@
 #include "base/base.h"
 
 #include <curl/curl.h>
+#include <jansson.h>
 
 enum http_far { HTTP_DAEMON = 1, HTTP_OBJECT, HTTP_METADATA };
 
@@ -31,6 +32,7 @@ struct http_reply {
 	const char *error;    /* "" when there is a status */
 	bool wrong_bytes;     /* the piece is not what its sha256 says */
 	int64_t retry_after_us;
+	const struct http_call *call; /* for http_reply_header; only while done runs */
 };
 
 struct http_want {
@@ -39,7 +41,9 @@ struct http_want {
 	const char *url;
 	const char *type;     /* Content-Type, NULL = none */
 	const char *header;   /* one more header line, NULL = none */
-	struct str body;      /* copied */
+	const char *const *headers; /* and more of them, NULL at the end; NULL = none */
+	struct str body;      /* copied, unless lent */
+	bool lent;            /* the body is the caller's; it stays as it is until done or http_stop */
 	const struct http_piece *piece; /* copied; NULL = body and reply in memory */
 	int64_t timeout_us;   /* whole call; 0 = only a stalled transfer ends it (objects) */
 	void (*done)(void *ctx, const struct http_reply *r);
@@ -54,6 +58,11 @@ void http_free(struct http *h);
 void http_bearer(struct http *h, const char *session); /* for HTTP_DAEMON; copied */
 struct http_call *http_start(struct http *h, const struct http_want *w);
 void http_stop(struct http *h, struct http_call *c);   /* NULL accepted */
+/* {"Name": "value"} into header lines, NULL after the last; NULL object gives none. The caller frees each line,
+ * also on false: one that cannot be a header, or more than max. */
+NODISCARD bool http_headers_read(const json_t *o, char **ret, size_t max);
+/* Value of a header of the final reply, "" if it has none. Valid until done returns. */
+const char *http_reply_header(const struct http_reply *r, const char *name);
 /* Waits for traffic, for one of the descriptors (revents are set) or for the time, then runs what is
  * due, completions included. */
 void http_wait(struct http *h, struct curl_waitfd *fds, unsigned fds_n, int64_t us);

@@ -5,7 +5,7 @@
  * (http.h); the directory is then looked at again.
  */
 #include "base/base.h"
-#include "agent/agent.h"
+#include "agent/upload.h"
 
 #include "base/log.h"
 #include "base/str.h"
@@ -19,16 +19,17 @@
 #define ROUNDS_PERIODIC 5
 #define ROUNDS_LAST 30
 
-struct upload {
-	struct agent *agent;
-	const struct scan_file *file;
-	size_t seq;
-	char *url;
-	int fd;
-	struct http_call *call;
-	struct backoff backoff;
-	bool done;
-};
+static void upload_free(struct upload *u)
+{
+	if (u->fd >= 0)
+		close(u->fd);
+	upload_piece_reset(u);
+	for (size_t i = 0; u->headers[i] != NULL; i++)
+		free(u->headers[i]);
+	free(u->url);
+	free(u->session);
+	free(u->listed);
+}
 
 void upload_stop(struct agent *a)
 {
@@ -39,9 +40,7 @@ void upload_stop(struct agent *a)
 		struct upload *u = &c->uploads[i];
 
 		http_stop(a->http, u->call);
-		if (u->call != NULL)
-			close(u->fd);
-		free(u->url);
+		upload_free(u);
 	}
 	free(c->uploads);
 	c->uploads = NULL;
@@ -79,19 +78,38 @@ static bool fenced(struct agent *a, const struct daemon_reply *r)
 
 /* ---- chunks ------------------------------------------------------------------------------------------------ */
 
-static void put_done(void *upload, const struct http_reply *r)
+bool upload_is_passing(int status)
 {
-	struct upload *u = upload;
+	return status == 408 || status == 429 || status >= 500;
+}
+
+void upload_start(struct upload *u, const struct http_want *w)
+{
+	u->call = http_start(u->agent->http, w);
+	u->agent->ckpt.flying++;
+}
+
+void upload_landed(struct upload *u)
+{
+	u->call = NULL;
+	u->agent->ckpt.flying--;
+	if (u->fd >= 0)
+		close(u->fd);
+	u->fd = -1;
+}
+
+void upload_success(struct upload *u)
+{
+	u->done = true;
+	upload_piece_reset(u);
+	u->agent->ckpt.uploads_done++;
+	agent_wake(u->agent, u->agent->now_us);
+}
+
+void upload_fault(struct upload *u, const struct http_reply *r)
+{
 	struct agent *a = u->agent;
 
-	u->call = NULL;
-	close(u->fd);
-	a->ckpt.flying--;
-	if (r->status >= 200 && r->status <= 299) {
-		u->done = true;
-		a->ckpt.uploads_done++;
-		return;
-	}
 	log_warn("upload.failed", STR("file", u->file->path), I64("seq", u->seq), I64("status", r->status),
 	    STR("error", r->error));
 	backoff_fail(a, &u->backoff, r->retry_after_us);
@@ -101,35 +119,71 @@ static void put_done(void *upload, const struct http_reply *r)
 		again(a, CKPT_POST, "the object store refused a chunk");
 }
 
-static void put_start(struct agent *a, struct upload *u)
+static void put_done(void *upload, const struct http_reply *r)
 {
-	struct http_piece piece = {.at = (int64_t)u->seq * SPOT_AGENT_CHUNK_BYTES};
-	struct http_want w = {.far = HTTP_OBJECT, .method = "PUT", .url = u->url, .piece = &piece,
-	    .done = put_done, .ctx = u};
+	struct upload *u = upload;
+
+	upload_landed(u);
+	if (r->status >= 200 && r->status <= 299)
+		upload_success(u);
+	else
+		upload_fault(u, r);
+}
+
+static void put(struct upload *u)
+{
+	struct http_piece piece = {.at = (int64_t)u->seq * SPOT_AGENT_CHUNK_BYTES, .bytes = u->bytes};
+	struct http_want w = {.far = HTTP_OBJECT, .method = "PUT", .url = u->url,
+	    .headers = (const char *const *)u->headers, .piece = &piece, .done = put_done, .ctx = u};
 	char path[AGENT_PATH_MAX];
 
-	piece.bytes = MIN(u->file->bytes - piece.at, (int64_t)SPOT_AGENT_CHUNK_BYTES);
 	memcpy(piece.sha256, u->file->sha256[u->seq], sizeof(piece.sha256));
-	u->fd = path_join(path, a->job.ckpt_dir, u->file->path) ?
-	    open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	if (path_join(path, u->agent->job.ckpt_dir, u->file->path))
+		u->fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (u->fd < 0) {
-		again(a, CKPT_STOP, "a file disappeared before it was stored");
+		again(u->agent, CKPT_STOP, "a file disappeared before it was stored");
 		return;
 	}
 	piece.fd = u->fd;
-	u->call = http_start(a->http, &w);
-	a->ckpt.flying++;
+	upload_start(u, &w);
+}
+
+static void upload_go_on(struct upload *u)
+{
+	switch (u->how) {
+	case UPLOAD_PUT:
+		put(u);
+		break;
+	case UPLOAD_RESUMABLE:
+		upload_resumable_step(u);
+		break;
+	case UPLOAD_BLOCKS:
+		upload_blocks_step(u);
+		break;
+	}
+}
+
+/* One that waits for its repeat keeps its piece in memory: it counts as well. */
+static bool upload_is_open(const struct upload *u)
+{
+	return u->call != NULL || u->buf != NULL;
 }
 
 static void step_upload(struct agent *a)
 {
 	struct ckpt *c = &a->ckpt;
+	size_t open = 0;
 
-	for (size_t i = 0; i < c->uploads_n && c->flying < AGENT_TRANSFERS_MAX; i++) {
+	for (size_t i = 0; i < c->uploads_n; i++)
+		open += upload_is_open(&c->uploads[i]);
+	for (size_t i = 0; i < c->uploads_n; i++) {
 		struct upload *u = &c->uploads[i];
 
-		if (!u->done && u->call == NULL && backoff_due(a, &u->backoff))
-			put_start(a, u);
+		if (u->done || u->call != NULL || (!upload_is_open(u) && open >= AGENT_TRANSFERS_MAX) ||
+		    !backoff_due(a, &u->backoff))
+			continue;
+		open += !upload_is_open(u);
+		upload_go_on(u);
 		if (c->at != CKPT_UPLOAD)
 			return;
 	}
@@ -141,6 +195,40 @@ static void step_upload(struct agent *a)
 
 /* ---- the list ------------------------------------------------------------------------------------------------- */
 
+static bool how_read(const char *how, enum upload_how *ret)
+{
+	static const char *const names[] = {"put", "resumable", "blocks"};
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		if (strcmp(how, names[i]) == 0) {
+			*ret = (enum upload_how)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool upload_init(struct agent *a, const json_t *o, struct upload *u)
+{
+	const char *path = json_str(o, "path", "", NULL), *url = json_str(o, "url", NULL, NULL);
+	int64_t seq = json_i64(o, "seq", -1, NULL);
+	const struct scan_file *f = scan_list_find(&a->ckpt.found, path);
+
+	*u = (struct upload){.agent = a, .file = f, .fd = -1};
+	if (f == NULL || url == NULL || seq < 0 || (uint64_t)seq >= f->chunks_n ||
+	    !how_read(json_str(o, "how", "put", NULL), &u->how) ||
+	    !http_headers_read(json_object_get(o, "headers"), u->headers, UPLOAD_HEADERS_MAX))
+		return false;
+	u->seq = (size_t)seq;
+	u->bytes = MIN(f->bytes - seq * SPOT_AGENT_CHUNK_BYTES, (int64_t)SPOT_AGENT_CHUNK_BYTES);
+	/* Blocks may be there from a round before, or from an agent before us. */
+	u->ask = u->how == UPLOAD_BLOCKS && u->bytes > UPLOAD_PIECE_BYTES;
+	u->url = strdup(url);
+	if (u->url == NULL)
+		abort();
+	return true;
+}
+
 static bool uploads_read(struct agent *a, const json_t *list)
 {
 	struct ckpt *c = &a->ckpt;
@@ -149,19 +237,11 @@ static bool uploads_read(struct agent *a, const json_t *list)
 	c->uploads = calloc(n + 1, sizeof(*c->uploads));
 	if (c->uploads == NULL)
 		abort();
-	for (size_t i = 0; i < n; i++) {
-		const json_t *o = json_array_get(list, i);
-		const char *path = json_str(o, "path", "", NULL), *url = json_str(o, "url", NULL, NULL);
-		int64_t seq = json_i64(o, "seq", -1, NULL);
-		const struct scan_file *f = scan_list_find(&c->found, path);
-		struct upload *u = &c->uploads[i];
+	while (c->uploads_n < n) { /* also one that was refused is freed */
+		struct upload *u = &c->uploads[c->uploads_n];
 
-		if (f == NULL || url == NULL || seq < 0 || (uint64_t)seq >= f->chunks_n)
+		if (!upload_init(a, json_array_get(list, c->uploads_n++), u))
 			return false;
-		*u = (struct upload){.agent = a, .file = f, .seq = (size_t)seq, .url = strdup(url)};
-		if (u->url == NULL)
-			abort();
-		c->uploads_n++;
 	}
 	return true;
 }
