@@ -43,6 +43,7 @@ bool backoff_due(struct agent *a, const struct backoff *b); /* false also asks t
 
 struct boot {
 	char *url, *ca_pem, *provider, *install, *node;
+	char *audience;                      /* url as it stands in the file */
 	struct secret token;
 	int64_t orphan_us;
 };
@@ -77,20 +78,32 @@ void daemon_read(struct agent *a, const struct http_reply *r, struct daemon_repl
 
 /* ---- enrolment (enrol.c) --------------------------------------------------------------------------- */
 
+/* Who vouches for this node (identity.c): what its cloud says of it, and the proof of that. */
+struct identity {
+	struct http_call *call;
+	struct backoff backoff;
+	int at, tries;               /* the key that is asked for; faults so far */
+	bool done;                   /* there is no more to be had */
+	int64_t got_us;              /* when it was complete */
+	json_t *proof;               /* {"kind", ...}; NULL = none */
+	char zone[64];
+	char ref[201];               /* the instance as the daemon calls it; "" = not known */
+};
+bool identity_ready(struct agent *a);        /* has one that is fresh enough; else fetches it */
+void identity_fini(struct agent *a);
+void identity_nonce(const char *token, char ret[11]);
 struct enrol {
 	enum { ENROL_IDENTITY = 0, ENROL_POST, ENROL_DONE } at;
 	struct http_call *call;
 	struct backoff backoff;
 	char boot_id[64];
-	char instance_ref[128];
-	char *document, *signature;  /* AWS identity document and its signature; NULL = none */
-	int identity_tries;
+	struct identity identity;
 	bool hw_ready;
 };
 void enrol_step(struct agent *a);
 void enrol_again(struct agent *a);           /* the session was refused */
 
-/* ---- metadata service (imds.c) and notices (notice_aws.c, notice.c) -------------------------------- */
+/* ---- metadata services and notices (imds.c, notice*.c) ----------------------------------------------- */
 
 struct imds {
 	struct secret token;
@@ -107,6 +120,31 @@ struct notice_key {                          /* one watched metadata path */
 	int64_t next_us;
 	char seen[65];                       /* sha256 of the last content */
 };
+struct gcp_key {                             /* one hanging GET */
+	struct http_call *call;
+	int64_t next_us, started_us;
+	int faults;
+	char etag[128], value[64];           /* etag "" = ask without waiting */
+};
+struct azure_event {                         /* a scheduled event of this machine */
+	char id[128];
+	int kind;                            /* NOTICE_...; -1 = nothing to do about it */
+	int64_t deadline_wall_us;
+	bool alone;                          /* it names no other machine */
+	bool acking;                         /* approved, or about to be */
+};
+#define AZURE_EVENTS_MAX 16
+struct azure {
+	struct http_call *call, *name_call, *ack_call;
+	int64_t next_us, name_next_us;
+	int faults;
+	bool awake;                          /* the service has answered once */
+	int64_t incarnation;                 /* 0 = none seen */
+	char name[256];                      /* of this machine; "" = not known yet */
+	struct azure_event events[AZURE_EVENTS_MAX];
+	size_t events_n;
+	struct backoff ack_backoff;
+};
 struct notice_post {                         /* one notice on its way to the daemon */
 	bool wanted;
 	struct http_call *call;
@@ -117,13 +155,36 @@ struct notice_post {                         /* one notice on its way to the dae
 	char raw[1024];
 };
 struct notice {
-	struct notice_key action, rebalance, maintenance;
+	struct notice_key action, rebalance, maintenance; /* AWS */
+	struct gcp_key preempted, host_event;
+	struct azure azure;
+	int stop_signal;                     /* we were asked to stop; 0 = no */
+	int64_t stop_us;                     /* when that was */
+	bool stop_final;                     /* the machine goes with us: there is no successor */
 	struct notice_post post[3];          /* interruption, rebalance, maintenance */
 	bool interrupted;
 	int64_t seen_us, deadline_us, deadline_wall_us;
 	int64_t rebalance_saved_us;          /* when a rebalance last caused a checkpoint; 0 = never */
 };
+void notice_source_step(struct agent *a);    /* the one of this cloud */
+void notice_stop(struct agent *a, int signo);/* we are asked to stop (notice_stop.c) */
+void notice_stop_step(struct agent *a);
 void notice_aws_step(struct agent *a);
+void notice_gcp_step(struct agent *a);
+void notice_gcp_ask(struct agent *a);        /* now, without waiting */
+void notice_azure_step(struct agent *a);
+/* notice_gcp.c: an answer or a fault into what is asked next; true: the value is another. */
+bool notice_gcp_answer(struct gcp_key *k, int64_t now_us, const char *etag, struct str body);
+void notice_gcp_fault(struct gcp_key *k, int64_t now_us);
+NODISCARD bool gcp_url(const char *path, char *ret, size_t n);
+struct http_call *gcp_get(struct agent *a, const char *path, int64_t timeout_us,
+    void (*done)(void *agent, const struct http_reply *r));
+bool gcp_is_google(const struct http_reply *r);
+/* notice_azure.c: the events that name this machine; false: not the document that is expected. */
+NODISCARD bool notice_azure_events(struct str body, const char *name, int64_t now_wall_us, int64_t *ret_incarnation,
+    struct azure_event ret[AZURE_EVENTS_MAX], size_t *ret_n);
+struct http_call *azure_get(struct agent *a, const char *path, int64_t timeout_us,
+    void (*done)(void *agent, const struct http_reply *r));
 /* Content of the metadata keys; deadline 0 = none said. */
 NODISCARD bool notice_aws_action(struct str body, int64_t now_wall_us, int64_t *ret_deadline_wall_us);
 NODISCARD bool notice_aws_maintenance(struct str body, int64_t *ret_deadline_wall_us); /* false: none active */

@@ -2,6 +2,7 @@
 # Spotbroker: makes this machine a node. Safe to run again.
 set -u
 umask 077
+trap 'exit 143' TERM INT HUP # the first process of a Pod has no other way to end
 dir=${SPOT_AGENT_DIR:-/var/lib/spot-agent}
 url='@URL@'
 mkdir -p "$dir" && cd "$dir" || exit 1
@@ -14,12 +15,33 @@ cat >boot.json.new <<EOF
 EOF
 mv boot.json.new boot.json || exit 1
 
-is() { [ "$(sha256sum "$1" 2>/dev/null | cut -d' ' -f1)" = "$2" ]; }
+say() { echo "spot-agent: $*" >&2; }
+arch=$(uname -m) sfx= agent='@AGENT_SHA256@' nvml='@NVML_SHA256@'
+case $arch in
+x86_64 | amd64) ;;
+aarch64 | arm64) sfx=-aarch64 agent='@AGENT_SHA256_ARM64@' nvml='@NVML_SHA256_ARM64@' ;;
+*) agent= ;;
+esac
+[ -n "$agent" ] || { say "the daemon has no spot-agent for $arch: put one into its agent_dir"; exit 1; }
+
+sum() { # images have one or the other
+	if command -v sha256sum >/dev/null; then sha256sum "$1"
+	elif command -v openssl >/dev/null; then openssl dgst -sha256 -r "$1"
+	else python3 -c 'import hashlib,sys; print(hashlib.sha256(open(sys.argv[1],"rb").read()).hexdigest())' "$1"; fi
+}
+is() { [ -f "$1" ] && [ "$(sum "$1" 2>/dev/null | cut -c1-64)" = "$2" ]; }
 load() { # program
+	from=$url/v1/agent/download/$1$sfx
 	if command -v curl >/dev/null; then
-		curl -fsS --connect-timeout 10 --max-time 300 ${ca:+--cacert ca.pem} -o "$1.new" "$url/v1/agent/download/$1"
+		curl -fsS --connect-timeout 10 --max-time 300 ${ca:+--cacert ca.pem} -o "$1.new" "$from"
+	elif command -v wget >/dev/null; then
+		wget -q -T 30 ${ca:+--ca-certificate=ca.pem} -O "$1.new" "$from"
+	elif command -v python3 >/dev/null; then
+		python3 -c 'import shutil,ssl,sys,urllib.request as u
+c = ssl.create_default_context(cafile=sys.argv[3] or None) if sys.argv[1][:5] == "https" else None
+shutil.copyfileobj(u.urlopen(sys.argv[1], timeout=30, context=c), open(sys.argv[2], "wb"))' "$from" "$1.new" "${ca:+ca.pem}"
 	else
-		wget -q -T 30 ${ca:+--ca-certificate=ca.pem} -O "$1.new" "$url/v1/agent/download/$1"
+		say 'nothing to download with: the image needs curl, wget or python3'; exit 1
 	fi
 }
 get() { # program, sha256, tries: only the pinned bytes are ever run
@@ -31,9 +53,8 @@ get() { # program, sha256, tries: only the pinned bytes are ever run
 		load "$1" && is "$1.new" "$2" && chmod 700 "$1.new" && mv -f "$1.new" "$1"
 	done
 }
-get spot-agent '@AGENT_SHA256@' 120 || { echo 'spot-agent: no download with the right SHA-256' >&2; exit 1; }
-nvml='@NVML_SHA256@'
-[ -z "$nvml" ] || get spot-nvml "$nvml" 2 || echo 'no spot-nvml: GPU facts come from nvidia-smi' >&2
+get spot-agent "$agent" 120 || { say "no download with the right SHA-256 for $arch"; exit 1; }
+[ -z "$nvml" ] || get spot-nvml "$nvml" 2 || say 'no spot-nvml: GPU facts come from nvidia-smi'
 
 if [ -z "${SPOT_AGENT_DIR:-}" ] && [ "$(id -u)" = 0 ] && [ -d /run/systemd/system ]; then
 	# Exit 0 of the agent means: this machine has done its work, stop paying for it.
@@ -61,18 +82,22 @@ EOF
 fi
 
 stop= pid= wait=1
-trap 'stop=1; [ -z "$pid" ] || kill "$pid"' TERM INT HUP
-while :; do
+trap 'stop=1; [ -z "$pid" ] || kill "$pid" 2>/dev/null' TERM INT HUP
+while [ -z "$stop" ]; do
 	began=$(date +%s)
 	"$dir/spot-agent" --dir "$dir" &
 	pid=$!
 	wait $pid
 	rc=$?
-	[ -z "$stop" ] || { wait $pid; exit 143; }
+	# A trap ends a wait, not the agent: in a Pod it saves the job first, and all ends with us.
+	while [ -n "$stop" ] && kill -0 $pid 2>/dev/null; do wait $pid; rc=$?; done
+	[ -z "$stop" ] || { [ $rc = 0 ] && exit 0; exit 143; }
 	[ $rc != 3 ] || exit 3
 	[ $rc != 0 ] || break
 	[ $(($(date +%s) - began)) -lt 60 ] || wait=1
-	sleep $wait
+	sleep $wait & wait $!
 	wait=$((wait < 16 ? wait * 2 : 30))
 done
+[ -z "$stop" ] || exit 143
+case '@PROVIDER@' in coreweave | kubernetes) exit 0 ;; esac # the Pod ends with us
 [ -n "${SPOT_AGENT_DIR:-}" ] || [ "$(id -u)" != 0 ] || poweroff

@@ -1,7 +1,6 @@
 /*
- * Enrolment: the one-time token of boot.json becomes a node-scoped session. On AWS the node first learns
- * who it is from its metadata service and adds the signed identity document as a second proof; without
- * an answer from there it enrols all the same and lets the daemon decide.
+ * Enrolment: the one-time token of boot.json and the proof of who we are (identity.c) become a node-scoped
+ * session. 503 means that the daemon is still having the proof verified, 403 that it is not believed.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -10,87 +9,9 @@
 #include "base/log.h"
 #include "base/str.h"
 
-#define IDENTITY_TRIES 20
 #define GPU_WAIT_US (5 * SPOT_US_PER_S)
-
-static bool on_aws(const struct agent *a)
-{
-	return strcmp(a->boot.provider, "aws") == 0;
-}
-
-/* ---- identity: three keys one after the other ------------------------------------------------------ */
-
-static void identity_next(struct agent *a);
-
-static char *body_dup(const struct http_reply *r)
-{
-	char *p = r->body.n < 16384 && memchr(r->body.p, 0, r->body.n) == NULL ?
-	    strndup(r->body.p, r->body.n) : NULL;
-
-	return p;
-}
-
-static void identity_retry(struct agent *a, const struct http_reply *r)
-{
-	if (r->status == 401)
-		imds_token_refused(a);
-	if (++a->enrol.identity_tries >= IDENTITY_TRIES) {
-		log_warn("enrol.no_identity", I64("status", r->status), STR("error", r->error));
-		a->enrol.at = ENROL_POST;
-		backoff_clear(&a->enrol.backoff);
-		return;
-	}
-	backoff_fail(a, &a->enrol.backoff, 0);
-}
-
-static void signature_done(void *agent, const struct http_reply *r)
-{
-	struct agent *a = agent;
-
-	a->enrol.call = NULL;
-	if (r->status == 200)
-		a->enrol.signature = body_dup(r);
-	a->enrol.at = ENROL_POST; /* not every endpoint has it: 404 is an answer */
-}
-
-static void document_done(void *agent, const struct http_reply *r)
-{
-	struct agent *a = agent;
-
-	a->enrol.call = NULL;
-	if (r->status == 200)
-		a->enrol.document = body_dup(r);
-	if (a->enrol.document != NULL)
-		identity_next(a);
-	else if (r->status == 404)
-		a->enrol.at = ENROL_POST;
-	else
-		identity_retry(a, r);
-}
-
-static void instance_done(void *agent, const struct http_reply *r)
-{
-	struct agent *a = agent;
-
-	a->enrol.call = NULL;
-	if (r->status == 200 && r->body.n > 0 &&
-	    str_copy(a->enrol.instance_ref, sizeof(a->enrol.instance_ref), r->body.p))
-		identity_next(a);
-	else
-		identity_retry(a, r);
-}
-
-static void identity_next(struct agent *a)
-{
-	struct enrol *e = &a->enrol;
-
-	if (e->instance_ref[0] == '\0')
-		e->call = imds_get(a, "meta-data/instance-id", instance_done);
-	else if (e->document == NULL)
-		e->call = imds_get(a, "dynamic/instance-identity/document", document_done);
-	else
-		e->call = imds_get(a, "dynamic/instance-identity/rsa2048", signature_done);
-}
+/* The daemon may have the proof verified meanwhile: up to 20 s. */
+#define POST_TIMEOUT_US (30 * SPOT_US_PER_S)
 
 /* ---- the post ------------------------------------------------------------------------------------------- */
 
@@ -129,7 +50,7 @@ static void enrol_done(void *agent, const struct http_reply *reply)
 	if (r.status == 200 && enrol_accept(a, r.body, &err) == SPOT_OK) {
 		a->enrol.at = ENROL_DONE;
 		backoff_clear(&a->enrol.backoff);
-		log_info("enrol.done", STR("node", a->node), STR("instance", a->enrol.instance_ref));
+		log_info("enrol.done", STR("node", a->node), STR("instance", a->enrol.identity.ref));
 		return;
 	}
 	if (enrol_is_refused(r.status)) {
@@ -147,17 +68,13 @@ static void enrol_done(void *agent, const struct http_reply *reply)
 static void enrol_post(struct agent *a)
 {
 	struct enrol *e = &a->enrol;
-	json_t *proof = json_object();
-	json_t *body;
+	json_t *proof = e->identity.proof != NULL ? json_incref(e->identity.proof) : json_object();
 
-	if (e->document != NULL)
-		(void)json_object_set_new(proof, "document", json_string(e->document));
-	if (e->signature != NULL)
-		(void)json_object_set_new(proof, "rsa2048", json_string(e->signature));
-	body = json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "token", secret_reveal(&a->boot.token),
-	    "version", AGENT_VERSION, "boot_id", e->boot_id, "instance_ref", e->instance_ref, "proof",
-	    proof, "hw", sample_hw(a));
-	e->call = daemon_post(a, "enrol", body, 15 * SPOT_US_PER_S, enrol_done);
+	e->call = daemon_post(a, "enrol",
+	    json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "token", secret_reveal(&a->boot.token), "version",
+	        AGENT_VERSION, "boot_id", e->boot_id, "instance_ref", e->identity.ref, "proof", proof, "hw",
+	        sample_hw(a)),
+	    POST_TIMEOUT_US, enrol_done);
 }
 
 void enrol_again(struct agent *a)
@@ -176,15 +93,10 @@ void enrol_step(struct agent *a)
 
 	if (e->at == ENROL_DONE || e->call != NULL || a->leaving || !backoff_due(a, &e->backoff))
 		return;
-	if (e->at == ENROL_IDENTITY && !on_aws(a))
-		e->at = ENROL_POST;
-	if (e->at == ENROL_IDENTITY) {
-		if (imds_ready(a))
-			identity_next(a);
-		else if (a->imds.token_call == NULL && a->imds.backoff.failures >= IDENTITY_TRIES / 2)
-			e->at = ENROL_POST; /* no metadata service answers here */
+	/* Also before a repeat: a proof that has become old is fetched anew. */
+	if (!identity_ready(a))
 		return;
-	}
+	e->at = ENROL_POST;
 	/* Give the GPU helper a moment, so that the first report of the node is complete. */
 	if (!a->gpu.now.known && a->now_us < a->contact_us + GPU_WAIT_US && !e->hw_ready) {
 		agent_wake(a, a->contact_us + GPU_WAIT_US);

@@ -47,10 +47,7 @@ static void signals_read(struct agent *a)
 			reap(a);
 			continue;
 		}
-		/* We are stopped, the job is not: a successor adopts it. */
-		log_info("agent.stopped", I64("signal", info.ssi_signo));
-		a->quit = true;
-		a->exit_code = 128 + (int)info.ssi_signo;
+		notice_stop(a, (int)info.ssi_signo);
 	}
 }
 
@@ -125,7 +122,7 @@ static void turn(struct agent *a)
 	a->wake_us = a->now_us + IDLE_US;
 	gpu_step(a);
 	enrol_step(a);
-	notice_aws_step(a);
+	notice_source_step(a);
 	notice_step(a);
 	job_step(a);
 	ckpt_step(a);
@@ -136,6 +133,7 @@ static void turn(struct agent *a)
 	poll_step(a);
 	orphan_step(a);
 	leave_step(a);
+	notice_stop_step(a);
 	if (!a->quit)
 		wait_turn(a);
 }
@@ -227,6 +225,7 @@ static int run(struct agent *a)
 	gpu_stop(a);
 	fetch_stop(a);
 	ckpt_reset(a);
+	identity_fini(a);
 	http_free(a->http);
 	boot_fini(&a->boot);
 	log_info("agent.end", I64("code", a->exit_code));
@@ -242,7 +241,8 @@ static int usage(FILE *out, int code)
 	    "  --version   print the version\n"
 	    "  --help      print this\n"
 	    "Exit: 0 the node is to be shut down, 3 the daemon refuses this node for ever,\n"
-	    "128+N stopped by signal N (the job goes on; the next start adopts it).\n");
+	    "128+N stopped by signal N (the job goes on; the next start adopts it). In a Pod a stop is the\n"
+	    "end of the node: the job is saved within $SPOT_TERMINATION_GRACE_S seconds, then 0.\n");
 	return code;
 }
 

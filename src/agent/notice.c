@@ -93,6 +93,20 @@ void notice_seen(struct agent *a, int kind, int64_t deadline_wall_us, const char
 	notice_step(a);
 }
 
+void notice_source_step(struct agent *a)
+{
+	/* In a Pod the source is a signal (notice_stop.c); Lambda has none. */
+	static const struct {
+		const char *provider;
+		void (*step)(struct agent *a);
+	} sources[] = {{"aws", notice_aws_step}, {"gcp", notice_gcp_step}, {"azure", notice_azure_step}};
+
+	for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
+		if (strcmp(a->boot.provider, sources[i].provider) == 0)
+			sources[i].step(a);
+	}
+}
+
 static void post_done(struct agent *a, struct notice_post *p, const struct http_reply *reply)
 {
 	AUTO(daemon_reply) struct daemon_reply r;

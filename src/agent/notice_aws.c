@@ -127,7 +127,7 @@ void notice_aws_step(struct agent *a)
 {
 	struct notice *n = &a->notice;
 
-	if (strcmp(a->boot.provider, "aws") != 0 || !imds_ready(a))
+	if (!imds_ready(a))
 		return;
 	key_ask(a, &n->action, "meta-data/spot/instance-action", ACTION_EVERY_US, action_done);
 	key_ask(a, &n->rebalance, "meta-data/events/recommendations/rebalance", OTHERS_EVERY_US,

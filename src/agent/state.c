@@ -88,6 +88,7 @@ enum spot_rc boot_read(const char *dir, struct boot *ret, struct spot_err *err)
 	if (first.rc != SPOT_OK)
 		return err_set(err, SPOT_CONFIG, "%s/boot.json: %s", dir, first.text);
 	ret->orphan_us = orphan_s * SPOT_US_PER_S;
+	ret->audience = dup_or_null(url);
 	ret->url = dup_or_null(url);
 	for (n = strlen(url); n > 0 && url[n - 1] == '/'; n--)
 		ret->url[n - 1] = '\0';
@@ -102,6 +103,7 @@ enum spot_rc boot_read(const char *dir, struct boot *ret, struct spot_err *err)
 void boot_fini(struct boot *b)
 {
 	free(b->url);
+	free(b->audience);
 	free(b->ca_pem);
 	free(b->provider);
 	free(b->install);

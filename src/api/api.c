@@ -77,7 +77,8 @@ void api_set_rank(struct api *api, const struct rank_policy *rank)
 
 enum spot_rc api_new(struct loop *l, struct pg *pg, const struct api_conf *conf, struct api **ret, struct spot_err *err)
 {
-	static const char *const names[API_BLOBS] = {"spot-agent", "spot-nvml"};
+	static const char *const names[API_BLOBS] = {"spot-agent", "spot-nvml", "spot-agent-aarch64",
+	    "spot-nvml-aarch64"};
 	struct arena *a = arena_new(0);
 	struct api *api = arena_alloc(a, sizeof(*api));
 	struct httpd_conf hc = {0};

@@ -147,7 +147,7 @@ struct blob {
 	struct str bytes;
 	char sha256[65];
 };
-#define API_BLOBS 2
+#define API_BLOBS 4
 #define WAIT_BUCKETS 4096
 #define API_LATENCY_BUCKETS 12
 

@@ -45,6 +45,7 @@ struct engine_conf {
 	const char *ca_pem;	  /* certificate the agent must trust, NULL = system's */
 	const char *agent_sha256; /* of the agent that the API hands out */
 	const char *nvml_sha256;  /* of its GPU helper; "" = none is handed out */
+	const char *agent_arm64_sha256, *nvml_arm64_sha256; /* the same for arm64; NULL or "" = none */
 	/* object store of checkpoints */
 	const char *store_bucket; /* NULL or "": none */
 	const char *store_prefix; /* "" or "a/b" */

@@ -58,6 +58,10 @@ struct str userdata_make(struct engine *e, struct arena *a, int64_t node_id, con
 	    {"@NODE@", arena_printf(a, "n%" PRId64, node_id)},
 	    {"@AGENT_SHA256@", e->conf.agent_sha256},
 	    {"@NVML_SHA256@", str_empty(e->conf.nvml_sha256) ? "" : e->conf.nvml_sha256},
+	    {"@AGENT_SHA256_ARM64@",
+	     str_empty(e->conf.agent_arm64_sha256) ? "" : e->conf.agent_arm64_sha256},
+	    {"@NVML_SHA256_ARM64@",
+	     str_empty(e->conf.nvml_arm64_sha256) ? "" : e->conf.nvml_arm64_sha256},
 	    {NULL, NULL},
 	};
 	struct sbuf b;

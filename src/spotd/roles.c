@@ -125,7 +125,8 @@ static enum spot_rc api_start(struct daemon *d, struct spot_err *err)
 	return api_new(d->loop, d->pg, &conf, &d->api, err);
 }
 
-static const char *agent_hash(struct daemon *d, const char *program)
+/* hint NULL: not everybody has such nodes. */
+static const char *agent_hash(struct daemon *d, const char *program, const char *hint)
 {
 	char path[4200], hex[SHA256_HEX];
 	struct arena *a;
@@ -138,9 +139,8 @@ static const char *agent_hash(struct daemon *d, const char *program)
 	if (file_read(path, a, 64 << 20, &bytes, &err) == SPOT_OK) {
 		sha256_hex(bytes.p, bytes.n, hex);
 		ret = arena_strdup(d->arena, hex);
-	} else {
-		log_warn("agent.missing", STR("error", err.text),
-			 STR("hint", "nodes cannot fetch it: set [api] agent_dir"));
+	} else if (hint != NULL) {
+		log_warn("agent.missing", STR("error", err.text), STR("hint", hint));
 	}
 	arena_free(a);
 	return ret;
@@ -169,8 +169,12 @@ static void engine_conf_fill(struct daemon *d, struct engine_conf *ret)
 	ret->public_url = public_url(d);
 	ret->ca_pem =
 	    d->conf->public_ca_pem == NULL ? NULL : arena_strdup(d->arena, d->conf->public_ca_pem);
-	ret->agent_sha256 = agent_hash(d, "spot-agent");
-	ret->nvml_sha256 = agent_hash(d, "spot-nvml");
+	ret->agent_sha256 =
+	    agent_hash(d, "spot-agent", "nodes cannot fetch it: set [api] agent_dir");
+	ret->nvml_sha256 =
+	    agent_hash(d, "spot-nvml", "nodes cannot fetch it: set [api] agent_dir");
+	ret->agent_arm64_sha256 = agent_hash(d, "spot-agent-aarch64", NULL);
+	ret->nvml_arm64_sha256 = agent_hash(d, "spot-nvml-aarch64", NULL);
 	ret->store_bucket = arena_strdup(d->arena, ret->store_bucket);
 	ret->store_prefix = arena_strdup(d->arena, ret->store_prefix);
 	ret->store_provider = arena_strdup(d->arena, ret->store_provider);
