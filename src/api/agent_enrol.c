@@ -1,9 +1,10 @@
 /*
- * Enrolment: a node proves with its one-time token that it is the machine we launched. The token is
- * HMAC(install.enrol_key, launch token), so nothing secret is stored per node and a launch may be
- * repeated with the same bytes. The first use is bound to boot and instance: the same machine may ask
- * again (its agent restarted, or the reply was lost) and gets a new session; another gets 409 and an
- * alarm. Only the session's SHA-256 is stored.
+ * Enrolment: a node shows its one-time token and what its cloud vouches with (include/spot/agent.h, "proof"). The
+ * token is HMAC(install.enrol_key, launch token), so nothing secret is stored per node and a launch may be
+ * repeated with the same bytes. The proof becomes a row; the engine, which has the cloud keys, judges it, and
+ * the request is held until it has (20 s, then 503: repeat). The first use is bound to boot and instance: the
+ * same machine may ask again (its agent restarted, or the reply was lost) and gets a new session, for a good proof;
+ * another gets 409 and an alarm. Only the session's SHA-256 is stored.
  */
 #include "base/base.h"
 #include "api/agent.h"
@@ -13,14 +14,19 @@
 #include "base/secret.h"
 #include "base/sign.h"
 
-#define HOLD_MS  25000
-#define SAMPLE_S 15
+#define HOLD_MS   25000
+#define SAMPLE_S  15
+#define VERIFY_US (20 * SPOT_US_PER_S)
+#define AGAIN_US  (SPOT_US_PER_S / 2)
+#define PROOF_MAX (32 * 1024)
 
 struct enrol {
 	const char *token, *version, *boot_id, *ref, *hw;
 	int64_t node;          /* as the agent says; 0 = it does not */
 	struct str key;
 	const char *why;
+	const char *proof;     /* JSON text */
+	char proof_sha[SHA256_HEX];
 	char session[API_TOKEN_MAX];
 	uint8_t hash[32];
 };
@@ -47,6 +53,92 @@ static void refused(struct areq *q)
 	areq_fail(q, SPOT_CONFLICT, "%s", e->why);
 }
 
+/* ---- the proof ------------------------------------------------------------------------------------ */
+
+static void session_open(struct areq *q)
+{
+	struct enrol *e = q->own;
+
+	api_token_make(loop_rng(q->api->loop), e->session, e->hash);
+	SQL(q, api_enrol, enrolled, .id = e->node, .boot_id = e->boot_id, .instance_ref = e->ref,
+	    .session_hash = (struct str){(const char *)e->hash, 32}, .version = e->version, .hw = e->hw, .at_us = q->now_us,
+	    .sha256 = e->proof_sha);
+}
+
+static void judged(struct areq *q, const struct q_enrol_verdict_row *v)
+{
+	struct enrol *e = q->own;
+
+	if (strcmp(v->verdict, "denied") == 0) {
+		log_warn("agent.enrol_denied", I64("node", e->node), STR("why", v->why), STR("peer", q->http->peer));
+		areq_fail(q, SPOT_DENIED, "%s", v->why);
+		return;
+	}
+	if (*v->verdict) {
+		session_open(q);
+		return;
+	}
+	if (areq_park(q))
+		return;
+	httpd_set(q->http, "Retry-After", "1");
+	areq_fail(q, SPOT_UNAVAILABLE, "it is not known yet whether this is the machine we launched%s%s; repeat the request",
+	    *v->why ? ": " : "", v->why);
+}
+
+static void verdict_read(struct areq *q)
+{
+	struct q_enrol_verdict_row *row;
+
+	if (q_api_enrol_verdict_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail(q, SPOT_CONFLICT, "node n%" PRId64 " is over", ((struct enrol *)q->own)->node);
+		return;
+	}
+	judged(q, row);
+}
+
+static void verdict_look(struct areq *q)
+{
+	struct enrol *e = q->own;
+
+	SQL(q, api_enrol_verdict, verdict_read, .id = e->node, .boot_id = e->boot_id, .sha256 = e->proof_sha);
+}
+
+static void asked(struct areq *q)
+{
+	struct enrol *e = q->own;
+	struct q_enrol_verdict_row *row;
+
+	if (q_api_enrol_ask_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail(q, SPOT_CONFLICT, "too many different proofs came for node n%" PRId64, e->node);
+		return;
+	}
+	areq_watch(q, 'v', e->node, VERIFY_US, AGAIN_US, verdict_look);
+	if (*row->verdict)
+		judged(q, row);
+	else
+		verdict_look(q); /* what came between the statement and the registration */
+}
+
+/* False: answered. Absent is {}: where the cloud has nothing, or where an agent should have sent something. */
+static bool proof_read(struct areq *q, struct enrol *e, const json_t *body)
+{
+	json_t *proof = json_object_get(body, "proof");
+
+	if (proof && !json_is_object(proof) && !json_is_null(proof)) {
+		areq_fail_field(q, "proof", "must be an object with kind");
+		return false;
+	}
+	e->proof = json_is_object(proof) ? json_text(q->arena, proof) : "{}";
+	if (strlen(e->proof) > PROOF_MAX) {
+		areq_fail_field(q, "proof", "has at most %d bytes", PROOF_MAX);
+		return false;
+	}
+	sha256_hex(e->proof, strlen(e->proof), e->proof_sha);
+	return true;
+}
+
+/* ---- the token ------------------------------------------------------------------------------------ */
+
 static void enrol_node(struct areq *q, const struct q_enrol_node_row *n)
 {
 	struct enrol *e = q->own;
@@ -62,9 +154,8 @@ static void enrol_node(struct areq *q, const struct q_enrol_node_row *n)
 		    e->ref, q->http->peer), .at_us = q->now_us);
 		return;
 	}
-	api_token_make(loop_rng(q->api->loop), e->session, e->hash);
-	SQL(q, api_enrol, enrolled, .id = n->id, .boot_id = e->boot_id, .instance_ref = e->ref,
-	    .session_hash = (struct str){(const char *)e->hash, 32}, .version = e->version, .hw = e->hw, .at_us = q->now_us);
+	SQL(q, api_enrol_ask, asked, .id = n->id, .boot_id = e->boot_id, .sha256 = e->proof_sha, .proof = e->proof,
+	    .instance_ref = e->ref, .peer = q->http->peer, .at_us = q->now_us);
 }
 
 static bool token_of(const struct enrol *e, const char *launch_token)
@@ -141,6 +232,8 @@ void post_enrol(struct areq *q)
 		areq_fail_field(q, "node", "must be a node id such as n7");
 		return;
 	}
+	if (!proof_read(q, e, body))
+		return;
 	e->hw = hw ? json_text(q->arena, hw) : NULL;
 	q->own = e;
 	SQL0(q, api_enrol_key, key_read);

@@ -106,6 +106,7 @@ static const struct row_metric {
 	{"spot_launches_total", "outcome", "Launches that gave an instance, and launches that were refused."},
 	{"spot_reclaims_total", "market", "Nodes that their provider took back."},
 	{"spot_checkpoints", "state", "Checkpoints."},
+	{"spot_orphans", "kind", "Listed with our tag, and no node accounts for it: instances, and what machines left behind."},
 	{"spot_leader_epoch", "name", "Times that leadership changed hands."},
 	{"spot_leader_lease_seconds", "name", "Left of the leader's lease; negative: nobody leads."},
 };

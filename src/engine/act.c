@@ -52,6 +52,34 @@ void act_call(struct act *a, struct call_provider *p, enum call_verb verb, void 
 	call_start(&a->call, p, verb, args, a->arena, timeout_us, 0, urgent, act_called);
 }
 
+static void act_answered(struct op *op)
+{
+	struct act *a = container_of(container_of(op, struct http_req, op), struct act, http);
+
+	a->sending = false;
+	a->called(a);
+}
+
+void act_http(struct act *a, bool mutating)
+{
+	a->sending = true;
+	http_send(a->e->http, &a->http, &a->http_out, a->arena, mutating, act_answered);
+}
+
+void act_drop(struct act *a)
+{
+	if (a->calling) {
+		op_fini(&a->call.op);
+	}
+	if (a->sending) {
+		op_fini(&a->http.op);
+	}
+	if (a->writing) {
+		op_fini(&a->req.op);
+	}
+	a->calling = a->sending = a->writing = false;
+}
+
 void act_wrote(struct op *op)
 {
 	struct act *a = container_of(container_of(op, struct pg_req, op), struct act, req);
@@ -61,7 +89,8 @@ void act_wrote(struct op *op)
 		/* The claim runs out and the row is looked at again. */
 		log_warn("engine.statement", STR("statement", a->req.stmt->name), I64("id", a->id),
 			 STR("rc", spot_rc_name(op->rc)), STR("error", op->err.text));
-	} else if (a->wrote != NULL) {
+	}
+	if (a->wrote != NULL) {
 		a->wrote(a);
 	}
 	act_end(a);

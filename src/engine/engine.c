@@ -139,6 +139,9 @@ static void engine_register(struct engine *e)
 	recon_add(e, "sweep", t, sweep_run);
 	recon_add(e, "biller", t, biller_run);
 	recon_add(e, "rebalance", t, rebalance_run);
+	recon_add(e, "enrol", t, enrol_run);
+	recon_add(e, "stream", t, stream_run);
+	recon_add(e, "dispose", t, dispose_run);
 }
 
 struct engine *engine_new(const struct engine_deps *d)
@@ -152,6 +155,9 @@ struct engine *engine_new(const struct engine_deps *d)
 	e->pg = d->pg;
 	e->providers = d->providers;
 	e->providers_n = d->providers_n;
+	e->identity_off = d->identity_off;
+	e->identity_off_n = d->identity_off_n;
+	e->http = d->http;
 	e->conf = *d->conf;
 	assert(strlen(d->install) == 8 && d->enrol_key.n <= sizeof(e->enrol_key));
 	memcpy(e->install, d->install, 9);
@@ -191,12 +197,7 @@ static void engine_drop_work(struct engine *e)
 	}
 	while ((a = TAILQ_FIRST(&e->acts)) != NULL) {
 		TAILQ_REMOVE(&e->acts, a, link);
-		if (a->calling) {
-			op_fini(&a->call.op);
-		}
-		if (a->writing) {
-			op_fini(&a->req.op);
-		}
+		act_drop(a);
 		pg_req_fini(&a->req);
 		arena_free(a->arena);
 		free(a);

@@ -13,6 +13,7 @@
 
 #include "engine/engine_conf.h"
 #include "io/call.h"
+#include "io/http.h"
 #include "io/loop.h"
 #include "io/pg.h"
 
@@ -27,6 +28,11 @@ struct engine_deps {
 	struct str enrol_key;		/* copied */
 	const char *holder;		/* names this process in the lease */
 	const char *listen_dsn;		/* unused unless the pool cannot LISTEN */
+	/* Names of providers whose nodes enrol by their one-time token alone ([provider X] identity = off);
+	 * stays valid. */
+	const char *const *identity_off;
+	size_t identity_off_n;
+	struct http_client *http; /* for the object store; NULL = nothing is deleted there */
 };
 struct engine *engine_new(const struct engine_deps *d);
 /* Stops everything; calls under way are forgotten (their rows are claimed, so the next engine

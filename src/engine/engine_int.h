@@ -48,8 +48,11 @@ struct act {
 	struct pg_req req;
 	struct arena *arena;
 	bool calling, writing;
+	struct http_req http; /* for what goes past the providers: presigned requests */
+	struct spot_http_request http_out;
+	bool sending;
 	void (*called)(struct act *a); /* the call is over: writes (ACT_WRITE) or act_end */
-	void (*wrote)(struct act *a);  /* may be NULL; act_end follows by itself */
+	void (*wrote)(struct act *a);  /* may be NULL; a->req.op.rc says whether it worked; act_end follows */
 	int64_t id;		       /* row it is for, 0 = none */
 	void *ctx;		       /* in arena, or owned elsewhere */
 	TAILQ_ENTRY(act) link;
@@ -58,6 +61,10 @@ struct act *act_new(struct engine *e, int64_t id, void (*called)(struct act *));
 void act_call(struct act *a, struct call_provider *p, enum call_verb verb, void *args,
 	      int64_t timeout_us, bool urgent);
 void act_wrote(struct op *op);
+/* Sends a->http_out; a->called runs when it is over (a->http.op.rc, a->http.in). */
+void act_http(struct act *a, bool mutating);
+/* Forgets whatever is under way; nothing of it runs afterwards. */
+void act_drop(struct act *a);
 void act_end(struct act *a);
 #define ACT_WRITE(a, stmt, params)                                                                 \
 	((a)->writing = true, q_##stmt((a)->e->pg, &(a)->req, (params), act_wrote))
@@ -78,6 +85,9 @@ struct engine {
 	struct pg *pg;
 	struct call_provider *const *providers;
 	size_t providers_n;
+	const char *const *identity_off; /* providers whose nodes need not prove what they are */
+	size_t identity_off_n;
+	struct http_client *http; /* NULL = there is none: nothing is deleted from the object store */
 	struct engine_conf conf;
 	char install[9];
 	uint8_t enrol_key[64];
@@ -107,6 +117,8 @@ struct engine {
 	int64_t sched_next; /* job where placing goes on after its budget was used up, 0 = from the
 			       top */
 	bool auth_busy;	    /* a call only meant to renew the store's credentials is out */
+	int disposing;	    /* deletions of objects under way */
+	int64_t dispose_next_us; /* mono: none before this */
 };
 
 int64_t engine_now(const struct engine *e); /* wall */
@@ -168,11 +180,15 @@ void place_want(struct recon *r, const struct job_facts *f, const struct placing
 bool objects_configured(const struct engine *e);
 /* True when URLs can be signed now; otherwise credentials are being renewed and a pass follows. */
 bool objects_ready(struct engine *e);
+/* ret: url, headers to send along, upload. */
 enum spot_rc objects_presign(struct engine *e, struct arena *a, const char *method, const char *key,
-			     const char **ret, struct spot_err *err);
-/* Any "s3://bucket/key" by the store's provider. */
+			     struct spot_presign *ret, struct spot_err *err);
+/* Any "s3://bucket/key" (gs://, az:// of such a store) by the store's provider. */
 enum spot_rc objects_presign_uri(struct engine *e, struct arena *a, const char *uri,
-				 const char **ret, struct spot_err *err);
+				 struct spot_presign *ret, struct spot_err *err);
+/* {"name": "value"} of its headers; NULL = there are none. */
+char *presign_headers(struct arena *a, const struct spot_presign *p);
+const char *presign_how(const struct spot_presign *p); /* "put", "resumable", "blocks" */
 char *objects_key(struct engine *e, struct arena *a, int64_t job_id, int32_t epoch,
 		  const char *sha256);
 /* The attempt's "files": chunks of a checkpoint and the mounts of the spec, with URLs. NULL on
@@ -198,5 +214,15 @@ void sweep_run(struct recon *r);
 void biller_run(struct recon *r);
 void fleet_run(struct recon *r);
 void rebalance_run(struct recon *r);
+void enrol_run(struct recon *r);
+void stream_run(struct recon *r);
+void dispose_run(struct recon *r);
+
+/* stream.c: the long polls end when we do not lead any more. */
+void streams_stop(struct engine *e);
+
+/* watch.c: an instance's state as rows have it ("gone_reclaimed", "failed_no_capacity"), and the words of an end. */
+const char *instance_state(const struct spot_instance *i);
+const char *instance_reason(struct arena *a, const struct spot_instance *i);
 
 #endif

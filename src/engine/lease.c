@@ -22,6 +22,7 @@ static void lease_lost(struct engine *e, const char *why)
 		log_warn("engine.follows", I64("epoch", e->epoch), STR("why", why));
 	}
 	e->epoch = 0;
+	streams_stop(e);
 }
 
 static void lease_renewed(struct op *op)
@@ -121,6 +122,7 @@ void engine_release(struct engine *e, void (*done)(void *ctx), void *ctx)
 	}
 	e->closing = true;
 	e->epoch = 0;
+	streams_stop(e);
 	if (epoch == 0) {
 		done(ctx);
 		return;

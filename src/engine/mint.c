@@ -12,20 +12,28 @@ static void mint_one(struct recon *r, const struct q_engine_mint_due_row *rows, 
 	const char **paths = arena_array(r->arena, n, sizeof(*paths));
 	const char **keys = arena_array(r->arena, n, sizeof(*keys));
 	const char **urls = arena_array(r->arena, n, sizeof(*urls));
+	const char **hows = arena_array(r->arena, n, sizeof(*hows));
+	const char **headers = arena_array(r->arena, n, sizeof(*headers));
 	int32_t *seqs = arena_array(r->arena, n, sizeof(*seqs));
 	struct spot_err err = {0};
 	struct step *s;
 
 	for (size_t i = 0; i < n; i++) {
+		struct spot_presign p;
+
 		paths[i] = rows[i].path;
 		seqs[i] = rows[i].seq;
 		keys[i] =
 		    objects_key(r->e, r->arena, rows[i].job_id, rows[i].epoch, rows[i].sha256);
-		if (objects_presign(r->e, r->arena, "PUT", keys[i], &urls[i], &err) != SPOT_OK) {
+		if (objects_presign(r->e, r->arena, "PUT", keys[i], &p, &err) != SPOT_OK) {
 			log_error("checkpoint.presign", I64("checkpoint", rows[i].checkpoint_id),
 				  STR("error", err.text));
 			return;
 		}
+		urls[i] = p.url;
+		hows[i] = presign_how(&p);
+		headers[i] = presign_headers(r->arena, &p);
+		headers[i] = headers[i] == NULL ? "" : headers[i];
 	}
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_mint_put,
@@ -38,6 +46,10 @@ static void mint_one(struct recon *r, const struct q_engine_mint_due_row *rows, 
 					  .keys_n = n,
 					  .urls = urls,
 					  .urls_n = n,
+					  .hows = hows,
+					  .hows_n = n,
+					  .headers = headers,
+					  .headers_n = n,
 					  .at_us = engine_now(r->e),
 					  .fence = r->e->epoch}));
 }

@@ -55,7 +55,7 @@ bool objects_ready(struct engine *e)
 }
 
 static enum spot_rc sign_url(struct engine *e, struct arena *a, const char *method,
-			     const char *bucket, const char *key, const char **ret,
+			     const char *bucket, const char *key, struct spot_presign *ret,
 			     struct spot_err *err)
 {
 	struct call_provider *p = engine_provider(e, e->conf.store_provider);
@@ -76,28 +76,64 @@ static enum spot_rc sign_url(struct engine *e, struct arena *a, const char *meth
 	}
 	rc = call_provider_ops(p)->presign(call_provider_self(p), a, engine_now(e), &s, err);
 	if (rc == SPOT_OK) {
-		*ret = s.url;
+		*ret = s;
 	}
 	return rc;
 }
 
 enum spot_rc objects_presign(struct engine *e, struct arena *a, const char *method, const char *key,
-			     const char **ret, struct spot_err *err)
+			     struct spot_presign *ret, struct spot_err *err)
 {
 	return sign_url(e, a, method, e->conf.store_bucket, key, ret, err);
 }
 
 enum spot_rc objects_presign_uri(struct engine *e, struct arena *a, const char *uri,
-				 const char **ret, struct spot_err *err)
+				 struct spot_presign *ret, struct spot_err *err)
 {
+	static const char *const schemes[] = {"s3://", "gs://", "az://"};
 	const char *slash;
 
-	if (!str_prefix(uri, "s3://") || (slash = strchr(uri + 5, '/')) == NULL ||
-	    slash[1] == '\0') {
-		return err_set(err, SPOT_INVALID, "file_mounts: '%s' is not s3://bucket/key", uri);
+	for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
+		if (str_prefix(uri, schemes[i]) && (slash = strchr(uri + 5, '/')) != NULL &&
+		    slash > uri + 5 && slash[1] != '\0') {
+			return sign_url(e, a, "GET",
+					arena_strndup(a, uri + 5, (size_t)(slash - uri - 5)),
+					slash + 1, ret, err);
+		}
 	}
-	return sign_url(e, a, "GET", arena_strndup(a, uri + 5, (size_t)(slash - uri - 5)),
-			slash + 1, ret, err);
+	return err_set(err, SPOT_INVALID,
+		       "file_mounts: '%s' is not s3://bucket/key, gs://bucket/key or az://container/key",
+		       uri);
+}
+
+static json_t *headers_json(const struct spot_presign *p)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; i < p->headers_n; i++) {
+		json_object_set_new(o, p->headers[i].name, json_string(p->headers[i].value));
+	}
+	return o;
+}
+
+char *presign_headers(struct arena *a, const struct spot_presign *p)
+{
+	AUTO(json) json_t *o = headers_json(p);
+
+	return p->headers_n == 0 ? NULL : json_text(a, o);
+}
+
+const char *presign_how(const struct spot_presign *p)
+{
+	switch (p->upload) {
+	case SPOT_UPLOAD_RESUMABLE:
+		return "resumable";
+	case SPOT_UPLOAD_BLOCKS:
+		return "blocks";
+	case SPOT_UPLOAD_PUT:
+		break;
+	}
+	return "put";
 }
 
 char *objects_key(struct engine *e, struct arena *a, int64_t job_id, int32_t epoch,
@@ -109,18 +145,30 @@ char *objects_key(struct engine *e, struct arena *a, int64_t job_id, int32_t epo
 			    e->install, job_id, (int)epoch, sha256);
 }
 
+/* One chunk to fetch; headers are there only where the store asks for some. */
+static json_t *chunk_json(const struct spot_presign *p, int64_t bytes, const char *sha256)
+{
+	json_t *c = json_pack("{s:s, s:I, s:s}", "url", p->url, "bytes", (json_int_t)bytes,
+			      "sha256", sha256);
+
+	if (p->headers_n > 0) {
+		json_object_set_new(c, "headers", headers_json(p));
+	}
+	return c;
+}
+
 static bool add_mount(struct recon *r, json_t *files, const struct job_mount *m)
 {
 	struct spot_err err = {0};
-	const char *url;
+	struct spot_presign p;
 
-	if (objects_presign_uri(r->e, r->arena, m->uri, &url, &err) != SPOT_OK) {
+	if (objects_presign_uri(r->e, r->arena, m->uri, &p, &err) != SPOT_OK) {
 		log_error("job.mount", STR("uri", m->uri), STR("error", err.text));
 		return false;
 	}
-	json_array_append_new(files, json_pack("{s:s, s:s, s:i, s:i, s:[{s:s, s:i, s:s}]}", "root",
-					       "mount", "path", m->dst, "mode", 0644, "bytes", 0,
-					       "chunks", "url", url, "bytes", 0, "sha256", ""));
+	json_array_append_new(files, json_pack("{s:s, s:s, s:i, s:i, s:[o]}", "root", "mount", "path",
+					       m->dst, "mode", 0644, "bytes", 0, "chunks",
+					       chunk_json(&p, 0, "")));
 	return true;
 }
 
@@ -128,10 +176,10 @@ static bool add_chunk(struct recon *r, json_t *files, const struct q_engine_chun
 		      bool first)
 {
 	struct spot_err err = {0};
-	const char *url;
+	struct spot_presign p;
 	json_t *f;
 
-	if (objects_presign(r->e, r->arena, "GET", c->object_key, &url, &err) != SPOT_OK) {
+	if (objects_presign(r->e, r->arena, "GET", c->object_key, &p, &err) != SPOT_OK) {
 		log_error("checkpoint.presign", STR("key", c->object_key), STR("error", err.text));
 		return false;
 	}
@@ -144,9 +192,7 @@ static bool add_chunk(struct recon *r, json_t *files, const struct q_engine_chun
 	}
 	json_object_set_new(
 	    f, "bytes", json_integer(json_integer_value(json_object_get(f, "bytes")) + c->bytes));
-	json_array_append_new(json_object_get(f, "chunks"),
-			      json_pack("{s:s, s:I, s:s}", "url", url, "bytes",
-					(json_int_t)c->bytes, "sha256", c->sha256));
+	json_array_append_new(json_object_get(f, "chunks"), chunk_json(&p, c->bytes, c->sha256));
 	return true;
 }
 

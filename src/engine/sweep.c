@@ -1,7 +1,9 @@
 /*
  * Lists everything with our installation tag in every region we know, at start and then regularly.
- * What no live row accounts for is alarmed first and ended after a grace period. An instance
- * without exactly our tag is never touched: accounts are shared.
+ * What no live row accounts for is written down (table orphan). An instance is alarmed first and ended after a
+ * grace period. What a machine left behind (a disk, a network card, an order for more machines) is ended when
+ * it was seen without an owner over the provider's list lag and is older than any launch that may still be on its way.
+ * Whatever has not exactly our tag is never touched: accounts are shared.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -14,9 +16,10 @@ struct sweeping {
 	struct call_provider *provider;
 	struct spot_list list;
 	const struct spot_instance **ours;
-	size_t n;
-	const char **refs, **tokens, **whys;
-	int64_t *created;
+	size_t n, present_n;
+	const char **refs, **tokens, **requests, **present;
+	bool *leftovers;
+	int64_t at_us;
 };
 
 static void doomed_called(struct act *a)
@@ -38,7 +41,8 @@ static void doom(struct engine *e, const struct sweeping *w, const struct spot_i
 	struct spot_terminate *t = arena_alloc(a->arena, sizeof(*t));
 
 	*t = (struct spot_terminate){
-	    .region = w->place->region,
+	    .region = arena_strdup(a->arena, str_empty(i->key.region) ? w->place->region
+								      : i->key.region),
 	    .zone = arena_strdup(a->arena, i->key.zone == NULL ? "" : i->key.zone),
 	    .ref = arena_strdup(a->arena, i->ref),
 	    .spot_request = arena_strdup(a->arena, i->spot_request == NULL ? "" : i->spot_request),
@@ -57,15 +61,54 @@ static const struct spot_instance *instance_of(const struct sweeping *w, const c
 	return NULL;
 }
 
-/* The orphans are known: alarms for the new ones, the end for those whose grace is over. */
+static int64_t lag_of(const struct engine *e, const struct sweeping *w)
+{
+	return e->conf.list_lag_us > 0 ? e->conf.list_lag_us
+				       : call_provider_ops(w->provider)->list_lag_us;
+}
+
+static bool is_due(const struct engine *e, const struct sweeping *w,
+		   const struct q_engine_sweep_judge_row *o)
+{
+	const struct spot_instance *x = instance_of(w, o->ref);
+	int64_t now = engine_now(e), seen = now - o->first_us;
+	int64_t age = x->created_us > 0 ? now - x->created_us : INT64_MAX;
+
+	if (x->leftover) {
+		int64_t launch = MAX(e->conf.launch_timeout_us,
+				     call_provider_ops(w->provider)->launch_timeout_us);
+
+		return seen > 0 && seen >= lag_of(e, w) &&
+		       (x->created_us > 0 ? age : seen) >= launch && x->state != SPOT_INSTANCE_ODD;
+	}
+	return seen > 0 && seen >= e->conf.orphan_grace_us && age >= e->conf.orphan_grace_us;
+}
+
+/* It is written down that they end: now they may. */
+static void sweep_ending(struct act *a)
+{
+	struct sweeping *w = a->ctx;
+	struct q_engine_sweep_ending_row *rows;
+	size_t n;
+
+	if (a->req.op.rc != SPOT_OK) {
+		return;
+	}
+	n = q_engine_sweep_ending_rows(&a->req, a->arena, &rows);
+	for (size_t i = 0; i < n; i++) {
+		doom(a->e, w, instance_of(w, rows[i].ref));
+	}
+}
+
+/* The orphans are known: alarms for the new ones, the end for those whose time is over. */
 static void sweep_judged(struct op *op)
 {
 	struct act *a = container_of(container_of(op, struct pg_req, op), struct act, req);
 	struct sweeping *w = a->ctx;
 	struct engine *e = a->e;
-	struct q_engine_sweep_orphans_row *rows;
+	struct q_engine_sweep_judge_row *rows;
 	int64_t now = engine_now(e);
-	size_t n, fresh = 0;
+	size_t n, due = 0;
 
 	a->writing = false;
 	w->place->sweeping = false;
@@ -75,34 +118,29 @@ static void sweep_judged(struct op *op)
 		act_end(a);
 		return;
 	}
-	n = q_engine_sweep_orphans_rows(&a->req, a->arena, &rows);
+	n = q_engine_sweep_judge_rows(&a->req, a->arena, &rows);
 	for (size_t i = 0; i < n; i++) {
-		const struct spot_instance *x = instance_of(w, rows[i].ref);
-		bool old = x->created_us == 0 || now - x->created_us >= e->conf.orphan_grace_us;
-
-		if (!rows[i].has_alarm_us) {
+		if (is_due(e, w, &rows[i])) {
+			w->refs[due++] = rows[i].ref;
+		} else if (rows[i].first_us == w->at_us) {
 			log_error("orphan.found", STR("provider", w->place->provider),
-				  STR("region", w->place->region), STR("ref", rows[i].ref),
-				  STR("why", rows[i].why));
-			w->refs[fresh] = rows[i].ref;
-			w->whys[fresh] = rows[i].why;
-			fresh++;
-		} else if (old && now - rows[i].alarm_us >= e->conf.orphan_grace_us) {
-			doom(e, w, x);
+				  STR("region", w->place->region), STR("kind", rows[i].kind),
+				  STR("ref", rows[i].ref), STR("why", rows[i].why));
 		}
 	}
-	if (fresh == 0) {
+	if (due == 0) {
 		act_end(a);
 		return;
 	}
 	pg_req_fini(&a->req);
-	ACT_WRITE(a, engine_sweep_alarm,
-		  (&(struct q_engine_sweep_alarm){.provider = w->place->provider,
-						  .refs = w->refs,
-						  .refs_n = fresh,
-						  .whys = w->whys,
-						  .whys_n = fresh,
-						  .at_us = now}));
+	a->wrote = sweep_ending;
+	ACT_WRITE(a, engine_sweep_ending,
+		  (&(struct q_engine_sweep_ending){.provider = w->place->provider,
+						   .region = w->place->region,
+						   .refs = w->refs,
+						   .refs_n = due,
+						   .at_us = now,
+						   .fence = e->epoch}));
 }
 
 static bool counts(const struct engine *e, const struct spot_instance *i)
@@ -128,34 +166,44 @@ static void sweep_called(struct act *a)
 	w->ours = arena_array(a->arena, most + 1, sizeof(*w->ours));
 	w->refs = arena_array(a->arena, most + 1, sizeof(*w->refs));
 	w->tokens = arena_array(a->arena, most + 1, sizeof(*w->tokens));
-	w->whys = arena_array(a->arena, most + 1, sizeof(*w->whys));
-	w->created = arena_array(a->arena, most + 1, sizeof(*w->created));
+	w->requests = arena_array(a->arena, most + 1, sizeof(*w->requests));
+	w->present = arena_array(a->arena, most + 1, sizeof(*w->present));
+	w->leftovers = arena_array(a->arena, most + 1, sizeof(*w->leftovers));
 	for (size_t i = 0; i < most; i++) {
 		const struct spot_instance *x = &w->list.found[i];
 
+		if (x->ref != NULL && x->state != SPOT_INSTANCE_GONE &&
+		    x->state != SPOT_INSTANCE_INTERRUPTED) {
+			w->present[w->present_n++] = x->ref;
+		}
 		if (counts(a->e, x)) {
 			w->ours[w->n] = x;
 			w->refs[w->n] = x->ref;
 			w->tokens[w->n] = x->token == NULL ? "" : x->token;
-			w->created[w->n] = x->created_us;
+			w->requests[w->n] = x->spot_request == NULL ? "" : x->spot_request;
+			w->leftovers[w->n] = x->leftover;
 			w->n++;
 		}
 	}
-	if (w->n == 0) {
-		w->place->sweeping = false;
-		act_end(a);
-		return;
-	}
 	a->writing = true;
-	q_engine_sweep_orphans(a->e->pg, &a->req,
-			       &(struct q_engine_sweep_orphans){.provider = w->place->provider,
-								.refs = w->refs,
-								.refs_n = w->n,
-								.tokens = w->tokens,
-								.tokens_n = w->n,
-								.created = w->created,
-								.created_n = w->n},
-			       sweep_judged);
+	w->at_us = engine_now(a->e);
+	q_engine_sweep_judge(a->e->pg, &a->req,
+			     &(struct q_engine_sweep_judge){.provider = w->place->provider,
+							    .region = w->place->region,
+							    .refs = w->refs,
+							    .refs_n = w->n,
+							    .tokens = w->tokens,
+							    .tokens_n = w->n,
+							    .requests = w->requests,
+							    .requests_n = w->n,
+							    .leftovers = w->leftovers,
+							    .leftovers_n = w->n,
+							    .present = w->present,
+							    .present_n = w->present_n,
+							    .at_us = w->at_us,
+							    .lag_us = lag_of(a->e, w),
+							    .fence = a->e->epoch},
+			     sweep_judged);
 }
 
 static void sweep_one(struct engine *e, struct watch_place *place, struct call_provider *p)

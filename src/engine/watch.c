@@ -65,8 +65,22 @@ struct asking {
 	struct spot_notices notices;
 };
 
-static const char *state_name(const struct spot_instance *i)
+/* A machine that never came for want of room: the provider took the order and says so later (a Kubernetes Pod
+ * that cannot be scheduled). */
+static const char *failed_name(const struct spot_instance *i)
 {
+	const char *why = i->raw_reason == NULL ? "" : i->raw_reason;
+
+	return str_prefix(why, "NO_CAPACITY") ? "failed_no_capacity"
+	       : str_prefix(why, "QUOTA")     ? "failed_quota"
+					      : "failed";
+}
+
+const char *instance_state(const struct spot_instance *i)
+{
+	if (i->state == SPOT_INSTANCE_FAILED) {
+		return failed_name(i);
+	}
 	if (i->state == SPOT_INSTANCE_GONE && i->end_cause == SPOT_END_RECLAIM) {
 		return "gone_reclaimed";
 	}
@@ -75,6 +89,15 @@ static const char *state_name(const struct spot_instance *i)
 		return "gone_user"; /* says nothing about the pool */
 	}
 	return spot_instance_state_name(i->state);
+}
+
+const char *instance_reason(struct arena *a, const struct spot_instance *i)
+{
+	if (i->state == SPOT_INSTANCE_RUNNING || i->state == SPOT_INSTANCE_PENDING) {
+		return "";
+	}
+	return arena_printf(a, "%s %s", i->raw_state == NULL ? "" : i->raw_state,
+			    i->raw_reason == NULL ? "" : i->raw_reason);
 }
 
 static const struct spot_instance *found_ref(const struct spot_describe *d, const char *ref)
@@ -98,16 +121,11 @@ static void seen_write(struct act *a, const struct asking *k)
 
 	for (size_t i = 0; i < k->n; i++) {
 		const struct spot_instance *x = found_ref(&k->describe, k->rows[i].ref);
-		bool ends = x != NULL && x->state != SPOT_INSTANCE_RUNNING &&
-			    x->state != SPOT_INSTANCE_PENDING;
 
 		ids[i] = k->rows[i].id;
-		states[i] = x == NULL ? "absent" : state_name(x);
+		states[i] = x == NULL ? "absent" : instance_state(x);
 		ips[i] = x == NULL || x->ip == NULL ? "" : x->ip;
-		reasons[i] =
-		    ends ? arena_printf(a->arena, "%s %s", x->raw_state == NULL ? "" : x->raw_state,
-					x->raw_reason == NULL ? "" : x->raw_reason)
-			 : "";
+		reasons[i] = x == NULL ? "" : instance_reason(a->arena, x);
 	}
 	ACT_WRITE(a, engine_watch_seen,
 		  (&(struct q_engine_watch_seen){.ids = ids,
@@ -323,6 +341,25 @@ static void pool_rest(struct recon *r, const struct q_engine_watch_due_row *w, c
 					   .reclaims = reclaims}));
 }
 
+/* A launch that was refused after all: the pool, or its quota class, rests as after any refusal. */
+static void refused_late(struct recon *r, const struct q_engine_watch_due_row *w)
+{
+	const struct engine_conf *c = &r->e->conf;
+	bool quota = strcmp(w->ended_by, "failed_quota") == 0;
+	struct step *s = step_new(r, NULL, NULL);
+
+	offers_stale(r->e);
+	STEP(s, engine_pool_refused_late,
+	     (&(struct q_engine_pool_refused_late){.pool_id = w->pool_id,
+						   .rc = quota ? "late_quota" : "late_no_capacity",
+						   .scope = quota ? "class" : "pool",
+						   .why = w->why,
+						   .cool_min_us = c->cool_min_us,
+						   .cool_max_us = c->cool_max_us,
+						   .at_us = engine_now(r->e),
+						   .day = engine_day(r->e)}));
+}
+
 /* What an end says about the pool it was in. */
 static void rest_after(struct recon *r, const struct q_engine_watch_due_row *w, enum node_event ev)
 {
@@ -330,7 +367,13 @@ static void rest_after(struct recon *r, const struct q_engine_watch_due_row *w, 
 	bool booting = strcmp(w->state, "BOOTING") == 0;
 	bool spot = strcmp(w->market, "spot") == 0;
 
-	if (ev == NODE_EV_BOOT_TIMEOUT || ev == NODE_EV_BROKEN) {
+	if (ev == NODE_EV_ENROLLED) {
+		struct step *s = step_new(r, NULL, NULL);
+
+		STEP(s, engine_pool_serves, (&(struct q_engine_pool_serves){.pool_id = w->pool_id}));
+	} else if (ev == NODE_EV_BROKEN && booting && str_prefix(w->ended_by, "failed_")) {
+		refused_late(r, w);
+	} else if (ev == NODE_EV_BOOT_TIMEOUT || ev == NODE_EV_BROKEN) {
 		pool_rest(r, w, ev == NODE_EV_BROKEN ? "broken" : "boot_timeout", c->cool_max_us,
 			  0);
 	} else if (ev == NODE_EV_VANISHED && strcmp(w->ended_by, "gone_user") != 0 &&

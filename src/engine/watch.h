@@ -7,10 +7,14 @@
 
 #include "base/base.h"
 
+struct act;
 struct watch_place {
 	char *provider, *region;
 	int64_t asked_us, swept_us; /* mono; 0 = never */
 	bool asking, noticing, sweeping;
+	struct act *stream;	   /* the long poll that is out; NULL = none */
+	int64_t stream_next_us;	   /* mono: none before this */
+	int stream_fails;	   /* in a row */
 	LIST_ENTRY(watch_place) link;
 };
 struct watch {

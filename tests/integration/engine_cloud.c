@@ -72,7 +72,8 @@ static struct spot_instance instance_of(struct arena *a, const struct machine *m
 	    .state = m->state,
 	    .end_cause = m->cause,
 	    .raw_state = spot_instance_state_name(m->state),
-	    .raw_reason = "",
+	    .raw_reason = m->reason == NULL ? "" : m->reason,
+	    .leftover = m->leftover,
 	    .ip = "10.0.0.1",
 	    .spot_request = "",
 	    .created_us = m->created_us,
@@ -94,6 +95,25 @@ static struct machine *machine_new(struct cloud *c, const struct spot_launch *l,
 	m->market = l->key.market;
 	m->state = SPOT_INSTANCE_RUNNING;
 	m->created_us = now_us;
+	if (c->late_reason != NULL) {
+		m->state = SPOT_INSTANCE_FAILED;
+		m->reason = c->late_reason;
+	}
+	return m;
+}
+
+struct machine *cloud_add(struct cloud *c, const char *ref, const char *token, bool leftover)
+{
+	struct machine *m = &c->list[c->n++];
+
+	assert_true(c->n <= CLOUD_MAX);
+	*m = (struct machine){
+	    .state = SPOT_INSTANCE_RUNNING, .market = SPOT_MARKET_SPOT, .leftover = leftover};
+	snprintf(m->ref, sizeof(m->ref), "%s", ref);
+	snprintf(m->token, sizeof(m->token), "%s", token);
+	snprintf(m->install, sizeof(m->install), "cafe0001");
+	snprintf(m->region, sizeof(m->region), "r1");
+	snprintf(m->zone, sizeof(m->zone), "z1");
 	return m;
 }
 
@@ -253,11 +273,86 @@ static enum spot_step cloud_notices(void *self, struct spot_call *c, struct spot
 static enum spot_rc cloud_presign(void *self, struct arena *arena, int64_t now_us,
 				  struct spot_presign *a, struct spot_err *err)
 {
-	(void)self;
+	const struct cloud *k = cloud_of(self);
+
 	(void)now_us;
 	(void)err;
+	if (k->uploads_how != '\0' && strcmp(a->method, "PUT") == 0) {
+		a->upload = k->uploads_how == 'r' ? SPOT_UPLOAD_RESUMABLE : SPOT_UPLOAD_BLOCKS;
+	}
+	if (k->uploads_header) {
+		a->headers[a->headers_n++] = (struct spot_header){"x-fake-kind", "block"};
+	}
 	a->url = arena_printf(arena, "https://%s.fake/%s?%s", a->bucket, a->key, a->method);
 	return SPOT_OK;
+}
+
+static enum spot_step cloud_verify(void *self, struct spot_call *c, struct spot_verify *a)
+{
+	struct cloud *k = cloud_of(self);
+	const char *good;
+
+	k->verify_calls++;
+	if (k->verify_faults > 0) {
+		k->verify_faults--;
+		return call_fail(c, SPOT_CONFIG, "", "fake verify: no keys to check with");
+	}
+	if (k->verify_rc != SPOT_OK) {
+		return call_fail(c, k->verify_rc, "", "fake verify: %s", spot_rc_name(k->verify_rc));
+	}
+	assert_int_equal(strlen(a->nonce), 10);
+	good = arena_printf(c->arena,
+			    "{\"kind\":\"fake\",\"ref\":\"%s\",\"audience\":\"%s\",\"nonce\":\"%s\"}",
+			    a->ref, a->audience, a->nonce);
+	if (a->proof.n != strlen(good) || memcmp(a->proof.p, good, a->proof.n) != 0) {
+		return call_fail(c, SPOT_DENIED, "", "fake verify: the proof is not of %s", a->ref);
+	}
+	return SPOT_DONE;
+}
+
+static void watch_say(struct cloud *k, struct spot_call *c, struct spot_watch *a)
+{
+	a->notices = arena_array(c->arena, 1, sizeof(*a->notices));
+	a->seen = arena_array(c->arena, 1, sizeof(*a->seen));
+	if (k->watch_notice[0] != '\0') {
+		a->notices[a->notices_n++] =
+		    (struct spot_notice){.ref = arena_strdup(c->arena, k->watch_notice),
+					 .kind = SPOT_NOTICE_INTERRUPTION,
+					 .source = "fake-stream",
+					 .raw = "said"};
+	}
+	if (k->watch_gone[0] != '\0') {
+		a->seen[0] = instance_of(c->arena, cloud_by_ref(k, k->watch_gone));
+		a->seen[0].state = SPOT_INSTANCE_GONE;
+		a->seen[0].end_cause = SPOT_END_RECLAIM;
+		a->seen_n = 1;
+	}
+	a->gap = k->watch_gap;
+	k->watch_notice[0] = k->watch_gone[0] = '\0';
+	k->watch_gap = false;
+}
+
+/* Holds the call as a long poll does, by coming back to it. */
+static enum spot_step cloud_watch(void *self, struct spot_call *c, struct spot_watch *a)
+{
+	struct cloud *k = cloud_of(self);
+
+	if (c->state == NULL) {
+		c->state = k;
+		k->watch_calls++;
+		snprintf(k->watch_cursor, sizeof(k->watch_cursor), "%s", a->cursor);
+		if (k->watch_faults > 0) {
+			k->watch_faults--;
+			return call_fail(c, SPOT_DENIED, "", "fake watch: not allowed");
+		}
+		if (k->watch_delay_us > 0 && k->watch_notice[0] == '\0' &&
+		    k->watch_gone[0] == '\0' && !k->watch_gap) {
+			return call_again(c, SPOT_UNAVAILABLE, k->watch_delay_us, "", "fake watch: held");
+		}
+	}
+	watch_say(k, c, a);
+	a->next_cursor = arena_printf(c->arena, "c%d", k->watch_calls);
+	return SPOT_DONE;
 }
 
 static enum spot_rc cloud_open(const struct spot_provider_conf *conf, void **ret_self,
@@ -305,6 +400,8 @@ struct call_provider *cloud_provider(struct cloud *c, struct loop *loop, struct 
 		ops.caps &= ~SPOT_CAP_TOKEN;
 		ops.token_scope = SPOT_TOKEN_NONE;
 	}
+	ops.verify = c->verifies ? cloud_verify : NULL;
+	ops.watch = c->watches ? cloud_watch : NULL;
 	return call_provider_new(loop, http, &ops, c, "fake", NULL);
 }
 

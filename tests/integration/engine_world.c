@@ -90,6 +90,7 @@ void world_reset(struct world *w, bool tokens)
 	w->conf = conf_quick();
 	w->agents = w->agents_save = true;
 	w->kills = 0;
+	w->identity_off = NULL;
 	world_sql(w, "INSERT INTO install VALUES (true, 'cafe0001', '\\x0102030405060708', 1)");
 }
 
@@ -114,7 +115,10 @@ void world_start(struct world *w)
 						     .conf = &w->conf,
 						     .install = "cafe0001",
 						     .enrol_key = {key, 8},
-						     .holder = "test"});
+						     .holder = "test",
+						     .identity_off = &w->identity_off,
+						     .identity_off_n = w->identity_off != NULL,
+						     .http = w->http});
 }
 
 void world_kill(struct world *w)

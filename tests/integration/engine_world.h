@@ -25,6 +25,8 @@ struct machine {
 	enum spot_end_cause cause;
 	int64_t created_us;
 	int terminates;
+	bool leftover;
+	const char *reason; /* raw_reason, NULL = "" */
 };
 struct cloud {
 	struct machine list[CLOUD_MAX];
@@ -40,6 +42,20 @@ struct cloud {
 	bool hide;	     /* nothing shows up in find, list, describe */
 	char notice_ref[32]; /* ->notices says interruption */
 	bool ends_slowly; /* what is terminated goes on stopping until the test says it is gone */
+	/* what it knows about identity: a proof {"kind":"fake","ref":REF,"audience":...,"nonce":...} is good for REF */
+	bool verifies;
+	int verify_calls, verify_faults; /* so many answer UNAVAILABLE */
+	enum spot_rc verify_rc;	       /* this instead of a look, 0 = look */
+	/* what it tells by itself: one batch, handed over once */
+	bool watches;
+	int watch_calls, watch_faults;
+	int64_t watch_delay_us; /* before an empty answer */
+	char watch_notice[32], watch_gone[32]; /* refs, "" = none */
+	bool watch_gap;
+	char watch_cursor[32];	    /* the last one it was given */
+	const char *late_reason;    /* launched machines are PENDING and then FAILED with these words; NULL = not */
+	char uploads_how;	    /* 'r' resumable, 'b' blocks, else put; with a header */
+	bool uploads_header;
 };
 
 struct world {
@@ -58,6 +74,7 @@ struct world {
 	bool agents_save; /* they save when told to drain */
 	int64_t agent_next_us;
 	int kills;
+	const char *identity_off; /* name of a provider, NULL = none */
 };
 
 int world_setup(void **state); /* one server for all tests of a binary */
@@ -83,5 +100,7 @@ size_t cloud_live(const struct cloud *c);
 /* Tokens with more than one machine. */
 size_t cloud_doubled(const struct cloud *c);
 struct machine *cloud_by_ref(struct cloud *c, const char *ref);
+/* Something that carries our tag and that nobody launched: an instance, or what one left behind. */
+struct machine *cloud_add(struct cloud *c, const char *ref, const char *token, bool leftover);
 
 #endif

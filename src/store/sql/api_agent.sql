@@ -19,9 +19,33 @@ SELECT id, token, state, ref, boot_id, enrol_used_us IS NOT NULL FROM node WHERE
 -- writes: no
 SELECT id, token, state, ref, boot_id, enrol_used_us IS NOT NULL FROM node WHERE state NOT IN ('GONE', 'FAILED')
 
--- The first use of the token is remembered with boot and instance; the same again gets a new session.
+-- What the agent proves itself with, for the engine to judge (engine_enrol.sql). Sent again it finds its verdict.
+-- A node has room for a few: whoever holds its token cannot fill the table.
+-- name: api_enrol_ask
+-- params: id int8, boot_id text, sha256 text, proof text, instance_ref text, peer text, at_us int8
+-- rows: 0..1 verdict text, why text, woken bool
+-- row: enrol_verdict
+-- writes: yes
+WITH e AS (
+	INSERT INTO enrol_proof AS e (node_id, boot_id, sha256, proof, instance_ref, peer, asked_us)
+	SELECT $1, $2, $3, $4, $5, $6, $7
+	WHERE (SELECT count(*) FROM enrol_proof WHERE node_id = $1 AND (boot_id, sha256) <> ($2, $3)) < 32
+	ON CONFLICT (node_id, boot_id, sha256) DO UPDATE SET asked_us = excluded.asked_us
+	RETURNING verdict, why
+)
+SELECT verdict, why, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM e
+
+-- name: api_enrol_verdict
+-- params: id int8, boot_id text, sha256 text
+-- rows: 0..1 verdict text, why text, woken bool
+-- row: enrol_verdict
+-- writes: no
+SELECT verdict, why, false FROM enrol_proof WHERE node_id = $1 AND boot_id = $2 AND sha256 = $3
+
+-- The first use of the token is remembered with boot and instance; the same again gets a new session. Only with a
+-- proof of this boot that was found good.
 -- name: api_enrol
--- params: id int8, boot_id text, instance_ref text, session_hash bytea, version text, hw jsonb?, at_us int8
+-- params: id int8, boot_id text, instance_ref text, session_hash bytea, version text, hw jsonb?, at_us int8, sha256 text
 -- rows: 0..1 id int8, woken bool
 -- writes: yes
 WITH n AS (
@@ -29,6 +53,8 @@ WITH n AS (
 		enrol_used_us = coalesce(enrol_used_us, $7), last_seen_us = $7
 	WHERE id = $1 AND state NOT IN ('GONE', 'FAILED', 'TERMINATING')
 		AND (enrol_used_us IS NULL OR boot_id = $2) AND (ref IS NULL OR $3 = '' OR ref = $3)
+		AND EXISTS (SELECT FROM enrol_proof e WHERE e.node_id = $1 AND e.boot_id = $2 AND e.sha256 = $8
+			AND e.verdict IN ('verified', 'waived'))
 	RETURNING id, job_id, enrol_used_us = $7 AS first
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, event, why, actor)
@@ -151,7 +177,10 @@ WITH ok AS (
 	SELECT j.id, a.epoch FROM attempt a JOIN job j ON j.id = a.job_id AND j.epoch = a.epoch
 	WHERE a.job_id = $2 AND a.epoch = $3 AND a.node_id = $1 AND a.ended_us IS NULL FOR UPDATE OF j
 ), old AS (
-	UPDATE checkpoint c SET state = 'ABANDONED' FROM ok WHERE c.job_id = ok.id AND c.state = 'OPEN'
+	UPDATE checkpoint c SET state = 'ABANDONED' FROM ok WHERE c.job_id = ok.id AND c.state = 'OPEN' RETURNING c.id
+), blank AS (
+	UPDATE checkpoint_chunk k SET upload_url = NULL, upload_headers = NULL FROM old
+	WHERE k.checkpoint_id = old.id AND k.upload_url IS NOT NULL
 ), s AS (
 	SELECT u.*, k.object_key AS have FROM ok, unnest($6, $7, $8, $9, $10) u (path, seq, bytes, mode, sha)
 	LEFT JOIN LATERAL (SELECT k.object_key FROM checkpoint_chunk k JOIN checkpoint c ON c.id = k.checkpoint_id
@@ -175,7 +204,8 @@ FROM c
 -- rows: 0..1 state text, ready bool, doc text
 -- writes: no
 SELECT c.state, c.urls_us IS NOT NULL, json_build_object('checkpoint', 'c' || c.id,
-	'uploads', coalesce((SELECT json_agg(json_build_object('path', k.path, 'seq', k.seq, 'url', k.upload_url)
+	'uploads', coalesce((SELECT json_agg(json_strip_nulls(json_build_object('path', k.path, 'seq', k.seq,
+		'url', k.upload_url, 'how', nullif(k.upload_how, 'put'), 'headers', k.upload_headers))
 		ORDER BY k.path, k.seq) FROM checkpoint_chunk k WHERE k.checkpoint_id = c.id AND k.fresh), '[]'::json))::text AS doc
 FROM checkpoint c WHERE c.id = $1
 
@@ -194,7 +224,8 @@ WITH ok AS (
 ), j AS (
 	UPDATE job SET checkpoint_id = c.id FROM c WHERE job.id = c.job_id
 ), w AS (
-	UPDATE checkpoint_chunk k SET upload_url = NULL FROM c WHERE k.checkpoint_id = c.id AND k.upload_url IS NOT NULL
+	UPDATE checkpoint_chunk k SET upload_url = NULL, upload_headers = NULL FROM c
+	WHERE k.checkpoint_id = c.id AND k.upload_url IS NOT NULL
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, epoch, was, now, event, why, actor)
 	SELECT $5, 'checkpoint', 'c' || id, job_id, $1, $3, 'OPEN', 'COMMITTED', 'COMMITTED', 'at step ' || steps,

@@ -185,6 +185,8 @@ UNION ALL SELECT 'spot_launches_total', 'refused', coalesce(sum(refusals), 0)::f
 UNION ALL SELECT 'spot_reclaims_total', p.market, sum(d.reclaims)::float8 FROM pool_day d JOIN pool p ON p.id = d.pool_id
 	GROUP BY p.market
 UNION ALL SELECT 'spot_checkpoints', state, count(*)::float8 FROM checkpoint GROUP BY state
+UNION ALL SELECT 'spot_orphans', k.kind, count(o.ref)::float8 FROM (VALUES ('instance'), ('leftover')) k (kind)
+	LEFT JOIN orphan o ON o.kind = k.kind AND o.gone_us IS NULL GROUP BY k.kind
 UNION ALL SELECT 'spot_leader_epoch', name, epoch::float8 FROM leader
 UNION ALL SELECT 'spot_leader_lease_seconds', name, (until_us - $1) / 1e6 FROM leader
 

@@ -111,7 +111,7 @@ WITH ok AS (
 	FOR UPDATE OF j, a
 ), a AS (
 	UPDATE attempt SET settled = true, phase = 'EXITED', ended_us = coalesce(ended_us, least($10, ok.node_ended_us)),
-		exit_reason = CASE WHEN $9 THEN 'lost' ELSE exit_reason END
+		exit_reason = CASE WHEN $9 THEN 'lost' ELSE exit_reason END, files = '[]', urls_until_us = 0
 	FROM ok WHERE attempt.job_id = ok.id AND attempt.epoch = ok.epoch
 ), j AS (
 	UPDATE job SET state = $4, state_us = $10, why = $6, reason = $7,
@@ -123,7 +123,10 @@ WITH ok AS (
 	UPDATE node SET idle_since_us = $10 FROM ok WHERE node.id = ok.node_id AND state = 'READY'
 ), c AS (
 	UPDATE checkpoint SET state = 'ABANDONED' FROM ok
-	WHERE job_id = ok.id AND checkpoint.epoch = ok.epoch AND state = 'OPEN'
+	WHERE job_id = ok.id AND checkpoint.epoch = ok.epoch AND state = 'OPEN' RETURNING checkpoint.id
+), blank AS (
+	UPDATE checkpoint_chunk k SET upload_url = NULL, upload_headers = NULL FROM c
+	WHERE k.checkpoint_id = c.id AND k.upload_url IS NOT NULL
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, epoch, was, now, event, why, actor)
 	SELECT $10, 'job', 'j' || id, id, node_id, epoch, $3, $4, $5, $6, 'engine' FROM ok
@@ -138,8 +141,15 @@ SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told,
 -- writes: yes
 WITH a AS (
 	UPDATE attempt SET settled = true, phase = 'EXITED', ended_us = coalesce(ended_us, $4),
-		exit_reason = CASE WHEN $3 AND phase <> 'EXITED' THEN 'lost' ELSE exit_reason END
+		exit_reason = CASE WHEN $3 AND phase <> 'EXITED' THEN 'lost' ELSE exit_reason END,
+		files = '[]', urls_until_us = 0
 	WHERE job_id = $1 AND epoch = $2 AND NOT settled RETURNING node_id
+), c AS (
+	UPDATE checkpoint SET state = 'ABANDONED'
+	WHERE job_id = $1 AND checkpoint.epoch = $2 AND state = 'OPEN' AND EXISTS (SELECT FROM a) RETURNING checkpoint.id
+), blank AS (
+	UPDATE checkpoint_chunk k SET upload_url = NULL, upload_headers = NULL FROM c
+	WHERE k.checkpoint_id = c.id AND k.upload_url IS NOT NULL
 ), n AS (
 	UPDATE node SET idle_since_us = $4 FROM a WHERE node.id = a.node_id AND state = 'READY'
 )

@@ -51,6 +51,7 @@ WITH o AS (
 	FROM o WHERE node.id = o.id RETURNING node.id, job_id, pool_id, o.state AS was
 ), c AS (
 	DELETE FROM pool_cool USING n WHERE pool_cool.pool_id = n.pool_id AND pool_cool.rc <> 'reclaimed'
+		AND pool_cool.rc NOT LIKE 'late%'
 ), d AS (
 	INSERT INTO pool_day AS d (pool_id, day, launches) SELECT pool_id, $10, 1 FROM n
 	ON CONFLICT (pool_id, day) DO UPDATE SET launches = d.launches + 1

@@ -23,7 +23,8 @@ WITH c AS (
 SELECT id, pg_notify('spot_api', 'c' || id) IS NOT NULL AS told FROM c
 
 -- name: engine_mint_put
--- params: checkpoint_id int8, paths text[], seqs int4[], keys text[], urls text[], at_us int8, fence int8
+-- params: checkpoint_id int8, paths text[], seqs int4[], keys text[], urls text[], at_us int8, fence int8,
+--   hows text[], headers text[]
 -- rows: 0..1 id int8, told bool
 -- writes: yes
 WITH c AS (
@@ -31,8 +32,9 @@ WITH c AS (
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE)
 	RETURNING id
 ), k AS (
-	UPDATE checkpoint_chunk k SET upload_url = s.url, object_key = s.key
-	FROM c, unnest($2, $3, $4, $5) s (path, seq, key, url)
+	UPDATE checkpoint_chunk k SET upload_url = s.url, object_key = s.key, upload_how = s.how,
+		upload_headers = nullif(s.headers, '')::jsonb
+	FROM c, unnest($2, $3, $4, $5, $8, $9) s (path, seq, key, url, how, headers)
 	WHERE k.checkpoint_id = c.id AND k.path = s.path AND k.seq = s.seq
 )
 SELECT id, pg_notify('spot_api', 'c' || id) IS NOT NULL AS told FROM c
@@ -57,3 +59,40 @@ WITH a AS (
 	RETURNING node_id
 )
 SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM a
+
+-- Objects of checkpoints that were given up. Only of attempts that are over: a key holds job and epoch, so nobody uploads
+-- there again; and only after the last upload URL ran out. What another checkpoint has too stays.
+-- name: engine_dispose_due
+-- params: before_us int8, most int8
+-- rows: many checkpoint_id int8, path text, seq int4, object_key text
+-- writes: no
+SELECT k.checkpoint_id, k.path, k.seq, k.object_key
+FROM (SELECT c.id FROM checkpoint c JOIN attempt a ON a.job_id = c.job_id AND a.epoch = c.epoch
+	WHERE c.state = 'ABANDONED' AND c.disposed_us IS NULL AND c.urls_us <= $1 AND a.ended_us IS NOT NULL AND a.settled
+	ORDER BY c.id LIMIT 16) c
+JOIN checkpoint_chunk k ON k.checkpoint_id = c.id AND k.fresh AND k.deleted_us IS NULL
+WHERE NOT EXISTS (SELECT FROM checkpoint_chunk o JOIN checkpoint oc ON oc.id = o.checkpoint_id
+	WHERE o.sha256 = k.sha256 AND o.object_key = k.object_key AND oc.state <> 'ABANDONED')
+ORDER BY k.checkpoint_id, k.path, k.seq LIMIT $2
+
+-- name: engine_dispose_done
+-- params: checkpoint_id int8, path text, seq int4, at_us int8
+-- rows: none
+-- writes: yes
+UPDATE checkpoint_chunk SET deleted_us = $4 WHERE checkpoint_id = $1 AND path = $2 AND seq = $3
+
+-- Of these nothing is left that only they have. Never minted: nothing was ever uploaded.
+-- name: engine_dispose_close
+-- params: before_us int8, at_us int8, fence int8
+-- rows: many id int8
+-- writes: yes
+UPDATE checkpoint c SET disposed_us = $2
+FROM attempt a
+WHERE a.job_id = c.job_id AND a.epoch = c.epoch AND a.ended_us IS NOT NULL AND a.settled
+	AND c.id IN (SELECT id FROM checkpoint WHERE state = 'ABANDONED' AND disposed_us IS NULL ORDER BY id LIMIT 200)
+	AND (c.urls_us IS NULL OR (c.urls_us <= $1 AND NOT EXISTS (
+		SELECT FROM checkpoint_chunk k WHERE k.checkpoint_id = c.id AND k.fresh AND k.deleted_us IS NULL
+			AND NOT EXISTS (SELECT FROM checkpoint_chunk o JOIN checkpoint oc ON oc.id = o.checkpoint_id
+				WHERE o.sha256 = k.sha256 AND o.object_key = k.object_key AND oc.state <> 'ABANDONED'))))
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR SHARE)
+RETURNING c.id

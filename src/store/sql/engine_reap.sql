@@ -30,32 +30,83 @@ WHERE id = $1 AND state = 'TERMINATING' AND claimed_by = $2
 -- writes: no
 SELECT DISTINCT provider, region FROM pool
 
--- Of the listed instances with our tag, those that no live row accounts for, with the time of the
--- first alarm about them. Rows still without a ref keep the instance that carries their token.
--- name: engine_sweep_orphans
--- params: provider text, refs text[], tokens text[], created int8[]
--- rows: many ref text, created_us int8, alarm_us int8?, why text
--- writes: no
-SELECT s.ref, s.created,
-	(SELECT min(e.at_us) FROM event e WHERE e.entity = 'instance' AND e.event = 'ORPHAN'
-		AND e.entity_id = $1 || '/' || s.ref) AS alarm_us,
-	CASE WHEN n.id IS NULL THEN 'no row knows it'
-		WHEN n.ref IS DISTINCT FROM s.ref THEN 'second instance of n' || n.id
-		ELSE 'n' || n.id || ' is ' || n.state END
-FROM unnest($2, $3, $4) s (ref, token, created)
-LEFT JOIN LATERAL (
-	SELECT n.id, n.ref, n.state FROM (
-		SELECT id, pool_id, ref, state FROM node WHERE ref = s.ref
-		UNION ALL SELECT id, pool_id, ref, state FROM node WHERE token = s.token AND s.token <> '') n
-	JOIN pool p ON p.id = n.pool_id AND p.provider = $1
-	ORDER BY (n.ref IS NOT DISTINCT FROM s.ref) DESC, n.id LIMIT 1) n ON true
-WHERE n.id IS NULL OR n.state IN ('GONE', 'FAILED') OR (n.ref IS NOT NULL AND n.ref <> s.ref)
-
--- name: engine_sweep_alarm
--- params: provider text, refs text[], whys text[], at_us int8
--- rows: none
+-- Of what was listed with our tag, that which no live row accounts for, and since when. Rows still without a
+-- ref keep the instance that carries their token; a leftover (a disk, an order) belongs to a node by its ref, token,
+-- name or the random part of both, which is in every name we give. What has an owner again is forgotten, and
+-- what was told to end and is not listed for lag_us any more is gone.
+-- name: engine_sweep_judge
+-- params: provider text, region text, refs text[], tokens text[], requests text[], leftovers bool[], at_us int8,
+--   lag_us int8, fence int8, present text[]
+-- rows: many ref text, kind text, first_us int8, why text
 -- writes: yes
-INSERT INTO event (at_us, entity, entity_id, event, why, actor)
-SELECT $4, 'instance', $1 || '/' || s.ref, 'ORPHAN', s.why, 'engine' FROM unnest($2, $3) s (ref, why)
-WHERE NOT EXISTS (SELECT FROM event e WHERE e.entity = 'instance' AND e.event = 'ORPHAN'
-	AND e.entity_id = $1 || '/' || s.ref)
+WITH ok AS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR SHARE),
+s AS (
+	SELECT DISTINCT ON (u.ref) u.* FROM ok, unnest($3, $4, $5, $6) u (ref, token, request, leftover)
+	ORDER BY u.ref, u.leftover
+), x AS (
+	SELECT s.ref, 'instance' AS kind, CASE WHEN n.id IS NULL THEN 'no row knows it'
+		WHEN n.ref IS DISTINCT FROM s.ref THEN 'second instance of n' || n.id
+		ELSE 'n' || n.id || ' is ' || n.state END AS why
+	FROM s LEFT JOIN LATERAL (
+		SELECT n.id, n.ref, n.state FROM (
+			SELECT id, pool_id, ref, state FROM node WHERE ref = s.ref
+			UNION ALL SELECT id, pool_id, ref, state FROM node WHERE token = s.token AND s.token <> '') n
+		JOIN pool p ON p.id = n.pool_id AND p.provider = $1
+		ORDER BY (n.ref IS NOT DISTINCT FROM s.ref) DESC, n.id LIMIT 1) n ON true
+	WHERE NOT s.leftover AND (n.id IS NULL OR n.state IN ('GONE', 'FAILED') OR (n.ref IS NOT NULL AND n.ref <> s.ref))
+	UNION ALL
+	SELECT s.ref, 'leftover', coalesce((SELECT 'left behind by n' || n.id || ', which is ' || n.state
+		FROM node n WHERE n.ref = s.ref OR (s.token <> '' AND s.token IN (n.token, n.name)) ORDER BY n.id DESC LIMIT 1),
+		'no node knows it')
+	FROM s WHERE s.leftover AND NOT EXISTS (
+		SELECT FROM node n JOIN pool p ON p.id = n.pool_id
+		WHERE p.provider = $1 AND n.state NOT IN ('GONE', 'FAILED')
+			AND (n.ref IN (s.ref, s.request) OR s.token IN (n.token, n.name)
+				OR (s.request <> '' AND n.spot_request = s.request)
+				OR position(right(n.token, 16) IN s.ref) > 0 OR position(right(n.token, 16) IN s.token) > 0))
+), put AS (
+	INSERT INTO orphan AS o (provider, region, ref, kind, first_us, last_us, why)
+	SELECT $1, $2, x.ref, x.kind, $7, $7, x.why FROM x
+	ON CONFLICT (provider, region, ref) DO UPDATE SET last_us = excluded.last_us, why = excluded.why,
+		kind = excluded.kind, gone_us = NULL,
+		first_us = CASE WHEN o.gone_us IS NULL THEN o.first_us ELSE excluded.first_us END,
+		terminate_us = CASE WHEN o.gone_us IS NULL THEN o.terminate_us END
+	RETURNING ref, kind, first_us, why
+), owned AS (
+	DELETE FROM orphan o USING ok WHERE o.provider = $1 AND o.region = $2 AND o.gone_us IS NULL
+		AND NOT EXISTS (SELECT FROM x WHERE x.ref = o.ref)
+		AND (o.ref IN (SELECT ref FROM s) OR o.terminate_us IS NULL)
+), gone AS (
+	UPDATE orphan o SET gone_us = $7 FROM ok
+	WHERE o.provider = $1 AND o.region = $2 AND o.gone_us IS NULL AND o.terminate_us IS NOT NULL
+		AND o.last_us + $8 <= $7 AND o.ref <> ALL ($10)
+	RETURNING o.ref, o.kind, o.terminate_us
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, event, why, actor)
+	SELECT $7, 'instance', $1 || '/' || ref, 'ORPHAN', why, 'engine' FROM put WHERE kind = 'instance' AND first_us = $7
+	UNION ALL
+	SELECT $7, kind, $1 || '/' || ref, CASE kind WHEN 'leftover' THEN 'LEFTOVER_GONE' ELSE 'ORPHAN_GONE' END,
+		'not listed any more, ' || ($7 - terminate_us) / 1000000 || ' s after we asked to end it', 'engine' FROM gone
+)
+SELECT ref, kind, first_us, why FROM put ORDER BY ref
+
+-- Before the provider is asked to end them.
+-- name: engine_sweep_ending
+-- params: provider text, region text, refs text[], at_us int8, fence int8
+-- rows: many ref text
+-- writes: yes
+WITH o AS (
+	SELECT o.ref, o.kind, o.why, o.first_us, o.terminate_us FROM orphan o
+	WHERE o.provider = $1 AND o.region = $2 AND o.ref = ANY ($3) AND o.gone_us IS NULL
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE)
+	FOR UPDATE
+), u AS (
+	UPDATE orphan SET terminate_us = $4 FROM o
+	WHERE orphan.provider = $1 AND orphan.region = $2 AND orphan.ref = o.ref AND o.terminate_us IS NULL
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, event, why, actor)
+	SELECT $4, kind, $1 || '/' || ref, CASE kind WHEN 'leftover' THEN 'LEFTOVER' ELSE 'ORPHAN_ENDED' END,
+		why || '; without an owner for ' || ($4 - first_us) / 1000000 || ' s: it is ended', 'engine'
+	FROM o WHERE terminate_us IS NULL
+)
+SELECT ref FROM o

@@ -43,20 +43,24 @@ WHERE n.id = s.id AND n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING')
 -- writes: no
 SELECT n.id, n.state,
 	CASE WHEN n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted') OR n.gone_seen >= 2 THEN 'VANISHED'
-		WHEN n.provider_state = 'failed' THEN 'BROKEN'
+		WHEN n.provider_state IN ('failed', 'failed_no_capacity', 'failed_quota') THEN 'BROKEN'
 		WHEN n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL THEN 'ENROLLED'
 		WHEN n.state = 'BOOTING' THEN 'BOOT_TIMEOUT'
 		ELSE 'BROKEN' END,
 	CASE WHEN n.provider_state IN ('gone_reclaimed', 'interrupted') THEN 'reclaimed'
+		WHEN n.state = 'BOOTING' AND n.provider_state IN ('failed_no_capacity', 'failed_quota') THEN 'refused'
 		WHEN n.state = 'DRAINING' AND n.provider_state = 'gone' AND p.market = 'spot' THEN 'reclaimed'
-		WHEN n.state = 'BOOTING' AND n.provider_state NOT IN ('gone', 'gone_user', 'failed') AND n.enrol_used_us IS NULL
+		WHEN n.state = 'BOOTING' AND n.provider_state NOT IN ('gone', 'gone_user', 'failed', 'failed_no_capacity',
+			'failed_quota') AND n.enrol_used_us IS NULL
 			AND n.gone_seen < 2 THEN 'boot_timeout'
 		WHEN n.enrol_used_us IS NOT NULL AND n.state = 'BOOTING' AND n.gone_seen < 2
-			AND n.provider_state NOT IN ('gone', 'gone_user', 'failed') THEN ''
+			AND n.provider_state NOT IN ('gone', 'gone_user', 'failed', 'failed_no_capacity', 'failed_quota') THEN ''
 		ELSE 'lost' END,
 	CASE WHEN n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted')
 			THEN 'provider says ' || n.provider_state || ': ' || n.last_error
 		WHEN n.gone_seen >= 2 THEN 'absent from ' || n.gone_seen || ' lists of the provider in a row'
+		WHEN n.provider_state IN ('failed_no_capacity', 'failed_quota')
+			THEN 'the provider took the order and then had no room: ' || n.last_error
 		WHEN n.provider_state = 'failed' THEN 'provider says the instance is broken: ' || n.last_error
 		WHEN n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL THEN 'agent enrolled'
 		WHEN n.state = 'BOOTING' THEN 'agent did not enrol within ' || $2 / 1000000 || ' s; provider says '
@@ -66,7 +70,8 @@ SELECT n.id, n.state,
 	n.pool_id, p.market, n.provider_state
 FROM node n JOIN pool p ON p.id = n.pool_id
 WHERE n.state IN ('BOOTING', 'READY', 'DRAINING') AND (
-	n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted', 'failed')
+	n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted', 'failed', 'failed_no_capacity',
+		'failed_quota')
 	OR (n.gone_seen >= 2 AND coalesce(n.last_seen_us, 0) < $1 - $5)
 	OR (n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL)
 	OR (n.state = 'BOOTING' AND n.launched_us + $2 <= $1)
@@ -86,6 +91,31 @@ WITH c AS (
 )
 INSERT INTO pool_day AS d (pool_id, day, reclaims) VALUES ($1, $6, $7)
 ON CONFLICT (pool_id, day) DO UPDATE SET reclaims = d.reclaims + $7
+
+-- A refusal that came after the launch had been accepted: like engine_launch_refused, which see. Its rc begins with
+-- late: another accepted launch proves nothing, only a node that serves does (engine_pool_serves).
+-- name: engine_pool_refused_late
+-- params: pool_id int4, rc text, scope text, why text, cool_min_us int8, cool_max_us int8, at_us int8, day int4
+-- rows: none
+-- writes: yes
+WITH c AS (
+	INSERT INTO pool_cool AS c (pool_id, until_us, refusals, rc, why, at_us)
+	SELECT q.id, $7 + $5, 1, $2, $4, $7
+	FROM pool p JOIN pool q ON q.provider = p.provider AND q.region = p.region
+	WHERE p.id = $1 AND CASE $3 WHEN 'class' THEN q.quota_class = p.quota_class AND q.market = p.market
+		ELSE q.id = p.id END
+	ON CONFLICT (pool_id) DO UPDATE SET
+		until_us = greatest(c.until_us, $7 + least($6, $5 * (1 << least(c.refusals, 10)))),
+		refusals = c.refusals + 1, rc = excluded.rc, why = excluded.why, at_us = excluded.at_us
+)
+INSERT INTO pool_day AS d (pool_id, day, refusals) VALUES ($1, $8, 1)
+ON CONFLICT (pool_id, day) DO UPDATE SET refusals = d.refusals + 1
+
+-- name: engine_pool_serves
+-- params: pool_id int4
+-- rows: none
+-- writes: yes
+DELETE FROM pool_cool WHERE pool_id = $1 AND rc LIKE 'late%'
 
 -- name: engine_notice_add
 -- params: node_ids int8[], kinds text[], deadlines int8[], sources text[], raws text[], at_us int8

@@ -94,6 +94,51 @@ class Enrol(Case):
         A.sql("UPDATE node SET state = 'GONE' WHERE id = %d" % self.node)
         A.call("POST", "/v1/agent/enrol", {"token": self.token, "boot_id": "b"}, token=None, expect=401)
 
+    def test_a_denied_proof_is_refused_and_the_repeat_gets_the_same_answer(self):
+        for _ in range(2):
+            p = A.enrol(self.node, self.token, proof={"kind": "aws", "verdict": "denied"}, expect=403)
+            self.assertEqual((p["code"], p["detail"]), ("denied", "it is another machine"))
+        self.assertEqual(A.sql("SELECT enrol_used_us IS NULL, session_hash IS NULL, (SELECT count(*) FROM enrol_proof WHERE "
+                               "node_id = node.id) FROM node WHERE id = %d" % self.node), "t|t|1")
+        A.enrol(self.node, self.token, proof={"kind": "aws", "verdict": "verified"})
+
+    def test_a_held_enrolment_ends_with_the_verdict(self):
+        out = {}
+        th = threading.Thread(target=lambda: out.update(s=A.enrol(self.node, self.token, proof={"verdict": ""}), t=time.time()))
+        th.start()
+        time.sleep(0.4)
+        self.assertEqual(A.sql("SELECT session_hash IS NULL FROM node WHERE id = %d" % self.node), "t")
+        t = time.time()
+        A.sql("UPDATE enrol_proof SET verdict = 'verified' WHERE node_id = %d; NOTIFY spot_api, 'v%d'" % (self.node, self.node))
+        th.join()
+        self.assertEqual(out["s"]["node"], "n%d" % self.node)
+        self.assertLess(out["t"] - t, 0.4, "it was not woken")
+
+    def test_a_verdict_of_another_boot_or_proof_opens_nothing(self):
+        A.sql("INSERT INTO enrol_proof (node_id, boot_id, sha256, proof, asked_us, verdict) VALUES (%d, 'boot-2', '%s', '{}', 1, "
+              "'verified')" % (self.node, sha('{"verdict":""}')))
+        self.assertEqual(A.sql("SELECT count(*) FROM enrol_proof WHERE node_id = %d" % self.node), "1")
+        body = {"token": self.token, "boot_id": "boot-1", "proof": {"verdict": ""}}
+        with self.assertRaises(TimeoutError):
+            A.call("POST", "/v1/agent/enrol", body, token=None, timeout=1.5)
+        self.assertEqual(A.sql("SELECT session_hash IS NULL FROM node WHERE id = %d" % self.node), "t")
+
+    def test_what_nobody_can_judge_ends_with_503_and_words(self):
+        t = time.time()
+        p = A.enrol(self.node, self.token, proof={"verdict": ""}, expect=503)
+        self.assertIn("its cloud is away", p["detail"])
+        self.assertTrue(18 < time.time() - t < 25, time.time() - t)
+
+    def test_a_proof_is_an_object_of_at_most_32_kib(self):
+        for bad in ("text", [1], {"kind": "x" * 33000}):
+            p = A.enrol(self.node, self.token, proof=bad, expect=400)
+            self.assertEqual(p["field"], "proof")
+
+    def test_one_node_cannot_fill_the_table_of_proofs(self):
+        for i in range(32):
+            A.enrol(self.node, self.token, proof={"verdict": "denied", "n": i}, expect=403)
+        A.enrol(self.node, self.token, proof={"verdict": "denied", "n": 99}, expect=409)
+
 
 class Poll(Case):
     def test_an_idle_node_is_told_idle_after_the_hold(self):

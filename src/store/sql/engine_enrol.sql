@@ -1,0 +1,71 @@
+-- Is the caller of an enrolment the machine that we launched? The API wrote down the proof, we judge it.
+
+-- Of clouds that vouch for nothing, or where the operator does not want it: as the one-time token alone says.
+-- name: engine_enrol_waive
+-- params: providers text[], at_us int8, fence int8
+-- rows: many id int8, told bool
+-- writes: yes
+WITH e AS (
+	UPDATE enrol_proof e SET verdict = 'waived', verdict_us = $2, proof = '', why = ''
+	FROM node n JOIN pool p ON p.id = n.pool_id
+	WHERE n.id = e.node_id AND e.verdict = '' AND p.provider = ANY ($1)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR SHARE)
+	RETURNING e.node_id
+)
+SELECT node_id, pg_notify('spot_api', 'v' || node_id) IS NOT NULL AS told FROM e
+
+-- A node without a ref is not known to exist yet: its look-up comes first.
+-- name: engine_enrol_due
+-- params: claimed_by text, at_us int8
+-- rows: many node_id int8, boot_id text, sha256 text, proof text, peer text, provider text, region text, zone text,
+--   ref text, name text, token text
+-- writes: no
+SELECT e.node_id, e.boot_id, e.sha256, e.proof, e.peer, p.provider, p.region, p.zone, n.ref, n.name, n.token
+FROM enrol_proof e JOIN node n ON n.id = e.node_id JOIN pool p ON p.id = n.pool_id
+WHERE e.verdict = '' AND e.next_us <= $2 AND (e.claim_until_us <= $2 OR e.claimed_by <> $1)
+	AND n.state IN ('BOOTING', 'READY', 'DRAINING') AND n.ref IS NOT NULL
+ORDER BY e.next_us, e.asked_us, e.node_id LIMIT 50
+
+-- name: engine_enrol_claim
+-- params: node_id int8, boot_id text, sha256 text, claimed_by text, at_us int8, until_us int8, fence int8
+-- rows: 0..1 tries int4
+-- writes: yes
+UPDATE enrol_proof SET claimed_by = $4, claim_until_us = $6, tries = tries + 1
+WHERE node_id = $1 AND boot_id = $2 AND sha256 = $3 AND verdict = '' AND (claim_until_us <= $5 OR claimed_by <> $4)
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE)
+RETURNING tries
+
+-- name: engine_enrol_verdict
+-- params: node_id int8, boot_id text, sha256 text, claimed_by text, verdict text, why text, at_us int8
+-- rows: 0..1 id int8, told bool
+-- writes: yes
+WITH e AS (
+	UPDATE enrol_proof SET verdict = $5, verdict_us = $7, why = $6, proof = '', claim_until_us = 0
+	WHERE node_id = $1 AND boot_id = $2 AND sha256 = $3 AND verdict = '' AND claimed_by = $4
+	RETURNING node_id, instance_ref, peer
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, node_id, event, why, actor)
+	SELECT $7, 'node', 'n' || node_id, node_id, CASE WHEN $5 = 'denied' THEN 'ENROL_DENIED' ELSE 'IDENTITY_VERIFIED' END,
+		$6 || ' (the caller says it is instance ' || instance_ref || ', from ' || peer || ')', 'engine' FROM e
+)
+SELECT node_id, pg_notify('spot_api', 'v' || node_id) IS NOT NULL AS told FROM e
+
+-- Not to be judged now: later, and why. Those who wait for the answer are told these words at their end.
+-- name: engine_enrol_later
+-- params: node_id int8, boot_id text, sha256 text, claimed_by text, next_us int8, why text
+-- rows: none
+-- writes: yes
+UPDATE enrol_proof SET next_us = $5, why = $6, claim_until_us = 0
+WHERE node_id = $1 AND boot_id = $2 AND sha256 = $3 AND verdict = '' AND claimed_by = $4
+
+-- Nodes whose token somebody else has, before our machine used it: they are replaced.
+-- name: engine_enrol_denied
+-- rows: many id int8, state text, why text
+-- writes: no
+SELECT n.id, n.state, (SELECT e.why FROM enrol_proof e WHERE e.node_id = n.id AND e.verdict = 'denied'
+	ORDER BY e.verdict_us LIMIT 1)
+FROM node n
+WHERE n.state = 'BOOTING' AND n.enrol_used_us IS NULL
+	AND EXISTS (SELECT FROM enrol_proof e WHERE e.node_id = n.id AND e.verdict = 'denied')
+	AND NOT EXISTS (SELECT FROM enrol_proof e WHERE e.node_id = n.id AND e.verdict = 'verified')
+ORDER BY n.id LIMIT 50
