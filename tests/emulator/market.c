@@ -269,7 +269,7 @@ static bool load_pools(struct sim *s, struct spot_err *err)
 
 /* ---- replay data ------------------------------------------------------------------------ */
 
-static void replay_add(struct market *m, int64_t sim_us, struct pool *p, bool supply, int64_t value)
+void market_replay_add(struct market *m, int64_t sim_us, struct pool *p, bool supply, int64_t value)
 {
 	m->replay =
 	    arena_grow(m->arena, m->replay, m->replay_n, &m->replay_cap, sizeof(*m->replay));
@@ -307,7 +307,7 @@ static void history_point(struct sim *s, struct pool *p, int64_t us, int64_t mic
 	if (us <= s->start_us)
 		price_set(s, p, SIDE_SPOT, us, micros);
 	else
-		replay_add(s->market, us, p, false, micros);
+		market_replay_add(s->market, us, p, false, micros);
 }
 
 /* The sources round spot prices to four decimals, on-demand prices not: a spot price that is the
@@ -399,7 +399,7 @@ static bool load_supply_row(struct sim *s, struct table *t, int64_t shift, struc
 			return false;
 		}
 		/* A trace of zeros and ones tells that an instance could be had, not how many. */
-		replay_add(
+		market_replay_add(
 		    s->market, at, p, true, highest > 1 ? value : value * s->conf.supply_unit);
 		at += runs * gap;
 		for (c = end; *c == ' '; c++)
@@ -501,10 +501,17 @@ bool market_load(struct sim *s, struct spot_err *err)
 	    !load_history(s, err) || !load_supply(s, err) || !load_advisor(s, err) ||
 	    err->rc != SPOT_OK)
 		return false;
+	market_replay_start(s);
+	return true;
+}
+
+void market_replay_start(struct sim *s)
+{
+	struct market *m = s->market;
+
 	if (m->replay_n > 0)
 		qsort(m->replay, m->replay_n, sizeof(*m->replay), replay_cmp);
 	market_replay(s);
-	return true;
 }
 
 void market_free(struct market *m)

@@ -89,6 +89,11 @@ void pool_stock_set(struct sim *s, struct pool *p, enum side side, int64_t count
 /* Applies what the replay clock has reached and arms the next. */
 void market_replay(struct sim *s);
 
+/* A change to come, and the start of playing what was added (again after each load). */
+void market_replay_add(
+    struct market *m, int64_t sim_us, struct pool *p, bool supply, int64_t value);
+void market_replay_start(struct sim *s);
+
 /* Reading data/ for a cloud's load(): tables with a header row. */
 struct table {
 	struct csv csv;
