@@ -1,0 +1,283 @@
+#include "base/base.h"
+#include "azure_int.h"
+
+/*
+ * Every vendor code that means something to us, once. Sources: learn.microsoft.com/azure/virtual-machines/error-codes-spot,
+ * azure/azure-resource-manager/troubleshooting/common-deployment-errors, azure/virtual-machines/constrained-vm-allocation,
+ * Azure/azure-sdk-for-go-extensions pkg/errors (Karpenter). A code that is not here is judged by its HTTP class.
+ */
+
+#include "base/redact.h"
+
+#include <strings.h>
+
+#define DEPTH_MAX 5
+#define NIC_WAIT_US (INT64_C(180) * SPOT_US_PER_S)
+
+const struct azure_code azure_codes[] = {
+    /* Capacity. SkuNotAvailable is also what a restricted size says; pools.c leaves those out. */
+    {"SkuNotAvailable", SPOT_NO_CAPACITY, AZURE_FAIL, "size in region or zone"},
+    {"AllocationFailed", SPOT_NO_CAPACITY, AZURE_FAIL, "size in region"},
+    {"ZonalAllocationFailed", SPOT_NO_CAPACITY, AZURE_FAIL, "size in zone"},
+    {"OverconstrainedAllocationRequest", SPOT_NO_CAPACITY, AZURE_FAIL, "these constraints in region"},
+    {"OverconstrainedZonalAllocationRequest", SPOT_NO_CAPACITY, AZURE_FAIL, "these constraints in zone"},
+    {"AvailabilityZoneNotSupported", SPOT_NOT_OFFERED, AZURE_FAIL, "size in zone"},
+    {"ResourceTypeNotSupportAvailabilityZones", SPOT_NOT_OFFERED, AZURE_FAIL, "region has no zones"},
+    {"LocationNotAvailableForResourceType", SPOT_NOT_OFFERED, AZURE_FAIL, "region"},
+    {"AzureSpotIsNotSupportedForThisVMSize", SPOT_NOT_OFFERED, AZURE_FAIL, "spot for size"},
+    {"VMPriorityCannotBeApplied", SPOT_NOT_OFFERED, AZURE_FAIL, "spot for size"},
+    {"AzureSpotFeatureNotEnabledForSubscription", SPOT_DENIED, AZURE_FAIL,
+	"spot in subscription: its offer has none"},
+    {"SpotPriceGreaterThanProvidedMaxPrice", SPOT_PRICE_CAP, AZURE_FAIL, "size in region"},
+    /* Limits of the subscription. */
+    {"QuotaExceeded", SPOT_QUOTA, AZURE_FAIL, "quota in region"},
+    {"ResourceQuotaExceeded", SPOT_QUOTA, AZURE_FAIL, "quota in region"},
+    {"PublicIPCountLimitReached", SPOT_QUOTA, AZURE_FAIL, "public addresses in region"},
+    {"ResourceGroupQuotaExceeded", SPOT_QUOTA, AZURE_FAIL, "resource groups in subscription"},
+    {"ResourceCountExceedsLimitDueToTemplate", SPOT_QUOTA, AZURE_FAIL, "resources in subscription"},
+    {"SubnetIsFull", SPOT_NO_CAPACITY, AZURE_FAIL, "subnet"},
+    /* Ordering, throttling, faults: repeat with the same body. */
+    {"Conflict", SPOT_UNAVAILABLE, AZURE_AGAIN, "another operation is under way"},
+    {"AnotherOperationInProgress", SPOT_UNAVAILABLE, AZURE_AGAIN, "another operation is under way"},
+    {"OperationPreempted", SPOT_UNAVAILABLE, AZURE_AGAIN, "another operation was newer"},
+    {"RetryableError", SPOT_UNAVAILABLE, AZURE_AGAIN, "region"},
+    {"RetryableErrorDueToAnotherOperation", SPOT_UNAVAILABLE, AZURE_AGAIN, "another operation is under way"},
+    {"NicReservedForAnotherVm", SPOT_UNAVAILABLE, AZURE_AGAIN, "network card is reserved for 180 s"},
+    {"NicInUse", SPOT_UNAVAILABLE, AZURE_AGAIN, "network card"},
+    {"PublicIPAddressCannotBeDeleted", SPOT_UNAVAILABLE, AZURE_AGAIN, "public address"},
+    {"TooManyRequests", SPOT_THROTTLED, AZURE_AGAIN, "subscription in region"},
+    {"SubscriptionRequestsThrottled", SPOT_THROTTLED, AZURE_AGAIN, "subscription"},
+    {"ResourceCollectionRequestsThrottled", SPOT_THROTTLED, AZURE_AGAIN, "kind of resource in region"},
+    {"RateLimiting", SPOT_THROTTLED, AZURE_AGAIN, "resource graph"},
+    {"ServerTimeout", SPOT_UNAVAILABLE, AZURE_AGAIN, "region"},
+    {"GatewayTimeout", SPOT_UNAVAILABLE, AZURE_AGAIN, "region"},
+    {"ServiceUnavailable", SPOT_UNAVAILABLE, AZURE_AGAIN, "region"},
+    {"InternalServerError", SPOT_UNAVAILABLE, AZURE_AGAIN, "region"},
+    {"InternalExecutionError", SPOT_UNAVAILABLE, AZURE_AGAIN, "region"},
+    {"InternalOperationError", SPOT_UNAVAILABLE, AZURE_AGAIN, "region"},
+    {"NetworkingInternalOperationError", SPOT_UNAVAILABLE, AZURE_AGAIN, "region"},
+    {"VMStartTimedOut", SPOT_UNAVAILABLE, AZURE_AGAIN, "machine did not start"},
+    {"OSProvisioningTimedOut", SPOT_UNAVAILABLE, AZURE_AGAIN, "machine did not boot"},
+    {"OSProvisioningInternalError", SPOT_UNAVAILABLE, AZURE_AGAIN, "machine did not boot"},
+    /* What was there before. */
+    {"PropertyChangeNotAllowed", SPOT_MISMATCH, AZURE_FAIL, "name"},
+    {"InvalidResourceGroupLocation", SPOT_MISMATCH, AZURE_FAIL, "name, in another region"},
+    {"PreconditionFailed", SPOT_MISMATCH, AZURE_FAIL, "name"},
+    {"ResourceGroupBeingDeleted", SPOT_GONE, AZURE_FAIL, "name"},
+    {"ResourceGroupDeletionTimeout", SPOT_UNAVAILABLE, AZURE_AGAIN, "resource group"},
+    /* Who we are. */
+    {"ExpiredAuthenticationToken", SPOT_UNAUTHENTICATED, AZURE_REAUTH, "token"},
+    {"InvalidAuthenticationToken", SPOT_UNAUTHENTICATED, AZURE_REAUTH, "token"},
+    {"AuthenticationFailed", SPOT_UNAUTHENTICATED, AZURE_REAUTH, "token"},
+    {"InvalidAuthenticationTokenTenant", SPOT_UNAUTHENTICATED, AZURE_FAIL, "tenant"},
+    {"InvalidAuthenticationTokenAudience", SPOT_UNAUTHENTICATED, AZURE_FAIL, "audience"},
+    /* What we may do. */
+    {"AuthorizationFailed", SPOT_DENIED, AZURE_FAIL, "role assignment"},
+    {"LinkedAuthorizationFailed", SPOT_DENIED, AZURE_FAIL, "role on a resource that it refers to"},
+    {"RequestDisallowedByPolicy", SPOT_DENIED, AZURE_FAIL, "policy"},
+    {"ScopeLocked", SPOT_DENIED, AZURE_FAIL, "lock"},
+    {"ReadOnlyDisabledSubscription", SPOT_DENIED, AZURE_FAIL, "subscription"},
+    {"SubscriptionNotFound", SPOT_CONFIG, AZURE_FAIL, "subscription"},
+    {"InvalidSubscriptionId", SPOT_CONFIG, AZURE_FAIL, "subscription"},
+    {"SubscriptionNotRegistered", SPOT_CONFIG, AZURE_FAIL,
+	"subscription: az provider register --namespace Microsoft.Compute"},
+    {"MissingSubscriptionRegistration", SPOT_CONFIG, AZURE_FAIL,
+	"subscription: az provider register --namespace Microsoft.Compute"},
+    /* Things that the operator named. */
+    {"ImageNotFound", SPOT_CONFIG, AZURE_FAIL, "image in region"},
+    {"PlatformImageNotFound", SPOT_CONFIG, AZURE_FAIL, "image in region"},
+    {"GalleryImageNotFound", SPOT_CONFIG, AZURE_FAIL, "image in region"},
+    {"MarketplacePurchaseEligibilityFailed", SPOT_CONFIG, AZURE_FAIL, "image: its terms are not accepted"},
+    {"ResourcePurchaseValidationFailed", SPOT_CONFIG, AZURE_FAIL, "image: its terms are not accepted"},
+    {"VMMarketplaceInvalidInput", SPOT_CONFIG, AZURE_FAIL, "image"},
+    {"InvalidResourceReference", SPOT_CONFIG, AZURE_FAIL, "subnet or nsg of the region"},
+    {"SubnetNotFound", SPOT_CONFIG, AZURE_FAIL, "subnet of the region"},
+    {"InvalidUserAssignedIdentities", SPOT_CONFIG, AZURE_FAIL, "identity"},
+    {"FailedIdentityOperation", SPOT_CONFIG, AZURE_FAIL, "identity"},
+    /* Things that are gone. */
+    {"ResourceNotFound", SPOT_NOT_FOUND, AZURE_FAIL, "machine"},
+    {"ResourceGroupNotFound", SPOT_NOT_FOUND, AZURE_FAIL, "resource group"},
+    {"NotFound", SPOT_NOT_FOUND, AZURE_FAIL, "resource"},
+    /* Wrong requests. */
+    {"InvalidParameter", SPOT_INVALID, AZURE_FAIL, "call"},
+    {"InvalidRequestFormat", SPOT_INVALID, AZURE_FAIL, "call"},
+    {"InvalidRequestContent", SPOT_INVALID, AZURE_FAIL, "call"},
+    {"BadRequest", SPOT_INVALID, AZURE_FAIL, "call"},
+    {"MissingApiVersionParameter", SPOT_INVALID, AZURE_FAIL, "call"},
+    {"InvalidApiVersionParameter", SPOT_INVALID, AZURE_FAIL, "call"},
+    {"NoRegisteredProviderFound", SPOT_INVALID, AZURE_FAIL, "call"},
+    {"MaxPriceValueInvalid", SPOT_INVALID, AZURE_FAIL, "price cap"},
+    {"MaxPriceChangeNotAllowed", SPOT_INVALID, AZURE_FAIL, "price cap"},
+    {"MaxPriceIsSupportedOnlyForAzureSpotVirtualMachines", SPOT_INVALID, AZURE_FAIL, "price cap"},
+    {"EvictionPolicyCanBeSetOnlyOnAzureSpotVirtualMachines", SPOT_INVALID, AZURE_FAIL, "call"},
+    {"AzureSpotVMNotSupportedInAvailabilitySet", SPOT_INVALID, AZURE_FAIL, "call"},
+    {"AzureSpotIsNotSupportedForThisAPIVersion", SPOT_INVALID, AZURE_FAIL, "call"},
+    {"OSProvisioningClientError", SPOT_CONFIG, AZURE_FAIL, "image: it did not take its set-up"},
+};
+const size_t azure_codes_n = ARRAY_LEN(azure_codes);
+
+/* One code, two meanings (error-codes-spot, Karpenter's pkg/errors): the message tells. */
+static const struct azure_code over_quota = {"OperationNotAllowed", SPOT_QUOTA, AZURE_FAIL, "quota in region"};
+static const struct azure_code not_now = {
+    "OperationNotAllowed", SPOT_UNAVAILABLE, AZURE_AGAIN, "not in this state"};
+static const struct azure_code too_many = {"", SPOT_QUOTA, AZURE_FAIL, "limit in region"};
+
+const struct azure_code *azure_code_find(const char *code, const char *message)
+{
+	if (strcasecmp(code, "OperationNotAllowed") == 0)
+		return message != NULL && strcasestr(message, "quota") != NULL ? &over_quota : &not_now;
+	for (size_t i = 0; i < azure_codes_n; i++) {
+		if (strcasecmp(azure_codes[i].code, code) == 0)
+			return &azure_codes[i];
+	}
+	return str_suffix(code, "LimitReached") ? &too_many : NULL;
+}
+
+/* ---- words ------------------------------------------------------------------------------- */
+
+const char *azure_words(struct arena *a, const char *message)
+{
+	char *text = arena_strdup(a, message != NULL ? message : "");
+	size_t n = strlen(text);
+
+	redact_text(text, &n);
+	text[n] = '\0';
+	for (char *p = text; *p != '\0'; p++) {
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			*p = ' ';
+	}
+	while (n > 0 && text[n - 1] == ' ')
+		text[--n] = '\0';
+	return text;
+}
+
+/* ---- reading an error reply -------------------------------------------------------------- */
+
+/* Codes that only wrap another one. */
+static bool wraps(const char *code)
+{
+	static const char *const codes[] = {"DeploymentFailed", "InvalidTemplateDeployment", "Conflict", "BadRequest",
+	    "MultipleErrorsOccurred", "OperationFailed", "ResourceOperationFailure", "ResourceDeploymentFailure",
+	    "VMExtensionProvisioningError", "NotFound", "ResourceDeletionFailed", "ResourceGroupDeletionFailed"};
+
+	for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+		if (strcasecmp(codes[i], code) == 0)
+			return true;
+	}
+	return *code == '\0';
+}
+
+struct walk {
+	const char *code, *message;
+	bool sure; /* a code that we know and that wraps nothing */
+};
+
+static void walk_one(struct arena *a, const json_t *e, int depth, struct walk *w)
+{
+	const char *code = azure_text(e, "code"), *message = azure_text(e, "message");
+	const json_t *details = json_object_get(e, "details");
+	bool sure = !wraps(code) && azure_code_find(code, message) != NULL;
+
+	if (w->code == NULL || (sure && !w->sure)) {
+		w->code = arena_strdup(a, code);
+		w->message = arena_strdup(a, message);
+		w->sure = sure;
+	}
+	for (size_t i = 0; depth < DEPTH_MAX && !w->sure && i < json_array_size(details); i++)
+		walk_one(a, json_array_get(details, i), depth + 1, w);
+}
+
+void azure_error_walk(struct arena *a, const json_t *error, const char **ret_code, const char **ret_message)
+{
+	struct walk w = {0};
+
+	if (json_is_object(json_object_get(error, "error")))
+		error = json_object_get(error, "error");
+	walk_one(a, error, 0, &w);
+	*ret_code = w.code;
+	*ret_message = w.message;
+}
+
+/* Gateways answer in plain text or HTML at times. The Blob service says its code in a header. */
+void azure_error_read(struct spot_call *c, const char **ret_code, const char **ret_message)
+{
+	const char *header = spot_http_header(c->in, "x-ms-error-code");
+	json_t *doc AUTO(json) = NULL;
+
+	*ret_code = *ret_message = "";
+	if (c->in->body.n > 0 && json_parse(c->in->body, "error reply", &doc, NULL) == SPOT_OK &&
+	    json_is_object(doc))
+		azure_error_walk(c->arena, doc, ret_code, ret_message);
+	if (**ret_code == '\0' && !str_empty(header))
+		*ret_code = arena_strdup(c->arena, header);
+}
+
+/* ---- verdicts ---------------------------------------------------------------------------- */
+
+/* x-ms-user-quota-resets-after: 00:00:03 (Resource Graph). */
+static int64_t wait_told(const struct spot_call *c)
+{
+	const char *v = spot_http_header(c->in, "x-ms-user-quota-resets-after");
+	int h, m, s, n = 0;
+	int64_t wait = call_retry_after_us(c);
+
+	if (wait == 0 && v != NULL && sscanf(v, "%2d:%2d:%2d%n", &h, &m, &s, &n) == 3 && v[n] == '\0' && h >= 0 &&
+	    m >= 0 && s >= 0)
+		wait = (h * INT64_C(3600) + m * 60 + s) * SPOT_US_PER_S;
+	return wait;
+}
+
+static enum spot_step error_unknown(struct spot_call *c, const char *what, const char *code, const char *words)
+{
+	int status = c->in->status;
+	const char *of = *words ? words : "no words";
+
+	if (status >= 500)
+		return call_again(c, c->mutating ? SPOT_UNKNOWN : SPOT_UNAVAILABLE, wait_told(c), code,
+		    "azure %s: HTTP %d: %s", what, status, of);
+	if (status == 401) {
+		/* With or without a code: continuous access evaluation says it in WWW-Authenticate only. */
+		call_fail(c, SPOT_UNAUTHENTICATED, code, "azure %s: HTTP 401: %s", what, of);
+		return SPOT_REAUTH;
+	}
+	if (*code == '\0')
+		return azure_bad_reply(c, what, "HTTP %d without an error code", status);
+	if (status == 403)
+		return call_fail(c, SPOT_DENIED, code, "azure %s: %s: %s", what, code, of);
+	if (status >= 400)
+		return call_fail(c, SPOT_INVALID, code, "azure %s: %s: %s", what, code, of);
+	return azure_bad_reply(c, what, "HTTP %d", status);
+}
+
+enum spot_step azure_error(struct spot_call *c, const char *what, const char *code, const char *message)
+{
+	const struct azure_code *e;
+	const char *words = azure_words(c->arena, message);
+	enum spot_rc rc;
+	int64_t wait;
+
+	code = azure_words(c->arena, code);
+	/* 429 is a throttle whatever its code says: Compute wraps it in OperationNotAllowed. */
+	if (c->in->status == 429)
+		return call_again(c, SPOT_THROTTLED, wait_told(c), code, "azure %s: throttled: %s %s", what, code, words);
+	e = *code ? azure_code_find(code, message) : NULL;
+	if (e == NULL)
+		return error_unknown(c, what, code, words);
+	switch (e->how) {
+	case AZURE_AGAIN:
+		wait = wait_told(c);
+		rc = e->rc;
+		if (wait == 0 && strcasecmp(code, "NicReservedForAnotherVm") == 0)
+			wait = NIC_WAIT_US;
+		/* After a fault of the vendor nobody knows what happened to a request that creates things. */
+		if (c->mutating && rc == SPOT_UNAVAILABLE && c->in->status >= 500)
+			rc = SPOT_UNKNOWN;
+		return call_again(c, rc, wait, code, "azure %s: %s (%s): %s", what, code, e->scope, words);
+	case AZURE_REAUTH:
+		call_fail(c, e->rc, code, "azure %s: %s: %s", what, code, words);
+		return SPOT_REAUTH;
+	case AZURE_FAIL:
+		break;
+	}
+	return call_fail(c, e->rc, code, "azure %s: %s (%s): %s", what, code, e->scope, words);
+}
