@@ -1,0 +1,186 @@
+#include "base/base.h"
+#include "gcp_int.h"
+
+/*
+ * Sending and receiving for all services: bearer token, replies, paging, Google's JSON mapping (int64 are
+ * strings, absent is default: protobuf.dev/programming-guides/json).
+ */
+
+#include <stdarg.h>
+
+struct gcp_state *gcp_state_get(struct spot_call *c, size_t own_size)
+{
+	struct gcp_state *st = c->state;
+
+	if (st == NULL) {
+		st = arena_alloc(c->arena, sizeof(*st));
+		if (own_size > 0)
+			st->own = arena_alloc(c->arena, own_size);
+		c->state = st;
+	}
+	return st;
+}
+
+enum spot_step gcp_send(struct gcp *self, struct spot_call *c, const struct gcp_request *r)
+{
+	if (!r->no_token && !self->have_token)
+		return call_fail(c, SPOT_UNAUTHENTICATED, NULL, "gcp %s: no access token yet", r->what);
+	call_request(c, r->method, arena_printf(c->arena, "%s%s", gcp_base(self, r->service), r->path));
+	if (!r->no_token) {
+		/* Not through the arena's printf: it would leave one more copy of the token there. */
+		char *value = arena_alloc(c->arena, self->token.n + 8);
+
+		memcpy(value, "Bearer ", 7);
+		memcpy(value + 7, secret_reveal(&self->token), self->token.n);
+		call_header(c, "authorization", value);
+	}
+	call_header(c, "accept", "application/json");
+	if (r->body != NULL)
+		call_body(c, "application/json", r->body, strlen(r->body));
+	c->limit = (int)r->limit;
+	c->limit_cost = 1;
+	c->limit_scope = r->scope != NULL ? arena_strdup(c->arena, r->scope) : "";
+	c->mutating = r->mutating;
+	c->out.timeout_us = r->timeout_us;
+	c->out.reply_bytes_max = r->reply_bytes_max;
+	/* A request that creates something must not be re-sent by the transport on its own; requestId makes our
+	 * own repeats harmless. */
+	c->out.fresh_connection = r->mutating;
+	return SPOT_SEND;
+}
+
+/* "Sun, 30 Aug 2015 12:36:00 GMT" (RFC 9110 5.6.7). */
+bool gcp_http_date(const char *text, int64_t *ret_us)
+{
+	static const char *const months[] = {
+	    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+	char iso[TIME_TEXT_MAX];
+
+	if (text == NULL || strlen(text) != 29 || strcmp(text + 25, " GMT") != 0)
+		return false;
+	for (int i = 0; i < 12; i++) {
+		if (strncmp(text + 8, months[i], 3) != 0)
+			continue;
+		snprintf(iso, sizeof(iso), "%.4s-%02d-%.2sT%.8sZ", text + 12, i + 1, text + 5, text + 17);
+		return parse_time_us(iso, ret_us);
+	}
+	return false;
+}
+
+enum spot_step gcp_bad_reply(struct spot_call *c, const char *what, const char *fmt, ...)
+{
+	char words[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(words, sizeof(words), fmt, ap);
+	va_end(ap);
+	return call_fail(c, c->mutating ? SPOT_UNKNOWN : SPOT_BAD_REPLY, NULL, "gcp %s: bad reply: %s", what,
+	    words);
+}
+
+enum spot_step gcp_reply(
+    struct gcp *self, struct spot_call *c, const char *what, const char *kind, json_t **ret)
+{
+	struct spot_err err = {0};
+	json_t *doc = NULL;
+	const char *is;
+
+	/* The connection broke. The core turns that into UNKNOWN for mutating requests by itself; a step that is
+	 * asked all the same says the same. */
+	if (c->in->status == 0 && c->mutating)
+		return call_fail(c, SPOT_UNKNOWN, NULL, "gcp %s: no reply, it may have happened", what);
+	if (c->in->status == 0)
+		return call_again(c, SPOT_UNAVAILABLE, 0, NULL, "gcp %s: no reply", what);
+	if (c->in->status != 200)
+		return gcp_error(self, c, what);
+	if (json_parse(c->in->body, what, &doc, &err) != SPOT_OK)
+		return gcp_bad_reply(c, what, "%s", err.text);
+	is = json_string_value(json_object_get(doc, "kind"));
+	if (!json_is_object(doc) || (kind != NULL && !str_same(is, kind))) {
+		json_decref(doc);
+		return gcp_bad_reply(c, what, "not a JSON object of kind %s", kind != NULL ? kind : "any");
+	}
+	*ret = doc;
+	return SPOT_STEP_NONE;
+}
+
+bool gcp_next_page(struct spot_call *c, const char *what, const json_t *doc, enum spot_step *ret_step)
+{
+	struct gcp_state *st = c->state;
+	const json_t *v = json_object_get(doc, "nextPageToken");
+	const char *token = json_string_value(v);
+
+	*ret_step = SPOT_STEP_NONE;
+	if (v != NULL && !json_is_null(v) && token == NULL) {
+		*ret_step = gcp_bad_reply(c, what, "nextPageToken is not a string");
+		return false;
+	}
+	/* The end is an absent token (Compute) or an empty one (Cloud Billing). */
+	if (str_empty(token)) {
+		st->next = NULL;
+		st->pages = 0;
+		return false;
+	}
+	if (++st->pages >= GCP_PAGES_MAX || str_same(st->next, token)) {
+		*ret_step = gcp_bad_reply(c, what, "the page token repeats, or there is no end of pages");
+		return false;
+	}
+	st->next = arena_strdup(c->arena, token);
+	return true;
+}
+
+const char *gcp_page(struct spot_call *c)
+{
+	const struct gcp_state *st = c->state;
+
+	return st->next != NULL ? arena_printf(c->arena, "&pageToken=%s", url_encode(c->arena, st->next, false))
+				: "";
+}
+
+int64_t gcp_int(const json_t *o, const char *key, int64_t dflt, bool *bad)
+{
+	const json_t *v = json_object_get(o, key);
+	int64_t n;
+
+	if (v == NULL || json_is_null(v))
+		return dflt;
+	if (json_is_integer(v))
+		return json_integer_value(v);
+	if (json_is_string(v) && parse_i64(json_string_value(v), INT64_MIN, INT64_MAX, &n))
+		return n;
+	*bad = true;
+	return dflt;
+}
+
+const char *gcp_str(struct arena *a, const json_t *o, const char *key, bool *bad)
+{
+	const json_t *v = json_object_get(o, key);
+
+	if (v == NULL || json_is_null(v))
+		return "";
+	if (!json_is_string(v)) {
+		*bad = true;
+		return "";
+	}
+	return arena_strdup(a, json_string_value(v));
+}
+
+/* google.type.Money: units is an int64, so a string; either may be left out when it is zero. */
+bool gcp_money(const json_t *m, int64_t *ret_nanos)
+{
+	bool bad = false;
+	const char *currency = json_string_value(json_object_get(m, "currencyCode"));
+	int64_t units = gcp_int(m, "units", 0, &bad), nanos = gcp_int(m, "nanos", 0, &bad);
+
+	if (bad || !json_is_object(m) || (currency != NULL && strcmp(currency, "USD") != 0) || units < 0 ||
+	    units > 100000 || nanos < 0 || nanos > 999999999)
+		return false;
+	*ret_nanos = units * 1000000000 + nanos;
+	return true;
+}
+
+int64_t gcp_micros(int64_t nanos)
+{
+	return (nanos + 500) / 1000;
+}

@@ -1,0 +1,187 @@
+#include "base/base.h"
+#include "gcp_int.h"
+
+/*
+ * Pools of all zones in one list: accelerator-optimized machine types as the vendor describes them
+ * (docs.cloud.google.com/compute/docs/accelerator-optimized-machines). Listed is not capacity. N1 with attached GPUs
+ * is left out: what it is made of is no machine type.
+ */
+
+/* Regular expressions must match the whole value (reference of machineTypes.aggregatedList, "filter"). */
+#define TYPES_FILTER "name eq \"(a2|a3|a4|a4x|g2|g4)-.*\""
+#define TYPES_WHAT   "machineTypes.aggregatedList"
+
+/* The same page, "Consumption option availability": spot, flex-start and reservations only. */
+bool gcp_sold_on_demand(const char *type)
+{
+	static const char *const not[] = {"a4-", "a4x-", "a3-ultragpu-", "a3-highgpu-1g", "a3-highgpu-2g",
+	    "a3-highgpu-4g"};
+
+	for (size_t i = 0; i < ARRAY_LEN(not); i++) {
+		if (str_prefix(type, not[i]))
+			return false;
+	}
+	return true;
+}
+
+/* Quotas count GPUs of one kind in a region; account.c gives the rows the same names. */
+const char *gcp_quota_class(struct arena *a, const char *accelerator, enum spot_market market)
+{
+	const struct gcp_gpu *g = gcp_gpu_find(accelerator);
+
+	return arena_printf(a, "%s/%s", g != NULL ? g->metric : accelerator,
+	    market == SPOT_MARKET_SPOT ? "Spot" : "OnDemand");
+}
+
+enum spot_step gcp_types_send(struct gcp *self, struct spot_call *c)
+{
+	struct gcp_request r = {.service = GCP_COMPUTE, .method = "GET", .what = TYPES_WHAT, .limit = GCP_LIMIT_LIST};
+
+	r.path = arena_printf(c->arena,
+	    "/compute/v1/projects/%s/aggregated/machineTypes?filter=%s&maxResults=500&returnPartialSuccess=true%s",
+	    self->project, url_encode(c->arena, TYPES_FILTER, false), gcp_page(c));
+	r.reply_bytes_max = (size_t)32 << 20;
+	return gcp_send(self, c, &r);
+}
+
+/* A new accelerator is called by the vendor's name without "nvidia-", in capitals. */
+static const char *gpu_name(struct arena *a, const char *accelerator)
+{
+	char *name = arena_strdup(a, str_prefix(accelerator, "nvidia-") ? accelerator + 7 : accelerator);
+
+	for (char *p = name; *p != '\0'; p++)
+		*p = *p >= 'a' && *p <= 'z' ? (char)(*p - 'a' + 'A') : *p;
+	return name;
+}
+
+static bool deprecated(const json_t *item)
+{
+	const char *state = json_string_value(json_object_get(json_object_get(item, "deprecated"), "state"));
+
+	return str_same(state, "DEPRECATED") || str_same(state, "OBSOLETE") || str_same(state, "DELETED");
+}
+
+/* 1: taken; 0: not one of ours; -1: malformed. */
+static int type_read(struct spot_call *c, const char *scope, const json_t *item, struct gcp_type *ret)
+{
+	bool bad = false;
+	const json_t *list = json_object_get(item, "accelerators"), *acc = json_array_get(list, 0);
+	struct gcp_type t = {.name = gcp_str(c->arena, item, "name", &bad), .zone = gcp_last(scope)};
+	const struct gcp_gpu *gpu;
+	const char *arch;
+	int64_t vcpus, mem, count;
+
+	if (!json_is_object(item) || bad || !gcp_name_ok(t.name))
+		return -1;
+	if (acc == NULL || deprecated(item))
+		return 0;
+	t.accelerator = gcp_last(gcp_str(c->arena, acc, "guestAcceleratorType", &bad));
+	count = gcp_int(acc, "guestAcceleratorCount", 0, &bad);
+	vcpus = gcp_int(item, "guestCpus", 0, &bad);
+	mem = gcp_int(item, "memoryMb", 0, &bad);
+	t.ssds = (int32_t)gcp_int(json_object_get(item, "bundledLocalSsds"), "partitionCount", 0, &bad);
+	arch = gcp_str(c->arena, item, "architecture", &bad);
+	if (bad || count < 0 || count > 64 || vcpus < 1 || vcpus > 100000 || mem < 1 || mem > INT32_MAX || t.ssds < 0 ||
+	    t.ssds > 1000)
+		return -1;
+	/* TPUs are accelerators too; slices for workstations carry a suffix. */
+	if (count == 0 || !str_prefix(t.accelerator, "nvidia-") || str_suffix(t.accelerator, "-vws"))
+		return 0;
+	gpu = gcp_gpu_find(t.accelerator);
+	t.shape = (struct spot_shape){.gpu_name = gpu != NULL ? gpu->ours : gpu_name(c->arena, t.accelerator),
+	    .gpu_milli = (int32_t)count * 1000,
+	    .gpu_mem_mib = gpu != NULL ? gpu->mem_mib : 0,
+	    .vcpus = (int32_t)vcpus,
+	    .mem_mib = (int32_t)mem,
+	    .arch = strcmp(arch, "ARM64") == 0 ? "arm64" : strcmp(arch, "X86_64") == 0 ? "x86_64" : ""};
+	/* Of the families that we know the machines before GB200 are x86; the field is younger than they are. */
+	if (*t.shape.arch == '\0')
+		t.shape.arch = str_prefix(t.name, "a4x-") ? "arm64" : "x86_64";
+	*ret = t;
+	return 1;
+}
+
+enum spot_step gcp_types_reply(struct gcp *self, struct spot_call *c, struct gcp_type **types, size_t *n, size_t *cap,
+    bool *ret_more)
+{
+	json_t *doc AUTO(json) = NULL, *scopes, *list;
+	const char *scope;
+	enum spot_step s = gcp_reply(self, c, TYPES_WHAT, "compute#machineTypeAggregatedList", &doc);
+
+	if (s != SPOT_STEP_NONE)
+		return s;
+	scopes = json_object_get(doc, "items");
+	if (scopes != NULL && !json_is_object(scopes))
+		return gcp_bad_reply(c, TYPES_WHAT, "items is not an object of scopes");
+	json_object_foreach(scopes, scope, list)
+	{
+		const json_t *items = json_object_get(list, "machineTypes"), *item;
+		size_t i;
+
+		if (!json_is_object(list) || (items != NULL && !json_is_array(items)))
+			return gcp_bad_reply(c, TYPES_WHAT, "%.60s: machineTypes is not a list", scope);
+		if (items != NULL && !gcp_zone_ok(gcp_last(scope)))
+			return gcp_bad_reply(c, TYPES_WHAT, "'%.60s' is not a zone", scope);
+		json_array_foreach(items, i, item)
+		{
+			int took;
+
+			*types = arena_grow(c->arena, *types, *n, cap, sizeof(**types));
+			took = type_read(c, arena_strdup(c->arena, scope), item, &(*types)[*n]);
+			if (took < 0)
+				return gcp_bad_reply(c, TYPES_WHAT, "%.60s: entry %zu is no machine type", scope, i);
+			*n += took > 0;
+		}
+	}
+	*ret_more = gcp_next_page(c, TYPES_WHAT, doc, &s);
+	return s;
+}
+
+/* ---- the verb ---------------------------------------------------------------------------- */
+
+struct pooling {
+	struct gcp_type *types;
+	size_t n, cap;
+};
+
+static void pool_add(struct gcp *self, struct spot_call *c, struct spot_pools *a, const struct gcp_type *t,
+    enum spot_market market)
+{
+	a->pools[a->n++] = (struct spot_pool_info){.key = {.provider = self->name,
+						       .region = gcp_zone_region(c->arena, t->zone),
+						       .zone = t->zone,
+						       .instance_type = t->name,
+						       .market = market},
+	    .zone_name = "",
+	    .shape = t->shape,
+	    .quota_class = gcp_quota_class(c->arena, t->accelerator, market)};
+}
+
+enum spot_step gcp_pools(void *p, struct spot_call *c, struct spot_pools *a)
+{
+	struct gcp *self = p;
+	struct gcp_state *st = gcp_state_get(c, sizeof(struct pooling));
+	struct pooling *x = st->own;
+	bool more = true;
+
+	if (c->in != NULL) {
+		enum spot_step s = gcp_types_reply(self, c, &x->types, &x->n, &x->cap, &more);
+
+		if (s != SPOT_STEP_NONE)
+			return s;
+	}
+	if (more)
+		return gcp_types_send(self, c);
+	a->pools = arena_array(c->arena, 2 * x->n + 1, sizeof(*a->pools));
+	a->n = 0;
+	for (size_t i = 0; i < x->n; i++) {
+		const char *region = gcp_zone_region(c->arena, x->types[i].zone);
+
+		if (!gcp_region_wanted(self, region) || (!str_empty(a->region) && strcmp(a->region, region) != 0))
+			continue;
+		pool_add(self, c, a, &x->types[i], SPOT_MARKET_SPOT);
+		if (gcp_sold_on_demand(x->types[i].name))
+			pool_add(self, c, a, &x->types[i], SPOT_MARKET_ON_DEMAND);
+	}
+	return SPOT_DONE;
+}
