@@ -173,6 +173,26 @@ static int piece_seek(void *ctx, curl_off_t offset, int origin)
 	return CURL_SEEKFUNC_OK;
 }
 
+/* A lent body: part of a larger thing, of which the caller keeps count. */
+static size_t lent_send(char *buf, size_t size, size_t n, void *ctx)
+{
+	struct http_call *c = ctx;
+	size_t take = MIN(c->body_n - (size_t)c->moved, size * n);
+
+	memcpy(buf, c->body + c->moved, take);
+	c->moved += (int64_t)take;
+	return take;
+}
+
+/* curl repeats by itself on a fresh connection when a kept one dies. Not what was already on its way: how much
+ * of it has arrived is asked first, and no byte is sent twice unseen. */
+static int lent_seek(void *ctx, curl_off_t offset, int origin)
+{
+	struct http_call *c = ctx;
+
+	return c->moved == 0 && offset == 0 && origin == SEEK_SET ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_FAIL;
+}
+
 static size_t reply_take(char *p, size_t size, size_t n, void *ctx)
 {
 	struct http_call *c = ctx;
@@ -262,16 +282,23 @@ static void call_set_headers(struct http *h, struct http_call *c, const struct h
 	(void)curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, c->headers);
 }
 
+static void call_upload(struct http_call *c, curl_read_callback read, curl_seek_callback seek, int64_t bytes)
+{
+	(void)curl_easy_setopt(c->easy, CURLOPT_UPLOAD, 1L);
+	(void)curl_easy_setopt(c->easy, CURLOPT_READFUNCTION, read);
+	(void)curl_easy_setopt(c->easy, CURLOPT_READDATA, c);
+	(void)curl_easy_setopt(c->easy, CURLOPT_SEEKFUNCTION, seek);
+	(void)curl_easy_setopt(c->easy, CURLOPT_SEEKDATA, c);
+	(void)curl_easy_setopt(c->easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)bytes);
+	(void)curl_easy_setopt(c->easy, CURLOPT_UPLOAD_BUFFERSIZE, 262144L);
+}
+
 static void call_set_body(struct http_call *c, const struct http_want *w)
 {
-	if (c->has_piece && strcmp(w->method, "PUT") == 0) {
-		(void)curl_easy_setopt(c->easy, CURLOPT_UPLOAD, 1L);
-		(void)curl_easy_setopt(c->easy, CURLOPT_READFUNCTION, piece_send);
-		(void)curl_easy_setopt(c->easy, CURLOPT_READDATA, c);
-		(void)curl_easy_setopt(c->easy, CURLOPT_SEEKFUNCTION, piece_seek);
-		(void)curl_easy_setopt(c->easy, CURLOPT_SEEKDATA, c);
-		(void)curl_easy_setopt(c->easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)c->piece.bytes);
-		(void)curl_easy_setopt(c->easy, CURLOPT_UPLOAD_BUFFERSIZE, 262144L);
+	bool put = strcmp(w->method, "PUT") == 0;
+
+	if (c->has_piece && put) {
+		call_upload(c, piece_send, piece_seek, c->piece.bytes);
 		return;
 	}
 	if (strcmp(w->method, "GET") == 0) {
@@ -283,6 +310,10 @@ static void call_set_body(struct http_call *c, const struct http_want *w)
 	c->body = w->lent ? (char *)(uintptr_t)w->body.p : malloc(w->body.n + 1);
 	if (c->body == NULL)
 		abort();
+	if (w->lent && put) {
+		call_upload(c, lent_send, lent_seek, (int64_t)w->body.n);
+		return;
+	}
 	if (w->body.n > 0 && !w->lent)
 		memcpy(c->body, w->body.p, w->body.n);
 	(void)curl_easy_setopt(c->easy, CURLOPT_POST, 1L);

@@ -213,8 +213,11 @@ class Daemon(Server):
             me = self.owner
             with me.lock:
                 me.enrols.append(body)
+                if me.enrol_later > 0:
+                    me.enrol_later -= 1
+                    return self.reply(503, {"code": "unavailable", "detail": "still being verified"})
                 if me.enrol_status:
-                    return self.reply(me.enrol_status, {"code": "denied"})
+                    return self.reply(me.enrol_status, {"code": "denied", "detail": "the proof is of another machine"})
                 me.session = f"session-{len(me.enrols)}-{os.urandom(8).hex()}"
                 me.lock.notify_all()
                 if me.lose_enrol > 0:
@@ -279,8 +282,7 @@ class Daemon(Server):
                     me.on_checkpoint()
                 me.lock.notify_all()
             self.reply(200, {"checkpoint": name, "uploads": [
-                {"path": c["path"], "seq": c["seq"], "url": f"{me.url}/objects/{c['sha256']}?signed=1"}
-                for c in fresh]})
+                {"path": c["path"], "seq": c["seq"], **(me.upload_of or me.upload)(c)} for c in fresh]})
 
         def post_commit(self, body):
             me = self.owner
@@ -332,8 +334,12 @@ class Daemon(Server):
         self.objects, self.checkpoints, self.logs, self.corrupt, self.downloads = {}, {}, {}, {}, {}
         self.fenced = set()
         self.on_checkpoint, self.put_failures, self.log_failures, self.poll_at_once = None, 0, 0, False
+        self.upload_of, self.enrol_later = None, 0
         self.lose_enrol, self.enrol_status, self.url_status, self.down = 0, 0, 0, False
         super().__init__(Daemon.Handler, tls)
+
+    def upload(self, chunk):
+        return {"url": f"{self.url}/objects/{chunk['sha256']}?signed=1"}
 
     def wanted(self):
         return (self.desired["job"], self.desired["epoch"], self.version)

@@ -224,6 +224,7 @@ class Bootstrap(AgentCase):
             self.daemon.downloads["spot-agent"] = f.read()
         values = {"URL": self.daemon.url, "CA_PEM": "", "TOKEN": self.daemon.token, "PROVIDER": "lambda",
                   "INSTALL": "test", "NODE": "n7", "NVML_SHA256": "",
+                  "AGENT_SHA256_ARM64": "", "NVML_SHA256_ARM64": "",
                   "AGENT_SHA256": sha or fake.sha(self.daemon.downloads["spot-agent"])}
         values.update(fill)
         for name, value in values.items():
