@@ -74,6 +74,7 @@ endpoint = {cloud}
 kind = aws
 endpoint = {cloud}
 advisor_url = {cloud}/spot-advisor-data.json
+identity_certs = {identity_certs}
 regions = us-east-1,us-west-2
 
 [provider lambda]
@@ -199,6 +200,7 @@ class Story:
         config = os.path.join(self.dir, "spotd.conf")
         with open(config, "w", encoding="utf-8") as f:
             f.write(CONFIG.format(port=self.port, bucket=BUCKET, prefix=PREFIX, region=REGION, cloud=self.emulator.url,
+                                  identity_certs=self.emulator.info["files"]["aws_identity_certs"],
                                   lambda_key=key, agents=self.agent_dir(), ssh_key=lam.get("ssh_key_name", "demo")))
         env = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "LAMBDA_"))}
         env.update(AWS_SHARED_CREDENTIALS_FILE=shared, XDG_DATA_HOME=os.path.join(self.dir, "data"),

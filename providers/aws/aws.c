@@ -241,6 +241,10 @@ static enum spot_rc network_read(struct aws *self, struct spot_err *err)
 {
 	const char *ip = aws_setting(self, "public_ip");
 
+	self->identity_certs = aws_setting(self, "identity_certs");
+	if (self->identity_certs != NULL && self->identity_certs[0] != '/')
+		return err_set(err, SPOT_CONFIG,
+		    "aws: identity_certs: '%.80s' is not an absolute path", self->identity_certs);
 	self->instance_profile = aws_setting(self, "instance_profile");
 	if (self->instance_profile != NULL && strlen(self->instance_profile) > 512)
 		return err_set(
@@ -390,4 +394,5 @@ const struct spot_provider_ops aws_ops = {
     .quotas = aws_quotas,
     .notices = aws_notices,
     .presign = aws_presign,
+    .verify = aws_verify,
 };

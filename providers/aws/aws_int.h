@@ -64,6 +64,7 @@ struct aws {
 	const char *advisor_url;		  /* "" = off */
 	const char *profile;			  /* setting; NULL = environment or "default" */
 	const char *ami, *ami_parameter, *instance_profile, *root_device;
+	const char *identity_certs; /* file; NULL = the vendor's own */
 	const char *public_ip; /* "true", "false" or NULL = the subnet's own setting */
 	int64_t root_gib;      /* 0 = as the image says */
 	bool placement_scores;
@@ -207,6 +208,7 @@ enum spot_step aws_list(void *self, struct spot_call *c, struct spot_list *a);
 enum spot_step aws_describe(void *self, struct spot_call *c, struct spot_describe *a);
 enum spot_step aws_terminate(void *self, struct spot_call *c, struct spot_terminate *a);
 enum spot_step aws_notices(void *self, struct spot_call *c, struct spot_notices *a);
+enum spot_step aws_verify(void *self, struct spot_call *c, struct spot_verify *a);
 enum spot_rc aws_presign(
     void *self, struct arena *arena, int64_t now_us, struct spot_presign *a, struct spot_err *err);
 

@@ -191,8 +191,14 @@ static bool announce(struct sim *s)
 	    json_sprintf("http://127.0.0.1:%d", port), "advisor",
 	    json_sprintf("http://127.0.0.1:%d/spot-advisor-data.json", port), "control",
 	    json_sprintf("http://127.0.0.1:%d", control), "credentials", creds_json(s));
+	const char *certificate = imds_certificate(s, a);
 	char *text;
 
+	/* For a broker's identity_certs: what signs the documents of AWS's instances here. */
+	snprintf(path, sizeof(path), "%s/aws-identity.pem", s->conf.dir);
+	if (!file_put(path, certificate, strlen(certificate), 0644))
+		return false;
+	json_object_set_new(doc, "files", json_pack("{s:s}", "aws_identity_certs", path));
 	clouds_announce(s, json_object_get(doc, "urls"), NULL);
 	text = json_text(a, doc);
 	json_decref(doc);

@@ -209,7 +209,7 @@ class World:
             cert, key = self.certificate()
             s["api"].update(tls_cert=cert, tls_key=key, public_ca=cert)
         aws = {"kind": "aws", "endpoint": self.emulator.url, "advisor_url": self.emulator.url + "/spot-advisor-data.json",
-               "regions": self.regions}
+               "regions": self.regions, "identity_certs": self.emulator.info["files"]["aws_identity_certs"]}
         lam = {"kind": "lambda", "endpoint": self.emulator.url, "api_key_file": self.key_file, "ssh_key_name": self.ssh_key}
         for name, keys in (("aws", aws), ("lambda", lam)):
             extra = s.pop("provider " + name, {})
