@@ -2,11 +2,13 @@
 #include "base/base.h"
 
 #include "aws/aws.h"
+#include "azure/azure.h"
 #include "lambda/lambda.h"
 #include "registry.h"
 
 static const struct spot_provider_ops *const registry[] = {
     &aws_ops,
+    &azure_ops,
     &lambda_ops,
 };
 

@@ -168,15 +168,15 @@ const char *azure_words(struct arena *a, const char *message);
 void azure_token_fini(struct azure_token *t);
 void azure_delegation_fini(struct azure_delegation *d);
 bool azure_blob_wanted(const struct azure *self); /* a storage account without a key */
-enum spot_step creds_token_send(struct azure *self, struct spot_call *c, const char *audience);
-enum spot_step creds_token_reply(struct azure *self, struct spot_call *c, struct azure_token *t);
+enum spot_step azure_token_send(struct azure *self, struct spot_call *c, const char *audience);
+enum spot_step azure_token_reply(struct azure *self, struct spot_call *c, struct azure_token *t);
 
 /* ---- graph.c: Azure Resource Graph --------------------------------------------------------- */
-enum spot_step graph_send(struct azure *self, struct spot_call *c, const char *query);
+enum spot_step azure_graph_send(struct azure *self, struct spot_call *c, const char *query);
 /* NONE: rows in *ret (borrowed from *ret_doc, which the caller frees), st->next tells whether there are more. */
-enum spot_step graph_reply(struct spot_call *c, json_t **ret_doc, const json_t **ret_rows);
+enum spot_step azure_graph_reply(struct spot_call *c, json_t **ret_doc, const json_t **ret_rows);
 /* A text inside a query: quoted, with nothing in it that could end the quotes. */
-const char *graph_quote(struct arena *a, const char *text);
+const char *azure_graph_quote(struct arena *a, const char *text);
 
 /* ---- gpus.c -------------------------------------------------------------------------------- */
 struct azure_gpu {
@@ -203,8 +203,8 @@ void azure_point_add(struct azure_points *x, struct spot_call *c, const struct s
     int64_t effective_us, const char *source);
 /* A JSON number of dollars; exact to nine decimals. */
 bool azure_usd(const json_t *number, int64_t *ret_micros);
-enum spot_step history_send(struct azure *self, struct spot_call *c, const struct spot_prices *a);
-enum spot_step history_reply(struct spot_call *c, const struct spot_prices *a, struct azure_points *x);
+enum spot_step azure_history_send(struct azure *self, struct spot_call *c, const struct spot_prices *a);
+enum spot_step azure_history_reply(struct spot_call *c, const struct spot_prices *a, struct azure_points *x);
 
 /* ---- vm_body.c, instances.c, lists.c -------------------------------------------------------- */
 /* Resource group, machine and ref of a launch. */

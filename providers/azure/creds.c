@@ -211,10 +211,10 @@ static enum spot_step auth_reply(struct azure *self, struct spot_call *c)
 		s = file_reply(c, &self->storage_key);
 		break;
 	case TOKEN_ARM:
-		s = creds_token_reply(self, c, &self->arm);
+		s = azure_token_reply(self, c, &self->arm);
 		break;
 	case TOKEN_BLOB:
-		s = creds_token_reply(self, c, &self->blob);
+		s = azure_token_reply(self, c, &self->blob);
 		break;
 	default:
 		s = delegation_reply(self, c);
@@ -247,9 +247,9 @@ static enum spot_step auth_ask(struct azure *self, struct spot_call *c)
 		st->at++;
 	}
 	if (st->at == TOKEN_ARM)
-		return creds_token_send(self, c, self->audience);
+		return azure_token_send(self, c, self->audience);
 	if (azure_blob_wanted(self) && st->at == TOKEN_BLOB)
-		return creds_token_send(self, c, "https://storage.azure.com");
+		return azure_token_send(self, c, "https://storage.azure.com");
 	if (azure_blob_wanted(self) && st->at == DELEGATION)
 		return delegation_send(self, c);
 	auth_over(self);
@@ -276,7 +276,7 @@ enum spot_step azure_auth(void *p, struct spot_call *c)
 	if (s == SPOT_FAIL && st->at == STORAGE_KEY_FILE) {
 		blob_failed(self, c);
 		st->at = TOKEN_ARM;
-		return creds_token_send(self, c, self->audience);
+		return azure_token_send(self, c, self->audience);
 	}
 	if (s == SPOT_FAIL && storage)
 		return blob_failed(self, c);

@@ -109,7 +109,7 @@ static enum spot_step metadata_send(struct azure *self, struct spot_call *c, con
 	return SPOT_SEND;
 }
 
-enum spot_step creds_token_send(struct azure *self, struct spot_call *c, const char *audience)
+enum spot_step azure_token_send(struct azure *self, struct spot_call *c, const char *audience)
 {
 	c->limit_cost = 1;
 	c->limit_scope = "";
@@ -156,7 +156,7 @@ static bool number_read(const json_t *v, int64_t max, int64_t *ret)
 	return json_is_integer(v) && *ret >= 1 && *ret <= max;
 }
 
-enum spot_step creds_token_reply(struct azure *self, struct spot_call *c, struct azure_token *t)
+enum spot_step azure_token_reply(struct azure *self, struct spot_call *c, struct azure_token *t)
 {
 	json_t *doc AUTO(json) = NULL;
 	const char *value;

@@ -9,7 +9,7 @@
 #define TOKEN_MAX 8000
 #define PAGE	  1000
 
-const char *graph_quote(struct arena *a, const char *text)
+const char *azure_graph_quote(struct arena *a, const char *text)
 {
 	static const char kept[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./ ";
 	char *out = arena_strdup(a, text), *to = out;
@@ -22,7 +22,7 @@ const char *graph_quote(struct arena *a, const char *text)
 	return arena_printf(a, "'%s'", out);
 }
 
-enum spot_step graph_send(struct azure *self, struct spot_call *c, const char *query)
+enum spot_step azure_graph_send(struct azure *self, struct spot_call *c, const char *query)
 {
 	const struct azure_state *st = c->state;
 	json_t *doc AUTO(json) = json_pack("{s:[s], s:s, s:{s:s, s:i}}", "subscriptions", self->subscription, "query",
@@ -36,7 +36,7 @@ enum spot_step graph_send(struct azure *self, struct spot_call *c, const char *q
 	return azure_send(self, c, &r);
 }
 
-enum spot_step graph_reply(struct spot_call *c, json_t **ret_doc, const json_t **ret_rows)
+enum spot_step azure_graph_reply(struct spot_call *c, json_t **ret_doc, const json_t **ret_rows)
 {
 	static const char what[] = "POST ResourceGraph";
 	struct azure_state *st = c->state;

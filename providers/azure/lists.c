@@ -59,8 +59,11 @@ static const char *groups_path(const struct azure *self, struct arena *a, const 
 	const char *filter;
 
 	sbuf_init(&quoted, 2048);
-	for (const char *p = value; *p != '\0'; p++)
-		sbuf_printf(&quoted, *p == '\'' ? "''" : "%c", *p);
+	for (const char *p = value; *p != '\0'; p++) {
+		if (*p == '\'')
+			sbuf_putc(&quoted, '\'');
+		sbuf_putc(&quoted, *p);
+	}
 	filter = arena_printf(a, "tagName eq '%s' and tagValue eq '%.*s'", tag, (int)quoted.n,
 	    quoted.n > 0 ? quoted.p : "");
 	return arena_printf(a, "/subscriptions/%s/resourcegroups?$filter=%s&api-version=" API_GROUPS, self->subscription,
@@ -148,10 +151,10 @@ static struct spot_instance joined(const struct azure *self, const struct group 
 	/* The group's tags are what makes it ours. */
 	i.install = g->install;
 	i.token = *g->token != '\0' ? g->token : i.token != NULL ? i.token : "";
-	if (strcasecmp(g->state, "Deleting") == 0) {
-		i.state = SPOT_INSTANCE_STOPPING;
-		i.raw_state = "Deleting";
-	}
+	if (*g->state == '\0' || strcasecmp(g->state, "Succeeded") == 0)
+		return i;
+	i.state = strcasecmp(g->state, "Deleting") == 0 ? SPOT_INSTANCE_STOPPING : SPOT_INSTANCE_ODD;
+	i.raw_state = g->state;
 	return i;
 }
 
@@ -182,7 +185,7 @@ static enum spot_step listing_step(struct azure *self, struct spot_call *c, cons
 	}
 	if (st->at == GROUPS)
 		return page_send(self, c, "GET resourceGroups", groups_path(self, c->arena, tag, value));
-	if (st->at == MACHINES && x->n > 0)
+	if (st->at == MACHINES)
 		return page_send(self, c, "GET virtualMachines", machines_path(self, c->arena, false));
 	listing_end(self, c, x);
 	return SPOT_DONE;

@@ -53,7 +53,7 @@ enum spot_step azure_notices(void *p, struct spot_call *c, struct spot_notices *
 	enum spot_step s;
 
 	if (c->in != NULL) {
-		s = graph_reply(c, &doc, &rows);
+		s = azure_graph_reply(c, &doc, &rows);
 		if (s != SPOT_STEP_NONE)
 			return s;
 		for (size_t i = 0; i < json_array_size(rows); i++)
@@ -64,11 +64,11 @@ enum spot_step azure_notices(void *p, struct spot_call *c, struct spot_notices *
 		a->n = x->n;
 		return SPOT_DONE;
 	}
-	return graph_send(self, c,
+	return azure_graph_send(self, c,
 	    arena_printf(c->arena,
 		"healthresources | where type =~ 'microsoft.resourcehealth/resourceannotations' "
 		"| where properties.annotationName =~ 'VirtualMachinePreempted' and id contains %s "
 		"| project id, target=tostring(properties.targetResourceId), occurred=tostring(properties.occurredTime), "
 		"summary=tostring(properties.summary) | order by id asc",
-		graph_quote(c->arena, arena_printf(c->arena, "/%s-", self->group_prefix))));
+		azure_graph_quote(c->arena, arena_printf(c->arena, "/%s-", self->group_prefix))));
 }

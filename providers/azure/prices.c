@@ -154,7 +154,7 @@ static enum spot_step prices_reply(struct azure *self, struct spot_call *c, cons
 	enum spot_step s;
 
 	if (st->at == HISTORY) {
-		s = history_reply(c, a, &x->points);
+		s = azure_history_reply(c, a, &x->points);
 		/* Without a right to read the table the current prices still are worth having. */
 		if (s == SPOT_FAIL && c->err.rc == SPOT_DENIED) {
 			c->err = (struct spot_err){0};
@@ -186,7 +186,7 @@ enum spot_step azure_prices(void *p, struct spot_call *c, struct spot_prices *a)
 	if (st->at == RETAIL)
 		return retail_send(self, c, a);
 	if (st->at == HISTORY && a->since_us > 0 && a->market != SPOT_MARKET_ON_DEMAND) {
-		s = history_send(self, c, a);
+		s = azure_history_send(self, c, a);
 		if (s != SPOT_STEP_NONE)
 			return s;
 	}

@@ -42,24 +42,24 @@ static const char *sizes_list(struct spot_call *c, const struct spot_prices *a)
 		if (p->key.market != SPOT_MARKET_SPOT ||
 		    azure_pool_next(a->pools, i, 0, p->key.instance_type, SPOT_MARKET_SPOT) < i)
 			continue;
-		sbuf_printf(&b, "%s%s", b.n > 0 ? "," : "", graph_quote(c->arena, p->key.instance_type));
+		sbuf_printf(&b, "%s%s", b.n > 0 ? "," : "", azure_graph_quote(c->arena, p->key.instance_type));
 	}
 	return b.n > 0 ? arena_strndup(c->arena, b.p, b.n) : "";
 }
 
 /* Paging needs an order and an id. Step NONE: there is nothing to ask for. */
-enum spot_step history_send(struct azure *self, struct spot_call *c, const struct spot_prices *a)
+enum spot_step azure_history_send(struct azure *self, struct spot_call *c, const struct spot_prices *a)
 {
 	const char *sizes = sizes_list(c, a);
 
 	if (*sizes == '\0')
 		return SPOT_STEP_NONE;
-	return graph_send(self, c,
+	return azure_graph_send(self, c,
 	    arena_printf(c->arena,
 		"SpotResources | where type =~ 'microsoft.compute/skuspotpricehistory/ostype/location' "
 		"| where location =~ %s and sku.name in~ (%s) and properties.osType =~ 'linux' "
 		"| project id, sku=tostring(sku.name), location, prices=properties.spotPrices | order by id asc",
-		graph_quote(c->arena, a->region), sizes));
+		azure_graph_quote(c->arena, a->region), sizes));
 }
 
 static void row_read(struct spot_call *c, const struct spot_prices *a, const json_t *row, struct azure_points *x)
@@ -82,11 +82,11 @@ static void row_read(struct spot_call *c, const struct spot_prices *a, const jso
 	}
 }
 
-enum spot_step history_reply(struct spot_call *c, const struct spot_prices *a, struct azure_points *x)
+enum spot_step azure_history_reply(struct spot_call *c, const struct spot_prices *a, struct azure_points *x)
 {
 	json_t *doc AUTO(json) = NULL;
 	const json_t *rows;
-	enum spot_step s = graph_reply(c, &doc, &rows);
+	enum spot_step s = azure_graph_reply(c, &doc, &rows);
 
 	for (size_t i = 0; s == SPOT_STEP_NONE && i < json_array_size(rows); i++)
 		row_read(c, a, json_array_get(rows, i), x);

@@ -54,13 +54,13 @@ static enum spot_step rates_send(struct azure *self, struct spot_call *c, const 
 
 	sbuf_init(&b, 1 << 20);
 	for (size_t i = 0; i < x->sizes_n; i++)
-		sbuf_printf(&b, "%s%s", i > 0 ? "," : "", graph_quote(c->arena, x->sizes[i]));
-	return graph_send(self, c,
+		sbuf_printf(&b, "%s%s", i > 0 ? "," : "", azure_graph_quote(c->arena, x->sizes[i]));
+	return azure_graph_send(self, c,
 	    arena_printf(c->arena,
 		"SpotResources | where type =~ 'microsoft.compute/skuspotevictionrate/location' "
 		"| where location =~ %s and sku.name in~ (%.*s) "
 		"| project id, sku=tostring(sku.name), location, rate=tostring(properties.evictionRate) | order by id asc",
-		graph_quote(c->arena, a->region), (int)b.n, b.p));
+		azure_graph_quote(c->arena, a->region), (int)b.n, b.p));
 }
 
 static void rate_read(const struct azure *self, struct spot_call *c, const struct spot_signals *a, const json_t *row,
@@ -88,7 +88,7 @@ static enum spot_step rates_reply(struct azure *self, struct spot_call *c, const
 {
 	json_t *doc AUTO(json) = NULL;
 	const json_t *rows;
-	enum spot_step s = graph_reply(c, &doc, &rows);
+	enum spot_step s = azure_graph_reply(c, &doc, &rows);
 
 	for (size_t i = 0; s == SPOT_STEP_NONE && i < json_array_size(rows); i++)
 		rate_read(self, c, a, json_array_get(rows, i), x);

@@ -298,6 +298,8 @@ static void check_try(struct drive *d, const struct drive_try *t)
 		MISS(d, "limit scope %s wanted", t->limit_scope);
 	if ((t->mutating > 0 && !d->call.mutating) || (t->mutating < 0 && d->call.mutating))
 		MISS(d, "mutating is %d", d->call.mutating);
+	if (t->fresh && !r->fresh_connection)
+		MISS(d, "a connection of its own was not asked for");
 }
 
 static const struct drive_try *next_try(struct drive *d)

@@ -48,6 +48,7 @@ struct drive_try {
 	const char *limit;		  /* name of the rate limit it draws from */
 	const char *limit_scope;
 	int mutating; /* 1 = must be, -1 = must not be */
+	bool fresh;   /* must ask for a connection of its own */
 	/* reply */
 	int status;				/* 0 = the connection broke: no reply */
 	const char *reply_headers[DRIVE_WORDS]; /* "Name: value" */
