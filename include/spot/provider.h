@@ -99,6 +99,8 @@ struct spot_launch {
 	int64_t price_cap_micros;            /* 0 = none */
 	/* results */
 	struct spot_instance instance;
+	/* argument, added later: whom the machine's proofs of identity are made for (our public URL); NULL = not said */
+	const char *audience;
 };
 struct spot_find {                       /* by launch token; also sweeps by name where there is no token */
 	const char *region, *zone, *token, *name, *install;

@@ -227,6 +227,7 @@ static struct act *launch_prepare(struct engine *e, const struct q_engine_launch
 	    .tags_n = n,
 	    .user_data = userdata_make(e, a->arena, w->id, w->token, call_provider_ops(p)->kind),
 	    .price_cap_micros = w->price_cap_micros,
+	    .audience = e->conf.public_url,
 	};
 #undef KEEP
 	a->ctx = l;

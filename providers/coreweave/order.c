@@ -1,0 +1,197 @@
+/*
+ * The order for machines of a NodePool follows the live Pods: targetNodes = Pods of ours that wait for a node of it or hold
+ * one. The NodePool is read before the Pods are listed, and its resourceVersion is a precondition of the change: whoever
+ * changed it in between makes us count again, so that two counters cannot overwrite each other with an old count. It is
+ * always a level, never "one more", so a repeat is harmless. With scaleDownStrategy IdleOnly and one Pod as large as its
+ * node, the node that is given back is the one whose Pod is gone (docs: cks/reference/node-pool).
+ */
+#include "base/base.h"
+#include "coreweave_int.h"
+
+enum { O_GET = 0, O_CREATE, O_PODS, O_PATCH };
+#define TRIES_MAX 12
+
+static const char *pool_path(struct arena *a, const struct cw_order *o)
+{
+	return arena_printf(a, CW_NODEPOOLS "/%s", o->pool);
+}
+
+static void send_create(struct spot_call *c, const struct cw_order *o)
+{
+	AUTO(json) json_t *body = cw_nodepool_body(c->arena, o->pool, o->install, o->type, o->market);
+
+	cw_request_json(c, "application/json", body);
+}
+
+/* An RFC 7396 patch; a resourceVersion in it is compared with the object's (kubernetes.io api-concepts, "patch"). */
+static void send_patch(struct spot_call *c, const struct cw_order *o)
+{
+	AUTO(json) json_t *body = json_pack("{s:{s:s}, s:{s:I}}", "metadata", "resourceVersion", o->was.rv, "spec",
+	    "targetNodes", (json_int_t)o->live);
+
+	cw_request_json(c, "application/merge-patch+json", body);
+}
+
+enum spot_step cw_order_send(const struct cw *self, struct spot_call *c, struct cw_order *o)
+{
+	struct arena *a = c->arena;
+	const char *pods = arena_printf(a, "/api/v1/namespaces/%s/pods?labelSelector=%s&limit=500", self->space,
+	    url_encode(a, arena_printf(a, CW_LABEL_POOL "=%s", o->pool), false));
+
+	switch (o->at) {
+	case O_GET:
+		cw_request(self, c, o->cl, "GET", pool_path(a, o));
+		break;
+	case O_CREATE:
+		cw_request(self, c, o->cl, "POST", CW_NODEPOOLS "?fieldManager=spotbroker");
+		send_create(c, o);
+		c->mutating = true;
+		break;
+	case O_PODS:
+		cw_request(self, c, o->cl, "GET", cw_page_path(a, pods, o->cont));
+		break;
+	default:
+		cw_request(self, c, o->cl, "PATCH", arena_printf(a, "%s?fieldManager=spotbroker", pool_path(a, o)));
+		send_patch(c, o);
+		c->mutating = true;
+		break;
+	}
+	/* While a launch is open, a lost reply ends it as UNKNOWN: the look-up brings the order up to date. */
+	c->mutating = c->mutating || o->open;
+	c->out.fresh_connection = c->mutating;
+	return SPOT_SEND;
+}
+
+static enum spot_step again(const struct cw *self, struct spot_call *c, struct cw_order *o, int at)
+{
+	o->at = at;
+	o->cont = NULL;
+	o->pages = 0;
+	return cw_order_send(self, c, o);
+}
+
+static enum spot_step recount(const struct cw *self, struct spot_call *c, struct cw_order *o)
+{
+	if (++o->tries > TRIES_MAX) {
+		return call_fail(c, o->open ? SPOT_UNKNOWN : SPOT_UNAVAILABLE, "Conflict",
+		    "%s: NodePool %s of cluster %s is changed by others all the time", o->what, o->pool, o->cl->name);
+	}
+	return again(self, c, o, O_GET);
+}
+
+/* The NodePool as it stands, from GET, POST or PATCH. */
+static enum spot_step pool_in(struct spot_call *c, struct cw_order *o)
+{
+	json_t *doc = NULL;
+	enum spot_step s = cw_reply_get(c, o->cl, o->what, o->open, "NodePool", &doc);
+	bool ok;
+
+	if (s != SPOT_STEP_NONE) {
+		return s;
+	}
+	ok = cw_pool_read(c->arena, doc, &o->was);
+	json_decref(doc);
+	if (!ok) {
+		return cw_bad_reply(c, o->what, o->open, "a NodePool without name or resourceVersion");
+	}
+	if (o->was.install[0] != '\0' && o->install != NULL && strcmp(o->was.install, o->install) != 0) {
+		o->refused = true;
+		return call_fail(c, SPOT_CONFIG, "owner", "%s: NodePool %s of cluster %s belongs to installation %s", o->what,
+		    o->pool, o->cl->name, o->was.install);
+	}
+	return SPOT_STEP_NONE;
+}
+
+static enum spot_step read_get(const struct cw *self, struct spot_call *c, struct cw_order *o)
+{
+	struct cw_reply r;
+	enum spot_step s;
+
+	if (c->in->status == 404) {
+		cw_reply_read(c, o->cl->managed, &r);
+		if (r.rc == SPOT_NOT_FOUND) {
+			return o->create ? again(self, c, o, O_CREATE) : SPOT_STEP_NONE;
+		}
+	}
+	s = pool_in(c, o);
+	o->before = o->was;
+	return s == SPOT_STEP_NONE ? again(self, c, o, O_PODS) : s;
+}
+
+/* A refusal that will not change by itself: the caller undoes what it began. */
+static enum spot_step change_in(struct spot_call *c, struct cw_order *o, bool *ret_conflict)
+{
+	struct cw_reply r;
+
+	*ret_conflict = false;
+	if (c->in->status == 409) {
+		*ret_conflict = true;
+		return SPOT_STEP_NONE;
+	}
+	if (c->in->status >= 400 && c->in->status < 500 && c->in->status != 401 && c->in->status != 429) {
+		cw_reply_read(c, o->cl->managed, &r);
+		o->refused = r.rc != SPOT_UNAUTHENTICATED && r.rc != SPOT_OK;
+		return cw_reply_verdict(c, o->cl, o->what, o->open, &r);
+	}
+	return pool_in(c, o);
+}
+
+static enum spot_step read_change(const struct cw *self, struct spot_call *c, struct cw_order *o)
+{
+	bool conflict, created = o->at == O_CREATE;
+	enum spot_step s = change_in(c, o, &conflict);
+
+	if (s != SPOT_STEP_NONE) {
+		return s;
+	}
+	if (conflict) {
+		return recount(self, c, o); /* made or changed by somebody else meanwhile */
+	}
+	return created ? again(self, c, o, O_PODS) : SPOT_STEP_NONE;
+}
+
+static enum spot_step read_pods(const struct cw *self, struct spot_call *c, struct cw_order *o)
+{
+	json_t *doc = NULL, *items;
+	enum spot_step s = cw_reply_get(c, o->cl, o->what, o->open, "PodList", &doc);
+	const char *bad = NULL;
+	bool repeats, more;
+
+	if (s != SPOT_STEP_NONE) {
+		return s;
+	}
+	if (o->cont == NULL) {
+		o->live = 0;
+	}
+	items = json_object_get(doc, "items");
+	for (size_t i = 0; i < json_array_size(items) && bad == NULL; i++) {
+		struct cw_pod p;
+
+		o->live += cw_pod_read(c->arena, json_array_get(items, i), &p, &bad) && cw_pod_live(&p);
+	}
+	bad = bad == NULL && !json_is_array(items) ? "a PodList without items" : bad;
+	more = cw_page_next(c->arena, doc, &o->cont, &o->pages, &repeats);
+	json_decref(doc);
+	if (bad != NULL || repeats) {
+		return cw_bad_reply(c, o->what, o->open, bad != NULL ? bad : "the pages do not end");
+	}
+	if (more) {
+		return cw_order_send(self, c, o);
+	}
+	return o->live == o->was.target ? SPOT_STEP_NONE : again(self, c, o, O_PATCH);
+}
+
+enum spot_step cw_order_read(const struct cw *self, struct spot_call *c, struct cw_order *o)
+{
+	if (o->at == O_PODS && c->in->status == 410) {
+		return recount(self, c, o); /* the page token is too old */
+	}
+	switch (o->at) {
+	case O_GET:
+		return read_get(self, c, o);
+	case O_PODS:
+		return read_pods(self, c, o);
+	default:
+		return read_change(self, c, o);
+	}
+}
