@@ -14,6 +14,7 @@ static const struct cloud_ops *const clouds[CLOUD_COUNT] = {
     [CLOUD_NONE] = &none,
     [CLOUD_AWS] = &aws_cloud,
     [CLOUD_LAMBDA] = &lambda_cloud,
+    [CLOUD_GCP] = &gcp_cloud,
 };
 
 const struct cloud_ops *cloud_ops(enum cloud c)

@@ -49,6 +49,8 @@ struct cloud_ops {
 	json_t *(*get)(struct sim *s, const char *what, struct httpd_req *r);
 };
 
+extern const struct cloud_ops gcp_cloud;
+
 const struct cloud_ops *cloud_ops(enum cloud c);   /* never NULL */
 enum cloud cloud_parse(const char *name);	   /* CLOUD_NONE if unknown */
 int cloud_port(const struct sim *s, enum cloud c); /* 0 = none of its own */

@@ -1,0 +1,241 @@
+/*
+ * List filters as compute takes them (AIP-160 and the older "field eq regex"): comparisons joined by
+ * AND, OR, NOT and brackets; two in a row mean AND. A field is a path of names; a missing one is empty.
+ */
+#include "base/base.h"
+#include "gcp.h"
+#include "base/str.h"
+
+#include <ctype.h>
+#include <regex.h>
+#include <strings.h>
+
+struct parser {
+	const char *p;
+	const json_t *item; /* NULL: only the syntax is looked at */
+	struct arena *a;
+	bool broken;
+	int depth;
+};
+
+static void skip_space(struct parser *f)
+{
+	while (isspace((unsigned char)*f->p))
+		f->p++;
+}
+
+/* A word of letters; true and behind it when it is the next thing. */
+static bool word(struct parser *f, const char *w)
+{
+	size_t n = strlen(w);
+
+	skip_space(f);
+	if (strncmp(f->p, w, n) != 0 || isalnum((unsigned char)f->p[n]) || f->p[n] == '_')
+		return false;
+	f->p += n;
+	return true;
+}
+
+static const char *field_name(struct parser *f)
+{
+	const char *start;
+
+	skip_space(f);
+	start = f->p;
+	while (isalnum((unsigned char)*f->p) || (*f->p && strchr("_-.", *f->p)))
+		f->p++;
+	if (f->p == start)
+		f->broken = true;
+	return arena_strndup(f->a, start, (size_t)(f->p - start));
+}
+
+static const char *value_text(struct parser *f)
+{
+	const char *start;
+	char *out;
+
+	skip_space(f);
+	if (*f->p != '"' && *f->p != '\'') {
+		start = f->p;
+		while (*f->p && !isspace((unsigned char)*f->p) && *f->p != ')' && *f->p != '(')
+			f->p++;
+		if (f->p == start)
+			f->broken = true;
+		return arena_strndup(f->a, start, (size_t)(f->p - start));
+	}
+	char quote = *f->p++;
+
+	out = arena_strdup(f->a, f->p);
+	start = out;
+	for (; *f->p && *f->p != quote; f->p++) {
+		if (*f->p == '\\' && f->p[1])
+			f->p++;
+		*out++ = *f->p;
+	}
+	*out = '\0';
+	if (*f->p)
+		f->p++;
+	else
+		f->broken = true;
+	return start;
+}
+
+static const char *item_text(struct parser *f, const char *path, bool *ret_has)
+{
+	const json_t *at = f->item;
+	char name[128];
+
+	*ret_has = false;
+	while (at && *path) {
+		size_t n = strcspn(path, ".");
+
+		if (n >= sizeof(name))
+			return "";
+		memcpy(name, path, n);
+		name[n] = '\0';
+		at = json_object_get(at, name);
+		path += n + (path[n] == '.');
+	}
+	if (!at || json_is_null(at))
+		return "";
+	*ret_has = true;
+	if (json_is_string(at))
+		return json_string_value(at);
+	if (json_is_boolean(at))
+		return json_is_true(at) ? "true" : "false";
+	if (json_is_integer(at))
+		return arena_printf(f->a, "%" PRId64, (int64_t)json_integer_value(at));
+	return "";
+}
+
+static bool regex_matches(struct parser *f, const char *pattern, const char *text)
+{
+	regex_t re;
+	bool ok;
+
+	if (regcomp(&re, arena_printf(f->a, "^(%s)$", pattern), REG_EXTENDED | REG_NOSUB) != 0) {
+		f->broken = true;
+		return false;
+	}
+	ok = regexec(&re, text, 0, NULL, 0) == 0;
+	regfree(&re);
+	return ok;
+}
+
+static bool ordered(const char *had, const char *want, const char *op)
+{
+	int64_t x, y;
+	int cmp = parse_i64(had, INT64_MIN, INT64_MAX, &x) && parse_i64(want, INT64_MIN, INT64_MAX, &y)
+	    ? (x > y) - (x < y)
+	    : strcmp(had, want);
+
+	return op[0] == '<' ? cmp < 0 || (op[1] && cmp == 0) : cmp > 0 || (op[1] && cmp == 0);
+}
+
+static bool comparison(struct parser *f)
+{
+	static const char *const ops[] = {"!=", "<=", ">=", "=", ":", "<", ">"};
+	const char *field = field_name(f), *value, *had;
+	bool has;
+
+	if (f->broken)
+		return false;
+	had = item_text(f, field, &has);
+	if (word(f, "eq"))
+		return regex_matches(f, value_text(f), had);
+	if (word(f, "ne"))
+		return !regex_matches(f, value_text(f), had);
+	skip_space(f);
+	for (size_t k = 0; k < ARRAY_LEN(ops); k++) {
+		size_t n = strlen(ops[k]);
+
+		if (strncmp(f->p, ops[k], n) != 0)
+			continue;
+		f->p += n;
+		value = value_text(f);
+		if (k == 0)
+			return !str_same(had, value);
+		if (k == 3)
+			return glob_match(value, had) && (has || !*value);
+		if (k == 4)
+			return str_same(value, "*") ? has : strcasestr(had, value) != NULL;
+		return has && ordered(had, value, ops[k]);
+	}
+	f->broken = true;
+	return false;
+}
+
+static bool expression(struct parser *f);
+
+static bool factor(struct parser *f)
+{
+	bool v;
+
+	if (word(f, "NOT"))
+		return !factor(f);
+	skip_space(f);
+	if (*f->p == '-' && f->p[1] && f->p[1] != '-') {
+		f->p++;
+		return !factor(f);
+	}
+	if (*f->p != '(')
+		return comparison(f);
+	if (++f->depth > 32) {
+		f->broken = true;
+		return false;
+	}
+	f->p++;
+	v = expression(f);
+	skip_space(f);
+	if (*f->p == ')')
+		f->p++;
+	else
+		f->broken = true;
+	f->depth--;
+	return v;
+}
+
+/* OR binds closer than AND (AIP-160). */
+static bool term(struct parser *f)
+{
+	bool v = factor(f);
+
+	while (!f->broken && word(f, "OR")) {
+		bool w = factor(f);
+
+		v = v || w;
+	}
+	return v;
+}
+
+static bool expression(struct parser *f)
+{
+	bool v = term(f);
+
+	for (;;) {
+		bool w;
+
+		skip_space(f);
+		if (f->broken || !*f->p || *f->p == ')')
+			return v;
+		word(f, "AND");
+		w = term(f);
+		v = v && w;
+	}
+}
+
+bool gcp_filter_valid(const char *filter, struct arena *a)
+{
+	struct parser f = {.p = filter, .a = a};
+
+	expression(&f);
+	skip_space(&f);
+	return !f.broken && !*f.p;
+}
+
+bool gcp_filter_match(const char *filter, const json_t *item, struct arena *a)
+{
+	struct parser f = {.p = filter, .a = a, .item = item};
+
+	return expression(&f) && !f.broken;
+}
