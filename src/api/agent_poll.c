@@ -37,7 +37,9 @@ static int64_t interval_of(const struct rank_policy *policy, const struct job_sp
 {
 	struct offer o = {.market = spot_market_parse(r->market), .advisor_lo = r->has_adv_lo ? r->adv_lo : -1,
 	    .advisor_hi = r->has_adv_hi ? r->adv_hi : -1, .advisor_as_of_us = r->adv_as_of_us, .placement_score = -1,
-	    .capacity = -1, .own_node_us = r->own_us, .own_reclaims = r->reclaims};
+	    .capacity = -1, .own_node_us = r->own_us, .own_reclaims = r->reclaims,
+	    .has_band = r->has_band_lo && r->has_band_hi, .band_lo = r->band_lo, .band_hi = r->band_hi,
+	    .has_share = r->has_share, .share = r->share, .share_lo = r->share_lo, .share_hi = r->share_hi};
 	double h, lo, hi;
 	const char *source;
 

@@ -94,7 +94,9 @@ static json_t *pool_doc(struct areq *q, const struct q_api_pool_row *row)
 	json_t *doc = view_parse(row->doc), *more = view_parse(row->more);
 	struct offer o = {.market = spot_market_parse(row->market), .advisor_lo = row->has_adv_lo ? row->adv_lo : -1,
 	    .advisor_hi = row->has_adv_hi ? row->adv_hi : -1, .advisor_as_of_us = row->adv_as_of_us,
-	    .placement_score = -1, .capacity = -1, .own_node_us = row->own_us, .own_reclaims = row->reclaims};
+	    .placement_score = -1, .capacity = -1, .own_node_us = row->own_us, .own_reclaims = row->reclaims,
+	    .has_band = row->has_band_lo && row->has_band_hi, .band_lo = row->band_lo, .band_hi = row->band_hi,
+	    .has_share = row->has_share, .share = row->share, .share_lo = row->share_lo, .share_hi = row->share_hi};
 	double h = 0, lo = 0, hi = 0;
 	const char *source = "";
 

@@ -20,7 +20,10 @@ static void offer_of(const struct q_engine_offers_row *r, struct offer *o)
 	    .capacity = r->has_capacity ? r->capacity : -1, .capacity_us = r->capacity_us, .own_node_us = r->own_us,
 	    .own_reclaims = r->reclaims, .own_launches = r->launches, .own_refusals = r->refusals,
 	    .cool_until_us = r->cool_until_us, .cool_refusals = r->cool_refusals,
-	    .cool_why = r->cool_why ? r->cool_why : "", .live_nodes = r->nodes};
+	    .cool_why = r->cool_why ? r->cool_why : "", .live_nodes = r->nodes, .has_band = r->has_band_lo && r->has_band_hi,
+	    .band_lo = r->band_lo, .band_hi = r->band_hi, .has_share = r->has_share, .share = r->share, .share_lo = r->share_lo,
+	    .share_hi = r->share_hi, .has_odds = r->has_odds, .odds = r->odds, .has_quota = r->has_quota_limit,
+	    .quota_unit = r->quota_unit, .quota_limit = r->quota_limit, .quota_used = r->quota_used};
 }
 
 /* The same defaults as the engine's: use_spot said wins, else spot is allowed to whoever may be
@@ -118,7 +121,8 @@ void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p))
 	p->next = next;
 	q->own = p;
 	n = gpus_asked(q->arena, p->spec, &gpus);
-	SQL(q, api_offers, ranked, .since_day = day_of(q->now_us) - RECORD_DAYS, .gpus = gpus, .gpus_n = n);
+	SQL(q, api_offers, ranked, .since_day = day_of(q->now_us) - RECORD_DAYS, .gpus = gpus, .gpus_n = n,
+	    .at_us = q->now_us);
 }
 
 static json_t *offer_pool_json(const struct offer *o)

@@ -4,12 +4,18 @@
 
 #include <math.h>
 
-#define HOURS_PER_MONTH 720.0
+#define HOURS_PER_MONTH  720.0
+#define HOURS_28_DAYS    672.0
+#define STOP_AFTER_H     12.0  /* an owner stops a spot machine, assumed */
+#define STOP_AFTER_MIN_H 2.0
+#define STOP_AFTER_MAX_H 168.0
+/* Weight of what was published in another unit and converted: soon outweighed by our own record. */
+#define CONVERTED_WEIGHT 0.25
 
-/* A share s of instances interrupted within a month, as a constant hourly rate. */
-static double rate_from_monthly_share(double share)
+/* A share s of instances interrupted within so many hours, as a constant hourly rate. */
+static double rate_from_share(double share, double hours)
 {
-	return -log1p(-fmin(share, 0.98)) / HOURS_PER_MONTH;
+	return -log1p(-fmin(share, 0.98)) / hours;
 }
 
 /* Quantile of Gamma(shape, 1) at normal score z, by Wilson and Hilferty (1931). */
@@ -21,36 +27,124 @@ static double gamma_quantile(double shape, double z)
 	return t <= 0 ? 0 : shape * t * t * t;
 }
 
+/* What is believed of a pool before we have used it ourselves. */
+struct prior {
+	double rate, lo, hi;   /* per node-hour; lo and hi are the doubt in the conversion */
+	double weight;         /* of prior_hours */
+	const char *source;
+};
+
+/* Azure publishes a band whose base its own pages disagree on: the share of machines evicted in 28 days (table
+ * skuspotevictionrate) or in an hour (portal text); learn.microsoft.com/azure/virtual-machines/spot-vms. The first is the
+ * estimate, the second the upper end of the doubt. "20+" has no upper edge: 5 points wide like the others. */
+static struct prior prior_of_band(const struct offer *o)
+{
+	double hi = o->band_hi > o->band_lo + 0.3 || o->band_hi <= o->band_lo ? o->band_lo + 0.05 : o->band_hi;
+
+	return (struct prior){
+		.rate = rate_from_share((o->band_lo + hi) / 2, HOURS_28_DAYS),
+		.lo = rate_from_share(o->band_lo, HOURS_28_DAYS),
+		.hi = rate_from_share(hi, 1),
+		.weight = CONVERTED_WEIGHT,
+		.source = "eviction band, read as a share in 28 days",
+	};
+}
+
+/* Of machines that stopped, the share that was preempted: with preemption at rate h and owners stopping theirs
+ * at rate u it is h/(h+u), so h = u*s/(1-s). u is nowhere published. Assumed: a machine is stopped by its owner after 12 h,
+ * between 2 h and a week. The base does not matter when all or none were preempted: s is kept within 2 and 98 %.
+ * cloud.google.com/compute/docs/instances/view-spot-preemption-price */
+static double rate_from_stops(double share, double stop_after_h)
+{
+	double s = fmin(fmax(share, 0.02), 0.98);
+
+	return s / (1 - s) / stop_after_h;
+}
+
+static struct prior prior_of_share(const struct offer *o)
+{
+	return (struct prior){
+		.rate = fmin(rate_from_stops(o->share, STOP_AFTER_H), 2),
+		.lo = rate_from_stops(o->share_lo, STOP_AFTER_MAX_H),
+		.hi = rate_from_stops(o->share_hi, STOP_AFTER_MIN_H),
+		.weight = CONVERTED_WEIGHT,
+		.source = "preemption share, machines assumed to be stopped after 12 h",
+	};
+}
+
+static struct prior prior_of(const struct offer *o, const struct rank_policy *p)
+{
+	if (o->market != SPOT_MARKET_SPOT) {
+		return (struct prior){.rate = p->on_demand_per_hour, .lo = p->on_demand_per_hour,
+			.hi = p->on_demand_per_hour, .weight = 1, .source = "on-demand prior"};
+	}
+	if (o->advisor_lo >= 0) {
+		return (struct prior){
+			.rate = rate_from_share((o->advisor_lo + o->advisor_hi) / 2, HOURS_PER_MONTH),
+			.lo = rate_from_share(o->advisor_lo, HOURS_PER_MONTH),
+			.hi = rate_from_share(o->advisor_hi, HOURS_PER_MONTH),
+			.weight = 1,
+			.source = "spot advisor",
+		};
+	}
+	if (o->has_share) {
+		return prior_of_share(o);
+	}
+	if (o->has_band) {
+		return prior_of_band(o);
+	}
+	return (struct prior){.rate = p->unknown_spot_per_hour, .lo = p->unknown_spot_per_hour,
+		.hi = p->unknown_spot_per_hour, .weight = 1, .source = "wide prior"};
+}
+
 void hazard_estimate(const struct offer *o, const struct rank_policy *p, double *ret, double *ret_lo, double *ret_hi,
     const char **ret_source)
 {
 	double hours = (double)o->own_node_us / (double)SPOT_US_PER_HOUR;
-	double prior, shape, rate, lo, hi;
-	const char *source;
+	struct prior prior = prior_of(o, p);
+	double weight = p->prior_hours * prior.weight;
+	double shape = prior.rate * weight + o->own_reclaims, rate = weight + hours;
+	double lo = gamma_quantile(shape, -1.645) / rate, hi = gamma_quantile(shape, 1.645) / rate;
 
-	if (o->market != SPOT_MARKET_SPOT) {
-		prior = p->on_demand_per_hour;
-		source = "on-demand prior";
-	} else if (o->advisor_lo >= 0) {
-		prior = rate_from_monthly_share((o->advisor_lo + o->advisor_hi) / 2);
-		source = "spot advisor";
-	} else {
-		prior = p->unknown_spot_per_hour;
-		source = "wide prior";
-	}
-	shape = prior * p->prior_hours + o->own_reclaims;
-	rate = p->prior_hours + hours;
-	lo = gamma_quantile(shape, -1.645) / rate;
-	hi = gamma_quantile(shape, 1.645) / rate;
-	if (o->own_reclaims == 0 && hours < 1 && o->market == SPOT_MARKET_SPOT && o->advisor_lo >= 0) {
-		/* Without a record of our own the bucket's own edges are part of the doubt. */
-		lo = fmin(lo, rate_from_monthly_share(o->advisor_lo));
-		hi = fmax(hi, rate_from_monthly_share(o->advisor_hi));
+	if (o->own_reclaims == 0 && hours < 1) {
+		/* Without a record of our own the doubt in what was published is part of ours. */
+		lo = fmin(lo, prior.lo);
+		hi = fmax(hi, prior.hi);
 	}
 	*ret = shape / rate;
 	*ret_lo = fmin(lo, *ret);
 	*ret_hi = fmax(hi, *ret);
-	*ret_source = o->own_reclaims > 0 || hours >= 1 ? "own record and prior" : source;
+	*ret_source = o->own_reclaims > 0 || hours >= 1 ? "own record and prior" : prior.source;
+}
+
+/* Beta posterior. A score from 1 to 10 is ordinal (AWS: "likelihood of success", no frequencies are published): worth one
+ * launch of evidence; Azure's and AWS's highest are "likely", not "certain". Odds the provider states are worth ten. */
+void launch_odds(const struct offer *o, double *ret, double *ret_lo, double *ret_hi, const char **ret_source)
+{
+	double mean = 0.5, weight = 1, n, sd;
+	const char *source = "nothing known";
+
+	if (o->has_odds) {
+		mean = fmin(fmax(o->odds, 0), 1);
+		weight = 10;
+		source = "obtainability";
+	} else if (o->placement_score > 0) {
+		mean = fmin(fmax(o->placement_score / 10.0, 0.05), 0.95);
+		source = "placement score";
+	} else if (o->capacity >= 0) {
+		mean = o->capacity >= 0.5 ? 0.8 : 0.05;
+		source = "capacity";
+	}
+	n = weight + o->own_launches + o->own_refusals;
+	if (o->own_launches + o->own_refusals > 0) {
+		source = "own launches";
+	}
+	mean = (mean * weight + o->own_launches) / n;
+	sd = sqrt(mean * (1 - mean) / (n + 1));
+	*ret = mean;
+	*ret_lo = fmax(mean - 1.645 * sd, 0);
+	*ret_hi = fmin(mean + 1.645 * sd, 1);
+	*ret_source = source;
 }
 
 double checkpoint_interval_s(double hazard_per_hour, double save_s)

@@ -158,7 +158,8 @@ static enum spot_rc parse_mount(const struct yaml *i, struct job_mount *m, struc
 	if (mode != NULL && (mode->kind != YAML_SCALAR || strcmp(mode->text, "COPY") != 0)) {
 		return yaml_fail(mode, err, "file_mounts: only mode COPY is supported");
 	}
-	if (source == NULL || source->kind != YAML_SCALAR || !str_prefix(source->text, "s3://") ||
+	if (source == NULL || source->kind != YAML_SCALAR || (!str_prefix(source->text, "s3://") &&
+	        !str_prefix(source->text, "gs://") && !str_prefix(source->text, "az://")) ||
 	    strchr(source->text + 5, '/') == NULL) {
 		return yaml_fail(i, err, "file_mounts: %s: the source must be one object, s3://bucket/key "
 		    "(upload local files to the object store first)", i->key);

@@ -103,6 +103,36 @@ const char *offer_refusal(struct arena *a, const struct offer *o, const struct r
 	return NULL;
 }
 
+int64_t offer_quota_need(const struct offer *o)
+{
+	if (o->quota_unit != NULL && strcmp(o->quota_unit, "vcpu") == 0) {
+		return o->vcpus;
+	}
+	if (o->quota_unit != NULL && strcmp(o->quota_unit, "gpus") == 0) {
+		return (o->gpu_milli + 999) / 1000;
+	}
+	return 1;
+}
+
+int64_t offer_quota_room(const struct offer *o)
+{
+	int64_t need = offer_quota_need(o), left = o->quota_limit - o->quota_used;
+
+	if (!o->has_quota || o->quota_limit < 0 || need <= 0) {
+		return INT64_MAX;
+	}
+	return left > 0 ? left / need : 0;
+}
+
+const char *offer_quota_refusal(struct arena *a, const struct offer *o)
+{
+	if (offer_quota_room(o) > 0) {
+		return NULL;
+	}
+	return arena_printf(a, "no room in quota %s of %s: %" PRId64 " of %" PRId64 " %s taken by our nodes, this one needs %" PRId64,
+	    o->quota_class, o->region, o->quota_used, o->quota_limit, o->quota_unit, offer_quota_need(o));
+}
+
 /* Bounds per GPU-hour are wide on purpose: they catch unit mistakes and placeholder values (users of other
  * tools met a B200 at 0.01 and an H100 at 0 dollars an hour), not bargains. */
 #define GPU_HOUR_MIN_MICROS 5000

@@ -32,6 +32,15 @@ struct offer {
 	int32_t cool_refusals;
 	const char *cool_why;
 	int32_t live_nodes;                /* our nodes now in this pool */
+	/* more signals; those of 0 are absent too, so that an offer made without them has none */
+	bool has_band, has_share, has_odds;
+	double band_lo, band_hi;           /* eviction band as published, fractions */
+	double share, share_lo, share_hi;  /* of stopped spot machines that were preempted: newest day, least, most */
+	double odds;                       /* 0..1 that a launch now succeeds */
+	/* the account's limit that the pool counts against; nothing is known without has_quota */
+	bool has_quota;
+	const char *quota_unit;            /* "vcpu", "instances", "gpus" */
+	int64_t quota_limit, quota_used;   /* used by our own nodes, in that unit */
 };
 
 /* "A100" accepts A100-40GB and A100-80GB; "A100-80GB" only itself; case-insensitive; H100 accepts
@@ -40,6 +49,13 @@ bool gpu_matches(const char *asked, const char *pool_gpu);
 /* NULL if the offer suits the ask, else why not, in words (static or arena). */
 struct arena;
 const char *offer_refusal(struct arena *a, const struct offer *o, const struct resource_ask *ask);
+
+/* What one machine of the offer takes of its quota, in the quota's unit. */
+int64_t offer_quota_need(const struct offer *o);
+/* Machines of the offer that its quota has room for; INT64_MAX when nothing is known. */
+int64_t offer_quota_room(const struct offer *o);
+/* NULL if there is room for one, else why not, in words. */
+const char *offer_quota_refusal(struct arena *a, const struct offer *o);
 
 /* Plausibility of a price point before it is stored. NULL = plausible, else why it is refused.
  * last_micros and on_demand_micros are 0 when not known. */

@@ -9,6 +9,8 @@
 #define BYTES_PER_GB 1e9
 /* Below this share of useful time an offer would hardly ever finish the work. */
 #define USEFUL_MIN 0.05
+/* Asking for what is refused 19 times out of 20 only makes the pool rest. */
+#define ODDS_MIN 0.05
 
 void rank_policy_default(struct rank_policy *p)
 {
@@ -57,7 +59,10 @@ static const char *refusal(struct arena *a, const struct offer *o, const struct 
 	if (o->capacity >= 0 && o->capacity < 0.5) {
 		return "the provider says it has none now";
 	}
-	return NULL;
+	if (o->has_odds && o->odds < ODDS_MIN) {
+		return arena_printf(a, "the provider gives a launch now odds of %.1f %%", o->odds * 100);
+	}
+	return offer_quota_refusal(a, o);
 }
 
 /* Hours to finish W hours of work when every interruption costs what rank.h says; < 0: never. */
@@ -114,6 +119,7 @@ static void score_offer(struct arena *a, struct score *s, const struct rank_job 
 
 	s->refused = refusal(a, o, job, now_us, &s->cooling);
 	hazard_estimate(o, p, &s->hazard, &s->hazard_lo, &s->hazard_hi, &s->hazard_source);
+	launch_odds(o, &s->odds, &s->odds_lo, &s->odds_hi, &s->odds_source);
 	s->price_micros = o->price_micros;
 	if (o->price_state == PRICE_STALE || o->price_state == PRICE_NONE) {
 		s->price_micros += o->price_micros * p->price_stale_penalty_pm / 1000;

@@ -4,7 +4,8 @@
  *
  *   h   hazard per node-hour: advisor prior (monthly share s -> -ln(1-s)/720 h, mid of the bucket, weight
  *       PRIOR_HOURS of exposure) updated by our own record: h = (h0*W + reclaims) / (W + node_hours).
- *       On-demand and reserved: ON_DEMAND_HAZARD. Unknown spot: wide prior.
+ *       On-demand and reserved: ON_DEMAND_HAZARD. Unknown spot: wide prior. Eviction bands and preemption shares are
+ *       no hazards: hazard.c says what is assumed to make them one, and gives them less weight.
  *   t   throughput relative to the reference GPU ask (gpu_perf table, fp16 dense TFLOPS x count).
  *   W   work hours on this offer = work / t.
  *   i   checkpoint interval = sqrt(2*d/h) (Young), clamped to [30 s, 1 h]; d = save time.
@@ -57,6 +58,7 @@ struct score {
 	int64_t price_micros;          /* with the stale penalty */
 	int64_t compute_micros, egress_micros, total_micros;
 	const char *why;               /* one line */
+	double odds, odds_lo, odds_hi; const char *odds_source; /* that a launch now succeeds; says nothing of reclaims */
 };
 /* Hazard per hour with a 90 % interval (gamma posterior, normal approximation on sqrt scale). */
 void hazard_estimate(const struct offer *o, const struct rank_policy *p, double *ret, double *ret_lo, double *ret_hi,
@@ -67,6 +69,8 @@ void rank_offers(struct arena *a, const struct offer *offers, size_t n, const st
     const struct rank_policy *p, int64_t now_us, struct score **ret_scores, size_t *ret_usable);
 /* The reference count x GPU: first acceptable accelerator of the first ask. */
 double rank_throughput(const struct job_spec *spec, const struct offer *o);
+/* Odds that a launch now succeeds, from what the provider says and our own launches. */
+void launch_odds(const struct offer *o, double *ret, double *ret_lo, double *ret_hi, const char **ret_source);
 /* Young interval for this hazard and save time, seconds, clamped. */
 double checkpoint_interval_s(double hazard_per_hour, double save_s);
 

@@ -147,6 +147,8 @@ void token_make(struct engine *e, char token[65], char name[65]);
 
 /* market read (offers.c): then(r, ctx) runs once e->offers is young enough, within a turn of r. */
 void offers_stale(struct engine *e); /* the next need reads again: a pool was just cooled */
+/* Nodes just wanted of o count against its quota before the market is read again. */
+void offers_took(struct engine *e, const struct offer *o, int64_t nodes);
 const struct offer *offer_of(const struct engine *e, int32_t pool_id);
 void offers_need(struct recon *r, void (*then)(struct recon *r, void *ctx), void *ctx);
 json_t *score_json(const struct score *s);

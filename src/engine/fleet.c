@@ -175,6 +175,11 @@ static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_e
 	have_n = have_of(r, t, f->id, &have, &nodes);
 	fleet_allocate(r->arena, spec, have, have_n, scores, usable, &plan);
 	for (size_t i = 0; i < plan.n; i++) {
+		int64_t room = offer_quota_room(plan.picks[i].score->offer);
+
+		/* What the quota has no room for finds another pool in the next turn. */
+		plan.picks[i].nodes = (int32_t)MIN((int64_t)plan.picks[i].nodes, room);
+		offers_took(e, plan.picks[i].score->offer, plan.picks[i].nodes);
 		picked += plan.picks[i].nodes;
 	}
 	for (size_t i = 0; i < plan.n; i++) {

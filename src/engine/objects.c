@@ -90,12 +90,22 @@ enum spot_rc objects_presign(struct engine *e, struct arena *a, const char *meth
 enum spot_rc objects_presign_uri(struct engine *e, struct arena *a, const char *uri,
 				 struct spot_presign *ret, struct spot_err *err)
 {
-	static const char *const schemes[] = {"s3://", "gs://", "az://"};
-	const char *slash;
+	/* The store's provider signs for its own cloud only. */
+	static const struct {
+		const char *scheme, *kind;
+	} known[] = {{"gs://", "gcp"}, {"az://", "azure"}, {"s3://", NULL}};
+	struct call_provider *p = engine_provider(e, e->conf.store_provider);
+	const char *kind = p == NULL ? "" : call_provider_ops(p)->kind, *slash;
 
-	for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
-		if (str_prefix(uri, schemes[i]) && (slash = strchr(uri + 5, '/')) != NULL &&
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+		if (str_prefix(uri, known[i].scheme) && (slash = strchr(uri + 5, '/')) != NULL &&
 		    slash > uri + 5 && slash[1] != '\0') {
+			if (known[i].kind != NULL && strcmp(known[i].kind, kind) != 0) {
+				return err_set(err, SPOT_CONFIG,
+					       "file_mounts: %s is signed by a provider of kind %s, and "
+					       "[checkpoint] provider = %s is another",
+					       uri, known[i].kind, e->conf.store_provider);
+			}
 			return sign_url(e, a, "GET",
 					arena_strndup(a, uri + 5, (size_t)(slash - uri - 5)),
 					slash + 1, ret, err);

@@ -54,6 +54,19 @@ static void offer_fill(struct offer *o, const struct q_engine_offers_row *w)
 	    .cool_refusals = w->cool_refusals,
 	    .cool_why = w->cool_why,
 	    .live_nodes = w->nodes,
+	    .has_band = w->has_band_lo && w->has_band_hi,
+	    .band_lo = w->band_lo,
+	    .band_hi = w->band_hi,
+	    .has_share = w->has_share,
+	    .share = w->share,
+	    .share_lo = w->share_lo,
+	    .share_hi = w->share_hi,
+	    .has_odds = w->has_odds,
+	    .odds = w->odds,
+	    .has_quota = w->has_quota_limit,
+	    .quota_unit = w->quota_unit,
+	    .quota_limit = w->quota_limit,
+	    .quota_used = w->quota_used,
 	};
 }
 
@@ -92,7 +105,8 @@ void offers_need(struct recon *r, void (*then)(struct recon *, void *), void *ct
 	w->ctx = ctx;
 	s = step_new(r, offers_read, w);
 	STEP(s, engine_offers,
-	     (&(struct q_engine_offers){.since_day = engine_day(e) - RECORD_DAYS}));
+	     (&(struct q_engine_offers){.since_day = engine_day(e) - RECORD_DAYS,
+					.at_us = engine_now(e)}));
 }
 
 const struct offer *offer_of(const struct engine *e, int32_t pool_id)
@@ -114,6 +128,24 @@ const struct offer *offer_of(const struct engine *e, int32_t pool_id)
 	return NULL;
 }
 
+void offers_took(struct engine *e, const struct offer *o, int64_t nodes)
+{
+	int64_t took = nodes * offer_quota_need(o);
+
+	if (!o->has_quota) {
+		return;
+	}
+	for (size_t i = 0; i < e->offers.n; i++) {
+		struct offer *x = &e->offers.list[i];
+
+		if (x->has_quota && x->market == o->market && strcmp(x->provider, o->provider) == 0 &&
+		    strcmp(x->region, o->region) == 0 &&
+		    strcmp(x->quota_class, o->quota_class) == 0) {
+			x->quota_used += took;
+		}
+	}
+}
+
 json_t *score_json(const struct score *s)
 {
 	const struct offer *o = s->offer;
@@ -124,10 +156,18 @@ json_t *score_json(const struct score *s)
 	    "price_state", price_state_name(o->price_state), "price_observed_us",
 	    (json_int_t)o->price_observed_us);
 
+	if (o->has_quota) {
+		json_object_set_new(j, "quota",
+				    json_pack("{s:s, s:s, s:I, s:I}", "class", o->quota_class, "unit",
+					      o->quota_unit, "limit", (json_int_t)o->quota_limit,
+					      "used", (json_int_t)o->quota_used));
+	}
 	if (s->refused != NULL) {
 		json_object_set_new(j, "refused", json_string(s->refused));
 		return j;
 	}
+	json_object_set_new(j, "launch_odds", json_real(s->odds));
+	json_object_set_new(j, "launch_odds_source", json_string(s->odds_source));
 	json_object_set_new(j, "hazard_per_hour", json_real(s->hazard));
 	json_object_set_new(j, "hazard_lo", json_real(s->hazard_lo));
 	json_object_set_new(j, "hazard_hi", json_real(s->hazard_hi));

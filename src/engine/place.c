@@ -116,7 +116,10 @@ static json_t *refusals_json(const struct placing *p, size_t n)
 	/* Those that suit but cannot be had now explain a choice; the thousands that do not suit do
 	 * not. */
 	for (size_t i = p->usable; i < n && json_array_size(list) < SCORES_KEPT; i++) {
-		if (p->scores[i].offer->cool_until_us > 0 || p->scores[i].offer->capacity >= 0) {
+		const struct offer *o = p->scores[i].offer;
+
+		if (o->cool_until_us > 0 || o->capacity >= 0 || o->has_odds ||
+		    offer_quota_room(o) == 0) {
 			json_array_append_new(list, score_json(&p->scores[i]));
 		}
 	}
@@ -179,6 +182,7 @@ void place_want(struct recon *r, const struct job_facts *f, const struct placing
 	struct step *st = step_new(r, wanted, arena_strdup(r->arena, text));
 
 	token_make(e, token, name);
+	offers_took(e, o, 1);
 	STEP(st, engine_want_for_job,
 	     (&(struct q_engine_want_for_job){.job_id = f->id,
 					      .was = f->state,

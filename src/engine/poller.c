@@ -122,6 +122,8 @@ void poll_done(struct poll *p)
 		.next_us = p->started_us + pause,
 		.since_us = p->started_us,
 		.rows_seen = (int64_t)p->seen,
+		.requests = p->call.requests,
+		.interval_us = feed_interval_us(poller, p->kind),
 	};
 
 	poller->stats.polls++;
@@ -141,6 +143,7 @@ void poll_failed(struct poll *p, const struct spot_err *err)
 		.region = p->region,
 		.feed = feed_name(p->kind),
 		.error = err->text,
+		.requests = p->call.requests,
 	};
 
 	for (int32_t i = 0; i < p->fails && pause < BACKOFF_MAX_US; i++) {

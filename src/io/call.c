@@ -90,6 +90,7 @@ void run_end(struct run *r, enum spot_rc rc, const struct spot_err *err)
 {
 	struct call_provider *p = r->p;
 	struct call *call = r->call;
+	int requests = r->sent;
 	struct spot_err e = {0};
 
 	if (err != NULL) {
@@ -110,6 +111,7 @@ void run_end(struct run *r, enum spot_rc rc, const struct spot_err *err)
 		return;
 	}
 	call->run = NULL;
+	call->requests = requests;
 	op_finish(&call->op, rc, &e);
 }
 
@@ -544,6 +546,7 @@ void call_start(struct call *call, struct call_provider *p, enum call_verb verb,
 	call->verb = verb;
 	call->args = args;
 	call->arena = arena;
+	call->requests = 0;
 	call->urgent = urgent;
 	call->run = r;
 	call->c = (struct spot_call){.arena = arena};

@@ -45,6 +45,7 @@ struct call {
 	struct spot_call c;
 	void *priv;
 	struct run *run;                   /* io/call.c's own */
+	int requests;                      /* after done: how many were sent */
 };
 /* args and arena (made with the default cap) stay valid until done. timeout bounds the whole call.
  * tries_max: how often one request of it is sent at most, for AGAIN (0 = 5). */

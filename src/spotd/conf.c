@@ -58,10 +58,14 @@ static const struct conf_item items[] = {
      AT(agent_dir)},
 
     {"checkpoint", "store", "", NULL, "1024",
-     "Where checkpoints go: s3://bucket/prefix; empty: jobs cannot be resumed.", CONF_STR,
+     "Where checkpoints go: s3://bucket/prefix, gs://bucket/prefix or az://container/prefix; empty: jobs "
+     "cannot be resumed.",
+     CONF_STR,
      CONF_RELOAD, AT(store)},
     {"checkpoint", "provider", "aws", NULL, "64",
-     "Provider whose credentials sign the store's URLs.", CONF_STR, CONF_RELOAD,
+     "Name of the [provider] whose credentials sign the store's URLs: of kind aws or coreweave for s3://, gcp "
+     "for gs://, azure for az://.",
+     CONF_STR, CONF_RELOAD,
      AT(store_provider)},
     {"checkpoint", "region", "us-east-1", NULL, "64", "Region of the bucket.", CONF_STR,
      CONF_RELOAD, AT(store_region)},
@@ -205,9 +209,13 @@ static enum spot_rc store_split(struct spotd_conf *c, struct spot_err *err)
 	if (str_empty(c->store)) {
 		return SPOT_OK;
 	}
-	if (!str_prefix(c->store, "s3://") || c->store[5] == '\0' || c->store[5] == '/') {
+	if ((!str_prefix(c->store, "s3://") && !str_prefix(c->store, "gs://") &&
+	     !str_prefix(c->store, "az://")) ||
+	    c->store[5] == '\0' || c->store[5] == '/') {
 		return err_set(err, SPOT_CONFIG,
-			       "[checkpoint] store = %.80s: expected s3://bucket/prefix", c->store);
+			       "[checkpoint] store = %.80s: expected s3://bucket/prefix, "
+			       "gs://bucket/prefix or az://container/prefix",
+			       c->store);
 	}
 	slash = strchr(c->store + 5, '/');
 	c->engine.store_bucket =

@@ -52,15 +52,20 @@ void notify_systemd(const char *text);
 struct call_provider;
 struct call_shared;
 struct http_client;
+struct sbuf;
 struct providers {
 	struct call_provider **list;
 	size_t n;
+	/* Those with identity = off: their nodes enrol by the one-time token alone. */
+	const char **identity_off;
+	size_t identity_off_n;
 };
 NODISCARD enum spot_rc providers_open(struct providers *p, struct loop *loop,
 				      struct http_client *http, const struct spotd_conf *conf,
 				      bool local, struct call_shared *shared, struct spot_err *err);
 void providers_close(struct providers *p);
-/* Opens and closes each of them, for --check-config. */
-NODISCARD enum spot_rc providers_check(const struct spotd_conf *conf, struct spot_err *err);
+/* Opens and closes each of them, for --check-config; ret gets a line for each: what is asked of its nodes. */
+NODISCARD enum spot_rc providers_check(const struct spotd_conf *conf, struct sbuf *ret,
+				       struct spot_err *err);
 
 #endif

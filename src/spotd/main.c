@@ -146,6 +146,22 @@ static int print_config(const struct spotd_conf *conf)
 	return 0;
 }
 
+/* The API role has neither providers nor their keys. */
+static int check_config(const struct args *a, const struct spotd_conf *conf)
+{
+	struct spot_err err;
+	struct sbuf b;
+	enum spot_rc rc = SPOT_OK;
+
+	sbuf_init(&b, 1 << 20);
+	if (a->options.role_engine) {
+		rc = providers_check(conf, &b, &err);
+	}
+	fwrite(b.p, 1, b.n, stdout);
+	sbuf_fini(&b);
+	return rc == SPOT_OK ? 0 : fail(&err);
+}
+
 static int token_print(const char *dsn, const struct args *a)
 {
 	char token[API_TOKEN_MAX];
@@ -197,9 +213,7 @@ static int configured(const struct args *a, struct spotd_conf *conf)
 		return print_config(conf);
 	}
 	if (a->check) {
-		/* The API role has neither providers nor their keys. */
-		return a->options.role_engine && providers_check(conf, &err) != SPOT_OK ? fail(&err)
-											: 0;
+		return check_config(a, conf);
 	}
 	dsn = str_empty(conf->dsn) ? getenv("DATABASE_URL") : conf->dsn;
 	if (str_empty(dsn) && a->options.local) {

@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/sbuf.h"
 #include "base/str.h"
 #include "io/call.h"
 #include "registry.h"
@@ -20,6 +21,22 @@ static const char *env_get(void *ctx, const char *name)
 static const char *setting_get(void *ctx, const char *key)
 {
 	return ctx == NULL ? NULL : conf_section_get(ctx, key);
+}
+
+/* The key is ours, not the provider's: must its nodes prove what they are when they enrol? */
+static enum spot_rc identity_read(const struct conf_section *s, bool *ret_off, struct spot_err *err)
+{
+	const char *v = conf_section_get(s, "identity");
+
+	if (v != NULL && strcmp(v, "required") != 0 && strcmp(v, "off") != 0) {
+		return err_set(err, SPOT_CONFIG,
+			       "line %d: [provider %s] identity = %.40s: expected required (a node proves by "
+			       "its cloud that it is the machine we launched) or off (its one-time token is "
+			       "enough)",
+			       s->line, s->name, v);
+	}
+	*ret_off = v != NULL && strcmp(v, "off") == 0;
+	return SPOT_OK;
 }
 
 /* A key that the provider did not ask for is a mistake of spelling, or a secret where none belongs.
@@ -87,19 +104,90 @@ static enum spot_rc ops_of(const struct conf_section *s, const struct spot_provi
 	return SPOT_OK;
 }
 
+/* Which kind signs which store. */
+static bool store_fits(const char *store, const char *kind)
+{
+	if (str_prefix(store, "gs://")) {
+		return strcmp(kind, "gcp") == 0;
+	}
+	if (str_prefix(store, "az://")) {
+		return strcmp(kind, "azure") == 0;
+	}
+	return strcmp(kind, "gcp") != 0 && strcmp(kind, "azure") != 0;
+}
+
+/* The signer of the store's URLs is one of ours and can. Without sections there is nothing to hold it against. */
+static enum spot_rc store_check(const struct spotd_conf *c, struct spot_err *err)
+{
+	const struct spot_provider_ops *ops = NULL;
+	enum spot_rc rc;
+
+	if (str_empty(c->store) || c->file.n == 0) {
+		return SPOT_OK;
+	}
+	for (size_t i = 0; i < c->file.n; i++) {
+		if (strcmp(c->file.sections[i].name, c->store_provider) == 0 &&
+		    (rc = ops_of(&c->file.sections[i], &ops, err)) != SPOT_OK) {
+			return rc;
+		}
+	}
+	if (ops == NULL) {
+		return err_set(err, SPOT_CONFIG,
+			       "[checkpoint] provider = %.40s: there is no [provider %.40s] section; name the one "
+			       "whose credentials sign the URLs of %.80s",
+			       c->store_provider, c->store_provider, c->store);
+	}
+	if (ops->presign == NULL) {
+		return err_set(err, SPOT_CONFIG,
+			       "[checkpoint] provider = %.40s: kind %s has no object store to sign for; name one of "
+			       "kind aws, gcp, azure or coreweave",
+			       c->store_provider, ops->kind);
+	}
+	if (!store_fits(c->store, ops->kind)) {
+		return err_set(err, SPOT_CONFIG,
+			       "[checkpoint] store = %.80s with provider = %.40s: kind %s does not sign such URLs; s3:// "
+			       "goes with aws or coreweave, gs:// with gcp, az:// with azure",
+			       c->store, c->store_provider, ops->kind);
+	}
+	return SPOT_OK;
+}
+
+/* Into p->identity_off, which grows as the list does. */
+static enum spot_rc identity_add(struct providers *p, const struct conf_section *s,
+				 struct spot_err *err)
+{
+	bool off = false;
+	enum spot_rc rc = identity_read(s, &off, err);
+
+	if (rc == SPOT_OK && off) {
+		p->identity_off =
+		    realloc(p->identity_off, (p->identity_off_n + 1) * sizeof(*p->identity_off));
+		if (p->identity_off == NULL) {
+			abort();
+		}
+		p->identity_off[p->identity_off_n++] = s->name;
+		log_warn("provider.identity_off", STR("provider", s->name),
+			 STR("hint", "whoever reads a node's one-time token may pose as that node"));
+	}
+	return rc;
+}
+
 enum spot_rc providers_open(struct providers *p, struct loop *loop, struct http_client *http,
 			    const struct spotd_conf *conf, bool local, struct call_shared *shared,
 			    struct spot_err *err)
 {
 	size_t n;
 	const struct spot_provider_ops *const *all = provider_registry(&n);
-	enum spot_rc rc = SPOT_OK;
+	enum spot_rc rc = store_check(conf, err);
 
 	for (size_t i = 0; i < conf->file.n && rc == SPOT_OK; i++) {
 		struct conf_section *s = &conf->file.sections[i];
 		const struct spot_provider_ops *ops;
 
 		rc = ops_of(s, &ops, err);
+		if (rc == SPOT_OK) {
+			rc = identity_add(p, s, err);
+		}
 		if (rc == SPOT_OK) {
 			rc = open_one(p, loop, http, s->name, s, ops, shared, err);
 		}
@@ -116,21 +204,31 @@ enum spot_rc providers_open(struct providers *p, struct loop *loop, struct http_
 	return rc;
 }
 
-enum spot_rc providers_check(const struct spotd_conf *conf, struct spot_err *err)
+enum spot_rc providers_check(const struct spotd_conf *conf, struct sbuf *ret, struct spot_err *err)
 {
-	enum spot_rc rc = SPOT_OK;
+	enum spot_rc rc = store_check(conf, err);
 
 	for (size_t i = 0; i < conf->file.n && rc == SPOT_OK; i++) {
 		struct conf_section *s = &conf->file.sections[i];
 		const struct spot_provider_ops *ops;
+		bool off = false;
 		void *self;
 
 		rc = ops_of(s, &ops, err);
+		if (rc == SPOT_OK) {
+			rc = identity_read(s, &off, err);
+		}
 		if (rc == SPOT_OK) {
 			rc = self_open(s->name, s, ops, &self, err);
 		}
 		if (rc == SPOT_OK) {
 			ops->close(self);
+			sbuf_printf(ret, "[provider %s] identity = %s: %s\n", s->name,
+				    off ? "off" : "required",
+				    off ? "a node enrols with its one-time token alone"
+				    : ops->verify != NULL
+					? "a node proves by its cloud that it is the machine we launched"
+					: "this cloud vouches for nothing; the one-time token is all there is");
 		}
 	}
 	return rc;
@@ -142,5 +240,6 @@ void providers_close(struct providers *p)
 		call_provider_free(p->list[i]);
 	}
 	free(p->list);
+	free(p->identity_off);
 	*p = (struct providers){0};
 }

@@ -215,7 +215,10 @@ static enum spot_rc engine_start(struct daemon *d, struct spot_err *err)
 						     .conf = &conf,
 						     .install = d->install,
 						     .enrol_key = d->enrol_key,
-						     .holder = d->holder});
+						     .holder = d->holder,
+						     .identity_off = d->providers.identity_off,
+						     .identity_off_n = d->providers.identity_off_n,
+						     .http = d->http});
 	d->poller_conf = d->conf->poller;
 	d->poller = poller_new(&(struct poller_deps){.loop = d->loop,
 						     .pg = d->pg,

@@ -85,15 +85,19 @@ WHERE n.id = $1
 -- params: job_id int8, epoch int4, since_day int4
 -- rows: 0..1 name text, spec text, secrets text, files text, restore_id int8?, steps_start int8, gpu_milli int4,
 --   log_offset int8, market text, adv_lo float8?, adv_hi float8?, adv_as_of_us int8?, own_us int8, reclaims int4,
---   save_us int8
+--   save_us int8, band_lo float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?
 -- writes: no
 SELECT j.name, j.spec::text, j.secrets::text, a.files::text, a.restore_id, a.steps_start, p.gpu_milli,
 	coalesce((SELECT max(at_offset + length(bytes)) FROM job_log l WHERE l.job_id = j.id AND l.epoch = a.epoch), 0)::int8,
-	p.market, s.lo, s.hi, s.as_of_us, r.node_us, r.reclaims,
-	coalesce((SELECT c.committed_us - c.created_us FROM checkpoint c WHERE c.id = j.checkpoint_id), 0)::int8
+	p.market, s.advisor_lo, s.advisor_hi, s.advisor_as_of_us, r.node_us, r.reclaims,
+	coalesce((SELECT c.committed_us - c.created_us FROM checkpoint c WHERE c.id = j.checkpoint_id), 0)::int8,
+	s.band_lo, s.band_hi, s.share, s.share_lo, s.share_hi
 FROM attempt a JOIN job j ON j.id = a.job_id JOIN pool p ON p.id = a.pool_id
-LEFT JOIN signal s ON s.kind = 'advisor_bucket' AND s.provider = p.provider AND s.region = p.region
-	AND s.zone = '' AND s.instance_type = p.instance_type AND s.market = p.market
+LEFT JOIN LATERAL (SELECT max(w.advisor_lo) AS advisor_lo, max(w.advisor_hi) AS advisor_hi,
+	max(w.advisor_as_of_us) AS advisor_as_of_us, max(w.band_lo) AS band_lo, max(w.band_hi) AS band_hi,
+	max(w.share) AS share, min(w.share_lo) AS share_lo, max(w.share_hi) AS share_hi
+	FROM signal_wide w WHERE w.provider = p.provider AND w.region = p.region AND w.zone IN ('', p.zone)
+		AND w.instance_type = p.instance_type AND w.market = p.market) s ON true
 LEFT JOIN LATERAL (SELECT coalesce(sum(node_us), 0)::int8 AS node_us, coalesce(sum(reclaims), 0)::int4 AS reclaims
 	FROM pool_day WHERE pool_id = p.id AND day >= $3) r ON true
 WHERE a.job_id = $1 AND a.epoch = $2

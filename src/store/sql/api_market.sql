@@ -22,7 +22,7 @@ SELECT x.id, x.price_micros AS micros, d.doc::text FROM x JOIN api_pool d ON d.i
 -- params: gpu text?, provider text?, region text?, zone text?, instance_type text?, market text?, state text?,
 --   max_micros int8?, after_id int4, most int4, one int4?, since_day int4
 -- rows: many id int4, doc text, more text, market text, adv_lo float8?, adv_hi float8?, adv_as_of_us int8?,
---   own_us int8, reclaims int4
+--   own_us int8, reclaims int4, band_lo float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?
 -- row: api_pool
 -- writes: no
 WITH x AS (
@@ -45,11 +45,15 @@ SELECT x.id, d.doc::text, json_build_object(
 	'record', json_build_object('node_hours', round(r.node_us / 3.6e9, 3), 'reclaims', r.reclaims,
 		'launches', r.launches, 'refusals', r.refusals),
 	'nodes', (SELECT count(*) FROM node n WHERE n.pool_id = x.id AND n.state NOT IN ('GONE', 'FAILED')))::text AS more,
-	p.market, a.lo, a.hi, a.as_of_us, r.node_us, r.reclaims
+	p.market, a.advisor_lo, a.advisor_hi, a.advisor_as_of_us, r.node_us, r.reclaims, a.band_lo, a.band_hi, a.share,
+	a.share_lo, a.share_hi
 FROM x JOIN api_pool d ON d.id = x.id JOIN pool p ON p.id = x.id
 LEFT JOIN pool_cool c ON c.pool_id = x.id
-LEFT JOIN signal a ON a.kind = 'advisor_bucket' AND a.provider = p.provider AND a.region = p.region
-	AND a.zone = '' AND a.instance_type = p.instance_type AND a.market = p.market
+LEFT JOIN LATERAL (SELECT max(w.advisor_lo) AS advisor_lo, max(w.advisor_hi) AS advisor_hi,
+	max(w.advisor_as_of_us) AS advisor_as_of_us, max(w.band_lo) AS band_lo, max(w.band_hi) AS band_hi,
+	max(w.share) AS share, min(w.share_lo) AS share_lo, max(w.share_hi) AS share_hi
+	FROM signal_wide w WHERE w.provider = p.provider AND w.region = p.region AND w.zone IN ('', p.zone)
+		AND w.instance_type = p.instance_type AND w.market = p.market) a ON true
 LEFT JOIN LATERAL (SELECT coalesce(sum(node_us), 0)::int8 AS node_us, coalesce(sum(reclaims), 0)::int4 AS reclaims,
 	coalesce(sum(launches), 0)::int4 AS launches, coalesce(sum(refusals), 0)::int4 AS refusals
 	FROM pool_day WHERE pool_id = x.id AND day >= $12) r ON true
@@ -66,32 +70,53 @@ FROM (SELECT * FROM price_point WHERE pool_id = $1 AND observed_us >= $2 AND obs
 
 -- What may be ranked for these GPUs (name prefixes in upper case; none = everything).
 -- name: api_offers
--- params: since_day int4, gpus text[]
+-- params: since_day int4, gpus text[], at_us int8
 -- rows: many id int4, provider text, region text, zone text, zone_name text, instance_type text, market text,
 --   gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, quota_class text,
 --   price_micros int8, observed_us int8, price_state text, advisor_lo float8?, advisor_hi float8?,
 --   advisor_as_of_us int8?, score float8?, capacity float8?, capacity_us int8?, own_us int8?, reclaims int4?,
---   launches int4?, refusals int4?, cool_until_us int8?, cool_refusals int4?, cool_why text?, nodes int4?
+--   launches int4?, refusals int4?, cool_until_us int8?, cool_refusals int4?, cool_why text?, nodes int4?,
+--   band_lo float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?, odds float8?,
+--   quota_unit text?, quota_limit int8?, quota_used int8?
 -- row: engine_offers
 -- writes: no
+WITH sig AS MATERIALIZED (SELECT * FROM signal_wide),
+used AS MATERIALIZED (
+	SELECT p.provider, p.region, p.quota_class, p.market, count(*) AS n, sum(p.vcpus) AS vcpus,
+		sum((p.gpu_milli + 999) / 1000) AS gpus
+	FROM node n JOIN pool p ON p.id = n.pool_id
+	WHERE n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY', 'DRAINING') GROUP BY 1, 2, 3, 4
+)
 SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name, p.gpu_milli,
 	p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, p.quota_class, l.price_micros, l.observed_us, l.state,
-	adv.lo, adv.hi, adv.as_of_us, sc.value, cap.value, cap.observed_us, d.node_us, d.reclaims, d.launches,
-	d.refusals, c.until_us, c.refusals, c.why, live.n
+	coalesce(z.advisor_lo, r.advisor_lo), coalesce(z.advisor_hi, r.advisor_hi),
+	coalesce(z.advisor_as_of_us, r.advisor_as_of_us), coalesce(z.score, r.score), coalesce(z.capacity, r.capacity),
+	coalesce(z.capacity_us, r.capacity_us), d.node_us, d.reclaims, d.launches, d.refusals, c.until_us, c.refusals, c.why,
+	live.n, coalesce(z.band_lo, r.band_lo), coalesce(z.band_hi, r.band_hi), coalesce(z.share, r.share),
+	coalesce(z.share_lo, r.share_lo), coalesce(z.share_hi, r.share_hi),
+	CASE WHEN z.odds_us > $3 - 1800000000 THEN z.odds WHEN r.odds_us > $3 - 1800000000 THEN r.odds END,
+	coalesce(q.unit, qa.unit), coalesce(q.quota_limit, qa.quota_limit),
+	CASE WHEN q.unit IS NOT NULL THEN (SELECT CASE q.unit WHEN 'vcpu' THEN u.vcpus WHEN 'gpus' THEN u.gpus ELSE u.n END
+		FROM used u WHERE u.provider = p.provider AND u.region = p.region AND u.quota_class = p.quota_class
+			AND u.market = p.market)
+	WHEN qa.unit IS NOT NULL THEN (SELECT sum(CASE qa.unit WHEN 'vcpu' THEN u.vcpus WHEN 'gpus' THEN u.gpus ELSE u.n END)
+		FROM used u WHERE u.provider = p.provider AND u.quota_class = p.quota_class AND u.market = p.market) END::int8
 FROM pool p
 JOIN pool_latest l ON l.pool_id = p.id
-LEFT JOIN signal adv ON adv.kind = 'advisor_bucket' AND adv.provider = p.provider AND adv.region = p.region
-	AND adv.zone = '' AND adv.instance_type = p.instance_type AND adv.market = p.market
-LEFT JOIN signal sc ON sc.kind = 'placement_score' AND sc.provider = p.provider AND sc.region = p.region
-	AND sc.zone = p.zone AND sc.instance_type = p.instance_type AND sc.market = p.market
-LEFT JOIN signal cap ON cap.kind = 'capacity' AND cap.provider = p.provider AND cap.region = p.region
-	AND cap.zone = p.zone AND cap.instance_type = p.instance_type AND cap.market = p.market
+LEFT JOIN sig z ON z.provider = p.provider AND z.region = p.region AND z.zone = p.zone
+	AND z.instance_type = p.instance_type AND z.market = p.market
+LEFT JOIN sig r ON p.zone <> '' AND r.zone = '' AND r.provider = p.provider AND r.region = p.region
+	AND r.instance_type = p.instance_type AND r.market = p.market
 LEFT JOIN (SELECT pool_id, sum(node_us)::int8 AS node_us, sum(reclaims)::int4 AS reclaims,
 	sum(launches)::int4 AS launches, sum(refusals)::int4 AS refusals
 	FROM pool_day WHERE day >= $1 GROUP BY pool_id) d ON d.pool_id = p.id
 LEFT JOIN pool_cool c ON c.pool_id = p.id
 LEFT JOIN (SELECT pool_id, count(*)::int4 AS n FROM node WHERE state NOT IN ('GONE', 'FAILED')
 	GROUP BY pool_id) live ON live.pool_id = p.id
+LEFT JOIN quota q ON p.quota_class <> '' AND q.provider = p.provider AND q.region = p.region AND q.class = p.quota_class
+	AND q.market = p.market AND q.quota_limit >= 0
+LEFT JOIN quota qa ON p.quota_class <> '' AND qa.provider = p.provider AND qa.region = '' AND qa.class = p.quota_class
+	AND qa.market = p.market AND qa.quota_limit >= 0
 WHERE p.offered AND (cardinality($2) = 0 OR EXISTS (SELECT FROM unnest($2) g WHERE upper(p.gpu_name) LIKE g || '%'))
 ORDER BY p.id
 
@@ -103,7 +128,8 @@ SELECT coalesce(json_agg(json_build_object('name', p.name, 'kind', p.kind, 'acco
 	'throttled', p.throttled, 'updated@age', p.updated_us,
 	'pools', (SELECT count(*) FROM pool o WHERE o.provider = p.name AND o.offered),
 	'feeds', coalesce((SELECT json_agg(json_build_object('region', f.region, 'feed', f.feed, 'last_ok@age', f.last_ok_us,
-		'next@', f.next_us, 'rows_seen', f.rows_seen, 'fails', f.fails, 'last_error', f.last_error)
+		'next@', f.next_us, 'rows_seen', f.rows_seen, 'requests_last', f.requests_last,
+		'interval_s', (f.interval_us / 1e6)::float8, 'fails', f.fails, 'last_error', f.last_error)
 		ORDER BY f.region, f.feed) FROM feed f WHERE f.provider = p.name), '[]'::json)) ORDER BY p.name), '[]')::text AS doc
 FROM provider p
 

@@ -36,17 +36,17 @@ ORDER BY (feed = 'regions') DESC, (feed = 'pools') DESC, next_us, provider, regi
 SELECT min(next_us) FROM feed WHERE provider = ANY ($1);
 
 -- name: market_feed_done
--- params: provider text, region text, feed text, ok_us int8, next_us int8, since_us int8, rows_seen int8
+-- params: provider text, region text, feed text, ok_us int8, next_us int8, since_us int8, rows_seen int8, requests int4, interval_us int8
 -- rows: none
 -- writes: yes
-UPDATE feed SET last_ok_us = $4, next_us = $5, since_us = $6, rows_seen = $7, fails = 0, last_error = NULL
+UPDATE feed SET last_ok_us = $4, next_us = $5, since_us = $6, rows_seen = $7, requests_last = $8, interval_us = $9, fails = 0, last_error = NULL
 WHERE provider = $1 AND region = $2 AND feed = $3;
 
 -- name: market_feed_failed
--- params: provider text, region text, feed text, next_us int8, error text
+-- params: provider text, region text, feed text, next_us int8, error text, requests int4
 -- rows: none
 -- writes: yes
-UPDATE feed SET next_us = $4, fails = fails + 1, last_error = $5
+UPDATE feed SET next_us = $4, fails = fails + 1, last_error = $5, requests_last = $6
 WHERE provider = $1 AND region = $2 AND feed = $3;
 
 -- name: market_feed_later
@@ -151,5 +151,5 @@ ON CONFLICT (provider, region, class, market) DO UPDATE SET unit = EXCLUDED.unit
 -- rows: none
 -- writes: yes
 WITH a AS (DELETE FROM price_refused WHERE observed_us < $1), b AS (DELETE FROM node_sample WHERE at_us < $1),
-	c AS (DELETE FROM job_log l USING job j WHERE j.id = l.job_id AND j.ended_us < $2)
+	o AS (DELETE FROM orphan WHERE gone_us < $1), c AS (DELETE FROM job_log l USING job j WHERE j.id = l.job_id AND j.ended_us < $2)
 DELETE FROM idempotency WHERE created_us < $1;

@@ -1,0 +1,512 @@
+/* What providers tell and vouch for: identity at enrolment, streams, leftovers, refusals that come late, quotas,
+ * ways to upload. */
+#include "engine_world.h"
+#include "base/sign.h"
+
+#define LIMIT 8000
+#define URL   "http://127.0.0.1:1"
+
+static void check_end(struct world *w)
+{
+	world_until(w, LIMIT,
+		    "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
+	assert_int_equal(cloud_live(&w->cloud), 0);
+}
+
+/* ---- identity --------------------------------------------------------------------------------- */
+
+static const char *nonce_of(struct world *w, int64_t node)
+{
+	static const uint8_t key[] = {1, 2, 3, 4, 5, 6, 7, 8};
+	static char out[16];
+	uint8_t mac[SHA256_BYTES], sum[SHA256_BYTES];
+	char hex[SHA256_HEX], sql[80];
+	const char *token;
+
+	snprintf(sql, sizeof(sql), "SELECT token FROM node WHERE id = %" PRId64, node);
+	token = world_text(w, sql);
+	hmac_sha256(key, sizeof(key), token, strlen(token), mac);
+	hex_encode(mac, sizeof(mac), hex);
+	sha256(hex, strlen(hex), sum);
+	snprintf(out, sizeof(out), "%010" PRIu32,
+		 (uint32_t)sum[0] << 24 | (uint32_t)sum[1] << 16 | (uint32_t)sum[2] << 8 | sum[3]);
+	return out;
+}
+
+/* As the API writes down what the agent of `boot` sent. ref NULL = no proof. */
+static void ask(struct world *w, int64_t node, const char *boot, const char *ref)
+{
+	char proof[400] = "{}", hex[SHA256_HEX];
+
+	if (ref != NULL) {
+		snprintf(proof, sizeof(proof),
+			 "{\"kind\":\"fake\",\"ref\":\"%s\",\"audience\":\"" URL "\",\"nonce\":\"%s\"}",
+			 ref, nonce_of(w, node));
+	}
+	sha256_hex(proof, strlen(proof), hex);
+	world_sql(w,
+		  "INSERT INTO enrol_proof (node_id, boot_id, sha256, proof, asked_us) VALUES (%" PRId64
+		  ", '%s', '%s', '%s', 1) ON CONFLICT DO NOTHING; NOTIFY spot_engine",
+		  node, boot, hex, proof);
+}
+
+/* A world whose only node boots and waits for its agent. */
+static int64_t booting(struct world *w)
+{
+	world_reset(w, true);
+	w->cloud.verifies = true;
+	w->agents = false;
+	w->conf.boot_timeout_us = 20 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	return world_int(w, "SELECT max(id) FROM node");
+}
+
+static void test_a_good_proof_is_verified_and_its_text_forgotten(void **state)
+{
+	struct world *w = *state;
+	int64_t node = booting(w);
+
+	ask(w, node, "b1", "i-1");
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'verified'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM enrol_proof WHERE proof = ''"), 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'IDENTITY_VERIFIED'"), 1);
+	/* Asked again, nothing is asked of the provider again. */
+	ask(w, node, "b1", "i-1");
+	world_for(w, 200);
+	assert_int_equal(w->cloud.verify_calls, 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'BOOTING'"), 1);
+}
+
+static void test_a_stolen_token_without_proof_is_denied_and_the_node_replaced(void **state)
+{
+	struct world *w = *state;
+	int64_t node = booting(w);
+
+	ask(w, node, "thief", NULL);
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'denied'");
+	assert_int_equal(w->cloud.verify_calls, 0);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE end_cause = 'identity' AND state = 'GONE'");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING' AND id > 1");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'ENROL_DENIED' AND node_id = 1"
+				      " AND why LIKE '%sent nothing that proves%'"),
+			 1);
+	/* The pool is not to blame. */
+	assert_int_equal(world_int(w, "SELECT count(*) FROM pool_cool"), 0);
+}
+
+static void test_a_foreign_proof_is_denied_with_the_providers_words(void **state)
+{
+	struct world *w = *state;
+	int64_t node = booting(w);
+
+	ask(w, node, "thief", "i-99");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE end_cause = 'identity'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'ENROL_DENIED' AND why LIKE "
+				      "'%the proof is not of i-1%'"),
+			 1);
+	assert_int_equal(w->cloud.verify_calls, 1);
+}
+
+static void test_a_verified_node_is_not_ended_by_somebody_elses_proof(void **state)
+{
+	struct world *w = *state;
+	int64_t node = booting(w);
+
+	ask(w, node, "b1", "i-1");
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'verified'");
+	ask(w, node, "thief", "i-99");
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'denied'");
+	world_for(w, 200);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'BOOTING'"), 1);
+}
+
+static void test_what_cannot_be_checked_waits_with_words_and_is_tried_again(void **state)
+{
+	struct world *w = *state;
+	int64_t node = booting(w);
+
+	w->cloud.verify_faults = 1;
+	ask(w, node, "b1", "i-1");
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = '' AND why LIKE '%no keys%'");
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'verified'");
+	assert_int_equal(w->cloud.verify_calls, 2);
+}
+
+static void test_a_proof_waits_for_the_look_up_of_a_lost_launch(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->cloud.verifies = w->cloud.hide = true;
+	w->agents = false;
+	w->cloud.lose_replies = 1000;
+	w->conf.boot_timeout_us = 20 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE launch_sent_us IS NOT NULL AND ref IS NULL");
+	ask(w, 1, "b1", "i-1");
+	world_for(w, 200);
+	assert_int_equal(w->cloud.verify_calls, 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM enrol_proof WHERE verdict = ''"), 1);
+	w->cloud.hide = false;
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'verified'");
+}
+
+static void test_an_engine_that_dies_in_the_middle_judges_after_its_restart(void **state)
+{
+	struct world *w = *state;
+	int64_t node = booting(w);
+
+	w->cloud.verify_faults = 1;
+	ask(w, node, "b1", "i-1");
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE claimed_by <> ''");
+	world_kill(w);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'verified'");
+}
+
+static void test_identity_off_takes_the_token_alone(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->cloud.verifies = true;
+	w->agents = false;
+	w->identity_off = "fake";
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	ask(w, 1, "b1", NULL);
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'waived'");
+	assert_int_equal(w->cloud.verify_calls, 0);
+}
+
+/* ---- streams ---------------------------------------------------------------------------------- */
+
+static void running(struct world *w)
+{
+	world_reset(w, true);
+	w->cloud.watches = true;
+	w->cloud.watch_delay_us = 100000;
+	w->conf.watch_us = 60 * SPOT_US_PER_S; /* what is learned in time is learned by the stream */
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z2", "a1", "spot", 1100000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until(w, LIMIT, "SELECT count(*) FROM watch_cursor");
+}
+
+static void test_a_notice_from_the_stream_drains_the_job(void **state)
+{
+	struct world *w = *state;
+
+	running(w);
+	snprintf(w->cloud.watch_notice, sizeof(w->cloud.watch_notice), "i-1");
+	world_until(w, LIMIT, "SELECT count(*) FROM notice WHERE source = 'fake-stream' AND raw = 'said'");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+}
+
+static void test_an_end_from_the_stream_is_a_reclaim(void **state)
+{
+	struct world *w = *state;
+
+	running(w);
+	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
+	snprintf(w->cloud.watch_gone, sizeof(w->cloud.watch_gone), "i-1");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE end_cause = 'reclaimed' AND provider_state = 'gone_reclaimed'");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+}
+
+static void test_the_stream_goes_on_where_it_was_after_a_restart(void **state)
+{
+	struct world *w = *state;
+	char cursor[32];
+	int calls;
+
+	running(w);
+	world_kill(w);
+	snprintf(cursor, sizeof(cursor), "%s", world_text(w, "SELECT cursor FROM watch_cursor"));
+	calls = w->cloud.watch_calls;
+	w->cloud.watch_delay_us = 10 * SPOT_US_PER_S;
+	world_start(w);
+	while (w->cloud.watch_calls == calls) {
+		world_for(w, 10);
+	}
+	assert_string_equal(w->cloud.watch_cursor, cursor);
+	/* The poll is out and held: killing the engine now must not wait for it. */
+	world_kill(w);
+}
+
+static void test_a_gap_makes_everything_be_asked_at_once(void **state)
+{
+	struct world *w = *state;
+	int describes, lists;
+
+	running(w);
+	w->conf.sweep_us = 60 * SPOT_US_PER_S;
+	engine_reload(w->engine, &w->conf);
+	world_for(w, 100);
+	describes = w->cloud.describes;
+	lists = w->cloud.lists;
+	world_for(w, 200);
+	assert_int_equal(w->cloud.describes, describes);
+	w->cloud.watch_gap = true;
+	for (int i = 0; i < 400 && (w->cloud.describes == describes || w->cloud.lists == lists); i++) {
+		world_for(w, 10);
+	}
+	assert_true(w->cloud.describes > describes);
+	assert_true(w->cloud.lists > lists);
+}
+
+static void test_a_stream_that_fails_is_tried_less_and_less_often(void **state)
+{
+	struct world *w = *state;
+	int calls;
+
+	running(w);
+	w->cloud.watch_faults = 1000;
+	world_for(w, 300);
+	calls = w->cloud.watch_calls;
+	world_for(w, 800);
+	assert_true(w->cloud.watch_calls - calls <= 1);
+}
+
+/* Another engine leads: what the old one's poll brings is not written, and it lets go of the poll. */
+static void test_a_stream_of_an_engine_that_lost_the_lease_writes_nothing(void **state)
+{
+	struct world *w = *state;
+
+	running(w);
+	world_sql(w, "UPDATE leader SET epoch = epoch + 1, holder = 'other', until_us = 9000000000000000000");
+	snprintf(w->cloud.watch_notice, sizeof(w->cloud.watch_notice), "i-1");
+	world_for(w, 1500);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM notice"), 0);
+	assert_false(engine_leads(w->engine));
+}
+
+/* ---- leftovers -------------------------------------------------------------------------------- */
+
+static void test_a_leftover_nobody_owns_is_ended_after_lag_and_launch_timeout(void **state)
+{
+	struct world *w = *state;
+	struct machine *m;
+
+	world_reset(w, true);
+	w->conf.launch_timeout_us = 2500000;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	m = cloud_add(&w->cloud, "disk-7", "", true);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM orphan WHERE kind = 'leftover'");
+	/* The provider's own launch timeout is 2 s, ours is longer. */
+	world_for(w, 1800);
+	assert_int_equal(m->terminates, 0);
+	world_until(w, LIMIT, "SELECT count(*) FROM orphan WHERE terminate_us IS NOT NULL");
+	assert_true(world_int(w, "SELECT terminate_us - first_us FROM orphan") >= 2500000);
+	world_until(w, LIMIT, "SELECT count(*) FROM event WHERE event = 'LEFTOVER_GONE' AND entity_id = 'fake/disk-7'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'LEFTOVER' AND why LIKE 'no node knows it;%'"), 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM orphan WHERE gone_us IS NULL"), 0);
+	assert_int_equal(m->terminates >= 1, 1);
+	assert_int_equal(cloud_live(&w->cloud), 0);
+}
+
+/* The node's launch is not answered: its disk is there already, and stays. */
+static void test_a_leftover_of_a_node_still_launching_is_left_alone(void **state)
+{
+	struct world *w = *state;
+	struct machine *m, *by_name;
+	char text[80];
+
+	world_reset(w, true);
+	w->conf.launch_timeout_us = 1000000;
+	w->cloud.lose_replies = 1000;
+	w->cloud.hide = false;
+	w->agents = false;
+	w->conf.boot_timeout_us = 20 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node");
+	snprintf(text, sizeof(text), "%s", world_text(w, "SELECT token FROM node WHERE id = 1"));
+	m = cloud_add(&w->cloud, "disk-1", text, true);
+	snprintf(text, sizeof(text), "d-%s", world_text(w, "SELECT right(token, 16) FROM node WHERE id = 1"));
+	by_name = cloud_add(&w->cloud, text, "", true);
+	m->created_us = by_name->created_us = 1;
+	world_for(w, 3000);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM orphan"), 0);
+	assert_int_equal(m->terminates + by_name->terminates, 0);
+	/* Their node is over: now they are nobody's. */
+	world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM event WHERE event = 'LEFTOVER_GONE'");
+	check_end(w);
+}
+
+static void test_a_leftover_that_shows_up_once_is_not_touched(void **state)
+{
+	struct world *w = *state;
+	struct machine *m;
+
+	world_reset(w, true);
+	w->conf.launch_timeout_us = 100000;
+	w->conf.list_lag_us = 3 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	m = cloud_add(&w->cloud, "nic-1", "", true);
+	m->created_us = 1;
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM orphan");
+	m->state = SPOT_INSTANCE_GONE;
+	world_until(w, LIMIT, "SELECT count(*) = 0 FROM orphan");
+	assert_int_equal(m->terminates, 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE entity = 'leftover'"), 0);
+}
+
+/* ---- refusals that come late, quotas ---------------------------------------------------------- */
+
+static void late(struct world *w, const char *reason, const char *rc, int cooled)
+{
+	char sql[160];
+
+	world_reset(w, true);
+	w->conf.cool_min_us = w->conf.cool_max_us = 5 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z2", "a1", "spot", 1100000);
+	world_pool(w, "z3", "a1", "on_demand", 1200000);
+	w->cloud.late_reason = reason;
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE end_cause = 'refused'");
+	w->cloud.late_reason = NULL;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	snprintf(sql, sizeof(sql), "SELECT count(*) FROM pool_cool WHERE rc = '%s' AND why LIKE '%%%s%%'", rc, reason);
+	assert_true(world_int(w, sql) >= cooled);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id"
+				      " WHERE n.end_cause = 'refused' AND n.state = 'READY'"), 0);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE id = 1 AND state = 'GONE'");
+	assert_true(world_int(w, "SELECT pool_id FROM node WHERE state = 'READY'") > 1);
+}
+
+static void test_a_pod_that_cannot_be_scheduled_cools_its_pool_and_the_job_goes_elsewhere(void **state)
+{
+	late(*state, "NO_CAPACITY: 0/3 nodes are available", "late_no_capacity", 1);
+}
+
+static void test_a_late_quota_refusal_cools_every_pool_of_the_class(void **state)
+{
+	struct world *w = *state;
+
+	late(w, "QUOTA: over quota", "late_quota", 2);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id"
+				      " WHERE n.state = 'READY' AND p.market = 'on_demand'"), 1);
+}
+
+static void quota(struct world *w, const char *cls, const char *market, const char *unit, int limit)
+{
+	world_sql(w, "INSERT INTO quota VALUES ('fake', 'r1', '%s', '%s', '%s', %d, 1)", cls, market, unit, limit);
+}
+
+static void test_a_pool_whose_quota_has_no_room_is_not_chosen(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000); /* class P/spot, 12 vCPUs, one GPU */
+	world_pool(w, "z3", "a1", "on_demand", 1200000);
+	quota(w, "P/spot", "spot", "vcpu", 12);
+	w->conf.supply.patience_us = 0;
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.market = 'spot'"), 1);
+	assert_int_equal(w->cloud.launches, 2);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE job_id = 2 AND inputs::text LIKE "
+				      "'%no room in quota P/spot of r1: 12 of 12 vcpu taken by our nodes, this one needs 12%'"), 1);
+}
+
+static void test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z3", "a1", "on_demand", 1200000);
+	quota(w, "P/spot", "spot", "gpus", 1);
+	quota(w, "P/on_demand", "on_demand", "instances", -1);
+	w->conf.supply.patience_us = 0;
+	w->conf.offers_age_us = 2 * SPOT_US_PER_S;
+	world_job(w, "{}");
+	world_job(w, "{}");
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.market = 'spot'"), 1);
+}
+
+/* ---- ways to upload --------------------------------------------------------------------------- */
+
+static void test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	w->cloud.uploads_how = 'b';
+	w->cloud.uploads_header = true;
+	world_start(w);
+	world_job(w, "{\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://b/k\"}]}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	assert_string_equal(world_text(w, "SELECT files->0->'chunks'->0->'headers'->>'x-fake-kind' FROM attempt"), "block");
+	world_sql(w, "INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, created_us) VALUES (1, 1, 'OPEN', "
+		     "'periodic', 1, 5, 1); INSERT INTO checkpoint_chunk SELECT 1, 'm', 0, 5, 420, repeat('cd', 32), 'k', true; "
+		     "NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM checkpoint WHERE urls_us IS NOT NULL");
+	assert_string_equal(world_text(w, "SELECT upload_how || ' ' || (upload_headers->>'x-fake-kind') FROM checkpoint_chunk"),
+			    "blocks block");
+	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
+		     "; NOTIFY spot_engine", clock_real.wall_us(&clock_real));
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE files <> '[]'"), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint_chunk WHERE upload_url IS NOT NULL OR upload_headers IS NOT NULL"), 0);
+	assert_string_equal(world_text(w, "SELECT state FROM checkpoint"), "ABANDONED");
+	check_end(w);
+}
+
+#define T(f) cmocka_unit_test(f)
+/* An argument runs only the tests whose names contain it. */
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+	    T(test_a_good_proof_is_verified_and_its_text_forgotten),
+	    T(test_a_stolen_token_without_proof_is_denied_and_the_node_replaced),
+	    T(test_a_foreign_proof_is_denied_with_the_providers_words),
+	    T(test_a_verified_node_is_not_ended_by_somebody_elses_proof),
+	    T(test_what_cannot_be_checked_waits_with_words_and_is_tried_again),
+	    T(test_a_proof_waits_for_the_look_up_of_a_lost_launch),
+	    T(test_an_engine_that_dies_in_the_middle_judges_after_its_restart),
+	    T(test_identity_off_takes_the_token_alone),
+	    T(test_a_notice_from_the_stream_drains_the_job),
+	    T(test_an_end_from_the_stream_is_a_reclaim),
+	    T(test_the_stream_goes_on_where_it_was_after_a_restart),
+	    T(test_a_gap_makes_everything_be_asked_at_once),
+	    T(test_a_stream_that_fails_is_tried_less_and_less_often),
+	    T(test_a_stream_of_an_engine_that_lost_the_lease_writes_nothing),
+	    T(test_a_leftover_nobody_owns_is_ended_after_lag_and_launch_timeout),
+	    T(test_a_leftover_of_a_node_still_launching_is_left_alone),
+	    T(test_a_leftover_that_shows_up_once_is_not_touched),
+	    T(test_a_pod_that_cannot_be_scheduled_cools_its_pool_and_the_job_goes_elsewhere),
+	    T(test_a_late_quota_refusal_cools_every_pool_of_the_class),
+	    T(test_a_pool_whose_quota_has_no_room_is_not_chosen),
+	    T(test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room),
+	    T(test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends),
+	};
+
+	if (argc > 1) {
+		cmocka_set_test_filter(argv[1]);
+	}
+	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+}
