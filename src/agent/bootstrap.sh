@@ -9,7 +9,8 @@ mkdir -p "$dir" && cd "$dir" || exit 1
 cat >ca.pem <<'EOF'
 @CA_PEM@
 EOF
-ca=$(awk 'NF { printf "%s\\n", $0 }' ca.pem)
+ca=
+while IFS= read -r line; do [ -z "$line" ] || ca="$ca$line\\n"; done <ca.pem
 cat >boot.json.new <<EOF
 {"url":"$url","ca_pem":"$ca","token":"@TOKEN@","provider":"@PROVIDER@","install":"@INSTALL@","node":"@NODE@"}
 EOF

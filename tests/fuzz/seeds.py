@@ -105,7 +105,15 @@ def main():
                     "\x00GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n"])
     texts("agent", ['{"url":"https://h","token":"0123456789abcdef","provider":"aws","install":"i","node":"n7"}',
                     '{"url":"http://h//","token":"t","ca_pem":"-----BEGIN","orphan_timeout_s":5}', '{"url":"ftp://h","token":"t"}', "[]", "",
-                    '{"url":"https://h","token":"t","orphan_timeout_s":9223372036854775807}'])
+                    '{"url":"https://h","token":"t","orphan_timeout_s":9223372036854775807}',
+                    '{"DocumentIncarnation":7,"Events":[{"EventId":"A1B2","EventType":"Preempt","ResourceType":"VirtualMachine","Resources":["vm","w"],"EventStatus":"Scheduled","NotBefore":"Sat, 21 Nov 2026 06:00:30 GMT"}]}',
+                    '{"DocumentIncarnation":8,"Events":[{"EventId":"A1B2","EventType":"Freeze","Resources":["vm"],"EventStatus":"Started","NotBefore":""}]}',
+                    'TRUE\n',
+                    '8a3f00d1c2b3e4f5',
+                    'bytes=0-262143',
+                    '{"x-goog-resumable":"start","x-ms-version":"2023-11-03","empty":""}',
+                    '<?xml version="1.0"?><BlockList><UncommittedBlocks><Block><Name>id</Name><Size>3</Size></Block></UncommittedBlocks></BlockList>',
+                    '{"action":"terminate","time":"2026-01-01T00:02:00Z"}'])
     clouds()
     files()
 

@@ -216,7 +216,7 @@ class Gpu(AgentCase):
 
 
 class Bootstrap(AgentCase):
-    def script(self, sha=None, **fill):
+    def script(self, sha=None, tools=None, as_argument=False, **fill):
         here = os.path.dirname(os.path.abspath(__file__))
         with open(os.path.join(here, "../../../src/agent/bootstrap.sh")) as f:
             text = f.read()
@@ -230,15 +230,17 @@ class Bootstrap(AgentCase):
         for name, value in values.items():
             text = text.replace(f"@{name}@", value)
         self.assertNotRegex(text, "@[A-Z_0-9]+@")
-        self.assertLess(len(text), 4096)
+        self.assertLess(len(text), 6144)    # of 16 KiB; the rest is for a chain of certificates
         path = os.path.join(self.agent.home, "user-data")
         with open(path, "w") as f:
             f.write(text)
         os.remove(os.path.join(self.agent.dir, "boot.json"))
         env = dict(self.agent.env(), SPOT_AGENT_DIR=self.agent.dir)
+        if tools:
+            env["PATH"] = tools
         self.agent.starts += 1
         with open(os.path.join(self.agent.home, "console.1"), "wb") as out:
-            self.agent.process = subprocess.Popen(["sh", path], env=env, stdin=subprocess.DEVNULL, stdout=out,
+            self.agent.process = subprocess.Popen(["sh", "-c", text] if as_argument else ["sh", path], env=env, stdin=subprocess.DEVNULL, stdout=out,
                                                   stderr=out, start_new_session=True)
 
     def agents(self):
@@ -284,6 +286,61 @@ class Bootstrap(AgentCase):
         self.until(lambda: os.path.exists(loaded), "a download")
         self.assertFalse(os.path.exists(os.path.join(self.agent.dir, "spot-agent")))
         self.assertEqual(self.daemon.enrols, [])
+
+    def tools(self, *names, **programs):
+        """A directory that is the whole PATH: the script's tools, those named, and small programs of ours."""
+        where = os.path.join(self.agent.home, "tools")
+        os.mkdir(where)
+        for name in ("sh", "mkdir", "cat", "mv", "cut", "uname", "date", "sleep", "chmod", "id", *names):
+            os.symlink(shutil.which(name), os.path.join(where, name))
+        for name, text in programs.items():
+            path = os.path.join(where, name)
+            if os.path.lexists(path):
+                os.remove(path)
+            with open(path, "w") as f:
+                f.write(text)
+            os.chmod(path, 0o755)
+        return where
+
+    def test_an_image_without_curl_takes_wget(self):
+        if not shutil.which("wget"):
+            self.skipTest("no wget here")
+        self.script(tools=self.tools("wget", "sha256sum"))
+        self.until(lambda: self.daemon.haves, "a poll")
+
+    def test_an_image_with_nothing_but_python_is_enough(self):
+        self.script(tools=self.tools("python3"))
+        self.until(lambda: self.daemon.haves, "a poll")
+
+    def test_an_image_with_nothing_to_download_with_says_so(self):
+        self.script(tools=self.tools("sha256sum"))
+        self.assertEqual(self.agent.wait(), 1)
+        self.assertIn("the image needs curl, wget or python3", self.agent.consoles())
+
+    def test_an_arm64_machine_takes_the_agent_that_was_built_for_it(self):
+        with open(AGENT, "rb") as f:
+            self.daemon.downloads["spot-agent-aarch64"] = f.read()
+        good = fake.sha(self.daemon.downloads["spot-agent-aarch64"])
+        self.script(sha="0" * 64, AGENT_SHA256_ARM64=good,
+                    tools=self.tools("python3", uname="#!/bin/sh\necho aarch64\n"))
+        self.until(lambda: self.daemon.haves, "a poll")
+
+    def test_a_daemon_without_an_agent_for_the_machine_is_told_on_the_console(self):
+        self.script(tools=self.tools("python3", uname="#!/bin/sh\necho aarch64\n"))
+        self.assertEqual(self.agent.wait(), 1)
+        self.assertIn("the daemon has no spot-agent for aarch64", self.agent.consoles())
+
+    def test_in_a_pod_a_job_is_saved_before_the_script_ends(self):
+        self.agent.more_env["SPOT_TERMINATION_GRACE_S"] = "60"
+        self.script(as_argument=True, PROVIDER="kubernetes")
+        self.job("trap 'echo saving; sleep 1; echo s >ckpt/state; exit 0' USR1; echo up; while :; do sleep 0.1; done")
+        self.until_log("up")
+        self.agent.process.send_signal(signal.SIGTERM)
+        self.until_log("saving")
+        self.agent.process.send_signal(signal.SIGTERM)      # a second one changes nothing
+        self.assertEqual(self.agent.wait(), 0)
+        self.assertEqual(self.daemon.report("EXITED")["reason"], "drained")
+        self.assertEqual([c["committed"] for c in self.daemon.checkpoints.values()], [True])
 
     def test_stopping_the_script_stops_the_agent(self):
         self.script()
