@@ -2,6 +2,7 @@
 #include "base/base.h"
 #include "clouds.h"
 #include "aws.h"
+#include "azure.h"
 #include "base/err.h"
 #include "base/str.h"
 
@@ -15,6 +16,7 @@ static const struct cloud_ops *const clouds[CLOUD_COUNT] = {
     [CLOUD_AWS] = &aws_cloud,
     [CLOUD_LAMBDA] = &lambda_cloud,
     [CLOUD_GCP] = &gcp_cloud,
+    [CLOUD_AZURE] = &azure_cloud,
 };
 
 const struct cloud_ops *cloud_ops(enum cloud c)
