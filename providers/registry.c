@@ -3,12 +3,15 @@
 
 #include "aws/aws.h"
 #include "azure/azure.h"
+#include "coreweave/coreweave.h"
 #include "lambda/lambda.h"
 #include "registry.h"
 
 static const struct spot_provider_ops *const registry[] = {
     &aws_ops,
     &azure_ops,
+    &coreweave_ops,
+    &kubernetes_ops,
     &lambda_ops,
 };
 

@@ -14,7 +14,7 @@ enum { L_POD = 0, L_GET, L_LOOK, L_ORDER, L_UNDO, L_UNDO_ORDER };
 struct launching {
 	int at;
 	struct cw_cluster *cl;
-	const char *name, *hash;
+	const char *name, *hash; /* of what we ask for: compared with a Pod that was there already */
 	struct cw_order order;
 	struct spot_err why; /* why it is undone */
 };
@@ -181,7 +181,7 @@ static enum spot_step read_pod(const struct cw *self, struct spot_call *c, struc
 	if (strcmp(p->name, l->name) != 0) {
 		return cw_bad_reply(c, "launch", true, "another Pod than the one that was made");
 	}
-	if (strcmp(p->hash, l->hash) != 0) {
+	if (l->at == L_GET && strcmp(p->hash, l->hash) != 0) {
 		return call_fail(c, SPOT_MISMATCH, "AlreadyExists",
 		    "launch: Pod %s exists in cluster %s and was made with other parameters", l->name, l->cl->name);
 	}

@@ -44,13 +44,13 @@ struct conform_provider {
 	/* refusals */
 	struct conform_reply throttled, broken, expired, denied, capacity, quota;
 	/* Where the vendor says it later: everything from the reply to the create on, instead of the reply above. */
-	struct conform_tries capacity_later, quota_later;
+	struct conform_tries capacity_later, quota_later, mismatch_later;
 	struct conform_reply
 	    mismatch; /* token used before with other parameters; status 0: no tokens */
 	struct conform_reply unknown_instance; /* to a terminate */
 	struct conform_reply wrong_place;      /* answer of something that is not this API */
 };
 
-extern const struct conform_provider conform_aws, conform_azure, conform_lambda;
+extern const struct conform_provider conform_aws, conform_azure, conform_coreweave, conform_kubernetes, conform_lambda;
 
 #endif
