@@ -205,6 +205,9 @@ static enum spot_step read_create(const struct cw *self, struct spot_call *c, st
 	struct cw_pod p;
 	enum spot_step s;
 
+	if (c->in->status == 0) {
+		return call_fail(c, SPOT_UNKNOWN, NULL, "launch: no reply: Pod %s of cluster %s may exist", l->name, l->cl->name);
+	}
 	if (c->in->status == 409) {
 		return go(self, c, a, l, L_GET);
 	}
