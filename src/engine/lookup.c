@@ -108,11 +108,25 @@ static void look_again(struct act *a, const struct looking *l, const char *error
 					 .error = l->mismatch != NULL ? l->mismatch : error}));
 }
 
+/* A disk that carries the token is no machine. */
+static void machines_only(struct spot_find *f)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->n; i++) {
+		if (!f->found[i].leftover) {
+			f->found[n++] = f->found[i];
+		}
+	}
+	f->n = n;
+}
+
 static void look_called(struct act *a)
 {
 	struct looking *l = a->ctx;
 	int64_t now = engine_now(a->e), age = now - l->sent_us;
 
+	machines_only(&l->args);
 	if (a->call.op.rc != SPOT_OK) {
 		log_warn("lookup.failed", I64("node", a->id),
 			 STR("rc", spot_rc_name(a->call.op.rc)), STR("error", a->call.op.err.text));

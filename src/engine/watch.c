@@ -341,14 +341,22 @@ static void pool_rest(struct recon *r, const struct q_engine_watch_due_row *w, c
 					   .reclaims = reclaims}));
 }
 
-/* A launch that was refused after all: the pool, or its quota class, rests as after any refusal. */
-static void refused_late(struct recon *r, const struct q_engine_watch_due_row *w)
+static void refused_ends(struct step *s)
+{
+	const struct q_engine_watch_due_row *w = s->ctx;
+
+	offers_stale(s->r->e);
+	node_event(s->r, w->id, w->state, NODE_EV_BROKEN, w->cause, w->why);
+}
+
+/* A launch that was refused after all: the pool, or its quota class, rests as after any refusal. Only then does the
+ * node end, or its job would be placed there once more. */
+static void refused_late(struct recon *r, struct q_engine_watch_due_row *w)
 {
 	const struct engine_conf *c = &r->e->conf;
 	bool quota = strcmp(w->ended_by, "failed_quota") == 0;
-	struct step *s = step_new(r, NULL, NULL);
+	struct step *s = step_new(r, refused_ends, w);
 
-	offers_stale(r->e);
 	STEP(s, engine_pool_refused_late,
 	     (&(struct q_engine_pool_refused_late){.pool_id = w->pool_id,
 						   .rc = quota ? "late_quota" : "late_no_capacity",
@@ -371,8 +379,6 @@ static void rest_after(struct recon *r, const struct q_engine_watch_due_row *w, 
 		struct step *s = step_new(r, NULL, NULL);
 
 		STEP(s, engine_pool_serves, (&(struct q_engine_pool_serves){.pool_id = w->pool_id}));
-	} else if (ev == NODE_EV_BROKEN && booting && str_prefix(w->ended_by, "failed_")) {
-		refused_late(r, w);
 	} else if (ev == NODE_EV_BOOT_TIMEOUT || ev == NODE_EV_BROKEN) {
 		pool_rest(r, w, ev == NODE_EV_BROKEN ? "broken" : "boot_timeout", c->cool_max_us,
 			  0);
@@ -393,6 +399,10 @@ static void watch_due(struct step *s)
 	for (size_t i = 0; i < n; i++) {
 		enum node_event ev = event_parse(rows[i].event);
 
+		if (ev == NODE_EV_BROKEN && strcmp(rows[i].cause, "refused") == 0) {
+			refused_late(s->r, &rows[i]);
+			continue;
+		}
 		node_event(s->r, rows[i].id, rows[i].state, ev, rows[i].cause, rows[i].why);
 		rest_after(s->r, &rows[i], ev);
 	}
