@@ -75,6 +75,8 @@
 /* The agent's configuration file, written by the node's user data: $SPOT_AGENT_DIR/boot.json (0600), default
  * directory /var/lib/spot-agent: {"url": "https://...", "ca_pem": "..."|null, "token": one-time,
  * "provider": "aws", "install": "..", "node": "n7"}. Vendors' variables for metadata endpoints are honoured
- * (AWS_EC2_METADATA_SERVICE_ENDPOINT). */
+ * (AWS_EC2_METADATA_SERVICE_ENDPOINT, GCE_METADATA_HOST, GCE_METADATA_IP, AZURE_POD_IDENTITY_AUTHORITY_HOST). In a Pod
+ * SPOT_TERMINATION_GRACE_S is its grace period and SPOT_IDENTITY_TOKEN_FILE the projected token. User data fetches
+ * GET /v1/agent/download/{spot-agent,spot-nvml}, on arm64 {spot-agent,spot-nvml}-aarch64. */
 
 #endif
