@@ -34,7 +34,7 @@
 #define API_PERMISSIONS "2022-04-01"
 #define API_PRICES    "2023-01-01-preview"
 #define API_IDENTITY  "2018-02-01"
-#define API_BLOB      "2022-11-02"
+#define API_BLOB      "2023-11-03"
 
 /* Indexes into azure_ops.limits, in the order of azure_limits[]. */
 enum azure_limit {
@@ -220,6 +220,19 @@ bool azure_instance_read(const struct azure *self, struct arena *a, const json_t
 /* "x" of ".../<kind>/x..." in an id, lower case; "" if it is not in it. */
 const char *azure_id_part(struct arena *a, const char *id, const char *kind);
 int64_t azure_time(const char *text); /* 0 if it does not parse */
+
+/* ---- blob.c ------------------------------------------------------------------------------ */
+struct azure_sas {
+	const char *endpoint, *path;	 /* path: container, or container/blob, not encoded */
+	const char *resource;		 /* "b" or "c" */
+	const char *permissions;
+	int64_t expires_us;
+};
+enum spot_rc azure_sas_query(const struct azure *self, struct arena *a, const struct azure_sas *s, const char **ret,
+    struct spot_err *err);
+
+/* ---- attested_roots.pem, embedded ---------------------------------------------------------- */
+extern const char azure_attested_roots[];
 
 /* ---- the verbs --------------------------------------------------------------------------- */
 enum spot_step azure_auth(void *self, struct spot_call *c);

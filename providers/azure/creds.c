@@ -15,7 +15,7 @@
 #define RETRY_US      (60 * SPOT_US_PER_S)
 #define BLOB_RETRY_US (10 * 60 * SPOT_US_PER_S)
 #define LEFT_MIN_US   (60 * SPOT_US_PER_S)
-#define DELEGATION_S  (24 * 3600) /* at most 7 days: Get User Delegation Key */
+#define DELEGATION_S  (6 * 24 * 3600) /* at most 7 days: Get User Delegation Key */
 
 enum { CREDENTIAL_FILE = 0, STORAGE_KEY_FILE, TOKEN_ARM, TOKEN_BLOB, DELEGATION };
 
