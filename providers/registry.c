@@ -4,6 +4,7 @@
 #include "aws/aws.h"
 #include "azure/azure.h"
 #include "coreweave/coreweave.h"
+#include "gcp/gcp.h"
 #include "lambda/lambda.h"
 #include "registry.h"
 
@@ -12,6 +13,7 @@ static const struct spot_provider_ops *const registry[] = {
     &azure_ops,
     &coreweave_ops,
     &kubernetes_ops,
+    &gcp_ops,
     &lambda_ops,
 };
 

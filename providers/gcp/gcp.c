@@ -68,8 +68,8 @@ const struct spot_provider_ops gcp_ops = {
     .abi = SPOT_PROVIDER_ABI,
     .size = sizeof(struct spot_provider_ops),
     .kind = "gcp",
-    .caps = SPOT_CAP_SPOT | SPOT_CAP_ZONES | SPOT_CAP_TOKEN | SPOT_CAP_NOTICE_NODE |
-	    SPOT_CAP_PRICE_HISTORY | SPOT_CAP_TAGS | SPOT_CAP_ALL_REGIONS,
+    .caps = SPOT_CAP_SPOT | SPOT_CAP_ZONES | SPOT_CAP_TOKEN | SPOT_CAP_NOTICE_NODE | SPOT_CAP_NOTICE_API |
+	    SPOT_CAP_PRICE_HISTORY | SPOT_CAP_TAGS | SPOT_CAP_OBJECTS | SPOT_CAP_ALL_REGIONS,
     /* requestId and a name made from the token, both per zone. How long a requestId is remembered is not
      * published; the name holds as long as the instance. */
     .token_scope = SPOT_TOKEN_ZONE,
@@ -92,5 +92,11 @@ const struct spot_provider_ops gcp_ops = {
     .describe = gcp_describe,
     .terminate = gcp_terminate,
     .whoami = gcp_whoami,
+    .signals = gcp_signals,
     .quotas = gcp_quotas,
+    .notices = gcp_notices,
+    .presign = gcp_presign,
+    .launch_gang = gcp_launch_gang,
+    .verify = gcp_verify,
+    .check = gcp_check,
 };

@@ -11,7 +11,7 @@
 #define FOR_EVER   12 /* more than one call ever repeats */
 
 static const struct conform_provider *const providers[] = {&conform_aws, &conform_azure, &conform_coreweave,
-    &conform_kubernetes, &conform_lambda};
+    &conform_kubernetes, &conform_gcp, &conform_lambda};
 
 struct run {
 	const struct conform_provider *p;

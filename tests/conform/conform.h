@@ -51,6 +51,6 @@ struct conform_provider {
 	struct conform_reply wrong_place;      /* answer of something that is not this API */
 };
 
-extern const struct conform_provider conform_aws, conform_azure, conform_coreweave, conform_kubernetes, conform_lambda;
+extern const struct conform_provider conform_aws, conform_azure, conform_coreweave, conform_kubernetes, conform_gcp, conform_lambda;
 
 #endif

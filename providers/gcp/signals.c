@@ -1,0 +1,195 @@
+#include "base/base.h"
+#include "gcp_int.h"
+
+/*
+ * What Google publishes of interruptions and capacity, one machine type of one region per request: the share of stopped
+ * spot machines that were preempted, by day (a share of stops, not a hazard per hour), and the odds that a launch
+ * now succeeds. A project that lacks these APIs has no signals. There are more pairs of region and type than requests
+ * worth spending: advice_calls of them are asked for each time, beginning where the hour says.
+ */
+
+#define HISTORY	 "capacityHistory"
+#define CAPACITY "capacity"
+
+enum { ASK_HISTORY = 0, ASK_CAPACITY };
+
+struct signalling {
+	struct gcp_pair *pairs;
+	size_t n, from, asked, budget;
+	const char *version; /* NULL = the project has no advice */
+	bool begun;
+	struct spot_signal *items;
+	size_t items_n, cap;
+};
+
+static const struct gcp_pair *pair_now(const struct signalling *x)
+{
+	return &x->pairs[(x->from + x->asked) % x->n];
+}
+
+static struct spot_signal *signal_add(struct gcp *self, struct spot_call *c, struct signalling *x,
+    enum spot_signal_kind kind, double value, const char *source)
+{
+	const struct gcp_pair *p = pair_now(x);
+	struct spot_signal *s;
+
+	x->items = arena_grow(c->arena, x->items, x->items_n, &x->cap, sizeof(*x->items));
+	s = &x->items[x->items_n++];
+	*s = (struct spot_signal){.kind = kind,
+	    .key = {.provider = self->name,
+		.region = p->region,
+		.zone = "",
+		.instance_type = p->type,
+		.market = SPOT_MARKET_SPOT},
+	    .value = value,
+	    .lo = value,
+	    .hi = value,
+	    .observed_us = c->now_us,
+	    .source = source};
+	return s;
+}
+
+/* ---- asking ------------------------------------------------------------------------------ */
+
+static enum spot_step history_send(struct gcp *self, struct spot_call *c, const struct signalling *x)
+{
+	const struct gcp_pair *p = pair_now(x);
+	json_t *doc AUTO(json) = json_pack("{s:{s:s, s:{s:s}}, s:[s]}", "instanceProperties", "machineType", p->type,
+	    "scheduling", "provisioningModel", "SPOT", "types", "PREEMPTION");
+
+	return gcp_advice_send(self, c, x->version, p->region, HISTORY, doc);
+}
+
+static enum spot_step capacity_send(struct gcp *self, struct spot_call *c, const struct signalling *x)
+{
+	const struct gcp_pair *p = pair_now(x);
+	json_t *doc AUTO(json) = json_pack("{s:i, s:{s:{s:s}}, s:{s:s}, s:{s:{s:{s:[s]}}}}", "size", 1,
+	    "instanceProperties", "scheduling", "provisioningModel", "SPOT", "distributionPolicy", "targetShape", "ANY",
+	    "instanceFlexibilityPolicy", "instanceSelections", "type", "machineTypes", p->type);
+
+	return gcp_advice_send(self, c, x->version, p->region, CAPACITY, doc);
+}
+
+/* ---- replies ----------------------------------------------------------------------------- */
+
+static bool share(const json_t *v, double *ret)
+{
+	*ret = json_is_number(v) ? json_number_value(v) : 0;
+	/* Absent is zero. */
+	return (v == NULL || json_is_number(v)) && *ret >= 0 && *ret <= 1;
+}
+
+static enum spot_step history_read(struct gcp *self, struct spot_call *c, struct signalling *x, const json_t *doc)
+{
+	const json_t *days = json_object_get(doc, "preemptionHistory"), *day;
+	double newest = 0, lo = 1, hi = 0, v;
+	int64_t as_of = 0;
+	struct spot_signal *s;
+	size_t i;
+
+	json_array_foreach(days, i, day)
+	{
+		int64_t at = gcp_time(
+		    json_string_value(json_object_get(json_object_get(day, "interval"), "endTime")));
+
+		if (at == 0 || !share(json_object_get(day, "preemptionRate"), &v))
+			return gcp_bad_reply(c, "advice." HISTORY, "preemptionHistory[%zu] is no share of a day", i);
+		lo = MIN(lo, v);
+		hi = MAX(hi, v);
+		if (at > as_of) {
+			as_of = at;
+			newest = v;
+		}
+	}
+	if (as_of == 0)
+		return SPOT_STEP_NONE;
+	s = signal_add(self, c, x, SPOT_SIGNAL_PREEMPTION_SHARE, newest, HISTORY);
+	s->lo = lo;
+	s->hi = hi;
+	/* Today's interval ends tonight. */
+	s->as_of_us = MIN(as_of, c->now_us);
+	return SPOT_STEP_NONE;
+}
+
+static enum spot_step capacity_read(struct gcp *self, struct spot_call *c, struct signalling *x, const json_t *doc)
+{
+	const json_t *list = json_object_get(doc, "recommendations"), *r;
+	double best = -1, v;
+	size_t i;
+
+	json_array_foreach(list, i, r)
+	{
+		const json_t *odds = json_object_get(json_object_get(r, "scores"), "obtainability");
+
+		if (!share(odds, &v))
+			return gcp_bad_reply(c, "advice." CAPACITY, "recommendations[%zu] has no odds from 0 to 1", i);
+		best = MAX(best, v);
+	}
+	if (best >= 0)
+		signal_add(self, c, x, SPOT_SIGNAL_OBTAINABILITY, best, CAPACITY)->as_of_us = c->now_us;
+	return SPOT_STEP_NONE;
+}
+
+static enum spot_step advice_reply(struct gcp *self, struct spot_call *c, struct signalling *x)
+{
+	struct gcp_state *st = c->state;
+	const char *what = st->at == ASK_HISTORY ? "advice." HISTORY : "advice." CAPACITY;
+	json_t *doc AUTO(json) = NULL;
+	enum spot_step s;
+
+	/* v1 is younger than some deployments of the API; where beta is not there either, the project has none. */
+	if (c->in->status == 404) {
+		x->version = strcmp(x->version, "v1") == 0 ? "beta" : NULL;
+		return SPOT_STEP_NONE;
+	}
+	s = gcp_reply(self, c, what, NULL, &doc);
+	if (s == SPOT_FAIL && (c->err.rc == SPOT_DENIED || c->err.rc == SPOT_CONFIG || c->err.rc == SPOT_QUOTA)) {
+		x->version = NULL;
+		return SPOT_STEP_NONE;
+	}
+	if (s == SPOT_STEP_NONE)
+		s = st->at == ASK_HISTORY ? history_read(self, c, x, doc) : capacity_read(self, c, x, doc);
+	else if (s == SPOT_FAIL && (c->err.rc == SPOT_INVALID || c->err.rc == SPOT_NOT_OFFERED))
+		s = SPOT_STEP_NONE; /* not for this type */
+	if (s != SPOT_STEP_NONE)
+		return s;
+	if (st->at == ASK_CAPACITY)
+		x->asked++;
+	st->at = st->at == ASK_HISTORY ? ASK_CAPACITY : ASK_HISTORY;
+	return SPOT_STEP_NONE;
+}
+
+/* ---- the verb ---------------------------------------------------------------------------- */
+
+static void begin(struct gcp *self, struct spot_call *c, const struct spot_signals *a, struct signalling *x)
+{
+	x->begun = true;
+	x->n = gcp_pairs(c->arena, a->pools, a->pools_n, a->region, &x->pairs);
+	/* Two requests for each. */
+	x->budget = MIN(x->n, (size_t)self->advice_calls / 2);
+	x->version = *self->advice_version != '\0' ? self->advice_version : NULL;
+	if (x->n > x->budget)
+		x->from = (size_t)(c->now_us / SPOT_US_PER_HOUR) % x->n * x->budget % x->n;
+}
+
+enum spot_step gcp_signals(void *p, struct spot_call *c, struct spot_signals *a)
+{
+	struct gcp *self = p;
+	struct gcp_state *st = gcp_state_get(c, sizeof(struct signalling));
+	struct signalling *x = st->own;
+
+	if (!x->begun)
+		begin(self, c, a, x);
+	if (c->in != NULL) {
+		enum spot_step s = advice_reply(self, c, x);
+
+		if (s != SPOT_STEP_NONE)
+			return s;
+	}
+	if (x->version == NULL || x->asked >= x->budget) {
+		a->signals = x->items;
+		a->n = x->items_n;
+		return SPOT_DONE;
+	}
+	return st->at == ASK_HISTORY ? history_send(self, c, x) : capacity_send(self, c, x);
+}
