@@ -200,7 +200,7 @@ static bool below(const struct proc_pair *all, size_t n, int pid, int root)
 }
 
 /* Orphans come to us, so having no child left means that the tree is empty. */
-static void kill_tree(void)
+void agent_kill_tree(void)
 {
 	static struct proc_pair all[32768];
 
@@ -260,7 +260,7 @@ int agent_init_main(int argc, char **argv)
 			while (waitpid(-1, NULL, WNOHANG) > 0)
 				;
 		} else if (signo == SIGTERM || signo == SIGUSR1) {
-			kill_tree();
+			agent_kill_tree();
 			return signo == SIGUSR1 ? STATUS_POWEROFF : 0;
 		}
 	}

@@ -16,6 +16,7 @@ static const struct cloud_ops *const clouds[CLOUD_COUNT] = {
     [CLOUD_AWS] = &aws_cloud,
     [CLOUD_LAMBDA] = &lambda_cloud,
     [CLOUD_GCP] = &gcp_cloud,
+    [CLOUD_COREWEAVE] = &coreweave_cloud,
     [CLOUD_AZURE] = &azure_cloud,
 };
 
@@ -92,7 +93,26 @@ void clouds_close(struct sim *s)
 	for (enum cloud c = CLOUD_AWS; c < CLOUD_COUNT; c++) {
 		httpd_free(s->ports[c].http);
 		s->ports[c].http = NULL;
+		if (cloud_ops(c)->close)
+			cloud_ops(c)->close(s);
 	}
+}
+
+void clouds_stop(struct sim *s)
+{
+	for (enum cloud c = CLOUD_AWS; c < CLOUD_COUNT; c++) {
+		if (cloud_ops(c)->stop)
+			cloud_ops(c)->stop(s);
+	}
+}
+
+bool clouds_busy(const struct sim *s)
+{
+	for (enum cloud c = CLOUD_AWS; c < CLOUD_COUNT; c++) {
+		if (cloud_ops(c)->busy && cloud_ops(c)->busy(s))
+			return true;
+	}
+	return false;
 }
 
 void clouds_free(struct sim *s)

@@ -47,9 +47,14 @@ struct cloud_ops {
 	    struct spot_err *err);
 	/* GET /<name>/<what>; NULL = no such call. */
 	json_t *(*get)(struct sim *s, const char *what, struct httpd_req *r);
+	/* On the way out: ends programs that are no instance's; busy until the last has gone. */
+	void (*stop)(struct sim *s);
+	bool (*busy)(const struct sim *s);
+	void (*close)(struct sim *s); /* more ports than its own one */
 };
 
 extern const struct cloud_ops gcp_cloud;
+extern const struct cloud_ops coreweave_cloud;
 
 const struct cloud_ops *cloud_ops(enum cloud c);   /* never NULL */
 enum cloud cloud_parse(const char *name);	   /* CLOUD_NONE if unknown */
@@ -59,6 +64,8 @@ bool clouds_load(struct sim *s, struct spot_err *err);
 bool clouds_open(struct sim *s, struct spot_err *err);
 void clouds_close(struct sim *s); /* ports */
 void clouds_free(struct sim *s);  /* states */
+void clouds_stop(struct sim *s);
+bool clouds_busy(const struct sim *s);
 void clouds_announce(const struct sim *s, json_t *urls, json_t *credentials);
 void clouds_left(const struct sim *s, json_t *left);
 /* "/gcp/config" to the cloud's post or get; NULL with err set when there is none. */

@@ -83,7 +83,7 @@ static bool load_pools(struct sim *s, struct spot_err *err)
 
 		if (!z)
 			z = market_zone_add(m, r, zone, zone);
-		if (!market_pool_add(s, CLOUD_COREWEAVE, r, z,
+		if (!market_pool_add(s, r, z,
 			market_type(m, CLOUD_COREWEAVE, col(&t, "instance_type")),
 			col_usd(&t, "spot"), col_usd(&t, "on_demand"))) {
 			err_set(err, SPOT_CONFIG, "coreweave_pools.csv line %d: unknown type",
@@ -247,7 +247,7 @@ static json_t *cluster_json(const struct k8s_cluster *c)
 {
 	char at[TIME_TEXT_MAX];
 
-	format_time_s(c->sim->start_us - 30 * SPOT_US_PER_DAY, at);
+	format_time_s(c->sim->start_us - 720 * SPOT_US_PER_HOUR, at);
 	return json_pack("{s:s, s:s, s:s, s:s, s:b, s:s, s:{s:s, s:s, s:[s]}, s:o, s:s, s:s, s:s, s:b, "
 			 "s:s}",
 	    "id", c->id, "name", c->name, "zone", c->zone, "vpcId",

@@ -252,7 +252,7 @@ static void run_fault(struct sim_req *rq, const struct fault *f)
 
 void front_handle(void *ctx, struct httpd_req *r)
 {
-	const struct front_port *port = ctx;
+	struct front_port *port = ctx;
 	struct sim *s = port->sim;
 	struct sim_req *rq = arena_alloc(r->arena, sizeof(*rq));
 	char id[33];
@@ -263,6 +263,7 @@ void front_handle(void *ctx, struct httpd_req *r)
 	rq->request_id = arena_printf(
 	    r->arena, "%.8s-%.4s-%.4s-%.4s-%.12s", id, id + 8, id + 12, id + 16, id + 20);
 	rq->cloud = port->cloud;
+	rq->port = port;
 	if (port->cloud != CLOUD_NONE) {
 		rq->proto = PROTO_CLOUD;
 		cloud_ops(port->cloud)->classify(rq);

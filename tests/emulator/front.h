@@ -22,6 +22,7 @@ struct cred;
 struct sim_req {
 	struct sim *sim;
 	enum cloud cloud; /* of the port; CLOUD_NONE on the shared one */
+	struct front_port *port;
 	struct httpd_req *http;
 	struct arena *arena;
 	enum proto proto;

@@ -97,6 +97,8 @@ void insts_free(struct sim *s);
 void agent_start(struct inst *i);
 void agent_kill(struct inst *i); /* whole process tree; the child watcher tells the end */
 int agent_init_main(int argc, char **argv); /* the tree's ancestor: cloudsim instance-init ... */
+void agent_kill_tree(void);		    /* in such an ancestor: all that is below it */
+int pod_init_main(int argc, char **argv);   /* k8s_init.c: cloudsim pod-init ... */
 
 /* imds.c */
 void imds_open(struct inst *i); /* own port for an instance with a program */

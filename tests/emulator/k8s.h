@@ -68,7 +68,8 @@ struct k8s_cluster {
 	struct k8s_change *changes;
 	size_t changes_n, changes_cap;
 	struct k8s_watch *watches;
-	bool dirty; /* controllers have something to look at */
+	bool dirty;  /* controllers have something to look at */
+	bool queued; /* a NodePool waits for stock */
 	int programs; /* containers that run */
 	struct loop_hook hook;
 	struct loop_timer timer;
@@ -232,7 +233,6 @@ struct kubelet_pod {
 const char *volumes_fill(struct kubelet_pod *k, struct arena *a, int64_t *ret_renew_us);
 /* Paths below a mount point become paths in the pod's folder. */
 char *volumes_map(struct kubelet_pod *k, struct arena *a, const char *text);
-int pod_init_main(int argc, char **argv); /* the tree's ancestor: cloudsim pod-init ... */
 
 /* ---- identity (k8s_auth.c, k8s_token.c, k8s_tls.c) ---- */
 bool k8s_authenticate(struct k8s_call *q);
@@ -249,7 +249,7 @@ char *token_sign(struct k8s_cluster *c, struct arena *a, const struct k8s_obj *a
 json_t *token_verify(
     struct k8s_cluster *c, struct arena *a, const char *token, const char **ret_why);
 json_t *token_jwks(struct sim *s, struct arena *a);
-bool tls_make(struct sim *s, struct spot_err *err); /* DIR/ca.pem, tls.pem, tls-key.pem */
+bool tls_make(struct sim *s, struct spot_err *err); /* DIR/kube-ca.pem, kube-tls.pem, kube-tls-key.pem */
 void k8s_keys_free(void);
 
 /* ---- clusters (k8s_cluster.c) ---- */

@@ -150,8 +150,8 @@ static bool port_open(struct k8s_cluster *c, int which, struct spot_err *err)
 	p->c = c;
 	p->managed = which == K8S_PORT_MANAGED;
 	if (which == K8S_PORT_TLS) {
-		conf.tls_cert = arena_printf(a, "%s/tls.pem", c->sim->conf.dir);
-		conf.tls_key = arena_printf(a, "%s/tls-key.pem", c->sim->conf.dir);
+		conf.tls_cert = arena_printf(a, "%s/kube-tls.pem", c->sim->conf.dir);
+		conf.tls_key = arena_printf(a, "%s/kube-tls-key.pem", c->sim->conf.dir);
 	}
 	return httpd_new(c->sim->loop, &conf, &p->front.http, err) == SPOT_OK;
 }
@@ -215,7 +215,7 @@ void k8s_cluster_free(struct k8s_cluster *c)
 static bool kubeconfig_put(struct k8s_cluster *c, struct arena *a, const char *path,
     const char *server, const char *token)
 {
-	char *ca = arena_printf(a, "%s/ca.pem", c->sim->conf.dir);
+	char *ca = arena_printf(a, "%s/kube-ca.pem", c->sim->conf.dir);
 	const char *trust = str_prefix(server, "https:")
 	    ? arena_printf(a, "    certificate-authority: %s\n", ca)
 	    : "";
@@ -251,7 +251,7 @@ json_t *k8s_cluster_json(struct k8s_cluster *c)
 	     *token = account_token(c, a);
 	json_t *o = json_pack("{s:s, s:s, s:s?, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:s}", "name",
 	    c->name, "id", c->id, "zone", c->zone, "server", server, "server_tls", tls, "ca",
-	    json_sprintf("%s/ca.pem", dir), "kubeconfig", config, "kubeconfig_http", plain, "token",
+	    json_sprintf("%s/kube-ca.pem", dir), "kubeconfig", config, "kubeconfig_http", plain, "token",
 	    token, "namespace", K8S_NAMESPACE_OURS, "service_account", K8S_ACCOUNT_BROKER,
 	    "node_service_account", K8S_ACCOUNT_NODE);
 

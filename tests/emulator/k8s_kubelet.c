@@ -175,9 +175,11 @@ static const char *env_fill(
 
 		if (ref && !k_true(ref, "optional"))
 			return arena_printf(a, "secret \"%s\" not found", k_str(ref, "name"));
-		if (n < max)
-			env[n++] = arena_printf(a, "%s=%s", k_str(e, "name"),
-			    expand(a, env_value(k, a, e), env, n));
+		if (n == max)
+			break;
+		env[n] = arena_printf(
+		    a, "%s=%s", k_str(e, "name"), expand(a, env_value(k, a, e), env, n));
+		n++;
 	}
 	*ret_n = n;
 	return NULL;
@@ -258,7 +260,7 @@ static const char *program_start(struct kubelet_pod *k, struct arena *a)
 {
 	const char *argv[3 + 64 + 1] = {0}, *env[256 + 1] = {0}, *why;
 	char self[4096];
-	size_t n, env_n;
+	size_t n, env_n = 0;
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
 	why = env_fill(k, a, env, ARRAY_LEN(env) - 1, &env_n);

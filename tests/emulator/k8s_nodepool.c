@@ -366,6 +366,7 @@ static void pool_reconcile(struct k8s_obj *pool)
 		queued = quota ? target - alive : scale_up(pool, target - alive);
 	else if (alive > target)
 		scale_down(pool, alive - target);
+	pool->c->queued = pool->c->queued || queued > 0 || quota;
 	status_write(pool, queued, quota);
 	if (k_at(pool->doc, "metadata.deletionTimestamp"))
 		finalize(pool);
@@ -382,6 +383,7 @@ void pool_decide(struct k8s_cluster *c)
 {
 	if (c->sim->quitting)
 		return;
+	c->queued = false;
 	for (struct k8s_obj *o = c->objs[K8S_NODE_POOL]; o; o = o->next) {
 		if (!is_system(o))
 			pool_reconcile(o);

@@ -78,9 +78,9 @@ bool tls_make(struct sim *s, struct spot_err *err)
 	    extension(cert, ca, NID_subject_key_identifier, "hash") &&
 	    extension(cert, ca, NID_authority_key_identifier, "keyid") &&
 	    extension(cert, ca, NID_subject_alt_name, names) &&
-	    X509_sign(cert, ca_key, EVP_sha256()) > 0 && put_pem(s->conf.dir, "ca.pem", ca, NULL) &&
-	    put_pem(s->conf.dir, "tls.pem", cert, NULL) &&
-	    put_pem(s->conf.dir, "tls-key.pem", NULL, key);
+	    X509_sign(cert, ca_key, EVP_sha256()) > 0 && put_pem(s->conf.dir, "kube-ca.pem", ca, NULL) &&
+	    put_pem(s->conf.dir, "kube-tls.pem", cert, NULL) &&
+	    put_pem(s->conf.dir, "kube-tls-key.pem", NULL, key);
 	if (!ok)
 		err_set(err, SPOT_INTERNAL, "cannot make the certificates of the https ports");
 	X509_free(ca);

@@ -68,7 +68,7 @@ static const char *put_config_map(
 		return k_true(source, "optional")
 		    ? NULL
 		    : arena_printf(a, "configmap \"%s\" not found", name ? name : "");
-	snprintf(path, sizeof(path), "%s/ca.pem", k->sim->conf.dir);
+	snprintf(path, sizeof(path), "%s/kube-ca.pem", k->sim->conf.dir);
 	if (file_get(a, path, &ca))
 		put(a, dir, "ca.crt", arena_strndup(a, ca.p, ca.n));
 	return NULL;

@@ -263,6 +263,7 @@ void sim_quit(struct sim *s)
 		return;
 	s->quitting = true;
 	inst_quit_all(s);
+	clouds_stop(s);
 	loop_wake(s->loop);
 }
 
@@ -276,7 +277,8 @@ static void leave_when_empty(struct loop_hook *h)
 		if (i->pid)
 			return;
 	}
-	loop_quit(the_sim->loop);
+	if (!clouds_busy(the_sim))
+		loop_quit(the_sim->loop);
 }
 
 static void signalled(struct loop_signal *sg)
@@ -322,6 +324,8 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && str_same(argv[1], "instance-init"))
 		return agent_init_main(argc, argv);
+	if (argc > 1 && str_same(argv[1], "pod-init"))
+		return pod_init_main(argc, argv);
 	if (!read_options(&s.conf, argc, argv))
 		return 2;
 	umask(077);

@@ -62,6 +62,7 @@ struct front_port {
 	struct sim *sim;
 	enum cloud cloud;
 	struct httpd *http;
+	void *own; /* one of several servers of a cloud */
 };
 
 struct sim {
