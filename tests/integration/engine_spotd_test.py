@@ -131,6 +131,24 @@ class Configuration(unittest.TestCase):
         r = run("--config", conf("[provider aws]\nsubnet.use1-az1 = subnet-0a1b2c3d\n"), "--check-config")
         self.assertEqual(r.returncode, 0, r.stderr)
 
+    def test_the_store_must_be_one_that_its_provider_can_sign_for(self):
+        aws, lam = "[provider aws]\n", "[provider lambda]\napi_key_file = /dev/null\n"
+        self.refused("[checkpoint]\nstore = ftp://x/y\n", "s3://", "gs://", "az://")
+        self.refused("[checkpoint]\nstore = s3://\n", "s3://bucket/prefix")
+        self.refused("[checkpoint]\nstore = s3://b/p\nprovider = gcp\n" + aws, "there is no [provider gcp] section")
+        self.refused("[checkpoint]\nstore = gs://b/p\n" + aws, "kind aws does not sign such URLs", "gs:// with gcp")
+        self.refused("[checkpoint]\nstore = s3://b/p\nprovider = lambda\n" + aws + lam, "kind lambda has no object store")
+        r = run("--config", conf("[checkpoint]\nstore = s3://b/p\n" + aws), "--check-config")
+        self.assertEqual(r.returncode, 0, r.stderr)
+
+    def test_the_identity_of_nodes_is_required_unless_told_otherwise_and_said(self):
+        self.refused("[provider aws]\nidentity = maybe\n", "line 1", "required", "off")
+        r = run("--config", conf("[provider aws]\n[provider lambda]\n[provider east]\nkind = aws\nidentity = off\n"), "--check-config")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertRegex(r.stdout, r"\[provider aws\] identity = required: ")
+        self.assertIn("[provider lambda] identity = required: this cloud vouches for nothing", r.stdout)
+        self.assertIn("[provider east] identity = off: a node enrols with its one-time token alone", r.stdout)
+
     def test_a_printed_configuration_reads_back_the_same(self):
         text = run("--config", conf("[engine]\nwatch = 1500ms\n[rank]\nprior_hours = 7.5\n"), "--print-config").stdout
         self.assertIn("watch = 1500ms", text)
