@@ -234,6 +234,7 @@ static json_t *post_maintenance(
 		    "event\",\"EventId\":\"instance-event-%.16s\",\"NotAfter\":\"%s\","
 		    "\"State\":\"%s\"}]",
 		    from + 5, code, i->id + 2, to + 5, state));
+		books_event(s, "maintenance", i, NULL);
 	}
 	return picked_json(&p);
 }

@@ -217,6 +217,16 @@ static json_t *cloud_post(struct sim *s, const char *what, const json_t *doc, st
 	return NULL;
 }
 
+/* What Google's own libraries take to find the metadata server elsewhere. */
+static size_t cloud_env(const struct inst *i, struct arena *a, const char **env, size_t max)
+{
+	if (max < 2)
+		return 0;
+	env[0] = arena_printf(a, "GCE_METADATA_HOST=127.0.0.1:%d", i->imds_port);
+	env[1] = arena_printf(a, "GCE_METADATA_IP=127.0.0.1:%d", i->imds_port);
+	return 2;
+}
+
 const struct cloud_ops gcp_cloud = {
     .name = "gcp",
     .notice_s = 30,
@@ -227,6 +237,8 @@ const struct cloud_ops gcp_cloud = {
     .classify = gcp_classify,
     .serve = gcp_serve,
     .error = gcp_error,
+    .imds = gcp_imds,
+    .env = cloud_env,
     .event = gcp_event,
     .inst_free = gcp_inst_free,
     .left = cloud_left,

@@ -223,9 +223,14 @@ void gcp_event(struct inst *i, const char *type)
 {
 	if (!i->own)
 		return;
-	if (str_same(type, "shutting_down"))
+	if (str_same(type, "shutting_down")) {
 		vm_shutting(i);
-	else if (str_same(type, "terminated"))
+		gcp_imds_changed(i);
+		gcp_imds_forget(i);
+	} else if (str_same(type, "notice") || str_same(type, "maintenance")) {
+		gcp_imds_changed(i);
+	}
+	if (str_same(type, "terminated"))
 		vm_terminated(i);
 }
 
@@ -236,6 +241,7 @@ void gcp_inst_free(struct inst *i)
 	if (!v)
 		return;
 	loop_timer_stop(&v->expiry);
+	gcp_imds_forget(i);
 	json_decref(v->scheduling);
 	json_decref(v->metadata);
 	json_decref(v->tags);
