@@ -76,6 +76,8 @@ void blob_put(struct blob_call *b);
 void blob_read(struct blob_call *b, bool head);
 void blob_delete(struct blob_call *b);
 void blob_stamp(struct blob_call *b, const struct blob *x);
+void blob_written(struct blob_call *b, struct blob *x);
+bool blob_md5_good(struct blob_call *b, uint8_t md5[16]);
 void blob_put_block(struct blob_call *b);
 void blob_put_list(struct blob_call *b);
 void blob_get_list(struct blob_call *b);
