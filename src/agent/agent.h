@@ -139,7 +139,6 @@ struct azure {
 	int64_t next_us, name_next_us;
 	int faults;
 	bool awake;                          /* the service has answered once */
-	int64_t incarnation;                 /* 0 = none seen */
 	char name[256];                      /* of this machine; "" = not known yet */
 	struct azure_event events[AZURE_EVENTS_MAX];
 	size_t events_n;
@@ -181,7 +180,7 @@ struct http_call *gcp_get(struct agent *a, const char *path, int64_t timeout_us,
     void (*done)(void *agent, const struct http_reply *r));
 bool gcp_is_google(const struct http_reply *r);
 /* notice_azure.c: the events that name this machine; false: not the document that is expected. */
-NODISCARD bool notice_azure_events(struct str body, const char *name, int64_t now_wall_us, int64_t *ret_incarnation,
+NODISCARD bool notice_azure_events(struct str body, const char *name, int64_t now_wall_us,
     struct azure_event ret[AZURE_EVENTS_MAX], size_t *ret_n);
 struct http_call *azure_get(struct agent *a, const char *path, int64_t timeout_us,
     void (*done)(void *agent, const struct http_reply *r));

@@ -88,7 +88,7 @@ static bool names_us(const json_t *resources, const char *name)
 	return false;
 }
 
-bool notice_azure_events(struct str body, const char *name, int64_t now_wall_us, int64_t *ret_incarnation,
+bool notice_azure_events(struct str body, const char *name, int64_t now_wall_us,
     struct azure_event ret[AZURE_EVENTS_MAX], size_t *ret_n)
 {
 	AUTO(json) json_t *o = NULL;
@@ -98,7 +98,7 @@ bool notice_azure_events(struct str body, const char *name, int64_t now_wall_us,
 	*ret_n = 0;
 	if (json_parse(body, "scheduledevents", &o, NULL) != SPOT_OK || !json_is_object(o))
 		return false;
-	*ret_incarnation = json_need_i64(o, "DocumentIncarnation", &bad);
+	(void)json_need_i64(o, "DocumentIncarnation", &bad);
 	list = json_object_get(o, "Events");
 	if (bad.rc != SPOT_OK || !json_is_array(list))
 		return false;
@@ -130,14 +130,13 @@ static bool document_take(struct agent *a, struct str body)
 {
 	struct azure *z = &a->notice.azure;
 	struct azure_event now[AZURE_EVENTS_MAX];
-	int64_t incarnation;
 	size_t n;
 
-	if (!notice_azure_events(body, z->name, agent_wall_us(a), &incarnation, now, &n))
+	if (!notice_azure_events(body, z->name, agent_wall_us(a), now, &n))
 		return false;
-	if (z->name[0] == '\0' || (incarnation != 0 && incarnation == z->incarnation))
-		return true; /* nothing new; or it cannot be told yet whom it is about */
-	z->incarnation = incarnation;
+	if (z->name[0] == '\0')
+		return true; /* it cannot be told yet whom it is about */
+	/* Every document is looked through, whatever its incarnation: ids tell what is new, and a look is cheap. */
 	for (size_t i = 0; i < n; i++) {
 		const struct azure_event *old = event_find(z, now[i].id);
 

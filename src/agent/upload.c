@@ -208,6 +208,20 @@ static bool how_read(const char *how, enum upload_how *ret)
 	return false;
 }
 
+/* A blob's type is for Put Blob; Put Block does not know that header. */
+static void drop_blob_type(char **headers)
+{
+	char **to = headers;
+
+	for (char **from = headers; *from != NULL; from++) {
+		if (strncasecmp(*from, "x-ms-blob-type:", 15) == 0)
+			free(*from);
+		else
+			*to++ = *from;
+	}
+	*to = NULL;
+}
+
 static bool upload_init(struct agent *a, const json_t *o, struct upload *u)
 {
 	const char *path = json_str(o, "path", "", NULL), *url = json_str(o, "url", NULL, NULL);
@@ -219,6 +233,8 @@ static bool upload_init(struct agent *a, const json_t *o, struct upload *u)
 	    !how_read(json_str(o, "how", "put", NULL), &u->how) ||
 	    !http_headers_read(json_object_get(o, "headers"), u->headers, UPLOAD_HEADERS_MAX))
 		return false;
+	if (u->how == UPLOAD_BLOCKS)
+		drop_blob_type(u->headers);
 	u->seq = (size_t)seq;
 	u->bytes = MIN(f->bytes - seq * SPOT_AGENT_CHUNK_BYTES, (int64_t)SPOT_AGENT_CHUNK_BYTES);
 	/* Blocks may be there from a round before, or from an agent before us. */

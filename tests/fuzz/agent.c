@@ -37,10 +37,10 @@ static void replies(const char *text, size_t n)
 	struct gcp_key key = {0};
 	char *lines[UPLOAD_HEADERS_MAX + 1];
 	json_t *o = NULL;
-	int64_t incarnation, next = 0, at = 0;
+	int64_t next = 0, at = 0;
 	size_t count;
 
-	if (notice_azure_events(body, "vm", 0, &incarnation, events, &count)) {
+	if (notice_azure_events(body, "vm", 0, events, &count)) {
 		FUZZ_CHECK(count <= AZURE_EVENTS_MAX);
 		for (size_t i = 0; i < count; i++)
 			FUZZ_CHECK(events[i].id[0] != '\0' && events[i].kind <= NOTICE_MAINTENANCE);

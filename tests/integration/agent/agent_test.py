@@ -12,7 +12,7 @@ from node import Bootstrap, Enrolment, Gpu, Tls      # noqa: E402,F401
 from noticing import AzureNotices, GcpNotices, PodNotices  # noqa: E402,F401
 from running import Files, Running                   # noqa: E402,F401
 from saving import Checkpoints, Survival             # noqa: E402,F401
-from storing import Blocks, Resumable                # noqa: E402,F401
+from storing import Blocks, Headers, Resumable       # noqa: E402,F401
 
 if __name__ == "__main__":
     if len(sys.argv) < 3:

@@ -232,6 +232,8 @@ class Store(Server):
                 me.sent += len(data) if query["comp"] == "block" else 0
                 if query.get("sig") != "secret":
                     return self.reply(403)
+                if self.headers.get("x-ms-blob-type") or self.headers.get("x-ms-version") != "2023-11-03":
+                    me.daemon.wrong.append(f"headers of {query['comp']}: {dict(self.headers)}")
                 blocks = me.blocks.setdefault(key, {})
                 if fault and fault["what"] == "drop":
                     return self.drop()
@@ -288,4 +290,4 @@ class Store(Server):
             return {"url": f"{self.url}/gcs/{chunk['sha256']}?X-Goog-Signature=secret", "how": "resumable",
                     "headers": {"x-goog-resumable": "start"}}
         return {"url": f"{self.url}/azure/{chunk['sha256']}?sv=2023-11-03&sig=secret", "how": "blocks",
-                "headers": {"x-ms-version": "2023-11-03"}}
+                "headers": {"x-ms-blob-type": "BlockBlob", "x-ms-version": "2023-11-03"}}

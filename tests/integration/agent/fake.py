@@ -163,6 +163,7 @@ class Daemon(Server):
                     return self.reply(200, data, "application/octet-stream") if data else self.reply(404)
                 key = path[len("/objects/"):]
                 me.events.append(("get", key))
+                me.extra.append(("GET", self.headers.get("x-extra")))
                 if me.url_status:
                     return self.reply(me.url_status)
                 data = me.objects.get(key)
@@ -186,6 +187,7 @@ class Daemon(Server):
                 for name in ("Authorization", "Content-Type", "Expect", "Transfer-Encoding"):
                     if self.headers.get(name):
                         me.wrong.append(f"PUT with a header that was not signed: {name}")
+                me.extra.append(("PUT", self.headers.get("x-extra")))
                 if sha(data) != key:
                     me.wrong.append(f"object {key} got other bytes")
                 me.objects[key] = data
@@ -334,7 +336,7 @@ class Daemon(Server):
         self.objects, self.checkpoints, self.logs, self.corrupt, self.downloads = {}, {}, {}, {}, {}
         self.fenced = set()
         self.on_checkpoint, self.put_failures, self.log_failures, self.poll_at_once = None, 0, 0, False
-        self.upload_of, self.enrol_later = None, 0
+        self.upload_of, self.enrol_later, self.extra = None, 0, []
         self.lose_enrol, self.enrol_status, self.url_status, self.down = 0, 0, 0, False
         super().__init__(Daemon.Handler, tls)
 

@@ -148,3 +148,24 @@ class Blocks(StoreCase):
         count = self.change_under_it()
         self.end_with(20 * MIB)
         self.assertEqual(len(count), 2)
+
+
+class Headers(AgentCase):
+    def test_a_signed_url_gets_the_headers_that_were_signed_with_it(self):
+        self.daemon.set(upload_of=lambda c: dict(self.daemon.upload(c), how="put", headers={"X-Extra": "of the upload"}))
+        given = self.daemon.file("checkpoint", "given", b"given")
+        given["chunks"][0]["headers"] = {"X-Extra": "of the download"}
+        self.agent.start()
+        self.job("cat ckpt/given; echo more >ckpt/result", files=[given])
+        self.assertEqual(self.exited()["reason"], "ok")
+        self.assertEqual(self.daemon.extra, [("GET", "of the download"), ("PUT", "of the upload"),
+                                             ("PUT", "of the upload")][:len(self.daemon.extra)])
+        self.assertIn(("PUT", "of the upload"), self.daemon.extra)
+
+    def test_a_way_to_upload_that_is_not_known_fails_the_checkpoint_not_the_agent(self):
+        self.daemon.set(upload_of=lambda c: dict(self.daemon.upload(c), how="by pigeon"))
+        self.agent.start()
+        self.job("echo s >ckpt/state; echo up; exec sleep 600", checkpoint={"interval_s": 1})
+        self.until(lambda: len(self.daemon.checkpoints) >= 2, "checkpoints that are tried again")
+        self.assertIn("not understood", self.agent.consoles())
+        self.assertIsNone(self.agent.process.poll())

@@ -5,6 +5,9 @@
 #include "agent/agent.h"
 #include "base/str.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #define NOW INT64_C(1767225600000000) /* 2026-01-01T00:00:00Z */
 #define S SPOT_US_PER_S
 
@@ -81,11 +84,9 @@ static void after_a_fault_it_begins_anew_and_soon(void **state)
 
 static size_t events_of(const char *text, struct azure_event ret[AZURE_EVENTS_MAX])
 {
-	int64_t incarnation = 0;
 	size_t n = 99;
 
-	assert_true(notice_azure_events(str_from(text), "VM-1", NOW, &incarnation, ret, &n));
-	assert_int_equal(incarnation, 7);
+	assert_true(notice_azure_events(str_from(text), "VM-1", NOW, ret, &n));
 	return n;
 }
 
@@ -151,10 +152,9 @@ static void what_is_no_document_is_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		struct azure_event e[AZURE_EVENTS_MAX];
-		int64_t incarnation;
 		size_t n;
 
-		assert_false(notice_azure_events(str_from(texts[i]), "vm", NOW, &incarnation, e, &n));
+		assert_false(notice_azure_events(str_from(texts[i]), "vm", NOW, e, &n));
 	}
 }
 
@@ -188,6 +188,44 @@ static void the_nonce_is_ten_digits_of_the_tokens_hash(void **state)
 	assert_int_equal(strspn(nonce, "0123456789"), 10);
 }
 
+static void token_write(const char *path, const char *text)
+{
+	assert_int_equal(file_write(path, str_from(text), 0600, false, NULL), SPOT_OK);
+}
+
+static void a_proof_of_more_than_five_minutes_is_fetched_anew(void **state)
+{
+	static struct agent a;
+	static char provider[] = "coreweave";
+	char path[] = "/tmp/test-agent-token-XXXXXX";
+	int fd = mkstemp(path);
+	const json_t *proof;
+
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	(void)setenv("SPOT_IDENTITY_TOKEN_FILE", path, 1);
+	a.boot.provider = provider;
+	a.now_us = 1000 * S;
+	token_write(path, "first\n");
+	assert_true(identity_ready(&a));
+	proof = a.enrol.identity.proof;
+	assert_string_equal(json_string_value(json_object_get(proof, "kind")), "kubernetes");
+	assert_string_equal(json_string_value(json_object_get(proof, "token")), "first");
+	token_write(path, "second");
+	a.now_us += 299 * S;
+	assert_true(identity_ready(&a));
+	assert_string_equal(json_string_value(json_object_get(a.enrol.identity.proof, "token")), "first");
+	a.now_us += 2 * S;
+	assert_true(identity_ready(&a));
+	assert_string_equal(json_string_value(json_object_get(a.enrol.identity.proof, "token")), "second");
+	(void)unlink(path);
+	a.now_us += 400 * S;
+	assert_true(identity_ready(&a)); /* without one it enrols all the same */
+	assert_null(a.enrol.identity.proof);
+	identity_fini(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -202,6 +240,7 @@ int main(void)
 	    cmocka_unit_test(what_is_no_document_is_refused),
 	    cmocka_unit_test(more_events_than_fit_are_cut),
 	    cmocka_unit_test(the_nonce_is_ten_digits_of_the_tokens_hash),
+	    cmocka_unit_test(a_proof_of_more_than_five_minutes_is_fetched_anew),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
