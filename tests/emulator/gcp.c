@@ -84,6 +84,19 @@ static const char *method_of(const struct sim_req *rq)
 	return o && *o && str_same(rq->http->method, "POST") ? o : rq->http->method;
 }
 
+/* Not a bucket's name: the paths of the APIs. */
+static bool reserved(const char *path)
+{
+	static const char *const heads[] = {
+	    "/compute/", "/v1/", "/storage/", "/upload/", "/download/", "/oauth2/", "/token"};
+
+	for (size_t k = 0; k < ARRAY_LEN(heads); k++) {
+		if (str_prefix(path, heads[k]))
+			return true;
+	}
+	return false;
+}
+
 void gcp_classify(struct sim_req *rq)
 {
 	struct gcp_req *q = arena_alloc(rq->arena, sizeof(*q));
@@ -93,7 +106,8 @@ void gcp_classify(struct sim_req *rq)
 	rq->own = q;
 	rq->account = GCP_PROJECT;
 	for (r = gcp_routes; r->method; r++) {
-		if (!path_matches(rq, q, r->path))
+		if ((str_same(r->path, "/{*}") && (q->path_known || reserved(rq->http->path))) ||
+		    !path_matches(rq, q, r->path))
 			continue;
 		q->path_known = true;
 		rq->service = r->service;

@@ -116,6 +116,7 @@ struct gcp {
 	bool advice_v1, notice_field;
 	int64_t rate_per_min;
 	int64_t wait_us;
+	int64_t keep_bytes; /* of each chunk of an upload; 0 = all */
 };
 
 /* One request, routed. arg[] are the path's variable segments, decoded. */
@@ -196,6 +197,7 @@ void oauth_token(struct gcp_call *c);
 void oauth_certs(struct gcp_call *c);
 void sts_token(struct gcp_call *c);
 void iam_access_token(struct gcp_call *c);
+void iam_sign_blob(struct gcp_call *c);
 
 /* gcp_market.c */
 bool gcp_market_load(struct sim *s, struct spot_err *err);

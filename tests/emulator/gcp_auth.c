@@ -383,6 +383,36 @@ void iam_access_token(struct gcp_call *c)
 		format_time_s(t->expires_us, at)));
 }
 
+/* Signs with a key that Google keeps: signed URLs without a key file. */
+void iam_sign_blob(struct gcp_call *c)
+{
+	struct spot_err err = {0};
+	json_t *doc AUTO(json) = NULL;
+	const char *payload;
+	EVP_MD_CTX *ctx;
+	struct str raw;
+	uint8_t sig[512];
+	size_t n = sizeof(sig);
+
+	if (json_parse(c->rq->http->body, "body", &doc, &err) != SPOT_OK ||
+	    !(payload = gcp_text(doc, "payload")) ||
+	    !base64_decode(c->a, payload, strlen(payload), &raw)) {
+		gcp_fail(c, 400, "badRequest", "Request contains an invalid argument: payload.");
+		return;
+	}
+	if (!str_same(c->arg[0], GCP_SA) && !str_same(c->arg[0], GCP_NODE_SA)) {
+		gcp_fail(c, 404, "notFound", "Not found; Gaia id not found for email %s", c->arg[0]);
+		return;
+	}
+	ctx = EVP_MD_CTX_new();
+	if (EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, c->g->google_key) == 1 &&
+	    EVP_DigestSign(ctx, sig, &n, (const unsigned char *)raw.p, raw.n) == 1)
+		gcp_reply(c,
+		    json_pack("{s:s, s:s}", "keyId", "cloudsim-google-1", "signedBlob",
+			base64_encode(c->a, sig, n)));
+	EVP_MD_CTX_free(ctx);
+}
+
 /* ---- who calls -------------------------------------------------------------------------- */
 
 static bool has_scope(const char *had, const char *any)

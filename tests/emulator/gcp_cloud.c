@@ -120,7 +120,7 @@ static bool cloud_load(struct sim *s, struct spot_err *err)
 	s->gcp->advice_v1 = s->gcp->notice_field = true;
 	s->gcp->rate_per_min = 1500;
 	s->gcp->wait_us = 120 * SPOT_US_PER_S;
-	return gcp_auth_new(s, err) && gcp_schema_load(s, err) && gcp_market_load(s, err);
+	return gcs_new(s, err) && gcp_auth_new(s, err) && gcp_schema_load(s, err) && gcp_market_load(s, err);
 }
 
 static void cloud_free(struct sim *s)
@@ -130,6 +130,7 @@ static void cloud_free(struct sim *s)
 	gcp_ops_free(s);
 	gcp_disks_free(s);
 	gcp_quotas_free(s);
+	gcs_free(s);
 	gcp_auth_free(s);
 	json_decref(s->gcp->schema);
 	free(s->gcp);
@@ -155,6 +156,7 @@ static void cloud_left(const struct sim *s, json_t *left)
 		if (!d->inst || d->inst->state == INST_GONE)
 			json_array_append_new(left, json_sprintf("gcp/disk/%s/%s", d->zone, d->name));
 	}
+	gcs_left(s, left);
 }
 
 /* ---- control ---------------------------------------------------------------------------- */
@@ -162,7 +164,8 @@ static void cloud_left(const struct sim *s, json_t *left)
 static json_t *set_config(struct sim *s, const json_t *doc, struct spot_err *err)
 {
 	static const char *const known[] = {
-	    "advice_v1", "notice_field", "rate_per_min", "wait_ms", "unreachable", NULL};
+	    "advice_v1", "notice_field", "rate_per_min", "wait_ms", "unreachable",
+	    "keep_bytes", NULL};
 	struct gcp *g = s->gcp;
 	const char *zone;
 
@@ -174,6 +177,7 @@ static json_t *set_config(struct sim *s, const json_t *doc, struct spot_err *err
 	g->notice_field = json_bool(doc, "notice_field", g->notice_field, err);
 	g->rate_per_min = json_i64(doc, "rate_per_min", g->rate_per_min, err);
 	g->wait_us = json_i64(doc, "wait_ms", g->wait_us / 1000, err) * 1000;
+	g->keep_bytes = json_i64(doc, "keep_bytes", g->keep_bytes, err);
 	zone = json_str(doc, "unreachable", NULL, err); /* pattern of zones; "" = none */
 	for (size_t k = 0; zone && k < g->zones_n; k++)
 		g->zones[k].unreachable = *zone && glob_match(zone, g->zones[k].zone->name);
