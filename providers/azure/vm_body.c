@@ -118,8 +118,8 @@ static json_t *os_of(const struct azure *self, struct arena *a, const struct spo
 	return os;
 }
 
-static json_t *network_of(const struct azure *self, struct arena *a, const struct spot_launch *l, const char *lease,
-    const char *subnet, const char *nsg)
+static json_t *network_of(const struct azure *self, struct arena *a, const char *lease, const char *subnet,
+    const char *nsg)
 {
 	json_t *ip = json_pack("{s:b, s:{s:s}}", "primary", 1, "subnet", "id", subnet), *card;
 
@@ -131,9 +131,10 @@ static json_t *network_of(const struct azure *self, struct arena *a, const struc
 	    "ip", "properties", ip);
 	if (nsg != NULL)
 		json_object_set_new(card, "networkSecurityGroup", json_pack("{s:s}", "id", nsg));
-	/* The card does not take over the machine's tags. */
-	return json_pack("{s:s, s:[{s:s, s:o, s:o}]}", "networkApiVersion", API_NETWORK, "networkInterfaceConfigurations",
-	    "name", arena_printf(a, "%.60s-nic", lease), "tags", tags_of(l), "properties", card);
+	/* Without tags: versions of the API before 2025 have none for a card (azure-mgmt-compute v2024_11_01), and it goes
+	 * with its group. */
+	return json_pack("{s:s, s:[{s:s, s:o}]}", "networkApiVersion", API_NETWORK, "networkInterfaceConfigurations", "name",
+	    arena_printf(a, "%.60s-nic", lease), "properties", card);
 }
 
 /* Dollars an hour with at most five decimals; a sixth is cut, never rounded up over the cap. */
@@ -185,7 +186,7 @@ enum spot_step azure_vm_body(struct azure *self, struct spot_call *c, const stru
 		    "azure launch: ssh_public_key is not set: a Linux machine without a password needs one");
 	properties = json_pack("{s:{s:s}, s:o, s:o, s:o}", "hardwareProfile", "vmSize", l->key.instance_type,
 	    "storageProfile", storage_of(self, c->arena, l, lease), "osProfile", os_of(self, c->arena, l, lease),
-	    "networkProfile", network_of(self, c->arena, l, lease, subnet, nsg));
+	    "networkProfile", network_of(self, c->arena, lease, subnet, nsg));
 	market_add(properties, l);
 	doc = json_pack("{s:s, s:o, s:o}", "location", l->key.region, "tags", tags_of(l), "properties", properties);
 	if (!str_empty(l->zone_name))
