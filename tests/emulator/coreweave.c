@@ -4,7 +4,6 @@
  */
 #include "base/base.h"
 #include "coreweave.h"
-#include "s3.h"
 #include "base/err.h"
 #include "base/sbuf.h"
 #include "base/str.h"
@@ -124,8 +123,26 @@ bool cw_load(struct sim *s, struct spot_err *err)
 
 /* ---- start and end ---------------------------------------------------------------------- */
 
+/* The object store: bucket names in the host only (docs.coreweave.com, products/storage). */
+static bool objects_open(struct sim *s, struct spot_err *err)
+{
+	struct front_port *p = &s->coreweave->object_port;
+	struct httpd_conf conf = {.address = "127.0.0.1",
+	    .ctx = p,
+	    .url_max = 16384,
+	    .handle = front_handle,
+	    .body_max = front_body_max,
+	    .queued_max = (size_t)256 << 20};
+
+	p->sim = s;
+	p->own = p; /* s3.c: virtual hosts */
+	return httpd_new(s->loop, &conf, &p->http, err) == SPOT_OK;
+}
+
 bool cw_ready(struct sim *s, struct spot_err *err)
 {
+	if (!objects_open(s, err))
+		return false;
 	for (struct k8s_cluster *c = s->coreweave->clusters; c; c = c->next) {
 		if (!k8s_cluster_open(c, err))
 			return false;
@@ -145,6 +162,8 @@ void cw_announce(const struct sim *s, json_t *urls, json_t *credentials)
 		return;
 	json_object_set_new(urls, "coreweave",
 	    json_sprintf("http://127.0.0.1:%d", cloud_port(s, CLOUD_COREWEAVE)));
+	json_object_set_new(urls, "cwobject",
+	    json_sprintf("http://localhost:%d", httpd_port(cw->object_port.http)));
 	clusters = json_array();
 	for (struct k8s_cluster *c = cw->clusters; c; c = c->next)
 		json_array_append_new(clusters, k8s_cluster_json(c));
@@ -172,6 +191,10 @@ void cw_close(struct sim *s)
 {
 	for (struct k8s_cluster *c = s->coreweave ? s->coreweave->clusters : NULL; c; c = c->next)
 		k8s_cluster_close(c);
+	if (s->coreweave) {
+		httpd_free(s->coreweave->object_port.http);
+		s->coreweave->object_port.http = NULL;
+	}
 }
 
 void cw_free(struct sim *s)
@@ -254,7 +277,7 @@ static json_t *cluster_json(const struct k8s_cluster *c)
 	    "7d4c1f0e-0000-4000-8000-000000000001", "public", 1, "version", "v1.36", "network",
 	    "podCidrName", "pod-cidr", "serviceCidrName", "service-cidr", "internalLbCidrNames",
 	    "internal-lb-cidr", "apiServerEndpoint",
-	    json_sprintf("http://%s:%d", c->host, k8s_cluster_port(c, K8S_PORT_API)),
+	    json_sprintf("https://%s:%d", c->host, k8s_cluster_port(c, K8S_PORT_TLS)),
 	    "serviceAccountOidcIssuerUrl", c->issuer, "createdAt", at, "updatedAt", at,
 	    "isUpgradeable", 0, "status", "STATUS_RUNNING");
 }

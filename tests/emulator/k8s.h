@@ -262,9 +262,9 @@ json_t *k8s_cluster_json(struct k8s_cluster *c); /* for cloudsim.json */
 int k8s_cluster_port(const struct k8s_cluster *c, int which);
 void k8s_wake(struct k8s_cluster *c); /* the controllers look again */
 
-#define K8S_NAMESPACE_OURS "gpubroker"
-#define K8S_ACCOUNT_BROKER "gpubroker"
-#define K8S_ACCOUNT_NODE   "gpubroker-node"
+#define K8S_NAMESPACE_OURS "spotbroker"
+#define K8S_ACCOUNT_BROKER "spotbroker"
+#define K8S_ACCOUNT_NODE   "spotbroker-node"
 #define POOL_API	   "compute.coreweave.com"
 #define POOL_FINALIZER	   "compute.coreweave.com/nodepool"
 #define POOL_LABEL	   "compute.coreweave.com/node-pool"

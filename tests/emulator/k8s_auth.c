@@ -173,5 +173,5 @@ void access_review(struct k8s_call *q)
 		"SelfSubjectAccessReview", "apiVersion", "authorization.k8s.io/v1", "metadata",
 		"creationTimestamp", "spec", json_object_get(q->body, "spec"), "status", "allowed",
 		allowed, "reason",
-		allowed ? "RBAC: allowed by ClusterRoleBinding \"gpubroker\"" : NULL));
+		allowed ? "RBAC: allowed by ClusterRoleBinding \"spotbroker\"" : NULL));
 }

@@ -265,7 +265,7 @@ json_t *k8s_cluster_json(struct k8s_cluster *c)
 		k_set(o, "managed_server", managed);
 		k_set(o, "kubeconfig_admin", admin);
 		json_object_set_new(o, "endpoint",
-		    json_sprintf("http://%s:%d", c->host, k8s_cluster_port(c, K8S_PORT_API)));
+		    json_sprintf("https://%s:%d", c->host, k8s_cluster_port(c, K8S_PORT_TLS)));
 	}
 	return o;
 }

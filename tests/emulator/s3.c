@@ -187,12 +187,27 @@ const char *s3_element(struct arena *a, const char **at, const char *tag)
 	return out;
 }
 
+/* bucket.localhost:port, on the port that knows no other form; "" when the host names no bucket. */
+static void split_host(struct sim_req *rq, const char **bucket, const char **key)
+{
+	const char *host = req_header(rq, "host"), *end = host ? strstr(host, ".localhost") : NULL;
+	const char *p = rq->http->path + 1;
+	char *text;
+
+	*bucket = end ? arena_strndup(rq->arena, host, (size_t)(end - host)) : "";
+	*key = url_decode(rq->arena, (struct str){p, strlen(p)}, false, &text) ? text : "";
+}
+
 /* Path style: /bucket/key. */
 static void split_path(struct sim_req *rq, const char **bucket, const char **key)
 {
 	const char *p = rq->http->path + 1, *slash = strchr(p, '/');
 	char *text;
 
+	if (rq->port->own) {
+		split_host(rq, bucket, key);
+		return;
+	}
 	*bucket = arena_strndup(rq->arena, p, slash ? (size_t)(slash - p) : strlen(p));
 	*key = "";
 	if (slash &&
@@ -399,6 +414,11 @@ void s3_serve(struct sim_req *rq, struct sim_reply *rep)
 	if (declared && str_prefix(declared, "STREAMING-") && !unframe(&c)) {
 		reply_fail(
 		    rq, rep, 400, "IncompleteBody", "The request body terminated unexpectedly");
+		return;
+	}
+	if (!*c.bucket && *c.key) {
+		reply_fail(rq, rep, 400, "PathStyleRequestNotAllowed",
+		    "Path-style requests are not supported: use bucket.host");
 		return;
 	}
 	if (!*c.bucket) {
