@@ -54,8 +54,9 @@ static const struct conf_item items[] = {
      "Open connections at most; 0: what the descriptor limit allows.", CONF_I64, 0,
      AT(api_connections)},
     {"api", "agent_dir", "", NULL, "4096",
-     "Folder with spot-agent and spot-nvml for nodes; empty: beside this program.", CONF_PATH, 0,
-     AT(agent_dir)},
+     "Folder with spot-agent and spot-nvml for nodes, for arm64 with -aarch64; empty: beside this "
+     "program.",
+     CONF_PATH, 0, AT(agent_dir)},
 
     {"checkpoint", "store", "", NULL, "1024",
      "Where checkpoints go: s3://bucket/prefix, gs://bucket/prefix or az://container/prefix; empty: jobs "

@@ -25,7 +25,8 @@ class Enrolment(AgentCase):
         for e in (first, second):
             self.assertEqual(e["token"], self.daemon.token)
             self.assertEqual(e["instance_ref"], "i-0123456789abcdef0")
-            self.assertEqual(e["proof"]["rsa2048"], "c2lnbmF0dXJl")
+            self.assertEqual(e["proof"], {"kind": "aws", "document": '{"instanceId": "i-0123456789abcdef0"}',
+                                          "rsa2048": "c2lnbmF0dXJl"})
             self.assertRegex(e["boot_id"], r"^[0-9a-f-]{36}$")
             self.assertGreater(e["hw"]["vcpus"], 0)
             self.assertGreater(e["hw"]["mem_mib"], 0)
