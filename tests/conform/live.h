@@ -30,13 +30,14 @@ struct live_cloud {
 	const char *create, *list, *end;
 	const char *service;             /* "service":"..." of all of them */
 	const char *throttled;           /* fault members: slow down, the vendor's way */
+	int throttled_for_s;             /* the provider knows that it is for that long; 0 = it does not */
 	const char *expired;             /* fault members: the credentials ran out */
 	const char *quota;               /* fault members: over quota, at the create; NULL: said elsewhere */
 	const char *bucket, *objects;    /* of presigned requests, and where in the announcement its store is; NULL = none */
 	bool late;                       /* a lack of capacity shows after the launch succeeded */
 	bool skew;                       /* the provider corrects for a clock that is off */
 };
-extern const struct live_cloud live_aws, live_lambda;
+extern const struct live_cloud live_aws, live_lambda, live_gcp, live_azure;
 
 struct live {
 	const struct live_cloud *cloud;

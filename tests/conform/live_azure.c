@@ -1,0 +1,64 @@
+/* Azure at the emulator. */
+#include "live.h"
+
+#include "azure/azure.h"
+#include "base/str.h"
+
+#define SUBNET                                                                                     \
+	"/subscriptions/%s/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/net/subnets/nodes"
+
+static const char *env(struct live *v, const char *name)
+{
+	if (strcmp(name, "AZURE_CLIENT_SECRET") == 0) {
+		return live_text(v, "credentials/azure/client_secret");
+	}
+	return strcmp(name, "AZURE_STORAGE_KEY") == 0 ? live_text(v, "credentials/azure/storage_key") : NULL;
+}
+
+static const char *setting(struct live *v, const char *key)
+{
+	static const struct { const char *key, *path, *text; } all[] = {
+	    {"endpoint", "urls/azure", NULL},
+	    {"authority", "urls/azure", NULL},
+	    {"prices_endpoint", "urls/azure", NULL},
+	    {"blob_endpoint", "urls/azure_blob", NULL},
+	    {"subscription", "credentials/azure/subscription_id", NULL},
+	    {"tenant", "credentials/azure/tenant_id", NULL},
+	    {"client_id", "credentials/azure/client_id", NULL},
+	    {"storage_account", "credentials/azure/storage_account", NULL},
+	    {"regions", NULL, "eastus2"},
+	    {"ssh_public_key", NULL, "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFyl5bqkIFkR5l8y0n1lYv9cV1P0kQJ9c3z0b1m2n3o4 x"},
+	};
+
+	if (strcmp(key, "subnet.eastus2") == 0) {
+		return arena_printf(v->arena, SUBNET, live_text(v, "credentials/azure/subscription_id"));
+	}
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		if (strcmp(all[i].key, key) == 0) {
+			return all[i].path != NULL ? live_text(v, all[i].path) : all[i].text;
+		}
+	}
+	return NULL;
+}
+
+#define ARM(action)	 "\"service\":\"arm\",\"action\":\"" action "\""
+#define REFUSED(n, code, words) "\"kind\":\"status\",\"status\":" #n ",\"code\":\"" code "\",\"message\":\"" words "\""
+
+const struct live_cloud live_azure = {
+    .name = "azure",
+    .ops = &azure_ops,
+    .env = env,
+    .setting = setting,
+    .region = "eastus2",
+    .type = "Standard_NC16as_T4_v3",
+    .create = ARM("PUT virtualMachines"),
+    .list = ARM("LIST resourcegroups"),
+    .end = ARM("DELETE resourcegroups"),
+    .service = "\"service\":\"arm\"",
+    .throttled = REFUSED(429, "TooManyRequests", "slow down"),
+    .expired = REFUSED(401, "ExpiredAuthenticationToken", "The access token expiry UTC time has passed."),
+    .quota = REFUSED(409, "OperationNotAllowed", "Operation could not be completed as it results in exceeding "
+						  "approved LowPriorityCores quota."),
+    .bucket = "conform",
+    .objects = "urls/azure_blob",
+};
