@@ -78,7 +78,7 @@ static bool is_due(const struct engine *e, const struct sweeping *w,
 		int64_t launch = MAX(e->conf.launch_timeout_us,
 				     call_provider_ops(w->provider)->launch_timeout_us);
 
-		return seen > 0 && seen >= lag_of(e, w) &&
+		return !o->busy && seen > 0 && seen >= lag_of(e, w) &&
 		       (x->created_us > 0 ? age : seen) >= launch && x->state != SPOT_INSTANCE_ODD;
 	}
 	return seen > 0 && seen >= e->conf.orphan_grace_us && age >= e->conf.orphan_grace_us;

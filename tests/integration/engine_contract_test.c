@@ -346,6 +346,35 @@ static void test_a_leftover_of_a_node_still_launching_is_left_alone(void **state
 	check_end(w);
 }
 
+/* An order for machines says nothing of its owner: it may be that of the launch whose outcome is not known. */
+static void test_an_order_is_left_alone_while_a_launch_is_under_way(void **state)
+{
+	struct world *w = *state;
+	struct machine *m;
+
+	world_reset(w, true);
+	w->conf.launch_timeout_us = 1000000;
+	w->conf.lookup_again_us = 60 * SPOT_US_PER_S;
+	w->conf.list_lag_us = 60 * SPOT_US_PER_S;
+	w->cloud.tokens = false;
+	w->cloud.lose_launches = 1000;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	m = cloud_add(&w->cloud, "nodepool/one", "", true);
+	m->created_us = 1;
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'UNKNOWN'");
+	w->conf.list_lag_us = 200000;
+	engine_reload(w->engine, &w->conf);
+	world_for(w, 1500);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM orphan WHERE terminate_us IS NULL"), 1);
+	assert_int_equal(m->terminates, 0);
+	world_sql(w, "UPDATE job SET cancel_us = 1; UPDATE node SET next_act_us = 0, claim_until_us = 0; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM orphan WHERE gone_us IS NOT NULL");
+	assert_true(m->terminates > 0);
+	check_end(w);
+}
+
 static void test_a_leftover_that_shows_up_once_is_not_touched(void **state)
 {
 	struct world *w = *state;
@@ -387,7 +416,7 @@ static void late(struct world *w, const char *reason, const char *rc, int cooled
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id"
 				      " WHERE n.end_cause = 'refused' AND n.state = 'READY'"), 0);
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE id = 1 AND state = 'GONE'");
-	assert_true(world_int(w, "SELECT pool_id FROM node WHERE state = 'READY'") > 1);
+	assert_true(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 1") > 1);
 }
 
 static void test_a_pod_that_cannot_be_scheduled_cools_its_pool_and_the_job_goes_elsewhere(void **state)
@@ -400,8 +429,7 @@ static void test_a_late_quota_refusal_cools_every_pool_of_the_class(void **state
 	struct world *w = *state;
 
 	late(w, "QUOTA: over quota", "late_quota", 2);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id"
-				      " WHERE n.state = 'READY' AND p.market = 'on_demand'"), 1);
+	assert_string_equal(world_text(w, "SELECT market FROM attempt WHERE epoch = 1"), "on_demand");
 }
 
 static void quota(struct world *w, const char *cls, const char *market, const char *unit, int limit)
@@ -497,6 +525,7 @@ int main(int argc, char **argv)
 	    T(test_a_stream_of_an_engine_that_lost_the_lease_writes_nothing),
 	    T(test_a_leftover_nobody_owns_is_ended_after_lag_and_launch_timeout),
 	    T(test_a_leftover_of_a_node_still_launching_is_left_alone),
+	    T(test_an_order_is_left_alone_while_a_launch_is_under_way),
 	    T(test_a_leftover_that_shows_up_once_is_not_touched),
 	    T(test_a_pod_that_cannot_be_scheduled_cools_its_pool_and_the_job_goes_elsewhere),
 	    T(test_a_late_quota_refusal_cools_every_pool_of_the_class),

@@ -32,12 +32,13 @@ SELECT DISTINCT provider, region FROM pool
 
 -- Of what was listed with our tag, that which no live row accounts for, and since when. Rows still without a
 -- ref keep the instance that carries their token; a leftover (a disk, an order) belongs to a node by its ref, token,
--- name or the random part of both, which is in every name we give. What has an owner again is forgotten, and
--- what was told to end and is not listed for lag_us any more is gone.
+-- name or the random part of both, which is in every name we give. One that says nothing of its owner (an order for
+-- machines) may be that of any launch under way: busy. What has an owner again is forgotten, and what was told to end
+-- and is not listed for lag_us any more is gone.
 -- name: engine_sweep_judge
 -- params: provider text, region text, refs text[], tokens text[], requests text[], leftovers bool[], at_us int8,
 --   lag_us int8, fence int8, present text[]
--- rows: many ref text, kind text, first_us int8, why text
+-- rows: many ref text, kind text, first_us int8, why text, busy bool
 -- writes: yes
 WITH ok AS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR SHARE),
 s AS (
@@ -46,7 +47,7 @@ s AS (
 ), x AS (
 	SELECT s.ref, 'instance' AS kind, CASE WHEN n.id IS NULL THEN 'no row knows it'
 		WHEN n.ref IS DISTINCT FROM s.ref THEN 'second instance of n' || n.id
-		ELSE 'n' || n.id || ' is ' || n.state END AS why
+		ELSE 'n' || n.id || ' is ' || n.state END AS why, false AS busy
 	FROM s LEFT JOIN LATERAL (
 		SELECT n.id, n.ref, n.state FROM (
 			SELECT id, pool_id, ref, state FROM node WHERE ref = s.ref
@@ -57,12 +58,13 @@ s AS (
 	UNION ALL
 	SELECT s.ref, 'leftover', coalesce((SELECT 'left behind by n' || n.id || ', which is ' || n.state
 		FROM node n WHERE n.ref = s.ref OR (s.token <> '' AND s.token IN (n.token, n.name)) ORDER BY n.id DESC LIMIT 1),
-		'no node knows it')
+		'no node knows it'),
+		s.token = '' AND EXISTS (SELECT FROM node n JOIN pool p ON p.id = n.pool_id
+			WHERE p.provider = $1 AND ($2 = '' OR p.region = $2) AND n.state IN ('LAUNCHING', 'UNKNOWN'))
 	FROM s WHERE s.leftover AND NOT EXISTS (
 		SELECT FROM node n JOIN pool p ON p.id = n.pool_id
 		WHERE p.provider = $1 AND n.state NOT IN ('GONE', 'FAILED')
 			AND (n.ref IN (s.ref, s.request) OR s.token IN (n.token, n.name)
-				OR (s.request <> '' AND n.spot_request = s.request)
 				OR position(right(n.token, 16) IN s.ref) > 0 OR position(right(n.token, 16) IN s.token) > 0))
 ), put AS (
 	INSERT INTO orphan AS o (provider, region, ref, kind, first_us, last_us, why)
@@ -88,7 +90,7 @@ s AS (
 	SELECT $7, kind, $1 || '/' || ref, CASE kind WHEN 'leftover' THEN 'LEFTOVER_GONE' ELSE 'ORPHAN_GONE' END,
 		'not listed any more, ' || ($7 - terminate_us) / 1000000 || ' s after we asked to end it', 'engine' FROM gone
 )
-SELECT ref, kind, first_us, why FROM put ORDER BY ref
+SELECT put.ref, put.kind, put.first_us, put.why, x.busy FROM put JOIN x ON x.ref = put.ref ORDER BY put.ref
 
 -- Before the provider is asked to end them.
 -- name: engine_sweep_ending
