@@ -37,8 +37,11 @@ class Running(AgentCase):
         self.job("echo ${#KEY}; exec sleep 600", secrets={"KEY": secret}, envs={"PLAIN": secret + "-plain"})
         leader = self.leader()
         self.until_log(str(len(secret)))
-        with open(f"/proc/{leader}/environ", "rb") as f:
-            self.assertIn(secret.encode(), f.read())
+
+        def environment():      # for a moment empty, while exec changes the program
+            with open(f"/proc/{leader}/environ", "rb") as f:
+                return f.read()
+        self.assertIn(secret.encode(), self.until(environment, "the job's environment"))
         for root, _, names in os.walk(self.agent.home):
             for name in names:
                 with open(os.path.join(root, name), "rb") as f:
