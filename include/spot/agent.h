@@ -30,7 +30,7 @@
  *   run: {"name", "workdir": relative, "setup", "run", "envs": {..}, "secrets": {..},
  *         "num_gpus", "max_duration_s",
  *         "files": [{"root": "checkpoint"|"mount", "path", "mode", "bytes", "sha256"?,
- *                    "chunks": [{"url", "bytes", "sha256"}]}],   (a mount is one chunk; its bytes and sha256 are not
+ *                    "chunks": [{"url", "bytes", "sha256", "headers"?: {..}}]}],   (headers go with the GET; a mount is one chunk; its bytes and sha256 are not
  *                    known: 0 and "")
  *         "checkpoint": {"path": "ckpt", "signal": "USR1", "command": ""|text, "interval_s": 0 = only
  *                        on demand, "budget_s": seconds the save may take, "then": "TERM",
