@@ -124,6 +124,7 @@ struct gcp_key {                             /* one hanging GET */
 	struct http_call *call;
 	int64_t next_us, started_us;
 	int faults;
+	bool waited;                         /* the question was one that waits */
 	char etag[128], value[64];           /* etag "" = ask without waiting */
 };
 struct azure_event {                         /* a scheduled event of this machine */

@@ -68,7 +68,7 @@ static bool etag_keep(struct gcp_key *k, const char *etag)
 bool notice_gcp_answer(struct gcp_key *k, int64_t now_us, const char *etag, struct str body)
 {
 	char value[sizeof(k->value)];
-	bool same_etag = *etag != '\0' && strcmp(etag, k->etag) == 0, changed;
+	bool changed;
 
 	while (body.n > 0 && isspace((unsigned char)body.p[body.n - 1]))
 		body.n--;
@@ -78,7 +78,7 @@ bool notice_gcp_answer(struct gcp_key *k, int64_t now_us, const char *etag, stru
 	k->faults = 0;
 	/* A server that does not wait, or tells no etag, is asked once a second. */
 	k->next_us = now_us;
-	if (!etag_keep(k, etag) || (same_etag && now_us - k->started_us < QUICK_US))
+	if (!etag_keep(k, etag) || (k->waited && !changed && now_us - k->started_us < QUICK_US))
 		k->next_us = now_us + FAULT_MAX_US;
 	return changed;
 }
@@ -139,6 +139,7 @@ static void key_ask(struct agent *a, struct gcp_key *k, const char *name,
 	else
 		(void)snprintf(path, sizeof(path), "%s", name);
 	k->started_us = a->now_us;
+	k->waited = hang;
 	k->call = gcp_get(a, path, hang ? HANG_TIMEOUT_US : ASK_TIMEOUT_US, done);
 }
 

@@ -32,14 +32,17 @@ static void a_value_is_news_once(void **state)
 
 static void a_server_that_does_not_wait_is_asked_once_a_second(void **state)
 {
-	struct gcp_key k = {.etag = "a1", .started_us = 5 * S};
+	struct gcp_key k = {.etag = "a1", .value = "NONE", .started_us = 5 * S, .waited = true};
 
 	(void)state;
 	notice_gcp_answer(&k, 5 * S + 100, "a1", STR_LIT("NONE"));
 	assert_int_equal(k.next_us, 6 * S + 100);
-	k.started_us = 6 * S;
-	notice_gcp_answer(&k, 6 * S + 100, "a2", STR_LIT("NONE")); /* it changed: at once */
-	assert_int_equal(k.next_us, 6 * S + 100);
+	k.started_us = 7 * S;
+	notice_gcp_answer(&k, 7 * S + 100, "a2", STR_LIT("NONE")); /* nor one with ever new etags */
+	assert_int_equal(k.next_us, 8 * S + 100);
+	k.started_us = 9 * S;
+	notice_gcp_answer(&k, 9 * S + 100, "a3", STR_LIT("TRUE")); /* it changed: at once */
+	assert_int_equal(k.next_us, 9 * S + 100);
 }
 
 static void an_etag_that_cannot_go_into_a_url_is_none(void **state)
