@@ -189,6 +189,11 @@ static enum spot_step check_send(const struct cw *self, struct spot_call *c, con
 	body = json_pack("{s:s, s:s, s:{s:{s:s, s:s, s:s, s:s, s:s}}}", "apiVersion", "authorization.k8s.io/v1", "kind",
 	    "SelfSubjectAccessReview", "spec", "resourceAttributes", "group", x->group, "resource", x->resource,
 	    "subresource", x->sub, "verb", x->verb, "namespace", !x->spaced ? "" : x->space != NULL ? x->space : self->space);
+	if (x->renews) {
+		/* The right is for this one account. */
+		json_object_set_new(json_object_get(json_object_get(body, "spec"), "resourceAttributes"), "name",
+		    json_string(self->account));
+	}
 	cw_request(self, c, k->cl, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
 	cw_request_json(c, "application/json", body);
 	return SPOT_SEND;

@@ -32,12 +32,13 @@ void cw_api_request(const struct cw *self, struct spot_call *c, const char *meth
 void cw_request_as(const struct cw *self, struct spot_call *c, const struct cw_cluster *cl,
     const char *server, const struct secret *bearer, const char *method, const char *path)
 {
-	const char *key = secret_set(&cl->key_pem) ? secret_reveal(&cl->key_pem) : NULL;
+	/* A client certificate goes before a token at the server: with a token we come as its account, not as who made it. */
+	bool mutual = !secret_set(bearer) && secret_set(&cl->key_pem);
 
 	request(self, c, method, arena_printf(c->arena, "%s%s", server, path), bearer);
 	c->out.tls_ca_pem = arena_strdup(c->arena, cl->ca_pem);
-	c->out.tls_cert_pem = arena_strdup(c->arena, cl->cert_pem);
-	c->out.tls_key_pem = arena_strdup(c->arena, key);
+	c->out.tls_cert_pem = mutual ? arena_strdup(c->arena, cl->cert_pem) : NULL;
+	c->out.tls_key_pem = mutual ? arena_strdup(c->arena, secret_reveal(&cl->key_pem)) : NULL;
 	c->out.reply_bytes_max = (size_t)32 << 20;
 	c->limit = CW_LIMIT_CLUSTER;
 	c->limit_scope = cl->name;

@@ -307,7 +307,8 @@ static enum spot_step launch_read(const struct cw *self, struct spot_call *c, st
 		return read_undo(self, c, a, l);
 	default:
 		s = cw_order_read(self, c, &l->order);
-		return s == SPOT_STEP_NONE ? refuse(c, l) : s;
+		/* The Pod is gone: what is left is an order that list finds. */
+		return s == SPOT_STEP_NONE || (s == SPOT_FAIL && l->order.refused) ? refuse(c, l) : s;
 	}
 }
 

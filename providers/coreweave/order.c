@@ -95,7 +95,6 @@ static enum spot_step pool_in(struct spot_call *c, struct cw_order *o)
 		return cw_bad_reply(c, o->what, o->open, "a NodePool without name or resourceVersion");
 	}
 	if (o->was.install[0] != '\0' && o->install != NULL && strcmp(o->was.install, o->install) != 0) {
-		o->refused = true;
 		return call_fail(c, SPOT_CONFIG, "owner", "%s: NodePool %s of cluster %s belongs to installation %s", o->what,
 		    o->pool, o->cl->name, o->was.install);
 	}
@@ -118,34 +117,17 @@ static enum spot_step read_get(const struct cw *self, struct spot_call *c, struc
 	return s == SPOT_STEP_NONE ? again(self, c, o, O_PODS) : s;
 }
 
-/* A refusal that will not change by itself: the caller undoes what it began. */
-static enum spot_step change_in(struct spot_call *c, struct cw_order *o, bool *ret_conflict)
-{
-	struct cw_reply r;
-
-	*ret_conflict = false;
-	if (c->in->status == 409) {
-		*ret_conflict = true;
-		return SPOT_STEP_NONE;
-	}
-	if (c->in->status >= 400 && c->in->status < 500 && c->in->status != 401 && c->in->status != 429) {
-		cw_reply_read(c, o->cl->managed, &r);
-		o->refused = r.rc != SPOT_UNAUTHENTICATED && r.rc != SPOT_OK;
-		return cw_reply_verdict(c, o->cl, o->what, o->open, &r);
-	}
-	return pool_in(c, o);
-}
-
 static enum spot_step read_change(const struct cw *self, struct spot_call *c, struct cw_order *o)
 {
-	bool conflict, created = o->at == O_CREATE;
-	enum spot_step s = change_in(c, o, &conflict);
+	bool created = o->at == O_CREATE;
+	enum spot_step s;
 
+	if (c->in->status == 409) {
+		return recount(self, c, o); /* made or changed by somebody else meanwhile */
+	}
+	s = pool_in(c, o);
 	if (s != SPOT_STEP_NONE) {
 		return s;
-	}
-	if (conflict) {
-		return recount(self, c, o); /* made or changed by somebody else meanwhile */
 	}
 	return created ? again(self, c, o, O_PODS) : SPOT_STEP_NONE;
 }
@@ -181,7 +163,7 @@ static enum spot_step read_pods(const struct cw *self, struct spot_call *c, stru
 	return o->live == o->was.target ? SPOT_STEP_NONE : again(self, c, o, O_PATCH);
 }
 
-enum spot_step cw_order_read(const struct cw *self, struct spot_call *c, struct cw_order *o)
+static enum spot_step order_read(const struct cw *self, struct spot_call *c, struct cw_order *o)
 {
 	if (o->at == O_PODS && c->in->status == 410) {
 		return recount(self, c, o); /* the page token is too old */
@@ -194,4 +176,15 @@ enum spot_step cw_order_read(const struct cw *self, struct spot_call *c, struct 
 	default:
 		return read_change(self, c, o);
 	}
+}
+
+enum spot_step cw_order_read(const struct cw *self, struct spot_call *c, struct cw_order *o)
+{
+	enum spot_step s = order_read(self, c, o);
+	enum spot_rc rc = c->err.rc;
+
+	/* A refusal that will not change by itself: the caller undoes what it began. */
+	o->refused = o->refused || (s == SPOT_FAIL && (rc == SPOT_DENIED || rc == SPOT_INVALID || rc == SPOT_QUOTA ||
+							  rc == SPOT_NO_CAPACITY || rc == SPOT_CONFIG || rc == SPOT_TOO_LARGE));
+	return s;
 }

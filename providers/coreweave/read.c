@@ -132,12 +132,16 @@ static const struct { const char *key; bool lost; } node_taints[] = {
 static void node_taint(struct arena *a, const json_t *o, struct cw_node *n)
 {
 	const char *key = cw_str(a, o, "key");
+	bool evicts = is(o, "effect", "NoExecute");
 
 	for (size_t i = 0; i < ARRAY_LEN(node_taints); i++) {
 		if (strcmp(node_taints[i].key, key) == 0) {
 			const char *words = arena_printf(a, "taint %s since %s", key, cw_str(a, o, "timeAdded"));
 
-			*(node_taints[i].lost ? &n->lost : &n->cordon) = words;
+			/* A node that is new or away for a moment is only not scheduled to. */
+			if (evicts || !node_taints[i].lost) {
+				*(node_taints[i].lost ? &n->lost : &n->cordon) = words;
+			}
 		}
 	}
 }
