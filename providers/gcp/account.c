@@ -263,8 +263,15 @@ static void info_set(const struct quoting *x, size_t gpu, const char *region, in
 	}
 }
 
-/* An entry with fewer dimensions is the default for the rest, so those without region go last. */
-static bool info_take(struct spot_call *c, const struct quoting *x, const json_t *infos, bool defaults)
+/* An entry with fewer dimensions is the default for the rest: those go last. */
+static int info_rank(const struct quoting *x, const char *region, const char *family)
+{
+	bool whole = x->ask == 0 && *family == '\0';
+
+	return *region != '\0' && !whole ? 0 : !whole && x->ask == 0 ? 1 : 2;
+}
+
+static bool info_take(struct spot_call *c, const struct quoting *x, const json_t *infos, int rank)
 {
 	const json_t *info;
 	size_t i;
@@ -275,18 +282,20 @@ static bool info_take(struct spot_call *c, const struct quoting *x, const json_t
 		const json_t *dims = json_object_get(info, "dimensions");
 		const char *region = gcp_str(c->arena, dims, "region", &bad);
 		const char *family = gcp_str(c->arena, dims, "gpu_family", &bad);
-		int64_t limit = gcp_int(json_object_get(info, "details"), "value", -1, &bad);
+		int64_t limit = gcp_int(json_object_get(info, "details"), "value", 0, &bad);
 
 		if (bad)
 			return false;
-		/* -1 is taken for "no limit". */
-		if ((*region == '\0') != defaults)
+		if (info_rank(x, region, family) != rank)
 			continue;
+		/* -1 is taken for "no limit". */
 		limit = limit < 0 ? INT32_MAX : limit;
 		for (size_t g = 0; g < gcp_gpus_n; g++) {
-			if (x->ask > 0 ? g + 1 == x->ask
-				       : *family == '\0' ? defaults : strcmp(gcp_gpus[g].family, family) == 0)
-				info_set(x, g, region, limit, defaults);
+			bool mine = x->ask > 0 ? g + 1 == x->ask
+					       : *family == '\0' || strcmp(gcp_gpus[g].family, family) == 0;
+
+			if (mine)
+				info_set(x, g, region, limit, rank > 0);
 		}
 	}
 	return true;
@@ -311,8 +320,10 @@ static enum spot_step info_reply(struct gcp *self, struct spot_call *c, struct q
 	if (s != SPOT_STEP_NONE)
 		return s;
 	infos = json_object_get(doc, "dimensionsInfos");
-	if ((infos != NULL && !json_is_array(infos)) || !info_take(c, x, infos, false) || !info_take(c, x, infos, true))
-		return gcp_bad_reply(c, QUOTA_WHAT, "dimensionsInfos without value");
+	for (int rank = 0; rank <= 2; rank++) {
+		if ((infos != NULL && !json_is_array(infos)) || !info_take(c, x, infos, rank))
+			return gcp_bad_reply(c, QUOTA_WHAT, "dimensionsInfos without value");
+	}
 	x->ask++;
 	return SPOT_STEP_NONE;
 }

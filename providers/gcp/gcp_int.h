@@ -120,6 +120,7 @@ const char *gcp_vm_name(struct arena *a, const char *name);
 /* A label's value for text: same text, same value; short plain text can be read back. */
 const char *gcp_label(struct arena *a, const char *text);
 const char *gcp_unlabel(struct arena *a, const char *label);
+const char *gcp_label_plain(struct arena *a, const char *text);
 const char *gcp_label_key(struct arena *a, const char *key);
 const char *gcp_uuid(struct arena *a, const char *token); /* requestId */
 /* "zone/id" and "zone/disks/id"; false: not a ref of ours. */

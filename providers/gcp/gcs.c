@@ -66,16 +66,12 @@ static const char *date_basic(struct arena *a, int64_t now_us)
 	return out;
 }
 
-/* Host as the client sends it: without the scheme's own port. */
+/* Without a port: the vendor's vectors sign "localhost" for http://localhost:8080. */
 static const char *host_of(struct arena *a, const char *base)
 {
 	const char *host = strstr(base, "://") + 3;
-	char *out = arena_strndup(a, host, strcspn(host, "/?#"));
-	const char *port = str_prefix(base, "https:") ? ":443" : ":80";
 
-	if (str_suffix(out, port))
-		out[strlen(out) - strlen(port)] = '\0';
-	return out;
+	return arena_strndup(a, host, *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/?#"));
 }
 
 static int line_compare(const void *x, const void *y)

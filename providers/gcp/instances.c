@@ -6,7 +6,7 @@
  * call), describe, terminate; and disks that machines left behind.
  */
 
-#define PAGE "maxResults=500&returnPartialSuccess=true"
+#define PAGE "maxResults=500"
 
 /* ---- one instance ------------------------------------------------------------------------ */
 

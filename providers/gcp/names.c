@@ -117,10 +117,10 @@ const char *gcp_unlabel(struct arena *a, const char *label)
 	return out;
 }
 
-/* Keys begin with a letter; what does not fit becomes '_'. */
-const char *gcp_label_key(struct arena *a, const char *key)
+/* For people: what does not fit becomes '_'. */
+const char *gcp_label_plain(struct arena *a, const char *text)
 {
-	char *out = arena_strndup(a, key, NAME_MAX_);
+	char *out = arena_strndup(a, text, NAME_MAX_);
 
 	for (char *p = out; *p != '\0'; p++) {
 		if (*p >= 'A' && *p <= 'Z')
@@ -128,9 +128,15 @@ const char *gcp_label_key(struct arena *a, const char *key)
 		else if (strchr(LABEL_CHARS, *p) == NULL)
 			*p = '_';
 	}
-	if (out[0] < 'a' || out[0] > 'z')
-		return arena_printf(a, "k%.62s", out);
 	return out;
+}
+
+/* Keys begin with a letter. */
+const char *gcp_label_key(struct arena *a, const char *key)
+{
+	const char *out = gcp_label_plain(a, key);
+
+	return out[0] >= 'a' && out[0] <= 'z' ? out : arena_printf(a, "k%.62s", out);
 }
 
 /* A name-based UUID (RFC 9562, version 8) of the token: the same token, the same request. */

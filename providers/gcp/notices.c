@@ -9,6 +9,7 @@
 
 #define WHAT	   "globalOperations.aggregatedList"
 #define PREEMPTED  "compute.instances.preempted"
+#define HARD_OFF_US  (30 * SPOT_US_PER_S)
 #define LOOK_BACK_US (INT64_C(24) * SPOT_US_PER_HOUR)
 
 struct noticed {
@@ -22,7 +23,7 @@ static enum spot_step notices_send(struct gcp *self, struct spot_call *c)
 	struct gcp_request r = {.service = GCP_COMPUTE, .method = "GET", .what = WHAT, .limit = GCP_LIMIT_LIST};
 
 	r.path = arena_printf(c->arena,
-	    "/compute/v1/projects/%s/aggregated/operations?filter=%s&orderBy=%s&maxResults=500&returnPartialSuccess=true%s",
+	    "/compute/v1/projects/%s/aggregated/operations?filter=%s&orderBy=%s&maxResults=500%s",
 	    self->project, url_encode(c->arena, "operationType=\"" PREEMPTED "\"", false),
 	    url_encode(c->arena, "creationTimestamp desc", false), gcp_page(c));
 	return gcp_send(self, c, &r);
@@ -61,10 +62,10 @@ static bool operation_take(struct spot_call *c, const struct spot_notices *a, st
 	if (strcmp(type, PREEMPTED) != 0 || ref == NULL)
 		return true;
 	x->items = arena_grow(c->arena, x->items, x->n, &x->cap, sizeof(*x->items));
-	/* The soft off comes with it and the hard one within 30 seconds: there is no time left to count down. */
+	/* The soft off comes with it and the hard one half a minute later (skip_guest_os_shutdown). */
 	x->items[x->n++] = (struct spot_notice){.ref = ref,
 	    .kind = SPOT_NOTICE_INTERRUPTION,
-	    .deadline_us = at,
+	    .deadline_us = at != 0 ? at + HARD_OFF_US : 0,
 	    .source = "preempted-operation",
 	    .raw = arena_printf(c->arena, "%s at %s: %.200s", type, when, words)};
 	return true;

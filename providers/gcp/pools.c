@@ -38,7 +38,7 @@ enum spot_step gcp_types_send(struct gcp *self, struct spot_call *c)
 	struct gcp_request r = {.service = GCP_COMPUTE, .method = "GET", .what = TYPES_WHAT, .limit = GCP_LIMIT_LIST};
 
 	r.path = arena_printf(c->arena,
-	    "/compute/v1/projects/%s/aggregated/machineTypes?filter=%s&maxResults=500&returnPartialSuccess=true%s",
+	    "/compute/v1/projects/%s/aggregated/machineTypes?filter=%s&maxResults=500%s",
 	    self->project, url_encode(c->arena, TYPES_FILTER, false), gcp_page(c));
 	r.reply_bytes_max = (size_t)32 << 20;
 	return gcp_send(self, c, &r);

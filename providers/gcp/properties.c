@@ -45,7 +45,7 @@ static json_t *labels(struct arena *a, const struct spot_launch *l, int64_t expi
 		const char *key = gcp_label_key(a, l->tags[i].key);
 
 		if (json_object_get(o, key) == NULL && json_object_size(o) < LABELS_MAX)
-			json_object_set_new(o, key, json_string(gcp_label(a, l->tags[i].value)));
+			json_object_set_new(o, key, json_string(gcp_label_plain(a, l->tags[i].value)));
 	}
 	return o;
 }

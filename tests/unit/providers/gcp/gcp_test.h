@@ -1,0 +1,75 @@
+/* Shared by the tests of the Google Cloud provider: an authenticated drive, error replies, the published key. */
+#ifndef TESTS_GCP_TEST_H
+#define TESTS_GCP_TEST_H
+
+#include "base/base.h"
+#include "base/str.h"
+#include "golden.h"
+#include "gcp.h"
+#include "gcp_int.h"
+
+#define API    "https://compute.googleapis.com/compute/v1/projects/spot-golden"
+#define LINK   "https://www.googleapis.com/compute/v1/projects/spot-golden"
+#define ZONE   "us-central1-a"
+#define ID     "7239000000000000001"
+#define REF    ZONE "/" ID
+#define ERROR(code, reason, message)                                                               \
+	"{\"error\":{\"code\":" #code ",\"message\":\"" message "\",\"errors\":[{\"message\":\"" message     \
+	"\",\"domain\":\"global\",\"reason\":\"" reason "\"}]}}"
+#define OPERATION(status, more)                                                                    \
+	"{\"kind\":\"compute#operation\",\"name\":\"operation-1\",\"status\":\"" status                      \
+	"\",\"targetId\":\"" ID "\"" more "}"
+#define OP_ERROR(code, message)                                                                    \
+	",\"error\":{\"errors\":[{\"code\":\"" code "\",\"message\":\"" message "\"}]}"
+#define VM(id, status, token)                                                                      \
+	"{\"kind\":\"compute#instance\",\"id\":\"" id "\",\"name\":\"x\",\"status\":\"" status                \
+	"\",\"zone\":\"" LINK "/zones/" ZONE "\",\"machineType\":\"" LINK "/zones/" ZONE                   \
+	"/machineTypes/g2-standard-4\",\"labels\":{\"spotbroker-install\":\"7f3a\",\"spotbroker-token\":\"" token \
+	"\"}}"
+#define NO_DISKS                                                                                   \
+	{                                                                                          \
+		.status = 200, .reply = "{\"kind\":\"compute#diskAggregatedList\"}"                  \
+	}
+
+/* Opens with a token of the metadata server. settings NULL: golden_settings. */
+static inline void ready_init(struct drive *d, const char *const *settings)
+{
+	drive_init(d, &gcp_ops, golden_env, settings != NULL ? settings : golden_settings);
+	d->now_us = GOLDEN_NOW_US;
+	drive_script(d, golden_auth, golden_auth_n);
+	assert_int_equal(drive_run(d, DRIVE_AUTH, NULL), SPOT_DONE);
+}
+
+#define SETTINGS(...) ((const char *const[]){"project", "spot-golden", __VA_ARGS__, NULL})
+
+#define RUN_SCRIPT(d, verb, args, ...)                                                             \
+	__extension__({                                                                            \
+		const struct drive_try script_[] = {__VA_ARGS__};                                  \
+		drive_script(d, script_, ARRAY_LEN(script_));                                      \
+		enum spot_step step_ = drive_run(d, verb, args);                                   \
+		drive_used(d);                                                                     \
+		drive_script(d, NULL, 0);                                                          \
+		step_;                                                                             \
+	})
+
+static inline void failed_with(const struct drive *d, enum spot_step s, enum spot_rc rc, const char *words)
+{
+	assert_int_equal(s, SPOT_FAIL);
+	if (d->call.err.rc != rc)
+		fail_msg("rc is %s, not %s: %s", spot_rc_name(d->call.err.rc), spot_rc_name(rc), d->call.err.text);
+	if (words != NULL && strstr(d->call.err.text, words) == NULL)
+		fail_msg("'%s' is not in: %s", words, d->call.err.text);
+}
+
+static inline struct spot_launch launch_of(enum spot_market market)
+{
+	return (struct spot_launch){.key = {"gcp", "us-central1", ZONE, "g2-standard-4", market},
+	    .zone_name = "",
+	    .shape = {.gpu_name = "L4", .gpu_milli = 1000, .arch = "x86_64"},
+	    .token = "tok",
+	    .name = "brk.7f3a.n1.1767323045",
+	    .install = "7f3a",
+	    .user_data = STR_LIT("#!/bin/sh\n")};
+}
+
+#endif

@@ -1,0 +1,123 @@
+#include "base/base.h"
+#include "golden.h"
+
+#include "base/str.h"
+#include "gcp.h"
+
+const char *const golden_env[] = {"GCE_METADATA_HOST", "metadata.test", NULL};
+const char *const golden_settings[] = {"project", "spot-golden", NULL};
+const struct drive_try golden_auth[] = {{.url = "http://metadata.test/*",
+    .status = 200,
+    .reply_headers = {"Metadata-Flavor: Google"},
+    .reply = "{\"access_token\":\"" GOLDEN_TOKEN "\",\"expires_in\":3599,\"token_type\":\"Bearer\"}"}};
+const size_t golden_auth_n = ARRAY_LEN(golden_auth);
+
+static const char *golden_path(struct arena *a, const char *name)
+{
+	const char *dir = getenv("GOLDEN_DIR");
+
+	if (dir == NULL)
+		fail_msg("GOLDEN_DIR is not set: run by meson test");
+	return arena_printf(a, "%s/%s", dir, name);
+}
+
+const char *golden_replace(struct arena *a, const char *text, const char *from, const char *to)
+{
+	const char *at = strstr(text, from);
+
+	if (at == NULL)
+		return text;
+	return arena_printf(a, "%.*s%s%s", (int)(at - text), text, to,
+	    golden_replace(a, at + strlen(from), from, to));
+}
+
+const char *golden_key(struct arena *a, bool json)
+{
+	const char *end = json ? "\\n" : "\n";
+	const char *body = golden_replace(a, drive_file(a, golden_path(a, "service_account.txt")).p, "\n", end);
+
+	return arena_printf(a, "-----BEGIN PRIV" "ATE KEY-----%s%s-----END PRIV" "ATE KEY-----%s", end, body, end);
+}
+
+/* "Name: value" lines up to an empty one; returns what follows. */
+static const char *reply_headers(struct arena *a, struct drive_try *t, const char *p)
+{
+	for (size_t i = 0; *p != '\0' && *p != '\n'; i++) {
+		size_t n = strcspn(p, "\n");
+
+		assert_true(i < DRIVE_WORDS);
+		t->reply_headers[i] = arena_strndup(a, p, n);
+		p += n + (p[n] == '\n');
+	}
+	return *p == '\n' ? p + 1 : p;
+}
+
+static void section(struct golden_file *f, const char *head, const char *text)
+{
+	struct drive_try *t = &f->tries[f->n];
+	int64_t status;
+
+	assert_true(f->n < GOLDEN_EXCHANGES);
+	if (str_prefix(head, "request")) {
+		f->requests[f->n] = text;
+	} else if (str_prefix(head, "read ")) {
+		t->read = head + 5;
+	} else if (str_prefix(head, "reply ")) {
+		assert_true(parse_i64(head + 6, 100, 599, &status));
+		t->status = (int)status;
+		t->reply = reply_headers(f->arena, t, text);
+		f->raw[f->n] = t->reply;
+		if (strstr(t->reply, "@KEY@") != NULL)
+			t->reply = golden_replace(f->arena, t->reply, "@KEY@", golden_key(f->arena, true));
+		t->reply_n = strlen(t->reply);
+		f->n++;
+	} else if (str_prefix(head, "result")) {
+		f->result = text;
+	} else {
+		fail_msg("golden file: unknown section '%s'", head);
+	}
+}
+
+void golden_load(struct golden_file *f, const char *name)
+{
+	const char *p;
+
+	memset(f, 0, sizeof(*f));
+	f->arena = arena_new(0);
+	p = drive_file(f->arena, golden_path(f->arena, arena_printf(f->arena, "%s.txt", name))).p;
+	p = strstr(p, "--- ");
+	while (p != NULL) {
+		const char *head_end = strchr(p, '\n'), *next;
+
+		assert_non_null(head_end);
+		next = strstr(head_end, "\n--- ");
+		section(f, arena_strndup(f->arena, p + 4, (size_t)(head_end - p - 4)),
+		    next != NULL && next > head_end
+			? arena_strndup(f->arena, head_end + 1, (size_t)(next - head_end - 1))
+		    : next == head_end ? ""
+				       : arena_strdup(f->arena, head_end + 1));
+		p = next != NULL ? next + 1 : NULL;
+	}
+}
+
+void golden_free(struct golden_file *f)
+{
+	arena_free(f->arena);
+}
+
+struct str golden_data(struct arena *a, const char *name)
+{
+	return drive_file(a, golden_path(a, name));
+}
+
+void golden_open(struct drive *d, const struct golden_case *k, const struct golden_file *f)
+{
+	drive_init(d, &gcp_ops, k->env != NULL ? k->env : golden_env,
+	    k->settings != NULL ? k->settings : golden_settings);
+	d->now_us = GOLDEN_NOW_US;
+	if (!k->no_token) {
+		drive_script(d, golden_auth, golden_auth_n);
+		assert_int_equal(drive_run(d, DRIVE_AUTH, NULL), SPOT_DONE);
+	}
+	drive_script(d, f->tries, f->n);
+}
