@@ -11,7 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const struct live_cloud *const clouds[] = {&live_aws, &live_lambda, &live_gcp, &live_azure};
+static const struct live_cloud *const clouds[] = {&live_aws, &live_lambda, &live_gcp, &live_azure,
+    &live_coreweave, &live_kubernetes};
 
 static const char *program;
 
@@ -317,6 +318,7 @@ static void case_run(void **state)
 {
 	const struct live_case *c = *state;
 
+	log_here(&world);
 	c->run(&world);
 }
 

@@ -37,7 +37,8 @@ struct live_cloud {
 	bool late;                       /* a lack of capacity shows after the launch succeeded */
 	bool skew;                       /* the provider corrects for a clock that is off */
 };
-extern const struct live_cloud live_aws, live_lambda, live_gcp, live_azure;
+extern const struct live_cloud live_aws, live_lambda, live_gcp, live_azure, live_coreweave,
+    live_kubernetes;
 
 struct live {
 	const struct live_cloud *cloud;

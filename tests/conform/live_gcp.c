@@ -29,7 +29,7 @@ static void prepare(struct live *v)
 	    "{\"name\":\"conform\"}");
 
 	json_decref(token);
-	if (status != 200 && status != 404) {
+	if (status != 200) {
 		fail_msg("the bucket is not made: %d", status);
 	}
 }

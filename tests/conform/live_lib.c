@@ -40,7 +40,8 @@ static void pool_choose(struct live *v)
 			return;
 		}
 	}
-	fail_msg("%s: no pool of %s in %s among %zu", v->cloud->name, v->cloud->type, v->cloud->region, pools.n);
+	fail_msg("%s: no pool of %s in %s among %zu, such as %s in %s", v->cloud->name, v->cloud->type, v->cloud->region,
+	    pools.n, pools.n > 0 ? pools.pools[0].key.instance_type : "none", pools.n > 0 ? pools.pools[0].key.region : "");
 }
 
 struct spot_launch live_launch(struct live *v)

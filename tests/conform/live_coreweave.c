@@ -1,0 +1,91 @@
+/* CoreWeave and a plain Kubernetes cluster at the emulator. The node pools and Pods are the same code; the plain one
+ * has machines that are there already. */
+#include "live.h"
+
+#include "base/str.h"
+#include "coreweave/coreweave.h"
+
+/* A member of urls.kubernetes[i]. */
+static const char *of_cluster(struct live *v, size_t i, const char *member)
+{
+	const json_t *all = json_object_get(json_object_get(v->doc, "urls"), "kubernetes");
+
+	return json_string_value(json_object_get(json_array_get(all, i), member));
+}
+
+static const char *common(struct live *v, size_t cluster, const char *key)
+{
+	static const char *const same[][2] = {
+	    {"namespace", "namespace"}, {"service_account", "service_account"}, {"node_service_account", "node_service_account"}};
+
+	for (size_t i = 0; i < ARRAY_LEN(same); i++) {
+		if (strcmp(same[i][0], key) == 0) {
+			return of_cluster(v, cluster, same[i][1]);
+		}
+	}
+	if (strcmp(key, "image") == 0) {
+		return "registry.example/cuda:12";
+	}
+	return strcmp(key, "audience") == 0 ? "http://broker.example" : NULL;
+}
+
+static const char *env(struct live *v, const char *name)
+{
+	return strcmp(name, "COREWEAVE_API_TOKEN") == 0 ? live_text(v, "credentials/coreweave/api_token") : NULL;
+}
+
+static const char *setting(struct live *v, const char *key)
+{
+	if (strcmp(key, "api_endpoint") == 0) {
+		return live_text(v, "urls/coreweave");
+	}
+	if (strcmp(key, "clusters") == 0) {
+		return "gpu-east";
+	}
+	return strcmp(key, "kubeconfig.gpu-east") == 0 ? of_cluster(v, 0, "kubeconfig") : common(v, 0, key);
+}
+
+static const char *plain_setting(struct live *v, const char *key)
+{
+	if (str_prefix(key, "price.")) {
+		return str_suffix(key, ".on_demand") ? "2.50" : NULL;
+	}
+	return strcmp(key, "kubeconfig") == 0 ? of_cluster(v, 2, "kubeconfig") : common(v, 2, key);
+}
+
+#define K8S(action)	 "\"service\":\"k8s\",\"action\":\"" action "\""
+#define REFUSED(n, code) "\"kind\":\"status\",\"status\":" #n ",\"code\":\"" code "\",\"message\":\"words\""
+
+const struct live_cloud live_coreweave = {
+    .name = "coreweave",
+    .ops = &coreweave_ops,
+    .env = env,
+    .setting = setting,
+    .region = "US-EAST",
+    .type = "gd-8xh100ib-i128",
+    .create = K8S("POST pods"),
+    .list = K8S("GET pods"),
+    .end = K8S("DELETE pods"),
+    .service = "\"service\":\"k8s\"",
+    .throttled = REFUSED(429, "TooManyRequests"),
+    .expired = REFUSED(401, "Unauthorized"),
+    .quota = REFUSED(403, "Forbidden"),
+    .late = true,
+};
+
+const struct live_cloud live_kubernetes = {
+    .name = "kubernetes",
+    .ops = &kubernetes_ops,
+    .setting = plain_setting,
+    .sim_name = "coreweave",
+    .region = "kubernetes",
+    .type = "dgx-h100",
+    .create = K8S("POST pods"),
+    .list = K8S("GET pods"),
+    .end = K8S("DELETE pods"),
+    .service = "\"service\":\"k8s\"",
+    .throttled = REFUSED(429, "TooManyRequests"),
+    .expired = REFUSED(401, "Unauthorized"),
+    .quota = REFUSED(403, "Forbidden"),
+    .late = true,
+};
