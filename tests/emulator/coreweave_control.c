@@ -156,9 +156,12 @@ static json_t *post_crash(
     struct sim *s, const json_t *doc, struct arena *a UNUSED, struct spot_err *err)
 {
 	const char *pod = json_need_str(doc, "pod", err);
-	json_t *names = json_array();
+	json_t *names;
 
-	for (struct k8s_cluster *c = s->coreweave->clusters; pod && c; c = c->next) {
+	if (err->rc != SPOT_OK)
+		return NULL;
+	names = json_array();
+	for (struct k8s_cluster *c = s->coreweave->clusters; c; c = c->next) {
 		for (struct k8s_obj *o = c->objs[K8S_POD]; picks(c, doc) && o; o = o->next) {
 			if (glob_match(pod, o->name)) {
 				kubelet_kill(o);
@@ -197,10 +200,13 @@ static json_t *post_node(
     struct sim *s, const json_t *doc, struct arena *a UNUSED, struct spot_err *err)
 {
 	const char *node = json_need_str(doc, "node", err), *state = json_need_str(doc, "state", err);
-	json_t *names = json_array();
 	struct k8s_obj *next;
+	json_t *names;
 
-	for (struct k8s_cluster *c = s->coreweave->clusters; node && state && c; c = c->next) {
+	if (err->rc != SPOT_OK)
+		return NULL;
+	names = json_array();
+	for (struct k8s_cluster *c = s->coreweave->clusters; c; c = c->next) {
 		for (struct k8s_obj *o = c->objs[K8S_NODE]; picks(c, doc) && o; o = next) {
 			next = o->next;
 			if (!glob_match(node, o->name))

@@ -7,6 +7,7 @@
 #include "base/str.h"
 
 #define SYSTEM_POOL "system-cpu"
+#define WORD(text)  ((char *)(uintptr_t)(text)) /* never written to */
 
 static size_t body_max(void *ctx, const char *method, const char *path)
 {
@@ -59,13 +60,16 @@ static void account_add(struct k8s_cluster *c, const char *name)
 }
 
 /* The smallest CPU type; not in the catalog, since it has no GPU. */
-static const struct itype system_type = {
-    .cloud = CLOUD_COREWEAVE, .name = (char *)(uintptr_t) "cd-gp-i64-erapids", .vcpus = 64, .mem_mib = 262144};
+static const struct itype system_type = {.cloud = CLOUD_COREWEAVE,
+    .name = WORD("cd-gp-i64-erapids"),
+    .vcpus = 64,
+    .mem_mib = 262144};
 
 static void system_add(struct k8s_cluster *c)
 {
 	struct k8s_obj *pool = k8s_insert(c, &k8s_kinds[K8S_NODE_POOL],
-	    json_pack("{s:{s:s, s:{s:s}, s:[s]}, s:{s:s, s:s, s:i, s:b, s:{s:s}}, s:{s:i, s:i, s:i}}",
+	    json_pack(
+		"{s:{s:s, s:{s:s}, s:[s]}, s:{s:s, s:s, s:i, s:b, s:{s:s}}, s:{s:i, s:i, s:i}}",
 		"metadata", "name", SYSTEM_POOL, "labels", "cks.coreweave.cloud/system-critical",
 		"true", "finalizers", POOL_FINALIZER, "spec", "computeClass", "default",
 		"instanceType", system_type.name, "targetNodes", 1, "autoscaling", 0, "lifecycle",
@@ -77,9 +81,21 @@ static void system_add(struct k8s_cluster *c)
 
 /* The plain cluster's nodes are somebody's own: nobody bills them here. */
 static const struct itype plain_types[] = {
-    {.name = (char *)(uintptr_t) "dgx-h100", .gpu = (char *)(uintptr_t) "H100", .gpus = 8, .gpu_mem_mib = 81559, .vcpus = 224, .mem_mib = 2097152, .description = (char *)(uintptr_t) "NVIDIA-H100-80GB-HBM3"},
-    {.name = (char *)(uintptr_t) "l40s-4", .gpu = (char *)(uintptr_t) "L40S", .gpus = 4, .gpu_mem_mib = 46068, .vcpus = 64, .mem_mib = 524288, .description = (char *)(uintptr_t) "NVIDIA-L40S"},
-    {.name = (char *)(uintptr_t) "cpu-16", .vcpus = 16, .mem_mib = 65536},
+    {.name = WORD("dgx-h100"),
+	.gpu = WORD("H100"),
+	.gpus = 8,
+	.gpu_mem_mib = 81559,
+	.vcpus = 224,
+	.mem_mib = 2097152,
+	.description = WORD("NVIDIA-H100-80GB-HBM3")},
+    {.name = WORD("l40s-4"),
+	.gpu = WORD("L40S"),
+	.gpus = 4,
+	.gpu_mem_mib = 46068,
+	.vcpus = 64,
+	.mem_mib = 524288,
+	.description = WORD("NVIDIA-L40S")},
+    {.name = WORD("cpu-16"), .vcpus = 16, .mem_mib = 65536},
 };
 
 static void plain_add(struct k8s_cluster *c)

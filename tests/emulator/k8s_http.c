@@ -315,9 +315,11 @@ static bool is_public(const char *path)
 
 void k8s_serve(struct sim_req *rq, struct sim_reply *rep)
 {
-	struct k8s_call *q = rq->own;
-	const char *dry = k8s_query(q, "dryRun");
+	/* A copy: a fault may have the same request served twice. */
+	struct k8s_call *q = arena_alloc(rq->arena, sizeof(*q));
+	const char *dry = httpd_query(rq->http, "dryRun");
 
+	*q = *(struct k8s_call *)rq->own;
 	q->rep = rep;
 	if (!media_check(q))
 		return;
