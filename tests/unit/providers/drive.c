@@ -401,7 +401,8 @@ static bool reauth(struct drive *d)
 	d->reauths++;
 	memset(&d->call, 0, sizeof(d->call));
 	s = run_loop(d, DRIVE_AUTH, NULL);
-	if (s != SPOT_DONE)
+	/* NONE: the script ended here (lenient), what was refused stays the error. */
+	if (s == SPOT_FAIL)
 		keep.err = d->call.err;
 	d->call = keep;
 	return s == SPOT_DONE;
