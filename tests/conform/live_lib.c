@@ -23,7 +23,6 @@ static void pool_choose(struct live *v)
 	bool everywhere = (v->ops.caps & SPOT_CAP_ALL_REGIONS) != 0;
 	struct spot_pools pools = {.region = everywhere ? "" : v->cloud->region};
 	struct spot_signals signals = {.region = pools.region};
-	enum spot_market want = (v->ops.caps & SPOT_CAP_SPOT) != 0 ? SPOT_MARKET_SPOT : SPOT_MARKET_ON_DEMAND;
 
 	live_ok(v, CALL_POOLS, &pools);
 	signals.pools = pools.pools;
@@ -34,11 +33,14 @@ static void pool_choose(struct live *v)
 	for (size_t i = 0; i < pools.n; i++) {
 		const struct spot_pool_info *p = &pools.pools[i];
 
-		if (strcmp(p->key.instance_type, v->cloud->type) == 0 && p->key.market == want &&
-		    strcmp(p->key.region, v->cloud->region) == 0 && has_capacity(&signals, &p->key)) {
+		if (strcmp(p->key.instance_type, v->cloud->type) == 0 &&
+		    strcmp(p->key.region, v->cloud->region) == 0 && has_capacity(&signals, &p->key) &&
+		    (v->pool.key.instance_type == NULL || p->key.market == SPOT_MARKET_SPOT)) {
 			v->pool = *p;
-			return;
 		}
+	}
+	if (v->pool.key.instance_type != NULL) {
+		return;
 	}
 	fail_msg("%s: no pool of %s in %s among %zu, such as %s in %s", v->cloud->name, v->cloud->type, v->cloud->region,
 	    pools.n, pools.n > 0 ? pools.pools[0].key.instance_type : "none", pools.n > 0 ? pools.pools[0].key.region : "");
