@@ -135,7 +135,7 @@ static void arm_machines_get_an_image_of_their_own(void **state)
 static void a_name_too_long_for_a_machine_ends_in_its_hash(void **state)
 {
 	struct spot_launch a = good();
-	struct drive_try script[2] = {{.url = ARM SUB "/resourcegroups/spotbroker-brk-a-very-long-name-of-an-installati-*",
+	struct drive_try script[2] = {{.url = ARM SUB "/resourcegroups/spotbroker-brk-a-very-long-name-of-an-installat-*",
 	    .status = 403, .reply = ERROR("AuthorizationFailed", "no")}};
 	struct drive d;
 

@@ -9,7 +9,7 @@
 
 #define BASE	 "subscription", GOLDEN_SUB, "tenant", "contoso.example", "client_id", "me"
 static const char *const with_key[] = {"AZURE_CLIENT_SECRET", "secret-0123456789", "AZURE_STORAGE_KEY",
-    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==", NULL};
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/" "K1SZFPTOtr/KBHBeksoGMGw==", NULL};
 static const char *const emulator[] = {BASE, "storage_account", "devstoreaccount1", NULL};
 static const char *const delegated[] = {BASE, "storage_account", "contosockpt", NULL};
 
