@@ -123,35 +123,55 @@ static const char *env_value(struct kubelet_pod *k, struct arena *a, const json_
 	return volumes_map(k, a, v ? v : "");
 }
 
-/* $(NAME) of the container's own variables; $$(NAME) stays as $(NAME). */
+static const char *variable(const char *const *env, size_t n, const char *name, size_t len)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (strncmp(env[i], name, len) == 0 && env[i][len] == '=')
+			return env[i] + len + 1;
+	}
+	return NULL;
+}
+
+/* $(NAME) of the container's own variables, others stay as they are; $$ is one $, anywhere: a shell's
+ * $$ in a command comes out as $ (third_party/forked/golang/expansion of Kubernetes). */
 static const char *expand(struct arena *a, const char *text, const char *const *env, size_t n)
 {
 	struct sbuf b AUTO(sbuf) = {0};
 
 	sbuf_init(&b, 4 << 20);
 	for (const char *p = text; *p;) {
-		const char *close = p[0] == '$' && p[1] == '(' ? strchr(p, ')') : NULL;
-		const char *value = NULL;
+		const char *close = p[0] == '$' && p[1] == '(' ? strchr(p, ')') : NULL, *value;
 
-		if (p[0] == '$' && p[1] == '$' && p[2] == '(') {
-			sbuf_puts(&b, "$(");
-			p += 3;
-			continue;
-		}
-		for (size_t i = 0; close && i < n; i++) {
-			size_t len = (size_t)(close - p - 2);
-
-			if (strncmp(env[i], p + 2, len) == 0 && env[i][len] == '=')
-				value = env[i] + len + 1;
-		}
-		if (value) {
-			sbuf_puts(&b, value);
+		if (p[0] == '$' && p[1] == '$') {
+			sbuf_putc(&b, '$');
+			p += 2;
+		} else if (close) {
+			value = variable(env, n, p + 2, (size_t)(close - p - 2));
+			if (value)
+				sbuf_puts(&b, value);
+			else
+				sbuf_add(&b, p, (size_t)(close + 1 - p));
 			p = close + 1;
 		} else {
 			sbuf_putc(&b, *p++);
 		}
 	}
 	return arena_strndup(a, b.p ? b.p : "", b.n);
+}
+
+/* A later variable of the same name takes the earlier one's place. */
+static void env_put(const char **env, size_t max, size_t *n, const char *pair)
+{
+	size_t len = strcspn(pair, "=") + 1;
+
+	for (size_t i = 0; i < *n; i++) {
+		if (strncmp(env[i], pair, len) == 0) {
+			env[i] = pair;
+			return;
+		}
+	}
+	if (*n < max)
+		env[(*n)++] = pair;
 }
 
 /* Why the container's settings cannot be had; NULL: env is filled. */
@@ -175,11 +195,9 @@ static const char *env_fill(
 
 		if (ref && !k_true(ref, "optional"))
 			return arena_printf(a, "secret \"%s\" not found", k_str(ref, "name"));
-		if (n == max)
-			break;
-		env[n] = arena_printf(
-		    a, "%s=%s", k_str(e, "name"), expand(a, env_value(k, a, e), env, n));
-		n++;
+		env_put(env, max, &n,
+		    arena_printf(a, "%s=%s", k_str(e, "name"),
+			expand(a, env_value(k, a, e), env, n)));
 	}
 	*ret_n = n;
 	return NULL;

@@ -234,6 +234,7 @@ static void create_extras(struct k8s_call *q, json_t *doc)
 
 void k8s_create(struct k8s_call *q)
 {
+	const struct k8s_obj *had;
 	json_t *doc;
 
 	if (q->kind->id == K8S_TOKEN_REVIEW) {
@@ -247,9 +248,11 @@ void k8s_create(struct k8s_call *q)
 	if (!k8s_body(q, q->kind->schema, q->kind->kind, false) || !name_settle(q, q->body) ||
 	    !create_check(q, q->body))
 		return;
-	if (k8s_find(q->c, q->kind->id, q->ns, q->name)) {
-		k8s_fail(q, 409, "AlreadyExists", "%s \"%s\" already exists", k8s_resource_text(q),
-		    q->name);
+	had = k8s_find(q->c, q->kind->id, q->ns, q->name);
+	if (had) {
+		k8s_fail(q, 409, "AlreadyExists", "%s%s \"%s\" already exists",
+		    k_at(had->doc, "metadata.deletionTimestamp") ? "object is being deleted: " : "",
+		    k8s_resource_text(q), q->name);
 		return;
 	}
 	doc = json_incref(q->body);

@@ -151,7 +151,7 @@ class Programs(Base):
         self.assertGreater(time.monotonic() - began, 0.9)
 
     def test_everything_below_a_program_ends_with_it(self):
-        self.pod('t-3', 'setsid sh -c \'echo $$ > "$HOME/pid"; exec sleep 600\' & while [ ! -s "$HOME/pid" ]; do sleep 0.01; done; exit 4')
+        self.pod('t-3', 'setsid sh -c \'echo $$$$ > "$HOME/pid"; exec sleep 600\' & while [ ! -s "$HOME/pid" ]; do sleep 0.01; done; exit 4')
         doc = self.phase('t-3', 'Failed', 'Succeeded')
         self.assertEqual(doc['status']['containerStatuses'][0]['state']['terminated']['exitCode'], 4)
         with open(os.path.join(self.sim.dir, 'instances', doc['metadata']['uid'], 'pid')) as f:
@@ -163,6 +163,12 @@ class Programs(Base):
         self.sim.ctl('POST', '/coreweave/crash', {'pod': 't-4'})
         doc = self.phase('t-4', 'Failed')
         self.assertEqual(doc['status']['containerStatuses'][0]['state']['terminated']['exitCode'], 137)
+
+    def test_variables_are_put_in_before_the_shell_sees_the_command(self):
+        self.pod('t-9', 'echo "$(A) $(B) $$HOME $B"', env=[{'name': 'A', 'value': 'x'}, {'name': 'HOME', 'value': '/h'},
+                                                           {'name': 'B', 'value': '$(A)y'}])
+        self.phase('t-9', 'Succeeded')
+        self.assertEqual(self.log('t-9'), 'x xy /h xy\n')
 
     def test_restarts_are_counted(self):
         self.pod('t-5', 'echo again; exit 1', restartPolicy='Always')
@@ -258,7 +264,7 @@ class Trouble(Base):
         c = [x for x in sim.info['urls']['kubernetes'] if x['name'] == 'plain'][0]
         body = {'metadata': {'name': 'q-1'}, 'spec': {'serviceAccountName': 'spotbroker-node', 'automountServiceAccountToken': False,
                                                        'containers': [{'name': 'a', 'image': 'i', 'command': [
-                                                           '/bin/sh', '-c', 'trap "" TERM; echo $$ > "$HOME/pid"; while :; do sleep 0.05; done']}]}}
+                                                           '/bin/sh', '-c', 'trap "" TERM; echo $$$$ > "$HOME/pid"; while :; do sleep 0.05; done']}]}}
         status, _, text = http('POST', c['server'] + PODS, json.dumps(body).encode(), {
             'Authorization': 'Bearer ' + c['token'], 'Content-Type': 'application/json'})
         self.assertEqual(status, 201, text)
