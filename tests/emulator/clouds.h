@@ -42,6 +42,8 @@ struct cloud_ops {
 	bool bills_from_launch;
 	/* Things besides instances that still cost money (disks, uploads): texts into /books "left". */
 	void (*left)(const struct sim *s, json_t *left);
+	/* A price of one of its pools was set by hand, or follows its record again (held tells). */
+	void (*price)(struct sim *s, struct pool *p, enum side side);
 	/* POST /<name>/<what>, and /quota with "provider": <name> (what = "quota"). NULL: refused. */
 	json_t *(*post)(struct sim *s, const char *what, const json_t *doc, struct arena *a,
 	    struct spot_err *err);

@@ -83,6 +83,8 @@ static json_t *post_price(struct sim *s, const json_t *doc, struct arena *a, str
 			p->price[side].held = micros > 0;
 			if (micros > 0)
 				price_set(s, p, side, sim_wall(s), micros);
+			if (cloud_ops(p->cloud)->price)
+				cloud_ops(p->cloud)->price(s, p, side);
 			n++;
 		}
 	}

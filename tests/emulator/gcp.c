@@ -106,10 +106,12 @@ void gcp_classify(struct sim_req *rq)
 	rq->own = q;
 	rq->account = GCP_PROJECT;
 	for (r = gcp_routes; r->method; r++) {
-		if ((str_same(r->path, "/{*}") && (q->path_known || reserved(rq->http->path))) ||
+		bool bucket = str_same(r->path, "/{*}");
+
+		if ((bucket && (q->path_known || reserved(rq->http->path))) ||
 		    !path_matches(rq, q, r->path))
 			continue;
-		q->path_known = true;
+		q->path_known = !bucket;
 		rq->service = r->service;
 		if (str_same(r->method, method))
 			break;

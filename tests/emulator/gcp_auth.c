@@ -451,6 +451,15 @@ static bool unauthenticated(struct gcp_call *c, const char *code)
 	return false;
 }
 
+static bool scope_suffices(struct gcp_call *c, const char *had, const char *scopes)
+{
+	if (has_scope(had, CLOUD_PLATFORM) || has_scope(had, scopes))
+		return true;
+	gcp_fail(
+	    c, 403, "insufficientPermissions", "Request had insufficient authentication scopes.");
+	return false;
+}
+
 /* A JWT of the service account instead of a token: audience is the API, or it names scopes. */
 static bool self_signed(struct gcp_call *c, const char *jwt, const char *scopes)
 {
@@ -464,9 +473,9 @@ static bool self_signed(struct gcp_call *c, const char *jwt, const char *scopes)
 	aud = json_string_value(json_object_get(claims, "aud"));
 	scope = json_string_value(json_object_get(claims, "scope"));
 	c->email = GCP_SA;
-	if (scope ? has_scope(scope, CLOUD_PLATFORM) || has_scope(scope, scopes)
-		  : aud &&
-		(our_url(c, aud, "/") || glob_match("https://*.googleapis.com/", aud)))
+	if (scope)
+		return scope_suffices(c, scope, scopes);
+	if (aud && (our_url(c, aud, "/") || glob_match("https://*.googleapis.com/", aud)))
 		return true;
 	return unauthenticated(c, "authError");
 }
@@ -504,11 +513,7 @@ bool gcp_authorize(struct gcp_call *c, const char *scopes)
 		if (t->expires_us <= sim_wall(c->sim) + c->rq->skew_us)
 			return unauthenticated(c, "authError");
 		c->email = t->email;
-		if (has_scope(t->scopes, CLOUD_PLATFORM) || has_scope(t->scopes, scopes))
-			return true;
-		gcp_fail(c, 403, "insufficientPermissions",
-		    "Request had insufficient authentication scopes.");
-		return false;
+		return scope_suffices(c, t->scopes, scopes);
 	}
 	return unauthenticated(c, "authError");
 }

@@ -246,5 +246,6 @@ const struct cloud_ops gcp_cloud = {
     .event = gcp_event,
     .inst_free = gcp_inst_free,
     .left = cloud_left,
+    .price = gcp_price_moved,
     .post = cloud_post,
 };

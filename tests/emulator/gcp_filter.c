@@ -158,7 +158,10 @@ static bool comparison(struct parser *f)
 		if (k == 3)
 			return glob_match(value, had) && (has || !*value);
 		if (k == 4)
-			return str_same(value, "*") ? has : strcasestr(had, value) != NULL;
+			return str_same(value, "*") ? has
+			    : strchr(value, '*')
+			    ? glob_match(arena_printf(f->a, "*%s*", value), had)
+			    : strcasestr(had, value) != NULL;
 		return has && ordered(had, value, ops[k]);
 	}
 	f->broken = true;

@@ -240,8 +240,10 @@ struct gcs_object *gcs_object_put(struct gcp_call *c, struct gcs_bucket *b, cons
 	return o;
 }
 
-json_t *gcs_object_json(const struct gcs_object *o, const struct gcs_bucket *b, struct arena *a)
+/* mediaLink names us: the vendor's client downloads from there. */
+json_t *gcs_object_json(struct gcp_call *c, const struct gcs_object *o, const struct gcs_bucket *b)
 {
+	struct arena *a = c->a;
 	const char *path = arena_printf(a, "b/%s/o/%s", b->name, url_encode(a, o->name, false));
 	const char *generation = arena_printf(a, "%" PRId64, o->generation);
 	char at[TIME_TEXT_MAX];
@@ -252,8 +254,8 @@ json_t *gcs_object_json(const struct gcs_object *o, const struct gcs_bucket *b, 
 	    "{s:s, s:o, s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:s}", "kind",
 	    "storage#object", "id", json_sprintf("%s/%s/%s", b->name, o->name, generation), "selfLink",
 	    arena_printf(a, "https://www.googleapis.com/storage/v1/%s", path), "mediaLink",
-	    json_sprintf("https://storage.googleapis.com/download/storage/v1/%s?generation=%s&alt=media",
-		path, generation),
+	    json_sprintf("http://%s/download/storage/v1/%s?generation=%s&alt=media",
+		req_header(c->rq, "host"), path, generation),
 	    "name", o->name, "bucket", b->name, "generation", generation, "metageneration", "1",
 	    "contentType", o->type, "storageClass", "STANDARD", "size", json_sprintf("%zu", o->n),
 	    "md5Hash", o->md5, "crc32c", o->crc32c, "etag", o->md5, "timeCreated", at, "updated", at);
@@ -367,7 +369,7 @@ void gcs_object_get(struct gcp_call *c)
 	if (str_same(gcp_param(c, "alt"), "media"))
 		gcs_download(c, o);
 	else
-		gcp_reply(c, gcs_object_json(o, b, c->a));
+		gcp_reply(c, gcs_object_json(c, o, b));
 }
 
 void gcs_object_delete(struct gcp_call *c)
@@ -408,8 +410,8 @@ void gcs_object_compose(struct gcp_call *c)
 		}
 		sbuf_add(&all, o->bytes, o->n);
 	}
-	gcp_reply(c,
-	    gcs_object_json(gcs_object_put(c, b, c->arg[1], type, NULL, all.p, all.n), b, c->a));
+	gcp_reply(
+	    c, gcs_object_json(c, gcs_object_put(c, b, c->arg[1], type, NULL, all.p, all.n), b));
 }
 
 /* ---- list ------------------------------------------------------------------------------- */
@@ -456,7 +458,7 @@ void gcs_object_list(struct gcp_call *c)
 				n++;
 			}
 		} else {
-			json_array_append_new(items, gcs_object_json(o, b, c->a));
+			json_array_append_new(items, gcs_object_json(c, o, b));
 			n++;
 		}
 		last = o->name;

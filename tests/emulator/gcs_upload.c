@@ -98,7 +98,7 @@ static void complete(struct gcp_call *c, struct gcs_upload *u)
 	if (u->xml)
 		reply_set(c->rep, 200, "text/html; charset=UTF-8", "", 0);
 	else
-		gcp_reply(c, gcs_object_json(o, b, c->a));
+		gcp_reply(c, gcs_object_json(c, o, b));
 	upload_unlink(c->g->gcs, u);
 }
 
@@ -237,7 +237,7 @@ static void store(struct gcp_call *c, const char *name, const char *type, const 
 	if (!gcs_matches(c, gcs_object_find(b, name), gcs_wanted_generation(c)))
 		return;
 	o = gcs_object_put(c, b, name, type, json_object_get(metadata, "metadata"), bytes.p, bytes.n);
-	gcp_reply(c, gcs_object_json(o, b, c->a));
+	gcp_reply(c, gcs_object_json(c, o, b));
 }
 
 /* multipart/related: one part of JSON, one of bytes. */
