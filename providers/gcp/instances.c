@@ -240,6 +240,15 @@ static const char *filter_of(struct arena *a, const char *install, const char *t
 	return arena_printf(a, "(%s) (labels." GCP_LABEL_TOKEN "=%s)", mine, gcp_label(a, token));
 }
 
+/* A label too long to be read back is compared in its own form. */
+static void token_restore(struct arena *a, struct spot_instance *i, const char *token, const char *install)
+{
+	if (!str_empty(token) && strcmp(i->token, gcp_label(a, token)) == 0)
+		i->token = token;
+	if (!str_empty(install) && strcmp(i->install, gcp_label(a, install)) == 0)
+		i->install = install;
+}
+
 enum spot_step gcp_list(void *p, struct spot_call *c, struct spot_list *a)
 {
 	struct gcp *self = p;
@@ -258,21 +267,14 @@ enum spot_step gcp_list(void *p, struct spot_call *c, struct spot_list *a)
 	f->region = a->region;
 	if (st->at < END)
 		return aggregated_send(self, c, f);
+	for (size_t i = 0; i < f->n; i++)
+		token_restore(c->arena, &f->items[i], NULL, a->install);
 	a->found = f->items;
 	a->n = f->n;
 	return SPOT_DONE;
 }
 
 /* ---- find -------------------------------------------------------------------------------- */
-
-/* A label too long to be read back is compared in its own form. */
-static void token_restore(struct arena *a, struct spot_instance *i, const char *token, const char *install)
-{
-	if (!str_empty(token) && strcmp(gcp_label(a, i->token), gcp_label(a, token)) == 0)
-		i->token = token;
-	if (!str_empty(install) && strcmp(gcp_label(a, i->install), gcp_label(a, install)) == 0)
-		i->install = install;
-}
 
 static void find_result(struct spot_call *c, struct found *f, struct spot_find *a)
 {

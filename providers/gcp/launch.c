@@ -204,6 +204,13 @@ static enum spot_step wait_reply(struct gcp *self, struct spot_call *c, struct s
 	return SPOT_STEP_NONE;
 }
 
+static const char *label(const json_t *instance, const char *key)
+{
+	const char *v = json_string_value(json_object_get(json_object_get(instance, "labels"), key));
+
+	return v != NULL ? v : "";
+}
+
 static enum spot_step adopt_reply(struct gcp *self, struct spot_call *c, struct spot_launch *l)
 {
 	json_t *doc AUTO(json) = NULL;
@@ -213,8 +220,12 @@ static enum spot_step adopt_reply(struct gcp *self, struct spot_call *c, struct 
 		return gcp_reply(self, c, "instances.get", NULL, &doc);
 	s = gcp_reply(self, c, "instances.get", "compute#instance", &doc);
 	if (s == SPOT_STEP_NONE && gcp_instance_read(self, c, doc, &l->instance) &&
-	    strcmp(l->instance.token, l->token) == 0 && strcmp(l->instance.install, l->install) == 0)
+	    strcmp(label(doc, GCP_LABEL_TOKEN), gcp_label(c->arena, l->token)) == 0 &&
+	    strcmp(label(doc, GCP_LABEL_INSTALL), gcp_label(c->arena, l->install)) == 0) {
+		l->instance.token = l->token;
+		l->instance.install = l->install;
 		return SPOT_DONE;
+	}
 	return call_fail(c, SPOT_MISMATCH, "alreadyExists",
 	    "gcp instances.insert: a machine of this name is there and is not of this launch");
 }
