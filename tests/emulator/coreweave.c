@@ -242,12 +242,13 @@ void cw_error(struct sim_req *rq, struct sim_reply *rep, int status, const char 
     const char *message)
 {
 	int number = 2;
-	json_t *details = json_array();
+	json_t *details;
 
 	if (rq->port->own) {
 		k8s_error(rq, rep, status, code, message);
 		return;
 	}
+	details = json_array();
 	for (size_t k = 0; k < ARRAY_LEN(rpc_codes); k++) {
 		if (rpc_codes[k].status == status)
 			number = rpc_codes[k].code;

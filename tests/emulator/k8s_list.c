@@ -243,7 +243,11 @@ bool k8s_selector_read(struct k8s_call *q, struct k8s_selector *ret, json_t **re
 		f = fields && *fields ? fields_parse(q, fields) : json_array();
 	*ret_owner = json_pack("{s:o*, s:o*}", "l", l, "f", f);
 	*ret = (struct k8s_selector){.ns = q->ns, .labels = l, .fields = f, .name = q->name};
-	return l && f;
+	if (l && f)
+		return true;
+	json_decref(*ret_owner);
+	*ret_owner = NULL;
+	return false;
 }
 
 bool k8s_selects(const struct k8s_selector *s, const struct k8s_kind *kind, const json_t *doc)
