@@ -475,6 +475,23 @@ static void test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.market = 'spot'"), 1);
 }
 
+static void test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z3", "a1", "on_demand", 1200000);
+	quota(w, "P/spot", "spot", "instances", 2);
+	world_start(w);
+	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', "
+		     "'ml', 'p', '{\"nodes\":4,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1); "
+		     "NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) = 4 FROM node WHERE state = 'READY'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.market = 'spot'"), 2);
+	assert_int_equal(w->cloud.launches, 4);
+}
+
 /* ---- ways to upload --------------------------------------------------------------------------- */
 
 static void test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends(void **state)
@@ -531,6 +548,7 @@ int main(int argc, char **argv)
 	    T(test_a_late_quota_refusal_cools_every_pool_of_the_class),
 	    T(test_a_pool_whose_quota_has_no_room_is_not_chosen),
 	    T(test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room),
+	    T(test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere),
 	    T(test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends),
 	};
 

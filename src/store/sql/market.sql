@@ -151,5 +151,6 @@ ON CONFLICT (provider, region, class, market) DO UPDATE SET unit = EXCLUDED.unit
 -- rows: none
 -- writes: yes
 WITH a AS (DELETE FROM price_refused WHERE observed_us < $1), b AS (DELETE FROM node_sample WHERE at_us < $1),
-	o AS (DELETE FROM orphan WHERE gone_us < $1), c AS (DELETE FROM job_log l USING job j WHERE j.id = l.job_id AND j.ended_us < $2)
+	o AS (DELETE FROM orphan WHERE gone_us < $1),
+	p AS (DELETE FROM enrol_proof e USING node n WHERE n.id = e.node_id AND n.ended_us < $1), c AS (DELETE FROM job_log l USING job j WHERE j.id = l.job_id AND j.ended_us < $2)
 DELETE FROM idempotency WHERE created_us < $1;
