@@ -25,7 +25,7 @@ def texts(target, items):
 
 
 def clouds():
-    for path in sorted(glob.glob(os.path.join(ROOT, "tests/golden/aws/*.txt"))):
+    for path in sorted(p for cloud in ("aws", "azure") for p in glob.glob(os.path.join(ROOT, "tests/golden", cloud, "*.txt"))):
         with open(path, encoding="utf-8") as f:
             text = f.read()
         out = os.path.basename(path)[:-4] + "\n"
@@ -34,7 +34,7 @@ def clouds():
             if head.startswith("reply"):
                 headers, _, body = rest.partition("\n\n")
                 out += "\x1e%s %s\n%s" % (head.split()[1], headers.split("\n")[0], body)
-        write("aws", os.path.basename(path)[:-4], out[:20000])
+        write(os.path.basename(os.path.dirname(path)), os.path.basename(path)[:-4], out[:20000])
     golden = {}
     for name in ("instance_types", "instances", "regions"):
         path = os.path.join(ROOT, "tests/golden/lambda", name + ".json")
