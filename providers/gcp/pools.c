@@ -7,8 +7,9 @@
  * is left out: what it is made of is no machine type.
  */
 
-/* Regular expressions must match the whole value (reference of machineTypes.aggregatedList, "filter"). */
-#define TYPES_FILTER "name eq \"(a2|a3|a4|a4x|g2|g4)-.*\""
+/* The accelerated families, those to come too: A and G with a number. A regular expression must match the whole value
+ * (reference of machineTypes.aggregatedList, "filter"). */
+#define TYPES_FILTER "name eq \"[ag][0-9]+[a-z]*-.*\""
 #define TYPES_WHAT   "machineTypes.aggregatedList"
 
 /* The same page, "Consumption option availability": spot, flex-start and reservations only. */
