@@ -2,7 +2,7 @@
  * Who vouches for a node: the instance identity document, signed with the certificate of its region
  * (docs.aws.amazon.com/AWSEC2/latest/UserGuide/verify-rsa2048.html). The document carries no time and no audience of
  * ours: it proves which machine it comes from, the one-time token proves that the machine was meant. Certificates are
- * those the vendor publishes (identity_certs.pem), or those of the file that setting identity_certs names.
+ * those the vendor publishes (identity_certs.txt), or those of the file that setting identity_certs names.
  */
 #include "base/base.h"
 #include "aws_int.h"
@@ -10,7 +10,7 @@
 #include "base/cms.h"
 #include "base/sign.h"
 
-extern const char aws_identity_certs[]; /* made from identity_certs.pem */
+extern const char aws_identity_certs[]; /* made from identity_certs.txt */
 
 /* The block of a region: from its line "region NAME" up to the next such line. */
 static const char *certs_of(struct arena *a, const char *region)

@@ -231,7 +231,7 @@ struct azure_sas {
 enum spot_rc azure_sas_query(const struct azure *self, struct arena *a, const struct azure_sas *s, const char **ret,
     struct spot_err *err);
 
-/* ---- attested_roots.pem, embedded ---------------------------------------------------------- */
+/* ---- attested_roots.txt, embedded ---------------------------------------------------------- */
 extern const char azure_attested_roots[];
 
 /* ---- the verbs --------------------------------------------------------------------------- */
