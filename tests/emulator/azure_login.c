@@ -99,7 +99,8 @@ static const char *claim(const struct parts *p, const char *name)
 
 static int64_t claim_time(const struct parts *p, const char *name)
 {
-	return json_integer_value(json_object_get(p->claims, name)) * SPOT_US_PER_S;
+	/* RFC 7519: a number, with or without a fraction */
+	return (int64_t)json_number_value(json_object_get(p->claims, name)) * SPOT_US_PER_S;
 }
 
 static bool verified(const struct parts *p, EVP_PKEY *key)

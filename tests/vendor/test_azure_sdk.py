@@ -1,0 +1,608 @@
+#!/usr/bin/env python3
+"""The vendor's own SDKs, unpatched, drive cloudsim's Azure: azure-identity, azure-mgmt-compute, -network, -resource,
+-resourcegraph and azure-storage-blob over TLS with the emulator's CA. Each reply of Resource Manager that went by is
+also compared with the models of the SDK that read it (azure_models.py). argv[1] is the emulator's program. Exit 77
+(skipped) where the packages are missing."""
+import base64
+import datetime
+import json
+import os
+import re
+import sys
+import time
+import unittest
+import urllib.parse
+
+try:
+    import azure.mgmt.compute.v2021_07_01.models as sku_models
+    import azure.mgmt.compute.v2024_11_01.models as compute_models
+    import azure.mgmt.compute.v2025_01_02.models as disk_models
+    import azure.mgmt.network.models as network_models
+    import azure.mgmt.resource.resources.v2025_04_01.models as resource_models
+    import azure.mgmt.resourcegraph.models as graph_models
+    from azure.core.exceptions import (ClientAuthenticationError, HttpResponseError, ResourceExistsError,
+                                       ResourceModifiedError, ResourceNotFoundError, ResponseNotReadError)
+    from azure.core import MatchConditions
+    from azure.core.pipeline.policies import SansIOHTTPPolicy
+    from azure.identity import CertificateCredential, ClientAssertionCredential, ClientSecretCredential
+    from azure.mgmt.compute import ComputeManagementClient
+    from azure.mgmt.network import NetworkManagementClient
+    from azure.mgmt.resource.resources import ResourceManagementClient
+    from azure.mgmt.resourcegraph import ResourceGraphClient
+    from azure.storage.blob import (BlobBlock, BlobClient, BlobSasPermissions, BlobServiceClient,
+                                    ContainerSasPermissions, generate_blob_sas, generate_container_sas)
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+    import jwt
+except ImportError as e:
+    print('no Azure SDK (%s): skipped' % e)
+    sys.exit(77)
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'emulator'))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from cloudsim_proc import Cloudsim, http  # noqa: E402
+from azure_models import complaints  # noqa: E402
+
+PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else 'cloudsim'
+UTC = datetime.timezone.utc
+SIZE = 'Standard_NC40ads_H100_v5'
+REGION = 'eastus2'
+
+# Which model reads what, by the request's path.
+MODELS = [
+    (r'/virtualMachines/[^/]+$', compute_models.VirtualMachine), (r'/virtualMachines$', compute_models.VirtualMachineListResult),
+    (r'/instanceView$', compute_models.VirtualMachineInstanceView),
+    (r'/Microsoft.Compute/locations/[^/]+/usages$', compute_models.ListUsagesResult),
+    (r'/skus$', sku_models.ResourceSkusResult), (r'/disks$', disk_models.DiskList), (r'/disks/[^/]+$', disk_models.Disk),
+    (r'/networkInterfaces/[^/]+$', network_models.NetworkInterface),
+    (r'/networkInterfaces$', network_models.NetworkInterfaceListResult),
+    (r'/publicIPAddresses/[^/]+$', network_models.PublicIPAddress),
+    (r'/publicIPAddresses$', network_models.PublicIPAddressListResult),
+    (r'/virtualNetworks/[^/]+$', network_models.VirtualNetwork),
+    (r'/networkSecurityGroups/[^/]+$', network_models.NetworkSecurityGroup),
+    (r'/resource[gG]roups/[^/]+$', resource_models.ResourceGroup), (r'/resource[gG]roups$', resource_models.ResourceGroupListResult),
+    (r'/resources$', resource_models.ResourceListResult),
+    (r'/Microsoft.ResourceGraph/resources$', graph_models.QueryResponse),
+]
+
+
+class Recorder(SansIOHTTPPolicy):
+    """Keeps every reply's path, status and body."""
+
+    def __init__(self):
+        self.seen = []
+
+    def on_response(self, request, response):
+        r = response.http_response
+        kind = r.headers.get('Content-Type', '')
+        try:
+            r.text()
+        except ResponseNotReadError:  # the start of an operation: its result is read by a GET later
+            return
+        if kind.startswith('application/json'):
+            self.seen.append((urllib.parse.urlsplit(request.http_request.url).path, r.status_code, json.loads(r.text())))
+
+
+class Base(unittest.TestCase):
+    options = ('--seed', '31', '--boot-ms', '50', '--terminate-ms', '50', '--no-throttle')
+
+    @classmethod
+    def setUpClass(cls):
+        cls.sim = Cloudsim(PROGRAM, *cls.options)
+        cls.addClassCleanup(cls.sim.stop)
+        cls.keys = cls.sim.info['credentials']['azure']
+        cls.urls = cls.sim.info['urls']
+        os.environ['REQUESTS_CA_BUNDLE'] = cls.urls['azure_ca']
+        cls.sub = cls.keys['subscription_id']
+        cls.recorder = Recorder()
+        cls.cred = cls.secret_credential(cls.keys['client_secret'])
+        more = dict(base_url=cls.urls['azure_tls'], per_call_policies=[cls.recorder], polling_interval=0.1, retry_total=0)
+        cls.compute = ComputeManagementClient(cls.cred, cls.sub, **more)
+        cls.network = NetworkManagementClient(cls.cred, cls.sub, **more)
+        cls.resource = ResourceManagementClient(cls.cred, cls.sub, **more)
+        cls.graph = ResourceGraphClient(cls.cred, **more)
+        cls.prepare()
+
+    @classmethod
+    def secret_credential(cls, secret):
+        return ClientSecretCredential(cls.keys['tenant_id'], cls.keys['client_id'], secret,
+                                      authority=cls.urls['azure_tls'], disable_instance_discovery=True)
+
+    @classmethod
+    def prepare(cls):
+        cls.resource.resource_groups.create_or_update('shared', {'location': REGION})
+        net = cls.network.virtual_networks.begin_create_or_update('shared', 'net', {
+            'location': REGION, 'address_space': {'address_prefixes': ['10.0.0.0/8']},
+            'subnets': [{'name': 'default', 'address_prefix': '10.0.0.0/16'}]}).result()
+        cls.subnet = net.subnets[0].id
+        cls.nsg = cls.network.network_security_groups.begin_create_or_update(
+            'shared', 'nsg', {'location': REGION}).result().id
+
+    def body(self, spot=True, zone='1', **more):
+        out = {
+            'location': REGION, 'tags': {'broker': 'prod-1', 'lease': 'l-77'},
+            'hardware_profile': {'vm_size': SIZE},
+            'storage_profile': {
+                'image_reference': {'publisher': 'microsoft-dsvm', 'offer': 'ubuntu-hpc', 'sku': '2204', 'version': 'latest'},
+                'os_disk': {'create_option': 'FromImage', 'delete_option': 'Delete', 'disk_size_gb': 128,
+                            'managed_disk': {'storage_account_type': 'Premium_LRS'}}},
+            'os_profile': {
+                'computer_name': 'l77', 'admin_username': 'broker',
+                'custom_data': base64.b64encode(b'#!/bin/sh\nexit 0\n').decode(),
+                'linux_configuration': {
+                    'disable_password_authentication': True,
+                    'ssh': {'public_keys': [{'path': '/home/broker/.ssh/authorized_keys', 'key_data': 'ssh-ed25519 AAAA'}]}}},
+            'network_profile': {
+                'network_api_version': '2022-11-01',
+                'network_interface_configurations': [{
+                    'name': 'nic0', 'primary': True, 'delete_option': 'Delete', 'network_security_group': {'id': self.nsg},
+                    'ip_configurations': [{
+                        'name': 'ip0', 'primary': True, 'subnet': {'id': self.subnet},
+                        'public_ip_address_configuration': {
+                            'name': 'pip0', 'sku': {'name': 'Standard'}, 'delete_option': 'Delete',
+                            'public_ip_allocation_method': 'Static'}}]}]}}
+        if zone:
+            out['zones'] = [zone]
+        if spot:
+            out.update(priority='Spot', eviction_policy='Delete', billing_profile={'max_price': -1})
+        out.update(more)
+        return out
+
+    def group(self, name):
+        self.resource.resource_groups.create_or_update(name, {'location': REGION, 'tags': {'broker': 'prod-1'}})
+        return name
+
+    def create(self, group, name, **more):
+        return self.compute.virtual_machines.begin_create_or_update(group, name, self.body(**more))
+
+    def fails(self, code, status, call, *args, **kw):
+        with self.assertRaises(HttpResponseError) as got:
+            call(*args, **kw)
+        self.assertEqual(got.exception.error.code, code)
+        self.assertEqual(got.exception.status_code, status)
+        return got.exception
+
+
+class Login(Base):
+    def test_a_wrong_secret_is_refused_with_the_vendors_code(self):
+        with self.assertRaises(ClientAuthenticationError) as got:
+            self.secret_credential('nope').get_token('https://management.azure.com/.default')
+        self.assertIn('AADSTS7000215', str(got.exception))
+
+    def test_an_unknown_app_is_refused(self):
+        cred = ClientSecretCredential(self.keys['tenant_id'], 'c0ffee00-0000-4000-8000-000000000000', 'x',
+                                      authority=self.urls['azure_tls'], disable_instance_discovery=True)
+        with self.assertRaises(ClientAuthenticationError) as got:
+            cred.get_token('https://management.azure.com/.default')
+        self.assertIn('AADSTS700016', str(got.exception))
+
+    def test_tokens_are_signed_by_a_key_of_the_published_set(self):
+        token = self.cred.get_token('https://management.azure.com/.default').token
+        _, _, text = http('GET', '%s/%s/discovery/v2.0/keys' % (self.urls['azure'], self.keys['tenant_id']))
+        key = jwt.PyJWK(json.loads(text)['keys'][0])
+        claims = jwt.decode(token, key.key, algorithms=['RS256'], audience='https://management.azure.com')
+        self.assertEqual(claims['tid'], self.keys['tenant_id'])
+
+    def certificate(self):
+        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, 'broker')])
+        now = datetime.datetime.now(UTC)
+        cert = (x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+                .serial_number(7).not_valid_before(now - datetime.timedelta(hours=1))
+                .not_valid_after(now + datetime.timedelta(days=1)).sign(key, hashes.SHA256()))
+        pem = cert.public_bytes(serialization.Encoding.PEM)
+        return key, pem, key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
+                                           serialization.NoEncryption())
+
+    def test_a_certificate_is_taken_once_it_is_registered(self):
+        _, cert, key = self.certificate()
+
+        def token():
+            return CertificateCredential(self.keys['tenant_id'], self.keys['client_id'], certificate_data=cert + key,
+                                         authority=self.urls['azure_tls'],
+                                         disable_instance_discovery=True).get_token('https://management.azure.com/.default')
+        with self.assertRaises(ClientAuthenticationError):
+            token()
+        self.sim.ctl('POST', '/azure/trust', {'certificate_pem': cert.decode()})
+        self.assertGreater(token().expires_on, time.time())
+
+    def federated(self, key, **more):
+        now = int(time.time())
+        claims = dict({'iss': 'https://oidc.example/cluster', 'sub': 'system:serviceaccount:spot:spotd',
+                       'aud': 'api://AzureADTokenExchange', 'iat': now, 'nbf': now, 'exp': now + 600}, **more)
+        text = jwt.encode(claims, key, algorithm='RS256')
+        return ClientAssertionCredential(self.keys['tenant_id'], self.keys['client_id'], lambda: text,
+                                         authority=self.urls['azure_tls'],
+                                         disable_instance_discovery=True).get_token('https://management.azure.com/.default')
+
+    def test_a_federated_assertion_needs_issuer_subject_audience_time_and_signature(self):
+        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        public = key.public_key().public_bytes(serialization.Encoding.PEM,
+                                               serialization.PublicFormat.SubjectPublicKeyInfo).decode()
+        self.sim.ctl('POST', '/azure/trust', {'issuer': 'https://oidc.example/cluster',
+                                              'subject': 'system:serviceaccount:spot:spotd', 'public_key_pem': public})
+        self.assertTrue(self.federated(key).token)
+        other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        for k, more, code in ((other, {}, '700027'), (key, {'sub': 'x'}, '700213'), (key, {'aud': 'x'}, '700212'),
+                              (key, {'exp': int(time.time()) - 60}, '700024')):
+            with self.assertRaises(ClientAuthenticationError) as got:
+                self.federated(k, **more)
+            self.assertIn('AADSTS' + code, str(got.exception))
+
+    def test_an_expired_token_is_refused(self):
+        self.sim.ctl('POST', '/fault', {'match': {'service': 'arm'}, 'kind': 'expired_credentials', 'count': 2})
+        with self.assertRaises(ClientAuthenticationError) as got:
+            self.resource.resource_groups.get('shared')
+        self.assertEqual(got.exception.error.code, 'ExpiredAuthenticationToken')
+        self.sim.ctl('DELETE', '/fault')
+
+
+class Machines(Base):
+    def test_a_spot_vm_is_made_shown_listed_and_deleted_with_all_its_parts(self):
+        g = self.group('life')
+        vm = self.create(g, 'l-77').result()
+        self.assertEqual((vm.provisioning_state, vm.priority, vm.zones), ('Succeeded', 'Spot', ['1']))
+        view = self.compute.virtual_machines.get(g, 'l-77', expand='instanceView')
+        self.assertIn('PowerState/running', [s.code for s in view.instance_view.statuses])
+        self.assertIsNone(vm.os_profile.custom_data)
+        self.assertEqual([x.name for x in self.compute.virtual_machines.list(g)], ['l-77'])
+        self.assertIn('l-77', [x.name for x in self.compute.virtual_machines.list_all()])
+        nic = self.network.network_interfaces.get(g, vm.network_profile.network_interfaces[0].id.split('/')[-1])
+        self.assertEqual(nic.virtual_machine.id.lower(), vm.id.lower())
+        pip = self.network.public_ip_addresses.get(g, nic.ip_configurations[0].public_ip_address.id.split('/')[-1])
+        self.assertTrue(pip.ip_address.startswith('203.0.113.'))
+        disk = self.compute.disks.get(g, vm.storage_profile.os_disk.name)
+        self.assertEqual((disk.disk_state, disk.managed_by), ('Attached', vm.id))
+        self.compute.virtual_machines.begin_delete(g, 'l-77', force_deletion=True).result()
+        with self.assertRaises(ResourceNotFoundError):
+            self.compute.virtual_machines.get(g, 'l-77')
+        self.assertEqual([x.id for x in self.resource.resources.list_by_resource_group(g)], [])
+
+    def test_the_same_put_again_changes_nothing(self):
+        g = self.group('again')
+        first = self.create(g, 'a').result()
+        second = self.create(g, 'a').result()
+        self.assertEqual(first.vm_id, second.vm_id)
+        self.assertEqual(len(list(self.network.network_interfaces.list(g))), 1)
+        self.fails('PropertyChangeNotAllowed', 409, self.create, g, 'a', zone='2')
+        self.fails('PreconditionFailed', 412, self.compute.virtual_machines.begin_create_or_update, g, 'a', self.body(),
+                   if_none_match='*')
+
+    def test_a_shortage_in_a_zone_fails_in_the_operation_and_leaves_the_parts(self):
+        g = self.group('short')
+        self.sim.ctl('POST', '/stock', {'pool': 'azure/%s/2/%s/spot' % (REGION, SIZE), 'count': 0})
+        with self.assertRaises(HttpResponseError) as got:
+            self.create(g, 's', zone='2').result()
+        self.assertEqual(got.exception.error.code, 'ZonalAllocationFailed')
+        vm = self.compute.virtual_machines.get(g, 's', expand='instanceView')
+        self.assertEqual(vm.provisioning_state, 'Failed')
+        self.assertIn('ProvisioningState/failed/ZonalAllocationFailed', [s.code for s in vm.instance_view.statuses])
+        kinds = sorted(x.type.split('/')[-1] for x in self.resource.resources.list_by_resource_group(g))
+        self.assertEqual(kinds, ['disks', 'networkInterfaces', 'publicIPAddresses', 'virtualMachines'])
+        self.compute.virtual_machines.begin_delete(g, 's').result()
+        self.assertEqual(list(self.resource.resources.list_by_resource_group(g)), [])
+
+    def test_a_shortage_without_a_zone_is_told_at_once(self):
+        g = self.group('noroom')
+        self.sim.ctl('POST', '/stock', {'pool': {'provider': 'azure', 'region': REGION, 'type': SIZE, 'market': 'spot'},
+                                        'count': 0})
+        self.fails('SkuNotAvailable', 409, self.create, g, 'n', zone=None)
+        self.sim.ctl('POST', '/stock', {'pool': 'azure/%s/*/%s/spot' % (REGION, SIZE), 'count': None})
+
+    def test_parts_that_are_not_to_be_deleted_stay_and_a_failed_vms_nic_is_reserved(self):
+        g = self.group('orphans')
+        body = self.body(zone='3')
+        body['network_profile']['network_interface_configurations'][0]['delete_option'] = 'Detach'
+        body['storage_profile']['os_disk']['delete_option'] = 'Detach'
+        self.sim.ctl('POST', '/azure/fail_create', {'code': 'OSProvisioningTimedOut', 'message': 'late', 'count': 1})
+        with self.assertRaises(HttpResponseError):
+            self.compute.virtual_machines.begin_create_or_update(g, 'o', body).result()
+        nic = list(self.network.network_interfaces.list(g))[0].name
+        self.fails('NicInUse', 400, self.network.network_interfaces.begin_delete, g, nic)
+        self.compute.virtual_machines.begin_delete(g, 'o').result()
+        self.fails('NicReservedForAnotherVm', 400, self.network.network_interfaces.begin_delete, g, nic)
+        self.assertEqual([d.disk_state for d in self.compute.disks.list_by_resource_group(g)], ['Unattached'])
+        left = self.sim.ctl('GET', '/books')['left']
+        self.assertTrue(any(nic in x for x in left) and any('disks' in x for x in left), left)
+        self.resource.resource_groups.begin_delete(g).result()
+        self.assertFalse(any('/orphans/' in x for x in self.sim.ctl('GET', '/books')['left']))
+
+    def test_quota_of_the_spot_pool_has_the_vendors_words(self):
+        g = self.group('quota')
+        self.sim.ctl('POST', '/quota', {'provider': 'azure', 'region': REGION, 'code': 'lowPriorityCores', 'vcpus': 30})
+        e = self.fails('OperationNotAllowed', 409, self.create, g, 'q')
+        self.assertRegex(e.message, r'approved LowPriorityCores quota.*Current Limit: 30, Current Usage: \d+, Additional '
+                                    r'Required: 40')
+        usage = {u.name.value: u.limit for u in self.compute.usage.list(REGION)}
+        self.assertEqual(usage['lowPriorityCores'], 30)
+        self.assertEqual(self.create(g, 'regular', spot=False).result().priority, None)
+        self.sim.ctl('POST', '/quota', {'provider': 'azure', 'region': REGION, 'code': 'lowPriorityCores', 'vcpus': 100000})
+        self.resource.resource_groups.begin_delete(g).result()
+
+    def test_an_eviction_takes_the_vm_or_deallocates_it(self):
+        g = self.group('evicted')
+        self.create(g, 'e1').result()
+        self.create(g, 'e2', eviction_policy='Deallocate').result()
+        used = {u.name.value: u.current_value for u in self.compute.usage.list(REGION)}['lowPriorityCores']
+        for name in ('e1', 'e2'):
+            i = [x for x in self.sim.ctl('GET', '/state?live=1')['instances'] if x.get('name') == name][0]
+            self.sim.ctl('POST', '/reclaim', {'instance': i['id'], 'notice_s': 0.2})
+            self.sim.wait('notice', instance=i['id'])
+            self.sim.wait('terminated', instance=i['id'])
+        with self.assertRaises(ResourceNotFoundError):
+            self.compute.virtual_machines.get(g, 'e1')
+        view = self.compute.virtual_machines.instance_view(g, 'e2')
+        self.assertIn('PowerState/deallocated', [s.code for s in view.statuses])
+        now = {u.name.value: u.current_value for u in self.compute.usage.list(REGION)}['lowPriorityCores']
+        self.assertEqual(used - now, 40)
+        self.compute.virtual_machines.begin_delete(g, 'e2').result()
+        self.assertEqual(list(self.compute.virtual_machines.list(g)), [])
+
+    def test_simulated_eviction_gives_a_notice(self):
+        g = self.group('simulated')
+        vm = self.create(g, 'sim').result()
+        self.compute.virtual_machines.simulate_eviction(g, 'sim')
+        self.assertEqual(self.sim.wait('notice', instance=vm.vm_id)[0]['instance'], vm.vm_id)
+        self.resource.resource_groups.begin_delete(g, force_deletion_types='Microsoft.Compute/virtualMachines').result()
+
+    def test_what_the_service_refuses(self):
+        g = self.group('wrong')
+        self.fails('EvictionPolicyCanBeSetOnlyOnAzureSpotVirtualMachines', 400, self.create, g, 'w', spot=False,
+                   eviction_policy='Delete')
+        self.fails('MaxPriceIsSupportedOnlyForAzureSpotVirtualMachines', 400, self.create, g, 'w', spot=False,
+                   billing_profile={'max_price': -1})
+        self.fails('MaxPriceValueInvalid', 400, self.create, g, 'w', billing_profile={'max_price': 0})
+        self.fails('SpotPriceGreaterThanProvidedMaxPrice', 409, self.create, g, 'w', billing_profile={'max_price': 0.01})
+        self.fails('InvalidParameter', 400, self.create, g, 'w', hardware_profile={'vm_size': 'Standard_Nothing'})
+        self.fails('AzureSpotIsNotSupportedForThisVMSize', 409, self.create, g, 'w', zone=None,
+                   hardware_profile={'vm_size': 'Standard_NCC40ads_H100_v5'})
+        self.fails('ResourceGroupNotFound', 404, self.create, 'nowhere', 'w')
+        body = self.body()
+        del body['network_profile']['network_api_version']
+        self.fails('InvalidParameter', 400, self.compute.virtual_machines.begin_create_or_update, g, 'w', body)
+        body = self.body()
+        body['network_profile']['network_interface_configurations'][0]['ip_configurations'][0]['subnet']['id'] += 'x'
+        self.fails('InvalidResourceReference', 400, self.compute.virtual_machines.begin_create_or_update, g, 'w', body)
+        body = self.body()
+        body['storage_profile']['image_reference']['sku'] = '1804'
+        self.fails('PlatformImageNotFound', 404, self.compute.virtual_machines.begin_create_or_update, g, 'w', body)
+        self.assertEqual(list(self.resource.resources.list_by_resource_group(g)), [])
+
+    def test_a_group_goes_with_all_in_it_and_refuses_meanwhile(self):
+        g = self.group('whole')
+        self.create(g, 'w1').result()
+        self.sim.ctl('POST', '/config', {'terminate_ms': 1500})
+        poller = self.resource.resource_groups.begin_delete(g, force_deletion_types='Microsoft.Compute/virtualMachines')
+        self.assertEqual(self.resource.resource_groups.get(g).properties.provisioning_state, 'Deleting')
+        self.fails('ResourceGroupBeingDeleted', 409, self.create, g, 'w2')
+        poller.result()
+        self.sim.ctl('POST', '/config', {'terminate_ms': 50})
+        with self.assertRaises(ResourceNotFoundError):
+            self.resource.resource_groups.get(g)
+
+    def test_lists_page_and_the_first_page_may_be_empty(self):
+        g = self.group('pages')
+        for k in range(5):
+            self.create(g, 'p%d' % k).result()
+        self.sim.ctl('POST', '/azure/config', {'page': 2})
+        pages = [list(p) for p in self.compute.virtual_machines.list(g).by_page()]
+        self.assertEqual([len(p) for p in pages], [0, 2, 2, 1])
+        found = self.resource.resources.list(filter="tagName eq 'lease' and tagValue eq 'l-77'", expand='createdTime')
+        rows = [r for r in found if '/pages/' in r.id]
+        self.assertEqual(len(rows), 10)
+        self.assertTrue(all(r.tags is None and r.created_time for r in rows))
+        self.sim.ctl('POST', '/azure/config', {'page': 50})
+        groups = {x.name: x.tags for x in self.resource.resource_groups.list(filter="tagName eq 'broker'")}
+        self.assertEqual(groups['pages'], {'broker': 'prod-1'})
+        self.resource.resource_groups.begin_delete(g).result()
+
+    def test_sizes_are_told_by_region_with_their_traps(self):
+        rows = list(self.compute.resource_skus.list(filter="location eq '%s'" % REGION))
+        vms = {r.name: r for r in rows if r.resource_type == 'virtualMachines'}
+        self.assertTrue(any(r.resource_type != 'virtualMachines' for r in rows))
+        self.assertEqual(vms[SIZE].locations, ['EastUS2'])
+        caps = {c.name: c.value for c in vms[SIZE].capabilities}
+        self.assertEqual((caps['vCPUs'], caps['GPUs'], caps['LowPriorityCapable']), ('40', '1', 'True'))
+        self.assertEqual({c.name: c.value for c in vms['Standard_NV6ads_A10_v5'].capabilities}['GPUs'], '1')
+        self.sim.ctl('POST', '/azure/restrict', {'region': REGION, 'type': SIZE, 'zone': '3'})
+        vm = [r for r in self.compute.resource_skus.list(filter="location eq '%s'" % REGION) if r.name == SIZE][0]
+        self.assertEqual((vm.restrictions[0].type, vm.restrictions[0].restriction_info.zones), ('Zone', ['3']))
+        self.fails('SkuNotAvailable', 409, self.create, self.group('restricted'), 'r', zone='3')
+        self.sim.ctl('POST', '/azure/restrict', {'region': REGION, 'type': SIZE, 'zone': '3', 'reason': 'none'})
+
+    def test_a_new_resource_may_be_missing_for_a_while(self):
+        g = self.group('lag')
+        self.sim.ctl('POST', '/config', {'lag_ms': 400})
+        poller = self.create(g, 'late')
+        with self.assertRaises(ResourceNotFoundError):
+            self.compute.virtual_machines.get(g, 'late')
+        self.assertEqual(list(self.compute.virtual_machines.list(g)), [])
+        self.sim.ctl('POST', '/config', {'lag_ms': 0})
+        self.assertIsNotNone(poller)
+
+    @classmethod
+    def tearDownClass(cls):
+        bad = []
+        checked = set()
+        for path, status, doc in cls.recorder.seen:
+            for pattern, model in MODELS:
+                if status < 300 and re.search(pattern, path):
+                    checked.add(model.__name__)
+                    bad += ['%s: %s' % (path, x) for x in complaints(model, doc)]
+                    break
+        assert not bad, '\n'.join(sorted(set(bad))[:40])
+        assert len(checked) >= 12, checked
+
+
+class Graph(Base):
+    def query(self, text, **options):
+        return self.graph.resources({'subscriptions': [self.sub], 'query': text,
+                                     'options': dict({'resultFormat': 'objectArray'}, **options)})
+
+    def test_eviction_rates_and_price_history(self):
+        got = self.query("SpotResources | where type =~ 'microsoft.compute/skuspotevictionrate/location' "
+                         "| where sku.name in~ ('%s') and location in~ ('eastus2', 'westus3') "
+                         "| project sku=tostring(sku.name), location, rate=tostring(properties.evictionRate) "
+                         "| order by location asc" % SIZE)
+        self.assertEqual([(r['sku'], r['location']) for r in got.data], [(SIZE.lower(), 'eastus2'), (SIZE.lower(), 'westus3')])
+        self.assertTrue(all(r['rate'] in ('0-5', '5-10', '10-15', '15-20', '20+') for r in got.data))
+        self.assertEqual(got.result_truncated, 'false')
+        got = self.query("SpotResources | where type =~ 'microsoft.compute/skuspotpricehistory/ostype/location' "
+                         "| where sku.name =~ '%s' and properties.osType =~ 'linux' and location =~ '%s' "
+                         "| project prices=properties.spotPrices" % (SIZE, REGION))
+        self.assertEqual(len(got.data), 1)
+        newest = got.data[0]['prices'][0]
+        self.assertGreater(newest['priceUSD'], 0)
+        self.assertGreaterEqual(newest['effectiveDate'], got.data[0]['prices'][-1]['effectiveDate'])
+
+    def test_pages_by_skip_token(self):
+        text = "SpotResources | where type =~ 'microsoft.compute/skuspotevictionrate/location' | project id | order by id asc"
+        seen, token = [], None
+        while True:
+            got = self.query(text, **dict({'$top': 100}, **({'$skipToken': token} if token else {})))
+            seen += [r['id'] for r in got.data]
+            token = got.skip_token
+            if not token:
+                break
+        self.assertEqual(len(seen), len(set(seen)))
+        self.assertEqual(len(seen), got.total_records)
+        self.assertGreater(len(seen), 500)
+
+    def test_resources_by_tag_and_preemptions(self):
+        self.resource.resource_groups.create_or_update('graph', {'location': REGION})
+        vm = self.create('graph', 'g1').result()
+        got = self.query("Resources | where tags['broker'] == 'prod-1' | project id, type, tags, "
+                         "created=properties.timeCreated")
+        self.assertIn(vm.id, [r['id'] for r in got.data])
+        self.sim.ctl('POST', '/reclaim', {'instance': vm.vm_id, 'notice_s': 0})
+        self.sim.wait('terminated', instance=vm.vm_id)
+        got = self.query("healthresources | where type =~ 'microsoft.resourcehealth/resourceannotations' "
+                         "| where properties.annotationName == 'VirtualMachinePreempted' | project id, properties")
+        self.assertEqual(len(got.data), 1)
+        self.assertEqual(got.data[0]['properties']['context'], 'Platform Initiated')
+
+    def test_a_query_that_is_none_is_refused(self):
+        with self.assertRaises(HttpResponseError) as got:
+            self.query('SpotResources | wheer x == 1')
+        self.assertEqual(got.exception.error.code, 'BadRequest')
+
+
+class Blobs(Base):
+    @classmethod
+    def prepare(cls):
+        cls.service = BlobServiceClient(cls.urls['azure_blob'], credential={
+            'account_name': cls.keys['storage_account'], 'account_key': cls.keys['storage_key']}, retry_total=0)
+        cls.box = cls.service.create_container('checkpoints')
+
+    def test_blocks_are_staged_resumed_and_committed(self):
+        b = self.box.get_blob_client('job 1/epoch-2/ä+b')
+        ids = [base64.b64encode(b'%08d' % k).decode() for k in range(3)]
+        parts = [os.urandom(70000) for _ in ids]
+        for k in (2, 0):
+            b.stage_block(ids[k], parts[k])
+        with self.assertRaises(HttpResponseError) as got:
+            b.commit_block_list([BlobBlock(i) for i in ids])
+        self.assertEqual(got.exception.error_code, 'InvalidBlockList')
+        self.assertTrue(any('uncommitted blocks checkpoints/job 1' in x for x in self.sim.ctl('GET', '/books')['left']))
+        _, staged = b.get_block_list('uncommitted')
+        self.assertEqual({x.id: x.size for x in staged}, {ids[2]: 70000, ids[0]: 70000})
+        self.assertFalse(b.exists())
+        b.stage_block(ids[1], parts[1])
+        b.stage_block(base64.b64encode(b'%08d' % 9).decode(), b'left out')
+        b.commit_block_list([BlobBlock(i) for i in ids])
+        committed, staged = b.get_block_list('all')
+        self.assertEqual([x.id for x in committed], ids)
+        self.assertEqual(staged, [])
+        self.assertEqual(b.download_blob().readall(), b''.join(parts))
+        self.assertEqual(b.download_blob(offset=69990, length=30).readall(), b''.join(parts)[69990:70020])
+        with self.assertRaises(HttpResponseError) as got:
+            b.stage_block(base64.b64encode(b'short').decode(), b'x')
+        self.assertEqual(got.exception.error_code, 'InvalidBlobOrBlock')
+
+    def test_conditions(self):
+        b = self.box.get_blob_client('latest')
+        first = b.upload_blob(b'1')
+        with self.assertRaises(ResourceExistsError):
+            b.upload_blob(b'2')
+        b.upload_blob(b'2', overwrite=True, etag=first['etag'], match_condition=MatchConditions.IfNotModified)
+        with self.assertRaises(ResourceModifiedError) as got:
+            b.upload_blob(b'3', overwrite=True, etag=first['etag'], match_condition=MatchConditions.IfNotModified)
+        self.assertEqual(got.exception.error_code, 'ConditionNotMet')
+        self.assertEqual(b.download_blob().readall(), b'2')
+
+    def test_lists_with_prefixes_and_pages(self):
+        for name in ('l/a', 'l/b', 'l/sub/c', 'l/sub/d', 'l/z & <x>'):
+            self.box.upload_blob(name, name.encode(), metadata={'kind': 'test'})
+        self.assertEqual([x.name for x in self.box.list_blobs(name_starts_with='l/', results_per_page=2)],
+                         ['l/a', 'l/b', 'l/sub/c', 'l/sub/d', 'l/z & <x>'])
+        self.assertEqual(sorted(x.name for x in self.box.walk_blobs('l/', delimiter='/')),
+                         ['l/a', 'l/b', 'l/sub/', 'l/z & <x>'])
+        self.assertEqual(self.box.get_blob_client('l/a').get_blob_properties().metadata, {'kind': 'test'})
+        self.box.delete_blob('l/a')
+        with self.assertRaises(ResourceNotFoundError):
+            self.box.download_blob('l/a')
+
+    def sas(self, name, permission, key=None, expiry=600, **more):
+        if key is None:
+            more['account_key'] = self.keys['storage_key']
+        else:
+            more['user_delegation_key'] = key
+        return generate_blob_sas(self.keys['storage_account'], 'checkpoints', name, permission=permission,
+                                 expiry=datetime.datetime.now(UTC) + datetime.timedelta(seconds=expiry), **more)
+
+    def by_sas(self, name, token):
+        return BlobClient.from_blob_url('%s/checkpoints/%s?%s' % (self.urls['azure_blob'], name, token), retry_total=0)
+
+    def test_a_service_sas_lets_only_its_permission_pass(self):
+        ids = [base64.b64encode(b'%08d' % k).decode() for k in range(2)]
+        w = self.by_sas('sas/x', self.sas('sas/x', BlobSasPermissions(create=True, write=True)))
+        for i in ids:
+            w.stage_block(i, b'data')
+        w.commit_block_list([BlobBlock(i) for i in ids])
+        with self.assertRaises(HttpResponseError) as got:
+            w.download_blob()
+        self.assertEqual(got.exception.error_code, 'AuthorizationPermissionMismatch')
+        r = self.by_sas('sas/x', self.sas('sas/x', BlobSasPermissions(read=True)))
+        self.assertEqual(r.download_blob().readall(), b'datadata')
+        other = self.by_sas('sas/y', self.sas('sas/x', BlobSasPermissions(read=True)))
+        with self.assertRaises(ClientAuthenticationError) as got:
+            other.download_blob()
+        self.assertEqual(got.exception.error_code, 'AuthenticationFailed')
+        late = self.by_sas('sas/x', self.sas('sas/x', BlobSasPermissions(read=True), expiry=-60))
+        with self.assertRaises(ClientAuthenticationError):
+            late.download_blob()
+        box = generate_container_sas(self.keys['storage_account'], 'checkpoints', account_key=self.keys['storage_key'],
+                                     permission=ContainerSasPermissions(read=True, list=True),
+                                     expiry=datetime.datetime.now(UTC) + datetime.timedelta(minutes=5))
+        self.assertEqual(self.by_sas('sas/x', box).download_blob().readall(), b'datadata')
+
+    def test_a_user_delegation_sas(self):
+        service = BlobServiceClient(self.urls['azure_blob_tls'], credential=self.cred, retry_total=0)
+        now = datetime.datetime.now(UTC)
+        key = service.get_user_delegation_key(now - datetime.timedelta(minutes=5), now + datetime.timedelta(hours=1))
+        self.assertEqual(key.signed_tid, self.keys['tenant_id'])
+        w = self.by_sas('ud/x', self.sas('ud/x', BlobSasPermissions(create=True, write=True), key=key))
+        w.upload_blob(b'by the user')
+        self.assertEqual(self.box.download_blob('ud/x').readall(), b'by the user')
+        key.value = base64.b64encode(b'x' * 32).decode()
+        with self.assertRaises(ClientAuthenticationError):
+            self.by_sas('ud/x', self.sas('ud/x', BlobSasPermissions(read=True), key=key)).download_blob()
+
+    def test_a_wrong_account_key_is_refused(self):
+        wrong = BlobServiceClient(self.urls['azure_blob'], retry_total=0, credential={
+            'account_name': self.keys['storage_account'], 'account_key': base64.b64encode(b'k' * 64).decode()})
+        with self.assertRaises(ClientAuthenticationError) as got:
+            wrong.get_container_client('checkpoints').get_container_properties()
+        self.assertEqual(got.exception.status_code, 403)
+
+    def test_faults_reach_the_blob_service(self):
+        self.sim.ctl('POST', '/fault', {'match': {'service': 'blob', 'action': 'PutBlock'}, 'kind': 'status', 'status': 503,
+                                        'code': 'ServerBusy'})
+        with self.assertRaises(HttpResponseError) as got:
+            self.box.get_blob_client('busy').stage_block(base64.b64encode(b'00000001').decode(), b'x')
+        self.assertEqual((got.exception.status_code, got.exception.error_code), (503, 'ServerBusy'))
+
+
+if __name__ == '__main__':
+    unittest.main()
