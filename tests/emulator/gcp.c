@@ -22,7 +22,7 @@ struct gcp_req {
 /* ---- routing ---------------------------------------------------------------------------- */
 
 static bool segment_matches(struct sim_req *rq, struct gcp_req *q, size_t *args, struct str pat,
-    struct str seg)
+			    struct str seg)
 {
 	char *text;
 
@@ -87,8 +87,8 @@ static const char *method_of(const struct sim_req *rq)
 /* Not a bucket's name: the paths of the APIs. */
 static bool reserved(const char *path)
 {
-	static const char *const heads[] = {
-	    "/compute/", "/v1/", "/storage/", "/upload/", "/download/", "/oauth2/", "/token"};
+	static const char *const heads[] = {"/compute/",  "/v1/",     "/storage/", "/upload/",
+					    "/download/", "/oauth2/", "/token"};
 
 	for (size_t k = 0; k < ARRAY_LEN(heads); k++) {
 		if (str_prefix(path, heads[k]))
@@ -116,10 +116,10 @@ void gcp_classify(struct sim_req *rq)
 		if (str_same(r->method, method))
 			break;
 	}
-	rq->service = r->method ? r->service
-	    : rq->service	? rq->service
-	    : str_prefix(rq->http->path, "/compute/") ? "compute"
-						      : "storage";
+	rq->service = r->method					? r->service
+		      : rq->service				? rq->service
+		      : str_prefix(rq->http->path, "/compute/") ? "compute"
+								: "storage";
 	rq->action = r->action ? r->action : "unknown";
 	q->route = r->method ? r : NULL;
 	if (str_same(rq->service, "compute") && q->route && q->arg[1])
@@ -131,38 +131,50 @@ void gcp_classify(struct sim_req *rq)
 static const char *status_word(int status)
 {
 	switch (status) {
-	case 400: return "INVALID_ARGUMENT";
-	case 401: return "UNAUTHENTICATED";
-	case 403: return "PERMISSION_DENIED";
-	case 404: return "NOT_FOUND";
-	case 409: return "ALREADY_EXISTS";
-	case 412: return "FAILED_PRECONDITION";
-	case 429: return "RESOURCE_EXHAUSTED";
-	case 500: return "INTERNAL";
-	case 503: return "UNAVAILABLE";
-	default: return "UNKNOWN";
+	case 400:
+		return "INVALID_ARGUMENT";
+	case 401:
+		return "UNAUTHENTICATED";
+	case 403:
+		return "PERMISSION_DENIED";
+	case 404:
+		return "NOT_FOUND";
+	case 409:
+		return "ALREADY_EXISTS";
+	case 412:
+		return "FAILED_PRECONDITION";
+	case 429:
+		return "RESOURCE_EXHAUSTED";
+	case 500:
+		return "INTERNAL";
+	case 503:
+		return "UNAVAILABLE";
+	default:
+		return "UNKNOWN";
 	}
 }
 
 static const char *domain_of(const char *reason)
 {
 	return str_same(reason, "rateLimitExceeded") || str_same(reason, "quotaExceeded")
-	    ? "usageLimits"
-	    : "global";
+		   ? "usageLimits"
+		   : "global";
 }
 
 static void put_auth_details(json_t *e, const char *code)
 {
 	const char *reason = str_same(code, "required") ? "CREDENTIALS_MISSING"
-	    : str_same(code, "insufficientPermissions") ? "ACCESS_TOKEN_SCOPE_INSUFFICIENT"
-	    : str_same(code, "authError")		? "ACCESS_TOKEN_EXPIRED"
-	    : str_same(code, "keyInvalid")		? "API_KEY_INVALID"
-							: NULL;
+			     : str_same(code, "insufficientPermissions")
+				 ? "ACCESS_TOKEN_SCOPE_INSUFFICIENT"
+			     : str_same(code, "authError")  ? "ACCESS_TOKEN_EXPIRED"
+			     : str_same(code, "keyInvalid") ? "API_KEY_INVALID"
+							    : NULL;
 
 	if (reason)
 		json_object_set_new(e, "details",
-		    json_pack("[{s:s, s:s, s:s}]", "@type", "type.googleapis.com/google.rpc.ErrorInfo",
-			"reason", reason, "domain", "googleapis.com"));
+				    json_pack("[{s:s, s:s, s:s}]", "@type",
+					      "type.googleapis.com/google.rpc.ErrorInfo", "reason",
+					      reason, "domain", "googleapis.com"));
 }
 
 /* The names that faults without a code get in front.c, in Google's words. */
@@ -170,25 +182,27 @@ static const char *reason_of(int status, const char *code)
 {
 	if (!str_same(code, "InternalError") && !str_same(code, "TooManyRequestsException"))
 		return code;
-	return status == 429 ? "rateLimitExceeded"
-	    : status == 403  ? "forbidden"
-	    : status == 404  ? "notFound"
-	    : status < 500   ? "badRequest"
-			     : "backendError";
+	return status == 429   ? "rateLimitExceeded"
+	       : status == 403 ? "forbidden"
+	       : status == 404 ? "notFound"
+	       : status < 500  ? "badRequest"
+			       : "backendError";
 }
 
 static void error_xml(struct sim_req *rq, struct sim_reply *rep, int status, const char *code,
-    const char *message)
+		      const char *message)
 {
-	const char *text = arena_printf(rq->arena,
-	    "<?xml version='1.0' encoding='UTF-8'?><Error><Code>%s</Code><Message>%s</Message></Error>",
-	    code, message);
+	const char *text =
+	    arena_printf(rq->arena,
+			 "<?xml version='1.0' "
+			 "encoding='UTF-8'?><Error><Code>%s</Code><Message>%s</Message></Error>",
+			 code, message);
 
 	reply_set(rep, status, "application/xml; charset=UTF-8", text, strlen(text));
 }
 
-void gcp_error(
-    struct sim_req *rq, struct sim_reply *rep, int status, const char *code, const char *message)
+void gcp_error(struct sim_req *rq, struct sim_reply *rep, int status, const char *code,
+	       const char *message)
 {
 	json_t *e;
 
@@ -196,7 +210,7 @@ void gcp_error(
 	rep->code = code;
 	if (str_same(rq->service, "oauth2") || str_same(rq->service, "sts")) {
 		reply_json(rq, rep, status,
-		    json_pack("{s:s, s:s}", "error", code, "error_description", message));
+			   json_pack("{s:s, s:s}", "error", code, "error_description", message));
 		return;
 	}
 	if (str_same(rq->service, "storage") && str_prefix(rq->action, "xml.")) {
@@ -205,22 +219,25 @@ void gcp_error(
 	}
 	e = json_pack("{s:i, s:s}", "code", status, "message", message);
 	if (str_same(rq->service, "compute") || str_same(rq->service, "storage")) {
-		json_t *one = json_pack("{s:s, s:s, s:s}", "message",
-		    str_same(code, "authError") ? "Invalid Credentials" : message, "domain",
-		    domain_of(code), "reason", code);
+		json_t *one =
+		    json_pack("{s:s, s:s, s:s}", "message",
+			      str_same(code, "authError") ? "Invalid Credentials" : message,
+			      "domain", domain_of(code), "reason", code);
 
 		if (status == 401)
 			json_object_update_new(one,
-			    json_pack("{s:s, s:s}", "location", "Authorization", "locationType", "header"));
+					       json_pack("{s:s, s:s}", "location", "Authorization",
+							 "locationType", "header"));
 		json_object_set_new(e, "errors", json_pack("[o]", one));
 	}
 	if (!str_same(rq->service, "storage") &&
 	    (!str_same(rq->service, "compute") || status == 401 || status == 429 ||
-		str_same(code, "insufficientPermissions") || str_same(code, "badRequest")))
+	     str_same(code, "insufficientPermissions") || str_same(code, "badRequest")))
 		json_object_set_new(e, "status", json_string(status_word(status)));
 	put_auth_details(e, code);
 	if (status == 401)
-		reply_header(rep, "WWW-Authenticate",
+		reply_header(
+		    rep, "WWW-Authenticate",
 		    "Bearer realm=\"https://accounts.google.com/\", error=\"invalid_token\"");
 	reply_json(rq, rep, status, json_pack("{s:o}", "error", e));
 }
@@ -286,7 +303,8 @@ static bool params_known(struct gcp_call *c, const struct gcp_route *r)
 
 		if (!strstr(general_params, spaced) &&
 		    !strstr(arena_printf(c->a, " %s ", r->params), spaced)) {
-			gcp_fail(c, 400, "badRequest",
+			gcp_fail(
+			    c, 400, "badRequest",
 			    "Invalid JSON payload received. Unknown name \"%s\": Cannot bind query "
 			    "parameter. Field '%s' could not be found in request message.",
 			    name, name);
@@ -307,7 +325,8 @@ static bool parse_body(struct gcp_call *c, const struct gcp_route *r)
 		return true;
 	}
 	if (json_parse(c->rq->http->body, "body", &c->body, &err) != SPOT_OK) {
-		gcp_fail(c, 400, "badRequest",
+		gcp_fail(
+		    c, 400, "badRequest",
 		    "Invalid JSON payload received. Parsing terminated before end of input: %s",
 		    err.text);
 		return false;
@@ -321,26 +340,27 @@ static bool within_rate(struct gcp_call *c, const char *group)
 	int64_t minute = sim_wall(c->sim) / (60 * SPOT_US_PER_S);
 	int64_t most = str_same(group, "bulk") ? MIN(c->g->rate_per_min, 20) : c->g->rate_per_min;
 
-	if (throttle_take(c->sim, arena_printf(c->a, "gcp|%s|%" PRId64, group, minute), (double)most,
-		0, 1))
+	if (throttle_take(c->sim, arena_printf(c->a, "gcp|%s|%" PRId64, group, minute),
+			  (double)most, 0, 1))
 		return true;
 	gcp_fail(c, 403, "rateLimitExceeded",
-	    "Quota exceeded for quota metric '%s' and limit '%s per minute' of service "
-	    "'%s.googleapis.com' for consumer 'project_number:" GCP_PROJECT_NUMBER "'.",
-	    group, group, c->rq->service);
+		 "Quota exceeded for quota metric '%s' and limit '%s per minute' of service "
+		 "'%s.googleapis.com' for consumer 'project_number:" GCP_PROJECT_NUMBER "'.",
+		 group, group, c->rq->service);
 	return false;
 }
 
 static bool advice_hidden(const struct gcp_call *c)
 {
 	return str_prefix(c->rq->action, "advice.") && str_same(c->version, "v1") &&
-	    !c->g->advice_v1;
+	       !c->g->advice_v1;
 }
 
 static void no_such_method(struct gcp_call *c, const struct gcp_req *q)
 {
-	static const char page[] = "<!DOCTYPE html>\n<html lang=en>\n<title>Error 404 (Not Found)!!1</title>\n"
-				   "<p><b>404.</b> <ins>That's an error.</ins>\n";
+	static const char page[] =
+	    "<!DOCTYPE html>\n<html lang=en>\n<title>Error 404 (Not Found)!!1</title>\n"
+	    "<p><b>404.</b> <ins>That's an error.</ins>\n";
 
 	c->rep->code = "404";
 	if (q->path_known)
@@ -353,11 +373,11 @@ void gcp_serve(struct sim_req *rq, struct sim_reply *rep)
 {
 	struct gcp_req *q = rq->own;
 	struct gcp_call call = {.rq = rq,
-	    .rep = rep,
-	    .sim = rq->sim,
-	    .g = rq->sim->gcp,
-	    .a = rq->arena,
-	    .version = q->version},
+				.rep = rep,
+				.sim = rq->sim,
+				.g = rq->sim->gcp,
+				.a = rq->arena,
+				.version = q->version},
 			*c = &call;
 	const struct gcp_route *r = q->route;
 

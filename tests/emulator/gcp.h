@@ -1,8 +1,9 @@
 /*
- * Google Cloud: one port for compute, billing, oauth2, sts, iamcredentials, cloudquotas and storage,
- * told apart by path. Written from the vendor's reference and discovery documents (data/gcp_schema.json
- * is made of those). Times in answers of compute are Pacific, as the vendor's are; links name
- * www.googleapis.com; 64-bit numbers are texts; what has its default value is left out.
+ * Google Cloud: one port for compute, billing, oauth2, sts, iamcredentials, cloudquotas and
+ * storage, told apart by path. Written from the vendor's reference and discovery documents
+ * (data/gcp_schema.json is made of those). Times in answers of compute are Pacific, as the vendor's
+ * are; links name www.googleapis.com; 64-bit numbers are texts; what has its default value is left
+ * out.
  */
 #ifndef EMULATOR_GCP_H
 #define EMULATOR_GCP_H
@@ -127,32 +128,34 @@ struct gcp_call {
 	struct gcp *g;
 	struct arena *a;
 	const char *arg[GCP_ARGS_MAX];
-	const char *email; /* who calls */
+	const char *email;   /* who calls */
 	const char *version; /* "v1", "beta" */
 	json_t *body;	     /* parsed and checked where the route has a schema; else NULL */
 };
 struct gcp_route {
-	const char *service, *method, *path; /* {} = one segment, {*} = the rest; "wait" style suffixes are
-					      * segments, ":verb" ends the last one */
+	const char *service, *method, *path; /* {} = one segment, {*} = the rest; "wait" style
+					      * suffixes are segments, ":verb" ends the last one */
 	const char *action;		     /* the vendor's method id without the service */
 	void (*fn)(struct gcp_call *c);
-	const char *schema;  /* of the body; NULL = none */
-	const char *params;  /* allowed query parameters, space-separated */
-	const char *scopes;  /* any of these beside cloud-platform; NULL = no token asked */
-	const char *group;   /* rate limit group; NULL = not limited */
+	const char *schema; /* of the body; NULL = none */
+	const char *params; /* allowed query parameters, space-separated */
+	const char *scopes; /* any of these beside cloud-platform; NULL = no token asked */
+	const char *group;  /* rate limit group; NULL = not limited */
 };
 
 /* gcp.c */
 void gcp_classify(struct sim_req *rq);
 void gcp_serve(struct sim_req *rq, struct sim_reply *rep);
-void gcp_error(
-    struct sim_req *rq, struct sim_reply *rep, int status, const char *code, const char *message);
+void gcp_error(struct sim_req *rq, struct sim_reply *rep, int status, const char *code,
+	       const char *message);
 const char *gcp_param(struct gcp_call *c, const char *name); /* NULL if absent or "" */
 bool gcp_param_bool(struct gcp_call *c, const char *name, bool dflt);
-void gcp_fail(struct gcp_call *c, int status, const char *reason, const char *fmt, ...) PRINTF(4, 5);
+void gcp_fail(struct gcp_call *c, int status, const char *reason, const char *fmt, ...)
+    PRINTF(4, 5);
 void gcp_reply(struct gcp_call *c, json_t *doc); /* steals; status 200 */
 void gcp_not_found(struct gcp_call *c, const char *resource);
-const char *gcp_link(struct arena *a, const char *fmt, ...) PRINTF(2, 3); /* after GCP_LINKS GCP_P */
+const char *gcp_link(struct arena *a, const char *fmt, ...)
+    PRINTF(2, 3);				   /* after GCP_LINKS GCP_P */
 const char *gcp_time(struct arena *a, int64_t us); /* Pacific, milliseconds */
 int64_t gcp_pacific_offset(int64_t us);		   /* seconds, negative */
 const char *gcp_u64(struct arena *a, uint64_t v);
@@ -176,16 +179,17 @@ bool gcp_filter_match(const char *filter, const json_t *item, struct arena *a);
 void gcp_list(struct gcp_call *c, const char *kind, const char *path, json_t *items);
 /* items: pairs [scope, item]; member: "instances". */
 void gcp_aggregate(struct gcp_call *c, const char *kind, const char *path, const char *member,
-    json_t *items, bool regions);
+		   json_t *items, bool regions);
 void gcp_page_generic(struct gcp_call *c, const char *member, json_t *items, int64_t size_max,
-    bool token_always);
+		      bool token_always);
 
 /* gcp_auth.c */
 bool gcp_auth_new(struct sim *s, struct spot_err *err);
 bool gcp_auth_key_file(struct sim *s, struct spot_err *err); /* ports are open */
 void gcp_auth_free(struct sim *s);
 bool gcp_authorize(struct gcp_call *c, const char *scopes); /* false: answered */
-struct gcp_token *gcp_token_new(struct sim *s, const char *email, const char *scopes, int64_t seconds);
+struct gcp_token *gcp_token_new(struct sim *s, const char *email, const char *scopes,
+				int64_t seconds);
 size_t gcp_tokens_expire(struct sim *s);
 void gcp_key_rotate(struct sim *s);
 /* {"iss":...} signed by Google's own key (RS256): what an identity token is. */
@@ -227,10 +231,11 @@ const char *gcp_image_resolve(struct arena *a, const char *url);
 
 /* gcp_ops.c */
 struct gcp_op *gcp_op_new(struct sim *s, const char *type, const char *scope, const char *user,
-    const char *target, const char *target_id);
+			  const char *target, const char *target_id);
 void gcp_op_done(struct gcp_op *op); /* now; wakes who waits */
 void gcp_op_after(struct gcp_op *op, int64_t us, void (*finish)(struct gcp_op *op));
-void gcp_op_error(struct gcp_op *op, int http, const char *http_message, json_t *error); /* steals */
+void gcp_op_error(struct gcp_op *op, int http, const char *http_message,
+		  json_t *error); /* steals */
 json_t *gcp_op_json(const struct gcp_op *op, struct arena *a);
 struct gcp_op *gcp_op_by_request(const struct gcp *g, const char *scope, const char *request_id);
 void gcp_ops_free(struct sim *s);
@@ -259,7 +264,8 @@ void gcp_insert(struct gcp_call *c);
 void gcp_bulk_zone(struct gcp_call *c);
 void gcp_bulk_region(struct gcp_call *c);
 /* NULL: room for one more; else the operation's error (new). */
-json_t *gcp_shortage(struct sim *s, const struct gcp_want *w, int *ret_http, const char **ret_words);
+json_t *gcp_shortage(struct sim *s, const struct gcp_want *w, int *ret_http,
+		     const char **ret_words);
 struct inst *gcp_vm_make(struct gcp_call *c, const struct gcp_want *w, struct gcp_op *op);
 
 /* gcp_vm.c: an instance seen through the API, its end, its disks. */
@@ -293,8 +299,8 @@ void gcp_disk_delete(struct gcp_call *c);
 int64_t gcp_quota_limit(const struct sim *s, const char *metric, const char *region);
 int64_t gcp_quota_usage(const struct sim *s, const char *metric, const char *region);
 /* The first quota that one more of w would pass, or NULL. */
-const char *gcp_quota_passed(
-    const struct sim *s, const struct gcp_want *w, int64_t *ret_limit, const char **ret_region);
+const char *gcp_quota_passed(const struct sim *s, const struct gcp_want *w, int64_t *ret_limit,
+			     const char **ret_region);
 json_t *gcp_quotas_json(const struct sim *s, const char *region); /* NULL = project-wide */
 bool gcp_quota_set(struct sim *s, const json_t *doc, struct spot_err *err);
 void gcp_quotas_free(struct sim *s);

@@ -1,7 +1,7 @@
 /*
- * advice.capacityHistory and advice.capacity (Preview). Prices are the market's record. No public record
- * of preemption rates exists: a fixed figure per machine, zone and day stands for it, except for today,
- * where what ended here is counted as soon as something has.
+ * advice.capacityHistory and advice.capacity (Preview). Prices are the market's record. No public
+ * record of preemption rates exists: a fixed figure per machine, zone and day stands for it, except
+ * for today, where what ended here is counted as soon as something has.
  */
 #include "base/base.h"
 #include "gcp.h"
@@ -11,8 +11,8 @@
 
 static bool refuse(struct gcp_call *c, const char *field, const char *value, const char *why)
 {
-	gcp_fail(c, 400, "invalid", "Invalid value for field '%s': '%s'. %s", field, value ? value : "",
-	    why);
+	gcp_fail(c, 400, "invalid", "Invalid value for field '%s': '%s'. %s", field,
+		 value ? value : "", why);
 	return false;
 }
 
@@ -31,18 +31,18 @@ static json_t *interval(int64_t from, int64_t to)
 	char a[TIME_TEXT_MAX], b[TIME_TEXT_MAX];
 
 	return json_pack("{s:s, s:s}", "startTime", format_time_s(from, a), "endTime",
-	    format_time_s(to, b));
+			 format_time_s(to, b));
 }
 
-static const struct gcp_type *spot_type(
-    struct gcp_call *c, const char *machine, const json_t *scheduling)
+static const struct gcp_type *spot_type(struct gcp_call *c, const char *machine,
+					const json_t *scheduling)
 {
 	const struct gcp_type *t = machine ? gcp_type_named(c->g, machine) : NULL;
 
 	if (!str_same(gcp_text(scheduling, "provisioningModel"), "SPOT") &&
 	    !str_same(gcp_text(scheduling, "provisioningModel"), "FLEX_START")) {
 		refuse(c, "instanceProperties.scheduling.provisioningModel",
-		    gcp_text(scheduling, "provisioningModel"), "Only SPOT is supported.");
+		       gcp_text(scheduling, "provisioningModel"), "Only SPOT is supported.");
 		return NULL;
 	}
 	if (!t || t->attached)
@@ -58,7 +58,8 @@ static struct pool *pool_of(struct gcp_call *c, const struct gcp_type *t, const 
 	for (size_t k = 0; k < c->sim->market->pools_n; k++) {
 		struct pool *p = &c->sim->market->pools[k];
 
-		if (p->cloud == CLOUD_GCP && p->type == t->type && str_same(p->region->name, c->arg[1]) &&
+		if (p->cloud == CLOUD_GCP && p->type == t->type &&
+		    str_same(p->region->name, c->arg[1]) &&
 		    (!zone || str_same(p->zone->name, zone)))
 			return p;
 	}
@@ -70,8 +71,8 @@ static double rate_today(struct gcp_call *c, const struct pool *p, int64_t since
 	int64_t ended = 0, taken = 0;
 
 	for (const struct inst *i = c->sim->insts; i; i = i->next) {
-		if (i->pool->type != p->type || i->pool->region != p->region || i->side != SIDE_SPOT ||
-		    i->state != INST_GONE || i->gone_us < since)
+		if (i->pool->type != p->type || i->pool->region != p->region ||
+		    i->side != SIDE_SPOT || i->state != INST_GONE || i->gone_us < since)
 			continue;
 		ended++;
 		taken += i->reclaimed;
@@ -87,14 +88,16 @@ static json_t *preemptions(struct gcp_call *c, const struct pool *p, const char 
 	for (int back = 29; back >= 0; back--) {
 		int64_t from = pacific_midnight(day - back * DAY + DAY / 2);
 		int64_t to = pacific_midnight(from + DAY + DAY / 2);
-		double rate = (double)(gcp_hash_id(arena_printf(c->a, "%s|%s|%" PRId64, p->type->name,
-					   zone ? zone : p->region->name, from)) %
-				  45) / 100;
+		double rate =
+		    (double)(gcp_hash_id(arena_printf(c->a, "%s|%s|%" PRId64, p->type->name,
+						      zone ? zone : p->region->name, from)) %
+			     45) /
+		    100;
 
 		if (back == 0)
 			rate = rate_today(c, p, from, rate);
-		json_array_append_new(list,
-		    json_pack("{s:o, s:f}", "interval", interval(from, to), "preemptionRate", rate));
+		json_array_append_new(list, json_pack("{s:o, s:f}", "interval", interval(from, to),
+						      "preemptionRate", rate));
 	}
 	return list;
 }
@@ -118,13 +121,13 @@ static json_t *prices(struct gcp_call *c, const struct pool *p)
 
 	for (size_t k = 0; k < l->n; k++) {
 		int64_t from = k == 0 ? first : MAX(pacific_midnight(l->at[k].us), first);
-		int64_t to = k + 1 < l->n ? pacific_midnight(l->at[k + 1].us)
-					  : pacific_midnight(now + DAY);
+		int64_t to =
+		    k + 1 < l->n ? pacific_midnight(l->at[k + 1].us) : pacific_midnight(now + DAY);
 
 		if (to > from && to > first)
-			json_array_append_new(list,
-			    json_pack("{s:o, s:o}", "interval", interval(from, to), "listPrice",
-				money(l->at[k].micros)));
+			json_array_append_new(list, json_pack("{s:o, s:o}", "interval",
+							      interval(from, to), "listPrice",
+							      money(l->at[k].micros)));
 	}
 	return list;
 }
@@ -145,7 +148,8 @@ void gcp_capacity_history(struct gcp_call *c)
 		return;
 	p = pool_of(c, t, zone);
 	if (!p) {
-		refuse(c, "locationPolicy.location", zone, "The machine type is not offered there.");
+		refuse(c, "locationPolicy.location", zone,
+		       "The machine type is not offered there.");
 		return;
 	}
 	if (json_array_size(types) == 0) {
@@ -153,7 +157,8 @@ void gcp_capacity_history(struct gcp_call *c)
 		return;
 	}
 	out = json_pack("{s:s, s:s}", "machineType", machine, "location",
-	    zone ? gcp_link(c->a, "zones/%s", zone) : gcp_link(c->a, "regions/%s", c->arg[1]));
+			zone ? gcp_link(c->a, "zones/%s", zone)
+			     : gcp_link(c->a, "regions/%s", c->arg[1]));
 	json_array_foreach(types, k, one)
 	{
 		if (str_same(json_string_value(one), "PREEMPTION"))
@@ -195,7 +200,7 @@ static double score(int64_t room, int64_t size)
 }
 
 static void shard(struct gcp_call *c, json_t *shards, const json_t *zones, const char *machine,
-    int64_t size, double *best)
+		  int64_t size, double *best)
 {
 	const struct gcp_type *t = gcp_type_named(c->g, machine);
 
@@ -212,17 +217,18 @@ static void shard(struct gcp_call *c, json_t *shards, const json_t *zones, const
 		*best = s;
 		json_array_clear(shards);
 		json_array_append_new(shards,
-		    json_pack("{s:s, s:s, s:I, s:s}", "zone", gcp_link(c->a, "zones/%s", p->zone->name),
-			"machineType", machine, "instanceCount", (json_int_t)size, "provisioningModel",
-			"SPOT"));
+				      json_pack("{s:s, s:s, s:I, s:s}", "zone",
+						gcp_link(c->a, "zones/%s", p->zone->name),
+						"machineType", machine, "instanceCount",
+						(json_int_t)size, "provisioningModel", "SPOT"));
 	}
 }
 
 void gcp_capacity(struct gcp_call *c)
 {
 	const json_t *policy = json_object_get(c->body, "distributionPolicy");
-	json_t *all = json_object_get(
-	    json_object_get(c->body, "instanceFlexibilityPolicy"), "instanceSelections");
+	json_t *all = json_object_get(json_object_get(c->body, "instanceFlexibilityPolicy"),
+				      "instanceSelections");
 	const char *shape = gcp_text(policy, "targetShape"), *key;
 	const json_t *scheduling =
 	    json_object_get(json_object_get(c->body, "instanceProperties"), "scheduling");
@@ -241,7 +247,8 @@ void gcp_capacity(struct gcp_call *c)
 		return;
 	}
 	if (json_object_size(all) == 0) {
-		refuse(c, "instanceFlexibilityPolicy.instanceSelections", "", "At least one is required.");
+		refuse(c, "instanceFlexibilityPolicy.instanceSelections", "",
+		       "At least one is required.");
 		return;
 	}
 	shards = json_array();
@@ -253,11 +260,11 @@ void gcp_capacity(struct gcp_call *c)
 				json_decref(shards);
 				return;
 			}
-			shard(c, shards, json_object_get(policy, "zones"), json_string_value(name), size,
-			    &best);
+			shard(c, shards, json_object_get(policy, "zones"), json_string_value(name),
+			      size, &best);
 		}
 	}
-	gcp_reply(c,
-	    json_pack("{s:[{s:{s:f, s:s}, s:o}]}", "recommendations", "scores", "obtainability", best,
-		"estimatedUptime", best > 0.5 ? "14400s" : "3600s", "shards", shards));
+	gcp_reply(c, json_pack("{s:[{s:{s:f, s:s}, s:o}]}", "recommendations", "scores",
+			       "obtainability", best, "estimatedUptime",
+			       best > 0.5 ? "14400s" : "3600s", "shards", shards));
 }

@@ -48,8 +48,8 @@ bool gcp_rsa_verify(EVP_PKEY *key, struct str text, struct str signature)
 {
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
 	bool ok = EVP_DigestVerifyInit(ctx, NULL, EVP_sha256(), NULL, key) == 1 &&
-	    EVP_DigestVerify(ctx, (const unsigned char *)signature.p, signature.n,
-		(const unsigned char *)text.p, text.n) == 1;
+		  EVP_DigestVerify(ctx, (const unsigned char *)signature.p, signature.n,
+				   (const unsigned char *)text.p, text.n) == 1;
 
 	EVP_MD_CTX_free(ctx);
 	return ok;
@@ -57,7 +57,8 @@ bool gcp_rsa_verify(EVP_PKEY *key, struct str text, struct str signature)
 
 char *gcp_identity_token(struct sim *s, struct arena *a, json_t *claims)
 {
-	static const char head[] = "{\"alg\":\"RS256\",\"kid\":\"cloudsim-google-1\",\"typ\":\"JWT\"}";
+	static const char head[] =
+	    "{\"alg\":\"RS256\",\"kid\":\"cloudsim-google-1\",\"typ\":\"JWT\"}";
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
 	char *body = json_text(a, claims), *text;
 	uint8_t sig[512];
@@ -65,7 +66,7 @@ char *gcp_identity_token(struct sim *s, struct arena *a, json_t *claims)
 
 	json_decref(claims);
 	text = arena_printf(a, "%s.%s", gcp_base64url(a, head, sizeof(head) - 1),
-	    gcp_base64url(a, body, strlen(body)));
+			    gcp_base64url(a, body, strlen(body)));
 	if (EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, s->gcp->google_key) == 1 &&
 	    EVP_DigestSign(ctx, sig, &n, (const unsigned char *)text, strlen(text)) == 1)
 		text = arena_printf(a, "%s.%s", text, gcp_base64url(a, sig, n));
@@ -108,15 +109,15 @@ bool gcp_auth_key_file(struct sim *s, struct spot_err *err)
 
 	PEM_write_bio_PrivateKey(out, s->gcp->key, NULL, NULL, 0, NULL, NULL);
 	n = BIO_get_mem_data(out, &pem);
-	doc = json_pack("{s:s, s:s, s:s, s:s%, s:s, s:s, s:s, s:o, s:s, s:s, s:s}", "type",
-	    "service_account", "project_id", GCP_PROJECT, "private_key_id", s->gcp->key_id,
-	    "private_key", pem, (size_t)n, "client_email", GCP_SA, "client_id",
-	    "104826195837261904825", "auth_uri", "https://accounts.google.com/o/oauth2/auth",
-	    "token_uri", json_sprintf("http://127.0.0.1:%d/token", cloud_port(s, CLOUD_GCP)),
+	doc = json_pack(
+	    "{s:s, s:s, s:s, s:s%, s:s, s:s, s:s, s:o, s:s, s:s, s:s}", "type", "service_account",
+	    "project_id", GCP_PROJECT, "private_key_id", s->gcp->key_id, "private_key", pem,
+	    (size_t)n, "client_email", GCP_SA, "client_id", "104826195837261904825", "auth_uri",
+	    "https://accounts.google.com/o/oauth2/auth", "token_uri",
+	    json_sprintf("http://127.0.0.1:%d/token", cloud_port(s, CLOUD_GCP)),
 	    "auth_provider_x509_cert_url", "https://www.googleapis.com/oauth2/v1/certs",
-	    "client_x509_cert_url",
-	    "https://www.googleapis.com/robot/v1/metadata/x509/" GCP_SA, "universe_domain",
-	    "googleapis.com");
+	    "client_x509_cert_url", "https://www.googleapis.com/robot/v1/metadata/x509/" GCP_SA,
+	    "universe_domain", "googleapis.com");
 	BIO_free(out);
 	text = json_text(a, doc);
 	json_decref(doc);
@@ -150,8 +151,8 @@ void gcp_auth_free(struct sim *s)
 
 /* ---- tokens ----------------------------------------------------------------------------- */
 
-struct gcp_token *gcp_token_new(
-    struct sim *s, const char *email, const char *scopes, int64_t seconds)
+struct gcp_token *gcp_token_new(struct sim *s, const char *email, const char *scopes,
+				int64_t seconds)
 {
 	struct gcp_token *t = calloc(1, sizeof(*t));
 
@@ -185,8 +186,8 @@ static json_t *jwt_part(struct arena *a, const char *p, size_t n)
 	struct str raw;
 	json_t *doc = NULL;
 
-	if (!gcp_base64url_decode(a, p, n, &raw) ||
-	    json_parse(raw, "jwt", &doc, &err) != SPOT_OK || !json_is_object(doc)) {
+	if (!gcp_base64url_decode(a, p, n, &raw) || json_parse(raw, "jwt", &doc, &err) != SPOT_OK ||
+	    !json_is_object(doc)) {
 		json_decref(doc);
 		return NULL;
 	}
@@ -230,17 +231,17 @@ static bool jwt_times_valid(struct gcp_call *c, const json_t *claims)
 	int64_t from = json_integer_value(iat), to = json_integer_value(exp);
 
 	return json_is_integer(iat) && json_is_integer(exp) && from <= now + 300 && to > now &&
-	    to > from && to - from <= 3600;
+	       to > from && to - from <= 3600;
 }
 
-static const char *const times_words =
-    "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. Check "
-    "your iat and exp values in the JWT claim.";
+static const char *const times_words = "Invalid JWT: Token must be a short-lived token (60 "
+				       "minutes) and in a reasonable timeframe. Check "
+				       "your iat and exp values in the JWT claim.";
 
 static bool our_url(const struct gcp_call *c, const char *text, const char *path)
 {
-	return str_same(text,
-	    arena_printf(c->a, "http://127.0.0.1:%d%s", cloud_port(c->sim, CLOUD_GCP), path));
+	return str_same(
+	    text, arena_printf(c->a, "http://127.0.0.1:%d%s", cloud_port(c->sim, CLOUD_GCP), path));
 }
 
 void oauth_token(struct gcp_call *c)
@@ -253,7 +254,8 @@ void oauth_token(struct gcp_call *c)
 	grant = form_get(&f, "grant_type");
 	assertion = form_get(&f, "assertion");
 	if (!str_same(grant, "urn:ietf:params:oauth:grant-type:jwt-bearer")) {
-		gcp_fail(c, 400, "unsupported_grant_type", "Invalid grant_type: %s", grant ? grant : "");
+		gcp_fail(c, 400, "unsupported_grant_type", "Invalid grant_type: %s",
+			 grant ? grant : "");
 		return;
 	}
 	if (!assertion) {
@@ -269,27 +271,27 @@ void oauth_token(struct gcp_call *c)
 	} else if (!str_same(json_string_value(json_object_get(claims, "iss")), GCP_SA)) {
 		gcp_fail(c, 400, "invalid_grant", "Invalid grant: account not found");
 	} else if (!our_url(c, aud, "/token") &&
-	    !str_same(aud, "https://oauth2.googleapis.com/token") &&
-	    !str_same(aud, "https://accounts.google.com/o/oauth2/token")) {
+		   !str_same(aud, "https://oauth2.googleapis.com/token") &&
+		   !str_same(aud, "https://accounts.google.com/o/oauth2/token")) {
 		gcp_fail(c, 400, "invalid_grant", "Invalid JWT: Failed audience check");
 	} else if (target) {
 		int64_t now = sim_wall(c->sim) / SPOT_US_PER_S;
 
-		gcp_reply(c,
-		    json_pack("{s:s}", "id_token",
-			gcp_identity_token(c->sim, c->a,
-			    json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "iss",
-				"https://accounts.google.com", "aud", target, "sub",
-				"104826195837261904825", "email", GCP_SA, "iat", (json_int_t)now, "exp",
-				(json_int_t)now + 3600))));
+		gcp_reply(
+		    c, json_pack("{s:s}", "id_token",
+				 gcp_identity_token(
+				     c->sim, c->a,
+				     json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "iss",
+					       "https://accounts.google.com", "aud", target, "sub",
+					       "104826195837261904825", "email", GCP_SA, "iat",
+					       (json_int_t)now, "exp", (json_int_t)now + 3600))));
 	} else if (!scope || !*scope) {
 		gcp_fail(c, 400, "invalid_scope", "Empty or missing scope not allowed.");
 	} else {
 		const struct gcp_token *t = gcp_token_new(c->sim, GCP_SA, scope, 3599);
 
-		gcp_reply(c,
-		    json_pack("{s:s, s:i, s:s}", "access_token", t->text, "expires_in", 3599,
-			"token_type", "Bearer"));
+		gcp_reply(c, json_pack("{s:s, s:i, s:s}", "access_token", t->text, "expires_in",
+				       3599, "token_type", "Bearer"));
 	}
 }
 
@@ -307,10 +309,11 @@ void oauth_certs(struct gcp_call *c)
 	}
 	BN_free(n);
 	BN_free(e);
-	reply_header(c->rep, "Cache-Control", "public, max-age=19800, must-revalidate, no-transform");
+	reply_header(c->rep, "Cache-Control",
+		     "public, max-age=19800, must-revalidate, no-transform");
 	gcp_reply(c,
-	    json_pack("{s:[{s:s, s:s, s:s, s:s, s:s, s:s}]}", "keys", "kty", "RSA", "alg", "RS256",
-		"use", "sig", "kid", "cloudsim-google-1", "n", mod, "e", exp));
+		  json_pack("{s:[{s:s, s:s, s:s, s:s, s:s, s:s}]}", "keys", "kty", "RSA", "alg",
+			    "RS256", "use", "sig", "kid", "cloudsim-google-1", "n", mod, "e", exp));
 }
 
 /* ---- federation ------------------------------------------------------------------------- */
@@ -331,16 +334,18 @@ void sts_token(struct gcp_call *c)
 		gcp_fail(c, 400, "unsupported_grant_type", "Invalid grant_type.");
 		return;
 	}
-	if (!aud || !str_prefix(aud, "//iam.googleapis.com/projects/" GCP_PROJECT_NUMBER "/locations/global/"
+	if (!aud || !str_prefix(aud, "//iam.googleapis.com/projects/" GCP_PROJECT_NUMBER
+				     "/locations/global/"
 				     "workloadIdentityPools/")) {
 		gcp_fail(c, 400, "invalid_request", "Invalid value for \"audience\".");
 		return;
 	}
 	if (!subject || !*subject || !kind || !scope ||
 	    !str_same(form_get(&f, "requested_token_type"),
-		"urn:ietf:params:oauth:token-type:access_token")) {
+		      "urn:ietf:params:oauth:token-type:access_token")) {
 		gcp_fail(c, 400, "invalid_request",
-		    "subject_token, subject_token_type, scope and requested_token_type are required.");
+			 "subject_token, subject_token_type, scope and requested_token_type are "
+			 "required.");
 		return;
 	}
 	/* Any JWT stands for the workload; a text "expired" for one that is refused. */
@@ -349,10 +354,9 @@ void sts_token(struct gcp_call *c)
 		return;
 	}
 	t = gcp_token_new(c->sim, "principal", scope, 3600);
-	gcp_reply(c,
-	    json_pack("{s:s, s:s, s:s, s:i}", "access_token", t->text, "issued_token_type",
-		"urn:ietf:params:oauth:token-type:access_token", "token_type", "Bearer", "expires_in",
-		3600));
+	gcp_reply(c, json_pack("{s:s, s:s, s:s, s:i}", "access_token", t->text, "issued_token_type",
+			       "urn:ietf:params:oauth:token-type:access_token", "token_type",
+			       "Bearer", "expires_in", 3600));
 }
 
 void iam_access_token(struct gcp_call *c)
@@ -372,15 +376,15 @@ void iam_access_token(struct gcp_call *c)
 		return;
 	}
 	if (!str_same(c->arg[0], GCP_SA) && !str_same(c->arg[0], GCP_NODE_SA)) {
-		gcp_fail(c, 404, "notFound", "Not found; Gaia id not found for email %s", c->arg[0]);
+		gcp_fail(c, 404, "notFound", "Not found; Gaia id not found for email %s",
+			 c->arg[0]);
 		return;
 	}
-	json_array_foreach(scope, k, one)
-	    scopes = arena_printf(c->a, "%s%s%s", scopes, *scopes ? " " : "", json_string_value(one));
+	json_array_foreach(scope, k, one) scopes =
+	    arena_printf(c->a, "%s%s%s", scopes, *scopes ? " " : "", json_string_value(one));
 	t = gcp_token_new(c->sim, c->arg[0], scopes, 3600);
-	gcp_reply(c,
-	    json_pack("{s:s, s:s}", "accessToken", t->text, "expireTime",
-		format_time_s(t->expires_us, at)));
+	gcp_reply(c, json_pack("{s:s, s:s}", "accessToken", t->text, "expireTime",
+			       format_time_s(t->expires_us, at)));
 }
 
 /* Signs with a key that Google keeps: signed URLs without a key file. */
@@ -401,15 +405,15 @@ void iam_sign_blob(struct gcp_call *c)
 		return;
 	}
 	if (!str_same(c->arg[0], GCP_SA) && !str_same(c->arg[0], GCP_NODE_SA)) {
-		gcp_fail(c, 404, "notFound", "Not found; Gaia id not found for email %s", c->arg[0]);
+		gcp_fail(c, 404, "notFound", "Not found; Gaia id not found for email %s",
+			 c->arg[0]);
 		return;
 	}
 	ctx = EVP_MD_CTX_new();
 	if (EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, c->g->google_key) == 1 &&
 	    EVP_DigestSign(ctx, sig, &n, (const unsigned char *)raw.p, raw.n) == 1)
-		gcp_reply(c,
-		    json_pack("{s:s, s:s}", "keyId", "cloudsim-google-1", "signedBlob",
-			base64_encode(c->a, sig, n)));
+		gcp_reply(c, json_pack("{s:s, s:s}", "keyId", "cloudsim-google-1", "signedBlob",
+				       base64_encode(c->a, sig, n)));
 	EVP_MD_CTX_free(ctx);
 }
 
@@ -443,11 +447,12 @@ static bool has_scope(const char *had, const char *any)
 static bool unauthenticated(struct gcp_call *c, const char *code)
 {
 	gcp_fail(c, 401, code,
-	    "Request %s authentication credential%s. Expected OAuth 2 access token, login cookie or "
-	    "other valid authentication credential. See "
-	    "https://developers.google.com/identity/sign-in/web/devconsole-project.",
-	    str_same(code, "required") ? "is missing required" : "had invalid",
-	    str_same(code, "required") ? "" : "s");
+		 "Request %s authentication credential%s. Expected OAuth 2 access token, login "
+		 "cookie or "
+		 "other valid authentication credential. See "
+		 "https://developers.google.com/identity/sign-in/web/devconsole-project.",
+		 str_same(code, "required") ? "is missing required" : "had invalid",
+		 str_same(code, "required") ? "" : "s");
 	return false;
 }
 
@@ -455,8 +460,8 @@ static bool scope_suffices(struct gcp_call *c, const char *had, const char *scop
 {
 	if (has_scope(had, CLOUD_PLATFORM) || has_scope(had, scopes))
 		return true;
-	gcp_fail(
-	    c, 403, "insufficientPermissions", "Request had insufficient authentication scopes.");
+	gcp_fail(c, 403, "insufficientPermissions",
+		 "Request had insufficient authentication scopes.");
 	return false;
 }
 

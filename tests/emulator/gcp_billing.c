@@ -8,8 +8,9 @@
 
 static json_t *service(const char *id, const char *name)
 {
-	return json_pack("{s:o, s:s, s:s, s:s}", "name", json_sprintf("services/%s", id), "serviceId",
-	    id, "displayName", name, "businessEntityName", "businessEntities/GCP");
+	return json_pack("{s:o, s:s, s:s, s:s}", "name", json_sprintf("services/%s", id),
+			 "serviceId", id, "displayName", name, "businessEntityName",
+			 "businessEntities/GCP");
 }
 
 void billing_services(struct gcp_call *c)
@@ -29,8 +30,7 @@ static json_t *money(int64_t nanos)
 	json_t *o = json_pack("{s:s}", "currencyCode", "USD");
 
 	if (nanos / 1000000000)
-		json_object_set_new(
-		    o, "units", json_sprintf("%" PRId64, nanos / 1000000000));
+		json_object_set_new(o, "units", json_sprintf("%" PRId64, nanos / 1000000000));
 	if (nanos % 1000000000)
 		json_object_set_new(o, "nanos", json_integer(nanos % 1000000000));
 	return o;
@@ -60,7 +60,8 @@ static json_t *expression(const struct gcp_sku *k, int64_t replace)
 	static const struct {
 		const char *unit, *words, *base, *base_words;
 		int64_t factor;
-	} units[] = {{"h", "hour", "s", "second", 3600},
+	} units[] = {
+	    {"h", "hour", "s", "second", 3600},
 	    {"GiBy.h", "gibibyte hour", "By.s", "byte second", INT64_C(3865470566400)},
 	    {"GiBy.mo", "gibibyte month", "By.s", "byte second", INT64_C(2821793513472000)},
 	    {"GiBy", "gibibyte", "By", "byte", 1073741824}};
@@ -69,9 +70,10 @@ static json_t *expression(const struct gcp_sku *k, int64_t replace)
 	while (n + 1 < ARRAY_LEN(units) && !str_same(units[n].unit, k->unit))
 		n++;
 	return json_pack("{s:s, s:i, s:o, s:s, s:s, s:s, s:I}", "usageUnit", k->unit,
-	    "displayQuantity", 1, "tieredRates", rates(k->tiers, replace), "usageUnitDescription",
-	    units[n].words, "baseUnit", units[n].base, "baseUnitDescription", units[n].base_words,
-	    "baseUnitConversionFactor", (json_int_t)units[n].factor);
+			 "displayQuantity", 1, "tieredRates", rates(k->tiers, replace),
+			 "usageUnitDescription", units[n].words, "baseUnit", units[n].base,
+			 "baseUnitDescription", units[n].base_words, "baseUnitConversionFactor",
+			 (json_int_t)units[n].factor);
 }
 
 static json_t *regions_json(const char *regions)
@@ -88,7 +90,7 @@ static json_t *regions_json(const char *regions)
 }
 
 static json_t *sku_json(struct gcp_call *c, const struct gcp_sku *k, const char *id,
-    const char *regions, int64_t replace)
+			const char *regions, int64_t replace)
 {
 	json_t *where = regions_json(regions);
 	bool many = json_array_size(where) > 1;
@@ -96,9 +98,10 @@ static json_t *sku_json(struct gcp_call *c, const struct gcp_sku *k, const char 
 
 	/* Prices take effect at Pacific midnight; the catalog is up to 12 hours behind. */
 	format_time_s((c->sim->start_us / 86400 / SPOT_US_PER_S - 1) * 86400 * SPOT_US_PER_S +
-		8 * SPOT_US_PER_HOUR,
-	    at);
-	return json_pack("{s:o, s:s, s:s, s:{s:s, s:s, s:s, s:s}, s:o, s:[{s:s, s:o, s:i}], s:s, s:{s:s, s:o}}",
+			  8 * SPOT_US_PER_HOUR,
+		      at);
+	return json_pack(
+	    "{s:o, s:s, s:s, s:{s:s, s:s, s:s, s:s}, s:o, s:[{s:s, s:o, s:i}], s:s, s:{s:s, s:o}}",
 	    "name", json_sprintf("services/%s/skus/%s", COMPUTE_SERVICE, id), "skuId", id,
 	    "description", k->description, "category", "serviceDisplayName", "Compute Engine",
 	    "resourceFamily", k->family, "resourceGroup", k->group, "usageType", k->usage,
@@ -124,10 +127,14 @@ static void append_sku(struct gcp_call *c, json_t *list, const struct gcp_sku *k
 
 		p += n;
 		if (part && part->shift[k->side])
-			json_array_append_new(list,
-			    sku_json(c, k, arena_printf(c->a, "%.9s-%.4s", k->id,
-				arena_printf(c->a, "%04X", (unsigned)(gcp_hash_id(region) & 0xffff))), region,
-				part->nanos[k->side] + part->shift[k->side] * 1000));
+			json_array_append_new(
+			    list,
+			    sku_json(c, k,
+				     arena_printf(
+					 c->a, "%.9s-%.4s", k->id,
+					 arena_printf(c->a, "%04X",
+						      (unsigned)(gcp_hash_id(region) & 0xffff))),
+				     region, part->nanos[k->side] + part->shift[k->side] * 1000));
 		else
 			rest = arena_printf(c->a, "%s%s%s", rest, *rest ? " " : "", region);
 	}

@@ -35,7 +35,7 @@ struct bulk {
 static bool invalid(struct gcp_call *c, const char *field, const char *value, const char *why)
 {
 	gcp_fail(c, 400, "invalid", "Invalid value for field 'resource.%s': '%s'. %s", field,
-	    value ? value : "", why);
+		 value ? value : "", why);
 	return false;
 }
 
@@ -48,14 +48,16 @@ static bool pattern_valid(const char *p)
 	if (!first)
 		return false;
 	end = first + strspn(first, "#");
-	return end - first <= 18 && !strchr(end, '#') && p[0] >= 'a' && p[0] <= 'z' && strlen(p) <= 63;
+	return end - first <= 18 && !strchr(end, '#') && p[0] >= 'a' && p[0] <= 'z' &&
+	       strlen(p) <= 63;
 }
 
 /* Numbering goes on after the biggest number in use. */
 static int64_t pattern_next(struct bulk *b)
 {
 	const char *first = strchr(b->pattern, '#');
-	size_t head = (size_t)(first - b->pattern), n = strspn(first, "#"), tail = strlen(first + n);
+	size_t head = (size_t)(first - b->pattern), n = strspn(first, "#"),
+	       tail = strlen(first + n);
 	int64_t most = 0, v;
 
 	for (const struct inst *i = b->c->sim->insts; i; i = i->next) {
@@ -84,7 +86,7 @@ static bool read_names(struct bulk *b)
 	b->pattern = gcp_text(c->body, "namePattern");
 	if (!b->pattern == !json_object_size(per))
 		return invalid(c, "namePattern", b->pattern,
-		    "Exactly one of namePattern and perInstanceProperties is required.");
+			       "Exactly one of namePattern and perInstanceProperties is required.");
 	b->names = arena_array(c->a, (size_t)b->count + 1, sizeof(*b->names));
 	if (b->pattern) {
 		const char *first = strchr(b->pattern, '#');
@@ -92,28 +94,30 @@ static bool read_names(struct bulk *b)
 
 		if (!pattern_valid(b->pattern))
 			return invalid(c, "namePattern", b->pattern,
-			    "Must have one run of at most 18 '#' characters.");
+				       "Must have one run of at most 18 '#' characters.");
 		next = pattern_next(b);
 		for (; k < (size_t)b->count; k++)
-			b->names[k] = arena_printf(c->a, "%.*s%0*" PRId64 "%s",
-			    (int)(first - b->pattern), b->pattern, (int)strspn(first, "#"),
-			    next + (int64_t)k, first + strspn(first, "#"));
+			b->names[k] = arena_printf(
+			    c->a, "%.*s%0*" PRId64 "%s", (int)(first - b->pattern), b->pattern,
+			    (int)strspn(first, "#"), next + (int64_t)k, first + strspn(first, "#"));
 		return true;
 	}
 	if (json_object_size(per) != (size_t)b->count)
-		return invalid(c, "perInstanceProperties", "", "Must have as many entries as count.");
+		return invalid(c, "perInstanceProperties", "",
+			       "Must have as many entries as count.");
 	json_object_foreach(per, key, one)
 	{
 		b->names[k] = gcp_text(one, "name") ? gcp_text(one, "name") : key;
 		if (!gcp_name_valid(b->names[k]))
-			return invalid(c, "perInstanceProperties", key,
+			return invalid(
+			    c, "perInstanceProperties", key,
 			    "Must be a match of regex '(?:[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)'");
 		for (size_t z = 0; z < b->zones_n; z++) {
 			if (!gcp_vm_find(c->sim, b->zones[z]->name, b->names[k]))
 				continue;
 			gcp_fail(c, 409, "alreadyExists",
-			    "The resource '" GCP_P "zones/%s/instances/%s' already exists",
-			    b->zones[z]->name, b->names[k]);
+				 "The resource '" GCP_P "zones/%s/instances/%s' already exists",
+				 b->zones[z]->name, b->names[k]);
 			return false;
 		}
 		k++;
@@ -161,8 +165,8 @@ static void read_zones(struct bulk *b, const struct zone *only, const struct reg
 		if ((only && z != only) || (r && z->region != r))
 			continue;
 		if (r && (str_same(gcp_text(place, "preference"), "DENY") ||
-			     (json_array_size(zones) > 0 ? !zone_listed(zones, z->name)
-							 : ai_zone(z->name))))
+			  (json_array_size(zones) > 0 ? !zone_listed(zones, z->name)
+						      : ai_zone(z->name))))
 			continue;
 		b->caps[b->zones_n] =
 		    gcp_i64(json_object_get(place, "constraints"), "maxCount", INT64_MAX);
@@ -179,7 +183,8 @@ static const char *pool_type(struct bulk *b, const char *machine)
 	if (!str_prefix(machine, "n1-") || !gcp_text(one, "acceleratorType"))
 		return machine;
 	return arena_printf(b->c->a, "%s+%sx%" PRId64, machine,
-	    gcp_last(gcp_text(one, "acceleratorType")), gcp_i64(one, "acceleratorCount", 0));
+			    gcp_last(gcp_text(one, "acceleratorType")),
+			    gcp_i64(one, "acceleratorCount", 0));
 }
 
 static bool add_machine(struct bulk *b, const char *machine, int64_t rank)
@@ -189,18 +194,20 @@ static bool add_machine(struct bulk *b, const char *machine, int64_t rank)
 
 	if (!gcp_type_named(c->g, type))
 		return invalid(c, "instanceProperties.machineType", machine,
-		    "Machine type does not exist.");
+			       "Machine type does not exist.");
 	for (size_t k = 0; k < b->zones_n; k++) {
 		struct pick *p;
 
-		if (!market_pool(c->sim->market, CLOUD_GCP, b->zones[k]->region->name, b->zones[k], type))
+		if (!market_pool(c->sim->market, CLOUD_GCP, b->zones[k]->region->name, b->zones[k],
+				 type))
 			continue;
-		b->picks =
-		    arena_grow(c->a, b->picks, b->picks_n, &b->picks_cap, sizeof(*b->picks));
+		b->picks = arena_grow(c->a, b->picks, b->picks_n, &b->picks_cap, sizeof(*b->picks));
 		p = &b->picks[b->picks_n++];
-		*p = (struct pick){.rank = rank,
+		*p = (struct pick){
+		    .rank = rank,
 		    .zone = k,
-		    .want = {.props = b->props, .bulk = true, .machine = machine, .zone = b->zones[k]}};
+		    .want = {
+			.props = b->props, .bulk = true, .machine = machine, .zone = b->zones[k]}};
 		if (!gcp_check(c, &p->want, "resource.instanceProperties"))
 			return false;
 	}
@@ -217,15 +224,15 @@ static int by_rank(const void *a, const void *b)
 static bool read_machines(struct bulk *b)
 {
 	struct gcp_call *c = b->c;
-	json_t *all = json_object_get(
-	    json_object_get(c->body, "instanceFlexibilityPolicy"), "instanceSelections");
+	json_t *all = json_object_get(json_object_get(c->body, "instanceFlexibilityPolicy"),
+				      "instanceSelections");
 	const char *machine = gcp_text(b->props, "machineType"), *key;
 	json_t *one, *name;
 	size_t k;
 
 	if (!machine == !json_object_size(all))
 		return invalid(c, "instanceProperties.machineType", machine,
-		    "Either machineType or instanceFlexibilityPolicy is required.");
+			       "Either machineType or instanceFlexibilityPolicy is required.");
 	if (machine && !add_machine(b, machine, 0))
 		return false;
 	json_object_foreach(all, key, one)
@@ -238,7 +245,7 @@ static bool read_machines(struct bulk *b)
 	}
 	if (b->picks_n == 0)
 		return invalid(c, "instanceProperties.machineType", machine ? machine : "",
-		    "The machine type does not exist in any zone of the request.");
+			       "The machine type does not exist in any zone of the request.");
 	qsort(b->picks, b->picks_n, sizeof(*b->picks), by_rank);
 	return true;
 }
@@ -249,7 +256,7 @@ static struct gcp_op *child_op(struct bulk *b, const struct pick *p, const char 
 {
 	const char *scope = arena_printf(b->c->a, "zones/%s", p->want.zone->name);
 	struct gcp_op *op = gcp_op_new(b->c->sim, "insert", scope, b->c->email,
-	    gcp_link(b->c->a, "%s/instances/%s", scope, name), NULL);
+				       gcp_link(b->c->a, "%s/instances/%s", scope, name), NULL);
 
 	op->group = dup_text(b->group);
 	return op;
@@ -331,8 +338,9 @@ static void record_failures(struct bulk *b)
 		op = child_op(b, p, b->names[k]);
 		gcp_op_error(op, http, words, error);
 		gcp_op_after(op, b->c->sim->conf.boot_us / 2, NULL);
-		books_launch(b->c->sim, CLOUD_GCP, b->names[k], p->want.zone->name, b->parent->request_id,
-		    p->want.pool, p->want.side, gcp_text(error, "code"), NULL, 0, false);
+		books_launch(b->c->sim, CLOUD_GCP, b->names[k], p->want.zone->name,
+			     b->parent->request_id, p->want.pool, p->want.side,
+			     gcp_text(error, "code"), NULL, 0, false);
 	}
 }
 
@@ -345,12 +353,13 @@ static void put_metadata(struct bulk *b, bool rolled_back)
 
 		if (b->made[k] == 0 && b->zones_n > 1 && k > 0)
 			continue;
-		o = json_pack("{s:s, s:I, s:I}", "status", rolled_back ? "ROLLING_BACK" : "CREATING",
-		    "targetVmCount", (json_int_t)(b->zones_n > 1 ? b->made[k] : b->count),
-		    "createdVmCount", (json_int_t)b->made[k]);
+		o = json_pack("{s:s, s:I, s:I}", "status",
+			      rolled_back ? "ROLLING_BACK" : "CREATING", "targetVmCount",
+			      (json_int_t)(b->zones_n > 1 ? b->made[k] : b->count),
+			      "createdVmCount", (json_int_t)b->made[k]);
 		if (b->zones_n == 1 && b->count > b->made[k])
-			json_object_set_new(
-			    o, "failedToCreateVmCount", json_integer(b->count - b->made[k]));
+			json_object_set_new(o, "failedToCreateVmCount",
+					    json_integer(b->count - b->made[k]));
 		if (rolled_back && b->made[k])
 			json_object_set_new(o, "deletedVmCount", json_integer(b->made[k]));
 		json_object_set_new(map, arena_printf(b->c->a, "zones/%s", b->zones[k]->name), o);
@@ -374,9 +383,10 @@ static void roll_back(struct bulk *b)
 		inst_end(b->insts[k], "api", "rolled back", "minCount was not reached");
 	}
 	gcp_op_error(b->parent, 400, "BAD REQUEST",
-	    json_pack("{s:s, s:o}", "code", "VM_MIN_COUNT_NOT_REACHED", "message",
-		json_sprintf("Requested minimum count of %" PRId64 " VMs could not be created.",
-		    b->min_count)));
+		     json_pack("{s:s, s:o}", "code", "VM_MIN_COUNT_NOT_REACHED", "message",
+			       json_sprintf("Requested minimum count of %" PRId64
+					    " VMs could not be created.",
+					    b->min_count)));
 }
 
 /* Quota for the least that is asked must be there before anything is made. */
@@ -390,8 +400,8 @@ static bool quota_up_front(struct bulk *b)
 		if (!metric)
 			return true;
 	}
-	gcp_fail(b->c, 403, "quotaExceeded", "Quota '%s' exceeded.  Limit: %" PRId64 ".0 %s%s.", metric,
-	    limit, region ? "in region " : "globally", region ? region : "");
+	gcp_fail(b->c, 403, "quotaExceeded", "Quota '%s' exceeded.  Limit: %" PRId64 ".0 %s%s.",
+		 metric, limit, region ? "in region " : "globally", region ? region : "");
 	return false;
 }
 
@@ -401,7 +411,7 @@ static void run(struct bulk *b, const char *request)
 
 	b->group = gcp_u64(c->a, gcp_new_id(c->sim));
 	b->parent = gcp_op_new(c->sim, "bulkInsert", b->scope, c->email,
-	    gcp_link(c->a, "%s", b->scope), NULL);
+			       gcp_link(c->a, "%s", b->scope), NULL);
 	b->parent->request_id = dup_text(request);
 	b->parent->group = dup_text(b->group);
 	b->insts = arena_array(c->a, (size_t)b->count + 1, sizeof(struct inst *));
@@ -409,8 +419,9 @@ static void run(struct bulk *b, const char *request)
 	record_failures(b);
 	put_metadata(b, b->created < b->min_count);
 	for (int64_t k = 0; k < b->created; k++)
-		books_launch(c->sim, CLOUD_GCP, b->insts[k]->name, b->insts[k]->pool->zone->name, request,
-		    b->insts[k]->pool, b->insts[k]->side, NULL, &b->insts[k], 1, false);
+		books_launch(c->sim, CLOUD_GCP, b->insts[k]->name, b->insts[k]->pool->zone->name,
+			     request, b->insts[k]->pool, b->insts[k]->side, NULL, &b->insts[k], 1,
+			     false);
 	if (b->created < b->min_count)
 		roll_back(b);
 	gcp_op_after(b->parent, c->sim->conf.boot_us, parent_ends);
@@ -419,7 +430,8 @@ static void run(struct bulk *b, const char *request)
 
 /* ---- methods ---------------------------------------------------------------------------- */
 
-static void bulk(struct gcp_call *c, const char *scope, const struct zone *z, const struct region *r)
+static void bulk(struct gcp_call *c, const char *scope, const struct zone *z,
+		 const struct region *r)
 {
 	struct bulk b = {.c = c, .scope = scope};
 	const char *request, *machine;
@@ -431,7 +443,8 @@ static void bulk(struct gcp_call *c, const char *scope, const struct zone *z, co
 	if (!gcp_request_id(c, scope, &request))
 		return;
 	if (b.count < 1 || b.count > COUNT_MAX || b.min_count < 1 || b.min_count > b.count) {
-		invalid(c, "count", "", "count must be from 1 to 1000 and minCount from 1 to count.");
+		invalid(c, "count", "",
+			"count must be from 1 to 1000 and minCount from 1 to count.");
 		return;
 	}
 	if (!b.props) {
@@ -441,12 +454,13 @@ static void bulk(struct gcp_call *c, const char *scope, const struct zone *z, co
 	machine = gcp_text(b.props, "machineType");
 	if (machine && strchr(machine, '/')) { /* only the bare name is taken here */
 		struct gcp_op *op = gcp_op_new(c->sim, "bulkInsert", scope, c->email,
-		    gcp_link(c->a, "%s", scope), NULL);
+					       gcp_link(c->a, "%s", scope), NULL);
 
 		op->request_id = dup_text(request);
-		gcp_op_error(op, 500, "INTERNAL SERVER ERROR",
+		gcp_op_error(
+		    op, 500, "INTERNAL SERVER ERROR",
 		    json_pack("{s:s, s:s}", "code", "INTERNAL_ERROR", "message",
-			"Internal error. Please try again or contact Google Support."));
+			      "Internal error. Please try again or contact Google Support."));
 		gcp_op_after(op, c->sim->conf.boot_us / 2, NULL);
 		gcp_reply(c, gcp_op_json(op, c->a));
 		return;
@@ -466,7 +480,7 @@ void gcp_bulk_zone(struct gcp_call *c)
 		bulk(c, arena_printf(c->a, "zones/%s", z->name), z, NULL);
 	else
 		gcp_fail(c, 400, "invalid", "Invalid value for field 'zone': '%s'. Unknown zone.",
-		    c->arg[1]);
+			 c->arg[1]);
 }
 
 void gcp_bulk_region(struct gcp_call *c)
@@ -476,6 +490,6 @@ void gcp_bulk_region(struct gcp_call *c)
 	if (r)
 		bulk(c, arena_printf(c->a, "regions/%s", r->name), NULL, r);
 	else
-		gcp_fail(c, 400, "invalid", "Invalid value for field 'region': '%s'. Unknown region.",
-		    c->arg[1]);
+		gcp_fail(c, 400, "invalid",
+			 "Invalid value for field 'region': '%s'. Unknown region.", c->arg[1]);
 }

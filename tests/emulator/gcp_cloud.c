@@ -1,4 +1,5 @@
-/* Google Cloud as a row of the table of clouds: state, control calls, small helpers of all its parts. */
+/* Google Cloud as a row of the table of clouds: state, control calls, small helpers of all its
+ * parts. */
 #include "base/base.h"
 #include "gcp.h"
 #include "base/err.h"
@@ -37,7 +38,8 @@ static int64_t sunday(int64_t year, int64_t month, int64_t nth)
 	return first + (10 - first % 7) % 7 + (nth - 1) * 7;
 }
 
-/* Pacific time: daylight saving from the second Sunday of March, 2 o'clock, to the first of November. */
+/* Pacific time: daylight saving from the second Sunday of March, 2 o'clock, to the first of
+ * November. */
 int64_t gcp_pacific_offset(int64_t us)
 {
 	char text[TIME_TEXT_MAX];
@@ -47,9 +49,10 @@ int64_t gcp_pacific_offset(int64_t us)
 	text[4] = '\0';
 	if (!parse_i64(text, 1970, 9999, &year))
 		return -8 * 3600;
-	return s >= sunday(year, 3, 2) * 86400 + 10 * 3600 && s < sunday(year, 11, 1) * 86400 + 9 * 3600
-	    ? -7 * 3600
-	    : -8 * 3600;
+	return s >= sunday(year, 3, 2) * 86400 + 10 * 3600 &&
+		       s < sunday(year, 11, 1) * 86400 + 9 * 3600
+		   ? -7 * 3600
+		   : -8 * 3600;
 }
 
 const char *gcp_time(struct arena *a, int64_t us)
@@ -59,7 +62,7 @@ const char *gcp_time(struct arena *a, int64_t us)
 
 	format_time_s(us + offset * SPOT_US_PER_S, text);
 	return arena_printf(a, "%.19s.%03d-%02d:00", text, (int)(us / 1000 % 1000),
-	    (int)(-offset / 3600));
+			    (int)(-offset / 3600));
 }
 
 const char *gcp_u64(struct arena *a, uint64_t v)
@@ -120,7 +123,8 @@ static bool cloud_load(struct sim *s, struct spot_err *err)
 	s->gcp->advice_v1 = s->gcp->notice_field = true;
 	s->gcp->rate_per_min = 1500;
 	s->gcp->wait_us = 120 * SPOT_US_PER_S;
-	return gcs_new(s, err) && gcp_auth_new(s, err) && gcp_schema_load(s, err) && gcp_market_load(s, err);
+	return gcs_new(s, err) && gcp_auth_new(s, err) && gcp_schema_load(s, err) &&
+	       gcp_market_load(s, err);
 }
 
 static void cloud_free(struct sim *s)
@@ -145,16 +149,18 @@ static void cloud_announce(const struct sim *s, json_t *urls, json_t *credential
 		json_object_set_new(urls, "gcp", json_sprintf("http://127.0.0.1:%d", port));
 	if (credentials)
 		json_object_set_new(credentials, "gcp",
-		    json_pack("{s:o, s:s, s:s, s:s, s:s}", "key_file",
-			json_sprintf("%s/gcp-key.json", s->conf.dir), "project", GCP_PROJECT,
-			"email", GCP_SA, "node_email", GCP_NODE_SA, "api_key", s->gcp->api_key));
+				    json_pack("{s:o, s:s, s:s, s:s, s:s}", "key_file",
+					      json_sprintf("%s/gcp-key.json", s->conf.dir),
+					      "project", GCP_PROJECT, "email", GCP_SA, "node_email",
+					      GCP_NODE_SA, "api_key", s->gcp->api_key));
 }
 
 static void cloud_left(const struct sim *s, json_t *left)
 {
 	for (const struct gcp_disk *d = s->gcp->disks; d; d = d->next) {
 		if (!d->inst || d->inst->state == INST_GONE)
-			json_array_append_new(left, json_sprintf("gcp/disk/%s/%s", d->zone, d->name));
+			json_array_append_new(left,
+					      json_sprintf("gcp/disk/%s/%s", d->zone, d->name));
 	}
 	gcs_left(s, left);
 }
@@ -163,9 +169,9 @@ static void cloud_left(const struct sim *s, json_t *left)
 
 static json_t *set_config(struct sim *s, const json_t *doc, struct spot_err *err)
 {
-	static const char *const known[] = {
-	    "advice_v1", "notice_field", "rate_per_min", "wait_ms", "unreachable",
-	    "keep_bytes", NULL};
+	static const char *const known[] = {"advice_v1", "notice_field", "rate_per_min",
+					    "wait_ms",	 "unreachable",	 "keep_bytes",
+					    NULL};
 	struct gcp *g = s->gcp;
 	const char *zone;
 
@@ -198,7 +204,8 @@ static json_t *set_credentials(struct sim *s, const json_t *doc, struct spot_err
 		return gcp_auth_key_file(s, err) ? json_object() : NULL;
 	}
 	if (str_same(action, "token")) {
-		const struct gcp_token *t = gcp_token_new(s, GCP_SA,
+		const struct gcp_token *t = gcp_token_new(
+		    s, GCP_SA,
 		    json_str(doc, "scopes", "https://www.googleapis.com/auth/cloud-platform", err),
 		    json_i64(doc, "seconds", 3600, err));
 
@@ -209,7 +216,7 @@ static json_t *set_credentials(struct sim *s, const json_t *doc, struct spot_err
 }
 
 static json_t *cloud_post(struct sim *s, const char *what, const json_t *doc, struct arena *a,
-    struct spot_err *err)
+			  struct spot_err *err)
 {
 	(void)a;
 	if (str_same(what, "config"))

@@ -63,12 +63,12 @@ void gcp_disks_free(struct sim *s)
 
 static json_t *disk_json(const struct gcp_disk *d, struct arena *a)
 {
-	json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "kind",
-	    "compute#disk", "id", gcp_u64(a, d->id), "creationTimestamp", gcp_time(a, d->created_us),
-	    "name", d->name, "sizeGb", gcp_u64(a, (uint64_t)d->size_gb), "zone",
-	    gcp_link(a, "zones/%s", d->zone), "status", "READY", "selfLink",
-	    gcp_link(a, "zones/%s/disks/%s", d->zone, d->name), "type",
-	    gcp_link(a, "zones/%s/diskTypes/%s", d->zone, d->type), "labelFingerprint",
+	json_t *o = json_pack(
+	    "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "kind", "compute#disk", "id",
+	    gcp_u64(a, d->id), "creationTimestamp", gcp_time(a, d->created_us), "name", d->name,
+	    "sizeGb", gcp_u64(a, (uint64_t)d->size_gb), "zone", gcp_link(a, "zones/%s", d->zone),
+	    "status", "READY", "selfLink", gcp_link(a, "zones/%s/disks/%s", d->zone, d->name),
+	    "type", gcp_link(a, "zones/%s/diskTypes/%s", d->zone, d->type), "labelFingerprint",
 	    gcp_fingerprint(a, d->id + d->label_version), "physicalBlockSizeBytes", "4096");
 	json_t *labels = json_object();
 
@@ -80,9 +80,9 @@ static json_t *disk_json(const struct gcp_disk *d, struct arena *a)
 		json_object_set(o, "labels", labels);
 	json_decref(labels);
 	if (d->inst)
-		json_object_set_new(o, "users",
-		    json_pack("[s]",
-			gcp_link(a, "zones/%s/instances/%s", d->zone, d->inst->name)));
+		json_object_set_new(
+		    o, "users",
+		    json_pack("[s]", gcp_link(a, "zones/%s/instances/%s", d->zone, d->inst->name)));
 	return o;
 }
 
@@ -121,10 +121,9 @@ void gcp_disks_aggregated(struct gcp_call *c)
 	json_t *items = json_array();
 
 	for (const struct gcp_disk *d = c->g->disks; d; d = d->next)
-		json_array_append_new(items,
-		    json_pack("[o, o]", json_sprintf("zones/%s", d->zone), disk_json(d, c->a)));
-	gcp_aggregate(
-	    c, "compute#diskAggregatedList", "aggregated/disks", "disks", items, true);
+		json_array_append_new(items, json_pack("[o, o]", json_sprintf("zones/%s", d->zone),
+						       disk_json(d, c->a)));
+	gcp_aggregate(c, "compute#diskAggregatedList", "aggregated/disks", "disks", items, true);
 }
 
 void gcp_disk_delete(struct gcp_call *c)
@@ -140,13 +139,14 @@ void gcp_disk_delete(struct gcp_call *c)
 		return;
 	if (d->inst) {
 		gcp_fail(c, 400, "resourceInUseByAnotherResource",
-		    "The disk resource '" GCP_P "zones/%s/disks/%s' is already being used by '" GCP_P
-		    "zones/%s/instances/%s'",
-		    d->zone, d->name, d->zone, d->inst->name);
+			 "The disk resource '" GCP_P
+			 "zones/%s/disks/%s' is already being used by '" GCP_P
+			 "zones/%s/instances/%s'",
+			 d->zone, d->name, d->zone, d->inst->name);
 		return;
 	}
 	op = gcp_op_new(c->sim, "delete", scope, c->email,
-	    gcp_link(c->a, "%s/disks/%s", scope, d->name), gcp_u64(c->a, d->id));
+			gcp_link(c->a, "%s/disks/%s", scope, d->name), gcp_u64(c->a, d->id));
 	op->request_id = dup_text(request);
 	gcp_disk_free(c->sim, d);
 	gcp_op_after(op, c->sim->conf.terminate_us / 2, NULL);

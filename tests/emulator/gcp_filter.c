@@ -1,6 +1,7 @@
 /*
- * List filters as compute takes them (AIP-160 and the older "field eq regex"): comparisons joined by
- * AND, OR, NOT and brackets; two in a row mean AND. A field is a path of names; a missing one is empty.
+ * List filters as compute takes them (AIP-160 and the older "field eq regex"): comparisons joined
+ * by AND, OR, NOT and brackets; two in a row mean AND. A field is a path of names; a missing one is
+ * empty.
  */
 #include "base/base.h"
 #include "gcp.h"
@@ -125,9 +126,10 @@ static bool regex_matches(struct parser *f, const char *pattern, const char *tex
 static bool ordered(const char *had, const char *want, const char *op)
 {
 	int64_t x, y;
-	int cmp = parse_i64(had, INT64_MIN, INT64_MAX, &x) && parse_i64(want, INT64_MIN, INT64_MAX, &y)
-	    ? (x > y) - (x < y)
-	    : strcmp(had, want);
+	int cmp =
+	    parse_i64(had, INT64_MIN, INT64_MAX, &x) && parse_i64(want, INT64_MIN, INT64_MAX, &y)
+		? (x > y) - (x < y)
+		: strcmp(had, want);
 
 	return op[0] == '<' ? cmp < 0 || (op[1] && cmp == 0) : cmp > 0 || (op[1] && cmp == 0);
 }
@@ -159,9 +161,9 @@ static bool comparison(struct parser *f)
 			return glob_match(value, had) && (has || !*value);
 		if (k == 4)
 			return str_same(value, "*") ? has
-			    : strchr(value, '*')
-			    ? glob_match(arena_printf(f->a, "*%s*", value), had)
-			    : strcasestr(had, value) != NULL;
+			       : strchr(value, '*')
+				   ? glob_match(arena_printf(f->a, "*%s*", value), had)
+				   : strcasestr(had, value) != NULL;
 		return has && ordered(had, value, ops[k]);
 	}
 	f->broken = true;

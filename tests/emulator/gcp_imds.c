@@ -1,6 +1,6 @@
 /*
- * The metadata server of one VM (page "About VM metadata"): the header both ways, values with an ETag,
- * requests that wait for a change, service-account tokens and identity tokens.
+ * The metadata server of one VM (page "About VM metadata"): the header both ways, values with an
+ * ETag, requests that wait for a change, service-account tokens and identity tokens.
  */
 #include "base/base.h"
 #include "gcp.h"
@@ -33,8 +33,9 @@ static const char *account_scopes(const struct inst *i, struct arena *a, const c
 	size_t k;
 	json_t *one;
 
-	json_array_foreach(json_object_get(json_array_get(gcp_vm(i)->accounts, 0), "scopes"), k, one)
-	    list = arena_printf(a, "%s%s%s", list, *list ? sep : "", json_string_value(one));
+	json_array_foreach(json_object_get(json_array_get(gcp_vm(i)->accounts, 0), "scopes"), k,
+			   one) list =
+	    arena_printf(a, "%s%s%s", list, *list ? sep : "", json_string_value(one));
 	return list;
 }
 
@@ -62,12 +63,13 @@ static const char *attribute_names(const struct inst *i, struct arena *a)
 	size_t k;
 	json_t *one;
 
-	json_array_foreach(json_object_get(gcp_vm(i)->metadata, "items"), k, one)
-	    list = arena_printf(a, "%s%s\n", list, gcp_text(one, "key"));
+	json_array_foreach(json_object_get(gcp_vm(i)->metadata, "items"), k, one) list =
+	    arena_printf(a, "%s%s\n", list, gcp_text(one, "key"));
 	return list;
 }
 
-static const char *zone_path(const struct inst *i, struct arena *a, const char *kind, const char *name)
+static const char *zone_path(const struct inst *i, struct arena *a, const char *kind,
+			     const char *name)
 {
 	(void)i;
 	return arena_printf(a, "projects/" GCP_PROJECT_NUMBER "/%s/%s", kind, name);
@@ -81,23 +83,23 @@ static const char *plain(const struct inst *i, struct arena *a, const char *what
 	    {"instance/id", i->id},
 	    {"instance/name", i->name},
 	    {"instance/hostname",
-		arena_printf(a, "%s.%s.c." GCP_PROJECT ".internal", i->name, i->pool->zone->name)},
+	     arena_printf(a, "%s.%s.c." GCP_PROJECT ".internal", i->name, i->pool->zone->name)},
 	    {"instance/zone", zone_path(i, a, "zones", i->pool->zone->name)},
 	    {"instance/machine-type",
-		zone_path(i, a, "machineTypes", gcp_type_of(i->sim->gcp, i->pool->type)->machine)},
+	     zone_path(i, a, "machineTypes", gcp_type_of(i->sim->gcp, i->pool->type)->machine)},
 	    {"instance/cpu-platform", "Intel Sapphire Rapids"},
 	    {"instance/image", i->image},
 	    {"instance/preempted", preempted(i) ? "TRUE" : "FALSE"},
-	    {"instance/maintenance-event",
-		i->maintenance && strstr(i->maintenance, "\"active\"") ? "TERMINATE_ON_HOST_MAINTENANCE"
-								       : "NONE"},
+	    {"instance/maintenance-event", i->maintenance && strstr(i->maintenance, "\"active\"")
+					       ? "TERMINATE_ON_HOST_MAINTENANCE"
+					       : "NONE"},
 	    {"instance/scheduling/preemptible", gcp_vm(i)->spot ? "TRUE" : "FALSE"},
 	    {"instance/scheduling/on-host-maintenance", "TERMINATE"},
 	    {"instance/scheduling/automatic-restart", gcp_vm(i)->spot ? "FALSE" : "TRUE"},
 	    {"instance/network-interfaces/0/ip", i->private_ip},
 	    {"instance/network-interfaces/0/access-configs/0/external-ip", i->ip},
 	    {"instance/network-interfaces/0/network",
-		"projects/" GCP_PROJECT_NUMBER "/networks/default"},
+	     "projects/" GCP_PROJECT_NUMBER "/networks/default"},
 	    {"project/project-id", GCP_PROJECT},
 	    {"project/numeric-project-id", GCP_PROJECT_NUMBER},
 	    {"universe/universe-domain", "googleapis.com"},
@@ -116,8 +118,10 @@ static const char *listing(const struct inst *i, struct arena *a, const char *wh
 	if (str_same(what, ""))
 		return "instance/\noslogin/\nproject/\nuniverse/\n";
 	if (str_same(what, "instance/"))
-		return "attributes/\ncpu-platform\ndescription\ndisks/\nguest-attributes/\nhostname\nid\n"
-		       "image\nmachine-type\nmaintenance-event\nname\nnetwork-interfaces/\npreempted\n"
+		return "attributes/\ncpu-platform\ndescription\ndisks/\nguest-attributes/"
+		       "\nhostname\nid\n"
+		       "image\nmachine-type\nmaintenance-event\nname\nnetwork-interfaces/"
+		       "\npreempted\n"
 		       "scheduling/\nservice-accounts/\ntags\nzone\n";
 	if (str_same(what, "instance/attributes/"))
 		return attribute_names(i, a);
@@ -152,8 +156,8 @@ static const char *token_json(struct inst *i, struct arena *a, const char *wante
 		scopes = w;
 	}
 	t = gcp_token_new(i->sim, account_email(i), scopes, 3599);
-	doc = json_pack("{s:s, s:i, s:s}", "access_token", t->text, "expires_in", 3599, "token_type",
-	    "Bearer");
+	doc = json_pack("{s:s, s:i, s:s}", "access_token", t->text, "expires_in", 3599,
+			"token_type", "Bearer");
 	text = json_text(a, doc);
 	json_decref(doc);
 	return text;
@@ -163,17 +167,19 @@ static const char *identity(struct inst *i, struct arena *a, const char *audienc
 {
 	int64_t now = sim_wall(i->sim) / SPOT_US_PER_S;
 	const char *email = account_email(i), *subject = gcp_u64(a, gcp_hash_id(email));
-	json_t *claims = json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:s, s:s}", "aud", audience, "azp",
-	    subject, "email", email, "email_verified", 1, "exp", (json_int_t)now + 3600, "iat",
-	    (json_int_t)now, "iss", "https://accounts.google.com", "sub", subject);
+	json_t *claims =
+	    json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:s, s:s}", "aud", audience, "azp", subject,
+		      "email", email, "email_verified", 1, "exp", (json_int_t)now + 3600, "iat",
+		      (json_int_t)now, "iss", "https://accounts.google.com", "sub", subject);
 
 	if (full)
-		json_object_set_new(claims, "google",
+		json_object_set_new(
+		    claims, "google",
 		    json_pack("{s:{s:I, s:s, s:s, s:s, s:I, s:s}}", "compute_engine",
-			"instance_creation_timestamp", (json_int_t)(i->launched_us / SPOT_US_PER_S),
-			"instance_id", i->id, "instance_name", i->name, "project_id", GCP_PROJECT,
-			"project_number", (json_int_t)INT64_C(415104041262), "zone",
-			i->pool->zone->name));
+			      "instance_creation_timestamp",
+			      (json_int_t)(i->launched_us / SPOT_US_PER_S), "instance_id", i->id,
+			      "instance_name", i->name, "project_id", GCP_PROJECT, "project_number",
+			      (json_int_t)INT64_C(415104041262), "zone", i->pool->zone->name));
 	return gcp_identity_token(i->sim, a, claims);
 }
 
@@ -189,10 +195,11 @@ static void send(struct httpd_req *r, int status, const char *type, const char *
 static void send_error(struct httpd_req *r, int status, const char *words)
 {
 	send(r, status, "text/html; charset=UTF-8",
-	    arena_printf(r->arena,
-		"<!DOCTYPE html>\n<html lang=en>\n<title>Error %d!!1</title>\n<p><b>%d.</b> "
-		"<ins>That's an error.</ins>\n<p>%s\n",
-		status, status, words));
+	     arena_printf(
+		 r->arena,
+		 "<!DOCTYPE html>\n<html lang=en>\n<title>Error %d!!1</title>\n<p><b>%d.</b> "
+		 "<ins>That's an error.</ins>\n<p>%s\n",
+		 status, status, words));
 }
 
 static void account_request(struct inst *i, struct httpd_req *r, const char *what)
@@ -201,14 +208,16 @@ static void account_request(struct inst *i, struct httpd_req *r, const char *wha
 	const char *email = account_email(i), *audience = httpd_query(r, "audience"), *text;
 
 	if (!email || !rest ||
-	    (strncmp(name, "default/", 8) != 0 && strncmp(name, email, (size_t)(rest - name)) != 0)) {
+	    (strncmp(name, "default/", 8) != 0 &&
+	     strncmp(name, email, (size_t)(rest - name)) != 0)) {
 		send_error(r, 404, "The requested URL was not found on this server.");
 		return;
 	}
 	rest++;
 	if (!*rest && str_same(httpd_query(r, "recursive"), "true")) {
-		json_t *doc = json_pack("{s:[s], s:s, s:O}", "aliases", "default", "email", email,
-		    "scopes", json_object_get(json_array_get(gcp_vm(i)->accounts, 0), "scopes"));
+		json_t *doc =
+		    json_pack("{s:[s], s:s, s:O}", "aliases", "default", "email", email, "scopes",
+			      json_object_get(json_array_get(gcp_vm(i)->accounts, 0), "scopes"));
 
 		text = json_text(r->arena, doc);
 		json_decref(doc);
@@ -232,7 +241,8 @@ static void account_request(struct inst *i, struct httpd_req *r, const char *wha
 			send_error(r, 400, "Required parameter missing: audience");
 		else
 			send(r, 200, "text/html",
-			    identity(i, r->arena, audience, str_same(httpd_query(r, "format"), "full")));
+			     identity(i, r->arena, audience,
+				      str_same(httpd_query(r, "format"), "full")));
 	} else {
 		send_error(r, 404, "The requested URL was not found on this server.");
 	}
@@ -310,10 +320,10 @@ static void hang(struct inst *i, struct httpd_req *r, const char *what, const ch
 	if (!h)
 		abort();
 	*h = (struct gcp_hang){.next = gcp_vm(i)->hangs,
-	    .inst = i,
-	    .r = r,
-	    .path = arena_strdup(r->arena, what),
-	    .etag = etag};
+			       .inst = i,
+			       .r = r,
+			       .path = arena_strdup(r->arena, what),
+			       .etag = etag};
 	gcp_vm(i)->hangs = h;
 	loop_timer_init(&h->timer, i->sim->loop, hang_late);
 	if (timeout && parse_i64(timeout, 0, 86400, &seconds))
@@ -367,7 +377,8 @@ void gcp_imds(struct inst *i, struct httpd_req *r, const char *path)
 {
 	const char *flavor = httpd_header(r, "metadata-flavor"), *what;
 
-	if (!i->own || i->state == INST_GONE || i->state == INST_SHUTTING || i->state == INST_STOPPED) {
+	if (!i->own || i->state == INST_GONE || i->state == INST_SHUTTING ||
+	    i->state == INST_STOPPED) {
 		httpd_abort(r);
 		return;
 	}
@@ -381,8 +392,9 @@ void gcp_imds(struct inst *i, struct httpd_req *r, const char *path)
 	}
 	/* Only the VM itself may ask: no browser, no proxy. */
 	if (!str_same(flavor, "Google") || httpd_header(r, "x-forwarded-for")) {
-		send_error(r, 403, "Your client does not have permission to get URL from this server. "
-				   "Missing Metadata-Flavor:Google header.");
+		send_error(r, 403,
+			   "Your client does not have permission to get URL from this server. "
+			   "Missing Metadata-Flavor:Google header.");
 		return;
 	}
 	if (!str_same(r->method, "GET")) {
@@ -391,7 +403,8 @@ void gcp_imds(struct inst *i, struct httpd_req *r, const char *path)
 	}
 	what = path + strlen("/computeMetadata/v1");
 	what += *what == '/';
-	if (str_prefix(what, "instance/service-accounts/") && what[strlen("instance/service-accounts/")])
+	if (str_prefix(what, "instance/service-accounts/") &&
+	    what[strlen("instance/service-accounts/")])
 		account_request(i, r, what);
 	else
 		get_value(i, r, what);

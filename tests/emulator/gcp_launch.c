@@ -24,38 +24,41 @@ static json_t *exhausted(struct sim *s, const struct gcp_want *w)
 {
 	struct arena *a AUTO(arena) = arena_new(0);
 	const char *zone = w->zone->name;
-	const char *words = arena_printf(a,
-	    "The zone '" GCP_P "zones/%s' does not have enough resources available to fulfill the request. "
+	const char *words = arena_printf(
+	    a,
+	    "The zone '" GCP_P
+	    "zones/%s' does not have enough resources available to fulfill the request. "
 	    "'(resource type:compute)'.",
 	    zone);
 
-	return json_pack(
-	    "{s:s, s:s, s:[{s:{s:s, s:s, s:{s:s, s:s, s:s, s:s}}}, {s:{s:s, s:s}}]}", "code",
-	    "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", "message", words, "errorDetails", "errorInfo",
-	    "domain", "compute.googleapis.com", "reason", "resource_availability", "metadatas", "zone",
-	    zone, "vmType", w->machine, "attachment", w->type->attached ? w->type->accelerator : "",
-	    "zonesAvailable", zones_available(s, w, a), "localizedMessage", "locale", "en-US", "message",
-	    words);
+	return json_pack("{s:s, s:s, s:[{s:{s:s, s:s, s:{s:s, s:s, s:s, s:s}}}, {s:{s:s, s:s}}]}",
+			 "code", "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", "message", words,
+			 "errorDetails", "errorInfo", "domain", "compute.googleapis.com", "reason",
+			 "resource_availability", "metadatas", "zone", zone, "vmType", w->machine,
+			 "attachment", w->type->attached ? w->type->accelerator : "",
+			 "zonesAvailable", zones_available(s, w, a), "localizedMessage", "locale",
+			 "en-US", "message", words);
 }
 
 static json_t *over_quota(const char *metric, int64_t limit, const char *region)
 {
 	struct arena *a AUTO(arena) = arena_new(0);
 	char *lower = arena_strdup(a, metric);
-	const char *words = arena_printf(a, "Quota '%s' exceeded.  Limit: %" PRId64 ".0 %s%s.", metric,
-	    limit, region ? "in region " : "globally", region ? region : "");
+	const char *words =
+	    arena_printf(a, "Quota '%s' exceeded.  Limit: %" PRId64 ".0 %s%s.", metric, limit,
+			 region ? "in region " : "globally", region ? region : "");
 
 	for (char *p = lower; *p; p++)
 		*p = (char)(*p >= 'A' && *p <= 'Z' ? *p + 32 : *p);
 	return json_pack("{s:s, s:s, s:[{s:{s:s, s:s, s:f, s:{s:s}}}]}", "code", "QUOTA_EXCEEDED",
-	    "message", words, "errorDetails", "quotaInfo", "metricName",
-	    arena_printf(a, "compute.googleapis.com/%s", lower), "limitName",
-	    arena_printf(a, "%s-per-project%s", metric, region ? "-region" : ""), "limit",
-	    (double)limit, "dimensions", "region", region ? region : "global");
+			 "message", words, "errorDetails", "quotaInfo", "metricName",
+			 arena_printf(a, "compute.googleapis.com/%s", lower), "limitName",
+			 arena_printf(a, "%s-per-project%s", metric, region ? "-region" : ""),
+			 "limit", (double)limit, "dimensions", "region",
+			 region ? region : "global");
 }
 
-json_t *gcp_shortage(
-    struct sim *s, const struct gcp_want *w, int *ret_http, const char **ret_words)
+json_t *gcp_shortage(struct sim *s, const struct gcp_want *w, int *ret_http, const char **ret_words)
 {
 	int64_t limit;
 	const char *region, *metric = gcp_quota_passed(s, w, &limit, &region);
@@ -78,11 +81,11 @@ static json_t *scheduling_shown(const struct gcp_want *w)
 	if (!s)
 		s = json_object();
 	if (!json_object_get(s, "onHostMaintenance"))
-		json_object_set_new(
-		    s, "onHostMaintenance", json_string(w->spot ? "TERMINATE" : "MIGRATE"));
+		json_object_set_new(s, "onHostMaintenance",
+				    json_string(w->spot ? "TERMINATE" : "MIGRATE"));
 	if (!json_object_get(s, "provisioningModel"))
-		json_object_set_new(
-		    s, "provisioningModel", json_string(w->spot ? "SPOT" : "STANDARD"));
+		json_object_set_new(s, "provisioningModel",
+				    json_string(w->spot ? "SPOT" : "STANDARD"));
 	if (!json_object_get(s, "automaticRestart"))
 		json_object_set_new(s, "automaticRestart", json_true());
 	json_object_set_new(s, "preemptible", json_boolean(w->spot));
@@ -107,16 +110,16 @@ static void make_disks(struct gcp_call *c, const struct gcp_want *w, struct inst
 		if (str_same(gcp_text(d, "type"), "SCRATCH"))
 			continue;
 		disk = gcp_disk_new(c->sim, w->zone->name,
-		    name    ? name
-			: k ? arena_printf(c->a, "%s-%zu", i->name, k)
-			    : i->name);
+				    name ? name
+				    : k	 ? arena_printf(c->a, "%s-%zu", i->name, k)
+					 : i->name);
 		disk->type = dup_text(type ? gcp_last(type) : "pd-standard");
 		disk->image = dup_text(image ? gcp_image_resolve(c->a, image) : NULL);
 		disk->size_gb = gcp_i64(p, "diskSizeGb", gcp_i64(d, "diskSizeGb", 10));
 		disk->auto_delete = json_is_true(json_object_get(d, "autoDelete"));
 		disk->inst = i;
-		json_object_foreach(labels, key, value) inst_tag_set(
-		    &disk->labels, &disk->labels_n, key, json_string_value(value));
+		json_object_foreach(labels, key, value)
+		    inst_tag_set(&disk->labels, &disk->labels_n, key, json_string_value(value));
 	}
 }
 
@@ -173,8 +176,9 @@ static void fill(struct gcp_call *c, const struct gcp_want *w, struct inst *i)
 	v->metadata = json_deep_copy(json_object_get(w->props, "metadata"));
 	v->accounts = json_deep_copy(json_object_get(w->props, "serviceAccounts"));
 	v->nics = json_deep_copy(json_object_get(w->props, "networkInterfaces"));
-	v->tags = json_object_get(w->props, "tags") ? json_deep_copy(json_object_get(w->props, "tags"))
-						    : json_object();
+	v->tags = json_object_get(w->props, "tags")
+		      ? json_deep_copy(json_object_get(w->props, "tags"))
+		      : json_object();
 	v->notice_extra_us =
 	    gcp_i64(json_object_get(s, "preemptionNoticeDuration"), "seconds", 0) * SPOT_US_PER_S;
 	v->max_run_us = run_limit(w, i->launched_us);
@@ -183,9 +187,10 @@ static void fill(struct gcp_call *c, const struct gcp_want *w, struct inst *i)
 		loop_timer_set(&v->expiry, v->max_run_us);
 	json_object_foreach(labels, key, value)
 	    inst_tag_set(&i->tags, &i->tags_n, key, json_string_value(value));
-	i->image = dup_text(gcp_text(
-	    json_object_get(json_array_get(json_object_get(w->props, "disks"), 0), "initializeParams"),
-	    "sourceImage"));
+	i->image =
+	    dup_text(gcp_text(json_object_get(json_array_get(json_object_get(w->props, "disks"), 0),
+					      "initializeParams"),
+			      "sourceImage"));
 	i->user_data = dup_text(script);
 	i->user_data_n = script ? strlen(script) : 0;
 }
@@ -217,29 +222,30 @@ void gcp_insert(struct gcp_call *c)
 
 	if (!w.zone) {
 		gcp_fail(c, 400, "invalid", "Invalid value for field 'zone': '%s'. Unknown zone.",
-		    c->arg[1]);
+			 c->arg[1]);
 		return;
 	}
 	w.name = gcp_text(c->body, "name");
 	if (!gcp_request_id(c, scope, &request) || !gcp_check(c, &w, "resource"))
 		return;
 	if (gcp_vm_find(c->sim, w.zone->name, w.name)) {
-		gcp_fail(c, 409, "alreadyExists", "The resource '" GCP_P "%s/instances/%s' already exists",
-		    scope, w.name);
+		gcp_fail(c, 409, "alreadyExists",
+			 "The resource '" GCP_P "%s/instances/%s' already exists", scope, w.name);
 		return;
 	}
-	op = gcp_op_new(c->sim, "insert", scope, c->email, gcp_link(c->a, "%s/instances/%s", scope, w.name),
-	    gcp_u64(c->a, gcp_new_id(c->sim)));
+	op = gcp_op_new(c->sim, "insert", scope, c->email,
+			gcp_link(c->a, "%s/instances/%s", scope, w.name),
+			gcp_u64(c->a, gcp_new_id(c->sim)));
 	op->request_id = dup_text(request);
 	error = gcp_shortage(c->sim, &w, &http, &words);
 	if (error) {
 		books_launch(c->sim, CLOUD_GCP, w.name, w.zone->name, request, w.pool, w.side,
-		    gcp_text(error, "code"), NULL, 0, false);
+			     gcp_text(error, "code"), NULL, 0, false);
 		gcp_op_error(op, http, words, error);
 	} else {
 		i = gcp_vm_make(c, &w, op);
-		books_launch(c->sim, CLOUD_GCP, w.name, w.zone->name, request, w.pool, w.side, NULL, &i, 1,
-		    false);
+		books_launch(c->sim, CLOUD_GCP, w.name, w.zone->name, request, w.pool, w.side, NULL,
+			     &i, 1, false);
 	}
 	gcp_op_after(op, c->sim->conf.boot_us / 2, NULL);
 	gcp_reply(c, gcp_op_json(op, c->a));

@@ -25,11 +25,11 @@ static bool token_read(struct gcp_call *c, int64_t *ret)
 	if (base64_decode(c->a, t, strlen(t), &raw) && raw.n == 17 &&
 	    memcmp(raw.p, "cloudsim:", 9) == 0 &&
 	    parse_i64(arena_strndup(c->a, raw.p + 9 + strspn(raw.p + 9, "0"),
-			  raw.n - 9 - strspn(raw.p + 9, "0")),
-		1, INT64_MAX, ret))
+				    raw.n - 9 - strspn(raw.p + 9, "0")),
+		      1, INT64_MAX, ret))
 		return true;
 	gcp_fail(c, 400, str_same(c->rq->service, "compute") ? "invalid" : "badRequest",
-	    "Invalid value for field 'pageToken': '%s'. The page token is malformed.", t);
+		 "Invalid value for field 'pageToken': '%s'. The page token is malformed.", t);
 	return false;
 }
 
@@ -48,14 +48,16 @@ static bool size_read(struct gcp_call *c, const char *name, int64_t max, int64_t
 		*ret = max;
 		return true;
 	}
-	gcp_fail(c, 400, str_same(c->rq->service, "compute") ? "invalid" : "badRequest",
-	    "Invalid value for field '%s': '%s'. Values must be within the range of [0, %" PRId64 "]",
+	gcp_fail(
+	    c, 400, str_same(c->rq->service, "compute") ? "invalid" : "badRequest",
+	    "Invalid value for field '%s': '%s'. Values must be within the range of [0, %" PRId64
+	    "]",
 	    name, t, max);
 	return false;
 }
 
-void gcp_page_generic(
-    struct gcp_call *c, const char *member, json_t *items, int64_t size_max, bool token_always)
+void gcp_page_generic(struct gcp_call *c, const char *member, json_t *items, int64_t size_max,
+		      bool token_always)
 {
 	json_t *page = json_array(), *out;
 	int64_t at, size;
@@ -68,8 +70,8 @@ void gcp_page_generic(
 		if (json_array_size(page) > 0)
 			json_object_set(out, member, page);
 		if ((size_t)(at + size) < n)
-			json_object_set_new(
-			    out, "nextPageToken", json_string(token_of(c, at + size)));
+			json_object_set_new(out, "nextPageToken",
+					    json_string(token_of(c, at + size)));
 		else if (token_always)
 			json_object_set_new(out, "nextPageToken", json_string(""));
 		gcp_reply(c, out);
@@ -110,10 +112,12 @@ static json_t *choose(struct gcp_call *c, json_t *items)
 
 	if ((filter && !gcp_filter_valid(filter, c->a)) ||
 	    (order && !str_same(order, "name") && !str_same(order, "creationTimestamp desc"))) {
-		gcp_fail(c, 400, "invalid", "Invalid value for field '%s': '%s'. Invalid list %s.",
+		gcp_fail(
+		    c, 400, "invalid", "Invalid value for field '%s': '%s'. Invalid list %s.",
 		    order && (!filter || gcp_filter_valid(filter, c->a)) ? "orderBy" : "filter",
 		    order && (!filter || gcp_filter_valid(filter, c->a)) ? order : filter,
-		    order && (!filter || gcp_filter_valid(filter, c->a)) ? "order" : "filter expression");
+		    order && (!filter || gcp_filter_valid(filter, c->a)) ? "order"
+									 : "filter expression");
 		json_decref(items);
 		return NULL;
 	}
@@ -138,8 +142,8 @@ static json_t *envelope(struct gcp_call *c, const char *kind, const char *path)
 {
 	const char *self = arena_printf(c->a, GCP_LINKS GCP_P "%s", path);
 
-	return json_pack("{s:s, s:o, s:s}", "kind", kind, "id",
-	    json_sprintf(GCP_P "%s", path), "selfLink", self);
+	return json_pack("{s:s, s:o, s:s}", "kind", kind, "id", json_sprintf(GCP_P "%s", path),
+			 "selfLink", self);
 }
 
 void gcp_list(struct gcp_call *c, const char *kind, const char *path, json_t *items)
@@ -169,12 +173,13 @@ void gcp_list(struct gcp_call *c, const char *kind, const char *path, json_t *it
 
 static json_t *scope_warning(const char *code, const char *scope)
 {
-	json_t *words = str_same(code, "UNREACHABLE")
-	    ? json_sprintf("The scope '%s' is not reachable.", scope)
-	    : json_sprintf("There are no results for scope '%s' on this page.", scope);
+	json_t *words =
+	    str_same(code, "UNREACHABLE")
+		? json_sprintf("The scope '%s' is not reachable.", scope)
+		: json_sprintf("There are no results for scope '%s' on this page.", scope);
 
-	return json_pack("{s:{s:s, s:o, s:[{s:s, s:s}]}}", "warning", "code", code, "message", words,
-	    "data", "key", "scope", "value", scope);
+	return json_pack("{s:{s:s, s:o, s:[{s:s, s:s}]}}", "warning", "code", code, "message",
+			 words, "data", "key", "scope", "value", scope);
 }
 
 /* Every scope is in the map; those without an item on this page have a warning alone. */
@@ -186,7 +191,10 @@ static void fill_scopes(struct gcp_call *c, json_t *map, const char *member, boo
 
 		if (!json_object_get(map, scope))
 			json_object_set_new(map, scope,
-			    scope_warning(c->g->zones[k].unreachable ? "UNREACHABLE" : "NO_RESULTS_ON_PAGE", scope));
+					    scope_warning(c->g->zones[k].unreachable
+							      ? "UNREACHABLE"
+							      : "NO_RESULTS_ON_PAGE",
+							  scope));
 		scope = arena_printf(c->a, "regions/%s", z->region->name);
 		if (regions && !json_object_get(map, scope))
 			json_object_set_new(map, scope, scope_warning("NO_RESULTS_ON_PAGE", scope));
@@ -200,7 +208,8 @@ static void put_unreachables(struct gcp_call *c, json_t *out)
 
 	for (size_t k = 0; k < c->g->zones_n; k++) {
 		if (c->g->zones[k].unreachable)
-			json_array_append_new(list,
+			json_array_append_new(
+			    list,
 			    json_string(gcp_link(c->a, "zones/%s", c->g->zones[k].zone->name)));
 	}
 	if (json_array_size(list) > 0)
@@ -225,7 +234,7 @@ static bool any_lost(struct gcp_call *c)
 }
 
 void gcp_aggregate(struct gcp_call *c, const char *kind, const char *path, const char *member,
-    json_t *items, bool regions)
+		   json_t *items, bool regions)
 {
 	int64_t at, size;
 	json_t *out, *map = json_object();

@@ -18,19 +18,19 @@ struct gcp_part *gcp_part_find(const struct gcp *g, const char *part, const char
 	return NULL;
 }
 
-static struct gcp_part *part_add(
-    struct sim *s, const char *part, const char *region)
+static struct gcp_part *part_add(struct sim *s, const char *part, const char *region)
 {
 	struct gcp *g = s->gcp;
 	struct gcp_part *p = gcp_part_find(g, part, region);
 
 	if (p)
 		return p;
-	g->parts = arena_grow(s->market->arena, g->parts, g->parts_n, &g->parts_cap, sizeof(*g->parts));
+	g->parts =
+	    arena_grow(s->market->arena, g->parts, g->parts_n, &g->parts_cap, sizeof(*g->parts));
 	p = &g->parts[g->parts_n++];
 	*p = (struct gcp_part){.part = market_keep(s->market, part),
-	    .region = market_keep(s->market, region),
-	    .nanos = {-1, -1}};
+			       .region = market_keep(s->market, region),
+			       .nanos = {-1, -1}};
 	return p;
 }
 
@@ -49,7 +49,8 @@ static bool load_skus(struct sim *s, struct spot_err *err)
 
 		g->skus = arena_grow(m->arena, g->skus, g->skus_n, &g->skus_cap, sizeof(*g->skus));
 		k = &g->skus[g->skus_n++];
-		*k = (struct gcp_sku){.id = market_keep(m, col(&t, "sku")),
+		*k = (struct gcp_sku){
+		    .id = market_keep(m, col(&t, "sku")),
 		    .description = market_keep(m, col(&t, "description")),
 		    .family = market_keep(m, col(&t, "family")),
 		    .group = market_keep(m, col(&t, "group")),
@@ -78,7 +79,7 @@ static bool load_skus(struct sim *s, struct spot_err *err)
 
 /* Adds count times the part; false: no such SKU. */
 static bool add_part(const struct gcp *g, const char *part, const char *region, enum side side,
-    __int128 times, __int128 divide, __int128 *sum)
+		     __int128 times, __int128 divide, __int128 *sum)
 {
 	const struct gcp_part *p = gcp_part_find(g, part, region);
 
@@ -91,7 +92,7 @@ static bool add_part(const struct gcp *g, const char *part, const char *region, 
 
 /* Micro-dollars per hour; 0 = not sold. Sums are in millionths of micro-dollars. */
 static int64_t compose(struct arena *a, const struct gcp *g, const struct gcp_type *t,
-    const char *region, enum side side)
+		       const char *region, enum side side)
 {
 	const char *gpu = arena_printf(a, "%s gpu", t->gpu);
 	__int128 sum = 0;
@@ -99,13 +100,13 @@ static int64_t compose(struct arena *a, const struct gcp *g, const struct gcp_ty
 	if (!*t->family) { /* A4: slices hold everything */
 		if (!add_part(g, gpu, region, side, t->gpus, 1, &sum))
 			return 0;
-	} else if (!add_part(g, arena_printf(a, "%s core", t->family), region, side,
-		       t->type->vcpus, 1, &sum) ||
-	    !add_part(g, arena_printf(a, "%s ram", t->family), region, side, t->type->mem_mib, 1024,
-		&sum) ||
-	    !add_part(g, gpu, region, side, t->gpus, 1, &sum) ||
-	    (t->ssds > 0 &&
-		!add_part(g, "ssd", region, side, (__int128)t->ssds * 375, 730, &sum))) {
+	} else if (!add_part(g, arena_printf(a, "%s core", t->family), region, side, t->type->vcpus,
+			     1, &sum) ||
+		   !add_part(g, arena_printf(a, "%s ram", t->family), region, side,
+			     t->type->mem_mib, 1024, &sum) ||
+		   !add_part(g, gpu, region, side, t->gpus, 1, &sum) ||
+		   (t->ssds > 0 &&
+		    !add_part(g, "ssd", region, side, (__int128)t->ssds * 375, 730, &sum))) {
 		return 0;
 	}
 	return (int64_t)((sum + 500000) / 1000000);
@@ -131,7 +132,8 @@ static bool load_types(struct sim *s, struct spot_err *err)
 		plus = strchr(y->machine, '+');
 		y->attached = plus != NULL;
 		if (plus)
-			y->machine = arena_strndup(m->arena, y->machine, (size_t)(plus - y->machine));
+			y->machine =
+			    arena_strndup(m->arena, y->machine, (size_t)(plus - y->machine));
 		y->family = market_keep(m, col(&t, "family"));
 		y->gpu = market_keep(m, col(&t, "gpu"));
 		y->accelerator = market_keep(m, col(&t, "accelerator"));
@@ -164,18 +166,17 @@ static bool load_zones(struct sim *s, struct spot_err *err)
 		g->zones[g->zones_n++].zone = z;
 		for (const char *p = list; *p; p += strspn(p, " ")) {
 			size_t n = strcspn(p, " ");
-			const struct gcp_type *y =
-			    gcp_type_named(g, arena_strndup(scratch, p, n));
+			const struct gcp_type *y = gcp_type_named(g, arena_strndup(scratch, p, n));
 
 			p += n;
 			if (!y) {
 				err_set(err, SPOT_CONFIG, "gcp_zones.csv line %d: unknown type",
-				    t.csv.line);
+					t.csv.line);
 				return false;
 			}
 			market_pool_add(s, r, z, y->type,
-			    compose(scratch, g, y, r->name, SIDE_SPOT),
-			    compose(scratch, g, y, r->name, SIDE_ON_DEMAND));
+					compose(scratch, g, y, r->name, SIDE_SPOT),
+					compose(scratch, g, y, r->name, SIDE_ON_DEMAND));
 		}
 	}
 	return err->rc == SPOT_OK;
@@ -229,7 +230,8 @@ void gcp_price_moved(struct sim *s, struct pool *p, enum side side)
 	struct arena *a AUTO(arena) = arena_new(0);
 	struct gcp *g = s->gcp;
 	const struct gcp_type *t = gcp_type_of(g, p->type);
-	struct gcp_part *part = gcp_part_find(g, arena_printf(a, "%s gpu", t->gpu), p->region->name);
+	struct gcp_part *part =
+	    gcp_part_find(g, arena_printf(a, "%s gpu", t->gpu), p->region->name);
 	int64_t now = sim_wall(s), want = price_at(&p->price[side], now);
 
 	if (!part || part->nanos[side] < 0)

@@ -18,7 +18,7 @@ static void op_due(struct loop_timer *t)
 }
 
 struct gcp_op *gcp_op_new(struct sim *s, const char *type, const char *scope, const char *user,
-    const char *target, const char *target_id)
+			  const char *target, const char *target_id)
 {
 	struct gcp_op *op = calloc(1, sizeof(*op));
 	bool event = str_same(user, "system");
@@ -28,7 +28,7 @@ struct gcp_op *gcp_op_new(struct sim *s, const char *type, const char *scope, co
 		abort();
 	rng_hex(&s->rng, hex, 16);
 	snprintf(name, sizeof(name), "%s-%" PRId64 "-%.13s-%.8s-%.8s",
-	    event ? "systemevent" : "operation", sim_wall(s) / 1000, hex, hex + 13, hex + 21);
+		 event ? "systemevent" : "operation", sim_wall(s) / 1000, hex, hex + 13, hex + 21);
 	op->sim = s;
 	op->id = gcp_new_id(s);
 	op->name = dup_text(name);
@@ -80,7 +80,8 @@ void gcp_op_error(struct gcp_op *op, int http, const char *http_message, json_t 
 struct gcp_op *gcp_op_by_request(const struct gcp *g, const char *scope, const char *request_id)
 {
 	for (struct gcp_op *op = g->ops; op; op = op->next) {
-		if (op->request_id && str_same(op->request_id, request_id) && str_same(op->scope, scope))
+		if (op->request_id && str_same(op->request_id, request_id) &&
+		    str_same(op->scope, scope))
 			return op;
 	}
 	return NULL;
@@ -91,11 +92,11 @@ struct gcp_op *gcp_op_by_request(const struct gcp *g, const char *scope, const c
 json_t *gcp_op_json(const struct gcp_op *op, struct arena *a)
 {
 	json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s}", "kind",
-	    "compute#operation", "id", gcp_u64(a, op->id), "name", op->name, "operationType", op->type,
-	    "status", op->done ? "DONE" : "RUNNING", "user", op->user, "progress",
-	    op->done ? 100 : 0, "insertTime", gcp_time(a, op->insert_us), "startTime",
-	    gcp_time(a, op->insert_us), "selfLink",
-	    gcp_link(a, "%s/operations/%s", op->scope, op->name));
+			      "compute#operation", "id", gcp_u64(a, op->id), "name", op->name,
+			      "operationType", op->type, "status", op->done ? "DONE" : "RUNNING",
+			      "user", op->user, "progress", op->done ? 100 : 0, "insertTime",
+			      gcp_time(a, op->insert_us), "startTime", gcp_time(a, op->insert_us),
+			      "selfLink", gcp_link(a, "%s/operations/%s", op->scope, op->name));
 
 	if (op->target)
 		json_object_set_new(o, "targetLink", json_string(op->target));
@@ -191,8 +192,9 @@ void gcp_ops_free(struct sim *s)
 		free(h);
 	}
 	for (struct gcp_op *op = s->gcp->ops; op; op = next) {
-		char *texts[] = {op->name, op->type, op->scope, op->user, op->target, op->target_id,
-		    op->request_id, op->group, op->body_hash, op->status_message, op->http_message};
+		char *texts[] = {op->name,	op->type,	    op->scope,	     op->user,
+				 op->target,	op->target_id,	    op->request_id,  op->group,
+				 op->body_hash, op->status_message, op->http_message};
 
 		next = op->next;
 		loop_timer_stop(&op->timer);
@@ -208,8 +210,8 @@ void gcp_ops_free(struct sim *s)
 
 static const char *scope_of(struct gcp_call *c)
 {
-	return arena_printf(c->a, "%s/%s",
-	    str_prefix(c->rq->action, "zone") ? "zones" : "regions", c->arg[1]);
+	return arena_printf(c->a, "%s/%s", str_prefix(c->rq->action, "zone") ? "zones" : "regions",
+			    c->arg[1]);
 }
 
 static struct gcp_op *find(struct gcp_call *c)
@@ -272,7 +274,7 @@ void gcp_ops_zone(struct gcp_call *c)
 {
 	if (!gcp_zone(c->sim, c->arg[1]))
 		gcp_fail(c, 400, "invalid", "Invalid value for field 'zone': '%s'. Unknown zone.",
-		    c->arg[1]);
+			 c->arg[1]);
 	else
 		list_scope(c);
 }
@@ -287,10 +289,9 @@ void gcp_ops_aggregated(struct gcp_call *c)
 	json_t *items = json_array();
 
 	for (const struct gcp_op *op = c->g->ops; op; op = op->next)
-		json_array_append_new(
-		    items, json_pack("[s, o]", op->scope, gcp_op_json(op, c->a)));
+		json_array_append_new(items, json_pack("[s, o]", op->scope, gcp_op_json(op, c->a)));
 	gcp_aggregate(c, "compute#operationAggregatedList", "aggregated/operations", "operations",
-	    items, true);
+		      items, true);
 }
 
 /* ---- request ids ------------------------------------------------------------------------ */
@@ -319,8 +320,9 @@ bool gcp_request_id(struct gcp_call *c, const char *scope, const char **ret)
 		return true;
 	if (strlen(id) != 36 || !uuid_valid(id)) {
 		gcp_fail(c, 400, "invalid",
-		    "Invalid value for field 'requestId': '%s'. Must be a valid UUID and not all zeros.",
-		    id);
+			 "Invalid value for field 'requestId': '%s'. Must be a valid UUID and not "
+			 "all zeros.",
+			 id);
 		return false;
 	}
 	op = gcp_op_by_request(c->g, scope, id);

@@ -1,4 +1,5 @@
-/* Quotas: the region's and project's legacy metrics, and Cloud Quotas (cloudquotas.googleapis.com v1). */
+/* Quotas: the region's and project's legacy metrics, and Cloud Quotas (cloudquotas.googleapis.com
+ * v1). */
 #include "base/base.h"
 #include "gcp.h"
 #include "base/err.h"
@@ -44,7 +45,8 @@ int64_t gcp_quota_limit(const struct sim *s, const char *metric, const char *reg
 	for (size_t k = g->quotas_n; k > 0; k--) {
 		const struct gcp_quota *q = &g->quotas[k - 1];
 
-		if (glob_match(q->metric, metric) && glob_match(q->region, region ? region : "global"))
+		if (glob_match(q->metric, metric) &&
+		    glob_match(q->region, region ? region : "global"))
 			return q->limit;
 	}
 	return s->conf.quota_vcpus;
@@ -87,8 +89,8 @@ int64_t gcp_quota_usage(const struct sim *s, const char *metric, const char *reg
 	return sum;
 }
 
-const char *gcp_quota_passed(
-    const struct sim *s, const struct gcp_want *w, int64_t *ret_limit, const char **ret_region)
+const char *gcp_quota_passed(const struct sim *s, const struct gcp_want *w, int64_t *ret_limit,
+			     const char **ret_region)
 {
 	const char *mark = w->spot ? "PREEMPTIBLE_" : "";
 	static char metric[3][80];
@@ -113,7 +115,7 @@ const char *gcp_quota_passed(
 static void append_quota(const struct sim *s, json_t *list, const char *metric, const char *region)
 {
 	json_t *o = json_pack("{s:s, s:f}", "metric", metric, "limit",
-	    (double)gcp_quota_limit(s, metric, region));
+			      (double)gcp_quota_limit(s, metric, region));
 	int64_t used = gcp_quota_usage(s, metric, region);
 
 	json_object_set_new(o, "usage", json_real((double)used));
@@ -178,22 +180,24 @@ void gcp_quotas_free(struct sim *s)
 static json_t *details(const struct sim *s, const char *metric, const char *region)
 {
 	return json_pack("{s:o}", "value",
-	    json_sprintf("%" PRId64, gcp_quota_limit(s, metric, region)));
+			 json_sprintf("%" PRId64, gcp_quota_limit(s, metric, region)));
 }
 
 static json_t *info(const char *id, const char *metric, const char *words, json_t *dimensions,
-    json_t *entries)
+		    json_t *entries)
 {
 	bool global = str_suffix(id, "-per-project");
 
-	return json_pack("{s:o, s:s, s:o, s:s, s:b, s:s, s:s, s:s, s:s, s:o, s:o}", "name",
+	return json_pack(
+	    "{s:o, s:s, s:o, s:s, s:b, s:s, s:s, s:s, s:s, s:o, s:o}", "name",
 	    json_sprintf("projects/" GCP_PROJECT_NUMBER
 			 "/locations/global/services/compute.googleapis.com/quotaInfos/%s",
-		id),
+			 id),
 	    "quotaId", id, "metric", json_sprintf("compute.googleapis.com/%s", metric), "service",
-	    "compute.googleapis.com", "isPrecise", 1, "containerType", "PROJECT", "quotaDisplayName",
-	    words, "metricDisplayName", words, "metricUnit", global ? "1/{project}" : "1/{project}/{region}",
-	    "dimensions", dimensions, "dimensionsInfos", entries);
+	    "compute.googleapis.com", "isPrecise", 1, "containerType", "PROJECT",
+	    "quotaDisplayName", words, "metricDisplayName", words, "metricUnit",
+	    global ? "1/{project}" : "1/{project}/{region}", "dimensions", dimensions,
+	    "dimensionsInfos", entries);
 }
 
 static json_t *per_region(const struct sim *s, const char *metric)
@@ -204,9 +208,10 @@ static json_t *per_region(const struct sim *s, const char *metric)
 		const struct region *r = &s->market->regions[k];
 
 		if (r->cloud == CLOUD_GCP)
-			json_array_append_new(list,
-			    json_pack("{s:{s:s}, s:o, s:[s]}", "dimensions", "region", r->name, "details",
-				details(s, metric, r->name), "applicableLocations", r->name));
+			json_array_append_new(list, json_pack("{s:{s:s}, s:o, s:[s]}", "dimensions",
+							      "region", r->name, "details",
+							      details(s, metric, r->name),
+							      "applicableLocations", r->name));
 	}
 	return list;
 }
@@ -222,17 +227,21 @@ static json_t *per_family(const struct sim *s)
 		if (!kinds[k].family)
 			continue;
 		common = gcp_quota_limit(s, kinds[k].metric, "-");
-		json_array_append_new(list,
-		    json_pack("{s:{s:s}, s:{s:o}, s:[s]}", "dimensions", "gpu_family", kinds[k].family,
-			"details", "value", json_sprintf("%" PRId64, common), "applicableLocations", "global"));
+		json_array_append_new(list, json_pack("{s:{s:s}, s:{s:o}, s:[s]}", "dimensions",
+						      "gpu_family", kinds[k].family, "details",
+						      "value", json_sprintf("%" PRId64, common),
+						      "applicableLocations", "global"));
 		for (size_t r = 0; r < s->market->regions_n; r++) {
 			const struct region *at = &s->market->regions[r];
 
-			if (at->cloud == CLOUD_GCP && gcp_quota_limit(s, kinds[k].metric, at->name) != common)
-				json_array_append_new(list,
-				    json_pack("{s:{s:s, s:s}, s:o, s:[s]}", "dimensions", "gpu_family",
-					kinds[k].family, "region", at->name, "details",
-					details(s, kinds[k].metric, at->name), "applicableLocations", at->name));
+			if (at->cloud == CLOUD_GCP &&
+			    gcp_quota_limit(s, kinds[k].metric, at->name) != common)
+				json_array_append_new(
+				    list,
+				    json_pack("{s:{s:s, s:s}, s:o, s:[s]}", "dimensions",
+					      "gpu_family", kinds[k].family, "region", at->name,
+					      "details", details(s, kinds[k].metric, at->name),
+					      "applicableLocations", at->name));
 		}
 	}
 	return list;
@@ -244,27 +253,30 @@ static json_t *all_infos(struct gcp_call *c)
 	const struct sim *s = c->sim;
 
 	json_array_append_new(list,
-	    info("GPUS-PER-GPU-FAMILY-per-project-region", "gpus_per_gpu_family",
-		"GPUs per GPU family", json_pack("[s, s]", "gpu_family", "region"), per_family(s)));
-	json_array_append_new(list,
-	    info("GPUS-ALL-REGIONS-per-project", "gpus_all_regions", "GPUs (all regions)", json_array(),
-		json_pack("[{s:o, s:[s]}]", "details", details(s, "GPUS_ALL_REGIONS", NULL),
-		    "applicableLocations", "global")));
-	json_array_append_new(list,
-	    info("CPUS-ALL-REGIONS-per-project", "cpus_all_regions", "CPUs (all regions)", json_array(),
-		json_pack("[{s:o, s:[s]}]", "details", details(s, "CPUS_ALL_REGIONS", NULL),
-		    "applicableLocations", "global")));
+			      info("GPUS-PER-GPU-FAMILY-per-project-region", "gpus_per_gpu_family",
+				   "GPUs per GPU family",
+				   json_pack("[s, s]", "gpu_family", "region"), per_family(s)));
+	json_array_append_new(
+	    list, info("GPUS-ALL-REGIONS-per-project", "gpus_all_regions", "GPUs (all regions)",
+		       json_array(),
+		       json_pack("[{s:o, s:[s]}]", "details", details(s, "GPUS_ALL_REGIONS", NULL),
+				 "applicableLocations", "global")));
+	json_array_append_new(
+	    list, info("CPUS-ALL-REGIONS-per-project", "cpus_all_regions", "CPUs (all regions)",
+		       json_array(),
+		       json_pack("[{s:o, s:[s]}]", "details", details(s, "CPUS_ALL_REGIONS", NULL),
+				 "applicableLocations", "global")));
 	for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
 		const char *spot = arena_printf(c->a, "PREEMPTIBLE_%s", kinds[k].metric);
 
-		json_array_append_new(list,
-		    info(arena_printf(c->a, "PREEMPTIBLE-%s-per-project-region", kinds[k].id), spot, spot,
-			json_pack("[s]", "region"), per_region(s, spot)));
+		json_array_append_new(
+		    list, info(arena_printf(c->a, "PREEMPTIBLE-%s-per-project-region", kinds[k].id),
+			       spot, spot, json_pack("[s]", "region"), per_region(s, spot)));
 		if (!kinds[k].family)
-			json_array_append_new(list,
-			    info(arena_printf(c->a, "%s-per-project-region", kinds[k].id),
-				kinds[k].metric, kinds[k].metric, json_pack("[s]", "region"),
-				per_region(s, kinds[k].metric)));
+			json_array_append_new(
+			    list, info(arena_printf(c->a, "%s-per-project-region", kinds[k].id),
+				       kinds[k].metric, kinds[k].metric, json_pack("[s]", "region"),
+				       per_region(s, kinds[k].metric)));
 	}
 	return list;
 }
@@ -312,8 +324,9 @@ void gcp_quota_preference(struct gcp_call *c)
 	int64_t want;
 	json_t *config;
 
-	if (json_parse(c->rq->http->body, "body", &doc, &err) != SPOT_OK || !gcp_text(doc, "quotaId") ||
-	    !gcp_text(doc, "service") || !json_object_get(doc, "quotaConfig")) {
+	if (json_parse(c->rq->http->body, "body", &doc, &err) != SPOT_OK ||
+	    !gcp_text(doc, "quotaId") || !gcp_text(doc, "service") ||
+	    !json_object_get(doc, "quotaConfig")) {
 		gcp_fail(c, 400, "badRequest", "service, quotaId and quotaConfig are required.");
 		return;
 	}
@@ -323,11 +336,12 @@ void gcp_quota_preference(struct gcp_call *c)
 		return;
 	}
 	config = json_pack("{s:o, s:s}", "preferredValue", json_sprintf("%" PRId64, want),
-	    "requestOrigin", "ORIGIN_UNSPECIFIED");
+			   "requestOrigin", "ORIGIN_UNSPECIFIED");
 	json_object_set_new(doc, "quotaConfig", config);
 	json_object_set_new(doc, "reconciling", json_true());
 	json_object_set_new(doc, "name",
-	    json_sprintf("projects/" GCP_PROJECT_NUMBER "/locations/global/quotaPreferences/%s",
-		id ? id : sim_id(c->sim, c->a, "", 8)));
+			    json_sprintf("projects/" GCP_PROJECT_NUMBER
+					 "/locations/global/quotaPreferences/%s",
+					 id ? id : sim_id(c->sim, c->a, "", 8)));
 	gcp_reply(c, json_incref(doc));
 }

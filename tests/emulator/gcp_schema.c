@@ -1,6 +1,6 @@
 /*
- * What Google's JSON parser does before a method sees the request: every name must be a field of the
- * message, every value of its type. The messages are those of the discovery documents
+ * What Google's JSON parser does before a method sees the request: every name must be a field of
+ * the message, every value of its type. The messages are those of the discovery documents
  * (data/gcp_schema.json): s text, i number, l 64-bit number (also as text), n double, b boolean,
  * [x list, {x map, @Name message, * anything.
  */
@@ -33,21 +33,21 @@ static bool violation(struct gcp_call *c, const char *where, const char *what)
 static bool unknown_name(struct gcp_call *c, const char *where, const char *name)
 {
 	return violation(c, where,
-	    arena_printf(c->a, "Unknown name \"%s\"%s%s%s: Cannot find field.", name,
-		*where ? " at '" : "", where, *where ? "'" : ""));
+			 arena_printf(c->a, "Unknown name \"%s\"%s%s%s: Cannot find field.", name,
+				      *where ? " at '" : "", where, *where ? "'" : ""));
 }
 
 static bool wrong_type(struct gcp_call *c, const char *where, const char *type, const json_t *v)
 {
 	char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
-	const char *word = *type == 's' ? "TYPE_STRING"
-	    : *type == 'i'		? "TYPE_INT32"
-	    : *type == 'l'		? "TYPE_INT64"
-	    : *type == 'n'		? "TYPE_DOUBLE"
-	    : *type == 'b'		? "TYPE_BOOL"
-					: "message";
-	const char *said = arena_printf(
-	    c->a, "Invalid value at '%s' (%s), %.200s", where, word, text ? text : "?");
+	const char *word = *type == 's'	  ? "TYPE_STRING"
+			   : *type == 'i' ? "TYPE_INT32"
+			   : *type == 'l' ? "TYPE_INT64"
+			   : *type == 'n' ? "TYPE_DOUBLE"
+			   : *type == 'b' ? "TYPE_BOOL"
+					  : "message";
+	const char *said = arena_printf(c->a, "Invalid value at '%s' (%s), %.200s", where, word,
+					text ? text : "?");
 
 	free(text);
 	gcp_fail(c, 400, "badRequest", "%s", said);
@@ -60,28 +60,30 @@ static bool scalar_fits(const char *type, const json_t *v)
 	double d;
 
 	switch (*type) {
-	case 's': return json_is_string(v);
+	case 's':
+		return json_is_string(v);
 	case 'b':
 		return json_is_boolean(v) || str_same(json_string_value(v), "true") ||
-		    str_same(json_string_value(v), "false");
+		       str_same(json_string_value(v), "false");
 	case 'i':
 		return (json_is_integer(v) && json_integer_value(v) >= INT32_MIN &&
-			   json_integer_value(v) <= INT32_MAX) ||
-		    (json_is_string(v) &&
+			json_integer_value(v) <= INT32_MAX) ||
+		       (json_is_string(v) &&
 			parse_i64(json_string_value(v), INT32_MIN, INT32_MAX, &n));
 	case 'l':
 		return json_is_integer(v) ||
-		    (json_is_string(v) &&
+		       (json_is_string(v) &&
 			parse_i64(json_string_value(v), INT64_MIN, INT64_MAX, &n));
 	case 'n':
 		return json_is_number(v) ||
-		    (json_is_string(v) && parse_f64(json_string_value(v), -1e300, 1e300, &d));
-	default: return true;
+		       (json_is_string(v) && parse_f64(json_string_value(v), -1e300, 1e300, &d));
+	default:
+		return true;
 	}
 }
 
-static bool check_message(
-    struct gcp_call *c, const char *schema, const json_t *doc, const char *where);
+static bool check_message(struct gcp_call *c, const char *schema, const json_t *doc,
+			  const char *where);
 
 static bool check_value(struct gcp_call *c, const char *type, const json_t *v, const char *where)
 {
@@ -99,8 +101,7 @@ static bool check_value(struct gcp_call *c, const char *type, const json_t *v, c
 			return wrong_type(c, where, type, v);
 		json_array_foreach(v, k, one)
 		{
-			if (!check_value(
-				c, type + 1, one, arena_printf(c->a, "%s[%zu]", where, k)))
+			if (!check_value(c, type + 1, one, arena_printf(c->a, "%s[%zu]", where, k)))
 				return false;
 		}
 		return true;
@@ -112,8 +113,8 @@ static bool check_value(struct gcp_call *c, const char *type, const json_t *v, c
 
 		json_object_foreach(map, key, one)
 		{
-			if (!check_value(
-				c, type + 1, one, arena_printf(c->a, "%s[%s]", where, key)))
+			if (!check_value(c, type + 1, one,
+					 arena_printf(c->a, "%s[%s]", where, key)))
 				return false;
 		}
 		return true;
@@ -121,8 +122,8 @@ static bool check_value(struct gcp_call *c, const char *type, const json_t *v, c
 	return scalar_fits(type, v) || wrong_type(c, where, type, v);
 }
 
-static bool check_message(
-    struct gcp_call *c, const char *schema, const json_t *doc, const char *where)
+static bool check_message(struct gcp_call *c, const char *schema, const json_t *doc,
+			  const char *where)
 {
 	const json_t *fields = json_object_get(c->g->schema, schema);
 	json_t *o = (json_t *)(uintptr_t)doc;
@@ -137,7 +138,7 @@ static bool check_message(
 		if (!type)
 			return unknown_name(c, where, name);
 		if (!check_value(c, type, value,
-			*where ? arena_printf(c->a, "%s.%s", where, name) : name))
+				 *where ? arena_printf(c->a, "%s.%s", where, name) : name))
 			return false;
 	}
 	return true;
@@ -157,8 +158,9 @@ int64_t gcp_i64(const json_t *o, const char *key, int64_t dflt)
 
 	if (json_is_integer(v))
 		return json_integer_value(v);
-	return json_is_string(v) && parse_i64(json_string_value(v), INT64_MIN, INT64_MAX, &n) ? n
-											   : dflt;
+	return json_is_string(v) && parse_i64(json_string_value(v), INT64_MIN, INT64_MAX, &n)
+		   ? n
+		   : dflt;
 }
 
 const char *gcp_text(const json_t *o, const char *key)

@@ -11,7 +11,7 @@ struct gcp_vm *gcp_vm(const struct inst *i)
 bool gcp_vm_shown(const struct inst *i)
 {
 	return i->cloud == CLOUD_GCP && i->own && gcp_vm(i)->exists &&
-	    sim_wall(i->sim) >= i->visible_us;
+	       sim_wall(i->sim) >= i->visible_us;
 }
 
 struct inst *gcp_vm_find(const struct sim *s, const char *zone, const char *name_or_id)
@@ -32,11 +32,15 @@ const char *gcp_vm_status(const struct inst *i)
 		return sim_wall(i->sim) - i->launched_us < i->sim->conf.boot_us / 2 ? "PROVISIONING"
 										    : "STAGING";
 	case INST_RUNNING:
-	case INST_UNHEALTHY: return "RUNNING";
-	case INST_SHUTTING: return "STOPPING";
+	case INST_UNHEALTHY:
+		return "RUNNING";
+	case INST_SHUTTING:
+		return "STOPPING";
 	case INST_STOPPED:
-	case INST_GONE: return "TERMINATED";
-	case INST_NONE: break;
+	case INST_GONE:
+		return "TERMINATED";
+	case INST_NONE:
+		break;
 	}
 	return "RUNNING";
 }
@@ -54,11 +58,12 @@ static json_t *disks_json(const struct inst *i, struct arena *a)
 		if (d->inst != i)
 			continue;
 		o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:s, s:s}", "kind",
-		    "compute#attachedDisk", "type", "PERSISTENT", "mode", "READ_WRITE", "source",
-		    gcp_link(a, "zones/%s/disks/%s", d->zone, d->name), "deviceName",
-		    n ? d->name : "persistent-disk-0", "boot", n == 0, "autoDelete", d->auto_delete,
-		    "interface", strstr(d->type, "hyperdisk") ? "NVME" : "SCSI", "diskSizeGb",
-		    gcp_u64(a, (uint64_t)d->size_gb));
+			      "compute#attachedDisk", "type", "PERSISTENT", "mode", "READ_WRITE",
+			      "source", gcp_link(a, "zones/%s/disks/%s", d->zone, d->name),
+			      "deviceName", n ? d->name : "persistent-disk-0", "boot", n == 0,
+			      "autoDelete", d->auto_delete, "interface",
+			      strstr(d->type, "hyperdisk") ? "NVME" : "SCSI", "diskSizeGb",
+			      gcp_u64(a, (uint64_t)d->size_gb));
 		if (n)
 			json_object_set_new(o, "index", json_integer(n));
 		json_array_append_new(list, o);
@@ -76,20 +81,23 @@ static json_t *nics_json(const struct inst *i, struct arena *a)
 	json_array_foreach(v->nics, k, one)
 	{
 		const char *region = i->pool->region->name;
-		json_t *o = json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:s}", "kind",
-		    "compute#networkInterface", "name", json_sprintf("nic%zu", k), "network",
-		    gcp_link(a, "global/networks/default"), "subnetwork",
-		    gcp_link(a, "regions/%s/subnetworks/default", region), "networkIP", i->private_ip,
-		    "stackType", "IPV4_ONLY", "fingerprint", gcp_fingerprint(a, i->seq));
+		json_t *o =
+		    json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:s}", "kind",
+			      "compute#networkInterface", "name", json_sprintf("nic%zu", k),
+			      "network", gcp_link(a, "global/networks/default"), "subnetwork",
+			      gcp_link(a, "regions/%s/subnetworks/default", region), "networkIP",
+			      i->private_ip, "stackType", "IPV4_ONLY", "fingerprint",
+			      gcp_fingerprint(a, i->seq));
 
 		if (gcp_text(one, "nicType"))
 			json_object_set_new(o, "nicType", json_string(gcp_text(one, "nicType")));
 		if (json_array_size(json_object_get(one, "accessConfigs")) > 0 &&
 		    i->state != INST_GONE && i->state != INST_STOPPED)
 			json_object_set_new(o, "accessConfigs",
-			    json_pack("[{s:s, s:s, s:s, s:s, s:s}]", "kind", "compute#accessConfig",
-				"type", "ONE_TO_ONE_NAT", "name", "external-nat", "natIP", i->ip,
-				"networkTier", "PREMIUM"));
+					    json_pack("[{s:s, s:s, s:s, s:s, s:s}]", "kind",
+						      "compute#accessConfig", "type",
+						      "ONE_TO_ONE_NAT", "name", "external-nat",
+						      "natIP", i->ip, "networkTier", "PREMIUM"));
 		json_array_append_new(list, o);
 	}
 	return list;
@@ -109,7 +117,7 @@ static void put_labels(json_t *o, const struct inst *i)
 static json_t *metadata_json(const struct gcp_vm *v, const struct inst *i, struct arena *a)
 {
 	json_t *o = json_pack("{s:s, s:s}", "kind", "compute#metadata", "fingerprint",
-	    gcp_fingerprint(a, i->seq * 31 + v->metadata_version));
+			      gcp_fingerprint(a, i->seq * 31 + v->metadata_version));
 	json_t *items = json_object_get(v->metadata, "items");
 
 	if (json_array_size(items) > 0)
@@ -121,7 +129,8 @@ static json_t *accelerators_json(const struct inst *i, struct arena *a)
 {
 	const struct gcp_type *t = gcp_type_of(i->sim->gcp, i->pool->type);
 
-	return json_pack("[{s:s, s:i}]", "acceleratorType",
+	return json_pack(
+	    "[{s:s, s:i}]", "acceleratorType",
 	    gcp_link(a, "zones/%s/acceleratorTypes/%s", i->pool->zone->name, t->accelerator),
 	    "acceleratorCount", t->gpus);
 }
@@ -133,13 +142,14 @@ json_t *gcp_vm_json(const struct inst *i, struct arena *a)
 	const struct gcp_type *t = gcp_type_of(i->sim->gcp, i->pool->type);
 	json_t *tags = json_deep_copy(v->tags);
 	json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "kind",
-	    "compute#instance", "id", i->id, "creationTimestamp", gcp_time(a, i->launched_us), "name",
-	    i->name, "machineType", gcp_link(a, "zones/%s/machineTypes/%s", zone, t->machine),
-	    "status", gcp_vm_status(i), "zone", gcp_link(a, "zones/%s", zone), "selfLink",
-	    gcp_link(a, "zones/%s/instances/%s", zone, i->name), "cpuPlatform",
-	    "Intel Sapphire Rapids", "labelFingerprint",
-	    gcp_fingerprint(a, i->seq * 7 + v->label_version), "fingerprint",
-	    gcp_fingerprint(a, i->seq * 13 + v->label_version));
+			      "compute#instance", "id", i->id, "creationTimestamp",
+			      gcp_time(a, i->launched_us), "name", i->name, "machineType",
+			      gcp_link(a, "zones/%s/machineTypes/%s", zone, t->machine), "status",
+			      gcp_vm_status(i), "zone", gcp_link(a, "zones/%s", zone), "selfLink",
+			      gcp_link(a, "zones/%s/instances/%s", zone, i->name), "cpuPlatform",
+			      "Intel Sapphire Rapids", "labelFingerprint",
+			      gcp_fingerprint(a, i->seq * 7 + v->label_version), "fingerprint",
+			      gcp_fingerprint(a, i->seq * 13 + v->label_version));
 
 	json_object_set_new(tags, "fingerprint", json_string(gcp_fingerprint(a, 42)));
 	json_object_set_new(o, "tags", tags);
@@ -152,10 +162,11 @@ json_t *gcp_vm_json(const struct inst *i, struct arena *a)
 	if (v->accounts)
 		json_object_set(o, "serviceAccounts", v->accounts);
 	if (i->running_us)
-		json_object_set_new(
-		    o, "lastStartTimestamp", json_string(gcp_time(a, i->running_us)));
+		json_object_set_new(o, "lastStartTimestamp",
+				    json_string(gcp_time(a, i->running_us)));
 	if (i->gone_us || i->stopped_us)
-		json_object_set_new(o, "lastStopTimestamp",
+		json_object_set_new(
+		    o, "lastStopTimestamp",
 		    json_string(gcp_time(a, i->gone_us ? i->gone_us : i->stopped_us)));
 	return o;
 }
@@ -178,13 +189,14 @@ static struct gcp_op *event_op(struct inst *i, const char *type, const char *wor
 	struct arena *a AUTO(arena) = arena_new(0);
 	const char *scope = arena_printf(a, "zones/%s", i->pool->zone->name);
 	struct gcp_op *op = gcp_op_new(i->sim, type, scope, "system",
-	    gcp_link(a, "%s/instances/%s", scope, i->name), i->id);
+				       gcp_link(a, "%s/instances/%s", scope, i->name), i->id);
 
 	op->status_message = dup_text(words);
 	return op;
 }
 
-/* Preempted while it was being made: its operation fails with an undocumented code (skypilot's handler). */
+/* Preempted while it was being made: its operation fails with an undocumented code (skypilot's
+ * handler). */
 static void insert_fails(struct inst *i)
 {
 	struct gcp_vm *v = gcp_vm(i);
@@ -192,20 +204,19 @@ static void insert_fails(struct inst *i)
 	if (!v->insert_op || v->insert_op->done)
 		return;
 	gcp_op_error(v->insert_op, 400, "BAD REQUEST",
-	    json_pack("{s:s, s:s}", "code", "UNSUPPORTED_OPERATION", "message",
-		"Instance was preempted while it was being created."));
+		     json_pack("{s:s, s:s}", "code", "UNSUPPORTED_OPERATION", "message",
+			       "Instance was preempted while it was being created."));
 	gcp_op_done(v->insert_op);
 }
 
 static void vm_shutting(struct inst *i)
 {
 	if (str_same(i->ended_by, "reclaim") || str_same(i->ended_by, "price")) {
-		gcp_op_done(
-		    event_op(i, "compute.instances.preempted", "Instance was preempted."));
+		gcp_op_done(event_op(i, "compute.instances.preempted", "Instance was preempted."));
 		insert_fails(i);
 	} else if (str_same(i->ended_by, "kill")) {
 		gcp_op_done(event_op(i, "compute.instances.hostError",
-		    "Instance terminated by Compute Engine."));
+				     "Instance terminated by Compute Engine."));
 	}
 }
 
@@ -214,7 +225,8 @@ static void vm_terminated(struct inst *i)
 	struct gcp_vm *v = gcp_vm(i);
 
 	loop_timer_stop(&v->expiry);
-	/* Deleted by hand, or told to go with its end; else it stays as TERMINATED and keeps its disks. */
+	/* Deleted by hand, or told to go with its end; else it stays as TERMINATED and keeps its
+	 * disks. */
 	if (str_same(i->ended_by, "api") || str_same(i->ended_by, "quit") || !v->stop_at_end)
 		vm_removed(i);
 }
@@ -278,7 +290,7 @@ void gcp_vm_list(struct gcp_call *c)
 
 	if (!gcp_zone(c->sim, c->arg[1])) {
 		gcp_fail(c, 400, "invalid", "Invalid value for field 'zone': '%s'. Unknown zone.",
-		    c->arg[1]);
+			 c->arg[1]);
 		return;
 	}
 	items = json_array();
@@ -286,8 +298,8 @@ void gcp_vm_list(struct gcp_call *c)
 		if (gcp_vm_shown(i) && str_same(i->pool->zone->name, c->arg[1]))
 			json_array_append_new(items, gcp_vm_json(i, c->a));
 	}
-	gcp_list(
-	    c, "compute#instanceList", arena_printf(c->a, "zones/%s/instances", c->arg[1]), items);
+	gcp_list(c, "compute#instanceList", arena_printf(c->a, "zones/%s/instances", c->arg[1]),
+		 items);
 }
 
 void gcp_vm_aggregated(struct gcp_call *c)
@@ -296,19 +308,21 @@ void gcp_vm_aggregated(struct gcp_call *c)
 
 	for (const struct inst *i = c->sim->insts; i; i = i->next) {
 		if (gcp_vm_shown(i))
-			json_array_append_new(items,
+			json_array_append_new(
+			    items,
 			    json_pack("[o, o]", json_sprintf("zones/%s", i->pool->zone->name),
-				gcp_vm_json(i, c->a)));
+				      gcp_vm_json(i, c->a)));
 	}
-	gcp_aggregate(c, "compute#instanceAggregatedList", "aggregated/instances", "instances", items,
-	    false);
+	gcp_aggregate(c, "compute#instanceAggregatedList", "aggregated/instances", "instances",
+		      items, false);
 }
 
-static struct gcp_op *vm_op(struct gcp_call *c, const struct inst *i, const char *type, const char *id)
+static struct gcp_op *vm_op(struct gcp_call *c, const struct inst *i, const char *type,
+			    const char *id)
 {
 	const char *scope = arena_printf(c->a, "zones/%s", i->pool->zone->name);
 	struct gcp_op *op = gcp_op_new(c->sim, type, scope, c->email,
-	    gcp_link(c->a, "%s/instances/%s", scope, i->name), i->id);
+				       gcp_link(c->a, "%s/instances/%s", scope, i->name), i->id);
 
 	op->request_id = dup_text(id);
 	op->inst = NULL;
@@ -364,7 +378,8 @@ void gcp_vm_set_labels(struct gcp_call *c)
 		return;
 	}
 	if (!str_same(print, gcp_fingerprint(c->a, i->seq * 7 + v->label_version))) {
-		gcp_fail(c, 412, "conditionNotMet", "Labels fingerprint either invalid or resource labels have changed");
+		gcp_fail(c, 412, "conditionNotMet",
+			 "Labels fingerprint either invalid or resource labels have changed");
 		return;
 	}
 	while (i->tags_n)
@@ -381,7 +396,8 @@ static bool labels_fit(struct gcp_call *c, const json_t *labels)
 {
 	if (!labels || json_object_size(labels) <= 64)
 		return true;
-	gcp_fail(c, 400, "invalid", "Invalid value for field 'labels': at most 64 labels are allowed.");
+	gcp_fail(c, 400, "invalid",
+		 "Invalid value for field 'labels': at most 64 labels are allowed.");
 	return false;
 }
 
@@ -403,15 +419,18 @@ void gcp_vm_simulate(struct gcp_call *c)
 	}
 	op = vm_op(c, i, "simulateMaintenanceEvent", request);
 	if (gcp_vm(i)->spot)
-		inst_reclaim(i, c->sim->conf.notice_us == 120 * SPOT_US_PER_S ? 30 * SPOT_US_PER_S : c->sim->conf.notice_us,
-		    0, false);
+		inst_reclaim(i,
+			     c->sim->conf.notice_us == 120 * SPOT_US_PER_S ? 30 * SPOT_US_PER_S
+									   : c->sim->conf.notice_us,
+			     0, false);
 	gcp_op_after(op, 1, NULL);
 	gcp_reply(c, gcp_op_json(op, c->a));
 }
 
 /* ---- permissions ------------------------------------------------------------------------ */
 
-/* The caller's role: compute.instanceAdmin.v1 with what the broker's page asks for; not ownership. */
+/* The caller's role: compute.instanceAdmin.v1 with what the broker's page asks for; not ownership.
+ */
 static void permissions(struct gcp_call *c)
 {
 	json_t *had = json_array(), *one;

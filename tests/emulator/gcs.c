@@ -64,7 +64,7 @@ struct gcs_bucket *gcs_bucket_find(struct gcp_call *c, const char *name)
 			return b;
 	}
 	gcp_fail(c, 404, str_prefix(c->rq->action, "xml.") ? "NoSuchBucket" : "notFound",
-	    "The specified bucket does not exist.");
+		 "The specified bucket does not exist.");
 	return NULL;
 }
 
@@ -74,11 +74,12 @@ static json_t *bucket_json(struct gcp_call *c, const struct gcs_bucket *b)
 
 	format_time_s(b->created_us, at);
 	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "kind",
-	    "storage#bucket", "id", b->name, "name", b->name, "selfLink",
-	    arena_printf(c->a, "https://www.googleapis.com/storage/v1/b/%s", b->name), "projectNumber",
-	    GCP_PROJECT_NUMBER, "metageneration", "1", "location", b->location, "storageClass",
-	    "STANDARD", "etag", "CAE=", "timeCreated", at, "updated", at, "locationType",
-	    strchr(b->location, '-') ? "region" : "multi-region");
+			 "storage#bucket", "id", b->name, "name", b->name, "selfLink",
+			 arena_printf(c->a, "https://www.googleapis.com/storage/v1/b/%s", b->name),
+			 "projectNumber", GCP_PROJECT_NUMBER, "metageneration", "1", "location",
+			 b->location, "storageClass", "STANDARD", "etag", "CAE=", "timeCreated", at,
+			 "updated", at, "locationType",
+			 strchr(b->location, '-') ? "region" : "multi-region");
 }
 
 void gcs_bucket_list(struct gcp_call *c)
@@ -98,8 +99,8 @@ static bool bucket_name_valid(const char *n)
 	size_t len = n ? strlen(n) : 0;
 
 	return len >= 3 && len <= 63 &&
-	    strspn(n, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == len && n[0] != '-' &&
-	    n[len - 1] != '-' && !str_prefix(n, "goog");
+	       strspn(n, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == len && n[0] != '-' &&
+	       n[len - 1] != '-' && !str_prefix(n, "goog");
 }
 
 void gcs_bucket_insert(struct gcp_call *c)
@@ -118,7 +119,8 @@ void gcs_bucket_insert(struct gcp_call *c)
 	for (b = c->g->gcs->buckets; b; b = b->next) {
 		if (str_same(b->name, name)) {
 			gcp_fail(c, 409, "conflict",
-			    "Your previous request to create the named bucket succeeded and you already own it.");
+				 "Your previous request to create the named bucket succeeded and "
+				 "you already own it.");
 			return;
 		}
 	}
@@ -204,7 +206,8 @@ uint32_t gcs_crc32c(const void *p, size_t n)
 }
 
 struct gcs_object *gcs_object_put(struct gcp_call *c, struct gcs_bucket *b, const char *name,
-    const char *type, const json_t *metadata, const char *bytes, size_t n)
+				  const char *type, const json_t *metadata, const char *bytes,
+				  size_t n)
 {
 	struct gcs_object *o = calloc(1, sizeof(*o)), *old = gcs_object_find(b, name), **at;
 	uint8_t md5[EVP_MAX_MD_SIZE], crc[4];
@@ -251,14 +254,16 @@ json_t *gcs_object_json(struct gcp_call *c, const struct gcs_object *o, const st
 
 	format_time_s(o->created_us, at);
 	doc = json_pack(
-	    "{s:s, s:o, s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:s}", "kind",
-	    "storage#object", "id", json_sprintf("%s/%s/%s", b->name, o->name, generation), "selfLink",
-	    arena_printf(a, "https://www.googleapis.com/storage/v1/%s", path), "mediaLink",
+	    "{s:s, s:o, s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:s}",
+	    "kind", "storage#object", "id", json_sprintf("%s/%s/%s", b->name, o->name, generation),
+	    "selfLink", arena_printf(a, "https://www.googleapis.com/storage/v1/%s", path),
+	    "mediaLink",
 	    json_sprintf("http://%s/download/storage/v1/%s?generation=%s&alt=media",
-		req_header(c->rq, "host"), path, generation),
+			 req_header(c->rq, "host"), path, generation),
 	    "name", o->name, "bucket", b->name, "generation", generation, "metageneration", "1",
 	    "contentType", o->type, "storageClass", "STANDARD", "size", json_sprintf("%zu", o->n),
-	    "md5Hash", o->md5, "crc32c", o->crc32c, "etag", o->md5, "timeCreated", at, "updated", at);
+	    "md5Hash", o->md5, "crc32c", o->crc32c, "etag", o->md5, "timeCreated", at, "updated",
+	    at);
 	if (json_object_size(o->metadata))
 		json_object_set(doc, "metadata", o->metadata);
 	return doc;
@@ -278,17 +283,17 @@ bool gcs_matches(struct gcp_call *c, const struct gcs_object *o, int64_t generat
 {
 	if (generation < 0 || (o ? o->generation : 0) == generation)
 		return true;
-	gcp_fail(c, 412, str_prefix(c->rq->action, "xml.") ? "PreconditionFailed" : "conditionNotMet",
-	    "At least one of the pre-conditions you specified did not hold.");
+	gcp_fail(c, 412,
+		 str_prefix(c->rq->action, "xml.") ? "PreconditionFailed" : "conditionNotMet",
+		 "At least one of the pre-conditions you specified did not hold.");
 	return false;
 }
 
 void gcs_put_hashes(struct gcp_call *c, const struct gcs_object *o)
 {
 	reply_header(c->rep, "X-Goog-Hash",
-	    arena_printf(c->a, "crc32c=%s,md5=%s", o->crc32c, o->md5));
-	reply_header(
-	    c->rep, "X-Goog-Generation", arena_printf(c->a, "%" PRId64, o->generation));
+		     arena_printf(c->a, "crc32c=%s,md5=%s", o->crc32c, o->md5));
+	reply_header(c->rep, "X-Goog-Generation", arena_printf(c->a, "%" PRId64, o->generation));
 	reply_header(c->rep, "X-Goog-Metageneration", "1");
 	reply_header(c->rep, "X-Goog-Stored-Content-Length", arena_printf(c->a, "%zu", o->n));
 	reply_header(c->rep, "X-Goog-Stored-Content-Encoding", "identity");
@@ -330,19 +335,20 @@ void gcs_download(struct gcp_call *c, const struct gcs_object *o)
 
 	if (wanted && !str_same(wanted, arena_printf(c->a, "%" PRId64, o->generation))) {
 		gcp_fail(c, 404, str_prefix(c->rq->action, "xml.") ? "NoSuchKey" : "notFound",
-		    "No such object: %s#%s", o->name, wanted);
+			 "No such object: %s#%s", o->name, wanted);
 		return;
 	}
 	if (part && bad) {
 		reply_header(c->rep, "Content-Range", arena_printf(c->a, "bytes */%zu", o->n));
-		reply_set(c->rep, 416, "text/html; charset=UTF-8", "Requested range not satisfiable", 31);
+		reply_set(c->rep, 416, "text/html; charset=UTF-8",
+			  "Requested range not satisfiable", 31);
 		return;
 	}
 	gcs_put_hashes(c, o);
 	reply_header(c->rep, "Accept-Ranges", "bytes");
 	if (part)
 		reply_header(c->rep, "Content-Range",
-		    arena_printf(c->a, "bytes %zu-%zu/%zu", from, to, o->n));
+			     arena_printf(c->a, "bytes %zu-%zu/%zu", from, to, o->n));
 	reply_set(c->rep, part ? 206 : 200, o->type, o->bytes + from, part ? to - from + 1 : o->n);
 	if (str_same(c->rq->http->method, "HEAD"))
 		c->rep->head_n = c->rep->body.n;
@@ -395,7 +401,8 @@ void gcs_object_compose(struct gcp_call *c)
 	if (!b || !gcs_matches(c, gcs_object_find(b, c->arg[1]), gcs_wanted_generation(c)))
 		return;
 	if (json_array_size(parts) < 1 || json_array_size(parts) > 32) {
-		gcp_fail(c, 400, "invalid", "The number of source components provided must be from 1 to 32.");
+		gcp_fail(c, 400, "invalid",
+			 "The number of source components provided must be from 1 to 32.");
 		return;
 	}
 	sbuf_init(&all, (size_t)1 << 30);
@@ -405,13 +412,14 @@ void gcs_object_compose(struct gcp_call *c)
 		const struct gcs_object *o = name ? gcs_object_find(b, name) : NULL;
 
 		if (!o) {
-			gcp_fail(c, 404, "notFound", "Object %s (generation: 0) not found.", name ? name : "");
+			gcp_fail(c, 404, "notFound", "Object %s (generation: 0) not found.",
+				 name ? name : "");
 			return;
 		}
 		sbuf_add(&all, o->bytes, o->n);
 	}
-	gcp_reply(
-	    c, gcs_object_json(c, gcs_object_put(c, b, c->arg[1], type, NULL, all.p, all.n), b));
+	gcp_reply(c,
+		  gcs_object_json(c, gcs_object_put(c, b, c->arg[1], type, NULL, all.p, all.n), b));
 }
 
 /* ---- list ------------------------------------------------------------------------------- */
@@ -419,7 +427,8 @@ void gcs_object_compose(struct gcp_call *c)
 void gcs_object_list(struct gcp_call *c)
 {
 	const char *prefix = gcp_param(c, "prefix"), *delimiter = gcp_param(c, "delimiter");
-	const char *token = gcp_param(c, "pageToken"), *most = gcp_param(c, "maxResults"), *after = NULL;
+	const char *token = gcp_param(c, "pageToken"), *most = gcp_param(c, "maxResults"),
+		   *after = NULL;
 	const struct gcs_bucket *b = gcs_bucket_find(c, c->arg[0]);
 	json_t *items, *prefixes, *out;
 	int64_t max = 1000, n = 0;
@@ -438,22 +447,24 @@ void gcs_object_list(struct gcp_call *c)
 	for (const struct gcs_object *o = b->objects; o; o = o->next) {
 		const char *rest, *cut;
 
-		if ((prefix && !str_prefix(o->name, prefix)) || (after && strcmp(o->name, after) <= 0))
+		if ((prefix && !str_prefix(o->name, prefix)) ||
+		    (after && strcmp(o->name, after) <= 0))
 			continue;
 		if (n == max) {
 			json_object_set_new(out, "nextPageToken",
-			    json_string(base64_encode(c->a, last, strlen(last))));
+					    json_string(base64_encode(c->a, last, strlen(last))));
 			break;
 		}
 		rest = o->name + (prefix ? strlen(prefix) : 0);
 		cut = delimiter ? strstr(rest, delimiter) : NULL;
 		if (cut) {
-			const char *folder = arena_strndup(c->a, o->name,
-			    (size_t)(cut - o->name) + strlen(delimiter));
+			const char *folder = arena_strndup(
+			    c->a, o->name, (size_t)(cut - o->name) + strlen(delimiter));
 			size_t had = json_array_size(prefixes);
 
 			if (had == 0 ||
-			    !str_same(json_string_value(json_array_get(prefixes, had - 1)), folder)) {
+			    !str_same(json_string_value(json_array_get(prefixes, had - 1)),
+				      folder)) {
 				json_array_append_new(prefixes, json_string(folder));
 				n++;
 			}

@@ -42,7 +42,8 @@ bool gcs_matches(struct gcp_call *c, const struct gcs_object *o, int64_t generat
 int64_t gcs_wanted_generation(struct gcp_call *c); /* parameter or x-goog header; -1 = none */
 /* A new version; bytes are copied. metadata may be NULL. */
 struct gcs_object *gcs_object_put(struct gcp_call *c, struct gcs_bucket *b, const char *name,
-    const char *type, const json_t *metadata, const char *bytes, size_t n);
+				  const char *type, const json_t *metadata, const char *bytes,
+				  size_t n);
 void gcs_object_drop(struct gcs_bucket *b, struct gcs_object *o);
 json_t *gcs_object_json(struct gcp_call *c, const struct gcs_object *o, const struct gcs_bucket *b);
 void gcs_download(struct gcp_call *c, const struct gcs_object *o);

@@ -38,17 +38,21 @@ static const char *canonical_query(struct gcp_call *c)
 		const char *end = strchrnul(q, '&'), *eq = memchr(q, '=', (size_t)(end - q));
 		char *name, *value;
 
-		if (!url_decode(c->a, (struct str){q, (size_t)((eq ? eq : end) - q)}, false, &name) ||
-		    !url_decode(c->a, (struct str){eq ? eq + 1 : end, eq ? (size_t)(end - eq - 1) : 0}, false,
-			&value))
+		if (!url_decode(c->a, (struct str){q, (size_t)((eq ? eq : end) - q)}, false,
+				&name) ||
+		    !url_decode(c->a,
+				(struct str){eq ? eq + 1 : end, eq ? (size_t)(end - eq - 1) : 0},
+				false, &value))
 			return NULL;
 		if (!str_same(name, "X-Goog-Signature"))
-			parts[n++] = (struct part){url_encode(c->a, name, false), url_encode(c->a, value, false)};
+			parts[n++] = (struct part){url_encode(c->a, name, false),
+						   url_encode(c->a, value, false)};
 		q = *end ? end + 1 : end;
 	}
 	qsort(parts, n, sizeof(*parts), by_name);
 	for (size_t k = 0; k < n; k++)
-		out = arena_printf(c->a, "%s%s%s=%s", out, k ? "&" : "", parts[k].name, parts[k].value);
+		out = arena_printf(c->a, "%s%s%s=%s", out, k ? "&" : "", parts[k].name,
+				   parts[k].value);
 	return out;
 }
 
@@ -89,7 +93,8 @@ static const char *unsigned_header(struct gcp_call *c, const char *list)
 
 		for (char *p = name; *p; p++)
 			*p = (char)tolower((unsigned char)*p);
-		if (str_prefix(name, "x-goog-") && !strstr(padded, arena_printf(c->a, ";%s;", name)))
+		if (str_prefix(name, "x-goog-") &&
+		    !strstr(padded, arena_printf(c->a, ";%s;", name)))
 			return name;
 	}
 	return NULL;
@@ -101,23 +106,25 @@ static bool date_read(const char *t, int64_t *ret)
 
 	if (!t || strlen(t) != 16 || t[8] != 'T' || t[15] != 'Z')
 		return false;
-	snprintf(text, sizeof(text), "%.4s-%.2s-%.2sT%.2s:%.2s:%.2sZ", t, t + 4, t + 6, t + 9, t + 11,
-	    t + 13);
+	snprintf(text, sizeof(text), "%.4s-%.2s-%.2sT%.2s:%.2s:%.2sZ", t, t + 4, t + 6, t + 9,
+		 t + 11, t + 13);
 	return parse_time_us(text, ret);
 }
 
-static bool scope_read(struct gcp_call *c, const char *credential, const char *date, const char **email,
-    const char **scope)
+static bool scope_read(struct gcp_call *c, const char *credential, const char *date,
+		       const char **email, const char **scope)
 {
 	const char *slash = strchr(credential, '/');
 
 	if (!slash)
-		return malformed(c, "X-Goog-Credential must be email/date/location/storage/goog4_request.");
+		return malformed(
+		    c, "X-Goog-Credential must be email/date/location/storage/goog4_request.");
 	*email = arena_strndup(c->a, credential, (size_t)(slash - credential));
 	*scope = slash + 1;
 	if (strncmp(*scope, date, 8) != 0 || (*scope)[8] != '/' ||
 	    !glob_match("*/storage/goog4_request", *scope + 9))
-		return malformed(c, "The scope of X-Goog-Credential is malformed or of another day.");
+		return malformed(c,
+				 "The scope of X-Goog-Credential is malformed or of another day.");
 	return true;
 }
 
@@ -144,39 +151,45 @@ static bool verify(struct gcp_call *c, const char *email, const char *to_sign, c
 	if (strlen(hex) % 2 || !hex_decode(hex, strlen(hex), raw))
 		return false;
 	return (str_same(email, GCP_SA) && gcp_rsa_verify(c->g->key, str_from(to_sign), sig)) ||
-	    ((str_same(email, GCP_SA) || str_same(email, GCP_NODE_SA)) &&
+	       ((str_same(email, GCP_SA) || str_same(email, GCP_NODE_SA)) &&
 		gcp_rsa_verify(c->g->google_key, str_from(to_sign), sig)); /* signBlob */
 }
 
 bool gcs_signed(struct gcp_call *c)
 {
-	const char *credential = gcp_param(c, "X-Goog-Credential"), *date = gcp_param(c, "X-Goog-Date");
-	const char *list = gcp_param(c, "X-Goog-SignedHeaders"), *hex = gcp_param(c, "X-Goog-Signature");
+	const char *credential = gcp_param(c, "X-Goog-Credential"),
+		   *date = gcp_param(c, "X-Goog-Date");
+	const char *list = gcp_param(c, "X-Goog-SignedHeaders"),
+		   *hex = gcp_param(c, "X-Goog-Signature");
 	const char *email, *scope, *query, *headers, *missing, *hash, *canonical, *to_sign;
 	char digest[SHA256_HEX];
 	int64_t at;
 
-	if (!str_same(gcp_param(c, "X-Goog-Algorithm"), "GOOG4-RSA-SHA256") || !credential || !list || !hex ||
-	    !date_read(date, &at))
-		return malformed(c, "X-Goog-Algorithm, -Credential, -Date, -SignedHeaders and -Signature are required.");
-	if (!scope_read(c, credential, date, &email, &scope) || !in_time(c, at, gcp_param(c, "X-Goog-Expires")))
+	if (!str_same(gcp_param(c, "X-Goog-Algorithm"), "GOOG4-RSA-SHA256") || !credential ||
+	    !list || !hex || !date_read(date, &at))
+		return malformed(c, "X-Goog-Algorithm, -Credential, -Date, -SignedHeaders and "
+				    "-Signature are required.");
+	if (!scope_read(c, credential, date, &email, &scope) ||
+	    !in_time(c, at, gcp_param(c, "X-Goog-Expires")))
 		return false;
 	missing = unsigned_header(c, list);
 	query = canonical_query(c);
 	headers = canonical_headers(c, list);
 	if (missing || !query || !headers) {
 		gcp_fail(c, 403, "SignatureDoesNotMatch", "A header is not signed or not sent: %s",
-		    missing ? missing : list);
+			 missing ? missing : list);
 		return false;
 	}
 	hash = req_header(c->rq, "x-goog-content-sha256");
-	canonical = arena_printf(c->a, "%s\n%s\n%s\n%s\n%s\n%s", c->rq->http->method, c->rq->http->path,
-	    query, headers, list, hash ? hash : "UNSIGNED-PAYLOAD");
+	canonical =
+	    arena_printf(c->a, "%s\n%s\n%s\n%s\n%s\n%s", c->rq->http->method, c->rq->http->path,
+			 query, headers, list, hash ? hash : "UNSIGNED-PAYLOAD");
 	sha256_hex(canonical, strlen(canonical), digest);
 	to_sign = arena_printf(c->a, "GOOG4-RSA-SHA256\n%s\n%s\n%s", date, scope, digest);
 	if (verify(c, email, to_sign, hex))
 		return true;
-	gcp_fail(c, 403, "SignatureDoesNotMatch",
+	gcp_fail(
+	    c, 403, "SignatureDoesNotMatch",
 	    "Access denied. The request signature we calculated does not match the signature you "
 	    "provided. StringToSign: %s CanonicalRequest: %s",
 	    to_sign, canonical);

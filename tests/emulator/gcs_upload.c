@@ -78,8 +78,7 @@ struct gcs_upload *gcs_upload_find(struct gcp_call *c)
 static void persisted(struct gcp_call *c, const struct gcs_upload *u)
 {
 	if (u->bytes.n > 0)
-		reply_header(
-		    c->rep, "Range", arena_printf(c->a, "bytes=0-%zu", u->bytes.n - 1));
+		reply_header(c->rep, "Range", arena_printf(c->a, "bytes=0-%zu", u->bytes.n - 1));
 	reply_header(c->rep, "X-GUploader-UploadID", u->id);
 	reply_set(c->rep, 308, "text/plain; charset=utf-8", "", 0);
 }
@@ -116,14 +115,16 @@ static bool span_read(struct gcp_call *c, const char *text, struct span *ret)
 		return false;
 	p = text + 6;
 	slash = strchr(p, '/');
-	if (!slash || (!str_same(slash + 1, "*") && !parse_i64(slash + 1, 0, INT64_MAX, &ret->total)))
+	if (!slash ||
+	    (!str_same(slash + 1, "*") && !parse_i64(slash + 1, 0, INT64_MAX, &ret->total)))
 		return false;
 	if (*p == '*')
 		return slash == p + 1;
 	dash = memchr(p, '-', (size_t)(slash - p));
-	return dash && parse_i64(arena_strndup(c->a, p, (size_t)(dash - p)), 0, INT64_MAX, &ret->from) &&
-	    parse_i64(
-		arena_strndup(c->a, dash + 1, (size_t)(slash - dash - 1)), ret->from, INT64_MAX, &ret->to);
+	return dash &&
+	       parse_i64(arena_strndup(c->a, p, (size_t)(dash - p)), 0, INT64_MAX, &ret->from) &&
+	       parse_i64(arena_strndup(c->a, dash + 1, (size_t)(slash - dash - 1)), ret->from,
+			 INT64_MAX, &ret->to);
 }
 
 static bool bad(struct gcp_call *c, const char *words)
@@ -132,7 +133,8 @@ static bool bad(struct gcp_call *c, const char *words)
 	return false;
 }
 
-static bool span_fits(struct gcp_call *c, const struct gcs_upload *u, const struct span *s, size_t n)
+static bool span_fits(struct gcp_call *c, const struct gcs_upload *u, const struct span *s,
+		      size_t n)
 {
 	if (s->from < 0)
 		return n == 0 || bad(c, "A status query must not have a body.");
@@ -141,19 +143,22 @@ static bool span_fits(struct gcp_call *c, const struct gcs_upload *u, const stru
 	if (s->total >= 0 && s->to >= s->total)
 		return bad(c, "The Content-Range ends after the total size.");
 	if (s->from > (int64_t)u->bytes.n)
-		return bad(c,
-		    arena_printf(c->a,
-			"According to the Content-Range header, the upload offset is %" PRId64
-			" byte(s), which exceeds already uploaded size of %zu byte(s).",
-			s->from, u->bytes.n));
+		return bad(
+		    c, arena_printf(
+			   c->a,
+			   "According to the Content-Range header, the upload offset is %" PRId64
+			   " byte(s), which exceeds already uploaded size of %zu byte(s).",
+			   s->from, u->bytes.n));
 	if ((s->total < 0 || s->to + 1 < s->total) && n < CHUNK)
-		return bad(c,
-		    arena_printf(c->a,
-			"The number of bytes uploaded is required to be equal or greater than 262144, "
-			"except for the final request (it's recommended to be the exact multiple of "
-			"262144).  The received request contained %zu bytes, which does not meet this "
-			"requirement.",
-			n));
+		return bad(c, arena_printf(c->a,
+					   "The number of bytes uploaded is required to be equal "
+					   "or greater than 262144, "
+					   "except for the final request (it's recommended to be "
+					   "the exact multiple of "
+					   "262144).  The received request contained %zu bytes, "
+					   "which does not meet this "
+					   "requirement.",
+					   n));
 	return true;
 }
 
@@ -223,7 +228,7 @@ static bool read_metadata(struct gcp_call *c, struct str text, json_t **ret)
 }
 
 static void store(struct gcp_call *c, const char *name, const char *type, const json_t *metadata,
-    struct str bytes)
+		  struct str bytes)
 {
 	struct gcs_bucket *b = gcs_bucket_find(c, c->arg[0]);
 	struct gcs_object *o;
@@ -236,13 +241,14 @@ static void store(struct gcp_call *c, const char *name, const char *type, const 
 	}
 	if (!gcs_matches(c, gcs_object_find(b, name), gcs_wanted_generation(c)))
 		return;
-	o = gcs_object_put(c, b, name, type, json_object_get(metadata, "metadata"), bytes.p, bytes.n);
+	o = gcs_object_put(c, b, name, type, json_object_get(metadata, "metadata"), bytes.p,
+			   bytes.n);
 	gcp_reply(c, gcs_object_json(c, o, b));
 }
 
 /* multipart/related: one part of JSON, one of bytes. */
-static bool next_part(
-    struct str *rest, const char *mark, struct arena *a, const char **head, struct str *body)
+static bool next_part(struct str *rest, const char *mark, struct arena *a, const char **head,
+		      struct str *body)
 {
 	size_t n = strlen(mark);
 	const char *at = memmem(rest->p, rest->n, mark, n), *end, *gap;
@@ -277,7 +283,8 @@ static const char *part_type(struct arena *a, const char *head)
 
 static void multipart(struct gcp_call *c)
 {
-	const char *type = req_header(c->rq, "content-type"), *b = type ? strstr(type, "boundary=") : NULL;
+	const char *type = req_header(c->rq, "content-type"),
+		   *b = type ? strstr(type, "boundary=") : NULL;
 	const char *head, *mark, *name;
 	struct str rest = c->rq->http->body, meta, bytes;
 	json_t *doc AUTO(json) = NULL;
@@ -301,8 +308,8 @@ static void multipart(struct gcp_call *c)
 	}
 	name = gcp_text(doc, "name") ? gcp_text(doc, "name") : gcp_param(c, "name");
 	store(c, name,
-	    gcp_text(doc, "contentType") ? gcp_text(doc, "contentType") : part_type(c->a, head), doc,
-	    bytes);
+	      gcp_text(doc, "contentType") ? gcp_text(doc, "contentType") : part_type(c->a, head),
+	      doc, bytes);
 }
 
 static void resumable(struct gcp_call *c)
@@ -327,8 +334,10 @@ static void resumable(struct gcp_call *c)
 	u = gcs_upload_start(c, b->name, name);
 	u->type = dup_text(gcp_text(doc, "contentType") ? gcp_text(doc, "contentType") : type);
 	u->metadata = json_deep_copy(json_object_get(doc, "metadata"));
-	reply_header(c->rep, "Location",
-	    arena_printf(c->a,
+	reply_header(
+	    c->rep, "Location",
+	    arena_printf(
+		c->a,
 		"http://%s/upload/storage/v1/b/%s/o?uploadType=resumable&name=%s&upload_id=%s",
 		req_header(c->rq, "host"), b->name, url_encode(c->a, name, false), u->id));
 	reply_header(c->rep, "X-GUploader-UploadID", u->id);
@@ -343,7 +352,7 @@ void gcs_upload(struct gcp_call *c)
 		gcs_upload_put(c);
 	else if (str_same(kind, "media"))
 		store(c, gcp_param(c, "name"), req_header(c->rq, "content-type"), NULL,
-		    c->rq->http->body);
+		      c->rq->http->body);
 	else if (str_same(kind, "multipart"))
 		multipart(c);
 	else if (str_same(kind, "resumable"))

@@ -31,7 +31,7 @@ static void put_object(struct gcp_call *c, struct gcs_bucket *b, const char *nam
 	if (!gcs_matches(c, gcs_object_find(b, name), gcs_wanted_generation(c)))
 		return;
 	o = gcs_object_put(c, b, name, req_header(c->rq, "content-type"), NULL, c->rq->http->body.p,
-	    c->rq->http->body.n);
+			   c->rq->http->body.n);
 	gcs_put_hashes(c, o);
 	reply_set(c->rep, 200, "text/html; charset=UTF-8", "", 0);
 }
@@ -41,11 +41,13 @@ static void start(struct gcp_call *c, const struct gcs_bucket *b, const char *na
 	struct gcs_upload *u;
 
 	if (!str_same(req_header(c->rq, "x-goog-resumable"), "start")) {
-		gcp_fail(c, 400, "InvalidArgument", "The request method needs x-goog-resumable: start.");
+		gcp_fail(c, 400, "InvalidArgument",
+			 "The request method needs x-goog-resumable: start.");
 		return;
 	}
 	if (c->rq->http->body.n > 0) {
-		gcp_fail(c, 400, "InvalidArgument", "Initiation of a resumable upload has an empty body.");
+		gcp_fail(c, 400, "InvalidArgument",
+			 "Initiation of a resumable upload has an empty body.");
 		return;
 	}
 	if (!gcs_matches(c, gcs_object_find(b, name), gcs_wanted_generation(c)))
@@ -54,8 +56,8 @@ static void start(struct gcp_call *c, const struct gcs_bucket *b, const char *na
 	u->xml = true;
 	u->type = dup_text(req_header(c->rq, "content-type"));
 	reply_header(c->rep, "Location",
-	    arena_printf(c->a, "http://%s/%s/%s?upload_id=%s", req_header(c->rq, "host"), b->name,
-		url_encode(c->a, name, true), u->id));
+		     arena_printf(c->a, "http://%s/%s/%s?upload_id=%s", req_header(c->rq, "host"),
+				  b->name, url_encode(c->a, name, true), u->id));
 	reply_header(c->rep, "X-GUploader-UploadID", u->id);
 	reply_set(c->rep, 201, "text/html; charset=UTF-8", "", 0);
 }
@@ -85,7 +87,8 @@ static void session(struct gcp_call *c)
 	} else if (str_same(c->rq->http->method, "PUT")) {
 		gcs_upload_chunk(c, u);
 	} else {
-		gcp_fail(c, 405, "MethodNotAllowed", "The method is not allowed against this resource.");
+		gcp_fail(c, 405, "MethodNotAllowed",
+			 "The method is not allowed against this resource.");
 	}
 }
 
