@@ -59,7 +59,7 @@ static void later(struct act *a, const struct judging *j)
 	const struct spot_err *err = &a->call.op.err;
 	int64_t pause = AGAIN_US << MIN(MAX(j->tries - 1, 0), AGAIN_DOUBLINGS);
 
-	if (a->call.op.rc == SPOT_CONFIG) {
+	if (a->call.op.rc == SPOT_CONFIG || a->call.op.rc == SPOT_DENIED) {
 		log_error("agent.identity_unchecked", I64("node", a->id), STR("error", err->text));
 	} else {
 		log_warn("agent.identity_unchecked", I64("node", a->id),
@@ -76,6 +76,8 @@ static void later(struct act *a, const struct judging *j)
 						  .why = err->text}));
 }
 
+/* A refusal with a vendor's code is that of our own request (our account may not look): it says nothing about the
+ * proof, whose verdict is the provider's own and has none. */
 static void judge_called(struct act *a)
 {
 	const struct judging *j = a->ctx;
@@ -85,7 +87,7 @@ static void judge_called(struct act *a)
 		verdict_write(a, j, "verified",
 			      arena_printf(a->arena, "%s vouches for %s",
 					   call_provider_name(j->provider), j->args.ref));
-	} else if (a->call.op.rc == SPOT_DENIED) {
+	} else if (a->call.op.rc == SPOT_DENIED && a->call.op.err.code[0] == '\0') {
 		denied(a, j, a->call.op.err.text);
 	} else {
 		later(a, j);

@@ -298,7 +298,7 @@ static enum spot_step cloud_verify(void *self, struct spot_call *c, struct spot_
 		return call_fail(c, SPOT_CONFIG, "", "fake verify: no keys to check with");
 	}
 	if (k->verify_rc != SPOT_OK) {
-		return call_fail(c, k->verify_rc, "", "fake verify: %s", spot_rc_name(k->verify_rc));
+		return call_fail(c, k->verify_rc, "AccessDenied", "fake verify: %s", spot_rc_name(k->verify_rc));
 	}
 	assert_int_equal(strlen(a->nonce), 10);
 	good = arena_printf(c->arena,

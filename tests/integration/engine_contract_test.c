@@ -135,6 +135,20 @@ static void test_what_cannot_be_checked_waits_with_words_and_is_tried_again(void
 	assert_int_equal(w->cloud.verify_calls, 2);
 }
 
+/* Our account lacks a permission: no reason to end a machine. */
+static void test_a_refusal_of_our_own_request_is_no_denial_of_the_proof(void **state)
+{
+	struct world *w = *state;
+	int64_t node = booting(w);
+
+	w->cloud.verify_rc = SPOT_DENIED;
+	ask(w, node, "b1", "i-1");
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = '' AND why <> ''");
+	w->cloud.verify_rc = SPOT_OK;
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'verified'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'BOOTING'"), 1);
+}
+
 static void test_a_proof_waits_for_the_look_up_of_a_lost_launch(void **state)
 {
 	struct world *w = *state;
@@ -531,6 +545,7 @@ int main(int argc, char **argv)
 	    T(test_a_foreign_proof_is_denied_with_the_providers_words),
 	    T(test_a_verified_node_is_not_ended_by_somebody_elses_proof),
 	    T(test_what_cannot_be_checked_waits_with_words_and_is_tried_again),
+	    T(test_a_refusal_of_our_own_request_is_no_denial_of_the_proof),
 	    T(test_a_proof_waits_for_the_look_up_of_a_lost_launch),
 	    T(test_an_engine_that_dies_in_the_middle_judges_after_its_restart),
 	    T(test_identity_off_takes_the_token_alone),
