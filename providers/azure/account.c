@@ -11,8 +11,12 @@ enum spot_step azure_whoami(void *p, struct spot_call *c, const char **ret_accou
 {
 	struct azure *self = p;
 	json_t *doc AUTO(json) = NULL;
-	struct azure_request r = {.what = "GET subscription", .method = "GET", .limit = AZURE_LIMIT_READ,
-	    .path = arena_printf(c->arena, "/subscriptions/%s?api-version=" API_LOCATIONS, self->subscription)};
+	struct azure_request r = {
+	    .what = "GET subscription",
+	    .method = "GET",
+	    .limit = AZURE_LIMIT_READ,
+	    .path = arena_printf(c->arena, "/subscriptions/%s?api-version=" API_LOCATIONS,
+				 self->subscription)};
 	enum spot_step s;
 
 	azure_state_get(c, 0);
@@ -23,14 +27,15 @@ enum spot_step azure_whoami(void *p, struct spot_call *c, const char **ret_accou
 		return s;
 	if (strcasecmp(azure_text(doc, "subscriptionId"), self->subscription) != 0)
 		return azure_bad_reply(c, r.what, "it is about another subscription");
-	*ret_account = arena_printf(c->arena, "%s (%s)", self->subscription, azure_text(doc, "displayName"));
+	*ret_account =
+	    arena_printf(c->arena, "%s (%s)", self->subscription, azure_text(doc, "displayName"));
 	return SPOT_DONE;
 }
 
 /* ---- regions ----------------------------------------------------------------------------- */
 
-/* learn.microsoft.com/rest/api/resources/subscriptions/list-locations; logical "regions" are continents, and the
- * vendor's own test regions show up, too. */
+/* learn.microsoft.com/rest/api/resources/subscriptions/list-locations; logical "regions" are
+ * continents, and the vendor's own test regions show up, too. */
 static bool region_counts(const json_t *row, const char *name)
 {
 	const char *type = azure_text(json_object_get(row, "metadata"), "regionType");
@@ -44,8 +49,12 @@ enum spot_step azure_regions(void *p, struct spot_call *c, struct spot_regions *
 	struct azure *self = p;
 	json_t *doc AUTO(json) = NULL;
 	const json_t *rows;
-	struct azure_request r = {.what = "GET locations", .method = "GET", .limit = AZURE_LIMIT_READ,
-	    .path = arena_printf(c->arena, "/subscriptions/%s/locations?api-version=" API_LOCATIONS, self->subscription)};
+	struct azure_request r = {
+	    .what = "GET locations",
+	    .method = "GET",
+	    .limit = AZURE_LIMIT_READ,
+	    .path = arena_printf(c->arena, "/subscriptions/%s/locations?api-version=" API_LOCATIONS,
+				 self->subscription)};
 	enum spot_step s;
 
 	azure_state_get(c, 0);
@@ -65,7 +74,8 @@ enum spot_step azure_regions(void *p, struct spot_call *c, struct spot_regions *
 	a->names = arena_array(c->arena, json_array_size(rows) + 1, sizeof(*a->names));
 	a->n = 0;
 	for (size_t i = 0; i < json_array_size(rows); i++) {
-		const char *name = azure_region(c->arena, azure_text(json_array_get(rows, i), "name"));
+		const char *name =
+		    azure_region(c->arena, azure_text(json_array_get(rows, i), "name"));
 
 		if (region_counts(json_array_get(rows, i), name))
 			a->names[a->n++] = name;
@@ -88,10 +98,11 @@ const char *azure_quota_class(struct arena *a, const char *family)
 
 /* One pool of vCPUs for all spot sizes of a region; families and "cores" bind on-demand only
  * (virtual-machines/quotas, spot-vms). */
-static void quota_read(const struct azure *self, struct spot_call *c, const char *region, const json_t *row,
-    struct counting *x)
+static void quota_read(const struct azure *self, struct spot_call *c, const char *region,
+		       const json_t *row, struct counting *x)
 {
-	const char *class = azure_quota_class(c->arena, azure_text(json_object_get(row, "name"), "value"));
+	const char *class =
+	    azure_quota_class(c->arena, azure_text(json_object_get(row, "name"), "value"));
 	const json_t *limit = json_object_get(row, "limit");
 	bool spot = strcmp(class, AZURE_CLASS_SPOT) == 0;
 
@@ -102,12 +113,18 @@ static void quota_read(const struct azure *self, struct spot_call *c, const char
 	if (!spot && !str_suffix(class, "family"))
 		return;
 	x->items = arena_grow(c->arena, x->items, x->n, &x->cap, sizeof(*x->items));
-	x->items[x->n++] = (struct spot_quota){.provider = self->name, .region = region, .class = class, .unit = "vcpu",
-	    .market = spot ? SPOT_MARKET_SPOT : SPOT_MARKET_ON_DEMAND, .limit = json_integer_value(limit),
-	    .observed_us = c->now_us};
+	x->items[x->n++] =
+	    (struct spot_quota){.provider = self->name,
+				.region = region,
+				.class = class,
+				.unit = "vcpu",
+				.market = spot ? SPOT_MARKET_SPOT : SPOT_MARKET_ON_DEMAND,
+				.limit = json_integer_value(limit),
+				.observed_us = c->now_us};
 }
 
-static enum spot_step quotas_reply(struct azure *self, struct spot_call *c, const char *region, struct counting *x)
+static enum spot_step quotas_reply(struct azure *self, struct spot_call *c, const char *region,
+				   struct counting *x)
 {
 	static const char what[] = "GET usages";
 	json_t *doc AUTO(json) = NULL;
@@ -144,11 +161,15 @@ enum spot_step azure_quotas(void *p, struct spot_call *c, struct spot_quotas *a)
 			return s;
 	}
 	if (c->in == NULL || st->next != NULL) {
-		struct azure_request r = {.what = "GET usages", .method = "GET", .limit = AZURE_LIMIT_READ,
+		struct azure_request r = {
+		    .what = "GET usages",
+		    .method = "GET",
+		    .limit = AZURE_LIMIT_READ,
 		    .url = st->next,
 		    .path = arena_printf(c->arena,
-			"/subscriptions/%s/providers/Microsoft.Compute/locations/%s/usages?api-version=" API_COMPUTE,
-			self->subscription, a->region)};
+					 "/subscriptions/%s/providers/Microsoft.Compute/locations/"
+					 "%s/usages?api-version=" API_COMPUTE,
+					 self->subscription, a->region)};
 
 		return azure_send(self, c, &r);
 	}

@@ -6,9 +6,10 @@
 
 /*
  * Buckets of the Resource Manager, per subscription, principal and kind of request:
- * learn.microsoft.com/azure/azure-resource-manager/management/request-limits-and-throttling. Resource Graph: 15 queries in
- * 5 s (azure/governance/resource-graph/concepts/guidance-for-throttled-requests). The others are not published: these are
- * our own, cautious; the metadata service is said to take 5 a second.
+ * learn.microsoft.com/azure/azure-resource-manager/management/request-limits-and-throttling.
+ * Resource Graph: 15 queries in 5 s
+ * (azure/governance/resource-graph/concepts/guidance-for-throttled-requests). The others are not
+ * published: these are our own, cautious; the metadata service is said to take 5 a second.
  */
 static const struct spot_limit azure_limits[AZURE_LIMIT_COUNT] = {
     [AZURE_LIMIT_READ] = {.name = "reads", .per_second = 25, .burst = 250},
@@ -39,8 +40,8 @@ static void azure_close(void *p)
 	free(self);
 }
 
-static enum spot_rc azure_open(
-    const struct spot_provider_conf *conf, void **ret_self, struct spot_err *err)
+static enum spot_rc azure_open(const struct spot_provider_conf *conf, void **ret_self,
+			       struct spot_err *err)
 {
 	struct azure *self = calloc(1, sizeof(*self));
 	enum spot_rc rc;
@@ -61,8 +62,8 @@ static enum spot_rc azure_open(
 static size_t azure_secrets(const void *p, const char **ret, size_t n)
 {
 	const struct azure *self = p;
-	const struct secret *all[] = {&self->arm.value, &self->blob.value, &self->delegation.value,
-	    &self->credential, &self->env_secret, &self->storage_key};
+	const struct secret *all[] = {&self->arm.value,	 &self->blob.value, &self->delegation.value,
+				      &self->credential, &self->env_secret, &self->storage_key};
 	size_t count = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(all) && count < n; i++) {
@@ -78,8 +79,8 @@ const struct spot_provider_ops azure_ops = {
     .kind = "azure",
     .caps = SPOT_CAP_SPOT | SPOT_CAP_ZONES | SPOT_CAP_TOKEN | SPOT_CAP_NOTICE_NODE |
 	    SPOT_CAP_NOTICE_API | SPOT_CAP_PRICE_HISTORY | SPOT_CAP_TAGS | SPOT_CAP_OBJECTS,
-    /* A PUT of the same name with the same body changes nothing; names of resource groups are unique in a
-     * subscription, and a group's region cannot change. */
+    /* A PUT of the same name with the same body changes nothing; names of resource groups are
+     * unique in a subscription, and a group's region cannot change. */
     .token_scope = SPOT_TOKEN_GLOBAL,
     .token_life_us = 24 * SPOT_US_PER_HOUR,
     /* Lists lag by seconds to minutes; the vendor gives no bound, this is ours. */

@@ -2,9 +2,10 @@
 #include "azure_int.h"
 
 /*
- * What an operator wants to know before trusting the configuration. Permissions are those that the vendor lists at the
- * subscription (learn.microsoft.com/rest/api/authorization/permissions): nothing is created to try them out. Placement
- * scores are asked for once, because their role hides its right behind a service of its own.
+ * What an operator wants to know before trusting the configuration. Permissions are those that the
+ * vendor lists at the subscription (learn.microsoft.com/rest/api/authorization/permissions):
+ * nothing is created to try them out. Placement scores are asked for once, because their role hides
+ * its right behind a service of its own.
  */
 
 #include <fnmatch.h>
@@ -31,25 +32,31 @@ static const struct {
 	const char *item, *action;
 	const char *without; /* what goes missing */
 } needs[] = {
-    {"launch", "Microsoft.Resources/subscriptions/resourceGroups/write", "no machine can be launched"},
+    {"launch", "Microsoft.Resources/subscriptions/resourceGroups/write",
+     "no machine can be launched"},
     {"launch", "Microsoft.Compute/virtualMachines/write", "no machine can be launched"},
     {"launch", "Microsoft.Network/networkInterfaces/write", "no machine can be launched"},
-    {"launch", "Microsoft.Network/publicIPAddresses/write", "no machine with a public address can be launched"},
-    {"launch", "Microsoft.Network/virtualNetworks/subnets/join/action", "no machine can be launched"},
+    {"launch", "Microsoft.Network/publicIPAddresses/write",
+     "no machine with a public address can be launched"},
+    {"launch", "Microsoft.Network/virtualNetworks/subnets/join/action",
+     "no machine can be launched"},
     {"launch", "Microsoft.Compute/disks/write", "no machine can be launched"},
-    {"terminate", "Microsoft.Resources/subscriptions/resourceGroups/delete", "machines cannot be ended"},
+    {"terminate", "Microsoft.Resources/subscriptions/resourceGroups/delete",
+     "machines cannot be ended"},
     {"terminate", "Microsoft.Compute/virtualMachines/delete", "machines cannot be ended"},
-    {"list", "Microsoft.Resources/subscriptions/resourceGroups/read", "machines cannot be found again"},
+    {"list", "Microsoft.Resources/subscriptions/resourceGroups/read",
+     "machines cannot be found again"},
     {"list", "Microsoft.Compute/virtualMachines/read", "machines cannot be found again"},
     {"market", "Microsoft.Compute/skus/read", "no pools are known"},
     {"quotas", "Microsoft.Compute/locations/usages/read", "quotas are not known"},
 };
 
-static void item_add(struct spot_call *c, struct checking *k, const char *name, enum spot_check_state state,
-    const char *words, const char *fix)
+static void item_add(struct spot_call *c, struct checking *k, const char *name,
+		     enum spot_check_state state, const char *words, const char *fix)
 {
 	k->items = arena_grow(c->arena, k->items, k->n, &k->cap, sizeof(*k->items));
-	k->items[k->n++] = (struct spot_check_item){.name = name, .state = state, .words = words, .fix = fix};
+	k->items[k->n++] =
+	    (struct spot_check_item){.name = name, .state = state, .words = words, .fix = fix};
 }
 
 /* ---- subscription and clock -------------------------------------------------------------- */
@@ -66,11 +73,14 @@ static void clock_check(struct spot_call *c, struct checking *k)
 	if (off < SKEW_WARN_US)
 		item_add(c, k, "clock", SPOT_CHECK_OK, "within a minute of the vendor's", "");
 	else
-		item_add(c, k, "clock", SPOT_CHECK_BAD, arena_printf(c->arena, "%s off the vendor's", took),
-		    "set the clock (chrony, systemd-timesyncd): tokens, signatures and lifetimes of addresses depend on it");
+		item_add(c, k, "clock", SPOT_CHECK_BAD,
+			 arena_printf(c->arena, "%s off the vendor's", took),
+			 "set the clock (chrony, systemd-timesyncd): tokens, signatures and "
+			 "lifetimes of addresses depend on it");
 }
 
-static enum spot_step subscription_reply(struct azure *self, struct spot_call *c, struct checking *k)
+static enum spot_step subscription_reply(struct azure *self, struct spot_call *c,
+					 struct checking *k)
 {
 	json_t *doc AUTO(json) = NULL;
 	enum spot_step s = azure_reply(c, "GET subscription", &doc);
@@ -78,7 +88,8 @@ static enum spot_step subscription_reply(struct azure *self, struct spot_call *c
 
 	if (s == SPOT_FAIL) {
 		item_add(c, k, "subscription", SPOT_CHECK_BAD, arena_strdup(c->arena, c->err.text),
-		    "check the subscription's id, and give the identity a role on it (deploy/iam/azure-role.json)");
+			 "check the subscription's id, and give the identity a role on it "
+			 "(deploy/iam/azure-role.json)");
 		c->err = (struct spot_err){0};
 		return SPOT_STEP_NONE;
 	}
@@ -87,10 +98,12 @@ static enum spot_step subscription_reply(struct azure *self, struct spot_call *c
 	state = azure_text(doc, "state");
 	if (strcasecmp(state, "Enabled") == 0 || *state == '\0')
 		item_add(c, k, "subscription", SPOT_CHECK_OK,
-		    arena_printf(c->arena, "%s (%.60s)", self->subscription, azure_text(doc, "displayName")), "");
+			 arena_printf(c->arena, "%s (%.60s)", self->subscription,
+				      azure_text(doc, "displayName")),
+			 "");
 	else
-		item_add(c, k, "subscription", SPOT_CHECK_BAD, arena_printf(c->arena, "it is %.40s", state),
-		    "enable the subscription");
+		item_add(c, k, "subscription", SPOT_CHECK_BAD,
+			 arena_printf(c->arena, "it is %.40s", state), "enable the subscription");
 	return SPOT_STEP_NONE;
 }
 
@@ -116,8 +129,10 @@ static enum spot_step permissions_reply(struct azure *self, struct spot_call *c,
 	enum spot_step s = azure_reply(c, what, &doc);
 
 	if (s == SPOT_FAIL) {
-		item_add(c, k, "permissions", SPOT_CHECK_UNTESTED, arena_strdup(c->arena, c->err.text),
-		    "give the identity Microsoft.Authorization/permissions/read to have them looked at");
+		item_add(c, k, "permissions", SPOT_CHECK_UNTESTED,
+			 arena_strdup(c->arena, c->err.text),
+			 "give the identity Microsoft.Authorization/permissions/read to have them "
+			 "looked at");
 		c->err = (struct spot_err){0};
 		k->allowed = NULL;
 		return SPOT_STEP_NONE;
@@ -131,8 +146,10 @@ static enum spot_step permissions_reply(struct azure *self, struct spot_call *c,
 		for (size_t r = 0; r < json_array_size(rows); r++) {
 			const json_t *row = json_array_get(rows, r);
 
-			k->allowed[i] = k->allowed[i] || (matches(json_object_get(row, "actions"), needs[i].action) &&
-							     !matches(json_object_get(row, "notActions"), needs[i].action));
+			k->allowed[i] =
+			    k->allowed[i] ||
+			    (matches(json_object_get(row, "actions"), needs[i].action) &&
+			     !matches(json_object_get(row, "notActions"), needs[i].action));
 		}
 	}
 	return azure_next_page(c->state, c, what, self->endpoint, azure_text(doc, "nextLink"));
@@ -146,16 +163,21 @@ static bool needed(const struct azure *self, size_t i)
 static void permissions_judge(const struct azure *self, struct spot_call *c, struct checking *k)
 {
 	for (size_t i = 0; k->allowed != NULL && i < ARRAY_LEN(needs); i++) {
-		bool last = i + 1 == ARRAY_LEN(needs) || strcmp(needs[i].item, needs[i + 1].item) != 0, good = true;
+		bool last =
+			 i + 1 == ARRAY_LEN(needs) || strcmp(needs[i].item, needs[i + 1].item) != 0,
+		     good = true;
 
 		if (!k->allowed[i] && needed(self, i))
-			item_add(c, k, needs[i].item, SPOT_CHECK_BAD,
-			    arena_printf(c->arena, "%s is not permitted: %s", needs[i].action, needs[i].without),
+			item_add(
+			    c, k, needs[i].item, SPOT_CHECK_BAD,
+			    arena_printf(c->arena, "%s is not permitted: %s", needs[i].action,
+					 needs[i].without),
 			    "assign the role of deploy/iam/azure-role.json on the subscription");
 		if (!last)
 			continue;
 		for (size_t b = 0; b <= i; b++)
-			good = good && (strcmp(needs[b].item, needs[i].item) != 0 || k->allowed[b] || !needed(self, b));
+			good = good && (strcmp(needs[b].item, needs[i].item) != 0 ||
+					k->allowed[b] || !needed(self, b));
 		if (good)
 			item_add(c, k, needs[i].item, SPOT_CHECK_OK, "permitted", "");
 	}
@@ -180,16 +202,18 @@ static enum spot_step usages_reply(struct azure *self, struct spot_call *c, stru
 	for (size_t i = 0; i < json_array_size(rows); i++) {
 		const json_t *row = json_array_get(rows, i);
 
-		k->usages = arena_grow(c->arena, k->usages, k->usages_n, &k->usages_cap, sizeof(*k->usages));
+		k->usages = arena_grow(c->arena, k->usages, k->usages_n, &k->usages_cap,
+				       sizeof(*k->usages));
 		k->usages[k->usages_n++] = (struct usage){
 		    azure_quota_class(c->arena, azure_text(json_object_get(row, "name"), "value")),
-		    json_integer_value(json_object_get(row, "currentValue")), json_integer_value(json_object_get(row, "limit"))};
+		    json_integer_value(json_object_get(row, "currentValue")),
+		    json_integer_value(json_object_get(row, "limit"))};
 	}
 	return azure_next_page(c->state, c, what, self->endpoint, azure_text(doc, "nextLink"));
 }
 
 static void quota_judge(struct spot_call *c, struct checking *k, const struct spot_check *a,
-    const struct spot_pool_info *p, const char *class)
+			const struct spot_pool_info *p, const char *class)
 {
 	const char *name = arena_printf(c->arena, "quota %s %s", a->region, class);
 
@@ -204,12 +228,16 @@ static void quota_judge(struct spot_call *c, struct checking *k, const struct sp
 		if (strcmp(u->name, class) != 0)
 			continue;
 		item_add(c, k, name, enough ? SPOT_CHECK_OK : SPOT_CHECK_BAD,
-		    arena_printf(c->arena, "%" PRId64 " of %" PRId64 " vCPUs used; one %s needs %d", u->used, u->limit,
-			p->key.instance_type, (int)p->shape.vcpus),
-		    enough ? "" : "ask for more in the portal under Quotas (Compute), or with az quota update");
+			 arena_printf(c->arena,
+				      "%" PRId64 " of %" PRId64 " vCPUs used; one %s needs %d",
+				      u->used, u->limit, p->key.instance_type, (int)p->shape.vcpus),
+			 enough ? ""
+				: "ask for more in the portal under Quotas (Compute), or with az "
+				  "quota update");
 		return;
 	}
-	item_add(c, k, name, SPOT_CHECK_UNTESTED, "the vendor lists no such quota in the region", "");
+	item_add(c, k, name, SPOT_CHECK_UNTESTED, "the vendor lists no such quota in the region",
+		 "");
 }
 
 static void quotas_judge(struct spot_call *c, struct checking *k, const struct spot_check *a)
@@ -236,8 +264,9 @@ static enum spot_step scores_reply(struct spot_call *c, struct checking *k)
 	if (s == SPOT_STEP_NONE) {
 		item_add(c, k, "placement scores", SPOT_CHECK_OK, "permitted", "");
 	} else if (s == SPOT_FAIL) {
-		item_add(c, k, "placement scores", SPOT_CHECK_WARN, arena_strdup(c->arena, c->err.text),
-		    "assign the role Compute Recommendations, or set placement_scores = off");
+		item_add(c, k, "placement scores", SPOT_CHECK_WARN,
+			 arena_strdup(c->arena, c->err.text),
+			 "assign the role Compute Recommendations, or set placement_scores = off");
 		c->err = (struct spot_err){0};
 		s = SPOT_STEP_NONE;
 	}
@@ -250,35 +279,41 @@ static enum spot_step containers_reply(struct azure *self, struct spot_call *c, 
 
 	if (s == SPOT_STEP_NONE) {
 		item_add(c, k, "object store", SPOT_CHECK_OK,
-		    arena_printf(c->arena, "%s answers", self->storage_account), "");
+			 arena_printf(c->arena, "%s answers", self->storage_account), "");
 	} else if (s == SPOT_FAIL || s == SPOT_REAUTH) {
 		item_add(c, k, "object store", SPOT_CHECK_BAD, arena_strdup(c->arena, c->err.text),
-		    "give the identity Storage Blob Data Contributor on the storage account, and let the account's network rules "
-		    "admit this host");
+			 "give the identity Storage Blob Data Contributor on the storage account, "
+			 "and let the account's network rules "
+			 "admit this host");
 		c->err = (struct spot_err){0};
 		s = SPOT_STEP_NONE;
 	}
 	return s;
 }
 
-static void settings_judge(const struct azure *self, struct spot_call *c, struct checking *k, const struct spot_check *a)
+static void settings_judge(const struct azure *self, struct spot_call *c, struct checking *k,
+			   const struct spot_check *a)
 {
 	const char *key = arena_printf(c->arena, "subnet.%s", a->region);
 
 	if (self->ssh_public_key == NULL)
-		item_add(c, k, "ssh_public_key", SPOT_CHECK_BAD, "it is not set: no machine can be launched",
-		    "set it to the text of a public key");
+		item_add(c, k, "ssh_public_key", SPOT_CHECK_BAD,
+			 "it is not set: no machine can be launched",
+			 "set it to the text of a public key");
 	if (!str_empty(a->region) && azure_setting(self, key) == NULL)
-		item_add(c, k, key, SPOT_CHECK_BAD, "it is not set: no machine can be launched in the region",
-		    "set it to the id of a subnet there");
+		item_add(c, k, key, SPOT_CHECK_BAD,
+			 "it is not set: no machine can be launched in the region",
+			 "set it to the id of a subnet there");
 }
 
 /* ---- the frame --------------------------------------------------------------------------- */
 
 static enum spot_step containers_send(struct azure *self, struct spot_call *c)
 {
-	call_request(c, "GET", arena_printf(c->arena, "%s/?comp=list&maxresults=1", self->blob_endpoint));
-	call_header(c, "authorization", arena_printf(c->arena, "Bearer %s", secret_reveal(&self->blob.value)));
+	call_request(c, "GET",
+		     arena_printf(c->arena, "%s/?comp=list&maxresults=1", self->blob_endpoint));
+	call_header(c, "authorization",
+		    arena_printf(c->arena, "Bearer %s", secret_reveal(&self->blob.value)));
 	call_header(c, "x-ms-version", API_BLOB);
 	c->limit = AZURE_LIMIT_BLOB;
 	c->limit_cost = 1;
@@ -302,29 +337,38 @@ static bool asks(const struct azure *self, const struct spot_check *a, int at)
 	}
 }
 
-static enum spot_step check_send(struct azure *self, struct spot_call *c, const struct spot_check *a)
+static enum spot_step check_send(struct azure *self, struct spot_call *c,
+				 const struct spot_check *a)
 {
 	const struct azure_state *st = c->state;
-	struct azure_request r = {.what = "GET subscription", .method = "GET", .limit = AZURE_LIMIT_READ, .url = st->next};
+	struct azure_request r = {.what = "GET subscription",
+				  .method = "GET",
+				  .limit = AZURE_LIMIT_READ,
+				  .url = st->next};
 	const char *sub = arena_printf(c->arena, "/subscriptions/%s", self->subscription);
 
 	switch (st->at) {
 	case PERMISSIONS:
 		r.what = "GET permissions";
-		r.path = arena_printf(c->arena,
-		    "%s/providers/Microsoft.Authorization/permissions?api-version=" API_PERMISSIONS, sub);
+		r.path = arena_printf(
+		    c->arena,
+		    "%s/providers/Microsoft.Authorization/permissions?api-version=" API_PERMISSIONS,
+		    sub);
 		break;
 	case USAGES:
 		r.what = "GET usages";
-		r.path = arena_printf(c->arena, "%s/providers/Microsoft.Compute/locations/%s/usages?api-version=" API_COMPUTE,
+		r.path = arena_printf(
+		    c->arena,
+		    "%s/providers/Microsoft.Compute/locations/%s/usages?api-version=" API_COMPUTE,
 		    sub, a->region);
 		break;
 	case SCORES:
 		r.what = "GET placementScores";
 		r.limit = AZURE_LIMIT_PLACEMENT;
 		r.path = arena_printf(c->arena,
-		    "%s/providers/Microsoft.Compute/locations/%s/placementScores/spot?api-version=" API_PLACEMENT, sub,
-		    a->region);
+				      "%s/providers/Microsoft.Compute/locations/%s/placementScores/"
+				      "spot?api-version=" API_PLACEMENT,
+				      sub, a->region);
 		break;
 	case CONTAINERS:
 		return containers_send(self, c);
@@ -354,7 +398,8 @@ static enum spot_step check_reply(struct azure *self, struct spot_call *c, struc
 	}
 }
 
-static void check_over(struct azure *self, struct spot_call *c, struct spot_check *a, struct checking *k)
+static void check_over(struct azure *self, struct spot_call *c, struct spot_check *a,
+		       struct checking *k)
 {
 	permissions_judge(self, c, k);
 	if (!str_empty(a->region))
@@ -362,12 +407,16 @@ static void check_over(struct azure *self, struct spot_call *c, struct spot_chec
 	settings_judge(self, c, k, a);
 	if (self->storage_account != NULL && !azure_blob_wanted(self))
 		item_add(c, k, "object store", SPOT_CHECK_UNTESTED,
-		    secret_set(&self->storage_key) ? "an account key is set; it is tried when an object is" : "no account key yet",
-		    "");
+			 secret_set(&self->storage_key)
+			     ? "an account key is set; it is tried when an object is"
+			     : "no account key yet",
+			 "");
 	if (azure_blob_wanted(self) && !secret_set(&self->delegation.value))
 		item_add(c, k, "checkpoint addresses", SPOT_CHECK_BAD,
-		    self->blob_refused[0] != '\0' ? arena_strdup(c->arena, self->blob_refused) : "no user delegation key yet",
-		    "give the identity Storage Blob Delegator and Storage Blob Data Contributor on the storage account");
+			 self->blob_refused[0] != '\0' ? arena_strdup(c->arena, self->blob_refused)
+						       : "no user delegation key yet",
+			 "give the identity Storage Blob Delegator and Storage Blob Data "
+			 "Contributor on the storage account");
 	a->items = k->items;
 	a->n = k->n;
 }
@@ -383,7 +432,8 @@ enum spot_step azure_check(void *p, struct spot_call *c, struct spot_check *a)
 		st = azure_state_get(c, sizeof(*k));
 		k = st->own;
 		k->allowed = arena_array(c->arena, ARRAY_LEN(needs), sizeof(*k->allowed));
-		item_add(c, k, "credentials", SPOT_CHECK_OK, "a token for the Resource Manager was had", "");
+		item_add(c, k, "credentials", SPOT_CHECK_OK,
+			 "a token for the Resource Manager was had", "");
 	}
 	k = st->own;
 	if (c->in != NULL) {

@@ -2,9 +2,9 @@
 #include "azure_int.h"
 
 /*
- * Credentials: the frame of auth. A token for the Resource Manager; and where checkpoints go to a storage account
- * without a key, one for storage and a user delegation key made with it. Whoever has no right to the latter still has a
- * provider: presigning says what is missing.
+ * Credentials: the frame of auth. A token for the Resource Manager; and where checkpoints go to a
+ * storage account without a key, one for storage and a user delegation key made with it. Whoever
+ * has no right to the latter still has a provider: presigning says what is missing.
  */
 
 #include "base/err.h"
@@ -39,7 +39,8 @@ void azure_delegation_fini(struct azure_delegation *d)
 
 bool azure_blob_wanted(const struct azure *self)
 {
-	return self->storage_account != NULL && self->storage_key_file == NULL && !secret_set(&self->storage_key);
+	return self->storage_account != NULL && self->storage_key_file == NULL &&
+	       !secret_set(&self->storage_key);
 }
 
 static bool arm_due(const struct azure *self, int64_t now_us)
@@ -110,11 +111,16 @@ static enum spot_step delegation_send(struct azure *self, struct spot_call *c)
 	/* From a little before now: clocks differ. */
 	format_time_s(c->now_us - 300 * SPOT_US_PER_S, from);
 	format_time_s(c->now_us + DELEGATION_S * SPOT_US_PER_S, to);
-	body = arena_printf(c->arena,
-	    "<?xml version=\"1.0\" encoding=\"utf-8\"?><KeyInfo><Start>%s</Start><Expiry>%s</Expiry></KeyInfo>", from, to);
+	body = arena_printf(
+	    c->arena,
+	    "<?xml version=\"1.0\" "
+	    "encoding=\"utf-8\"?><KeyInfo><Start>%s</Start><Expiry>%s</Expiry></KeyInfo>",
+	    from, to);
 	call_request(c, "POST",
-	    arena_printf(c->arena, "%s/?restype=service&comp=userdelegationkey", self->blob_endpoint));
-	call_header(c, "authorization", arena_printf(c->arena, "Bearer %s", secret_reveal(&self->blob.value)));
+		     arena_printf(c->arena, "%s/?restype=service&comp=userdelegationkey",
+				  self->blob_endpoint));
+	call_header(c, "authorization",
+		    arena_printf(c->arena, "Bearer %s", secret_reveal(&self->blob.value)));
 	call_header(c, "x-ms-version", API_BLOB);
 	call_header(c, "x-ms-client-request-id", azure_request_id(c));
 	call_body(c, "application/xml", body, strlen(body));
@@ -131,7 +137,8 @@ static char *delegation_part(const struct xml *x, const char *name)
 	const char *v = xml_text(x, name, "");
 	size_t n = strlen(v);
 
-	if (n == 0 || n > 100 || strspn(v, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-:.") != n)
+	if (n == 0 || n > 100 ||
+	    strspn(v, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-:.") != n)
 		return NULL;
 	return strdup(v);
 }
@@ -146,7 +153,8 @@ static enum spot_step delegation_reply(struct azure *self, struct spot_call *c)
 
 	if (s != SPOT_STEP_NONE)
 		return s;
-	if (xml_parse(c->arena, c->in->body, &doc, NULL) != SPOT_OK || strcmp(doc->name, "UserDelegationKey") != 0)
+	if (xml_parse(c->arena, c->in->body, &doc, NULL) != SPOT_OK ||
+	    strcmp(doc->name, "UserDelegationKey") != 0)
 		return azure_bad_reply(c, "Get User Delegation Key", "no UserDelegationKey");
 	d.oid = delegation_part(doc, "SignedOid");
 	d.tid = delegation_part(doc, "SignedTid");
@@ -155,9 +163,9 @@ static enum spot_step delegation_reply(struct azure *self, struct spot_call *c)
 	d.service = delegation_part(doc, "SignedService");
 	d.version = delegation_part(doc, "SignedVersion");
 	value = xml_text(doc, "Value", "");
-	if (d.oid == NULL || d.tid == NULL || d.start == NULL || d.expiry == NULL || d.service == NULL ||
-	    d.version == NULL || !parse_time_us(d.expiry, &d.expires_us) || *value == '\0' ||
-	    !base64_decode(c->arena, value, strlen(value), &raw)) {
+	if (d.oid == NULL || d.tid == NULL || d.start == NULL || d.expiry == NULL ||
+	    d.service == NULL || d.version == NULL || !parse_time_us(d.expiry, &d.expires_us) ||
+	    *value == '\0' || !base64_decode(c->arena, value, strlen(value), &raw)) {
 		azure_delegation_fini(&d);
 		return azure_bad_reply(c, "Get User Delegation Key", "a part is missing");
 	}
@@ -272,7 +280,8 @@ enum spot_step azure_auth(void *p, struct spot_call *c)
 	/* There is nobody above us to renew what we are renewing. */
 	if (s == SPOT_REAUTH)
 		s = SPOT_FAIL;
-	/* A key file that cannot be read must not keep the rest from working; what comes after it still must come. */
+	/* A key file that cannot be read must not keep the rest from working; what comes after it
+	 * still must come. */
 	if (s == SPOT_FAIL && st->at == STORAGE_KEY_FILE) {
 		blob_failed(self, c);
 		st->at = TOKEN_ARM;

@@ -2,16 +2,18 @@
 #include "azure_int.h"
 
 /*
- * Every vendor code that means something to us, once. Sources: learn.microsoft.com/azure/virtual-machines/error-codes-spot,
- * azure/azure-resource-manager/troubleshooting/common-deployment-errors, azure/virtual-machines/constrained-vm-allocation,
- * Azure/azure-sdk-for-go-extensions pkg/errors (Karpenter). A code that is not here is judged by its HTTP class.
+ * Every vendor code that means something to us, once. Sources:
+ * learn.microsoft.com/azure/virtual-machines/error-codes-spot,
+ * azure/azure-resource-manager/troubleshooting/common-deployment-errors,
+ * azure/virtual-machines/constrained-vm-allocation, Azure/azure-sdk-for-go-extensions pkg/errors
+ * (Karpenter). A code that is not here is judged by its HTTP class.
  */
 
 #include "base/redact.h"
 
 #include <strings.h>
 
-#define DEPTH_MAX 5
+#define DEPTH_MAX   5
 #define NIC_WAIT_US (INT64_C(180) * SPOT_US_PER_S)
 
 const struct azure_code azure_codes[] = {
@@ -19,15 +21,18 @@ const struct azure_code azure_codes[] = {
     {"SkuNotAvailable", SPOT_NO_CAPACITY, AZURE_FAIL, "size in region or zone"},
     {"AllocationFailed", SPOT_NO_CAPACITY, AZURE_FAIL, "size in region"},
     {"ZonalAllocationFailed", SPOT_NO_CAPACITY, AZURE_FAIL, "size in zone"},
-    {"OverconstrainedAllocationRequest", SPOT_NO_CAPACITY, AZURE_FAIL, "these constraints in region"},
-    {"OverconstrainedZonalAllocationRequest", SPOT_NO_CAPACITY, AZURE_FAIL, "these constraints in zone"},
+    {"OverconstrainedAllocationRequest", SPOT_NO_CAPACITY, AZURE_FAIL,
+     "these constraints in region"},
+    {"OverconstrainedZonalAllocationRequest", SPOT_NO_CAPACITY, AZURE_FAIL,
+     "these constraints in zone"},
     {"AvailabilityZoneNotSupported", SPOT_NOT_OFFERED, AZURE_FAIL, "size in zone"},
-    {"ResourceTypeNotSupportAvailabilityZones", SPOT_NOT_OFFERED, AZURE_FAIL, "region has no zones"},
+    {"ResourceTypeNotSupportAvailabilityZones", SPOT_NOT_OFFERED, AZURE_FAIL,
+     "region has no zones"},
     {"LocationNotAvailableForResourceType", SPOT_NOT_OFFERED, AZURE_FAIL, "region"},
     {"AzureSpotIsNotSupportedForThisVMSize", SPOT_NOT_OFFERED, AZURE_FAIL, "spot for size"},
     {"VMPriorityCannotBeApplied", SPOT_NOT_OFFERED, AZURE_FAIL, "spot for size"},
     {"AzureSpotFeatureNotEnabledForSubscription", SPOT_DENIED, AZURE_FAIL,
-	"spot in subscription: its offer has none"},
+     "spot in subscription: its offer has none"},
     {"SpotPriceGreaterThanProvidedMaxPrice", SPOT_PRICE_CAP, AZURE_FAIL, "size in region"},
     /* Limits of the subscription. */
     {"QuotaExceeded", SPOT_QUOTA, AZURE_FAIL, "quota in region"},
@@ -41,13 +46,16 @@ const struct azure_code azure_codes[] = {
     {"AnotherOperationInProgress", SPOT_UNAVAILABLE, AZURE_AGAIN, "another operation is under way"},
     {"OperationPreempted", SPOT_UNAVAILABLE, AZURE_AGAIN, "another operation was newer"},
     {"RetryableError", SPOT_UNAVAILABLE, AZURE_AGAIN, "region"},
-    {"RetryableErrorDueToAnotherOperation", SPOT_UNAVAILABLE, AZURE_AGAIN, "another operation is under way"},
-    {"NicReservedForAnotherVm", SPOT_UNAVAILABLE, AZURE_AGAIN, "network card is reserved for 180 s"},
+    {"RetryableErrorDueToAnotherOperation", SPOT_UNAVAILABLE, AZURE_AGAIN,
+     "another operation is under way"},
+    {"NicReservedForAnotherVm", SPOT_UNAVAILABLE, AZURE_AGAIN,
+     "network card is reserved for 180 s"},
     {"NicInUse", SPOT_UNAVAILABLE, AZURE_AGAIN, "network card"},
     {"PublicIPAddressCannotBeDeleted", SPOT_UNAVAILABLE, AZURE_AGAIN, "public address"},
     {"TooManyRequests", SPOT_THROTTLED, AZURE_AGAIN, "subscription in region"},
     {"SubscriptionRequestsThrottled", SPOT_THROTTLED, AZURE_AGAIN, "subscription"},
-    {"ResourceCollectionRequestsThrottled", SPOT_THROTTLED, AZURE_AGAIN, "kind of resource in region"},
+    {"ResourceCollectionRequestsThrottled", SPOT_THROTTLED, AZURE_AGAIN,
+     "kind of resource in region"},
     {"RateLimiting", SPOT_THROTTLED, AZURE_AGAIN, "resource graph"},
     {"ServerTimeout", SPOT_UNAVAILABLE, AZURE_AGAIN, "region"},
     {"GatewayTimeout", SPOT_UNAVAILABLE, AZURE_AGAIN, "region"},
@@ -80,15 +88,17 @@ const struct azure_code azure_codes[] = {
     {"SubscriptionNotFound", SPOT_CONFIG, AZURE_FAIL, "subscription"},
     {"InvalidSubscriptionId", SPOT_CONFIG, AZURE_FAIL, "subscription"},
     {"SubscriptionNotRegistered", SPOT_CONFIG, AZURE_FAIL,
-	"subscription: az provider register --namespace Microsoft.Compute"},
+     "subscription: az provider register --namespace Microsoft.Compute"},
     {"MissingSubscriptionRegistration", SPOT_CONFIG, AZURE_FAIL,
-	"subscription: az provider register --namespace Microsoft.Compute"},
+     "subscription: az provider register --namespace Microsoft.Compute"},
     /* Things that the operator named. */
     {"ImageNotFound", SPOT_CONFIG, AZURE_FAIL, "image in region"},
     {"PlatformImageNotFound", SPOT_CONFIG, AZURE_FAIL, "image in region"},
     {"GalleryImageNotFound", SPOT_CONFIG, AZURE_FAIL, "image in region"},
-    {"MarketplacePurchaseEligibilityFailed", SPOT_CONFIG, AZURE_FAIL, "image: its terms are not accepted"},
-    {"ResourcePurchaseValidationFailed", SPOT_CONFIG, AZURE_FAIL, "image: its terms are not accepted"},
+    {"MarketplacePurchaseEligibilityFailed", SPOT_CONFIG, AZURE_FAIL,
+     "image: its terms are not accepted"},
+    {"ResourcePurchaseValidationFailed", SPOT_CONFIG, AZURE_FAIL,
+     "image: its terms are not accepted"},
     {"VMMarketplaceInvalidInput", SPOT_CONFIG, AZURE_FAIL, "image"},
     {"InvalidResourceReference", SPOT_CONFIG, AZURE_FAIL, "subnet or nsg of the region"},
     {"SubnetNotFound", SPOT_CONFIG, AZURE_FAIL, "subnet of the region"},
@@ -117,15 +127,17 @@ const struct azure_code azure_codes[] = {
 const size_t azure_codes_n = ARRAY_LEN(azure_codes);
 
 /* One code, two meanings (error-codes-spot, Karpenter's pkg/errors): the message tells. */
-static const struct azure_code over_quota = {"OperationNotAllowed", SPOT_QUOTA, AZURE_FAIL, "quota in region"};
-static const struct azure_code not_now = {
-    "OperationNotAllowed", SPOT_UNAVAILABLE, AZURE_AGAIN, "not in this state"};
+static const struct azure_code over_quota = {"OperationNotAllowed", SPOT_QUOTA, AZURE_FAIL,
+					     "quota in region"};
+static const struct azure_code not_now = {"OperationNotAllowed", SPOT_UNAVAILABLE, AZURE_AGAIN,
+					  "not in this state"};
 static const struct azure_code too_many = {"", SPOT_QUOTA, AZURE_FAIL, "limit in region"};
 
 const struct azure_code *azure_code_find(const char *code, const char *message)
 {
 	if (strcasecmp(code, "OperationNotAllowed") == 0)
-		return message != NULL && strcasestr(message, "quota") != NULL ? &over_quota : &not_now;
+		return message != NULL && strcasestr(message, "quota") != NULL ? &over_quota
+									       : &not_now;
 	for (size_t i = 0; i < azure_codes_n; i++) {
 		if (strcasecmp(azure_codes[i].code, code) == 0)
 			return &azure_codes[i];
@@ -156,9 +168,18 @@ const char *azure_words(struct arena *a, const char *message)
 /* Codes that only wrap another one. */
 static bool wraps(const char *code)
 {
-	static const char *const codes[] = {"DeploymentFailed", "InvalidTemplateDeployment", "Conflict", "BadRequest",
-	    "MultipleErrorsOccurred", "OperationFailed", "ResourceOperationFailure", "ResourceDeploymentFailure",
-	    "VMExtensionProvisioningError", "NotFound", "ResourceDeletionFailed", "ResourceGroupDeletionFailed"};
+	static const char *const codes[] = {"DeploymentFailed",
+					    "InvalidTemplateDeployment",
+					    "Conflict",
+					    "BadRequest",
+					    "MultipleErrorsOccurred",
+					    "OperationFailed",
+					    "ResourceOperationFailure",
+					    "ResourceDeploymentFailure",
+					    "VMExtensionProvisioningError",
+					    "NotFound",
+					    "ResourceDeletionFailed",
+					    "ResourceGroupDeletionFailed"};
 
 	for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
 		if (strcasecmp(codes[i], code) == 0)
@@ -187,7 +208,8 @@ static void walk_one(struct arena *a, const json_t *e, int depth, struct walk *w
 		walk_one(a, json_array_get(details, i), depth + 1, w);
 }
 
-void azure_error_walk(struct arena *a, const json_t *error, const char **ret_code, const char **ret_message)
+void azure_error_walk(struct arena *a, const json_t *error, const char **ret_code,
+		      const char **ret_message)
 {
 	struct walk w = {0};
 
@@ -221,22 +243,24 @@ static int64_t wait_told(const struct spot_call *c)
 	int h, m, s, n = 0;
 	int64_t wait = call_retry_after_us(c);
 
-	if (wait == 0 && v != NULL && sscanf(v, "%2d:%2d:%2d%n", &h, &m, &s, &n) == 3 && v[n] == '\0' && h >= 0 &&
-	    m >= 0 && s >= 0)
+	if (wait == 0 && v != NULL && sscanf(v, "%2d:%2d:%2d%n", &h, &m, &s, &n) == 3 &&
+	    v[n] == '\0' && h >= 0 && m >= 0 && s >= 0)
 		wait = (h * INT64_C(3600) + m * 60 + s) * SPOT_US_PER_S;
 	return wait;
 }
 
-static enum spot_step error_unknown(struct spot_call *c, const char *what, const char *code, const char *words)
+static enum spot_step error_unknown(struct spot_call *c, const char *what, const char *code,
+				    const char *words)
 {
 	int status = c->in->status;
 	const char *of = *words ? words : "no words";
 
 	if (status >= 500)
-		return call_again(c, c->mutating ? SPOT_UNKNOWN : SPOT_UNAVAILABLE, wait_told(c), code,
-		    "azure %s: HTTP %d: %s", what, status, of);
+		return call_again(c, c->mutating ? SPOT_UNKNOWN : SPOT_UNAVAILABLE, wait_told(c),
+				  code, "azure %s: HTTP %d: %s", what, status, of);
 	if (status == 401) {
-		/* With or without a code: continuous access evaluation says it in WWW-Authenticate only. */
+		/* With or without a code: continuous access evaluation says it in WWW-Authenticate
+		 * only. */
 		call_fail(c, SPOT_UNAUTHENTICATED, code, "azure %s: HTTP 401: %s", what, of);
 		return SPOT_REAUTH;
 	}
@@ -249,7 +273,8 @@ static enum spot_step error_unknown(struct spot_call *c, const char *what, const
 	return azure_bad_reply(c, what, "HTTP %d", status);
 }
 
-enum spot_step azure_error(struct spot_call *c, const char *what, const char *code, const char *message)
+enum spot_step azure_error(struct spot_call *c, const char *what, const char *code,
+			   const char *message)
 {
 	const struct azure_code *e;
 	const char *words = azure_words(c->arena, message);
@@ -259,7 +284,8 @@ enum spot_step azure_error(struct spot_call *c, const char *what, const char *co
 	code = azure_words(c->arena, code);
 	/* 429 is a throttle whatever its code says: Compute wraps it in OperationNotAllowed. */
 	if (c->in->status == 429)
-		return call_again(c, SPOT_THROTTLED, wait_told(c), code, "azure %s: throttled: %s %s", what, code, words);
+		return call_again(c, SPOT_THROTTLED, wait_told(c), code,
+				  "azure %s: throttled: %s %s", what, code, words);
 	e = *code ? azure_code_find(code, message) : NULL;
 	if (e == NULL)
 		return error_unknown(c, what, code, words);
@@ -269,10 +295,12 @@ enum spot_step azure_error(struct spot_call *c, const char *what, const char *co
 		rc = e->rc;
 		if (wait == 0 && strcasecmp(code, "NicReservedForAnotherVm") == 0)
 			wait = NIC_WAIT_US;
-		/* After a fault of the vendor nobody knows what happened to a request that creates things. */
+		/* After a fault of the vendor nobody knows what happened to a request that creates
+		 * things. */
 		if (c->mutating && rc == SPOT_UNAVAILABLE && c->in->status >= 500)
 			rc = SPOT_UNKNOWN;
-		return call_again(c, rc, wait, code, "azure %s: %s (%s): %s", what, code, e->scope, words);
+		return call_again(c, rc, wait, code, "azure %s: %s (%s): %s", what, code, e->scope,
+				  words);
 	case AZURE_REAUTH:
 		call_fail(c, e->rc, code, "azure %s: %s: %s", what, code, words);
 		return SPOT_REAUTH;

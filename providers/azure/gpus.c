@@ -2,17 +2,17 @@
 #include "azure_int.h"
 
 /*
- * What a GPU size is made of. The vendor's catalogue names neither the model nor its memory, counts a sixth of an A10 as
- * one and forgets the count of some sizes, so the table decides (learn.microsoft.com/azure/virtual-machines/sizes/
- * gpu-accelerated/, one page per series).
+ * What a GPU size is made of. The vendor's catalogue names neither the model nor its memory, counts
+ * a sixth of an A10 as one and forgets the count of some sizes, so the table decides
+ * (learn.microsoft.com/azure/virtual-machines/sizes/ gpu-accelerated/, one page per series).
  */
 
 #include <ctype.h>
 #include <fnmatch.h>
 #include <strings.h>
 
-/* Patterns of the whole name, without case; the first that fits wins. milli: thousandths of a card, 0 = the catalogue's
- * count. An empty name is a size that we do not run on. */
+/* Patterns of the whole name, without case; the first that fits wins. milli: thousandths of a card,
+ * 0 = the catalogue's count. An empty name is a size that we do not run on. */
 static const struct {
 	const char *pattern;
 	struct azure_gpu gpu;

@@ -2,8 +2,9 @@
 #include "azure_int.h"
 
 /*
- * Azure Resource Graph: one POST per page (learn.microsoft.com/rest/api/azureresourcegraph/resourcegraph/resources/
- * resources). The next page is named by $skipToken in both directions; resultTruncated is a text.
+ * Azure Resource Graph: one POST per page
+ * (learn.microsoft.com/rest/api/azureresourcegraph/resourcegraph/resources/ resources). The next
+ * page is named by $skipToken in both directions; resultTruncated is a text.
  */
 
 #define TOKEN_MAX 8000
@@ -11,7 +12,8 @@
 
 const char *azure_graph_quote(struct arena *a, const char *text)
 {
-	static const char kept[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./ ";
+	static const char kept[] =
+	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./ ";
 	char *out = arena_strdup(a, text), *to = out;
 
 	for (const char *p = text; *p != '\0'; p++) {
@@ -25,13 +27,19 @@ const char *azure_graph_quote(struct arena *a, const char *text)
 enum spot_step azure_graph_send(struct azure *self, struct spot_call *c, const char *query)
 {
 	const struct azure_state *st = c->state;
-	json_t *doc AUTO(json) = json_pack("{s:[s], s:s, s:{s:s, s:i}}", "subscriptions", self->subscription, "query",
-	    query, "options", "resultFormat", "objectArray", "$top", PAGE);
-	struct azure_request r = {.what = "POST ResourceGraph", .method = "POST", .limit = AZURE_LIMIT_GRAPH,
-	    .path = "/providers/Microsoft.ResourceGraph/resources?api-version=" API_GRAPH, .reply_bytes_max = 16 << 20};
+	json_t *doc AUTO(json) =
+	    json_pack("{s:[s], s:s, s:{s:s, s:i}}", "subscriptions", self->subscription, "query",
+		      query, "options", "resultFormat", "objectArray", "$top", PAGE);
+	struct azure_request r = {
+	    .what = "POST ResourceGraph",
+	    .method = "POST",
+	    .limit = AZURE_LIMIT_GRAPH,
+	    .path = "/providers/Microsoft.ResourceGraph/resources?api-version=" API_GRAPH,
+	    .reply_bytes_max = 16 << 20};
 
 	if (st->next != NULL)
-		json_object_set_new(json_object_get(doc, "options"), "$skipToken", json_string(st->next));
+		json_object_set_new(json_object_get(doc, "options"), "$skipToken",
+				    json_string(st->next));
 	r.body = json_text(c->arena, doc);
 	return azure_send(self, c, &r);
 }
@@ -54,7 +62,8 @@ enum spot_step azure_graph_reply(struct spot_call *c, json_t **ret_doc, const js
 		st->pages = 0;
 		return SPOT_STEP_NONE;
 	}
-	if (++st->pages >= AZURE_PAGES_MAX || str_same(st->next, token) || strlen(token) > TOKEN_MAX)
+	if (++st->pages >= AZURE_PAGES_MAX || str_same(st->next, token) ||
+	    strlen(token) > TOKEN_MAX)
 		return azure_bad_reply(c, what, "there is no end to its pages");
 	st->next = arena_strdup(c->arena, token);
 	return SPOT_STEP_NONE;

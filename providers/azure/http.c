@@ -2,8 +2,9 @@
 #include "azure_int.h"
 
 /*
- * Sending to the Resource Manager and reading what comes back: bearer token, correlation, JSON, pages. Links of the
- * vendor (next pages, operations) are followed only to the host that is configured, because the token goes with them.
+ * Sending to the Resource Manager and reading what comes back: bearer token, correlation, JSON,
+ * pages. Links of the vendor (next pages, operations) are followed only to the host that is
+ * configured, because the token goes with them.
  */
 
 #include "base/sign.h"
@@ -24,7 +25,8 @@ struct azure_state *azure_state_get(struct spot_call *c, size_t own_size)
 	return st;
 }
 
-/* For tracing only: Azure has no idempotency key (learn.microsoft.com/rest/api/azure, common request headers). */
+/* For tracing only: Azure has no idempotency key (learn.microsoft.com/rest/api/azure, common
+ * request headers). */
 const char *azure_request_id(struct spot_call *c)
 {
 	const int64_t seed[] = {(int64_t)c->rnd, c->now_us};
@@ -35,7 +37,8 @@ const char *azure_request_id(struct spot_call *c)
 	h[6] = (uint8_t)((h[6] & 0x0f) | 0x40);
 	h[8] = (uint8_t)((h[8] & 0x3f) | 0x80);
 	hex_encode(h, 16, hex);
-	return arena_printf(c->arena, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
+	return arena_printf(c->arena, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16,
+			    hex + 20);
 }
 
 enum spot_step azure_send(struct azure *self, struct spot_call *c, const struct azure_request *r)
@@ -43,9 +46,10 @@ enum spot_step azure_send(struct azure *self, struct spot_call *c, const struct 
 	if (!secret_set(&self->arm.value))
 		return call_fail(c, SPOT_UNAUTHENTICATED, NULL, "azure %s: no token yet", r->what);
 	call_request(c, r->method,
-	    r->url != NULL ? r->url : arena_printf(c->arena, "%s%s", self->endpoint, r->path));
+		     r->url != NULL ? r->url
+				    : arena_printf(c->arena, "%s%s", self->endpoint, r->path));
 	call_header(c, "authorization",
-	    arena_printf(c->arena, "Bearer %s", secret_reveal(&self->arm.value)));
+		    arena_printf(c->arena, "Bearer %s", secret_reveal(&self->arm.value)));
 	call_header(c, "accept", "application/json");
 	call_header(c, "x-ms-client-request-id", azure_request_id(c));
 	call_header(c, "x-ms-return-client-request-id", "true");
@@ -65,19 +69,20 @@ enum spot_step azure_send(struct azure *self, struct spot_call *c, const struct 
 /* "Sun, 30 Aug 2015 12:36:00 GMT" (RFC 9110 5.6.7). */
 bool azure_http_date(const char *text, int64_t *ret_us)
 {
-	static const char *const months[] = {
-	    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+	static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+					     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 	char month[4], iso[40];
 	int day, year, h, m, s, n = 0;
 
 	if (text == NULL ||
-	    sscanf(text, "%*3[A-Za-z], %2d %3[A-Za-z] %4d %2d:%2d:%2d GMT%n", &day, month, &year, &h, &m, &s,
-		&n) != 6 ||
+	    sscanf(text, "%*3[A-Za-z], %2d %3[A-Za-z] %4d %2d:%2d:%2d GMT%n", &day, month, &year,
+		   &h, &m, &s, &n) != 6 ||
 	    n == 0)
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(months); i++) {
 		if (strcmp(month, months[i]) == 0) {
-			snprintf(iso, sizeof(iso), "%04d-%02zu-%02dT%02d:%02d:%02dZ", year, i + 1, day, h, m, s);
+			snprintf(iso, sizeof(iso), "%04d-%02zu-%02dT%02d:%02d:%02dZ", year, i + 1,
+				 day, h, m, s);
 			return parse_time_us(iso, ret_us);
 		}
 	}
@@ -93,12 +98,13 @@ const char *azure_text(const json_t *o, const char *key)
 
 /* ---- replies ----------------------------------------------------------------------------- */
 
-/* The connection broke. The core turns that into UNKNOWN for mutating requests by itself; a step that is asked all
- * the same says the same. */
+/* The connection broke. The core turns that into UNKNOWN for mutating requests by itself; a step
+ * that is asked all the same says the same. */
 static enum spot_step no_reply(struct spot_call *c, const char *what)
 {
 	if (c->mutating)
-		return call_fail(c, SPOT_UNKNOWN, NULL, "azure %s: no reply, it may have happened", what);
+		return call_fail(c, SPOT_UNKNOWN, NULL, "azure %s: no reply, it may have happened",
+				 what);
 	return call_again(c, SPOT_UNAVAILABLE, 0, NULL, "azure %s: no reply", what);
 }
 
@@ -110,8 +116,8 @@ enum spot_step azure_bad_reply(struct spot_call *c, const char *what, const char
 	va_start(ap, fmt);
 	vsnprintf(words, sizeof(words), fmt, ap);
 	va_end(ap);
-	return call_fail(c, c->mutating ? SPOT_UNKNOWN : SPOT_BAD_REPLY, NULL, "azure %s: bad reply: %s", what,
-	    words);
+	return call_fail(c, c->mutating ? SPOT_UNKNOWN : SPOT_BAD_REPLY, NULL,
+			 "azure %s: bad reply: %s", what, words);
 }
 
 enum spot_step azure_reply_plain(struct spot_call *c, const char *what)
@@ -170,7 +176,8 @@ bool azure_same_host(const char *base, const char *url)
 	return a > 0 && a == b && strncasecmp(base, url, a) == 0 && memchr(url, '@', b) == NULL;
 }
 
-/* Links may come with blanks and quotes in the clear (Retail Prices does that); a % is one that is encoded. */
+/* Links may come with blanks and quotes in the clear (Retail Prices does that); a % is one that is
+ * encoded. */
 static const char *link_encode(struct arena *a, const char *link)
 {
 	char *out = arena_alloc(a, strlen(link) * 3 + 1), *to = out;
@@ -184,8 +191,8 @@ static const char *link_encode(struct arena *a, const char *link)
 	return out;
 }
 
-enum spot_step azure_next_page(struct azure_state *st, struct spot_call *c, const char *what, const char *base,
-    const char *link)
+enum spot_step azure_next_page(struct azure_state *st, struct spot_call *c, const char *what,
+			       const char *base, const char *link)
 {
 	if (str_empty(link)) {
 		st->next = NULL;

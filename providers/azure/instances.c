@@ -2,8 +2,9 @@
 #include "azure_int.h"
 
 /*
- * A machine as the vendor tells it, and terminating one. States: learn.microsoft.com/azure/virtual-machines/
- * states-billing and rest/api/compute/virtual-machines/instance-view.
+ * A machine as the vendor tells it, and terminating one. States:
+ * learn.microsoft.com/azure/virtual-machines/ states-billing and
+ * rest/api/compute/virtual-machines/instance-view.
  */
 
 #include <ctype.h>
@@ -57,8 +58,9 @@ static const char *status_error(struct arena *a, const json_t *view)
 		const json_t *s = json_array_get(all, i);
 
 		if (strcasecmp(azure_text(s, "level"), "Error") == 0)
-			return azure_words(a, arena_printf(a, "%.80s: %.200s", azure_text(s, "code"),
-						  azure_text(s, "message")));
+			return azure_words(a,
+					   arena_printf(a, "%.80s: %.200s", azure_text(s, "code"),
+							azure_text(s, "message")));
 	}
 	return "";
 }
@@ -93,7 +95,8 @@ static void power_read(struct spot_instance *i, const char *code)
 static void state_read(struct arena *a, const json_t *properties, struct spot_instance *i)
 {
 	const json_t *view = json_object_get(properties, "instanceView");
-	const char *state = azure_text(properties, "provisioningState"), *power = status_code(view, "PowerState/");
+	const char *state = azure_text(properties, "provisioningState"),
+		   *power = status_code(view, "PowerState/");
 
 	if (*state == '\0') { /* lists with statusOnly */
 		state = status_code(view, "ProvisioningState/");
@@ -118,9 +121,11 @@ static void state_read(struct arena *a, const json_t *properties, struct spot_in
 
 /* ---- a machine --------------------------------------------------------------------------- */
 
-bool azure_instance_read(const struct azure *self, struct arena *a, const json_t *vm, struct spot_instance *ret)
+bool azure_instance_read(const struct azure *self, struct arena *a, const json_t *vm,
+			 struct spot_instance *ret)
 {
-	const json_t *properties = json_object_get(vm, "properties"), *tags = json_object_get(vm, "tags");
+	const json_t *properties = json_object_get(vm, "properties"),
+		     *tags = json_object_get(vm, "tags");
 	const char *zone = json_string_value(json_array_get(json_object_get(vm, "zones"), 0));
 	const char *priority = azure_text(properties, "priority");
 	struct spot_instance i = {.ref = azure_id_part(a, azure_text(vm, "id"), "virtualMachines")};
@@ -135,8 +140,9 @@ bool azure_instance_read(const struct azure *self, struct arena *a, const json_t
 	i.key.instance_type =
 	    arena_strdup(a, azure_text(json_object_get(properties, "hardwareProfile"), "vmSize"));
 	/* Low is what spot was called before 2019. */
-	i.key.market = strcasecmp(priority, "Spot") == 0 || strcasecmp(priority, "Low") == 0 ? SPOT_MARKET_SPOT
-											     : SPOT_MARKET_ON_DEMAND;
+	i.key.market = strcasecmp(priority, "Spot") == 0 || strcasecmp(priority, "Low") == 0
+			   ? SPOT_MARKET_SPOT
+			   : SPOT_MARKET_ON_DEMAND;
 	state_read(a, properties, &i);
 	i.ip = "";
 	i.spot_request = "";
@@ -149,13 +155,21 @@ bool azure_instance_read(const struct azure *self, struct arena *a, const json_t
 
 enum { LOOK = 0, DELETE };
 
-static void terminate_after(const struct azure *self, struct spot_terminate *a, enum spot_instance_state state,
-    const char *raw)
+static void terminate_after(const struct azure *self, struct spot_terminate *a,
+			    enum spot_instance_state state, const char *raw)
 {
-	a->after = (struct spot_instance){.ref = a->ref, .token = "", .install = "", .state = state, .raw_state = raw,
-	    .raw_reason = "", .ip = "", .spot_request = ""};
-	a->after.key = (struct spot_pool_key){.provider = self->name, .region = a->region,
-	    .zone = a->zone != NULL ? a->zone : "", .instance_type = ""};
+	a->after = (struct spot_instance){.ref = a->ref,
+					  .token = "",
+					  .install = "",
+					  .state = state,
+					  .raw_state = raw,
+					  .raw_reason = "",
+					  .ip = "",
+					  .spot_request = ""};
+	a->after.key = (struct spot_pool_key){.provider = self->name,
+					      .region = a->region,
+					      .zone = a->zone != NULL ? a->zone : "",
+					      .instance_type = ""};
 }
 
 static bool code_is(struct spot_call *c, const char *wanted)
@@ -170,17 +184,23 @@ static enum spot_step terminate_send(struct azure *self, struct spot_call *c, co
 {
 	const struct azure_state *st = c->state;
 	const char *path = azure_group_path(self, c->arena, ref);
-	struct azure_request r = {.what = "GET resourceGroups", .method = "GET", .limit = AZURE_LIMIT_READ};
+	struct azure_request r = {
+	    .what = "GET resourceGroups", .method = "GET", .limit = AZURE_LIMIT_READ};
 
 	if (st->at == LOOK) {
 		r.path = arena_printf(c->arena, "%s?api-version=" API_GROUPS, path);
 		return azure_send(self, c, &r);
 	}
 	/* The machine is not shut down first: quicker, and nobody waits for its Terminate event. */
-	r = (struct azure_request){.what = "DELETE resourceGroups", .method = "DELETE", .limit = AZURE_LIMIT_DELETE,
+	r = (struct azure_request){
+	    .what = "DELETE resourceGroups",
+	    .method = "DELETE",
+	    .limit = AZURE_LIMIT_DELETE,
 	    .mutating = true,
 	    .path = arena_printf(c->arena,
-		"%s?api-version=" API_GROUPS "&forceDeletionTypes=Microsoft.Compute%%2FvirtualMachines", path)};
+				 "%s?api-version=" API_GROUPS
+				 "&forceDeletionTypes=Microsoft.Compute%%2FvirtualMachines",
+				 path)};
 	return azure_send(self, c, &r);
 }
 
@@ -199,9 +219,13 @@ static enum spot_step look_reply(struct azure *self, struct spot_call *c, struct
 	if (s != SPOT_STEP_NONE)
 		return s;
 	if (*azure_text(json_object_get(doc, "tags"), AZURE_TAG_INSTALL) == '\0')
-		return call_fail(c, SPOT_DENIED, NULL,
-		    "azure terminate: resource group %s does not carry the tag " AZURE_TAG_INSTALL ": it is not ours", a->ref);
-	if (strcasecmp(azure_text(json_object_get(doc, "properties"), "provisioningState"), "Deleting") == 0) {
+		return call_fail(
+		    c, SPOT_DENIED, NULL,
+		    "azure terminate: resource group %s does not carry the tag " AZURE_TAG_INSTALL
+		    ": it is not ours",
+		    a->ref);
+	if (strcasecmp(azure_text(json_object_get(doc, "properties"), "provisioningState"),
+		       "Deleting") == 0) {
 		terminate_after(self, a, SPOT_INSTANCE_STOPPING, "Deleting");
 		return SPOT_DONE;
 	}
@@ -209,7 +233,8 @@ static enum spot_step look_reply(struct azure *self, struct spot_call *c, struct
 	return SPOT_STEP_NONE;
 }
 
-static enum spot_step delete_reply(struct azure *self, struct spot_call *c, struct spot_terminate *a)
+static enum spot_step delete_reply(struct azure *self, struct spot_call *c,
+				   struct spot_terminate *a)
 {
 	enum spot_step s;
 
@@ -225,7 +250,8 @@ static enum spot_step delete_reply(struct azure *self, struct spot_call *c, stru
 	if (s != SPOT_STEP_NONE)
 		return s;
 	/* 202 and a Location: it takes minutes. The core asks again until it is not there. */
-	terminate_after(self, a, c->in->status == 202 ? SPOT_INSTANCE_STOPPING : SPOT_INSTANCE_GONE, "Deleting");
+	terminate_after(self, a, c->in->status == 202 ? SPOT_INSTANCE_STOPPING : SPOT_INSTANCE_GONE,
+			"Deleting");
 	return SPOT_DONE;
 }
 
@@ -236,8 +262,9 @@ enum spot_step azure_terminate(void *p, struct spot_call *c, struct spot_termina
 	enum spot_step s = SPOT_STEP_NONE;
 
 	if (!azure_lease_ok(self, a->ref))
-		return call_fail(c, SPOT_INVALID, NULL, "azure terminate: '%.64s' is not a machine of ours (%s-...)",
-		    a->ref != NULL ? a->ref : "", self->group_prefix);
+		return call_fail(c, SPOT_INVALID, NULL,
+				 "azure terminate: '%.64s' is not a machine of ours (%s-...)",
+				 a->ref != NULL ? a->ref : "", self->group_prefix);
 	if (c->in != NULL)
 		s = st->at == LOOK ? look_reply(self, c, a) : delete_reply(self, c, a);
 	return s != SPOT_STEP_NONE ? s : terminate_send(self, c, a->ref);

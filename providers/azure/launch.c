@@ -2,10 +2,12 @@
 #include "azure_int.h"
 
 /*
- * One machine: PUT of its resource group, PUT of the machine, then its operation for a while, because a lack of capacity
- * may show only there (learn.microsoft.com/azure/azure-resource-manager/management/async-operations). Both PUTs may be
- * repeated: the same name with the same body changes nothing. A machine that could not be made leaves a resource in
- * state Failed and maybe a card and an address behind: its group is deleted before the refusal is passed on.
+ * One machine: PUT of its resource group, PUT of the machine, then its operation for a while,
+ * because a lack of capacity may show only there
+ * (learn.microsoft.com/azure/azure-resource-manager/management/async-operations). Both PUTs may be
+ * repeated: the same name with the same body changes nothing. A machine that could not be made
+ * leaves a resource in state Failed and maybe a card and an address behind: its group is deleted
+ * before the refusal is passed on.
  */
 
 #include <strings.h>
@@ -36,30 +38,42 @@ static enum spot_step launch_send(struct azure *self, struct spot_call *c, struc
 	switch (st->at) {
 	case GROUP:
 		r.what = "PUT resourceGroups";
-		r.path = arena_printf(c->arena, "%s?api-version=" API_GROUPS, azure_group_path(self, c->arena, l->lease));
+		r.path = arena_printf(c->arena, "%s?api-version=" API_GROUPS,
+				      azure_group_path(self, c->arena, l->lease));
 		r.body = l->group_body;
 		break;
 	case MACHINE:
 		r.what = "PUT virtualMachines";
-		r.path = arena_printf(c->arena, "%s?api-version=" API_COMPUTE, azure_vm_path(self, c->arena, l->lease));
+		r.path = arena_printf(c->arena, "%s?api-version=" API_COMPUTE,
+				      azure_vm_path(self, c->arena, l->lease));
 		r.body = l->body;
 		break;
 	case CLEAN_UP:
-		r = (struct azure_request){.what = "DELETE resourceGroups", .method = "DELETE",
-		    .limit = AZURE_LIMIT_DELETE, .mutating = true,
+		r = (struct azure_request){
+		    .what = "DELETE resourceGroups",
+		    .method = "DELETE",
+		    .limit = AZURE_LIMIT_DELETE,
+		    .mutating = true,
 		    .path = arena_printf(c->arena,
-			"%s?api-version=" API_GROUPS "&forceDeletionTypes=Microsoft.Compute%%2FvirtualMachines",
-			azure_group_path(self, c->arena, l->lease))};
+					 "%s?api-version=" API_GROUPS
+					 "&forceDeletionTypes=Microsoft.Compute%%2FvirtualMachines",
+					 azure_group_path(self, c->arena, l->lease))};
 		break;
 	case OPERATION:
 	case LOCATION:
-		r = (struct azure_request){.what = "GET operation", .method = "GET", .limit = AZURE_LIMIT_READ,
-		    .url = l->operation};
+		r = (struct azure_request){.what = "GET operation",
+					   .method = "GET",
+					   .limit = AZURE_LIMIT_READ,
+					   .url = l->operation};
 		break;
 	default:
-		r = (struct azure_request){.what = "GET virtualMachines", .method = "GET", .limit = AZURE_LIMIT_READ,
-		    .path = arena_printf(c->arena, "%s?$expand=instanceView&api-version=" API_COMPUTE,
-			azure_vm_path(self, c->arena, l->lease))};
+		r = (struct azure_request){
+		    .what = "GET virtualMachines",
+		    .method = "GET",
+		    .limit = AZURE_LIMIT_READ,
+		    .path =
+			arena_printf(c->arena, "%s?$expand=instanceView&api-version=" API_COMPUTE,
+				     azure_vm_path(self, c->arena, l->lease))};
 		break;
 	}
 	return azure_send(self, c, &r);
@@ -73,11 +87,13 @@ static enum spot_step launch_done(struct spot_launch *a, const struct launching 
 	return SPOT_DONE;
 }
 
-/* After these nothing was made, or what was made is of no use; after all others it may still come to something. */
+/* After these nothing was made, or what was made is of no use; after all others it may still come
+ * to something. */
 static bool refusal_is_final(enum spot_rc rc)
 {
-	return rc == SPOT_NO_CAPACITY || rc == SPOT_NOT_OFFERED || rc == SPOT_PRICE_CAP || rc == SPOT_QUOTA ||
-	       rc == SPOT_INVALID || rc == SPOT_CONFIG || rc == SPOT_DENIED || rc == SPOT_NOT_FOUND;
+	return rc == SPOT_NO_CAPACITY || rc == SPOT_NOT_OFFERED || rc == SPOT_PRICE_CAP ||
+	       rc == SPOT_QUOTA || rc == SPOT_INVALID || rc == SPOT_CONFIG || rc == SPOT_DENIED ||
+	       rc == SPOT_NOT_FOUND;
 }
 
 static enum spot_step launch_refused(struct azure *self, struct spot_call *c, struct launching *l)
@@ -105,12 +121,12 @@ static enum spot_step launch_wait(struct spot_call *c, struct spot_launch *a, st
 	if (l->polls++ >= POLLS_MAX || wait > POLL_MAX_US)
 		return launch_done(a, l);
 	return call_again(c, SPOT_UNAVAILABLE, wait > 0 ? wait : POLL_US, NULL,
-	    "azure launch: %s is being created", l->lease);
+			  "azure launch: %s is being created", l->lease);
 }
 
 /* A failure of something that was accepted before: the code in the operation tells which. */
 static enum spot_step operation_failed(struct azure *self, struct spot_call *c, struct launching *l,
-    const json_t *error, const char *state)
+				       const json_t *error, const char *state)
 {
 	const struct azure_code *e;
 	const char *code, *message;
@@ -120,14 +136,15 @@ static enum spot_step operation_failed(struct azure *self, struct spot_call *c, 
 	e = *code != '\0' ? azure_code_find(code, message) : NULL;
 	/* The platform's own faults: another name, and another place, is the better bet. */
 	call_fail(c, e != NULL && refusal_is_final(e->rc) ? e->rc : SPOT_NO_CAPACITY, code,
-	    "azure launch: creation ended %s: %s%s%s: %s", state, *code != '\0' ? code : "without a code",
-	    e != NULL ? ", " : "", e != NULL ? e->scope : "", azure_words(c->arena, message));
+		  "azure launch: creation ended %s: %s%s%s: %s", state,
+		  *code != '\0' ? code : "without a code", e != NULL ? ", " : "",
+		  e != NULL ? e->scope : "", azure_words(c->arena, message));
 	return launch_refused(self, c, l);
 }
 
 /* Azure-AsyncOperation: 200 with a status, also when it failed. */
-static enum spot_step operation_reply(struct azure *self, struct spot_call *c, struct spot_launch *a,
-    struct launching *l)
+static enum spot_step operation_reply(struct azure *self, struct spot_call *c,
+				      struct spot_launch *a, struct launching *l)
 {
 	json_t *doc AUTO(json) = NULL;
 	const char *status;
@@ -137,18 +154,20 @@ static enum spot_step operation_reply(struct azure *self, struct spot_call *c, s
 		return launch_wait(c, a, l);
 	status = azure_text(doc, "status");
 	if (strcasecmp(status, "Failed") == 0 || strcasecmp(status, "Canceled") == 0)
-		return operation_failed(self, c, l, doc, strcasecmp(status, "Failed") == 0 ? "Failed" : "Canceled");
+		return operation_failed(self, c, l, doc,
+					strcasecmp(status, "Failed") == 0 ? "Failed" : "Canceled");
 	if (*status != '\0' && strcasecmp(status, "Succeeded") != 0)
 		return launch_wait(c, a, l);
 	return launch_done(a, l);
 }
 
 static enum spot_step location_reply(struct azure *self, struct spot_call *c, struct spot_launch *a,
-    struct launching *l)
+				     struct launching *l)
 {
 	json_t *doc AUTO(json) = NULL;
 
-	if (c->in->status == 202 || c->in->status == 0 || c->in->status == 429 || c->in->status >= 500)
+	if (c->in->status == 202 || c->in->status == 0 || c->in->status == 429 ||
+	    c->in->status >= 500)
 		return launch_wait(c, a, l);
 	if (c->in->status < 300)
 		return launch_done(a, l);
@@ -159,13 +178,14 @@ static enum spot_step location_reply(struct azure *self, struct spot_call *c, st
 }
 
 static enum spot_step resource_reply(struct azure *self, struct spot_call *c, struct spot_launch *a,
-    struct launching *l)
+				     struct launching *l)
 {
 	json_t *doc AUTO(json) = NULL;
 	struct spot_instance i;
 	const char *code;
 
-	if (c->in->status != 200 || json_parse(c->in->body, "virtual machine", &doc, NULL) != SPOT_OK ||
+	if (c->in->status != 200 ||
+	    json_parse(c->in->body, "virtual machine", &doc, NULL) != SPOT_OK ||
 	    !azure_instance_read(self, c->arena, doc, &i))
 		return launch_wait(c, a, l);
 	if (i.state == SPOT_INSTANCE_PENDING)
@@ -174,8 +194,10 @@ static enum spot_step resource_reply(struct azure *self, struct spot_call *c, st
 		json_t *error AUTO(json) = NULL;
 
 		/* ProvisioningState/failed/<code>: <message> */
-		code = strrchr(i.raw_reason, '/') != NULL ? strrchr(i.raw_reason, '/') + 1 : i.raw_reason;
-		error = json_pack("{s:s%, s:s}", "code", code, strcspn(code, ":"), "message", i.raw_reason);
+		code = strrchr(i.raw_reason, '/') != NULL ? strrchr(i.raw_reason, '/') + 1
+							  : i.raw_reason;
+		error = json_pack("{s:s%, s:s}", "code", code, strcspn(code, ":"), "message",
+				  i.raw_reason);
 		return operation_failed(self, c, l, error, "Failed");
 	}
 	i.token = l->instance.token;
@@ -213,8 +235,8 @@ static enum spot_step operation_take(struct azure *self, struct spot_call *c, st
 		const char *link = spot_http_header(c->in, ways[i].header);
 
 		/* The token goes with it: to nobody else. */
-		if (str_empty(link) || !azure_same_host(self->endpoint, link) || strlen(link) > 8000 ||
-		    strpbrk(link, " \r\n\t") != NULL)
+		if (str_empty(link) || !azure_same_host(self->endpoint, link) ||
+		    strlen(link) > 8000 || strpbrk(link, " \r\n\t") != NULL)
 			continue;
 		l->operation = arena_strdup(c->arena, link);
 		st->at = ways[i].at;
@@ -225,7 +247,7 @@ static enum spot_step operation_take(struct azure *self, struct spot_call *c, st
 }
 
 static enum spot_step machine_reply(struct azure *self, struct spot_call *c, struct spot_launch *a,
-    struct launching *l)
+				    struct launching *l)
 {
 	json_t *doc AUTO(json) = NULL;
 	enum spot_step s = azure_reply(c, "PUT virtualMachines", &doc);
@@ -237,7 +259,8 @@ static enum spot_step machine_reply(struct azure *self, struct spot_call *c, str
 	if (!azure_instance_read(self, c->arena, doc, &l->instance))
 		return azure_bad_reply(c, "PUT virtualMachines", "no machine in it");
 	if (strcmp(l->instance.ref, l->lease) != 0)
-		return azure_bad_reply(c, "PUT virtualMachines", "the machine in it is not the one that was asked for");
+		return azure_bad_reply(c, "PUT virtualMachines",
+				       "the machine in it is not the one that was asked for");
 	/* What we asked for holds where the reply is silent. */
 	if (*l->instance.token == '\0')
 		l->instance.token = a->token;
@@ -259,16 +282,20 @@ static enum spot_step machine_reply(struct azure *self, struct spot_call *c, str
 static enum spot_step tags_check(struct spot_call *c, const struct spot_launch *l)
 {
 	if (l->tags_n > TAGS_MAX)
-		return call_fail(c, SPOT_INVALID, NULL, "azure launch: %zu tags, at most %d", l->tags_n, TAGS_MAX);
+		return call_fail(c, SPOT_INVALID, NULL, "azure launch: %zu tags, at most %d",
+				 l->tags_n, TAGS_MAX);
 	for (size_t i = 0; i < l->tags_n; i++) {
 		const char *k = l->tags[i].key, *v = l->tags[i].value;
 
-		if (str_empty(k) || strlen(k) > 512 || strpbrk(k, "<>%&\\?/") != NULL || v == NULL || strlen(v) > 256)
+		if (str_empty(k) || strlen(k) > 512 || strpbrk(k, "<>%&\\?/") != NULL ||
+		    v == NULL || strlen(v) > 256)
 			return call_fail(c, SPOT_INVALID, NULL,
-			    "azure launch: tag '%.40s': key 1 to 512 without <>%%&\\?/, value to 256 characters",
-			    k != NULL ? k : "");
+					 "azure launch: tag '%.40s': key 1 to 512 without "
+					 "<>%%&\\?/, value to 256 characters",
+					 k != NULL ? k : "");
 		if (strncasecmp(k, "spotbroker-", 11) == 0)
-			return call_fail(c, SPOT_INVALID, NULL, "azure launch: tag key '%.40s' is reserved", k);
+			return call_fail(c, SPOT_INVALID, NULL,
+					 "azure launch: tag key '%.40s' is reserved", k);
 	}
 	return SPOT_STEP_NONE;
 }
@@ -277,21 +304,26 @@ static enum spot_step launch_check(struct spot_call *c, const struct spot_launch
 {
 	if (l->key.market != SPOT_MARKET_SPOT && l->key.market != SPOT_MARKET_ON_DEMAND)
 		return call_fail(c, SPOT_INVALID, NULL, "azure launch: market %s is not supported",
-		    spot_market_name(l->key.market));
+				 spot_market_name(l->key.market));
 	if (str_empty(l->key.instance_type) || !azure_region_ok(l->key.region))
 		return call_fail(c, SPOT_INVALID, NULL, "azure launch: size and region are needed");
 	/* The name is the only thing that keeps a repeat from launching twice. */
-	if (str_empty(l->token) || strlen(l->token) > 64 || (l->name != NULL && strlen(l->name) > 64))
-		return call_fail(c, SPOT_INVALID, NULL, "azure launch: token and name of 1 to 64 characters needed");
+	if (str_empty(l->token) || strlen(l->token) > 64 ||
+	    (l->name != NULL && strlen(l->name) > 64))
+		return call_fail(c, SPOT_INVALID, NULL,
+				 "azure launch: token and name of 1 to 64 characters needed");
 	if (str_empty(l->install) || strlen(l->install) > 256)
-		return call_fail(c, SPOT_INVALID, NULL, "azure launch: installation of 1 to 256 characters needed");
+		return call_fail(c, SPOT_INVALID, NULL,
+				 "azure launch: installation of 1 to 256 characters needed");
 	if (l->user_data.n > CUSTOM_DATA_MAX)
-		return call_fail(c, SPOT_INVALID, NULL, "azure launch: user data is %zu bytes, Azure takes %d",
-		    l->user_data.n, CUSTOM_DATA_MAX);
+		return call_fail(c, SPOT_INVALID, NULL,
+				 "azure launch: user data is %zu bytes, Azure takes %d",
+				 l->user_data.n, CUSTOM_DATA_MAX);
 	return tags_check(c, l);
 }
 
-static enum spot_step launch_begin(struct azure *self, struct spot_call *c, const struct spot_launch *a)
+static enum spot_step launch_begin(struct azure *self, struct spot_call *c,
+				   const struct spot_launch *a)
 {
 	struct launching *l;
 	enum spot_step s = launch_check(c, a);

@@ -2,9 +2,10 @@
 #include "azure_int.h"
 
 /*
- * Finding machines. Ours are resource groups with our tag; a list joins them with the machines of the subscription. A group
- * without a machine is a leftover: its launch failed half-way, or the machine was evicted and took its disk and card with
- * it. Lists lag by up to minutes; GET of one resource does not (azure-resource-manager/management/overview).
+ * Finding machines. Ours are resource groups with our tag; a list joins them with the machines of
+ * the subscription. A group without a machine is a leftover: its launch failed half-way, or the
+ * machine was evicted and took its disk and card with it. Lists lag by up to minutes; GET of one
+ * resource does not (azure-resource-manager/management/overview).
  */
 
 #include <strings.h>
@@ -14,8 +15,8 @@
 /* ---- pages of anything ------------------------------------------------------------------- */
 
 /* A page: its rows in *ret_rows (borrowed from *ret_doc). */
-static enum spot_step page_reply(struct azure *self, struct spot_call *c, const char *what, json_t **ret_doc,
-    const json_t **ret_rows)
+static enum spot_step page_reply(struct azure *self, struct spot_call *c, const char *what,
+				 json_t **ret_doc, const json_t **ret_rows)
 {
 	enum spot_step s = azure_reply(c, what, ret_doc);
 
@@ -27,11 +28,16 @@ static enum spot_step page_reply(struct azure *self, struct spot_call *c, const 
 	return azure_next_page(c->state, c, what, self->endpoint, azure_text(*ret_doc, "nextLink"));
 }
 
-static enum spot_step page_send(struct azure *self, struct spot_call *c, const char *what, const char *path)
+static enum spot_step page_send(struct azure *self, struct spot_call *c, const char *what,
+				const char *path)
 {
 	const struct azure_state *st = c->state;
-	struct azure_request r = {.what = what, .method = "GET", .limit = AZURE_LIMIT_READ, .url = st->next, .path = path,
-	    .reply_bytes_max = 32 << 20};
+	struct azure_request r = {.what = what,
+				  .method = "GET",
+				  .limit = AZURE_LIMIT_READ,
+				  .url = st->next,
+				  .path = path,
+				  .reply_bytes_max = 32 << 20};
 
 	return azure_send(self, c, &r);
 }
@@ -53,7 +59,8 @@ struct listing {
 
 enum { GROUPS = 0, MACHINES };
 
-static const char *groups_path(const struct azure *self, struct arena *a, const char *tag, const char *value)
+static const char *groups_path(const struct azure *self, struct arena *a, const char *tag,
+			       const char *value)
 {
 	struct sbuf quoted AUTO(sbuf);
 	const char *filter;
@@ -65,12 +72,14 @@ static const char *groups_path(const struct azure *self, struct arena *a, const 
 		sbuf_putc(&quoted, *p);
 	}
 	filter = arena_printf(a, "tagName eq '%s' and tagValue eq '%.*s'", tag, (int)quoted.n,
-	    quoted.n > 0 ? quoted.p : "");
-	return arena_printf(a, "/subscriptions/%s/resourcegroups?$filter=%s&api-version=" API_GROUPS, self->subscription,
-	    url_encode(a, filter, false));
+			      quoted.n > 0 ? quoted.p : "");
+	return arena_printf(a,
+			    "/subscriptions/%s/resourcegroups?$filter=%s&api-version=" API_GROUPS,
+			    self->subscription, url_encode(a, filter, false));
 }
 
-static enum spot_step groups_reply(struct azure *self, struct spot_call *c, const char *region, struct listing *x)
+static enum spot_step groups_reply(struct azure *self, struct spot_call *c, const char *region,
+				   struct listing *x)
 {
 	static const char what[] = "GET resourceGroups";
 	json_t *doc AUTO(json) = NULL;
@@ -80,18 +89,23 @@ static enum spot_step groups_reply(struct azure *self, struct spot_call *c, cons
 	for (size_t i = 0; s == SPOT_STEP_NONE && i < json_array_size(rows); i++) {
 		const json_t *row = json_array_get(rows, i), *tags = json_object_get(row, "tags");
 		const char *where = azure_region(c->arena, azure_text(row, "location"));
-		struct group g = {.name = azure_id_part(c->arena, arena_printf(c->arena, "/g/%s/", azure_text(row, "name")),
-				      "g"), .region = where};
+		struct group g = {
+		    .name = azure_id_part(
+			c->arena, arena_printf(c->arena, "/g/%s/", azure_text(row, "name")), "g"),
+		    .region = where};
 		int64_t created_s = 0;
 
 		if (*g.name == '\0' || *where == '\0')
 			return azure_bad_reply(c, what, "a group without name or location");
-		if (!azure_lease_ok(self, g.name) || (!str_empty(region) && strcmp(where, region) != 0))
+		if (!azure_lease_ok(self, g.name) ||
+		    (!str_empty(region) && strcmp(where, region) != 0))
 			continue;
 		g.install = arena_strdup(c->arena, azure_text(tags, AZURE_TAG_INSTALL));
 		g.token = arena_strdup(c->arena, azure_text(tags, AZURE_TAG_TOKEN));
-		g.state = arena_strdup(c->arena, azure_text(json_object_get(row, "properties"), "provisioningState"));
-		if (parse_i64(azure_text(tags, AZURE_TAG_CREATED), 1, INT64_C(100000000000), &created_s))
+		g.state = arena_strdup(
+		    c->arena, azure_text(json_object_get(row, "properties"), "provisioningState"));
+		if (parse_i64(azure_text(tags, AZURE_TAG_CREATED), 1, INT64_C(100000000000),
+			      &created_s))
 			g.created_us = created_s * SPOT_US_PER_S;
 		x->groups = arena_grow(c->arena, x->groups, x->n, &x->cap, sizeof(*x->groups));
 		x->groups[x->n++] = g;
@@ -106,7 +120,10 @@ static int group_order(const void *a, const void *b)
 
 static const char *machines_path(const struct azure *self, struct arena *a, bool status_only)
 {
-	return arena_printf(a, "/subscriptions/%s/providers/Microsoft.Compute/virtualMachines?api-version=" API_COMPUTE "%s",
+	return arena_printf(
+	    a,
+	    "/subscriptions/%s/providers/Microsoft.Compute/virtualMachines?api-version=" API_COMPUTE
+	    "%s",
 	    self->subscription, status_only ? "&statusOnly=true" : "");
 }
 
@@ -119,7 +136,9 @@ static enum spot_step machines_reply(struct azure *self, struct spot_call *c, st
 
 	for (size_t i = 0; s == SPOT_STEP_NONE && i < json_array_size(rows); i++) {
 		const json_t *row = json_array_get(rows, i);
-		struct group key = {.name = azure_id_part(c->arena, azure_text(row, "id"), "resourceGroups")}, *g;
+		struct group key = {.name = azure_id_part(c->arena, azure_text(row, "id"),
+							  "resourceGroups")},
+			     *g;
 		struct spot_instance vm;
 
 		g = x->n > 0 ? bsearch(&key, x->groups, x->n, sizeof(key), group_order) : NULL;
@@ -142,18 +161,24 @@ static struct spot_instance joined(const struct azure *self, const struct group 
 	struct spot_instance i = g->instance;
 
 	if (!g->has_machine) {
-		i = (struct spot_instance){.ref = g->name, .raw_state = g->state, .raw_reason = "no machine in the group",
-		    .ip = "", .spot_request = "", .state = SPOT_INSTANCE_FAILED, .created_us = g->created_us,
-		    .leftover = true};
-		i.key = (struct spot_pool_key){.provider = self->name, .region = g->region, .zone = "",
-		    .instance_type = ""};
+		i = (struct spot_instance){.ref = g->name,
+					   .raw_state = g->state,
+					   .raw_reason = "no machine in the group",
+					   .ip = "",
+					   .spot_request = "",
+					   .state = SPOT_INSTANCE_FAILED,
+					   .created_us = g->created_us,
+					   .leftover = true};
+		i.key = (struct spot_pool_key){
+		    .provider = self->name, .region = g->region, .zone = "", .instance_type = ""};
 	}
 	/* The group's tags are what makes it ours. */
 	i.install = g->install;
 	i.token = *g->token != '\0' ? g->token : i.token != NULL ? i.token : "";
 	if (*g->state == '\0' || strcasecmp(g->state, "Succeeded") == 0)
 		return i;
-	i.state = strcasecmp(g->state, "Deleting") == 0 ? SPOT_INSTANCE_STOPPING : SPOT_INSTANCE_ODD;
+	i.state =
+	    strcasecmp(g->state, "Deleting") == 0 ? SPOT_INSTANCE_STOPPING : SPOT_INSTANCE_ODD;
 	i.raw_state = g->state;
 	return i;
 }
@@ -166,15 +191,16 @@ static void listing_end(const struct azure *self, struct spot_call *c, struct li
 }
 
 /* Groups by tag, then all machines. */
-static enum spot_step listing_step(struct azure *self, struct spot_call *c, const char *region, const char *tag,
-    const char *value)
+static enum spot_step listing_step(struct azure *self, struct spot_call *c, const char *region,
+				   const char *tag, const char *value)
 {
 	struct azure_state *st = c->state;
 	struct listing *x = st->own;
 	enum spot_step s = SPOT_STEP_NONE;
 
 	if (c->in != NULL) {
-		s = st->at == GROUPS ? groups_reply(self, c, region, x) : machines_reply(self, c, x);
+		s = st->at == GROUPS ? groups_reply(self, c, region, x)
+				     : machines_reply(self, c, x);
 		if (s != SPOT_STEP_NONE)
 			return s;
 		if (st->next == NULL) {
@@ -184,9 +210,11 @@ static enum spot_step listing_step(struct azure *self, struct spot_call *c, cons
 		}
 	}
 	if (st->at == GROUPS)
-		return page_send(self, c, "GET resourceGroups", groups_path(self, c->arena, tag, value));
+		return page_send(self, c, "GET resourceGroups",
+				 groups_path(self, c->arena, tag, value));
 	if (st->at == MACHINES)
-		return page_send(self, c, "GET virtualMachines", machines_path(self, c->arena, false));
+		return page_send(self, c, "GET virtualMachines",
+				 machines_path(self, c->arena, false));
 	listing_end(self, c, x);
 	return SPOT_DONE;
 }
@@ -210,16 +238,19 @@ enum spot_step azure_list(void *p, struct spot_call *c, struct spot_list *a)
 
 static enum spot_step machine_send(struct azure *self, struct spot_call *c, const char *lease)
 {
-	struct azure_request r = {.what = "GET virtualMachines", .method = "GET", .limit = AZURE_LIMIT_READ,
+	struct azure_request r = {
+	    .what = "GET virtualMachines",
+	    .method = "GET",
+	    .limit = AZURE_LIMIT_READ,
 	    .path = arena_printf(c->arena, "%s?$expand=instanceView&api-version=" API_COMPUTE,
-		azure_vm_path(self, c->arena, lease))};
+				 azure_vm_path(self, c->arena, lease))};
 
 	return azure_send(self, c, &r);
 }
 
 /* NONE with *ret_there false: it does not exist. */
-static enum spot_step machine_reply(struct azure *self, struct spot_call *c, struct spot_instance *ret,
-    bool *ret_there)
+static enum spot_step machine_reply(struct azure *self, struct spot_call *c,
+				    struct spot_instance *ret, bool *ret_there)
 {
 	static const char what[] = "GET virtualMachines";
 	json_t *doc AUTO(json) = NULL;
@@ -229,7 +260,8 @@ static enum spot_step machine_reply(struct azure *self, struct spot_call *c, str
 	*ret_there = false;
 	if (c->in->status == 404) {
 		azure_error_read(c, &code, &message);
-		if (strcasecmp(code, "ResourceNotFound") == 0 || strcasecmp(code, "ResourceGroupNotFound") == 0)
+		if (strcasecmp(code, "ResourceNotFound") == 0 ||
+		    strcasecmp(code, "ResourceGroupNotFound") == 0)
 			return SPOT_STEP_NONE;
 	}
 	s = azure_reply(c, what, &doc);
@@ -252,7 +284,8 @@ enum spot_step azure_find(void *p, struct spot_call *c, struct spot_find *a)
 
 	if (str_empty(a->name)) {
 		if (str_empty(a->token))
-			return call_fail(c, SPOT_INVALID, NULL, "azure find: neither token nor name given");
+			return call_fail(c, SPOT_INVALID, NULL,
+					 "azure find: neither token nor name given");
 		s = listing_step(self, c, "", AZURE_TAG_TOKEN, a->token);
 		if (s != SPOT_DONE)
 			return s;
@@ -307,7 +340,8 @@ static enum spot_step describe_page(struct azure *self, struct spot_call *c, str
 	for (size_t i = 0; s == SPOT_STEP_NONE && i < json_array_size(rows); i++) {
 		const json_t *row = json_array_get(rows, i);
 
-		if (ref_of(d, azure_id_part(c->arena, azure_text(row, "id"), "virtualMachines")) == NULL)
+		if (ref_of(d, azure_id_part(c->arena, azure_text(row, "id"), "virtualMachines")) ==
+		    NULL)
 			continue;
 		if (d->n + 1 >= cap)
 			return azure_bad_reply(c, what, "the same machines again");
@@ -351,7 +385,8 @@ enum spot_step azure_describe(void *p, struct spot_call *c, struct spot_describe
 	if (s != SPOT_STEP_NONE)
 		return s;
 	if (d->refs_n > REFS_BY_GET && !d->listed)
-		return page_send(self, c, "GET virtualMachines", machines_path(self, c->arena, true));
+		return page_send(self, c, "GET virtualMachines",
+				 machines_path(self, c->arena, true));
 	if (d->refs_n <= REFS_BY_GET && d->from < d->refs_n)
 		return machine_send(self, c, d->refs[d->from]);
 	a->found = d->found;

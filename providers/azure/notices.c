@@ -2,9 +2,9 @@
 #include "azure_int.h"
 
 /*
- * What the platform says about evictions from outside: resource annotations in Resource Graph (learn.microsoft.com/azure/
- * service-health/resource-health-vm-annotation). They are short-lived, and late: the node itself hears of it first
- * (scheduled events).
+ * What the platform says about evictions from outside: resource annotations in Resource Graph
+ * (learn.microsoft.com/azure/ service-health/resource-health-vm-annotation). They are short-lived,
+ * and late: the node itself hears of it first (scheduled events).
  */
 
 #include <strings.h>
@@ -23,7 +23,8 @@ static const struct spot_instance *instance_of(const struct spot_notices *a, con
 	return NULL;
 }
 
-static void row_read(struct spot_call *c, const struct spot_notices *a, const json_t *row, struct noticed *x)
+static void row_read(struct spot_call *c, const struct spot_notices *a, const json_t *row,
+		     struct noticed *x)
 {
 	const char *target = azure_text(row, "target"), *when = azure_text(row, "occurred");
 	const struct spot_instance *i;
@@ -37,10 +38,14 @@ static void row_read(struct spot_call *c, const struct spot_notices *a, const js
 	if (i == NULL || (at != 0 && i->created_us != 0 && at < i->created_us))
 		return;
 	x->items = arena_grow(c->arena, x->items, x->n, &x->cap, sizeof(*x->items));
-	x->items[x->n++] = (struct spot_notice){.ref = i->ref, .kind = SPOT_NOTICE_INTERRUPTION, .deadline_us = at,
+	x->items[x->n++] = (struct spot_notice){
+	    .ref = i->ref,
+	    .kind = SPOT_NOTICE_INTERRUPTION,
+	    .deadline_us = at,
 	    .source = "resource-annotation",
-	    .raw = arena_printf(c->arena, "VirtualMachinePreempted at %s: %s", azure_words(c->arena, when),
-		azure_words(c->arena, azure_text(row, "summary")))};
+	    .raw = arena_printf(c->arena, "VirtualMachinePreempted at %s: %s",
+				azure_words(c->arena, when),
+				azure_words(c->arena, azure_text(row, "summary")))};
 }
 
 enum spot_step azure_notices(void *p, struct spot_call *c, struct spot_notices *a)
@@ -64,11 +69,14 @@ enum spot_step azure_notices(void *p, struct spot_call *c, struct spot_notices *
 		a->n = x->n;
 		return SPOT_DONE;
 	}
-	return azure_graph_send(self, c,
-	    arena_printf(c->arena,
+	return azure_graph_send(
+	    self, c,
+	    arena_printf(
+		c->arena,
 		"healthresources | where type =~ 'microsoft.resourcehealth/resourceannotations' "
 		"| where properties.annotationName =~ 'VirtualMachinePreempted' and id contains %s "
-		"| project id, target=tostring(properties.targetResourceId), occurred=tostring(properties.occurredTime), "
+		"| project id, target=tostring(properties.targetResourceId), "
+		"occurred=tostring(properties.occurredTime), "
 		"summary=tostring(properties.summary) | order by id asc",
 		azure_graph_quote(c->arena, arena_printf(c->arena, "/%s-", self->group_prefix))));
 }

@@ -2,9 +2,10 @@
 #include "azure_int.h"
 
 /*
- * Pools of one region from Microsoft.Compute/skus (learn.microsoft.com/rest/api/compute/resource-skus/list). A pool per zone
- * where the size is in zones, because supply, refusals and placement scores are zonal; the price is the region's. Zones are the
- * subscription's own numbers, and stay the same in it.
+ * Pools of one region from Microsoft.Compute/skus
+ * (learn.microsoft.com/rest/api/compute/resource-skus/list). A pool per zone where the size is in
+ * zones, because supply, refusals and placement scores are zonal; the price is the region's. Zones
+ * are the subscription's own numbers, and stay the same in it.
  */
 
 #include <strings.h>
@@ -32,9 +33,10 @@ const char *azure_zone(struct arena *a, const char *region, const char *number)
 }
 
 size_t azure_pool_next(const struct spot_pool_info *pools, size_t n, size_t from, const char *size,
-    enum spot_market market)
+		       enum spot_market market)
 {
-	while (from < n && (pools[from].key.market != market || strcasecmp(pools[from].key.instance_type, size) != 0))
+	while (from < n && (pools[from].key.market != market ||
+			    strcasecmp(pools[from].key.instance_type, size) != 0))
 		from++;
 	return from;
 }
@@ -67,7 +69,8 @@ static bool has_text(const json_t *list, const char *text)
 
 static bool is_region(struct arena *a, const json_t *name, const char *region)
 {
-	return json_is_string(name) && strcmp(azure_region(a, json_string_value(name)), region) == 0;
+	return json_is_string(name) &&
+	       strcmp(azure_region(a, json_string_value(name)), region) == 0;
 }
 
 static bool lists_region(struct arena *a, const json_t *list, const char *region)
@@ -85,7 +88,8 @@ static bool restricted(struct arena *a, const json_t *sku, const char *region, c
 	const json_t *all = json_object_get(sku, "restrictions");
 
 	for (size_t i = 0; i < json_array_size(all); i++) {
-		const json_t *r = json_array_get(all, i), *info = json_object_get(r, "restrictionInfo"),
+		const json_t *r = json_array_get(all, i),
+			     *info = json_object_get(r, "restrictionInfo"),
 			     *where = json_object_get(info, "locations");
 		const char *type = azure_text(r, "type");
 
@@ -93,7 +97,8 @@ static bool restricted(struct arena *a, const json_t *sku, const char *region, c
 			continue;
 		if (strcasecmp(type, "Location") == 0)
 			return true;
-		if (strcasecmp(type, "Zone") == 0 && zone != NULL && has_text(json_object_get(info, "zones"), zone))
+		if (strcasecmp(type, "Zone") == 0 && zone != NULL &&
+		    has_text(json_object_get(info, "zones"), zone))
 			return true;
 	}
 	return false;
@@ -105,10 +110,12 @@ static bool zones_read(struct arena *a, const json_t *sku, const char *region, s
 	const json_t *places = json_object_get(sku, "locationInfo");
 	bool zonal = false;
 
-	if (restricted(a, sku, region, NULL) || !lists_region(a, json_object_get(sku, "locations"), region))
+	if (restricted(a, sku, region, NULL) ||
+	    !lists_region(a, json_object_get(sku, "locations"), region))
 		return false;
 	for (size_t i = 0; i < json_array_size(places); i++) {
-		const json_t *place = json_array_get(places, i), *zones = json_object_get(place, "zones");
+		const json_t *place = json_array_get(places, i),
+			     *zones = json_object_get(place, "zones");
 
 		if (!is_region(a, json_object_get(place, "location"), region))
 			continue;
@@ -116,8 +123,9 @@ static bool zones_read(struct arena *a, const json_t *sku, const char *region, s
 			const char *z = json_string_value(json_array_get(zones, k));
 
 			zonal = true;
-			if (z != NULL && *z != '\0' && strlen(z) <= 4 && strspn(z, "0123456789") == strlen(z) &&
-			    s->zones_n < ZONES_MAX && !restricted(a, sku, region, z))
+			if (z != NULL && *z != '\0' && strlen(z) <= 4 &&
+			    strspn(z, "0123456789") == strlen(z) && s->zones_n < ZONES_MAX &&
+			    !restricted(a, sku, region, z))
 				s->zones[s->zones_n++] = arena_strdup(a, z);
 		}
 	}
@@ -132,11 +140,13 @@ static bool size_read(struct arena *a, const json_t *sku, const char *region, st
 	int64_t gpus = 0;
 
 	memset(s, 0, sizeof(*s));
-	if (strcasecmp(azure_text(sku, "resourceType"), "virtualMachines") != 0 || !str_prefix(name, "Standard_"))
+	if (strcasecmp(azure_text(sku, "resourceType"), "virtualMachines") != 0 ||
+	    !str_prefix(name, "Standard_"))
 		return false;
 	if (!parse_i64(capability(sku, "GPUs"), 0, 64, &gpus))
 		gpus = 0;
-	if (!azure_gpu_find(name, gpus, &s->gpu) || !parse_i64(capability(sku, "vCPUs"), 1, 4096, &s->vcpus) ||
+	if (!azure_gpu_find(name, gpus, &s->gpu) ||
+	    !parse_i64(capability(sku, "vCPUs"), 1, 4096, &s->vcpus) ||
 	    !parse_f64(capability(sku, "MemoryGB"), 0.1, 100000, &gib))
 		return false;
 	s->mem_mib = (int64_t)(gib * 1024);
@@ -149,22 +159,31 @@ static bool size_read(struct arena *a, const json_t *sku, const char *region, st
 
 /* ---- pools ------------------------------------------------------------------------------- */
 
-static void pool_add(struct azure *self, struct spot_call *c, const char *region, const struct size *s,
-    const char *zone, enum spot_market market, struct pooling *x)
+static void pool_add(struct azure *self, struct spot_call *c, const char *region,
+		     const struct size *s, const char *zone, enum spot_market market,
+		     struct pooling *x)
 {
 	struct spot_pool_info p = {.zone_name = zone,
-	    .quota_class = market == SPOT_MARKET_SPOT ? AZURE_CLASS_SPOT : s->family};
+				   .quota_class =
+				       market == SPOT_MARKET_SPOT ? AZURE_CLASS_SPOT : s->family};
 
-	p.key = (struct spot_pool_key){.provider = self->name, .region = region,
-	    .zone = azure_zone(c->arena, region, zone), .instance_type = s->name, .market = market};
-	p.shape = (struct spot_shape){.gpu_name = s->gpu.name, .gpu_milli = s->gpu.milli, .gpu_mem_mib = s->gpu.mem_mib,
-	    .vcpus = (int32_t)s->vcpus, .mem_mib = (int32_t)s->mem_mib, .arch = s->arch};
+	p.key = (struct spot_pool_key){.provider = self->name,
+				       .region = region,
+				       .zone = azure_zone(c->arena, region, zone),
+				       .instance_type = s->name,
+				       .market = market};
+	p.shape = (struct spot_shape){.gpu_name = s->gpu.name,
+				      .gpu_milli = s->gpu.milli,
+				      .gpu_mem_mib = s->gpu.mem_mib,
+				      .vcpus = (int32_t)s->vcpus,
+				      .mem_mib = (int32_t)s->mem_mib,
+				      .arch = s->arch};
 	x->pools = arena_grow(c->arena, x->pools, x->n, &x->cap, sizeof(*x->pools));
 	x->pools[x->n++] = p;
 }
 
-static void size_add(struct azure *self, struct spot_call *c, const char *region, const struct size *s,
-    struct pooling *x)
+static void size_add(struct azure *self, struct spot_call *c, const char *region,
+		     const struct size *s, struct pooling *x)
 {
 	for (size_t i = 0; i < MAX(s->zones_n, 1); i++) {
 		const char *zone = s->zones_n > 0 ? s->zones[i] : "";
@@ -175,7 +194,8 @@ static void size_add(struct azure *self, struct spot_call *c, const char *region
 	}
 }
 
-static enum spot_step pools_reply(struct azure *self, struct spot_call *c, const char *region, struct pooling *x)
+static enum spot_step pools_reply(struct azure *self, struct spot_call *c, const char *region,
+				  struct pooling *x)
 {
 	static const char what[] = "GET skus";
 	json_t *doc AUTO(json) = NULL;
@@ -200,8 +220,11 @@ enum spot_step azure_pools(void *p, struct spot_call *c, struct spot_pools *a)
 	struct azure *self = p;
 	struct azure_state *st = azure_state_get(c, sizeof(struct pooling));
 	struct pooling *x = st->own;
-	struct azure_request r = {.what = "GET skus", .method = "GET", .limit = AZURE_LIMIT_READ,
-	    .reply_bytes_max = REPLY_MAX, .timeout_us = TIMEOUT_US};
+	struct azure_request r = {.what = "GET skus",
+				  .method = "GET",
+				  .limit = AZURE_LIMIT_READ,
+				  .reply_bytes_max = REPLY_MAX,
+				  .timeout_us = TIMEOUT_US};
 	enum spot_step s;
 
 	if (!azure_region_ok(a->region))
@@ -218,7 +241,11 @@ enum spot_step azure_pools(void *p, struct spot_call *c, struct spot_pools *a)
 	}
 	/* location is the only filter there is; without it the reply is tens of megabytes. */
 	r.url = st->next;
-	r.path = arena_printf(c->arena, "/subscriptions/%s/providers/Microsoft.Compute/skus?api-version=" API_SKUS "&$filter=%s",
-	    self->subscription, url_encode(c->arena, arena_printf(c->arena, "location eq '%s'", a->region), false));
+	r.path = arena_printf(
+	    c->arena,
+	    "/subscriptions/%s/providers/Microsoft.Compute/skus?api-version=" API_SKUS
+	    "&$filter=%s",
+	    self->subscription,
+	    url_encode(c->arena, arena_printf(c->arena, "location eq '%s'", a->region), false));
 	return azure_send(self, c, &r);
 }

@@ -2,10 +2,11 @@
 #include "azure_int.h"
 
 /*
- * Prices of one region: Retail Prices for what is charged now (learn.microsoft.com/rest/api/cost-management/retail-prices/
- * azure-retail-prices), Resource Graph for what spot cost before. A price is the region's; each pool of a size gets it,
- * whatever its zone. One region at a time: pages are not stable while prices change, so rows that come twice are taken
- * once, and the fewer pages the better.
+ * Prices of one region: Retail Prices for what is charged now
+ * (learn.microsoft.com/rest/api/cost-management/retail-prices/ azure-retail-prices), Resource Graph
+ * for what spot cost before. A price is the region's; each pool of a size gets it, whatever its
+ * zone. One region at a time: pages are not stable while prices change, so rows that come twice are
+ * taken once, and the fewer pages the better.
  */
 
 #include <strings.h>
@@ -34,20 +35,24 @@ static bool contains(const char *text, const char *part)
 	return strcasestr(text, part) != NULL;
 }
 
-/* Rows of other products under the same service: Windows (one series writes " Win"), classic cloud services, dedicated
- * hosts, low-priority machines of Batch. */
+/* Rows of other products under the same service: Windows (one series writes " Win"), classic cloud
+ * services, dedicated hosts, low-priority machines of Batch. */
 static bool row_counts(const json_t *row, const char *region)
 {
 	const char *product = azure_text(row, "productName"), *meter = azure_text(row, "meterName"),
 		   *sku = azure_text(row, "skuName");
 	const json_t *from = json_object_get(row, "tierMinimumUnits");
 
-	return strcmp(azure_text(row, "type"), "Consumption") == 0 && strcmp(azure_text(row, "unitOfMeasure"), "1 Hour") == 0 &&
-	       *azure_text(row, "armSkuName") != '\0' && strcasecmp(azure_text(row, "armRegionName"), region) == 0 &&
-	       (*azure_text(row, "currencyCode") == '\0' || strcmp(azure_text(row, "currencyCode"), "USD") == 0) &&
-	       (from == NULL || json_number_value(from) == 0) && !contains(product, "Windows") && !str_suffix(product, " Win") &&
-	       !contains(product, "Cloud Services") && !contains(product, "CloudServices") &&
-	       !contains(product, "Dedicated Host") && !contains(meter, "Low Priority") && !contains(sku, "Low Priority");
+	return strcmp(azure_text(row, "type"), "Consumption") == 0 &&
+	       strcmp(azure_text(row, "unitOfMeasure"), "1 Hour") == 0 &&
+	       *azure_text(row, "armSkuName") != '\0' &&
+	       strcasecmp(azure_text(row, "armRegionName"), region) == 0 &&
+	       (*azure_text(row, "currencyCode") == '\0' ||
+		strcmp(azure_text(row, "currencyCode"), "USD") == 0) &&
+	       (from == NULL || json_number_value(from) == 0) && !contains(product, "Windows") &&
+	       !str_suffix(product, " Win") && !contains(product, "Cloud Services") &&
+	       !contains(product, "CloudServices") && !contains(product, "Dedicated Host") &&
+	       !contains(meter, "Low Priority") && !contains(sku, "Low Priority");
 }
 
 /* The primary meter before others, then the newest. */
@@ -58,7 +63,8 @@ static bool better(const struct offer *was, const struct offer *is)
 	return is->since_us > was->since_us;
 }
 
-static struct offer *offer_of(struct spot_call *c, struct pricing *x, const char *size, enum spot_market market)
+static struct offer *offer_of(struct spot_call *c, struct pricing *x, const char *size,
+			      enum spot_market market)
 {
 	for (size_t i = 0; i < x->n; i++) {
 		if (x->offers[i].market == market && strcmp(x->offers[i].size, size) == 0)
@@ -69,19 +75,24 @@ static struct offer *offer_of(struct spot_call *c, struct pricing *x, const char
 	return &x->offers[x->n++];
 }
 
-static void row_read(struct spot_call *c, const struct spot_prices *a, const json_t *row, struct pricing *x)
+static void row_read(struct spot_call *c, const struct spot_prices *a, const json_t *row,
+		     struct pricing *x)
 {
-	bool spot = str_suffix(azure_text(row, "meterName"), " Spot") || str_suffix(azure_text(row, "skuName"), " Spot");
+	bool spot = str_suffix(azure_text(row, "meterName"), " Spot") ||
+		    str_suffix(azure_text(row, "skuName"), " Spot");
 	struct offer is = {.market = spot ? SPOT_MARKET_SPOT : SPOT_MARKET_ON_DEMAND,
-	    .since_us = azure_time(azure_text(row, "effectiveStartDate"))}, *was;
+			   .since_us = azure_time(azure_text(row, "effectiveStartDate"))},
+		     *was;
 	const json_t *primary = json_object_get(row, "isPrimaryMeterRegion");
 	size_t k;
 
-	if (!row_counts(row, a->region) || (a->market != SPOT_MARKET_NONE && a->market != is.market))
+	if (!row_counts(row, a->region) ||
+	    (a->market != SPOT_MARKET_NONE && a->market != is.market))
 		return;
 	k = azure_pool_next(a->pools, a->pools_n, 0, azure_text(row, "armSkuName"), is.market);
 	/* Announced prices are not in force. */
-	if (k == a->pools_n || is.since_us > c->now_us || !azure_usd(json_object_get(row, "retailPrice"), &is.micros))
+	if (k == a->pools_n || is.since_us > c->now_us ||
+	    !azure_usd(json_object_get(row, "retailPrice"), &is.micros))
 		return;
 	is.primary = primary == NULL || json_is_true(primary);
 	is.size = a->pools[k].key.instance_type;
@@ -97,27 +108,34 @@ static void offers_spread(struct spot_call *c, const struct spot_prices *a, stru
 
 		if (o->micros == 0)
 			continue;
-		for (size_t k = azure_pool_next(a->pools, a->pools_n, 0, o->size, o->market); k < a->pools_n;
+		for (size_t k = azure_pool_next(a->pools, a->pools_n, 0, o->size, o->market);
+		     k < a->pools_n;
 		     k = azure_pool_next(a->pools, a->pools_n, k + 1, o->size, o->market))
-			azure_point_add(&x->points, c, &a->pools[k], o->micros, o->since_us, SOURCE);
+			azure_point_add(&x->points, c, &a->pools[k], o->micros, o->since_us,
+					SOURCE);
 	}
 }
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-static enum spot_step retail_send(struct azure *self, struct spot_call *c, const struct spot_prices *a)
+static enum spot_step retail_send(struct azure *self, struct spot_call *c,
+				  const struct spot_prices *a)
 {
 	const struct azure_state *st = c->state;
 	const char *filter = arena_printf(c->arena,
-	    "serviceName eq 'Virtual Machines' and armRegionName eq '%s' and priceType eq 'Consumption' "
-	    "and contains(armSkuName,'_N')", a->region);
+					  "serviceName eq 'Virtual Machines' and armRegionName eq "
+					  "'%s' and priceType eq 'Consumption' "
+					  "and contains(armSkuName,'_N')",
+					  a->region);
 
 	/* Public: no token goes there. Literals are case-sensitive. */
 	call_request(c, "GET",
-	    st->next != NULL ? st->next
-			     : arena_printf(c->arena,
-				   "%s/api/retail/prices?api-version=" API_PRICES "&currencyCode=%%27USD%%27&$filter=%s",
-				   self->prices_endpoint, url_encode(c->arena, filter, false)));
+		     st->next != NULL ? st->next
+				      : arena_printf(c->arena,
+						     "%s/api/retail/prices?api-version=" API_PRICES
+						     "&currencyCode=%%27USD%%27&$filter=%s",
+						     self->prices_endpoint,
+						     url_encode(c->arena, filter, false)));
 	call_header(c, "accept", "application/json");
 	c->limit = AZURE_LIMIT_PRICES;
 	c->limit_cost = 1;
@@ -128,8 +146,8 @@ static enum spot_step retail_send(struct azure *self, struct spot_call *c, const
 }
 
 /* The end is a null link or an empty page, whichever comes first. */
-static enum spot_step retail_reply(struct azure *self, struct spot_call *c, const struct spot_prices *a,
-    struct pricing *x)
+static enum spot_step retail_reply(struct azure *self, struct spot_call *c,
+				   const struct spot_prices *a, struct pricing *x)
 {
 	static const char what[] = "GET retail prices";
 	json_t *doc AUTO(json) = NULL;
@@ -144,11 +162,11 @@ static enum spot_step retail_reply(struct azure *self, struct spot_call *c, cons
 	for (size_t i = 0; i < json_array_size(rows); i++)
 		row_read(c, a, json_array_get(rows, i), x);
 	return azure_next_page(c->state, c, what, self->prices_endpoint,
-	    json_array_size(rows) > 0 ? azure_text(doc, "NextPageLink") : "");
+			       json_array_size(rows) > 0 ? azure_text(doc, "NextPageLink") : "");
 }
 
-static enum spot_step prices_reply(struct azure *self, struct spot_call *c, const struct spot_prices *a,
-    struct pricing *x)
+static enum spot_step prices_reply(struct azure *self, struct spot_call *c,
+				   const struct spot_prices *a, struct pricing *x)
 {
 	struct azure_state *st = c->state;
 	enum spot_step s;

@@ -2,9 +2,9 @@
 #include "azure_int.h"
 
 /*
- * Spot prices of the last 90 days, from Resource Graph's table SpotResources (learn.microsoft.com/azure/virtual-machines/
- * spot-vms, "Pricing history"). Sizes are in lower case there; the name of the date is not documented: two working clients
- * use one each.
+ * Spot prices of the last 90 days, from Resource Graph's table SpotResources
+ * (learn.microsoft.com/azure/virtual-machines/ spot-vms, "Pricing history"). Sizes are in lower
+ * case there; the name of the date is not documented: two working clients use one each.
  */
 
 #include <strings.h>
@@ -22,12 +22,15 @@ bool azure_usd(const json_t *number, int64_t *ret_micros)
 	return parse_usd_micros(text, ret_micros) && *ret_micros > 0;
 }
 
-void azure_point_add(struct azure_points *x, struct spot_call *c, const struct spot_pool_info *pool, int64_t micros,
-    int64_t effective_us, const char *source)
+void azure_point_add(struct azure_points *x, struct spot_call *c, const struct spot_pool_info *pool,
+		     int64_t micros, int64_t effective_us, const char *source)
 {
 	x->items = arena_grow(c->arena, x->items, x->n, &x->cap, sizeof(*x->items));
-	x->items[x->n++] = (struct spot_price_point){.key = pool->key, .price_micros = micros,
-	    .effective_us = effective_us, .observed_us = c->now_us, .source = source};
+	x->items[x->n++] = (struct spot_price_point){.key = pool->key,
+						     .price_micros = micros,
+						     .effective_us = effective_us,
+						     .observed_us = c->now_us,
+						     .source = source};
 }
 
 /* The sizes that we have pools of, as a list for a query; "" if there is none. */
@@ -42,27 +45,34 @@ static const char *sizes_list(struct spot_call *c, const struct spot_prices *a)
 		if (p->key.market != SPOT_MARKET_SPOT ||
 		    azure_pool_next(a->pools, i, 0, p->key.instance_type, SPOT_MARKET_SPOT) < i)
 			continue;
-		sbuf_printf(&b, "%s%s", b.n > 0 ? "," : "", azure_graph_quote(c->arena, p->key.instance_type));
+		sbuf_printf(&b, "%s%s", b.n > 0 ? "," : "",
+			    azure_graph_quote(c->arena, p->key.instance_type));
 	}
 	return b.n > 0 ? arena_strndup(c->arena, b.p, b.n) : "";
 }
 
 /* Paging needs an order and an id. Step NONE: there is nothing to ask for. */
-enum spot_step azure_history_send(struct azure *self, struct spot_call *c, const struct spot_prices *a)
+enum spot_step azure_history_send(struct azure *self, struct spot_call *c,
+				  const struct spot_prices *a)
 {
 	const char *sizes = sizes_list(c, a);
 
 	if (*sizes == '\0')
 		return SPOT_STEP_NONE;
-	return azure_graph_send(self, c,
-	    arena_printf(c->arena,
-		"SpotResources | where type =~ 'microsoft.compute/skuspotpricehistory/ostype/location' "
+	return azure_graph_send(
+	    self, c,
+	    arena_printf(
+		c->arena,
+		"SpotResources | where type =~ "
+		"'microsoft.compute/skuspotpricehistory/ostype/location' "
 		"| where location =~ %s and sku.name in~ (%s) and properties.osType =~ 'linux' "
-		"| project id, sku=tostring(sku.name), location, prices=properties.spotPrices | order by id asc",
+		"| project id, sku=tostring(sku.name), location, prices=properties.spotPrices | "
+		"order by id asc",
 		azure_graph_quote(c->arena, a->region), sizes));
 }
 
-static void row_read(struct spot_call *c, const struct spot_prices *a, const json_t *row, struct azure_points *x)
+static void row_read(struct spot_call *c, const struct spot_prices *a, const json_t *row,
+		     struct azure_points *x)
 {
 	const json_t *prices = json_object_get(row, "prices");
 	const char *sku = azure_text(row, "sku");
@@ -74,15 +84,18 @@ static void row_read(struct spot_call *c, const struct spot_prices *a, const jso
 		const char *date = azure_text(p, "effectiveDate");
 		int64_t at = azure_time(*date != '\0' ? date : azure_text(p, "dateTime")), micros;
 
-		if (at == 0 || at < a->since_us || at > c->now_us || !azure_usd(json_object_get(p, "priceUSD"), &micros))
+		if (at == 0 || at < a->since_us || at > c->now_us ||
+		    !azure_usd(json_object_get(p, "priceUSD"), &micros))
 			continue;
-		for (size_t k = azure_pool_next(a->pools, a->pools_n, 0, sku, SPOT_MARKET_SPOT); k < a->pools_n;
+		for (size_t k = azure_pool_next(a->pools, a->pools_n, 0, sku, SPOT_MARKET_SPOT);
+		     k < a->pools_n;
 		     k = azure_pool_next(a->pools, a->pools_n, k + 1, sku, SPOT_MARKET_SPOT))
 			azure_point_add(x, c, &a->pools[k], micros, at, SOURCE);
 	}
 }
 
-enum spot_step azure_history_reply(struct spot_call *c, const struct spot_prices *a, struct azure_points *x)
+enum spot_step azure_history_reply(struct spot_call *c, const struct spot_prices *a,
+				   struct azure_points *x)
 {
 	json_t *doc AUTO(json) = NULL;
 	const json_t *rows;

@@ -2,8 +2,9 @@
 #include "azure_int.h"
 
 /*
- * Settings, read and checked once at open; only subnet.<region> and nsg.<region> are looked up per launch, because
- * regions are not known before. Names of variables are those of the vendor's own libraries (azure-identity).
+ * Settings, read and checked once at open; only subnet.<region> and nsg.<region> are looked up per
+ * launch, because regions are not known before. Names of variables are those of the vendor's own
+ * libraries (azure-identity).
  */
 
 #include "base/err.h"
@@ -92,12 +93,13 @@ static bool name_ok(const char *text)
 	size_t n = strlen(text);
 
 	return n >= 1 && n <= 128 &&
-	       strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.") == n;
+	       strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.") ==
+		   n;
 }
 
 /* scheme://host[:port], and a path only where one is meant. */
 static enum spot_rc endpoint_read(struct azure *self, const char *where, const char *url, bool path,
-    const char **ret, struct spot_err *err)
+				  const char **ret, struct spot_err *err)
 {
 	const char *host = str_prefix(url, "http://")	 ? url + 7
 			   : str_prefix(url, "https://") ? url + 8
@@ -107,9 +109,11 @@ static enum spot_rc endpoint_read(struct azure *self, const char *where, const c
 	while (n > 0 && url[n - 1] == '/')
 		n--;
 	if (host == NULL || *host == '\0' || *host == '/' || n > 200 || host >= url + n)
-		return err_set(err, SPOT_CONFIG, "azure: %s: not an http:// or https:// address", where);
+		return err_set(err, SPOT_CONFIG, "azure: %s: not an http:// or https:// address",
+			       where);
 	if ((!path && memchr(host, '/', (size_t)(url + n - host))) || strpbrk(host, "@?#\\ \t\r\n"))
-		return err_set(err, SPOT_CONFIG, "azure: %s: only scheme, host and port may be given", where);
+		return err_set(err, SPOT_CONFIG,
+			       "azure: %s: only scheme, host and port may be given", where);
 	*ret = arena_strndup(self->arena, url, n);
 	return SPOT_OK;
 }
@@ -126,9 +130,11 @@ static enum spot_rc regions_read(struct azure *self, struct spot_err *err)
 		const char *name = azure_region(self->arena, arena_strndup(self->arena, list, n));
 
 		if (!azure_region_ok(name))
-			return err_set(err, SPOT_CONFIG, "azure: regions: '%.40s' is not a region name", name);
+			return err_set(err, SPOT_CONFIG,
+				       "azure: regions: '%.40s' is not a region name", name);
 		if (self->regions_n == REGIONS_MAX)
-			return err_set(err, SPOT_CONFIG, "azure: regions: more than %d names", REGIONS_MAX);
+			return err_set(err, SPOT_CONFIG, "azure: regions: more than %d names",
+				       REGIONS_MAX);
 		self->regions[self->regions_n++] = name;
 		list += n + (list[n] == ',');
 	}
@@ -144,10 +150,11 @@ static enum spot_rc endpoints_read(struct azure *self, struct spot_err *err)
 	} all[] = {
 	    {"endpoint", NULL, "https://management.azure.com", false, &self->endpoint},
 	    {"audience", NULL, "https://management.azure.com", false, &self->audience},
-	    {"authority", "AZURE_AUTHORITY_HOST", "https://login.microsoftonline.com", false, &self->authority},
+	    {"authority", "AZURE_AUTHORITY_HOST", "https://login.microsoftonline.com", false,
+	     &self->authority},
 	    {"prices_endpoint", NULL, "https://prices.azure.com", false, &self->prices_endpoint},
-	    {"metadata_endpoint", "AZURE_POD_IDENTITY_AUTHORITY_HOST", "http://169.254.169.254", false,
-		&self->metadata},
+	    {"metadata_endpoint", "AZURE_POD_IDENTITY_AUTHORITY_HOST", "http://169.254.169.254",
+	     false, &self->metadata},
 	    {"blob_endpoint", NULL, NULL, true, &self->blob_endpoint},
 	};
 
@@ -173,17 +180,22 @@ static enum spot_rc account_read(struct azure *self, struct spot_err *err)
 	self->subscription = setting_or_env(self, "subscription", "AZURE_SUBSCRIPTION_ID");
 	if (self->subscription == NULL)
 		return err_set(err, SPOT_CONFIG,
-		    "azure: subscription: not set; give the id of the subscription to launch in (az account show)");
+			       "azure: subscription: not set; give the id of the subscription to "
+			       "launch in (az account show)");
 	if (!azure_guid_ok(self->subscription))
-		return err_set(err, SPOT_CONFIG, "azure: subscription: '%.40s' is not a subscription id",
-		    self->subscription);
+		return err_set(err, SPOT_CONFIG,
+			       "azure: subscription: '%.40s' is not a subscription id",
+			       self->subscription);
 	self->subscription = arena_strdup(self->arena, self->subscription);
 	self->tenant = setting_or_env(self, "tenant", "AZURE_TENANT_ID");
 	self->client_id = setting_or_env(self, "client_id", "AZURE_CLIENT_ID");
 	if (self->tenant != NULL && !name_ok(self->tenant))
-		return err_set(err, SPOT_CONFIG, "azure: tenant: '%.40s' is neither an id nor a domain", self->tenant);
+		return err_set(err, SPOT_CONFIG,
+			       "azure: tenant: '%.40s' is neither an id nor a domain",
+			       self->tenant);
 	if (self->client_id != NULL && !name_ok(self->client_id))
-		return err_set(err, SPOT_CONFIG, "azure: client_id: '%.40s' is not a client id", self->client_id);
+		return err_set(err, SPOT_CONFIG, "azure: client_id: '%.40s' is not a client id",
+			       self->client_id);
 	return SPOT_OK;
 }
 
@@ -196,18 +208,22 @@ static enum azure_auth_kind auth_guess(const struct azure *self)
 	return self->federated_file != NULL ? AUTH_WORKLOAD : AUTH_MANAGED;
 }
 
-/* The order of azure-identity's DefaultAzureCredential: environment (secret, certificate), workload identity,
- * managed identity. */
+/* The order of azure-identity's DefaultAzureCredential: environment (secret, certificate), workload
+ * identity, managed identity. */
 static enum spot_rc auth_read(struct azure *self, struct spot_err *err)
 {
-	static const char *const kinds[] = {[AUTH_SECRET] = "client_secret", [AUTH_CERTIFICATE] = "certificate",
-	    [AUTH_WORKLOAD] = "workload_identity", [AUTH_MANAGED] = "managed_identity"};
-	const char *v = azure_setting(self, "auth"), *secret = azure_env(self, "AZURE_CLIENT_SECRET");
+	static const char *const kinds[] = {[AUTH_SECRET] = "client_secret",
+					    [AUTH_CERTIFICATE] = "certificate",
+					    [AUTH_WORKLOAD] = "workload_identity",
+					    [AUTH_MANAGED] = "managed_identity"};
+	const char *v = azure_setting(self, "auth"),
+		   *secret = azure_env(self, "AZURE_CLIENT_SECRET");
 
 	self->secret_file = azure_setting(self, "client_secret_file");
 	self->certificate_file =
 	    setting_or_env(self, "client_certificate_file", "AZURE_CLIENT_CERTIFICATE_PATH");
-	self->federated_file = setting_or_env(self, "federated_token_file", "AZURE_FEDERATED_TOKEN_FILE");
+	self->federated_file =
+	    setting_or_env(self, "federated_token_file", "AZURE_FEDERATED_TOKEN_FILE");
 	if (secret != NULL && self->secret_file == NULL)
 		secret_init(&self->env_secret, secret, strlen(secret));
 	self->auth_kind = v == NULL || strcmp(v, "auto") == 0 ? auth_guess(self) : 0;
@@ -217,18 +233,24 @@ static enum spot_rc auth_read(struct azure *self, struct spot_err *err)
 	}
 	if (self->auth_kind == 0)
 		return err_set(err, SPOT_CONFIG,
-		    "azure: auth: '%.40s' is none of auto, client_secret, certificate, workload_identity, "
-		    "managed_identity", v);
+			       "azure: auth: '%.40s' is none of auto, client_secret, certificate, "
+			       "workload_identity, "
+			       "managed_identity",
+			       v);
 	if (self->auth_kind != AUTH_MANAGED && (self->tenant == NULL || self->client_id == NULL))
 		return err_set(err, SPOT_CONFIG, "azure: %s: needed with auth = %s",
-		    self->tenant == NULL ? "tenant" : "client_id", kinds[self->auth_kind]);
-	if ((self->auth_kind == AUTH_SECRET && self->secret_file == NULL && !secret_set(&self->env_secret)) ||
+			       self->tenant == NULL ? "tenant" : "client_id",
+			       kinds[self->auth_kind]);
+	if ((self->auth_kind == AUTH_SECRET && self->secret_file == NULL &&
+	     !secret_set(&self->env_secret)) ||
 	    (self->auth_kind == AUTH_CERTIFICATE && self->certificate_file == NULL) ||
 	    (self->auth_kind == AUTH_WORKLOAD && self->federated_file == NULL))
-		return err_set(err, SPOT_CONFIG, "azure: auth = %s needs %s", kinds[self->auth_kind],
-		    self->auth_kind == AUTH_SECRET	  ? "client_secret_file or AZURE_CLIENT_SECRET"
-		    : self->auth_kind == AUTH_CERTIFICATE ? "client_certificate_file"
-							  : "federated_token_file or AZURE_FEDERATED_TOKEN_FILE");
+		return err_set(
+		    err, SPOT_CONFIG, "azure: auth = %s needs %s", kinds[self->auth_kind],
+		    self->auth_kind == AUTH_SECRET ? "client_secret_file or AZURE_CLIENT_SECRET"
+		    : self->auth_kind == AUTH_CERTIFICATE
+			? "client_certificate_file"
+			: "federated_token_file or AZURE_FEDERATED_TOKEN_FILE");
 	return SPOT_OK;
 }
 
@@ -238,10 +260,13 @@ static enum spot_rc image_check(const char *key, const char *image, struct spot_
 
 	for (const char *p = image; *p != '\0'; p++)
 		colons += *p == ':';
-	if (azure_id_ok(image, "images") || (colons == 3 && strlen(image) < 300 && strpbrk(image, " \t/\"") == NULL))
+	if (azure_id_ok(image, "images") ||
+	    (colons == 3 && strlen(image) < 300 && strpbrk(image, " \t/\"") == NULL))
 		return SPOT_OK;
-	return err_set(err, SPOT_CONFIG,
-	    "azure: %s: '%.60s' is neither publisher:offer:sku:version nor the id of an image", key, image);
+	return err_set(
+	    err, SPOT_CONFIG,
+	    "azure: %s: '%.60s' is neither publisher:offer:sku:version nor the id of an image", key,
+	    image);
 }
 
 static enum spot_rc machine_read(struct azure *self, struct spot_err *err)
@@ -262,28 +287,33 @@ static enum spot_rc machine_read(struct azure *self, struct spot_err *err)
 	if (self->disk_type == NULL)
 		self->disk_type = "Premium_LRS";
 	if (gib != NULL && !parse_i64(gib, 30, 4095, &self->disk_gib))
-		return err_set(err, SPOT_CONFIG, "azure: os_disk_gib: '%.40s' is not a number from 30 to 4095", gib);
+		return err_set(err, SPOT_CONFIG,
+			       "azure: os_disk_gib: '%.40s' is not a number from 30 to 4095", gib);
 	self->admin_user = azure_setting(self, "admin_user");
 	if (self->admin_user == NULL)
-		self->admin_user = "spotbroker";
+		self->admin_user = "spot";
 	if (strlen(self->admin_user) > 32 ||
-	    strspn(self->admin_user, "abcdefghijklmnopqrstuvwxyz0123456789_-") != strlen(self->admin_user))
-		return err_set(err, SPOT_CONFIG, "azure: admin_user: '%.40s' is not a user name", self->admin_user);
+	    strspn(self->admin_user, "abcdefghijklmnopqrstuvwxyz0123456789_-") !=
+		strlen(self->admin_user))
+		return err_set(err, SPOT_CONFIG, "azure: admin_user: '%.40s' is not a user name",
+			       self->admin_user);
 	self->ssh_public_key = azure_setting(self, "ssh_public_key");
-	if (self->ssh_public_key != NULL &&
-	    ((!str_prefix(self->ssh_public_key, "ssh-rsa ") && !str_prefix(self->ssh_public_key, "ssh-ed25519 ")) ||
-		strlen(self->ssh_public_key) > 4000))
+	if (self->ssh_public_key != NULL && ((!str_prefix(self->ssh_public_key, "ssh-rsa ") &&
+					      !str_prefix(self->ssh_public_key, "ssh-ed25519 ")) ||
+					     strlen(self->ssh_public_key) > 4000))
 		return err_set(err, SPOT_CONFIG,
-		    "azure: ssh_public_key: must be the text of a public key (ssh-ed25519 AAAA... or ssh-rsa AAAA...)");
+			       "azure: ssh_public_key: must be the text of a public key "
+			       "(ssh-ed25519 AAAA... or ssh-rsa AAAA...)");
 	self->identity = azure_setting(self, "identity");
 	if (self->identity != NULL && !azure_id_ok(self->identity, "userAssignedIdentities"))
 		return err_set(err, SPOT_CONFIG,
-		    "azure: identity: '%.60s' is not the id of a user-assigned identity", self->identity);
+			       "azure: identity: '%.60s' is not the id of a user-assigned identity",
+			       self->identity);
 	return SPOT_OK;
 }
 
-static enum spot_rc onoff_read(
-    struct azure *self, const char *key, const char *dflt, bool *ret, struct spot_err *err)
+static enum spot_rc onoff_read(struct azure *self, const char *key, const char *dflt, bool *ret,
+			       struct spot_err *err)
 {
 	const char *v = azure_setting(self, key);
 
@@ -291,7 +321,8 @@ static enum spot_rc onoff_read(
 		v = dflt;
 	*ret = strcmp(v, "on") == 0;
 	if (!*ret && strcmp(v, "off") != 0)
-		return err_set(err, SPOT_CONFIG, "azure: %s: '%.40s' is neither on nor off", key, v);
+		return err_set(err, SPOT_CONFIG, "azure: %s: '%.40s' is neither on nor off", key,
+			       v);
 	return SPOT_OK;
 }
 
@@ -306,11 +337,14 @@ static enum spot_rc rest_read(struct azure *self, struct spot_err *err)
 		return rc;
 	if (p == NULL)
 		p = "spotbroker";
-	/* It becomes part of a machine's name, too: learn.microsoft.com/azure/azure-resource-manager/management/
-	 * resource-name-rules. */
-	if (strlen(p) > 20 || strspn(p, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(p) || p[0] == '-')
+	/* It becomes part of a machine's name, too:
+	 * learn.microsoft.com/azure/azure-resource-manager/management/ resource-name-rules. */
+	if (strlen(p) > 20 || strspn(p, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(p) ||
+	    p[0] == '-')
 		return err_set(err, SPOT_CONFIG,
-		    "azure: resource_group_prefix: '%.40s': 1 to 20 of a-z, 0-9 and -, a letter or digit first", p);
+			       "azure: resource_group_prefix: '%.40s': 1 to 20 of a-z, 0-9 and -, "
+			       "a letter or digit first",
+			       p);
 	self->group_prefix = arena_strdup(self->arena, p);
 	self->attested_ca_file = azure_setting(self, "attested_ca_file");
 	self->attested_name = azure_setting(self, "attested_name");
@@ -321,20 +355,23 @@ static enum spot_rc rest_read(struct azure *self, struct spot_err *err)
 
 static enum spot_rc storage_read(struct azure *self, struct spot_err *err)
 {
-	const char *account = azure_setting(self, "storage_account"), *key = azure_env(self, "AZURE_STORAGE_KEY");
+	const char *account = azure_setting(self, "storage_account"),
+		   *key = azure_env(self, "AZURE_STORAGE_KEY");
 	size_t n = account != NULL ? strlen(account) : 0;
 
 	self->storage_key_file = azure_setting(self, "storage_key_file");
 	if (account == NULL && (self->storage_key_file != NULL || self->blob_endpoint != NULL))
 		return err_set(err, SPOT_CONFIG, "azure: storage_account: needed with %s",
-		    self->blob_endpoint != NULL ? "blob_endpoint" : "storage_key_file");
+			       self->blob_endpoint != NULL ? "blob_endpoint" : "storage_key_file");
 	if (account == NULL)
 		return SPOT_OK;
 	if (n < 3 || n > 24 || strspn(account, "abcdefghijklmnopqrstuvwxyz0123456789") != n)
-		return err_set(err, SPOT_CONFIG, "azure: storage_account: '%.40s' is not the name of one", account);
+		return err_set(err, SPOT_CONFIG,
+			       "azure: storage_account: '%.40s' is not the name of one", account);
 	self->storage_account = arena_strdup(self->arena, account);
 	if (self->blob_endpoint == NULL)
-		self->blob_endpoint = arena_printf(self->arena, "https://%s.blob.core.windows.net", account);
+		self->blob_endpoint =
+		    arena_printf(self->arena, "https://%s.blob.core.windows.net", account);
 	if (key != NULL && self->storage_key_file == NULL)
 		secret_init(&self->storage_key, key, strlen(key));
 	return SPOT_OK;
@@ -345,7 +382,8 @@ static enum spot_rc per_region_check(struct azure *self, struct spot_err *err)
 {
 	static const struct {
 		const char *key, *type, *words;
-	} all[] = {{"subnet", "subnets", "a subnet"}, {"nsg", "networkSecurityGroups", "a network security group"}};
+	} all[] = {{"subnet", "subnets", "a subnet"},
+		   {"nsg", "networkSecurityGroups", "a network security group"}};
 
 	for (size_t i = 0; i < self->regions_n * ARRAY_LEN(all); i++) {
 		const size_t k = i % ARRAY_LEN(all);
@@ -355,16 +393,19 @@ static enum spot_rc per_region_check(struct azure *self, struct spot_err *err)
 		snprintf(key, sizeof(key), "%s.%s", all[k].key, self->regions[i / ARRAY_LEN(all)]);
 		v = azure_setting(self, key);
 		if (v != NULL && !azure_id_ok(v, all[k].type))
-			return err_set(err, SPOT_CONFIG, "azure: %s: '%.60s' is not the id of %s (/subscriptions/...)",
-			    key, v, all[k].words);
+			return err_set(
+			    err, SPOT_CONFIG,
+			    "azure: %s: '%.60s' is not the id of %s (/subscriptions/...)", key, v,
+			    all[k].words);
 	}
 	return SPOT_OK;
 }
 
 enum spot_rc azure_settings_read(struct azure *self, struct spot_err *err)
 {
-	enum spot_rc (*const readers[])(struct azure *, struct spot_err *) = {regions_read, endpoints_read,
-	    account_read, auth_read, machine_read, rest_read, storage_read, per_region_check};
+	enum spot_rc (*const readers[])(struct azure *, struct spot_err *) = {
+	    regions_read, endpoints_read, account_read, auth_read,
+	    machine_read, rest_read,	  storage_read, per_region_check};
 
 	for (size_t i = 0; i < ARRAY_LEN(readers); i++) {
 		enum spot_rc rc = readers[i](self, err);

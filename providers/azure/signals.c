@@ -2,9 +2,10 @@
 #include "azure_int.h"
 
 /*
- * How spot fares: eviction rates of a region from Resource Graph (SpotResources, learn.microsoft.com/azure/virtual-machines/
- * spot-vms, "Eviction rates") and placement scores (learn.microsoft.com/azure/virtual-machine-scale-sets/
- * spot-placement-score). What the vendor has no data for has no signal: unknown is not zero.
+ * How spot fares: eviction rates of a region from Resource Graph (SpotResources,
+ * learn.microsoft.com/azure/virtual-machines/ spot-vms, "Eviction rates") and placement scores
+ * (learn.microsoft.com/azure/virtual-machine-scale-sets/ spot-placement-score). What the vendor has
+ * no data for has no signal: unknown is not zero.
  */
 
 #include <strings.h>
@@ -40,51 +41,65 @@ static void sizes_read(struct spot_call *c, const struct spot_signals *a, struct
 {
 	x->sizes = arena_array(c->arena, a->pools_n + 1, sizeof(*x->sizes));
 	for (size_t i = 0; i < a->pools_n; i++) {
-		if (a->pools[i].key.market == SPOT_MARKET_SPOT && size_known(x, a->pools[i].key.instance_type) == NULL)
+		if (a->pools[i].key.market == SPOT_MARKET_SPOT &&
+		    size_known(x, a->pools[i].key.instance_type) == NULL)
 			x->sizes[x->sizes_n++] = a->pools[i].key.instance_type;
 	}
 }
 
 /* ---- eviction rates ---------------------------------------------------------------------- */
 
-static enum spot_step rates_send(struct azure *self, struct spot_call *c, const struct spot_signals *a,
-    const struct signalling *x)
+static enum spot_step rates_send(struct azure *self, struct spot_call *c,
+				 const struct spot_signals *a, const struct signalling *x)
 {
 	struct sbuf b AUTO(sbuf);
 
 	sbuf_init(&b, 1 << 20);
 	for (size_t i = 0; i < x->sizes_n; i++)
 		sbuf_printf(&b, "%s%s", i > 0 ? "," : "", azure_graph_quote(c->arena, x->sizes[i]));
-	return azure_graph_send(self, c,
-	    arena_printf(c->arena,
+	return azure_graph_send(
+	    self, c,
+	    arena_printf(
+		c->arena,
 		"SpotResources | where type =~ 'microsoft.compute/skuspotevictionrate/location' "
 		"| where location =~ %s and sku.name in~ (%.*s) "
-		"| project id, sku=tostring(sku.name), location, rate=tostring(properties.evictionRate) | order by id asc",
+		"| project id, sku=tostring(sku.name), location, "
+		"rate=tostring(properties.evictionRate) | order by id asc",
 		azure_graph_quote(c->arena, a->region), (int)b.n, b.p));
 }
 
-static void rate_read(const struct azure *self, struct spot_call *c, const struct spot_signals *a, const json_t *row,
-    struct signalling *x)
+static void rate_read(const struct azure *self, struct spot_call *c, const struct spot_signals *a,
+		      const json_t *row, struct signalling *x)
 {
 	static const struct {
 		const char *name;
 		double lo, hi;
-	} bands[] = {{"0-5", 0.0, 0.05}, {"5-10", 0.05, 0.1}, {"10-15", 0.1, 0.15}, {"15-20", 0.15, 0.2}, {"20+", 0.2, 1.0}};
+	} bands[] = {{"0-5", 0.0, 0.05},
+		     {"5-10", 0.05, 0.1},
+		     {"10-15", 0.1, 0.15},
+		     {"15-20", 0.15, 0.2},
+		     {"20+", 0.2, 1.0}};
 	const char *size = size_known(x, azure_text(row, "sku")), *rate = azure_text(row, "rate");
 
-	if (size == NULL || strcmp(azure_region(c->arena, azure_text(row, "location")), a->region) != 0)
+	if (size == NULL ||
+	    strcmp(azure_region(c->arena, azure_text(row, "location")), a->region) != 0)
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(bands); i++) {
 		if (strcmp(bands[i].name, rate) != 0)
 			continue;
-		signal_add(c, x, (struct spot_signal){.kind = SPOT_SIGNAL_EVICTION_BAND, .value = (double)i,
-				     .lo = bands[i].lo, .hi = bands[i].hi, .source = "SpotResources",
-				     .key = {self->name, a->region, "", size, SPOT_MARKET_SPOT}});
+		signal_add(c, x,
+			   (struct spot_signal){
+			       .kind = SPOT_SIGNAL_EVICTION_BAND,
+			       .value = (double)i,
+			       .lo = bands[i].lo,
+			       .hi = bands[i].hi,
+			       .source = "SpotResources",
+			       .key = {self->name, a->region, "", size, SPOT_MARKET_SPOT}});
 	}
 }
 
-static enum spot_step rates_reply(struct azure *self, struct spot_call *c, const struct spot_signals *a,
-    struct signalling *x)
+static enum spot_step rates_reply(struct azure *self, struct spot_call *c,
+				  const struct spot_signals *a, struct signalling *x)
 {
 	json_t *doc AUTO(json) = NULL;
 	const json_t *rows;
@@ -97,27 +112,30 @@ static enum spot_step rates_reply(struct azure *self, struct spot_call *c, const
 
 /* ---- placement scores -------------------------------------------------------------------- */
 
-static enum spot_step scores_send(struct azure *self, struct spot_call *c, const struct spot_signals *a,
-    struct signalling *x)
+static enum spot_step scores_send(struct azure *self, struct spot_call *c,
+				  const struct spot_signals *a, struct signalling *x)
 {
 	json_t *sizes = json_array(), *doc AUTO(json) = NULL;
-	struct azure_request r = {.what = "POST placementScores", .method = "POST", .limit = AZURE_LIMIT_PLACEMENT};
+	struct azure_request r = {
+	    .what = "POST placementScores", .method = "POST", .limit = AZURE_LIMIT_PLACEMENT};
 
 	x->count = MIN(x->sizes_n - x->from, (size_t)SIZES_PER_CALL);
 	for (size_t i = 0; i < x->count; i++)
 		json_array_append_new(sizes, json_pack("{s:s}", "sku", x->sizes[x->from + i]));
-	doc = json_pack("{s:[s], s:o, s:i, s:b}", "desiredLocations", a->region, "desiredSizes", sizes, "desiredCount", 1,
-	    "availabilityZones", 1);
+	doc = json_pack("{s:[s], s:o, s:i, s:b}", "desiredLocations", a->region, "desiredSizes",
+			sizes, "desiredCount", 1, "availabilityZones", 1);
 	r.body = json_text(c->arena, doc);
 	r.path = arena_printf(c->arena,
-	    "/subscriptions/%s/providers/Microsoft.Compute/locations/%s/placementScores/spot/generate?api-version=" API_PLACEMENT,
-	    self->subscription, a->region);
+			      "/subscriptions/%s/providers/Microsoft.Compute/locations/%s/"
+			      "placementScores/spot/generate?api-version=" API_PLACEMENT,
+			      self->subscription, a->region);
 	return azure_send(self, c, &r);
 }
 
-/* Ranks, not odds: they are spread over our 1 to 10. Without quota there is nothing to be had, whatever the rank. */
-static void score_read(const struct azure *self, struct spot_call *c, const struct spot_signals *a, const json_t *row,
-    struct signalling *x)
+/* Ranks, not odds: they are spread over our 1 to 10. Without quota there is nothing to be had,
+ * whatever the rank. */
+static void score_read(const struct azure *self, struct spot_call *c, const struct spot_signals *a,
+		       const json_t *row, struct signalling *x)
 {
 	static const struct {
 		const char *name;
@@ -126,32 +144,39 @@ static void score_read(const struct azure *self, struct spot_call *c, const stru
 	const char *size = size_known(x, azure_text(row, "sku")), *score = azure_text(row, "score");
 	struct spot_signal s = {.source = "placementScores"};
 
-	if (size == NULL || strcmp(azure_region(c->arena, azure_text(row, "region")), a->region) != 0)
+	if (size == NULL ||
+	    strcmp(azure_region(c->arena, azure_text(row, "region")), a->region) != 0)
 		return;
-	s.key = (struct spot_pool_key){self->name, a->region,
-	    azure_zone(c->arena, a->region, azure_text(row, "availabilityZone")), size, SPOT_MARKET_SPOT};
+	s.key = (struct spot_pool_key){
+	    self->name, a->region,
+	    azure_zone(c->arena, a->region, azure_text(row, "availabilityZone")), size,
+	    SPOT_MARKET_SPOT};
 	if (strcmp(score, "RestrictedSkuNotAvailable") == 0)
 		s.kind = SPOT_SIGNAL_CAPACITY;
 	for (size_t i = 0; i < ARRAY_LEN(ranks); i++) {
 		if (strcasecmp(ranks[i].name, score) == 0) {
 			s.kind = SPOT_SIGNAL_PLACEMENT_SCORE;
-			s.value = json_is_false(json_object_get(row, "isQuotaAvailable")) ? 1 : ranks[i].value;
+			s.value = json_is_false(json_object_get(row, "isQuotaAvailable"))
+				      ? 1
+				      : ranks[i].value;
 		}
 	}
 	if (s.kind != SPOT_SIGNAL_NONE)
 		signal_add(c, x, s);
 }
 
-static enum spot_step scores_reply(struct azure *self, struct spot_call *c, const struct spot_signals *a,
-    struct signalling *x)
+static enum spot_step scores_reply(struct azure *self, struct spot_call *c,
+				   const struct spot_signals *a, struct signalling *x)
 {
 	static const char what[] = "POST placementScores";
 	json_t *doc AUTO(json) = NULL;
 	const json_t *rows;
 	enum spot_step s = azure_reply(c, what, &doc);
 
-	/* A role of its own is needed (Compute Recommendations): without it the eviction rates are what there is. */
-	if (s == SPOT_FAIL && (c->err.rc == SPOT_DENIED || c->err.rc == SPOT_INVALID || c->err.rc == SPOT_CONFIG)) {
+	/* A role of its own is needed (Compute Recommendations): without it the eviction rates are
+	 * what there is. */
+	if (s == SPOT_FAIL &&
+	    (c->err.rc == SPOT_DENIED || c->err.rc == SPOT_INVALID || c->err.rc == SPOT_CONFIG)) {
 		c->err = (struct spot_err){0};
 		x->from = x->sizes_n;
 		return SPOT_STEP_NONE;

@@ -2,11 +2,12 @@
 #include "azure_int.h"
 
 /*
- * Who vouches for a node: the metadata service's attested data, signed by the cloud (learn.microsoft.com/azure/virtual-machines/
- * instance-metadata-service, "Attested data"). It holds the machine's GUID, the subscription, two dates and the nonce that
- * the agent asked it with; the machine with our name must have that GUID. The signer's certificate is a server's,
- * for *.metadata.azure.com; the link between it and the root is not in the message, so it is fetched from where the
- * certificate says, if that is one of the vendor's own places.
+ * Who vouches for a node: the metadata service's attested data, signed by the cloud
+ * (learn.microsoft.com/azure/virtual-machines/ instance-metadata-service, "Attested data"). It
+ * holds the machine's GUID, the subscription, two dates and the nonce that the agent asked it with;
+ * the machine with our name must have that GUID. The signer's certificate is a server's, for
+ * *.metadata.azure.com; the link between it and the root is not in the message, so it is fetched
+ * from where the certificate says, if that is one of the vendor's own places.
  */
 
 #include "base/cms.h"
@@ -35,8 +36,8 @@ static bool proof_read(struct spot_call *c, const struct spot_verify *a, struct 
 	const char *text;
 	char *flat, *to;
 
-	if (a->proof.n > PROOF_MAX || json_parse(a->proof, "proof", &doc, NULL) != SPOT_OK || !json_is_object(doc) ||
-	    strcmp(azure_text(doc, "kind"), "azure") != 0)
+	if (a->proof.n > PROOF_MAX || json_parse(a->proof, "proof", &doc, NULL) != SPOT_OK ||
+	    !json_is_object(doc) || strcmp(azure_text(doc, "kind"), "azure") != 0)
 		return false;
 	text = azure_text(doc, "pkcs7");
 	flat = to = arena_alloc(c->arena, strlen(text) + 1);
@@ -54,7 +55,8 @@ static bool name_is_theirs(const struct azure *self, const char *name)
 
 	if (strcasecmp(name, self->attested_name) == 0)
 		return true;
-	return n > own + 1 && name[n - own - 1] == '.' && strcasecmp(name + n - own, self->attested_name) == 0;
+	return n > own + 1 && name[n - own - 1] == '.' &&
+	       strcasecmp(name + n - own, self->attested_name) == 0;
 }
 
 /* "11/28/26 00:16:17 -0000" */
@@ -63,9 +65,9 @@ static bool date_read(const char *text, int64_t *ret_us)
 	int month, day, year, h, m, s, n = 0;
 	char iso[96];
 
-	if (sscanf(text, "%2d/%2d/%2d %2d:%2d:%2d %n", &month, &day, &year, &h, &m, &s, &n) != 6 || n == 0 ||
-	    (strcmp(text + n, "-0000") != 0 && strcmp(text + n, "+0000") != 0) || month < 0 || day < 0 || year < 0 || h < 0 ||
-	    m < 0 || s < 0)
+	if (sscanf(text, "%2d/%2d/%2d %2d:%2d:%2d %n", &month, &day, &year, &h, &m, &s, &n) != 6 ||
+	    n == 0 || (strcmp(text + n, "-0000") != 0 && strcmp(text + n, "+0000") != 0) ||
+	    month < 0 || day < 0 || year < 0 || h < 0 || m < 0 || s < 0)
 		return false;
 	snprintf(iso, sizeof(iso), "20%02d-%02d-%02dT%02d:%02d:%02dZ", year, month, day, h, m, s);
 	return parse_time_us(iso, ret_us);
@@ -76,8 +78,9 @@ static enum spot_step refused(struct spot_call *c, const char *why)
 	return call_fail(c, SPOT_DENIED, NULL, "azure verify: %s", why);
 }
 
-static enum spot_step content_check(const struct azure *self, struct spot_call *c, const struct spot_verify *a,
-    struct str content, struct verifying *v)
+static enum spot_step content_check(const struct azure *self, struct spot_call *c,
+				    const struct spot_verify *a, struct str content,
+				    struct verifying *v)
 {
 	json_t *doc AUTO(json) = NULL;
 	const json_t *stamp;
@@ -90,7 +93,8 @@ static enum spot_step content_check(const struct azure *self, struct spot_call *
 		return refused(c, "the attested data was made for another nonce");
 	if (strcasecmp(azure_text(doc, "subscriptionId"), self->subscription) != 0)
 		return refused(c, "the machine is in another subscription");
-	if (!date_read(azure_text(stamp, "createdOn"), &from) || !date_read(azure_text(stamp, "expiresOn"), &to))
+	if (!date_read(azure_text(stamp, "createdOn"), &from) ||
+	    !date_read(azure_text(stamp, "expiresOn"), &to))
 		return refused(c, "the attested data has no readable dates");
 	if (c->now_us + SKEW_US < from || c->now_us - SKEW_US > to)
 		return refused(c, "the attested data is out of date");
@@ -102,11 +106,13 @@ static enum spot_step content_check(const struct azure *self, struct spot_call *
 
 /* ---- the issuer -------------------------------------------------------------------------- */
 
-/* The address comes from a certificate that nobody has vouched for yet: only to the places where the vendor keeps its
- * certificates (azure-certificate-authority-details, "Certificate downloads and revocation lists"). */
+/* The address comes from a certificate that nobody has vouched for yet: only to the places where
+ * the vendor keeps its certificates (azure-certificate-authority-details, "Certificate downloads
+ * and revocation lists"). */
 static bool issuer_place_ok(const char *url)
 {
-	static const char *const places[] = {"http://www.microsoft.com/pki", "http://caissuers.microsoft.com/pkiops/",
+	static const char *const places[] = {
+	    "http://www.microsoft.com/pki", "http://caissuers.microsoft.com/pkiops/",
 	    "http://cacerts.digicert.com/", "http://cacerts.digicert.cn/"};
 
 	if (strlen(url) > 500)
@@ -136,17 +142,20 @@ static bool signer_is_theirs(const struct azure *self, const struct cms_signer *
 	bool theirs = name_is_theirs(self, s->common_name);
 
 	for (size_t i = 0; i < s->names_n && !theirs; i++)
-		theirs = name_is_theirs(self, str_prefix(s->names[i], "*.") ? s->names[i] + 2 : s->names[i]);
+		theirs = name_is_theirs(self, str_prefix(s->names[i], "*.") ? s->names[i] + 2
+									    : s->names[i]);
 	return theirs;
 }
 
 /* NONE: signed, by whom it must be, and true; st->at says what is next. */
-static enum spot_step message_check(const struct azure *self, struct spot_call *c, const struct spot_verify *a,
-    struct verifying *v)
+static enum spot_step message_check(const struct azure *self, struct spot_call *c,
+				    const struct spot_verify *a, struct verifying *v)
 {
 	struct azure_state *st = c->state;
-	const struct cms_input in = {.signed_der = v->der, .trusted_pem = v->roots, .helper_certs = v->issuer,
-	    .now_us = c->now_us};
+	const struct cms_input in = {.signed_der = v->der,
+				     .trusted_pem = v->roots,
+				     .helper_certs = v->issuer,
+				     .now_us = c->now_us};
 	struct cms_signer signer = {.common_name = "", .issuer_url = ""};
 	struct spot_err err = {0};
 	struct str content;
@@ -154,18 +163,20 @@ static enum spot_step message_check(const struct azure *self, struct spot_call *
 	enum spot_rc rc = cms_verify(&in, c->arena, &content, &signer, &missing, &err);
 	enum spot_step s;
 
-	if (rc == SPOT_DENIED && missing && v->issuer.p == NULL && issuer_place_ok(signer.issuer_url)) {
+	if (rc == SPOT_DENIED && missing && v->issuer.p == NULL &&
+	    issuer_place_ok(signer.issuer_url)) {
 		v->issuer_url = signer.issuer_url;
 		st->at = ISSUER;
 		return SPOT_STEP_NONE;
 	}
 	if (rc == SPOT_CONFIG)
-		return call_fail(c, SPOT_CONFIG, NULL, "azure verify: attested_ca_file: %s", err.text);
+		return call_fail(c, SPOT_CONFIG, NULL, "azure verify: attested_ca_file: %s",
+				 err.text);
 	if (rc != SPOT_OK)
 		return refused(c, err.text);
 	if (!signer_is_theirs(self, &signer))
-		return refused(c, arena_printf(c->arena, "signed by %.80s, not by %s", signer.common_name,
-					  self->attested_name));
+		return refused(c, arena_printf(c->arena, "signed by %.80s, not by %s",
+					       signer.common_name, self->attested_name));
 	s = content_check(self, c, a, content, v);
 	st->at = MACHINE;
 	return s;
@@ -174,8 +185,9 @@ static enum spot_step message_check(const struct azure *self, struct spot_call *
 static enum spot_step roots_reply(struct spot_call *c, struct verifying *v)
 {
 	if (c->in->status != 200)
-		return call_fail(c, SPOT_CONFIG, NULL, "azure verify: attested_ca_file: %s %s", c->path,
-		    c->in->status == 403 ? "may not be read" : "is not there");
+		return call_fail(c, SPOT_CONFIG, NULL, "azure verify: attested_ca_file: %s %s",
+				 c->path,
+				 c->in->status == 403 ? "may not be read" : "is not there");
 	v->roots = arena_strndup(c->arena, c->in->body.p, c->in->body.n);
 	return SPOT_STEP_NONE;
 }
@@ -184,8 +196,10 @@ static enum spot_step issuer_reply(struct spot_call *c, struct verifying *v)
 {
 	if (c->in->status != 200 || c->in->body.n == 0) {
 		if (c->in->status == 0 || c->in->status == 429 || c->in->status >= 500)
-			return call_again(c, SPOT_UNAVAILABLE, call_retry_after_us(c), NULL,
-			    "azure verify: the issuer's certificate cannot be had (HTTP %d)", c->in->status);
+			return call_again(
+			    c, SPOT_UNAVAILABLE, call_retry_after_us(c), NULL,
+			    "azure verify: the issuer's certificate cannot be had (HTTP %d)",
+			    c->in->status);
 		return refused(c, "the issuer's certificate is not where the signer's says");
 	}
 	v->issuer = arena_bytes(c->arena, c->in->body.p, c->in->body.n);
@@ -200,7 +214,8 @@ static enum spot_step machine_reply(struct spot_call *c, const struct verifying 
 
 	if (c->in->status == 404) {
 		azure_error_read(c, &code, &message);
-		if (strcasecmp(code, "ResourceNotFound") == 0 || strcasecmp(code, "ResourceGroupNotFound") == 0)
+		if (strcasecmp(code, "ResourceNotFound") == 0 ||
+		    strcasecmp(code, "ResourceGroupNotFound") == 0)
 			return refused(c, "the machine does not exist");
 	}
 	s = azure_reply(c, "GET virtualMachines", &doc);
@@ -211,20 +226,22 @@ static enum spot_step machine_reply(struct spot_call *c, const struct verifying 
 	return SPOT_DONE;
 }
 
-static enum spot_step verify_ask(struct azure *self, struct spot_call *c, const struct spot_verify *a,
-    const struct verifying *v)
+static enum spot_step verify_ask(struct azure *self, struct spot_call *c,
+				 const struct spot_verify *a, const struct verifying *v)
 {
 	const struct azure_state *st = c->state;
-	struct azure_request r = {.what = "GET virtualMachines", .method = "GET", .limit = AZURE_LIMIT_READ};
+	struct azure_request r = {
+	    .what = "GET virtualMachines", .method = "GET", .limit = AZURE_LIMIT_READ};
 
 	if (st->at == ISSUER)
 		return issuer_send(c, v);
-	r.path = arena_printf(c->arena, "%s?api-version=" API_COMPUTE, azure_vm_path(self, c->arena, a->ref));
+	r.path = arena_printf(c->arena, "%s?api-version=" API_COMPUTE,
+			      azure_vm_path(self, c->arena, a->ref));
 	return azure_send(self, c, &r);
 }
 
-static enum spot_step verify_reply(struct azure *self, struct spot_call *c, const struct spot_verify *a,
-    struct verifying *v)
+static enum spot_step verify_reply(struct azure *self, struct spot_call *c,
+				   const struct spot_verify *a, struct verifying *v)
 {
 	const struct azure_state *st = c->state;
 	enum spot_step s;
@@ -244,8 +261,9 @@ enum spot_step azure_verify(void *p, struct spot_call *c, struct spot_verify *a)
 	if (c->state == NULL) {
 		v = azure_state_get(c, sizeof(*v))->own;
 		if (!azure_lease_ok(self, a->ref))
-			return call_fail(c, SPOT_INVALID, NULL, "azure verify: '%.64s' is not a machine of ours",
-			    a->ref != NULL ? a->ref : "");
+			return call_fail(c, SPOT_INVALID, NULL,
+					 "azure verify: '%.64s' is not a machine of ours",
+					 a->ref != NULL ? a->ref : "");
 		if (!proof_read(c, a, v))
 			return refused(c, "this is no proof of kind azure");
 		if (self->attested_ca_file == NULL) {

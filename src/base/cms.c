@@ -16,9 +16,9 @@
 struct checking {
 	CMS_ContentInfo *cms;
 	BIO *in, *detached, *out;
-	STACK_OF(X509) *trusted, *helpers;
+	STACK_OF(X509) * trusted, *helpers;
 	X509_STORE *store;
-	STACK_OF(X509) *signers; /* the stack is ours, the certificates belong to cms or helpers */
+	STACK_OF(X509) * signers; /* the stack is ours, the certificates belong to cms or helpers */
 };
 
 static void checking_fini(struct checking *k)
@@ -44,14 +44,14 @@ static BIO *bio_of(struct str s)
 	return b;
 }
 
-static void certs_add(STACK_OF(X509) *to, X509 *x)
+static void certs_add(STACK_OF(X509) * to, X509 *x)
 {
 	if (sk_X509_push(to, x) <= 0)
 		abort();
 }
 
 /* PEM texts one after the other, or one certificate in DER. */
-static void certs_read(struct str text, STACK_OF(X509) *to)
+static void certs_read(struct str text, STACK_OF(X509) * to)
 {
 	BIO *b;
 	X509 *x;
@@ -181,15 +181,17 @@ static bool why_is_missing(int why)
 
 /* ---- the message ------------------------------------------------------------------------- */
 
-static enum spot_rc message_read(struct checking *k, const struct cms_input *in, struct spot_err *err)
+static enum spot_rc message_read(struct checking *k, const struct cms_input *in,
+				 struct spot_err *err)
 {
 	if (in->signed_der.n == 0 || in->signed_der.n > CMS_BYTES_MAX)
 		return err_set(err, SPOT_BAD_REPLY, "signed message: %zu bytes, 1 to %d are taken",
-		    in->signed_der.n, CMS_BYTES_MAX);
+			       in->signed_der.n, CMS_BYTES_MAX);
 	k->in = bio_of(in->signed_der);
 	k->cms = d2i_CMS_bio(k->in, NULL);
 	if (k->cms == NULL || OBJ_obj2nid(CMS_get0_type(k->cms)) != NID_pkcs7_signed)
-		return err_set(err, SPOT_BAD_REPLY, "signed message: this is no PKCS #7 SignedData");
+		return err_set(err, SPOT_BAD_REPLY,
+			       "signed message: this is no PKCS #7 SignedData");
 	k->detached = in->detached.p != NULL ? bio_of(in->detached) : NULL;
 	if (k->detached == NULL && CMS_is_detached(k->cms))
 		return err_set(err, SPOT_BAD_REPLY, "signed message: there is no content in it");
@@ -210,7 +212,7 @@ static enum spot_rc signature_check(struct checking *k, struct spot_err *err)
 	if (k->out == NULL)
 		abort();
 	good = CMS_verify(k->cms, known, NULL, k->detached, k->out,
-	    CMS_NO_SIGNER_CERT_VERIFY | CMS_BINARY);
+			  CMS_NO_SIGNER_CERT_VERIFY | CMS_BINARY);
 	sk_X509_free(known);
 	k->signers = good == 1 ? CMS_get0_signers(k->cms) : NULL;
 	if (sk_X509_num(k->signers) < 1)
@@ -218,8 +220,9 @@ static enum spot_rc signature_check(struct checking *k, struct spot_err *err)
 	return SPOT_OK;
 }
 
-static enum spot_rc signers_check(struct checking *k, struct arena *a, struct cms_signer *ret_signer,
-    bool *ret_missing, struct spot_err *err)
+static enum spot_rc signers_check(struct checking *k, struct arena *a,
+				  struct cms_signer *ret_signer, bool *ret_missing,
+				  struct spot_err *err)
 {
 	for (int i = 0; i < sk_X509_num(k->signers); i++) {
 		int why = chain_check(k, sk_X509_value(k->signers, i));
@@ -230,15 +233,17 @@ static enum spot_rc signers_check(struct checking *k, struct arena *a, struct cm
 			*ret_missing = true;
 			*ret_signer = signer_read(a, sk_X509_value(k->signers, i));
 		}
-		return err_set(err, SPOT_DENIED, "signed message: nobody trusted vouches for its signer (%s)",
-		    X509_verify_cert_error_string(why));
+		return err_set(err, SPOT_DENIED,
+			       "signed message: nobody trusted vouches for its signer (%s)",
+			       X509_verify_cert_error_string(why));
 	}
 	*ret_signer = signer_read(a, sk_X509_value(k->signers, 0));
 	return SPOT_OK;
 }
 
 enum spot_rc cms_verify(const struct cms_input *in, struct arena *a, struct str *ret_content,
-    struct cms_signer *ret_signer, bool *ret_missing_issuer, struct spot_err *err)
+			struct cms_signer *ret_signer, bool *ret_missing_issuer,
+			struct spot_err *err)
 {
 	struct checking k = {.trusted = sk_X509_new_null(), .helpers = sk_X509_new_null()};
 	enum spot_rc rc;
@@ -248,11 +253,13 @@ enum spot_rc cms_verify(const struct cms_input *in, struct arena *a, struct str 
 	if (k.trusted == NULL || k.helpers == NULL)
 		abort();
 	*ret_missing_issuer = false;
-	certs_read((struct str){in->trusted_pem, in->trusted_pem != NULL ? strlen(in->trusted_pem) : 0},
+	certs_read(
+	    (struct str){in->trusted_pem, in->trusted_pem != NULL ? strlen(in->trusted_pem) : 0},
 	    k.trusted);
 	certs_read(in->helper_certs, k.helpers);
 	if (sk_X509_num(k.trusted) == 0)
-		rc = err_set(err, SPOT_CONFIG, "signed message: no trusted certificate is configured");
+		rc = err_set(err, SPOT_CONFIG,
+			     "signed message: no trusted certificate is configured");
 	else
 		rc = message_read(&k, in, err);
 	if (rc == SPOT_OK)
@@ -263,8 +270,9 @@ enum spot_rc cms_verify(const struct cms_input *in, struct arena *a, struct str 
 	}
 	if (rc == SPOT_OK) {
 		n = BIO_get_mem_data(k.out, &bytes);
-		*ret_content = in->detached.p != NULL ? arena_bytes(a, in->detached.p, in->detached.n)
-						      : arena_bytes(a, bytes, (size_t)n);
+		*ret_content = in->detached.p != NULL
+				   ? arena_bytes(a, in->detached.p, in->detached.n)
+				   : arena_bytes(a, bytes, (size_t)n);
 	}
 	checking_fini(&k);
 	return rc;

@@ -1,6 +1,7 @@
 /*
- * How Azure expresses the cases of the suite (learn.microsoft.com/azure/virtual-machines/error-codes-spot; see
- * providers/azure/README.md). A launch is three requests: its resource group, the machine, and a look at it, or the end of the
+ * How Azure expresses the cases of the suite
+ * (learn.microsoft.com/azure/virtual-machines/error-codes-spot; see providers/azure/README.md). A
+ * launch is three requests: its resource group, the machine, and a look at it, or the end of the
  * group when the machine is refused. A list is two: groups by tag, then machines.
  */
 #include "base/base.h"
@@ -9,11 +10,11 @@
 #include "azure/azure.h"
 #include "base/str.h"
 
-#define SECRET "conform~client.secret-0123456789"
-#define TOKEN  "eyJ0eXAiOiJKV1QiLCJhbGciOiJub25lIn0.conform-access-token.0123456789"
-#define SUB    "/subscriptions/11111111-2222-3333-4444-555555555555"
-#define LEASE  "spotbroker-brk-7f3a-n1-1767323045"
-#define VM_ID  SUB "/resourceGroups/" LEASE "/providers/Microsoft.Compute/virtualMachines/" LEASE
+#define SECRET		   "conform~client.secret-0123456789"
+#define TOKEN		   "eyJ0eXAiOiJKV1QiLCJhbGciOiJub25lIn0.conform-access-token.0123456789"
+#define SUB		   "/subscriptions/11111111-2222-3333-4444-555555555555"
+#define LEASE		   "spotbroker-brk-7f3a-n1-1767323045"
+#define VM_ID		   SUB "/resourceGroups/" LEASE "/providers/Microsoft.Compute/virtualMachines/" LEASE
 #define ERROR(code, words) "{\"error\":{\"code\":\"" code "\",\"message\":\"" words "\"}}"
 #define GROUP(state)                                                                               \
 	"{\"id\":\"" SUB "/resourceGroups/" LEASE "\",\"name\":\"" LEASE "\",\"type\":"            \
@@ -21,32 +22,51 @@
 	"\"spotbroker-install\":\"7f3a\",\"spotbroker-token\":\"tok\"},\"properties\":{"           \
 	"\"provisioningState\":\"" state "\"}}"
 #define VM(state)                                                                                  \
-	"{\"name\":\"" LEASE "\",\"id\":\"" VM_ID "\",\"type\":\"Microsoft.Compute/virtualMachines\","        \
+	"{\"name\":\"" LEASE "\",\"id\":\"" VM_ID                                                  \
+	"\",\"type\":\"Microsoft.Compute/virtualMachines\","                                       \
 	"\"location\":\"eastus2\",\"zones\":[\"1\"],\"tags\":{\"spotbroker-install\":\"7f3a\","    \
 	"\"spotbroker-token\":\"tok\"},\"properties\":{\"vmId\":\"0e1f\",\"hardwareProfile\":{"    \
-	"\"vmSize\":\"Standard_NC40ads_H100_v5\"},\"priority\":\"Spot\",\"provisioningState\":\"" state \
-	"\",\"timeCreated\":\"2026-01-02T03:04:05.12+00:00\"}}"
+	"\"vmSize\":\"Standard_NC40ads_H100_v5\"},\"priority\":\"Spot\",\"provisioningState\":"    \
+	"\"" state "\",\"timeCreated\":\"2026-01-02T03:04:05.12+00:00\"}}"
 #define LIST(items) "{\"value\":[" items "]}"
 
 static const char *const env[] = {"AZURE_CLIENT_SECRET", SECRET, NULL};
-static const char *const settings[] = {"subscription", "11111111-2222-3333-4444-555555555555", "tenant", "contoso.example",
-    "client_id", "66666666-7777-8888-9999-000000000000", "ssh_public_key", "ssh-ed25519 AAAAC3Nza conform",
-    "subnet.eastus2", SUB "/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/v/subnets/default", NULL};
+static const char *const settings[] = {
+    "subscription",
+    "11111111-2222-3333-4444-555555555555",
+    "tenant",
+    "contoso.example",
+    "client_id",
+    "66666666-7777-8888-9999-000000000000",
+    "ssh_public_key",
+    "ssh-ed25519 AAAAC3Nza conform",
+    "subnet.eastus2",
+    SUB "/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/v/subnets/default",
+    NULL};
 static const char *const secrets[] = {SECRET, TOKEN, NULL};
-static const struct drive_try auth[] = {{.method = "POST",
-    .url = "https://login.microsoftonline.com/contoso.example/oauth2/v2.0/token", .status = 200,
-    .reply = "{\"token_type\":\"Bearer\",\"expires_in\":3599,\"access_token\":\"" TOKEN "\"}"}};
-static const struct drive_try group_made[] = {{.method = "PUT", .status = 201, .reply = GROUP("Succeeded")}};
+static const struct drive_try auth[] = {
+    {.method = "POST",
+     .url = "https://login.microsoftonline.com/contoso.example/oauth2/v2.0/token",
+     .status = 200,
+     .reply = "{\"token_type\":\"Bearer\",\"expires_in\":3599,\"access_token\":\"" TOKEN "\"}"}};
+static const struct drive_try group_made[] = {
+    {.method = "PUT", .status = 201, .reply = GROUP("Succeeded")}};
 /* A look at the machine, or the answer to the end of its group, which is not read. */
 static const struct drive_try after_launch[] = {{.status = 200, .reply = VM("Succeeded")}};
-static const struct drive_try machines[] = {{.method = "GET", .status = 200, .reply = LIST(VM("Succeeded"))}};
-static const struct drive_try group_there[] = {{.method = "GET", .status = 200, .reply = GROUP("Succeeded")}};
+static const struct drive_try machines[] = {
+    {.method = "GET", .status = 200, .reply = LIST(VM("Succeeded"))}};
+static const struct drive_try group_there[] = {
+    {.method = "GET", .status = 200, .reply = GROUP("Succeeded")}};
 static const struct drive_try over_quota_later[] = {
-    {.status = 201, .reply = VM("Creating"),
-	.reply_headers = {"Azure-AsyncOperation: https://management.azure.com" SUB "/operations/1", "Retry-After: 2"}},
-    {.method = "GET", .status = 200,
-	.reply = "{\"status\":\"Failed\",\"error\":{\"code\":\"OperationNotAllowed\",\"message\":\"exceeding approved "
-		 "LowPriorityCores quota\"}}"}};
+    {.status = 201,
+     .reply = VM("Creating"),
+     .reply_headers = {"Azure-AsyncOperation: https://management.azure.com" SUB "/operations/1",
+		       "Retry-After: 2"}},
+    {.method = "GET",
+     .status = 200,
+     .reply = "{\"status\":\"Failed\",\"error\":{\"code\":\"OperationNotAllowed\",\"message\":"
+	      "\"exceeding approved "
+	      "LowPriorityCores quota\"}}"}};
 
 static const char *const wrong[] = {
     "{}",
@@ -89,7 +109,8 @@ const struct conform_provider conform_azure = {
     .list_good = LIST(GROUP("Succeeded")),
     .list_empty = LIST(""),
     .list_odd = LIST(GROUP("dreaming")),
-    .list_page = "{\"value\":[],\"nextLink\":\"https://management.azure.com" SUB "/resourcegroups?$skiptoken=@@\"}",
+    .list_page = "{\"value\":[],\"nextLink\":\"https://management.azure.com" SUB
+		 "/resourcegroups?$skiptoken=@@\"}",
     .launch_good = VM("Creating"),
     .list_wrong = wrong,
     .throttled = {429, ERROR("TooManyRequests", "words")},
@@ -97,8 +118,9 @@ const struct conform_provider conform_azure = {
     .expired = {401, ERROR("ExpiredAuthenticationToken", "words")},
     .denied = {403, ERROR("AuthorizationFailed", "words")},
     .capacity = {409, ERROR("SkuNotAvailable", "words")},
-    .quota = {409, ERROR("OperationNotAllowed", "Operation could not be completed as it results in exceeding approved "
-						 "LowPriorityCores quota.")},
+    .quota = {409, ERROR("OperationNotAllowed",
+			 "Operation could not be completed as it results in exceeding approved "
+			 "LowPriorityCores quota.")},
     .quota_later = {over_quota_later, 2},
     .mismatch = {409, ERROR("PropertyChangeNotAllowed", "words")},
     .unknown_instance = {404, ERROR("ResourceGroupNotFound", "words")},

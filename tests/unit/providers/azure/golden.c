@@ -4,15 +4,28 @@
 #include "azure.h"
 #include "base/str.h"
 
-#define SUBNET "/subscriptions/" GOLDEN_SUB "/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/v/subnets/gpu"
+#define SUBNET                                                                                     \
+	"/subscriptions/" GOLDEN_SUB                                                               \
+	"/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/v/subnets/gpu"
 
 const char *const golden_env[] = {"AZURE_CLIENT_SECRET", "golden~client.secret/0123456789", NULL};
-const char *const golden_settings[] = {"subscription", GOLDEN_SUB, "tenant", "contoso.example", "client_id",
-    "66666666-7777-8888-9999-000000000000", "ssh_public_key", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 golden", "subnet.eastus2",
-    SUBNET, NULL};
-static const struct drive_try token[] = {{.method = "POST",
-    .url = "https://login.microsoftonline.com/contoso.example/oauth2/v2.0/token", .status = 200,
-    .reply = "{\"token_type\":\"Bearer\",\"expires_in\":3599,\"access_token\":\"" GOLDEN_TOKEN "\"}"}};
+const char *const golden_settings[] = {"subscription",
+				       GOLDEN_SUB,
+				       "tenant",
+				       "contoso.example",
+				       "client_id",
+				       "66666666-7777-8888-9999-000000000000",
+				       "ssh_public_key",
+				       "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 golden",
+				       "subnet.eastus2",
+				       SUBNET,
+				       NULL};
+static const struct drive_try token[] = {
+    {.method = "POST",
+     .url = "https://login.microsoftonline.com/contoso.example/oauth2/v2.0/token",
+     .status = 200,
+     .reply =
+	 "{\"token_type\":\"Bearer\",\"expires_in\":3599,\"access_token\":\"" GOLDEN_TOKEN "\"}"}};
 
 static const char *golden_path(struct arena *a, const char *name)
 {
@@ -73,10 +86,10 @@ void golden_load(struct golden_file *f, const char *name)
 		assert_non_null(head_end);
 		next = strstr(head_end, "\n--- ");
 		section(f, arena_strndup(f->arena, p + 4, (size_t)(head_end - p - 4)),
-		    next != NULL && next > head_end
-			? arena_strndup(f->arena, head_end + 1, (size_t)(next - head_end - 1))
-		    : next == head_end ? ""
-				       : arena_strdup(f->arena, head_end + 1));
+			next != NULL && next > head_end
+			    ? arena_strndup(f->arena, head_end + 1, (size_t)(next - head_end - 1))
+			: next == head_end ? ""
+					   : arena_strdup(f->arena, head_end + 1));
 		p = next != NULL ? next + 1 : NULL;
 	}
 }
@@ -89,7 +102,7 @@ void golden_free(struct golden_file *f)
 void golden_open(struct drive *d, const struct golden_case *k, const struct golden_file *f)
 {
 	drive_init(d, &azure_ops, k->env != NULL ? k->env : golden_env,
-	    k->settings != NULL ? k->settings : golden_settings);
+		   k->settings != NULL ? k->settings : golden_settings);
 	d->now_us = GOLDEN_NOW_US;
 	if (!k->no_keys) {
 		drive_script(d, token, ARRAY_LEN(token));

@@ -10,7 +10,7 @@
 static void print_key(const struct spot_pool_key *k, struct sbuf *out)
 {
 	sbuf_printf(out, "%s/%s/%s/%s/%s", k->provider, k->region, k->zone, k->instance_type,
-	    spot_market_name(k->market));
+		    spot_market_name(k->market));
 }
 
 static void print_instance(const struct spot_instance *i, struct sbuf *out)
@@ -19,11 +19,10 @@ static void print_instance(const struct spot_instance *i, struct sbuf *out)
 
 	sbuf_printf(out, "%s ", i->ref);
 	print_key(&i->key, out);
-	sbuf_printf(out,
-	    " %s cause=%d token=%s install=%s raw=%s reason=[%s] ip=%s%s created=%s\n",
-	    spot_instance_state_name(i->state), (int)i->end_cause, i->token, i->install,
-	    i->raw_state, i->raw_reason, i->ip, i->leftover ? " LEFTOVER" : "",
-	    i->created_us ? format_time_s(i->created_us, t) : "-");
+	sbuf_printf(out, " %s cause=%d token=%s install=%s raw=%s reason=[%s] ip=%s%s created=%s\n",
+		    spot_instance_state_name(i->state), (int)i->end_cause, i->token, i->install,
+		    i->raw_state, i->raw_reason, i->ip, i->leftover ? " LEFTOVER" : "",
+		    i->created_us ? format_time_s(i->created_us, t) : "-");
 }
 
 static void print_regions(const void *p, struct sbuf *out)
@@ -43,8 +42,9 @@ static void print_pools(const void *p, struct sbuf *out)
 
 		print_key(&x->key, out);
 		sbuf_printf(out, " %s %s milli=%d mib=%d vcpus=%d mem=%d %s class=%s\n",
-		    x->zone_name, x->shape.gpu_name, x->shape.gpu_milli, x->shape.gpu_mem_mib,
-		    x->shape.vcpus, x->shape.mem_mib, x->shape.arch, x->quota_class);
+			    x->zone_name, x->shape.gpu_name, x->shape.gpu_milli,
+			    x->shape.gpu_mem_mib, x->shape.vcpus, x->shape.mem_mib, x->shape.arch,
+			    x->quota_class);
 	}
 }
 
@@ -58,7 +58,7 @@ static void print_prices(const void *p, struct sbuf *out)
 
 		print_key(&x->key, out);
 		sbuf_printf(out, " %s since %s by %s\n", format_usd(x->price_micros, usd),
-		    x->effective_us ? format_time_s(x->effective_us, t) : "-", x->source);
+			    x->effective_us ? format_time_s(x->effective_us, t) : "-", x->source);
 	}
 }
 
@@ -73,7 +73,7 @@ static void print_signals(const void *p, struct sbuf *out)
 		sbuf_printf(out, "%s ", spot_signal_name(x->kind));
 		print_key(&x->key, out);
 		sbuf_printf(out, " value=%.0f lo=%.2f hi=%.2f as of %s by %s\n", x->value, x->lo,
-		    x->hi, x->as_of_us ? format_time_s(x->as_of_us, t) : "-", x->source);
+			    x->hi, x->as_of_us ? format_time_s(x->as_of_us, t) : "-", x->source);
 	}
 }
 
@@ -85,7 +85,7 @@ static void print_quotas(const void *p, struct sbuf *out)
 		const struct spot_quota *x = &a->quotas[i];
 
 		sbuf_printf(out, "%s/%s %s %s %s %" PRId64 "\n", x->provider, x->region, x->class,
-		    spot_market_name(x->market), x->unit, x->limit);
+			    spot_market_name(x->market), x->unit, x->limit);
 	}
 }
 
@@ -130,9 +130,10 @@ static void print_notices(const void *p, struct sbuf *out)
 
 	for (size_t i = 0; i < a->n; i++)
 		sbuf_printf(out, "%s %s until %s by %s [%s]\n", a->notices[i].ref,
-		    spot_notice_name(a->notices[i].kind),
-		    a->notices[i].deadline_us ? format_time_s(a->notices[i].deadline_us, t) : "-",
-		    a->notices[i].source, a->notices[i].raw);
+			    spot_notice_name(a->notices[i].kind),
+			    a->notices[i].deadline_us ? format_time_s(a->notices[i].deadline_us, t)
+						      : "-",
+			    a->notices[i].source, a->notices[i].raw);
 }
 
 static void print_account(const void *p, struct sbuf *out)
@@ -146,8 +147,9 @@ static void print_check(const void *p, struct sbuf *out)
 	const struct spot_check *a = p;
 
 	for (size_t i = 0; i < a->n; i++)
-		sbuf_printf(out, "%s: %s: %s%s%s\n", a->items[i].name, states[a->items[i].state], a->items[i].words,
-		    *a->items[i].fix != '\0' ? " -> " : "", a->items[i].fix);
+		sbuf_printf(out, "%s: %s: %s%s%s\n", a->items[i].name, states[a->items[i].state],
+			    a->items[i].words, *a->items[i].fix != '\0' ? " -> " : "",
+			    a->items[i].fix);
 }
 
 static void print_nothing(const void *p, struct sbuf *out)
@@ -161,7 +163,9 @@ static void print_nothing(const void *p, struct sbuf *out)
 #define POOL(z, t, m, c)                                                                           \
 	{                                                                                          \
 		.key = {"azure", "eastus2", "eastus2-" z, t, SPOT_MARKET_##m}, .zone_name = z,     \
-		.quota_class = c, .shape = {.vcpus = 40}                                           \
+		.quota_class = c, .shape = {                                                       \
+			.vcpus = 40                                                                \
+		}                                                                                  \
 	}
 #define H100 "Standard_NC40ads_H100_v5"
 #define T4   "Standard_NC4as_T4_v3"
@@ -209,7 +213,8 @@ static void *args_signals(struct arena *a)
 {
 	struct spot_signals *x = arena_alloc(a, sizeof(*x));
 
-	*x = (struct spot_signals){.region = "eastus2", .pools = pools, .pools_n = ARRAY_LEN(pools)};
+	*x =
+	    (struct spot_signals){.region = "eastus2", .pools = pools, .pools_n = ARRAY_LEN(pools)};
 	return x;
 }
 
@@ -234,7 +239,8 @@ static void *args_launch_on_demand(struct arena *a)
 	static const struct spot_tag tags[] = {{"brk-node", "n41"}, {"team", "vision & co"}};
 	struct spot_launch *x = arena_alloc(a, sizeof(*x));
 
-	*x = (struct spot_launch){.key = {"azure", "eastus2", "eastus2-1", H100, SPOT_MARKET_ON_DEMAND},
+	*x = (struct spot_launch){
+	    .key = {"azure", "eastus2", "eastus2-1", H100, SPOT_MARKET_ON_DEMAND},
 	    .zone_name = "1",
 	    .shape = {.gpu_name = "H100-94GB-NVL", .gpu_milli = 1000, .arch = "x86_64"},
 	    .token = "spt-7f3a-n41",
@@ -267,8 +273,11 @@ static void *args_find(struct arena *a)
 {
 	struct spot_find *x = arena_alloc(a, sizeof(*x));
 
-	*x = (struct spot_find){.region = "eastus2", .zone = "eastus2-1", .token = "spt-7f3a-n41",
-	    .name = "brk.7f3a.n41.1767323045", .install = "7f3a"};
+	*x = (struct spot_find){.region = "eastus2",
+				.zone = "eastus2-1",
+				.token = "spt-7f3a-n41",
+				.name = "brk.7f3a.n41.1767323045",
+				.install = "7f3a"};
 	return x;
 }
 
@@ -282,7 +291,8 @@ static void *args_list(struct arena *a)
 
 static void *args_describe(struct arena *a)
 {
-	static const char *const refs[] = {LEASE, "spotbroker-brk-7f3a-n42-1767323046", "somebody-elses"};
+	static const char *const refs[] = {LEASE, "spotbroker-brk-7f3a-n42-1767323046",
+					   "somebody-elses"};
 	struct spot_describe *x = arena_alloc(a, sizeof(*x));
 
 	*x = (struct spot_describe){.region = "eastus2", .refs = refs, .refs_n = ARRAY_LEN(refs)};
@@ -293,7 +303,8 @@ static void *args_terminate(struct arena *a)
 {
 	struct spot_terminate *x = arena_alloc(a, sizeof(*x));
 
-	*x = (struct spot_terminate){.region = "eastus2", .zone = "eastus2-1", .ref = LEASE, .spot_request = ""};
+	*x = (struct spot_terminate){
+	    .region = "eastus2", .zone = "eastus2-1", .ref = LEASE, .spot_request = ""};
 	return x;
 }
 
@@ -305,25 +316,45 @@ static void *args_notices(struct arena *a)
 	};
 	struct spot_notices *x = arena_alloc(a, sizeof(*x));
 
-	*x = (struct spot_notices){.region = "eastus2", .instances = nodes, .instances_n = ARRAY_LEN(nodes)};
+	*x = (struct spot_notices){
+	    .region = "eastus2", .instances = nodes, .instances_n = ARRAY_LEN(nodes)};
 	return x;
 }
 
 /* ---- the table --------------------------------------------------------------------------- */
 
 #define NET "/subscriptions/" GOLDEN_SUB "/resourceGroups/net/providers/Microsoft.Network/"
-#define BASE "subscription", GOLDEN_SUB, "tenant", "contoso.example", "client_id", "66666666-7777-8888-9999-000000000000"
-static const char *const full[] = {BASE, "ssh_public_key", "ssh-rsa AAAAB3NzaC1yc2E golden", "subnet.eastus2",
-    NET "virtualNetworks/v/subnets/gpu", "nsg.eastus2", NET "networkSecurityGroups/closed", "identity",
-    "/subscriptions/" GOLDEN_SUB "/resourceGroups/net/providers/Microsoft.ManagedIdentity/userAssignedIdentities/node",
-    "os_disk_gib", "256", "public_ip", "off", "image",
-    "/subscriptions/" GOLDEN_SUB "/resourceGroups/img/providers/Microsoft.Compute/galleries/g/images/gpu", NULL};
-static const char *const storage[] = {BASE, "federated_token_file", "/run/azure/token", "storage_account", "contosockpt",
+#define BASE                                                                                       \
+	"subscription", GOLDEN_SUB, "tenant", "contoso.example", "client_id",                      \
+	    "66666666-7777-8888-9999-000000000000"
+static const char *const full[] = {
+    BASE,
+    "ssh_public_key",
+    "ssh-rsa AAAAB3NzaC1yc2E golden",
+    "subnet.eastus2",
+    NET "virtualNetworks/v/subnets/gpu",
+    "nsg.eastus2",
+    NET "networkSecurityGroups/closed",
+    "identity",
+    "/subscriptions/" GOLDEN_SUB
+    "/resourceGroups/net/providers/Microsoft.ManagedIdentity/userAssignedIdentities/node",
+    "os_disk_gib",
+    "256",
+    "public_ip",
+    "off",
+    "image",
+    "/subscriptions/" GOLDEN_SUB
+    "/resourceGroups/img/providers/Microsoft.Compute/galleries/g/images/gpu",
     NULL};
+static const char *const storage[] = {
+    BASE, "federated_token_file", "/run/azure/token", "storage_account", "contosockpt", NULL};
 static const char *const managed[] = {"subscription", GOLDEN_SUB, NULL};
 static const char *const no_env[] = {NULL};
 
-#define CASE(n, v, ...) {.name = #n, .verb = DRIVE_##v, .args = args_##n, __VA_ARGS__}
+#define CASE(n, v, ...)                                                                            \
+	{                                                                                          \
+		.name = #n, .verb = DRIVE_##v, .args = args_##n, __VA_ARGS__                       \
+	}
 const struct golden_case golden_cases[] = {
     {.name = "regions", .verb = DRIVE_REGIONS, .args = args_nothing, .print = print_regions},
     {.name = "whoami", .verb = DRIVE_WHOAMI, .args = args_nothing, .print = print_account},
@@ -341,9 +372,19 @@ const struct golden_case golden_cases[] = {
     CASE(terminate, TERMINATE, .print = print_terminate),
     CASE(notices, NOTICES, .print = print_notices),
     CASE(check, CHECK, .print = print_check),
-    {.name = "auth_workload", .verb = DRIVE_AUTH, .env = no_env, .settings = storage, .no_keys = true,
-	.args = args_nothing, .print = print_nothing},
-    {.name = "auth_managed", .verb = DRIVE_AUTH, .env = no_env, .settings = managed, .no_keys = true,
-	.args = args_nothing, .print = print_nothing},
+    {.name = "auth_workload",
+     .verb = DRIVE_AUTH,
+     .env = no_env,
+     .settings = storage,
+     .no_keys = true,
+     .args = args_nothing,
+     .print = print_nothing},
+    {.name = "auth_managed",
+     .verb = DRIVE_AUTH,
+     .env = no_env,
+     .settings = managed,
+     .no_keys = true,
+     .args = args_nothing,
+     .print = print_nothing},
 };
 const size_t golden_cases_n = ARRAY_LEN(golden_cases);

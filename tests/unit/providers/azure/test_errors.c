@@ -21,8 +21,10 @@ static void one_code_two_meanings_by_its_message(void **state)
 		const char *reply;
 		enum spot_rc rc;
 	} cases[] = {
-	    {409, ERROR("OperationNotAllowed", "... exceeding approved LowPriorityCores quota ..."), SPOT_QUOTA},
-	    {409, ERROR("OperationNotAllowed", "exceeding approved Total Regional Cores Quota"), SPOT_QUOTA},
+	    {409, ERROR("OperationNotAllowed", "... exceeding approved LowPriorityCores quota ..."),
+	     SPOT_QUOTA},
+	    {409, ERROR("OperationNotAllowed", "exceeding approved Total Regional Cores Quota"),
+	     SPOT_QUOTA},
 	    {409, ERROR("OperationNotAllowed", "please retry after 180 seconds"), SPOT_UNAVAILABLE},
 	    {400, ERROR("NicReservedForAnotherVm", "m"), SPOT_UNAVAILABLE},
 	    {400, ERROR("SomethingLimitReached", "m"), SPOT_QUOTA},
@@ -59,17 +61,22 @@ static void the_innermost_code_that_is_known_counts(void **state)
 	(void)state;
 	keyed_init(&d, NULL);
 	assert_int_equal(verdict(&d, 400,
-			     "{\"error\":{\"code\":\"DeploymentFailed\",\"message\":\"outer\",\"details\":[{\"code\":\"Conflict\","
-			     "\"message\":\"middle\",\"details\":[{\"code\":\"Odd\"},{\"code\":\"ZonalAllocationFailed\",\"message\":"
-			     "\"inner\"}]}]}}", NULL),
-	    SPOT_NO_CAPACITY);
+				 "{\"error\":{\"code\":\"DeploymentFailed\",\"message\":\"outer\","
+				 "\"details\":[{\"code\":\"Conflict\","
+				 "\"message\":\"middle\",\"details\":[{\"code\":\"Odd\"},{\"code\":"
+				 "\"ZonalAllocationFailed\",\"message\":"
+				 "\"inner\"}]}]}}",
+				 NULL),
+			 SPOT_NO_CAPACITY);
 	assert_string_equal(d.call.err.code, "ZonalAllocationFailed");
 	assert_non_null(strstr(d.call.err.text, "inner"));
 	/* a sure code on top is not overruled by what is below it */
 	assert_int_equal(verdict(&d, 403,
-			     "{\"error\":{\"code\":\"RequestDisallowedByPolicy\",\"message\":\"m\",\"details\":[{\"code\":"
-			     "\"SkuNotAvailable\"}]}}", NULL),
-	    SPOT_DENIED);
+				 "{\"error\":{\"code\":\"RequestDisallowedByPolicy\",\"message\":"
+				 "\"m\",\"details\":[{\"code\":"
+				 "\"SkuNotAvailable\"}]}}",
+				 NULL),
+			 SPOT_DENIED);
 	drive_fini(&d);
 }
 
@@ -96,7 +103,8 @@ static void words_of_the_vendor_are_one_clean_line(void **state)
 
 	(void)state;
 	keyed_init(&d, NULL);
-	verdict(&d, 400, ERROR("InvalidParameter", "a\\nb\\u0007c Bearer " GOLDEN_TOKEN "  "), NULL);
+	verdict(&d, 400, ERROR("InvalidParameter", "a\\nb\\u0007c Bearer " GOLDEN_TOKEN "  "),
+		NULL);
 	assert_null(strstr(d.call.err.text, GOLDEN_TOKEN));
 	assert_null(strchr(d.call.err.text, '\n'));
 	assert_non_null(strstr(d.call.err.text, "a b c"));
@@ -105,17 +113,20 @@ static void words_of_the_vendor_are_one_clean_line(void **state)
 
 static void a_token_that_is_refused_is_renewed_once_whatever_the_body_says(void **state)
 {
-	static const char *const bodies[] = {ERROR("InvalidAuthenticationToken", "m"), ERROR("Strange", "m"), ""};
+	static const char *const bodies[] = {ERROR("InvalidAuthenticationToken", "m"),
+					     ERROR("Strange", "m"), ""};
 	const char *account;
 	struct drive d;
 
 	(void)state;
 	keyed_init(&d, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
-		const struct drive_try script[] = {{.status = 401, .reply = bodies[i]},
+		const struct drive_try script[] = {
+		    {.status = 401, .reply = bodies[i]},
 		    {.url = TOKEN_URL, .status = 200, .reply = TOKEN_OK("next")},
-		    {.headers = {"Authorization: Bearer next"}, .status = 200,
-			.reply = "{\"subscriptionId\":\"" GOLDEN_SUB "\",\"displayName\":\"s\"}"}};
+		    {.headers = {"Authorization: Bearer next"},
+		     .status = 200,
+		     .reply = "{\"subscriptionId\":\"" GOLDEN_SUB "\",\"displayName\":\"s\"}"}};
 
 		drive_script(&d, script, 3);
 		assert_int_equal(drive_run(&d, DRIVE_WHOAMI, &account), SPOT_DONE);

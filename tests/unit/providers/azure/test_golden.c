@@ -6,7 +6,7 @@
 /* Every verb sends exactly what the golden file says, and understands what comes back. */
 
 static const char *result_text(const struct golden_case *k, enum spot_step s, const struct drive *d,
-    const void *args, struct arena *a)
+			       const void *args, struct arena *a)
 {
 	struct sbuf b AUTO(sbuf);
 
@@ -16,7 +16,7 @@ static const char *result_text(const struct golden_case *k, enum spot_step s, co
 		k->print(args, &b);
 	else
 		sbuf_printf(&b, "%s %s %s\n", spot_rc_name(d->call.err.rc), d->call.err.code,
-		    d->call.err.text);
+			    d->call.err.text);
 	return arena_strndup(a, b.p, b.n);
 }
 
@@ -43,7 +43,7 @@ static size_t dump_split(struct arena *a, FILE *dump, const char **ret)
 }
 
 static void file_write(const struct golden_case *k, const struct golden_file *f,
-    const char **requests, const char *result)
+		       const char **requests, const char *result)
 {
 	char path[512];
 	FILE *out;
@@ -67,7 +67,7 @@ static void file_write(const struct golden_case *k, const struct golden_file *f,
 }
 
 static void compare(const struct golden_case *k, const struct golden_file *f, const char **requests,
-    size_t n, const char *result)
+		    size_t n, const char *result)
 {
 	size_t sent = 0;
 
@@ -77,12 +77,12 @@ static void compare(const struct golden_case *k, const struct golden_file *f, co
 		assert_true(sent < n);
 		if (f->requests[i] == NULL || strcmp(f->requests[i], requests[sent]) != 0)
 			fail_msg("%s, exchange %zu:\n--- expected\n%s\n--- sent\n%s", k->name,
-			    i + 1, f->requests[i] ? f->requests[i] : "(none)", requests[sent]);
+				 i + 1, f->requests[i] ? f->requests[i] : "(none)", requests[sent]);
 		sent++;
 	}
 	if (f->result == NULL || strcmp(f->result, result) != 0)
 		fail_msg("%s:\n--- expected\n%s\n--- result\n%s", k->name,
-		    f->result ? f->result : "(none)", result);
+			 f->result ? f->result : "(none)", result);
 }
 
 static void case_runs(const struct golden_case *k)

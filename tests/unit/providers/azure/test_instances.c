@@ -8,8 +8,9 @@
 static struct spot_instance described(struct drive *d, const char *reply)
 {
 	static const char *const refs[] = {LEASE};
-	const struct drive_try t = {.url = ARM VM_ID "?$expand=instanceView&api-version=2024-03-01", .status = 200,
-	    .reply = reply};
+	const struct drive_try t = {.url = ARM VM_ID "?$expand=instanceView&api-version=2024-03-01",
+				    .status = 200,
+				    .reply = reply};
 	struct spot_describe a = {.region = "eastus2", .refs = refs, .refs_n = 1};
 
 	drive_script(d, &t, 1);
@@ -18,7 +19,9 @@ static struct spot_instance described(struct drive *d, const char *reply)
 	return a.found[0];
 }
 
-#define POWER(code) ",\"instanceView\":{\"statuses\":[{\"code\":\"ProvisioningState/succeeded\"},{\"code\":\"" code "\"}]}"
+#define POWER(code)                                                                                \
+	",\"instanceView\":{\"statuses\":[{\"code\":\"ProvisioningState/"                          \
+	"succeeded\"},{\"code\":\"" code "\"}]}"
 
 static void states_are_read_from_provisioning_and_power(void **state)
 {
@@ -29,11 +32,16 @@ static void states_are_read_from_provisioning_and_power(void **state)
 	} cases[] = {
 	    {VM("Creating", ""), SPOT_INSTANCE_PENDING, "Creating"},
 	    {VM("Succeeded", ""), SPOT_INSTANCE_RUNNING, "Succeeded"},
-	    {VM("Succeeded", POWER("PowerState/running")), SPOT_INSTANCE_RUNNING, "PowerState/running"},
-	    {VM("Updating", POWER("PowerState/starting")), SPOT_INSTANCE_PENDING, "PowerState/starting"},
-	    {VM("Succeeded", POWER("PowerState/deallocating")), SPOT_INSTANCE_STOPPING, "PowerState/deallocating"},
-	    {VM("Succeeded", POWER("PowerState/stopped")), SPOT_INSTANCE_FAILED, "PowerState/stopped"},
-	    {VM("Succeeded", POWER("PowerState/deallocated")), SPOT_INSTANCE_FAILED, "PowerState/deallocated"},
+	    {VM("Succeeded", POWER("PowerState/running")), SPOT_INSTANCE_RUNNING,
+	     "PowerState/running"},
+	    {VM("Updating", POWER("PowerState/starting")), SPOT_INSTANCE_PENDING,
+	     "PowerState/starting"},
+	    {VM("Succeeded", POWER("PowerState/deallocating")), SPOT_INSTANCE_STOPPING,
+	     "PowerState/deallocating"},
+	    {VM("Succeeded", POWER("PowerState/stopped")), SPOT_INSTANCE_FAILED,
+	     "PowerState/stopped"},
+	    {VM("Succeeded", POWER("PowerState/deallocated")), SPOT_INSTANCE_FAILED,
+	     "PowerState/deallocated"},
 	    {VM("Succeeded", POWER("PowerState/dreaming")), SPOT_INSTANCE_ODD, "Succeeded"},
 	    {VM("Failed", ""), SPOT_INSTANCE_FAILED, "Failed"},
 	    {VM("Canceled", ""), SPOT_INSTANCE_FAILED, "Canceled"},
@@ -48,7 +56,8 @@ static void states_are_read_from_provisioning_and_power(void **state)
 		struct spot_instance x = described(&d, cases[i].reply);
 
 		if (x.state != cases[i].state || strcmp(x.raw_state, cases[i].raw) != 0)
-			fail_msg("case %zu: %s, raw %s", i, spot_instance_state_name(x.state), x.raw_state);
+			fail_msg("case %zu: %s, raw %s", i, spot_instance_state_name(x.state),
+				 x.raw_state);
 		assert_string_equal(x.key.region, "eastus2");
 		assert_string_equal(x.key.zone, "eastus2-1");
 		assert_int_equal(x.key.market, SPOT_MARKET_SPOT);
@@ -58,21 +67,32 @@ static void states_are_read_from_provisioning_and_power(void **state)
 
 static void many_are_described_by_one_list(void **state)
 {
-	static const char *const refs[] = {LEASE, "spotbroker-b", "spotbroker-c", "spotbroker-d", "spotbroker-e", "i-0123"};
+	static const char *const refs[] = {LEASE,	   "spotbroker-b", "spotbroker-c",
+					   "spotbroker-d", "spotbroker-e", "i-0123"};
 	struct spot_describe a = {.region = "eastus2", .refs = refs, .refs_n = ARRAY_LEN(refs)};
 	struct drive d;
 
 	(void)state;
 	keyed_init(&d, NULL);
-	assert_int_equal(RUN_SCRIPT(&d, DRIVE_DESCRIBE, &a,
-			     {.url = ARM SUB "/providers/Microsoft.Compute/virtualMachines?api-version=2024-03-01&statusOnly=true",
-				 .status = 200,
-				 .reply = "{\"value\":[],\"nextLink\":\"https://management.azure.com:443" SUB "/next?a=b\"}"},
-			     {.url = "https://management.azure.com:443" SUB "/next?a=b", .status = 200,
-				 .reply = LIST("{\"id\":\"" SUB "/resourceGroups/SPOTBROKER-C/providers/Microsoft.Compute/virtualMachines/"
-					       "SpotBroker-C\",\"location\":\"eastus2\",\"properties\":{\"instanceView\":{\"statuses\":["
-					       "{\"code\":\"ProvisioningState/succeeded\"},{\"code\":\"PowerState/running\"}]}}},"
-					       "{\"id\":\"" SUB "/resourceGroups/x/providers/Microsoft.Compute/virtualMachines/other\"}")}),
+	assert_int_equal(
+	    RUN_SCRIPT(
+		&d, DRIVE_DESCRIBE, &a,
+		{.url = ARM SUB "/providers/Microsoft.Compute/"
+				"virtualMachines?api-version=2024-03-01&statusOnly=true",
+		 .status = 200,
+		 .reply = "{\"value\":[],\"nextLink\":\"https://management.azure.com:443" SUB
+			  "/next?a=b\"}"},
+		{.url = "https://management.azure.com:443" SUB "/next?a=b",
+		 .status = 200,
+		 .reply = LIST(
+		     "{\"id\":\"" SUB
+		     "/resourceGroups/SPOTBROKER-C/providers/Microsoft.Compute/virtualMachines/"
+		     "SpotBroker-C\",\"location\":\"eastus2\",\"properties\":{\"instanceView\":{"
+		     "\"statuses\":["
+		     "{\"code\":\"ProvisioningState/succeeded\"},{\"code\":\"PowerState/"
+		     "running\"}]}}},"
+		     "{\"id\":\"" SUB
+		     "/resourceGroups/x/providers/Microsoft.Compute/virtualMachines/other\"}")}),
 	    SPOT_DONE);
 	assert_int_equal(a.n, 1);
 	assert_string_equal(a.found[0].ref, "spotbroker-c");
@@ -88,26 +108,37 @@ static void unknown_machines_are_absent_and_odd_answers_are_not(void **state)
 
 	(void)state;
 	keyed_init(&d, NULL);
-	assert_int_equal(
-	    RUN_SCRIPT(&d, DRIVE_DESCRIBE, &a, {.status = 404, .reply = ERROR("ResourceGroupNotFound", "m")}), SPOT_DONE);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_DESCRIBE, &a,
+				    {.status = 404, .reply = ERROR("ResourceGroupNotFound", "m")}),
+			 SPOT_DONE);
 	assert_int_equal(a.n, 0);
-	failed_with(&d, RUN_SCRIPT(&d, DRIVE_DESCRIBE, &a, {.status = 404, .reply = "<html>"}), SPOT_BAD_REPLY, NULL);
-	failed_with(&d, RUN_SCRIPT(&d, DRIVE_DESCRIBE, &a, {.status = 404, .reply = ERROR("SubscriptionNotFound", "m")}),
-	    SPOT_CONFIG, NULL);
+	failed_with(&d, RUN_SCRIPT(&d, DRIVE_DESCRIBE, &a, {.status = 404, .reply = "<html>"}),
+		    SPOT_BAD_REPLY, NULL);
+	failed_with(&d,
+		    RUN_SCRIPT(&d, DRIVE_DESCRIBE, &a,
+			       {.status = 404, .reply = ERROR("SubscriptionNotFound", "m")}),
+		    SPOT_CONFIG, NULL);
 	drive_fini(&d);
 }
 
 static void another_installations_machine_is_not_found(void **state)
 {
-	struct spot_find a = {.region = "eastus2", .token = "tok", .name = "brk.7f3a.n41.1767323045", .install = "other"};
+	struct spot_find a = {.region = "eastus2",
+			      .token = "tok",
+			      .name = "brk.7f3a.n41.1767323045",
+			      .install = "other"};
 	struct drive d;
 
 	(void)state;
 	keyed_init(&d, NULL);
-	assert_int_equal(RUN_SCRIPT(&d, DRIVE_FIND, &a, {.status = 200, .reply = VM("Succeeded", "")}), SPOT_DONE);
+	assert_int_equal(
+	    RUN_SCRIPT(&d, DRIVE_FIND, &a, {.status = 200, .reply = VM("Succeeded", "")}),
+	    SPOT_DONE);
 	assert_int_equal(a.n, 0);
 	a.install = "7f3a";
-	assert_int_equal(RUN_SCRIPT(&d, DRIVE_FIND, &a, {.status = 200, .reply = VM("Succeeded", "")}), SPOT_DONE);
+	assert_int_equal(
+	    RUN_SCRIPT(&d, DRIVE_FIND, &a, {.status = 200, .reply = VM("Succeeded", "")}),
+	    SPOT_DONE);
 	assert_int_equal(a.n, 1);
 	a.name = a.token = "";
 	drive_script(&d, NULL, 0);
@@ -122,17 +153,19 @@ static void without_a_name_the_token_in_the_tags_is_looked_for(void **state)
 
 	(void)state;
 	keyed_init(&d, NULL);
-	assert_int_equal(
-	    RUN_SCRIPT(&d, DRIVE_FIND, &a,
-		{.url = ARM SUB "/resourcegroups?$filter=tagName%20eq%20%27spotbroker-token%27%20and%20tagValue%20eq%20"
-				"%27it%27%27s%27&api-version=2021-04-01",
-		    .status = 200, .reply = LIST(GROUP)},
-		{.status = 200, .reply = LIST(VM("Succeeded", ""))}),
-	    SPOT_DONE);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_FIND, &a,
+				    {.url = ARM SUB "/resourcegroups?$filter=tagName%20eq%20%"
+						    "27spotbroker-token%27%20and%20tagValue%20eq%20"
+						    "%27it%27%27s%27&api-version=2021-04-01",
+				     .status = 200,
+				     .reply = LIST(GROUP)},
+				    {.status = 200, .reply = LIST(VM("Succeeded", ""))}),
+			 SPOT_DONE);
 	assert_int_equal(a.n, 1);
 	/* a group whose machine never came is no machine */
-	assert_int_equal(RUN_SCRIPT(&d, DRIVE_FIND, &a, {.status = 200, .reply = LIST(GROUP)}, {.status = 200, .reply = LIST("")}),
-	    SPOT_DONE);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_FIND, &a, {.status = 200, .reply = LIST(GROUP)},
+				    {.status = 200, .reply = LIST("")}),
+			 SPOT_DONE);
 	assert_int_equal(a.n, 0);
 	drive_fini(&d);
 }
@@ -144,13 +177,19 @@ static void pages_lead_nowhere_else(void **state)
 
 	(void)state;
 	keyed_init(&d, NULL);
-	failed_with(&d,
-	    RUN_SCRIPT(&d, DRIVE_LIST, &a,
-		{.status = 200, .reply = "{\"value\":[],\"nextLink\":\"https://management.azure.com@evil.example/\"}"}),
+	failed_with(
+	    &d,
+	    RUN_SCRIPT(
+		&d, DRIVE_LIST, &a,
+		{.status = 200,
+		 .reply =
+		     "{\"value\":[],\"nextLink\":\"https://management.azure.com@evil.example/\"}"}),
 	    SPOT_BAD_REPLY, "another host");
 	failed_with(&d,
-	    RUN_SCRIPT(&d, DRIVE_LIST, &a, {.status = 200, .reply = "{\"value\":[],\"nextLink\":\"/subscriptions/next\"}"}),
-	    SPOT_BAD_REPLY, "another host");
+		    RUN_SCRIPT(&d, DRIVE_LIST, &a,
+			       {.status = 200,
+				.reply = "{\"value\":[],\"nextLink\":\"/subscriptions/next\"}"}),
+		    SPOT_BAD_REPLY, "another host");
 	drive_fini(&d);
 }
 
@@ -158,27 +197,33 @@ static void pages_lead_nowhere_else(void **state)
 
 static struct spot_terminate end(const char *ref)
 {
-	return (struct spot_terminate){.region = "eastus2", .zone = "", .ref = ref, .spot_request = ""};
+	return (struct spot_terminate){
+	    .region = "eastus2", .zone = "", .ref = ref, .spot_request = ""};
 }
 
 static void only_a_group_with_our_tag_is_deleted(void **state)
 {
-	static const char *const never[] = {"", "production", "spotbroker", "spotbroker-", "spotbroker-a/../b",
-	    "Spotbroker-a", NULL};
+	static const char *const never[] = {
+	    "",	 "production", "spotbroker", "spotbroker-", "spotbroker-a/../b", "Spotbroker-a",
+	    NULL};
 	struct spot_terminate a = end(LEASE);
 	struct drive d;
 
 	(void)state;
 	keyed_init(&d, NULL);
-	failed_with(&d,
+	failed_with(
+	    &d,
 	    RUN_SCRIPT(&d, DRIVE_TERMINATE, &a,
-		{.method = "GET", .status = 200,
-		    .reply = "{\"id\":\"x\",\"name\":\"" LEASE "\",\"location\":\"eastus2\",\"tags\":{\"owner\":\"me\"}}"}),
+		       {.method = "GET",
+			.status = 200,
+			.reply = "{\"id\":\"x\",\"name\":\"" LEASE
+				 "\",\"location\":\"eastus2\",\"tags\":{\"owner\":\"me\"}}"}),
 	    SPOT_DENIED, "it is not ours");
 	drive_script(&d, NULL, 0);
 	for (const char *const *ref = never; *ref != NULL; ref++) {
 		a = end(*ref);
-		failed_with(&d, drive_run(&d, DRIVE_TERMINATE, &a), SPOT_INVALID, "not a machine of ours");
+		failed_with(&d, drive_run(&d, DRIVE_TERMINATE, &a), SPOT_INVALID,
+			    "not a machine of ours");
 	}
 	drive_fini(&d);
 }
@@ -190,24 +235,36 @@ static void an_end_under_way_is_not_asked_for_again(void **state)
 
 	(void)state;
 	keyed_init(&d, NULL);
-	assert_int_equal(RUN_SCRIPT(&d, DRIVE_TERMINATE, &a,
-			     {.method = "GET", .status = 200,
-				 .reply = "{\"tags\":{\"spotbroker-install\":\"7f3a\"},\"properties\":{\"provisioningState\":\"Deleting\"}}"}),
+	assert_int_equal(
+	    RUN_SCRIPT(&d, DRIVE_TERMINATE, &a,
+		       {.method = "GET",
+			.status = 200,
+			.reply = "{\"tags\":{\"spotbroker-install\":\"7f3a\"},\"properties\":{"
+				 "\"provisioningState\":\"Deleting\"}}"}),
 	    SPOT_DONE);
 	assert_int_equal(a.after.state, SPOT_INSTANCE_STOPPING);
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_TERMINATE, &a, {.status = 200, .reply = GROUP},
-			     {.method = "DELETE", .mutating = 1, .status = 409, .reply = ERROR("ResourceGroupBeingDeleted", "m")}),
-	    SPOT_DONE);
+				    {.method = "DELETE",
+				     .mutating = 1,
+				     .status = 409,
+				     .reply = ERROR("ResourceGroupBeingDeleted", "m")}),
+			 SPOT_DONE);
 	assert_int_equal(a.after.state, SPOT_INSTANCE_STOPPING);
-	assert_int_equal(RUN_SCRIPT(&d, DRIVE_TERMINATE, &a, {.status = 200, .reply = GROUP},
-			     {.method = "DELETE", .status = 404, .reply = ERROR("ResourceGroupNotFound", "m")}),
+	assert_int_equal(
+	    RUN_SCRIPT(
+		&d, DRIVE_TERMINATE, &a, {.status = 200, .reply = GROUP},
+		{.method = "DELETE", .status = 404, .reply = ERROR("ResourceGroupNotFound", "m")}),
 	    SPOT_DONE);
 	assert_int_equal(a.after.state, SPOT_INSTANCE_GONE);
-	failed_with(&d,
-	    RUN_SCRIPT(&d, DRIVE_TERMINATE, &a, {.status = 200, .reply = GROUP},
+	failed_with(
+	    &d,
+	    RUN_SCRIPT(
+		&d, DRIVE_TERMINATE, &a, {.status = 200, .reply = GROUP},
 		{.method = "DELETE", .status = 409, .reply = ERROR("ScopeLocked", "a lock")}),
 	    SPOT_DENIED, "a lock");
-	failed_with(&d, RUN_SCRIPT(&d, DRIVE_TERMINATE, &a, {.status = 200, .reply = GROUP}, {.status = 0}), SPOT_UNKNOWN, NULL);
+	failed_with(
+	    &d, RUN_SCRIPT(&d, DRIVE_TERMINATE, &a, {.status = 200, .reply = GROUP}, {.status = 0}),
+	    SPOT_UNKNOWN, NULL);
 	drive_fini(&d);
 }
 

@@ -28,7 +28,7 @@ static void a_wrong_setting_is_refused_by_name(void **state)
 	    {{BASE, "prices_endpoint", "https://"}, "prices_endpoint"},
 	    {{BASE, "image", "ubuntu"}, "image:"},
 	    {{BASE, "image_arm64", "a:b:c"}, "image_arm64"},
-	    {{BASE, "ssh_public_key", "/root/.ssh/id.pub"}, "ssh_public_key"},
+	    {{BASE, "ssh_public_key", "/etc/ssh/id.pub"}, "ssh_public_key"},
 	    {{BASE, "admin_user", "Root User"}, "admin_user"},
 	    {{BASE, "identity", "node"}, "identity"},
 	    {{BASE, "os_disk_gib", "5"}, "os_disk_gib"},
@@ -39,8 +39,9 @@ static void a_wrong_setting_is_refused_by_name(void **state)
 	    {{BASE, "storage_account", "My-Account"}, "storage_account"},
 	    {{BASE, "storage_key_file", "/etc/key"}, "storage_account: needed"},
 	    {{BASE, "regions", "eastus2", "subnet.eastus2", "default"}, "subnet.eastus2"},
-	    {{BASE, "regions", "eastus2", "nsg.eastus2", SUB "/resourceGroups/n/providers/Microsoft.Network/virtualNetworks/v"},
-		"nsg.eastus2"},
+	    {{BASE, "regions", "eastus2", "nsg.eastus2",
+	      SUB "/resourceGroups/n/providers/Microsoft.Network/virtualNetworks/v"},
+	     "nsg.eastus2"},
 	};
 
 	(void)state;
@@ -59,17 +60,31 @@ static void a_wrong_setting_is_refused_by_name(void **state)
 
 static void environment_of_the_vendors_libraries_is_enough(void **state)
 {
-	static const char *const env[] = {"AZURE_SUBSCRIPTION_ID", GOLDEN_SUB, "AZURE_TENANT_ID", "t", "AZURE_CLIENT_ID", "me",
-	    "AZURE_CLIENT_SECRET", "secret-0123456789", "AZURE_AUTHORITY_HOST", "https://login.example/", NULL};
+	static const char *const env[] = {"AZURE_SUBSCRIPTION_ID",
+					  GOLDEN_SUB,
+					  "AZURE_TENANT_ID",
+					  "t",
+					  "AZURE_CLIENT_ID",
+					  "me",
+					  "AZURE_CLIENT_SECRET",
+					  "secret-0123456789",
+					  "AZURE_AUTHORITY_HOST",
+					  "https://login.example/",
+					  NULL};
 	struct drive d;
 
 	(void)state;
 	drive_init(&d, &azure_ops, env, NULL);
-	assert_int_equal(RUN_SCRIPT(&d, DRIVE_AUTH, NULL,
-			     {.method = "POST", .url = "https://login.example/t/oauth2/v2.0/token",
-				 .body = "client_id=me&client_secret=secret-0123456789&grant_type=client_credentials"
-					 "&scope=https%3A%2F%2Fmanagement.azure.com%2F.default",
-				 .status = 200, .reply = TOKEN_OK("a.b.c")}),
+	assert_int_equal(
+	    RUN_SCRIPT(
+		&d, DRIVE_AUTH, NULL,
+		{.method = "POST",
+		 .url = "https://login.example/t/oauth2/v2.0/token",
+		 .body =
+		     "client_id=me&client_secret=secret-0123456789&grant_type=client_credentials"
+		     "&scope=https%3A%2F%2Fmanagement.azure.com%2F.default",
+		 .status = 200,
+		 .reply = TOKEN_OK("a.b.c")}),
 	    SPOT_DONE);
 	drive_fini(&d);
 }

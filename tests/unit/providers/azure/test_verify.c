@@ -9,16 +9,20 @@
 #include <openssl/rsa.h>
 #include <openssl/x509v3.h>
 
-/* Attested data, made here with a chain of the moment: root, issuing authority, and a server's certificate below it. */
+/* Attested data, made here with a chain of the moment: root, issuing authority, and a server's
+ * certificate below it. */
 
 #define NONCE	   "1234567890"
 #define VM_GUID	   "0e1f2a3b-1111-2222-3333-444455556666"
 #define ISSUER_URL "http://www.microsoft.com/pkiops/certs/issuing.crt"
 #define CA_FILE	   "/etc/spotbroker/azure-ca.pem"
 #define DATA(nonce, sub, vm, from, to)                                                             \
-	"{\"nonce\":\"" nonce "\",\"plan\":{\"name\":\"\",\"product\":\"\",\"publisher\":\"\"},\"timeStamp\":{\"createdOn\":\"" from "\"," \
-	"\"expiresOn\":\"" to "\"},\"vmId\":\"" vm "\",\"subscriptionId\":\"" sub "\",\"sku\":\"2204\"}"
-#define GOOD_DATA DATA(NONCE, GOLDEN_SUB, VM_GUID, "01/02/26 03:00:00 -0000", "01/02/26 09:00:00 -0000")
+	"{\"nonce\":\"" nonce "\",\"plan\":{\"name\":\"\",\"product\":\"\",\"publisher\":\"\"},"   \
+			      "\"timeStamp\":{\"createdOn\":\"" from "\","                         \
+	"\"expiresOn\":\"" to "\"},\"vmId\":\"" vm "\",\"subscriptionId\":\"" sub                  \
+	"\",\"sku\":\"2204\"}"
+#define GOOD_DATA                                                                                  \
+	DATA(NONCE, GOLDEN_SUB, VM_GUID, "01/02/26 03:00:00 -0000", "01/02/26 09:00:00 -0000")
 
 struct person {
 	EVP_PKEY *key;
@@ -28,8 +32,9 @@ struct world {
 	struct person root, issuer, signer, other;
 };
 
-static const char *const settings[] = {"subscription", GOLDEN_SUB, "tenant", "contoso.example", "client_id", "me",
-    "attested_ca_file", CA_FILE, NULL};
+static const char *const settings[] = {"subscription",	   GOLDEN_SUB,	"tenant",
+				       "contoso.example",  "client_id", "me",
+				       "attested_ca_file", CA_FILE,	NULL};
 
 static void extension(X509 *x, int nid, const char *value)
 {
@@ -40,7 +45,8 @@ static void extension(X509 *x, int nid, const char *value)
 	X509_EXTENSION_free(e);
 }
 
-static struct person person_make(const char *name, const struct person *by, bool ca, const char *issuer_url)
+static struct person person_make(const char *name, const struct person *by, bool ca,
+				 const char *issuer_url)
 {
 	static long serial = 1;
 	struct person p = {EVP_RSA_gen(2048), X509_new()};
@@ -70,8 +76,10 @@ static int world_make(void **state)
 	assert_non_null(w);
 	w->root = person_make("root", NULL, true, NULL);
 	w->issuer = person_make("issuing", &w->root, true, NULL);
-	w->signer = person_make("eastus2.metadata.azure.com", &w->issuer, false, "caIssuers;URI:" ISSUER_URL);
-	w->other = person_make("metadata.azure.com.evil.example", &w->issuer, false, "caIssuers;URI:http://169.254.169.254/x");
+	w->signer = person_make("eastus2.metadata.azure.com", &w->issuer, false,
+				"caIssuers;URI:" ISSUER_URL);
+	w->other = person_make("metadata.azure.com.evil.example", &w->issuer, false,
+			       "caIssuers;URI:http://169.254.169.254/x");
 	*state = w;
 	return 0;
 }
@@ -126,16 +134,23 @@ static struct str proof(struct arena *a, const struct person *by, X509 *along, c
 	sk_X509_free(more);
 	BIO_free(in);
 	text = base64_encode(a, der.p, der.n);
-	return str_from(arena_printf(a, "{\"kind\":\"azure\",\"pkcs7\":\"%.64s\\n%s\"}", text, text + 64));
+	return str_from(
+	    arena_printf(a, "{\"kind\":\"azure\",\"pkcs7\":\"%.64s\\n%s\"}", text, text + 64));
 }
 
 static struct spot_verify asked(struct str p)
 {
-	return (struct spot_verify){.region = "eastus2", .zone = "", .ref = LEASE, .name = "n", .proof = p,
-	    .audience = "https://broker.example", .nonce = NONCE};
+	return (struct spot_verify){.region = "eastus2",
+				    .zone = "",
+				    .ref = LEASE,
+				    .name = "n",
+				    .proof = p,
+				    .audience = "https://broker.example",
+				    .nonce = NONCE};
 }
 
-static enum spot_step verify(struct drive *d, struct spot_verify *a, const struct drive_try *script, size_t n)
+static enum spot_step verify(struct drive *d, struct spot_verify *a, const struct drive_try *script,
+			     size_t n)
 {
 	enum spot_step s;
 
@@ -152,8 +167,12 @@ static void the_machine_itself_is_believed(void **state)
 	struct drive d;
 
 	keyed_init(&d, settings);
-	const struct drive_try script[] = {{.read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert)},
-	    {.method = "GET", .url = ARM VM_ID "?api-version=2024-03-01", .status = 200, .reply = VM("Succeeded", "")}};
+	const struct drive_try script[] = {
+	    {.read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert)},
+	    {.method = "GET",
+	     .url = ARM VM_ID "?api-version=2024-03-01",
+	     .status = 200,
+	     .reply = VM("Succeeded", "")}};
 	a = asked(proof(d.arena, &w->signer, w->issuer.cert, GOOD_DATA));
 	assert_int_equal(verify(&d, &a, script, 2), SPOT_DONE);
 	drive_fini(&d);
@@ -166,10 +185,18 @@ static void a_missing_link_is_fetched_from_the_vendors_place_only(void **state)
 	struct drive d;
 
 	keyed_init(&d, settings);
-	struct drive_try script[] = {{.read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert)}, {.status = 503},
-	    {.method = "GET", .url = ISSUER_URL, .headers = {"!authorization"}, .limit = "certificates", .status = 200,
-		.reply = pem(d.arena, w->issuer.cert)},
-	    {.url = ARM VM_ID "?api-version=2024-03-01", .status = 200, .reply = VM("Succeeded", "")}};
+	struct drive_try script[] = {
+	    {.read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert)},
+	    {.status = 503},
+	    {.method = "GET",
+	     .url = ISSUER_URL,
+	     .headers = {"!authorization"},
+	     .limit = "certificates",
+	     .status = 200,
+	     .reply = pem(d.arena, w->issuer.cert)},
+	    {.url = ARM VM_ID "?api-version=2024-03-01",
+	     .status = 200,
+	     .reply = VM("Succeeded", "")}};
 	a = asked(proof(d.arena, &w->signer, NULL, GOOD_DATA));
 	assert_int_equal(verify(&d, &a, script, 4), SPOT_DONE);
 	/* something else is there: no second errand */
@@ -188,23 +215,33 @@ static void attested_data_must_be_about_this_machine_and_now(void **state)
 	static const struct {
 		const char *data, *words;
 	} cases[] = {
-	    {DATA("0000000000", GOLDEN_SUB, VM_GUID, "01/02/26 03:00:00 -0000", "01/02/26 09:00:00 -0000"), "nonce"},
-	    {DATA(NONCE, "99999999-2222-3333-4444-555555555555", VM_GUID, "01/02/26 03:00:00 -0000", "01/02/26 09:00:00 -0000"),
-		"another subscription"},
-	    {DATA(NONCE, GOLDEN_SUB, "not-a-guid", "01/02/26 03:00:00 -0000", "01/02/26 09:00:00 -0000"), "names no machine"},
-	    {DATA(NONCE, GOLDEN_SUB, VM_GUID, "01/01/26 03:00:00 -0000", "01/01/26 09:00:00 -0000"), "out of date"},
-	    {DATA(NONCE, GOLDEN_SUB, VM_GUID, "01/03/26 03:00:00 -0000", "01/03/26 09:00:00 -0000"), "out of date"},
+	    {DATA("0000000000", GOLDEN_SUB, VM_GUID, "01/02/26 03:00:00 -0000",
+		  "01/02/26 09:00:00 -0000"),
+	     "nonce"},
+	    {DATA(NONCE, "99999999-2222-3333-4444-555555555555", VM_GUID, "01/02/26 03:00:00 -0000",
+		  "01/02/26 09:00:00 -0000"),
+	     "another subscription"},
+	    {DATA(NONCE, GOLDEN_SUB, "not-a-guid", "01/02/26 03:00:00 -0000",
+		  "01/02/26 09:00:00 -0000"),
+	     "names no machine"},
+	    {DATA(NONCE, GOLDEN_SUB, VM_GUID, "01/01/26 03:00:00 -0000", "01/01/26 09:00:00 -0000"),
+	     "out of date"},
+	    {DATA(NONCE, GOLDEN_SUB, VM_GUID, "01/03/26 03:00:00 -0000", "01/03/26 09:00:00 -0000"),
+	     "out of date"},
 	    {DATA(NONCE, GOLDEN_SUB, VM_GUID, "yesterday", "01/02/26 09:00:00 -0000"), "dates"},
-	    {DATA(NONCE, GOLDEN_SUB, VM_GUID, "01/02/26 03:00:00 +0800", "01/02/26 09:00:00 -0000"), "dates"},
+	    {DATA(NONCE, GOLDEN_SUB, VM_GUID, "01/02/26 03:00:00 +0800", "01/02/26 09:00:00 -0000"),
+	     "dates"},
 	    {"[]", "not a JSON object"},
 	};
 	struct world *w = *state;
 	struct drive d;
 
 	keyed_init(&d, settings);
-	const struct drive_try ca = {.read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert)};
+	const struct drive_try ca = {
+	    .read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert)};
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct spot_verify a = asked(proof(d.arena, &w->signer, w->issuer.cert, cases[i].data));
+		struct spot_verify a =
+		    asked(proof(d.arena, &w->signer, w->issuer.cert, cases[i].data));
 
 		failed_with(&d, verify(&d, &a, &ca, 1), SPOT_DENIED, cases[i].words);
 	}
@@ -218,8 +255,10 @@ static void the_wrong_signer_or_the_wrong_machine_is_refused(void **state)
 	struct drive d;
 
 	keyed_init(&d, settings);
-	struct drive_try script[] = {{.read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert)},
-	    {.status = 200, .reply = "{\"properties\":{\"vmId\":\"ffffffff-1111-2222-3333-444455556666\"}}"}};
+	struct drive_try script[] = {
+	    {.read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert)},
+	    {.status = 200,
+	     .reply = "{\"properties\":{\"vmId\":\"ffffffff-1111-2222-3333-444455556666\"}}"}};
 	a = asked(proof(d.arena, &w->signer, w->issuer.cert, GOOD_DATA));
 	failed_with(&d, verify(&d, &a, script, 2), SPOT_DENIED, "another machine");
 	script[1] = (struct drive_try){.status = 404, .reply = ERROR("ResourceNotFound", "m")};
@@ -228,7 +267,8 @@ static void the_wrong_signer_or_the_wrong_machine_is_refused(void **state)
 	failed_with(&d, verify(&d, &a, script, 1), SPOT_DENIED, "not by metadata.azure.com");
 	/* an authority that is not the configured one */
 	script[0].reply = pem(d.arena, w->other.cert);
-	script[1] = (struct drive_try){.url = ISSUER_URL, .status = 200, .reply = pem(d.arena, w->issuer.cert)};
+	script[1] = (struct drive_try){
+	    .url = ISSUER_URL, .status = 200, .reply = pem(d.arena, w->issuer.cert)};
 	a = asked(proof(d.arena, &w->signer, w->issuer.cert, GOOD_DATA));
 	failed_with(&d, verify(&d, &a, script, 2), SPOT_DENIED, "nobody trusted");
 	script[0].reply = "nothing here";
@@ -246,15 +286,23 @@ static void without_a_setting_the_vendors_roots_decide(void **state)
 
 	keyed_init(&d, NULL);
 	a = asked(proof(d.arena, &w->signer, w->root.cert, GOOD_DATA));
-	const struct drive_try issuer = {.method = "GET", .url = ISSUER_URL, .status = 200, .reply = pem(d.arena, w->issuer.cert)};
+	const struct drive_try issuer = {.method = "GET",
+					 .url = ISSUER_URL,
+					 .status = 200,
+					 .reply = pem(d.arena, w->issuer.cert)};
 	failed_with(&d, verify(&d, &a, &issuer, 1), SPOT_DENIED, "nobody trusted");
 	drive_fini(&d);
 }
 
 static void what_is_no_proof_is_refused_unasked(void **state)
 {
-	static const char *const proofs[] = {"", "{}", "[]", "{\"kind\":\"aws\",\"pkcs7\":\"QUJD\"}", "{\"kind\":\"azure\"}",
-	    "{\"kind\":\"azure\",\"pkcs7\":7}", "{\"kind\":\"azure\",\"pkcs7\":\"%%%\"}"};
+	static const char *const proofs[] = {"",
+					     "{}",
+					     "[]",
+					     "{\"kind\":\"aws\",\"pkcs7\":\"QUJD\"}",
+					     "{\"kind\":\"azure\"}",
+					     "{\"kind\":\"azure\",\"pkcs7\":7}",
+					     "{\"kind\":\"azure\",\"pkcs7\":\"%%%\"}"};
 	struct spot_verify a;
 	struct drive d;
 
@@ -265,7 +313,9 @@ static void what_is_no_proof_is_refused_unasked(void **state)
 		failed_with(&d, verify(&d, &a, NULL, 0), SPOT_DENIED, "no proof of kind azure");
 	}
 	a = asked(str_from("{\"kind\":\"azure\",\"pkcs7\":\"QUJD\"}"));
-	const struct drive_try ca = {.read = CA_FILE, .status = 200, .reply = pem(d.arena, ((struct world *)*state)->root.cert)};
+	const struct drive_try ca = {.read = CA_FILE,
+				     .status = 200,
+				     .reply = pem(d.arena, ((struct world *)*state)->root.cert)};
 	failed_with(&d, verify(&d, &a, &ca, 1), SPOT_DENIED, "no PKCS #7");
 	a.ref = "production";
 	failed_with(&d, verify(&d, &a, NULL, 0), SPOT_INVALID, "not a machine of ours");
