@@ -244,7 +244,7 @@ enum spot_step cw_reply_verdict(struct spot_call *c, const struct cw_cluster *cl
 	case SPOT_OK:
 		return SPOT_STEP_NONE;
 	case SPOT_THROTTLED:
-		return call_again(c, open && !c->mutating ? SPOT_UNKNOWN : SPOT_THROTTLED, r->retry_after_us, r->reason,
+		return call_again(c, open ? SPOT_UNKNOWN : SPOT_THROTTLED, r->retry_after_us, r->reason,
 		    "%s: HTTP 429 %s", where, r->words);
 	case SPOT_UNAVAILABLE:
 		return call_again(c, open ? SPOT_UNKNOWN : SPOT_UNAVAILABLE, r->retry_after_us, r->reason,

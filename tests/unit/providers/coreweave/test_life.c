@@ -1,0 +1,330 @@
+#include "base/base.h"
+#include "cases.h"
+
+#include "base/str.h"
+
+/* What Pods, nodes, NodePools and events say about an instance, and what a launch and a terminate leave behind. */
+
+static int setup(void **state)
+{
+	struct drive *d = calloc(1, sizeof(*d));
+
+	assert_non_null(d);
+	cw_open(d, &coreweave_ops, NULL);
+	*state = d;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	drive_fini(*state);
+	free(*state);
+	return 0;
+}
+
+#define UNSCHEDULED                                                                                                    \
+	"\"phase\":\"Pending\",\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\",\"reason\":"            \
+	"\"Unschedulable\",\"message\":\"0/2 nodes\"}]"
+#define CONDITION(type, status, reason)                                                                                \
+	"{\"type\":\"" type "\",\"status\":\"" status "\",\"reason\":\"" reason "\",\"message\":\"words\"}"
+#define EVENT(reason, at)                                                                                              \
+	"{\"involvedObject\":{\"kind\":\"NodePool\",\"name\":\"" CW_POOL "\"},\"reason\":\"" reason                    \
+	"\",\"message\":\"m\",\"lastTimestamp\":\"" at "\"}"
+#define SOON "2015-08-30T12:31:00Z"
+
+/* Describes one Pod; the drive's clock is six minutes after it was made. */
+static struct spot_instance look(struct drive *d, const char *pool, const char *pod, const char *nodes, const char *events)
+{
+	struct drive_try *t = arena_array(d->arena, 4, sizeof(*t));
+	struct spot_describe *a = cw_args(d->arena, DRIVE_DESCRIBE, true);
+	size_t n = 0;
+
+	t[n++] = (struct drive_try){.status = 200, .reply = arena_printf(d->arena, CW_LIST("NodePoolList", "%s"), pool)};
+	t[n++] = (struct drive_try){.status = 200, .reply = arena_printf(d->arena, CW_LIST("PodList", "%s"), pod)};
+	if (nodes != NULL) {
+		t[n++] = (struct drive_try){.status = 200, .reply = arena_printf(d->arena, CW_LIST("NodeList", "%s"), nodes)};
+	}
+	if (events != NULL) {
+		t[n++] = (struct drive_try){.status = 200, .reply = arena_printf(d->arena, CW_LIST("EventList", "%s"), events)};
+	}
+	drive_script(d, t, n);
+	if (drive_run(d, DRIVE_DESCRIBE, a) != SPOT_DONE || a->n != 1) {
+		fail_msg("describe: %zu found, %s", a->n, d->call.err.text);
+	}
+	drive_used(d);
+	return a->found[0];
+}
+
+static void is(struct spot_instance i, enum spot_instance_state state, enum spot_end_cause cause, const char *words)
+{
+	if (i.state != state || i.end_cause != cause || strstr(i.raw_reason, words) == NULL) {
+		fail_msg("%s cause %d '%s', wanted %s cause %d '%s'", spot_instance_state_name(i.state), (int)i.end_cause, i.raw_reason,
+		    spot_instance_state_name(state), (int)cause, words);
+	}
+}
+
+/* ---- states ---------------------------------------------------------------------------------- */
+
+static void each_state_of_a_pod_is_one_of_ours(void **state)
+{
+	static const struct { const char *pod; enum spot_instance_state is; enum spot_end_cause cause; const char *words; } cases[] = {
+	    {CW_POD("", "", "\"phase\":\"Succeeded\""), SPOT_INSTANCE_GONE, SPOT_END_GUEST, ""},
+	    {CW_POD("", "", "\"phase\":\"Failed\",\"containerStatuses\":[{\"state\":{\"terminated\":{\"exitCode\":137,\"reason\":"
+			    "\"OOMKilled\"}}}]"), SPOT_INSTANCE_GONE, SPOT_END_GUEST, "exit 137 (OOMKilled)"},
+	    {CW_POD("", "", "\"phase\":\"Failed\",\"reason\":\"Evicted\",\"message\":\"node drained\""), SPOT_INSTANCE_INTERRUPTED,
+		SPOT_END_RECLAIM, "Evicted node drained"},
+	    {CW_POD("", "", "\"phase\":\"Failed\",\"conditions\":[{\"type\":\"DisruptionTarget\",\"status\":\"True\",\"reason\":"
+			    "\"DeletionByTaintManager\",\"message\":\"x\"}]"), SPOT_INSTANCE_INTERRUPTED, SPOT_END_RECLAIM,
+		"DeletionByTaintManager"},
+	    {CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:40:00Z\",\"deletionGracePeriodSeconds\":31", "", "\"phase\":\"Running\""),
+		SPOT_INSTANCE_STOPPING, SPOT_END_USER, "deleted by us"},
+	    {CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:40:00Z\",\"deletionGracePeriodSeconds\":400", "", "\"phase\":\"Running\""),
+		SPOT_INSTANCE_STOPPING, SPOT_END_NONE, "somebody else"},
+	    {CW_POD("", "", "\"phase\":\"Pending\",\"containerStatuses\":[{\"state\":{\"waiting\":{\"reason\":\"ImagePullBackOff\","
+			    "\"message\":\"no such image\"}}}]"), SPOT_INSTANCE_FAILED, SPOT_END_NONE,
+		"IMAGE: ImagePullBackOff: no such image"},
+	    {CW_POD("", "", "\"phase\":\"Pending\",\"containerStatuses\":[{\"restartCount\":1,\"state\":{\"waiting\":{\"reason\":"
+			    "\"CrashLoopBackOff\"}}}]"), SPOT_INSTANCE_PENDING, SPOT_END_NONE, "CrashLoopBackOff"},
+	    {CW_POD("", "", "\"phase\":\"Pending\",\"containerStatuses\":[{\"restartCount\":2,\"state\":{\"waiting\":{\"reason\":"
+			    "\"CrashLoopBackOff\"}}}]"), SPOT_INSTANCE_FAILED, SPOT_END_NONE, "CONFIG"},
+	    {CW_POD("", "", "\"phase\":\"Pending\""), SPOT_INSTANCE_PENDING, SPOT_END_NONE, ""},
+	    {CW_POD("", "", ""), SPOT_INSTANCE_PENDING, SPOT_END_NONE, ""},
+	    {CW_POD("", "", "\"phase\":\"Dreaming\""), SPOT_INSTANCE_ODD, SPOT_END_NONE, ""},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		is(look(*state, "", cases[i].pod, NULL, NULL), cases[i].is, cases[i].cause, cases[i].words);
+	}
+}
+
+#define RUNNING CW_POD("", ",\"nodeName\":\"g1\"", "\"phase\":\"Running\"")
+
+static void a_pod_whose_node_is_gone_was_taken(void **state)
+{
+	is(look(*state, "", RUNNING, "{\"metadata\":{\"name\":\"g1\"}}", NULL), SPOT_INSTANCE_RUNNING, SPOT_END_NONE, "");
+	is(look(*state, "", RUNNING, "{\"metadata\":{\"name\":\"g2\"}}", NULL), SPOT_INSTANCE_INTERRUPTED, SPOT_END_RECLAIM,
+	    "node g1 does not exist");
+	is(look(*state, "", RUNNING, "{\"metadata\":{\"name\":\"g1\"},\"spec\":{\"unschedulable\":true}}", NULL),
+	    SPOT_INSTANCE_RUNNING, SPOT_END_NONE, "cordoned");
+}
+
+/* ---- an order that is not filled --------------------------------------------------------------- */
+
+#define WAITING CW_POD("", "", UNSCHEDULED)
+
+static void why_a_pod_gets_no_node(void **state)
+{
+	static const struct { const char *pool, *events; enum spot_instance_state is; const char *words; } cases[] = {
+	    /* nobody says anything: it is under way */
+	    {CW_NODEPOOL(1, 0, ""), "", SPOT_INSTANCE_PENDING, "0/2 nodes"},
+	    {CW_NODEPOOL(1, 0, CONDITION("Capacity", "True", "CapacityAvailable")), "", SPOT_INSTANCE_PENDING, ""},
+	    {CW_NODEPOOL(1, 0, CONDITION("InsufficientCapacity", "False", "x")), "", SPOT_INSTANCE_PENDING, ""},
+	    {CW_NODEPOOL(1, 0, CONDITION("Ready", "False", "Scaling")), "", SPOT_INSTANCE_PENDING, ""},
+	    /* conditions under several names */
+	    {CW_NODEPOOL(1, 0, CONDITION("Capacity", "False", "x")), "", SPOT_INSTANCE_FAILED, "NO_CAPACITY: condition Capacity=False x: words"},
+	    {CW_NODEPOOL(1, 0, CONDITION("InsufficientCapacity", "True", "x")), "", SPOT_INSTANCE_FAILED, "NO_CAPACITY"},
+	    {CW_NODEPOOL(1, 0, CONDITION("Ready", "False", "CWInsufficientCapacity")), "", SPOT_INSTANCE_FAILED, "NO_CAPACITY"},
+	    {CW_NODEPOOL(1, 0, CONDITION("Quota", "False", "CWOverQuota")), "", SPOT_INSTANCE_FAILED, "QUOTA"},
+	    {CW_NODEPOOL(1, 0, CONDITION("OverQuota", "True", "x") "," CONDITION("Capacity", "False", "x")), "", SPOT_INSTANCE_FAILED, "QUOTA"},
+	    /* events: of now, not of before the Pod */
+	    {CW_NODEPOOL(1, 0, ""), EVENT("CWInsufficientCapacity", SOON), SPOT_INSTANCE_FAILED, "NO_CAPACITY: event CWInsufficientCapacity: m"},
+	    {CW_NODEPOOL(1, 0, ""), EVENT("CWOverQuota", SOON), SPOT_INSTANCE_FAILED, "QUOTA"},
+	    {CW_NODEPOOL(1, 0, ""), EVENT("CWInsufficientCapacity", "2015-08-30T12:29:00Z"), SPOT_INSTANCE_PENDING, ""},
+	    {CW_NODEPOOL(1, 0, ""), EVENT("CWNodeAssigned", SOON), SPOT_INSTANCE_PENDING, ""},
+	    /* the nodes are there, the Pod does not fit */
+	    {CW_NODEPOOL(1, 1, ""), "", SPOT_INSTANCE_FAILED, "CONFIG"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		is(look(*state, cases[i].pool, WAITING, NULL, cases[i].events), cases[i].is, SPOT_END_NONE, cases[i].words);
+	}
+}
+
+static void an_order_that_nobody_fills_is_given_up_in_time(void **state)
+{
+	struct drive *d = *state;
+	int64_t made = DRIVE_NOW_US - 6 * 60 * SPOT_US_PER_S;
+
+	d->now_us = made + 19 * 60 * SPOT_US_PER_S;
+	is(look(d, CW_NODEPOOL(1, 0, ""), WAITING, NULL, ""), SPOT_INSTANCE_PENDING, SPOT_END_NONE, "");
+	d->now_us = made + 20 * 60 * SPOT_US_PER_S;
+	is(look(d, CW_NODEPOOL(1, 0, ""), WAITING, NULL, ""), SPOT_INSTANCE_FAILED, SPOT_END_NONE, "NO_CAPACITY: no node within 1200 s");
+}
+
+static void an_old_condition_is_not_believed_of_a_new_order(void **state)
+{
+	struct drive *d = *state;
+	int64_t made = DRIVE_NOW_US - 6 * 60 * SPOT_US_PER_S;
+
+	d->now_us = made + 10 * SPOT_US_PER_S;
+	is(look(d, CW_NODEPOOL(1, 0, CONDITION("Capacity", "False", "x")), WAITING, NULL, ""), SPOT_INSTANCE_PENDING, SPOT_END_NONE, "");
+	is(look(d, CW_NODEPOOL(1, 0, "{\"type\":\"Capacity\",\"status\":\"False\",\"lastTransitionTime\":\"" SOON "\"}"), WAITING, NULL, ""),
+	    SPOT_INSTANCE_FAILED, SPOT_END_NONE, "NO_CAPACITY");
+}
+
+/* ---- orders ---------------------------------------------------------------------------------- */
+
+#define R(code, body) {.status = (code), .reply = (body)}
+#define PODS(items)   R(200, CW_LIST("PodList", items))
+
+static void the_order_for_a_pod_that_was_taken_is_lowered_when_it_is_seen(void **state)
+{
+	static const struct drive_try tries[] = {
+	    R(200, CW_LIST("NodePoolList", CW_NODEPOOL(1, 1, ""))),
+	    PODS(CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:40:00Z\",\"deletionGracePeriodSeconds\":400", "", "\"phase\":\"Running\"")),
+	    {.method = "PATCH", .body = "{\"metadata\":{\"resourceVersion\":\"5\"},\"spec\":{\"targetNodes\":0}}", .status = 409, .reply = "{}"},
+	};
+	struct drive *d = *state;
+
+	drive_script(d, tries, ARRAY_LEN(tries));
+	assert_int_equal(drive_run(d, DRIVE_DESCRIBE, cw_args(d->arena, DRIVE_DESCRIBE, true)), SPOT_DONE);
+	drive_used(d); /* overtaken: the next look does it */
+}
+
+static void a_target_that_moved_is_counted_again(void **state)
+{
+	static const struct drive_try tries[] = {
+	    {.method = "DELETE", .has = {"\"uid\":\"" CW_UID "\"", "\"gracePeriodSeconds\":31"}, .mutating = 1, .fresh = true, .status = 200, .reply = RUNNING},
+	    R(200, CW_NODEPOOL(2, 2, "")), PODS(""),
+	    {.method = "PATCH", .status = 409, .reply = CW_STATUS(409, "Conflict", "modified", "{}")},
+	    {.method = "GET", .status = 200, .reply = CW_NODEPOOL(3, 2, "")}, PODS(RUNNING),
+	    {.method = "PATCH", .has = {"\"targetNodes\":1"}, .status = 200, .reply = CW_NODEPOOL(1, 2, "")},
+	};
+	struct drive *d = *state;
+	struct spot_terminate *a = cw_args(d->arena, DRIVE_TERMINATE, true);
+
+	drive_script(d, tries, ARRAY_LEN(tries));
+	assert_int_equal(drive_run(d, DRIVE_TERMINATE, a), SPOT_DONE);
+	drive_used(d);
+}
+
+static void a_right_target_is_not_touched(void **state)
+{
+	static const struct drive_try tries[] = {R(200, RUNNING), R(200, CW_NODEPOOL(0, 1, "")), PODS("")};
+	struct drive *d = *state;
+
+	drive_script(d, tries, ARRAY_LEN(tries));
+	assert_int_equal(drive_run(d, DRIVE_TERMINATE, cw_args(d->arena, DRIVE_TERMINATE, true)), SPOT_DONE);
+	drive_used(d);
+}
+
+static void a_pool_of_another_installation_is_left_alone(void **state)
+{
+	static const struct drive_try tries[] = {
+	    R(201, CW_POD("", "", "\"phase\":\"Pending\"")),
+	    R(200, "{\"kind\":\"NodePool\",\"metadata\":{\"name\":\"" CW_POOL "\",\"resourceVersion\":\"5\",\"labels\":{"
+		   "\"spotbroker.io/install\":\"other\"}},\"spec\":{\"targetNodes\":9}}"),
+	    {.method = "DELETE", .status = 200, .reply = CW_POD("", "", "\"phase\":\"Pending\"")},
+	    R(200, "{\"kind\":\"NodePool\",\"metadata\":{\"name\":\"" CW_POOL "\",\"resourceVersion\":\"5\",\"labels\":{"
+		   "\"spotbroker.io/install\":\"other\"}},\"spec\":{\"targetNodes\":9}}"),
+	};
+	struct drive *d = *state;
+
+	drive_script(d, tries, ARRAY_LEN(tries));
+	assert_int_equal(drive_run(d, DRIVE_LAUNCH, cw_args(d->arena, DRIVE_LAUNCH, true)), SPOT_FAIL);
+	drive_used(d);
+	assert_int_equal(d->call.err.rc, SPOT_CONFIG);
+}
+
+static void what_fails_after_the_pod_was_made_is_never_called_without_effect(void **state)
+{
+	static const struct drive_try replies[] = {
+	    R(503, "x"), R(500, CW_STATUS(500, "ServerTimeout", "later", "{\"retryAfterSeconds\":1}")), R(429, "x"), R(200, "junk")};
+	struct drive *d = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(replies); i++) {
+		struct drive_try tries[8] = {R(201, CW_POD("", "", "\"phase\":\"Pending\""))};
+
+		for (size_t k = 1; k < 8; k++) {
+			tries[k] = replies[i];
+		}
+		drive_script(d, tries, 8);
+		assert_int_equal(drive_run(d, DRIVE_LAUNCH, cw_args(d->arena, DRIVE_LAUNCH, true)), SPOT_FAIL);
+		assert_int_equal(d->call.err.rc, SPOT_UNKNOWN);
+		d->used = d->script_n;
+	}
+}
+
+static void what_is_not_sold_is_refused_before_anything_is_made(void **state)
+{
+	static const struct { const char *type; enum spot_market market; int milli; enum spot_rc rc; } cases[] = {
+	    {"gb200-4x", SPOT_MARKET_ON_DEMAND, 4000, SPOT_NOT_OFFERED}, {"gd-1xgh200", SPOT_MARKET_SPOT, 1000, SPOT_NOT_OFFERED},
+	    {"gd-8xl40-i128", SPOT_MARKET_RESERVED, 8000, SPOT_NOT_OFFERED}, {"gd-8xl40-i128", SPOT_MARKET_SPOT, 500, SPOT_INVALID}};
+	struct drive *d = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct spot_launch *a = cw_args(d->arena, DRIVE_LAUNCH, true);
+
+		a->key.instance_type = cases[i].type;
+		a->key.market = cases[i].market;
+		a->shape.gpu_milli = cases[i].milli;
+		drive_script(d, NULL, 0);
+		assert_int_equal(drive_run(d, DRIVE_LAUNCH, a), SPOT_FAIL);
+		assert_int_equal(d->call.err.rc, cases[i].rc);
+	}
+}
+
+static void only_our_references_are_terminated(void **state)
+{
+	static const char *const refs[] = {"", "i-0123", "main/pod", "main/a b/u", "main/../u/x", "nodepool/main/a?b", "other/pod/uid", "a/b/c/d"};
+	struct drive *d = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(refs); i++) {
+		struct spot_terminate a = {.region = "", .zone = "", .ref = refs[i], .spot_request = ""};
+
+		drive_script(d, NULL, 0);
+		assert_int_equal(drive_run(d, DRIVE_TERMINATE, &a), SPOT_FAIL);
+		assert_true(d->call.err.rc == SPOT_INVALID || d->call.err.rc == SPOT_CONFIG);
+	}
+}
+
+/* ---- identity -------------------------------------------------------------------------------- */
+
+static void a_proof_must_be_of_this_pod_and_for_us(void **state)
+{
+#define REVIEW(ok, audience, user, uid)                                                                                \
+	"{\"kind\":\"TokenReview\",\"status\":{\"authenticated\":" ok ",\"audiences\":[\"" audience                    \
+	"\"],\"user\":{\"username\":\"system:serviceaccount:spotbroker:" user "\",\"extra\":{"                         \
+	"\"authentication.kubernetes.io/pod-name\":[\"" CW_NAME "\"],\"authentication.kubernetes.io/pod-uid\":[\"" uid "\"]}}}}"
+	static const struct { const char *reply; enum spot_rc rc; } cases[] = {
+	    {REVIEW("true", "https://broker.example", "spotbroker-node", CW_UID), SPOT_OK},
+	    {REVIEW("false", "https://broker.example", "spotbroker-node", CW_UID), SPOT_DENIED},
+	    {REVIEW("true", "https://else.example", "spotbroker-node", CW_UID), SPOT_DENIED},
+	    {REVIEW("true", "https://broker.example", "default", CW_UID), SPOT_DENIED},
+	    {REVIEW("true", "https://broker.example", "spotbroker-node", "another"), SPOT_DENIED},
+	    {"{\"kind\":\"TokenReview\",\"status\":{\"authenticated\":true}}", SPOT_DENIED},
+	};
+	struct drive *d = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct drive_try t = R(201, cases[i].reply);
+
+		drive_script(d, &t, 1);
+		assert_int_equal(drive_run(d, DRIVE_VERIFY, cw_args(d->arena, DRIVE_VERIFY, true)), cases[i].rc == SPOT_OK ? SPOT_DONE : SPOT_FAIL);
+		assert_int_equal(d->call.err.rc, cases[i].rc);
+		drive_used(d);
+	}
+}
+
+#define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    T(each_state_of_a_pod_is_one_of_ours),
+	    T(a_pod_whose_node_is_gone_was_taken),
+	    T(why_a_pod_gets_no_node),
+	    T(an_order_that_nobody_fills_is_given_up_in_time),
+	    T(an_old_condition_is_not_believed_of_a_new_order),
+	    T(the_order_for_a_pod_that_was_taken_is_lowered_when_it_is_seen),
+	    T(a_target_that_moved_is_counted_again),
+	    T(a_right_target_is_not_touched),
+	    T(a_pool_of_another_installation_is_left_alone),
+	    T(what_fails_after_the_pod_was_made_is_never_called_without_effect),
+	    T(what_is_not_sold_is_refused_before_anything_is_made),
+	    T(only_our_references_are_terminated),
+	    T(a_proof_must_be_of_this_pod_and_for_us),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
