@@ -62,9 +62,36 @@ static void case_runs(const struct cw_case *k)
 	drive_fini(&d);
 }
 
+/* SEEDS_DIR=tests/fuzz/corpus/coreweave writes the replies of each case as seeds of the fuzzer. */
+static void seeds_write(const char *dir)
+{
+	for (size_t i = 0; i < cw_cases_n; i++) {
+		char path[512];
+		FILE *out;
+
+		snprintf(path, sizeof(path), "%s/seed-%s", dir, cw_cases[i].name);
+		out = fopen(path, "wb");
+		assert_non_null(out);
+		fprintf(out, "%s\n", cw_cases[i].name);
+		for (size_t k = 0; k < cw_cases[i].n; k++) {
+			const struct drive_try *t = &cw_cases[i].tries[k];
+
+			fprintf(out, "\x1e%d\n", t->status);
+			for (size_t l = 0; t->lines[l] != NULL; l++) {
+				fputs(t->lines[l], out);
+			}
+			fputs(t->reply != NULL ? t->reply : "", out);
+		}
+		assert_int_equal(fclose(out), 0);
+	}
+}
+
 static void each_verb_sends_what_the_golden_file_says(void **state)
 {
 	(void)state;
+	if (getenv("SEEDS_DIR") != NULL) {
+		seeds_write(getenv("SEEDS_DIR"));
+	}
 	for (size_t i = 0; i < cw_cases_n; i++) {
 		case_runs(&cw_cases[i]);
 	}
