@@ -35,6 +35,7 @@ def clouds():
                 headers, _, body = rest.partition("\n\n")
                 out += "\x1e%s %s\n%s" % (head.split()[1], headers.split("\n")[0], body)
         write(os.path.basename(os.path.dirname(path)), os.path.basename(path)[:-4], out[:20000])
+    google()
     golden = {}
     for name in ("instance_types", "instances", "regions"):
         path = os.path.join(ROOT, "tests/golden/lambda", name + ".json")
@@ -55,6 +56,21 @@ def clouds():
     for status, code in ((400, "instance-operations/launch/insufficient-capacity"), (403, "global/quota-exceeded"),
                          (429, "global/rate-limit"), (401, "global/invalid-api-key"), (404, "global/object-does-not-exist")):
         write("lambda", "error-%d" % status, "launch\n\x1e%d Retry-After: 3\n%s" % (status, error % code))
+
+
+def google():
+    for path in sorted(glob.glob(os.path.join(ROOT, "tests/golden/gcp/*.txt"))):
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        out = os.path.basename(path)[:-4] + "\n"
+        for block in re.split(r"^--- ", text, flags=re.M)[1:]:
+            head, _, rest = block.partition("\n")
+            if head.startswith("reply"):
+                headers, _, body = ("\n" + rest).partition("\n\n")
+                first = [h for h in headers.split("\n") if h] or [""]
+                out += "\x1e%s %s\n%s" % (head.split()[1], first[0], body)
+        if "\x1e" in out:
+            write("gcp", os.path.basename(path)[:-4], out[:20000])
 
 
 def files():
