@@ -42,7 +42,7 @@ struct k8s_obj {
 	uint64_t rv;
 	struct kubelet_pod *run; /* pods: what the node's kubelet does with it */
 	struct inst *inst;	 /* nodes: the server that is paid for; NULL = nobody pays */
-	int64_t told_us;	 /* when the last repeated event was told */
+	uint64_t tried;		 /* pods: the scheduler's epoch at which it found no place */
 };
 /* One change, kept for watches that resume. */
 struct k8s_change {
@@ -70,6 +70,7 @@ struct k8s_cluster {
 	struct k8s_watch *watches;
 	bool dirty;  /* controllers have something to look at */
 	bool queued; /* a NodePool waits for stock */
+	uint64_t epoch; /* moves when a pod may fit that did not before */
 	int programs; /* containers that run */
 	struct loop_hook hook;
 	struct loop_timer timer;
@@ -130,6 +131,7 @@ void k8s_complete(struct k8s_cluster *c, const struct k8s_kind *kind, json_t *do
 json_t *k8s_edit(const struct k8s_obj *o); /* a copy to change */
 void k8s_commit(struct k8s_obj *o, json_t *doc); /* stolen; nothing happens when nothing changed */
 void k8s_remove(struct k8s_obj *o);
+bool pod_over(const struct k8s_obj *pod); /* Succeeded or Failed */
 void k8s_tell(struct k8s_obj *o, const char *type, const char *reason, const char *component,
     const char *fmt, ...) PRINTF(5, 6); /* an Event object */
 void k8s_compact(struct k8s_cluster *c); /* forgets all changes up to now */

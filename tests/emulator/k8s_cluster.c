@@ -140,6 +140,7 @@ struct k8s_cluster *k8s_cluster_new(struct sim *s, const char *name, const char 
 	c->zone = dup_text(zone);
 	c->id = sim_id(s, NULL, "", 8);
 	c->watch_list = c->deliver = true;
+	c->epoch = 1;
 	c->bookmark_us = 60 * SPOT_US_PER_S;
 	c->pull_us = MIN(s->conf.boot_us, 20000);
 	c->denied = json_array();

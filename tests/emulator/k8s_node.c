@@ -22,10 +22,7 @@ const char *node_pool_of(const struct k8s_obj *node)
 bool node_busy(const struct k8s_obj *node)
 {
 	for (const struct k8s_obj *p = node->c->objs[K8S_POD]; p; p = p->next) {
-		const char *phase = k_str(p->doc, "status.phase");
-
-		if (str_same(k_str(p->doc, "spec.nodeName"), node->name) &&
-		    !str_same(phase, "Succeeded") && !str_same(phase, "Failed"))
+		if (str_same(k_str(p->doc, "spec.nodeName"), node->name) && !pod_over(p))
 			return true;
 	}
 	return false;

@@ -118,36 +118,55 @@ static int64_t asked(const json_t *spec, const char *resource)
 	return sum;
 }
 
-static int64_t left(const struct k8s_obj *node, const char *resource)
+/* What is left of a node during one pass: resource -> thousandths. */
+struct slot {
+	struct k8s_obj *node;
+	json_t *free;
+};
+
+static int64_t left(const struct slot *s, const char *resource)
 {
-	int64_t have = 0;
-
-	if (!k_quantity(json_object_get(k_at(node->doc, "status.allocatable"), resource), &have))
-		return 0;
-	for (const struct k8s_obj *p = node->c->objs[K8S_POD]; p; p = p->next) {
-		const char *phase = k_str(p->doc, "status.phase");
-
-		if (str_same(k_str(p->doc, "spec.nodeName"), node->name) &&
-		    !str_same(phase, "Succeeded") && !str_same(phase, "Failed"))
-			have -= asked(k_at(p->doc, "spec"), resource);
-	}
-	return have;
+	return json_integer_value(json_object_get(s->free, resource));
 }
 
-/* Names of all resources that the pod asks for. */
-static const char *lacking(const json_t *spec, const struct k8s_obj *node)
+static void take(struct slot *s, const json_t *spec)
+{
+	const char *key;
+	json_t *v;
+	void *tmp;
+
+	json_object_foreach_safe(s->free, tmp, key, v)
+	    json_integer_set(v, json_integer_value(v) - asked(spec, key));
+}
+
+static void slot_fill(struct slot *s, struct k8s_obj *node)
+{
+	const char *key;
+	int64_t milli;
+	json_t *v;
+
+	*s = (struct slot){node, json_object()};
+	json_object_foreach(k_at(node->doc, "status.allocatable"), key, v)
+	{
+		if (k_quantity(v, &milli))
+			json_object_set_new(s->free, key, json_integer(milli));
+	}
+}
+
+/* The first resource of which too little is left. */
+static const char *lacking(const json_t *spec, const struct slot *s)
 {
 	const char *key;
 	size_t k;
 	json_t *c, *v;
 
-	if (left(node, "pods") < 1000)
+	if (left(s, "pods") < 1000)
 		return "pods";
 	json_array_foreach(k_at(spec, "containers"), k, c)
 	{
 		json_object_foreach(k_at(c, "resources.requests"), key, v)
 		{
-			if (asked(spec, key) > 0 && left(node, key) < asked(spec, key))
+			if (asked(spec, key) > MAX(left(s, key), 0))
 				return key;
 		}
 	}
@@ -173,8 +192,9 @@ static void tally_add(struct tally *all, size_t max, const char *text)
 }
 
 /* NULL: it fits. */
-static const char *refusal(const json_t *spec, const struct k8s_obj *node, char *buf, size_t n)
+static const char *refusal(const json_t *spec, const struct slot *s, char *buf, size_t n)
 {
+	const struct k8s_obj *node = s->node;
 	const json_t *taint;
 	const char *missing;
 
@@ -190,7 +210,7 @@ static const char *refusal(const json_t *spec, const struct k8s_obj *node, char 
 	}
 	if (!selected(spec, node))
 		return "node(s) didn't match Pod's node affinity/selector";
-	missing = lacking(spec, node);
+	missing = lacking(spec, s);
 	if (missing) {
 		snprintf(buf, n, str_same(missing, "pods") ? "Too many %s" : "Insufficient %s",
 		    missing);
@@ -236,31 +256,71 @@ static void bind(struct k8s_obj *pod, const struct k8s_obj *node)
 	kubelet_bound(pod);
 }
 
-static void schedule(struct k8s_obj *pod)
+static void schedule(struct k8s_obj *pod, struct slot *slots, size_t n)
 {
 	const json_t *spec = k_at(pod->doc, "spec");
 	struct tally all[8] = {{{0}, 0}};
 	char buf[96];
-	int nodes = 0;
 
-	for (struct k8s_obj *o = pod->c->objs[K8S_NODE]; o; o = o->next) {
-		const char *why = refusal(spec, o, buf, sizeof(buf));
+	for (size_t k = 0; k < n; k++) {
+		const char *why = refusal(spec, &slots[k], buf, sizeof(buf));
 
 		if (!why) {
-			bind(pod, o);
+			take(&slots[k], spec);
+			bind(pod, slots[k].node);
 			return;
 		}
 		tally_add(all, ARRAY_LEN(all), why);
-		nodes++;
 	}
-	unschedulable(pod, all, ARRAY_LEN(all), nodes);
+	pod->tried = pod->c->epoch;
+	unschedulable(pod, all, ARRAY_LEN(all), (int)n);
+}
+
+static bool waits(const struct k8s_obj *o)
+{
+	return o->tried != o->c->epoch && !k_str(o->doc, "spec.nodeName") &&
+	    !k_at(o->doc, "metadata.deletionTimestamp") &&
+	    json_array_size(k_at(o->doc, "spec.schedulingGates")) == 0;
+}
+
+static struct slot *slots_make(struct k8s_cluster *c, size_t *ret_n)
+{
+	struct slot *slots;
+	size_t n = 0;
+
+	for (const struct k8s_obj *o = c->objs[K8S_NODE]; o; o = o->next)
+		n++;
+	slots = calloc(n + 1, sizeof(*slots));
+	if (!slots)
+		abort();
+	*ret_n = n;
+	n = 0;
+	for (struct k8s_obj *o = c->objs[K8S_NODE]; o; o = o->next)
+		slot_fill(&slots[n++], o);
+	for (const struct k8s_obj *o = c->objs[K8S_POD]; o; o = o->next) {
+		const char *node = k_str(o->doc, "spec.nodeName");
+
+		for (size_t k = 0; node && k < n && !pod_over(o); k++) {
+			if (str_same(slots[k].node->name, node))
+				take(&slots[k], k_at(o->doc, "spec"));
+		}
+	}
+	return slots;
 }
 
 void sched_decide(struct k8s_cluster *c)
 {
+	struct slot *slots = NULL;
+	size_t n = 0;
+
 	for (struct k8s_obj *o = c->objs[K8S_POD]; o; o = o->next) {
-		if (!k_str(o->doc, "spec.nodeName") && !k_at(o->doc, "metadata.deletionTimestamp") &&
-		    json_array_size(k_at(o->doc, "spec.schedulingGates")) == 0)
-			schedule(o);
+		if (!waits(o))
+			continue;
+		if (!slots)
+			slots = slots_make(c, &n);
+		schedule(o, slots, n);
 	}
+	for (size_t k = 0; k < n; k++)
+		json_decref(slots[k].free);
+	free(slots);
 }

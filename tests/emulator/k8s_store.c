@@ -51,6 +51,13 @@ struct k8s_obj *k8s_find(
 	return NULL;
 }
 
+bool pod_over(const struct k8s_obj *pod)
+{
+	const char *phase = k_str(pod->doc, "status.phase");
+
+	return str_same(phase, "Succeeded") || str_same(phase, "Failed");
+}
+
 /* ---- the log ---------------------------------------------------------------------------- */
 
 static void changes_drop(struct k8s_cluster *c, size_t n)
@@ -93,6 +100,9 @@ static void change_add(
 	}
 	e = &c->changes[c->changes_n++];
 	*e = (struct k8s_change){c->rv, o->kind, type, json_incref(o->doc), json_incref(prev)};
+	if (o->kind->id == K8S_NODE ||
+	    (o->kind->id == K8S_POD && (str_same(type, "DELETED") || pod_over(o))))
+		c->epoch++;
 	k8s_watch_feed(c, e);
 	k8s_wake(c);
 }
