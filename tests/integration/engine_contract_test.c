@@ -420,10 +420,12 @@ static void late(struct world *w, const char *reason, const char *rc, int cooled
 	world_pool(w, "z2", "a1", "spot", 1100000);
 	world_pool(w, "z3", "a1", "on_demand", 1200000);
 	w->cloud.late_reason = reason;
+	w->agents = false; /* what never ran has none */
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE end_cause = 'refused'");
 	w->cloud.late_reason = NULL;
+	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	snprintf(sql, sizeof(sql), "SELECT count(*) FROM pool_cool WHERE rc = '%s' AND why LIKE '%%%s%%'", rc, reason);
 	assert_true(world_int(w, sql) >= cooled);
