@@ -431,11 +431,6 @@ static void provider(struct az_call *c)
 		"resourceTypes"));
 }
 
-static void vm_usages_of_network(struct az_call *c)
-{
-	az_usages(c);
-}
-
 static void route(struct az_call *c)
 {
 	static const struct {
@@ -453,7 +448,7 @@ static void route(struct az_call *c)
 	    {"Microsoft.Network", "publicIPAddresses", NULL, NULL, AZ_IP},
 	    {"Microsoft.Network", "virtualNetworks", NULL, NULL, AZ_VNET},
 	    {"Microsoft.Network", "networkSecurityGroups", NULL, NULL, AZ_NSG},
-	    {"Microsoft.Network", "locations/usages", NULL, vm_usages_of_network, AZ_NONE},
+	    {"Microsoft.Network", "locations/usages", NULL, az_usages, AZ_NONE},
 	    {"Microsoft.Network", "locations/operations", operation, NULL, AZ_NONE},
 	    {"Microsoft.ManagedIdentity", "userAssignedIdentities", NULL, NULL, AZ_IDENTITY},
 	    {"Microsoft.Authorization", "permissions", NULL, az_permissions, AZ_NONE},

@@ -199,12 +199,8 @@ static void create(struct az_call *c, struct az_res *r, const struct az_want *w,
 	r->fail_message = dup_text(message);
 	r->due_us = sim_wall(s) + s->conf.boot_us;
 	az_op_new(c, r, false);
-	if (!code && !inst_find(s, r->vm_id))
+	if (!code)
 		inst_make(c, r, w);
-	else if (!code) {
-		az_guid(s, r->vm_id); /* an earlier life had this id */
-		inst_make(c, r, w);
-	}
 	if (!again)
 		parts_make(c, r);
 	books_launch(s, CLOUD_AZURE, r->name, r->group, NULL, w->pool, w->side, code, &r->inst,

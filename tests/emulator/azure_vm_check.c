@@ -84,8 +84,12 @@ static bool member_good(struct az_call *c, const char *path, const char *name, c
 	if (str_same(r->type, "[obj]")) {
 		json_array_foreach((json_t *)(uintptr_t)v, k, item)
 		{
-			if (!json_is_object(item) || !walk(c, item, path))
-				return json_is_object(item) ? false : (az_fail(c, 400, "BadRequest", "Path '%s' holds no object.", path), false);
+			if (!json_is_object(item)) {
+				az_fail(c, 400, "BadRequest", "Path '%s' holds no object.", path);
+				return false;
+			}
+			if (!walk(c, item, path))
+				return false;
 		}
 	}
 	return true;
@@ -196,6 +200,21 @@ static bool decimals_good(double price)
 	return off < 1e-4 && off > -1e-4;
 }
 
+/* -1, or above zero with at most five decimals. */
+static bool max_price_good(struct az_call *c, const json_t *max, struct az_want *w)
+{
+	double v = json_number_value(max);
+
+	if (v < 0 ? v > -1.000001 && v < -0.999999 : v > 0 && decimals_good(v)) {
+		w->max_price = v < 0 ? -1 : (int64_t)(v * 1e6 + 0.5);
+		return true;
+	}
+	az_fail(c, 400, "MaxPriceValueInvalid",
+	    "Invalid max price value. The only supported values for max price are -1 or a decimal greater than "
+	    "zero. Max price value of zero indicates the Azure Spot virtual machine is not evictable.");
+	return false;
+}
+
 static bool spot_good(struct az_call *c, struct az_want *w)
 {
 	const char *priority = text(c->doc, "properties.priority"),
@@ -243,19 +262,7 @@ static bool spot_good(struct az_call *c, struct az_want *w)
 		    "Azure Spot Virtual Machine is not supported in Availability Set.");
 		return false;
 	}
-	if (max) {
-		double v = json_number_value(max);
-
-		if (!(v < 0 ? v > -1.000001 && v < -0.999999 : v > 0 && decimals_good(v))) {
-			az_fail(c, 400, "MaxPriceValueInvalid",
-			    "Invalid max price value. The only supported values for max price are -1 or a decimal "
-			    "greater than zero. Max price value of zero indicates the Azure Spot virtual machine is "
-			    "not evictable.");
-			return false;
-		}
-		w->max_price = v < 0 ? -1 : (int64_t)(v * 1e6 + 0.5);
-	}
-	return true;
+	return !max || max_price_good(c, max, w);
 }
 
 static bool image_good(struct az_call *c, struct az_want *w)

@@ -48,9 +48,10 @@ void az_vm_gone(struct sim *s, struct az_res *vm)
 			again = true;
 		}
 	}
-	az_op_end(s, vm->op, vm->op && vm->op->is_delete ? "Succeeded" : "Failed",
-	    vm->op && vm->op->is_delete ? NULL : "OperationPreempted",
-	    vm->op && vm->op->is_delete ? NULL : "The virtual machine was evicted.");
+	if (vm->op && vm->op->is_delete)
+		az_op_end(s, vm->op, "Succeeded", NULL, NULL);
+	else
+		az_op_end(s, vm->op, "Failed", "OperationPreempted", "The virtual machine was evicted.");
 	az_drop(az, vm);
 }
 
