@@ -6,9 +6,11 @@ import copy
 import json
 import os
 import re
+import select
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import urllib.parse
 
@@ -233,15 +235,27 @@ class Metadata(Base):
 
     def test_the_program_runs_from_custom_data_and_finds_its_metadata(self):
         g = self.group('program')
-        vm = self.launched(g, 'p', script='#!/bin/sh\necho "$AZURE_POD_IDENTITY_AUTHORITY_HOST" > "$HOME/host"\n')
+        vm = self.launched(g, 'p', script='#!/bin/sh\necho "$AZURE_POD_IDENTITY_AUTHORITY_HOST" > "$HOME/tmp"\n'
+                                           'mv "$HOME/tmp" "$HOME/host"\n')
         self.sim.wait('agent_started', instance=vm)
         home = self.sim.state(vm)['agent']['home']
-        self.sim.wait('agent_ended', instance=vm)
+        end = time.monotonic() + 20
+        while not os.path.exists(os.path.join(home, 'host')):
+            self.assertLess(time.monotonic(), end)
+            select.select([], [], [], 0.01)
         with open(os.path.join(home, 'host')) as f:
             host = f.read().strip()
         status, _, text = http('GET', host + '/metadata/instance/compute?api-version=2021-02-01', None, {'Metadata': 'true'})
         doc = json.loads(text)
         self.assertEqual((status, doc['vmId'], doc['name'], doc['priority'], doc['zone']), (200, vm, 'p', 'Spot', '1'))
+
+    def test_a_vm_that_powers_itself_off_is_stopped_and_still_billed(self):
+        g = self.group('off')
+        vm = self.launched(g, 'o', script='#!/bin/sh\npoweroff\n')
+        self.sim.wait('stopped', instance=vm)
+        _, _, doc = self.arm('GET', g + 'o/instanceView', COMPUTE)
+        self.assertIn('PowerState/stopped', [s['code'] for s in doc['statuses']])
+        self.assertIn(vm, self.sim.ctl('GET', '/books')['left'])
 
     def test_requests_without_the_header_or_through_a_proxy_are_refused(self):
         vm = self.launched(self.group('header'), 'h')
