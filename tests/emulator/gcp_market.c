@@ -182,9 +182,74 @@ static bool load_zones(struct sim *s, struct spot_err *err)
 	return err->rc == SPOT_OK;
 }
 
+/* ---- the past --------------------------------------------------------------------------- */
+
+/* The record's end is the emulator's start. */
+#define RECORD_END "2026-07-30T00:00:00Z"
+
+static void history_point(struct sim *s, struct pool *p, int64_t us, int64_t micros)
+{
+	struct price_log *l = &p->price[SIDE_SPOT];
+
+	if (!l->sold)
+		return;
+	if (p->recorded)
+		price_set(s, p, SIDE_SPOT, us, micros);
+	else
+		l->at[0] = (struct price_at){us, micros};
+	p->recorded = true;
+}
+
+/* The price in force is the sum of the SKUs; the record is rounded. */
+static void history_end(struct sim *s, struct pool *p, int64_t now)
+{
+	struct arena *a AUTO(arena) = arena_new(0);
+	struct price_log *l = &p->price[SIDE_SPOT];
+	int64_t is = compose(a, s->gcp, gcp_type_of(s->gcp, p->type), p->region->name, SIDE_SPOT);
+	int64_t was = l->at[l->n - 1].micros;
+
+	if (is != was && llabs(is - was) <= 50)
+		l->at[l->n - 1].micros = is;
+	else
+		price_set(s, p, SIDE_SPOT, now, is);
+}
+
+static bool load_history(struct sim *s, struct spot_err *err)
+{
+	struct market *m = s->market;
+	int64_t end, at, micros;
+	char text[64];
+	struct table t;
+
+	if (!parse_time_us(RECORD_END, &end) || !table_open(s, &t, "gcp_history.csv", err))
+		return false;
+	while (table_next(&t)) {
+		snprintf(text, sizeof(text), "%sT00:00:00Z", col(&t, "day"));
+		micros = col_usd(&t, "spot");
+		if (!parse_time_us(text, &at) || micros <= 0) {
+			err_set(err, SPOT_CONFIG, "gcp_history.csv line %d: bad day or price",
+			    t.csv.line);
+			return false;
+		}
+		for (size_t k = 0; k < m->pools_n; k++) {
+			struct pool *p = &m->pools[k];
+
+			if (p->cloud == CLOUD_GCP && str_same(p->region->name, col(&t, "region")) &&
+			    str_same(p->type->name, col(&t, "type")))
+				history_point(s, p, at + s->start_us - end, micros);
+		}
+	}
+	for (size_t k = 0; k < m->pools_n; k++) {
+		if (m->pools[k].cloud == CLOUD_GCP && m->pools[k].recorded)
+			history_end(s, &m->pools[k], s->start_us - SPOT_US_PER_HOUR);
+	}
+	return err->rc == SPOT_OK;
+}
+
 bool gcp_market_load(struct sim *s, struct spot_err *err)
 {
-	return load_skus(s, err) && load_types(s, err) && load_zones(s, err);
+	return load_skus(s, err) && load_types(s, err) && load_zones(s, err) &&
+	    load_history(s, err);
 }
 
 const struct gcp_type *gcp_type_of(const struct gcp *g, const struct itype *t)

@@ -418,11 +418,12 @@ void gcp_vm_simulate(struct gcp_call *c)
 		return;
 	}
 	op = vm_op(c, i, "simulateMaintenanceEvent", request);
+	/* 30 seconds of soft-off after the notice that the VM asked for, unless /config gives less. */
 	if (gcp_vm(i)->spot)
 		inst_reclaim(i,
-			     c->sim->conf.notice_us == 120 * SPOT_US_PER_S ? 30 * SPOT_US_PER_S
-									   : c->sim->conf.notice_us,
-			     0, false);
+		    MIN(c->sim->conf.notice_us,
+			30 * SPOT_US_PER_S + gcp_vm(i)->notice_extra_us),
+		    0, false);
 	gcp_op_after(op, 1, NULL);
 	gcp_reply(c, gcp_op_json(op, c->a));
 }

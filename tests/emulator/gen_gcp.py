@@ -280,6 +280,19 @@ def network(catalog):
     return out
 
 
+def history(catalog, kinds):
+    """Changes of the Spot list price in the last year of the record, which ends 2026-07-30."""
+    last, out = {}, []
+    path = os.path.join(catalog, 'spot_history', 'gcp_regions_2023-05_2026-07.csv')
+    for r in sorted(rows(path), key=lambda r: (r['region'], r['instance_type'], r['timestamp'])):
+        key = r['region'], r['instance_type']
+        if r['instance_type'] not in kinds or r['timestamp'] < '2025-07-30' or last.get(key) == r['spot_usd_hour']:
+            continue
+        last[key] = r['spot_usd_hour']
+        out.append((*key, r['timestamp'][:10], r['spot_usd_hour']))
+    return out
+
+
 # ---- the API's field tables ---------------------------------------------------------------------
 
 ROOTS = {'compute.v1': ['Instance', 'BulkInsertInstanceResource', 'InstancesSetLabelsRequest', 'Disk',
@@ -346,6 +359,7 @@ def main():
     seen = set()
     write(out, 'gcp_skus.csv', ('sku', 'description', 'family', 'group', 'usage', 'unit', 'regions', 'tiers', 'part', 'side'),
           [r for r in sorted(all_skus, key=lambda r: r[0]) if not (r[0] in seen or seen.add(r[0]))])
+    write(out, 'gcp_history.csv', ('region', 'type', 'day', 'spot'), history(catalog, kinds))
     with open(os.path.join(out, 'gcp_schema.json'), 'w') as f:
         json.dump(schemas(directory), f, separators=(',', ':'), sort_keys=True)
         f.write('\n')
