@@ -76,6 +76,7 @@ struct offers { /* one read of the market, shared by the turns that need it */
 	struct offer *list;
 	size_t n;
 	int64_t read_us; /* mono; 0 = never */
+	int64_t stale_us; /* mono: a read sent before this is not good enough */
 };
 
 struct sched;

@@ -8,11 +8,13 @@
 struct wait {
 	void (*then)(struct recon *r, void *ctx);
 	void *ctx;
+	int64_t sent_us; /* mono */
 };
 
 void offers_stale(struct engine *e)
 {
 	e->offers.read_us = 0;
+	e->offers.stale_us = loop_mono_us(e->loop);
 }
 
 static double or_none(bool has, double v)
@@ -85,6 +87,11 @@ static void offers_read(struct step *s)
 	for (size_t i = 0; i < n; i++) {
 		offer_fill(&o->list[i], &rows[i]);
 	}
+	if (o->stale_us > w->sent_us) {
+		/* What changed meanwhile may not be in it. */
+		offers_need(s->r, w->then, w->ctx);
+		return;
+	}
 	o->read_us = loop_mono_us(s->r->e->loop);
 	w->then(s->r, w->ctx);
 }
@@ -103,6 +110,7 @@ void offers_need(struct recon *r, void (*then)(struct recon *, void *), void *ct
 	w = arena_alloc(r->arena, sizeof(*w));
 	w->then = then;
 	w->ctx = ctx;
+	w->sent_us = loop_mono_us(e->loop);
 	s = step_new(r, offers_read, w);
 	STEP(s, engine_offers,
 	     (&(struct q_engine_offers){.since_day = engine_day(e) - RECORD_DAYS,
