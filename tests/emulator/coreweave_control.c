@@ -172,27 +172,19 @@ static json_t *post_crash(
 	return done_json(names);
 }
 
-static void node_state(struct k8s_obj *o, const char *state)
+static bool node_state(struct k8s_obj *o, const char *state)
 {
-	bool ready = !str_same(state, "not_ready");
-	json_t *doc = k8s_edit(o), *taints = k_arr(k_obj(doc, "spec"), "taints");
-
-	if (str_same(state, "cordon") && !k_true(o->doc, "spec.unschedulable")) {
-		json_decref(doc);
+	if (str_same(state, "gone"))
+		node_drop(o);
+	else if (str_same(state, "not_ready"))
+		node_lost(o);
+	else if (str_same(state, "ready"))
+		node_back(o);
+	else if (str_same(state, "cordon"))
 		node_cordon(o, NULL);
-		return;
-	}
-	json_array_clear(taints);
-	if (!ready)
-		json_array_append_new(taints,
-		    json_pack("{s:s, s:s}", "key", "node.kubernetes.io/not-ready", "effect",
-			"NoExecute"));
 	else
-		json_object_del(json_object_get(doc, "spec"), "unschedulable");
-	k_condition(k_obj(doc, "status"), o->c->sim, "Ready", ready ? "True" : "Unknown",
-	    ready ? "KubeletReady" : "NodeStatusUnknown",
-	    ready ? "kubelet is posting ready status" : "Kubelet stopped posting node status.");
-	k8s_commit(o, doc);
+		return false;
+	return true;
 }
 
 /* state: cordon, not_ready, ready, gone. */
@@ -212,13 +204,14 @@ static json_t *post_node(
 			if (!glob_match(node, o->name))
 				continue;
 			json_array_append_new(names, json_string(o->name));
-			if (str_same(state, "gone"))
-				node_gone(o);
-			else
-				node_state(o, state);
+			if (!node_state(o, state))
+				err_set(err, SPOT_INVALID, "unknown state %s", state);
 		}
 	}
-	return done_json(names);
+	if (err->rc == SPOT_OK)
+		return done_json(names);
+	json_decref(names);
+	return NULL;
 }
 
 /* The whole of a Namespace's quota: hard limits by resource; null drops it. */

@@ -210,6 +210,10 @@ struct k8s_obj *node_new(struct k8s_cluster *c, const char *name, const struct i
 void node_event(struct inst *i, const char *type); /* the server's life (clouds.h: event) */
 void node_cordon(struct k8s_obj *node, const char *taint);
 void node_gone(struct k8s_obj *node);
+void node_drop(struct k8s_obj *node); /* the server behind it ends too */
+void node_lost(struct k8s_obj *node); /* it says nothing any more: pods go by their tolerations */
+void node_back(struct k8s_obj *node);
+bool node_reachable(const struct k8s_obj *pod); /* the kubelet of its node hears */
 struct k8s_obj *node_of(const struct inst *i);
 void sched_decide(struct k8s_cluster *c);
 
@@ -219,6 +223,7 @@ void kubelet_delete(struct k8s_obj *pod, int64_t grace_s); /* TERM, KILL after t
 void kubelet_lose(struct k8s_obj *pod);			   /* the node is gone: KILL and remove */
 void kubelet_log(struct k8s_call *q, struct k8s_obj *pod);
 void kubelet_kill(struct k8s_obj *pod); /* the container crashes */
+void pod_evict_due(struct loop_timer *t); /* k8s_node.c: a NoExecute taint is no longer tolerated */
 void kubelet_free(struct k8s_obj *pod);
 struct kubelet_pod {
 	struct k8s_obj *pod;
@@ -227,7 +232,7 @@ struct kubelet_pod {
 	int pid;
 	bool started, removing;
 	struct loop_child child;
-	struct loop_timer timer, token_timer;
+	struct loop_timer timer, token_timer, evict_timer;
 	int stage;
 };
 /* Makes the folders of the volumes and fills them; text: why it cannot be mounted (arena), NULL = done.

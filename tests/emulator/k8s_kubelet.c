@@ -397,6 +397,7 @@ void kubelet_bound(struct k8s_obj *pod)
 	dir_make(path, 0755);
 	loop_timer_init(&k->timer, k->sim->loop, due);
 	loop_timer_init(&k->token_timer, k->sim->loop, tokens_due);
+	loop_timer_init(&k->evict_timer, k->sim->loop, pod_evict_due);
 	doc = k8s_edit(pod);
 	json_object_set_new(k_obj(doc, "status"), "startTime", k_now(k->sim));
 	k_set(k_obj(doc, "status"), "hostIP", ip);
@@ -481,7 +482,7 @@ void kubelet_delete(struct k8s_obj *pod, int64_t grace_s)
 {
 	struct kubelet_pod *k = pod->run;
 
-	if (!k)
+	if (!k || !node_reachable(pod))
 		return;
 	if (!k->removing)
 		k8s_tell(pod, "Normal", "Killing", "kubelet", "Stopping container %s",
@@ -519,6 +520,7 @@ void kubelet_free(struct k8s_obj *pod)
 		return;
 	loop_timer_stop(&k->timer);
 	loop_timer_stop(&k->token_timer);
+	loop_timer_stop(&k->evict_timer);
 	k->pod = NULL;
 	if (k->pid) {
 		kill(k->pid, SIGUSR2);

@@ -207,6 +207,107 @@ static void node_notice(struct inst *i)
 	}
 }
 
+/* ---- a node that says nothing ------------------------------------------------------------ */
+
+#define NOT_READY "node.kubernetes.io/not-ready"
+
+static const struct k8s_obj *node_under(const struct k8s_obj *pod)
+{
+	return k8s_find(pod->c, K8S_NODE, NULL, k_str(pod->doc, "spec.nodeName"));
+}
+
+bool node_reachable(const struct k8s_obj *pod)
+{
+	const struct k8s_obj *node = node_under(pod);
+
+	return node && str_same(k_condition_value(node->doc, "Ready"), "True");
+}
+
+/* The Pod stays, Terminating, until its node is heard again or deleted: nobody can say that its
+ * containers have ended. */
+void pod_evict_due(struct loop_timer *t)
+{
+	struct k8s_obj *pod = container_of(t, struct kubelet_pod, evict_timer)->pod;
+	json_t *doc;
+
+	if (!pod || node_reachable(pod) || k_at(pod->doc, "metadata.deletionTimestamp"))
+		return;
+	doc = k8s_edit(pod);
+	k_condition(k_obj(doc, "status"), pod->c->sim, "DisruptionTarget", "True",
+	    "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint");
+	k8s_commit(pod, doc);
+	k8s_tell(pod, "Normal", "TaintManagerEviction", "taint-eviction-controller",
+	    "Marking for deletion Pod %s/%s", pod->ns, pod->name);
+	k8s_delete_object(pod, -1);
+}
+
+/* How long the pod tolerates the taint; < 0: for ever. */
+static int64_t toleration_s(const struct k8s_obj *pod)
+{
+	int64_t found = 0;
+	size_t k;
+	json_t *t;
+
+	json_array_foreach(k_at(pod->doc, "spec.tolerations"), k, t)
+	{
+		const char *key = k_str(t, "key"), *effect = k_str(t, "effect");
+
+		if ((key && *key && !str_same(key, NOT_READY)) ||
+		    (effect && *effect && !str_same(effect, "NoExecute")))
+			continue;
+		if (!k_at(t, "tolerationSeconds"))
+			return -1;
+		found = MAX(found, k_int(t, "tolerationSeconds", 0));
+	}
+	return found;
+}
+
+static void ready_set(struct k8s_obj *node, bool ready)
+{
+	json_t *doc = k8s_edit(node), *taints = k_arr(k_obj(doc, "spec"), "taints");
+
+	for (size_t k = json_array_size(taints); k > 0; k--) {
+		if (str_prefix(k_str(json_array_get(taints, k - 1), "key"), "node.kubernetes.io/"))
+			json_array_remove(taints, k - 1);
+	}
+	if (ready)
+		json_object_del(json_object_get(doc, "spec"), "unschedulable");
+	else
+		json_array_append_new(taints,
+		    json_pack("{s:s, s:s, s:o}", "key", NOT_READY, "effect", "NoExecute",
+			"timeAdded", k_now(node->c->sim)));
+	k_condition(k_obj(doc, "status"), node->c->sim, "Ready", ready ? "True" : "Unknown",
+	    ready ? "KubeletReady" : "NodeStatusUnknown",
+	    ready ? "kubelet is posting ready status" : "Kubelet stopped posting node status.");
+	k8s_commit(node, doc);
+}
+
+void node_lost(struct k8s_obj *node)
+{
+	ready_set(node, false);
+	k8s_tell(node, "Normal", "NodeNotReady", "node-controller", "Node %s status is now: "
+	    "NodeNotReady", node->name);
+	for (struct k8s_obj *p = node->c->objs[K8S_POD]; p; p = p->next) {
+		int64_t s = toleration_s(p);
+
+		if (p->run && s >= 0 && str_same(k_str(p->doc, "spec.nodeName"), node->name))
+			loop_timer_set(&p->run->evict_timer, MAX(s * SPOT_US_PER_S, 1));
+	}
+}
+
+void node_back(struct k8s_obj *node)
+{
+	ready_set(node, true);
+	for (struct k8s_obj *p = node->c->objs[K8S_POD]; p; p = p->next) {
+		if (k_at(p->doc, "metadata.deletionTimestamp") &&
+		    str_same(k_str(p->doc, "spec.nodeName"), node->name))
+			kubelet_delete(
+			    p, k_int(p->doc, "metadata.deletionGracePeriodSeconds", 30));
+	}
+}
+
+/* ---- gone ------------------------------------------------------------------------------- */
+
 void node_gone(struct k8s_obj *node)
 {
 	struct k8s_obj *next;
@@ -219,6 +320,14 @@ void node_gone(struct k8s_obj *node)
 	if (node->inst)
 		node->inst->own = NULL;
 	k8s_remove(node);
+}
+
+void node_drop(struct k8s_obj *node)
+{
+	if (node->inst)
+		inst_end(node->inst, "node_gone", "node_gone", "the node left the cluster");
+	else
+		node_gone(node);
 }
 
 static void node_ready(struct inst *i)

@@ -415,7 +415,7 @@ bool k8s_delete_object(struct k8s_obj *o, int64_t grace_s)
 		return false;
 	}
 	if (o->kind->id == K8S_NODE)
-		node_gone(o);
+		node_drop(o);
 	else
 		k8s_remove(o);
 	return true;

@@ -259,6 +259,25 @@ class Trouble(Base):
         ready = [c for c in self.k8s('GET', '/api/v1/nodes/' + node)[1]['status']['conditions'] if c['type'] == 'Ready'][0]
         self.assertEqual(ready['status'], 'Unknown')
 
+    def test_a_pod_of_a_silent_node_stays_until_the_node_is_gone(self):
+        self.pool('f-4')
+        self.pod('f-4-a', 'trap "echo term" TERM; echo up; while :; do sleep 0.02; done', pool='f-4', tolerations=[
+            {'key': 'node.kubernetes.io/not-ready', 'operator': 'Exists', 'effect': 'NoExecute', 'tolerationSeconds': 1}])
+        self.phase('f-4-a', 'Running')
+        self.log_has('f-4-a', 'up')
+        node = self.k8s('GET', PODS + '/f-4-a')[1]['spec']['nodeName']
+        self.sim.ctl('POST', '/coreweave/node', {'node': node, 'state': 'not_ready'})
+        end = time.monotonic() + 20
+        while 'deletionTimestamp' not in self.k8s('GET', PODS + '/f-4-a')[1]['metadata']:
+            self.assertLess(time.monotonic(), end)
+            select.select([], [], [], 0.02)
+        doc = self.k8s('GET', PODS + '/f-4-a')[1]
+        reasons = {c['type']: c.get('reason') for c in doc['status']['conditions']}
+        self.assertEqual((doc['status']['phase'], reasons['DisruptionTarget']), ('Running', 'DeletionByTaintManager'))
+        self.assertEqual(self.log('f-4-a'), 'up\n')
+        self.sim.ctl('POST', '/coreweave/node', {'node': node, 'state': 'gone'})
+        self.assertEqual(self.k8s('GET', PODS + '/f-4-a')[0], 404)
+
     def test_an_emulator_that_ends_takes_all_programs_along(self):
         sim = Cloudsim(PROGRAM, *self.options)
         c = [x for x in sim.info['urls']['kubernetes'] if x['name'] == 'plain'][0]
@@ -280,6 +299,7 @@ class Trouble(Base):
 
     def test_a_bad_control_request_says_what_is_wrong(self):
         for what, body in (('config', {'x': 1}), ('quota', {}), ('rbac', {'deny': 'x'}), ('image', {}), ('node', {'node': 'x'}),
+                           ('node', {'node': '*', 'state': 'sleepy'}),
                            ('nonsense', {})):
             self.assertIn('error', self.sim.ctl('POST', '/coreweave/' + what, body, ok=False), what)
 
