@@ -120,7 +120,7 @@ const char *gcp_unlabel(struct arena *a, const char *label)
 /* For people: what does not fit becomes '_'. */
 const char *gcp_label_plain(struct arena *a, const char *text)
 {
-	char *out = arena_strndup(a, text, NAME_MAX_);
+	char *out = arena_printf(a, "%.63s", text);
 
 	for (char *p = out; *p != '\0'; p++) {
 		if (*p >= 'A' && *p <= 'Z')
