@@ -27,10 +27,10 @@ static void block_clear(struct blob_block *o)
 	free(o->id);
 }
 
-/* All ids of one blob have one length. */
+/* All ids of one blob's staged blocks have one length (Put Block, "Remarks"). */
 static bool id_good(struct blob_call *b, const struct blob *x, const char *id)
 {
-	const struct blob_block *other = !x ? NULL : x->staged_n ? x->staged : x->blocks_n ? x->blocks : NULL;
+	const struct blob_block *other = x && x->staged_n ? x->staged : NULL;
 	struct str raw;
 
 	if (!id || !*id || !base64_decode(b->rq->arena, id, strlen(id), &raw) || raw.n > ID_MAX || raw.n == 0) {

@@ -69,7 +69,6 @@ MODELS = [
 
 class Recorder(SansIOHTTPPolicy):
     """Keeps every reply's path, status and body."""
-
     def __init__(self):
         self.seen = []
 
@@ -516,6 +515,7 @@ class Blobs(Base):
         self.assertEqual(staged, [])
         self.assertEqual(b.download_blob().readall(), b''.join(parts))
         self.assertEqual(b.download_blob(offset=69990, length=30).readall(), b''.join(parts)[69990:70020])
+        b.stage_block(ids[0], b'new')
         with self.assertRaises(HttpResponseError) as got:
             b.stage_block(base64.b64encode(b'short').decode(), b'x')
         self.assertEqual(got.exception.error_code, 'InvalidBlobOrBlock')
