@@ -101,6 +101,17 @@ void live_send(struct live *v, const struct spot_presign *p, const char *body, s
 	plain_send(v, req, out);
 }
 
+json_t *live_form(struct live *v, const char *url, const char *body)
+{
+	struct spot_http_request out = {.method = "POST", .url = url, .body = str_from(body),
+	    .headers = {{"content-type", "application/x-www-form-urlencoded"}}, .headers_n = 1};
+	struct http_req req = {0};
+	json_error_t why;
+
+	plain_send(v, &req, &out);
+	return json_loadb(req.in.body.p, req.in.body.n, 0, &why);
+}
+
 json_t *live_control(struct live *v, const char *path, const char *body)
 {
 	struct spot_http_request out = {
@@ -127,6 +138,23 @@ void live_fault(struct live *v, const char *at, const char *members, int count)
 {
 	json_decref(live_control(v, "/fault",
 	    arena_printf(v->arena, "{\"match\":{%s},\"count\":%d,%s}", at, count, members)));
+}
+
+void live_struck(struct live *v)
+{
+	json_t *doc = live_control(v, "/fault", NULL), *f;
+	const json_t *list = json_is_array(doc) ? doc : json_object_get(doc, "faults");
+	json_int_t hits = 0;
+	size_t i;
+
+	json_array_foreach(list, i, f)
+	{
+		hits += json_integer_value(json_object_get(f, "hits"));
+	}
+	json_decref(doc);
+	if (hits == 0) {
+		fail_msg("the fault never struck: is its action's name right?");
+	}
 }
 
 void live_pause(struct live *v, int64_t us)

@@ -63,8 +63,12 @@ const char *live_text(struct live *v, const char *path);
 json_t *live_control(struct live *v, const char *path, const char *body);
 /* Fault members, struck at "service":..,"action":.. count times. */
 void live_fault(struct live *v, const char *at, const char *members, int count);
+/* Fails the test unless a fault struck: one that matches nothing proves nothing. */
+void live_struck(struct live *v);
 /* Any request, to prepare something. Returns the status. */
 int live_plain(struct live *v, const char *method, const char *url, const char *bearer, const char *body);
+/* The same as a form; the reply's document, NULL if it is none. */
+json_t *live_form(struct live *v, const char *url, const char *body);
 enum spot_rc live_run(struct live *v, enum call_verb verb, void *args, struct spot_err *err);
 /* Fails the test with the error's words unless OK. */
 void live_ok(struct live *v, enum call_verb verb, void *args);

@@ -41,6 +41,37 @@ static const char *setting(struct live *v, const char *key)
 	return NULL;
 }
 
+static void arm_put(struct live *v, const char *token, const char *path, const char *version, const char *body)
+{
+	char *url = arena_printf(v->arena, "%s/subscriptions/%s/resourceGroups/net%s?api-version=%s", live_text(v, "urls/azure"),
+	    live_text(v, "credentials/azure/subscription_id"), path, version);
+	int status = live_plain(v, "PUT", url, token, body);
+
+	if (status != 200 && status != 201) {
+		fail_msg("PUT %s: %d", url, status);
+	}
+}
+
+/* An operator's network, made by hand before the daemon is pointed at it, and the container of the presigned
+ * requests. */
+static void prepare(struct live *v)
+{
+	json_t *reply = live_form(v, arena_printf(v->arena, "%s/%s/oauth2/v2.0/token", live_text(v, "urls/azure"),
+					 live_text(v, "credentials/azure/tenant_id")),
+	    arena_printf(v->arena,
+		"client_id=%s&client_secret=%s&grant_type=client_credentials&scope=https%%3A%%2F%%2Fmanagement.azure.com%%2F.default",
+		live_text(v, "credentials/azure/client_id"),
+		url_encode(v->arena, live_text(v, "credentials/azure/client_secret"), false)));
+	const char *token = json_string_value(json_object_get(reply, "access_token"));
+
+	assert_non_null(token);
+	arm_put(v, token, "", "2021-04-01", "{\"location\":\"eastus2\"}");
+	arm_put(v, token, "/providers/Microsoft.Network/virtualNetworks/net", "2023-11-01",
+	    "{\"location\":\"eastus2\",\"properties\":{\"addressSpace\":{\"addressPrefixes\":[\"10.0.0.0/16\"]},"
+	    "\"subnets\":[{\"name\":\"nodes\",\"properties\":{\"addressPrefix\":\"10.0.1.0/24\"}}]}}");
+	json_decref(reply);
+}
+
 #define ARM(action)	 "\"service\":\"arm\",\"action\":\"" action "\""
 #define REFUSED(n, code, words) "\"kind\":\"status\",\"status\":" #n ",\"code\":\"" code "\",\"message\":\"" words "\""
 
@@ -49,11 +80,12 @@ const struct live_cloud live_azure = {
     .ops = &azure_ops,
     .env = env,
     .setting = setting,
+    .prepare = prepare,
     .region = "eastus2",
     .type = "Standard_NC16as_T4_v3",
     .create = ARM("PUT virtualMachines"),
-    .list = ARM("LIST resourcegroups"),
-    .end = ARM("DELETE resourcegroups"),
+    .list = ARM("LIST resource*roups"),
+    .end = ARM("DELETE resource*roups"),
     .service = "\"service\":\"arm\"",
     .throttled = REFUSED(429, "TooManyRequests", "slow down"),
     .expired = REFUSED(401, "ExpiredAuthenticationToken", "The access token expiry UTC time has passed."),

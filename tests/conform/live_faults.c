@@ -27,6 +27,7 @@ static void launch_under(struct live *v, const char *members, size_t least, size
 	live_fault(v, v->cloud->create, members, 1);
 	rc = live_run(v, CALL_LAUNCH, &a, &err);
 	v->timeout_us = 0;
+	live_struck(v);
 	n = live_find(v, &a);
 	if (n < least || n > most) {
 		fail_msg("%s: %zu machines (%s %s)", members, n, spot_rc_name(rc), err.text);
@@ -70,6 +71,7 @@ static void a_throttled_create_launches_once(struct live *v)
 	v->timeout_us = 10 * SPOT_US_PER_S;
 	rc = live_run(v, CALL_LAUNCH, &a, &err);
 	v->timeout_us = 0;
+	live_struck(v);
 	assert_true(rc == SPOT_OK || rc == SPOT_THROTTLED);
 	if (v->ops.token_scope == SPOT_TOKEN_NONE) {
 		assert_int_equal(rc, SPOT_THROTTLED); /* nothing may be sent twice */
@@ -95,6 +97,7 @@ static enum spot_rc list_under(struct live *v, const char *members, int count, e
 	v->timeout_us = count < 0 ? 4 * SPOT_US_PER_S : 20 * SPOT_US_PER_S;
 	rc = live_run(v, CALL_LIST, &list, &err);
 	v->timeout_us = 0;
+	live_struck(v);
 	if (rc == SPOT_OK && live_in(&list) != 1) {
 		fail_msg("%s: the list has %zu live machines, not 1", members, live_in(&list));
 	}
@@ -137,6 +140,7 @@ static void a_clock_that_is_off_is_corrected_or_named(struct live *v)
 	if (live_run(v, CALL_LIST, &list, &err) != SPOT_OK) {
 		fail_msg("%s %s", spot_rc_name(err.rc), err.text);
 	}
+	live_struck(v);
 }
 
 static void an_outage_is_no_evidence(struct live *v)
@@ -158,6 +162,7 @@ static void an_outage_is_no_evidence(struct live *v)
 	assert_int_not_equal(err.rc, SPOT_NOT_FOUND);
 	assert_int_not_equal(live_run(v, CALL_LAUNCH, &b, &err), SPOT_OK);
 	assert_int_not_equal(spot_rc_act(err.rc), SPOT_ACT_ELSEWHERE); /* it is no refusal either */
+	live_struck(v);
 	v->timeout_us = 0;
 	assert_int_equal(live_plain(v, "DELETE",
 	    arena_printf(v->arena, "%s/fault", live_text(v, "urls/control")), NULL, NULL), 200);
@@ -179,6 +184,7 @@ static void end_under(struct live *v, const char *members)
 	live_fault(v, v->cloud->end, members, 1);
 	rc = live_run(v, CALL_TERMINATE, &end, &err);
 	v->timeout_us = 0;
+	live_struck(v);
 	assert_true(rc == SPOT_OK || rc == SPOT_UNKNOWN || spot_rc_act(rc) == SPOT_ACT_LATER);
 	live_end(v, &a.instance);
 	assert_int_equal(live_count(v), 0);
