@@ -54,27 +54,58 @@ static struct spot_launch launch(bool cks)
 	    .user_data = {"#!/bin/sh\necho hi\n", 18}, .audience = "https://broker.example"};
 }
 
-void *cw_args(struct arena *a, enum drive_verb verb, bool cks)
+union args {
+	struct spot_pools pools;
+	struct spot_prices prices;
+	struct spot_signals signals;
+	struct spot_quotas quotas;
+	struct spot_launch launch;
+	struct spot_find find;
+	struct spot_list list;
+	struct spot_describe describe;
+	struct spot_terminate terminate;
+	struct spot_notices notices;
+	struct spot_verify verify;
+	struct spot_watch watch;
+	struct spot_check check;
+	const char *account;
+};
+
+static const char *const refs[] = {CW_REF, "lab/" CW_NAME "/" CW_UID};
+
+static void args_more(union args *u, enum drive_verb verb, bool cks)
 {
-	static const char *const refs[] = {CW_REF, "lab/" CW_NAME "/" CW_UID};
 	static const struct spot_instance instances[] = {{.ref = CW_REF}, {.ref = "lab/" CW_NAME "/" CW_UID}};
 	const char *region = cks ? "US-EAST" : "lab";
-	union {
-		struct spot_pools pools;
-		struct spot_prices prices;
-		struct spot_signals signals;
-		struct spot_quotas quotas;
-		struct spot_launch launch;
-		struct spot_find find;
-		struct spot_list list;
-		struct spot_describe describe;
-		struct spot_terminate terminate;
-		struct spot_notices notices;
-		struct spot_verify verify;
-		struct spot_watch watch;
-		struct spot_check check;
-		const char *account;
-	} *u = arena_alloc(a, sizeof(*u));
+
+	switch ((int)verb) {
+	case DRIVE_TERMINATE:
+		u->terminate = (struct spot_terminate){.region = region, .zone = "", .ref = refs[cks ? 0 : 1], .spot_request = ""};
+		break;
+	case DRIVE_NOTICES:
+		u->notices = (struct spot_notices){region, instances, 2, NULL, 0};
+		break;
+	case DRIVE_VERIFY:
+		u->verify = (struct spot_verify){.region = region, .zone = "", .ref = refs[cks ? 0 : 1], .name = CW_NAME,
+		    .proof = str_from("{\"kind\":\"kubernetes\",\"token\":\"node-token-0123456789\"}"),
+		    .audience = "https://broker.example", .nonce = ""};
+		break;
+	case DRIVE_WATCH:
+		u->watch = (struct spot_watch){.region = region, .install = CW_INSTALL, .cursor = cks ? "/turn=0 main=7" : "",
+		    .hold_us = 20 * SPOT_US_PER_S};
+		break;
+	case DRIVE_CHECK:
+		u->check.region = region;
+		break;
+	default:
+		break;
+	}
+}
+
+void *cw_args(struct arena *a, enum drive_verb verb, bool cks)
+{
+	const char *region = cks ? "US-EAST" : "lab";
+	union args *u = arena_alloc(a, sizeof(*u));
 
 	switch (verb) {
 	case DRIVE_POOLS:
@@ -102,22 +133,11 @@ void *cw_args(struct arena *a, enum drive_verb verb, bool cks)
 		u->describe = (struct spot_describe){region, refs, 2, NULL, 0};
 		break;
 	case DRIVE_TERMINATE:
-		u->terminate = (struct spot_terminate){.region = region, .zone = "", .ref = refs[cks ? 0 : 1], .spot_request = ""};
-		break;
 	case DRIVE_NOTICES:
-		u->notices = (struct spot_notices){region, instances, 2, NULL, 0};
-		break;
 	case DRIVE_VERIFY:
-		u->verify = (struct spot_verify){.region = region, .zone = "", .ref = refs[cks ? 0 : 1], .name = CW_NAME,
-		    .proof = str_from("{\"kind\":\"kubernetes\",\"token\":\"node-token-0123456789\"}"),
-		    .audience = "https://broker.example", .nonce = ""};
-		break;
 	case DRIVE_WATCH:
-		u->watch = (struct spot_watch){.region = region, .install = CW_INSTALL, .cursor = cks ? "/turn=0 main=7" : "",
-		    .hold_us = 20 * SPOT_US_PER_S};
-		break;
 	case DRIVE_CHECK:
-		u->check.region = region;
+		args_more(u, verb, cks);
 		break;
 	case DRIVE_AUTH:
 	case DRIVE_REGIONS:

@@ -87,7 +87,7 @@ static void files_of_a_kubeconfig_are_read_beside_it(void **state)
 	const struct drive_try tries[] = {{.read = "/run/kube.conf", .status = 200, .reply = config},
 	    {.read = "/run/ca.pem", .status = 200, .reply = "-----BEGIN CERTIFICATE-----\nca"},
 	    {.read = "/etc/c.pem", .status = 200, .reply = "-----BEGIN CERTIFICATE-----\ncert"},
-	    {.read = "/run/k.pem", .status = 200, .reply = "-----BEGIN PRIVATE KEY-----\nkey"},
+	    {.read = "/run/k.pem", .status = 200, .reply = "-----BEGIN PRIVATE" " KEY-----\nkey"},
 	    {.read = "/run/t", .status = 200, .reply = "token-of-a-file\n"}};
 	const struct drive_try list = {.headers = {"authorization: Bearer token-of-a-file"}, .status = 200, .reply = CW_LIST("PodList", "")};
 	struct spot_list a = {"lab", CW_INSTALL, NULL, 0};
