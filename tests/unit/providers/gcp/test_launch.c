@@ -91,7 +91,7 @@ static void the_operation_is_waited_for_to_its_end(void **state)
 	(void)state;
 	ready_init(&d, NULL);
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH, &a, {.url = INSERT, .status = 200, .reply = OPERATION("PENDING", "")},
-			     {.method = "POST", .url = WAIT, .mutating = 1, .body = "", .later_us = 120 * SPOT_US_PER_S, .status = 200,
+			     {.method = "POST", .url = WAIT, .mutating = 1, .headers = {"!content-type"}, .later_us = 120 * SPOT_US_PER_S, .status = 200,
 				 .reply = OPERATION("RUNNING", "")},
 			     {.url = WAIT, .status = 200, .reply = OPERATION("RUNNING", "")},
 			     {.url = WAIT, .status = 200, .reply = OPERATION("DONE", "")}),
@@ -178,6 +178,10 @@ static void names_and_labels_are_what_google_takes_and_can_be_read_back(void **s
 	}
 	assert_true(strlen(gcp_label(a, longest)) <= 63);
 	assert_string_equal(gcp_label(a, longest), gcp_label(a, longest));
+	assert_string_equal(gcp_label_key(a, "Team"), "team");
+	assert_string_equal(gcp_label_key(a, "1:x"), "k1_x");
+	assert_string_equal(gcp_label_plain(a, "Vision & Co"), "vision___co");
+	assert_int_equal(strlen(gcp_label_key(a, "a-key-that-is-longer-than-the-sixty-three-characters-that-google-takes")), 63);
 	assert_true(gcp_name_ok(name));
 	assert_true(gcp_name_ok(gcp_vm_name(a, "7")));
 	assert_string_not_equal(gcp_vm_name(a, "a.b"), gcp_vm_name(a, "a-b"));
