@@ -39,13 +39,14 @@ void az_vm_gone(struct sim *s, struct az_res *vm)
 
 	while (again) {
 		again = false;
-		for (struct az_res *r = az->res; r && !again; r = r->next) {
+		for (struct az_res *r = az->res; r; r = r->next) {
 			if (r->owner != vm)
 				continue;
 			if (vm->fail_code)
 				vm->state = "Failed"; /* its NICs stay reserved */
-			part_gone(s, r);
+			part_gone(s, r); /* the list has changed */
 			again = true;
+			break;
 		}
 	}
 	if (vm->op && vm->op->is_delete)
