@@ -187,6 +187,7 @@ void gcp_page_generic(struct gcp_call *c, const char *member, json_t *items, int
 bool gcp_auth_new(struct sim *s, struct spot_err *err);
 bool gcp_auth_key_file(struct sim *s, struct spot_err *err); /* ports are open */
 void gcp_auth_free(struct sim *s);
+struct evp_pkey_st *gcp_google_key(struct gcp *g); /* the key of identity tokens and signBlob */
 bool gcp_authorize(struct gcp_call *c, const char *scopes); /* false: answered */
 struct gcp_token *gcp_token_new(struct sim *s, const char *email, const char *scopes,
 				int64_t seconds);

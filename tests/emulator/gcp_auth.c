@@ -67,7 +67,7 @@ char *gcp_identity_token(struct sim *s, struct arena *a, json_t *claims)
 	json_decref(claims);
 	text = arena_printf(a, "%s.%s", gcp_base64url(a, head, sizeof(head) - 1),
 			    gcp_base64url(a, body, strlen(body)));
-	if (EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, s->gcp->google_key) == 1 &&
+	if (EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, gcp_google_key(s->gcp)) == 1 &&
 	    EVP_DigestSign(ctx, sig, &n, (const unsigned char *)text, strlen(text)) == 1)
 		text = arena_printf(a, "%s.%s", text, gcp_base64url(a, sig, n));
 	EVP_MD_CTX_free(ctx);
@@ -88,15 +88,24 @@ void gcp_key_rotate(struct sim *s)
 		abort();
 }
 
+/* Made at the first use: it takes a while, and few need it. */
+struct evp_pkey_st *gcp_google_key(struct gcp *g)
+{
+	if (!g->google_key)
+		g->google_key = EVP_RSA_gen(2048);
+	if (!g->google_key)
+		abort();
+	return g->google_key;
+}
+
 bool gcp_auth_new(struct sim *s, struct spot_err *err)
 {
 	struct gcp *g = s->gcp;
 
 	(void)err;
 	gcp_key_rotate(s);
-	g->google_key = EVP_RSA_gen(2048);
 	g->api_key = sim_id(s, NULL, "AIzaSyCloudsim", 12);
-	return g->google_key != NULL;
+	return true;
 }
 
 bool gcp_auth_key_file(struct sim *s, struct spot_err *err)
@@ -302,8 +311,8 @@ void oauth_certs(struct gcp_call *c)
 	uint8_t raw[512];
 	const char *mod = "", *exp = "";
 
-	if (EVP_PKEY_get_bn_param(c->g->google_key, "n", &n) == 1 &&
-	    EVP_PKEY_get_bn_param(c->g->google_key, "e", &e) == 1) {
+	if (EVP_PKEY_get_bn_param(gcp_google_key(c->g), "n", &n) == 1 &&
+	    EVP_PKEY_get_bn_param(gcp_google_key(c->g), "e", &e) == 1) {
 		mod = gcp_base64url(c->a, raw, (size_t)BN_bn2bin(n, raw));
 		exp = gcp_base64url(c->a, raw, (size_t)BN_bn2bin(e, raw));
 	}
@@ -410,7 +419,7 @@ void iam_sign_blob(struct gcp_call *c)
 		return;
 	}
 	ctx = EVP_MD_CTX_new();
-	if (EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, c->g->google_key) == 1 &&
+	if (EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, gcp_google_key(c->g)) == 1 &&
 	    EVP_DigestSign(ctx, sig, &n, (const unsigned char *)raw.p, raw.n) == 1)
 		gcp_reply(c, json_pack("{s:s, s:s}", "keyId", "cloudsim-google-1", "signedBlob",
 				       base64_encode(c->a, sig, n)));

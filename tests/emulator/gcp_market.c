@@ -224,18 +224,20 @@ static bool load_history(struct sim *s, struct spot_err *err)
 	if (!parse_time_us(RECORD_END, &end) || !table_open(s, &t, "gcp_history.csv", err))
 		return false;
 	while (table_next(&t)) {
+		const char *region = col(&t, "region"), *type = col(&t, "type");
+
 		snprintf(text, sizeof(text), "%sT00:00:00Z", col(&t, "day"));
 		micros = col_usd(&t, "spot");
 		if (!parse_time_us(text, &at) || micros <= 0) {
 			err_set(err, SPOT_CONFIG, "gcp_history.csv line %d: bad day or price",
-			    t.csv.line);
+				t.csv.line);
 			return false;
 		}
 		for (size_t k = 0; k < m->pools_n; k++) {
 			struct pool *p = &m->pools[k];
 
-			if (p->cloud == CLOUD_GCP && str_same(p->region->name, col(&t, "region")) &&
-			    str_same(p->type->name, col(&t, "type")))
+			if (p->cloud == CLOUD_GCP && str_same(p->type->name, type) &&
+			    str_same(p->region->name, region))
 				history_point(s, p, at + s->start_us - end, micros);
 		}
 	}
@@ -249,7 +251,7 @@ static bool load_history(struct sim *s, struct spot_err *err)
 bool gcp_market_load(struct sim *s, struct spot_err *err)
 {
 	return load_skus(s, err) && load_types(s, err) && load_zones(s, err) &&
-	    load_history(s, err);
+	       load_history(s, err);
 }
 
 const struct gcp_type *gcp_type_of(const struct gcp *g, const struct itype *t)

@@ -56,8 +56,10 @@ static const char *canonical_query(struct gcp_call *c)
 	return out;
 }
 
-/* Lower-case name, value trimmed with inner spaces folded. NULL: a signed header is not there. bare: the host without its port, as Google's published vectors sign it (googleapis/conformance-tests v4_signatures.json, "Simple
- * GET with non-default hostname"); the Python library signs it with the port. */
+/* Lower-case name, value trimmed with inner spaces folded. NULL: a signed header is not there.
+ * bare: the host without its port, as Google's published vectors sign it
+ * (googleapis/conformance-tests v4_signatures.json, "Simple GET with non-default hostname"); the
+ * Python library signs it with the port. */
 static const char *canonical_headers(struct gcp_call *c, const char *list, bool bare)
 {
 	const char *out = "";
@@ -155,7 +157,7 @@ static bool verify(struct gcp_call *c, const char *email, const char *to_sign, c
 		return false;
 	return (str_same(email, GCP_SA) && gcp_rsa_verify(c->g->key, str_from(to_sign), sig)) ||
 	       ((str_same(email, GCP_SA) || str_same(email, GCP_NODE_SA)) &&
-		gcp_rsa_verify(c->g->google_key, str_from(to_sign), sig)); /* signBlob */
+		gcp_rsa_verify(gcp_google_key(c->g), str_from(to_sign), sig)); /* signBlob */
 }
 
 bool gcs_signed(struct gcp_call *c)

@@ -334,7 +334,8 @@ static bool load_history(struct sim *s, struct spot_err *err)
 	if (!table_open(s, &t, "aws_history.csv", err))
 		return false;
 	while (table_next(&t)) {
-		const char *zone = col(&t, "zone");
+		const char *zone = col(&t, "zone"), *region = col(&t, "region"),
+			   *type = col(&t, "instance_type");
 
 		if (!str_same(source, col(&t, "source"))) {
 			if (!str_copy(source, sizeof(source), col(&t, "source")) ||
@@ -352,8 +353,8 @@ static bool load_history(struct sim *s, struct spot_err *err)
 			struct pool *p = &m->pools[i];
 
 			if (p->cloud != CLOUD_AWS ||
-			    !str_same(p->region->name, col(&t, "region")) ||
-			    !str_same(p->type->name, col(&t, "instance_type")))
+			    !str_same(p->region->name, region) ||
+			    !str_same(p->type->name, type))
 				continue;
 			/* A region average stands for the zones that have no record of their own. */
 			if (*zone ? str_same(p->zone->name, zone) : !p->price[SIDE_SPOT].held) {
