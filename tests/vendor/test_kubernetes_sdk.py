@@ -566,6 +566,11 @@ class Plain(Base):
         pods = [r for r in self.core.get_api_resources().resources if r.name == 'pods'][0]
         self.assertLessEqual({'create', 'delete', 'get', 'list', 'watch'}, set(pods.verbs))
 
+    def test_the_comparison_with_the_models_finds_what_is_wrong(self):
+        self.assertEqual(check({'kind': 'Pod', 'spec': {'containers': [{'nam': 'x'}], 'priority': '1'}}),
+                         ['Pod.spec.containers[0].nam: not in V1Container', 'Pod.spec.containers[0].name: required in V1Container',
+                          "Pod.spec.priority: '1' is no int"])
+
     def test_the_issuers_keys_are_public(self):
         _, _, text = http('GET', self.cluster['server'] + '/.well-known/openid-configuration')
         doc = json.loads(text)
