@@ -165,7 +165,8 @@ struct spot_verify {
 	const char *nonce;                   /* ten digits made from the one-time token (agent.h) */
 };
 /* A long poll for what the provider tells by itself about machines with our tag: a stream of changes, a queue of
- * events. Ends with the first news or after hold_us. The engine calls it again at once. */
+ * events. Ends with the first news or after hold_us. The engine calls it again at once. FAIL with
+ * SPOT_NOT_OFFERED: nothing of the kind is configured for this place. */
 struct spot_watch {
 	const char *region, *install;
 	const char *cursor;                  /* next_cursor of the last call; "" = begin now */
@@ -189,6 +190,8 @@ struct spot_check {
 	const char *region;
 	const struct spot_pool_info *pools; size_t pools_n; /* some that are wanted: quotas are looked at for them */
 	struct spot_check_item *items; size_t n;
+	/* argument, added later: our installation tag, which policies may insist on; NULL = not said */
+	const char *install;
 };
 
 /* ---- the table --------------------------------------------------------------------------- */

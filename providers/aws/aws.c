@@ -30,6 +30,7 @@ static const struct spot_limit aws_limits[AWS_LIMIT_COUNT] = {
     [AWS_LIMIT_STS] = {.name = "sts", .per_second = 5, .burst = 10},
     [AWS_LIMIT_METADATA] = {.name = "metadata", .per_second = 10, .burst = 20},
     [AWS_LIMIT_ADVISOR] = {.name = "advisor", .per_second = 1, .burst = 5},
+    [AWS_LIMIT_SQS] = {.name = "sqs", .per_second = 20, .burst = 50},
 };
 
 static const struct {
@@ -43,6 +44,7 @@ static const struct {
 	"https://servicequotas.%s.%s"},
     [AWS_SSM] = {"SSM", "ssm", "AWS_ENDPOINT_URL_SSM", "https://ssm.%s.%s"},
     [AWS_S3] = {"S3", "s3", "AWS_ENDPOINT_URL_S3", "https://s3.%s.%s"},
+    [AWS_SQS] = {"SQS", "sqs", "AWS_ENDPOINT_URL_SQS", "https://sqs.%s.%s"},
 };
 
 const char *aws_setting(const struct aws *self, const char *key)
@@ -212,11 +214,15 @@ static enum spot_rc image_read(struct aws *self, struct spot_err *err)
 	const char *gib = aws_setting(self, "root_gib");
 
 	self->ami = aws_setting(self, "ami");
+	self->ami_arm64 = aws_setting(self, "ami_arm64");
 	self->ami_parameter = aws_setting(self, "ami_parameter");
 	self->root_device = aws_setting(self, "root_device");
 	if (self->ami != NULL && !aws_id_ok(self->ami, "ami-"))
 		return err_set(
 		    err, SPOT_CONFIG, "aws: ami: '%.40s' is not an image id (ami-...)", self->ami);
+	if (self->ami_arm64 != NULL && !aws_id_ok(self->ami_arm64, "ami-"))
+		return err_set(err, SPOT_CONFIG,
+		    "aws: ami_arm64: '%.40s' is not an image id (ami-...)", self->ami_arm64);
 	if (self->ami != NULL && self->ami_parameter != NULL)
 		return err_set(err, SPOT_CONFIG, "aws: ami and ami_parameter exclude each other");
 	if (self->ami_parameter == NULL)
@@ -288,6 +294,13 @@ static enum spot_rc per_region_check(struct aws *self, struct spot_err *err)
 		if (v != NULL && !aws_id_ok(v, "subnet-"))
 			return err_set(err, SPOT_CONFIG,
 			    "aws: %s: '%.40s' is not a subnet id (subnet-...)", key, v);
+		snprintf(key, sizeof(key), "interruption_queue.%s", self->regions[i]);
+		v = aws_setting(self, key);
+		if (v != NULL && !aws_queue_ok(v))
+			return err_set(err, SPOT_CONFIG,
+			    "aws: %s: '%.80s' is not the address of a queue "
+			    "(https://sqs.REGION.amazonaws.com/ACCOUNT/NAME)",
+			    key, v);
 		snprintf(key, sizeof(key), "security_groups.%s", self->regions[i]);
 		v = aws_setting(self, key);
 		if (v != NULL && !str_prefix(v + strspn(v, " "), "sg-"))
@@ -324,7 +337,9 @@ static enum spot_rc settings_read(struct aws *self, struct spot_err *err)
 		if (rc != SPOT_OK)
 			return rc;
 	}
-	return onoff_read(self, "placement_scores", "on", &self->placement_scores, err);
+	if (onoff_read(self, "placement_scores", "on", &self->placement_scores, err) != SPOT_OK)
+		return err->rc;
+	return onoff_read(self, "reservations", "off", &self->reservations, err);
 }
 
 static enum spot_rc aws_open(
@@ -395,4 +410,7 @@ const struct spot_provider_ops aws_ops = {
     .notices = aws_notices,
     .presign = aws_presign,
     .verify = aws_verify,
+    .launch_gang = aws_launch_gang,
+    .watch = aws_watch,
+    .check = aws_check,
 };

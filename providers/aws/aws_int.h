@@ -33,6 +33,7 @@ enum aws_limit {
 	AWS_LIMIT_STS,
 	AWS_LIMIT_METADATA,
 	AWS_LIMIT_ADVISOR,
+	AWS_LIMIT_SQS,
 	AWS_LIMIT_COUNT,
 };
 
@@ -43,6 +44,7 @@ enum aws_service {
 	AWS_QUOTAS,
 	AWS_SSM,
 	AWS_S3,
+	AWS_SQS,
 	AWS_SERVICE_COUNT
 };
 
@@ -63,11 +65,12 @@ struct aws {
 	const char *endpoints[AWS_SERVICE_COUNT]; /* NULL = the vendor's host */
 	const char *advisor_url;		  /* "" = off */
 	const char *profile;			  /* setting; NULL = environment or "default" */
-	const char *ami, *ami_parameter, *instance_profile, *root_device;
+	const char *ami, *ami_arm64, *ami_parameter, *instance_profile, *root_device;
 	const char *identity_certs; /* file; NULL = the vendor's own */
 	const char *public_ip; /* "true", "false" or NULL = the subnet's own setting */
 	int64_t root_gib;      /* 0 = as the image says */
 	bool placement_scores;
+	bool reservations; /* pools and launches of market reserved */
 	struct arena *arena; /* settings that had to be taken apart */
 	/* auth only */
 	struct aws_keys keys, next; /* in use; being fetched */
@@ -179,6 +182,60 @@ const struct spot_pool_info **pool_index_type(const struct pool_index *x, const 
 const struct spot_pool_info *pool_index_find(
     const struct pool_index *x, const char *type, const char *zone_id, const char *zone_name);
 
+/* ---- launch.c ---------------------------------------------------------------------------- */
+/* One RunInstances: what the request is built out of. */
+struct aws_run {
+	const struct spot_launch *launch;
+	const char *ami;
+	size_t count;
+	const char *reservation; /* market reserved: its id */
+	bool block;		 /* it is a capacity block */
+	bool dry;
+};
+/* Places of a launch, in aws_state.at. */
+enum { AWS_AT_RESERVATION = 0, AWS_AT_IMAGE, AWS_AT_RUN, AWS_AT_UNDO };
+/* The image that is set for an architecture; NULL = it is looked up. */
+const char *aws_image_fixed(const struct aws *self, const char *arch);
+enum spot_step aws_image_send(
+    struct aws *self, struct spot_call *c, const char *region, const char *arch);
+enum spot_step aws_image_reply(struct aws *self, struct spot_call *c, const char **ret_ami);
+enum spot_step aws_launch_check(
+    const struct aws *self, struct spot_call *c, const struct spot_launch *l);
+void aws_launch_begin(
+    const struct aws *self, struct aws_state *st, struct aws_run *r, const struct spot_launch *l);
+/* What comes before RunInstances: reservation, image. SPOT_STEP_NONE: it can be sent, or
+ * (*ret_answered) c->in is the reply to it or to what came after it. */
+enum spot_step aws_launch_prepare(
+    struct aws *self, struct spot_call *c, struct aws_run *r, bool *ret_answered);
+enum spot_step aws_run_send(struct aws *self, struct spot_call *c, const struct aws_run *r);
+/* One <item> of the reply. False: no id in it. */
+bool aws_run_read(struct aws *self, struct spot_call *c, const struct spot_launch *l,
+    const struct xml *item, struct spot_instance *ret);
+
+/* ---- prices.c ---------------------------------------------------------------------------- */
+const char *aws_list_region(const char *region); /* of the Price List; NULL = none for it */
+enum spot_step aws_list_prices_send(struct aws *self, struct spot_call *c, const char *region,
+    const char *family, int max, const char *next);
+
+/* ---- watch.c ----------------------------------------------------------------------------- */
+const char *aws_queue(const struct aws *self, const char *region); /* NULL = none set */
+bool aws_queue_ok(const char *url);
+enum spot_step aws_queue_receive(struct aws *self, struct spot_call *c, const char *region, int max,
+    int wait_s, int hide_s);
+
+/* ---- reserved.c -------------------------------------------------------------------------- */
+struct aws_reservation {
+	const char *id, *type, *zone, *zone_name;
+	int64_t total, free;
+	bool block;
+};
+/* Reads one <item> of a capacityReservationSet. False: not one that our machines can run in. */
+bool aws_reservation_read(const struct xml *item, struct aws_reservation *ret);
+/* Which reservation of the launch's pool has room: into r->reservation, r->block. */
+enum spot_step aws_reservation_send(
+    struct aws *self, struct spot_call *c, const struct spot_launch *l);
+enum spot_step aws_reservation_reply(struct aws *self, struct spot_call *c, struct aws_run *r);
+
 /* ---- instances.c ------------------------------------------------------------------------- */
 /* Reads one <item> of an instancesSet. False: no id in it. */
 bool aws_instance_read(const struct aws *self, struct spot_call *c, const char *region,
@@ -209,6 +266,9 @@ enum spot_step aws_describe(void *self, struct spot_call *c, struct spot_describ
 enum spot_step aws_terminate(void *self, struct spot_call *c, struct spot_terminate *a);
 enum spot_step aws_notices(void *self, struct spot_call *c, struct spot_notices *a);
 enum spot_step aws_verify(void *self, struct spot_call *c, struct spot_verify *a);
+enum spot_step aws_launch_gang(void *self, struct spot_call *c, struct spot_launch_gang *a);
+enum spot_step aws_watch(void *self, struct spot_call *c, struct spot_watch *a);
+enum spot_step aws_check(void *self, struct spot_call *c, struct spot_check *a);
 enum spot_rc aws_presign(
     void *self, struct arena *arena, int64_t now_us, struct spot_presign *a, struct spot_err *err);
 

@@ -62,6 +62,8 @@ const struct aws_code aws_codes[] = {
     {"PriorRequestNotComplete", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
     {"ProvisionedThroughputExceededException", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
     {"TransactionInProgressException", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
+    {"OverLimit", SPOT_THROTTLED, AWS_AGAIN, "messages in flight"},
+    {"KmsThrottled", SPOT_THROTTLED, AWS_AGAIN, "key of the queue"},
     {"LimitExceededException", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
     {"SlowDown", SPOT_THROTTLED, AWS_AGAIN, "API in region"},
     /* Faults of the vendor: repeat with the same token. */
@@ -104,6 +106,7 @@ const struct aws_code aws_codes[] = {
     {"AccessDeniedException", SPOT_DENIED, AWS_FAIL, "account"},
     {"AuthFailure.ServiceLinkedRoleCreationNotPermitted", SPOT_DENIED, AWS_FAIL,
 	"spot in account: create AWSServiceRoleForEC2Spot"},
+    {"KmsAccessDenied", SPOT_DENIED, AWS_FAIL, "key of the queue"},
     {"OptInRequired", SPOT_DENIED, AWS_FAIL, "account"},
     {"Blocked", SPOT_DENIED, AWS_FAIL, "account"},
     {"AccountDisabled", SPOT_DENIED, AWS_FAIL, "account"},
@@ -121,6 +124,11 @@ const struct aws_code aws_codes[] = {
     {"VPCIdNotSpecified", SPOT_CONFIG, AWS_FAIL, "region: no default VPC, set subnet.<zone>"},
     {"MissingInput", SPOT_CONFIG, AWS_FAIL, "region: no default subnet, set subnet.<zone>"},
     {"ParameterNotFound", SPOT_CONFIG, AWS_FAIL, "ami_parameter in region"},
+    {"QueueDoesNotExist", SPOT_CONFIG, AWS_FAIL, "interruption_queue"},
+    {"AWS.SimpleQueueService.NonExistentQueue", SPOT_CONFIG, AWS_FAIL, "interruption_queue"},
+    {"InvalidAddress", SPOT_CONFIG, AWS_FAIL, "interruption_queue"},
+    {"InvalidCapacityReservationId.NotFound", SPOT_NO_CAPACITY, AWS_FAIL, "reservation"},
+    {"CapacityReservationNotActive", SPOT_NO_CAPACITY, AWS_FAIL, "reservation"},
     {"InvalidLaunchTemplateId.NotFound", SPOT_CONFIG, AWS_FAIL, "launch template"},
     {"InvalidBlockDeviceMapping", SPOT_CONFIG, AWS_FAIL, "root_gib or root_device"},
     /* Things that are gone. */

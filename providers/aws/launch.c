@@ -5,7 +5,7 @@
  * RunInstances for one pool: zonal, with a client token, so that a repeat of the same bytes in the
  * same zone launches nothing more (ec2-api-idempotency.html). The image is looked up per call, one
  * cheap request: a cache would have to live in self, which only auth may change. Within a call the
- * image and so the bytes stay the same over all repeats.
+ * image and so the bytes stay the same over all repeats. gang.c and check.c build the same request.
  */
 
 #include "base/sign.h"
@@ -14,36 +14,36 @@
 #define TAGS_MAX      50
 #define GROUPS_MAX    16
 
-enum { LOOK_UP_IMAGE = 0, RUN };
-
-struct launching {
-	const char *ami;
-};
-
 /* ---- the image --------------------------------------------------------------------------- */
 
-static enum spot_step image_send(struct aws *self, struct spot_call *c, const struct spot_launch *a)
+const char *aws_image_fixed(const struct aws *self, const char *arch)
+{
+	return str_same(arch, "arm64") ? self->ami_arm64 : self->ami;
+}
+
+enum spot_step aws_image_send(
+    struct aws *self, struct spot_call *c, const char *region, const char *arch)
 {
 	const char *at = strstr(self->ami_parameter, "{arch}");
-	const char *arch = str_empty(a->shape.arch) ? "x86_64" : a->shape.arch,
-		   *name = self->ami_parameter;
+	const char *name = self->ami_parameter;
 	json_t *doc AUTO(json) = NULL;
 	struct aws_request r = {.service = AWS_SSM,
-	    .region = a->key.region,
+	    .region = region,
 	    .action = "GetParameter",
 	    .target = "AmazonSSM.GetParameter",
 	    .content_type = "application/x-amz-json-1.1",
 	    .limit = AWS_LIMIT_SSM};
 
 	if (at != NULL)
-		name = arena_printf(c->arena, "%.*s%s%s", (int)(at - name), name, arch, at + 6);
+		name = arena_printf(c->arena, "%.*s%s%s", (int)(at - name), name,
+		    str_empty(arch) ? "x86_64" : arch, at + 6);
 	doc = json_pack("{s:s}", "Name", name);
 	r.body = json_text(c->arena, doc);
 	r.body_n = strlen(r.body);
 	return aws_send(self, c, &r);
 }
 
-static enum spot_step image_reply(struct aws *self, struct spot_call *c, struct launching *l)
+enum spot_step aws_image_reply(struct aws *self, struct spot_call *c, const char **ret_ami)
 {
 	json_t *doc AUTO(json) = NULL;
 	const char *id;
@@ -54,7 +54,7 @@ static enum spot_step image_reply(struct aws *self, struct spot_call *c, struct 
 	id = json_string_value(json_object_get(json_object_get(doc, "Parameter"), "Value"));
 	if (!aws_id_ok(id, "ami-"))
 		return aws_bad_reply(c, "GetParameter", "Parameter.Value is not an image id");
-	l->ami = arena_strdup(c->arena, id);
+	*ret_ami = arena_strdup(c->arena, id);
 	return SPOT_STEP_NONE;
 }
 
@@ -149,12 +149,12 @@ static void add_tags(
 	}
 }
 
-static void add_market(struct spot_call *c, const struct spot_launch *l, struct query *q)
+static void add_market(const struct spot_launch *l, const struct aws_run *r, struct query *q)
 {
 	char usd[USD_TEXT_MAX];
 
-	(void)c;
-	if (l->key.market == SPOT_MARKET_SPOT) {
+	switch (l->key.market) {
+	case SPOT_MARKET_SPOT:
 		query_add(q, "InstanceMarketOptions.MarketType", "spot");
 		query_add(q, "InstanceMarketOptions.SpotOptions.SpotInstanceType", "one-time");
 		query_add(q, "InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior",
@@ -163,11 +163,21 @@ static void add_market(struct spot_call *c, const struct spot_launch *l, struct 
 		if (l->price_cap_micros > 0)
 			query_add(q, "InstanceMarketOptions.SpotOptions.MaxPrice",
 			    format_usd(l->price_cap_micros, usd));
-	} else {
-		/* The default "open" would silently use up somebody's reservation. */
-		query_add(
-		    q, "CapacityReservationSpecification.CapacityReservationPreference", "none");
+		return;
+	case SPOT_MARKET_RESERVED:
+		if (r->block)
+			query_add(q, "InstanceMarketOptions.MarketType", "capacity-block");
+		query_add(q,
+		    "CapacityReservationSpecification.CapacityReservationTarget."
+		    "CapacityReservationId",
+		    r->reservation);
+		return;
+	case SPOT_MARKET_ON_DEMAND:
+	case SPOT_MARKET_NONE:
+		break;
 	}
+	/* The default "open" would silently use up somebody's reservation. */
+	query_add(q, "CapacityReservationSpecification.CapacityReservationPreference", "none");
 }
 
 static void add_disk(const struct aws *self, struct query *q)
@@ -183,47 +193,77 @@ static void add_disk(const struct aws *self, struct query *q)
 	query_add(q, "BlockDeviceMapping.1.Ebs.DeleteOnTermination", "true");
 }
 
-static enum spot_step run_send(
-    struct aws *self, struct spot_call *c, const struct spot_launch *l, const char *ami)
+static void add_machine(const struct aws *self, struct query *q)
 {
 	const char *profile = self->instance_profile;
+
+	/* The default is stop: a stopped node keeps its disk and bill. */
+	query_add(q, "InstanceInitiatedShutdownBehavior", "terminate");
+	query_add(q, "MetadataOptions.HttpEndpoint", "enabled");
+	query_add(q, "MetadataOptions.HttpTokens", "required");
+	/* One hop would keep jobs in containers from the metadata service. */
+	query_add(q, "MetadataOptions.HttpPutResponseHopLimit", "2");
+	if (profile != NULL)
+		query_add(q,
+		    str_prefix(profile, "arn:") ? "IamInstanceProfile.Arn"
+						: "IamInstanceProfile.Name",
+		    profile);
+	add_disk(self, q);
+}
+
+enum spot_step aws_run_send(struct aws *self, struct spot_call *c, const struct aws_run *r)
+{
+	const struct spot_launch *l = r->launch;
+	char count[24];
 	struct query q;
 	enum spot_step s;
 
+	snprintf(count, sizeof(count), "%zu", r->count);
 	query_begin(&q, c->arena, "RunInstances", EC2_VERSION);
-	query_add(&q, "ImageId", ami);
+	if (r->dry)
+		query_add(&q, "DryRun", "true");
+	query_add(&q, "ImageId", r->ami);
 	query_add(&q, "InstanceType", l->key.instance_type);
-	query_add(&q, "MinCount", "1");
-	query_add(&q, "MaxCount", "1");
+	/* As many as wanted or none: API_RunInstances.html, MinCount. */
+	query_add(&q, "MinCount", count);
+	query_add(&q, "MaxCount", count);
 	query_add(&q, "ClientToken", l->token);
 	s = add_network(self, c, l, &q);
 	if (s != SPOT_STEP_NONE) {
 		sbuf_fini(&q.body);
 		return s;
 	}
-	add_market(c, l, &q);
-	/* The default is stop: a stopped node keeps its disk and bill. */
-	query_add(&q, "InstanceInitiatedShutdownBehavior", "terminate");
-	query_add(&q, "MetadataOptions.HttpEndpoint", "enabled");
-	query_add(&q, "MetadataOptions.HttpTokens", "required");
-	/* One hop would keep jobs in containers from the metadata service. */
-	query_add(&q, "MetadataOptions.HttpPutResponseHopLimit", "2");
-	if (profile != NULL)
-		query_add(&q,
-		    str_prefix(profile, "arn:") ? "IamInstanceProfile.Arn"
-						: "IamInstanceProfile.Name",
-		    profile);
-	add_disk(self, &q);
+	add_market(l, r, &q);
+	add_machine(self, &q);
 	add_tags(l, &q, 1, "instance");
 	add_tags(l, &q, 2, "volume");
 	if (l->key.market == SPOT_MARKET_SPOT)
 		add_tags(l, &q, 3, "spot-instances-request");
 	if (l->user_data.n > 0)
 		query_add(&q, "UserData", base64_encode(c->arena, l->user_data.p, l->user_data.n));
-	return query_send_ec2(&q, self, c, l->key.region, "RunInstances", AWS_LIMIT_RUN, true);
+	return query_send_ec2(&q, self, c, l->key.region, "RunInstances", AWS_LIMIT_RUN, !r->dry);
 }
 
 /* ---- the reply --------------------------------------------------------------------------- */
+
+bool aws_run_read(struct aws *self, struct spot_call *c, const struct spot_launch *l,
+    const struct xml *item, struct spot_instance *ret)
+{
+	if (!aws_instance_read(self, c, l->key.region, item, ret))
+		return false;
+	/* What we asked for holds where the reply is silent. */
+	if (*ret->key.zone == '\0')
+		ret->key.zone = l->key.zone;
+	if (*ret->key.instance_type == '\0')
+		ret->key.instance_type = l->key.instance_type;
+	if (*ret->token == '\0')
+		ret->token = l->token;
+	if (*ret->install == '\0')
+		ret->install = l->install;
+	/* An instance in a capacity reservation looks like any on-demand one. */
+	ret->key.market = l->key.market;
+	return true;
+}
 
 static enum spot_step run_reply(struct aws *self, struct spot_call *c, struct spot_launch *l)
 {
@@ -233,17 +273,8 @@ static enum spot_step run_reply(struct aws *self, struct spot_call *c, struct sp
 	if (s != SPOT_STEP_NONE)
 		return s;
 	item = xml_first(xml_at(doc, "instancesSet"), "item");
-	if (item == NULL || !aws_instance_read(self, c, l->key.region, item, &l->instance))
+	if (item == NULL || !aws_run_read(self, c, l, item, &l->instance))
 		return aws_bad_reply(c, "RunInstances", "no instance in it");
-	/* What we asked for holds where the reply is silent. */
-	if (*l->instance.key.zone == '\0')
-		l->instance.key.zone = l->key.zone;
-	if (*l->instance.key.instance_type == '\0')
-		l->instance.key.instance_type = l->key.instance_type;
-	if (*l->instance.token == '\0')
-		l->instance.token = l->token;
-	if (*l->instance.install == '\0')
-		l->instance.install = l->install;
 	return SPOT_DONE;
 }
 
@@ -269,9 +300,11 @@ static enum spot_step tags_check(struct spot_call *c, const struct spot_launch *
 	return SPOT_STEP_NONE;
 }
 
-static enum spot_step launch_check(struct spot_call *c, const struct spot_launch *l)
+enum spot_step aws_launch_check(
+    const struct aws *self, struct spot_call *c, const struct spot_launch *l)
 {
-	if (l->key.market != SPOT_MARKET_SPOT && l->key.market != SPOT_MARKET_ON_DEMAND)
+	if (l->key.market != SPOT_MARKET_SPOT && l->key.market != SPOT_MARKET_ON_DEMAND &&
+	    (l->key.market != SPOT_MARKET_RESERVED || !self->reservations))
 		return call_fail(c, SPOT_INVALID, NULL, "aws launch: market %s is not supported",
 		    spot_market_name(l->key.market));
 	if (str_empty(l->key.instance_type) || (str_empty(l->key.zone) && str_empty(l->zone_name)))
@@ -291,30 +324,68 @@ static enum spot_step launch_check(struct spot_call *c, const struct spot_launch
 	return tags_check(c, l);
 }
 
+/* ---- the verb ---------------------------------------------------------------------------- */
+
+void aws_launch_begin(
+    const struct aws *self, struct aws_state *st, struct aws_run *r, const struct spot_launch *l)
+{
+	r->launch = l;
+	r->ami = aws_image_fixed(self, l->shape.arch);
+	st->at = l->key.market == SPOT_MARKET_RESERVED ? AWS_AT_RESERVATION
+		 : r->ami == NULL		       ? AWS_AT_IMAGE
+						       : AWS_AT_RUN;
+}
+
+enum spot_step aws_launch_prepare(
+    struct aws *self, struct spot_call *c, struct aws_run *r, bool *ret_answered)
+{
+	struct aws_state *st = c->state;
+	bool answered = c->in != NULL;
+	enum spot_step s;
+
+	if (answered && st->at == AWS_AT_RESERVATION) {
+		s = aws_reservation_reply(self, c, r);
+		if (s != SPOT_STEP_NONE)
+			return s;
+		if (st->next == NULL)
+			st->at = r->ami == NULL ? AWS_AT_IMAGE : AWS_AT_RUN;
+		answered = false;
+	} else if (answered && st->at == AWS_AT_IMAGE) {
+		s = aws_image_reply(self, c, &r->ami);
+		if (s != SPOT_STEP_NONE)
+			return s;
+		st->at = AWS_AT_RUN;
+		answered = false;
+	}
+	if (st->at == AWS_AT_RESERVATION)
+		return aws_reservation_send(self, c, r->launch);
+	if (st->at == AWS_AT_IMAGE)
+		return aws_image_send(
+		    self, c, r->launch->key.region, r->launch->shape.arch);
+	*ret_answered = answered;
+	return SPOT_STEP_NONE;
+}
+
 enum spot_step aws_launch(void *p, struct spot_call *c, struct spot_launch *a)
 {
 	struct aws *self = p;
 	struct aws_state *st = c->state;
-	struct launching *l;
+	struct aws_run *r;
+	bool answered = false;
 	enum spot_step s;
 
 	if (st == NULL) {
-		s = launch_check(c, a);
+		s = aws_launch_check(self, c, a);
 		if (s != SPOT_STEP_NONE)
 			return s;
-		st = aws_state_get(c, sizeof(*l));
-		l = st->own;
-		l->ami = self->ami;
-		st->at = l->ami != NULL ? RUN : LOOK_UP_IMAGE;
+		st = aws_state_get(c, sizeof(*r));
+		r = st->own;
+		r->count = 1;
+		aws_launch_begin(self, st, r, a);
 	}
-	l = st->own;
-	if (c->in != NULL && st->at == LOOK_UP_IMAGE) {
-		s = image_reply(self, c, l);
-		if (s != SPOT_STEP_NONE)
-			return s;
-		st->at = RUN;
-	} else if (c->in != NULL) {
-		return run_reply(self, c, a);
-	}
-	return st->at == LOOK_UP_IMAGE ? image_send(self, c, a) : run_send(self, c, a, l->ami);
+	r = st->own;
+	s = aws_launch_prepare(self, c, r, &answered);
+	if (s != SPOT_STEP_NONE)
+		return s;
+	return answered ? run_reply(self, c, a) : aws_run_send(self, c, r);
 }

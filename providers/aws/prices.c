@@ -146,7 +146,7 @@ static void points_tidy(struct pricing *x)
 
 /* The Price List lives in three regions and tells of all (Karpenter pkg/providers/pricing). NULL:
  * the partition has none. */
-static const char *list_region(const char *region)
+const char *aws_list_region(const char *region)
 {
 	if (str_prefix(region, "cn-"))
 		return "cn-northwest-1";
@@ -162,18 +162,16 @@ static const char *list_region(const char *region)
 
 /* Without marketoption a $0 Capacity Block product shadows the real one; without capacitystatus
  * come rows of reservations. */
-static enum spot_step list_send(struct aws *self, struct spot_call *c, const char *region)
+enum spot_step aws_list_prices_send(struct aws *self, struct spot_call *c, const char *region,
+    const char *family, int max, const char *next)
 {
-	const struct aws_state *st = c->state;
-	const char *family =
-	    st->at == LIST_METAL ? "Compute Instance (bare metal)" : "Compute Instance";
 	const char *const filters[][2] = {{"regionCode", region}, {"operatingSystem", "Linux"},
 	    {"tenancy", "Shared"}, {"preInstalledSw", "NA"}, {"capacitystatus", "Used"},
 	    {"marketoption", "OnDemand"}, {"productFamily", family}};
 	json_t *doc AUTO(json) = json_pack("{s:s, s:s, s:i, s:[]}", "ServiceCode", "AmazonEC2",
-	    "FormatVersion", "aws_v1", "MaxResults", 100, "Filters");
+	    "FormatVersion", "aws_v1", "MaxResults", max, "Filters");
 	struct aws_request r = {.service = AWS_PRICING,
-	    .region = list_region(region),
+	    .region = aws_list_region(region),
 	    .action = LIST_SOURCE,
 	    .target = "AWSPriceListService.GetProducts",
 	    .content_type = "application/x-amz-json-1.1",
@@ -184,13 +182,22 @@ static enum spot_step list_send(struct aws *self, struct spot_call *c, const cha
 		json_array_append_new(json_object_get(doc, "Filters"),
 		    json_pack("{s:s, s:s, s:s}", "Type", "TERM_MATCH", "Field", filters[i][0],
 			"Value", filters[i][1]));
-	if (st->next != NULL)
-		json_object_set_new(doc, "NextToken", json_string(st->next));
+	if (next != NULL)
+		json_object_set_new(doc, "NextToken", json_string(next));
 	r.body = json_text(c->arena, doc);
 	r.body_n = strlen(r.body);
 	s = aws_send(self, c, &r);
 	c->out.reply_bytes_max = LIST_REPLY_MAX;
 	return s;
+}
+
+static enum spot_step list_send(struct aws *self, struct spot_call *c, const char *region)
+{
+	const struct aws_state *st = c->state;
+
+	return aws_list_prices_send(self, c, region,
+	    st->at == LIST_METAL ? "Compute Instance (bare metal)" : "Compute Instance", 100,
+	    st->next);
 }
 
 static const json_t *first_value(const json_t *object)
@@ -282,7 +289,7 @@ static bool has_metal(const struct pool_index *x)
 static int wanted_from(int at, const struct spot_prices *a, const struct pricing *x)
 {
 	bool list = (a->market == SPOT_MARKET_NONE || a->market == SPOT_MARKET_ON_DEMAND) &&
-		    x->on_demand.n > 0 && list_region(a->region) != NULL;
+		    x->on_demand.n > 0 && aws_list_region(a->region) != NULL;
 
 	if (at == SPOT_FEED &&
 	    ((a->market != SPOT_MARKET_NONE && a->market != SPOT_MARKET_SPOT) || x->spot.n == 0))

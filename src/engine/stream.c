@@ -15,6 +15,7 @@
 #define PAUSE_US     SPOT_US_PER_S       /* between polls that bring nothing and come back at once */
 #define FAIL_US	     (2 * SPOT_US_PER_S) /* doubled per failure in a row */
 #define FAIL_MAX_US  (300 * SPOT_US_PER_S)
+#define ABSENT_US    SPOT_US_PER_HOUR    /* before a stream is asked for that is not configured */
 #define STREAMS_MOST 8 /* per provider: they hold connections that other calls need too */
 
 struct streaming {
@@ -148,6 +149,11 @@ static void stream_called(struct act *a)
 		w->args.next_cursor = "";
 		w->args.notices_n = w->args.seen_n = 0;
 		w->args.gap = true;
+	} else if (a->call.op.rc == SPOT_NOT_OFFERED) {
+		/* None is set for this place: we go on by asking alone. */
+		stream_over(a, w, ABSENT_US);
+		act_end(a);
+		return;
 	} else if (a->call.op.rc != SPOT_OK) {
 		stream_failed(a, w);
 		return;
