@@ -227,12 +227,12 @@ static bool throttled(struct az_call *c)
 	bool read = str_same(m, "GET") || str_same(m, "HEAD"), del = str_same(m, "DELETE");
 	const char *kind = read ? "reads" : del ? "deletes" : "writes";
 	double burst = read ? 250 : 200, rate = read ? 25 : 10;
-	const char *text;
+	const char *text, *key = arena_printf(c->rq->arena, "azure|%s", kind);
 
-	if (throttle_take(c->rq->sim, arena_printf(c->rq->arena, "azure|%s", kind), burst, rate, 1)) {
+	if (throttle_take(c->rq->sim, key, burst, rate, 1)) {
 		reply_header(c->rep,
 		    arena_printf(c->rq->arena, "x-ms-ratelimit-remaining-subscription-%s", kind),
-		    arena_printf(c->rq->arena, "%d", (int)burst - 1));
+		    arena_printf(c->rq->arena, "%d", (int)throttle_left(c->rq->sim, key, burst)));
 		return false;
 	}
 	/* Both bodies are seen in the field. */

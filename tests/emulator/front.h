@@ -100,6 +100,8 @@ void faults_free(struct sim *s);
 
 /* throttle.c: token buckets keyed by text. true = one token (cost) was there. */
 bool throttle_take(struct sim *s, const char *key, double burst, double per_second, double cost);
+/* Tokens that were left after the last take; burst if there was none. */
+double throttle_left(const struct sim *s, const char *key, double burst);
 void throttle_reset(struct sim *s);
 void throttle_new(struct sim *s);
 void throttle_free(struct sim *s);

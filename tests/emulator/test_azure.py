@@ -217,7 +217,11 @@ class Limits(Base):
         seen = set()
         for _ in range(600):
             status, headers, _ = self.raw('GET', self.sub + '/resourcegroups/shared', '2021-04-01')
+            if status == 200:
+                left = int(headers['x-ms-ratelimit-remaining-subscription-reads'])
+                self.assertLess(left, 250)
             if status == 429:
+                self.assertLess(left, 5)
                 self.assertGreaterEqual(int(headers['Retry-After']), 1)
                 seen.add(headers['Content-Type'].split(';')[0])
             if len(seen) == 2:

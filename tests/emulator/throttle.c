@@ -63,3 +63,12 @@ bool throttle_take(struct sim *s, const char *key, double burst, double per_seco
 	b->tokens -= cost;
 	return true;
 }
+
+double throttle_left(const struct sim *s, const char *key, double burst)
+{
+	for (size_t k = 0; k < s->throttle->n; k++) {
+		if (str_same(s->throttle->buckets[k].key, key))
+			return s->throttle->buckets[k].tokens;
+	}
+	return burst;
+}
