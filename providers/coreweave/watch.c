@@ -115,7 +115,8 @@ static void seen_add(const struct cw *self, struct spot_call *c, struct spot_wat
 
 		/* Not there any more: a spot Pod that we did not end and that did not end by itself was taken. */
 		if (i->state != SPOT_INSTANCE_INTERRUPTED) {
-			bool taken = !cw_pod_ours(p) && cw_pod_live(p) == false && p->disruption != NULL;
+			bool over = strcmp(p->phase, "Succeeded") == 0 || strcmp(p->phase, "Failed") == 0;
+			bool taken = !cw_pod_ours(p) && !over && (p->disruption != NULL || strcmp(p->market, "spot") == 0);
 
 			i->state = SPOT_INSTANCE_GONE;
 			i->end_cause = taken ? SPOT_END_RECLAIM : i->end_cause;

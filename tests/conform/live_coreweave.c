@@ -56,6 +56,9 @@ static const char *plain_setting(struct live *v, const char *key)
 #define K8S(action)	 "\"service\":\"k8s\",\"action\":\"" action "\""
 #define REFUSED(n, code) "\"kind\":\"status\",\"status\":" #n ",\"code\":\"" code "\",\"message\":\"words\""
 
+/* The words are what tells a quota from a missing right. */
+#define OVER_QUOTA "\"kind\":\"status\",\"status\":403,\"code\":\"Forbidden\",\"message\":\"exceeded quota: gpus\""
+
 const struct live_cloud live_coreweave = {
     .name = "coreweave",
     .ops = &coreweave_ops,
@@ -69,7 +72,7 @@ const struct live_cloud live_coreweave = {
     .service = "\"service\":\"k8s\"",
     .throttled = REFUSED(429, "TooManyRequests"),
     .expired = REFUSED(401, "Unauthorized"),
-    .quota = REFUSED(403, "Forbidden"),
+    .quota = OVER_QUOTA,
     .late = true,
 };
 
@@ -86,6 +89,6 @@ const struct live_cloud live_kubernetes = {
     .service = "\"service\":\"k8s\"",
     .throttled = REFUSED(429, "TooManyRequests"),
     .expired = REFUSED(401, "Unauthorized"),
-    .quota = REFUSED(403, "Forbidden"),
+    .quota = OVER_QUOTA,
     .late = true,
 };

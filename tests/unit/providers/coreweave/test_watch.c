@@ -71,6 +71,7 @@ static void the_first_news_end_the_call(void **state)
 {
 	static const struct drive_try taken = {.status = 200, .lines = {MARK("11"), EVENT("MODIFIED", LEAVING)}};
 	static const struct drive_try ours = {.status = 200, .lines = {EVENT("MODIFIED", OURS)}};
+	static const struct drive_try vanished = {.status = 200, .lines = {EVENT("DELETED", RUNNING)}};
 	static const struct drive_try gone = {.status = 200, .lines = {EVENT("DELETED", OURS)}};
 	struct spot_watch a;
 
@@ -86,6 +87,9 @@ static void the_first_news_end_the_call(void **state)
 	a = watch(&gone, 1, "main=7", SPOT_DONE);
 	assert_int_equal(a.seen[0].state, SPOT_INSTANCE_GONE);
 	assert_int_equal(a.seen[0].end_cause, SPOT_END_USER);
+	a = watch(&vanished, 1, "main=7", SPOT_DONE); /* nobody of us ended it, and it did not end by itself */
+	assert_int_equal(a.seen[0].state, SPOT_INSTANCE_GONE);
+	assert_int_equal(a.seen[0].end_cause, SPOT_END_RECLAIM);
 }
 
 static void history_that_is_gone_is_a_gap_and_a_new_list(void **state)
