@@ -44,6 +44,7 @@ static const struct {
     {"Microsoft.Resources", "resources", resources},
     {"Microsoft.Resources", "operationresults", resources},
     {"Microsoft.Resources", "subscriptions", "2016-06-01 2019-11-01 2020-01-01 2021-01-01 2022-12-01"},
+    {"Microsoft.Resources", "locations", "2016-06-01 2019-11-01 2020-01-01 2021-01-01 2022-12-01"},
     {"Microsoft.Resources", "providers", resources},
 };
 
@@ -422,6 +423,35 @@ static void subscription(struct az_call *c)
 		"spendingLimit", "Off"));
 }
 
+static void locations(struct az_call *c)
+{
+	const struct market *m = c->rq->sim->market;
+	json_t *list = json_array();
+
+	for (size_t k = 0; k < m->regions_n; k++) {
+		const struct region *r = &m->regions[k];
+		json_t *zones = json_array(), *o;
+
+		if (r->cloud != CLOUD_AZURE)
+			continue;
+		for (size_t i = 0; i < m->zones_n; i++) {
+			if (m->zones[i].region == r)
+				json_array_append_new(zones,
+				    json_pack("{s:s, s:o}", "logicalZone", m->zones[i].name, "physicalZone",
+					json_sprintf("%s-az%s", r->name, m->zones[i].name)));
+		}
+		o = json_pack("{s:o, s:s, s:s, s:s, s:s, s:{s:s, s:s}}", "id",
+		    json_sprintf("/subscriptions/" AZ_SUBSCRIPTION "/locations/%s", r->name), "name", r->name,
+		    "type", "Region", "displayName", r->description, "regionalDisplayName", r->description,
+		    "metadata", "regionType", "Physical", "regionCategory", "Recommended");
+		if (json_array_size(zones) > 0)
+			json_object_set(o, "availabilityZoneMappings", zones);
+		json_decref(zones);
+		json_array_append_new(list, o);
+	}
+	az_send(c, 200, json_pack("{s:o}", "value", list));
+}
+
 static void provider(struct az_call *c)
 {
 	az_send(c, 200,
@@ -457,6 +487,7 @@ static void route(struct az_call *c)
 	    {"Microsoft.Resources", "resources", NULL, az_resources, AZ_NONE},
 	    {"Microsoft.Resources", "operationresults", az_group_one, NULL, AZ_NONE},
 	    {"Microsoft.Resources", "subscriptions", subscription, NULL, AZ_NONE},
+	    {"Microsoft.Resources", "locations", NULL, locations, AZ_NONE},
 	    {"Microsoft.Resources", "providers", provider, NULL, AZ_NONE},
 	};
 

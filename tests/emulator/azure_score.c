@@ -74,6 +74,13 @@ void az_scores(struct az_call *c)
 	int64_t count;
 	size_t i, k;
 
+	if (az_same(c->name, "spot") && !c->child && str_same(c->rq->http->method, "GET")) {
+		az_send(c, 200,
+		    json_pack("{s:o, s:s, s:s, s:{s:[s]}}", "id", json_sprintf("%s", c->rq->http->path), "name",
+			"spot", "type", "Microsoft.Compute/locations/placementScores", "properties",
+			"supportedResourceTypes", "Microsoft.Compute/virtualMachines"));
+		return;
+	}
 	if (!az_same(c->name, "spot") || !az_same(c->child, "generate") ||
 	    !str_same(c->rq->http->method, "POST")) {
 		az_fail(c, 404, "NotFound", "The requested resource does not exist.");

@@ -103,6 +103,14 @@ class Api(Base):
         self.refused('InvalidResourceType', 404, self.arm('GET', self.sub + '/providers/Microsoft.Compute/nothings', COMPUTE))
         self.refused('SubscriptionNotFound', 404, self.arm('GET', '/subscriptions/x/resourcegroups', '2021-04-01'))
 
+    def test_the_subscription_and_its_locations_are_told(self):
+        self.assertEqual(self.arm('GET', self.sub, '2022-12-01')[2]['state'], 'Enabled')
+        found = {x['name']: x for x in self.arm('GET', self.sub + '/locations', '2022-12-01')[2]['value']}
+        self.assertEqual(found[REGION]['displayName'], 'East US 2')
+        self.assertEqual(len(found[REGION]['availabilityZoneMappings']), 3)
+        path = '%s/providers/Microsoft.Compute/locations/%s/placementScores/spot' % (self.sub, REGION)
+        self.assertEqual(self.arm('GET', path, '2025-06-05')[0], 200)
+
     def test_members_that_no_model_has_are_refused(self):
         g = self.group('members')
         for change, path in ((lambda d: d['properties'].update(foo=1), 'properties.foo'),
