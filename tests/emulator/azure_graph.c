@@ -100,12 +100,12 @@ static void health_rows(struct query *q, json_t *rows)
 		if (i->cloud != CLOUD_AZURE || !i->reclaimed || now - at > SPOT_US_PER_HOUR)
 			continue;
 		json_array_append_new(rows,
-		    json_pack("{s:o, s:s, s:s, s:s, s:{s:s, s:s, s:s, s:s, s:o, s:s}}", "id",
-			json_sprintf("/subscriptions/" AZ_SUBSCRIPTION "/virtualmachines/%s/annotations/%s", i->name, i->id),
+		    json_pack("{s:o, s:s, s:s, s:s, s:{s:s, s:s, s:s, s:s, s:s, s:s}}", "id",
+			json_sprintf("%s/providers/Microsoft.ResourceHealth/resourceAnnotations/%s", i->reservation, i->id),
 			"name", i->name, "type", "microsoft.resourcehealth/resourceannotations", "location",
 			i->pool->region->name, "properties", "annotationName", "VirtualMachinePreempted", "context",
 			"Platform Initiated", "category", "Unplanned", "occurredTime", az_time(q->a, at),
-			"targetResourceId", json_sprintf("/subscriptions/" AZ_SUBSCRIPTION "/virtualMachines/%s", i->name),
+			"targetResourceId", i->reservation,
 			"summary", "Virtual machine was preempted"));
 	}
 }

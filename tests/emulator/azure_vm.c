@@ -140,6 +140,7 @@ static void inst_make(struct az_call *c, struct az_res *r, const struct az_want 
 	r->inst = i;
 	i->name = dup_text(r->name);
 	i->account = dup_text(AZ_SUBSCRIPTION);
+	i->reservation = dup_text(r->id); /* outlives the resource */
 	i->hostname = dup_text(r->name);
 	i->max_price = w->max_price > 0 ? w->max_price : 0;
 	if (w->user_data_n > 0) {
