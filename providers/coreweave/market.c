@@ -424,6 +424,9 @@ enum spot_step cw_quotas(void *p, struct spot_call *c, struct spot_quotas *a)
 		}
 	}
 	json_decref(doc);
+	if (a->n == g->n_before) {
+		quota_add(self, c, a, g, -1); /* nobody says: CoreWeave shows its quotas in its console only */
+	}
 	g->n_before = a->n;
 	g->cl = NULL;
 	return quotas_send(self, c, a->region, g);

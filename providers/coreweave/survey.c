@@ -199,6 +199,55 @@ static void mark_touched(struct arena *a, struct survey *s)
 	}
 }
 
+static bool there(struct arena *a, const struct survey *s, const char *ref)
+{
+	for (size_t i = 0; i < s->view.pods_n; i++) {
+		if (strcmp(cw_pod_ref(a, s->cl, &s->view.pods[i]), ref) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The NodePool that still has the order for a Pod that is not there: whoever of us ends a Pod lowers the target with it, so
+ * somebody else ended this one. A launch's name holds its installation. */
+static struct cw_pool *order_left(const struct cw *self, struct spot_call *c, struct survey *s, const char *ref)
+{
+	struct cw_ref r;
+
+	if (!cw_ref_parse(self, c->arena, ref, &r) || r.cl != s->cl || r.pod == NULL || there(c->arena, s, ref)) {
+		return NULL;
+	}
+	for (size_t i = 0; i < s->view.pools_n; i++) {
+		struct cw_pool *p = &s->view.pools[i];
+
+		if (p->install[0] != '\0' && strstr(r.pod, p->install) != NULL && p->target > p->live) {
+			return p;
+		}
+	}
+	return NULL;
+}
+
+static void vanished(const struct cw *self, struct spot_call *c, struct survey *s)
+{
+	for (size_t i = 0; s->for_what == FOR_DESCRIBE && i < s->refs_n; i++) {
+		struct cw_pool *p = order_left(self, c, s, s->refs[i]);
+
+		if (p == NULL) {
+			continue;
+		}
+		p->touched = true;
+		s->found = arena_grow(c->arena, s->found, s->n, &s->cap, sizeof(*s->found));
+		s->found[s->n++] = (struct spot_instance){
+		    .ref = s->refs[i], .token = "", .install = p->install,
+		    .key = {self->name, s->cl->region, s->cl->zone, p->type, spot_market_parse(p->market)},
+		    .state = SPOT_INSTANCE_GONE,
+		    .end_cause = strcmp(p->market, "spot") == 0 ? SPOT_END_RECLAIM : SPOT_END_PROVIDER,
+		    .raw_state = "", .raw_reason = "the Pod does not exist any more, its order does", .ip = "", .spot_request = p->name,
+		};
+	}
+}
+
 /* An order for more machines than there are Pods. */
 static void leftovers(const struct cw *self, struct arena *a, struct survey *s)
 {
@@ -366,6 +415,7 @@ static enum spot_step survey_read(const struct cw *self, struct spot_call *c, st
 	}
 	if (s->at == S_PODS) {
 		count_live(s);
+		vanished(self, c, s);
 	}
 	s->view.have_nodes = s->view.have_nodes || s->at == S_NODES;
 	s->at++;

@@ -181,6 +181,24 @@ static void the_order_for_a_pod_that_was_taken_is_lowered_when_it_is_seen(void *
 	drive_used(d); /* overtaken: the next look does it */
 }
 
+static void a_pod_that_vanished_was_taken_if_its_order_is_still_there(void **state)
+{
+	static const struct drive_try taken[] = {R(200, CW_LIST("NodePoolList", CW_NODEPOOL(1, 0, ""))), PODS(""),
+	    {.method = "PATCH", .body = "{\"metadata\":{\"resourceVersion\":\"5\"},\"spec\":{\"targetNodes\":0}}", .status = 200, .reply = CW_NODEPOOL(0, 0, "")}};
+	static const struct drive_try ended[] = {R(200, CW_LIST("NodePoolList", CW_NODEPOOL(0, 0, ""))), PODS("")};
+	struct drive *d = *state;
+	struct spot_describe *a = cw_args(d->arena, DRIVE_DESCRIBE, true);
+
+	drive_script(d, taken, ARRAY_LEN(taken));
+	assert_int_equal(drive_run(d, DRIVE_DESCRIBE, a), SPOT_DONE);
+	drive_used(d);
+	assert_int_equal(a->n, 1);
+	is(a->found[0], SPOT_INSTANCE_GONE, SPOT_END_RECLAIM, "its order does");
+	drive_script(d, ended, ARRAY_LEN(ended));
+	assert_int_equal(drive_run(d, DRIVE_DESCRIBE, a), SPOT_DONE);
+	assert_int_equal(a->n, 0); /* by ourselves: the order went with it */
+}
+
 static void a_target_that_moved_is_counted_again(void **state)
 {
 	static const struct drive_try tries[] = {
@@ -317,6 +335,7 @@ int main(void)
 	    T(an_order_that_nobody_fills_is_given_up_in_time),
 	    T(an_old_condition_is_not_believed_of_a_new_order),
 	    T(the_order_for_a_pod_that_was_taken_is_lowered_when_it_is_seen),
+	    T(a_pod_that_vanished_was_taken_if_its_order_is_still_there),
 	    T(a_target_that_moved_is_counted_again),
 	    T(a_right_target_is_not_touched),
 	    T(a_pool_of_another_installation_is_left_alone),
