@@ -35,6 +35,7 @@ struct live_cloud {
 	const char *quota;               /* fault members: over quota, at the create; NULL: said elsewhere */
 	const char *bucket, *objects;    /* of presigned requests, and where in the announcement its store is; NULL = none */
 	bool late;                       /* a lack of capacity shows after the launch succeeded */
+	bool fixed;                      /* its machines are there already, launches only take them */
 	bool skew;                       /* the provider corrects for a clock that is off */
 };
 extern const struct live_cloud live_aws, live_lambda, live_gcp, live_azure, live_coreweave,

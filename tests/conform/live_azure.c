@@ -52,24 +52,48 @@ static void arm_put(struct live *v, const char *token, const char *path, const c
 	}
 }
 
+static json_t *token_get(struct live *v, const char *scope)
+{
+	json_t *reply = live_form(v, arena_printf(v->arena, "%s/%s/oauth2/v2.0/token", live_text(v, "urls/azure"),
+					 live_text(v, "credentials/azure/tenant_id")),
+	    arena_printf(v->arena, "client_id=%s&client_secret=%s&grant_type=client_credentials&scope=https%%3A%%2F%%2F%s%%2F.default",
+		live_text(v, "credentials/azure/client_id"),
+		url_encode(v->arena, live_text(v, "credentials/azure/client_secret"), false), scope));
+
+	assert_non_null(json_object_get(reply, "access_token"));
+	return reply;
+}
+
+static void container_put(struct live *v)
+{
+	json_t *reply = token_get(v, "storage.azure.com");
+	struct spot_presign p = {.method = "PUT", .headers_n = 2,
+	    .url = arena_printf(v->arena, "%s/conform?restype=container", live_text(v, "urls/azure_blob")),
+	    .headers = {{"x-ms-version", "2023-11-03"},
+		{"authorization", arena_printf(v->arena, "Bearer %s", json_string_value(json_object_get(reply, "access_token")))}}};
+	struct spot_http_request out;
+	struct http_req req;
+
+	live_send(v, &p, "", &out, &req);
+	if (req.in.status != 201) {
+		fail_msg("the container is not made: %d %s", req.in.status, req.in.body.p);
+	}
+	json_decref(reply);
+}
+
 /* An operator's network, made by hand before the daemon is pointed at it, and the container of the presigned
  * requests. */
 static void prepare(struct live *v)
 {
-	json_t *reply = live_form(v, arena_printf(v->arena, "%s/%s/oauth2/v2.0/token", live_text(v, "urls/azure"),
-					 live_text(v, "credentials/azure/tenant_id")),
-	    arena_printf(v->arena,
-		"client_id=%s&client_secret=%s&grant_type=client_credentials&scope=https%%3A%%2F%%2Fmanagement.azure.com%%2F.default",
-		live_text(v, "credentials/azure/client_id"),
-		url_encode(v->arena, live_text(v, "credentials/azure/client_secret"), false)));
+	json_t *reply = token_get(v, "management.azure.com");
 	const char *token = json_string_value(json_object_get(reply, "access_token"));
 
-	assert_non_null(token);
 	arm_put(v, token, "", "2021-04-01", "{\"location\":\"eastus2\"}");
 	arm_put(v, token, "/providers/Microsoft.Network/virtualNetworks/net", "2023-11-01",
 	    "{\"location\":\"eastus2\",\"properties\":{\"addressSpace\":{\"addressPrefixes\":[\"10.0.0.0/16\"]},"
 	    "\"subnets\":[{\"name\":\"nodes\",\"properties\":{\"addressPrefix\":\"10.0.1.0/24\"}}]}}");
 	json_decref(reply);
+	container_put(v);
 }
 
 #define ARM(action)	 "\"service\":\"arm\",\"action\":\"" action "\""

@@ -91,4 +91,5 @@ const struct live_cloud live_kubernetes = {
     .expired = REFUSED(401, "Unauthorized"),
     .quota = OVER_QUOTA,
     .late = true,
+    .fixed = true,
 };

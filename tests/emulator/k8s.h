@@ -22,6 +22,7 @@ enum k8s_kind_id {
 	K8S_NODE_POOL,
 	K8S_TOKEN_REVIEW,
 	K8S_ACCESS_REVIEW,
+	K8S_SELF_REVIEW,
 	K8S_KINDS
 };
 struct k8s_kind {
@@ -249,6 +250,7 @@ bool k8s_may(struct k8s_cluster *c, bool admin, const char *ns, const char *acco
 void token_request(struct k8s_call *q);
 void token_review(struct k8s_call *q);
 void access_review(struct k8s_call *q);
+void self_review(struct k8s_call *q);
 /* A signed token of a service account; pod may be NULL. Refers to both by uid. */
 char *token_sign(struct k8s_cluster *c, struct arena *a, const struct k8s_obj *account,
     const struct k8s_obj *pod, const json_t *audiences, int64_t seconds);

@@ -103,7 +103,7 @@ bool k8s_may(struct k8s_cluster *c, bool admin, const char *ns, const char *acco
 	size_t k;
 	json_t *x;
 
-	if (str_same(group, "authorization.k8s.io"))
+	if (str_same(group, "authorization.k8s.io") || str_same(resource, "selfsubjectreviews"))
 		return true; /* system:basic-user */
 	if (admin)
 		return true;
@@ -174,4 +174,21 @@ void access_review(struct k8s_call *q)
 		"creationTimestamp", "spec", json_object_get(q->body, "spec"), "status", "allowed",
 		allowed, "reason",
 		allowed ? "RBAC: allowed by ClusterRoleBinding \"spotbroker\"" : NULL));
+}
+
+/* ---- SelfSubjectReview ------------------------------------------------------------------ */
+
+void self_review(struct k8s_call *q)
+{
+	json_t *groups;
+
+	if (!k8s_body(q, "V1SelfSubjectReview", "SelfSubjectReview", false))
+		return;
+	groups = q->user_ns ? json_pack("[s, o, s]", "system:serviceaccounts",
+				  json_sprintf("system:serviceaccounts:%s", q->user_ns), "system:authenticated")
+			    : json_pack("[s]", "system:authenticated");
+	k8s_reply(q, 201,
+	    json_pack("{s:s, s:s, s:{s:n}, s:{s:{s:s, s:o}}}", "kind", "SelfSubjectReview", "apiVersion",
+		"authentication.k8s.io/v1", "metadata", "creationTimestamp", "status", "userInfo",
+		"username", q->user, "groups", groups));
 }

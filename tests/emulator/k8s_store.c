@@ -30,6 +30,9 @@ const struct k8s_kind k8s_kinds[K8S_KINDS] = {
     [K8S_ACCESS_REVIEW] = {K8S_ACCESS_REVIEW, "selfsubjectaccessreviews",
 	"selfsubjectaccessreview", "SelfSubjectAccessReview", "authorization.k8s.io", "v1",
 	"V1SelfSubjectAccessReview", false, false, "create"},
+    [K8S_SELF_REVIEW] = {K8S_SELF_REVIEW, "selfsubjectreviews", "selfsubjectreview",
+	"SelfSubjectReview", "authentication.k8s.io", "v1", "V1SelfSubjectReview", false, false,
+	"create"},
 };
 
 static int order(const struct k8s_obj *o, const char *ns, const char *name)

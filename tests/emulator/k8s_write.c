@@ -245,6 +245,10 @@ void k8s_create(struct k8s_call *q)
 		access_review(q);
 		return;
 	}
+	if (q->kind->id == K8S_SELF_REVIEW) {
+		self_review(q);
+		return;
+	}
 	if (!k8s_body(q, q->kind->schema, q->kind->kind, false) || !name_settle(q, q->body) ||
 	    !create_check(q, q->body))
 		return;
