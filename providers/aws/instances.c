@@ -2,13 +2,13 @@
 #include "aws_int.h"
 
 /*
- * Instances as EC2 tells of them: find by token, list by installation tag, describe, terminate, and
- * notices from the state of their spot requests.
+ * Instances as EC2 tells of them: find by token, list by installation tag, describe, terminate.
  */
 
 #define REFS_PER_CALL 100
 #define DESCRIBE_PAGE "500"
-#define NOTICE_US     (120 * SPOT_US_PER_S)
+#define TRIES_WHOLE   2 /* of a chunk, before it is taken apart */
+#define ALONE_MAX     3 /* that fail alone while none was described: then it is not a zone */
 
 int64_t aws_time(const char *text)
 {
@@ -134,6 +134,9 @@ struct found {
 	const char **refs;
 	size_t refs_n;	    /* not known to be unknown */
 	size_t from, count; /* the chunk that is out */
+	size_t most;	    /* of one chunk; less while a zone is disrupted */
+	int tries;	    /* of this chunk, that met a fault */
+	size_t alone;	    /* that could not be described even alone */
 	bool by_filter;	    /* this chunk is asked for by filter */
 	bool done;
 };
@@ -247,7 +250,7 @@ static enum spot_step describe_send(
 {
 	struct query q;
 
-	f->count = MIN(f->refs_n - f->from, (size_t)REFS_PER_CALL);
+	f->count = MIN(f->refs_n - f->from, f->most);
 	query_begin(&q, c->arena, "DescribeInstances", EC2_VERSION);
 	/* MaxResults is not allowed together with InstanceId. */
 	if (f->by_filter) {
@@ -287,6 +290,49 @@ static bool id_not_found(const char *code)
 	       strcmp(code, "InvalidInstanceID.Malformed") == 0;
 }
 
+/* An instance that cannot be described now: it is there, and nobody knows how it is. */
+static void describe_odd(struct aws *self, struct spot_call *c, const char *region, struct found *f)
+{
+	const char *ref = f->refs[f->from];
+
+	f->items = arena_grow(c->arena, f->items, f->n, &f->cap, sizeof(*f->items));
+	f->items[f->n++] = (struct spot_instance){.ref = ref,
+	    .token = "",
+	    .install = "",
+	    .key = {.provider = self->name, .region = region, .zone = "", .instance_type = ""},
+	    .state = SPOT_INSTANCE_ODD,
+	    .raw_state = "not described",
+	    .raw_reason = arena_strdup(c->arena, c->err.text),
+	    .ip = "",
+	    .spot_request = ""};
+	f->from++;
+	f->alone++;
+}
+
+/* While a zone is disrupted a call fails as a whole that names an instance there, and works for
+ * instances elsewhere (API_DescribeInstances.html): the chunk is halved until the rest is through. If
+ * nothing gets through at all, it is the region: the fault stays the verdict. */
+static enum spot_step describe_halve(
+    struct aws *self, struct spot_call *c, const char *region, struct found *f, enum spot_step s)
+{
+	if (s != SPOT_AGAIN || c->err.rc != SPOT_UNAVAILABLE || ++f->tries < TRIES_WHOLE)
+		return s;
+	if (f->count > 1) {
+		f->most = (f->count + 1) / 2;
+	} else if (f->n > f->alone || f->alone + 1 < ALONE_MAX) {
+		if (f->refs_n == 1)
+			return s;
+		describe_odd(self, c, region, f);
+	} else {
+		return s;
+	}
+	c->err = (struct spot_err){0};
+	f->by_filter = false;
+	/* Taken apart, each part has one try: the fault is known. */
+	f->tries = TRIES_WHOLE - 1;
+	return SPOT_STEP_NONE;
+}
+
 static enum spot_step describe_reply(
     struct aws *self, struct spot_call *c, const char *region, struct found *f)
 {
@@ -305,8 +351,9 @@ static enum spot_step describe_reply(
 	if (s == SPOT_STEP_NONE && !more) {
 		f->from += f->count;
 		f->by_filter = false;
+		f->most = MIN(f->most * 2, (size_t)REFS_PER_CALL);
 	}
-	return s;
+	return describe_halve(self, c, region, f, s);
 }
 
 enum spot_step aws_describe(void *p, struct spot_call *c, struct spot_describe *a)
@@ -316,6 +363,7 @@ enum spot_step aws_describe(void *p, struct spot_call *c, struct spot_describe *
 	struct found *f = st->own;
 
 	if (f->refs == NULL) {
+		f->most = REFS_PER_CALL;
 		f->refs = arena_array(c->arena, a->refs_n + 1, sizeof(*f->refs));
 		for (size_t i = 0; i < a->refs_n; i++) {
 			/* What cannot be an id of EC2 is unknown to EC2. */
@@ -324,13 +372,18 @@ enum spot_step aws_describe(void *p, struct spot_call *c, struct spot_describe *
 		}
 	}
 	if (c->in != NULL) {
-		enum spot_step s = describe_reply(self, c, a->region, f);
+		enum spot_step s =
+		    describe_reply(self, c, arena_strdup(c->arena, a->region), f);
 
 		if (s != SPOT_STEP_NONE)
 			return s;
 	}
 	if (f->from < f->refs_n)
 		return describe_send(self, c, a->region, f);
+	if (f->alone > 0 && f->alone == f->n)
+		return call_fail(c, SPOT_UNAVAILABLE, NULL,
+		    "aws DescribeInstances: none of %zu instances could be described: %.200s",
+		    f->refs_n, f->items[0].raw_reason);
 	a->found = f->items;
 	a->n = f->n;
 	return SPOT_DONE;
@@ -394,105 +447,4 @@ enum spot_step aws_terminate(void *p, struct spot_call *c, struct spot_terminate
 		return SPOT_DONE;
 	}
 	return aws_bad_reply(c, "TerminateInstances", "the instance is not in the reply");
-}
-
-/* ---- notices ----------------------------------------------------------------------------- */
-
-/* Spot request status (UserGuide/spot-request-status.html): on a reclaim the code flips while the
- * instance still runs for its two minutes. What we ended ourselves is no notice. */
-static bool status_is_reclaim(const char *code)
-{
-	static const char *const codes[] = {"marked-for-termination", "marked-for-stop",
-	    "marked-for-hibernation", "instance-terminated-no-capacity",
-	    "instance-terminated-by-price", "instance-terminated-by-service",
-	    "instance-terminated-capacity-oversubscribed", "instance-terminated-by-schedule",
-	    "instance-terminated-launch-group-constraint", "instance-stopped-by-price",
-	    "instance-stopped-no-capacity", "instance-stopped-capacity-oversubscribed",
-	    "instance-hibernated-by-price", "instance-hibernated-no-capacity"};
-
-	for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
-		if (strcmp(codes[i], code) == 0)
-			return true;
-	}
-	return false;
-}
-
-struct noticed {
-	struct spot_notice *items;
-	size_t n, cap;
-	size_t from, count;
-};
-
-static void notice_read(struct spot_call *c, struct noticed *x, const struct xml *item)
-{
-	const char *ref = xml_text(item, "instanceId", ""),
-		   *code = xml_text(item, "status/code", "");
-	const char *when = xml_text(item, "status/updateTime", "");
-	int64_t at = aws_time(when);
-
-	if (*ref == '\0' || !status_is_reclaim(code))
-		return;
-	x->items = arena_grow(c->arena, x->items, x->n, &x->cap, sizeof(*x->items));
-	x->items[x->n++] = (struct spot_notice){.ref = ref,
-	    .kind = SPOT_NOTICE_INTERRUPTION,
-	    .deadline_us = at != 0 ? at + NOTICE_US : 0,
-	    .source = "spot-request-status",
-	    .raw = arena_printf(
-		c->arena, "%s at %s: %.200s", code, when, xml_text(item, "status/message", ""))};
-}
-
-static enum spot_step notices_reply(struct aws *self, struct spot_call *c, struct noticed *x)
-{
-	const char *action = "DescribeSpotInstanceRequests";
-	const struct xml *doc, *set;
-	bool bad;
-	enum spot_step s =
-	    aws_reply_xml(self, c, action, "DescribeSpotInstanceRequestsResponse", &doc);
-
-	if (s != SPOT_STEP_NONE)
-		return s;
-	set = xml_at(doc, "spotInstanceRequestSet");
-	if (set == NULL)
-		return aws_bad_reply(c, action, "no spotInstanceRequestSet");
-	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item"))
-		notice_read(c, x, i);
-	if (!aws_next_page(c->state, c->arena, xml_text(doc, "nextToken", ""), &bad))
-		x->from += x->count;
-	return bad ? aws_bad_reply(c, action, "the page token repeats") : SPOT_STEP_NONE;
-}
-
-enum spot_step aws_notices(void *p, struct spot_call *c, struct spot_notices *a)
-{
-	struct aws *self = p;
-	struct aws_state *st = aws_state_get(c, sizeof(struct noticed));
-	struct noticed *x = st->own;
-	struct query q;
-	size_t n = 0;
-
-	if (c->in != NULL) {
-		enum spot_step s = notices_reply(self, c, x);
-
-		if (s != SPOT_STEP_NONE)
-			return s;
-	}
-	/* By filter, which does not mind ids that EC2 has forgotten. */
-	query_begin(&q, c->arena, "DescribeSpotInstanceRequests", EC2_VERSION);
-	query_add(&q, "Filter.1.Name", "instance-id");
-	for (x->count = 0; x->from + x->count < a->instances_n && n < REFS_PER_CALL; x->count++) {
-		const struct spot_instance *i = &a->instances[x->from + x->count];
-
-		if (i->key.market == SPOT_MARKET_SPOT && aws_id_ok(i->ref, "i-"))
-			query_addf(&q, i->ref, "Filter.1.Value.%zu", ++n);
-	}
-	query_add(&q, "MaxResults", DESCRIBE_PAGE);
-	if (n == 0) {
-		sbuf_fini(&q.body);
-		a->notices = x->items;
-		a->n = x->n;
-		return SPOT_DONE;
-	}
-	if (st->next != NULL)
-		query_add(&q, "NextToken", st->next);
-	return query_send_ec2(
-	    &q, self, c, a->region, "DescribeSpotInstanceRequests", AWS_LIMIT_DESCRIBE, false);
 }

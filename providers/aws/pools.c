@@ -8,7 +8,7 @@
 
 #include <strings.h>
 
-enum { ZONES = 0, TYPES, OFFERINGS };
+enum { ZONES = 0, TYPES, OFFERINGS, RESERVATIONS };
 
 struct zone {
 	const char *id, *name;
@@ -96,8 +96,8 @@ const char *aws_quota_class(struct arena *a, const char *type, enum spot_market 
 
 static enum spot_step pools_send(struct aws *self, struct spot_call *c, const char *region)
 {
-	static const char *const actions[] = {
-	    "DescribeAvailabilityZones", "DescribeInstanceTypes", "DescribeInstanceTypeOfferings"};
+	static const char *const actions[] = {"DescribeAvailabilityZones", "DescribeInstanceTypes",
+	    "DescribeInstanceTypeOfferings", "DescribeCapacityReservations"};
 	const struct aws_state *st = c->state;
 	const char *action = actions[st->at];
 	struct query q;
@@ -111,12 +111,17 @@ static enum spot_step pools_send(struct aws *self, struct spot_call *c, const ch
 		query_add(&q, "Filter.2.Name", "supported-usage-class");
 		query_add(&q, "Filter.2.Value.1", "spot");
 		query_add(&q, "Filter.2.Value.2", "on-demand");
+		if (self->reservations)
+			query_add(&q, "Filter.2.Value.3", "capacity-block");
 		query_add(&q, "MaxResults", "100");
 	} else if (st->at == OFFERINGS) {
 		query_add(&q, "LocationType", "availability-zone-id");
 		query_add(&q, "Filter.1.Name", "instance-type");
 		query_add(&q, "Filter.1.Value.1", "p*");
 		query_add(&q, "Filter.1.Value.2", "g*");
+		query_add(&q, "MaxResults", "1000");
+	} else if (st->at == RESERVATIONS) {
+		query_filter(&q, 1, "state", "active");
 		query_add(&q, "MaxResults", "1000");
 	}
 	if (st->next != NULL)
@@ -254,7 +259,19 @@ static void pool_add(struct aws *self, struct spot_call *c, struct pooling *x, c
 							     .market = market},
 	    .zone_name = z->name,
 	    .shape = t->shape,
-	    .quota_class = aws_quota_class(c->arena, t->name, market)};
+	    /* What is reserved was counted when it was. */
+	    .quota_class = market == SPOT_MARKET_RESERVED
+			       ? ""
+			       : aws_quota_class(c->arena, t->name, market)};
+}
+
+static const struct gpu_type *type_find(const struct pooling *x, const char *name)
+{
+	for (size_t i = 0; i < x->types_n; i++) {
+		if (strcmp(x->types[i].name, name) == 0)
+			return &x->types[i];
+	}
+	return NULL;
 }
 
 static void offering_read(struct aws *self, struct spot_call *c, struct pooling *x,
@@ -262,13 +279,9 @@ static void offering_read(struct aws *self, struct spot_call *c, struct pooling 
 {
 	const char *type = xml_text(item, "instanceType", ""),
 		   *place = xml_text(item, "location", "");
-	const struct gpu_type *t = NULL;
+	const struct gpu_type *t = type_find(x, type);
 	const struct zone *z = NULL;
 
-	for (size_t i = 0; i < x->types_n && t == NULL; i++) {
-		if (strcmp(x->types[i].name, type) == 0)
-			t = &x->types[i];
-	}
 	for (size_t i = 0; i < x->zones_n && z == NULL; i++) {
 		if (strcmp(x->zones[i].id, place) == 0)
 			z = &x->zones[i];
@@ -301,6 +314,55 @@ static enum spot_step offerings_reply(
 	return bad ? aws_bad_reply(c, action, "the page token repeats") : SPOT_STEP_NONE;
 }
 
+/* ---- reservations ------------------------------------------------------------------------ */
+
+static bool pool_known(const struct pooling *x, const struct gpu_type *t, const struct zone *z)
+{
+	for (size_t i = 0; i < x->pools_n; i++) {
+		const struct spot_pool_key *k = &x->pools[i].key;
+
+		if (k->market == SPOT_MARKET_RESERVED && strcmp(k->instance_type, t->name) == 0 &&
+		    strcmp(k->zone, z->id) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A pool per type and zone with a reservation, also while it is full: ours may be what fills it. */
+static enum spot_step reservations_reply(
+    struct aws *self, struct spot_call *c, struct pooling *x, const char *region, bool *ret_more)
+{
+	const char *action = "DescribeCapacityReservations";
+	const struct xml *doc, *set;
+	bool bad;
+	enum spot_step s =
+	    aws_reply_xml(self, c, action, "DescribeCapacityReservationsResponse", &doc);
+
+	if (s != SPOT_STEP_NONE)
+		return s;
+	set = xml_at(doc, "capacityReservationSet");
+	if (set == NULL)
+		return aws_bad_reply(c, action, "no capacityReservationSet");
+	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item")) {
+		const struct gpu_type *t;
+		struct aws_reservation r;
+
+		if (!aws_reservation_read(i, &r) || r.total == 0)
+			continue;
+		t = type_find(x, r.type);
+		for (size_t k = 0; k < x->zones_n && t != NULL; k++) {
+			const struct zone *z = &x->zones[k];
+
+			if ((*r.zone != '\0' ? strcmp(z->id, r.zone) == 0
+					     : strcmp(z->name, r.zone_name) == 0) &&
+			    !pool_known(x, t, z))
+				pool_add(self, c, x, region, t, z, SPOT_MARKET_RESERVED);
+		}
+	}
+	*ret_more = aws_next_page(c->state, c->arena, xml_text(doc, "nextToken", ""), &bad);
+	return bad ? aws_bad_reply(c, action, "the page token repeats") : SPOT_STEP_NONE;
+}
+
 enum spot_step aws_pools(void *p, struct spot_call *c, struct spot_pools *a)
 {
 	struct aws *self = p;
@@ -316,14 +378,17 @@ enum spot_step aws_pools(void *p, struct spot_call *c, struct spot_pools *a)
 			s = zones_reply(self, c, x);
 		else if (st->at == TYPES)
 			s = types_reply(self, c, x, &more);
-		else
+		else if (st->at == OFFERINGS)
 			s = offerings_reply(self, c, x, arena_strdup(c->arena, a->region), &more);
+		else
+			s = reservations_reply(
+			    self, c, x, arena_strdup(c->arena, a->region), &more);
 		if (s != SPOT_STEP_NONE)
 			return s;
 		if (!more)
 			st->at++;
 	}
-	if (st->at <= OFFERINGS)
+	if (st->at <= (self->reservations ? RESERVATIONS : OFFERINGS))
 		return pools_send(self, c, a->region);
 	a->pools = x->pools;
 	a->n = x->pools_n;

@@ -10,6 +10,10 @@
 #define HISTORY_US     (INT64_C(90) * 24 * SPOT_US_PER_HOUR)
 #define SPOT_SOURCE    "DescribeSpotPriceHistory"
 #define LIST_SOURCE    "GetProducts"
+#define PAID_SOURCE    "DescribeCapacityReservations"
+/* What a machine in a reservation adds to the bill: nothing, the reservation costs the same without it.
+ * Zero is no price anywhere in this program, so it is the least there is. */
+#define PAID_MICROS 1
 #define LIST_REPLY_MAX (32u << 20)
 
 enum { SPOT_FEED = 0, LIST_MACHINES, LIST_METAL, END };
@@ -274,6 +278,18 @@ static enum spot_step list_reply(
 	return bad ? aws_bad_reply(c, LIST_SOURCE, "the page token repeats") : SPOT_STEP_NONE;
 }
 
+/* ---- paid for already -------------------------------------------------------------------- */
+
+static void paid_points(struct spot_call *c, struct pricing *x, const struct spot_prices *a)
+{
+	if (a->market != SPOT_MARKET_NONE && a->market != SPOT_MARKET_RESERVED)
+		return;
+	for (size_t i = 0; i < a->pools_n; i++) {
+		if (a->pools[i].key.market == SPOT_MARKET_RESERVED)
+			point_add(c, x, &a->pools[i], PAID_MICROS, 0, PAID_SOURCE);
+	}
+}
+
 /* ---- the verb ---------------------------------------------------------------------------- */
 
 static bool has_metal(const struct pool_index *x)
@@ -329,6 +345,7 @@ enum spot_step aws_prices(void *p, struct spot_call *c, struct spot_prices *a)
 		return spot_send(self, c, a, x);
 	if (st->at != END)
 		return list_send(self, c, a->region);
+	paid_points(c, x, a);
 	points_tidy(x);
 	a->points = x->points;
 	a->n = x->n;

@@ -21,6 +21,9 @@ static const char *env(struct live *v, const char *name)
 
 static const char *setting(struct live *v, const char *key)
 {
+	if (strcmp(key, "interruption_queue.us-east-1") == 0) {
+		return arena_printf(v->arena, "%s/123456789012/spotbroker-interruptions", live_text(v, "urls/aws"));
+	}
 	return strcmp(key, "advisor_url") == 0 ? live_text(v, "urls/advisor") : NULL;
 }
 

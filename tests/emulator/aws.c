@@ -1,6 +1,7 @@
 /* Which AWS service and call a request is, and the error shapes of the protocols. */
 #include "base/base.h"
 #include "aws.h"
+#include "sqs.h"
 #include "base/str.h"
 
 static const struct {
@@ -13,6 +14,7 @@ static const struct {
     {"pricing", PROTO_JSON, pricing_serve},
     {"servicequotas", PROTO_JSON, quotas_serve},
     {"ssm", PROTO_JSON, ssm_serve},
+    {"sqs", PROTO_JSON, sqs_serve},
     {"s3", PROTO_S3, s3_serve},
 };
 
@@ -76,6 +78,7 @@ void aws_classify(struct sim_req *rq)
 	} else if (target) {
 		rq->proto = PROTO_JSON;
 		rq->service = str_prefix(target, "AmazonSSM") ? "ssm"
+		    : str_prefix(target, "AmazonSQS")	      ? "sqs"
 		    : str_prefix(target, "AWSPriceList")      ? "pricing"
 							      : "servicequotas";
 	}

@@ -125,12 +125,32 @@ const char *ec2_next_token(struct ec2 *e, int64_t at);
 bool ec2_match_any(const char *const *list, size_t n, const char *text); /* empty list: true */
 void ec2_tags_xml(struct sbuf *b, const struct inst_tag *tags, size_t n);
 
+struct reservation;
 typedef void ec2_fn(struct ec2 *e);
 ec2_fn ec2_describe_regions, ec2_describe_zones, ec2_describe_types, ec2_describe_offerings,
     ec2_spot_history, ec2_placement_scores, ec2_run, ec2_describe_instances, ec2_describe_status,
     ec2_terminate, ec2_create_tags, ec2_delete_tags, ec2_describe_spot_requests,
     ec2_cancel_spot_requests, ec2_describe_images, ec2_describe_subnets, ec2_describe_vpcs,
-    ec2_describe_groups;
+    ec2_describe_groups, ec2_describe_reservations;
+
+/* aws_reserved.c: what a launch says about reservations, and which one it uses up (NULL = none). */
+struct reserved_ask {
+	const char *preference, *id;
+	bool spot, block;
+};
+void reserved_read(struct ec2 *e, struct reserved_ask *ask);
+const char *reserved_choose(
+    struct ec2 *e, const struct reserved_ask *ask, const struct pool *p, int64_t n);
+int64_t reserved_free(struct sim *s, const struct reservation *r);
+bool reserved_block(const struct inst *i); /* runs in a capacity block */
+struct aws_controls;
+void reserved_free_all(struct aws_controls *c);
+
+/* aws_events.c, aws_reserved.c: hooks of clouds.c */
+void aws_event(struct inst *i, const char *type);
+void aws_inst_free(struct inst *i);
+json_t *aws_post(
+    struct sim *s, const char *what, const json_t *doc, struct arena *a, struct spot_err *err);
 
 /* ec2_run.c and ec2_view.c share */
 void ec2_instance_xml(struct ec2 *e, struct sbuf *b, const struct inst *i);
@@ -157,6 +177,15 @@ struct launch_token {
 	size_t n;
 	const struct pool *pool;
 };
+/* What the control API sets of this cloud (POST /aws/...), and what has a file of its own. */
+struct aws_controls {
+	struct reservation *reservations; /* aws_reserved.c */
+	bool events_twice;
+	char impaired[32]; /* zone id; "" = none */
+};
+struct aws_controls *aws_controls(struct sim *s);
+struct sqs;
+struct sqs **aws_sqs(struct sim *s);
 void aws_state_new(struct sim *s);
 void aws_state_free(struct sim *s);
 struct launch_token *token_find(struct sim *s, const char *key, bool create);

@@ -1,6 +1,7 @@
 /* Client tokens and quotas of the one account. */
 #include "base/base.h"
 #include "aws.h"
+#include "sqs.h"
 #include "base/str.h"
 
 #include <search.h>
@@ -13,7 +14,19 @@ struct aws_state {
 	void *tokens; /* tsearch by key */
 	struct quota_row *rows;
 	size_t rows_n;
+	struct sqs *sqs;
+	struct aws_controls controls;
 };
+
+struct aws_controls *aws_controls(struct sim *s)
+{
+	return &s->aws->controls;
+}
+
+struct sqs **aws_sqs(struct sim *s)
+{
+	return &s->aws->sqs;
+}
 
 void aws_state_new(struct sim *s)
 {
@@ -42,6 +55,8 @@ void aws_state_free(struct sim *s)
 		free(s->aws->rows[k].code);
 	}
 	free(s->aws->rows);
+	sqs_free(s->aws->sqs);
+	reserved_free_all(&s->aws->controls);
 	free(s->aws);
 	s->aws = NULL;
 }

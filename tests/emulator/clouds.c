@@ -7,7 +7,8 @@
 #include "base/str.h"
 
 static const struct cloud_ops none = {.name = "?", .notice_s = 120};
-static const struct cloud_ops aws_cloud = {.name = "aws", .notice_s = 120, .imds = aws_imds, .env = aws_env};
+static const struct cloud_ops aws_cloud = {.name = "aws", .notice_s = 120, .imds = aws_imds, .env = aws_env,
+    .event = aws_event, .inst_free = aws_inst_free, .post = aws_post};
 static const struct cloud_ops lambda_cloud = {
     .name = "lambda", .notice_s = 120, .bills_from_launch = true};
 

@@ -51,6 +51,7 @@ static const struct {
     {"DescribeSubnets", ec2_describe_subnets, LIMIT_READ, false},
     {"DescribeVpcs", ec2_describe_vpcs, LIMIT_READ, false},
     {"DescribeSecurityGroups", ec2_describe_groups, LIMIT_READ, false},
+    {"DescribeCapacityReservations", ec2_describe_reservations, LIMIT_READ, false},
 };
 
 void ec2_fail(struct ec2 *e, int status, const char *code, const char *fmt, ...)

@@ -109,7 +109,8 @@ void ec2_describe_zones(struct ec2 *e)
 		x_text(&e->out, "groupName", zone_field(e, z, "group-name"));
 		x_text(&e->out, "networkBorderGroup", z->region->name);
 		x_text(&e->out, "zoneType", z->kind);
-		x_text(&e->out, "zoneState", "available");
+		x_text(&e->out, "zoneState",
+		    str_same(aws_controls(e->sim)->impaired, z->id) ? "impaired" : "available");
 		x_close(&e->out, "item");
 	}
 	x_close(&e->out, "availabilityZoneInfo");

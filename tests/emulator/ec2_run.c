@@ -21,6 +21,8 @@ struct run {
 	const struct zone *zone; /* asked for; NULL = any of the region */
 	struct pool *pool;
 	enum side side;
+	struct reserved_ask reserved;
+	const char *reservation; /* that is used up; NULL = none */
 	char hash[SHA256_HEX];
 	const char *scope;
 };
@@ -107,12 +109,20 @@ static void read_market(struct ec2 *e, struct run *r)
 			    "SpotOptions require MarketType spot");
 		return;
 	}
+	r->reserved.block = str_same(r->market, "capacity-block");
+	if (r->reserved.block) {
+		if (kind || behaviour || cap)
+			ec2_fail(e, 400, "InvalidParameterCombination",
+			    "SpotOptions require MarketType spot");
+		return;
+	}
 	if (!str_same(r->market, "spot")) {
 		ec2_fail(e, 400, "InvalidParameterValue",
 		    "Value (%s) for parameter MarketType is invalid.", r->market);
 		return;
 	}
 	r->side = SIDE_SPOT;
+	r->reserved.spot = true;
 	behaviour = behaviour ? behaviour : "terminate";
 	kind = kind ? kind : "one-time";
 	if (!str_same(kind, "one-time") && !str_same(kind, "persistent"))
@@ -151,7 +161,7 @@ static void read_ignored(struct ec2 *e)
 {
 	static const char *const patterns[] = {"BlockDeviceMapping.*", "EbsOptimized",
 	    "Monitoring.Enabled", "Placement.Tenancy", "Placement.GroupName", "Placement.GroupId",
-	    "CapacityReservationSpecification.*", "CreditSpecification.*", "CpuOptions.*",
+	    "CreditSpecification.*", "CpuOptions.*",
 	    "DisableApiTermination", "DisableApiStop", "EnclaveOptions.*", "MaintenanceOptions.*",
 	    "PrivateDnsNameOptions.*", "PrivateIpAddress", "Ipv6AddressCount",
 	    "NetworkInterface.*.DeviceIndex", "NetworkInterface.*.NetworkCardIndex",
@@ -218,6 +228,7 @@ static void read_run(struct ec2 *e, struct run *r)
 		    "invalid.",
 		    r->shutdown);
 	read_market(e, r);
+	reserved_read(e, &r->reserved);
 	read_metadata(e, r);
 	read_user_data(e, r);
 	for (int k = 1; k <= 10; k++)
@@ -382,6 +393,12 @@ static struct inst *make_one(struct ec2 *e, const struct run *r, const char *res
 	i->metadata_tags = r->metadata_tags;
 	i->metadata_off = r->metadata_off;
 	i->ip_us = i->launched_us;
+	if (r->reservation) {
+		/* Reserved capacity is none of the pool's. */
+		i->own = dup_text(r->reservation);
+		i->counted = false;
+		r->pool->used[r->side]--;
+	}
 	if (r->user_data_raw.n > 0) {
 		i->user_data = malloc(r->user_data_raw.n + 1);
 		if (!i->user_data)
@@ -497,7 +514,8 @@ static void check_capacity(struct ec2 *e, const struct run *r)
 
 static void launch(struct ec2 *e, struct run *r, struct launch_token *t)
 {
-	int64_t n = MIN(r->max, MAX(pool_free(r->pool, r->side), r->min));
+	int64_t room = r->reservation ? r->min : pool_free(r->pool, r->side);
+	int64_t n = MIN(r->max, MAX(room, r->min));
 	const char *reservation = sim_id(e->sim, e->rq->arena, "r-0", 8);
 	struct inst **made = calloc((size_t)n, sizeof(struct inst *));
 
@@ -537,8 +555,10 @@ static void run_resolved(struct ec2 *e, struct run *r)
 		(double)r->max))
 		ec2_fail(e, 503, "RequestLimitExceeded", "Request limit exceeded.");
 	if (!e->failed)
+		r->reservation = reserved_choose(e, &r->reserved, r->pool, r->min);
+	if (!e->failed && !r->reserved.block)
 		check_quota(e, r);
-	if (!e->failed)
+	if (!e->failed && !r->reservation)
 		check_capacity(e, r);
 	if (e->failed) {
 		books_launch(e->sim, CLOUD_AWS, r->token, r->scope, r->hash, r->pool, r->side,

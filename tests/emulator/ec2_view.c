@@ -90,6 +90,9 @@ void ec2_instance_xml(struct ec2 *e, struct sbuf *b, const struct inst *i)
 		x_text(b, "instanceLifecycle", "spot");
 		x_text(b, "spotInstanceRequestId", i->sir);
 	}
+	if (reserved_block(i))
+		x_text(b, "instanceLifecycle", "capacity-block");
+	x_text(b, "capacityReservationId", i->own);
 	if (i->token)
 		x_text(b, "clientToken", i->token);
 	ec2_tags_xml(b, i->tags, i->tags_n);
@@ -230,6 +233,25 @@ static const struct inst *named(struct ec2 *e, const char *id)
 	return NULL;
 }
 
+/* While a zone is disrupted, a call fails that names instances there or names none at all
+ * (API_DescribeInstances.html). */
+static bool disrupted(struct ec2 *e, const char *const *ids, size_t n)
+{
+	const char *bad = aws_controls(e->sim)->impaired;
+	const struct zone *z = *bad ? market_zone(e->sim->market, e->rq->region, bad) : NULL;
+	bool hit = z && n == 0;
+
+	for (size_t k = 0; z && k < n; k++) {
+		const struct inst *i = inst_find(e->sim, ids[k]);
+
+		hit = hit || (i && i->pool->zone == z);
+	}
+	if (hit)
+		ec2_fail(e, 503, "Unavailable",
+		    "The server is overloaded and can't handle the request.");
+	return hit;
+}
+
 void ec2_describe_instances(struct ec2 *e)
 {
 	const char **ids;
@@ -241,7 +263,7 @@ void ec2_describe_instances(struct ec2 *e)
 	int64_t shown = 0;
 
 	if (!ec2_filters(e, inst_filters, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) ||
-	    !ec2_ready(e))
+	    !ec2_ready(e) || disrupted(e, ids, ids_n))
 		return;
 	if (ids_n > 0 && sized) {
 		ec2_fail(e, 400, "InvalidParameterCombination",
@@ -270,6 +292,81 @@ void ec2_describe_instances(struct ec2 *e)
 		x_text(&e->out, "nextToken", ec2_next_token(e, (int64_t)last->seq));
 }
 
+/* "21 Jan 2019 09:00:43 GMT", as the metadata service has it, to ISO 8601. */
+static const char *event_time(struct arena *a, const char *text)
+{
+	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+	char month[4] = "";
+	int day = 0, year = 0, h = 0, m = 0, s = 0;
+	const char *at;
+
+	if (!text || sscanf(text, "%2d %3s %4d %2d:%2d:%2d", &day, month, &year, &h, &m, &s) != 6)
+		return NULL;
+	at = strstr(months, month);
+	return arena_printf(a, "%04d-%02d-%02dT%02d:%02d:%02d.000Z", year,
+	    at ? (int)(at - months) / 3 + 1 : 1, day, h, m, s);
+}
+
+static const char *event_code(const struct inst *i, struct arena *a, json_t **ret)
+{
+	json_t *doc = NULL;
+
+	if (ret)
+		*ret = NULL;
+	if (!i->maintenance || json_parse(str_from(i->maintenance), "events", &doc, NULL) != SPOT_OK)
+		return NULL;
+	const char *code =
+	    arena_strdup(a, json_string_value(json_object_get(json_array_get(doc, 0), "Code")));
+	if (ret)
+		*ret = doc;
+	else
+		json_decref(doc);
+	return code;
+}
+
+static void events_xml(struct ec2 *e, const struct inst *i)
+{
+	json_t *doc AUTO(json) = NULL;
+	const json_t *x;
+	size_t k;
+
+	if (!event_code(i, e->rq->arena, &doc))
+		return;
+	x_open(&e->out, "eventsSet");
+	json_array_foreach(doc, k, x)
+	{
+		bool over = str_same(json_string_value(json_object_get(x, "State")), "completed");
+		const char *words = json_string_value(json_object_get(x, "Description"));
+
+		x_open(&e->out, "item");
+		x_text(&e->out, "instanceEventId", json_string_value(json_object_get(x, "EventId")));
+		x_text(&e->out, "code", json_string_value(json_object_get(x, "Code")));
+		x_text(&e->out, "description",
+		    arena_printf(e->rq->arena, "%s%s", over ? "[Completed] " : "", words));
+		x_text(&e->out, "notAfter", event_time(e->rq->arena,
+		    json_string_value(json_object_get(x, "NotAfter"))));
+		x_text(&e->out, "notBefore", event_time(e->rq->arena,
+		    json_string_value(json_object_get(x, "NotBefore"))));
+		x_close(&e->out, "item");
+	}
+	x_close(&e->out, "eventsSet");
+}
+
+static const char *const status_filters[] = {"availability-zone", "availability-zone-id",
+    "event.code", "instance-state-name", "instance-state-code", NULL};
+
+static bool status_shown(struct ec2 *e, const struct inst *i, struct ec2_filter *f, size_t n)
+{
+	for (size_t k = 0; k < n; k++) {
+		if (str_same(f[k].name, "event.code") &&
+		    !ec2_filter_hits(&f[k], event_code(i, e->rq->arena, NULL)))
+			return false;
+		if (!str_same(f[k].name, "event.code") && !inst_shown(e, i, &f[k], 1))
+			return false;
+	}
+	return inst_shown(e, i, NULL, 0);
+}
+
 void ec2_describe_status(struct ec2 *e)
 {
 	const char **ids;
@@ -278,7 +375,7 @@ void ec2_describe_status(struct ec2 *e)
 	struct ec2_page page;
 	struct ec2_filter *f;
 
-	if (!ec2_filters(e, inst_filters, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) ||
+	if (!ec2_filters(e, status_filters, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) ||
 	    !ec2_ready(e))
 		return;
 	for (size_t k = 0; k < ids_n; k++) {
@@ -290,12 +387,13 @@ void ec2_describe_status(struct ec2 *e)
 	for (const struct inst *i = e->sim->insts; i; i = i->next) {
 		const char *status = i->state == INST_RUNNING ? "ok" : "not-applicable";
 
-		if (!ec2_match_any(ids, ids_n, i->id) || !inst_shown(e, i, f, n) ||
+		if (!ec2_match_any(ids, ids_n, i->id) || !status_shown(e, i, f, n) ||
 		    (!all && i->state != INST_RUNNING))
 			continue;
 		x_open(&e->out, "item");
 		x_text(&e->out, "instanceId", i->id);
 		x_text(&e->out, "availabilityZone", i->pool->zone->name);
+		events_xml(e, i);
 		state_xml(&e->out, "instanceState", i);
 		sbuf_printf(&e->out,
 		    "<systemStatus><status>%s</status></systemStatus><instanceStatus><status>%s</"
