@@ -157,8 +157,13 @@ static void all_machines_taken(struct live *v)
 	for (int i = 0; i < 20; i++) {
 		struct spot_launch a = live_launch(v);
 		struct spot_describe d = {.region = a.key.region, .refs_n = 1};
+		struct spot_err err;
 
-		live_ok(v, CALL_LAUNCH, &a);
+		if (live_run(v, CALL_LAUNCH, &a, &err) != SPOT_OK) {
+			assert_int_equal(err.rc, SPOT_NO_CAPACITY);
+			assert_int_equal(live_find(v, &a), 0);
+			return;
+		}
 		d.refs = &a.instance.ref;
 		for (int k = 0; k < LIFE_TURNS; k++) {
 			live_ok(v, CALL_DESCRIBE, &d);
@@ -376,7 +381,7 @@ static void the_clouds_own_books_know_of_nothing_left(struct live *v)
 	const json_t *twice = json_object_get(books, "double_launches");
 
 	assert_non_null(left);
-	assert_true(json_array_size(json_object_get(books, "instances")) > 0);
+	assert_true(v->cloud->fixed || json_array_size(json_object_get(books, "instances")) > 5);
 	if (json_array_size(left) != 0) {
 		fail_msg("left: %s", json_dumps(left, JSON_COMPACT));
 	}
