@@ -28,10 +28,10 @@ TOP = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [os.path.join(TOP, "deploy", "story"), os.path.join(TOP, "tests", "emulator")]
 
 import cloudsim_proc  # noqa: E402
-import s3  # noqa: E402
+from clouds import Clouds  # noqa: E402
 from world import Daemon, Emulator, Failure, free_port, http as plain_http  # noqa: E402
 
-BUCKET, PREFIX, REGION = "spot-e2e", "checkpoints", "us-east-1"
+BUCKET, REGION = "spot-e2e", "us-east-1"
 TERMINAL = ("SUCCEEDED", "FAILED", "CANCELLED")
 BUILD = None
 
@@ -44,7 +44,6 @@ CONFIG = {
         "drain_grace": "5s", "patience": "4s", "return_hold": "2s", "return_probe": "2s", "return_margin": "0",
         "moves_per_hour": "60", "changeover": "1s", "agent_silent": "8s", "agent_lost": "60s"},
     "rank": {"restart_s": "5", "save_s": "1"},
-    "checkpoint": {"store": "s3://%s/%s" % (BUCKET, PREFIX), "provider": "aws", "region": REGION},
     "log": {"level": "info"},
 }
 
@@ -54,7 +53,7 @@ resources:
 {resources}
 {top}
 file_mounts:
-  bin/spot-train: s3://{bucket}/e2e/spot-train
+  bin/spot-train: {train}
 run: |
   chmod +x bin/spot-train
   {before}
@@ -142,13 +141,14 @@ class Feed(threading.Thread):
 
 
 class World:
-    """settings: sections of the daemon's configuration over CONFIG; providers: which clouds it has."""
+    """settings: sections of the daemon's configuration over CONFIG; providers: which clouds it has, regions of AWS;
+    store: scheme of where checkpoints go."""
 
     def __init__(self, settings=None, providers=("aws", "lambda"), regions="us-east-1,us-west-2", emulator=("--boot-ms", "300"),
-                 tls=False, env=None):
+                 tls=False, env=None, store="s3"):
         self.dir = tempfile.mkdtemp(prefix="spote2e-")
         os.chmod(self.dir, 0o711)
-        self.providers, self.regions, self.tls = providers, regions, tls
+        self.providers, self.regions, self.tls, self.scheme = providers, regions, tls, store
         self.settings = {k: dict(v) for k, v in CONFIG.items()}
         for section, keys in (settings or {}).items():
             self.settings.setdefault(section, {}).update(keys)
@@ -168,33 +168,19 @@ class World:
 
     def raise_clouds(self, options):
         self.emulator = Emulator(BUILD, os.path.join(self.dir, "cloud"), list(options))
-        creds = self.emulator.info["credentials"]
-        self.keys = (creds["aws"]["access_key_id"], creds["aws"]["secret_access_key"])
-        self.lambda_key = creds["lambda"]["api_key"]
-        self.cloud_secrets = [self.keys[1], self.lambda_key]
-        self.shared = self.private_file("aws-credentials", "[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n" % self.keys)
-        self.key_file = self.private_file("lambda.key", self.lambda_key + "\n")
-        plain_http("POST", self.emulator.url + "/api/v1/ssh-keys",
-                   {"name": "e2e", "public_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDemoDemoDemoDemoDemoDemoDemoDemoDemoDemoDemo e2e"},
-                   self.lambda_key)
-        self.ssh_key = creds["lambda"].get("ssh_key_name", "e2e")
-        self.put("/" + BUCKET, b"")
+        self.clouds = Clouds(self.emulator, self.dir, {"aws": self.regions})
+        self.keys, self.cloud_secrets = self.clouds.keys, self.clouds.secrets()
+        self.lambda_key = self.emulator.info["credentials"]["lambda"]["api_key"]
+        self.clouds.prepare(self.providers)
+        self.store = self.clouds.store(self.scheme, BUCKET)
         with open(os.path.join(BUILD, "deploy/examples/spot-train"), "rb") as f:
-            self.put("/%s/e2e/spot-train" % BUCKET, f.read())
+            self.store.put("e2e/spot-train", f.read())
 
     def private_file(self, name, text):
-        path = os.path.join(self.dir, name)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as f:
-            f.write(text)
-        return path
-
-    def put(self, path, body):
-        status, reply = s3.request(self.emulator.url, REGION, *self.keys, "PUT", path, body)
-        if status not in (200, 409):
-            raise Failure("object store: PUT %s: %s %s" % (path, status, reply[:200]))
+        return self.clouds.private(name, text)
 
     def get_object(self, key):
-        return s3.request(self.emulator.url, REGION, *self.keys, "GET", "/%s/%s" % (BUCKET, key))
+        return self.store.get(key)
 
     def config_text(self):
         agents = os.path.join(self.dir, "agents")
@@ -203,18 +189,16 @@ class World:
             for name in ("src/agent/spot-agent", "src/agent/spot-nvml"):
                 shutil.copy(os.path.join(BUILD, name), agents)
         s = {k: dict(v) for k, v in self.settings.items()}
-        s["checkpoint"].setdefault("endpoint", self.emulator.url)
+        s["checkpoint"] = dict(self.store.settings(), **s.get("checkpoint", {}))
         s["api"] = dict({"listen": "127.0.0.1:%d" % self.port, "public_url": self.base, "agent_dir": agents}, **s.get("api", {}))
         if self.tls:
             cert, key = self.certificate()
             s["api"].update(tls_cert=cert, tls_key=key, public_ca=cert)
-        aws = {"kind": "aws", "endpoint": self.emulator.url, "advisor_url": self.emulator.url + "/spot-advisor-data.json",
-               "regions": self.regions, "identity_certs": self.emulator.info["files"]["aws_identity_certs"]}
-        lam = {"kind": "lambda", "endpoint": self.emulator.url, "api_key_file": self.key_file, "ssh_key_name": self.ssh_key}
-        for name, keys in (("aws", aws), ("lambda", lam)):
-            extra = s.pop("provider " + name, {})
-            if name in self.providers:
-                s["provider " + name] = dict(keys, **extra)
+        for name, keys in self.clouds.sections(self.providers).items():
+            s[name] = dict(keys, **s.get(name, {}))
+        unknown = [n for n in s if n.startswith("provider ") and "kind" not in s[n]]
+        for name in unknown:  # settings for a cloud that this world is without
+            del s[name]
         return "".join("[%s]\n%s\n" % (section, "".join("%s = %s\n" % kv for kv in keys.items())) for section, keys in s.items())
 
     @property
@@ -237,9 +221,8 @@ class World:
         return path
 
     def environment(self):
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "LAMBDA_", "DATABASE_"))}
-        env.update(AWS_SHARED_CREDENTIALS_FILE=self.shared, XDG_DATA_HOME=os.path.join(self.dir, "data"),
-                   AWS_EC2_METADATA_DISABLED="true")
+        env = self.clouds.environment()
+        env.update(XDG_DATA_HOME=os.path.join(self.dir, "data"))
         env.update(self.extra_env)
         return env
 
@@ -397,6 +380,26 @@ class World:
     def instance(self, ref):
         return [i for i in self.instances() if i["id"] == ref][0]
 
+    def machine(self, node):
+        """The emulator's instance of a node: clouds call one machine by different names."""
+        names = {node["ref"], node["ref"].split("/")[-1], node["name"]}
+        pod = self.pod(node)
+        names |= {pod["spec"].get("nodeName")} if pod else set()
+        return next((i for i in self.instances() if names & {i["id"], i.get("name"), i.get("token")}), None)
+
+    def pod(self, node):
+        if node["pool"]["provider"] not in ("coreweave", "kubernetes"):
+            return None
+        for o in self.sim("GET", "/coreweave/objects")["objects"]:
+            if o["kind"] == "Pod" and o["metadata"]["name"] == node["ref"].split("/")[-1]:
+                return o
+        return None
+
+    def home(self, node):
+        """Where the node's programs live on this machine."""
+        pod = self.pod(node)
+        return os.path.join(self.dir, "cloud", "instances", pod["metadata"]["uid"] if pod else self.machine(node)["id"])
+
     def ec2(self, action, region=REGION, **params):
         """A signed call past the broker. Returns (status, XML text)."""
         form = urllib.parse.urlencode(dict({"Action": action, "Version": "2016-11-15"}, **params)).encode()
@@ -410,12 +413,14 @@ class World:
 
     def prices(self, least=None):
         """Waits until every provider has told prices of the GPUs that tests use."""
-        want = least or {("aws", "spot"): 5, ("aws", "on_demand"): 3, ("lambda", "on_demand"): 1}
+        want = least or {("aws", "spot"): 5, ("aws", "on_demand"): 3, ("lambda", "on_demand"): 1, ("gcp", "spot"): 3, ("gcp", "on_demand"): 3,
+                         ("azure", "spot"): 3, ("azure", "on_demand"): 3, ("coreweave", "spot"): 1, ("coreweave", "on_demand"): 1,
+                         ("kubernetes", "on_demand"): 1}
         want = {k: n for k, n in want.items() if k[0] in self.providers}
 
         def there():
             have = {}
-            for gpu in ("A10G", "A10", "L4", "T4"):
+            for gpu in ("A10G", "A10", "L4", "T4", "H100"):
                 for p in self.api("GET", "/v1/prices?gpu=%s&limit=1000" % gpu)["items"]:
                     have[(p["provider"], p["market"])] = have.get((p["provider"], p["market"]), 0) + 1
             return all(have.get(k, 0) >= n for k, n in want.items())
@@ -425,7 +430,7 @@ class World:
                before=":", top="", resources=()):
         lines = ["use_spot: %s" % ("true" if spot else "false"), *resources]
         text = JOB.format(name=name, gpus=gpus, resources="\n".join("  " + line for line in lines), steps=steps, step_ms=step_ms,
-                          interval=interval, bucket=BUCKET, before=before, top=top,
+                          interval=interval, train=self.store.uri("e2e/spot-train"), before=before, top=top,
                           ours="\n".join("    " + line for line in (ours.splitlines() or ["work: 2h"])))
         return self.ctl("job", "submit", "-", text=text)
 
@@ -448,8 +453,8 @@ class World:
 
     def local_steps(self, job, node):
         """What the job itself wrote on its node; the broker hears of it with the agent's next word."""
-        ref = node if node.startswith("i-") else self.node(node)["ref"]
-        root = os.path.join(self.dir, "cloud", "instances", ref, "var/lib/spot-agent/jobs")
+        home = os.path.join(self.dir, "cloud", "instances", node) if node.startswith("i-") else self.home(self.node(node))
+        root = os.path.join(home, "var/lib/spot-agent/jobs")
         best = -1
         for name in os.listdir(root) if os.path.isdir(root) else ():
             if name.split("-")[0] != job:

@@ -52,7 +52,7 @@ class Dispose(e2e.Case):
         self.assertEqual(status, 200)
         keys = ["gone/%d" % i for i in range(40)]
         for k in keys:
-            w.put("/%s/%s" % (e2e.BUCKET, k), k.encode())
+            w.store.put(k, k.encode())
         self.assertEqual(w.get_object(keys[39])[0], 200)
         c = self.abandoned(job, [(k, k.encode()) for k in keys] + [(chunk["object_key"], kept), ("never/uploaded", b"x")])
         w.until("the abandoned checkpoint is disposed of", 60,
@@ -66,7 +66,7 @@ class Dispose(e2e.Case):
         w = self.world
         job = w.submit(steps=4000, step_ms=20)
         w.await_steps(job, 5)
-        w.put("/%s/live/1" % e2e.BUCKET, b"live")
+        w.store.put("live/1", b"live")
         c = self.abandoned(job, [("live/1", b"live")])
         marker = self.abandoned(job, [])
         # Two passes and more: the engine looks at least every tick.

@@ -68,7 +68,7 @@ class Faults(e2e.Case):
         # One answer as of an expired session, then really new keys, which the file holds from now on.
         self.fault("DescribeInstances", "expired_credentials", count=2)
         fresh = w.sim("POST", "/credentials", {"action": "rotate"})["aws"]
-        w.keys = (fresh["access_key_id"], fresh["secret_access_key"])
+        w.keys = w.clouds.keys = (fresh["access_key_id"], fresh["secret_access_key"])
         w.private_file("aws-credentials", "[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n" % w.keys)
         first = j["node"]
         w.ctl("node", "drain", first)
