@@ -35,7 +35,7 @@ enum scope {
 
 #define ROUTE_ARGS 2
 struct route {
-	const char *method, *path; /* path with {job} {node} {fleet} {pool} {token} {decision} {file} */
+	const char *method, *path; /* path with {job} {node} {fleet} {pool} {token} {decision} {run} {file} */
 	enum scope scope;
 	void (*run)(struct areq *q);
 	size_t body_max;           /* 0 = no body */
@@ -245,6 +245,8 @@ void post_node_drain(struct areq *q);
 void delete_node(struct areq *q);
 void post_rebalance(struct areq *q);
 void get_rebalance(struct areq *q);
+void post_doctor(struct areq *q);
+void get_doctor(struct areq *q);
 void get_cost(struct areq *q);
 void get_events(struct areq *q);
 void get_tokens(struct areq *q);
@@ -263,5 +265,6 @@ void post_sample(struct areq *q);
 void show_job(struct areq *q, int status);
 void show_fleet(struct areq *q, int status);
 void show_rebalance(struct areq *q, int status);
+void show_doctor(struct areq *q, int status);
 
 #endif

@@ -40,6 +40,8 @@ static void replay(struct areq *q, int status, const char *response)
 		show_job(q, status);
 	else if (response[4] == 'f')
 		show_fleet(q, status);
+	else if (response[4] == 'r')
+		show_doctor(q, status);
 	else
 		show_rebalance(q, status);
 }

@@ -57,7 +57,7 @@ static json_t *body_of(const struct route *r)
 	json_object_set_new(content, "application/json", json_pack("{s:o}", "schema", schema_ref(r->in)));
 	if (strcmp(r->in, "JobFile") == 0)
 		json_object_set_new(content, "application/yaml", json_pack("{s:o}", "schema", schema_ref(r->in)));
-	return json_pack("{s:b, s:o}", "required", strcmp(r->in, "RebalanceAsk") != 0, "content", content);
+	return json_pack("{s:b, s:o}", "required", strcmp(r->in, "RebalanceAsk") != 0 && strcmp(r->in, "DoctorAsk") != 0, "content", content);
 }
 
 static json_t *operation(const struct route *r)

@@ -73,6 +73,10 @@ const struct route api_routes[] = {
         "Asks for a rebalancing pass."),
     ROUTE("GET", "/v1/rebalance/{decision}", VIEWER, get_rebalance, 0, "timeout_s", 200, NULL, "Rebalance",
         "Outcome of a rebalancing pass; timeout_s holds the reply until it is done."),
+    ROUTE("POST", "/v1/doctor", ENGINEER, post_doctor, SMALL, "", 202, "DoctorAsk", "Doctor",
+        "Asks for an examination of providers and of the daemon; nothing is created."),
+    ROUTE("GET", "/v1/doctor/{run}", VIEWER, get_doctor, 0, "timeout_s", 200, NULL, "Doctor",
+        "What an examination saw and what to do; timeout_s holds the reply until it is done."),
 
     ROUTE("GET", "/v1/cost", VIEWER, get_cost, 0, "by since until", 200, NULL, "Cost",
         "Ledger sums by team, project, class, provider, gpu, job, market, kind."),

@@ -142,6 +142,7 @@ static void engine_register(struct engine *e)
 	recon_add(e, "enrol", t, enrol_run);
 	recon_add(e, "stream", t, stream_run);
 	recon_add(e, "dispose", t, dispose_run);
+	recon_add(e, "doctor", t, doctor_run);
 }
 
 struct engine *engine_new(const struct engine_deps *d)
@@ -158,6 +159,8 @@ struct engine *engine_new(const struct engine_deps *d)
 	e->identity_off = d->identity_off;
 	e->identity_off_n = d->identity_off_n;
 	e->http = d->http;
+	e->unopened = d->unopened;
+	e->unopened_n = d->unopened_n;
 	e->conf = *d->conf;
 	assert(strlen(d->install) == 8 && d->enrol_key.n <= sizeof(e->enrol_key));
 	memcpy(e->install, d->install, 9);
@@ -220,6 +223,7 @@ void engine_free(struct engine *e)
 		pg_req_fini(&e->lease_req);
 	}
 	engine_drop_work(e);
+	exam_drop(e);
 	while ((r = TAILQ_FIRST(&e->recons)) != NULL) {
 		TAILQ_REMOVE(&e->recons, r, link);
 		arena_free(r->arena);

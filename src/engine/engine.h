@@ -18,6 +18,11 @@
 #include "io/pg.h"
 
 struct engine;
+/* A provider that there is, but which could not be opened, and why: spotctl doctor tells. */
+struct engine_unopened {
+	const char *name;
+	char *why;
+};
 struct engine_deps {
 	struct loop *loop;
 	struct pg *pg;
@@ -33,6 +38,8 @@ struct engine_deps {
 	const char *const *identity_off;
 	size_t identity_off_n;
 	struct http_client *http; /* for the object store; NULL = nothing is deleted there */
+	const struct engine_unopened *unopened; /* stays valid */
+	size_t unopened_n;
 };
 struct engine *engine_new(const struct engine_deps *d);
 /* Stops everything; calls under way are forgotten (their rows are claimed, so the next engine

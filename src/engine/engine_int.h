@@ -81,6 +81,7 @@ struct offers { /* one read of the market, shared by the turns that need it */
 
 struct sched;
 struct watch;
+struct exam;
 struct engine {
 	struct loop *loop;
 	struct pg *pg;
@@ -120,6 +121,9 @@ struct engine {
 	bool auth_busy;	    /* a call only meant to renew the store's credentials is out */
 	int disposing;	    /* deletions of objects under way */
 	int64_t dispose_next_us; /* mono: none before this */
+	struct exam *exam;	 /* under way (doctor.c); NULL = none */
+	const struct engine_unopened *unopened;
+	size_t unopened_n;
 };
 
 int64_t engine_now(const struct engine *e); /* wall */
@@ -220,6 +224,10 @@ void rebalance_run(struct recon *r);
 void enrol_run(struct recon *r);
 void stream_run(struct recon *r);
 void dispose_run(struct recon *r);
+void doctor_run(struct recon *r);
+
+/* doctor.c: the examination under way is forgotten; its looks are dropped with the acts. */
+void exam_drop(struct engine *e);
 
 /* stream.c: the long polls end when we do not lead any more. */
 void streams_stop(struct engine *e);

@@ -408,11 +408,30 @@ static void watch_due(struct step *s)
 	}
 }
 
+/* Providers whose machines take longer to boot than the setting allows. */
+static size_t slow_ones(struct recon *r, const char **names, int64_t *us)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < engine_providers(r->e); i++) {
+		struct call_provider *p = engine_provider_at(r->e, i);
+
+		if (call_provider_ops(p)->boot_timeout_us > r->e->conf.boot_timeout_us) {
+			names[n] = call_provider_name(p);
+			us[n++] = call_provider_ops(p)->boot_timeout_us;
+		}
+	}
+	return n;
+}
+
 void watch_run(struct recon *r)
 {
 	struct engine *e = r->e;
 	int64_t now = engine_now(e);
 	struct step *s = step_new(r, watch_places, NULL);
+	const char **slow = arena_array(r->arena, engine_providers(e) + 1, sizeof(*slow));
+	int64_t *slow_us = arena_array(r->arena, engine_providers(e) + 1, sizeof(*slow_us));
+	size_t slow_n = slow_ones(r, slow, slow_us);
 
 	STEP(s, engine_watch_places,
 	     (&(struct q_engine_watch_places){.at_us = now, .silent_us = e->conf.agent_silent_us}));
@@ -422,5 +441,9 @@ void watch_run(struct recon *r)
 					   .boot_us = e->conf.boot_timeout_us,
 					   .silent_us = e->conf.agent_lost_us,
 					   .up_us = e->led_since_us,
-					   .speaks_us = e->conf.agent_silent_us}));
+					   .speaks_us = e->conf.agent_silent_us,
+					   .slow = slow,
+					   .slow_n = slow_n,
+					   .slow_us = slow_us,
+					   .slow_us_n = slow_n}));
 }

@@ -153,7 +153,7 @@ COMMAND(fleet_create); COMMAND(fleet_ls); COMMAND(fleet_show); COMMAND(fleet_sca
 COMMAND(node_ls); COMMAND(node_show); COMMAND(node_drain); COMMAND(node_rm);
 COMMAND(rebalance); COMMAND(cost); COMMAND(events); COMMAND(whoami); COMMAND(version);
 COMMAND(token_ls); COMMAND(token_create); COMMAND(token_rm);
-COMMAND(login); COMMAND(completion); COMMAND(help_run); COMMAND(man);
+COMMAND(doctor); COMMAND(login); COMMAND(completion); COMMAND(help_run); COMMAND(man);
 /* cmd_job.c, for job show: the columns of a job */
 extern const struct column job_cols[];
 

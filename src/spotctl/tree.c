@@ -74,12 +74,17 @@ static const struct ctl_opt token_opts[] = {
 	{"team", 0, "NAME", "whose", NULL},
 	{"expires", 0, "TIME", "such as 90d (default: never)", NULL}, END};
 
+static const struct ctl_opt doctor_opts[] = {
+	{"all", 'a', NULL, "also what is as it should be, in full (a table shows it short)", NULL},
+	{"timeout", 0, "SECONDS", "how long to wait for the outcome (default 60)", NULL}, END};
+
 #define LIST (CTL_OUT | CTL_WATCH)
 const struct ctl_cmd ctl_commands[] = {
 	{"prices", "", "", 0, 0, "current prices of every pool, cheapest first", market_opts, cmd_prices, LIST},
 	{"pools", "", "", 0, 0, "pools with hazard, signals and our own record", market_opts, cmd_pools, LIST},
 	{"pools", "show", "POOL", 1, 1, "one pool, with price history", pool_show_opts, cmd_pool_show, LIST},
 	{"providers", "", "", 0, 0, "providers, their feeds and how they are doing", NULL, cmd_providers, LIST},
+	{"doctor", "", "[PROVIDER...]", 0, CTL_ARGS_MAX, "examine providers and the daemon, and say what to fix", doctor_opts, cmd_doctor, CTL_OUT},
 	{"quota", "", "", 0, 0, "account limits as the providers report them", quota_opts, cmd_quota, LIST},
 	{"plan", "", "FILE", 1, 1, "where a job would run and what it would cost; starts nothing", NULL, cmd_plan, CTL_OUT},
 	{"job", "submit", "FILE", 1, 1, "submit a job file ('-' = standard input)", submit_opts, cmd_job_submit, CTL_OUT},

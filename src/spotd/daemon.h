@@ -2,6 +2,7 @@
 #ifndef SPOTD_DAEMON_H
 #define SPOTD_DAEMON_H
 
+#include "engine/engine.h"
 #include "io/loop.h"
 #include "io/pg.h"
 #include "spotd/conf.h"
@@ -59,6 +60,9 @@ struct providers {
 	/* Those with identity = off: their nodes enrol by the one-time token alone. */
 	const char **identity_off;
 	size_t identity_off_n;
+	/* Those of --local that have no credentials, and why. */
+	struct engine_unopened *unopened;
+	size_t unopened_n;
 };
 NODISCARD enum spot_rc providers_open(struct providers *p, struct loop *loop,
 				      struct http_client *http, const struct spotd_conf *conf,

@@ -172,6 +172,19 @@ static enum spot_rc identity_add(struct providers *p, const struct conf_section 
 	return rc;
 }
 
+static void unopened_add(struct providers *p, const char *kind, const char *why)
+{
+	struct engine_unopened *u =
+	    realloc(p->unopened, (p->unopened_n + 1) * sizeof(*p->unopened));
+	char *words = strdup(why);
+
+	if (u == NULL || words == NULL) {
+		abort();
+	}
+	p->unopened = u;
+	p->unopened[p->unopened_n++] = (struct engine_unopened){.name = kind, .why = words};
+}
+
 enum spot_rc providers_open(struct providers *p, struct loop *loop, struct http_client *http,
 			    const struct spotd_conf *conf, bool local, struct call_shared *shared,
 			    struct spot_err *err)
@@ -199,6 +212,7 @@ enum spot_rc providers_open(struct providers *p, struct loop *loop, struct http_
 		if (open_one(p, loop, http, all[i]->kind, NULL, all[i], shared, &skip) != SPOT_OK) {
 			log_info("provider.skipped", STR("kind", all[i]->kind),
 				 STR("why", skip.text));
+			unopened_add(p, all[i]->kind, skip.text);
 		}
 	}
 	return rc;
@@ -241,5 +255,9 @@ void providers_close(struct providers *p)
 	}
 	free(p->list);
 	free(p->identity_off);
+	for (size_t i = 0; i < p->unopened_n; i++) {
+		free(p->unopened[i].why);
+	}
+	free(p->unopened);
 	*p = (struct providers){0};
 }

@@ -218,7 +218,9 @@ static enum spot_rc engine_start(struct daemon *d, struct spot_err *err)
 						     .holder = d->holder,
 						     .identity_off = d->providers.identity_off,
 						     .identity_off_n = d->providers.identity_off_n,
-						     .http = d->http});
+						     .http = d->http,
+						     .unopened = d->providers.unopened,
+						     .unopened_n = d->providers.unopened_n});
 	d->poller_conf = d->conf->poller;
 	d->poller = poller_new(&(struct poller_deps){.loop = d->loop,
 						     .pg = d->pg,

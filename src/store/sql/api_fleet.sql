@@ -184,6 +184,10 @@ UNION ALL SELECT 'spot_launches_total', 'launched', coalesce(sum(launches), 0)::
 UNION ALL SELECT 'spot_launches_total', 'refused', coalesce(sum(refusals), 0)::float8 FROM pool_day
 UNION ALL SELECT 'spot_reclaims_total', p.market, sum(d.reclaims)::float8 FROM pool_day d JOIN pool p ON p.id = d.pool_id
 	GROUP BY p.market
+UNION ALL SELECT 'spot_poll_requests_per_day', provider, sum(requests_last * 86400e6 / nullif(interval_us, 0))::float8
+	FROM feed WHERE requests_last IS NOT NULL AND interval_us > 0 GROUP BY provider
+UNION ALL SELECT 'spot_doctor_items', i.state, count(*)::float8 FROM doctor_item i
+	WHERE i.run_id = (SELECT max(id) FROM doctor_run WHERE state = 'done') GROUP BY i.state
 UNION ALL SELECT 'spot_checkpoints', state, count(*)::float8 FROM checkpoint GROUP BY state
 UNION ALL SELECT 'spot_orphans', k.kind, count(o.ref)::float8 FROM (VALUES ('instance'), ('leftover')) k (kind)
 	LEFT JOIN orphan o ON o.kind = k.kind AND o.gone_us IS NULL GROUP BY k.kind
