@@ -1,8 +1,8 @@
 /*
  * Regions, pools, prices, signals and quotas. CoreWeave has no price interface: its price page is kept in prices.csv with
- * the day it was read (providers/coreweave/refresh-prices writes it anew), and observed_us is that day, so that its age is
- * seen. price.TYPE.MARKET in the configuration (a contract's rate) wins. Any other cluster has the prices that its
- * configuration gives.
+ * the day it was read (providers/coreweave/refresh-prices writes it anew), and effective_us is that day, so that a price
+ * nobody confirmed for long is marked frozen. price.TYPE.MARKET in the configuration (a contract's rate) wins. Any other
+ * cluster has the prices that its configuration gives.
  */
 #include "base/base.h"
 #include "coreweave_int.h"
@@ -81,7 +81,7 @@ static bool price_point(const struct cw *self, struct spot_call *c, const struct
 	*ret = (struct spot_price_point){.key = *key, .price_micros = set, .observed_us = c->now_us, .source = "configuration"};
 	if (set == 0) {
 		ret->price_micros = price_of(listed, key->market);
-		ret->observed_us = ret->effective_us = listed != NULL ? listed->as_of_us : 0;
+		ret->effective_us = listed != NULL ? listed->as_of_us : 0;
 		ret->source = "price page";
 	}
 	return ret->price_micros > 0;

@@ -62,7 +62,8 @@ static void listed_prices_carry_the_day_they_were_read(void **state)
 	assert_int_equal(a.n, 1);
 	assert_int_equal(a.points[0].price_micros, 19710000);
 	assert_true(parse_time_us("2026-08-22T00:00:00Z", &day));
-	assert_int_equal(a.points[0].observed_us, day);
+	assert_int_equal(a.points[0].effective_us, day);
+	assert_int_equal(a.points[0].observed_us, d.now_us); /* history is kept by the day of the poll */
 	p.key.market = SPOT_MARKET_ON_DEMAND;
 	assert_int_equal(prices(&d, &p).points[0].price_micros, 49240000);
 	p.key.zone = "US-EAST-99Z";
