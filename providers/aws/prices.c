@@ -282,7 +282,8 @@ static enum spot_step list_reply(
 
 static void paid_points(struct spot_call *c, struct pricing *x, const struct spot_prices *a)
 {
-	if (a->market != SPOT_MARKET_NONE && a->market != SPOT_MARKET_RESERVED)
+	/* They come with the on-demand prices: neither moves. */
+	if (a->market == SPOT_MARKET_SPOT)
 		return;
 	for (size_t i = 0; i < a->pools_n; i++) {
 		if (a->pools[i].key.market == SPOT_MARKET_RESERVED)

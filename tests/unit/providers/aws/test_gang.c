@@ -1,0 +1,262 @@
+#include "base/base.h"
+#include "aws_test.h"
+
+/* Several machines as a whole, and machines in capacity that is paid for already. */
+
+#define ITEM(id, code)                                                                             \
+	"<item><instanceId>" id "</instanceId><instanceState><code>" code                          \
+	"</code></instanceState></item>"
+#define RUN_REPLY(items)                                                                           \
+	"<RunInstancesResponse><instancesSet>" items "</instancesSet></RunInstancesResponse>"
+#define ENDED                                                                                      \
+	"<TerminateInstancesResponse><instancesSet><item><instanceId>i-1</instanceId></item>"      \
+	"</instancesSet></TerminateInstancesResponse>"
+#define CR(id, type, zone, free, kind, state)                                                      \
+	"<item><capacityReservationId>" id "</capacityReservationId><availabilityZoneId>" zone     \
+	"</availabilityZoneId><instanceType>" type "</instanceType><instancePlatform>Linux/UNIX"  \
+	"</instancePlatform><tenancy>default</tenancy><totalInstanceCount>4</totalInstanceCount>"  \
+	"<availableInstanceCount>" free "</availableInstanceCount><state>" state                   \
+	"</state><reservationType>" kind "</reservationType></item>"
+#define CRS(items, more)                                                                           \
+	"<DescribeCapacityReservationsResponse><capacityReservationSet>" items                     \
+	"</capacityReservationSet>" more "</DescribeCapacityReservationsResponse>"
+
+static const char *const image[] = {"ami", "ami-1", NULL};
+static const char *const reserving[] = {"ami", "ami-1", "reservations", "on", NULL};
+
+static struct spot_launch good(enum spot_market market)
+{
+	return (struct spot_launch){.key = {"aws", "us-east-1", "use1-az4", "g5.xlarge", market},
+	    .zone_name = "us-east-1a",
+	    .shape = {.arch = "x86_64"},
+	    .token = "t-1",
+	    .name = "n-1",
+	    .install = "i-1"};
+}
+
+static struct spot_launch_gang gang(size_t want)
+{
+	return (struct spot_launch_gang){.common = good(SPOT_MARKET_SPOT), .want = want};
+}
+
+static void a_gang_is_one_request_for_all_or_none(void **state)
+{
+	struct spot_launch_gang g = gang(3);
+	struct drive d;
+
+	(void)state;
+	keyed_init(&d, image);
+	assert_int_equal(
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+		{.url = US_EAST,
+		    .has = {"MinCount=3&MaxCount=3", "ClientToken=t-1&", "MarketType=spot",
+			"Placement.AvailabilityZone=us-east-1a"},
+		    .mutating = 1,
+		    .status = 200,
+		    .reply = RUN_REPLY(ITEM("i-1", "0") ITEM("i-2", "0") ITEM("i-3", "16"))}),
+	    SPOT_DONE);
+	assert_int_equal(g.instances_n, 3);
+	assert_string_equal(g.instances[2].ref, "i-3");
+	assert_string_equal(g.instances[2].key.zone, "use1-az4");
+	assert_string_equal(g.instances[2].install, "i-1");
+	drive_fini(&d);
+}
+
+static void a_gang_that_is_not_whole_is_given_back(void **state)
+{
+	struct spot_launch_gang g = gang(3);
+	struct drive d;
+
+	(void)state;
+	keyed_init(&d, image);
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+		{.status = 200,
+		    .reply = RUN_REPLY(ITEM("i-1", "0") ITEM("i-2", "48") ITEM("i-3", "16"))},
+		{.has = {"Action=TerminateInstances", "InstanceId.1=i-1&InstanceId.2=i-3"},
+		    .hasnt = {"i-2"},
+		    .mutating = 1,
+		    .status = 503,
+		    .reply = EC2_XML("RequestLimitExceeded", "m")},
+		{.has = {"Action=TerminateInstances"}, .status = 200, .reply = ENDED}),
+	    SPOT_NO_CAPACITY, "2 of 3");
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+		{.status = 200, .reply = RUN_REPLY(ITEM("i-1", "48"))}),
+	    SPOT_NO_CAPACITY, "0 of 3");
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+		{.status = 200, .reply = RUN_REPLY(ITEM("i-1", "0"))},
+		{.status = 403, .reply = EC2_XML("UnauthorizedOperation", "no")}),
+	    SPOT_UNKNOWN, "giving them back failed");
+	drive_fini(&d);
+}
+
+static void a_gang_of_none_or_of_thousands_is_refused_unsent(void **state)
+{
+	struct spot_launch_gang none = gang(0), many = gang(1001), bare = gang(2);
+	struct drive d;
+
+	(void)state;
+	bare.common.token = "";
+	keyed_init(&d, image);
+	failed_with(&d, drive_run(&d, DRIVE_LAUNCH_GANG, &none), SPOT_INVALID, "gang of 0");
+	failed_with(&d, drive_run(&d, DRIVE_LAUNCH_GANG, &many), SPOT_INVALID, "gang of 1001");
+	failed_with(&d, drive_run(&d, DRIVE_LAUNCH_GANG, &bare), SPOT_INVALID, "token");
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, (bare.common.token = "t", &bare),
+		{.status = 500, .reply = EC2_XML("InsufficientInstanceCapacity", "none")}),
+	    SPOT_NO_CAPACITY, NULL);
+	failed_with(&d, RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &bare, {.status = 0}), SPOT_UNKNOWN, NULL);
+	drive_fini(&d);
+}
+
+static void a_reserved_launch_names_the_reservation(void **state)
+{
+	struct spot_launch a = good(SPOT_MARKET_RESERVED);
+	struct drive d;
+
+	(void)state;
+	keyed_init(&d, reserving);
+	assert_int_equal(
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
+		{.has = {"DescribeCapacityReservations", "Filter.1.Name=state",
+		     "Filter.2.Value.1=g5.xlarge"},
+		    .mutating = -1,
+		    .status = 200,
+		    .reply = CRS(CR("cr-9", "g5.xlarge", "use1-az4", "1", "default", "active")
+			    CR("cr-1", "g5.xlarge", "use1-az6", "4", "default", "active")
+			    CR("cr-2", "g5.xlarge", "use1-az4", "0", "default", "active")
+			    CR("cr-3", "g5.xlarge", "use1-az4", "4", "default", "cancelled"),
+			"<nextToken>p2</nextToken>")},
+		{.has = {"NextToken=p2"},
+		    .status = 200,
+		    .reply = CRS(CR("cr-5", "g5.xlarge", "use1-az4", "2", "default", "active"), "")},
+		{.has = {"CapacityReservationTarget.CapacityReservationId=cr-5&"},
+		    .hasnt = {"InstanceMarketOptions", "Preference", "spot-instances-request"},
+		    .mutating = 1,
+		    .status = 200,
+		    .reply = RUN_REPLY(ITEM("i-1", "0"))}),
+	    SPOT_DONE);
+	assert_int_equal(a.instance.key.market, SPOT_MARKET_RESERVED);
+	drive_fini(&d);
+}
+
+static void a_capacity_block_is_a_market_of_its_own(void **state)
+{
+	struct spot_launch a = good(SPOT_MARKET_RESERVED);
+	struct drive d;
+
+	(void)state;
+	keyed_init(&d, reserving);
+	assert_int_equal(
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
+		{.status = 200,
+		    .reply = CRS(CR("cr-1", "g5.xlarge", "use1-az4", "4", "default", "active")
+			    CR("cr-8", "g5.xlarge", "use1-az4", "1", "capacity-block", "active"),
+			"")},
+		{.has = {"MarketType=capacity-block", "CapacityReservationId=cr-8&"},
+		    .hasnt = {"SpotOptions"},
+		    .status = 200,
+		    .reply = RUN_REPLY(ITEM("i-1", "0"))}),
+	    SPOT_DONE);
+	drive_fini(&d);
+}
+
+static void without_room_or_leave_nothing_reserved_is_launched(void **state)
+{
+	struct spot_launch a = good(SPOT_MARKET_RESERVED);
+	struct spot_launch_gang g = {.common = a, .want = 3};
+	struct drive d;
+
+	(void)state;
+	keyed_init(&d, image);
+	failed_with(&d, drive_run(&d, DRIVE_LAUNCH, &a), SPOT_INVALID, "reserved");
+	drive_fini(&d);
+	keyed_init(&d, reserving);
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH, &a, {.status = 200, .reply = CRS("", "")}),
+	    SPOT_NO_CAPACITY, "no active reservation");
+	/* A gang needs one reservation with room for all of it. */
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+		{.status = 200,
+		    .reply = CRS(CR("cr-1", "g5.xlarge", "use1-az4", "2", "default", "active")
+			    CR("cr-2", "g5.xlarge", "use1-az4", "2", "default", "active"),
+			"")}),
+	    SPOT_NO_CAPACITY, "room for 3");
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
+		{.status = 200, .reply = "<DescribeCapacityReservationsResponse/>"}),
+	    SPOT_BAD_REPLY, NULL);
+	drive_fini(&d);
+}
+
+static void reserved_pools_cost_next_to_nothing(void **state)
+{
+	static const struct spot_pool_info pools[] = {
+	    {.key = {"aws", "us-gov-east-1", "usge1-az1", "p5.48xlarge", SPOT_MARKET_RESERVED}},
+	    {.key = {"aws", "us-gov-east-1", "usge1-az1", "p5.48xlarge", SPOT_MARKET_ON_DEMAND}},
+	};
+	struct spot_prices p = {.region = "us-gov-east-1",
+	    .market = SPOT_MARKET_ON_DEMAND,
+	    .pools = pools,
+	    .pools_n = 2};
+	struct drive d;
+
+	(void)state;
+	keyed_init(&d, reserving);
+	assert_int_equal(drive_run(&d, DRIVE_PRICES, &p), SPOT_DONE); /* no Price List there */
+	assert_int_equal(p.n, 1);
+	assert_int_equal(p.points[0].price_micros, 1);
+	assert_int_equal(p.points[0].key.market, SPOT_MARKET_RESERVED);
+	p.market = SPOT_MARKET_SPOT;
+	assert_int_equal(drive_run(&d, DRIVE_PRICES, &p), SPOT_DONE);
+	assert_int_equal(p.n, 0);
+	drive_fini(&d);
+}
+
+static void arm_types_have_an_image_of_their_own(void **state)
+{
+	static const char *const both[] = {"ami", "ami-1", "ami_arm64", "ami-2", NULL};
+	struct spot_launch a = good(SPOT_MARKET_SPOT);
+	struct drive d;
+
+	(void)state;
+	a.shape.arch = "arm64";
+	a.key.instance_type = "g5g.xlarge";
+	keyed_init(&d, both);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
+			     {.has = {"ImageId=ami-2&"},
+				 .status = 200,
+				 .reply = RUN_REPLY(ITEM("i-1", "0"))}),
+	    SPOT_DONE);
+	drive_fini(&d);
+	/* An image for the other architecture is never tried. */
+	keyed_init(&d, image);
+	assert_int_equal(
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
+		{.url = "https://ssm.us-east-1.amazonaws.com/",
+		    .has = {"/ami/arm64/"},
+		    .status = 200,
+		    .reply = "{\"Parameter\":{\"Value\":\"ami-7\"}}"},
+		{.has = {"ImageId=ami-7&"}, .status = 200, .reply = RUN_REPLY(ITEM("i-1", "0"))}),
+	    SPOT_DONE);
+	drive_fini(&d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_gang_is_one_request_for_all_or_none),
+	    cmocka_unit_test(a_gang_that_is_not_whole_is_given_back),
+	    cmocka_unit_test(a_gang_of_none_or_of_thousands_is_refused_unsent),
+	    cmocka_unit_test(a_reserved_launch_names_the_reservation),
+	    cmocka_unit_test(a_capacity_block_is_a_market_of_its_own),
+	    cmocka_unit_test(without_room_or_leave_nothing_reserved_is_launched),
+	    cmocka_unit_test(reserved_pools_cost_next_to_nothing),
+	    cmocka_unit_test(arm_types_have_an_image_of_their_own),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
