@@ -265,6 +265,8 @@ struct spot_provider_ops {
 	enum spot_step (*verify)(void *self, struct spot_call *c, struct spot_verify *a);
 	enum spot_step (*watch)(void *self, struct spot_call *c, struct spot_watch *a);
 	enum spot_step (*check)(void *self, struct spot_call *c, struct spot_check *a);
+	int64_t boot_timeout_us;             /* machines may take this long from the launch's reply to their agent's first
+	                                      * word; 0 or less than the daemon's boot_timeout = that one */
 };
 
 /* A shared object exports exactly this symbol; the loader checks abi and size. */

@@ -450,6 +450,8 @@ static enum spot_rc kubernetes_open(const struct spot_provider_conf *conf, void 
 		SPOT_CAP_SHUTDOWN_ENDS | (more_caps),                                                                  \
 	.token_scope = SPOT_TOKEN_ZONE, .token_life_us = 24 * SPOT_US_PER_HOUR, .list_lag_us = 10 * SPOT_US_PER_S,     \
 	.launch_timeout_us = 30 * SPOT_US_PER_S, .limits = cw_limits, .limits_n = CW_LIMIT_COUNT, .close = cw_close,   \
+	/* delivery of a node takes up to half an hour, and its image must be pulled */                               \
+	.boot_timeout_us = 45 * 60 * SPOT_US_PER_S,                                                                    \
 	.auth_fresh = cw_auth_fresh, .auth = cw_auth, .secrets = cw_secrets, .regions = cw_regions, .pools = cw_pools, \
 	.prices = cw_prices, .launch = cw_launch, .find = cw_find, .list = cw_list, .describe = cw_describe,           \
 	.terminate = cw_terminate, .whoami = cw_whoami, .quotas = cw_quotas, .notices = cw_notices,                    \

@@ -402,6 +402,7 @@ struct call_provider *cloud_provider(struct cloud *c, struct loop *loop, struct 
 	}
 	ops.verify = c->verifies ? cloud_verify : NULL;
 	ops.watch = c->watches ? cloud_watch : NULL;
+	ops.boot_timeout_us = c->boots_us;
 	return call_provider_new(loop, http, &ops, c, "fake", NULL);
 }
 

@@ -316,6 +316,28 @@ static void test_a_node_that_does_not_boot_is_replaced(void **state)
 	finish(w, 1);
 }
 
+static void test_a_provider_that_boots_slowly_is_given_its_time(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	w->conf.boot_timeout_us = 100000;
+	w->cloud.boots_us = 1200000;
+	w->agents = false;
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	world_for(w, 500);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'BOOTING'"), 1);
+	world_until(w, LIMIT,
+		    "SELECT count(*) FROM node WHERE id = 1 AND end_cause = 'boot_timeout' AND why LIKE "
+		    "'%did not enrol within 1 s%'");
+	w->agents = true;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	finish(w, 1);
+}
+
 static void test_cancel_before_and_while_it_runs(void **state)
 {
 	struct world *w = *state;
@@ -442,6 +464,7 @@ int main(int argc, char **argv)
 	    T(test_a_node_that_the_provider_took_is_lost_and_its_work_is_lost_work),
 	    T(test_a_silent_agent_on_a_running_instance_is_not_lost_at_once),
 	    T(test_a_node_that_does_not_boot_is_replaced),
+	    T(test_a_provider_that_boots_slowly_is_given_its_time),
 	    T(test_cancel_before_and_while_it_runs),
 	    T(test_a_bad_exit_restarts_as_often_as_the_job_says),
 	    T(test_max_duration_saves_and_stops_the_job),

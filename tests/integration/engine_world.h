@@ -41,6 +41,7 @@ struct cloud {
 	enum spot_rc sold_out_rc;
 	bool hide;	     /* nothing shows up in find, list, describe */
 	char notice_ref[32]; /* ->notices says interruption */
+	int64_t boots_us; /* boot_timeout_us of the provider */
 	bool ends_slowly; /* what is terminated goes on stopping until the test says it is gone */
 	/* what it knows about identity: a proof {"kind":"fake","ref":REF,"audience":...,"nonce":...} is good for REF */
 	bool verifies;

@@ -38,7 +38,7 @@ WHERE n.id = s.id AND n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING')
 		OR n.last_seen_us < $5 - 20000000)
 
 -- name: engine_watch_due
--- params: at_us int8, boot_us int8, silent_us int8, up_us int8, speaks_us int8
+-- params: at_us int8, boot_us int8, silent_us int8, up_us int8, speaks_us int8, slow text[], slow_us int8[]
 -- rows: many id int8, state text, event text, cause text, why text, pool_id int4, market text, ended_by text
 -- writes: no
 SELECT n.id, n.state,
@@ -63,18 +63,19 @@ SELECT n.id, n.state,
 			THEN 'the provider took the order and then had no room: ' || n.last_error
 		WHEN n.provider_state = 'failed' THEN 'provider says the instance is broken: ' || n.last_error
 		WHEN n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL THEN 'agent enrolled'
-		WHEN n.state = 'BOOTING' THEN 'agent did not enrol within ' || $2 / 1000000 || ' s; provider says '
+		WHEN n.state = 'BOOTING' THEN 'agent did not enrol within ' || greatest($2, coalesce(slow.us, 0)) / 1000000 || ' s; provider says '
 			|| CASE WHEN n.provider_state = '' THEN 'nothing' ELSE n.provider_state END
 		ELSE 'agent silent for ' || ($1 - greatest(coalesce(n.last_seen_us, n.ready_us), $4)) / 1000000
 			|| ' s while the provider says ' || n.provider_state END,
 	n.pool_id, p.market, n.provider_state
 FROM node n JOIN pool p ON p.id = n.pool_id
+	LEFT JOIN unnest($6, $7) slow (provider, us) ON slow.provider = p.provider
 WHERE n.state IN ('BOOTING', 'READY', 'DRAINING') AND (
 	n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted', 'failed', 'failed_no_capacity',
 		'failed_quota')
 	OR (n.gone_seen >= 2 AND coalesce(n.last_seen_us, 0) < $1 - $5)
 	OR (n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL)
-	OR (n.state = 'BOOTING' AND n.launched_us + $2 <= $1)
+	OR (n.state = 'BOOTING' AND n.launched_us + greatest($2, coalesce(slow.us, 0)) <= $1)
 	OR (n.state = 'READY' AND n.provider_state = 'running'
 		AND greatest(coalesce(n.last_seen_us, n.ready_us), $4) + $3 <= $1))
 ORDER BY n.id LIMIT 500
