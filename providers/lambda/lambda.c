@@ -150,24 +150,51 @@ static enum spot_rc open_key(struct lambda *self, const struct spot_provider_con
 	return SPOT_OK;
 }
 
-static enum spot_rc open_launch(struct lambda *self, const struct spot_provider_conf *conf,
-    struct spot_err *err)
+static enum spot_rc open_family(const struct spot_provider_conf *conf, const char *key, const char *otherwise,
+    char **ret, struct spot_err *err)
 {
-	const char *family = setting(conf, "image_family");
-	const char *ssh_key = setting(conf, "ssh_key_name");
+	const char *family = setting(conf, key);
 
 	if (family != NULL &&
 	    strspn(family, "abcdefghijklmnopqrstuvwxyz0123456789-._") != strlen(family)) {
 		return err_set(err, SPOT_CONFIG,
-		    "provider %s: image_family '%.60s' is not a family name such "
-		    "as " IMAGE_FAMILY_DEFAULT,
-		    conf->name, family);
+		    "provider %s: %s '%.60s' is not a family name such as " IMAGE_FAMILY_DEFAULT,
+		    conf->name, key, family);
+	}
+	*ret = copy_of(family != NULL ? family : otherwise);
+	return SPOT_OK;
+}
+
+static enum spot_rc open_audit(struct lambda *self, const struct spot_provider_conf *conf, struct spot_err *err)
+{
+	const char *v = setting(conf, "audit_events");
+
+	if (v != NULL && strcmp(v, "on") != 0 && strcmp(v, "off") != 0) {
+		return err_set(err, SPOT_CONFIG, "provider %s: audit_events is on or off, not '%.20s'",
+		    conf->name, v);
+	}
+	self->audit_events = v == NULL || strcmp(v, "on") == 0;
+	return SPOT_OK;
+}
+
+static enum spot_rc open_launch(struct lambda *self, const struct spot_provider_conf *conf,
+    struct spot_err *err)
+{
+	const char *ssh_key = setting(conf, "ssh_key_name");
+	enum spot_rc rc =
+	    open_family(conf, "image_family", IMAGE_FAMILY_DEFAULT, &self->image_family, err);
+
+	rc = rc != SPOT_OK ? rc
+			   : open_family(conf, "image_family_arm64", self->image_family,
+				 &self->image_family_arm64, err);
+	rc = rc != SPOT_OK ? rc : open_audit(self, conf, err);
+	if (rc != SPOT_OK) {
+		return rc;
 	}
 	if (ssh_key != NULL && strlen(ssh_key) > 64) {
 		return err_set(err, SPOT_CONFIG,
 		    "provider %s: ssh_key_name is longer than 64 characters", conf->name);
 	}
-	self->image_family = copy_of(family != NULL ? family : IMAGE_FAMILY_DEFAULT);
 	self->ssh_key_name = ssh_key != NULL ? copy_of(ssh_key) : NULL;
 	return SPOT_OK;
 }
@@ -184,6 +211,7 @@ static void lambda_close(void *p)
 	free(self->endpoint);
 	free(self->ssh_key_name);
 	free(self->image_family);
+	free(self->image_family_arm64);
 	free(self->key_file);
 	free(self);
 }
@@ -198,6 +226,7 @@ static enum spot_rc lambda_open(const struct spot_provider_conf *conf, void **re
 		abort();
 	}
 	self->name = copy_of(conf->name);
+	self->conf = *conf;
 	rc = open_endpoint(self, conf, err);
 	rc = rc != SPOT_OK ? rc : open_key(self, conf, err);
 	rc = rc != SPOT_OK ? rc : open_launch(self, conf, err);
@@ -364,4 +393,5 @@ const struct spot_provider_ops lambda_ops = {
     .terminate = lambda_terminate,
     .whoami = lambda_whoami,
     .signals = lambda_signals,
+    .check = lambda_check,
 };

@@ -100,7 +100,16 @@ static enum spot_step launch_send(const struct lambda *self, struct spot_call *c
 	}
 	body = json_pack("{s:s, s:s, s:[s], s:s, s:{s:s}, s:o}", "region_name", a->key.region,
 	    "instance_type_name", a->key.instance_type, "ssh_key_names", self->ssh_key_name, "name",
-	    a->name, "image", "family", self->image_family, "tags", launch_tags(c->arena, a));
+	    a->name, "image", "family", lambda_image_family(self, a->shape.arch), "tags",
+	    launch_tags(c->arena, a));
+	if (body == NULL) {
+		return call_fail(c, SPOT_INVALID, NULL,
+		    "lambda launch: region, type or name is not UTF-8 text");
+	}
+	s = lambda_place_add(self, c, a->key.region, body);
+	if (s != SPOT_STEP_NONE) {
+		return s;
+	}
 	if (a->user_data.n > 0) {
 		user_data = json_stringn(a->user_data.p, a->user_data.n);
 		if (user_data == NULL) {
@@ -108,10 +117,6 @@ static enum spot_step launch_send(const struct lambda *self, struct spot_call *c
 			    "lambda launch: user data is not UTF-8 text");
 		}
 		json_object_set_new(body, "user_data", user_data);
-	}
-	if (body == NULL) {
-		return call_fail(c, SPOT_INVALID, NULL,
-		    "lambda launch: region, type or name is not UTF-8 text");
 	}
 	lambda_request(self, c, "POST", "/instance-operations/launch", LAMBDA_LIMIT_LAUNCH);
 	lambda_request_json(c, body);

@@ -42,8 +42,9 @@ struct lambda_code {
 static const struct lambda_code lambda_codes[] = {
     {"instance-operations/launch/insufficient-capacity", LAMBDA_REFUSED, SPOT_NO_CAPACITY,
 	SPOT_NO_CAPACITY},
-    {"instance-operations/launch/file-system-in-wrong-region", LAMBDA_REFUSED, SPOT_INVALID,
-	SPOT_INVALID},
+    /* The setting file_system.<region> names one of another region. */
+    {"instance-operations/launch/file-system-in-wrong-region", LAMBDA_REFUSED, SPOT_CONFIG,
+	SPOT_CONFIG},
     {"global/quota-exceeded", LAMBDA_REFUSED, SPOT_QUOTA, SPOT_QUOTA},
     {"global/invalid-parameters", LAMBDA_REFUSED, SPOT_INVALID, SPOT_INVALID},
     /* In a launch it is the ssh key, the image or the region that is not there. */

@@ -245,11 +245,19 @@ enum spot_step lambda_describe(void *p, struct spot_call *c, struct spot_describ
 {
 	const struct filter f = {.self = p, .args = a, .wants = describe_wants};
 
+	enum spot_step s;
+
 	if (a->refs_n == 0) {
 		a->n = 0;
 		return SPOT_DONE;
 	}
-	return list_ask(c, "describe", &f, &a->found, &a->n);
+	if (lambda_state_get(c)->evidence == NULL) {
+		s = list_ask(c, "describe", &f, &a->found, &a->n);
+		if (s != SPOT_DONE) {
+			return s;
+		}
+	}
+	return lambda_evidence_step(p, c, a);
 }
 
 /* actions.terminate of an instance: {"available": false, "reason_code": "vm-has-not-launched"}. */

@@ -26,14 +26,20 @@ struct lambda {
 	char *name;	    /* provider instance name */
 	char *endpoint;	    /* without trailing slash and without /api/v1 */
 	char *ssh_key_name; /* NULL = not set: launches are refused */
-	char *image_family;
+	char *image_family, *image_family_arm64;
+	bool audit_events; /* ask who ended what is gone */
+	struct spot_provider_conf conf; /* for the settings that name a region */
 	char *key_file;	      /* NULL = the key came from the environment */
 	bool key_file_chosen; /* by a setting, not by default */
 	struct secret key;
 };
 
+struct lambda_evidence;
+struct lambda_checking;
 struct lambda_state {
 	int at; /* request that is out, or to be built */
+	struct lambda_evidence *evidence; /* describe: the list is read, the audit events are next */
+	struct lambda_checking *checking;
 	const char **regions;
 	size_t regions_n;
 };
@@ -98,5 +104,30 @@ int64_t lambda_name_time_us(const char *name); /* 0 if the name carries no time 
 /* ---- lambda_change.c ------------------------------------------------------------------- */
 enum spot_step lambda_launch(void *self, struct spot_call *c, struct spot_launch *a);
 enum spot_step lambda_terminate(void *self, struct spot_call *c, struct spot_terminate *a);
+
+/* ---- lambda_place.c -------------------------------------------------------------------- */
+enum lambda_place { LAMBDA_PLACE_FILE_SYSTEM = 0, LAMBDA_PLACE_RULESET, LAMBDA_PLACE_COUNT };
+extern const char *const lambda_place_keys[LAMBDA_PLACE_COUNT]; /* settings, without ".<region>" */
+/* The list in the setting of that region; NONE, or FAIL with CONFIG. */
+enum spot_step lambda_place_read(const struct lambda *self, struct spot_call *c, enum lambda_place what,
+    const char *region, const char *const **ret, size_t *ret_n);
+/* Both into the body of a launch. */
+enum spot_step lambda_place_add(const struct lambda *self, struct spot_call *c, const char *region, json_t *body);
+const char *lambda_image_family(const struct lambda *self, const char *arch);
+
+/* ---- lambda_audit.c -------------------------------------------------------------------- */
+struct lambda_evidence {
+	struct spot_instance *list; /* asked about; end_cause set where an event tells */
+	size_t n;
+	int pages;
+};
+void lambda_audit_request(const struct lambda *self, struct spot_call *c, const char *page_token);
+/* False: the reply is none. Sets cause and reason of those in list that an event tells about. */
+bool lambda_audit_read(struct spot_call *c, struct spot_instance *list, size_t n, const char **ret_token);
+/* Goes on with a describe whose list is in a: DONE, or SEND for the events. Never fails. */
+enum spot_step lambda_evidence_step(const struct lambda *self, struct spot_call *c, struct spot_describe *a);
+
+/* ---- lambda_check.c -------------------------------------------------------------------- */
+enum spot_step lambda_check(void *self, struct spot_call *c, struct spot_check *a);
 
 #endif

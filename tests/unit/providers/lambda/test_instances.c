@@ -139,20 +139,128 @@ static void a_launch_that_happened_twice_is_found_twice(void **state)
 	assert_int_equal(a.n, 2);
 }
 
+#define REF_ACTIVE "2f1e2d3c4b5a69788796a5b4c3d2e1f0"
+#define REF_ABSENT "ffffffffffffffffffffffffffffffff"
+#define REF_SECOND "eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee"
+#define AUDIT_URL  LAMBDA_API "/audit-events?start=2015-08-29T12%3A36%3A00Z"
+#define EVENT(action, ref, actor, key)                                                             \
+	"{\"service_name\":\"cloud\",\"resource_name\":\"instance\",\"action\":\"" action                \
+	"\",\"catalog_version\":\"2025-09-06\",\"event_id\":\"e1\",\"event_time\":\"2015-08-30T12:30:00Z\"," \
+	"\"actor_lrn\":" actor ",\"resource_lrns\":[\"lrn:cloud:instance:" ref "\"],"                  \
+	"\"resource_owner_lrn\":null,\"request_api_key_lrn\":" key ",\"additional_details\":{}}"
+#define EVENTS(list, token) "{\"data\":[" list "],\"page_token\":" token "}"
+
+static const char *const asked[] = {REF_ACTIVE, REF_ABSENT, LAMBDA_ID};
+
 static void describe_asks_once_for_all(void **state)
 {
-	static const char *const refs[] = {
-	    "2f1e2d3c4b5a69788796a5b4c3d2e1f0", "ffffffffffffffffffffffffffffffff", LAMBDA_ID};
+	static const char *const refs[] = {REF_ACTIVE, LAMBDA_ID};
 	struct drive *d = *state;
-	struct spot_describe a = {.region = "us-east-1", .refs = refs, .refs_n = 3};
+	struct spot_describe a = {.region = "us-east-1", .refs = refs, .refs_n = 2};
 	struct spot_describe none = {.region = "", .n = 7};
 
 	assert_int_equal(
 	    reply_with(d, DRIVE_DESCRIBE, &a, 200, golden(d, "instances.json")), SPOT_DONE);
-	assert_int_equal(a.n, 2); /* unknown ones are absent */
+	assert_int_equal(a.n, 2);
 	drive_script(d, NULL, 0);
 	assert_int_equal(drive_run(d, DRIVE_DESCRIBE, &none), SPOT_DONE);
 	assert_int_equal(none.n, 0);
+}
+
+/* One list, then the events about the one that it lacks. */
+static const struct spot_instance *absent_one(struct drive *d, struct spot_describe *a, const char *events)
+{
+	struct drive_try script[] = {{.url = LAMBDA_API "/instances", .status = 200, .reply = golden(d, "instances.json")},
+	    {.method = "GET", .url = AUDIT_URL, .limit = "general", .mutating = -1, .status = 200, .reply = events}};
+
+	*a = (struct spot_describe){.region = "us-east-1", .refs = asked, .refs_n = 3};
+	drive_script(d, script, 2);
+	assert_int_equal(drive_run(d, DRIVE_DESCRIBE, a), SPOT_DONE);
+	assert_int_equal(d->used, 2);
+	for (size_t i = 0; i < a->n; i++) {
+		if (strcmp(a->found[i].ref, REF_ABSENT) == 0) {
+			return &a->found[i];
+		}
+	}
+	return NULL;
+}
+
+static void who_ended_an_absent_one_is_told_by_the_events(void **state)
+{
+	struct drive *d = *state;
+	struct spot_describe a;
+	const struct spot_instance *x = absent_one(d, &a,
+	    EVENTS(EVENT("terminated", REF_ABSENT, "\"lrn:cloud:identity:00aa\"", "null"), "null"));
+
+	assert_non_null(x);
+	assert_int_equal(a.n, 3);
+	assert_int_equal(x->state, SPOT_INSTANCE_GONE);
+	assert_int_equal(x->end_cause, SPOT_END_USER);
+	assert_non_null(strstr(x->raw_reason, "lrn:cloud:identity:00aa at 2015-08-30T12:30:00Z"));
+	x = absent_one(d, &a, EVENTS(EVENT("terminate", REF_ABSENT, "null", "\"lrn:cloud:api_key:1\""), "null"));
+	assert_int_equal(x->end_cause, SPOT_END_USER);
+	x = absent_one(d, &a, EVENTS(EVENT("deleted", REF_ABSENT, "null", "null"), "null"));
+	assert_int_equal(x->end_cause, SPOT_END_PROVIDER);
+}
+
+static void what_the_events_do_not_tell_stays_absent(void **state)
+{
+	static const char *const events[] = {
+	    EVENTS("", "null"),
+	    EVENTS(EVENT("launched", REF_ABSENT, "null", "null"), "null"),
+	    EVENTS(EVENT("terminated", REF_SECOND, "null", "null"), "null"),
+	    EVENTS(EVENT("terminated", REF_ABSENT "0", "null", "null"), "null"),
+	    EVENTS("7,null,{},{\"action\":7,\"resource_lrns\":7}", "null"),
+	    "{\"data\":7}",
+	    "{\"data\":",
+	    "",
+	};
+	struct drive *d = *state;
+	struct spot_describe a;
+
+	for (size_t i = 0; i < ARRAY_LEN(events); i++) {
+		assert_null(absent_one(d, &a, events[i]));
+		assert_int_equal(a.n, 2);
+	}
+}
+
+static void events_that_cannot_be_had_do_not_fail_the_list(void **state)
+{
+	static const int statuses[] = {401, 403, 404, 429, 503, 0};
+	struct drive *d = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
+		struct spot_describe a = {.region = "us-east-1", .refs = asked, .refs_n = 3};
+		struct drive_try script[] = {{.status = 200, .reply = golden(d, "instances.json")},
+		    {.url = AUDIT_URL, .status = statuses[i], .reply = "<html>"}};
+
+		drive_script(d, script, 2);
+		assert_int_equal(drive_run(d, DRIVE_DESCRIBE, &a), SPOT_DONE);
+		assert_int_equal(d->used, 2);
+		assert_int_equal(a.n, 2);
+	}
+}
+
+static void pages_of_events_are_followed_to_an_end(void **state)
+{
+	struct drive *d = *state;
+	struct spot_describe a = {.region = "us-east-1", .refs = asked, .refs_n = 3};
+	struct drive_try script[7] = {{.status = 200, .reply = golden(d, "instances.json")},
+	    {.url = AUDIT_URL, .status = 200, .reply = EVENTS("", "\"a+b=\"")},
+	    {.url = AUDIT_URL "&page_token=a%2Bb%3D", .status = 200,
+		.reply = EVENTS(EVENT("terminated", REF_ABSENT, "null", "null"), "\"more\"")}};
+
+	drive_script(d, script, 3); /* everything is known: the rest is not read */
+	assert_int_equal(drive_run(d, DRIVE_DESCRIBE, &a), SPOT_DONE);
+	assert_int_equal(d->used, 3);
+	assert_int_equal(a.n, 3);
+	for (size_t i = 1; i < ARRAY_LEN(script); i++) {
+		script[i] = (struct drive_try){.status = 200, .reply = EVENTS("", "\"same\"")};
+	}
+	drive_script(d, script, 6); /* an endless record ends after five */
+	assert_int_equal(drive_run(d, DRIVE_DESCRIBE, &a), SPOT_DONE);
+	assert_int_equal(d->used, 6);
+	assert_int_equal(a.n, 2);
 }
 
 static void wrong_types_make_the_whole_list_a_bad_reply(void **state)
@@ -397,6 +505,10 @@ int main(void)
 	    T(find_knows_a_launch_by_name_or_by_tag),
 	    T(a_launch_that_happened_twice_is_found_twice),
 	    T(describe_asks_once_for_all),
+	    T(who_ended_an_absent_one_is_told_by_the_events),
+	    T(what_the_events_do_not_tell_stays_absent),
+	    T(events_that_cannot_be_had_do_not_fail_the_list),
+	    T(pages_of_events_are_followed_to_an_end),
 	    T(wrong_types_make_the_whole_list_a_bad_reply),
 	    T(reads_repeat_what_passes_and_give_up_on_what_does_not),
 	    T(terminate_sends_one_id_and_reads_the_state),

@@ -51,7 +51,7 @@ static const struct {
     {400, LAMBDA_ERROR("instance-operations/launch/insufficient-capacity"),
 	SPOT_NO_CAPACITY, "instance-operations/launch/insufficient-capacity"},
     {400, LAMBDA_ERROR("instance-operations/launch/file-system-in-wrong-region"),
-	SPOT_INVALID, "instance-operations/launch/file-system-in-wrong-region"},
+	SPOT_CONFIG, "instance-operations/launch/file-system-in-wrong-region"},
     {400, LAMBDA_ERROR("global/quota-exceeded"), SPOT_QUOTA, "global/quota-exceeded"},
     {400, LAMBDA_ERROR("global/invalid-parameters"), SPOT_INVALID,
 	"global/invalid-parameters"},
