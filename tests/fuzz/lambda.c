@@ -4,7 +4,7 @@
 #include "lambda/lambda.h"
 
 static const char *const env[] = {"LAMBDA_API_KEY", "lambda-fuzz-key-0123456789", NULL};
-static const char *const settings[] = {"ssh_key", "fuzz", NULL};
+static const char *const settings[] = {"ssh_key_name", "fuzz", "file_system.us-east-1", "shared", NULL};
 #define KEY {"lambda", "us-east-1", "", "gpu_1x_a10", SPOT_MARKET_ON_DEMAND}
 static const struct spot_pool_info pools[] = {
 	{.key = KEY, .zone_name = "", .shape = {.gpu_name = "A10", .gpu_milli = 1000, .arch = "x86_64"}, .quota_class = ""}};
@@ -24,6 +24,7 @@ static void *args_of(struct arena *a, enum drive_verb verb)
 		struct spot_describe describe;
 		struct spot_terminate terminate;
 		struct spot_notices notices;
+		struct spot_check check;
 		const char *account;
 	} *u = arena_alloc(a, sizeof(*u));
 
@@ -64,7 +65,9 @@ static void *args_of(struct arena *a, enum drive_verb verb)
 	case DRIVE_LAUNCH_GANG:
 	case DRIVE_VERIFY:
 	case DRIVE_WATCH:
+		break;
 	case DRIVE_CHECK:
+		u->check = (struct spot_check){.region = "us-east-1", .pools = pools, .pools_n = 1};
 		break;
 	}
 	return u;
@@ -75,7 +78,8 @@ static enum drive_verb verb_of(const char *name)
 	static const struct { const char *name; enum drive_verb verb; } verbs[] = {
 		{"regions", DRIVE_REGIONS}, {"pools", DRIVE_POOLS}, {"prices", DRIVE_PRICES}, {"signals", DRIVE_SIGNALS},
 		{"quotas", DRIVE_QUOTAS}, {"launch", DRIVE_LAUNCH}, {"find", DRIVE_FIND}, {"list", DRIVE_LIST},
-		{"describe", DRIVE_DESCRIBE}, {"terminate", DRIVE_TERMINATE}, {"whoami", DRIVE_WHOAMI}};
+		{"describe", DRIVE_DESCRIBE}, {"terminate", DRIVE_TERMINATE}, {"whoami", DRIVE_WHOAMI},
+		{"check", DRIVE_CHECK}};
 
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
 		if (strcmp(verbs[i].name, name) == 0) {
