@@ -89,6 +89,28 @@ void get_prices(struct areq *q)
 	    .max_micros = f.max_micros, .after_micros = price, .after_id = (int32_t)id, .most = *keep + 1);
 }
 
+static void refused_done(struct areq *q)
+{
+	struct q_api_prices_refused_row *rows;
+	size_t n = q_api_prices_refused_rows(&q->pg, q->arena, &rows);
+	const char **docs = arena_array(q->arena, n + 1, sizeof(*docs));
+
+	for (size_t i = 0; i < n; i++)
+		docs[i] = rows[i].doc;
+	areq_list(q, docs, n, NULL);
+}
+
+void get_prices_refused(struct areq *q)
+{
+	struct market_filter f;
+	int64_t limit;
+
+	if (!filter_read(q, &f) || !areq_query_i64(q, "limit", 1, 1000, 100, &limit))
+		return;
+	SQL(q, api_prices_refused, refused_done, .gpu = f.gpu, .provider = f.provider, .region = f.region,
+	    .instance_type = f.instance_type, .market = f.market, .most = (int32_t)limit);
+}
+
 static json_t *pool_doc(struct areq *q, const struct q_api_pool_row *row)
 {
 	json_t *doc = view_parse(row->doc), *more = view_parse(row->more);

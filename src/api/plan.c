@@ -139,14 +139,14 @@ json_t *plan_score_json(const struct planned *p, size_t i, int64_t now_us)
 {
 	const struct score *s = &p->scores[i];
 
-	return json_pack("{s:i, s:b, s:o, s:I, s:f, s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:s}",
+	return json_pack("{s:i, s:b, s:o, s:I, s:f, s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:s, s:I}",
 	    "rank", (int)i + 1, "chosen", i == 0, "pool", offer_pool_json(s->offer), "price$", (json_int_t)s->price_micros,
 	    "price_age_s", (double)MAX(now_us - s->offer->price_observed_us, 0) / 1e6, "hazard_per_hour", s->hazard,
 	    "hazard_lo", s->hazard_lo, "hazard_hi", s->hazard_hi, "hazard_source", s->hazard_source ? s->hazard_source : "",
 	    "throughput", s->throughput, "work_hours", s->work_h, "checkpoint_interval_s", s->interval_s,
 	    "checkpoint_overhead", s->overhead, "expected_interruptions", s->interruptions, "lost_work_hours", s->lost_h,
 	    "restart_hours", s->restart_h, "hours_to_finish", s->hours, "compute$", (json_int_t)s->compute_micros, "egress$",
-	    (json_int_t)s->egress_micros, "total$", (json_int_t)s->total_micros, "why", s->why ? s->why : "");
+	    (json_int_t)s->egress_micros, "total$", (json_int_t)s->total_micros, "why", s->why ? s->why : "", "price_penalty_micros", (json_int_t)s->penalty_micros);
 }
 
 static json_t *baseline_of(const struct score *s)

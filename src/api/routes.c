@@ -27,6 +27,8 @@ const struct route api_routes[] = {
     ROUTE("GET", "/v1/prices", VIEWER, get_prices, 0,
         PAGE "gpu provider region zone instance_type market state max_usd", 200, NULL, "PoolList",
         "Current prices, cheapest first."),
+    ROUTE("GET", "/v1/prices/refused", VIEWER, get_prices_refused, 0, "limit gpu provider region instance_type market", 200, NULL,
+        "RefusedPriceList", "Prices that were not believed, newest first, and why."),
     ROUTE("GET", "/v1/pools", VIEWER, get_pools, 0,
         PAGE "gpu provider region zone instance_type market state max_usd", 200, NULL, "PoolDetailList",
         "Pools with shape, price, signals, hazard, own record."),

@@ -57,9 +57,20 @@ int64_t offer_quota_room(const struct offer *o);
 /* NULL if there is room for one, else why not, in words. */
 const char *offer_quota_refusal(struct arena *a, const struct offer *o);
 
-/* Plausibility of a price point before it is stored. NULL = plausible, else why it is refused.
- * last_micros and on_demand_micros are 0 when not known. */
-const char *price_implausible(struct arena *a, const struct spot_pool_key *key, const struct spot_shape *shape,
-    int64_t price_micros, int64_t last_micros, int64_t on_demand_micros);
+/* What a feed says a pool costs, and what else is known of it; 0 = not known. */
+struct price_claim {
+	const struct spot_pool_key *key;
+	const struct spot_shape *shape;
+	int64_t price_micros;
+	int64_t effective_us;      /* by the provider */
+	int64_t last_micros;       /* what it cost before */
+	int64_t on_demand_micros;  /* the same type in the same region, for spot */
+	int64_t now_us;
+};
+/* Plausibility of a price point before it is stored. NULL = plausible, else why it is refused. */
+const char *price_implausible(struct arena *a, const struct price_claim *c);
+/* Two points of one pool in one reply that cannot both be true. before_micros 0 = there was none. */
+const char *price_contradiction(struct arena *a, int64_t price_micros, int64_t effective_us, int64_t before_micros,
+    int64_t before_effective_us);
 
 #endif

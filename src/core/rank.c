@@ -19,6 +19,7 @@ void rank_policy_default(struct rank_policy *p)
 		.unknown_spot_per_hour = 0.10,
 		.on_demand_per_hour = 0.0005,
 		.price_stale_penalty_pm = 250,
+		.price_frozen_penalty_pm = 20,
 		.restart_s = 240,
 		.save_s = 20,
 		.default_work_s = 3600,
@@ -110,6 +111,29 @@ static int64_t egress_cost(const struct offer *o, const struct rank_job *job)
 	    (double)egress_micros_per_gb(job->at_provider, job->at_region, o->provider, o->region));
 }
 
+/* What a price may be off by because it is not known to be today's. A silent feed's may be anything by now; one that
+ * stands still while polls succeed is mostly right, so that it only loses ties and near ties against one that moves. */
+static int64_t age_penalty(const struct offer *o, const struct rank_policy *p)
+{
+	switch (o->price_state) {
+	case PRICE_STALE:
+	case PRICE_NONE:
+		return o->price_micros * p->price_stale_penalty_pm / 1000;
+	case PRICE_FROZEN:
+		return o->price_micros * p->price_frozen_penalty_pm / 1000;
+	case PRICE_FRESH:
+	case PRICE_IMPLAUSIBLE:
+		break;
+	}
+	return 0;
+}
+
+static const char *penalty_words(struct arena *a, const struct score *s)
+{
+	return s->penalty_micros == 0 ? "" : arena_printf(a, "; %.4f USD/h of it because the price is %s",
+	    (double)s->penalty_micros / 1e6, s->offer->price_state == PRICE_FROZEN ? "frozen" : "stale");
+}
+
 static void score_offer(struct arena *a, struct score *s, const struct rank_job *job, const struct rank_policy *p,
     int64_t now_us)
 {
@@ -120,10 +144,8 @@ static void score_offer(struct arena *a, struct score *s, const struct rank_job 
 	s->refused = refusal(a, o, job, now_us, &s->cooling);
 	hazard_estimate(o, p, &s->hazard, &s->hazard_lo, &s->hazard_hi, &s->hazard_source);
 	launch_odds(o, &s->odds, &s->odds_lo, &s->odds_hi, &s->odds_source);
-	s->price_micros = o->price_micros;
-	if (o->price_state == PRICE_STALE || o->price_state == PRICE_NONE) {
-		s->price_micros += o->price_micros * p->price_stale_penalty_pm / 1000;
-	}
+	s->penalty_micros = age_penalty(o, p);
+	s->price_micros = o->price_micros + s->penalty_micros;
 	if (s->refused != NULL) {
 		return;
 	}
@@ -137,8 +159,8 @@ static void score_offer(struct arena *a, struct score *s, const struct rank_job 
 	s->compute_micros = llround((double)s->price_micros * s->hours);
 	s->egress_micros = egress_cost(o, job);
 	s->total_micros = s->compute_micros + s->egress_micros;
-	s->why = arena_printf(a, "%.3f h x %.4f USD/h + %.4f egress; %.2f interruptions expected", s->hours,
-	    (double)s->price_micros / 1e6, (double)s->egress_micros / 1e6, s->interruptions);
+	s->why = arena_printf(a, "%.3f h x %.4f USD/h + %.4f egress; %.2f interruptions expected%s", s->hours,
+	    (double)s->price_micros / 1e6, (double)s->egress_micros / 1e6, s->interruptions, penalty_words(a, s));
 }
 
 static int score_compare(const void *pa, const void *pb)

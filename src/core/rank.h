@@ -38,6 +38,7 @@ struct rank_policy {
 	int64_t save_s;                /* until the job's own is measured, 20 */
 	int64_t default_work_s;        /* job says nothing: 3600 */
 	double notice_saves;           /* share of interruptions whose notice suffices to save, by market/provider; 0.9 */
+	int64_t price_frozen_penalty_pm;/* spot price that has not moved for long: +per mille on price, 20 */
 };
 void rank_policy_default(struct rank_policy *p);
 
@@ -55,10 +56,11 @@ struct score {
 	bool cooling;                  /* refused only because the pool rests after a refusal */
 	double hazard, hazard_lo, hazard_hi; const char *hazard_source;
 	double throughput, work_h, interval_s, overhead, interruptions, lost_h, restart_h, hours;
-	int64_t price_micros;          /* with the stale penalty */
+	int64_t price_micros;          /* with the penalty */
 	int64_t compute_micros, egress_micros, total_micros;
 	const char *why;               /* one line */
 	double odds, odds_lo, odds_hi; const char *odds_source; /* that a launch now succeeds; says nothing of reclaims */
+	int64_t penalty_micros;        /* per hour, in price_micros: the price is not known to be today's */
 };
 /* Hazard per hour with a 90 % interval (gamma posterior, normal approximation on sqrt scale). */
 void hazard_estimate(const struct offer *o, const struct rank_policy *p, double *ret, double *ret_lo, double *ret_hi,

@@ -174,6 +174,7 @@ json_t *score_json(const struct score *s)
 		json_object_set_new(j, "refused", json_string(s->refused));
 		return j;
 	}
+	json_object_set_new(j, "price_penalty_micros", json_integer(s->penalty_micros));
 	json_object_set_new(j, "launch_odds", json_real(s->odds));
 	json_object_set_new(j, "launch_odds_source", json_string(s->odds_source));
 	json_object_set_new(j, "hazard_per_hour", json_real(s->hazard));

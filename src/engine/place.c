@@ -147,6 +147,8 @@ json_t *place_inputs(struct engine *e, const struct job_facts *f, const struct p
 		      "save_s", (json_int_t)k->save_s, "default_work_s",
 		      (json_int_t)k->default_work_s, "notice_saves", k->notice_saves, "patience_us",
 		      (json_int_t)e->conf.supply.patience_us));
+	json_object_set_new(json_object_get(j, "policy"), "price_frozen_penalty_pm",
+			    json_integer(k->price_frozen_penalty_pm));
 	json_object_set_new(j, "offers_n", json_integer((json_int_t)e->offers.n));
 	json_object_set_new(j, "usable", json_integer((json_int_t)p->usable));
 	json_object_set_new(j, "spot_usable", json_integer((json_int_t)p->spot_n));

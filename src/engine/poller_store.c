@@ -151,11 +151,34 @@ static void refuse(struct poll *p, int32_t row, const struct spot_price_point *p
 	    STR("why", why));
 }
 
+/* before: the point of that pool that came last in the same reply; NULL = none. */
+static const char *point_wrong(struct poll *p, int32_t row, const struct spot_price_point *point,
+    const struct spot_price_point *before)
+{
+	struct price_claim c = {
+		.key = &point->key,
+		.shape = &p->pools[row].shape,
+		.price_micros = point->price_micros,
+		.effective_us = point->effective_us,
+		.last_micros = p->rows[row].last_micros,
+		.on_demand_micros = p->rows[row].on_demand_micros,
+		.now_us = p->started_us,
+	};
+	const char *why = price_implausible(p->arena, &c);
+
+	if (why == NULL && before != NULL) {
+		why = price_contradiction(p->arena, point->price_micros, point->effective_us, before->price_micros,
+		    before->effective_us);
+	}
+	return why;
+}
+
 static void store_prices(struct poll *p)
 {
 	const struct spot_prices *in = &p->args.prices;
 	struct spot_price_point *points = arena_array(p->arena, in->n + 1, sizeof(*points));
 	int32_t *ids = arena_array(p->arena, in->n + 1, sizeof(*ids));
+	int32_t *before = arena_array(p->arena, p->pools_n + 1, sizeof(*before)); /* row -> its last point + 1 */
 	size_t n = 0;
 
 	p->refused_ids = arena_array(p->arena, in->n + 1, sizeof(*p->refused_ids));
@@ -169,12 +192,12 @@ static void store_prices(struct poll *p)
 		if (row < 0) {
 			continue; /* a price without an offer: sold somewhere we do not use */
 		}
-		why = price_implausible(p->arena, &in->points[i].key, &p->pools[row].shape, in->points[i].price_micros,
-		    p->rows[row].last_micros, p->rows[row].on_demand_micros);
+		why = point_wrong(p, row, &in->points[i], before[row] > 0 ? &points[before[row] - 1] : NULL);
 		if (why != NULL) {
 			refuse(p, row, &in->points[i], why);
 			continue;
 		}
+		before[row] = (int32_t)n + 1;
 		points[n] = in->points[i];
 		ids[n++] = p->rows[row].id;
 	}

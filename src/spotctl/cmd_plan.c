@@ -26,6 +26,7 @@ static const struct column cols[] = {
 	{"TOTAL USD", "total_micros", CELL_USD, false},
 	{"HAZARD FROM", "hazard_source", CELL_TEXT, true},
 	{"PRICE AGE", "price_age_s", CELL_AGE, true},
+	{"PENALTY", "price_penalty_micros", CELL_USD, true},
 	{0}};
 
 #define SHOWN 15

@@ -147,6 +147,8 @@ static const struct conf_item items[] = {
 	 "The same for on-demand."),
     RANK("price_stale_penalty", "250", "0", "10000", price_stale_penalty_pm, CONF_I64,
 	 "Added to a price whose feed is silent, per mille."),
+    RANK("price_frozen_penalty", "20", "0", "10000", price_frozen_penalty_pm, CONF_I64,
+	 "Added to a spot price that has not moved for [market] frozen, per mille."),
     RANK("restart_s", "240", "0", "86400", restart_s, CONF_I64,
 	 "Boot, enrolment and restore, seconds."),
     RANK("save_s", "20", "0", "86400", save_s, CONF_I64,

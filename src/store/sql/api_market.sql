@@ -18,6 +18,20 @@ WITH x AS (
 )
 SELECT x.id, x.price_micros AS micros, d.doc::text FROM x JOIN api_pool d ON d.id = x.id ORDER BY x.price_micros, x.id
 
+-- Points that were not believed, newest first.
+-- name: api_prices_refused
+-- params: gpu text?, provider text?, region text?, instance_type text?, market text?, most int4
+-- rows: many doc text
+-- writes: no
+SELECT json_build_object('pool', d.doc, 'refused$', r.price_micros, 'observed@age', r.observed_us, 'source', r.source,
+	'why', r.why)::text
+FROM (SELECT r.* FROM price_refused r JOIN pool p ON p.id = r.pool_id
+	WHERE ($1 IS NULL OR upper(p.gpu_name) = upper($1) OR upper(p.gpu_name) LIKE upper($1) || '-%')
+		AND ($2 IS NULL OR p.provider = $2) AND ($3 IS NULL OR p.region = $3) AND ($4 IS NULL OR p.instance_type = $4)
+		AND ($5 IS NULL OR p.market = $5)
+	ORDER BY r.observed_us DESC, r.pool_id LIMIT $6) r
+JOIN api_pool d ON d.id = r.pool_id ORDER BY r.observed_us DESC, r.pool_id
+
 -- name: api_pools
 -- params: gpu text?, provider text?, region text?, zone text?, instance_type text?, market text?, state text?,
 --   max_micros int8?, after_id int4, most int4, one int4?, since_day int4

@@ -203,6 +203,34 @@ static void a_job_without_checkpoint_pays_for_starting_over(void **state)
 	assert_true(fabs(without->hours - (expm1(1.0) * (10 + 240.0 / 3600))) < 1e-6);
 }
 
+/* A price that stands still loses against one that moves when they are near, and not when it is clearly cheaper. */
+static void frozen_prices_do_not_rank_like_fresh_ones(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct rank_policy p;
+	struct offer o[2] = {offer_make(1, SPOT_MARKET_SPOT, 1000000), offer_make(2, SPOT_MARKET_SPOT, 1010000)};
+	struct rank_job job = {.spec = spec_new(a), .work_left_s = 3600, .spot_allowed = true};
+	struct score *s;
+	size_t n;
+
+	(void)state;
+	rank_policy_default(&p);
+	o[0].price_state = PRICE_FROZEN;
+	rank_offers(a, o, 2, &job, &p, 1, &s, &n);
+	assert_int_equal(s[0].offer->pool_id, 2);
+	assert_int_equal(s[0].penalty_micros, 0);
+	assert_int_equal(s[1].penalty_micros, 20000);
+	assert_int_equal(s[1].price_micros, 1020000);
+	assert_non_null(strstr(s[1].why, "0.0200 USD/h of it because the price is frozen"));
+	o[1].price_micros = 1030000;
+	rank_offers(a, o, 2, &job, &p, 1, &s, &n);
+	assert_int_equal(s[0].offer->pool_id, 1);
+	o[0].price_state = PRICE_STALE;
+	rank_offers(a, o, 2, &job, &p, 1, &s, &n);
+	assert_int_equal(s[0].offer->pool_id, 2);
+	assert_int_equal(s[1].penalty_micros, 250000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -213,6 +241,7 @@ int main(void)
 		cmocka_unit_test(own_record_moves_the_hazard_from_its_prior),
 		cmocka_unit_test(throughput_comes_from_the_table),
 		cmocka_unit_test(a_job_without_checkpoint_pays_for_starting_over),
+		cmocka_unit_test(frozen_prices_do_not_rank_like_fresh_ones),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
