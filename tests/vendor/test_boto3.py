@@ -27,6 +27,7 @@ except ImportError:
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'emulator'))
 from cloudsim_proc import Cloudsim, UBUNTU  # noqa: E402
+import aws_models  # noqa: E402
 
 PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else 'cloudsim'
 UTC = datetime.timezone.utc
@@ -49,9 +50,9 @@ class Base(unittest.TestCase):
     @classmethod
     def client(cls, service, region='us-east-1', key=None, secret=None, token=None, **config):
         config.setdefault('retries', {'max_attempts': 0})
-        return boto3.client(service, region_name=region, endpoint_url=cls.sim.url, aws_session_token=token,
+        return aws_models.watch(boto3.client(service, region_name=region, endpoint_url=cls.sim.url, aws_session_token=token,
                             aws_access_key_id=key or cls.sim.aws['access_key_id'],
-                            aws_secret_access_key=secret or cls.sim.aws['secret_access_key'], config=Config(**config))
+                            aws_secret_access_key=secret or cls.sim.aws['secret_access_key'], config=Config(**config)))
 
     def fails(self, code, status, call, *args, **kw):
         with self.assertRaises(ClientError) as got:
@@ -542,6 +543,23 @@ class Objects(Base):
         self.s3.put_object(Bucket='ckpt', Key='chunk', Body=data)
         self.assertEqual(self.s3.head_object(Bucket='ckpt', Key='chunk')['ContentLength'], len(data))
         self.assertEqual(self.s3.get_object(Bucket='ckpt', Key='chunk')['Body'].read(), data)
+
+
+class Models(Base):
+    def test_a_reply_that_is_not_in_the_model_is_noticed(self):
+        """Each client of this file compares its replies with the vendor's models; here they are misspelt."""
+        op = self.ec2.meta.service_model.operation_model('DescribeRegions')
+        good = ('<DescribeRegionsResponse><requestId>r</requestId><regionInfo><item><regionName>us-east-1</regionName></item>'
+                '</regionInfo></DescribeRegionsResponse>')
+        self.assertTrue(aws_models.check(op, 200, good))
+        for was, wrong in (('regionName', 'regionNames'), ('regionInfo', 'regionSet'), ('item', 'member')):
+            with self.assertRaises(aws_models.Unknown):
+                aws_models.check(op, 200, good.replace(was, wrong))
+        quotas = boto3.client('service-quotas', region_name='us-east-1').meta.service_model
+        with self.assertRaises(aws_models.Unknown):
+            aws_models.check(quotas.operation_model('ListServiceQuotas'), 200, '{"Quotas":[{"QuotaNames":"x"}]}')
+        self.ec2.describe_regions()
+        self.assertGreater(aws_models.COUNT['DescribeRegions'], 0)
 
 
 if __name__ == '__main__':
