@@ -106,10 +106,11 @@ bool aws_instance_read(const struct aws *self, struct spot_call *c, const char *
 	i.key.region = arena_strdup(c->arena, region);
 	i.key.zone = xml_text(item, "placement/availabilityZoneId", "");
 	i.key.instance_type = xml_text(item, "instanceType", "");
-	/* On-demand has no instanceLifecycle at all. */
+	/* On-demand has no instanceLifecycle at all, in a reservation neither. */
 	i.key.market = strcmp(life, "spot") == 0 ? SPOT_MARKET_SPOT
-		       : *life == '\0'		 ? SPOT_MARKET_ON_DEMAND
-						 : SPOT_MARKET_RESERVED;
+		       : *life == '\0' && *xml_text(item, "capacityReservationId", "") == '\0'
+			   ? SPOT_MARKET_ON_DEMAND
+			   : SPOT_MARKET_RESERVED;
 	i.state = state_read(xml_at(item, "instanceState"));
 	i.raw_state = xml_text(item, "instanceState/name", "");
 	i.raw_reason = reason_text(c->arena, why, words);

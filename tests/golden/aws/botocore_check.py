@@ -25,7 +25,7 @@ except ImportError:
     sys.exit(77)
 
 HERE = pathlib.Path(__file__).resolve().parent
-SERVICES = {"ec2": "ec2", "sts": "sts", "pricing": "pricing", "ssm": "ssm", "servicequotas": "service-quotas"}
+SERVICES = {"ec2": "ec2", "sts": "sts", "pricing": "pricing", "ssm": "ssm", "sqs": "sqs", "servicequotas": "service-quotas"}
 KEYS = {"AKIDEXAMPLE": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}
 SESSION = botocore.session.Session()
 

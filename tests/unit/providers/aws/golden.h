@@ -18,7 +18,7 @@
 #include "base/sbuf.h"
 #include "drive.h"
 
-#define GOLDEN_EXCHANGES 16
+#define GOLDEN_EXCHANGES 32
 
 struct golden_file {
 	struct arena *arena;

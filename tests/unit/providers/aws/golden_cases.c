@@ -135,6 +135,35 @@ static void print_notices(const void *p, struct sbuf *out)
 		    a->notices[i].source, a->notices[i].raw);
 }
 
+static void print_gang(const void *p, struct sbuf *out)
+{
+	const struct spot_launch_gang *a = p;
+
+	for (size_t i = 0; i < a->instances_n; i++)
+		print_instance(&a->instances[i], out);
+}
+
+static void print_watch(const void *p, struct sbuf *out)
+{
+	const struct spot_watch *a = p;
+	const struct spot_notices n = {.notices = a->notices, .n = a->notices_n};
+
+	print_notices(&n, out);
+	for (size_t i = 0; i < a->seen_n; i++)
+		print_instance(&a->seen[i], out);
+	sbuf_printf(out, "gap=%d next %s\n", a->gap, a->next_cursor);
+}
+
+static void print_check(const void *p, struct sbuf *out)
+{
+	static const char *const states[] = {"?", "ok", "warn", "bad", "untested"};
+	const struct spot_check *a = p;
+
+	for (size_t i = 0; i < a->n; i++)
+		sbuf_printf(out, "%s: %s: %s [%s]\n", a->items[i].name, states[a->items[i].state],
+		    a->items[i].words, a->items[i].fix);
+}
+
 static void print_account(const void *p, struct sbuf *out)
 {
 	sbuf_printf(out, "%s\n", *(const char *const *)p);
@@ -296,6 +325,46 @@ static void *args_notices(struct arena *a)
 	return x;
 }
 
+static void *args_launch_reserved(struct arena *a)
+{
+	return launch(a, SPOT_MARKET_RESERVED);
+}
+
+static void *args_launch_gang(struct arena *a)
+{
+	struct spot_launch_gang *x = arena_alloc(a, sizeof(*x));
+
+	x->common = *launch(a, SPOT_MARKET_SPOT);
+	x->want = 3;
+	return x;
+}
+
+static void *args_watch(struct arena *a)
+{
+	struct spot_watch *x = arena_alloc(a, sizeof(*x));
+
+	*x = (struct spot_watch){.region = "us-east-1",
+	    .install = "7f3a",
+	    .cursor = "{\"delete\":[\"AQEBold\"],\"seen\":[\"e-0\"]}",
+	    .hold_us = 25 * SPOT_US_PER_S};
+	return x;
+}
+
+static void *args_check(struct arena *a)
+{
+	struct spot_check *x = arena_alloc(a, sizeof(*x));
+	struct spot_pool_info *wanted = arena_array(a, 2, sizeof(*wanted));
+
+	for (size_t i = 0; i < 2; i++) {
+		wanted[i] = pools[i];
+		wanted[i].shape = (struct spot_shape){.arch = "x86_64", .vcpus = 4};
+		wanted[i].quota_class = i == 0 ? "G/Spot" : "G/OnDemand";
+	}
+	*x = (struct spot_check){
+	    .region = "us-east-1", .pools = wanted, .pools_n = 2, .install = "7f3a"};
+	return x;
+}
+
 /* ---- the table --------------------------------------------------------------------------- */
 
 static const char *const place[] = {"subnet.use1-az4", "subnet-0123", "security_groups.us-east-1",
@@ -303,6 +372,9 @@ static const char *const place[] = {"subnet.use1-az4", "subnet-0123", "security_
 static const char *const fixed_image[] = {"ami", "ami-0fed", "instance_profile",
     "arn:aws:iam::123456789012:instance-profile/spot-node", "security_groups.us-east-1", "sg-1",
     NULL};
+static const char *const fixed_amis[] = {"ami", "ami-0fed", "reservations", "on", NULL};
+static const char *const everything[] = {"reservations", "on", "interruption_queue.us-east-1",
+    "https://sqs.us-east-1.amazonaws.com/123456789012/spotbroker-interruptions", NULL};
 static const char *const env_web[] = {"AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/broker",
     "AWS_WEB_IDENTITY_TOKEN_FILE", "/run/token", "AWS_ROLE_SESSION_NAME", "broker", NULL};
 static const char *const env_role[] = {"AWS_SHARED_CREDENTIALS_FILE", "/etc/aws/credentials",
@@ -337,6 +409,26 @@ const struct golden_case golden_cases[] = {
 	.args = args_terminate,
 	.print = print_terminate},
     {.name = "notices", .verb = DRIVE_NOTICES, .args = args_notices, .print = print_notices},
+    {.name = "launch_gang",
+	.verb = DRIVE_LAUNCH_GANG,
+	.settings = fixed_amis,
+	.args = args_launch_gang,
+	.print = print_gang},
+    {.name = "launch_reserved",
+	.verb = DRIVE_LAUNCH,
+	.settings = fixed_amis,
+	.args = args_launch_reserved,
+	.print = print_launch},
+    {.name = "watch",
+	.verb = DRIVE_WATCH,
+	.settings = everything,
+	.args = args_watch,
+	.print = print_watch},
+    {.name = "check",
+	.verb = DRIVE_CHECK,
+	.settings = everything,
+	.args = args_check,
+	.print = print_check},
     {.name = "whoami", .verb = DRIVE_WHOAMI, .args = args_nothing, .print = print_account},
     {.name = "auth_web",
 	.verb = DRIVE_AUTH,

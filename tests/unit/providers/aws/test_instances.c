@@ -304,6 +304,9 @@ static void terminate_tells_the_state_and_takes_unknown_for_gone(void **state)
 	"<DescribeSpotInstanceRequestsResponse><spotInstanceRequestSet>" items                     \
 	"</spotInstanceRequestSet>" token "</DescribeSpotInstanceRequestsResponse>"
 
+#define NO_EVENTS                                                                                  \
+	"<DescribeInstanceStatusResponse><instanceStatusSet/></DescribeInstanceStatusResponse>"
+
 static void reclaims_become_notices_with_two_minutes(void **state)
 {
 	static const struct spot_instance nodes[] = {
@@ -331,7 +334,8 @@ static void reclaims_become_notices_with_two_minutes(void **state)
 		    .reply = REQUESTS(
 			REQUEST("i-3", "marked-for-termination", "soon")
 			    REQUEST("i-1", "instance-terminated-by-user", "2015-08-30T12:30:00Z"),
-			"")}),
+			"")},
+		{.has = {"DescribeInstanceStatus"}, .status = 200, .reply = NO_EVENTS}),
 	    SPOT_DONE);
 	assert_int_equal(a.n, 2);
 	assert_int_equal(a.notices[0].kind, SPOT_NOTICE_INTERRUPTION);
@@ -341,8 +345,12 @@ static void reclaims_become_notices_with_two_minutes(void **state)
 	assert_int_equal(a.notices[1].deadline_us, 0);
 	a.instances = &nodes[1];
 	a.instances_n = 1;
-	assert_int_equal(drive_run(&d, DRIVE_NOTICES, &a), SPOT_DONE);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_NOTICES, &a,
+			     {.has = {"DescribeInstanceStatus"}, .status = 200, .reply = NO_EVENTS}),
+	    SPOT_DONE);
 	assert_int_equal(a.n, 0);
+	a.instances_n = 0;
+	assert_int_equal(drive_run(&d, DRIVE_NOTICES, &a), SPOT_DONE);
 	drive_fini(&d);
 }
 
