@@ -318,6 +318,7 @@ json_t *inst_json(const struct inst *i)
 	put_text(o, "state", inst_state_name(i));
 	put_text(o, "token", i->token);
 	put_text(o, "name", i->name);
+	put_text(o, "hostname", i->hostname);
 	put_text(o, "image", i->image);
 	put_text(o, "spot_request", i->sir);
 	put_text(o, "spot_status", i->sir_code);

@@ -385,20 +385,29 @@ class World:
         names = {node["ref"], node["ref"].split("/")[-1], node["name"]}
         pod = self.pod(node)
         names |= {pod["spec"].get("nodeName")} if pod else set()
-        return next((i for i in self.instances() if names & {i["id"], i.get("name"), i.get("token")}), None)
+        return next((i for i in self.instances() if names & {i["id"], i.get("name"), i.get("token"), i.get("hostname")} - {None}), None)
 
     def pod(self, node):
-        if node["pool"]["provider"] not in ("coreweave", "kubernetes"):
-            return None
-        for o in self.sim("GET", "/coreweave/objects")["objects"]:
-            if o["kind"] == "Pod" and o["metadata"]["name"] == node["ref"].split("/")[-1]:
-                return o
+        """The Pod of a node whose reference ends in its uid; None at other clouds."""
+        for objects in self.sim("GET", "/coreweave/objects").values():
+            for o in objects:
+                if o["metadata"].get("uid") == node["ref"].split("/")[-1]:
+                    return o
         return None
+
+    def take_pod(self, node, grace_s):
+        """Somebody drains the machine under it."""
+        cluster = self.clouds.clusters[node["ref"].split("/")[0]]
+        pod = self.pod(node)["metadata"]
+        status, reply = plain_http("DELETE", "%s/api/v1/namespaces/%s/pods/%s?gracePeriodSeconds=%d" % (
+            cluster["server"], pod["namespace"], pod["name"], grace_s), token=cluster["token"])
+        if status != 200:
+            raise Failure("the Pod is not deleted: %s %s" % (status, reply))
 
     def home(self, node):
         """Where the node's programs live on this machine."""
-        pod = self.pod(node)
-        return os.path.join(self.dir, "cloud", "instances", pod["metadata"]["uid"] if pod else self.machine(node)["id"])
+        home = os.path.join(self.dir, "cloud", "instances", node["ref"].split("/")[-1])
+        return home if os.path.isdir(home) else os.path.join(self.dir, "cloud", "instances", self.machine(node)["id"])
 
     def ec2(self, action, region=REGION, **params):
         """A signed call past the broker. Returns (status, XML text)."""
@@ -454,7 +463,8 @@ class World:
     def local_steps(self, job, node):
         """What the job itself wrote on its node; the broker hears of it with the agent's next word."""
         home = os.path.join(self.dir, "cloud", "instances", node) if node.startswith("i-") else self.home(self.node(node))
-        root = os.path.join(home, "var/lib/spot-agent/jobs")
+        pod = os.path.join(home, "volumes/work")
+        root = os.path.join(pod if os.path.isdir(pod) else os.path.join(home, "var/lib/spot-agent"), "jobs")
         best = -1
         for name in os.listdir(root) if os.path.isdir(root) else ():
             if name.split("-")[0] != job:
@@ -566,7 +576,11 @@ class Case(unittest.TestCase):
     def setUpClass(cls):
         cls.broken = False
         cls.world = World(**cls.OPTIONS)
-        cls.world.prices()
+        try:
+            cls.world.prices()
+        except BaseException:
+            cls.world.close(True)
+            raise
 
     @classmethod
     def tearDownClass(cls):

@@ -11,16 +11,15 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import e2e  # noqa: E402
 
 STEPS = 500
-KIND = {"kubernetes": "coreweave"}  # the emulator's name of it
 
 
 class Cloud:
     """What is asked of every cloud; below, one class each."""
     GPUS, SPOT = "A10G: 1", True
-    STORE = "s3"
     VERIFIED = True
     NOTICE = None   # the agent's word for where it heard it; None: this cloud gives none
     NOTICE_S = 12
+    UPLOADS = ()
 
     def agent_log(self, home):
         text = ""
@@ -33,6 +32,9 @@ class Cloud:
         line = next((x for x in text.splitlines() if "event=" + event in x or " %s " % event in x), None)
         self.assertIsNotNone(line, "%s is not in the agent's log:\n%s" % (event, text[-3000:]))
         return datetime.datetime.fromisoformat(re.search(r"\d{4}-\d\d-\d\dT[0-9:.]+", line).group())
+
+    def take(self, node):
+        self.world.sim("POST", "/reclaim", {"instance": self.world.machine(node)["id"], "notice_s": self.NOTICE_S})
 
     def verified(self, node):
         """Its cloud vouched for it before it was let in."""
@@ -54,8 +56,8 @@ class Cloud:
         self.verified(node)
         if self.NOTICE:
             epoch = j["epoch"]
-            inst, home = w.machine(node), w.home(node)
-            w.sim("POST", "/reclaim", {"instance": inst["id"], "notice_s": self.NOTICE_S})
+            home = w.home(node)
+            self.take(node)
             j = w.await_attempt(job, epoch + 1)
             self.heard(home)
             old, new = j["attempts_list"][-2:]
@@ -69,6 +71,12 @@ class Cloud:
         books = w.await_gone()
         w.until("nothing is left in the books", 30, lambda: w.sim("GET", "/books")["left"] == [])
         self.assertFalse(books["double_launches"])
+        self.uploads()
+
+    def uploads(self):
+        """Each checkpoint came the store's own way."""
+        for service, action in self.UPLOADS:
+            self.assertGreater(self.world.counted(service, action), 1, action)
 
 
 class Aws(Cloud, e2e.Case):
@@ -86,6 +94,7 @@ class Azure(Cloud, e2e.Case):
     OPTIONS = {"providers": ("azure",), "store": "az"}
     GPUS = "T4: 1"
     NOTICE = "azure"
+    UPLOADS = (("blob", "PutBlock"), ("blob", "PutBlockList"))
 
 
 class CoreWeave(Cloud, e2e.Case):
@@ -100,6 +109,9 @@ class Kubernetes(Cloud, e2e.Case):
     SPOT = False
     NOTICE = "sigterm"
 
+    def take(self, node):
+        self.world.take_pod(node, self.NOTICE_S)
+
 
 class Lambda(Cloud, e2e.Case):
     OPTIONS = {"providers": ("lambda", "aws")}
@@ -110,6 +122,7 @@ class Lambda(Cloud, e2e.Case):
 
 class GcsStore(Gcp):
     OPTIONS = {"providers": ("gcp",), "store": "gs"}
+    UPLOADS = (("storage", "xml.post"), ("storage", "xml.put"))  # a session each, and its pieces
 
 
 if __name__ == "__main__":
