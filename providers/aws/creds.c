@@ -33,9 +33,22 @@ void aws_keys_fini(struct aws_keys *k)
 	k->expires_us = 0;
 }
 
-void creds_next_set(
-    struct aws *self, const char *access, const char *secret, const char *token, int64_t expires_us)
+/* Key id and token become headers. */
+static bool header_ok(const char *text)
 {
+	for (; text != NULL && *text != '\0'; text++) {
+		if ((unsigned char)*text <= ' ' || (unsigned char)*text >= 0x7f)
+			return false;
+	}
+	return true;
+}
+
+enum spot_step creds_next_set(struct aws *self, struct spot_call *c, const char *access,
+    const char *secret, const char *token, int64_t expires_us)
+{
+	if (!header_ok(access) || !header_ok(token))
+		return call_fail(c, SPOT_CONFIG, NULL,
+		    "aws: the access key id or the session token has blanks or line breaks in it");
 	struct aws_keys k = {.access_key = strdup(access), .expires_us = expires_us};
 
 	assert(k.access_key != NULL);
@@ -44,6 +57,7 @@ void creds_next_set(
 		secret_init(&k.session_token, token, strlen(token));
 	aws_keys_fini(&self->next);
 	self->next = k;
+	return SPOT_STEP_NONE;
 }
 
 bool aws_auth_fresh(const void *p, int64_t now_us)
@@ -264,9 +278,9 @@ enum spot_step aws_auth(void *p, struct spot_call *c)
 		a = st->own;
 		/* A profile in our own settings is an explicit wish: it goes before the
 		 * environment. */
-		if (self->profile == NULL && creds_from_env(self)) {
+		if (self->profile == NULL && creds_from_env(self, c, &s)) {
 			a->source = CREDS_STATIC;
-			return auth_done(self, c, a);
+			return s == SPOT_STEP_NONE ? auth_done(self, c, a) : s;
 		}
 	}
 	a = st->own;

@@ -31,7 +31,8 @@ struct auth {
 enum spot_step creds_choose(struct aws *self, struct spot_call *c, struct auth *a);
 const char *creds_path(
     struct aws *self, struct spot_call *c, const char *variable, const char *under_home);
-bool creds_from_env(struct aws *self);
+/* Are there keys in the environment? *ret is the verdict on them. */
+bool creds_from_env(struct aws *self, struct spot_call *c, enum spot_step *ret);
 
 /* creds_source.c: each builds a request or reads its reply. Replies fill self->next. */
 enum spot_step creds_web_send(struct aws *self, struct spot_call *c, struct auth *a);
@@ -46,7 +47,8 @@ enum spot_step creds_name_reply(struct aws *self, struct spot_call *c, struct au
 enum spot_step creds_metadata_reply(struct aws *self, struct spot_call *c);
 /* Token file's text into self->hop. */
 enum spot_step creds_hop_file(struct aws *self, struct spot_call *c, const char *what);
-void creds_next_set(struct aws *self, const char *access, const char *secret, const char *token,
-    int64_t expires_us);
+/* FAIL: one of them could not be a header. */
+enum spot_step creds_next_set(struct aws *self, struct spot_call *c, const char *access,
+    const char *secret, const char *token, int64_t expires_us);
 
 #endif

@@ -7,14 +7,14 @@
  * text of the shared files in, a decision out.
  */
 
-bool creds_from_env(struct aws *self)
+bool creds_from_env(struct aws *self, struct spot_call *c, enum spot_step *ret)
 {
 	const char *id = aws_env(self, "AWS_ACCESS_KEY_ID"),
 		   *key = aws_env(self, "AWS_SECRET_ACCESS_KEY");
 
 	if (id == NULL || key == NULL)
 		return false;
-	creds_next_set(self, id, key, aws_env(self, "AWS_SESSION_TOKEN"), 0);
+	*ret = creds_next_set(self, c, id, key, aws_env(self, "AWS_SESSION_TOKEN"), 0);
 	return true;
 }
 
@@ -83,9 +83,9 @@ static enum spot_step static_take(
 		    "aws: profile '%.60s' has no aws_access_key_id and "
 		    "aws_secret_access_key",
 		    profile);
-	creds_next_set(self, id, key, profile_get(c, a, profile, "aws_session_token"), 0);
 	a->source = CREDS_STATIC;
-	return SPOT_STEP_NONE;
+	return creds_next_set(
+	    self, c, id, key, profile_get(c, a, profile, "aws_session_token"), 0);
 }
 
 static enum spot_step web_take(
@@ -103,7 +103,9 @@ static enum spot_step web_take(
 static enum spot_step named_source(
     struct aws *self, struct spot_call *c, struct auth *a, const char *profile, const char *source)
 {
-	if (strcmp(source, "Environment") == 0 && creds_from_env(self)) {
+	enum spot_step s = SPOT_STEP_NONE;
+
+	if (strcmp(source, "Environment") == 0 && creds_from_env(self, c, &s)) {
 		a->source = CREDS_STATIC;
 	} else if (strcmp(source, "EcsContainer") == 0) {
 		a->source = CREDS_CONTAINER;
@@ -114,7 +116,7 @@ static enum spot_step named_source(
 		    "aws: profile '%.60s': credential_source '%.40s' gives nothing", profile,
 		    source);
 	}
-	return SPOT_STEP_NONE;
+	return s;
 }
 
 static bool has_role(struct spot_call *c, const struct auth *a, const char *profile)

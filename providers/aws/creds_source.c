@@ -83,8 +83,7 @@ enum spot_step creds_sts_reply(struct aws *self, struct spot_call *c, const char
 	expires = aws_time(xml_text(k, "Expiration", ""));
 	if (*id == '\0' || *key == '\0' || *token == '\0' || expires == 0)
 		return aws_bad_reply(c, action, "incomplete Credentials");
-	creds_next_set(self, id, key, token, expires);
-	return SPOT_STEP_NONE;
+	return creds_next_set(self, c, id, key, token, expires);
 }
 
 /* ---- tokens ------------------------------------------------------------------------------ */
@@ -160,8 +159,8 @@ static enum spot_step keys_read(struct aws *self, struct spot_call *c, const cha
 	if (expires != NULL && !parse_time_us(expires, &at))
 		return call_fail(
 		    c, SPOT_BAD_REPLY, NULL, "aws: %s: Expiration is not a time", what);
-	creds_next_set(self, id, key, json_string_value(json_object_get(doc, "Token")), at);
-	return SPOT_STEP_NONE;
+	return creds_next_set(
+	    self, c, id, key, json_string_value(json_object_get(doc, "Token")), at);
 }
 
 /* ---- container --------------------------------------------------------------------------- */
