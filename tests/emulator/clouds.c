@@ -3,6 +3,7 @@
 #include "clouds.h"
 #include "aws.h"
 #include "azure.h"
+#include "lambda.h"
 #include "base/err.h"
 #include "base/str.h"
 
@@ -10,7 +11,7 @@ static const struct cloud_ops none = {.name = "?", .notice_s = 120};
 static const struct cloud_ops aws_cloud = {.name = "aws", .notice_s = 120, .imds = aws_imds, .env = aws_env,
     .event = aws_event, .inst_free = aws_inst_free, .post = aws_post};
 static const struct cloud_ops lambda_cloud = {
-    .name = "lambda", .notice_s = 120, .bills_from_launch = true};
+    .name = "lambda", .notice_s = 120, .bills_from_launch = true, .event = lambda_event, .inst_free = lambda_inst_free};
 
 static const struct cloud_ops *const clouds[CLOUD_COUNT] = {
     [CLOUD_NONE] = &none,

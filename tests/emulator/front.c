@@ -60,7 +60,10 @@ void reply_fail(
 	rep->code = arena_strdup(rq->arena, code);
 	if (rq->proto == PROTO_CLOUD)
 		cloud_ops(rq->cloud)->error(rq, rep, status, rep->code, text);
-	else if (rq->proto == PROTO_LAMBDA || rq->proto == PROTO_PLAIN)
+	else if (rq->proto == PROTO_LAMBDA)
+		reply_json(rq, rep, status,
+		    json_pack("{s:{s:s, s:s, s:s}}", "error", "code", code, "message", text, "suggestion", "See the message."));
+	else if (rq->proto == PROTO_PLAIN)
 		reply_json(rq, rep, status,
 		    json_pack("{s:{s:s, s:s}}", "error", "code", code, "message", text));
 	else

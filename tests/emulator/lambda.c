@@ -22,6 +22,7 @@ void lambda_new(struct sim *s)
 	s->lambda = calloc(1, sizeof(*s->lambda));
 	if (!s->lambda)
 		abort();
+	s->lambda->place = lambda_place_new();
 }
 
 void lambda_free(struct sim *s)
@@ -41,15 +42,15 @@ void lambda_free(struct sim *s)
 		free(l->audit[k].instance);
 		free(l->audit[k].region);
 		free(l->audit[k].type);
-		free(l->audit[k].key);
 	}
 	free(l->keys);
 	free(l->audit);
+	json_decref(l->place);
 	free(l);
 	s->lambda = NULL;
 }
 
-void lambda_audit_add(struct sim *s, const char *action, const struct inst *i)
+void lambda_audit_add(struct sim *s, const char *action, const struct inst *i, bool ours)
 {
 	struct lambda_state *l = s->lambda;
 
@@ -58,7 +59,20 @@ void lambda_audit_add(struct sim *s, const char *action, const struct inst *i)
 		abort();
 	l->audit[l->audit_n++] = (struct lambda_audit){sim_id(s, NULL, "", 16), dup_text(action),
 	    dup_text(i->id), dup_text(i->pool->region->name), dup_text(i->pool->type->name),
-	    dup_text("cloudsim"), sim_wall(s)};
+	    ours, sim_wall(s)};
+}
+
+/* What the vendor ends is in the record too, without an actor. */
+void lambda_event(struct inst *i, const char *type)
+{
+	if (str_same(type, "shutting_down") && !str_same(i->ended_by, "api") && !str_same(i->ended_by, "quit"))
+		lambda_audit_add(i->sim, "terminated", i, false);
+}
+
+void lambda_inst_free(struct inst *i)
+{
+	json_decref(i->own);
+	i->own = NULL;
 }
 
 void lambda_classify(struct sim_req *rq)
@@ -73,6 +87,10 @@ void lambda_classify(struct sim_req *rq)
 		path = "/instances/{id}";
 	else if (str_prefix(path, "/ssh-keys/"))
 		path = "/ssh-keys/{id}";
+	else if (str_prefix(path, "/filesystems/"))
+		path = "/filesystems/{id}";
+	else if (str_prefix(path, "/firewall-rulesets/") && !str_same(path, "/firewall-rulesets/global"))
+		path = "/firewall-rulesets/{id}";
 	rq->action = arena_printf(rq->arena, "%s %s", rq->http->method, path);
 }
 
@@ -140,7 +158,13 @@ static void with_body(struct sim_req *rq, struct sim_reply *rep)
 
 	if (!doc)
 		return;
-	if (str_same(path, "/instance-operations/launch"))
+	if (!str_same(rq->http->method, "POST") && lambda_place_serve(rq, rep, path, doc)) {
+		json_decref(doc);
+		return;
+	}
+	if (!str_same(rq->http->method, "POST"))
+		reply_fail(rq, rep, 404, "global/not-found", "Path not found.");
+	else if (str_same(path, "/instance-operations/launch"))
 		lambda_launch(rq, rep, doc);
 	else if (str_same(path, "/instance-operations/terminate"))
 		lambda_terminate(rq, rep, doc);
@@ -150,7 +174,7 @@ static void with_body(struct sim_req *rq, struct sim_reply *rep)
 		lambda_key_add(rq, rep, doc);
 	else if (str_prefix(path, "/instances/"))
 		lambda_rename(rq, rep, path + strlen("/instances/"), doc);
-	else
+	else if (!lambda_place_serve(rq, rep, path, doc))
 		reply_fail(rq, rep, 404, "global/not-found", "Path not found.");
 	json_decref(doc);
 }
@@ -162,7 +186,8 @@ void lambda_serve(struct sim_req *rq, struct sim_reply *rep)
 
 	if (limited(rq, rep) || !authorized(rq, rep))
 		return;
-	if (str_same(rq->http->method, "POST"))
+	if (str_same(rq->http->method, "POST") || str_same(rq->http->method, "PUT") ||
+	    str_same(rq->http->method, "PATCH"))
 		with_body(rq, rep);
 	else if (get && str_same(path, "/instance-types"))
 		lambda_types(rq, rep);
@@ -178,10 +203,8 @@ void lambda_serve(struct sim_req *rq, struct sim_reply *rep)
 		lambda_keys(rq, rep);
 	else if (str_same(rq->http->method, "DELETE") && str_prefix(path, "/ssh-keys/"))
 		lambda_key_drop(rq, rep, path + strlen("/ssh-keys/"));
-	else if (get && str_same(path, "/file-systems"))
-		lambda_data(rq, rep, json_array());
 	else if (get && str_same(path, "/audit-events"))
 		lambda_audit(rq, rep);
-	else
+	else if (!lambda_place_serve(rq, rep, path, NULL))
 		reply_fail(rq, rep, 404, "global/not-found", "Path not found.");
 }

@@ -8,6 +8,7 @@
 struct want {
 	const char *region, *type, *name, *hostname, *user_data, *image_family, *image_id, *ssh_key;
 	const json_t *tags;
+	json_t *attached; /* goes to the instance */
 	struct pool *pool;
 	const struct itype *itype;
 };
@@ -140,8 +141,9 @@ static struct inst *make(struct sim_req *rq, const struct want *w)
 	json_array_foreach(w->tags, k, t)
 	    inst_tag_set(&i->tags, &i->tags_n, json_string_value(json_object_get(t, "key")),
 		json_string_value(json_object_get(t, "value")));
+	i->own = json_incref(w->attached);
 	inst_start(i);
-	lambda_audit_add(rq->sim, "launch", i);
+	lambda_audit_add(rq->sim, "launched", i, true);
 	return i;
 }
 
@@ -152,15 +154,20 @@ void lambda_launch(struct sim_req *rq, struct sim_reply *rep, const json_t *doc)
 
 	if (!read_want(rq, rep, doc, &w) || !resolve(rq, rep, &w))
 		return;
+	w.attached = lambda_place_attach(rq, rep, doc, w.region);
+	if (!w.attached)
+		return;
 	/* Capacity is a 400, and the list's word is no promise. */
 	if (pool_free(w.pool, SIDE_ON_DEMAND) < 1) {
 		reply_fail(rq, rep, 400, "instance-operations/launch/insufficient-capacity",
 		    "Not enough capacity to fulfill launch request.");
 		books_launch(rq->sim, CLOUD_LAMBDA, w.name, w.region, NULL, w.pool, SIDE_ON_DEMAND,
 		    rep->code, NULL, 0, false);
+		json_decref(w.attached);
 		return;
 	}
 	i = make(rq, &w);
+	json_decref(w.attached);
 	books_launch(rq->sim, CLOUD_LAMBDA, w.name, w.region, NULL, w.pool, SIDE_ON_DEMAND, NULL,
 	    &i, 1, false);
 	pool_stock_set(rq->sim, w.pool, SIDE_ON_DEMAND, w.pool->stock[SIDE_ON_DEMAND]);
@@ -210,7 +217,7 @@ void lambda_terminate(struct sim_req *rq, struct sim_reply *rep, const json_t *d
 				reply_fail(rq, rep, 500, "global/unknown", "Unknown error.");
 				return;
 			}
-			lambda_audit_add(rq->sim, "terminate", i);
+			lambda_audit_add(rq->sim, "terminated", i, true);
 			inst_end(i, "api", "terminated", "terminated by API");
 			json_array_append_new(done, lambda_instance_json(i));
 			pool_stock_set(

@@ -4,7 +4,7 @@
 #include "base/sign.h"
 #include "base/str.h"
 
-static json_t *region_json(const struct region *r)
+json_t *lambda_region_json(const struct region *r)
 {
 	return json_pack("{s:s, s:s}", "name", r->name, "description", r->description);
 }
@@ -37,7 +37,7 @@ void lambda_types(struct sim_req *rq, struct sim_reply *rep)
 		regions = json_array();
 		for (size_t k = 0; k < m->pools_n; k++) {
 			if (m->pools[k].type == &m->types[t] && m->pools[k].advertised)
-				json_array_append_new(regions, region_json(m->pools[k].region));
+				json_array_append_new(regions, lambda_region_json(m->pools[k].region));
 		}
 		json_object_set_new(data, m->types[t].name,
 		    json_pack("{s:o, s:o}", "instance_type", type_json(m, &m->types[t], NULL),
@@ -59,7 +59,7 @@ void lambda_regions(struct sim_req *rq, struct sim_reply *rep)
 
 	for (size_t k = 0; k < m->regions_n; k++) {
 		if (m->regions[k].cloud == CLOUD_LAMBDA)
-			json_array_append_new(data, region_json(&m->regions[k]));
+			json_array_append_new(data, lambda_region_json(&m->regions[k]));
 	}
 	lambda_data(rq, rep, data);
 }
@@ -120,7 +120,7 @@ void lambda_images(struct sim_req *rq, struct sim_reply *rep)
 				"2026-06-01T00:00:00Z", "name", families[f].name, "description",
 				families[f].name, "family", families[f].family, "version", "1.0.0",
 				"architecture", families[f].arch, "region",
-				region_json(&m->regions[k])));
+				lambda_region_json(&m->regions[k])));
 		}
 	}
 	lambda_data(rq, rep, data);
@@ -162,13 +162,17 @@ json_t *lambda_instance_json(const struct inst *i)
 		json_array_append_new(tags,
 		    json_pack("{s:s, s:s}", "key", i->tags[k].key, "value", i->tags[k].value));
 	o = json_pack(
-	    "{s:s, s:s, s:s, s:[s], s:[], s:[], s:o, s:o, s:b, s:o, s:{s:o, s:o, s:o, s:o, s:o}}",
+	    "{s:s, s:s, s:s, s:[s], s:O, s:o, s:o, s:o, s:{s:o, s:o, s:o, s:o, s:o}}",
 	    "id", i->id, "name", i->name, "status", status_of(i), "ssh_key_names", i->key_name,
-	    "file_system_names", "file_system_mounts", "region", region_json(i->pool->region),
-	    "instance_type", type_json(i->sim->market, i->pool->type, i->pool), "is_reserved", 0,
-	    "tags", tags, "actions", "migrate", action(false, "vm-is-too-old"), "rebuild",
+	    "file_system_names", json_object_get(i->own, "files"), "region", lambda_region_json(i->pool->region),
+	    "instance_type", type_json(i->sim->market, i->pool->type, i->pool), "tags", tags, "actions", "migrate", action(false, "vm-is-too-old"), "rebuild",
 	    action(up, why), "restart", action(up, why), "cold_reboot", action(up, why),
 	    "terminate", action(!ending, why));
+	/* Absent when there is none, says the description of the field. */
+	if (json_array_size(json_object_get(i->own, "mounts")) > 0)
+		json_object_set(o, "file_system_mounts", json_object_get(i->own, "mounts"));
+	if (json_array_size(json_object_get(i->own, "rulesets")) > 0)
+		json_object_set(o, "firewall_rulesets", json_object_get(i->own, "rulesets"));
 	if (i->hostname)
 		json_object_set_new(o, "hostname", json_string(i->hostname));
 	if (!ending && sim_wall(i->sim) >= i->ip_us) {
@@ -251,7 +255,8 @@ void lambda_key_add(struct sim_req *rq, struct sim_reply *rep, const json_t *doc
 		return;
 	}
 	if (lambda_ssh_key(rq->sim, name)) {
-		reply_fail(rq, rep, 400, "global/duplicate", "An SSH key with that name exists.");
+		/* No code of its own is listed for POST /ssh-keys. */
+		reply_fail(rq, rep, 400, "global/invalid-parameters", "An SSH key with that name exists.");
 		return;
 	}
 	l->keys = realloc(l->keys, (l->keys_n + 1) * sizeof(*l->keys));
@@ -295,13 +300,14 @@ static json_t *audit_json(struct sim_req *rq, const struct lambda_audit *a)
 {
 	char at[TIME_TEXT_MAX];
 	const char *instance = arena_printf(rq->arena, "lrn:cloud:instance:%s", a->instance);
+	const char *who = a->ours ? "lrn:cloud:api_key:0f1e2d3c4b5a69788796a5b4c3d2e1f0" : NULL;
 
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:[s], s:s, s:{s:s, s:s, s:s}}",
-	    "service_name", "cloud", "resource_name", "instance", "action", a->action, "event_id",
-	    a->id, "event_time", format_time_s(a->at_us, at), "actor_lrn",
-	    "lrn:cloud:api_key:cloudsim", "resource_lrns", instance, "request_api_key_lrn",
-	    "lrn:cloud:api_key:cloudsim", "additional_details", "instance_lrn", instance,
-	    "instance_type", a->type, "region", a->region);
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s?, s:[s], s:s, s:s?, s:{s:s, s:s, s:s}}",
+	    "service_name", "cloud", "resource_name", "instance", "action", a->action, "catalog_version",
+	    "2025-09-06", "event_id", a->id, "event_time", format_time_s(a->at_us, at), "actor_lrn", who,
+	    "resource_lrns", instance, "resource_owner_lrn",
+	    "lrn:cloud:account:fedcba9876543210fedcba9876543210", "request_api_key_lrn", who,
+	    "additional_details", "instance_lrn", instance, "instance_type", a->type, "region", a->region);
 }
 
 void lambda_audit(struct sim_req *rq, struct sim_reply *rep)
@@ -309,7 +315,7 @@ void lambda_audit(struct sim_req *rq, struct sim_reply *rep)
 	const struct lambda_state *l = rq->sim->lambda;
 	const char *token = httpd_query(rq->http, "page_token"),
 		   *start = httpd_query(rq->http, "start");
-	const char *end = httpd_query(rq->http, "end");
+	const char *end = httpd_query(rq->http, "end"), *type = httpd_query(rq->http, "resource_type");
 	int64_t from = 0, lo = 0, hi = INT64_MAX;
 	json_t *list = json_array();
 	size_t k;
@@ -322,7 +328,8 @@ void lambda_audit(struct sim_req *rq, struct sim_reply *rep)
 		return;
 	}
 	for (k = (size_t)from; k < l->audit_n && json_array_size(list) < AUDIT_PAGE; k++) {
-		if (l->audit[k].at_us >= lo && l->audit[k].at_us <= hi)
+		if (l->audit[k].at_us >= lo && l->audit[k].at_us <= hi &&
+		    (!type || str_same(type, "cloud.instance")))
 			json_array_append_new(list, audit_json(rq, &l->audit[k]));
 	}
 	reply_json(rq, rep, 200,
