@@ -109,6 +109,7 @@ struct spot_find {                       /* by launch token; also sweeps by name
 struct spot_list {                       /* everything that carries our installation tag, also ended */
 	const char *region, *install;
 	struct spot_instance *found; size_t n;
+	bool partial;                        /* some places did not answer: what is found is true, what is not proves nothing */
 };
 struct spot_describe {
 	const char *region;

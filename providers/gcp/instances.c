@@ -163,6 +163,7 @@ struct found {
 	size_t n, cap;
 	size_t from; /* describe: the ref that is out */
 	const char *filter, *region, *zone;
+	bool *partial; /* where incomplete lists are of use; NULL = nowhere */
 };
 
 static enum spot_step aggregated_send(struct gcp *self, struct spot_call *c, const struct found *f)
@@ -216,7 +217,9 @@ static enum spot_step aggregated_reply(struct gcp *self, struct spot_call *c, st
 	if (items != NULL && !json_is_object(items))
 		return gcp_bad_reply(c, what, "items is not an object of scopes");
 	/* What could not be looked at is not gone. */
-	if (gcp_unreached(doc, f->region, f->zone))
+	if (f->partial != NULL)
+		*f->partial = *f->partial || gcp_unreached(doc, f->region, f->zone);
+	else if (gcp_unreached(doc, f->region, f->zone))
 		return call_again(c, SPOT_UNAVAILABLE, 0, "UNREACHABLE",
 		    "gcp %s: some zones cannot be reached: the list is not complete", what);
 	json_object_foreach(items, scope, list)
@@ -257,6 +260,8 @@ enum spot_step gcp_list(void *p, struct spot_call *c, struct spot_list *a)
 
 	if (str_empty(a->install))
 		return call_fail(c, SPOT_INVALID, NULL, "gcp list: no installation given");
+	/* One dead zone must not keep the others from being swept. */
+	f->partial = &a->partial;
 	if (c->in != NULL) {
 		enum spot_step s = aggregated_reply(self, c, f);
 

@@ -11,6 +11,8 @@
 #include "engine/engine_int.h"
 #include "engine/watch.h"
 
+#define NEVER_US (INT64_MAX / 4)
+
 struct sweeping {
 	struct watch_place *place;
 	struct call_provider *provider;
@@ -65,6 +67,12 @@ static int64_t lag_of(const struct engine *e, const struct sweeping *w)
 {
 	return e->conf.list_lag_us > 0 ? e->conf.list_lag_us
 				       : call_provider_ops(w->provider)->list_lag_us;
+}
+
+/* How long something must be absent from lists to be gone. */
+static int64_t absent_of(const struct engine *e, const struct sweeping *w)
+{
+	return w->list.partial ? NEVER_US : lag_of(e, w);
 }
 
 static bool is_due(const struct engine *e, const struct sweeping *w,
@@ -201,7 +209,7 @@ static void sweep_called(struct act *a)
 							    .present = w->present,
 							    .present_n = w->present_n,
 							    .at_us = w->at_us,
-							    .lag_us = lag_of(a->e, w),
+							    .lag_us = absent_of(a->e, w),
 							    .fence = a->e->epoch},
 			     sweep_judged);
 }

@@ -196,6 +196,7 @@ static enum spot_step cloud_list(void *self, struct spot_call *c, struct spot_li
 	struct cloud *k = cloud_of(self);
 
 	k->lists++;
+	a->partial = k->partial;
 	a->found = arena_array(c->arena, k->n + 1, sizeof(*a->found));
 	for (size_t i = 0; i < k->n && !k->hide; i++) {
 		/* Also what carries another installation's tag: the engine must look itself. */

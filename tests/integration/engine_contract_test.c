@@ -329,6 +329,25 @@ static void test_a_leftover_nobody_owns_is_ended_after_lag_and_launch_timeout(vo
 	assert_int_equal(cloud_live(&w->cloud), 0);
 }
 
+/* A zone does not answer: what is listed is ended, what is not listed is not gone. */
+static void test_a_list_that_is_not_complete_makes_nothing_gone(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.launch_timeout_us = 500000;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	cloud_add(&w->cloud, "disk-7", "", true);
+	w->cloud.partial = true;
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM orphan WHERE terminate_us IS NOT NULL");
+	w->cloud.hide = true;
+	world_for(w, 1500);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM orphan WHERE gone_us IS NULL"), 1);
+	w->cloud.partial = false;
+	world_until(w, LIMIT, "SELECT count(*) FROM event WHERE event = 'LEFTOVER_GONE' AND entity_id = 'fake/disk-7'");
+}
+
 /* The node's launch is not answered: its disk is there already, and stays. */
 static void test_a_leftover_of_a_node_still_launching_is_left_alone(void **state)
 {
@@ -558,6 +577,7 @@ int main(int argc, char **argv)
 	    T(test_a_stream_that_fails_is_tried_less_and_less_often),
 	    T(test_a_stream_of_an_engine_that_lost_the_lease_writes_nothing),
 	    T(test_a_leftover_nobody_owns_is_ended_after_lag_and_launch_timeout),
+	    T(test_a_list_that_is_not_complete_makes_nothing_gone),
 	    T(test_a_leftover_of_a_node_still_launching_is_left_alone),
 	    T(test_an_order_is_left_alone_while_a_launch_is_under_way),
 	    T(test_a_leftover_that_shows_up_once_is_not_touched),

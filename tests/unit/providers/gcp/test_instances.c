@@ -10,6 +10,7 @@ static void a_zone_that_cannot_be_reached_makes_no_claim_of_absence(void **state
 {
 	struct spot_list a = {.region = "", .install = "7f3a"};
 	struct spot_list far = {.region = "europe-west4", .install = "7f3a"};
+	struct spot_find find = {.region = "us-central1", .token = "tok", .name = "n", .install = "7f3a"};
 	const struct drive_try warned = {.status = 200,
 	    .reply = LIST(IN_A(VM("1", "RUNNING", "tok")) ",\"zones/us-central1-b\":{\"warning\":{\"code\":\"UNREACHABLE\"}}")};
 	const struct drive_try listed = {.status = 200,
@@ -19,10 +20,17 @@ static void a_zone_that_cannot_be_reached_makes_no_claim_of_absence(void **state
 	(void)state;
 	ready_init(&d, NULL);
 	d.agains_max = 1;
-	failed_with(&d, RUN_SCRIPT(&d, DRIVE_LIST, &a, warned, warned), SPOT_UNAVAILABLE, "not complete");
-	failed_with(&d, RUN_SCRIPT(&d, DRIVE_LIST, &a, listed, listed), SPOT_UNAVAILABLE, "not complete");
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LIST, &a, warned, NO_DISKS), SPOT_DONE);
+	assert_true(a.partial);
+	assert_int_equal(a.n, 1); /* what was found is true */
+	a.partial = false;
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LIST, &a, listed, NO_DISKS), SPOT_DONE);
+	assert_true(a.partial);
+	/* A look-up that would take absence for an answer has none. */
+	failed_with(&d, RUN_SCRIPT(&d, DRIVE_FIND, &find, listed, listed), SPOT_UNAVAILABLE, "not complete");
 	/* Of another region it does not matter. */
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LIST, &far, listed, NO_DISKS), SPOT_DONE);
+	assert_false(far.partial);
 	assert_int_equal(far.n, 0);
 	drive_fini(&d);
 }
