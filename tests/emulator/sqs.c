@@ -234,7 +234,7 @@ static void delete_batch(struct sim_req *rq, struct sim_reply *rep, const json_t
 {
 	const json_t *entries = json_object_get(doc, "Entries"), *x;
 	struct queue *q = need_queue(rq, rep, doc);
-	json_t *good, *bad, *out;
+	json_t *good, *bad;
 	size_t i;
 
 	if (!q)
@@ -267,11 +267,8 @@ static void delete_batch(struct sim_req *rq, struct sim_reply *rep, const json_t
 				"ReceiptHandleIsInvalid", "SenderFault", 1, "Message",
 				"The input receipt handle is invalid."));
 	}
-	out = json_pack("{s:o}", "Successful", good);
-	if (json_array_size(bad) > 0)
-		json_object_set(out, "Failed", bad);
-	json_decref(bad);
-	sqs_reply(rq, rep, out);
+	/* Both lists are required by the model, also when empty. */
+	sqs_reply(rq, rep, json_pack("{s:o, s:o}", "Successful", good, "Failed", bad));
 }
 
 /* ---- the table -------------------------------------------------------------------------- */
