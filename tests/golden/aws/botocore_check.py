@@ -25,6 +25,10 @@ except ImportError:
     sys.exit(77)
 
 HERE = pathlib.Path(__file__).resolve().parent
+POLICY = HERE.parents[2] / "deploy" / "iam" / "aws-policy.json"
+# Calls that another action permits, or nobody (a role's trust policy does).
+ALIASES = {"sqs:DeleteMessageBatch": "sqs:DeleteMessage"}
+UNNEEDED = {"sts:AssumeRole", "sts:AssumeRoleWithWebIdentity"}
 SERVICES = {"ec2": "ec2", "sts": "sts", "pricing": "pricing", "ssm": "ssm", "sqs": "sqs", "servicequotas": "service-quotas"}
 KEYS = {"AKIDEXAMPLE": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}
 SESSION = botocore.session.Session()
@@ -169,8 +173,24 @@ def check_reply(status, headers, body, model, op):
         known(op.output_shape, json.loads(body), op.name)
 
 
+def permitted():
+    actions = set()
+    for statement in json.loads(POLICY.read_text())["Statement"]:
+        action = statement["Action"]
+        actions.update([action] if isinstance(action, str) else action)
+    return actions
+
+
+def check_policy(service, name, actions):
+    """The policy that operators apply permits what is sent."""
+    action = f"{service}:{name}"
+    action = ALIASES.get(action, action)
+    assert action in UNNEEDED or action in actions, f"{action} is not in {POLICY.name}"
+
+
 def check_file(path):
     checked = 0
+    actions = permitted()
     pending = None
     for head, text in sections(path.read_text()):
         if head == "request":
@@ -186,6 +206,7 @@ def check_file(path):
             model = SESSION.get_service_model(SERVICES[service])
             op = model.operation_model(operation(service, headers, body))
             check_request(headers, body, model, op)
+            check_policy(service, op.name, actions)
             pending = (model, op)
             checked += 1
         elif head.startswith("reply ") and pending:
