@@ -14,17 +14,25 @@ static const char *setting(struct live *v, const char *key)
 	if (strcmp(key, "endpoint") == 0) {
 		return live_text(v, "urls/lambda");
 	}
+	if (strcmp(key, "file_system.us-east-1") == 0) {
+		return "shared";
+	}
 	return strcmp(key, "ssh_key_name") == 0 ? "brk" : NULL;
 }
 
-/* A launch names a registered key. The rate limit saw this request and the provider did not, so it gets its
- * second. */
+/* The rate limit sees this request and the provider does not, so it gets its second. */
+static void make(struct live *v, const char *path, const char *body)
+{
+	assert_int_equal(live_plain(v, "POST", arena_printf(v->arena, "%s%s", live_text(v, "urls/lambda"), path),
+	    live_text(v, "credentials/lambda/api_key"), body), 200);
+	live_pause(v, SPOT_US_PER_S);
+}
+
+/* A launch names a registered key, and a file system that is there. */
 static void prepare(struct live *v)
 {
-	assert_int_equal(live_plain(v, "POST", arena_printf(v->arena, "%s/ssh-keys", live_text(v, "urls/lambda")),
-	    live_text(v, "credentials/lambda/api_key"),
-	    "{\"name\":\"brk\",\"public_key\":\"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 x\"}"), 200);
-	live_pause(v, SPOT_US_PER_S);
+	make(v, "/ssh-keys", "{\"name\":\"brk\",\"public_key\":\"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 x\"}");
+	make(v, "/filesystems", "{\"name\":\"shared\",\"region\":\"us-east-1\"}");
 }
 
 #define ACTION(s) "\"service\":\"lambda\",\"action\":\"" s "\""

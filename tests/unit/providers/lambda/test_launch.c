@@ -41,6 +41,26 @@ static void the_request_is_the_golden_one(void **state)
 	assert_string_equal(a.instance.key.instance_type, "gpu_1x_a10");
 }
 
+/* What the region's settings name goes along, and the image of the other architecture. */
+static void the_request_with_everything_is_the_golden_one(void **state)
+{
+	static const char *const settings[] = {"ssh_key_name", "brk-key", "file_system.us-east-1", "shared, data",
+	    "firewall_ruleset.us-east-1", "c4d291f47f9d436fa39f58493ce3b50d", "image_family_arm64",
+	    "lambda-stack-24-04", NULL};
+	struct drive *d = *state;
+	struct spot_launch a = launch_args();
+	const struct drive_try script[] = {
+	    {.status = 200, .reply = "{\"data\":{\"instance_ids\":[\"" LAMBDA_ID "\"]}}"}};
+
+	drive_fini(d);
+	drive_init(d, &lambda_ops, lambda_env, settings);
+	a.key.instance_type = "gpu_1x_gh200";
+	a.shape.arch = "arm64";
+	drive_script(d, script, 1);
+	assert_int_equal(drive_run(d, DRIVE_LAUNCH, &a), SPOT_DONE);
+	assert_string_equal(drive_request_text(d), golden(d, "launch_attached_request.txt"));
+}
+
 static const struct {
 	int status;
 	const char *body;
@@ -213,6 +233,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    T(the_request_is_the_golden_one),
+	    T(the_request_with_everything_is_the_golden_one),
 	    T(every_error_has_its_meaning),
 	    T(throttling_says_when_and_is_not_repeated),
 	    T(what_is_wrong_beforehand_costs_no_request),
