@@ -136,6 +136,51 @@ class Clouds:
             must("network", call("PUT", "%s/providers/Microsoft.Network/virtualNetworks/%s?api-version=2023-11-01" % (group, region),
                                  json.dumps(body).encode(), head), 200, 201)
 
+    # ---- machines ------------------------------------------------------------------------
+
+    def machine(self, node):
+        """The emulator's instance of a node of ours: clouds call one machine by different names."""
+        pod = self.pod(node)
+        names = {node["ref"], node["ref"].split("/")[-1], node["name"], pod["spec"].get("nodeName") if pod else None} - {None, ""}
+        return next((i for i in self.sim.ask("GET", "/state")["instances"]
+                     if names & {i["id"], i.get("name"), i.get("token"), i.get("hostname")}), None)
+
+    def pod(self, node):
+        """The Pod of a node whose reference ends in its uid; None at other clouds."""
+        for objects in self.sim.ask("GET", "/coreweave/objects").values():
+            for o in objects:
+                if node["ref"] and o["metadata"].get("uid") == node["ref"].split("/")[-1]:
+                    return o
+        return None
+
+    def home(self, node):
+        """Where the programs of a node live on this machine."""
+        home = os.path.join(self.sim.dir, "instances", (node["ref"] or "-").split("/")[-1])
+        if os.path.isdir(home):
+            return home
+        machine = self.machine(node)
+        return os.path.join(self.sim.dir, "instances", machine["id"] if machine else "-")
+
+    def reclaim(self, node, notice_s):
+        self.sim.ask("POST", "/reclaim", {"instance": self.machine(node)["id"], "notice_s": notice_s})
+
+    def steps(self, home, job):
+        """What the job itself wrote on its node; the broker hears of it with the agent's next word. -1: nothing."""
+        pod = os.path.join(home, "volumes/work")
+        root = os.path.join(pod if os.path.isdir(pod) else os.path.join(home, "var/lib/spot-agent"), "jobs")
+        best = -1
+        for name in os.listdir(root) if os.path.isdir(root) else ():
+            if name.split("-")[0] != job:
+                continue
+            try:
+                with open(os.path.join(root, name, "progress", "steps"), encoding="ascii") as f:
+                    best = max(best, int(f.read().split()[0]))
+            except (OSError, IndexError, ValueError):
+                pass
+        return best
+
+    # ---- stores --------------------------------------------------------------------------
+
     def store(self, scheme, bucket):
         return {"s3": S3Store, "gs": GcsStore, "az": BlobStore}[scheme](self, bucket)
 

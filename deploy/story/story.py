@@ -12,17 +12,19 @@ import sys
 import tempfile
 import time
 
-import s3
+from clouds import ALL, Clouds
 from world import Daemon, Emulator, Failure, Killer, align, free_port, http, say, until
 
 # Time is compressed, and this is how: a provider's two minutes of notice become NOTICE_S seconds, patience for spot, holds and poll
 # intervals shrink alike. Prices are per real hour, and money is counted in real seconds.
 NOTICE_S = 12
-STEPS = 1600
+STEPS = 1400
 STEP_MS = 50
 BUCKET = "spot-demo"
-PREFIX = "checkpoints"
-REGION = "us-east-1"
+GPU, GPUS = "H100", 8  # a machine of the kind that all five sell
+SPOT_CLOUDS = 4        # Lambda has no spot market
+CHANNEL = {"aws": "the instance metadata service", "gcp": "the metadata server's hanging GET", "azure": "Scheduled Events",
+           "coreweave": "the Pod's SIGTERM"}
 
 CONFIG = """# made by deploy/demo
 [api]
@@ -64,32 +66,14 @@ changeover = 1s
 restart_s = 5
 save_s = 1
 
-[checkpoint]
-store = s3://{bucket}/{prefix}
-provider = aws
-region = {region}
-endpoint = {cloud}
-
-[provider aws]
-kind = aws
-endpoint = {cloud}
-advisor_url = {cloud}/spot-advisor-data.json
-identity_certs = {identity_certs}
-regions = us-east-1,us-west-2
-
-[provider lambda]
-kind = lambda
-endpoint = {cloud}
-api_key_file = {lambda_key}
-ssh_key_name = {ssh_key}
-"""
+{sections}"""
 
 JOB = """name: demo-train
 resources:
-  accelerators: {{A10G: 1, L4: 1, A10: 1, T4: 1}}
+  accelerators: {{{gpu}: {gpus}}}
   use_spot: true
 file_mounts:
-  bin/spot-train: s3://{bucket}/demo/spot-train
+  bin/spot-train: {train}
 run: |
   chmod +x bin/spot-train
   exec bin/spot-train --steps {steps} --step-ms {step_ms} --seed 7
@@ -179,32 +163,21 @@ class Story:
     # ---- chapters ------------------------------------------------------------------------
 
     def raise_world(self):
-        self.tell("two emulated clouds (AWS, Lambda Cloud) on real recorded prices, with metadata services and an object store")
+        self.tell("five emulated clouds (AWS, Google Cloud, Azure, CoreWeave, Lambda) on recorded prices, with metadata services and object stores")
         self.emulator = Emulator(self.build, os.path.join(self.dir, "cloud"), ["--boot-ms", "400"])
-        info = self.emulator.info
-        aws, lam = info["credentials"]["aws"], info["credentials"]["lambda"]
-        self.keys = (aws["access_key_id"], aws["secret_access_key"])
-        self.secrets = [aws["secret_access_key"], lam["api_key"]]
-        shared = os.path.join(self.dir, "aws-credentials")
-        key = os.path.join(self.dir, "lambda.key")
-        for path, text in ((shared, "[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n" % self.keys),
-                           (key, lam["api_key"] + "\n")):
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
-                f.write(text)
-        http("POST", self.emulator.url + "/api/v1/ssh-keys", {"name": "demo", "public_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDemoDemoDemoDemoDemoDemoDemoDemoDemoDemoDemo demo"},
-             lam["api_key"])
-        self.put("/" + BUCKET, b"")
+        self.clouds = Clouds(self.emulator, self.dir)
+        self.secrets = self.clouds.secrets()
+        self.clouds.prepare(ALL)
+        self.store = self.clouds.store("s3", BUCKET)
         with open(os.path.join(self.build, "deploy/examples/spot-train"), "rb") as f:
-            self.put("/%s/demo/spot-train" % BUCKET, f.read())
+            self.store.put("demo/spot-train", f.read())
         self.port = free_port()
         config = os.path.join(self.dir, "spotd.conf")
+        sections = dict({"checkpoint": self.store.settings()}, **self.clouds.sections(ALL))
         with open(config, "w", encoding="utf-8") as f:
-            f.write(CONFIG.format(port=self.port, bucket=BUCKET, prefix=PREFIX, region=REGION, cloud=self.emulator.url,
-                                  identity_certs=self.emulator.info["files"]["aws_identity_certs"],
-                                  lambda_key=key, agents=self.agent_dir(), ssh_key=lam.get("ssh_key_name", "demo")))
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "LAMBDA_"))}
-        env.update(AWS_SHARED_CREDENTIALS_FILE=shared, XDG_DATA_HOME=os.path.join(self.dir, "data"),
-                   AWS_EC2_METADATA_DISABLED="true")
+            f.write(CONFIG.format(port=self.port, agents=self.agent_dir(), sections="\n".join(
+                "[%s]\n%s" % (name, "".join("%s = %s\n" % kv for kv in keys.items())) for name, keys in sections.items())))
+        env = dict(self.clouds.environment(), XDG_DATA_HOME=os.path.join(self.dir, "data"))
         self.daemon = Daemon(self.build, self.dir, config, env)
         self.daemon.start()
         self.token_file = os.path.join(self.dir, "data", "spotbroker", "admin-token")
@@ -236,27 +209,27 @@ class Story:
                 shutil.copy(os.path.join(self.build, name), path)
         return path
 
-    def put(self, path, body):
-        status, reply = s3.request(self.emulator.url, REGION, *self.keys, "PUT", path, body)
-        if status not in (200, 409):
-            raise Failure("object store: PUT %s: %s %s" % (path, status, reply[:200]))
-
     def prices_arrive(self):
-        def both():
-            have = {}
-            for gpu in ("A10G", "A10", "L4"):
-                for p in self.api("GET", "/v1/prices?gpu=%s&limit=1000" % gpu)["items"]:
-                    have[(p["provider"], p["market"])] = have.get((p["provider"], p["market"]), 0) + 1
-            ok = have.get(("aws", "spot"), 0) >= 5 and have.get(("aws", "on_demand"), 0) >= 3 and have.get(("lambda", "on_demand"), 0) >= 1
-            return have if ok else None
-        have = until("prices of both clouds", 90, both)
-        self.tell("prices have arrived: " + ", ".join("%s %s %d" % (k[0], k[1], n) for k, n in sorted(have.items())))
-        self.show("prices", "--gpu", "A10G", "-n", "6", lines=8)
+        def five():
+            items = [p for p in self.api("GET", "/v1/prices?gpu=%s&limit=1000" % GPU)["items"] if p["gpus"] == GPUS]
+            have = {(p["provider"], p["market"]) for p in items}
+            ok = all((c, "on_demand") in have and (c == "lambda" or (c, "spot") in have) for c in ALL)
+            return items if ok else None
+        items = until("prices of all five clouds", 90, five)
+        self.tell("prices of %d x %s at all five:" % (GPUS, GPU))
+        rows = ["CLOUD\tPOOLS\tSPOT USD/H\tWHERE\tON DEMAND USD/H\tWHERE"]
+        for cloud in ALL:
+            cells = []
+            for market in ("spot", "on_demand"):
+                best = min((p for p in items if (p["provider"], p["market"]) == (cloud, market)), key=lambda p: p["price_micros"], default=None)
+                cells += ["%.4f" % (best["price_micros"] / 1e6), best["zone"] or best["region"]] if best else ["-", "-"]
+            rows.append("\t".join([cloud, "%d" % sum(1 for p in items if p["provider"] == cloud), *cells]))
+        say("\n" + "\n".join("       " + line for line in align(rows)) + "\n")
 
     def submit(self):
         path = os.path.join(self.dir, "job.yaml")
         with open(path, "w", encoding="utf-8") as f:
-            f.write(JOB.format(bucket=BUCKET, steps=STEPS, step_ms=STEP_MS))
+            f.write(JOB.format(train=self.store.uri("demo/spot-train"), gpu=GPU, gpus=GPUS, steps=STEPS, step_ms=STEP_MS))
         if not self.killer:
             self.show("plan", path, lines=9)
 
@@ -273,37 +246,54 @@ class Story:
     def first_spot(self):
         j = until("the job runs on spot", 90, lambda: self.running_on("spot", 0))
         self.tell("attempt %d runs on %s" % (j["epoch"], self.place(j)))
-        return j
 
-    def notice(self, j):
-        until("some progress", 30, lambda: self.current()["steps_done"] >= STEPS // 7)
-        node = self.api("GET", "/v1/nodes/" + self.current()["node"])
-        self.tell("two-minute notice through the metadata service of %s (time compressed: %d s)" % (node["ref"], NOTICE_S))
-        self.emulator.ask("POST", "/reclaim", {"instance": node["ref"], "notice_s": NOTICE_S})
+    def node_of(self, least):
+        """The node of the job, once its attempt has done so many steps there."""
+        def there():
+            j = self.current()
+            if j["state"] != "RUNNING" or not j["node"]:
+                return None
+            node = self.api("GET", "/v1/nodes/" + j["node"])
+            start = j["attempts_list"][-1]["steps_start"]
+            return node if self.clouds.steps(self.clouds.home(node), self.job) >= start + least else None
+        return until("some progress", 60, there)
+
+    def lose(self, least):
+        """The cloud of the job sells its spot to others and takes the machine back, with its own notice. Returns the epoch."""
+        node = self.node_of(least)
+        cloud = node["pool"]["provider"]
         epoch = self.current()["epoch"]
-        j2 = until("the job resumes in another pool", 90, lambda: self.running_on("spot", epoch))
-        old = j2["attempts_list"][-2]
-        self.tell("saved at step %d, uploaded, resumed at step %d on %s" % (
-            old["steps_done"], j2["attempts_list"][-1]["steps_start"], self.place(j2)))
-        return j2
+        self.emulator.ask("POST", "/stock", {"pool": "%s/*/*/*/spot" % cloud, "count": 0})
+        self.tell("%s takes its spot machines back: notice to %s through %s (time compressed: %d s)" % (
+            cloud, self.clouds.machine(node)["id"], CHANNEL[cloud], NOTICE_S))
+        self.clouds.reclaim(node, NOTICE_S)
+        return epoch
+
+    def moves(self):
+        """From cloud to cloud, until one is left."""
+        for k in range(SPOT_CLOUDS - 2):
+            epoch = self.lose(STEPS // 10 if k == 0 else STEPS // 20)
+            j = until("the job resumes at another cloud", 90, lambda: self.running_on("spot", epoch))
+            old = j["attempts_list"][-2]
+            self.tell("saved at step %d, uploaded, resumed at step %d on %s" % (
+                old["steps_done"], j["attempts_list"][-1]["steps_start"], self.place(j)))
 
     def squeeze(self):
-        epoch = self.current()["epoch"]
-        self.tell("all spot is taken away, everywhere")
-        self.emulator.ask("POST", "/stock", {"provider": "*", "market": "spot", "count": 0})
-        node = self.api("GET", "/v1/nodes/" + self.current()["node"])
-        self.emulator.ask("POST", "/reclaim", {"instance": node["ref"], "notice_s": NOTICE_S})
+        self.emulator.ask("POST", "/stock", {"pool": "*/*/*/*/spot", "count": 0})
+        self.tell("no spot is left, anywhere")
+        epoch = self.lose(STEPS // 20)
         j = until("on-demand takes over", 120, lambda: self.running_on("on_demand", epoch))
         self.tell("fail-over: attempt %d runs on %s from step %d" % (j["epoch"], self.place(j), j["attempts_list"][-1]["steps_start"]))
-        return j
 
     def ease(self):
-        epoch = self.current()["epoch"]
-        self.tell("spot comes back")
-        self.emulator.ask("POST", "/stock", {"provider": "*", "market": "spot", "count": 20})
+        j = self.current()
+        epoch = j["epoch"]
+        seen = {a["pool"]["provider"] for a in j["attempts_list"]}
+        cloud = next((c for c in ALL if c not in seen and c != "lambda"), "aws")
+        self.tell("spot comes back at %s" % cloud)
+        self.emulator.ask("POST", "/stock", {"pool": "%s/*/*/*/spot" % cloud, "count": 20})
         j = until("the job returns to spot", 120, lambda: self.running_on("spot", epoch))
         self.tell("returned: attempt %d runs on %s from step %d" % (j["epoch"], self.place(j), j["attempts_list"][-1]["steps_start"]))
-        return j
 
     def finish(self):
         def over():
@@ -332,7 +322,7 @@ class Story:
             steps = c["steps"]
             files = {}
             for chunk in self.api("GET", "/v1/checkpoints/" + c["id"])["chunks"]:
-                status, body = s3.request(self.emulator.url, REGION, *self.keys, "GET", "/%s/%s" % (BUCKET, chunk["object_key"]))
+                status, body = self.store.get(chunk["object_key"])
                 if status != 200 or hashlib.sha256(body).hexdigest() != chunk["sha256"] or len(body) != chunk["bytes"]:
                     raise Failure("chunk %s of checkpoint %s is not in the store as committed" % (chunk["path"], c["id"]))
                 files[chunk["path"]] = files.get(chunk["path"], b"") + body
@@ -354,13 +344,15 @@ class Story:
 
     def all_gone(self):
         def gone():
-            live = [i for i in self.emulator.ask("GET", "/books")["instances"] if not i["terminated"]]
-            return not live and self.api("GET", "/v1/nodes?state=live")["items"] == []
+            books = self.emulator.ask("GET", "/books")
+            live = [i for i in books["instances"] if not i["terminated"]]
+            return not live and not books["left"] and self.api("GET", "/v1/nodes?state=live")["items"] == []
         until("every instance is confirmed gone at its provider", 90, gone)
         books = self.emulator.ask("GET", "/books")
         if books["double_launches"]:
             raise Failure("double launches in the emulator's own record: %s" % books["double_launches"])
-        self.tell("every instance is confirmed gone at its provider (%d were launched, none twice)" % len(books["instances"]))
+        self.tell("every machine is confirmed gone at its cloud, with its disks, cards, addresses, orders and uploads "
+                  "(%d were launched, none twice)" % len(books["instances"]))
         return books
 
     def check_secrets(self):
@@ -410,14 +402,28 @@ class Story:
             "cheapest_pool_only_how": cheapest["how"],
             "provider_bill_usd": round(books["sum_micros"] / 1e6, 6),
             "daemon_kills": self.killer.kills if self.killer else 0,
+            "clouds": self.per_cloud(j, books),
             "seconds": round(time.monotonic() - self.began, 1),
         }
+
+    def per_cloud(self, j, books):
+        """What each cloud did, what we say that we paid it, what its own books say, what is left there."""
+        paid = {x["provider"]: x["total_micros"] for x in self.api("GET", "/v1/cost?by=provider")["items"]}
+        return {cloud: {
+            "attempts": sum(1 for a in j["attempts_list"] if a["pool"]["provider"] == cloud and a["started_at"]),
+            "instances_launched": sum(1 for i in books["instances"] if i["provider"] == cloud),
+            "paid_usd": round(paid.get(cloud, 0) / 1e6, 6),
+            "provider_bill_usd": round(sum(i["cost_micros"] for i in books["instances"] if i["provider"] == cloud) / 1e6, 6),
+            "left": sum(1 for i in books["instances"] if i["provider"] == cloud and not i["terminated"]) +
+                    sum(1 for x in books["left"] if x.startswith(cloud)),
+        } for cloud in ALL}
 
     def run(self):
         self.raise_world()
         self.prices_arrive()
         self.submit()
-        self.notice(self.first_spot())
+        self.first_spot()
+        self.moves()
         self.squeeze()
         self.ease()
         j = self.finish()
@@ -458,6 +464,10 @@ def print_summary(s):
     print("  cost %.6f USD; the same on on-demand %.6f USD: saved %.1f %%" % (s["cost_usd"], s["on_demand_cost_usd"], s["saved_pct"]))
     print("  sticking to the cheapest pool only: %.6f USD: %s" % (s["cheapest_pool_only_cost_usd"], s["cheapest_pool_only_how"]))
     print("  instances launched %(instances_launched)d, left %(instances_left)d, launched twice %(double_launches)d" % s)
+    rows = ["  CLOUD\tATTEMPTS\tMACHINES\tPAID USD\tITS OWN BILL\tLEFT"]
+    for cloud, c in s["clouds"].items():
+        rows.append("  %s\t%d\t%d\t%.6f\t%.6f\t%d" % (cloud, c["attempts"], c["instances_launched"], c["paid_usd"], c["provider_bill_usd"], c["left"]))
+    print("\n".join(align(rows)))
     print("  %.0f seconds" % s["seconds"])
 
 
@@ -483,7 +493,9 @@ def main():
         summary = story.run()
         failed = not (summary["job"]["state"] == "SUCCEEDED" and summary["job"]["attempts"] >= 4 and
                       summary["job"]["lost_steps"] == 0 and summary["job"]["result_matches_uninterrupted"] and
-                      summary["instances_left"] == 0 and summary["double_launches"] == 0)
+                      summary["instances_left"] == 0 and summary["double_launches"] == 0 and
+                      sum(1 for c in summary["clouds"].values() if c["attempts"]) >= 4 and
+                      not any(c["left"] for c in summary["clouds"].values()))
         if args.json:
             print(json.dumps(summary))
         else:

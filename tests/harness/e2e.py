@@ -380,34 +380,14 @@ class World:
     def instance(self, ref):
         return [i for i in self.instances() if i["id"] == ref][0]
 
-    def machine(self, node):
-        """The emulator's instance of a node: clouds call one machine by different names."""
-        names = {node["ref"], node["ref"].split("/")[-1], node["name"]}
-        pod = self.pod(node)
-        names |= {pod["spec"].get("nodeName")} if pod else set()
-        return next((i for i in self.instances() if names & {i["id"], i.get("name"), i.get("token"), i.get("hostname")} - {None}), None)
-
-    def pod(self, node):
-        """The Pod of a node whose reference ends in its uid; None at other clouds."""
-        for objects in self.sim("GET", "/coreweave/objects").values():
-            for o in objects:
-                if o["metadata"].get("uid") == node["ref"].split("/")[-1]:
-                    return o
-        return None
-
     def take_pod(self, node, grace_s):
         """Somebody drains the machine under it."""
         cluster = self.clouds.clusters[node["ref"].split("/")[0]]
-        pod = self.pod(node)["metadata"]
+        pod = self.clouds.pod(node)["metadata"]
         status, reply = plain_http("DELETE", "%s/api/v1/namespaces/%s/pods/%s?gracePeriodSeconds=%d" % (
             cluster["server"], pod["namespace"], pod["name"], grace_s), token=cluster["token"])
         if status != 200:
             raise Failure("the Pod is not deleted: %s %s" % (status, reply))
-
-    def home(self, node):
-        """Where the node's programs live on this machine."""
-        home = os.path.join(self.dir, "cloud", "instances", node["ref"].split("/")[-1])
-        return home if os.path.isdir(home) else os.path.join(self.dir, "cloud", "instances", self.machine(node)["id"])
 
     def ec2(self, action, region=REGION, **params):
         """A signed call past the broker. Returns (status, XML text)."""
@@ -462,19 +442,8 @@ class World:
 
     def local_steps(self, job, node):
         """What the job itself wrote on its node; the broker hears of it with the agent's next word."""
-        home = os.path.join(self.dir, "cloud", "instances", node) if node.startswith("i-") else self.home(self.node(node))
-        pod = os.path.join(home, "volumes/work")
-        root = os.path.join(pod if os.path.isdir(pod) else os.path.join(home, "var/lib/spot-agent"), "jobs")
-        best = -1
-        for name in os.listdir(root) if os.path.isdir(root) else ():
-            if name.split("-")[0] != job:
-                continue
-            try:
-                with open(os.path.join(root, name, "progress", "steps"), encoding="ascii") as f:
-                    best = max(best, int(f.read().split()[0]))
-            except (OSError, IndexError, ValueError):
-                pass
-        return best
+        home = os.path.join(self.dir, "cloud", "instances", node) if node.startswith("i-") else self.clouds.home(self.node(node))
+        return self.clouds.steps(home, job)
 
     def agent_file(self, ref, job, name):
         """Does the agent of that instance hold this file for the job?"""

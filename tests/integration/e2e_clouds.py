@@ -34,7 +34,7 @@ class Cloud:
         return datetime.datetime.fromisoformat(re.search(r"\d{4}-\d\d-\d\dT[0-9:.]+", line).group())
 
     def take(self, node):
-        self.world.sim("POST", "/reclaim", {"instance": self.world.machine(node)["id"], "notice_s": self.NOTICE_S})
+        self.world.clouds.reclaim(node, self.NOTICE_S)
 
     def verified(self, node):
         """Its cloud vouched for it before it was let in."""
@@ -56,7 +56,7 @@ class Cloud:
         self.verified(node)
         if self.NOTICE:
             epoch = j["epoch"]
-            home = w.home(node)
+            home = w.clouds.home(node)
             self.take(node)
             j = w.await_attempt(job, epoch + 1)
             self.heard(home)
