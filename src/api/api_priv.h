@@ -221,6 +221,7 @@ void get_openapi(struct areq *q);
 void get_version(struct areq *q);
 void get_whoami(struct areq *q);
 void get_prices(struct areq *q);
+void get_prices_gpus(struct areq *q);
 void get_prices_refused(struct areq *q);
 void get_pools(struct areq *q);
 void get_pool(struct areq *q);

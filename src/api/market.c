@@ -42,19 +42,23 @@ static bool filter_read(struct areq *q, struct market_filter *f)
 	return true;
 }
 
+static json_t *pool_doc(struct areq *q, const struct q_api_pool_row *row);
+
 static void prices_done(struct areq *q)
 {
-	struct q_api_prices_row *rows;
+	struct q_api_pool_row *rows;
 	size_t n = q_api_prices_rows(&q->pg, q->arena, &rows), limit = (size_t) *(int32_t *)q->own;
-	const char **docs = arena_array(q->arena, n + 1, sizeof(*docs)), *cursor = NULL;
+	json_t *items = json_array();
+	const char *cursor = NULL;
 
-	for (size_t i = 0; i < n; i++)
-		docs[i] = rows[i].doc;
+	for (size_t i = 0; i < MIN(n, limit); i++)
+		json_array_append_new(items, pool_doc(q, &rows[i]));
 	if (n > limit) {
-		n = limit;
-		cursor = arena_printf(q->arena, "%" PRId64 "-%d", rows[n - 1].micros, rows[n - 1].id);
+		const json_t *last = json_array_get(items, limit - 1);
+
+		cursor = arena_printf(q->arena, "%" PRId64 "-%d", json_i64(last, "price$", 0, NULL), rows[limit - 1].id);
 	}
-	areq_list(q, docs, n, cursor);
+	areq_json(q, 200, json_pack("{s:o, s:s?}", "items", items, "next", cursor));
 }
 
 /* The cursor of this list is "price-id": rows are ordered by both. */
@@ -86,7 +90,31 @@ void get_prices(struct areq *q)
 	q->own = keep;
 	SQL(q, api_prices, prices_done, .gpu = f.gpu, .provider = f.provider, .region = f.region, .zone = f.zone,
 	    .instance_type = f.instance_type, .market = f.market, .state = f.state, .has_max_micros = f.has_max,
-	    .max_micros = f.max_micros, .after_micros = price, .after_id = (int32_t)id, .most = *keep + 1);
+	    .max_micros = f.max_micros, .after_micros = price, .after_id = (int32_t)id, .most = *keep + 1, .since_day = day_of(q->now_us) - RECORD_DAYS);
+}
+
+/* One document per GPU: the rows come in its order. */
+static void gpus_done(struct areq *q)
+{
+	struct q_api_prices_gpus_row *rows;
+	size_t n = q_api_prices_gpus_rows(&q->pg, q->arena, &rows);
+	json_t *items = json_array(), *offers = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		if (i == 0 || strcmp(rows[i].gpu, rows[i - 1].gpu) != 0) {
+			offers = json_array();
+			json_array_append_new(items, json_pack("{s:s, s:o}", "gpu", rows[i].gpu, "offers", offers));
+		}
+		json_array_append_new(offers, json_pack("{s:I, s:o}", "per_gpu_micros", (json_int_t)rows[i].per_gpu_micros,
+		        "pool", view_parse(rows[i].doc)));
+	}
+	areq_json(q, 200, json_pack("{s:o, s:n}", "items", items, "next"));
+}
+
+void get_prices_gpus(struct areq *q)
+{
+	SQL(q, api_prices_gpus, gpus_done, .gpu = areq_query(q, "gpu"), .provider = areq_query(q, "provider"),
+	    .region = areq_query(q, "region"));
 }
 
 static void refused_done(struct areq *q)
@@ -165,14 +193,26 @@ void get_pools(struct areq *q)
 	    .since_day = day_of(q->now_us) - RECORD_DAYS);
 }
 
+static void marks_done(struct areq *q)
+{
+	struct q_api_pool_marks_row *row;
+	json_t *doc = STEAL(q->doc), *more;
+
+	if (q_api_pool_marks_rows(&q->pg, q->arena, &row) == 1) {
+		more = view_parse(row->doc);
+		json_object_update(doc, more);
+		json_decref(more);
+	}
+	areq_json(q, 200, doc);
+}
+
 static void history_done(struct areq *q)
 {
 	struct q_api_pool_history_row *row;
-	json_t *doc = STEAL(q->doc);
 
 	if (q_api_pool_history_rows(&q->pg, q->arena, &row) == 1)
-		json_object_set_new(doc, "history", view_parse(row->doc));
-	areq_json(q, 200, doc);
+		json_object_set_new(q->doc, "history", view_parse(row->doc));
+	SQL(q, api_pool_marks, marks_done, .pool_id = (int32_t)q->id, .from_us = *(int64_t *)q->own, .to_us = q->now_us + 1);
 }
 
 static void pool_done(struct areq *q)

@@ -124,6 +124,8 @@ void poll_done(struct poll *p)
 		.rows_seen = (int64_t)p->seen,
 		.requests = p->call.requests,
 		.interval_us = feed_interval_us(poller, p->kind),
+		.tells_past = p->kind == FEED_PRICES_SPOT && p->since_us > 0 &&
+		    (call_provider_ops(p->provider)->caps & SPOT_CAP_PRICE_HISTORY) != 0,
 	};
 
 	poller->stats.polls++;

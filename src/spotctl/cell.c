@@ -99,6 +99,36 @@ static const char *hazard_text(struct ctl *c, const json_t *h)
 	    json_f64(h, "hi", 0, NULL));
 }
 
+static const char *interval_text(struct ctl *c, const json_t *h)
+{
+	return json_is_object(h) ? arena_printf(c->arena, "%.4f..%.4f", json_f64(h, "lo", 0, NULL), json_f64(h, "hi", 0, NULL)) : "";
+}
+
+/* "score 7/10, odds 62 %, has some": what providers tell of their room. */
+static const char *capacity_text(struct ctl *c, const json_t *signals)
+{
+	const char *text = "";
+	const json_t *s;
+	size_t i;
+
+	json_array_foreach(signals, i, s) {
+		const char *kind = json_str(s, "kind", "", NULL), *more = NULL;
+		double v = json_f64(s, "value", 0, NULL);
+
+		if (strcmp(kind, "placement_score") == 0) {
+			more = arena_printf(c->arena, "score %g/10", v);
+		} else if (strcmp(kind, "obtainability") == 0) {
+			more = arena_printf(c->arena, "odds %.0f %%", v * 100);
+		} else if (strcmp(kind, "capacity") == 0) {
+			more = v >= 0.5 ? "has some" : "has none";
+		}
+		if (more != NULL && strstr(text, more) == NULL) {
+			text = arena_printf(c->arena, "%s%s%s", text, *text != '\0' ? ", " : "", more);
+		}
+	}
+	return text;
+}
+
 static const char *plain(struct ctl *c, const json_t *v)
 {
 	return json_is_string(v) ? json_string_value(v) : json_text(c->arena, v);
@@ -134,6 +164,9 @@ static const char *value_text(struct ctl *c, const json_t *v, enum cell_kind kin
 	case CELL_GPU:
 	case CELL_PLACE:
 	case CELL_HAZARD:
+	case CELL_INTERVAL:
+	case CELL_CAPACITY:
+	case CELL_NUMBER:
 		break;
 	}
 	return plain(c, v);
@@ -152,6 +185,11 @@ const char *cell_text(struct ctl *c, const json_t *row, const struct column *col
 		return place_text(c, v);
 	case CELL_HAZARD:
 		return hazard_text(c, v);
+	case CELL_INTERVAL:
+		return interval_text(c, v);
+	case CELL_CAPACITY:
+		return capacity_text(c, v);
+	case CELL_NUMBER:
 	case CELL_TEXT:
 	case CELL_STATE:
 	case CELL_USD:

@@ -15,13 +15,16 @@ static const struct column price_cols[] = {
 	{"USD/GPU/H", "price_per_gpu_micros", CELL_USD, false},
 	{"AGE", "age_s", CELL_AGE, false},
 	{"STATE", "price_state", CELL_STATE, false},
+	{"RECLAIMS/H", "hazard", CELL_INTERVAL, false},
+	{"FROM", "hazard.source", CELL_TEXT, false},
+	{"CAPACITY", "signals", CELL_CAPACITY, false},
+	{"SOURCE", "source", CELL_TEXT, false},
 	{"SINCE", "effective_at", CELL_TIME, true},
-	{"SOURCE", "source", CELL_TEXT, true},
 	{"VCPUS", "vcpus", CELL_INT, true},
 	{"MEM_MIB", "mem_mib", CELL_INT, true},
 	{"WHY", "price_why", CELL_TEXT, true},
 	{0}};
-static const struct column pool_cols[] = {
+const struct column pool_cols[] = {
 	{"POOL", "id", CELL_TEXT, false},
 	{"PLACE", "", CELL_PLACE, false},
 	{"TYPE", "instance_type", CELL_TEXT, false},
@@ -38,55 +41,46 @@ static const struct column pool_cols[] = {
 	{"WHY", "cooling_why", CELL_TEXT, true},
 	{0}};
 
+static int prices_refused(struct ctl *c)
+{
+	static const struct column cols[] = {
+		{"POOL", "pool.id", CELL_TEXT, false}, {"PLACE", "pool", CELL_PLACE, false}, {"TYPE", "pool.instance_type", CELL_TEXT, false},
+		{"GPU", "pool", CELL_GPU, false}, {"MARKET", "pool.market", CELL_TEXT, false}, {"SAID USD/H", "refused_micros", CELL_USD, false},
+		{"KEPT USD/H", "pool.price_micros", CELL_USD, false}, {"AGE", "age_s", CELL_AGE, false}, {"SOURCE", "source", CELL_TEXT, false},
+		{"WHY", "why", CELL_TEXT, false}, {0}};
+
+	return list_command(c, "/v1/prices/refused", cols, "no price was refused lately");
+}
+
+/* Asked for nothing in particular, a person wants to see the clouds side by side. */
+static bool wants_gpus(const struct ctl *c)
+{
+	for (const struct ctl_opt *o = c->cmd->opts; o->name != NULL; o++) {
+		if (opt_value(c, o->name) != NULL) {
+			return false;
+		}
+	}
+	return c->format == FORMAT_TABLE;
+}
+
 int cmd_prices(struct ctl *c)
 {
+	if (opt_flag(c, "refused")) {
+		if (opt_value(c, "zone") != NULL || opt_value(c, "state") != NULL || opt_value(c, "max") != NULL) {
+			say("spotctl prices: --refused goes with --gpu, --provider, --region, --type, --market and --limit");
+			return CTL_USAGE;
+		}
+		return prices_refused(c);
+	}
+	if (wants_gpus(c)) {
+		return prices_gpus(c);
+	}
 	return list_command(c, "/v1/prices", price_cols, "no prices yet: are providers configured? ('spotctl providers')");
 }
 
 int cmd_pools(struct ctl *c)
 {
 	return list_command(c, "/v1/pools", pool_cols, "no pools yet: are providers configured? ('spotctl providers')");
-}
-
-/* The last 60 points as bars between the lowest and the highest. */
-static void plot(struct ctl *c, const json_t *points)
-{
-	static const char *const bars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-	size_t n = json_array_size(points);
-	int64_t lo = INT64_MAX, hi = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		int64_t v = json_i64(json_array_get(points, i), "price_micros", 0, NULL);
-
-		lo = MIN(lo, v);
-		hi = MAX(hi, v);
-	}
-	if (n == 0) {
-		say("no price in that time");
-		return;
-	}
-	printf("\nUSD/h from %s to %s, %zu points\n", usd_text(c, lo, 4), usd_text(c, hi, 4), n);
-	for (size_t i = n > 60 ? n - 60 : 0; i < n; i++) {
-		int64_t v = json_i64(json_array_get(points, i), "price_micros", 0, NULL);
-
-		fputs(bars[hi > lo ? (v - lo) * 7 / (hi - lo) : 3], stdout);
-	}
-	putchar('\n');
-}
-
-int cmd_pool_show(struct ctl *c)
-{
-	const char *history = opt_value(c, "history");
-	char *path = arena_printf(c->arena, "/v1/pools/%s?history=%s", url_encode(c->arena, c->args[0], false),
-	    history != NULL ? url_encode(c->arena, history, false) : "7d");
-	struct reply r;
-	int rc = conn_get(c, path, &r);
-
-	rc = rc != CTL_OK ? rc : render_one(c, r.json, pool_cols);
-	if (rc == CTL_OK && (c->format == FORMAT_TABLE || c->format == FORMAT_WIDE)) {
-		plot(c, json_object_get(r.json, "history"));
-	}
-	return rc;
 }
 
 int cmd_providers(struct ctl *c)

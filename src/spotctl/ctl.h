@@ -124,7 +124,10 @@ char *text_clean(struct arena *a, const char *s);
 /* render.c */
 enum cell_kind {
 	CELL_TEXT = 1, CELL_USD, CELL_AGE, CELL_TIME, CELL_INT, CELL_REAL, CELL_STEPS, CELL_GPU, CELL_PLACE,
-	CELL_HAZARD, CELL_STATE, CELL_HOURS, CELL_RATE
+	CELL_HAZARD, CELL_STATE, CELL_HOURS, CELL_RATE,
+	CELL_INTERVAL, /* of a hazard: "0.0012..0.0340" */
+	CELL_CAPACITY, /* what signals say of it */
+	CELL_NUMBER    /* text that is a number, set to the right */
 };
 struct column {
 	const char *head, *path;   /* path: dotted members, "pool.region" */
@@ -154,6 +157,10 @@ COMMAND(node_ls); COMMAND(node_show); COMMAND(node_drain); COMMAND(node_rm);
 COMMAND(rebalance); COMMAND(cost); COMMAND(events); COMMAND(whoami); COMMAND(version);
 COMMAND(token_ls); COMMAND(token_create); COMMAND(token_rm);
 COMMAND(doctor); COMMAND(login); COMMAND(completion); COMMAND(help_run); COMMAND(man);
+/* cmd_gpus.c, for prices */
+int prices_gpus(struct ctl *c);
+/* cmd_market.c, for pools show */
+extern const struct column pool_cols[];
 /* cmd_job.c, for job show: the columns of a job */
 extern const struct column job_cols[];
 

@@ -15,6 +15,18 @@ static const struct ctl_opt market_opts[] = {
 	{"max", 0, "USD", "at most this per hour", "max_usd"},
 	{"limit", 'n', "N", LIMIT_HELP, NULL},
 	END};
+static const struct ctl_opt price_opts[] = {
+	{"gpu", 'g', "NAME", "only this GPU, such as A100 or H100-80GB", "gpu"},
+	{"provider", 'p', "NAME", "only this provider", "provider"},
+	{"region", 'r', "NAME", "only this region", "region"},
+	{"zone", 0, "ID", "only this zone", "zone"},
+	{"type", 't', "NAME", "only this instance type", "instance_type"},
+	{"market", 'm', "MARKET", "spot, on_demand or reserved", "market"},
+	{"state", 0, "STATE", "fresh, stale, frozen or implausible prices", "state"},
+	{"max", 0, "USD", "at most this per hour", "max_usd"},
+	{"refused", 0, NULL, "prices that were not believed, and why", NULL},
+	{"limit", 'n', "N", LIMIT_HELP, NULL},
+	END};
 static const struct ctl_opt pool_show_opts[] = {{"history", 0, "TIME", "price history, such as 7d", "history"}, END};
 static const struct ctl_opt submit_opts[] = {
 	{"wait", 'w', NULL, "wait for the end; the exit code is the job's fate", NULL},
@@ -80,7 +92,7 @@ static const struct ctl_opt doctor_opts[] = {
 
 #define LIST (CTL_OUT | CTL_WATCH)
 const struct ctl_cmd ctl_commands[] = {
-	{"prices", "", "", 0, 0, "current prices of every pool, cheapest first", market_opts, cmd_prices, LIST},
+	{"prices", "", "", 0, 0, "the clouds side by side per GPU; with any option every pool, cheapest first", price_opts, cmd_prices, LIST},
 	{"pools", "", "", 0, 0, "pools with hazard, signals and our own record", market_opts, cmd_pools, LIST},
 	{"pools", "show", "POOL", 1, 1, "one pool, with price history", pool_show_opts, cmd_pool_show, LIST},
 	{"providers", "", "", 0, 0, "providers, their feeds and how they are doing", NULL, cmd_providers, LIST},

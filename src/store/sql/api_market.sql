@@ -3,8 +3,10 @@
 -- Cheapest first; the cursor is the last row's price and id.
 -- name: api_prices
 -- params: gpu text?, provider text?, region text?, zone text?, instance_type text?, market text?, state text?,
---   max_micros int8?, after_micros int8, after_id int4, most int4
--- rows: many id int4, micros int8, doc text
+--   max_micros int8?, after_micros int8, after_id int4, most int4, since_day int4
+-- rows: many id int4, doc text, more text, market text, adv_lo float8?, adv_hi float8?, adv_as_of_us int8?,
+--   own_us int8, reclaims int4, band_lo float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?
+-- row: api_pool
 -- writes: no
 WITH x AS (
 	SELECT l.pool_id AS id, l.price_micros FROM pool_latest l JOIN pool p ON p.id = l.pool_id
@@ -16,7 +18,26 @@ WITH x AS (
 		AND (l.price_micros, l.pool_id) > ($9, $10)
 	ORDER BY l.price_micros, l.pool_id LIMIT $11
 )
-SELECT x.id, x.price_micros AS micros, d.doc::text FROM x JOIN api_pool d ON d.id = x.id ORDER BY x.price_micros, x.id
+SELECT x.id, d.doc::text, m.more::text, m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.reclaims,
+	m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
+FROM x JOIN api_pool d ON d.id = x.id, LATERAL api_pool_more(x.id, $12) m
+ORDER BY x.price_micros, x.id
+
+-- The cheapest believed price per GPU-hour of each GPU, provider and market.
+-- name: api_prices_gpus
+-- params: gpu text?, provider text?, region text?
+-- rows: many gpu text, per_gpu_micros int8, doc text
+-- writes: no
+SELECT x.gpu_name, x.per_gpu, d.doc::text FROM (
+	SELECT DISTINCT ON (p.gpu_name, p.provider, p.market) p.gpu_name, p.id, p.provider, p.market,
+		(l.price_micros * 1000 / p.gpu_milli)::int8 AS per_gpu
+	FROM pool p JOIN pool_latest l ON l.pool_id = p.id
+	WHERE p.offered AND p.gpu_milli > 0 AND p.gpu_name <> ''
+		AND ($1 IS NULL OR upper(p.gpu_name) = upper($1) OR upper(p.gpu_name) LIKE upper($1) || '-%')
+		AND ($2 IS NULL OR p.provider = $2) AND ($3 IS NULL OR p.region = $3)
+	ORDER BY p.gpu_name, p.provider, p.market, l.state = 'implausible', l.state = 'stale', per_gpu, p.id) x
+JOIN api_pool d ON d.id = x.id
+ORDER BY x.gpu_name, x.provider, x.market
 
 -- Points that were not believed, newest first.
 -- name: api_prices_refused
@@ -50,37 +71,35 @@ WITH x AS (
 		AND p.id > $9
 	ORDER BY p.id LIMIT $10
 )
-SELECT x.id, d.doc::text, json_build_object(
-	'signals', coalesce((SELECT json_agg(json_build_object('kind', s.kind, 'value', s.value, 'lo', s.lo, 'hi', s.hi,
-		'source', s.source, 'as_of@', nullif(s.as_of_us, 0), 'observed@age', s.observed_us) ORDER BY s.kind)
-		FROM signal s WHERE s.provider = p.provider AND s.region = p.region AND s.zone IN ('', p.zone)
-			AND s.instance_type IN ('', p.instance_type) AND s.market IN ('', p.market)), '[]'::json),
-	'cooling_until@', c.until_us, 'cooling_why', c.why,
-	'record', json_build_object('node_hours', round(r.node_us / 3.6e9, 3), 'reclaims', r.reclaims,
-		'launches', r.launches, 'refusals', r.refusals),
-	'nodes', (SELECT count(*) FROM node n WHERE n.pool_id = x.id AND n.state NOT IN ('GONE', 'FAILED')))::text AS more,
-	p.market, a.advisor_lo, a.advisor_hi, a.advisor_as_of_us, r.node_us, r.reclaims, a.band_lo, a.band_hi, a.share,
-	a.share_lo, a.share_hi
-FROM x JOIN api_pool d ON d.id = x.id JOIN pool p ON p.id = x.id
-LEFT JOIN pool_cool c ON c.pool_id = x.id
-LEFT JOIN LATERAL (SELECT max(w.advisor_lo) AS advisor_lo, max(w.advisor_hi) AS advisor_hi,
-	max(w.advisor_as_of_us) AS advisor_as_of_us, max(w.band_lo) AS band_lo, max(w.band_hi) AS band_hi,
-	max(w.share) AS share, min(w.share_lo) AS share_lo, max(w.share_hi) AS share_hi
-	FROM signal_wide w WHERE w.provider = p.provider AND w.region = p.region AND w.zone IN ('', p.zone)
-		AND w.instance_type = p.instance_type AND w.market = p.market) a ON true
-LEFT JOIN LATERAL (SELECT coalesce(sum(node_us), 0)::int8 AS node_us, coalesce(sum(reclaims), 0)::int4 AS reclaims,
-	coalesce(sum(launches), 0)::int4 AS launches, coalesce(sum(refusals), 0)::int4 AS refusals
-	FROM pool_day WHERE pool_id = x.id AND day >= $12) r ON true
+SELECT x.id, d.doc::text, m.more::text, m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.reclaims,
+	m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
+FROM x JOIN api_pool d ON d.id = x.id, LATERAL api_pool_more(x.id, $12) m
 ORDER BY x.id
 
+-- The points of a time, and the one that held when it began.
 -- name: api_pool_history
 -- params: pool_id int4, from_us int8, to_us int8, most int4
 -- rows: 1 doc text
 -- writes: no
 SELECT coalesce(json_agg(json_build_object('@', observed_us, 'effective@', effective_us, 'price$', price_micros,
 	'source', source) ORDER BY observed_us), '[]')::text AS doc
-FROM (SELECT * FROM price_point WHERE pool_id = $1 AND observed_us >= $2 AND observed_us < $3
-	ORDER BY observed_us DESC LIMIT $4) h
+FROM ((SELECT * FROM price_point WHERE pool_id = $1 AND observed_us >= $2 AND observed_us < $3
+	ORDER BY observed_us DESC LIMIT $4)
+	UNION ALL (SELECT * FROM price_point WHERE pool_id = $1 AND observed_us < $2 ORDER BY observed_us DESC LIMIT 1)) h
+
+-- What a history is read with: silences of its feed, machines taken back, launches refused.
+-- name: api_pool_marks
+-- params: pool_id int4, from_us int8, to_us int8
+-- rows: 1 doc text
+-- writes: no
+SELECT json_build_object(
+	'gaps', coalesce((SELECT json_agg(json_build_object('from@', greatest(g.from_us, $2), 'to@', least(g.to_us, $3)) ORDER BY g.from_us)
+		FROM feed_gap g JOIN pool p ON p.id = $1 AND g.provider = p.provider AND g.region IN ('', p.region)
+			AND g.feed = CASE p.market WHEN 'spot' THEN 'prices_spot' ELSE 'prices_on_demand' END
+		WHERE g.to_us > $2 AND g.from_us < $3), '[]'::json),
+	'marks', coalesce((SELECT json_agg(json_build_object('@', n.ended_us, 'kind', n.end_cause, 'node', 'n' || n.id)
+		ORDER BY n.ended_us) FROM node n WHERE n.pool_id = $1 AND n.ended_us >= $2 AND n.ended_us < $3
+			AND n.end_cause IN ('reclaimed', 'refused')), '[]'::json))::text AS doc
 
 -- What may be ranked for these GPUs (name prefixes in upper case; none = everything).
 -- name: api_offers

@@ -36,9 +36,16 @@ ORDER BY (feed = 'regions') DESC, (feed = 'pools') DESC, next_us, provider, regi
 SELECT min(next_us) FROM feed WHERE provider = ANY ($1);
 
 -- name: market_feed_done
--- params: provider text, region text, feed text, ok_us int8, next_us int8, since_us int8, rows_seen int8, requests int4, interval_us int8
+-- params: provider text, region text, feed text, ok_us int8, next_us int8, since_us int8, rows_seen int8, requests int4, interval_us int8, tells_past bool
 -- rows: none
 -- writes: yes
+-- A silence of three intervals is written down, unless the provider told what happened in it.
+WITH gap AS (
+	INSERT INTO feed_gap (provider, region, feed, from_us, to_us)
+	SELECT provider, region, feed, last_ok_us, $4 FROM feed
+	WHERE provider = $1 AND region = $2 AND feed = $3 AND NOT $10 AND $4 - last_ok_us > 3 * $9
+	ON CONFLICT DO NOTHING
+)
 UPDATE feed SET last_ok_us = $4, next_us = $5, since_us = $6, rows_seen = $7, requests_last = $8, interval_us = $9, fails = 0, last_error = NULL
 WHERE provider = $1 AND region = $2 AND feed = $3;
 
@@ -151,6 +158,7 @@ ON CONFLICT (provider, region, class, market) DO UPDATE SET unit = EXCLUDED.unit
 -- rows: none
 -- writes: yes
 WITH a AS (DELETE FROM price_refused WHERE observed_us < $1), b AS (DELETE FROM node_sample WHERE at_us < $1),
+	g AS (DELETE FROM feed_gap WHERE to_us < $2),
 	o AS (DELETE FROM orphan WHERE gone_us < $1),
 	p AS (DELETE FROM enrol_proof e USING node n WHERE n.id = e.node_id AND n.ended_us < $1), c AS (DELETE FROM job_log l USING job j WHERE j.id = l.job_id AND j.ended_us < $2)
 DELETE FROM idempotency WHERE created_us < $1;

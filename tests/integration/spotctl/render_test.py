@@ -5,6 +5,7 @@ usage: render_test.py SPOTCTL [unittest arguments]
 """
 
 import csv
+import datetime
 import io
 import json
 import os
@@ -125,11 +126,73 @@ class Rendering(Case):
         self.daemon.on("GET", "/v1/nodes/n7", Reply(body=node))
         self.assertIn("interruption\t2026-01-01T00:00:00Z\t2026-01-01T00:02:00Z\timds", self.run_it("node", "show", "n7").stdout)
 
+    def history(self):
+        now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+        at = lambda hours: (now - datetime.timedelta(hours=hours)).isoformat().replace("+00:00", "Z")
+        points = [{"at": at(h), "effective_at": at(h), "price_micros": m} for h, m in ((30, 100000), (16, 150000), (8, 200000))]
+        return {**POOL, "observed_at": at(4), "age_s": 4 * 3600, "price_state": "stale", "history": points,
+                "gaps": [{"from_at": at(14), "to_at": at(10)}], "marks": [{"at": at(2), "kind": "reclaimed", "node": "n1"}]}
+
     def test_price_history_is_drawn(self):
-        points = [{"at": "2026-01-01T00:00:00Z", "price_micros": m} for m in (100000, 150000, 200000)]
-        self.daemon.on("GET", "/v1/pools/p44", Reply(body={**POOL, "history": points}))
-        out = self.run_it("pools", "show", "p44", "--history", "1d").stdout
-        self.assertIn("USD/h from 0.1000 to 0.2000, 3 points\n▁▄█\n", out)
+        self.daemon.on("GET", "/v1/pools/p44", Reply(body=self.history()))
+        lines = self.run_it("pools", "show", "p44", "--history", "1d").stdout.splitlines()
+        top = next(x for x in lines if x.startswith("   0.2000 +"))
+        axis = next(x for x in lines if x.startswith("          +"))
+        # 64 columns for 24 hours: the silence and the time since the last poll are empty
+        self.assertRegex(axis, r"^          \+-{26,27}\.{10,12}-{15,17}\.{10,12}$")
+        self.assertIn("####", top)
+        self.assertIn("r = taken back (1), x = refused (0)", "\n".join(lines))
+        self.assertIn("now 0.2000 (stale, seen 4h00m ago)", "\n".join(lines))
+        self.assertIn("empty: not known", lines)
+
+    def test_blocks_are_for_terminals_of_utf8(self):
+        self.daemon.on("GET", "/v1/pools/p44", Reply(body=self.history()))
+        self.assertIn("█", self.on_terminal("pools", "show", "p44", env=self.env(LC_ALL="C.UTF-8")))
+        plain = self.on_terminal("pools", "show", "p44", env=self.env(LC_ALL="C"))
+        self.assertNotIn("█", plain)
+        self.assertIn("###", plain)
+
+    def test_prices_stand_side_by_side_per_gpu(self):
+        offer = lambda provider, market, micros, state="fresh": {"per_gpu_micros": micros, "pool": {**POOL, "provider": provider, "market": market, "price_state": state}}
+        self.daemon.on("GET", "/v1/prices/gpus", page([
+            {"gpu": "A10G", "offers": [offer("aws", "spot", 412300), offer("aws", "on_demand", 1006000)]},
+            {"gpu": "H100-80GB-SXM", "offers": [offer("aws", "spot", 2400000, "frozen"), offer("gcp", "spot", 2250000, "stale"), offer("lambda", "on_demand", 2990000)]}]))
+        p = self.run_it("prices")
+        self.assertEqual(self.rows(p.stdout), [
+            ["GPU", "AWS SPOT", "AWS OD", "GCP SPOT", "GCP OD", "LAMBDA SPOT", "LAMBDA OD"],
+            ["A10G", "0.4123", "1.0060", "", "", "", ""],
+            ["H100-80GB-SXM", "2.4000=", "", "2.2500~", "", "", "2.9900"]])
+        self.assertIn("~ stale", p.stderr)
+
+    def test_prices_of_one_gpu_have_interval_source_and_room(self):
+        signals = [{"kind": "placement_score", "value": 7}, {"kind": "obtainability", "value": 0.62}, {"kind": "capacity", "value": 0}]
+        row = {**POOL, "signals": signals, "hazard": {"per_hour": 0.01, "lo": 0.002, "hi": 0.05, "source": "spot advisor"}}
+        self.daemon.on("GET", "/v1/prices", page([row]))
+        head, cells = self.rows(self.run_it("prices", "--gpu", "A10G").stdout)
+        got = dict(zip(head, cells))
+        self.assertEqual([got[k] for k in ("USD/H", "AGE", "STATE", "RECLAIMS/H", "FROM", "CAPACITY", "SOURCE")],
+                         ["0.4123", "1m05s", "fresh", "0.0020..0.0500", "spot advisor", "score 7/10, odds 62 %, has none", "DescribeSpotPriceHistory"])
+
+    def test_refused_prices_say_why(self):
+        self.daemon.on("GET", "/v1/prices/refused", page([{"pool": POOL, "refused_micros": 10000, "observed_at": "2026-01-01T00:00:00Z",
+                                                           "age_s": 60, "source": "x", "why": "too little"}]))
+        self.assertEqual(self.rows(self.run_it("prices", "--refused", "-p", "aws").stdout)[1],
+                         ["p44", "aws/use1-az4", "g5.xlarge", "1xA10G", "spot", "0.0100", "0.4123", "1m00s", "x", "too little"])
+        self.run_it("prices", "--refused", "--max", "3", code=2)
+
+    def test_doctor_shows_what_to_fix_and_fails_when_something_is_bad(self):
+        item = {"provider": "aws", "region": "us-east-1", "name": "launch", "state": "bad", "words": "UnauthorizedOperation", "fix": "attach the policy", "amount": None}
+        done = {"id": "r5", "state": "done", "by": "ann", "providers": "aws", "created_at": "2026-01-01T00:00:00Z", "done_at": None, "bad": 1, "warn": 0, "items": [item]}
+        self.daemon.on("POST", "/v1/doctor", Reply(202, {**done, "state": "pending", "bad": 0, "items": []}))
+        self.daemon.on("GET", "/v1/doctor/r5", Reply(body=done))
+        p = self.run_it("doctor", "aws", code=1)
+        self.assertEqual(self.rows(p.stdout)[1], ["aws", "us-east-1", "launch", "bad", "UnauthorizedOperation", "attach the policy"])
+        self.assertIn("1 bad", p.stderr)
+        self.assertEqual(json.loads(self.run_it("doctor", "-o", "json", code=1).stdout), done)
+        self.daemon.on("GET", "/v1/doctor/r5", Reply(body={**done, "bad": 0, "items": []}))
+        self.run_it("doctor")
+        self.daemon.on("GET", "/v1/doctor/r5", Reply(body={**done, "state": "running"}))
+        self.assertIn("is an engine running?", self.run_it("doctor", "--timeout", "1", code=6).stderr)
 
     def test_plan_that_nothing_suits_says_why_and_exits_7(self):
         refused = [{"pool": POOL, "why": "price over the cap"}] * 3 + [{"pool": POOL, "why": "not enough memory"}]
@@ -199,42 +262,42 @@ class Errors(Case):
         self.run_it("job", "cancel", "j2", code=3)
 
     def test_nobody_there(self):
-        p = self.run_it("prices", env=self.env(SPOTCTL_URL="http://127.0.0.1:1"), code=6)
+        p = self.run_it("pools", env=self.env(SPOTCTL_URL="http://127.0.0.1:1"), code=6)
         self.assertIn("is spotd running?", p.stderr)
 
     def test_somebody_else_there(self):
-        self.daemon.on("GET", "/v1/prices", Reply(text="<html>", content_type="text/html"))
-        self.assertIn("is it a Spotbroker daemon?", self.run_it("prices", code=1).stderr)
-        self.daemon.on("GET", "/v1/prices", Reply(body={"other": 1}))
-        self.assertIn("lacks its list", self.run_it("prices", code=1).stderr)
-        self.daemon.on("GET", "/v1/prices", Reply(text='{"items": [', content_type="application/json"))
-        self.run_it("prices", code=1)
+        self.daemon.on("GET", "/v1/pools", Reply(text="<html>", content_type="text/html"))
+        self.assertIn("is it a Spotbroker daemon?", self.run_it("pools", code=1).stderr)
+        self.daemon.on("GET", "/v1/pools", Reply(body={"other": 1}))
+        self.assertIn("lacks its list", self.run_it("pools", code=1).stderr)
+        self.daemon.on("GET", "/v1/pools", Reply(text='{"items": [', content_type="application/json"))
+        self.run_it("pools", code=1)
 
     def test_an_error_page_without_json(self):
-        self.daemon.on("GET", "/v1/prices", Reply(500, text="oh no", content_type="text/plain"))
-        self.assertIn("answered 500 without a reason: oh no", self.run_it("prices", code=1).stderr)
+        self.daemon.on("GET", "/v1/pools", Reply(500, text="oh no", content_type="text/plain"))
+        self.assertIn("answered 500 without a reason: oh no", self.run_it("pools", code=1).stderr)
 
     def test_without_a_token_one_is_told_how_to_give_it(self):
-        self.daemon.on("GET", "/v1/prices", problem(401, "unauthenticated", "a bearer token is needed"))
-        p = self.run_it("prices", env=self.env(SPOTCTL_TOKEN_FILE=None), code=5)
+        self.daemon.on("GET", "/v1/pools", problem(401, "unauthenticated", "a bearer token is needed"))
+        p = self.run_it("pools", env=self.env(SPOTCTL_TOKEN_FILE=None), code=5)
         self.assertIn("spotctl login", p.stderr)
         self.assertIsNone(self.only_request().headers["Authorization"])
 
     def test_a_token_file_that_others_can_read_is_refused(self):
         os.chmod(self.token_file, 0o644)
-        p = self.run_it("prices", code=5)
+        p = self.run_it("pools", code=5)
         self.assertIn(self.token_file, p.stderr)
         self.assertNotIn("secret-token", p.stderr)
         self.assertEqual(self.daemon.requests, [])
 
     def test_a_url_with_a_password_is_refused_and_not_shown(self):
-        p = self.run_it("--url", "https://ann:%s@example.com" % "hunter2", "prices", code=2)
+        p = self.run_it("--url", "https://ann:%s@example.com" % "hunter2", "pools", code=2)
         self.assertNotIn("hunter2", p.stderr)
 
     def test_urls_that_are_no_server(self):
         for url in ("file:///etc/passwd", "https://", "http://h/?x=1", "gopher://x"):
             with self.subTest(url=url):
-                self.run_it("--url", url, "prices", code=2)
+                self.run_it("--url", url, "pools", code=2)
 
     def test_unwritable_output(self):
         self.daemon.on("GET", "/v1/jobs", page([JOB]))

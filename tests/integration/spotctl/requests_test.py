@@ -38,6 +38,16 @@ class Requests(Case):
                     "--state", "fresh", "--max", "2.5", "-n", "7"], "GET", "/v1/prices", page([POOL]),
                    "gpu=A100&provider=aws&region=us-east-1&zone=z&instance_type=g5.xlarge&market=spot&state=fresh&max_usd=2.5&limit=7")
 
+    def test_prices_without_a_question_are_per_gpu(self):
+        self.check(["prices"], "GET", "/v1/prices/gpus", page([]))
+
+    def test_prices_for_programs_are_per_pool(self):
+        self.check(["prices", "-o", "json"], "GET", "/v1/prices", page([]), "limit=1000")
+
+    def test_doctor_names_providers(self):
+        run = {"id": "r1", "state": "done", "bad": 0, "warn": 0, "items": []}
+        self.check(["doctor", "aws", "gcp"], "POST", "/v1/doctor", Reply(202, run))
+
     def test_pools(self):
         self.check(["pools"], "GET", "/v1/pools", page([POOL]), "limit=100")
 
