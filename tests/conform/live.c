@@ -368,6 +368,10 @@ static int suite_run(const struct live_cloud *cloud)
 
 	tests[n++] = (struct CMUnitTest){.name = "the market is read within the published limits",
 	    .test_func = market_case, .initial_state = (void *)(uintptr_t)cloud};
+	for (const struct live_case *c = cloud->own; c != NULL && c->name != NULL; c++) {
+		tests[n++] = (struct CMUnitTest){.name = c->name, .test_func = case_run,
+		    .teardown_func = clean, .initial_state = (void *)(uintptr_t)c};
+	}
 	for (const struct live_case *c = live_faults; c->name != NULL; c++) {
 		tests[n++] = (struct CMUnitTest){.name = c->name, .test_func = case_run,
 		    .teardown_func = clean, .initial_state = (void *)(uintptr_t)c};

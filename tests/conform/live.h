@@ -17,6 +17,7 @@
 #include "io/call.h"
 
 struct live;
+struct live_case { const char *name; void (*run)(struct live *v); };
 struct live_cloud {
 	const char *name;
 	const struct spot_provider_ops *ops;
@@ -37,6 +38,7 @@ struct live_cloud {
 	bool late;                       /* a lack of capacity shows after the launch succeeded */
 	bool fixed;                      /* its machines are there already, launches only take them */
 	bool skew;                       /* the provider corrects for a clock that is off */
+	const struct live_case *own;     /* cases of this cloud alone, before the others; NULL = none */
 };
 extern const struct live_cloud live_aws, live_lambda, live_gcp, live_azure, live_coreweave,
     live_kubernetes;
@@ -92,7 +94,7 @@ void live_end_all(struct live *v);
 #define LIVE_INSTALL "0badcafe"
 
 /* The cases; NULL ends. */
-extern const struct live_case { const char *name; void (*run)(struct live *v); } live_cases[], live_faults[];
+extern const struct live_case live_cases[], live_faults[];
 /* With the published limits on both sides, in a world of its own. */
 void live_market_within_limits(struct live *v);
 

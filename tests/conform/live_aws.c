@@ -24,6 +24,9 @@ static const char *setting(struct live *v, const char *key)
 	if (strcmp(key, "interruption_queue.us-east-1") == 0) {
 		return arena_printf(v->arena, "%s/123456789012/spotbroker-interruptions", live_text(v, "urls/aws"));
 	}
+	if (strcmp(key, "reservations") == 0) {
+		return "on";
+	}
 	return strcmp(key, "advisor_url") == 0 ? live_text(v, "urls/advisor") : NULL;
 }
 
@@ -37,6 +40,135 @@ static void prepare(struct live *v)
 
 	assert_int_equal(live_plain(v, "PUT", sigv4_presign(v->arena, &k, "PUT", url, 60), NULL, ""), 200);
 }
+
+/* ---- what no other cloud has ------------------------------------------------------------- */
+
+static bool told(const struct spot_watch *w, const char *ref, enum spot_notice_kind kind)
+{
+	for (size_t i = 0; i < w->notices_n; i++) {
+		if (strcmp(w->notices[i].ref, ref) == 0 && w->notices[i].kind == kind) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool seen_as(const struct spot_watch *w, const char *ref, enum spot_instance_state state)
+{
+	for (size_t i = 0; i < w->seen_n; i++) {
+		if (strcmp(w->seen[i].ref, ref) == 0 && w->seen[i].state == state) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void events_come_through_the_queue_once_each(struct live *v)
+{
+	struct spot_launch a = live_launch(v);
+	const char *cursor = "";
+	int warnings = 0, rebalances = 0;
+	bool ran = false, ended = false;
+
+	live_ok(v, CALL_LAUNCH, &a);
+	json_decref(live_control(v, "/aws/events", "{\"twice\":true}"));
+	for (int i = 0; i < 60 && !ended; i++) {
+		struct spot_watch w = {.region = a.key.region, .install = LIVE_INSTALL, .cursor = cursor,
+		    .hold_us = 2 * SPOT_US_PER_S};
+
+		live_ok(v, CALL_WATCH, &w);
+		assert_int_equal(w.gap, *cursor == '\0');
+		cursor = w.next_cursor;
+		warnings += told(&w, a.instance.ref, SPOT_NOTICE_INTERRUPTION);
+		rebalances += told(&w, a.instance.ref, SPOT_NOTICE_REBALANCE);
+		if (!ran && seen_as(&w, a.instance.ref, SPOT_INSTANCE_RUNNING)) {
+			ran = true;
+			json_decref(live_control(v, "/reclaim", arena_printf(v->arena,
+			    "{\"instance\":\"%s\",\"notice_s\":0.5,\"rebalance_s_before\":0.2}", a.instance.ref)));
+		}
+		ended = seen_as(&w, a.instance.ref, SPOT_INSTANCE_INTERRUPTED);
+	}
+	json_decref(live_control(v, "/aws/events", "{\"twice\":false}"));
+	assert_true(ran && ended);
+	assert_int_equal(warnings, 1);
+	assert_int_equal(rebalances, 1);
+}
+
+static const char *reserve(struct live *v, const struct spot_pool_key *k, const char *more)
+{
+	AUTO(json) json_t *made = live_control(v, "/aws/reservation", arena_printf(v->arena,
+	    "{\"region\":\"%s\",\"zone\":\"%s\",\"type\":\"%s\",\"count\":2%s}", k->region, k->zone,
+	    k->instance_type, more));
+
+	return arena_strdup(v->arena, json_string_value(json_object_get(made, "id")));
+}
+
+static void what_is_reserved_is_a_pool_and_is_used(struct live *v)
+{
+	struct spot_launch_gang g = {.common = live_launch(v), .want = 2};
+	struct spot_launch more = live_launch(v);
+	struct spot_pools pools = {.region = v->cloud->region};
+	const char *id = reserve(v, &g.common.key, ",\"block\":true");
+	struct spot_err err;
+	size_t found = 0;
+
+	live_ok(v, CALL_POOLS, &pools);
+	for (size_t i = 0; i < pools.n; i++) {
+		found += pools.pools[i].key.market == SPOT_MARKET_RESERVED;
+	}
+	assert_int_equal(found, 1);
+	g.common.key.market = more.key.market = SPOT_MARKET_RESERVED;
+	live_ok(v, CALL_LAUNCH_GANG, &g);
+	assert_int_equal(g.instances_n, 2);
+	assert_int_equal(g.instances[0].key.market, SPOT_MARKET_RESERVED);
+	assert_int_equal(live_run(v, CALL_LAUNCH, &more, &err), SPOT_NO_CAPACITY);
+	json_decref(live_control(v, "/aws/reservation", arena_printf(v->arena, "{\"cancel\":\"%s\"}", id)));
+}
+
+static void machines_elsewhere_are_known_while_a_zone_is_disrupted(struct live *v)
+{
+	struct spot_launch here = live_launch(v), there = live_launch(v);
+	const char *refs[2];
+	struct spot_describe d = {.region = v->cloud->region, .refs = refs, .refs_n = 2};
+
+	there.key.zone = strcmp(here.key.zone, "use1-az4") == 0 ? "use1-az6" : "use1-az4";
+	there.zone_name = "";
+	live_ok(v, CALL_LAUNCH, &here);
+	live_ok(v, CALL_LAUNCH, &there);
+	refs[0] = here.instance.ref;
+	refs[1] = there.instance.ref;
+	json_decref(live_control(v, "/aws/impaired", arena_printf(v->arena, "{\"zone\":\"%s\"}", here.key.zone)));
+	live_ok(v, CALL_DESCRIBE, &d);
+	json_decref(live_control(v, "/aws/impaired", "{\"zone\":\"\"}"));
+	assert_int_equal(d.n, 2);
+	assert_int_equal(d.found[0].state, SPOT_INSTANCE_ODD);
+	assert_true(d.found[1].state == SPOT_INSTANCE_PENDING || d.found[1].state == SPOT_INSTANCE_RUNNING);
+}
+
+static void maintenance_that_is_scheduled_is_told(struct live *v)
+{
+	struct spot_launch a = live_launch(v);
+	struct spot_notices n = {.region = v->cloud->region, .instances = &a.instance, .instances_n = 1};
+
+	live_ok(v, CALL_LAUNCH, &a);
+	json_decref(live_control(v, "/maintenance", arena_printf(v->arena,
+	    "{\"instance\":\"%s\",\"in_s\":600}", a.instance.ref)));
+	for (int i = 0; i < 100 && n.n == 0; i++) {
+		live_ok(v, CALL_NOTICES, &n);
+		live_pause(v, 20000);
+	}
+	assert_int_equal(n.n, 1);
+	assert_int_equal(n.notices[0].kind, SPOT_NOTICE_MAINTENANCE);
+	assert_true(n.notices[0].deadline_us > loop_wall_us(v->loop));
+}
+
+static const struct live_case own[] = {
+    {"events_come_through_the_queue_once_each", events_come_through_the_queue_once_each},
+    {"what_is_reserved_is_a_pool_and_is_used", what_is_reserved_is_a_pool_and_is_used},
+    {"machines_elsewhere_are_known_while_a_zone_is_disrupted", machines_elsewhere_are_known_while_a_zone_is_disrupted},
+    {"maintenance_that_is_scheduled_is_told", maintenance_that_is_scheduled_is_told},
+    {NULL, NULL},
+};
 
 const struct live_cloud live_aws = {
     .name = "aws",
@@ -56,4 +188,5 @@ const struct live_cloud live_aws = {
     .bucket = "conform",
     .objects = "urls/s3",
     .skew = true,
+    .own = own,
 };
