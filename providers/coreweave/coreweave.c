@@ -305,6 +305,7 @@ static enum spot_rc open_tokens(struct cw *self, struct spot_err *err)
 		rc = secret_get(self, &self->object_secret, object, "COREWEAVE_S3_SECRET_ACCESS_KEY", err);
 	}
 	rc = rc != SPOT_OK ? rc : bool_get(self, "object_path_style", &self->object_path_style, err);
+	self->object_host_style = cw_setting(self, "object_path_style") != NULL && !self->object_path_style;
 	return rc != SPOT_OK ? rc : url_get(self, "object_endpoint", "COREWEAVE_S3_ENDPOINT", OBJECT_ENDPOINT,
 				      &self->object_endpoint, err);
 }
@@ -458,7 +459,7 @@ static enum spot_rc kubernetes_open(const struct spot_provider_conf *conf, void 
 	.verify = cw_verify, .watch = cw_watch, .check = cw_check, .presign = (sign)
 
 const struct spot_provider_ops coreweave_ops = {
-    TABLE("coreweave", SPOT_CAP_ZONES | SPOT_CAP_OBJECTS, cw_presign),
+    TABLE("coreweave", SPOT_CAP_ZONES | SPOT_CAP_OBJECTS | SPOT_CAP_LEAVES, cw_presign),
     .open = coreweave_open,
     .signals = cw_signals,
 };

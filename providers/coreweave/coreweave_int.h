@@ -76,7 +76,7 @@ struct cw {
 	size_t types_n;
 	const char *object_endpoint, *object_key, *object_secret_file;
 	struct secret object_secret;
-	bool object_path_style;
+	bool object_path_style, object_host_style; /* set true; set false; neither: by the endpoint */
 	/* auth only */
 	struct cw_cluster *clusters[CW_CLUSTERS_MAX];
 	size_t clusters_n;

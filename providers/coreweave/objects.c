@@ -2,7 +2,7 @@
  * Presigned requests to CoreWeave's object storage: S3 with SigV4, and the bucket in the host name only, path style fails
  * there (docs: products/storage/object-storage). The region is any non-empty DNS label, it only has to be the same in the
  * signature. Other stores (object_endpoint, or the caller's endpoint) may want the path: object_path_style = true, and an
- * address without a name always gets it, for there is no host to put a bucket before.
+ * address without a name gets it unless the setting says false, for mostly there is no host to put a bucket before.
  */
 #include "base/base.h"
 #include "coreweave_int.h"
@@ -84,7 +84,7 @@ enum spot_rc cw_presign(void *p, struct arena *arena, int64_t now_us, struct spo
 	n -= n > 0 && base[n - 1] == '/';
 	scheme = (size_t)(strstr(base, "://") + 3 - base);
 	key = url_encode(arena, a->key, true);
-	if (self->object_path_style || host_is_address(base)) {
+	if (self->object_path_style || (host_is_address(base) && !self->object_host_style)) {
 		url = arena_printf(arena, "%.*s/%s/%s", (int)n, base, a->bucket, key);
 	} else {
 		url = arena_printf(arena, "%.*s%s.%.*s/%s", (int)scheme, base, a->bucket, (int)(n - scheme), base + scheme, key);

@@ -2,6 +2,7 @@
  * has machines that are there already. */
 #include "live.h"
 
+#include "base/sign.h"
 #include "base/str.h"
 #include "coreweave/coreweave.h"
 
@@ -39,6 +40,15 @@ static const char *setting(struct live *v, const char *key)
 	if (strcmp(key, "api_endpoint") == 0) {
 		return live_text(v, "urls/coreweave");
 	}
+	if (strcmp(key, "object_access_key") == 0) {
+		return live_text(v, "credentials/aws/access_key_id");
+	}
+	if (strcmp(key, "object_path_style") == 0) {
+		return "false"; /* though it is at localhost here */
+	}
+	if (strcmp(key, "object_secret_file") == 0) {
+		return arena_printf(v->arena, "%s/object-secret", v->dir);
+	}
 	if (strcmp(key, "clusters") == 0) {
 		return "gpu-east";
 	}
@@ -53,6 +63,23 @@ static const char *plain_setting(struct live *v, const char *key)
 	return strcmp(key, "kubeconfig") == 0 ? of_cluster(v, 2, "kubeconfig") : common(v, 2, key);
 }
 
+/* The object store's secret in its file, and the bucket of the presigned requests: in the host name, the only style
+ * that the store knows. */
+static void prepare(struct live *v)
+{
+	struct sigv4 k = {.access_key = live_text(v, "credentials/aws/access_key_id"),
+	    .secret_key = live_text(v, "credentials/aws/secret_access_key"), .region = "default", .service = "s3",
+	    .now_us = loop_wall_us(v->loop)};
+	const char *base = live_text(v, "urls/cwobject");
+	FILE *f = fopen(arena_printf(v->arena, "%s/object-secret", v->dir), "we");
+
+	assert_non_null(f);
+	assert_true(fputs(k.secret_key, f) >= 0 && fclose(f) == 0);
+	assert_true(str_prefix(base, "http://"));
+	assert_int_equal(live_plain(v, "PUT", sigv4_presign(v->arena, &k, "PUT",
+	    arena_printf(v->arena, "http://conform.%s/", base + strlen("http://")), 60), NULL, ""), 200);
+}
+
 #define K8S(action)	 "\"service\":\"k8s\",\"action\":\"" action "\""
 #define REFUSED(n, code) "\"kind\":\"status\",\"status\":" #n ",\"code\":\"" code "\",\"message\":\"words\""
 
@@ -64,6 +91,7 @@ const struct live_cloud live_coreweave = {
     .ops = &coreweave_ops,
     .env = env,
     .setting = setting,
+    .prepare = prepare,
     .region = "US-EAST",
     .type = "gd-8xh100ib-i128",
     .create = K8S("POST pods"),
@@ -74,6 +102,8 @@ const struct live_cloud live_coreweave = {
     .expired = REFUSED(401, "Unauthorized"),
     .quota = OVER_QUOTA,
     .late = true,
+    .bucket = "conform",
+    .objects = "urls/cwobject",
 };
 
 const struct live_cloud live_kubernetes = {

@@ -184,6 +184,8 @@ static void buckets_stand_in_the_host_name_where_there_is_one(void **state)
 	sign("http://localhost:9000", NULL, "http://localhost:9000/ckpt-7/j1/e%201?");
 	sign("", (const char *const[]){"object_path_style", "true", "object_endpoint", "https://minio.example", NULL},
 	    "https://minio.example/ckpt-7/j1/e%201?");
+	sign("", (const char *const[]){"object_path_style", "false", "object_endpoint", "http://localhost:9000", NULL},
+	    "http://ckpt-7.localhost:9000/j1/e%201?");
 }
 
 int main(void)
