@@ -232,8 +232,13 @@ struct aws_reservation {
 /* Reads one <item> of a capacityReservationSet. False: not one that our machines can run in. */
 bool aws_reservation_read(const struct xml *item, struct aws_reservation *ret);
 /* Which reservation of the launch's pool has room: into r->reservation, r->block. */
-enum spot_step aws_reservation_send(
-    struct aws *self, struct spot_call *c, const struct spot_launch *l);
+enum spot_step aws_reservations_send(
+    struct aws *self, struct spot_call *c, const char *region, const char *type); /* NULL = all */
+/* Its reply: the capacityReservationSet into ret; *ret_more: there is another page. */
+enum spot_step aws_reservations_reply(
+    struct aws *self, struct spot_call *c, const struct xml **ret, bool *ret_more);
+bool aws_reservation_at(
+    const struct aws_reservation *r, const char *type, const char *zone, const char *zone_name);
 enum spot_step aws_reservation_reply(struct aws *self, struct spot_call *c, struct aws_run *r);
 
 /* ---- instances.c ------------------------------------------------------------------------- */

@@ -358,7 +358,8 @@ enum spot_step aws_launch_prepare(
 		answered = false;
 	}
 	if (st->at == AWS_AT_RESERVATION)
-		return aws_reservation_send(self, c, r->launch);
+		return aws_reservations_send(
+		    self, c, r->launch->key.region, r->launch->key.instance_type);
 	if (st->at == AWS_AT_IMAGE)
 		return aws_image_send(
 		    self, c, r->launch->key.region, r->launch->shape.arch);

@@ -96,12 +96,15 @@ const char *aws_quota_class(struct arena *a, const char *type, enum spot_market 
 
 static enum spot_step pools_send(struct aws *self, struct spot_call *c, const char *region)
 {
-	static const char *const actions[] = {"DescribeAvailabilityZones", "DescribeInstanceTypes",
-	    "DescribeInstanceTypeOfferings", "DescribeCapacityReservations"};
+	static const char *const actions[] = {
+	    "DescribeAvailabilityZones", "DescribeInstanceTypes", "DescribeInstanceTypeOfferings"};
 	const struct aws_state *st = c->state;
-	const char *action = actions[st->at];
+	const char *action;
 	struct query q;
 
+	if (st->at == RESERVATIONS)
+		return aws_reservations_send(self, c, region, NULL);
+	action = actions[st->at];
 	query_begin(&q, c->arena, action, EC2_VERSION);
 	if (st->at == TYPES) {
 		/* There is no GPU filter; P and G are the accelerated families. */
@@ -119,9 +122,6 @@ static enum spot_step pools_send(struct aws *self, struct spot_call *c, const ch
 		query_add(&q, "Filter.1.Name", "instance-type");
 		query_add(&q, "Filter.1.Value.1", "p*");
 		query_add(&q, "Filter.1.Value.2", "g*");
-		query_add(&q, "MaxResults", "1000");
-	} else if (st->at == RESERVATIONS) {
-		query_filter(&q, 1, "state", "active");
 		query_add(&q, "MaxResults", "1000");
 	}
 	if (st->next != NULL)
@@ -332,17 +332,11 @@ static bool pool_known(const struct pooling *x, const struct gpu_type *t, const 
 static enum spot_step reservations_reply(
     struct aws *self, struct spot_call *c, struct pooling *x, const char *region, bool *ret_more)
 {
-	const char *action = "DescribeCapacityReservations";
-	const struct xml *doc, *set;
-	bool bad;
-	enum spot_step s =
-	    aws_reply_xml(self, c, action, "DescribeCapacityReservationsResponse", &doc);
+	const struct xml *set;
+	enum spot_step s = aws_reservations_reply(self, c, &set, ret_more);
 
 	if (s != SPOT_STEP_NONE)
 		return s;
-	set = xml_at(doc, "capacityReservationSet");
-	if (set == NULL)
-		return aws_bad_reply(c, action, "no capacityReservationSet");
 	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item")) {
 		const struct gpu_type *t;
 		struct aws_reservation r;
@@ -353,14 +347,11 @@ static enum spot_step reservations_reply(
 		for (size_t k = 0; k < x->zones_n && t != NULL; k++) {
 			const struct zone *z = &x->zones[k];
 
-			if ((*r.zone != '\0' ? strcmp(z->id, r.zone) == 0
-					     : strcmp(z->name, r.zone_name) == 0) &&
-			    !pool_known(x, t, z))
+			if (aws_reservation_at(&r, t->name, z->id, z->name) && !pool_known(x, t, z))
 				pool_add(self, c, x, region, t, z, SPOT_MARKET_RESERVED);
 		}
 	}
-	*ret_more = aws_next_page(c->state, c->arena, xml_text(doc, "nextToken", ""), &bad);
-	return bad ? aws_bad_reply(c, action, "the page token repeats") : SPOT_STEP_NONE;
+	return SPOT_STEP_NONE;
 }
 
 enum spot_step aws_pools(void *p, struct spot_call *c, struct spot_pools *a)

@@ -32,19 +32,43 @@ bool aws_reservation_read(const struct xml *item, struct aws_reservation *ret)
 	return true;
 }
 
-enum spot_step aws_reservation_send(
-    struct aws *self, struct spot_call *c, const struct spot_launch *l)
+bool aws_reservation_at(
+    const struct aws_reservation *r, const char *type, const char *zone, const char *zone_name)
+{
+	return strcmp(r->type, type) == 0 && (*r->zone != '\0' ? str_same(r->zone, zone)
+							     : str_same(r->zone_name, zone_name));
+}
+
+enum spot_step aws_reservations_send(
+    struct aws *self, struct spot_call *c, const char *region, const char *type)
 {
 	const struct aws_state *st = c->state;
 	struct query q;
 
 	query_begin(&q, c->arena, ACTION, EC2_VERSION);
 	query_filter(&q, 1, "state", "active");
-	query_filter(&q, 2, "instance-type", l->key.instance_type);
+	if (type != NULL)
+		query_filter(&q, 2, "instance-type", type);
 	query_add(&q, "MaxResults", PAGE);
 	if (st->next != NULL)
 		query_add(&q, "NextToken", st->next);
-	return query_send_ec2(&q, self, c, l->key.region, ACTION, AWS_LIMIT_DESCRIBE, false);
+	return query_send_ec2(&q, self, c, region, ACTION, AWS_LIMIT_DESCRIBE, false);
+}
+
+enum spot_step aws_reservations_reply(
+    struct aws *self, struct spot_call *c, const struct xml **ret, bool *ret_more)
+{
+	const struct xml *doc;
+	bool bad;
+	enum spot_step s = aws_reply_xml(self, c, ACTION, ACTION "Response", &doc);
+
+	if (s != SPOT_STEP_NONE)
+		return s;
+	*ret = xml_at(doc, "capacityReservationSet");
+	if (*ret == NULL)
+		return aws_bad_reply(c, ACTION, "no capacityReservationSet");
+	*ret_more = aws_next_page(c->state, c->arena, xml_text(doc, "nextToken", ""), &bad);
+	return bad ? aws_bad_reply(c, ACTION, "the page token repeats") : SPOT_STEP_NONE;
 }
 
 /* Blocks first, they end by themselves; then the smallest id, so that a repeat chooses the same while
@@ -59,34 +83,23 @@ static bool better(const struct aws_reservation *x, const struct aws_run *than)
 enum spot_step aws_reservation_reply(struct aws *self, struct spot_call *c, struct aws_run *r)
 {
 	const struct spot_launch *l = r->launch;
-	const struct xml *doc, *set;
-	bool bad;
-	enum spot_step s = aws_reply_xml(self, c, ACTION, ACTION "Response", &doc);
+	const struct xml *set;
+	bool more;
+	enum spot_step s = aws_reservations_reply(self, c, &set, &more);
 
 	if (s != SPOT_STEP_NONE)
 		return s;
-	set = xml_at(doc, "capacityReservationSet");
-	if (set == NULL)
-		return aws_bad_reply(c, ACTION, "no capacityReservationSet");
 	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item")) {
 		struct aws_reservation x;
 
-		if (!aws_reservation_read(i, &x) || strcmp(x.type, l->key.instance_type) != 0 ||
-		    x.free < (int64_t)r->count)
+		if (!aws_reservation_read(i, &x) || x.free < (int64_t)r->count ||
+		    !aws_reservation_at(&x, l->key.instance_type, l->key.zone, l->zone_name) ||
+		    !better(&x, r))
 			continue;
-		if (*x.zone != '\0' ? !str_same(x.zone, l->key.zone)
-				    : !str_same(x.zone_name, l->zone_name))
-			continue;
-		if (better(&x, r)) {
-			r->reservation = x.id;
-			r->block = x.block;
-		}
+		r->reservation = x.id;
+		r->block = x.block;
 	}
-	if (aws_next_page(c->state, c->arena, xml_text(doc, "nextToken", ""), &bad))
-		return SPOT_STEP_NONE;
-	if (bad)
-		return aws_bad_reply(c, ACTION, "the page token repeats");
-	if (r->reservation == NULL)
+	if (!more && r->reservation == NULL)
 		return call_fail(c, SPOT_NO_CAPACITY, "ReservationCapacityExceeded",
 		    "aws launch: no active reservation of %s in %s has room for %zu",
 		    l->key.instance_type, l->key.zone, r->count);

@@ -28,6 +28,9 @@ static const char *const score_sets[][TYPES_PER_SET] = {
 
 struct signalling {
 	struct pool_index pools;
+	struct pool_index reserved; /* by their reservations' room */
+	bool reserving, reserved_told;
+	size_t room_from; /* their signals are the first from here on */
 	struct spot_signal *items;
 	size_t n, cap;
 	double lo[BUCKETS], hi[BUCKETS];
@@ -98,6 +101,50 @@ static enum spot_step score_reply(
 		score_row(c, x, r);
 	*ret_more = aws_next_page(c->state, c->arena, xml_text(doc, "nextToken", ""), &bad);
 	return bad ? aws_bad_reply(c, SCORE_SOURCE, "the page token repeats") : SPOT_STEP_NONE;
+}
+
+/* ---- reservations ------------------------------------------------------------------------ */
+
+/* One signal per reserved pool: 0 until a reservation with room is read. */
+static enum spot_step room_send(
+    struct aws *self, struct spot_call *c, struct signalling *x, const char *region)
+{
+	if (!x->reserving) {
+		x->reserving = true;
+		x->room_from = x->n;
+		for (size_t i = 0; i < x->reserved.n; i++) {
+			struct spot_signal *s = signal_add(c, x);
+
+			s->kind = SPOT_SIGNAL_CAPACITY;
+			s->key = x->reserved.items[i]->key;
+			s->source = "DescribeCapacityReservations";
+		}
+	}
+	return aws_reservations_send(self, c, region, NULL);
+}
+
+static enum spot_step room_reply(struct aws *self, struct spot_call *c, struct signalling *x)
+{
+	const struct xml *set;
+	bool more;
+	enum spot_step s = aws_reservations_reply(self, c, &set, &more);
+
+	if (s != SPOT_STEP_NONE)
+		return s;
+	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item")) {
+		struct aws_reservation r;
+
+		for (size_t k = 0; aws_reservation_read(i, &r) && r.free > 0 && k < x->reserved.n;
+		     k++) {
+			const struct spot_pool_info *p = x->reserved.items[k];
+
+			if (aws_reservation_at(
+				&r, p->key.instance_type, p->key.zone, p->zone_name))
+				x->items[x->room_from + k].value = 1;
+		}
+	}
+	x->reserved_told = !more;
+	return SPOT_STEP_NONE;
 }
 
 /* ---- advisor ----------------------------------------------------------------------------- */
@@ -275,13 +322,23 @@ enum spot_step aws_signals(void *p, struct spot_call *c, struct spot_signals *a)
 		if (str_empty(a->region))
 			return call_fail(c, SPOT_INVALID, NULL, "aws signals: a region is needed");
 		pool_index_init(&x->pools, c->arena, a->pools, a->pools_n, SPOT_MARKET_SPOT);
+		pool_index_init(
+		    &x->reserved, c->arena, a->pools, a->pools_n, SPOT_MARKET_RESERVED);
+		x->reserved_told = !self->reservations || x->reserved.n == 0;
 	}
-	if (c->in != NULL) {
+	if (c->in != NULL && !x->reserved_told) {
+		enum spot_step s = room_reply(self, c, x);
+
+		if (s != SPOT_STEP_NONE)
+			return s;
+	} else if (c->in != NULL) {
 		enum spot_step s = signals_reply(self, c, x, a->region, &over);
 
 		if (s != SPOT_STEP_NONE)
 			return s;
 	}
+	if (!x->reserved_told)
+		return room_send(self, c, x, a->region);
 	if (st->at < SETS)
 		st->at = set_from(self, x, st->at);
 	if (over || x->pools.n == 0)

@@ -216,6 +216,36 @@ static void reserved_pools_cost_next_to_nothing(void **state)
 	drive_fini(&d);
 }
 
+static void a_full_reservation_has_no_capacity(void **state)
+{
+	static const struct spot_pool_info pools[] = {
+	    {.key = {"aws", "us-east-1", "use1-az4", "g5.xlarge", SPOT_MARKET_RESERVED}},
+	    {.key = {"aws", "us-east-1", "use1-az6", "g5.xlarge", SPOT_MARKET_RESERVED}},
+	};
+	struct spot_signals s = {.region = "us-east-1", .pools = pools, .pools_n = 2};
+	struct drive d;
+
+	(void)state;
+	keyed_init(&d, reserving);
+	assert_int_equal(
+	    RUN_SCRIPT(&d, DRIVE_SIGNALS, &s,
+		{.status = 503, .reply = EC2_XML("RequestLimitExceeded", "m")},
+		{.hasnt = {"instance-type"},
+		    .status = 200,
+		    .reply = CRS(CR("cr-1", "g5.xlarge", "use1-az4", "0", "default", "active"),
+			"<nextToken>n</nextToken>")},
+		{.status = 200,
+		    .reply = CRS(CR("cr-2", "g5.xlarge", "use1-az6", "1", "default", "active"), "")}),
+	    SPOT_DONE);
+	assert_int_equal(s.n, 2);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(s.signals[i].kind, SPOT_SIGNAL_CAPACITY);
+		assert_true(
+		    (s.signals[i].value > 0) == (strcmp(s.signals[i].key.zone, "use1-az6") == 0));
+	}
+	drive_fini(&d);
+}
+
 static void arm_types_have_an_image_of_their_own(void **state)
 {
 	static const char *const both[] = {"ami", "ami-1", "ami_arm64", "ami-2", NULL};
@@ -255,6 +285,7 @@ int main(void)
 	    cmocka_unit_test(a_capacity_block_is_a_market_of_its_own),
 	    cmocka_unit_test(without_room_or_leave_nothing_reserved_is_launched),
 	    cmocka_unit_test(reserved_pools_cost_next_to_nothing),
+	    cmocka_unit_test(a_full_reservation_has_no_capacity),
 	    cmocka_unit_test(arm_types_have_an_image_of_their_own),
 	};
 
