@@ -40,6 +40,25 @@ static void an_explicit_profile_goes_before_the_environment(void **state)
 	drive_fini(&d);
 }
 
+/* A line break in a key id would end the header that it goes into. */
+static void keys_that_cannot_be_headers_are_refused_without_quoting_them(void **state)
+{
+	struct drive d;
+
+	(void)state;
+	drive_init(&d, &aws_ops, ENV("AWS_ACCESS_KEY_ID", "AK\r\nx-evil: 1", "AWS_SECRET_ACCESS_KEY", "s"),
+	    NULL);
+	assert_int_equal(drive_run(&d, DRIVE_AUTH, NULL), SPOT_FAIL);
+	assert_int_equal(d.call.err.rc, SPOT_CONFIG);
+	assert_null(strstr(d.call.err.text, "evil"));
+	drive_fini(&d);
+	drive_init(&d, &aws_ops,
+	    ENV("AWS_ACCESS_KEY_ID", "AK", "AWS_SECRET_ACCESS_KEY", "s", "AWS_SESSION_TOKEN", "a b"), NULL);
+	assert_int_equal(drive_run(&d, DRIVE_AUTH, NULL), SPOT_FAIL);
+	assert_int_equal(d.call.err.rc, SPOT_CONFIG);
+	drive_fini(&d);
+}
+
 static void a_role_of_the_profile_goes_before_web_identity(void **state)
 {
 	struct drive d;
@@ -447,6 +466,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(the_environment_goes_first),
 	    cmocka_unit_test(an_explicit_profile_goes_before_the_environment),
+	    cmocka_unit_test(keys_that_cannot_be_headers_are_refused_without_quoting_them),
 	    cmocka_unit_test(a_role_of_the_profile_goes_before_web_identity),
 	    cmocka_unit_test(web_identity_goes_before_keys_of_a_profile),
 	    cmocka_unit_test(the_credentials_file_goes_before_the_config_file),

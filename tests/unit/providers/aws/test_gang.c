@@ -216,6 +216,54 @@ static void reserved_pools_cost_next_to_nothing(void **state)
 	drive_fini(&d);
 }
 
+#define ZONES                                                                                      \
+	"<DescribeAvailabilityZonesResponse><availabilityZoneInfo><item><zoneId>use1-az4</zoneId>" \
+	"<zoneName>us-east-1a</zoneName></item></availabilityZoneInfo>"                            \
+	"</DescribeAvailabilityZonesResponse>"
+#define TYPES                                                                                      \
+	"<DescribeInstanceTypesResponse><instanceTypeSet><item><instanceType>g5.xlarge"            \
+	"</instanceType><supportedUsageClasses><item>spot</item></supportedUsageClasses>"          \
+	"<gpuInfo><gpus><item><name>A10G</name><manufacturer>NVIDIA</manufacturer><count>1</count>"\
+	"</item></gpus></gpuInfo></item></instanceTypeSet></DescribeInstanceTypesResponse>"
+#define OFFERED                                                                                    \
+	"<DescribeInstanceTypeOfferingsResponse><instanceTypeOfferingSet><item><instanceType>"     \
+	"g5.xlarge</instanceType><location>use1-az4</location></item></instanceTypeOfferingSet>"   \
+	"</DescribeInstanceTypeOfferingsResponse>"
+
+static void each_reserved_type_and_zone_is_one_pool(void **state)
+{
+	struct spot_pools p = {.region = "us-east-1"};
+	struct drive d;
+
+	(void)state;
+	keyed_init(&d, reserving);
+	assert_int_equal(
+	    RUN_SCRIPT(&d, DRIVE_POOLS, &p, {.status = 200, .reply = ZONES},
+		{.has = {"Filter.2.Value.3=capacity-block"}, .status = 200, .reply = TYPES},
+		{.status = 200, .reply = OFFERED},
+		{.has = {"DescribeCapacityReservations", "Filter.1.Value.1=active"},
+		    .status = 200,
+		    .reply = CRS(CR("cr-1", "g5.xlarge", "use1-az4", "0", "default", "active")
+			    CR("cr-2", "g5.xlarge", "use1-az4", "1", "default", "active")
+				CR("cr-3", "g5.xlarge", "use1-az9", "1", "default", "active")
+				    CR("cr-4", "m5.large", "use1-az4", "1", "default", "active"),
+			"")}),
+	    SPOT_DONE);
+	assert_int_equal(p.n, 2);
+	assert_int_equal(p.pools[0].key.market, SPOT_MARKET_SPOT);
+	assert_int_equal(p.pools[1].key.market, SPOT_MARKET_RESERVED);
+	assert_string_equal(p.pools[1].key.zone, "use1-az4");
+	assert_string_equal(p.pools[1].quota_class, "");
+	drive_fini(&d);
+	keyed_init(&d, image);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_POOLS, &p, {.status = 200, .reply = ZONES},
+			     {.hasnt = {"capacity-block"}, .status = 200, .reply = TYPES},
+			     {.status = 200, .reply = OFFERED}),
+	    SPOT_DONE);
+	assert_int_equal(p.n, 1);
+	drive_fini(&d);
+}
+
 static void a_full_reservation_has_no_capacity(void **state)
 {
 	static const struct spot_pool_info pools[] = {
@@ -285,6 +333,7 @@ int main(void)
 	    cmocka_unit_test(a_capacity_block_is_a_market_of_its_own),
 	    cmocka_unit_test(without_room_or_leave_nothing_reserved_is_launched),
 	    cmocka_unit_test(reserved_pools_cost_next_to_nothing),
+	    cmocka_unit_test(each_reserved_type_and_zone_is_one_pool),
 	    cmocka_unit_test(a_full_reservation_has_no_capacity),
 	    cmocka_unit_test(arm_types_have_an_image_of_their_own),
 	};

@@ -28,6 +28,8 @@ static void bad_settings_are_refused_by_name(void **state)
 	    {"root_device", "sda1", "'sda1'"},
 	    {"public_ip", "maybe", "'maybe'"},
 	    {"placement_scores", "yes", "neither on nor off"},
+	    {"reservations", "1", "neither on nor off"},
+	    {"ami_arm64", "image-1", "'image-1'"},
 	    {"advisor_url", "ftp://x", "advisor_url"},
 	    {"advisor_url", "https://u@x", "advisor_url"},
 	};
@@ -50,9 +52,18 @@ static void settings_that_exclude_each_other_are_refused(void **state)
 	    "regions", "us-east-1", "subnet.us-east-1", "vpc-1", NULL};
 	static const char *const groups[] = {
 	    "regions", "us-east-1", "security_groups.us-east-1", "default", NULL};
+	static const char *const queues[] = {
+	    "spotbroker-interruptions", "https://sqs.us-east-1.amazonaws.com", "https://u@h/1/q"};
 	struct spot_err err;
 
 	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(queues); i++) {
+		const char *settings[] = {
+		    "regions", "us-east-1", "interruption_queue.us-east-1", queues[i], NULL};
+
+		assert_int_equal(drive_open(&aws_ops, NULL, settings, &err), SPOT_CONFIG);
+		assert_non_null(strstr(err.text, "interruption_queue.us-east-1"));
+	}
 	assert_int_equal(drive_open(&aws_ops, NULL, both, &err), SPOT_CONFIG);
 	assert_int_equal(drive_open(&aws_ops, NULL, subnet, &err), SPOT_CONFIG);
 	assert_non_null(strstr(err.text, "subnet.us-east-1"));
