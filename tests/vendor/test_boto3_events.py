@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""boto3 drives what cloudsim tells by itself and what is paid for already: events in queues, capacity reservations, disrupted
+zones, scheduled events. argv[1] is the emulator's program. Exit 77 (skipped) where there is no boto3."""
+import datetime
+import json
+import unittest
+
+from test_boto3 import Base, TYPE, UTC
+
+
+class Events(Base):
+    """EventBridge's events in SQS, as deploy/iam/aws-interruptions.yaml sets them up."""
+
+    def setUp(self):
+        self.sqs = self.client('sqs')
+        self.url = self.sqs.get_queue_url(QueueName='spotbroker-interruptions')['QueueUrl']
+        self.drain()
+
+    def drain(self):
+        while self.take(0):
+            pass
+
+    def take(self, wait=5):
+        got = self.sqs.receive_message(QueueUrl=self.url, MaxNumberOfMessages=10, WaitTimeSeconds=wait).get('Messages', [])
+        if got:
+            r = self.sqs.delete_message_batch(QueueUrl=self.url, Entries=[
+                {'Id': str(k), 'ReceiptHandle': m['ReceiptHandle']} for k, m in enumerate(got)])
+            self.assertEqual(len(r['Successful']), len(got))
+            self.assertEqual(r['Failed'], [])
+        return [json.loads(m['Body']) for m in got]
+
+    def until(self, seen):
+        events = []
+        for _ in range(20):
+            events += self.take()
+            if seen(events):
+                return events
+        self.fail('never came; had %s' % events)
+
+    def test_a_reclaim_is_told_in_the_vendors_words(self):
+        i = self.launch('ev-1')['InstanceId']
+        self.until(lambda es: any(e['detail'].get('state') == 'running' for e in es))
+        self.sim.ctl('POST', '/reclaim', {'instance': i, 'notice_s': 1, 'rebalance_s_before': 0.3})
+        events = self.until(lambda es: any(e['detail'].get('state') == 'terminated' for e in es))
+        kinds = [e['detail-type'] for e in events]
+        self.assertLess(kinds.index('EC2 Instance Rebalance Recommendation'), kinds.index('EC2 Spot Instance Interruption Warning'))
+        for e in events:
+            self.assertEqual((e['source'], e['region'], e['account']), ('aws.ec2', 'us-east-1', '123456789012'))
+            self.assertEqual(e['detail']['instance-id'], i)
+        warning = [e for e in events if 'Warning' in e['detail-type']][0]
+        self.assertEqual(warning['detail']['instance-action'], 'terminate')
+
+    def test_events_may_come_twice_with_one_id(self):
+        self.sim.ctl('POST', '/aws/events', {'twice': True})
+        try:
+            self.launch('ev-2')
+            events = self.until(lambda es: len(es) >= 2)
+        finally:
+            self.sim.ctl('POST', '/aws/events', {'twice': False})
+        self.assertEqual(events[0]['id'], events[1]['id'])
+
+    def test_a_message_hides_and_comes_again_until_it_is_deleted(self):
+        url = self.sqs.create_queue(QueueName='own', Attributes={'VisibilityTimeout': '1'})['QueueUrl']
+        self.sqs.send_message(QueueUrl=url, MessageBody='hello')
+        first = self.sqs.receive_message(QueueUrl=url)['Messages'][0]
+        self.assertNotIn('Messages', self.sqs.receive_message(QueueUrl=url))
+        again = self.sqs.receive_message(QueueUrl=url, WaitTimeSeconds=5)['Messages'][0]
+        self.assertEqual(first['MessageId'], again['MessageId'])
+        self.assertNotEqual(first['ReceiptHandle'], again['ReceiptHandle'])
+        self.sqs.delete_message(QueueUrl=url, ReceiptHandle=first['ReceiptHandle'])
+        left = self.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=['All'])['Attributes']
+        self.assertEqual(left['ApproximateNumberOfMessagesNotVisible'], '1')
+        self.sqs.delete_message(QueueUrl=url, ReceiptHandle=again['ReceiptHandle'])
+        self.assertNotIn('Messages', self.sqs.receive_message(QueueUrl=url, WaitTimeSeconds=2))
+
+    def test_a_long_poll_waits_no_longer_than_it_says(self):
+        began = datetime.datetime.now(UTC)
+        self.assertNotIn('Messages', self.sqs.receive_message(
+            QueueUrl=self.sqs.create_queue(QueueName='quiet')['QueueUrl'], WaitTimeSeconds=1))
+        self.assertGreaterEqual((datetime.datetime.now(UTC) - began).total_seconds(), 0.9)
+
+    def test_wrong_calls_are_refused_by_the_vendors_codes(self):
+        none = self.url.replace('spotbroker-interruptions', 'none')
+        self.fails('AWS.SimpleQueueService.NonExistentQueue', 400, self.sqs.receive_message, QueueUrl=none)
+        self.fails('AWS.SimpleQueueService.NonExistentQueue', 400, self.sqs.get_queue_url, QueueName='none')
+        self.fails('InvalidParameterValue', 400, self.sqs.receive_message, QueueUrl=self.url, MaxNumberOfMessages=11)
+        self.fails('InvalidParameterValue', 400, self.sqs.receive_message, QueueUrl=self.url, WaitTimeSeconds=21)
+        self.fails('ReceiptHandleIsInvalid', 400, self.sqs.delete_message, QueueUrl=self.url, ReceiptHandle='x')
+        self.fails('AWS.SimpleQueueService.EmptyBatchRequest', 400, self.sqs.delete_message_batch, QueueUrl=self.url, Entries=[])
+        self.fails('UnrecognizedClientException', 400, self.client('sqs', key='AKIANOBODY').receive_message, QueueUrl=self.url)
+
+
+class Reserved(Base):
+    def reserve(self, **more):
+        at = {'region': 'us-east-1', 'zone': 'use1-az4', 'type': TYPE, 'count': 2}
+        at.update(more)
+        return self.sim.ctl('POST', '/aws/reservation', at)['id']
+
+    def tearDown(self):
+        for r in self.ec2.describe_capacity_reservations()['CapacityReservations']:
+            self.sim.ctl('POST', '/aws/reservation', {'cancel': r['CapacityReservationId']})
+
+    def into(self, token, cr, n=1, **more):
+        return self.ec2.run_instances(**self.args(token, InstanceMarketOptions=None, MinCount=n, MaxCount=n,
+            CapacityReservationSpecification={'CapacityReservationTarget': {'CapacityReservationId': cr}}, **more))['Instances']
+
+    def free(self, cr):
+        return self.ec2.describe_capacity_reservations(CapacityReservationIds=[cr])['CapacityReservations'][0]['AvailableInstanceCount']
+
+    def test_a_targeted_reservation_is_used_up_by_those_that_name_it(self):
+        cr = self.reserve()
+        self.launch('rs-1', InstanceMarketOptions=None)
+        self.assertEqual(self.free(cr), 2)
+        got = self.into('rs-2', cr, 2)
+        self.assertEqual([i['CapacityReservationId'] for i in got], [cr, cr])
+        self.assertNotIn('InstanceLifecycle', got[0])
+        self.assertEqual(self.free(cr), 0)
+        self.fails('ReservationCapacityExceeded', 400, self.into, 'rs-3', cr)
+        self.ec2.terminate_instances(InstanceIds=[i['InstanceId'] for i in got])
+        self.assertEqual(self.free(cr), 2)
+
+    def test_an_open_reservation_is_used_up_by_anybody_who_does_not_say_no(self):
+        cr = self.reserve(open=True)
+        none = {'CapacityReservationPreference': 'none'}
+        self.launch('rs-4', InstanceMarketOptions=None, CapacityReservationSpecification=none)
+        self.launch('rs-5')
+        self.assertEqual(self.free(cr), 2)
+        self.assertEqual(self.launch('rs-6', InstanceMarketOptions=None)['CapacityReservationId'], cr)
+        self.assertEqual(self.free(cr), 1)
+
+    def test_a_capacity_block_needs_its_market(self):
+        cr = self.reserve(block=True)
+        block = {'InstanceMarketOptions': {'MarketType': 'capacity-block'}}
+        self.fails('InvalidParameterCombination', 400, self.into, 'rs-7', cr)
+        self.fails('MissingParameter', 400, self.launch, 'rs-8', **block)
+        target = {'CapacityReservationSpecification': {'CapacityReservationTarget': {'CapacityReservationId': cr}}}
+        got = self.launch('rs-9', **block, **target)
+        self.assertEqual((got['InstanceLifecycle'], got['CapacityReservationId']), ('capacity-block', cr))
+        self.fails('InvalidParameterCombination', 400, self.launch, 'rs-10', **target)
+
+    def test_a_reservation_elsewhere_or_gone_is_refused(self):
+        cr = self.reserve(zone='use1-az6')
+        self.fails('InvalidParameterValue', 400, self.into, 'rs-11', cr)
+        self.fails('InvalidCapacityReservationId.NotFound', 400, self.into, 'rs-12', 'cr-0123456789abcdef0')
+        self.sim.ctl('POST', '/aws/reservation', {'cancel': cr})
+        self.fails('CapacityReservationNotActive', 400, self.into, 'rs-13', cr, Placement={'AvailabilityZone': 'us-east-1b'})
+        active = self.ec2.describe_capacity_reservations(Filters=[{'Name': 'state', 'Values': ['active']}])
+        self.assertNotIn(cr, [r['CapacityReservationId'] for r in active['CapacityReservations']])
+
+
+class Trouble(Base):
+    def test_a_disrupted_zone_fails_calls_that_touch_it_or_name_nobody(self):
+        a = self.launch('tz-1')['InstanceId']
+        b = self.launch('tz-2', zone='us-east-1b')['InstanceId']
+        self.sim.ctl('POST', '/aws/impaired', {'zone': 'use1-az4'})
+        self.fails('Unavailable', 503, self.ec2.describe_instances)
+        self.fails('Unavailable', 503, self.ec2.describe_instances, InstanceIds=[a, b])
+        got = self.ec2.describe_instances(InstanceIds=[b])['Reservations'][0]['Instances'][0]
+        self.assertEqual(got['InstanceId'], b)
+        state = {z['ZoneId']: z['State'] for z in self.ec2.describe_availability_zones()['AvailabilityZones']}
+        self.assertEqual((state['use1-az4'], state['use1-az6']), ('impaired', 'available'))
+        self.sim.ctl('POST', '/aws/impaired', {'zone': ''})
+        self.assertTrue(self.ec2.describe_instances()['Reservations'])
+
+    def test_scheduled_events_are_listed_by_their_code(self):
+        i = self.launch('tz-3')['InstanceId']
+        self.sim.wait(event='running', instance=i)
+        self.sim.ctl('POST', '/maintenance', {'instance': i, 'in_s': 600})
+        found = self.ec2.describe_instance_status(Filters=[{'Name': 'event.code', 'Values': ['instance-retirement']}])
+        one = found['InstanceStatuses']
+        self.assertEqual([s['InstanceId'] for s in one], [i])
+        ahead = (one[0]['Events'][0]['NotBefore'] - datetime.datetime.now(UTC)).total_seconds()
+        self.assertTrue(500 < ahead <= 601)
+        self.assertEqual(self.ec2.describe_instance_status(Filters=[
+            {'Name': 'event.code', 'Values': ['system-reboot']}])['InstanceStatuses'], [])
+
+    def test_dry_runs_tell_what_is_permitted_and_do_nothing(self):
+        self.fails('DryRunOperation', 412, self.launch, 'dry-1', DryRun=True)
+        self.fails('DryRunOperation', 412, self.ec2.terminate_instances, InstanceIds=['i-0123456789abcdef0'], DryRun=True)
+        for call in (self.ec2.describe_regions, self.ec2.describe_capacity_reservations, self.ec2.describe_instance_status):
+            self.fails('DryRunOperation', 412, call, DryRun=True)
+        self.fails('InvalidSubnetID.NotFound', 400, self.launch, 'dry-2', SubnetId='subnet-0123', DryRun=True)
+        found = self.ec2.describe_instances(Filters=[{'Name': 'client-token', 'Values': ['dry-1']}])
+        self.assertEqual(found['Reservations'], [])
+
+    def used(self):
+        live = self.ec2.describe_instances(Filters=[{'Name': 'availability-zone', 'Values': ['us-east-1b']}, {
+            'Name': 'instance-state-name', 'Values': ['pending', 'running']}])['Reservations']
+        return sum(len(r['Instances']) for r in live)
+
+    def test_several_machines_come_all_or_not_at_all(self):
+        self.sim.ctl('POST', '/stock', {'pool': 'aws/us-east-1/us-east-1b/%s/spot' % TYPE, 'count': 2 + self.used()})
+        try:
+            self.fails('InsufficientInstanceCapacity', 500, self.launch, 'gang-1', zone='us-east-1b', MinCount=3, MaxCount=3)
+            got = self.ec2.run_instances(**self.args('gang-2', zone='us-east-1b', MinCount=2, MaxCount=2))['Instances']
+            again = self.ec2.run_instances(**self.args('gang-2', zone='us-east-1b', MinCount=2, MaxCount=2))['Instances']
+            self.assertEqual([i['InstanceId'] for i in got], [i['InstanceId'] for i in again])
+            self.fails('IdempotentParameterMismatch', 400, self.launch, 'gang-2', zone='us-east-1b', MinCount=1, MaxCount=1)
+        finally:
+            self.sim.ctl('POST', '/stock', {'pool': 'aws/us-east-1/us-east-1b/%s/spot' % TYPE, 'count': None})
+
+
+if __name__ == '__main__':
+    unittest.main(warnings='ignore')
