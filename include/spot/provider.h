@@ -208,6 +208,8 @@ struct spot_check {
 #define SPOT_CAP_SHUTDOWN_ENDS (1u << 8)/* guest power-off ends billing */
 #define SPOT_CAP_ALL_REGIONS (1u << 9)  /* one call with region "" answers for every region: polling it
                                          * region by region would only cost requests */
+#define SPOT_CAP_LEAVES      (1u << 10) /* a machine that ended by itself leaves something (an order for its
+                                         * successor) until ->terminate is called for it */
 
 enum spot_token_scope { SPOT_TOKEN_NONE = 0, SPOT_TOKEN_ZONE, SPOT_TOKEN_REGION, SPOT_TOKEN_GLOBAL };
 

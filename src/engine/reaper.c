@@ -110,8 +110,19 @@ static void reap_due(struct step *s)
 
 void reaper_run(struct recon *r)
 {
+	struct engine *e = r->e;
 	struct step *s = step_new(r, reap_due, NULL);
+	const char **leaving = arena_array(r->arena, e->providers_n + 1, sizeof(*leaving));
+	size_t n = 0;
 
+	for (size_t i = 0; i < e->providers_n; i++) {
+		if ((call_provider_ops(e->providers[i])->caps & SPOT_CAP_LEAVES) != 0) {
+			leaving[n++] = call_provider_name(e->providers[i]);
+		}
+	}
 	STEP(s, engine_reap_due,
-	     (&(struct q_engine_reap_due){.claimed_by = r->e->me, .at_us = engine_now(r->e)}));
+	     (&(struct q_engine_reap_due){.claimed_by = e->me,
+					  .at_us = engine_now(e),
+					  .leaving = leaving,
+					  .leaving_n = n}));
 }

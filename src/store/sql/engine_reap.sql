@@ -1,15 +1,16 @@
 -- Ending instances until the provider confirms, and instances nobody knows.
 
+-- Of a provider whose machines leave something, an end is confirmed only after a terminate.
 -- name: engine_reap_due
--- params: claimed_by text, at_us int8
+-- params: claimed_by text, at_us int8, leaving text[]
 -- rows: many id int8, provider text, region text, zone text, ref text, spot_request text, tries int4,
 --   confirmed bool, terminate_us int8, provider_state text, gone_seen int4, last_error text
 -- writes: no
 SELECT id, provider, region, zone, ref, spot_request, tries, confirmed, terminate_us, provider_state, gone_seen,
 	last_error FROM (
 	SELECT n.id, p.provider, p.region, p.zone, coalesce(n.ref, '') AS ref, n.spot_request, n.tries,
-		n.ref IS NULL OR n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user') OR (n.gone_seen >= 2 AND n.tries > 0)
-			AS confirmed,
+		n.ref IS NULL OR (n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user')
+			AND (n.tries > 0 OR p.provider <> ALL ($3))) OR (n.gone_seen >= 2 AND n.tries > 0) AS confirmed,
 		coalesce(n.terminate_us, n.state_us) AS terminate_us, n.provider_state, n.gone_seen, n.last_error,
 		n.next_act_us, n.claim_until_us, n.claimed_by
 	FROM node n JOIN pool p ON p.id = n.pool_id WHERE n.state = 'TERMINATING') t
