@@ -18,11 +18,12 @@ from world import Daemon, Emulator, Failure, Killer, align, free_port, http, say
 # Time is compressed, and this is how: a provider's two minutes of notice become NOTICE_S seconds, patience for spot, holds and poll
 # intervals shrink alike. Prices are per real hour, and money is counted in real seconds.
 NOTICE_S = 12
-STEPS = 1400
+STEPS = 1600
 STEP_MS = 50
 BUCKET = "spot-demo"
 GPU, GPUS = "H100", 8  # a machine of the kind that all five sell
 SPOT_CLOUDS = 4        # Lambda has no spot market
+FIXED = ("coreweave", "lambda")  # list prices, not a market
 CHANNEL = {"aws": "the instance metadata service", "gcp": "the metadata server's hanging GET", "azure": "Scheduled Events",
            "coreweave": "the Pod's SIGTERM"}
 
@@ -209,9 +210,12 @@ class Story:
                 shutil.copy(os.path.join(self.build, name), path)
         return path
 
+    def offers(self):
+        return [p for p in self.api("GET", "/v1/prices?gpu=%s&limit=1000" % GPU)["items"] if p["gpus"] == GPUS]
+
     def prices_arrive(self):
         def five():
-            items = [p for p in self.api("GET", "/v1/prices?gpu=%s&limit=1000" % GPU)["items"] if p["gpus"] == GPUS]
+            items = self.offers()
             have = {(p["provider"], p["market"]) for p in items}
             ok = all((c, "on_demand") in have and (c == "lambda" or (c, "spot") in have) for c in ALL)
             return items if ok else None
@@ -285,13 +289,25 @@ class Story:
         j = until("on-demand takes over", 120, lambda: self.running_on("on_demand", epoch))
         self.tell("fail-over: attempt %d runs on %s from step %d" % (j["epoch"], self.place(j), j["attempts_list"][-1]["steps_start"]))
 
+    def cheapen(self, cloud):
+        """Its price falls below all others, and the broker has heard of it."""
+        spot = [p for p in self.offers() if p["market"] == "spot"]
+        mine = min((p for p in spot if p["provider"] == cloud), key=lambda p: p["price_micros"])
+        usd = round(min(p["price_micros"] for p in spot) * 0.8 / 1e6, 2)
+        self.emulator.ask("POST", "/price", {"pool": "%s/%s/*/%s/spot" % (cloud, mine["region"], mine["instance_type"]), "usd": usd})
+        until("the new price", 60, lambda: any(p["provider"] == cloud and p["market"] == "spot" and
+                                               p["price_micros"] <= usd * 1.01e6 for p in self.offers()))
+        self.tell("%s makes spot cheap: %.2f USD/h in %s" % (cloud, usd, mine["region"]))
+
     def ease(self):
         j = self.current()
         epoch = j["epoch"]
         seen = {a["pool"]["provider"] for a in j["attempts_list"]}
-        cloud = next((c for c in ALL if c not in seen and c != "lambda"), "aws")
-        self.tell("spot comes back at %s" % cloud)
-        self.emulator.ask("POST", "/stock", {"pool": "%s/*/*/*/spot" % cloud, "count": 20})
+        cloud = next((c for c in ALL if c not in seen and c not in FIXED), None)
+        if cloud:
+            self.cheapen(cloud)
+        self.emulator.ask("POST", "/stock", {"pool": "*/*/*/*/spot", "count": 20})
+        self.tell("spot comes back")
         j = until("the job returns to spot", 120, lambda: self.running_on("spot", epoch))
         self.tell("returned: attempt %d runs on %s from step %d" % (j["epoch"], self.place(j), j["attempts_list"][-1]["steps_start"]))
 
@@ -408,7 +424,7 @@ class Story:
 
     def per_cloud(self, j, books):
         """What each cloud did, what we say that we paid it, what its own books say, what is left there."""
-        paid = {x["provider"]: x["total_micros"] for x in self.api("GET", "/v1/cost?by=provider")["items"]}
+        paid = {x["provider"]: x["total_micros"] for x in self.api("GET", "/v1/cost?by=provider")["rows"]}
         return {cloud: {
             "attempts": sum(1 for a in j["attempts_list"] if a["pool"]["provider"] == cloud and a["started_at"]),
             "instances_launched": sum(1 for i in books["instances"] if i["provider"] == cloud),
