@@ -271,6 +271,17 @@ static bool already_running(const struct poller *p, const struct q_market_feeds_
 	return false;
 }
 
+/* Calls wait for their provider's rate in the slots that they have: each of the others keeps one. */
+static bool has_slot(const struct poller *p, const struct call_provider *provider)
+{
+	int most = p->deps.conf->parallel_max - (int)p->deps.providers_n + 1, n = 0;
+
+	for (const struct poll *q = p->polls; q != NULL; q = q->next) {
+		n += q->provider == provider;
+	}
+	return n < MAX(most, 1);
+}
+
 static void due_read(struct op *op)
 {
 	struct poller *p = container_of(container_of(op, struct pg_req, op), struct poller, due);
@@ -294,7 +305,8 @@ static void due_read(struct op *op)
 	for (size_t i = 0; i < n && p->running < p->deps.conf->parallel_max; i++) {
 		struct call_provider *provider = provider_find(p, rows[i].provider);
 
-		if (provider != NULL && feed_parse(rows[i].feed) != FEED_NONE && !already_running(p, &rows[i])) {
+		if (provider != NULL && feed_parse(rows[i].feed) != FEED_NONE && has_slot(p, provider) &&
+		    !already_running(p, &rows[i])) {
 			poll_begin(p, provider, &rows[i]);
 		}
 	}

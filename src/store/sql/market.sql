@@ -25,9 +25,12 @@ ON CONFLICT DO NOTHING;
 -- params: providers text[], now_us int8, most int8
 -- rows: many provider text, region text, feed text, since_us int8, fails int4, last_ok_us int8?
 -- writes: no
+-- In turn by provider: one with many regions and a narrow rate would have everybody else wait.
 SELECT provider, region, feed, since_us, fails, last_ok_us FROM feed
 WHERE provider = ANY ($1) AND next_us <= $2
-ORDER BY (feed = 'regions') DESC, (feed = 'pools') DESC, next_us, provider, region, feed LIMIT $3;
+ORDER BY (feed = 'regions') DESC, (feed = 'pools') DESC,
+	row_number() OVER (PARTITION BY provider, feed IN ('regions', 'pools') ORDER BY next_us, region, feed),
+	next_us, provider, region, feed LIMIT $3;
 
 -- name: market_feeds_next
 -- params: providers text[]
