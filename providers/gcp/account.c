@@ -164,15 +164,12 @@ static const char *info_id(struct arena *a, size_t ask)
 /* Limits are doubles: 8 comes as 8.0 (region.quotas[].limit). */
 static bool limit_read(const json_t *q, const char **ret_metric, int64_t *ret_limit)
 {
-	const json_t *v = json_object_get(q, "limit");
+	double limit;
 
 	*ret_metric = json_string_value(json_object_get(q, "metric"));
-	if (v == NULL)
-		*ret_limit = 0;
-	else if (json_is_number(v) && json_number_value(v) > -1e15 && json_number_value(v) < 1e15)
-		*ret_limit = (int64_t)json_number_value(v);
-	else
+	if (!gcp_double(json_object_get(q, "limit"), &limit) || limit <= -1e15 || limit >= 1e15)
 		return false;
+	*ret_limit = (int64_t)limit;
 	return *ret_metric != NULL;
 }
 

@@ -80,6 +80,10 @@ const struct gcp_code gcp_codes[] = {
     {"parseError", SPOT_INVALID, GCP_FAIL, RANK_KNOWN, "request"},
     {"required", SPOT_INVALID, GCP_FAIL, RANK_KNOWN, "request"},
     {"FAILED_PRECONDITION", SPOT_CONFLICT, GCP_FAIL, RANK_KNOWN, "resource"},
+    {"SERVICE_ACCOUNT_ACCESS_DENIED", SPOT_DENIED, GCP_FAIL, RANK_KNOWN, "service account"},
+    {"EXTERNAL_RESOURCE_NOT_FOUND", SPOT_CONFIG, GCP_FAIL, RANK_KNOWN, "service account"},
+    {"IP_SPACE_EXHAUSTED", SPOT_QUOTA, GCP_FAIL, RANK_QUOTA, "addresses of the subnetwork"},
+    {"IP_SPACE_EXHAUSTED_WITH_DETAILS", SPOT_QUOTA, GCP_FAIL, RANK_QUOTA, "addresses of the subnetwork"},
     {"conditionNotMet", SPOT_CONFLICT, GCP_FAIL, RANK_KNOWN, "resource"},
     {"CONDITION_NOT_MET", SPOT_CONFLICT, GCP_FAIL, RANK_KNOWN, "resource"},
     {"RESOURCE_IN_USE_BY_ANOTHER_RESOURCE", SPOT_CONFLICT, GCP_FAIL, RANK_KNOWN, "resource"},
@@ -107,6 +111,9 @@ static const struct {
 	{"forbidden", SPOT_NOT_OFFERED, GCP_FAIL, RANK_KNOWN, "zone"}},
     {"notFound", "is not found or access is unauthorized",
 	{"notFound", SPOT_NOT_OFFERED, GCP_FAIL, RANK_KNOWN, "zone"}},
+    /* 412: a policy of the organization, which a repeat does not change. */
+    {"conditionNotMet", "onstraint ",
+	{"conditionNotMet", SPOT_CONFIG, GCP_FAIL, RANK_KNOWN, "policy of the organization"}},
     {"QUOTA_EXCEEDED", "_ALL_REGIONS",
 	{"QUOTA_EXCEEDED", SPOT_QUOTA, GCP_FAIL, RANK_QUOTA, "quota of the whole project"}},
 };
@@ -194,7 +201,8 @@ void gcp_error_read(struct spot_call *c, const char **ret_code, const char **ret
 	*ret_code = *ret_message = "";
 	if (json_parse(c->in->body, "error reply", &doc, NULL) != SPOT_OK)
 		return;
-	e = json_object_get(doc, "error");
+	/* Methods that stream have their error in a list. */
+	e = json_object_get(json_is_array(doc) ? json_array_get(doc, 0) : doc, "error");
 	if (json_is_string(e)) {
 		*ret_code = arena_strdup(c->arena, json_string_value(e));
 		*ret_message = arena_strdup(c->arena, text_of(doc, "error_description"));
@@ -319,10 +327,18 @@ static const char *elsewhere(const json_t *e)
 	return "";
 }
 
-enum spot_step gcp_operation_error(struct spot_call *c, const char *what, const json_t *error)
+bool gcp_operation_failed(const json_t *op)
+{
+	const json_t *error = json_object_get(op, "error");
+	bool bad = false;
+
+	return (error != NULL && !json_is_null(error)) || gcp_int(op, "httpErrorStatusCode", 0, &bad) >= 400 || bad;
+}
+
+enum spot_step gcp_operation_error(struct spot_call *c, const char *what, const json_t *op)
 {
 	const struct gcp_code *k;
-	const json_t *e = gcp_error_worst(json_object_get(error, "errors"), &k);
+	const json_t *e = gcp_error_worst(json_object_get(json_object_get(op, "error"), "errors"), &k);
 	const char *code, *words, *zones;
 
 	if (e == NULL)

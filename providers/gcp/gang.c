@@ -104,7 +104,6 @@ static enum spot_step operation_read(struct gcp *self, struct spot_call *c, stru
 	struct gcp_state *st = c->state;
 	json_t *doc AUTO(json) = NULL;
 	const char *name, *status;
-	const json_t *error;
 	bool bad = false;
 	enum spot_step s = gcp_reply(self, c, WHAT, "compute#operation", &doc);
 
@@ -112,25 +111,24 @@ static enum spot_step operation_read(struct gcp *self, struct spot_call *c, stru
 		return s;
 	name = gcp_str(c->arena, doc, "name", &bad);
 	status = gcp_str(c->arena, doc, "status", &bad);
-	x->group = gcp_str(c->arena, doc, "operationGroupId", &bad);
+	x->group = gcp_id(c->arena, doc, "operationGroupId", &bad);
 	if (bad || !gcp_name_ok(name) || *status == '\0')
 		return gcp_bad_reply(c, WHAT, "an operation without name or status");
 	x->operation = name;
 	st->at = WAIT;
 	if (strcmp(status, "DONE") != 0)
 		return SPOT_STEP_NONE;
-	error = json_object_get(doc, "error");
-	if (error == NULL || json_is_null(error)) {
+	if (!gcp_operation_failed(doc)) {
 		st->at = LIST;
 		return SPOT_STEP_NONE;
 	}
-	cause_keep(c, x, error);
+	cause_keep(c, x, json_object_get(doc, "error"));
 	/* The summary is no cause: quota and an empty zone look alike in it. */
 	if (*x->group != '\0' && (x->code == NULL || x->rank < 0)) {
 		st->at = CHILDREN;
 		return SPOT_STEP_NONE;
 	}
-	return gcp_operation_error(c, WHAT, error);
+	return gcp_operation_error(c, WHAT, doc);
 }
 
 static enum spot_step wait_reply(struct gcp *self, struct spot_call *c, struct ganging *x)

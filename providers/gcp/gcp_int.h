@@ -144,6 +144,10 @@ const char *gcp_page(struct spot_call *c);
 int64_t gcp_int(const json_t *o, const char *key, int64_t dflt, bool *bad);
 /* A string member; "" if absent; copied into the arena. bad set if it is something else. */
 const char *gcp_str(struct arena *a, const json_t *o, const char *key, bool *bad);
+/* The same of an id, which may be a number too. */
+const char *gcp_id(struct arena *a, const json_t *o, const char *key, bool *bad);
+/* A double that may be JSON number or string; 0 if absent. False: neither. */
+bool gcp_double(const json_t *v, double *ret);
 bool gcp_http_date(const char *text, int64_t *ret_us);
 /* Money {units, nanos} to nano-dollars; false: not USD, negative, absurd. */
 bool gcp_money(const json_t *m, int64_t *ret_nanos);
@@ -165,8 +169,10 @@ bool gcp_code_is(const char *code, const char *name);
 /* Code and message of an error reply, "" if it has none; copied into the arena. */
 void gcp_error_read(struct spot_call *c, const char **ret_code, const char **ret_message);
 enum spot_step gcp_error(struct gcp *self, struct spot_call *c, const char *what);
-/* Verdict for an operation's error object ({"errors":[...]}). */
-enum spot_step gcp_operation_error(struct spot_call *c, const char *what, const json_t *error);
+/* An operation that is DONE: by its error, or by the HTTP status alone. */
+bool gcp_operation_failed(const json_t *op);
+/* Verdict for a failed operation. */
+enum spot_step gcp_operation_error(struct spot_call *c, const char *what, const json_t *op);
 /* The error of the list that counts: NULL if the list is empty. */
 const json_t *gcp_error_worst(const json_t *errors, const struct gcp_code **ret_code);
 const char *gcp_words(struct arena *a, const char *message);

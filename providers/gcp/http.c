@@ -8,6 +8,8 @@
 
 #include <stdarg.h>
 
+#define EXACT_MAX 9e15 /* doubles below that hold integers exactly */
+
 struct gcp_state *gcp_state_get(struct spot_call *c, size_t own_size)
 {
 	struct gcp_state *st = c->state;
@@ -97,6 +99,9 @@ enum spot_step gcp_reply(
 	if (json_parse(c->in->body, what, &doc, &err) != SPOT_OK)
 		return gcp_bad_reply(c, what, "%s", err.text);
 	is = json_string_value(json_object_get(doc, "kind"));
+	/* A default that may be left out where the rest shows what it is; an empty object is no empty list. */
+	if (is == NULL && (json_object_get(doc, "items") != NULL || json_object_get(doc, "name") != NULL))
+		is = kind;
 	if (!json_is_object(doc) || (kind != NULL && !str_same(is, kind))) {
 		json_decref(doc);
 		return gcp_bad_reply(c, what, "not a JSON object of kind %s", kind != NULL ? kind : "any");
@@ -147,6 +152,10 @@ int64_t gcp_int(const json_t *o, const char *key, int64_t dflt, bool *bad)
 		return dflt;
 	if (json_is_integer(v))
 		return json_integer_value(v);
+	/* 3600.0 and 3.6e3 are integers too (protobuf.dev/programming-guides/json). */
+	if (json_is_real(v) && json_real_value(v) > -EXACT_MAX && json_real_value(v) < EXACT_MAX &&
+	    (double)(int64_t)json_real_value(v) == json_real_value(v))
+		return (int64_t)json_real_value(v);
 	if (json_is_string(v) && parse_i64(json_string_value(v), INT64_MIN, INT64_MAX, &n))
 		return n;
 	*bad = true;
@@ -164,6 +173,26 @@ const char *gcp_str(struct arena *a, const json_t *o, const char *key, bool *bad
 		return "";
 	}
 	return arena_strdup(a, json_string_value(v));
+}
+
+bool gcp_double(const json_t *v, double *ret)
+{
+	const char *s = json_string_value(v);
+	char *end = NULL;
+
+	*ret = json_is_number(v) ? json_number_value(v) : !str_empty(s) ? strtod(s, &end) : 0;
+	if (v == NULL || json_is_null(v) || json_is_number(v))
+		return true;
+	return end != NULL && *end == '\0' && *ret > -1e300 && *ret < 1e300;
+}
+
+/* ids are uint64: strings, but third-party captures have numbers. */
+const char *gcp_id(struct arena *a, const json_t *o, const char *key, bool *bad)
+{
+	const json_t *v = json_object_get(o, key);
+
+	return json_is_integer(v) ? arena_printf(a, "%" JSON_INTEGER_FORMAT, json_integer_value(v))
+				  : gcp_str(a, o, key, bad);
 }
 
 /* google.type.Money: units is an int64, so a string; either may be left out when it is zero. */

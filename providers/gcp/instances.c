@@ -69,7 +69,7 @@ static const char *ip_read(struct arena *a, const json_t *item)
 bool gcp_instance_read(const struct gcp *self, struct spot_call *c, const json_t *item, struct spot_instance *ret)
 {
 	bool bad = false;
-	const char *id = gcp_str(c->arena, item, "id", &bad);
+	const char *id = gcp_id(c->arena, item, "id", &bad);
 	const char *zone = gcp_last(gcp_str(c->arena, item, "zone", &bad));
 	struct spot_instance i = {.raw_state = gcp_str(c->arena, item, "status", &bad),
 	    .raw_reason = gcp_str(c->arena, item, "statusMessage", &bad)};
@@ -98,7 +98,7 @@ bool gcp_instance_read(const struct gcp *self, struct spot_call *c, const json_t
 static bool disk_read(const struct gcp *self, struct spot_call *c, const json_t *item, struct spot_instance *ret)
 {
 	bool bad = false;
-	const char *id = gcp_str(c->arena, item, "id", &bad);
+	const char *id = gcp_id(c->arena, item, "id", &bad);
 	const char *zone = gcp_last(gcp_str(c->arena, item, "zone", &bad));
 	const char *name = gcp_str(c->arena, item, "name", &bad);
 
@@ -134,6 +134,15 @@ static bool place_matters(const char *scope, const char *region, const char *zon
 	       strcmp(name, region) == 0;
 }
 
+/* Warnings that mean that something is left out (the discovery document's enum of warning.code). */
+static bool incomplete(const json_t *o)
+{
+	const char *code = json_string_value(json_object_get(json_object_get(o, "warning"), "code"));
+
+	return str_same(code, "UNREACHABLE") || str_same(code, "PARTIAL_SUCCESS") ||
+	       str_same(code, "LIST_OVERHEAD_QUOTA_EXCEED");
+}
+
 bool gcp_unreached(const json_t *doc, const char *region, const char *zone)
 {
 	json_t *items = json_object_get(doc, "items"), *list;
@@ -141,6 +150,8 @@ bool gcp_unreached(const json_t *doc, const char *region, const char *zone)
 	const char *scope;
 	size_t i;
 
+	if (incomplete(doc))
+		return true;
 	json_array_foreach(places, i, v)
 	{
 		if (json_string_value(v) == NULL || place_matters(json_string_value(v), region, zone))
@@ -148,9 +159,7 @@ bool gcp_unreached(const json_t *doc, const char *region, const char *zone)
 	}
 	json_object_foreach(items, scope, list)
 	{
-		const char *code = json_string_value(json_object_get(json_object_get(list, "warning"), "code"));
-
-		if (str_same(code, "UNREACHABLE") && place_matters(scope, region, zone))
+		if (incomplete(list) && place_matters(scope, region, zone))
 			return true;
 	}
 	return false;
@@ -325,6 +334,13 @@ enum spot_step gcp_find(void *p, struct spot_call *c, struct spot_find *a)
 
 /* ---- describe ---------------------------------------------------------------------------- */
 
+/* "The resource 'projects/p/zones/z/instances/i' was not found"; of the project or the zone it says nothing. */
+static bool words_of_it(const char *message)
+{
+	return strstr(message, "'projects/") == NULL || strstr(message, "/instances/") != NULL ||
+	       strstr(message, "/disks/") != NULL;
+}
+
 /* Google's own words for "there is none"; a 404 of something else is no proof. */
 static bool reply_not_found(struct spot_call *c)
 {
@@ -333,7 +349,7 @@ static bool reply_not_found(struct spot_call *c)
 	if (c->in->status != 404)
 		return false;
 	gcp_error_read(c, &code, &message);
-	return gcp_code_is(code, "notFound");
+	return gcp_code_is(code, "notFound") && words_of_it(message);
 }
 
 static enum spot_step describe_reply(struct gcp *self, struct spot_call *c, struct found *f)
@@ -405,6 +421,17 @@ static void terminate_after(const struct gcp *self, struct spot_call *c, struct 
 		.instance_type = ""}};
 }
 
+/* It went away between the request and the operation. */
+static bool operation_not_found(const json_t *error)
+{
+	const struct gcp_code *k;
+	const json_t *e = gcp_error_worst(json_object_get(error, "errors"), &k);
+	const char *code = json_string_value(json_object_get(e, "code"));
+	const char *words = json_string_value(json_object_get(e, "message"));
+
+	return code != NULL && gcp_code_is(code, "RESOURCE_NOT_FOUND") && words != NULL && words_of_it(words);
+}
+
 enum spot_step gcp_terminate(void *p, struct spot_call *c, struct spot_terminate *a)
 {
 	struct gcp *self = p;
@@ -435,8 +462,12 @@ enum spot_step gcp_terminate(void *p, struct spot_call *c, struct spot_terminate
 	status = gcp_str(c->arena, doc, "status", &bad);
 	if (bad || *status == '\0')
 		return gcp_bad_reply(c, r.what, "an operation without status");
-	if (json_is_object(json_object_get(doc, "error")))
-		return gcp_operation_error(c, r.what, json_object_get(doc, "error"));
+	if (operation_not_found(json_object_get(doc, "error"))) {
+		terminate_after(self, c, a, zone, SPOT_INSTANCE_GONE, "not-found");
+		return SPOT_DONE;
+	}
+	if (gcp_operation_failed(doc))
+		return gcp_operation_error(c, r.what, doc);
 	/* The operation runs on; that it is gone is told by describe. */
 	terminate_after(self, c, a, zone, strcmp(status, "DONE") == 0 ? SPOT_INSTANCE_GONE : SPOT_INSTANCE_STOPPING,
 	    status);

@@ -163,7 +163,7 @@ static enum spot_step operation_read(struct gcp *self, struct spot_call *c, stru
 		return s;
 	name = gcp_str(c->arena, doc, "name", &bad);
 	status = gcp_str(c->arena, doc, "status", &bad);
-	id = gcp_str(c->arena, doc, "targetId", &bad);
+	id = gcp_id(c->arena, doc, "targetId", &bad);
 	if (bad || !gcp_name_ok(name) || *status == '\0' || (*id != '\0' && !gcp_id_ok(id)))
 		return gcp_bad_reply(c, what, "an operation without name or status");
 	x->operation = name;
@@ -176,8 +176,8 @@ static enum spot_step operation_read(struct gcp *self, struct spot_call *c, stru
 		st->at = ADOPT;
 		return SPOT_STEP_NONE;
 	}
-	if (error != NULL && !json_is_null(error))
-		return gcp_operation_error(c, "instances.insert", error);
+	if (gcp_operation_failed(doc))
+		return gcp_operation_error(c, "instances.insert", doc);
 	return launched(self, c, l, x);
 }
 

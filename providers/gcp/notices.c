@@ -46,7 +46,7 @@ static bool operation_take(struct spot_call *c, const struct spot_notices *a, st
 {
 	bool bad = false;
 	const char *type = gcp_str(c->arena, op, "operationType", &bad);
-	const char *id = gcp_str(c->arena, op, "targetId", &bad);
+	const char *id = gcp_id(c->arena, op, "targetId", &bad);
 	const char *zone = gcp_last(gcp_str(c->arena, op, "zone", &bad));
 	const char *when = gcp_str(c->arena, op, "insertTime", &bad);
 	const char *words = gcp_str(c->arena, op, "statusMessage", &bad), *ref;

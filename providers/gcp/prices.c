@@ -57,6 +57,7 @@ static enum spot_step skus_send(struct gcp *self, struct spot_call *c)
 
 static enum spot_step skus_reply(struct gcp *self, struct spot_call *c, struct pricing *x, bool *ret_more)
 {
+	const struct gcp_state *st = c->state;
 	json_t *doc AUTO(json) = NULL;
 	const json_t *skus, *sku;
 	size_t i;
@@ -65,7 +66,8 @@ static enum spot_step skus_reply(struct gcp *self, struct spot_call *c, struct p
 	if (s != SPOT_STEP_NONE)
 		return s;
 	skus = json_object_get(doc, "skus");
-	if (!json_is_array(skus))
+	/* An empty list is left out; on the first page that is no catalog. */
+	if (!json_is_array(skus) && (skus != NULL || st->pages == 0))
 		return gcp_bad_reply(c, CATALOG_WHAT, "no skus");
 	json_array_foreach(skus, i, sku)
 	{
@@ -146,6 +148,9 @@ static enum spot_step past_read(struct spot_call *c, const struct spot_prices *a
 		int64_t from = gcp_time(json_string_value(json_object_get(interval, "startTime")));
 		int64_t to = gcp_time(json_string_value(json_object_get(interval, "endTime"))), nanos;
 
+		/* A gap in the history is no price. */
+		if (json_object_get(e, "listPrice") == NULL)
+			continue;
 		if (from == 0 || !gcp_money(json_object_get(e, "listPrice"), &nanos))
 			return gcp_bad_reply(c, "advice.capacityHistory", "priceHistory[%zu] has no interval or price", i);
 		if (nanos > 0 && (to == 0 || to > a->since_us))

@@ -74,9 +74,8 @@ static enum spot_step capacity_send(struct gcp *self, struct spot_call *c, const
 
 static bool share(const json_t *v, double *ret)
 {
-	*ret = json_is_number(v) ? json_number_value(v) : 0;
 	/* Absent is zero. */
-	return (v == NULL || json_is_number(v)) && *ret >= 0 && *ret <= 1;
+	return gcp_double(v, ret) && *ret >= 0 && *ret <= 1;
 }
 
 static enum spot_step history_read(struct gcp *self, struct spot_call *c, struct signalling *x, const json_t *doc)
@@ -89,8 +88,13 @@ static enum spot_step history_read(struct gcp *self, struct spot_call *c, struct
 
 	json_array_foreach(days, i, day)
 	{
-		int64_t at = gcp_time(
-		    json_string_value(json_object_get(json_object_get(day, "interval"), "endTime")));
+		const json_t *interval = json_object_get(day, "interval");
+		int64_t at = gcp_time(json_string_value(json_object_get(interval, "endTime")));
+
+		/* An interval without end is open: today's. */
+		if (at == 0 && json_object_get(interval, "endTime") == NULL &&
+		    gcp_time(json_string_value(json_object_get(interval, "startTime"))) != 0)
+			at = c->now_us;
 
 		if (at == 0 || !share(json_object_get(day, "preemptionRate"), &v))
 			return gcp_bad_reply(c, "advice." HISTORY, "preemptionHistory[%zu] is no share of a day", i);

@@ -188,14 +188,17 @@ static void part_add(struct gcp_skus *s, struct arena *a, const struct part_pric
 
 bool gcp_sku_take(struct gcp_skus *s, struct arena *a, const json_t *sku, int64_t now_us)
 {
-	const char *text = json_string_value(json_object_get(sku, "description"));
+	const json_t *description = json_object_get(sku, "description");
+	const char *text = json_string_value(description);
 	const json_t *regions = json_object_get(sku, "serviceRegions"), *region;
 	struct part_price p = {0};
 	size_t i;
 	int at;
 
-	if (!json_is_object(sku) || text == NULL)
+	if (!json_is_object(sku) || (description != NULL && text == NULL))
 		return false;
+	if (text == NULL)
+		return true;
 	at = decoy(text) ? -1 : name_find(text);
 	if (at < 0 || !usage_read(sku, text, &p.spot) ||
 	    !rate_read(sku, names[at].unit, now_us, &p.nanos, &p.effective_us))
