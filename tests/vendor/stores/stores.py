@@ -6,14 +6,19 @@ import urllib.error
 import urllib.request
 
 
-def http(method, url, body=None, headers=None):
-    """(status, body); no exception for 4xx and 5xx."""
-    req = urllib.request.Request(url, data=body, method=method, headers=dict(h.split(': ', 1) for h in headers or []))
+def exchange(method, url, body=None, headers=None):
+    """(status, body, headers); no exception for 4xx and 5xx. Without a type Python would call every body a form."""
+    lines = dict({'Content-Type': 'application/octet-stream'} if body is not None else {},
+                 **dict(h.split(': ', 1) for h in headers or []))
     try:
-        with urllib.request.urlopen(req, timeout=60) as r:
-            return r.status, r.read()
+        with urllib.request.urlopen(urllib.request.Request(url, data=body, method=method, headers=lines), timeout=60) as r:
+            return r.status, r.read(), r.headers
     except urllib.error.HTTPError as e:
-        return e.code, e.read()
+        return e.code, e.read(), e.headers
+
+
+def http(method, url, body=None, headers=None):
+    return exchange(method, url, body, headers)[:2]
 
 
 class Client:
