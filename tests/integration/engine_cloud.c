@@ -401,6 +401,7 @@ struct call_provider *cloud_provider(struct cloud *c, struct loop *loop, struct 
 		ops.caps &= ~SPOT_CAP_TOKEN;
 		ops.token_scope = SPOT_TOKEN_NONE;
 	}
+	ops.caps |= c->leaves ? SPOT_CAP_LEAVES : 0;
 	ops.verify = c->verifies ? cloud_verify : NULL;
 	ops.watch = c->watches ? cloud_watch : NULL;
 	ops.boot_timeout_us = c->boots_us;

@@ -78,6 +78,30 @@ static void test_of_two_instances_with_one_token_one_is_adopted_and_the_other_en
 	finish(w, 1);
 }
 
+/* A machine that its cloud took is told to end all the same where something of it stays; nowhere else. */
+static void vanish(struct world *w, bool leaves)
+{
+	world_reset(w, true);
+	w->cloud.watches = true;
+	w->cloud.leaves = leaves;
+	w->cloud.watch_delay_us = 100000;
+	w->conf.watch_us = 60 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
+	snprintf(w->cloud.watch_gone, sizeof(w->cloud.watch_gone), "i-1");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE ref = 'i-1' AND state = 'GONE'");
+	assert_int_equal(w->cloud.list[0].terminates, leaves ? 1 : 0);
+}
+
+static void test_what_a_vanished_machine_leaves_is_ended(void **state)
+{
+	vanish(*state, true);
+	vanish(*state, false);
+}
+
 static void test_checkpoint_urls_are_minted(void **state)
 {
 	struct world *w = *state;
@@ -248,6 +272,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 	    T(test_orphans_are_ended_and_foreign_instances_are_not),
 	    T(test_of_two_instances_with_one_token_one_is_adopted_and_the_other_ended),
+	    T(test_what_a_vanished_machine_leaves_is_ended),
 	    T(test_checkpoint_urls_are_minted),
 	    T(test_the_ledger_sums_to_interval_times_price_across_a_price_change),
 	    T(test_a_second_writer_of_a_transition_gets_no_row),

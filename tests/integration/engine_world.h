@@ -48,6 +48,7 @@ struct cloud {
 	bool verifies;
 	int verify_calls, verify_faults; /* so many answer UNAVAILABLE */
 	enum spot_rc verify_rc;	       /* this instead of a look, 0 = look */
+	bool leaves; /* SPOT_CAP_LEAVES */
 	/* what it tells by itself: one batch, handed over once */
 	bool watches;
 	int watch_calls, watch_faults;
