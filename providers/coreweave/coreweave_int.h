@@ -24,6 +24,7 @@
 #define CW_LABEL_MARKET	 "spotbroker.io/market"
 #define CW_NOTE_TOKEN	 "spotbroker.io/token"
 #define CW_NOTE_SPEC	 "spotbroker.io/spec-sha256"
+#define CW_NOTE_COUNTED	 "spotbroker.io/counted" /* the resourceVersion that the last count began with */
 #define CW_TAINT	 "spotbroker.io/dedicated"
 #define CW_NODEPOOLS	 "/apis/compute.coreweave.com/v1alpha1/nodepools"
 

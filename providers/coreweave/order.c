@@ -1,7 +1,9 @@
 /*
  * The order for machines of a NodePool follows the live Pods: targetNodes = Pods of ours that wait for a node of it or hold
  * one. The NodePool is read before the Pods are listed, and its resourceVersion is a precondition of the change: whoever
- * changed it in between makes us count again, so that two counters cannot overwrite each other with an old count. It is
+ * changed it in between makes us count again, so that two counters cannot overwrite each other with an old count. For the
+ * same reason a target that is right is written too, with a note that makes it a change: a write that does not change the
+ * object leaves its resourceVersion as it is, and somebody with an older count could still write that. The target is
  * always a level, never "one more", so a repeat is harmless. With scaleDownStrategy IdleOnly and one Pod as large as its
  * node, the node that is given back is the one whose Pod is gone (docs: cks/reference/node-pool).
  */
@@ -29,6 +31,9 @@ static void send_patch(struct spot_call *c, const struct cw_order *o)
 	AUTO(json) json_t *body = json_pack("{s:{s:s}, s:{s:I}}", "metadata", "resourceVersion", o->was.rv, "spec",
 	    "targetNodes", (json_int_t)o->live);
 
+	if (o->live == o->was.target) {
+		json_object_set_new(json_object_get(body, "metadata"), "annotations", json_pack("{s:s}", CW_NOTE_COUNTED, o->was.rv));
+	}
 	cw_request_json(c, "application/merge-patch+json", body);
 }
 
@@ -122,8 +127,8 @@ static enum spot_step read_change(const struct cw *self, struct spot_call *c, st
 	bool created = o->at == O_CREATE;
 	enum spot_step s;
 
-	if (c->in->status == 409) {
-		return recount(self, c, o); /* made or changed by somebody else meanwhile */
+	if (c->in->status == 409 || (c->in->status == 404 && !created)) {
+		return recount(self, c, o); /* made, changed or deleted by somebody else meanwhile */
 	}
 	s = pool_in(c, o);
 	if (s != SPOT_STEP_NONE) {
@@ -160,7 +165,7 @@ static enum spot_step read_pods(const struct cw *self, struct spot_call *c, stru
 	if (more) {
 		return cw_order_send(self, c, o);
 	}
-	return o->live == o->was.target ? SPOT_STEP_NONE : again(self, c, o, O_PATCH);
+	return again(self, c, o, O_PATCH);
 }
 
 static enum spot_step order_read(const struct cw *self, struct spot_call *c, struct cw_order *o)

@@ -171,7 +171,8 @@ void *cw_args(struct arena *a, enum drive_verb verb, bool cks)
 
 static const struct drive_try launch_tries[] = {R(201, PENDING), R(404, ABSENT("nodepools")), R(201, CW_NODEPOOL(0, 0, "")),
     R(200, CW_LIST("PodList", PENDING)), R(200, CW_NODEPOOL(1, 0, ""))};
-static const struct drive_try find_tries[] = {R(200, PENDING), R(200, CW_NODEPOOL(1, 0, "")), R(200, CW_LIST("PodList", PENDING))};
+static const struct drive_try find_tries[] = {R(200, PENDING), R(200, CW_NODEPOOL(1, 0, "")), R(200, CW_LIST("PodList", PENDING)),
+    R(200, CW_NODEPOOL(1, 0, ""))};
 static const struct drive_try list_tries[] = {R(200, CW_LIST("NodePoolList", CW_NODEPOOL(3, 1, ""))), R(200, CW_LIST("PodList", RUNNING))};
 static const struct drive_try describe_tries[] = {R(200, CW_LIST("NodePoolList", CW_NODEPOOL(2, 0, ""))),
     R(200, CW_LIST("PodList", CW_POD("", "", UNSCHEDULED))),

@@ -216,9 +216,12 @@ static void a_target_that_moved_is_counted_again(void **state)
 	drive_used(d);
 }
 
-static void a_right_target_is_not_touched(void **state)
+/* So that whoever counted before cannot write his count any more: a write without a change would not stop him. */
+static void a_right_target_is_written_with_a_note(void **state)
 {
-	static const struct drive_try tries[] = {R(200, RUNNING), R(200, CW_NODEPOOL(0, 1, "")), PODS("")};
+	static const struct drive_try tries[] = {R(200, RUNNING), R(200, CW_NODEPOOL(0, 1, "")), PODS(""),
+	    {.method = "PATCH", .body = "{\"metadata\":{\"resourceVersion\":\"5\",\"annotations\":{\"spotbroker.io/counted\":\"5\"}},"
+					"\"spec\":{\"targetNodes\":0}}", .status = 200, .reply = CW_NODEPOOL(0, 1, "")}};
 	struct drive *d = *state;
 
 	drive_script(d, tries, ARRAY_LEN(tries));
@@ -337,7 +340,7 @@ int main(void)
 	    T(the_order_for_a_pod_that_was_taken_is_lowered_when_it_is_seen),
 	    T(a_pod_that_vanished_was_taken_if_its_order_is_still_there),
 	    T(a_target_that_moved_is_counted_again),
-	    T(a_right_target_is_not_touched),
+	    T(a_right_target_is_written_with_a_note),
 	    T(a_pool_of_another_installation_is_left_alone),
 	    T(what_fails_after_the_pod_was_made_is_never_called_without_effect),
 	    T(what_is_not_sold_is_refused_before_anything_is_made),
