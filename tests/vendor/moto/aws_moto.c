@@ -24,6 +24,7 @@
 struct moto {
 	const char *endpoint, *image;
 	const char *secret; /* instead of the environment's, or NULL */
+	const char *parameter; /* the image is looked up by this SSM parameter; NULL = it is given */
 	struct loop *loop;
 	struct http_client *http;
 	struct call_provider *p;
@@ -53,7 +54,10 @@ static const char *conf_setting(void *ctx, const char *key)
 		return m->endpoint;
 	}
 	if (strcmp(key, "ami") == 0) {
-		return m->image;
+		return m->parameter == NULL ? m->image : NULL;
+	}
+	if (strcmp(key, "ami_parameter") == 0) {
+		return m->parameter;
 	}
 	return strcmp(key, "advisor_url") == 0 ? "off" : NULL;
 }
@@ -344,6 +348,38 @@ static void instance_check(struct moto *m, const struct spot_pool_info *pool)
 	terminate_check(m, &l);
 }
 
+/* The image by a public parameter, as SSM has them; moto knows the vendor's own distribution. */
+static void parameter_check(struct moto *m, const struct spot_pool_info *pool)
+{
+	struct spot_launch l = {.key = pool->key,
+				.zone_name = pool->zone_name,
+				.shape = pool->shape,
+				.token = "brk.moto.token-2",
+				.name = "brk.moto.n2.1767323045",
+				.install = INSTALL,
+				.user_data = STR_LIT("#!/bin/sh\ntrue\n")};
+	struct spot_terminate end = {.region = REGION, .zone = pool->key.zone, .spot_request = ""};
+	struct spot_err err;
+	enum spot_rc rc;
+
+	call_provider_free(m->p);
+	m->parameter = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64";
+	provider_open(m);
+	if (called(m, "ssm", CALL_LAUNCH, &l)) {
+		verdict(m, "ssm", l.instance.ref[0] != '\0', "launched with the image of %.70s", m->parameter);
+		end.ref = l.instance.ref;
+		(void)called(m, "ssm", CALL_TERMINATE, &end);
+	}
+	call_provider_free(m->p);
+	m->parameter = "/aws/service/no-such-parameter";
+	provider_open(m);
+	rc = call_run(m, CALL_LAUNCH, &l, 1, &err);
+	verdict(m, "ssm", rc == SPOT_CONFIG, "a parameter that is not there: %s: %.60s", spot_rc_name(rc), err.text);
+	call_provider_free(m->p);
+	m->parameter = NULL;
+	provider_open(m);
+}
+
 /* ---- credentials --------------------------------------------------------------------------- */
 
 /* moto recomputes every signature with botocore's signer: a wrong secret is the proof. */
@@ -379,6 +415,7 @@ static void all_check(struct moto *m)
 	lacking(m, "signals", CALL_SIGNALS, &signals, "moto has no GetSpotPlacementScores");
 	if (pool != NULL) {
 		instance_check(m, pool);
+		parameter_check(m, pool);
 	}
 	signature_check(m);
 }
@@ -403,7 +440,7 @@ int main(int argc, char **argv)
 	all_check(&m);
 	printf("lacks  %-10s not judged: moto ignores ClientToken: a repeat launches again\n",
 	       "launch");
-	printf("lacks  %-10s not judged: the image is given; moto has no Deep Learning AMI "
+	printf("lacks  %-10s not judged: the default image; moto has no Deep Learning AMI "
 	       "parameter\n",
 	       "launch");
 	call_provider_free(m.p);
