@@ -26,6 +26,7 @@
 #define CW_NOTE_SPEC	 "spotbroker.io/spec-sha256"
 #define CW_NOTE_COUNTED	 "spotbroker.io/counted" /* the resourceVersion that the last count began with */
 #define CW_TAINT	 "spotbroker.io/dedicated"
+#define CW_CONTAINER	 "node"
 #define CW_NODEPOOLS	 "/apis/compute.coreweave.com/v1alpha1/nodepools"
 
 #define CW_CLUSTERS_MAX 64

@@ -17,14 +17,16 @@ static const struct { const char *reason; int64_t restarts; } broken[] = {
 static bool reclaim_reason(const struct cw_pod *p)
 {
 	static const char *const reasons[] = {"Evicted", "NodeShutdown", "Terminated", "Shutdown", "NodeLost", "Preempting",
-	    "NodeAffinity", "UnexpectedAdmissionError"};
+	    "NodeAffinity", "UnexpectedAdmissionError", "TopologyAffinityError"};
 
 	for (size_t i = 0; i < ARRAY_LEN(reasons); i++) {
 		if (strcmp(p->reason, reasons[i]) == 0) {
 			return true;
 		}
 	}
-	return p->disruption != NULL;
+	/* Rejected by the kubelet before anything ran (OutOfcpu, OutOfnvidia.com/gpu), or lost with the node. */
+	return p->disruption != NULL || str_prefix(p->reason, "OutOf") ||
+	       (p->ended != NULL && strstr(p->ended, "ContainerStatusUnknown") != NULL);
 }
 
 /* ---- a Pod that waits ---------------------------------------------------------------------- */

@@ -38,6 +38,8 @@ static enum spot_rc refused(const struct yaml *map, const char *path, struct spo
 		     "(kubectl create token), or set service_account and renew from there"},
 	    {"auth-provider", "auth providers are gone from Kubernetes 1.26: use 'token' or 'tokenFile'"},
 	    {"username", "basic authentication is gone from Kubernetes 1.19: use 'token' or 'tokenFile'"},
+	    {"as", "impersonation: give a credential of the account itself"},
+	    {"as-uid", "impersonation: give a credential of the account itself"},
 	    {"proxy-url", "set HTTPS_PROXY for the daemon instead"},
 	    {"tls-server-name", "use the name of the certificate in 'server'"},
 	};
@@ -98,6 +100,9 @@ static enum spot_rc user_read(struct arena *a, const struct yaml *user, const ch
 	k->token_file = file(a, user, "tokenFile", path);
 	k->cert_file = k->cert_pem == NULL ? file(a, user, "client-certificate", path) : "";
 	k->key_file = k->key_pem == NULL ? file(a, user, "client-key", path) : "";
+	if (rc == SPOT_OK && (k->cert_pem != NULL || k->cert_file[0] != '\0') != (k->key_pem != NULL || k->key_file[0] != '\0')) {
+		rc = err_set(err, SPOT_CONFIG, "%s: client-certificate and client-key go together: one of them is missing", path);
+	}
 	if (rc == SPOT_OK && k->token[0] == '\0' && k->token_file[0] == '\0' && k->cert_pem == NULL && k->cert_file[0] == '\0') {
 		rc = err_set(err, SPOT_CONFIG, "%s: the context's user has no token, tokenFile or client certificate", path);
 	}

@@ -9,11 +9,13 @@
 
 
 enum { L_POD = 0, L_GET, L_LOOK, L_ORDER, L_UNDO, L_UNDO_ORDER };
+#define TRIES_MAX     5
 #define USER_DATA_MAX (256 << 10)
 
 struct launching {
 	int at;
 	struct cw_cluster *cl;
+	int tries; /* POST says it is there, GET says it is not */
 	const char *name, *hash; /* of what we ask for: compared with a Pod that was there already */
 	struct cw_order order;
 	struct spot_err why; /* why it is undone */
@@ -294,8 +296,10 @@ static enum spot_step launch_read(const struct cw *self, struct spot_call *c, st
 	case L_POD:
 		return read_create(self, c, a, l);
 	case L_GET:
-		if (c->in->status == 404) {
-			return go(self, c, a, l, L_POD); /* gone between the two */
+		if (c->in->status == 404) { /* gone between the two */
+			return ++l->tries < TRIES_MAX ? go(self, c, a, l, L_POD)
+						      : call_fail(c, SPOT_UNKNOWN, "Conflict", "launch: Pod %s of cluster %s: refused as there, and not there",
+							    l->name, l->cl->name);
 		}
 		s = read_pod(self, c, a, l, &p);
 		return s == SPOT_STEP_NONE ? pod_there(self, c, a, l, &p) : s;

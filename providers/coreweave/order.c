@@ -156,7 +156,7 @@ static enum spot_step read_pods(const struct cw *self, struct spot_call *c, stru
 
 		o->live += cw_pod_read(c->arena, json_array_get(items, i), &p, &bad) && cw_pod_live(&p);
 	}
-	bad = bad == NULL && !json_is_array(items) ? "a PodList without items" : bad;
+	bad = bad == NULL && !(json_is_array(items) || json_is_null(items)) ? "a PodList without items" : bad;
 	more = cw_page_next(c->arena, doc, &o->cont, &o->pages, &repeats);
 	json_decref(doc);
 	if (bad != NULL || repeats) {

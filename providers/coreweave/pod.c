@@ -210,7 +210,7 @@ static json_t *container(const struct cw *self, struct arena *a, const struct sp
 	}
 	return json_pack("{s:s, s:s, s:[s, s, o], s:[{s:s, s:s}, {s:s, s:s}, {s:s, s:s}],"
 			 " s:o, s:[{s:s, s:s, s:b}, {s:s, s:s}, {s:s, s:s}]}",
-	    "name", "node", "image", self->image, "command", "/bin/sh", "-c", script, "env", "name",
+	    "name", CW_CONTAINER, "image", self->image, "command", "/bin/sh", "-c", script, "env", "name",
 	    "SPOT_TERMINATION_GRACE_S", "value", arena_printf(a, "%d", CW_POD_GRACE_S), "name",
 	    "SPOT_IDENTITY_TOKEN_FILE", "value", "/var/run/secrets/spotbroker/token", "name", "SPOT_AGENT_DIR", "value",
 	    "/var/lib/spot-agent", "resources", resources(self, a, l), "volumeMounts", "name", "identity", "mountPath",

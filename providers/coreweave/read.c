@@ -37,6 +37,7 @@ static void pod_conditions(struct arena *a, const json_t *list, struct cw_pod *p
 	}
 }
 
+/* Ours is called node; others are what an admission webhook of the cluster puts beside it. */
 static void pod_container(struct arena *a, const json_t *o, struct cw_pod *p)
 {
 	const json_t *state = json_object_get(o, "state"), *waiting = json_object_get(state, "waiting"),
@@ -64,7 +65,11 @@ static void pod_status(struct arena *a, const json_t *status, struct cw_pod *p)
 	p->ip = cw_str(a, status, "podIP");
 	pod_conditions(a, json_object_get(status, "conditions"), p);
 	for (size_t i = 0; i < json_array_size(boxes); i++) {
-		pod_container(a, json_array_get(boxes, i), p);
+		const json_t *box = json_array_get(boxes, i);
+
+		if (json_array_size(boxes) == 1 || is(box, "name", CW_CONTAINER)) {
+			pod_container(a, box, p);
+		}
 	}
 }
 
@@ -150,6 +155,7 @@ bool cw_node_read(struct arena *a, const json_t *o, struct cw_node *n)
 {
 	const json_t *meta = json_object_get(o, "metadata"), *spec = json_object_get(o, "spec");
 	const json_t *taints = json_object_get(spec, "taints");
+	const json_t *conditions = json_object_get(json_object_get(o, "status"), "conditions");
 
 	*n = (struct cw_node){.name = cw_str(a, meta, "name"), .deleting = cw_time(meta, "deletionTimestamp") != 0};
 	if (json_is_true(json_object_get(spec, "unschedulable"))) {
@@ -157,6 +163,14 @@ bool cw_node_read(struct arena *a, const json_t *o, struct cw_node *n)
 	}
 	for (size_t i = 0; i < json_array_size(taints); i++) {
 		node_taint(a, json_array_get(taints, i), n);
+	}
+	for (size_t i = 0; i < json_array_size(conditions); i++) {
+		const json_t *k = json_array_get(conditions, i);
+
+		/* The kubelet has stopped posting; the taint that says the same follows. */
+		if (is(k, "type", "Ready") && is(k, "status", "Unknown") && n->lost == NULL) {
+			n->lost = reason_words(a, k);
+		}
 	}
 	return n->name[0] != '\0';
 }
@@ -170,13 +184,13 @@ static int64_t count(const json_t *o, const char *key)
 	return json_is_integer(v) ? (int64_t)json_integer_value(v) : 0;
 }
 
-/* "Capacity" False, "InsufficientCapacity" True, or anything not True whose reason says it. */
+/* "Capacity" False, "InsufficientCapacity" True, or anything not True whose reason says it. Unknown says nothing of its type. */
 static enum spot_rc condition_verdict(const char *type, const char *status, const char *why)
 {
 	bool yes = strcmp(status, "True") == 0;
 	enum spot_rc of_type = cw_words_verdict(type), of_why = cw_words_verdict(why);
 
-	if (of_type != SPOT_OK) {
+	if (of_type != SPOT_OK && (yes || strcmp(status, "False") == 0)) {
 		return cw_words_negative(type) == yes ? of_type : SPOT_OK;
 	}
 	return !yes && of_why != SPOT_OK && cw_words_negative(why) ? of_why : SPOT_OK;
@@ -229,8 +243,11 @@ bool cw_event_read(struct arena *a, const json_t *o, struct cw_event *e)
 	    .message = cw_words(a, cw_str(a, o, "message")),
 	    .at_us = cw_time(o, "lastTimestamp"),
 	};
-	/* lastTimestamp may be null where eventTime is used (kubernetes/api core/v1 Event). */
+	/* lastTimestamp may be null where eventTime is used (kubernetes/api core/v1 Event); all of them may be. */
 	e->at_us = MAX(e->at_us, MAX(cw_time(o, "eventTime"), cw_time(series, "lastObservedTime")));
+	if (e->at_us == 0) {
+		e->at_us = MAX(cw_time(o, "firstTimestamp"), cw_time(json_object_get(o, "metadata"), "creationTimestamp"));
+	}
 	return e->name[0] != '\0';
 }
 

@@ -142,7 +142,7 @@ static enum spot_step list_read(struct spot_call *c, struct survey *s, bool *ret
 		return v;
 	}
 	items = json_object_get(doc, "items");
-	bad = json_is_array(items) ? NULL : "a list without items";
+	bad = (json_is_array(items) || json_is_null(items)) ? NULL : "a list without items";
 	for (size_t i = 0; i < json_array_size(items) && bad == NULL; i++) {
 		bad = item_read(c->arena, s, json_array_get(items, i));
 	}

@@ -140,7 +140,7 @@ static enum spot_step list_read(const struct cw *self, struct spot_call *c, stru
 		return s;
 	}
 	items = json_object_get(doc, "items");
-	bad = json_is_array(items) ? NULL : "a list without items";
+	bad = (json_is_array(items) || json_is_null(items)) ? NULL : "a list without items";
 	for (size_t i = 0; i < json_array_size(items) && bad == NULL; i++) {
 		struct cw_pod p;
 

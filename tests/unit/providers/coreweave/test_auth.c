@@ -59,6 +59,8 @@ static void what_a_kubeconfig_may_not_have_is_refused_with_what_to_do(void **sta
 	    {CONFIG(SERVER ", insecure-skip-tls-verify: true", "token: abcdefgh12"), "insecure-skip-tls-verify"},
 	    {CONFIG(SERVER ", proxy-url: 'http://p'", "token: abcdefgh12"), "HTTPS_PROXY"},
 	    {CONFIG("server: 'http://h'", "token: abcdefgh12"), "https"},
+	    {CONFIG(SERVER, "token: abcdefgh12, as: admin"), "impersonation"},
+	    {CONFIG(SERVER, "client-certificate-data: LS0tLS1CRUdJTi0tLS0t"), "client-key"},
 	    {CONFIG(SERVER, ""), "no token"},
 	    {CONFIG(SERVER ", certificate-authority-data: '!!'", "token: abcdefgh12"), "certificate-authority-data"},
 	    {"current-context: b\ncontexts: []\n", "no context 'b'"},

@@ -73,6 +73,15 @@ static void each_state_of_a_pod_is_one_of_ours(void **state)
 			    "\"OOMKilled\"}}}]"), SPOT_INSTANCE_GONE, SPOT_END_GUEST, "exit 137 (OOMKilled)"},
 	    {CW_POD("", "", "\"phase\":\"Failed\",\"reason\":\"Evicted\",\"message\":\"node drained\""), SPOT_INSTANCE_INTERRUPTED,
 		SPOT_END_RECLAIM, "Evicted node drained"},
+	    /* rejected by the kubelet, or lost with its node: not an end of its own */
+	    {CW_POD("", "", "\"phase\":\"Failed\",\"reason\":\"OutOfnvidia.com/gpu\",\"message\":\"Pod was rejected\""),
+		SPOT_INSTANCE_INTERRUPTED, SPOT_END_RECLAIM, "OutOfnvidia.com/gpu"},
+	    {CW_POD("", "", "\"phase\":\"Failed\",\"containerStatuses\":[{\"name\":\"node\",\"state\":{\"terminated\":{\"exitCode\":137,"
+			    "\"reason\":\"ContainerStatusUnknown\"}}}]"), SPOT_INSTANCE_INTERRUPTED, SPOT_END_RECLAIM, "ContainerStatusUnknown"},
+	    /* what a webhook put beside our container does not speak for it */
+	    {CW_POD("", "", "\"phase\":\"Failed\",\"containerStatuses\":[{\"name\":\"node\",\"state\":{\"terminated\":{\"exitCode\":3,"
+			    "\"reason\":\"Error\"}}},{\"name\":\"proxy\",\"state\":{\"terminated\":{\"exitCode\":0,\"reason\":\"Completed\"}}}]"),
+		SPOT_INSTANCE_GONE, SPOT_END_GUEST, "exit 3 (Error)"},
 	    {CW_POD("", "", "\"phase\":\"Failed\",\"conditions\":[{\"type\":\"DisruptionTarget\",\"status\":\"True\",\"reason\":"
 			    "\"DeletionByTaintManager\",\"message\":\"x\"}]"), SPOT_INSTANCE_INTERRUPTED, SPOT_END_RECLAIM,
 		"DeletionByTaintManager"},
@@ -106,6 +115,9 @@ static void a_pod_whose_node_is_gone_was_taken(void **state)
 	    "node g1 does not exist");
 	is(look(*state, "", RUNNING, "{\"metadata\":{\"name\":\"g1\"},\"spec\":{\"unschedulable\":true}}", NULL),
 	    SPOT_INSTANCE_RUNNING, SPOT_END_NONE, "cordoned");
+	is(look(*state, "", RUNNING, "{\"metadata\":{\"name\":\"g1\"},\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"Unknown\","
+	    "\"reason\":\"NodeStatusUnknown\",\"message\":\"Kubelet stopped posting node status.\"}]}}", NULL),
+	    SPOT_INSTANCE_RUNNING, SPOT_END_NONE, "NodeStatusUnknown");
 }
 
 /* ---- an order that is not filled --------------------------------------------------------------- */
@@ -120,6 +132,7 @@ static void why_a_pod_gets_no_node(void **state)
 	    {CW_NODEPOOL(1, 0, CONDITION("Capacity", "True", "CapacityAvailable")), "", SPOT_INSTANCE_PENDING, ""},
 	    {CW_NODEPOOL(1, 0, CONDITION("InsufficientCapacity", "False", "x")), "", SPOT_INSTANCE_PENDING, ""},
 	    {CW_NODEPOOL(1, 0, CONDITION("Ready", "False", "Scaling")), "", SPOT_INSTANCE_PENDING, ""},
+	    {CW_NODEPOOL(1, 0, CONDITION("Capacity", "Unknown", "Checking") "," CONDITION("Quota", "Unknown", "")), "", SPOT_INSTANCE_PENDING, ""},
 	    /* conditions under several names */
 	    {CW_NODEPOOL(1, 0, CONDITION("Capacity", "False", "x")), "", SPOT_INSTANCE_FAILED, "NO_CAPACITY: condition Capacity=False x: words"},
 	    {CW_NODEPOOL(1, 0, CONDITION("InsufficientCapacity", "True", "x")), "", SPOT_INSTANCE_FAILED, "NO_CAPACITY"},
@@ -130,6 +143,9 @@ static void why_a_pod_gets_no_node(void **state)
 	    {CW_NODEPOOL(1, 0, ""), EVENT("CWInsufficientCapacity", SOON), SPOT_INSTANCE_FAILED, "NO_CAPACITY: event CWInsufficientCapacity: m"},
 	    {CW_NODEPOOL(1, 0, ""), EVENT("CWOverQuota", SOON), SPOT_INSTANCE_FAILED, "QUOTA"},
 	    {CW_NODEPOOL(1, 0, ""), EVENT("CWInsufficientCapacity", "2015-08-30T12:29:00Z"), SPOT_INSTANCE_PENDING, ""},
+	    {CW_NODEPOOL(1, 0, ""), "{\"metadata\":{\"creationTimestamp\":\"" SOON "\"},\"involvedObject\":{\"kind\":\"NodePool\",\"name\":\"" CW_POOL
+		"\"},\"reason\":\"CWInsufficientCapacity\",\"message\":\"m\",\"firstTimestamp\":null,\"lastTimestamp\":null,\"eventTime\":null,"
+		"\"series\":null}", SPOT_INSTANCE_FAILED, "NO_CAPACITY"},
 	    {CW_NODEPOOL(1, 0, ""), EVENT("CWNodeAssigned", SOON), SPOT_INSTANCE_PENDING, ""},
 	    /* the nodes are there, the Pod does not fit */
 	    {CW_NODEPOOL(1, 1, ""), "", SPOT_INSTANCE_FAILED, "CONFIG"},
@@ -227,6 +243,34 @@ static void a_right_target_is_written_with_a_note(void **state)
 	drive_script(d, tries, ARRAY_LEN(tries));
 	assert_int_equal(drive_run(d, DRIVE_TERMINATE, cw_args(d->arena, DRIVE_TERMINATE, true)), SPOT_DONE);
 	drive_used(d);
+}
+
+static void a_list_of_nothing_may_be_null(void **state)
+{
+	static const struct drive_try tries[] = {
+	    R(200, "{\"kind\":\"NodePoolList\",\"metadata\":{\"resourceVersion\":\"9\"},\"items\":null}"),
+	    R(200, "{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"9\"},\"items\":null}")};
+	struct drive *d = *state;
+	struct spot_list *a = cw_args(d->arena, DRIVE_LIST, true);
+
+	drive_script(d, tries, ARRAY_LEN(tries));
+	assert_int_equal(drive_run(d, DRIVE_LIST, a), SPOT_DONE);
+	drive_used(d);
+	assert_int_equal(a->n, 0);
+}
+
+static void a_pod_that_is_there_and_is_not_ends_the_launch(void **state)
+{
+	static const struct drive_try tries[] = {{.method = "POST", .status = 409, .reply = CW_STATUS(409, "Conflict", "quota modified", "{}")},
+	    {.method = "GET", .status = 404, .reply = CW_STATUS(404, "NotFound", "m", "{}")}};
+	struct drive *d = *state;
+
+	drive_script(d, tries, ARRAY_LEN(tries));
+	d->cycle = true;
+	assert_int_equal(drive_run(d, DRIVE_LAUNCH, cw_args(d->arena, DRIVE_LAUNCH, true)), SPOT_FAIL);
+	assert_int_equal(d->call.err.rc, SPOT_UNKNOWN);
+	d->cycle = false;
+	d->used = d->script_n;
 }
 
 static void a_pool_of_another_installation_is_left_alone(void **state)
@@ -341,6 +385,8 @@ int main(void)
 	    T(a_pod_that_vanished_was_taken_if_its_order_is_still_there),
 	    T(a_target_that_moved_is_counted_again),
 	    T(a_right_target_is_written_with_a_note),
+	    T(a_list_of_nothing_may_be_null),
+	    T(a_pod_that_is_there_and_is_not_ends_the_launch),
 	    T(a_pool_of_another_installation_is_left_alone),
 	    T(what_fails_after_the_pod_was_made_is_never_called_without_effect),
 	    T(what_is_not_sold_is_refused_before_anything_is_made),
