@@ -18,6 +18,7 @@ from world import Daemon, Emulator, Failure, Killer, align, free_port, http, say
 # Time is compressed, and this is how: a provider's two minutes of notice become NOTICE_S seconds, patience for spot, holds and poll
 # intervals shrink alike. Prices are per real hour, and money is counted in real seconds.
 NOTICE_S = 12
+PATIENCE, PATIENCE_KILLED = "9s", "25s"  # a daemon that is killed all the time tries less in the same time
 STEPS = 1600
 STEP_MS = 50
 BUCKET = "spot-demo"
@@ -56,7 +57,7 @@ reclaim_cool = 30s
 list_lag = 5s
 orphan_grace = 10s
 drain_grace = 5s
-patience = 6s
+patience = {patience}
 return_hold = 2s
 return_probe = 3s
 return_margin = 0
@@ -176,7 +177,7 @@ class Story:
         config = os.path.join(self.dir, "spotd.conf")
         sections = dict({"checkpoint": self.store.settings()}, **self.clouds.sections(ALL))
         with open(config, "w", encoding="utf-8") as f:
-            f.write(CONFIG.format(port=self.port, agents=self.agent_dir(), sections="\n".join(
+            f.write(CONFIG.format(port=self.port, patience=PATIENCE if self.args.kill_seed is None else PATIENCE_KILLED, agents=self.agent_dir(), sections="\n".join(
                 "[%s]\n%s" % (name, "".join("%s = %s\n" % kv for kv in keys.items())) for name, keys in sections.items())))
         env = dict(self.clouds.environment(), XDG_DATA_HOME=os.path.join(self.dir, "data"))
         self.daemon = Daemon(self.build, self.dir, config, env)
