@@ -63,6 +63,28 @@ class Market(e2e.Case):
                 self.assertGreaterEqual(f["requests_last"], 1, f)
                 self.assertEqual(f["interval_s"], 1, f)
 
+    def test_a_silence_stays_empty_in_the_history(self):
+        w = self.world
+        pool = self.pool_of("A10", provider="lambda")
+        show = lambda: w.api("GET", "/v1/pools/%s?history=1d" % pool["id"])
+        self.assertEqual(show()["gaps"], [])
+        w.sim("POST", "/fault", {"match": {"service": "lambda", "action": "GET /instance-types"}, "kind": "status", "status": 503, "code": "x", "count": -1})
+        w.until("a silent feed makes its prices stale", 60, lambda: pool["id"] in self.listed("--gpu", "A10", "--state", "stale"))
+        w.sim("DELETE", "/fault")
+        gap = w.until("the feed speaks again and the silence is known", 60, lambda: show()["gaps"])[0]
+        self.assertGreater(e2e.micros(gap["to_at"]) - e2e.micros(gap["from_at"]), 15000000)
+        self.assertIn("USD/h  min", w.ctl("pools", "show", pool["id"], "--history", "1h"))
+
+    def test_refused_prices_are_kept_with_their_reason(self):
+        w = self.world
+        pool = self.pool_of("T4", provider="aws", market="spot")
+        w.sim("POST", "/price", {"pool": w.pool_text(pool), "usd": pool["price_micros"] / 1e6 * 30})
+        got = w.until("it is refused", 40, lambda: [r for r in w.ctl_json("prices", "--refused", "--gpu", "T4")["items"] if r["pool"]["id"] == pool["id"]])[0]
+        self.assertRegex(got["why"], "jump|on-demand")
+        self.assertEqual(got["pool"]["price_micros"], pool["price_micros"])
+        self.assertIn(pool["id"], w.ctl("prices", "--refused"))
+        w.sim("POST", "/price", {"pool": w.pool_text(pool), "usd": pool["price_micros"] / 1e6 * 1.01})
+
 
 if __name__ == "__main__":
     e2e.main()
