@@ -5,7 +5,7 @@
 
 #define PROVIDERS_MOST 14 /* two columns each, beside the GPU */
 
-/* Providers in the order in which they first come; false: there are too many for one table. */
+/* Their names in order; those beyond what a table holds are left out. */
 static size_t providers_of(const json_t *items, const char **ret)
 {
 	const json_t *row, *offer;
@@ -18,7 +18,10 @@ static size_t providers_of(const json_t *items, const char **ret)
 			for (j = 0; j < n && strcmp(ret[j], name) != 0; j++) {
 			}
 			if (j == n && n < PROVIDERS_MOST) {
-				ret[n++] = name;
+				for (j = n++; j > 0 && strcmp(ret[j - 1], name) > 0; j--) {
+					ret[j] = ret[j - 1];
+				}
+				ret[j] = name;
 			}
 		}
 	}
