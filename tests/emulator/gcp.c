@@ -161,9 +161,9 @@ static const char *domain_of(const char *reason)
 		   : "global";
 }
 
-static void put_auth_details(json_t *e, const char *code)
+static void put_auth_details(json_t *e, int status, const char *code)
 {
-	const char *reason = str_same(code, "required") ? "CREDENTIALS_MISSING"
+	const char *reason = str_same(code, "required") && status == 401 ? "CREDENTIALS_MISSING"
 			     : str_same(code, "insufficientPermissions")
 				 ? "ACCESS_TOKEN_SCOPE_INSUFFICIENT"
 			     : str_same(code, "authError")  ? "ACCESS_TOKEN_EXPIRED"
@@ -234,7 +234,7 @@ void gcp_error(struct sim_req *rq, struct sim_reply *rep, int status, const char
 	    (!str_same(rq->service, "compute") || status == 401 || status == 429 ||
 	     str_same(code, "insufficientPermissions") || str_same(code, "badRequest")))
 		json_object_set_new(e, "status", json_string(status_word(status)));
-	put_auth_details(e, code);
+	put_auth_details(e, status, code);
 	if (status == 401)
 		reply_header(
 		    rep, "WWW-Authenticate",

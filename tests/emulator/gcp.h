@@ -77,7 +77,7 @@ struct gcp_disk {
 };
 struct gcp_vm {
 	bool exists; /* answered for: a stopped or preempted VM may still exist */
-	bool spot, stop_at_end, notice_two;
+	bool spot, stop_at_end, notice_two, undeletable;
 	int64_t max_run_us, notice_extra_us;
 	unsigned label_version, metadata_version;
 	json_t *scheduling, *metadata, *tags, *accounts, *nics, *accelerators;
@@ -329,6 +329,7 @@ void gcs_left(const struct sim *s, json_t *left);
 void gcs_bucket_list(struct gcp_call *c);
 void gcs_bucket_insert(struct gcp_call *c);
 void gcs_bucket_get(struct gcp_call *c);
+void gcs_bucket_permissions(struct gcp_call *c);
 void gcs_bucket_delete(struct gcp_call *c);
 void gcs_object_list(struct gcp_call *c);
 void gcs_object_get(struct gcp_call *c);

@@ -373,9 +373,10 @@ void iam_access_token(struct gcp_call *c)
 	struct spot_err err = {0};
 	json_t *doc AUTO(json) = NULL;
 	const json_t *scope;
-	const char *scopes = "";
+	const char *scopes = "", *lifetime;
 	struct gcp_token *t;
 	char at[TIME_TEXT_MAX];
+	int64_t life = 3600;
 	size_t k;
 	json_t *one;
 
@@ -389,9 +390,15 @@ void iam_access_token(struct gcp_call *c)
 			 c->arg[0]);
 		return;
 	}
+	lifetime = gcp_text(doc, "lifetime"); /* "3600s"; longer takes an organization's policy */
 	json_array_foreach(scope, k, one) scopes =
 	    arena_printf(c->a, "%s%s%s", scopes, *scopes ? " " : "", json_string_value(one));
-	t = gcp_token_new(c->sim, c->arg[0], scopes, 3600);
+	if (lifetime && (!str_suffix(lifetime, "s") ||
+			 !parse_i64(arena_strndup(c->a, lifetime, strlen(lifetime) - 1), 1, 3600, &life))) {
+		gcp_fail(c, 400, "badRequest", "Request contains an invalid argument: lifetime.");
+		return;
+	}
+	t = gcp_token_new(c->sim, c->arg[0], scopes, (int)life);
 	gcp_reply(c, json_pack("{s:s, s:s}", "accessToken", t->text, "expireTime",
 			       format_time_s(t->expires_us, at)));
 }

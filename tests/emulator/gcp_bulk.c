@@ -447,6 +447,12 @@ static void bulk(struct gcp_call *c, const char *scope, const struct zone *z,
 			"count must be from 1 to 1000 and minCount from 1 to count.");
 		return;
 	}
+	if (b.shape && !str_same(b.shape, "ANY") && !str_same(b.shape, "ANY_SINGLE_ZONE") &&
+	    !str_same(b.shape, "BALANCED")) {
+		invalid(c, "locationPolicy.targetShape", b.shape,
+			"Must be ANY, ANY_SINGLE_ZONE or BALANCED.");
+		return;
+	}
 	if (!b.props) {
 		invalid(c, "instanceProperties", "", "instanceProperties is required.");
 		return;

@@ -46,8 +46,10 @@ static bool label_text(const char *t, bool key)
 {
 	size_t n = strlen(t);
 
+	/* Letters of other alphabets are allowed and are all one here. */
 	return n <= 63 && (!key || (n > 0 && ((t[0] >= 'a' && t[0] <= 'z') || (t[0] & 0x80)))) &&
-	       strspn(t, "abcdefghijklmnopqrstuvwxyz0123456789_-") == n;
+	       strcspn(t, " !\"#$%&'()*+,./:;<=>?@[\\]^`{|}~\t\r\n"
+			  "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == n;
 }
 
 static bool check_labels(struct gcp_call *c, const json_t *labels)
@@ -152,7 +154,8 @@ static bool check_scheduling(struct gcp_call *c, struct gcp_want *w)
 		return invalid(c, "scheduling.provisioningModel", model, "");
 	w->spot = str_same(model, "SPOT") || json_is_true(json_object_get(s, "preemptible"));
 	w->side = w->spot ? SIDE_SPOT : SIDE_ON_DEMAND;
-	if (w->spot && !json_is_false(json_object_get(s, "automaticRestart")))
+	/* Left out is fine: then it is false for Spot (the page "Create and use Spot VMs" sends none). */
+	if (w->spot && json_is_true(json_object_get(s, "automaticRestart")))
 		return invalid(
 		    c, "scheduling.automaticRestart", "true",
 		    "Scheduling must have automaticRestart be false when preemptible is true.");
@@ -186,6 +189,10 @@ static bool check_disk(struct gcp_call *c, const struct gcp_want *w, const json_
 			       "Existing disks are not emulated.");
 	if (str_same(gcp_text(d, "type"), "SCRATCH"))
 		return true;
+	/* More disks may be blank. */
+	if (!image && !json_is_true(json_object_get(d, "boot")))
+		return !type || name ||
+		       invalid(c, "disks[1].initializeParams.diskType", type, "The URL is malformed.");
 	if (!image)
 		return invalid(c, "disks[0].initializeParams.sourceImage", "",
 			       "A boot disk needs a source image.");
@@ -245,8 +252,6 @@ static bool check_nics(struct gcp_call *c, const struct gcp_want *w)
 			    c, arena_printf(c->a, GCP_P "regions/-/subnetworks/%s", gcp_last(sub)));
 			return false;
 		}
-		if (!net && !sub)
-			return required(c, arena_printf(c->a, "networkInterfaces[%zu].network", k));
 	}
 	return true;
 }

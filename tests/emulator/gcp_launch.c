@@ -87,7 +87,7 @@ static json_t *scheduling_shown(const struct gcp_want *w)
 		json_object_set_new(s, "provisioningModel",
 				    json_string(w->spot ? "SPOT" : "STANDARD"));
 	if (!json_object_get(s, "automaticRestart"))
-		json_object_set_new(s, "automaticRestart", json_true());
+		json_object_set_new(s, "automaticRestart", json_boolean(!w->spot));
 	json_object_set_new(s, "preemptible", json_boolean(w->spot));
 	if (w->spot && !json_object_get(s, "instanceTerminationAction"))
 		json_object_set_new(s, "instanceTerminationAction", json_string("STOP"));
@@ -176,6 +176,7 @@ static void fill(struct gcp_call *c, const struct gcp_want *w, struct inst *i)
 	v->metadata = json_deep_copy(json_object_get(w->props, "metadata"));
 	v->accounts = json_deep_copy(json_object_get(w->props, "serviceAccounts"));
 	v->nics = json_deep_copy(json_object_get(w->props, "networkInterfaces"));
+	v->undeletable = json_is_true(json_object_get(w->props, "deletionProtection"));
 	v->tags = json_object_get(w->props, "tags")
 		      ? json_deep_copy(json_object_get(w->props, "tags"))
 		      : json_object();

@@ -105,6 +105,8 @@ const struct gcp_route gcp_routes[] = {
     {"storage", "POST", "/storage/v1/b", "buckets.insert", gcs_bucket_insert, "Bucket", "",
      AUTH "devstorage.full_control", NULL},
     {"storage", "GET", "/storage/v1/b/{}", "buckets.get", gcs_bucket_get, NULL, "", GCS_R, NULL},
+    {"storage", "GET", "/storage/v1/b/{}/iam/testPermissions", "buckets.testIamPermissions",
+     gcs_bucket_permissions, NULL, "permissions", GCS_R, NULL},
     {"storage", "DELETE", "/storage/v1/b/{}", "buckets.delete", gcs_bucket_delete, NULL, "",
      AUTH "devstorage.full_control", NULL},
     {"storage", "GET", "/storage/v1/b/{}/o", "objects.list", gcs_object_list, NULL, "", GCS_R,

@@ -342,6 +342,13 @@ void gcp_vm_delete(struct gcp_call *c)
 	if (!i)
 		return;
 	v = gcp_vm(i);
+	if (v->undeletable) {
+		gcp_fail(c, 400, "invalidResourceUsage",
+			 "Invalid resource usage: 'Resource cannot be deleted if it's protected "
+			 "against deletion. (resource name: %s)'.",
+			 i->name);
+		return;
+	}
 	op = vm_op(c, i, "delete", request);
 	if (i->state == INST_GONE) { /* it was TERMINATED: only the record and the disks are left */
 		vm_removed(i);

@@ -145,6 +145,32 @@ void gcs_bucket_get(struct gcp_call *c)
 		gcp_reply(c, bucket_json(c, b));
 }
 
+/* The caller has roles/storage.objectAdmin and may look at buckets. */
+void gcs_bucket_permissions(struct gcp_call *c)
+{
+	const struct gcs_bucket *b = gcs_bucket_find(c, c->arg[0]);
+	const char *p = c->rq->http->query;
+	json_t *had = json_array(), *doc = json_pack("{s:s}", "kind", "storage#testIamPermissionsResponse");
+
+	while (*p) {
+		size_t n = strcspn(p, "&");
+		char *name = NULL;
+
+		if (n > 12 && strncmp(p, "permissions=", 12) == 0 &&
+		    url_decode(c->a, (struct str){p + 12, n - 12}, true, &name) &&
+		    (str_prefix(name, "storage.objects.") || str_same(name, "storage.buckets.get")))
+			json_array_append_new(had, json_string(name));
+		p += n + (p[n] == '&');
+	}
+	if (json_array_size(had) > 0)
+		json_object_set(doc, "permissions", had);
+	json_decref(had);
+	if (b)
+		gcp_reply(c, doc);
+	else
+		json_decref(doc);
+}
+
 void gcs_bucket_delete(struct gcp_call *c)
 {
 	struct gcs_bucket *b = gcs_bucket_find(c, c->arg[0]);
@@ -205,14 +231,55 @@ uint32_t gcs_crc32c(const void *p, size_t n)
 	return crc ^ 0xffffffffU;
 }
 
+static const char *md5_text(struct arena *a, const char *bytes, size_t n)
+{
+	uint8_t md5[EVP_MAX_MD_SIZE];
+	unsigned md5_n = 0;
+
+	EVP_Digest(bytes ? bytes : "", n, md5, &md5_n, EVP_md5(), NULL);
+	return base64_encode(a, md5, md5_n);
+}
+
+static const char *crc_text(struct arena *a, const char *bytes, size_t n)
+{
+	uint32_t sum = gcs_crc32c(bytes, n);
+	uint8_t crc[4];
+
+	for (int k = 0; k < 4; k++)
+		crc[k] = (uint8_t)(sum >> (24 - 8 * k)); /* big-endian */
+	return base64_encode(a, crc, 4);
+}
+
+/* x-goog-hash: crc32c=...,md5=... */
+static const char *hash_said(struct gcp_call *c, const char *name)
+{
+	const char *all = req_header(c->rq, "x-goog-hash"), *at = all ? strstr(all, name) : NULL;
+
+	return at ? arena_strndup(c->a, at + strlen(name), strcspn(at + strlen(name), ", ")) : NULL;
+}
+
+bool gcs_digests(struct gcp_call *c, const json_t *metadata, const char *bytes, size_t n)
+{
+	const char *const md5[] = {req_header(c->rq, "content-md5"), hash_said(c, "md5="),
+				   gcp_text(metadata, "md5Hash")};
+	const char *const crc[] = {hash_said(c, "crc32c="), gcp_text(metadata, "crc32c")};
+	bool ok = true;
+
+	for (size_t k = 0; k < ARRAY_LEN(md5); k++)
+		ok = ok && (!md5[k] || str_same(md5[k], md5_text(c->a, bytes, n)));
+	for (size_t k = 0; k < ARRAY_LEN(crc); k++)
+		ok = ok && (!crc[k] || str_same(crc[k], crc_text(c->a, bytes, n)));
+	if (!ok)
+		gcp_fail(c, 400, str_prefix(c->rq->action, "xml.") ? "BadDigest" : "invalid",
+			 "The hash that was provided does not match the hash that was calculated.");
+	return ok;
+}
+
 struct gcs_object *gcs_object_put(struct gcp_call *c, struct gcs_bucket *b, const char *name,
 				  const char *type, const json_t *metadata, const char *bytes,
 				  size_t n)
 {
 	struct gcs_object *o = calloc(1, sizeof(*o)), *old = gcs_object_find(b, name), **at;
-	uint8_t md5[EVP_MAX_MD_SIZE], crc[4];
-	unsigned md5_n = 0;
-	uint32_t sum;
 
 	if (!o)
 		abort();
@@ -230,12 +297,8 @@ struct gcs_object *gcs_object_put(struct gcp_call *c, struct gcs_bucket *b, cons
 	o->generation = MAX(o->created_us, c->g->gcs->last_generation + 1);
 	c->g->gcs->last_generation = o->generation;
 	o->metadata = metadata ? json_deep_copy(metadata) : NULL;
-	EVP_Digest(o->bytes, n, md5, &md5_n, EVP_md5(), NULL);
-	sum = gcs_crc32c(o->bytes, n);
-	for (int k = 0; k < 4; k++)
-		crc[k] = (uint8_t)(sum >> (24 - 8 * k)); /* big-endian */
-	snprintf(o->md5, sizeof(o->md5), "%s", base64_encode(c->a, md5, md5_n));
-	snprintf(o->crc32c, sizeof(o->crc32c), "%s", base64_encode(c->a, crc, 4));
+	snprintf(o->md5, sizeof(o->md5), "%s", md5_text(c->a, o->bytes, n));
+	snprintf(o->crc32c, sizeof(o->crc32c), "%s", crc_text(c->a, o->bytes, n));
 	for (at = &b->objects; *at && strcmp((*at)->name, name) < 0; at = &(*at)->next)
 		;
 	o->next = *at;
@@ -468,6 +531,9 @@ void gcs_object_list(struct gcp_call *c)
 				json_array_append_new(prefixes, json_string(folder));
 				n++;
 			}
+			/* The next page begins behind the folder: no name holds this byte. */
+			last = arena_printf(c->a, "%s\xff", folder);
+			continue;
 		} else {
 			json_array_append_new(items, gcs_object_json(c, o, b));
 			n++;

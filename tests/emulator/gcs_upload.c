@@ -241,6 +241,8 @@ static void store(struct gcp_call *c, const char *name, const char *type, const 
 	}
 	if (!gcs_matches(c, gcs_object_find(b, name), gcs_wanted_generation(c)))
 		return;
+	if (!gcs_digests(c, metadata, bytes.p, bytes.n))
+		return;
 	o = gcs_object_put(c, b, name, type, json_object_get(metadata, "metadata"), bytes.p,
 			   bytes.n);
 	gcp_reply(c, gcs_object_json(c, o, b));

@@ -30,6 +30,8 @@ static void put_object(struct gcp_call *c, struct gcs_bucket *b, const char *nam
 
 	if (!gcs_matches(c, gcs_object_find(b, name), gcs_wanted_generation(c)))
 		return;
+	if (!gcs_digests(c, NULL, c->rq->http->body.p, c->rq->http->body.n))
+		return;
 	o = gcs_object_put(c, b, name, req_header(c->rq, "content-type"), NULL, c->rq->http->body.p,
 			   c->rq->http->body.n);
 	gcs_put_hashes(c, o);

@@ -86,6 +86,42 @@ class Launch(Base):
                 spot=False)
         refused(lambda b: setattr(b, 'machine_type', 'zones/us-central1-a/machineTypes/g4-standard-48'), 'compatible')
 
+    def accepted(self, name, change):
+        b = self.body(name)
+        change(b)
+        op = self.done(self.instances.insert_unary(project=self.project, zone=ZONE, instance_resource=b))
+        self.assertEqual(list(op.error.errors), [])
+        return self.instances.get(project=self.project, zone=ZONE, instance=name)
+
+    def test_what_googles_pages_leave_out_may_be_left_out(self):
+        def spot_only(b):
+            b.scheduling = compute_v1.Scheduling(provisioning_model='SPOT')
+            b.network_interfaces = [compute_v1.NetworkInterface()]
+            b.labels = {'\u00e9t\u00e9': '\u00fc'}
+
+        vm = self.accepted('short-form-1', spot_only)
+        self.assertEqual((vm.scheduling.automatic_restart, vm.scheduling.on_host_maintenance), (False, 'TERMINATE'))
+        self.assertEqual(dict(vm.labels), {'\u00e9t\u00e9': '\u00fc'})
+
+    def test_a_second_disk_may_be_blank(self):
+        vm = self.accepted('blank-1', lambda b: b.disks.append(compute_v1.AttachedDisk(
+            auto_delete=True, initialize_params=compute_v1.AttachedDiskInitializeParams(
+                disk_name='blank-data', disk_size_gb=20, disk_type='zones/%s/diskTypes/pd-ssd' % ZONE))))
+        self.assertEqual(len(vm.disks), 2)
+        self.assertEqual(self.disks.get(project=self.project, zone=ZONE, disk='blank-data').size_gb, 20)
+
+    def test_a_protected_vm_is_not_deleted(self):
+        self.accepted('safe-1', lambda b: setattr(b, 'deletion_protection', True))
+        with self.assertRaises(exceptions.BadRequest) as e:
+            self.instances.delete_unary(project=self.project, zone=ZONE, instance='safe-1')
+        self.assertIn('protected against deletion', e.exception.message)
+
+    def test_a_missing_field_is_not_told_as_a_missing_credential(self):
+        b = self.body('')
+        with self.assertRaises(exceptions.BadRequest) as e:
+            self.instances.insert_unary(project=self.project, zone=ZONE, instance_resource=b)
+        self.assertEqual((e.exception.errors[0]['reason'], list(e.exception.details)), ('required', []))
+
     def test_an_unknown_image_is_not_found(self):
         b = self.body('bad-2')
         b.disks[0].initialize_params.source_image = 'projects/ubuntu-os-cloud/global/images/family/none'
@@ -139,6 +175,14 @@ class Bulk(Base):
         children = list(self.ops.list(compute_v1.ListZoneOperationsRequest(
             project=self.project, zone=ZONE, filter='operationGroupId="%s"' % op.operation_group_id)))
         self.assertEqual(len([c for c in children if c.operation_type == 'insert']), 3)
+
+    def test_an_unknown_target_shape_is_refused(self):
+        r = compute_v1.BulkInsertInstanceResource(count=1, name_pattern='even-#', instance_properties=self.properties(),
+                                                  location_policy=compute_v1.LocationPolicy(target_shape='EVEN'))
+        with self.assertRaises(exceptions.BadRequest) as e:
+            self.region_instances.bulk_insert_unary(project=self.project, region=REGION,
+                                                    bulk_insert_instance_resource_resource=r)
+        self.assertIn('targetShape', e.exception.message)
 
     def test_below_the_least_count_everything_goes_again(self):
         self.sim.ctl('POST', '/stock', {'pool': 'gcp/us-central1/us-central1-c/g2-standard-4/spot', 'count': 1})

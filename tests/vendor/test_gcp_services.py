@@ -13,6 +13,8 @@ import uuid
 
 import gcp_base  # first: it says when the libraries are not there  # noqa: F401
 import google.auth
+import google.auth._helpers
+import google.auth.impersonated_credentials
 import googleapiclient
 from gcp_base import (Base, IMAGE, REGION, SCOPE, ZONE, ClientOptions, compute_v1, exceptions, http, service_account,
                       storage)
@@ -76,6 +78,22 @@ class Credentials(Base):
         status, _, _ = http('GET', self.url + '/compute/v1/projects/%s/zones' % self.project,
                             headers={'Authorization': 'Bearer ' + c.token})
         self.assertEqual(status, 200)
+
+
+class Impersonation(Base):
+    def test_a_token_lives_as_long_as_is_asked_and_no_longer(self):
+        self.creds.refresh(Request())
+        target = self.gcp['node_email']
+        path = self.url + '/v1/projects/-/serviceAccounts/%s:generateAccessToken' % target
+        short = google.auth.impersonated_credentials.Credentials(self.creds, target, SCOPE, lifetime=600,
+                                                                 iam_endpoint_override=path)
+        short.refresh(Request())
+        left = (short.expiry - google.auth._helpers.utcnow()).total_seconds()
+        self.assertTrue(500 < left <= 600, left)
+        for lifetime in ('43201s', '10', 'xs', '0s'):
+            status, _, _ = http('POST', path, json.dumps({'scope': SCOPE, 'lifetime': lifetime}).encode(),
+                                {'Authorization': 'Bearer ' + self.creds.token, 'Content-Type': 'application/json'})
+            self.assertEqual(status, 400, lifetime)
 
 
 class Rotation(Base):
@@ -188,6 +206,30 @@ class Storage(Base):
         self.assertIsNone(self.bucket.get_blob('a/1'))
         with self.assertRaises(exceptions.NotFound):
             blob.download_as_bytes()
+
+    def test_what_the_caller_may_do_with_a_bucket(self):
+        asked = ['storage.objects.create', 'storage.objects.get', 'storage.buckets.setIamPolicy']
+        self.assertEqual(self.bucket.test_iam_permissions(asked), asked[:2])
+        with self.assertRaises(exceptions.NotFound):
+            self.client.bucket('never-made').test_iam_permissions(asked)
+
+    def test_a_wrong_hash_refuses_the_upload(self):
+        for data, ok in ((b'right', True), (b'wrong', False)):
+            blob = self.bucket.blob('hashed')
+            blob.md5_hash = base64.b64encode(hashlib.md5(b'right').digest()).decode()
+            if ok:
+                blob.upload_from_string(data)
+                continue
+            with self.assertRaises(exceptions.BadRequest):
+                blob.upload_from_string(data)
+        self.assertEqual(self.bucket.blob('hashed').download_as_bytes(), b'right')
+
+    def test_a_folder_is_told_once_over_all_pages(self):
+        for name in ('a/1', 'a/2', 'a/3', 'b'):
+            self.bucket.blob(name).upload_from_string(name)
+        pages = [(sorted(p.prefixes), [b.name for b in p])
+                 for p in self.client.list_blobs(self.bucket, delimiter='/', page_size=1).pages]
+        self.assertEqual(pages, [(['a/'], []), ([], ['b'])])
 
     def test_a_generation_is_a_condition(self):
         blob = self.bucket.blob('latest')
