@@ -294,7 +294,7 @@ class Story:
         """Its price falls below all others, and the broker has heard of it."""
         spot = [p for p in self.offers() if p["market"] == "spot"]
         mine = min((p for p in spot if p["provider"] == cloud), key=lambda p: p["price_micros"])
-        usd = round(min(p["price_micros"] for p in spot) * 0.8 / 1e6, 2)
+        usd = round(min(p["price_micros"] for p in spot) * 0.4 / 1e6, 2)
         self.emulator.ask("POST", "/price", {"pool": "%s/%s/*/%s/spot" % (cloud, mine["region"], mine["instance_type"]), "usd": usd})
         until("the new price", 60, lambda: any(p["provider"] == cloud and p["market"] == "spot" and
                                                p["price_micros"] <= usd * 1.01e6 for p in self.offers()))

@@ -5,6 +5,7 @@
 """
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -84,6 +85,14 @@ class Daemon:
         return self.proc.wait(30)
 
 
+GCP_KEY = json.dumps({"type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "r"})
+KUBECONFIG = """apiVersion: v1
+kind: Config
+current-context: lab
+clusters: [{name: lab, cluster: {server: "https://lab.example:6443"}}]
+users: [{name: u, user: {token: word}}]
+contexts: [{name: lab, context: {cluster: lab, user: u}}]
+"""
 LOCAL = "[api]\nlisten = 127.0.0.1:0\n[engine]\nlease = 1s\n"
 
 
@@ -160,6 +169,23 @@ class Configuration(unittest.TestCase):
             sample = f.read()
         self.assertIn(run("--print-config").stdout, sample)
         self.assertEqual(run("--config", SAMPLE, "--check-config").returncode, 0)
+
+    def test_each_provider_of_the_sample_file_can_be_uncommented(self):
+        with open(SAMPLE, encoding="utf-8") as f:
+            lines = f.read().splitlines()
+        first = next(k for k, line in enumerate(lines) if line.startswith("# [provider "))
+        blocks = ("\n".join(line[2:] for line in lines[first:]) + "\n").split("\n\n")
+        names = []
+        for block in blocks:
+            block = block.replace("/etc/spotbroker/", DIR + "/sample-")
+            for path in re.findall(re.escape(DIR) + r"/sample-\S+", block):
+                with open(path, "w", encoding="utf-8") as f:
+                    f.write(KUBECONFIG if path.endswith(".kubeconfig") else GCP_KEY if path.endswith(".json") else "word\n")
+                os.chmod(path, 0o600)
+            r = run("--config", conf(block, "block.conf"), "--check-config")
+            self.assertEqual(r.returncode, 0, block + r.stderr)
+            names.append(re.match(r"\[provider (\w+)\]", block).group(1))
+        self.assertEqual(sorted(names), ["aws", "azure", "coreweave", "gcp", "k8s", "lambda"])
 
     def test_a_provider_that_does_not_exist_is_refused_at_start(self):
         d = Daemon("--local", "--config", conf(LOCAL + "[provider mars]\n", "mars.conf"))
