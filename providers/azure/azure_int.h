@@ -219,6 +219,8 @@ const char *azure_group_body(struct spot_call *c, const struct spot_launch *l);
 bool azure_instance_read(const struct azure *self, struct arena *a, const json_t *vm, struct spot_instance *ret);
 /* "x" of ".../<kind>/x..." in an id, lower case; "" if it is not in it. */
 const char *azure_id_part(struct arena *a, const char *id, const char *kind);
+/* The code in the raw_reason of a machine that failed: "ProvisioningState/failed/<code>: words"; "" if none. */
+const char *azure_status_code(struct arena *a, const char *reason);
 int64_t azure_time(const char *text); /* 0 if it does not parse */
 
 /* ---- blob.c ------------------------------------------------------------------------------ */

@@ -29,6 +29,9 @@ const struct azure_code azure_codes[] = {
     {"ResourceTypeNotSupportAvailabilityZones", SPOT_NOT_OFFERED, AZURE_FAIL,
      "region has no zones"},
     {"LocationNotAvailableForResourceType", SPOT_NOT_OFFERED, AZURE_FAIL, "region"},
+    /* The vendor's own policy of where a new subscription may deploy. */
+    {"RequestDisallowedByAzure", SPOT_NOT_OFFERED, AZURE_FAIL, "region for this subscription"},
+    {"NotAvailableForSubscription", SPOT_NOT_OFFERED, AZURE_FAIL, "size for this subscription"},
     {"AzureSpotIsNotSupportedForThisVMSize", SPOT_NOT_OFFERED, AZURE_FAIL, "spot for size"},
     {"VMPriorityCannotBeApplied", SPOT_NOT_OFFERED, AZURE_FAIL, "spot for size"},
     {"AzureSpotFeatureNotEnabledForSubscription", SPOT_DENIED, AZURE_FAIL,
@@ -45,6 +48,11 @@ const struct azure_code azure_codes[] = {
     {"Conflict", SPOT_UNAVAILABLE, AZURE_AGAIN, "another operation is under way"},
     {"AnotherOperationInProgress", SPOT_UNAVAILABLE, AZURE_AGAIN, "another operation is under way"},
     {"OperationPreempted", SPOT_UNAVAILABLE, AZURE_AGAIN, "another operation was newer"},
+    {"CanceledAndSupersededDueToAnotherOperation", SPOT_UNAVAILABLE, AZURE_AGAIN,
+     "another operation was newer"},
+    {"ReferencedResourceNotProvisioned", SPOT_UNAVAILABLE, AZURE_AGAIN,
+     "a resource that it refers to is not ready"},
+    {"ResourceGroupDeletionBlocked", SPOT_UNAVAILABLE, AZURE_AGAIN, "resource group"},
     {"RetryableError", SPOT_UNAVAILABLE, AZURE_AGAIN, "region"},
     {"RetryableErrorDueToAnotherOperation", SPOT_UNAVAILABLE, AZURE_AGAIN,
      "another operation is under way"},
@@ -131,6 +139,7 @@ static const struct azure_code over_quota = {"OperationNotAllowed", SPOT_QUOTA, 
 					     "quota in region"};
 static const struct azure_code not_now = {"OperationNotAllowed", SPOT_UNAVAILABLE, AZURE_AGAIN,
 					  "not in this state"};
+static const struct azure_code in_use = {"", SPOT_UNAVAILABLE, AZURE_AGAIN, "it is in use"};
 static const struct azure_code too_many = {"", SPOT_QUOTA, AZURE_FAIL, "limit in region"};
 
 const struct azure_code *azure_code_find(const char *code, const char *message)
@@ -142,6 +151,9 @@ const struct azure_code *azure_code_find(const char *code, const char *message)
 		if (strcasecmp(azure_codes[i].code, code) == 0)
 			return &azure_codes[i];
 	}
+	/* InUseSubnetCannotBeDeleted and its kin: what uses it goes first. */
+	if (strncasecmp(code, "InUse", 5) == 0 && str_suffix(code, "CannotBeDeleted"))
+		return &in_use;
 	return str_suffix(code, "LimitReached") ? &too_many : NULL;
 }
 
@@ -196,7 +208,10 @@ struct walk {
 static void walk_one(struct arena *a, const json_t *e, int depth, struct walk *w)
 {
 	const char *code = azure_text(e, "code"), *message = azure_text(e, "message");
-	const json_t *details = json_object_get(e, "details");
+	/* innererror is one level of an OData error, with a code of its own (Resource Manager's common
+	 * types, ErrorDetail). */
+	const json_t *details = json_object_get(e, "details"),
+		     *inner = json_object_get(e, "innererror");
 	bool sure = !wraps(code) && azure_code_find(code, message) != NULL;
 
 	if (w->code == NULL || (sure && !w->sure)) {
@@ -206,6 +221,8 @@ static void walk_one(struct arena *a, const json_t *e, int depth, struct walk *w
 	}
 	for (size_t i = 0; depth < DEPTH_MAX && !w->sure && i < json_array_size(details); i++)
 		walk_one(a, json_array_get(details, i), depth + 1, w);
+	if (depth < DEPTH_MAX && !w->sure && json_is_object(inner))
+		walk_one(a, inner, depth + 1, w);
 }
 
 void azure_error_walk(struct arena *a, const json_t *error, const char **ret_code,
@@ -266,6 +283,10 @@ static enum spot_step error_unknown(struct spot_call *c, const char *what, const
 	}
 	if (*code == '\0')
 		return azure_bad_reply(c, what, "HTTP %d without an error code", status);
+	/* A timeout of the front end, and conflicts that have no name here, pass. */
+	if (status == 408 || status == 409)
+		return call_again(c, SPOT_UNAVAILABLE, wait_told(c), code, "azure %s: %s: %s", what,
+				  code, of);
 	if (status == 403)
 		return call_fail(c, SPOT_DENIED, code, "azure %s: %s: %s", what, code, of);
 	if (status >= 400)

@@ -65,6 +65,31 @@ static const char *status_error(struct arena *a, const json_t *view)
 	return "";
 }
 
+/* Messages have slashes, too: those of links. */
+const char *azure_status_code(struct arena *a, const char *reason)
+{
+	size_t n, from;
+
+	if (str_prefix(reason, "NO_CAPACITY "))
+		reason += sizeof("NO_CAPACITY ") - 1;
+	else if (str_prefix(reason, "QUOTA "))
+		reason += sizeof("QUOTA ") - 1;
+	n = from = strcspn(reason, ":");
+	while (from > 0 && reason[from - 1] != '/')
+		from--;
+	return from > 0 ? arena_strndup(a, reason + from, n - from) : "";
+}
+
+/* The core takes these words for a machine that never came for want of room. */
+static const char *failure(struct arena *a, const char *reason)
+{
+	const struct azure_code *e = azure_code_find(azure_status_code(a, reason), reason);
+
+	if (e != NULL && e->rc == SPOT_NO_CAPACITY)
+		return arena_printf(a, "NO_CAPACITY %s", reason);
+	return e != NULL && e->rc == SPOT_QUOTA ? arena_printf(a, "QUOTA %s", reason) : reason;
+}
+
 static void power_read(struct spot_instance *i, const char *code)
 {
 	static const struct {
@@ -103,11 +128,20 @@ static void state_read(struct arena *a, const json_t *properties, struct spot_in
 		state = *state != '\0' ? state + sizeof("ProvisioningState/") - 1 : "";
 	}
 	i->raw_state = arena_strdup(a, state);
+	/* "creating/osProvisioningInProgress" is creating. */
+	state = arena_strndup(a, state, strcspn(state, "/"));
 	i->raw_reason = status_error(a, view);
 	if (strcasecmp(state, "Creating") == 0) {
 		i->state = SPOT_INSTANCE_PENDING;
-	} else if (strncasecmp(state, "Failed", 6) == 0 || strcasecmp(state, "Canceled") == 0) {
+	} else if (strcasecmp(power, "PowerState/running") == 0 &&
+		   strcasecmp(state, "Failed") == 0 &&
+		   strstr(i->raw_reason, "OSProvisioning") == NULL) {
+		/* Failed is the last request for the machine (an update, an extension that a policy
+		 * puts there), not the machine: virtual-machines/states-billing. */
+		i->state = SPOT_INSTANCE_RUNNING;
+	} else if (strcasecmp(state, "Failed") == 0 || strcasecmp(state, "Canceled") == 0) {
 		i->state = SPOT_INSTANCE_FAILED;
+		i->raw_reason = failure(a, i->raw_reason);
 	} else if (strcasecmp(state, "Deleting") == 0) {
 		i->state = SPOT_INSTANCE_STOPPING;
 	} else if (strcasecmp(state, "Succeeded") == 0 || strcasecmp(state, "Updating") == 0) {

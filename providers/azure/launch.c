@@ -193,11 +193,8 @@ static enum spot_step resource_reply(struct azure *self, struct spot_call *c, st
 	if (i.state == SPOT_INSTANCE_FAILED) {
 		json_t *error AUTO(json) = NULL;
 
-		/* ProvisioningState/failed/<code>: <message> */
-		code = strrchr(i.raw_reason, '/') != NULL ? strrchr(i.raw_reason, '/') + 1
-							  : i.raw_reason;
-		error = json_pack("{s:s%, s:s}", "code", code, strcspn(code, ":"), "message",
-				  i.raw_reason);
+		code = azure_status_code(c->arena, i.raw_reason);
+		error = json_pack("{s:s, s:s}", "code", code, "message", i.raw_reason);
 		return operation_failed(self, c, l, error, "Failed");
 	}
 	i.token = l->instance.token;

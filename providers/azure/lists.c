@@ -261,7 +261,8 @@ static enum spot_step machine_reply(struct azure *self, struct spot_call *c,
 	if (c->in->status == 404) {
 		azure_error_read(c, &code, &message);
 		if (strcasecmp(code, "ResourceNotFound") == 0 ||
-		    strcasecmp(code, "ResourceGroupNotFound") == 0)
+		    strcasecmp(code, "ResourceGroupNotFound") == 0 ||
+		    strcasecmp(code, "NotFound") == 0)
 			return SPOT_STEP_NONE;
 	}
 	s = azure_reply(c, what, &doc);

@@ -84,14 +84,16 @@ static void row_read(struct spot_call *c, const struct spot_prices *a, const jso
 			   .since_us = azure_time(azure_text(row, "effectiveStartDate"))},
 		     *was;
 	const json_t *primary = json_object_get(row, "isPrimaryMeterRegion");
+	int64_t ended_us;
 	size_t k;
 
 	if (!row_counts(row, a->region) ||
 	    (a->market != SPOT_MARKET_NONE && a->market != is.market))
 		return;
 	k = azure_pool_next(a->pools, a->pools_n, 0, azure_text(row, "armSkuName"), is.market);
-	/* Announced prices are not in force. */
-	if (k == a->pools_n || is.since_us > c->now_us ||
+	ended_us = azure_time(azure_text(row, "effectiveEndDate"));
+	/* Announced prices are not in force, nor are those that have ended. */
+	if (k == a->pools_n || is.since_us > c->now_us || (ended_us > 0 && ended_us < c->now_us) ||
 	    !azure_usd(json_object_get(row, "retailPrice"), &is.micros))
 		return;
 	is.primary = primary == NULL || json_is_true(primary);
@@ -173,8 +175,10 @@ static enum spot_step prices_reply(struct azure *self, struct spot_call *c,
 
 	if (st->at == HISTORY) {
 		s = azure_history_reply(c, a, &x->points);
-		/* Without a right to read the table the current prices still are worth having. */
-		if (s == SPOT_FAIL && c->err.rc == SPOT_DENIED) {
+		/* Without a right to read the table, or where the table is not to be had, the current
+		 * prices still are worth having. */
+		if (s == SPOT_FAIL && (c->err.rc == SPOT_DENIED || c->err.rc == SPOT_INVALID ||
+				       c->err.rc == SPOT_CONFIG || c->err.rc == SPOT_NOT_FOUND)) {
 			c->err = (struct spot_err){0};
 			st->next = NULL;
 			s = SPOT_STEP_NONE;

@@ -176,7 +176,8 @@ static enum spot_step scores_reply(struct azure *self, struct spot_call *c,
 	/* A role of its own is needed (Compute Recommendations): without it the eviction rates are
 	 * what there is. */
 	if (s == SPOT_FAIL &&
-	    (c->err.rc == SPOT_DENIED || c->err.rc == SPOT_INVALID || c->err.rc == SPOT_CONFIG)) {
+	    (c->err.rc == SPOT_DENIED || c->err.rc == SPOT_INVALID || c->err.rc == SPOT_CONFIG ||
+	     c->err.rc == SPOT_NOT_FOUND)) {
 		c->err = (struct spot_err){0};
 		x->from = x->sizes_n;
 		return SPOT_STEP_NONE;

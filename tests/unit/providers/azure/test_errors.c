@@ -40,6 +40,11 @@ static void one_code_two_meanings_by_its_message(void **state)
 	    {404, ERROR("SubscriptionNotFound", "m"), SPOT_CONFIG},
 	    {409, ERROR("MissingSubscriptionRegistration", "m"), SPOT_CONFIG},
 	    {409, ERROR("ReadOnlyDisabledSubscription", "m"), SPOT_DENIED},
+	    {409, ERROR("NeverHeardOf", "m"), SPOT_UNAVAILABLE},
+	    {408, ERROR("RequestTimeout", "m"), SPOT_UNAVAILABLE},
+	    {400, ERROR("InUseSubnetCannotBeDeleted", "m"), SPOT_UNAVAILABLE},
+	    {400, ERROR("ReferencedResourceNotProvisioned", "m"), SPOT_UNAVAILABLE},
+	    {403, ERROR("RequestDisallowedByAzure", "m"), SPOT_NOT_OFFERED},
 	};
 	struct drive d;
 
@@ -70,6 +75,12 @@ static void the_innermost_code_that_is_known_counts(void **state)
 			 SPOT_NO_CAPACITY);
 	assert_string_equal(d.call.err.code, "ZonalAllocationFailed");
 	assert_non_null(strstr(d.call.err.text, "inner"));
+	assert_int_equal(verdict(&d, 400,
+				 "{\"error\":{\"code\":\"BadRequest\",\"message\":\"outer\","
+				 "\"innererror\":{\"code\":\"Odd\",\"innererror\":{\"code\":"
+				 "\"SkuNotAvailable\",\"message\":\"inner\"}}}}",
+				 NULL),
+			 SPOT_NO_CAPACITY);
 	/* a sure code on top is not overruled by what is below it */
 	assert_int_equal(verdict(&d, 403,
 				 "{\"error\":{\"code\":\"RequestDisallowedByPolicy\",\"message\":"

@@ -23,6 +23,8 @@ static struct spot_instance described(struct drive *d, const char *reply)
 	",\"instanceView\":{\"statuses\":[{\"code\":\"ProvisioningState/"                          \
 	"succeeded\"},{\"code\":\"" code "\"}]}"
 
+#define STATUSES(all) ",\"instanceView\":{\"statuses\":[" all "]}"
+
 static void states_are_read_from_provisioning_and_power(void **state)
 {
 	static const struct {
@@ -47,6 +49,16 @@ static void states_are_read_from_provisioning_and_power(void **state)
 	    {VM("Canceled", ""), SPOT_INSTANCE_FAILED, "Canceled"},
 	    {VM("Deleting", POWER("PowerState/running")), SPOT_INSTANCE_STOPPING, "Deleting"},
 	    {VM("Dreaming", ""), SPOT_INSTANCE_ODD, "Dreaming"},
+	    /* the last request failed, the machine did not */
+	    {VM("Failed", STATUSES("{\"code\":\"ProvisioningState/failed/VMExtensionProvisioningError\","
+				   "\"level\":\"Error\",\"message\":\"m\"},{\"code\":\"PowerState/running\"}")),
+	     SPOT_INSTANCE_RUNNING, "Failed"},
+	    {VM("Failed", STATUSES("{\"code\":\"ProvisioningState/failed/OSProvisioningTimedOut\","
+				   "\"level\":\"Error\",\"message\":\"m\"},{\"code\":\"PowerState/running\"}")),
+	     SPOT_INSTANCE_FAILED, "Failed"},
+	    /* lists with statusOnly */
+	    {VM("", STATUSES("{\"code\":\"ProvisioningState/creating/osProvisioningInProgress\"}")),
+	     SPOT_INSTANCE_PENDING, "creating/osProvisioningInProgress"},
 	};
 	struct drive d;
 
@@ -110,6 +122,9 @@ static void unknown_machines_are_absent_and_odd_answers_are_not(void **state)
 	keyed_init(&d, NULL);
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_DESCRIBE, &a,
 				    {.status = 404, .reply = ERROR("ResourceGroupNotFound", "m")}),
+			 SPOT_DONE);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_DESCRIBE, &a,
+				    {.status = 404, .reply = ERROR("NotFound", "m")}),
 			 SPOT_DONE);
 	assert_int_equal(a.n, 0);
 	failed_with(&d, RUN_SCRIPT(&d, DRIVE_DESCRIBE, &a, {.status = 404, .reply = "<html>"}),
@@ -268,10 +283,39 @@ static void an_end_under_way_is_not_asked_for_again(void **state)
 	drive_fini(&d);
 }
 
+/* The core tells these from machines that failed by the first word. */
+static void a_machine_that_found_no_room_says_so_later_too(void **state)
+{
+	static const struct {
+		const char *code, *reason;
+	} cases[] = {
+	    {"ZonalAllocationFailed", "NO_CAPACITY ProvisioningState/failed/ZonalAllocationFailed"},
+	    {"QuotaExceeded", "QUOTA ProvisioningState/failed/QuotaExceeded"},
+	    {"InternalExecutionError", "ProvisioningState/failed/InternalExecutionError"},
+	};
+	struct drive d;
+
+	(void)state;
+	keyed_init(&d, NULL);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct spot_instance x = described(
+		    &d, arena_printf(d.arena,
+				     VM("Failed", STATUSES("{\"code\":\"ProvisioningState/failed/%s\",\"level\":"
+							   "\"Error\",\"message\":\"see http://aka.ms/x/y\"}")),
+				     cases[i].code));
+
+		assert_int_equal(x.state, SPOT_INSTANCE_FAILED);
+		if (!str_prefix(x.raw_reason, cases[i].reason))
+			fail_msg("case %zu: %s", i, x.raw_reason);
+	}
+	drive_fini(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(states_are_read_from_provisioning_and_power),
+	    cmocka_unit_test(a_machine_that_found_no_room_says_so_later_too),
 	    cmocka_unit_test(many_are_described_by_one_list),
 	    cmocka_unit_test(unknown_machines_are_absent_and_odd_answers_are_not),
 	    cmocka_unit_test(another_installations_machine_is_not_found),

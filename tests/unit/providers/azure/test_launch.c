@@ -416,6 +416,18 @@ static void a_machine_that_failed_by_itself_tells_why(void **state)
 		       CLEANED),
 	    SPOT_NO_CAPACITY, "none");
 	assert_string_equal(d.call.err.code, "OverconstrainedZonalAllocationRequest");
+	/* the vendor's words end in a link */
+	failed_with(
+	    &d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH, &a, MADE, {.status = 201, .reply = VM("Creating", "")},
+		       {.status = 200,
+			.reply = VM(
+			    "Failed",
+			    ",\"instanceView\":{\"statuses\":[{\"code\":\"ProvisioningState/failed/"
+			    "OperationNotAllowed\",\"level\":\"Error\",\"message\":\"exceeding approved "
+			    "LowPriorityCores quota. See https://aka.ms/quota/spot\"}]}")},
+		       CLEANED),
+	    SPOT_QUOTA, "LowPriorityCores");
 	drive_fini(&d);
 }
 

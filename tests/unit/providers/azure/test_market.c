@@ -220,6 +220,7 @@ static void rows_of_other_products_are_no_prices(void **state)
 	    {"meterName", "\"NC4as T4 v3 Low Priority\""},
 	    {"skuName", "\"NC4as T4 v3 Low Priority\""},
 	    {"effectiveStartDate", "\"2026-02-01T00:00:00Z\""},
+	    {"currencyCode", "\"USD\",\"effectiveEndDate\":\"2025-12-01T00:00:00Z\""},
 	    {"tierMinimumUnits", "100.0"},
 	    {"currencyCode", "\"EUR\""}};
 	struct drive d;
@@ -312,6 +313,14 @@ static void history_that_may_not_be_read_does_not_cost_the_prices(void **state)
 			.has = {"in~ ('Standard_NC4as_T4_v3')", "location =~ 'eastus2'"},
 			.status = 403,
 			.reply = ERROR("AuthorizationFailed", "m")}),
+	    SPOT_DONE);
+	/* as Resource Graph words it when a query is not to its taste */
+	assert_int_equal(
+	    RUN_SCRIPT(&d, DRIVE_PRICES, &a, {.status = 200, .reply = "{\"Items\":[]}"},
+		       {.status = 400,
+			.reply = "{\"error\":{\"code\":\"BadRequest\",\"message\":\"Please provide "
+				 "below info\",\"details\":[{\"code\":\"InvalidQuery\",\"message\":"
+				 "\"Query is invalid.\"},{\"code\":\"DisallowedLogicalTableName\"}]}}"}),
 	    SPOT_DONE);
 	failed_with(&d,
 		    RUN_SCRIPT(&d, DRIVE_PRICES, &a, {.status = 200, .reply = "{\"Items\":[]}"},
