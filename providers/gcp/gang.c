@@ -161,7 +161,8 @@ static enum spot_step children_reply(struct gcp *self, struct spot_call *c, stru
 
 	/* All were deleted again, whatever the reason is that we cannot read. */
 	if (s == SPOT_FAIL)
-		return call_fail(c, SPOT_NO_CAPACITY, x->code, "gcp " WHAT ": fewer than wanted, and why is not told");
+		return call_fail(c, x->code != NULL ? SPOT_NO_CAPACITY : SPOT_UNKNOWN, x->code,
+		    "gcp " WHAT ": it failed, and why is not told");
 	if (s != SPOT_STEP_NONE)
 		return s;
 	json_array_foreach(json_object_get(doc, "items"), i, op)
@@ -171,7 +172,9 @@ static enum spot_step children_reply(struct gcp *self, struct spot_call *c, stru
 	}
 	if (gcp_next_page(c, what, doc, &s) || s != SPOT_STEP_NONE)
 		return s;
-	if (x->code == NULL || x->rank < 0)
+	if (x->code == NULL)
+		return call_fail(c, SPOT_UNKNOWN, NULL, "gcp " WHAT ": the operation failed for a reason that is new to us");
+	if (x->rank < 0)
 		return call_fail(c, SPOT_NO_CAPACITY, x->code, "gcp " WHAT ": fewer than wanted could be had");
 	return call_fail(c, x->rc, x->code, "gcp " WHAT ": %s: %s", x->code, x->words);
 }
@@ -208,7 +211,7 @@ static enum spot_step list_reply(struct gcp *self, struct spot_call *c, struct s
 
 static enum spot_step gang_reply(struct gcp *self, struct spot_call *c, struct spot_launch_gang *g, struct ganging *x)
 {
-	const struct gcp_state *st = c->state;
+	struct gcp_state *st = c->state;
 
 	switch (st->at) {
 	case WAIT:
@@ -220,6 +223,11 @@ static enum spot_step gang_reply(struct gcp *self, struct spot_call *c, struct s
 	default:
 		if (x->notice && gcp_notice_refused(c)) {
 			x->notice = false;
+			return SPOT_STEP_NONE;
+		}
+		/* A repeat that Google has forgotten: whether they are ours is told by the list. */
+		if (gcp_taken(c)) {
+			st->at = LIST;
 			return SPOT_STEP_NONE;
 		}
 		return operation_read(self, c, x);

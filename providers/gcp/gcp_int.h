@@ -191,6 +191,7 @@ enum spot_step gcp_launch_check(struct spot_call *c, const struct spot_launch *l
 json_t *gcp_properties(const struct gcp *self, struct spot_call *c, const struct spot_launch *l, int64_t expires_us,
     bool notice, bool bulk);
 bool gcp_notice_refused(struct spot_call *c);
+bool gcp_taken(struct spot_call *c); /* 409: a machine of this name is there */
 /* POST .../operations/{name}/wait. */
 enum spot_step gcp_wait_send(
     struct gcp *self, struct spot_call *c, const char *zone, const char *operation);

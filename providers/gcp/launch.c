@@ -110,7 +110,7 @@ bool gcp_notice_refused(struct spot_call *c)
 	return strstr(message, "preemptionNoticeDuration") != NULL || strstr(message, "preemption_notice") != NULL;
 }
 
-static bool taken(struct spot_call *c)
+bool gcp_taken(struct spot_call *c)
 {
 	const char *code, *message;
 
@@ -226,6 +226,10 @@ static enum spot_step adopt_reply(struct gcp *self, struct spot_call *c, struct 
 		l->instance.install = l->install;
 		return SPOT_DONE;
 	}
+	/* It was there a moment ago: preempted since, or being deleted. */
+	if (s == SPOT_FAIL && c->in->status == 404)
+		return call_fail(c, SPOT_UNKNOWN, "alreadyExists",
+		    "gcp instances.insert: the name was taken, and now there is no machine of it");
 	return call_fail(c, SPOT_MISMATCH, "alreadyExists",
 	    "gcp instances.insert: a machine of this name is there and is not of this launch");
 }
@@ -242,7 +246,7 @@ static enum spot_step launch_reply(struct gcp *self, struct spot_call *c, struct
 		x->notice = false;
 		return SPOT_STEP_NONE;
 	}
-	if (taken(c)) {
+	if (gcp_taken(c)) {
 		st->at = ADOPT;
 		return SPOT_STEP_NONE;
 	}

@@ -195,6 +195,81 @@ static void a_catalog_may_have_a_nameless_part_and_an_empty_last_page(void **sta
 	drive_fini(&d);
 }
 
+static void a_taken_name_without_a_machine_is_nobodys_guess(void **state)
+{
+	struct spot_launch a = launch_of(SPOT_MARKET_SPOT);
+	struct drive d;
+
+	(void)state;
+	ready_init(&d, NULL);
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH, &a, {.status = 409, .reply = ERROR(409, "alreadyExists", "exists")},
+		{.method = "GET", .status = 404, .reply = ERROR(404, "notFound", INSTANCE_404)}),
+	    SPOT_UNKNOWN, "now there is no machine");
+	drive_fini(&d);
+}
+
+static void a_gang_that_is_there_already_is_taken(void **state)
+{
+	struct spot_launch_gang g = {.common = launch_of(SPOT_MARKET_SPOT), .want = 2};
+	struct drive d;
+
+	(void)state;
+	ready_init(&d, NULL);
+	assert_int_equal(
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g, {.status = 409, .reply = ERROR(409, "alreadyExists", "exists")},
+		{.method = "GET", .status = 200,
+		    .reply = "{\"kind\":\"compute#instanceList\",\"items\":[" VM("1", "RUNNING", "tok") "," VM("2", "STAGING", "tok") "]}"}),
+	    SPOT_DONE);
+	assert_int_equal(g.instances_n, 2);
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g, {.status = 409, .reply = ERROR(409, "alreadyExists", "exists")},
+		{.method = "GET", .status = 200, .reply = "{\"kind\":\"compute#instanceList\"}"}),
+	    SPOT_UNKNOWN, "0 of 2");
+	drive_fini(&d);
+}
+
+static void a_gang_that_fails_for_a_new_reason_is_unknown(void **state)
+{
+	struct spot_launch_gang g = {.common = launch_of(SPOT_MARKET_SPOT), .want = 2};
+	struct drive d;
+
+	(void)state;
+	ready_init(&d, NULL);
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+		{.status = 200, .reply = OPERATION("DONE", ",\"operationGroupId\":\"g\"" OP_ERROR("BRAND_NEW", "m"))},
+		{.status = 200, .reply = "{\"kind\":\"compute#operationList\"}"}),
+	    SPOT_UNKNOWN, NULL);
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+		{.status = 200, .reply = OPERATION("DONE", ",\"operationGroupId\":\"g\"" OP_ERROR("VM_MIN_COUNT_NOT_REACHED", "m"))},
+		{.status = 200, .reply = "{\"kind\":\"compute#operationList\"}"}),
+	    SPOT_NO_CAPACITY, NULL);
+	drive_fini(&d);
+}
+
+/* The driver fails the test when a secret of the provider is in the error's words. */
+static void a_token_that_is_echoed_stays_secret(void **state)
+{
+	struct spot_launch a = launch_of(SPOT_MARKET_SPOT);
+	const char *held[32];
+	struct drive d;
+
+	(void)state;
+	ready_init(&d, NULL);
+	assert_true(gcp_ops.secrets(d.self, held, ARRAY_LEN(held)) > 0);
+	for (int i = 0; i < 2; i++) {
+		const char *body = arena_printf(d.arena,
+		    i == 0 ? "{\"error\":{\"code\":403,\"message\":\"Bearer %s is no good\",\"errors\":[{\"reason\":\"forbidden\"}]}}"
+			   : "{\"error\":{\"code\":403,\"message\":\"m\",\"errors\":[{\"reason\":\"%s\"}]}}",
+		    held[0]);
+
+		failed_with(&d, RUN_SCRIPT(&d, DRIVE_LAUNCH, &a, {.status = 403, .reply = body}), SPOT_DENIED, NULL);
+	}
+	drive_fini(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -207,6 +282,10 @@ int main(void)
 	    cmocka_unit_test(an_empty_object_is_no_empty_list),
 	    cmocka_unit_test(numbers_of_all_spellings_are_numbers),
 	    cmocka_unit_test(a_catalog_may_have_a_nameless_part_and_an_empty_last_page),
+	    cmocka_unit_test(a_taken_name_without_a_machine_is_nobodys_guess),
+	    cmocka_unit_test(a_gang_that_is_there_already_is_taken),
+	    cmocka_unit_test(a_gang_that_fails_for_a_new_reason_is_unknown),
+	    cmocka_unit_test(a_token_that_is_echoed_stays_secret),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
