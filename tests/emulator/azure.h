@@ -174,6 +174,7 @@ json_t *az_view(struct sim *s, const struct az_res *r);
 void az_tick(struct sim *s);
 void az_res_free(struct azure *az);
 bool az_tags_valid(struct az_call *c, const json_t *tags);
+bool az_tags_patch(struct az_call *c, json_t *to);
 
 /* azure_group.c */
 void az_groups(struct az_call *c);

@@ -97,7 +97,7 @@ static void parse(struct az_call *c)
 	} else if (c->n > at) {
 		c->type = c->seg[at];
 		c->name = c->n > at + 1 ? c->seg[at + 1] : NULL;
-	} else if (at == 2) {
+	} else if (at == 2) { /* one, or without an id all of them */
 		c->type = "subscriptions";
 		c->name = c->sub;
 	}
@@ -413,14 +413,22 @@ void az_list(struct az_call *c, json_t *items)
 
 /* ---- dispatch --------------------------------------------------------------------------- */
 
+static json_t *subscription_view(void)
+{
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s, s:s}}", "id",
+	    "/subscriptions/" AZ_SUBSCRIPTION, "subscriptionId", AZ_SUBSCRIPTION, "tenantId", AZ_TENANT,
+	    "displayName", "cloudsim", "state", "Enabled", "subscriptionPolicies", "locationPlacementId",
+	    "Public_2014-09-01", "quotaId", "PayAsYouGo_2014-09-01", "spendingLimit", "Off");
+}
+
 static void subscription(struct az_call *c)
 {
-	az_send(c, 200,
-	    json_pack("{s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s, s:s}}", "id",
-		"/subscriptions/" AZ_SUBSCRIPTION, "subscriptionId", AZ_SUBSCRIPTION, "tenantId",
-		AZ_TENANT, "displayName", "cloudsim", "state", "Enabled", "subscriptionPolicies",
-		"locationPlacementId", "Public_2014-09-01", "quotaId", "PayAsYouGo_2014-09-01",
-		"spendingLimit", "Off"));
+	az_send(c, 200, subscription_view());
+}
+
+static void subscriptions(struct az_call *c)
+{
+	az_send(c, 200, json_pack("{s:[o]}", "value", subscription_view()));
 }
 
 static void locations(struct az_call *c)
@@ -430,10 +438,11 @@ static void locations(struct az_call *c)
 
 	for (size_t k = 0; k < m->regions_n; k++) {
 		const struct region *r = &m->regions[k];
-		json_t *zones = json_array(), *o;
+		json_t *zones, *o;
 
 		if (r->cloud != CLOUD_AZURE)
 			continue;
+		zones = json_array();
 		for (size_t i = 0; i < m->zones_n; i++) {
 			if (m->zones[i].region == r)
 				json_array_append_new(zones,
@@ -486,7 +495,7 @@ static void route(struct az_call *c)
 	    {"Microsoft.Resources", "resourceGroups", az_group_one, az_groups, AZ_NONE},
 	    {"Microsoft.Resources", "resources", NULL, az_resources, AZ_NONE},
 	    {"Microsoft.Resources", "operationresults", az_group_one, NULL, AZ_NONE},
-	    {"Microsoft.Resources", "subscriptions", subscription, NULL, AZ_NONE},
+	    {"Microsoft.Resources", "subscriptions", subscription, subscriptions, AZ_NONE},
 	    {"Microsoft.Resources", "locations", NULL, locations, AZ_NONE},
 	    {"Microsoft.Resources", "providers", provider, NULL, AZ_NONE},
 	};

@@ -340,40 +340,57 @@ static json_t *project(struct query *q, json_t *rows)
 	return out;
 }
 
+#define KEYS_MAX 4
+struct sorting {
+	const char *key[KEYS_MAX];
+	bool down[KEYS_MAX];
+	size_t n;
+	struct arena *a;
+};
 struct sorted {
 	json_t *row;
-	const char *key;
+	size_t at; /* equal ones stay as they were */
 };
 
-static int by_key(const void *a, const void *b)
+static int by_keys(const void *a, const void *b, void *arg)
 {
 	const struct sorted *x = a, *y = b;
+	const struct sorting *by = arg;
 
-	return strcmp(x->key, y->key);
+	for (size_t k = 0; k < by->n; k++) {
+		const json_t *v = json_object_get(x->row, by->key[k]), *w = json_object_get(y->row, by->key[k]);
+		double dv = json_number_value(v), dw = json_number_value(w);
+		int cmp = json_is_number(v) && json_is_number(w)
+		    ? (dv > dw) - (dv < dw)
+		    : strcmp(as_text(by->a, v ? v : json_null()), as_text(by->a, w ? w : json_null()));
+
+		if (cmp != 0)
+			return by->down[k] ? -cmp : cmp;
+	}
+	return (x->at > y->at) - (x->at < y->at);
 }
 
 static json_t *order(struct query *q, json_t *rows)
 {
+	struct sorting by = {.a = q->a};
 	size_t n = json_array_size(rows);
 	struct sorted *list = arena_array(q->a, n + 1, sizeof(*list));
 	json_t *out = json_array();
-	const char *key;
-	bool down;
 
 	if (!word(q, "by"))
 		q->wrong = "by is expected";
-	key = name(q);
-	down = !word(q, "asc"); /* descending is the default */
-	(void)word(q, "desc");
-	for (size_t k = 0; k < n; k++) {
-		json_t *row = json_array_get(rows, k);
-
-		list[k] = (struct sorted){row, as_text(q->a, json_object_get(row, key) ? json_object_get(row, key) : json_null())};
-	}
-	if (n > 1)
-		qsort(list, n, sizeof(*list), by_key);
+	do {
+		by.key[by.n] = name(q);
+		by.down[by.n++] = !word(q, "asc"); /* descending is the default */
+		(void)word(q, "desc");
+		blanks(q);
+	} while (*q->p == ',' && q->p++ && by.n < KEYS_MAX);
 	for (size_t k = 0; k < n; k++)
-		json_array_append(out, list[down ? n - 1 - k : k].row);
+		list[k] = (struct sorted){json_array_get(rows, k), k};
+	if (n > 1)
+		qsort_r(list, n, sizeof(*list), by_keys, &by);
+	for (size_t k = 0; k < n; k++)
+		json_array_append(out, list[k].row);
 	json_decref(rows);
 	return out;
 }

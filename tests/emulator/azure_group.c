@@ -153,6 +153,16 @@ static void get(struct az_call *c)
 		az_send(c, 200, az_view(c->rq->sim, g));
 }
 
+static void patch(struct az_call *c)
+{
+	struct az_res *g = az_find(c->az, AZ_GROUP, NULL, c->name);
+
+	if (!g)
+		az_fail(c, 404, "ResourceGroupNotFound", "Resource group '%s' could not be found.", c->name);
+	else if (az_need_doc(c) && az_tags_patch(c, g->doc))
+		az_send(c, 200, az_view(c->rq->sim, g));
+}
+
 void az_group_one(struct az_call *c)
 {
 	const char *m = c->rq->http->method;
@@ -161,6 +171,8 @@ void az_group_one(struct az_call *c)
 		operation_result(c);
 	else if (str_same(m, "PUT"))
 		put(c);
+	else if (str_same(m, "PATCH"))
+		patch(c);
 	else if (str_same(m, "DELETE"))
 		drop(c);
 	else if (str_same(m, "GET") || str_same(m, "HEAD"))

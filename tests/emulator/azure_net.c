@@ -270,7 +270,8 @@ static void put(struct az_call *c, enum az_kind kind, struct az_res *r)
 	}
 	json_object_del(r->doc, "etag");
 	complete(c, r);
-	az_send(c, made ? 201 : 200, az_view(c->rq->sim, r));
+	/* Disks_CreateOrUpdate has no 201. */
+	az_send(c, made && kind != AZ_DISK ? 201 : 200, az_view(c->rq->sim, r));
 }
 
 static bool in_use(struct az_call *c, const struct az_res *r)
@@ -332,7 +333,10 @@ void az_plain_resource(struct az_call *c, enum az_kind kind)
 		put(c, kind, r);
 	else if (str_same(m, "DELETE"))
 		drop(c, r);
-	else if (!str_same(m, "GET"))
+	else if (str_same(m, "PATCH") && r) {
+		if (az_group_for_write(c) && az_need_doc(c) && az_tags_patch(c, r->doc))
+			az_send(c, 200, az_view(c->rq->sim, r));
+	} else if (!str_same(m, "GET") && !str_same(m, "PATCH"))
 		az_fail(c, 405, "MethodNotAllowed", "The method is not allowed here.");
 	else if (r && az_visible(c->rq->sim, r))
 		az_send(c, 200, az_view(c->rq->sim, r));

@@ -207,6 +207,18 @@ bool az_tags_valid(struct az_call *c, const json_t *tags)
 	return true;
 }
 
+/* PATCH: tags are replaced as a whole. false: az_fail has been called. */
+bool az_tags_patch(struct az_call *c, json_t *to)
+{
+	json_t *tags = json_object_get(c->doc, "tags");
+
+	if (!az_tags_valid(c, tags))
+		return false;
+	if (json_is_object(tags))
+		json_object_set_new(to, "tags", json_deep_copy(tags));
+	return true;
+}
+
 /* ---- time ------------------------------------------------------------------------------- */
 
 /* A group goes when all in it is gone: VMs first, then the rest at once. true: the list changed. */

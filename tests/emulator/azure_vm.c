@@ -132,7 +132,11 @@ static bool decide(struct az_call *c, const struct az_want *w, const char **code
 
 static void inst_make(struct az_call *c, struct az_res *r, const struct az_want *w)
 {
-	struct inst *i = inst_new(c->rq->sim, w->pool, w->side, r->vm_id);
+	/* A VM that is started again is another instance to us; its vmId stays. */
+	const char *id = inst_find(c->rq->sim, r->vm_id)
+	    ? arena_printf(c->rq->arena, "%s-%" PRIu64, r->vm_id, (uint64_t)c->rq->sim->inst_seq)
+	    : r->vm_id;
+	struct inst *i = inst_new(c->rq->sim, w->pool, w->side, id);
 	const char *key;
 	json_t *v;
 
@@ -297,6 +301,34 @@ static void drop(struct az_call *c, struct az_res *r)
 		az_op_headers(c, r->op);
 }
 
+/* From deallocated it is allocated anew, like a create. */
+static void start(struct az_call *c, struct az_res *r)
+{
+	struct az_want w = {0};
+	const char *code = NULL, *message = NULL;
+
+	if (!r->inst) {
+		c->doc = json_deep_copy(r->asked);
+		if (!az_vm_check(c, &w))
+			return;
+		w.pool = market_pool(c->rq->sim->market, CLOUD_AZURE, w.location,
+		    w.zone ? market_zone(c->rq->sim->market, w.location, w.zone) : NULL, w.type->name);
+		if (!az_quota_check(c, &w) || !price_good(c, &w) || !decide(c, &w, &code, &message))
+			return;
+	}
+	az_op_new(c, r, false);
+	az_op_headers(c, r->op);
+	reply_set(c->rep, 202, NULL, NULL, 0);
+	if (code) {
+		az_op_end(c->rq->sim, r->op, "Failed", code, message);
+		return;
+	}
+	r->stopped = r->deallocated = false;
+	if (!r->inst)
+		inst_make(c, r, &w);
+	az_op_end(c->rq->sim, r->op, "Succeeded", NULL, NULL);
+}
+
 static void action(struct az_call *c, struct az_res *r)
 {
 	struct sim *s = c->rq->sim;
@@ -317,9 +349,49 @@ static void action(struct az_call *c, struct az_res *r)
 			inst_end(r->inst, "api", "Deallocate", "Deallocated by the user");
 		az_op_end(s, r->op, "Succeeded", NULL, NULL);
 		reply_set(c->rep, 202, NULL, NULL, 0);
+	} else if (az_same(c->child, "start") || az_same(c->child, "restart")) {
+		if (r->inst ? r->deallocated : az_same(c->child, "restart") || !str_same(r->state, "Succeeded"))
+			az_fail(c, 409, "OperationNotAllowed", "The VM '%s' is not in a state for that.", r->name);
+		else
+			start(c, r);
+	} else if (az_same(c->child, "powerOff")) {
+		/* Still allocated, and billed. */
+		r->stopped = r->inst != NULL;
+		az_op_new(c, r, false);
+		az_op_headers(c, r->op);
+		az_op_end(s, r->op, "Succeeded", NULL, NULL);
+		reply_set(c->rep, 202, NULL, NULL, 0);
 	} else {
 		az_fail(c, 404, "NotFound", "The action '%s' does not exist.", c->child);
 	}
+}
+
+/* The tags; the size and the cap of what is deallocated. */
+static void patch(struct az_call *c, struct az_res *r)
+{
+	static const char *const can[] = {"hardwareProfile", "billingProfile"};
+	const json_t *p = json_object_get(c->doc, "properties");
+	json_t *to = json_object_get(r->asked, "properties");
+
+	for (size_t k = 0; k < ARRAY_LEN(can); k++) {
+		json_t *v = json_object_get(p, can[k]);
+
+		if (!v || json_equal(v, json_object_get(to, can[k])))
+			continue;
+		if (!r->deallocated) {
+			az_fail(c, 409, k == 0 ? "OperationNotAllowed" : "MaxPriceChangeNotAllowedForAllocatedVMs",
+			    "The %s of VM '%s' cannot be changed while it is allocated.", can[k], r->name);
+			return;
+		}
+		json_object_set_new(to, can[k], json_deep_copy(v));
+	}
+	if (json_object_get(p, "priority") &&
+	    !json_equal(json_object_get(p, "priority"), json_object_get(to, "priority"))) {
+		az_fail(c, 409, "PropertyChangeNotAllowed", "Changing property 'priority' is not allowed.");
+		return;
+	}
+	if (az_tags_patch(c, r->asked))
+		az_send(c, 200, az_vm_view(c->rq->sim, r, false));
 }
 
 void az_vm(struct az_call *c)
@@ -337,6 +409,9 @@ void az_vm(struct az_call *c)
 		not_found(c);
 	} else if (str_same(m, "POST") && c->child) {
 		action(c, r);
+	} else if (str_same(m, "PATCH") && !c->child) {
+		if (az_group_for_write(c) && az_need_doc(c))
+			patch(c, r);
 	} else if (!str_same(m, "GET")) {
 		az_fail(c, 405, "MethodNotAllowed", "The method is not allowed here.");
 	} else if (az_same(c->child, "instanceView")) {

@@ -316,9 +316,8 @@ static bool disks_good(struct az_call *c, struct az_want *w)
 
 	if (!at(c->doc, "properties.storageProfile"))
 		return missing(c, "storageProfile");
-	if (!os)
-		return missing(c, "storageProfile.osDisk");
-	if (!az_same(create, "FromImage")) {
+	/* A machine of an image may leave its disk to the service. */
+	if (os && !az_same(create, "FromImage")) {
 		az_fail(c, 400, "InvalidParameter",
 		    "The value '%s' of parameter 'osDisk.createOption' is not allowed here.", create);
 		return false;

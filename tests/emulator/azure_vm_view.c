@@ -95,6 +95,8 @@ static void storage(struct sim *s, const struct az_res *r, json_t *p)
 	if (image && json_object_get(image, "publisher"))
 		json_object_set_new(image, "exactVersion", json_string("22.04.2026110101"));
 	json_object_set_new(os, "osType", json_string("Linux"));
+	if (!json_object_get(os, "createOption"))
+		json_object_set_new(os, "createOption", json_string("FromImage"));
 	if (!json_object_get(os, "deleteOption"))
 		json_object_set_new(os, "deleteOption", json_string("Detach"));
 	if (!json_object_get(st, "dataDisks"))

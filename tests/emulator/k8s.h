@@ -188,11 +188,14 @@ void schema_free(void);
 struct schema_report {
 	json_t *unknown, *types, *missing;
 };
+/* Takes out what schema_check calls unknown. */
+void schema_prune(const char *type, json_t *doc);
 void schema_check(const char *type, const json_t *doc, struct schema_report *ret);
 void cause_add(json_t *causes, const char *reason, const char *field, const char *fmt, ...)
     PRINTF(4, 5);
 
 /* ---- what is particular to a kind ---- */
+void pod_tolerates(json_t *doc);
 void pod_defaults(struct k8s_cluster *c, json_t *doc);
 void pod_check(const json_t *doc, json_t *causes);
 void meta_check(const struct k8s_kind *kind, const json_t *doc, json_t *causes);

@@ -130,8 +130,9 @@ static json_t *details_json(struct k8s_call *q, const char *reason, json_t *caus
 {
 	json_t *d = json_object();
 
-	/* An Invalid names the kind, all others the resource. */
-	if (q && q->kind) {
+	/* An Invalid names the kind, all others the resource; what is wrong with the request itself has none. */
+	if (q && q->kind && !str_same(reason, "BadRequest") && !str_same(reason, "MethodNotAllowed") &&
+	    !str_same(reason, "UnsupportedMediaType") && !str_same(reason, "NotAcceptable")) {
 		k_set(d, "name", q->name);
 		k_set(d, "group", *q->kind->group ? q->kind->group : NULL);
 		k_set(d, "kind", str_same(reason, "Invalid") ? q->kind->kind : q->kind->plural);
@@ -147,8 +148,8 @@ static json_t *details_json(struct k8s_call *q, const char *reason, json_t *caus
 json_t *k8s_status_json(
     struct k8s_call *q, int status, const char *reason, const char *message, json_t *causes)
 {
-	json_t *doc = json_pack("{s:s, s:s, s:{}, s:s, s:s, s:s}", "kind", "Status", "apiVersion",
-	    "v1", "metadata", "status", "Failure", "message", message, "reason", reason);
+	json_t *doc = json_pack("{s:s, s:s, s:{}, s:s, s:s, s:s*}", "kind", "Status", "apiVersion",
+	    "v1", "metadata", "status", "Failure", "message", message, "reason", *reason ? reason : NULL);
 	json_t *d = details_json(q, reason, causes);
 
 	if (json_object_size(d) > 0)
@@ -313,11 +314,27 @@ static bool is_public(const char *path)
 	return false;
 }
 
+/* The query is decoded into an options object of the verb, and that is what is invalid then. */
+static void options_fail(struct k8s_call *q, const char *field, const char *value, const char *supported)
+{
+	const char *kind = str_same(q->verb, "create") ? "CreateOptions"
+	    : str_same(q->verb, "patch")	       ? "PatchOptions"
+	    : str_same(q->verb, "update")	       ? "UpdateOptions"
+						       : "DeleteOptions";
+	const struct k8s_kind options = {.group = "meta.k8s.io", .kind = kind, .plural = kind};
+	json_t *causes = json_array();
+
+	cause_add(causes, "FieldValueNotSupported", field, "Unsupported value: %s: supported values: %s", value, supported);
+	q->kind = &options;
+	q->name = NULL;
+	k8s_fail_with(q, 422, "Invalid", causes, NULL);
+}
+
 void k8s_serve(struct sim_req *rq, struct sim_reply *rep)
 {
 	/* A copy: a fault may have the same request served twice. */
 	struct k8s_call *q = arena_alloc(rq->arena, sizeof(*q));
-	const char *dry = httpd_query(rq->http, "dryRun");
+	const char *dry = httpd_query(rq->http, "dryRun"), *strict = httpd_query(rq->http, "fieldValidation");
 
 	*q = *(struct k8s_call *)rq->own;
 	q->rep = rep;
@@ -326,21 +343,24 @@ void k8s_serve(struct sim_req *rq, struct sim_reply *rep)
 	if (!is_public(rq->http->path) && !k8s_authenticate(q))
 		return;
 	if (!q->kind) {
-		if (!k8s_discovery(q))
+		if (str_prefix(rq->http->path, "/api/v1/") && !k8s_discovery(q))
+			k8s_fail(q, 404, "NotFound", "the server could not find the requested resource");
+		else if (!str_prefix(rq->http->path, "/api/v1/") && !k8s_discovery(q))
 			reply_set(rep, 404, "text/plain; charset=utf-8", "404 page not found\n", 19);
 		return;
 	}
 	if (!k8s_authorize(q))
 		return;
-	if (dry && !str_same(dry, "All")) {
-		json_t *causes = json_array();
-
-		cause_add(causes, "FieldValueNotSupported", "dryRun",
-		    "Unsupported value: \"%s\": supported values: \"All\"", dry);
-		k8s_fail_with(q, 422, "Invalid", causes, NULL);
+	if (dry && *dry && !str_same(dry, "All")) {
+		options_fail(q, "dryRun", arena_printf(q->arena, "[\"%s\"]", dry), "\"All\"");
 		return;
 	}
-	q->dry_run = dry != NULL;
+	if (strict && *strict && !str_same(strict, "Strict") && !str_same(strict, "Warn") && !str_same(strict, "Ignore")) {
+		options_fail(q, "fieldValidation", arena_printf(q->arena, "\"%s\"", strict),
+		    "\"\", \"Ignore\", \"Strict\", \"Warn\"");
+		return;
+	}
+	q->dry_run = dry && *dry;
 	if (q->kind->namespaced && !q->ns && !str_same(q->verb, "list") &&
 	    !str_same(q->verb, "watch"))
 		k8s_fail(q, 405, "MethodNotAllowed",

@@ -57,7 +57,7 @@ static json_t *set_term(struct arena *a, const char *term, const char *word, con
 
 static json_t *label_term(struct arena *a, const char *term)
 {
-	static const char *const ops[] = {"!=", "==", "="};
+	static const char *const ops[] = {"!=", "==", "=", ">", "<"};
 	json_t *t = set_term(a, term, " notin ", "notin");
 
 	if (!t)
@@ -68,7 +68,7 @@ static json_t *label_term(struct arena *a, const char *term)
 		if (at)
 			t = json_pack("{s:s, s:s, s:[s]}", "key",
 			    trimmed(a, term, (size_t)(at - term)), "op",
-			    k == 0 ? "notin" : "in", "values",
+			    k == 0 ? "notin" : k < 3 ? "in" : ops[k], "values",
 			    trimmed(a, at + strlen(ops[k]), strlen(at + strlen(ops[k]))));
 	}
 	if (!t && *term == '!')
@@ -125,6 +125,16 @@ static bool has_value(const json_t *values, const char *v)
 	return false;
 }
 
+/* "key>5": both are integers. */
+static bool compares(const json_t *term, const char *v)
+{
+	int64_t have, want;
+
+	return v && parse_i64(v, INT64_MIN, INT64_MAX, &have) &&
+	    parse_i64(json_string_value(json_array_get(json_object_get(term, "values"), 0)), INT64_MIN, INT64_MAX, &want) &&
+	    (*k_str(term, "op") == '>' ? have > want : have < want);
+}
+
 static bool labels_match(const json_t *terms, const json_t *doc)
 {
 	const json_t *labels = k_at(doc, "metadata.labels");
@@ -138,7 +148,8 @@ static bool labels_match(const json_t *terms, const json_t *doc)
 		bool in = has_value(json_object_get(t, "values"), v);
 
 		if ((str_same(op, "in") && !in) || (str_same(op, "notin") && in) ||
-		    (str_same(op, "exists") && !v) || (str_same(op, "!") && v))
+		    (str_same(op, "exists") && !v) || (str_same(op, "!") && v) ||
+		    (strchr("<>", *op) && !compares(t, v)))
 			return false;
 	}
 	return true;
@@ -321,22 +332,58 @@ static bool behind(const struct k8s_obj *o, const char *ns, const char *name)
 	return c > 0 || (c == 0 && strcmp(o->name, name) > 0);
 }
 
+static bool match_check(struct k8s_call *q, bool rv)
+{
+	static const struct k8s_kind options = {.group = "meta.k8s.io", .kind = "ListOptions", .plural = "ListOptions"};
+	const char *match = k8s_query(q, "resourceVersionMatch");
+	json_t *causes;
+
+	if (!match || !*match || (rv && (str_same(match, "Exact") || str_same(match, "NotOlderThan"))))
+		return true;
+	causes = json_array();
+	if (rv)
+		cause_add(causes, "FieldValueNotSupported", "resourceVersionMatch",
+		    "Unsupported value: \"%s\": supported values: \"Exact\", \"NotOlderThan\", \"\"", match);
+	else
+		cause_add(causes, "FieldValueForbidden", "resourceVersionMatch",
+		    "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided");
+	q->kind = &options;
+	k8s_fail_with(q, 422, "Invalid", causes, NULL);
+	return false;
+}
+
+/* A version that is not there yet: the server waits for it a while, then gives up. */
+static bool newest_check(struct k8s_call *q, int64_t rv)
+{
+	json_t *causes;
+
+	if ((uint64_t)rv <= q->c->rv)
+		return true;
+	causes = json_pack("[{s:s, s:s}]", "reason", "ResourceVersionTooLarge", "message", "Too large resource version");
+	k8s_fail_with(q, 504, "Timeout", causes,
+	    arena_printf(q->arena, "Timeout: Too large resource version: %" PRId64 ", current: %" PRIu64, rv, q->c->rv));
+	return false;
+}
+
 static bool limit_read(struct k8s_call *q, int64_t *ret)
 {
 	const char *limit = k8s_query(q, "limit"), *rv = k8s_query(q, "resourceVersion");
 	int64_t v = 0;
 
 	*ret = 0;
-	if (limit && !parse_i64(limit, 0, INT64_MAX, ret)) {
+	if (limit && *limit && !parse_i64(limit, INT64_MIN, INT64_MAX, ret)) {
 		k8s_fail(q, 400, "BadRequest",
 		    "strconv.ParseInt: parsing \"%s\": invalid syntax", limit);
 		return false;
 	}
+	*ret = MAX(*ret, 0);
 	if (rv && *rv && !parse_i64(rv, 0, INT64_MAX, &v)) {
-		k8s_fail(q, 400, "BadRequest", "resourceVersion: Invalid value: \"%s\"", rv);
+		k8s_fail(q, 400, "BadRequest",
+		    "invalid resource version: resourceVersion: Invalid value: \"%s\": strconv.ParseUint: parsing \"%s\": "
+		    "invalid syntax", rv, rv);
 		return false;
 	}
-	return true;
+	return match_check(q, rv && *rv) && newest_check(q, v);
 }
 
 static json_t *list_json(struct k8s_call *q, json_t *items, const char *next, int64_t left)

@@ -152,6 +152,33 @@ static bool apply_to_list(json_t *in, const char *last, const char *op, json_t *
 	return str_same(op, "test") && json_equal(json_array_get(in, (size_t)at), value);
 }
 
+static bool apply_one(struct arena *a, json_t *doc, const json_t *step);
+
+/* "copy" and "move" are made of the others. */
+static bool apply_from(struct arena *a, json_t *doc, const json_t *step, bool move)
+{
+	const char *from = k_str(step, "from");
+	char *last;
+	json_t *in = from ? pointed(a, doc, from, &last) : NULL, *had = NULL, *next;
+	int64_t at;
+	bool ok;
+
+	if (json_is_array(in))
+		had = parse_i64(last, 0, INT32_MAX, &at) ? json_array_get(in, (size_t)at) : NULL;
+	else if (in)
+		had = json_object_get(in, last);
+	if (!had)
+		return false;
+	had = json_deep_copy(had);
+	next = json_pack("{s:s, s:s}", "op", "remove", "path", from);
+	ok = !move || apply_one(a, doc, next);
+	json_decref(next);
+	next = json_pack("{s:s, s:s, s:o}", "op", "add", "path", k_str(step, "path"), "value", had);
+	ok = ok && apply_one(a, doc, next);
+	json_decref(next);
+	return ok;
+}
+
 static bool apply_one(struct arena *a, json_t *doc, const json_t *step)
 {
 	const char *op = k_str(step, "op"), *path = k_str(step, "path");
@@ -160,6 +187,8 @@ static bool apply_one(struct arena *a, json_t *doc, const json_t *step)
 
 	if (!op || !path)
 		return false;
+	if (str_same(op, "copy") || str_same(op, "move"))
+		return apply_from(a, doc, step, *op == 'm');
 	in = pointed(a, doc, path, &last);
 	if (!in)
 		return false;
@@ -193,11 +222,8 @@ static bool json_patch(struct k8s_call *q, json_t *doc, const json_t *patch)
 	{
 		if (apply_one(q->arena, doc, step))
 			continue;
-		k8s_fail(q, 422, "Invalid",
-		    "the server rejected our request due to an error in our request: patch "
-		    "operation %zu (%s %s) does not apply",
-		    k, k_str(step, "op") ? k_str(step, "op") : "?",
-		    k_str(step, "path") ? k_str(step, "path") : "?");
+		q->kind = NULL; /* the real one does not say what of */
+		k8s_fail(q, 422, "Invalid", "the server rejected our request due to an error in our request");
 		return false;
 	}
 	return true;

@@ -183,6 +183,15 @@ static void volume_defaults(json_t *spec)
 	}
 }
 
+/* Of the admission, at every change too (plugin DefaultTolerationSeconds). */
+void pod_tolerates(json_t *doc)
+{
+	json_t *spec = k_obj(doc, "spec");
+
+	tolerate(spec, "node.kubernetes.io/not-ready");
+	tolerate(spec, "node.kubernetes.io/unreachable");
+}
+
 void pod_defaults(struct k8s_cluster *c, json_t *doc)
 {
 	json_t *spec = k_obj(doc, "spec"), *x, *status;
@@ -204,8 +213,7 @@ void pod_defaults(struct k8s_cluster *c, json_t *doc)
 	json_array_foreach(k_at(spec, "containers"), k, x) container_defaults(x);
 	json_array_foreach(k_at(spec, "initContainers"), k, x) container_defaults(x);
 	volume_defaults(spec);
-	tolerate(spec, "node.kubernetes.io/not-ready");
-	tolerate(spec, "node.kubernetes.io/unreachable");
+	pod_tolerates(doc);
 	api_access(c, spec, account);
 	status = k_obj(doc, "status");
 	k_set(status, "phase", "Pending");
@@ -446,9 +454,21 @@ void pod_check_change(const json_t *was, const json_t *now, json_t *causes)
 {
 	json_t *a = json_deep_copy(k_at(was, "spec")), *b = json_deep_copy(k_at(now, "spec")), *c;
 	json_t *pair[] = {a, b};
-	size_t k;
+	size_t k, i;
+	json_t *x;
 
-	for (size_t i = 0; i < ARRAY_LEN(pair); i++) {
+	json_array_foreach(k_at(was, "spec.tolerations"), k, c)
+	{
+		bool kept = false;
+
+		json_array_foreach(k_at(now, "spec.tolerations"), i, x) kept = kept || json_equal(c, x) ||
+		    (str_same(k_str(c, "key"), k_str(x, "key")) && str_same(k_str(c, "effect"), k_str(x, "effect")) &&
+			k_at(c, "tolerationSeconds") && k_at(x, "tolerationSeconds"));
+		if (!kept)
+			cause_add(causes, "FieldValueForbidden", "spec.tolerations",
+			    "Forbidden: existing toleration can not be modified except its tolerationSeconds");
+	}
+	for (i = 0; i < ARRAY_LEN(pair); i++) {
 		json_array_foreach(k_at(pair[i], "containers"), k, c) json_object_del(c, "image");
 		json_object_del(pair[i], "activeDeadlineSeconds");
 		json_object_del(pair[i], "tolerations");

@@ -1,5 +1,5 @@
 /*
- * Strict decoding: every member of a document is known, has its type, and what is required is there.
+ * Decoding: every member of a document is known, has its type, and what is required is there.
  * The table is data/kubernetes_schema.json: type name -> member -> type, "!" behind what is required,
  * "[]" and "{}" before lists and maps.
  */
@@ -149,6 +149,40 @@ static void check(const char *type, const json_t *v, const char *path, struct sc
 	} else if (!(n == 3 && memcmp(type, "any", 3) == 0) && !scalar_fits(type, n, v, &expected)) {
 		note(r->types, path, expected);
 	}
+}
+
+/* ---- pruning ---------------------------------------------------------------------------- */
+
+static void prune(const char *type, json_t *v)
+{
+	const json_t *table;
+	char name[128];
+	const char *key, *kind;
+	void *next;
+	size_t k;
+	json_t *x;
+
+	if (type[0] == '[' && json_is_array(v)) {
+		json_array_foreach(v, k, x) prune(type + 2, x);
+	} else if (type[0] == '{' && json_is_object(v)) {
+		json_object_foreach(v, key, x) prune(type + 2, x);
+	} else if (type[0] >= 'A' && type[0] <= 'Z' && json_is_object(v)) {
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(type, "!"), type);
+		table = json_object_get(schemas, name);
+		json_object_foreach_safe(v, next, key, x)
+		{
+			kind = json_string_value(json_object_get(table, key));
+			if (kind)
+				prune(kind, x);
+			else
+				json_object_del(v, key);
+		}
+	}
+}
+
+void schema_prune(const char *type, json_t *doc)
+{
+	prune(type, doc);
 }
 
 void schema_check(const char *type, const json_t *doc, struct schema_report *ret)

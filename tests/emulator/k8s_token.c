@@ -215,7 +215,12 @@ void token_request(struct k8s_call *q)
 	}
 	seconds = k_int(q->body, "spec.expirationSeconds", 3600);
 	if (seconds < 600) {
+		static const struct k8s_kind asked = {
+		    .group = "authentication.k8s.io", .kind = "TokenRequest", .plural = "tokenrequests"};
 		json_t *causes = json_array();
+
+		q->kind = &asked;
+		q->name = NULL;
 
 		cause_add(causes, "FieldValueInvalid", "spec.expirationSeconds",
 		    "Invalid value: %" PRId64 ": may not specify a duration less than 10 minutes",
@@ -298,6 +303,10 @@ void token_review(struct k8s_call *q)
 	if (!k8s_body(q, "V1TokenReview", "TokenReview", false))
 		return;
 	token = k_str(q->body, "spec.token");
+	if (!token || !*token) {
+		k8s_fail(q, 400, "BadRequest", "token is required for TokenReview in authentication");
+		return;
+	}
 	claims = token_verify(q->c, q->arena, token ? token : "", &why);
 	if (claims) {
 		both = common_audiences(q, claims);

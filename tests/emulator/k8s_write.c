@@ -70,6 +70,26 @@ static void schema_causes(const struct schema_report *r, json_t *causes)
 	    json_string_value(json_array_get(x, 0)), "Required value");
 }
 
+/* Unknown members are refused, told of, or only left out ("Field validation"). */
+static void unknown_drop(struct k8s_call *q, const char *schema, json_t *doc, struct schema_report *r)
+{
+	const char *mode = k8s_query(q, "fieldValidation");
+	size_t k;
+	json_t *x;
+
+	if (str_same(mode, "Strict") || json_array_size(r->unknown) == 0)
+		return;
+	json_array_foreach(r->unknown, k, x)
+	{
+		if (!str_same(mode, "Ignore"))
+			reply_header(q->rep, "Warning",
+			    arena_printf(q->arena, "299 - \"unknown field \\\"%s\\\"\"",
+				json_string_value(json_array_get(x, 0))));
+	}
+	schema_prune(schema, doc);
+	json_array_clear(r->unknown);
+}
+
 /* false: refused. */
 static bool shape_check(struct k8s_call *q, const char *schema, const char *kind, json_t *doc)
 {
@@ -77,6 +97,7 @@ static bool shape_check(struct k8s_call *q, const char *schema, const char *kind
 	bool custom = q->kind && q->kind->custom, ok = false;
 
 	schema_check(schema, doc, &r);
+	unknown_drop(q, schema, doc, &r);
 	if (reports_empty(&r)) {
 		ok = true;
 	} else if (json_array_size(r.unknown) > 0 || (json_array_size(r.types) > 0 && !custom)) {
@@ -179,8 +200,7 @@ static bool name_settle(struct k8s_call *q, json_t *doc)
 	}
 	k_set(meta, "namespace", q->kind->namespaced ? q->ns : NULL);
 	if (k_str(meta, "resourceVersion") && *k_str(meta, "resourceVersion")) {
-		k8s_fail(q, 400, "BadRequest",
-		    "resourceVersion should not be set on objects to be created");
+		k8s_fail(q, 500, "", "resourceVersion should not be set on objects to be created");
 		return false;
 	}
 	if (!k_str(meta, "name") && prefix) {
@@ -299,10 +319,11 @@ static bool restore(struct k8s_call *q, const struct k8s_obj *o, json_t *doc)
 	if (rv && *rv && !str_same(rv, k_str(was, "resourceVersion")))
 		return conflict(q);
 	if (uid && *uid && !str_same(uid, o->uid)) {
-		k8s_fail(q, 409, "Conflict",
-		    "Operation cannot be fulfilled on %s \"%s\": StorageError: invalid object, "
-		    "Precondition failed: UID in precondition: %s, UID in object meta: %s",
-		    k8s_resource_text(q), q->name, uid, o->uid);
+		json_t *causes = json_array();
+
+		cause_add(causes, "FieldValueInvalid", "metadata.uid",
+		    "Invalid value: \"%s\": field is immutable", uid);
+		k8s_fail_with(q, 422, "Invalid", causes, NULL);
 		return false;
 	}
 	k_set(meta, "resourceVersion", k_str(was, "resourceVersion"));
@@ -326,7 +347,11 @@ static bool change_check(struct k8s_call *q, const struct k8s_obj *o, json_t *do
 	json_t *causes = json_array();
 
 	meta_check(q->kind, doc, causes);
+	if (q->kind->custom && str_same(q->verb, "update") && !k_at(q->body, "metadata.resourceVersion"))
+		cause_add(causes, "FieldValueInvalid", "metadata.resourceVersion",
+		    "Invalid value: 0: must be specified for an update");
 	if (q->kind->id == K8S_POD) {
+		pod_tolerates(doc);
 		pod_check_change(o->doc, doc, causes);
 	} else if (q->kind->id == K8S_NODE_POOL) {
 		pool_defaults(doc);
@@ -427,6 +452,8 @@ bool k8s_delete_object(struct k8s_obj *o, int64_t grace_s)
 
 static bool precondition(struct k8s_call *q, const struct k8s_obj *o)
 {
+	/* Here the API names the kind, not the resource. */
+	const char *what = *q->kind->group ? arena_printf(q->arena, "%s.%s", q->kind->kind, q->kind->group) : q->kind->kind;
 	const char *uid = k_str(q->body, "preconditions.uid"),
 		   *rv = k_str(q->body, "preconditions.resourceVersion");
 
@@ -435,7 +462,7 @@ static bool precondition(struct k8s_call *q, const struct k8s_obj *o)
 		    "Operation cannot be fulfilled on %s \"%s\": the UID in the precondition (%s) "
 		    "does not match the UID in record (%s). The object might have been deleted and "
 		    "then recreated",
-		    k8s_resource_text(q), q->name, uid, o->uid);
+		    what, q->name, uid, o->uid);
 		return false;
 	}
 	if (rv && !str_same(rv, k_str(o->doc, "metadata.resourceVersion"))) {
@@ -443,7 +470,7 @@ static bool precondition(struct k8s_call *q, const struct k8s_obj *o)
 		    "Operation cannot be fulfilled on %s \"%s\": the ResourceVersion in the "
 		    "precondition (%s) does not match the ResourceVersion in record (%s). The object "
 		    "might have been modified",
-		    k8s_resource_text(q), q->name, rv, k_str(o->doc, "metadata.resourceVersion"));
+		    what, q->name, rv, k_str(o->doc, "metadata.resourceVersion"));
 		return false;
 	}
 	return true;
@@ -459,6 +486,25 @@ static bool grace_read(struct k8s_call *q, int64_t *ret)
 		return false;
 	}
 	return true;
+}
+
+/* kubectl says it in the body. */
+static void dry_run_read(struct k8s_call *q)
+{
+	q->dry_run = q->dry_run || str_same(json_string_value(json_array_get(json_object_get(q->body, "dryRun"), 0)), "All");
+}
+
+/* A Pod as it is answered by its deletion: with the time of its end. */
+static json_t *leaving_json(const struct k8s_obj *o, int64_t grace_s)
+{
+	json_t *doc = json_deep_copy(o->doc), *meta = k_obj(doc, "metadata");
+	char at[TIME_TEXT_MAX];
+
+	if (!k_str(o->doc, "spec.nodeName") || grace_s < 0)
+		grace_s = k_str(o->doc, "spec.nodeName") ? k_int(o->doc, "spec.terminationGracePeriodSeconds", 30) : 0;
+	k_set(meta, "deletionTimestamp", format_time_s(sim_wall(o->c->sim) + grace_s * SPOT_US_PER_S, at));
+	json_object_set_new(meta, "deletionGracePeriodSeconds", json_integer(grace_s));
+	return doc;
 }
 
 static json_t *success_json(const struct k8s_obj *o)
@@ -483,13 +529,10 @@ void k8s_delete(struct k8s_call *q)
 	}
 	if (!precondition(q, o))
 		return;
-	reply = success_json(o);
-	if (!q->dry_run && !k8s_delete_object(o, grace) && o->kind->id != K8S_POD) {
-		json_decref(reply);
-		reply = json_incref(o->doc);
-	}
+	dry_run_read(q);
 	/* Pods answer with the object; others with a Status once they are gone. */
-	if (o->kind->id == K8S_POD) {
+	reply = o->kind->id == K8S_POD ? leaving_json(o, grace) : success_json(o);
+	if (!q->dry_run && !k8s_delete_object(o, grace)) {
 		json_decref(reply);
 		reply = json_incref(o->doc);
 	}
@@ -506,6 +549,7 @@ void k8s_delete_all(struct k8s_call *q)
 	if (!k8s_body(q, "V1DeleteOptions", "DeleteOptions", true) || !grace_read(q, &grace) ||
 	    !k8s_selector_read(q, &sel, &owner))
 		return;
+	dry_run_read(q);
 	items = json_array();
 	for (struct k8s_obj *o = q->c->objs[q->kind->id]; o; o = next) {
 		next = o->next;

@@ -140,13 +140,13 @@ class Base(unittest.TestCase):
         body['spec'].update(spec)
         return body
 
-    def pool(self, name, target=0, **spec):
+    def pool(self, name, target=0, field_validation='', **spec):
         body = {'apiVersion': '/'.join(GROUP), 'kind': 'NodePool',
                 'metadata': {'name': name, 'labels': {'spotbroker.dev/owner': 'x'}},
                 'spec': dict({'computeClass': 'spot', 'instanceType': H100, 'targetNodes': target, 'autoscaling': False,
                               'nodeLabels': {'spotbroker.dev/pool': name}, 'lifecycle': {'scaleDownStrategy': 'IdleOnly'},
                               'nodeTaints': [{'key': 'spotbroker.dev/dedicated', 'value': 'x', 'effect': 'NoSchedule'}]}, **spec)}
-        return self.custom.create_cluster_custom_object(*GROUP, 'nodepools', body)
+        return self.custom.create_cluster_custom_object(*GROUP, 'nodepools', body, field_validation=field_validation)
 
     def scale(self, name, target):
         # The client's own choice for this body would be a strategic merge, which no custom resource takes.
@@ -231,10 +231,36 @@ class Pods(Base):
                          [('FieldValueInvalid', 'spec.tolerations[0].effect')])
         self.assertEqual(causes(nodeSelector={'a b': 'c'}), [('FieldValueInvalid', 'spec.nodeSelector')])
 
-    def test_an_unknown_member_is_refused(self):
+    def test_a_dry_run_of_a_deletion_deletes_nothing(self):
+        admin = client.CoreV1Api(api_client(self.cluster['kubeconfig_admin']))
+        self.core.create_namespaced_pod(NS, self.pod('p-dry'))
+        self.addCleanup(self.core.delete_namespaced_pod, 'p-dry', NS)
+        for how in ({'dry_run': 'All'}, {'body': {'dryRun': ['All']}}):
+            gone = self.core.delete_namespaced_pod('p-dry', NS, **how)
+            self.assertIsNotNone(gone.metadata.deletion_timestamp)
+            self.assertIsNone(self.core.read_namespaced_pod('p-dry', NS).metadata.deletion_timestamp)
+        patched = admin.patch_namespaced_pod('p-dry', NS, [
+            {'op': 'add', 'path': '/metadata/labels', 'value': {'n': '7'}},
+            {'op': 'copy', 'from': '/metadata/labels/n', 'path': '/metadata/labels/m'},
+            {'op': 'move', 'from': '/metadata/labels/m', 'path': '/metadata/labels/k'}])
+        self.assertEqual(patched.metadata.labels, {'n': '7', 'k': '7'})
+        for selector, n in (('n>5', 1), ('n<5', 0), ('n>7', 0)):
+            self.assertEqual(len(self.core.list_namespaced_pod(NS, label_selector=selector).items), n, selector)
+        more = admin.patch_namespaced_pod('p-dry', NS, [{'op': 'add', 'path': '/spec/tolerations/-', 'value': {'key': 'zz', 'operator': 'Exists'}}])
+        self.assertIn('zz', [t.key for t in more.spec.tolerations])
+        self.fails(422, 'Invalid', admin.patch_namespaced_pod, 'p-dry', NS, [{'op': 'replace', 'path': '/spec/tolerations', 'value': []}])
+        self.fails(504, 'Timeout', self.core.list_namespaced_pod, NS, resource_version='999999999')
+        self.fails(422, 'Invalid', self.core.list_namespaced_pod, NS, resource_version_match='Exact')
+
+    def test_an_unknown_member_is_refused_where_that_is_asked_for(self):
         body = self.pod('p-4', terminationGracePeriodSecond=3)
-        message = self.fails(400, 'BadRequest', self.core.create_namespaced_pod, NS, body)['message']
+        message = self.fails(400, 'BadRequest', self.core.create_namespaced_pod, NS, body, field_validation='Strict')['message']
         self.assertIn('strict decoding error: unknown field "spec.terminationGracePeriodSecond"', message)
+        for how in ({}, {'field_validation': 'Warn'}, {'field_validation': 'Ignore'}):
+            made, status, headers = self.core.create_namespaced_pod_with_http_info(NS, body, dry_run='All', **how)
+            self.assertEqual(status, 201)
+            self.assertEqual('unknown field' in headers.get('Warning', ''), how.get('field_validation') != 'Ignore')
+        self.fails(422, 'Invalid', self.core.create_namespaced_pod, NS, body, field_validation='Perhaps')
         body = self.pod('p-4', hostNetwork='yes')
         self.fails(400, 'BadRequest', self.core.create_namespaced_pod, NS, body)
         self.fails(400, 'BadRequest', self.core.list_namespaced_pod, NS, field_selector='spec.image=x')
@@ -411,7 +437,7 @@ class NodePools(Base):
         self.assertEqual(causes(maxNodes=2, target=3), ['spec.targetNodes'])
         self.assertEqual(causes(instanceType='gb200-4x'), ['spec.computeClass'])
         with self.assertRaises(ApiException) as got:
-            self.pool('np-4', region='US-EAST')
+            self.pool('np-4', field_validation='Strict', region='US-EAST')
         self.assertIn('unknown field "spec.region"', json.loads(got.exception.body)['message'])
 
     def test_a_reclaim_shows_on_node_and_pod_and_the_pool_fills_again(self):
