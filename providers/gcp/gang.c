@@ -107,6 +107,8 @@ static enum spot_step operation_read(struct gcp *self, struct spot_call *c, stru
 	bool bad = false;
 	enum spot_step s = gcp_reply(self, c, WHAT, "compute#operation", &doc);
 
+	if (s == SPOT_FAIL && c->err.rc == SPOT_NOT_FOUND)
+		c->err.rc = SPOT_CONFIG;
 	if (s != SPOT_STEP_NONE)
 		return s;
 	name = gcp_str(c->arena, doc, "name", &bad);

@@ -352,6 +352,14 @@ static bool reply_not_found(struct spot_call *c)
 	return gcp_code_is(code, "notFound") && words_of_it(message);
 }
 
+/* A 404 that is no proof: the project or the zone is not there for us. NOT_FOUND would be read as "gone". */
+static enum spot_step not_there(struct spot_call *c, enum spot_step s)
+{
+	if (s == SPOT_FAIL && c->err.rc == SPOT_NOT_FOUND)
+		c->err.rc = SPOT_CONFIG;
+	return s;
+}
+
 static enum spot_step describe_reply(struct gcp *self, struct spot_call *c, struct found *f)
 {
 	json_t *doc AUTO(json) = NULL;
@@ -363,7 +371,7 @@ static enum spot_step describe_reply(struct gcp *self, struct spot_call *c, stru
 	s = gcp_reply(self, c, "instances.get", "compute#instance", &doc);
 	if (s != SPOT_STEP_NONE) {
 		f->from--;
-		return s;
+		return not_there(c, s);
 	}
 	f->items = arena_grow(c->arena, f->items, f->n, &f->cap, sizeof(*f->items));
 	if (!gcp_instance_read(self, c, doc, &f->items[f->n]))
@@ -458,7 +466,7 @@ enum spot_step gcp_terminate(void *p, struct spot_call *c, struct spot_terminate
 	}
 	s = gcp_reply(self, c, r.what, "compute#operation", &doc);
 	if (s != SPOT_STEP_NONE)
-		return s;
+		return not_there(c, s);
 	status = gcp_str(c->arena, doc, "status", &bad);
 	if (bad || *status == '\0')
 		return gcp_bad_reply(c, r.what, "an operation without status");

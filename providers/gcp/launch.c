@@ -159,6 +159,9 @@ static enum spot_step operation_read(struct gcp *self, struct spot_call *c, stru
 	bool bad = false;
 	enum spot_step s = gcp_reply(self, c, what, "compute#operation", &doc);
 
+	/* What it is to be made of is not there: the same as RESOURCE_NOT_FOUND of an operation. */
+	if (s == SPOT_FAIL && c->err.rc == SPOT_NOT_FOUND)
+		c->err.rc = SPOT_CONFIG;
 	if (s != SPOT_STEP_NONE)
 		return s;
 	name = gcp_str(c->arena, doc, "name", &bad);

@@ -46,6 +46,10 @@ static void what_a_project_or_its_organization_forbids_is_not_tried_again(void *
 	assert_int_equal(launch_ends(200, OPERATION("DONE", OP_ERROR("SERVICE_ACCOUNT_ACCESS_DENIED", "m"))), SPOT_DENIED);
 	assert_int_equal(launch_ends(200, OPERATION("DONE", OP_ERROR("EXTERNAL_RESOURCE_NOT_FOUND", "m"))), SPOT_CONFIG);
 	assert_int_equal(launch_ends(200, OPERATION("DONE", OP_ERROR("IP_SPACE_EXHAUSTED", "m"))), SPOT_QUOTA);
+	assert_int_equal(launch_ends(404, ERROR(404, "notFound", "The resource 'projects/p/global/images/family/x' was not found")),
+	    SPOT_CONFIG);
+	assert_int_equal(launch_ends(404, ERROR(404, "notFound", "The resource 'projects/p/zones/z/machineTypes/x' was not found")),
+	    SPOT_NOT_OFFERED);
 	/* Streaming methods wrap it. */
 	assert_int_equal(launch_ends(403, "[" ERROR(403, "forbidden", "no") "]"), SPOT_DENIED);
 }
@@ -86,11 +90,11 @@ static void a_project_that_is_not_found_does_not_make_its_machines_gone(void **s
 	failed_with(&d,
 	    RUN_SCRIPT(&d, DRIVE_DESCRIBE, &e,
 		{.status = 404, .reply = ERROR(404, "notFound", "The resource 'projects/spot-golden' was not found")}),
-	    SPOT_NOT_FOUND, "projects/spot-golden");
+	    SPOT_CONFIG, "projects/spot-golden");
 	failed_with(&d,
 	    RUN_SCRIPT(&d, DRIVE_TERMINATE, &t,
 		{.status = 404, .reply = ERROR(404, "notFound", "The resource 'projects/p/zones/" ZONE "' was not found")}),
-	    SPOT_NOT_FOUND, NULL);
+	    SPOT_CONFIG, NULL);
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_TERMINATE, &t, {.status = 404, .reply = ERROR(404, "notFound", INSTANCE_404)}),
 	    SPOT_DONE);
 	assert_int_equal(t.after.state, SPOT_INSTANCE_GONE);
