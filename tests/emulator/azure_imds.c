@@ -72,6 +72,14 @@ static json_t *tags_list(const struct inst *i, struct sbuf *text)
 	return list;
 }
 
+/* Also of a VM that was started again, whose instance has an id of its own. */
+static const char *vm_id(const struct inst *i)
+{
+	const struct az_res *r = i->own;
+
+	return r ? r->vm_id : i->id;
+}
+
 static json_t *compute(const struct inst *i)
 {
 	const struct az_res *r = i->own;
@@ -88,7 +96,7 @@ static json_t *compute(const struct inst *i)
 	list = tags_list(i, &text);
 	o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}",
 	    "azEnvironment", "AzurePublicCloud", "location", i->pool->region->name, "name", i->name, "vmId",
-	    i->id, "vmSize", i->pool->type->name, "zone", i->pool->zone ? i->pool->zone->name : "",
+	    vm_id(i), "vmSize", i->pool->type->name, "zone", i->pool->zone ? i->pool->zone->name : "",
 	    "resourceGroupName", r ? r->group : "", "resourceId", r ? r->id : "", "subscriptionId",
 	    AZ_SUBSCRIPTION, "priority", i->side == SIDE_SPOT ? "Spot" : "Regular", "evictionPolicy",
 	    i->side != SIDE_SPOT ? "" : policy ? policy : "Deallocate", "osType", "Linux", "publisher",
@@ -318,7 +326,7 @@ static void attested(struct inst *i, struct httpd_req *r)
 	}
 	doc = json_pack("{s:s, s:s, s:{s:s, s:s, s:s}, s:{s:s, s:s}, s:s, s:s, s:s}", "licenseType", "", "nonce",
 	    nonce ? nonce : made, "plan", "name", "", "product", "", "publisher", "", "timeStamp", "createdOn",
-	    stamp[0], "expiresOn", stamp[1], "vmId", i->id, "subscriptionId", AZ_SUBSCRIPTION, "sku", "2204");
+	    stamp[0], "expiresOn", stamp[1], "vmId", vm_id(i), "subscriptionId", AZ_SUBSCRIPTION, "sku", "2204");
 	text = json_text(r->arena, doc);
 	json_decref(doc);
 	reply(r, 200,

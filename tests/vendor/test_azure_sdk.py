@@ -345,6 +345,39 @@ class Machines(Base):
         self.assertEqual(self.sim.wait('notice', instance=vm.vm_id)[0]['instance'], vm.vm_id)
         self.resource.resource_groups.begin_delete(g, force_deletion_types='Microsoft.Compute/virtualMachines').result()
 
+    def test_tags_are_patched_and_a_vm_is_stopped_started_and_resized(self):
+        group, vms = self.group('g-life'), self.compute.virtual_machines
+        body = self.body(spot=False, zone=None)
+        del body['storage_profile']['os_disk']  # the service makes one
+        vms.begin_create_or_update(group, 'vm', body).result()
+
+        def power():
+            return [x.code for x in vms.instance_view(group, 'vm').statuses][-1]
+
+        def until(state):
+            end = time.monotonic() + 20
+            while power() != state and time.monotonic() < end:
+                pass
+            self.assertEqual(power(), state)
+        self.assertEqual(self.resource.resource_groups.update(group, {'tags': {'a': 'b'}}).tags, {'a': 'b'})
+        self.assertEqual(vms.begin_update(group, 'vm', {'tags': {'c': 'd'}}).result().tags, {'c': 'd'})
+        vms.begin_power_off(group, 'vm').result()
+        self.assertEqual(power(), 'PowerState/stopped')
+        vms.begin_start(group, 'vm').result()
+        until('PowerState/running')
+        bigger = {'hardware_profile': {'vm_size': 'Standard_NC80adis_H100_v5'}}
+        self.fails('OperationNotAllowed', 409, vms.begin_update, group, 'vm', bigger)
+        vms.begin_deallocate(group, 'vm').result()
+        until('PowerState/deallocated')
+        vms.begin_update(group, 'vm', bigger).result()
+        vms.begin_start(group, 'vm').result()
+        until('PowerState/running')
+        disk = self.compute.disks.begin_create_or_update(group, 'd', {
+            'location': REGION, 'creation_data': {'create_option': 'Empty'}, 'disk_size_gb': 64}).result()
+        self.assertEqual(disk.disk_state, 'Unattached')
+        self.assertEqual(self.compute.disks.begin_update(group, 'd', {'tags': {'e': 'f'}}).result().tags, {'e': 'f'})
+        self.resource.resource_groups.begin_delete(group, force_deletion_types='Microsoft.Compute/virtualMachines').result()
+
     def test_what_the_service_refuses(self):
         g = self.group('wrong')
         self.fails('EvictionPolicyCanBeSetOnlyOnAzureSpotVirtualMachines', 400, self.create, g, 'w', spot=False,
@@ -453,6 +486,14 @@ class Graph(Base):
         newest = got.data[0]['prices'][0]
         self.assertGreater(newest['priceUSD'], 0)
         self.assertGreaterEqual(newest['effectiveDate'], got.data[0]['prices'][-1]['effectiveDate'])
+
+    def test_rows_are_ordered_by_several_columns(self):
+        rows = self.graph.resources({'subscriptions': [self.sub], 'query': (
+            "SpotResources | where type =~ 'microsoft.compute/skuspotevictionrate/location' "
+            "| project skuName = tostring(sku.name), location | order by skuName asc, location desc")}).data
+        want = sorted(sorted(rows, key=lambda r: r['location'], reverse=True), key=lambda r: r['skuName'])
+        self.assertEqual(rows, want)
+        self.assertGreater(len({r['skuName'] for r in rows}), 1)
 
     def test_pages_by_skip_token(self):
         text = "SpotResources | where type =~ 'microsoft.compute/skuspotevictionrate/location' | project id | order by id asc"
