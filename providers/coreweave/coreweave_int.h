@@ -239,6 +239,7 @@ struct cw_order {
 	bool refused;	/* the NodePool or its target was refused for good (c->err says why) */
 	/* inside */
 	int tries;
+	bool moved; /* the NodePool was written by somebody since we began */
 	const char *cont;
 	size_t pages;
 };

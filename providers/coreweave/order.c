@@ -128,6 +128,7 @@ static enum spot_step read_change(const struct cw *self, struct spot_call *c, st
 	enum spot_step s;
 
 	if (c->in->status == 409 || (c->in->status == 404 && !created)) {
+		o->moved = true; /* older counts cannot be written any more, and younger ones have our Pod in them */
 		return recount(self, c, o); /* made, changed or deleted by somebody else meanwhile */
 	}
 	s = pool_in(c, o);
@@ -165,7 +166,7 @@ static enum spot_step read_pods(const struct cw *self, struct spot_call *c, stru
 	if (more) {
 		return cw_order_send(self, c, o);
 	}
-	return again(self, c, o, O_PATCH);
+	return o->moved && o->live == o->was.target ? SPOT_STEP_NONE : again(self, c, o, O_PATCH);
 }
 
 static enum spot_step order_read(const struct cw *self, struct spot_call *c, struct cw_order *o)
