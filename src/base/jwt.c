@@ -232,12 +232,13 @@ static enum spot_rc object_read(struct arena *a, const char *p, size_t n, const 
 
 enum spot_rc jwt_read(struct arena *a, struct str text, struct jwt *ret, struct spot_err *err)
 {
-	const char *dot, *dot2, *end = text.p + text.n;
+	const char *dot, *dot2, *end;
 	struct jwt t AUTO(jwt) = {0};
 	enum spot_rc rc;
 
 	if (text.p == NULL || text.n == 0 || text.n > TOKEN_MAX)
 		return err_set(err, SPOT_INVALID, "token: empty or longer than %d bytes", TOKEN_MAX);
+	end = text.p + text.n;
 	dot = memchr(text.p, '.', text.n);
 	dot2 = dot != NULL ? memchr(dot + 1, '.', (size_t)(end - dot - 1)) : NULL;
 	if (dot2 == NULL)
