@@ -58,7 +58,7 @@ static const char *const wrong[] = {
     "{\"kind\":\"compute#instanceAggregatedList\",\"items\":{\"zones/us-central1-a\":[]}}",
     "{\"kind\":\"compute#instanceAggregatedList\",\"items\":{\"zones/us-central1-a\":{\"instances\":{}}}}",
     "{\"kind\":\"compute#instanceAggregatedList\",\"items\":{\"zones/us-central1-a\":{\"instances\":[{}]}}}",
-    "{\"kind\":\"compute#instanceAggregatedList\",\"items\":{\"zones/us-central1-a\":{\"instances\":[{\"id\":7,"
+    "{\"kind\":\"compute#instanceAggregatedList\",\"items\":{\"zones/us-central1-a\":{\"instances\":[{\"id\":{},"
     "\"zone\":\"us-central1-a\",\"status\":\"RUNNING\"}]}}}",
     "{\"kind\":\"compute#instanceAggregatedList\",\"items\":{\"zones/us-central1-a\":{\"instances\":[{\"id\":\"7\","
     "\"zone\":\"us-central1-a\"}]}}}",

@@ -271,7 +271,7 @@ static bool image_good(struct az_call *c, struct az_want *w)
 		const char *publisher, *offer, *sku, *generation;
 	} known[] = {
 	    {"microsoft-dsvm", "ubuntu-hpc", "2204", "V2"}, {"microsoft-dsvm", "ubuntu-hpc", "2404", "V2"},
-	    {"microsoft-dsvm", "ubuntu-hpc", "2204-rocm", "V2"},
+	    {"microsoft-dsvm", "ubuntu-hpc", "2204-rocm", "V2"}, {"microsoft-dsvm", "ubuntu-hpc", "2404-arm", "V2"},
 	    {"canonical", "ubuntu-24_04-lts", "server", "V2"},
 	    {"canonical", "ubuntu-24_04-lts", "server-gen1", "V1"},
 	    {"canonical", "0001-com-ubuntu-server-jammy", "22_04-lts-gen2", "V2"},
