@@ -210,6 +210,8 @@ struct spot_check {
                                          * region by region would only cost requests */
 #define SPOT_CAP_LEAVES      (1u << 10) /* a machine that ended by itself leaves something (an order for its
                                          * successor) until ->terminate is called for it */
+#define SPOT_CAP_PRICE_STEADY (1u << 11) /* spot prices are list prices that stand for weeks: one that does not move is
+                                          * no sign of a dead feed */
 
 enum spot_token_scope { SPOT_TOKEN_NONE = 0, SPOT_TOKEN_ZONE, SPOT_TOKEN_REGION, SPOT_TOKEN_GLOBAL };
 

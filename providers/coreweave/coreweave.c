@@ -448,7 +448,7 @@ static enum spot_rc kubernetes_open(const struct spot_provider_conf *conf, void 
 #define TABLE(name, more_caps, sign)                                                                                   \
 	.abi = SPOT_PROVIDER_ABI, .size = sizeof(struct spot_provider_ops), .kind = name,                              \
 	.caps = SPOT_CAP_SPOT | SPOT_CAP_TOKEN | SPOT_CAP_NOTICE_NODE | SPOT_CAP_NOTICE_API | SPOT_CAP_TAGS |          \
-		SPOT_CAP_SHUTDOWN_ENDS | (more_caps),                                                                  \
+		SPOT_CAP_SHUTDOWN_ENDS | SPOT_CAP_PRICE_STEADY | (more_caps),                                          \
 	.token_scope = SPOT_TOKEN_ZONE, .token_life_us = 24 * SPOT_US_PER_HOUR, .list_lag_us = 10 * SPOT_US_PER_S,     \
 	.launch_timeout_us = 30 * SPOT_US_PER_S, .limits = cw_limits, .limits_n = CW_LIMIT_COUNT, .close = cw_close,   \
 	/* delivery of a node takes up to half an hour, and its image must be pulled */                               \

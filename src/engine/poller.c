@@ -396,7 +396,7 @@ static void housekeeping(struct loop_timer *t)
 		}
 		q_market_prices_age(p->deps.pg, &p->upkeep,
 		    &(struct q_market_prices_age){.now_us = now, .spot_us = c->spot_us, .on_demand_us = c->on_demand_us,
-		        .frozen_us = c->frozen_us}, upkeep_done);
+		        .frozen_us = c->frozen_us, .steady = p->steady, .steady_n = p->steady_n}, upkeep_done);
 		return;
 	}
 }
@@ -409,9 +409,13 @@ struct poller *poller_new(const struct poller_deps *deps)
 	p->deps = *deps;
 	p->arena = arena_new(0);
 	p->names = calloc(deps->providers_n + 1, sizeof(*p->names));
-	assert(p->names != NULL);
+	p->steady = calloc(deps->providers_n + 1, sizeof(*p->steady));
+	assert(p->names != NULL && p->steady != NULL);
 	for (size_t i = 0; i < deps->providers_n; i++) {
 		p->names[i] = call_provider_name(deps->providers[i]);
+		if ((call_provider_ops(deps->providers[i])->caps & SPOT_CAP_PRICE_STEADY) != 0) {
+			p->steady[p->steady_n++] = p->names[i];
+		}
 	}
 	health_init(p);
 	op_init(&p->due.op, deps->loop, due_read);
@@ -441,6 +445,7 @@ void poller_free(struct poller *p)
 	health_fini(p);
 	arena_free(p->arena);
 	free(p->names);
+	free(p->steady);
 	free(p);
 }
 

@@ -61,6 +61,7 @@ struct poller {
 	struct pg_req due, upkeep;
 	struct arena *arena;               /* of the due statement */
 	const char **names;
+	const char **steady; size_t steady_n; /* of these, whose prices stand for weeks */
 	struct poll *polls;
 	int running;
 	int upkeep_step;

@@ -116,15 +116,15 @@ WITH r AS (
 UPDATE pool_latest l SET state = 'implausible', why = r.w FROM r WHERE l.pool_id = r.p;
 
 -- name: market_prices_age
--- params: now_us int8, spot_us int8, on_demand_us int8, frozen_us int8
+-- params: now_us int8, spot_us int8, on_demand_us int8, frozen_us int8, steady text[]
 -- rows: 1 changed int8
 -- writes: yes
 -- A price is stale when its feed was silent for three intervals, and frozen when polls succeed but a spot price has
--- not moved for frozen_us. An implausible one stays so until a believable price comes.
+-- not moved for frozen_us, unless the provider's prices stand for weeks (steady). An implausible one stays so until a believable price comes.
 WITH s AS (
 	SELECT l.pool_id, CASE
 		WHEN $1 - l.observed_us > 3 * CASE p.market WHEN 'spot' THEN $2 ELSE $3 END THEN 'stale'
-		WHEN p.market = 'spot' AND $4 > 0 AND $1 - l.changed_us > $4 THEN 'frozen'
+		WHEN p.market = 'spot' AND $4 > 0 AND $1 - l.changed_us > $4 AND p.provider <> ALL ($5) THEN 'frozen'
 		ELSE 'fresh' END AS state
 	FROM pool_latest l JOIN pool p ON p.id = l.pool_id WHERE l.state <> 'implausible'
 ), u AS (
