@@ -70,6 +70,7 @@ static const struct drive_try sold_out[] = {
     {.method = "POST", .status = 201, .reply = POD(CW_POOL, "Pending", "")},
     {.method = "GET", .status = 200, .reply = NODEPOOL(1, 0, SOLD_OUT)},
     {.method = "GET", .status = 200, .reply = LIST("PodList", POD(CW_POOL, "Pending", ""))},
+    {.method = "PATCH", .has = {"\"targetNodes\":1"}, .status = 200, .reply = NODEPOOL(1, 0, SOLD_OUT)},
     {.method = "DELETE", .has = {UID}, .status = 200, .reply = POD(CW_POOL, "Pending", "")},
     {.method = "GET", .status = 200, .reply = NODEPOOL(1, 0, SOLD_OUT)},
     {.method = "GET", .status = 200, .reply = LIST("PodList", "")},
@@ -82,7 +83,7 @@ static const struct drive_try over_quota[] = {
     {.method = "PATCH", .status = 403, .reply = STATUS(403, "Forbidden", "admission webhook denied the request: quota exceeded", "{}")},
     {.method = "DELETE", .status = 200, .reply = POD(CW_POOL, "Pending", "")},
     {.method = "GET", .status = 200, .reply = NODEPOOL(0, 0, "")},
-    {.method = "GET", .status = 200, .reply = LIST("PodList", "")},
+    {.method = "GET", .status = 200, .reply = LIST("PodList", "")},    {.method = "PATCH", .has = {"\"targetNodes\":0"}, .status = 200, .reply = NODEPOOL(0, 0, "")},
 };
 static const struct drive_try used_before[] = {
     {.method = "POST", .status = 409, .reply = STATUS(409, "AlreadyExists", "pods already exists", "{\"name\":\"" NAME "\",\"kind\":\"pods\"}")},
