@@ -239,6 +239,9 @@ const char *price_implausible(struct arena *a, const struct price_claim *c)
 	const char *why = level_wrong(a, c);
 	char usd[USD_TEXT_MAX], other[USD_TEXT_MAX];
 
+	if (c->own) {
+		return c->price_micros > 0 ? NULL : "zero or negative";
+	}
 	why = why != NULL ? why : time_wrong(a, c);
 	why = why != NULL ? why : market_wrong(a, c);
 	if (why != NULL || c->last_micros <= 0) {

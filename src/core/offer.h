@@ -66,6 +66,7 @@ struct price_claim {
 	int64_t last_micros;       /* what it cost before */
 	int64_t on_demand_micros;  /* the same type in the same region, for spot */
 	int64_t now_us;
+	bool own;                  /* the operator's word, or capacity that is paid for anyway: no market to compare with */
 };
 /* Plausibility of a price point before it is stored. NULL = plausible, else why it is refused. */
 const char *price_implausible(struct arena *a, const struct price_claim *c);

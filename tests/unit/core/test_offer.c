@@ -71,6 +71,21 @@ static const char *judge(struct arena *a, const struct claim_case *k, int64_t ef
 	    .now_us = INT64_C(1790000000000000)});
 }
 
+static void an_operators_own_price_is_not_compared_with_a_market(void **state)
+{
+	struct arena *a AUTO(arena) = arena_new(0);
+	const struct spot_pool_key key = {"k8s", "lab", "", "dgx-h100", SPOT_MARKET_ON_DEMAND};
+	const struct spot_shape shape = {.gpu_name = "H100-80GB-SXM", .gpu_milli = 8000};
+	struct price_claim c = {.key = &key, .shape = &shape, .price_micros = 2500000};
+
+	(void)state;
+	assert_non_null(price_implausible(a, &c)); /* the price page of a cloud would be mistaken */
+	c.own = true;
+	assert_null(price_implausible(a, &c));
+	c.price_micros = 0;
+	assert_non_null(price_implausible(a, &c));
+}
+
 static void bad_data_that_others_met_is_refused_and_real_prices_pass(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
@@ -150,6 +165,7 @@ int main(void)
 		cmocka_unit_test(prices_of_another_time_are_refused),
 		cmocka_unit_test(a_reply_that_contradicts_itself_is_refused),
 		cmocka_unit_test(a_request_says_why_an_offer_does_not_suit),
+		cmocka_unit_test(an_operators_own_price_is_not_compared_with_a_market),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
