@@ -305,11 +305,18 @@ class Story:
         epoch = j["epoch"]
         seen = {a["pool"]["provider"] for a in j["attempts_list"]}
         cloud = next((c for c in ALL if c not in seen and c not in FIXED), None)
+        j = None
         if cloud:
+            # First where it is cheapest: a probe that was under way elsewhere must not find a dear one.
             self.cheapen(cloud)
+            self.emulator.ask("POST", "/stock", {"pool": "%s/*/*/*/spot" % cloud, "count": 20})
+            try:
+                j = until("the job returns to %s" % cloud, 15, lambda: self.running_on("spot", epoch))
+            except Failure:
+                pass  # the next probe comes too late for the story: spot opens everywhere
         self.emulator.ask("POST", "/stock", {"pool": "*/*/*/*/spot", "count": 20})
         self.tell("spot comes back")
-        j = until("the job returns to spot", 120, lambda: self.running_on("spot", epoch))
+        j = j or until("the job returns to spot", 120, lambda: self.running_on("spot", epoch))
         self.tell("returned: attempt %d runs on %s from step %d" % (j["epoch"], self.place(j), j["attempts_list"][-1]["steps_start"]))
 
     def finish(self):

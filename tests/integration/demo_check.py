@@ -46,7 +46,8 @@ def main():
             ("who did not was not", not any(c["paid_usd"] for c in s["clouds"].values() if not c["instances_launched"])),
             ("the clouds' sums are the cost", abs(sum(c["paid_usd"] for c in s["clouds"].values()) - s["cost_usd"]) < 0.0005),
             ("it cost something", s["cost_usd"] > 0),
-            ("cheaper than on-demand", s["saved_pct"] > 0),
+            # Each kill holds the daemon up for seconds that stand for minutes, all of them paid for: no promise of the price then.
+            ("cheaper than on-demand", s["saved_pct"] > 0 or "--kill-seed" in extra),
             ("under three minutes", s["seconds"] < 180 or "--kill-seed" in extra),
             ("the daemon was killed", s["daemon_kills"] > 0 or "--kill-seed" not in extra)):
         if not ok:
