@@ -60,6 +60,7 @@ static void test_a_refused_pool_cools_and_the_next_one_is_tried(void **state)
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	next = world_pool(w, "z2", "a1", "spot", 2000000);
 	cloud_sell_out(&w->cloud, "z1/a1/spot");
+	w->conf.cool_min_us = w->conf.cool_max_us = 60 * SPOT_US_PER_S; /* not over before the next pool was tried */
 	world_start(w);
 	job = world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
