@@ -83,6 +83,15 @@ void drive_used(const struct drive *d)
 		fail_msg("only %zu of %zu scripted tries were used", d->used, d->script_n);
 }
 
+void failed_with(const struct drive *d, enum spot_step s, enum spot_rc rc, const char *words)
+{
+	assert_int_equal(s, SPOT_FAIL);
+	if (d->call.err.rc != rc)
+		fail_msg("rc is %s, not %s: %s", spot_rc_name(d->call.err.rc), spot_rc_name(rc), d->call.err.text);
+	if (words != NULL && strstr(d->call.err.text, words) == NULL)
+		fail_msg("'%s' is not in: %s", words, d->call.err.text);
+}
+
 void drive_fini(struct drive *d)
 {
 	drive_used(d);

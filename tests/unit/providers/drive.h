@@ -11,10 +11,10 @@
  *		{ .status = 200, .reply = "{\"id\":\"i-1\"}" },
  *	};
  *	struct drive d;
- *	drive_init(&d, &acme_ops, env, settings);            // opens; NULL-terminated key, value
- *lists drive_script(&d, script, ARRAY_LEN(script)); assert_int_equal(drive_run(&d, DRIVE_LAUNCH,
- *&launch), SPOT_DONE); drive_fini(&d);                                      // asserts that the
- *script was used up
+ *	drive_init(&d, &acme_ops, env, settings);            // opens; NULL-terminated key, value lists
+ *	drive_script(&d, script, ARRAY_LEN(script));
+ *	assert_int_equal(drive_run(&d, DRIVE_LAUNCH, &launch), SPOT_DONE);
+ *	drive_fini(&d);                                      // asserts that the script was used up
  *
  * Every mismatch fails the running cmocka test with the number of the try and the request in full.
  * Invariants are checked on every step without being asked: strings set, header and limit indexes
@@ -121,6 +121,18 @@ enum spot_step drive_run(struct drive *d, enum drive_verb verb, void *args);
 /* The script must be used up (not checked when lenient or cycling). */
 void drive_used(const struct drive *d);
 void drive_fini(struct drive *d);
+/* Runs verb against exactly this script (a list of struct drive_try); the verdict. */
+#define RUN_SCRIPT(d, verb, args, ...)                                                             \
+	__extension__({                                                                            \
+		const struct drive_try script_[] = {__VA_ARGS__};                                  \
+		drive_script(d, script_, ARRAY_LEN(script_));                                      \
+		enum spot_step step_ = drive_run(d, verb, args);                                   \
+		drive_used(d);                                                                     \
+		drive_script(d, NULL, 0);                                                          \
+		step_;                                                                             \
+	})
+/* The step was FAIL, with this code and, if words is not NULL, with these among its words. */
+void failed_with(const struct drive *d, enum spot_step s, enum spot_rc rc, const char *words);
 /* Text of the request in d->call.out ("POST url\nname: value\n...\n\nbody\n"), in d->arena. */
 const char *drive_request_text(struct drive *d);
 /* Whole file as text in the arena; fails the test if it is not there. */

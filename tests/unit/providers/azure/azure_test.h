@@ -7,6 +7,9 @@
 #include "golden.h"
 #include "azure.h"
 
+#define GOLDEN_SUB   "11111111-2222-3333-4444-555555555555"
+#define GOLDEN_TOKEN "eyJ0eXAiOiJKV1QifQ.golden-token.c2lnbmF0dXJl"
+
 #define ARM	     "https://management.azure.com"
 #define SUB	     "/subscriptions/" GOLDEN_SUB
 #define LEASE	     "spotbroker-brk-7f3a-n41-1767323045"
@@ -23,6 +26,9 @@
 	"\"0e1f2a3b-1111-2222-3333-444455556666\",\"hardwareProfile\":{\"vmSize\":"                \
 	"\"Standard_NC40ads_H100_v5\"},\"priority\":\"Spot\",\"provisioningState\":\"" state "\"" more "}}"
 
+/* Settings and secret of every case that has none of its own. */
+extern const char *const golden_env[], *const golden_settings[];
+
 /* Opens with the golden settings, or these, and runs auth. */
 static inline void keyed_init(struct drive *d, const char *const *settings)
 {
@@ -32,24 +38,6 @@ static inline void keyed_init(struct drive *d, const char *const *settings)
 	d->now_us = GOLDEN_NOW_US;
 	drive_script(d, token, 1);
 	assert_int_equal(drive_run(d, DRIVE_AUTH, NULL), SPOT_DONE);
-}
-
-#define RUN_SCRIPT(d, verb, args, ...)                                                             \
-	__extension__({                                                                            \
-		static const struct drive_try script_[] = {__VA_ARGS__};                           \
-		drive_script(d, script_, ARRAY_LEN(script_));                                      \
-		enum spot_step step_ = drive_run(d, verb, args);                                   \
-		drive_used(d);                                                                     \
-		step_;                                                                             \
-	})
-
-static inline void failed_with(const struct drive *d, enum spot_step s, enum spot_rc rc, const char *words)
-{
-	assert_int_equal(s, SPOT_FAIL);
-	if (d->call.err.rc != rc)
-		fail_msg("rc is %s, not %s: %s", spot_rc_name(d->call.err.rc), spot_rc_name(rc), d->call.err.text);
-	if (words != NULL && strstr(d->call.err.text, words) == NULL)
-		fail_msg("'%s' is not in: %s", words, d->call.err.text);
 }
 
 #endif

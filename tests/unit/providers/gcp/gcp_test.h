@@ -31,6 +31,18 @@
 		.status = 200, .reply = "{\"kind\":\"compute#diskAggregatedList\"}"                  \
 	}
 
+/* A token of the metadata server, for all that do not test auth. */
+#define GOLDEN_TOKEN "ya29.golden-access-token"
+extern const char *const golden_env[], *const golden_settings[];
+extern const struct drive_try golden_auth[];
+extern const size_t golden_auth_n;
+
+/* The key of service_account.txt in PEM; as JSON: with its line ends escaped. */
+#define GOLDEN_EMAIL "test-iam-credentials@dummy-project-id.iam.gserviceaccount.com"
+const char *golden_key(struct arena *a, bool json);
+/* text with every `from` replaced. */
+const char *golden_replace(struct arena *a, const char *text, const char *from, const char *to);
+
 /* Opens with a token of the metadata server. settings NULL: golden_settings. */
 static inline void ready_init(struct drive *d, const char *const *settings)
 {
@@ -41,25 +53,6 @@ static inline void ready_init(struct drive *d, const char *const *settings)
 }
 
 #define SETTINGS(...) ((const char *const[]){"project", "spot-golden", __VA_ARGS__, NULL})
-
-#define RUN_SCRIPT(d, verb, args, ...)                                                             \
-	__extension__({                                                                            \
-		const struct drive_try script_[] = {__VA_ARGS__};                                  \
-		drive_script(d, script_, ARRAY_LEN(script_));                                      \
-		enum spot_step step_ = drive_run(d, verb, args);                                   \
-		drive_used(d);                                                                     \
-		drive_script(d, NULL, 0);                                                          \
-		step_;                                                                             \
-	})
-
-static inline void failed_with(const struct drive *d, enum spot_step s, enum spot_rc rc, const char *words)
-{
-	assert_int_equal(s, SPOT_FAIL);
-	if (d->call.err.rc != rc)
-		fail_msg("rc is %s, not %s: %s", spot_rc_name(d->call.err.rc), spot_rc_name(rc), d->call.err.text);
-	if (words != NULL && strstr(d->call.err.text, words) == NULL)
-		fail_msg("'%s' is not in: %s", words, d->call.err.text);
-}
 
 static inline struct spot_launch launch_of(enum spot_market market)
 {

@@ -1,19 +1,15 @@
 #include "base/base.h"
 #include "golden.h"
 
-#include "aws.h"
 #include "base/str.h"
 
-const char *const golden_env[] = {"AWS_ACCESS_KEY_ID", "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY",
-    "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "AWS_SESSION_TOKEN", "SESSIONTOKENEXAMPLE", NULL};
-
-static const char *golden_path(struct arena *a, const char *name)
+struct str golden_data(struct arena *a, const char *name)
 {
 	const char *dir = getenv("GOLDEN_DIR");
 
 	if (dir == NULL)
 		fail_msg("GOLDEN_DIR is not set: run by meson test");
-	return arena_printf(a, "%s/%s.txt", dir, name);
+	return drive_file(a, arena_printf(a, "%s/%s", dir, name));
 }
 
 /* "Name: value" lines up to an empty one; returns what follows. */
@@ -29,7 +25,7 @@ static const char *reply_headers(struct arena *a, struct drive_try *t, const cha
 	return *p == '\n' ? p + 1 : p;
 }
 
-static void section(struct golden_file *f, const char *head, const char *text)
+static void section(const struct golden_suite *g, struct golden_file *f, const char *head, const char *text)
 {
 	struct drive_try *t = &f->tries[f->n];
 	int64_t status;
@@ -42,7 +38,9 @@ static void section(struct golden_file *f, const char *head, const char *text)
 	} else if (str_prefix(head, "reply ")) {
 		assert_true(parse_i64(head + 6, 100, 599, &status));
 		t->status = (int)status;
-		t->reply = reply_headers(f->arena, t, text);
+		f->raw[f->n] = t->reply = reply_headers(f->arena, t, text);
+		if (g->reply_fill != NULL)
+			t->reply = g->reply_fill(f->arena, t->reply);
 		t->reply_n = strlen(t->reply);
 		f->n++;
 	} else if (str_prefix(head, "result")) {
@@ -52,20 +50,20 @@ static void section(struct golden_file *f, const char *head, const char *text)
 	}
 }
 
-void golden_load(struct golden_file *f, const char *name)
+void golden_load(const struct golden_suite *g, const char *name, struct golden_file *f)
 {
 	const char *p;
 
 	memset(f, 0, sizeof(*f));
 	f->arena = arena_new(0);
-	p = drive_file(f->arena, golden_path(f->arena, name)).p;
+	p = golden_data(f->arena, arena_printf(f->arena, "%s.txt", name)).p;
 	p = strstr(p, "--- ");
 	while (p != NULL) {
 		const char *head_end = strchr(p, '\n'), *next;
 
 		assert_non_null(head_end);
 		next = strstr(head_end, "\n--- ");
-		section(f, arena_strndup(f->arena, p + 4, (size_t)(head_end - p - 4)),
+		section(g, f, arena_strndup(f->arena, p + 4, (size_t)(head_end - p - 4)),
 		    next != NULL && next > head_end
 			? arena_strndup(f->arena, head_end + 1, (size_t)(next - head_end - 1))
 		    : next == head_end ? ""
@@ -79,11 +77,27 @@ void golden_free(struct golden_file *f)
 	arena_free(f->arena);
 }
 
-void golden_open(struct drive *d, const struct golden_case *k, const struct golden_file *f)
+enum spot_step golden_auth_run(const struct golden_suite *g, const struct golden_case *k, struct drive *d)
 {
-	drive_init(d, &aws_ops, k->env != NULL ? k->env : golden_env, k->settings);
+	drive_init(d, g->ops, k->env != NULL ? k->env : g->env, k->settings != NULL ? k->settings : g->settings);
 	d->now_us = GOLDEN_NOW_US;
-	if (!k->no_keys)
-		assert_int_equal(drive_run(d, DRIVE_AUTH, NULL), SPOT_DONE);
+	if (k->no_keys)
+		return SPOT_DONE;
+	drive_script(d, g->auth, g->auth_n);
+	return drive_run(d, DRIVE_AUTH, NULL);
+}
+
+void golden_open(const struct golden_suite *g, const struct golden_case *k, const struct golden_file *f, struct drive *d)
+{
+	assert_int_equal(golden_auth_run(g, k, d), SPOT_DONE);
 	drive_script(d, f->tries, f->n);
+}
+
+void *golden_args(struct arena *a, const struct golden_case *k)
+{
+	void *args = arena_alloc(a, MAX(k->args_n, (size_t)256));
+
+	if (k->args_n > 0)
+		memcpy(args, k->args, k->args_n);
+	return args;
 }

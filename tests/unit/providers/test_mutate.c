@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_test.h"
+#include "golden.h"
 
 #include "base/rng.h"
 
@@ -66,7 +66,7 @@ static void one(const struct golden_case *k, const struct golden_file *f, struct
 	struct drive d;
 	enum spot_step s;
 
-	golden_open(&d, k, f);
+	golden_open(&golden_suite, k, f, &d);
 	memcpy(tries, f->tries, sizeof(tries));
 	for (size_t i = 0; i < rounds; i++)
 		tries[hit].reply =
@@ -78,27 +78,27 @@ static void one(const struct golden_case *k, const struct golden_file *f, struct
 		tries[hit].status = statuses[rng_below(r, ARRAY_LEN(statuses))];
 	drive_script(&d, tries, f->n);
 	d.lenient = true;
-	s = drive_run(&d, k->verb, k->args(d.arena));
+	s = drive_run(&d, k->verb, golden_args(d.arena, k));
 	assert_true(s == SPOT_DONE || s == SPOT_FAIL || s == SPOT_STEP_NONE);
 	drive_fini(&d);
 }
 
 static void damaged_replies_end_in_a_verdict(void **state)
 {
-	struct golden_file *files = calloc(golden_cases_n, sizeof(*files));
+	struct golden_file *files = calloc(golden_suite.cases_n, sizeof(*files));
 	struct rng r;
 
 	(void)state;
 	assert_non_null(files);
-	for (size_t i = 0; i < golden_cases_n; i++)
-		golden_load(&files[i], golden_cases[i].name);
+	for (size_t i = 0; i < golden_suite.cases_n; i++)
+		golden_load(&golden_suite, golden_suite.cases[i].name, &files[i]);
 	for (size_t i = 0; i < MUTATIONS; i++) {
-		size_t at = i % golden_cases_n;
+		size_t at = i % golden_suite.cases_n;
 
 		rng_seeded_init(&r, SEED + i);
-		one(&golden_cases[at], &files[at], &r);
+		one(&golden_suite.cases[at], &files[at], &r);
 	}
-	for (size_t i = 0; i < golden_cases_n; i++)
+	for (size_t i = 0; i < golden_suite.cases_n; i++)
 		golden_free(&files[i]);
 	free(files);
 }
