@@ -288,6 +288,43 @@ static enum spot_rc parse_deadline(struct jobspec_ctx *x, const struct yaml *y, 
 	return SPOT_OK;
 }
 
+/* A job that may not begin before; a deadline must lie after it. */
+static enum spot_rc parse_start(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err)
+{
+	const char *text = NULL;
+	int64_t us;
+	enum spot_rc rc = spec_text(y, &text, err);
+
+	if (rc != SPOT_OK || text == NULL) {
+		return rc;
+	}
+	if (parse_time_us(text, &us)) {
+		s->start_after_us = us;
+	} else if (parse_duration_us(text, &us) && us >= 0 && us <= DEADLINE_MAX_US) {
+		s->start_after_us = x->now_us + us;
+	} else {
+		return yaml_fail(y, err, "start_after: a time such as 2026-01-31T22:00:00Z, or a duration such as 6h");
+	}
+	if (s->start_after_us > x->now_us + DEADLINE_MAX_US) {
+		return yaml_fail(y, err, "start_after: %s is more than ten years away", text);
+	}
+	if (s->deadline_us != 0 && s->start_after_us >= s->deadline_us) {
+		return yaml_fail(y, err, "start_after: %s is not before the deadline", text);
+	}
+	return SPOT_OK;
+}
+
+static enum spot_rc parse_off_peak(const struct yaml *y, struct job_spec *s, struct spot_err *err)
+{
+	bool wanted = s->off_peak > 0;
+	enum spot_rc rc = spec_bool(y, &wanted, err);
+
+	if (rc == SPOT_OK && y != NULL && !yaml_is_null(y)) {
+		s->off_peak = wanted;
+	}
+	return rc;
+}
+
 static enum spot_rc parse_class(const struct yaml *y, struct job_spec *s, struct spot_err *err)
 {
 	static const char *const names[] = {"training", "batch_inference", "fine_tune", "eval", "sweep", "dev", "serving"};
@@ -305,9 +342,9 @@ static enum spot_rc parse_class(const struct yaml *y, struct job_spec *s, struct
 static enum spot_rc parse_ours(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err)
 {
 	static const char *const known[] = {"team", "project", "class", "deadline", "max_duration", "work", "fleet",
-		"interruptible", "checkpoint", "max_restarts", NULL};
+		"interruptible", "checkpoint", "max_restarts", "start_after", "off_peak", NULL};
 	static const struct spec_unsupported later[] = {{"budget", "budgets are not enforced by this version"},
-		{"start_after", "deferral is not in this version"}, {"data", "not in this version"},
+		{"data", "not in this version"},
 		{"metric", "not in this version"}, {NULL, NULL}};
 	int64_t restarts = s->max_restarts;
 	enum spot_rc rc = spec_keys(y, "config.spotctl", known, later, err);
@@ -323,6 +360,12 @@ static enum spot_rc parse_ours(struct jobspec_ctx *x, const struct yaml *y, stru
 	}
 	if (rc == SPOT_OK) {
 		rc = parse_deadline(x, yaml_get(y, "deadline"), s, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = parse_start(x, yaml_get(y, "start_after"), s, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = parse_off_peak(yaml_get(y, "off_peak"), s, err);
 	}
 	if (rc == SPOT_OK) {
 		rc = spec_seconds(yaml_get(y, "max_duration"), &s->max_duration_s, err);
@@ -450,7 +493,8 @@ enum spot_rc jobspec_parse(struct arena *a, struct str text, int64_t now_us, str
 	if (docs[0]->kind != YAML_MAP) {
 		return yaml_fail(docs[0], err, "a job file is a mapping (name, resources, run, ...)");
 	}
-	*s = (struct job_spec){.num_nodes = 1, .team = "", .project = "", .class = "training", .interruptible = true};
+	*s = (struct job_spec){.num_nodes = 1, .team = "", .project = "", .class = "training", .interruptible = true,
+		.off_peak = -1};
 	rc = parse_task(&x, docs[0], s, err);
 	if (rc != SPOT_OK) {
 		return rc;

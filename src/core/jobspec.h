@@ -51,6 +51,8 @@ struct job_spec {
 	const char *fleet;                          /* run on this fleet; NULL = own capacity */
 	bool interruptible;                         /* default true */
 	struct checkpoint_spec checkpoint;
+	int64_t start_after_us;                     /* absolute; 0 = at once. The file may say a duration from now */
+	int off_peak;                               /* may wait for cheaper hours: 1 yes, 0 no, -1 not said (only if the deadline has room) */
 };
 /* now_us resolves relative deadlines. warnings (accepted but without effect) are listed. */
 NODISCARD enum spot_rc jobspec_parse(struct arena *a, struct str text, int64_t now_us, struct job_spec **ret,

@@ -84,6 +84,10 @@ json_t *jobspec_to_json(const struct job_spec *s)
 	set_text(o, "project", s->project);
 	set_text(o, "class", s->class);
 	set_int(o, "deadline_us", s->deadline_us);
+	set_int(o, "start_after_us", s->start_after_us);
+	if (s->off_peak >= 0) {
+		json_object_set_new(o, "off_peak", json_boolean(s->off_peak));
+	}
 	set_int(o, "max_duration_s", s->max_duration_s);
 	set_int(o, "work_s", s->work_s);
 	set_text(o, "fleet", s->fleet);
@@ -190,6 +194,8 @@ enum spot_rc jobspec_from_json(struct arena *a, const json_t *j, struct job_spec
 	s->project = get_text(a, j, "project", "", &e);
 	s->class = get_text(a, j, "class", "training", &e);
 	s->deadline_us = json_i64(j, "deadline_us", 0, &e);
+	s->start_after_us = json_i64(j, "start_after_us", 0, &e);
+	s->off_peak = json_object_get(j, "off_peak") == NULL ? -1 : json_bool(j, "off_peak", false, &e);
 	s->max_duration_s = json_i64(j, "max_duration_s", 0, &e);
 	s->work_s = json_i64(j, "work_s", 0, &e);
 	s->fleet = get_text(a, j, "fleet", NULL, &e);
