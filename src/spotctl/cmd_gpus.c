@@ -100,7 +100,7 @@ int prices_gpus(struct ctl *c)
 	}
 	rc = render_list(c, r.json, items, cols, "no prices yet: are providers configured? ('spotctl providers')");
 	if (rc == CTL_OK && json_array_size(items) > 0) {
-		say("USD per GPU-hour, the cheapest place of each; --gpu NAME shows the places%s",
+		say("USD per GPU-hour, the cheapest place of each; --cheapest tells its age, source, reclaims and capacity, --gpu NAME all places%s",
 		    marked ? " (~ stale, = frozen, ? implausible)" : "");
 	}
 	return rc;

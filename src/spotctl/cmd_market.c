@@ -52,6 +52,38 @@ static int prices_refused(struct ctl *c)
 	return list_command(c, "/v1/prices/refused", cols, "no price was refused lately");
 }
 
+/* One row per GPU, cloud and market, those of a GPU together: what the table of the clouds side by side has no room for. */
+static int prices_cheapest(struct ctl *c)
+{
+	AUTO(json) json_t *pools = json_array();
+	const json_t *row, *offer;
+	struct reply r;
+	size_t i, k;
+	int rc = conn_get(c, opts_path(c, "/v1/prices/gpus"), &r);
+
+	if (rc != CTL_OK) {
+		return rc;
+	}
+	json_array_foreach(json_object_get(r.json, "items"), i, row) {
+		json_array_foreach(json_object_get(row, "offers"), k, offer) {
+			json_array_append(pools, json_object_get(offer, "pool"));
+		}
+	}
+	return render_list(c, r.json, pools, price_cols, "no prices yet: are providers configured? ('spotctl providers')");
+}
+
+/* True after words: an option that the other list alone knows. */
+static bool foreign_option(const struct ctl *c, const char *option, const char *const *names)
+{
+	for (; *names != NULL; names++) {
+		if (opt_value(c, *names) != NULL) {
+			say("spotctl prices: --%s does not go with --%s", option, *names);
+			return true;
+		}
+	}
+	return false;
+}
+
 /* Asked for nothing in particular, a person wants to see the clouds side by side. */
 static bool wants_gpus(const struct ctl *c)
 {
@@ -65,12 +97,14 @@ static bool wants_gpus(const struct ctl *c)
 
 int cmd_prices(struct ctl *c)
 {
+	static const char *const not_refused[] = {"zone", "state", "max", "cheapest", NULL};
+	static const char *const not_cheapest[] = {"zone", "state", "max", "type", "market", "limit", NULL};
+
 	if (opt_flag(c, "refused")) {
-		if (opt_value(c, "zone") != NULL || opt_value(c, "state") != NULL || opt_value(c, "max") != NULL) {
-			say("spotctl prices: --refused goes with --gpu, --provider, --region, --type, --market and --limit");
-			return CTL_USAGE;
-		}
-		return prices_refused(c);
+		return foreign_option(c, "refused", not_refused) ? CTL_USAGE : prices_refused(c);
+	}
+	if (opt_flag(c, "cheapest")) {
+		return foreign_option(c, "cheapest", not_cheapest) ? CTL_USAGE : prices_cheapest(c);
 	}
 	if (wants_gpus(c)) {
 		return prices_gpus(c);

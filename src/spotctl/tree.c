@@ -24,6 +24,7 @@ static const struct ctl_opt price_opts[] = {
 	{"market", 'm', "MARKET", "spot, on_demand or reserved", "market"},
 	{"state", 0, "STATE", "fresh, stale, frozen or implausible prices", "state"},
 	{"max", 0, "USD", "at most this per hour", "max_usd"},
+	{"cheapest", 0, NULL, "the cheapest place of each GPU, cloud and market, with age, source, reclaims and capacity", NULL},
 	{"refused", 0, NULL, "prices that were not believed, and why", NULL},
 	{"limit", 'n', "N", LIMIT_HELP, NULL},
 	END};

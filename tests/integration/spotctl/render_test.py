@@ -164,6 +164,18 @@ class Rendering(Case):
             ["H100-80GB-SXM", "2.4000=", "", "2.2500~", "", "", "2.9900"]])
         self.assertIn("~ stale", p.stderr)
 
+    def test_the_cheapest_of_each_gpu_and_cloud_tell_age_source_interval_and_room(self):
+        pool = lambda provider, source: {**POOL, "provider": provider, "source": source, "signals": [{"kind": "capacity", "value": 0}],
+                                         "hazard": {"per_hour": 0.01, "lo": 0.002, "hi": 0.05, "source": "own record"}}
+        self.daemon.on("GET", "/v1/prices/gpus", page([
+            {"gpu": "A10G", "offers": [{"per_gpu_micros": 412300, "pool": pool("aws", "DescribeSpotPriceHistory")}]},
+            {"gpu": "T4", "offers": [{"per_gpu_micros": 412300, "pool": pool("azure", "RetailPrices")}]}]))
+        head, *rows = self.rows(self.run_it("prices", "--cheapest").stdout)
+        got = [dict(zip(head, cells)) for cells in rows]
+        self.assertEqual([[g[k] for k in ("PROVIDER", "AGE", "STATE", "RECLAIMS/H", "FROM", "CAPACITY", "SOURCE")] for g in got],
+                         [[p, "1m05s", "fresh", "0.0020..0.0500", "own record", "has none", s] for p, s in (("aws", "DescribeSpotPriceHistory"), ("azure", "RetailPrices"))])
+        self.assertIn("--zone", self.run_it("prices", "--cheapest", "--zone", "z", code=2).stderr)
+
     def test_prices_of_one_gpu_have_interval_source_and_room(self):
         signals = [{"kind": "placement_score", "value": 7}, {"kind": "obtainability", "value": 0.62}, {"kind": "capacity", "value": 0}]
         row = {**POOL, "signals": signals, "hazard": {"per_hour": 0.01, "lo": 0.002, "hi": 0.05, "source": "spot advisor"}}

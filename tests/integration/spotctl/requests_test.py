@@ -41,6 +41,9 @@ class Requests(Case):
     def test_prices_without_a_question_are_per_gpu(self):
         self.check(["prices"], "GET", "/v1/prices/gpus", page([]))
 
+    def test_the_cheapest_of_each_cloud_are_asked_for_with_filters(self):
+        self.check(["prices", "--cheapest", "-g", "A100", "-p", "aws"], "GET", "/v1/prices/gpus", page([]), "gpu=A100&provider=aws")
+
     def test_prices_for_programs_are_per_pool(self):
         self.check(["prices", "-o", "json"], "GET", "/v1/prices", page([]), "limit=1000")
 
