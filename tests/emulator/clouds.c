@@ -4,12 +4,13 @@
 #include "aws.h"
 #include "azure.h"
 #include "lambda.h"
+#include "s3.h"
 #include "base/err.h"
 #include "base/str.h"
 
 static const struct cloud_ops none = {.name = "?", .notice_s = 120};
 static const struct cloud_ops aws_cloud = {.name = "aws", .notice_s = 120, .imds = aws_imds, .env = aws_env,
-    .event = aws_event, .inst_free = aws_inst_free, .post = aws_post};
+    .event = aws_event, .inst_free = aws_inst_free, .left = s3_left, .post = aws_post};
 static const struct cloud_ops lambda_cloud = {
     .name = "lambda", .notice_s = 120, .bills_from_launch = true, .event = lambda_event, .inst_free = lambda_inst_free};
 

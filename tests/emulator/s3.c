@@ -62,6 +62,14 @@ void s3_free(struct sim *s)
 	s->s3 = NULL;
 }
 
+void s3_left(const struct sim *s, json_t *left)
+{
+	for (const struct s3_bucket *b = s->s3 ? s->s3->buckets : NULL; b; b = b->next) {
+		for (const struct s3_upload *u = b->uploads; u; u = u->next)
+			json_array_append_new(left, json_sprintf("aws/upload/%s/%s", b->name, u->key));
+	}
+}
+
 /* ---- index ------------------------------------------------------------------------------ */
 
 struct s3_object *s3_find(const struct s3_bucket *b, const char *key)

@@ -48,6 +48,8 @@ struct s3_call {
 };
 void s3_new(struct sim *s);
 void s3_free(struct sim *s);
+/* Multipart uploads that were neither completed nor aborted: their parts are paid for. */
+void s3_left(const struct sim *s, json_t *left);
 struct s3_object *s3_find(const struct s3_bucket *b, const char *key);
 /* Takes over file and etag. */
 struct s3_object *s3_put(struct s3_bucket *b, const char *key, const char *type, size_t size,

@@ -487,6 +487,7 @@ class Objects(Base):
     def test_multipart_rules(self):
         u = self.s3.create_multipart_upload(Bucket='ckpt', Key='mp')['UploadId']
         at = {'Bucket': 'ckpt', 'Key': 'mp', 'UploadId': u}
+        self.assertIn('aws/upload/ckpt/mp', self.sim.ctl('GET', '/books')['left'])
         tags = [self.s3.upload_part(PartNumber=n, Body=b'small', **at)['ETag'] for n in (1, 2)]
 
         def complete(*parts):
@@ -498,6 +499,7 @@ class Objects(Base):
         complete((2, tags[1]))
         self.assertEqual(self.s3.get_object(Bucket='ckpt', Key='mp')['Body'].read(), b'small')
         self.fails('NoSuchUpload', 404, self.s3.abort_multipart_upload, **at)
+        self.assertEqual(self.sim.ctl('GET', '/books')['left'], [])
 
     def web(self, method, url, body=None):
         try:
