@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/call.h"
 #include "base/json.h"
+#include "base/redact.h"
 #include "base/sbuf.h"
 #include "base/secret.h"
 #include "base/str.h"
@@ -124,12 +125,11 @@ enum spot_step aws_reply_json(
 /* A reply of a service that does not answer in either protocol: only the status is looked at. */
 enum spot_step aws_reply_plain(struct aws *self, struct spot_call *c, const char *what);
 /* BAD_REPLY, or UNKNOWN where the request may have had an effect. */
-enum spot_step aws_bad_reply(struct spot_call *c, const char *action, const char *fmt, ...)
-    PRINTF(3, 4);
+#define aws_bad_reply(c, action, ...) call_bad_reply(c, "aws", action, __VA_ARGS__)
 /* Takes the page token over: true = there is another page to ask for; false with *ret_bad = the
- * vendor repeats itself. */
+ * vendor repeats itself. The end is an absent or an empty token (EC2 API,
+ * DescribeSpotPriceHistory: NextToken). */
 bool aws_next_page(struct aws_state *st, struct arena *a, const char *token, bool *ret_bad);
-bool aws_http_date(const char *text, int64_t *ret_us);
 
 /* ---- errors.c ---------------------------------------------------------------------------- */
 enum aws_how { AWS_FAIL = 1, AWS_AGAIN, AWS_REAUTH, AWS_SKEW, AWS_KEYS, AWS_EXPIRED };

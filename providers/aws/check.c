@@ -89,7 +89,7 @@ static void clock_judge(struct spot_call *c, struct checking *k)
 	int64_t theirs, off;
 	char text[32];
 
-	if (!aws_http_date(spot_http_header(c->in, "Date"), &theirs)) {
+	if (!parse_http_date_us(spot_http_header(c->in, "Date"), &theirs)) {
 		item_add(c, k, "clock", SPOT_CHECK_UNTESTED, "the reply has no date", "");
 		return;
 	}

@@ -8,8 +8,6 @@
  * by its HTTP class.
  */
 
-#include "base/redact.h"
-
 #include <strings.h>
 
 #define SKEW_MIN_US (INT64_C(4) * 60 * SPOT_US_PER_S) /* the vendor allows 5 minutes */
@@ -187,7 +185,6 @@ const char *aws_words(struct arena *a, const char *message)
 	static const char *const cuts[] = {"Encoded authorization failure message",
 	    "The Canonical String for this request", "The String-to-Sign should have been"};
 	char *text = arena_strdup(a, message);
-	size_t n;
 
 	for (size_t i = 0; i < ARRAY_LEN(cuts); i++) {
 		char *at = strstr(text, cuts[i]);
@@ -195,16 +192,7 @@ const char *aws_words(struct arena *a, const char *message)
 		if (at != NULL)
 			*at = '\0';
 	}
-	n = strlen(text);
-	redact_text(text, &n);
-	text[n] = '\0';
-	for (char *p = text; *p != '\0'; p++) {
-		if ((unsigned char)*p < ' ' || *p == 0x7f)
-			*p = ' ';
-	}
-	while (n > 0 && text[n - 1] == ' ')
-		text[--n] = '\0';
-	return text;
+	return redact_words(a, text, SIZE_MAX);
 }
 
 /* ---- reading an error reply -------------------------------------------------------------- */
@@ -278,7 +266,7 @@ static bool clock_resync(struct aws *self, struct spot_call *c)
 	struct aws_state *st = c->state;
 	int64_t theirs, off;
 
-	if (st == NULL || st->resynced || !aws_http_date(spot_http_header(c->in, "Date"), &theirs))
+	if (st == NULL || st->resynced || !parse_http_date_us(spot_http_header(c->in, "Date"), &theirs))
 		return false;
 	off = theirs - (c->now_us + self->skew_us);
 	if (off < SKEW_MIN_US && off > -SKEW_MIN_US)
@@ -286,30 +274,6 @@ static bool clock_resync(struct aws *self, struct spot_call *c)
 	self->skew_us = theirs - c->now_us;
 	st->resynced = true;
 	return true;
-}
-
-static enum spot_step error_unknown(
-    struct spot_call *c, const char *action, const char *code, const char *words)
-{
-	int status = c->in->status;
-	int64_t wait = call_retry_after_us(c);
-	const char *of = *words ? words : "no words";
-
-	if (status == 429)
-		return call_again(
-		    c, SPOT_THROTTLED, wait, code, "aws %s: HTTP 429: %s", action, of);
-	if (status >= 500)
-		return call_again(c, c->mutating ? SPOT_UNKNOWN : SPOT_UNAVAILABLE, wait, code,
-		    "aws %s: HTTP %d: %s", action, status, of);
-	if (*code == '\0')
-		return aws_bad_reply(c, action, "HTTP %d without an error code", status);
-	if (status == 401)
-		return call_fail(c, SPOT_UNAUTHENTICATED, code, "aws %s: %s: %s", action, code, of);
-	if (status == 403)
-		return call_fail(c, SPOT_DENIED, code, "aws %s: %s: %s", action, code, of);
-	if (status >= 400)
-		return call_fail(c, SPOT_INVALID, code, "aws %s: %s: %s", action, code, of);
-	return aws_bad_reply(c, action, "HTTP %d", status);
 }
 
 static enum spot_step error_again(struct spot_call *c, const char *action, const struct aws_code *e,
@@ -336,7 +300,7 @@ enum spot_step aws_error(struct aws *self, struct spot_call *c, const char *acti
 	code = aws_words(c->arena, code);
 	e = *code ? aws_code_find(code, message) : NULL;
 	if (e == NULL)
-		return error_unknown(c, action, code, words);
+		return call_status_verdict(c, "aws", action, code, words, call_retry_after_us(c));
 	switch (e->how) {
 	case AWS_AGAIN:
 		return error_again(c, action, e, code, words);

@@ -9,8 +9,6 @@
 
 #include "base/sign.h"
 
-#include <stdarg.h>
-
 struct aws_state *aws_state_get(struct spot_call *c, size_t own_size)
 {
 	struct aws_state *st = c->state;
@@ -59,56 +57,6 @@ enum spot_step aws_send(struct aws *self, struct spot_call *c, const struct aws_
 	return SPOT_SEND;
 }
 
-/* "Sun, 30 Aug 2015 12:36:00 GMT", the form every vendor sends (RFC 9110 5.6.7). */
-bool aws_http_date(const char *text, int64_t *ret_us)
-{
-	static const char *const months[] = {
-	    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-	struct tm tm = {0};
-	char month[4];
-	int n = 0;
-
-	if (text == NULL ||
-	    sscanf(text, "%*3[A-Za-z], %2d %3[A-Za-z] %4d %2d:%2d:%2d GMT%n", &tm.tm_mday, month,
-		&tm.tm_year, &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &n) != 6 ||
-	    n == 0)
-		return false;
-	if (tm.tm_year < 1970 || tm.tm_mday < 1 || tm.tm_mday > 31 || tm.tm_hour < 0 ||
-	    tm.tm_hour > 23 || tm.tm_min < 0 || tm.tm_min > 59 || tm.tm_sec < 0 || tm.tm_sec > 60)
-		return false;
-	for (tm.tm_mon = 0; tm.tm_mon < 12; tm.tm_mon++) {
-		if (strcmp(month, months[tm.tm_mon]) == 0)
-			break;
-	}
-	if (tm.tm_mon == 12)
-		return false;
-	tm.tm_year -= 1900;
-	*ret_us = (int64_t)timegm(&tm) * SPOT_US_PER_S;
-	return true;
-}
-
-/* The connection broke. The core turns that into UNKNOWN for mutating requests by itself; a step
- * that is asked all the same says the same. */
-static enum spot_step no_reply(struct spot_call *c, const char *what)
-{
-	if (c->mutating)
-		return call_fail(
-		    c, SPOT_UNKNOWN, NULL, "aws %s: no reply, it may have happened", what);
-	return call_again(c, SPOT_UNAVAILABLE, 0, NULL, "aws %s: no reply", what);
-}
-
-enum spot_step aws_bad_reply(struct spot_call *c, const char *action, const char *fmt, ...)
-{
-	char words[256];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(words, sizeof(words), fmt, ap);
-	va_end(ap);
-	return call_fail(c, c->mutating ? SPOT_UNKNOWN : SPOT_BAD_REPLY, NULL,
-	    "aws %s: bad reply: %s", action, words);
-}
-
 static enum spot_step error_reply(struct aws *self, struct spot_call *c, const char *action)
 {
 	const char *code, *message;
@@ -120,7 +68,7 @@ static enum spot_step error_reply(struct aws *self, struct spot_call *c, const c
 enum spot_step aws_reply_plain(struct aws *self, struct spot_call *c, const char *what)
 {
 	if (c->in->status == 0)
-		return no_reply(c, what);
+		return call_no_reply(c, "aws", what);
 	if (c->in->status == 200)
 		return SPOT_STEP_NONE;
 	return error_reply(self, c, what);
@@ -146,35 +94,12 @@ enum spot_step aws_reply_xml(struct aws *self, struct spot_call *c, const char *
 enum spot_step aws_reply_json(
     struct aws *self, struct spot_call *c, const char *action, json_t **ret)
 {
-	struct spot_err err = {0};
-	json_t *doc = NULL;
 	enum spot_step s = aws_reply_plain(self, c, action);
 
-	if (s != SPOT_STEP_NONE)
-		return s;
-	if (json_parse(c->in->body, action, &doc, &err) != SPOT_OK)
-		return aws_bad_reply(c, action, "%s", err.text);
-	if (!json_is_object(doc)) {
-		json_decref(doc);
-		return aws_bad_reply(c, action, "not a JSON object");
-	}
-	*ret = doc;
-	return SPOT_STEP_NONE;
+	return s != SPOT_STEP_NONE ? s : call_json_object(c, "aws", action, ret);
 }
 
 bool aws_next_page(struct aws_state *st, struct arena *a, const char *token, bool *ret_bad)
 {
-	*ret_bad = false;
-	/* The end is an absent or an empty token (EC2 API, DescribeSpotPriceHistory: NextToken). */
-	if (str_empty(token)) {
-		st->next = NULL;
-		st->pages = 0;
-		return false;
-	}
-	if (++st->pages >= AWS_PAGES_MAX || str_same(st->next, token)) {
-		*ret_bad = true;
-		return false;
-	}
-	st->next = arena_strdup(a, token);
-	return true;
+	return call_next_page(a, token, AWS_PAGES_MAX, &st->next, &st->pages, ret_bad);
 }

@@ -249,7 +249,7 @@ static enum spot_step advisor_reply(
 		return aws_bad_reply(c, ADVISOR_SOURCE, "spot_advisor is not an object");
 	/* A region or type that is missing is unknown, not without interruptions. */
 	types = json_object_get(json_object_get(regions, region), "Linux");
-	if (!aws_http_date(spot_http_header(c->in, "Last-Modified"), &as_of))
+	if (!parse_http_date_us(spot_http_header(c->in, "Last-Modified"), &as_of))
 		as_of = 0;
 	json_object_foreach(types, type, row)
 	{

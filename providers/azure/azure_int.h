@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/call.h"
 #include "base/json.h"
+#include "base/redact.h"
 #include "base/sbuf.h"
 #include "base/secret.h"
 #include "base/str.h"
@@ -133,7 +134,7 @@ enum spot_step azure_reply(struct spot_call *c, const char *what, json_t **ret);
 /* The same for replies without a body to read. */
 enum spot_step azure_reply_plain(struct spot_call *c, const char *what);
 /* BAD_REPLY, or UNKNOWN where the request may have had an effect. */
-enum spot_step azure_bad_reply(struct spot_call *c, const char *what, const char *fmt, ...) PRINTF(3, 4);
+#define azure_bad_reply(c, what, ...) call_bad_reply(c, "azure", what, __VA_ARGS__)
 /* Takes the link to the next page over: NONE, st->next set or NULL at the end; or a bad reply when it leads away from
  * base or in circles. */
 enum spot_step azure_next_page(struct azure_state *st, struct spot_call *c, const char *what, const char *base,
@@ -141,7 +142,6 @@ enum spot_step azure_next_page(struct azure_state *st, struct spot_call *c, cons
 /* The same scheme, host and port, default ports left out or not. */
 bool azure_same_host(const char *base, const char *url);
 const char *azure_request_id(struct spot_call *c); /* a fresh GUID */
-bool azure_http_date(const char *text, int64_t *ret_us);
 /* Members of arrays and objects that may be anything: NULL or "" when they are not what is wanted. */
 const char *azure_text(const json_t *o, const char *key);
 
@@ -161,8 +161,6 @@ void azure_error_walk(struct arena *a, const json_t *error, const char **ret_cod
 void azure_error_read(struct spot_call *c, const char **ret_code, const char **ret_message);
 /* Verdict for an error reply. */
 enum spot_step azure_error(struct spot_call *c, const char *what, const char *code, const char *message);
-/* Vendor's words made safe: one line, no secrets. */
-const char *azure_words(struct arena *a, const char *message);
 
 /* ---- creds.c, creds_source.c --------------------------------------------------------------- */
 void azure_token_fini(struct azure_token *t);

@@ -66,7 +66,7 @@ static void clock_check(struct spot_call *c, struct checking *k)
 	int64_t theirs, off;
 	char took[32];
 
-	if (!azure_http_date(spot_http_header(c->in, "Date"), &theirs))
+	if (!parse_http_date_us(spot_http_header(c->in, "Date"), &theirs))
 		return;
 	off = theirs > c->now_us ? theirs - c->now_us : c->now_us - theirs;
 	format_duration(off, took);

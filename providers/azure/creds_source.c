@@ -148,8 +148,8 @@ static enum spot_step token_refused(struct azure *self, struct spot_call *c)
 	const char *code = "", *words = "";
 
 	if (json_parse(c->in->body, "token error", &doc, NULL) == SPOT_OK && json_is_object(doc)) {
-		code = azure_words(c->arena, azure_text(doc, "error"));
-		words = azure_words(c->arena, azure_text(doc, "error_description"));
+		code = redact_words(c->arena, azure_text(doc, "error"), SIZE_MAX);
+		words = redact_words(c->arena, azure_text(doc, "error_description"), SIZE_MAX);
 	}
 	if (self->auth_kind == AUTH_MANAGED && (status == 410 || status == 404 || status == 408))
 		return call_again(

@@ -9,8 +9,6 @@
  * (Karpenter). A code that is not here is judged by its HTTP class.
  */
 
-#include "base/redact.h"
-
 #include <strings.h>
 
 #define DEPTH_MAX   5
@@ -157,24 +155,6 @@ const struct azure_code *azure_code_find(const char *code, const char *message)
 	return str_suffix(code, "LimitReached") ? &too_many : NULL;
 }
 
-/* ---- words ------------------------------------------------------------------------------- */
-
-const char *azure_words(struct arena *a, const char *message)
-{
-	char *text = arena_strdup(a, message != NULL ? message : "");
-	size_t n = strlen(text);
-
-	redact_text(text, &n);
-	text[n] = '\0';
-	for (char *p = text; *p != '\0'; p++) {
-		if ((unsigned char)*p < ' ' || *p == 0x7f)
-			*p = ' ';
-	}
-	while (n > 0 && text[n - 1] == ' ')
-		text[--n] = '\0';
-	return text;
-}
-
 /* ---- reading an error reply -------------------------------------------------------------- */
 
 /* Codes that only wrap another one. */
@@ -272,37 +252,28 @@ static enum spot_step error_unknown(struct spot_call *c, const char *what, const
 	int status = c->in->status;
 	const char *of = *words ? words : "no words";
 
-	if (status >= 500)
-		return call_again(c, c->mutating ? SPOT_UNKNOWN : SPOT_UNAVAILABLE, wait_told(c),
-				  code, "azure %s: HTTP %d: %s", what, status, of);
 	if (status == 401) {
 		/* With or without a code: continuous access evaluation says it in WWW-Authenticate
 		 * only. */
 		call_fail(c, SPOT_UNAUTHENTICATED, code, "azure %s: HTTP 401: %s", what, of);
 		return SPOT_REAUTH;
 	}
-	if (*code == '\0')
-		return azure_bad_reply(c, what, "HTTP %d without an error code", status);
 	/* A timeout of the front end, and conflicts that have no name here, pass. */
-	if (status == 408 || status == 409)
+	if (*code != '\0' && (status == 408 || status == 409))
 		return call_again(c, SPOT_UNAVAILABLE, wait_told(c), code, "azure %s: %s: %s", what,
 				  code, of);
-	if (status == 403)
-		return call_fail(c, SPOT_DENIED, code, "azure %s: %s: %s", what, code, of);
-	if (status >= 400)
-		return call_fail(c, SPOT_INVALID, code, "azure %s: %s: %s", what, code, of);
-	return azure_bad_reply(c, what, "HTTP %d", status);
+	return call_status_verdict(c, "azure", what, code, words, wait_told(c));
 }
 
 enum spot_step azure_error(struct spot_call *c, const char *what, const char *code,
 			   const char *message)
 {
 	const struct azure_code *e;
-	const char *words = azure_words(c->arena, message);
+	const char *words = redact_words(c->arena, message, SIZE_MAX);
 	enum spot_rc rc;
 	int64_t wait;
 
-	code = azure_words(c->arena, code);
+	code = redact_words(c->arena, code, SIZE_MAX);
 	/* 429 is a throttle whatever its code says: Compute wraps it in OperationNotAllowed. */
 	if (c->in->status == 429)
 		return call_again(c, SPOT_THROTTLED, wait_told(c), code,

@@ -50,6 +50,7 @@ enum spot_step azure_graph_reply(struct spot_call *c, json_t **ret_doc, const js
 	struct azure_state *st = c->state;
 	enum spot_step s = azure_reply(c, what, ret_doc);
 	const char *token;
+	bool bad;
 
 	if (s != SPOT_STEP_NONE)
 		return s;
@@ -57,14 +58,7 @@ enum spot_step azure_graph_reply(struct spot_call *c, json_t **ret_doc, const js
 	if (!json_is_array(*ret_rows))
 		return azure_bad_reply(c, what, "no data in it");
 	token = azure_text(*ret_doc, "$skipToken");
-	if (*token == '\0') {
-		st->next = NULL;
-		st->pages = 0;
-		return SPOT_STEP_NONE;
-	}
-	if (++st->pages >= AZURE_PAGES_MAX || str_same(st->next, token) ||
-	    strlen(token) > TOKEN_MAX)
-		return azure_bad_reply(c, what, "there is no end to its pages");
-	st->next = arena_strdup(c->arena, token);
-	return SPOT_STEP_NONE;
+	call_next_page(c->arena, token, AZURE_PAGES_MAX, &st->next, &st->pages, &bad);
+	return bad || strlen(token) > TOKEN_MAX ? azure_bad_reply(c, what, "there is no end to its pages")
+						: SPOT_STEP_NONE;
 }

@@ -9,8 +9,9 @@
 
 #include "base/sign.h"
 
-#include <stdarg.h>
 #include <strings.h>
+
+#define LINK_MAX 8000
 
 struct azure_state *azure_state_get(struct spot_call *c, size_t own_size)
 {
@@ -66,29 +67,6 @@ enum spot_step azure_send(struct azure *self, struct spot_call *c, const struct 
 	return SPOT_SEND;
 }
 
-/* "Sun, 30 Aug 2015 12:36:00 GMT" (RFC 9110 5.6.7). */
-bool azure_http_date(const char *text, int64_t *ret_us)
-{
-	static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-					     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-	char month[4], iso[40];
-	int day, year, h, m, s, n = 0;
-
-	if (text == NULL ||
-	    sscanf(text, "%*3[A-Za-z], %2d %3[A-Za-z] %4d %2d:%2d:%2d GMT%n", &day, month, &year,
-		   &h, &m, &s, &n) != 6 ||
-	    n == 0)
-		return false;
-	for (size_t i = 0; i < ARRAY_LEN(months); i++) {
-		if (strcmp(month, months[i]) == 0) {
-			snprintf(iso, sizeof(iso), "%04d-%02zu-%02dT%02d:%02d:%02dZ", year, i + 1,
-				 day, h, m, s);
-			return parse_time_us(iso, ret_us);
-		}
-	}
-	return false;
-}
-
 const char *azure_text(const json_t *o, const char *key)
 {
 	const char *v = json_string_value(json_object_get(o, key));
@@ -98,34 +76,12 @@ const char *azure_text(const json_t *o, const char *key)
 
 /* ---- replies ----------------------------------------------------------------------------- */
 
-/* The connection broke. The core turns that into UNKNOWN for mutating requests by itself; a step
- * that is asked all the same says the same. */
-static enum spot_step no_reply(struct spot_call *c, const char *what)
-{
-	if (c->mutating)
-		return call_fail(c, SPOT_UNKNOWN, NULL, "azure %s: no reply, it may have happened",
-				 what);
-	return call_again(c, SPOT_UNAVAILABLE, 0, NULL, "azure %s: no reply", what);
-}
-
-enum spot_step azure_bad_reply(struct spot_call *c, const char *what, const char *fmt, ...)
-{
-	char words[256];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(words, sizeof(words), fmt, ap);
-	va_end(ap);
-	return call_fail(c, c->mutating ? SPOT_UNKNOWN : SPOT_BAD_REPLY, NULL,
-			 "azure %s: bad reply: %s", what, words);
-}
-
 enum spot_step azure_reply_plain(struct spot_call *c, const char *what)
 {
 	const char *code, *message;
 
 	if (c->in->status == 0)
-		return no_reply(c, what);
+		return call_no_reply(c, "azure", what);
 	if (c->in->status >= 200 && c->in->status < 300)
 		return SPOT_STEP_NONE;
 	azure_error_read(c, &code, &message);
@@ -134,20 +90,9 @@ enum spot_step azure_reply_plain(struct spot_call *c, const char *what)
 
 enum spot_step azure_reply(struct spot_call *c, const char *what, json_t **ret)
 {
-	struct spot_err err = {0};
-	json_t *doc = NULL;
 	enum spot_step s = azure_reply_plain(c, what);
 
-	if (s != SPOT_STEP_NONE)
-		return s;
-	if (json_parse(c->in->body, what, &doc, &err) != SPOT_OK)
-		return azure_bad_reply(c, what, "%s", err.text);
-	if (!json_is_object(doc)) {
-		json_decref(doc);
-		return azure_bad_reply(c, what, "not a JSON object");
-	}
-	*ret = doc;
-	return SPOT_STEP_NONE;
+	return s != SPOT_STEP_NONE ? s : call_json_object(c, "azure", what, ret);
 }
 
 /* ---- links ------------------------------------------------------------------------------- */
@@ -194,18 +139,15 @@ static const char *link_encode(struct arena *a, const char *link)
 enum spot_step azure_next_page(struct azure_state *st, struct spot_call *c, const char *what,
 			       const char *base, const char *link)
 {
-	if (str_empty(link)) {
-		st->next = NULL;
-		st->pages = 0;
-		return SPOT_STEP_NONE;
-	}
-	if (!azure_same_host(base, link))
+	bool bad;
+
+	if (!str_empty(link) && !azure_same_host(base, link))
 		return azure_bad_reply(c, what, "the link to the next page leads to another host");
-	if (++st->pages >= AZURE_PAGES_MAX || strlen(link) > 8000)
-		return azure_bad_reply(c, what, "there is no end to its pages");
-	link = link_encode(c->arena, link);
-	if (str_same(st->next, link))
-		return azure_bad_reply(c, what, "the link to the next page repeats");
-	st->next = link;
-	return SPOT_STEP_NONE;
+	if (!str_empty(link) && strlen(link) > LINK_MAX)
+		return azure_bad_reply(c, what, "the link to the next page has no end");
+	if (!str_empty(link))
+		link = link_encode(c->arena, link);
+	call_next_page(c->arena, link, AZURE_PAGES_MAX, &st->next, &st->pages, &bad);
+	return bad ? azure_bad_reply(c, what, "the link to the next page repeats, or there is no end to its pages")
+		   : SPOT_STEP_NONE;
 }

@@ -58,9 +58,9 @@ static const char *status_error(struct arena *a, const json_t *view)
 		const json_t *s = json_array_get(all, i);
 
 		if (strcasecmp(azure_text(s, "level"), "Error") == 0)
-			return azure_words(a,
+			return redact_words(a,
 					   arena_printf(a, "%.80s: %.200s", azure_text(s, "code"),
-							azure_text(s, "message")));
+							azure_text(s, "message")), SIZE_MAX);
 	}
 	return "";
 }

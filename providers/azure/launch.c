@@ -132,13 +132,13 @@ static enum spot_step operation_failed(struct azure *self, struct spot_call *c, 
 	const char *code, *message;
 
 	azure_error_walk(c->arena, error, &code, &message);
-	code = azure_words(c->arena, code);
+	code = redact_words(c->arena, code, SIZE_MAX);
 	e = *code != '\0' ? azure_code_find(code, message) : NULL;
 	/* The platform's own faults: another name, and another place, is the better bet. */
 	call_fail(c, e != NULL && refusal_is_final(e->rc) ? e->rc : SPOT_NO_CAPACITY, code,
 		  "azure launch: creation ended %s: %s%s%s: %s", state,
 		  *code != '\0' ? code : "without a code", e != NULL ? ", " : "",
-		  e != NULL ? e->scope : "", azure_words(c->arena, message));
+		  e != NULL ? e->scope : "", redact_words(c->arena, message, SIZE_MAX));
 	return launch_refused(self, c, l);
 }
 

@@ -44,8 +44,8 @@ static void row_read(struct spot_call *c, const struct spot_notices *a, const js
 	    .deadline_us = at,
 	    .source = "resource-annotation",
 	    .raw = arena_printf(c->arena, "VirtualMachinePreempted at %s: %s",
-				azure_words(c->arena, when),
-				azure_words(c->arena, azure_text(row, "summary")))};
+				redact_words(c->arena, when, SIZE_MAX),
+				redact_words(c->arena, azure_text(row, "summary"), SIZE_MAX))};
 }
 
 enum spot_step azure_notices(void *p, struct spot_call *c, struct spot_notices *a)

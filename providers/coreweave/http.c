@@ -7,8 +7,6 @@
 
 #include "base/redact.h"
 
-#include <ctype.h>
-
 static void request(const struct cw *self, struct spot_call *c, const char *method,
     const char *url, const struct secret *bearer)
 {
@@ -61,21 +59,7 @@ void cw_request_json(struct spot_call *c, const char *content_type, const json_t
 
 const char *cw_words(struct arena *a, const char *text)
 {
-	char *s = arena_strndup(a, text != NULL ? text : "", strnlen(text != NULL ? text : "", 4096));
-	size_t n = strlen(s);
-
-	redact_text(s, &n);
-	n = MIN(n, (size_t)240);
-	while (n > 0 && ((unsigned char)s[n] & 0xc0) == 0x80) {
-		n--; /* not in the middle of a UTF-8 character */
-	}
-	s[n] = '\0';
-	for (size_t i = 0; i < n; i++) {
-		if (iscntrl((unsigned char)s[i])) {
-			s[i] = ' ';
-		}
-	}
-	return s;
+	return redact_words(a, text, 240);
 }
 
 const char *cw_str(struct arena *a, const json_t *o, const char *key)
@@ -298,17 +282,7 @@ bool cw_page_next(struct arena *a, const json_t *doc, const char **cont, size_t 
 {
 	const char *next = json_string_value(json_object_get(json_object_get(doc, "metadata"), "continue"));
 
-	*ret_bad = false;
-	if (str_empty(next)) {
-		*cont = NULL;
-		return false;
-	}
-	if (++*pages >= CW_PAGES_MAX || str_same(*cont, next)) {
-		*ret_bad = true;
-		return false;
-	}
-	*cont = arena_strdup(a, next);
-	return true;
+	return call_next_page(a, next, CW_PAGES_MAX, cont, pages, ret_bad);
 }
 
 const char *cw_page_path(struct arena *a, const char *path, const char *cont)

@@ -101,7 +101,7 @@ static void clock_check(struct spot_call *c, struct checking *x)
 	int64_t theirs, off;
 	char text[32];
 
-	if (!gcp_http_date(spot_http_header(c->in, "date"), &theirs)) {
+	if (!parse_http_date_us(spot_http_header(c->in, "date"), &theirs)) {
 		item_add(c, x, "clock", SPOT_CHECK_UNTESTED, "the reply carries no Date", "");
 		return;
 	}

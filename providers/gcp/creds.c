@@ -150,15 +150,15 @@ static enum spot_step status_check(struct gcp *self, struct spot_call *c, struct
 	gcp_error_read(c, &code, &message);
 	/* "Token must be a short-lived token": more often than not our clock is off. */
 	if (a->kind == CREDS_KEY && gcp_code_is(code, "invalid_grant") && !a->resynced &&
-	    gcp_http_date(spot_http_header(c->in, "date"), &theirs) &&
+	    parse_http_date_us(spot_http_header(c->in, "date"), &theirs) &&
 	    (theirs - c->now_us - self->skew_us > SKEW_MIN_US || theirs - c->now_us - self->skew_us < -SKEW_MIN_US)) {
 		a->resynced = true;
 		self->skew_us = theirs - c->now_us;
 		return call_again(c, SPOT_UNAUTHENTICATED, 0, code, "gcp: %s: our clock is off, taking Google's", what);
 	}
-	code = gcp_words(c->arena, code);
+	code = redact_words(c->arena, code, SIZE_MAX);
 	return call_fail(c, SPOT_UNAUTHENTICATED, code, "gcp: %s: HTTP %d: %s%s%s", what, status,
-	    *code != '\0' ? code : "no error code", *message != '\0' ? ": " : "", gcp_words(c->arena, message));
+	    *code != '\0' ? code : "no error code", *message != '\0' ? ": " : "", redact_words(c->arena, message, SIZE_MAX));
 }
 
 static enum spot_step token_take(struct gcp *self, struct spot_call *c, const char *what, const char *name)

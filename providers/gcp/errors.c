@@ -8,8 +8,6 @@
  * Which code means what is from Google's troubleshooting pages and from SkyPilot's FailoverCloudErrorHandlerV2.
  */
 
-#include "base/redact.h"
-
 #include <strings.h>
 
 #define MINUTE_US    (INT64_C(60) * SPOT_US_PER_S)
@@ -149,24 +147,6 @@ const struct gcp_code *gcp_code_find(const char *code, const char *message)
 	return NULL;
 }
 
-/* ---- words ------------------------------------------------------------------------------- */
-
-const char *gcp_words(struct arena *a, const char *message)
-{
-	char *text = arena_strdup(a, message);
-	size_t n = strlen(text);
-
-	redact_text(text, &n);
-	text[n] = '\0';
-	for (char *p = text; *p != '\0'; p++) {
-		if ((unsigned char)*p < ' ' || *p == 0x7f)
-			*p = ' ';
-	}
-	while (n > 0 && text[n - 1] == ' ')
-		text[--n] = '\0';
-	return text;
-}
-
 /* ---- reading ----------------------------------------------------------------------------- */
 
 static const char *text_of(const json_t *o, const char *key)
@@ -230,26 +210,12 @@ int64_t gcp_minute_us(int64_t now_us, uint64_t rnd)
 static enum spot_step error_unknown(
     struct spot_call *c, const char *what, const char *code, const char *words)
 {
-	int status = c->in->status;
-	int64_t wait = call_retry_after_us(c);
-	const char *of = *words != '\0' ? words : "no words";
-
-	if (status == 429)
-		return call_again(c, SPOT_THROTTLED, wait, code, "gcp %s: HTTP 429: %s", what, of);
-	if (status >= 500)
-		return call_again(c, c->mutating ? SPOT_UNKNOWN : SPOT_UNAVAILABLE, wait, code,
-		    "gcp %s: HTTP %d: %s", what, status, of);
-	if (status == 401) {
-		call_fail(c, SPOT_UNAUTHENTICATED, code, "gcp %s: HTTP 401: %s", what, of);
+	if (c->in->status == 401) {
+		call_fail(c, SPOT_UNAUTHENTICATED, code, "gcp %s: HTTP 401: %s", what,
+		    *words != '\0' ? words : "no words");
 		return SPOT_REAUTH;
 	}
-	if (*code == '\0')
-		return gcp_bad_reply(c, what, "HTTP %d without an error code", status);
-	if (status == 403)
-		return call_fail(c, SPOT_DENIED, code, "gcp %s: %s: %s", what, code, of);
-	if (status >= 400)
-		return call_fail(c, SPOT_INVALID, code, "gcp %s: %s: %s", what, code, of);
-	return gcp_bad_reply(c, what, "HTTP %d", status);
+	return call_status_verdict(c, "gcp", what, code, words, call_retry_after_us(c));
 }
 
 enum spot_step gcp_error(struct gcp *self, struct spot_call *c, const char *what)
@@ -261,8 +227,8 @@ enum spot_step gcp_error(struct gcp *self, struct spot_call *c, const char *what
 
 	(void)self;
 	gcp_error_read(c, &code, &message);
-	code = gcp_words(c->arena, code);
-	words = gcp_words(c->arena, message);
+	code = redact_words(c->arena, code, SIZE_MAX);
+	words = redact_words(c->arena, message, SIZE_MAX);
 	e = *code != '\0' ? gcp_code_find(code, message) : NULL;
 	/* 429 is a rate whatever the words; 5xx with a code of capacity is not a fault. */
 	if (e == NULL || (c->in->status == 429 && e->rc == SPOT_QUOTA))
@@ -343,9 +309,9 @@ enum spot_step gcp_operation_error(struct spot_call *c, const char *what, const 
 
 	if (e == NULL)
 		return call_fail(c, SPOT_UNKNOWN, NULL, "gcp %s: the operation failed without saying why", what);
-	code = gcp_words(c->arena, text_of(e, "code"));
-	words = gcp_words(c->arena, text_of(e, "message"));
-	zones = gcp_words(c->arena, elsewhere(e));
+	code = redact_words(c->arena, text_of(e, "code"), SIZE_MAX);
+	words = redact_words(c->arena, text_of(e, "message"), SIZE_MAX);
+	zones = redact_words(c->arena, elsewhere(e), SIZE_MAX);
 	/* An operation that ended in a fault of Google's may have left something. */
 	if (k == NULL || k->rc == SPOT_UNAVAILABLE || k->rc == SPOT_THROTTLED)
 		return call_fail(c, k != NULL && k->rc == SPOT_THROTTLED ? SPOT_THROTTLED : SPOT_UNKNOWN, code,

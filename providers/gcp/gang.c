@@ -94,7 +94,7 @@ static void cause_keep(struct spot_call *c, struct ganging *x, const json_t *err
 	if (k == NULL || code == NULL || (x->code != NULL && k->rank <= x->rank))
 		return;
 	x->code = arena_strdup(c->arena, code);
-	x->words = gcp_words(c->arena, words != NULL ? words : "");
+	x->words = redact_words(c->arena, words != NULL ? words : "", SIZE_MAX);
 	x->rc = k->rc;
 	x->rank = k->rank;
 }

@@ -15,6 +15,7 @@
 #include "base/call.h"
 #include "base/json.h"
 #include "base/jwt.h"
+#include "base/redact.h"
 #include "base/sbuf.h"
 #include "base/secret.h"
 #include "base/str.h"
@@ -135,7 +136,7 @@ enum spot_step gcp_send(struct gcp *self, struct spot_call *c, const struct gcp_
 enum spot_step gcp_reply(
     struct gcp *self, struct spot_call *c, const char *what, const char *kind, json_t **ret);
 /* BAD_REPLY, or UNKNOWN where the request may have had an effect. */
-enum spot_step gcp_bad_reply(struct spot_call *c, const char *what, const char *fmt, ...) PRINTF(3, 4);
+#define gcp_bad_reply(c, what, ...) call_bad_reply(c, "gcp", what, __VA_ARGS__)
 /* Takes nextPageToken over: true = there is another page to ask for; *ret_step: NONE or the verdict. */
 bool gcp_next_page(struct spot_call *c, const char *what, const json_t *doc, enum spot_step *ret_step);
 /* "&pageToken=..." of the page to ask for, "" for the first. */
@@ -148,7 +149,6 @@ const char *gcp_str(struct arena *a, const json_t *o, const char *key, bool *bad
 const char *gcp_id(struct arena *a, const json_t *o, const char *key, bool *bad);
 /* A double that may be JSON number or string; 0 if absent. False: neither. */
 bool gcp_double(const json_t *v, double *ret);
-bool gcp_http_date(const char *text, int64_t *ret_us);
 /* Money {units, nanos} to nano-dollars; false: not USD, negative, absurd. */
 bool gcp_money(const json_t *m, int64_t *ret_nanos);
 int64_t gcp_micros(int64_t nanos);
@@ -175,7 +175,6 @@ bool gcp_operation_failed(const json_t *op);
 enum spot_step gcp_operation_error(struct spot_call *c, const char *what, const json_t *op);
 /* The error of the list that counts: NULL if the list is empty. */
 const json_t *gcp_error_worst(const json_t *errors, const struct gcp_code **ret_code);
-const char *gcp_words(struct arena *a, const char *message);
 int64_t gcp_minute_us(int64_t now_us, uint64_t rnd);
 
 /* ---- instances.c ------------------------------------------------------------------------- */

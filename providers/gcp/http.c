@@ -6,8 +6,6 @@
  * strings, absent is default: protobuf.dev/programming-guides/json).
  */
 
-#include <stdarg.h>
-
 #define EXACT_MAX 9e15 /* doubles below that hold integers exactly */
 
 struct gcp_state *gcp_state_get(struct spot_call *c, size_t own_size)
@@ -51,60 +49,27 @@ enum spot_step gcp_send(struct gcp *self, struct spot_call *c, const struct gcp_
 	return SPOT_SEND;
 }
 
-/* "Sun, 30 Aug 2015 12:36:00 GMT" (RFC 9110 5.6.7). */
-bool gcp_http_date(const char *text, int64_t *ret_us)
-{
-	static const char *const months[] = {
-	    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-	char iso[TIME_TEXT_MAX];
-
-	if (text == NULL || strlen(text) != 29 || strcmp(text + 25, " GMT") != 0)
-		return false;
-	for (int i = 0; i < 12; i++) {
-		if (strncmp(text + 8, months[i], 3) != 0)
-			continue;
-		snprintf(iso, sizeof(iso), "%.4s-%02d-%.2sT%.8sZ", text + 12, i + 1, text + 5, text + 17);
-		return parse_time_us(iso, ret_us);
-	}
-	return false;
-}
-
-enum spot_step gcp_bad_reply(struct spot_call *c, const char *what, const char *fmt, ...)
-{
-	char words[256];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(words, sizeof(words), fmt, ap);
-	va_end(ap);
-	return call_fail(c, c->mutating ? SPOT_UNKNOWN : SPOT_BAD_REPLY, NULL, "gcp %s: bad reply: %s", what,
-	    words);
-}
-
 enum spot_step gcp_reply(
     struct gcp *self, struct spot_call *c, const char *what, const char *kind, json_t **ret)
 {
-	struct spot_err err = {0};
 	json_t *doc = NULL;
 	const char *is;
+	enum spot_step s;
 
-	/* The connection broke. The core turns that into UNKNOWN for mutating requests by itself; a step that is
-	 * asked all the same says the same. */
-	if (c->in->status == 0 && c->mutating)
-		return call_fail(c, SPOT_UNKNOWN, NULL, "gcp %s: no reply, it may have happened", what);
 	if (c->in->status == 0)
-		return call_again(c, SPOT_UNAVAILABLE, 0, NULL, "gcp %s: no reply", what);
+		return call_no_reply(c, "gcp", what);
 	if (c->in->status != 200)
 		return gcp_error(self, c, what);
-	if (json_parse(c->in->body, what, &doc, &err) != SPOT_OK)
-		return gcp_bad_reply(c, what, "%s", err.text);
+	s = call_json_object(c, "gcp", what, &doc);
+	if (s != SPOT_STEP_NONE)
+		return s;
 	is = json_string_value(json_object_get(doc, "kind"));
 	/* A default that may be left out where the rest shows what it is; an empty object is no empty list. */
 	if (is == NULL && (json_object_get(doc, "items") != NULL || json_object_get(doc, "name") != NULL))
 		is = kind;
-	if (!json_is_object(doc) || (kind != NULL && !str_same(is, kind))) {
+	if (kind != NULL && !str_same(is, kind)) {
 		json_decref(doc);
-		return gcp_bad_reply(c, what, "not a JSON object of kind %s", kind != NULL ? kind : "any");
+		return gcp_bad_reply(c, what, "not a JSON object of kind %s", kind);
 	}
 	*ret = doc;
 	return SPOT_STEP_NONE;
@@ -115,6 +80,7 @@ bool gcp_next_page(struct spot_call *c, const char *what, const json_t *doc, enu
 	struct gcp_state *st = c->state;
 	const json_t *v = json_object_get(doc, "nextPageToken");
 	const char *token = json_string_value(v);
+	bool more, bad;
 
 	*ret_step = SPOT_STEP_NONE;
 	if (v != NULL && !json_is_null(v) && token == NULL) {
@@ -122,17 +88,10 @@ bool gcp_next_page(struct spot_call *c, const char *what, const json_t *doc, enu
 		return false;
 	}
 	/* The end is an absent token (Compute) or an empty one (Cloud Billing). */
-	if (str_empty(token)) {
-		st->next = NULL;
-		st->pages = 0;
-		return false;
-	}
-	if (++st->pages >= GCP_PAGES_MAX || str_same(st->next, token)) {
+	more = call_next_page(c->arena, token, GCP_PAGES_MAX, &st->next, &st->pages, &bad);
+	if (bad)
 		*ret_step = gcp_bad_reply(c, what, "the page token repeats, or there is no end of pages");
-		return false;
-	}
-	st->next = arena_strdup(c->arena, token);
-	return true;
+	return more;
 }
 
 const char *gcp_page(struct spot_call *c)

@@ -9,8 +9,6 @@
 
 #include "base/redact.h"
 
-#include <ctype.h>
-
 void lambda_request(const struct lambda *self, struct spot_call *c, const char *method,
     const char *path, enum lambda_limit limit)
 {
@@ -73,21 +71,7 @@ static const char *code_clean(struct arena *a, const char *code)
 
 const char *lambda_words(struct arena *a, const char *text)
 {
-	char *s = arena_strndup(a, text, strnlen(text, 4096));
-	size_t n = strlen(s);
-
-	redact_text(s, &n);
-	n = MIN(n, (size_t)160);
-	while (n > 0 && ((unsigned char)s[n] & 0xc0) == 0x80) {
-		n--; /* not in the middle of a UTF-8 character */
-	}
-	s[n] = '\0';
-	for (size_t i = 0; i < n; i++) {
-		if (iscntrl((unsigned char)s[i])) {
-			s[i] = ' ';
-		}
-	}
-	return s;
+	return redact_words(a, text, 160);
 }
 
 static void refused(struct lambda_reply *r, enum lambda_kind kind, enum spot_rc rc,

@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/call.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/str.h"
 
 #include <stdarg.h>
@@ -72,23 +73,7 @@ enum spot_step call_again(struct spot_call *c, enum spot_rc rc, int64_t retry_af
 	return SPOT_AGAIN;
 }
 
-/* "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110, 5.6.7), the one form that may be generated today. */
-static bool parse_http_date(const char *s, int64_t *ret)
-{
-	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-	char iso[TIME_TEXT_MAX];
-
-	if (strlen(s) != 29 || s[3] != ',' || s[4] != ' ' || s[7] != ' ' || s[11] != ' ' ||
-	    s[16] != ' ' || strcmp(s + 25, " GMT") != 0)
-		return false;
-	char name[4] = {s[8], s[9], s[10], '\0'};
-	const char *hit = strstr(months, name);
-	if (hit == NULL || (hit - months) % 3 != 0)
-		return false;
-	snprintf(iso, sizeof(iso), "%.4s-%02d-%.2sT%.8sZ", s + 12, (int)((hit - months) / 3 + 1),
-	    s + 5, s + 17);
-	return parse_time_us(iso, ret);
-}
+/* ---- what replies mean --------------------------------------------------------------------- */
 
 int64_t call_retry_after_us(const struct spot_call *c)
 {
@@ -99,7 +84,81 @@ int64_t call_retry_after_us(const struct spot_call *c)
 		return 0;
 	if (parse_i64(value, 0, 31536000, &seconds))
 		return seconds * SPOT_US_PER_S;
-	if (parse_http_date(value, &when) && when > c->now_us)
+	if (parse_http_date_us(value, &when) && when > c->now_us)
 		return when - c->now_us;
 	return 0;
+}
+
+enum spot_step call_no_reply(struct spot_call *c, const char *vendor, const char *what)
+{
+	if (c->mutating)
+		return call_fail(c, SPOT_UNKNOWN, NULL, "%s %s: no reply, it may have happened", vendor, what);
+	return call_again(c, SPOT_UNAVAILABLE, 0, NULL, "%s %s: no reply", vendor, what);
+}
+
+enum spot_step call_bad_reply(struct spot_call *c, const char *vendor, const char *what, const char *fmt, ...)
+{
+	char words[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(words, sizeof(words), fmt, ap);
+	va_end(ap);
+	return call_fail(c, c->mutating ? SPOT_UNKNOWN : SPOT_BAD_REPLY, NULL, "%s %s: bad reply: %s", vendor, what,
+	    words);
+}
+
+enum spot_step call_status_verdict(struct spot_call *c, const char *vendor, const char *what, const char *code,
+    const char *words, int64_t wait_us)
+{
+	int status = c->in->status;
+	const char *of = *words != '\0' ? words : "no words";
+
+	if (status == 429)
+		return call_again(c, SPOT_THROTTLED, wait_us, code, "%s %s: HTTP 429: %s", vendor, what, of);
+	/* After a fault of the vendor nobody knows what happened to a request that creates things. */
+	if (status >= 500)
+		return call_again(c, c->mutating ? SPOT_UNKNOWN : SPOT_UNAVAILABLE, wait_us, code,
+		    "%s %s: HTTP %d: %s", vendor, what, status, of);
+	if (*code == '\0')
+		return call_bad_reply(c, vendor, what, "HTTP %d without an error code", status);
+	if (status < 400)
+		return call_bad_reply(c, vendor, what, "HTTP %d", status);
+	return call_fail(c,
+	    status == 401   ? SPOT_UNAUTHENTICATED
+	    : status == 403 ? SPOT_DENIED
+			    : SPOT_INVALID,
+	    code, "%s %s: %s: %s", vendor, what, code, of);
+}
+
+enum spot_step call_json_object(struct spot_call *c, const char *vendor, const char *what, json_t **ret)
+{
+	struct spot_err err = {0};
+	json_t *doc = NULL;
+
+	if (json_parse(c->in->body, what, &doc, &err) != SPOT_OK)
+		return call_bad_reply(c, vendor, what, "%s", err.text);
+	if (!json_is_object(doc)) {
+		json_decref(doc);
+		return call_bad_reply(c, vendor, what, "not a JSON object");
+	}
+	*ret = doc;
+	return SPOT_STEP_NONE;
+}
+
+bool call_next_page(struct arena *a, const char *token, size_t pages_max, const char **next, size_t *pages,
+    bool *ret_bad)
+{
+	*ret_bad = false;
+	if (str_empty(token)) {
+		*next = NULL;
+		*pages = 0;
+		return false;
+	}
+	if (++*pages >= pages_max || str_same(*next, token)) {
+		*ret_bad = true;
+		return false;
+	}
+	*next = arena_strdup(a, token);
+	return true;
 }

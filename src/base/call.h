@@ -7,6 +7,8 @@
 #include "base/arena.h"
 #include "spot/provider.h"
 
+#include <jansson.h>
+
 /* Starts c->out afresh. */
 void call_request(struct spot_call *c, const char *method, const char *url);
 void call_header(struct spot_call *c, const char *name, const char *value);
@@ -17,6 +19,25 @@ enum spot_step call_again(struct spot_call *c, enum spot_rc rc, int64_t retry_af
     const char *fmt, ...) PRINTF(5, 6);
 /* Retry-After in seconds or HTTP date; 0 if absent or unusable. */
 int64_t call_retry_after_us(const struct spot_call *c);
-/* Drives a step function with a scripted transport until a verdict: for tests without a loop. */
+
+/* What replies mean, where it is the same for every vendor. vendor and what begin the words of an error:
+ * "gcp instances.list: no reply". */
+
+/* The connection broke. The core turns that into UNKNOWN for mutating requests by itself; a step that is asked
+ * all the same says the same. */
+enum spot_step call_no_reply(struct spot_call *c, const char *vendor, const char *what);
+/* A reply that cannot be what the vendor says; one to a request that creates things leaves it open. */
+enum spot_step call_bad_reply(struct spot_call *c, const char *vendor, const char *what, const char *fmt, ...)
+    PRINTF(4, 5);
+/* An error reply whose code (may be "") means nothing to us: judged by its HTTP class. code and words are clean
+ * (redact_words). */
+enum spot_step call_status_verdict(struct spot_call *c, const char *vendor, const char *what, const char *code,
+    const char *words, int64_t wait_us);
+/* The body as a JSON object: SPOT_STEP_NONE and *ret, which the caller owns; or the verdict. */
+enum spot_step call_json_object(struct spot_call *c, const char *vendor, const char *what, json_t **ret);
+/* The page after this one: true, and its token is kept in *next. An absent or empty token is the end. *ret_bad:
+ * the token repeats, or there have been pages_max pages. */
+bool call_next_page(struct arena *a, const char *token, size_t pages_max, const char **next, size_t *pages,
+    bool *ret_bad);
 
 #endif

@@ -179,6 +179,28 @@ void redact_text(char *text, size_t *len)
 		text[*len] = '\0';
 }
 
+const char *redact_words(struct arena *a, const char *words, size_t bytes_max)
+{
+	char *text = arena_strdup(a, words != NULL ? words : "");
+	size_t n = strlen(text);
+
+	redact_text(text, &n);
+	text[n] = '\0';
+	if (n > bytes_max) {
+		n = bytes_max;
+		while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
+			n--;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+			text[i] = ' ';
+	}
+	while (n > 0 && text[n - 1] == ' ')
+		n--;
+	text[n] = '\0';
+	return text;
+}
+
 /* Appends n bytes to dst as far as they fit. */
 static void put(char *dst, size_t dst_size, size_t *at, const char *p, size_t n)
 {

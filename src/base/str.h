@@ -23,6 +23,9 @@ NODISCARD bool parse_usd_micros(const char *s, int64_t *ret);
 NODISCARD bool parse_duration_us(const char *s, int64_t *ret);
 /* RFC 3339 / ISO 8601 UTC ("2026-01-02T03:04:05Z", fraction and +hh:mm accepted). */
 NODISCARD bool parse_time_us(const char *s, int64_t *ret);
+/* "Sun, 06 Nov 1994 08:49:37 GMT", the one form of HTTP that may be generated today (RFC 9110, 5.6.7). NULL and dates
+ * before 1970 are refused. */
+NODISCARD bool parse_http_date_us(const char *s, int64_t *ret);
 #define TIME_TEXT_MAX 40
 const char *format_time(int64_t us, char buf[TIME_TEXT_MAX]);  /* "2026-01-02T03:04:05.000006Z" */
 const char *format_time_s(int64_t us, char buf[TIME_TEXT_MAX]);/* "2026-01-02T03:04:05Z" */

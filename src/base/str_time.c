@@ -140,6 +140,22 @@ bool parse_time_us(const char *s, int64_t *ret)
 	return true;
 }
 
+bool parse_http_date_us(const char *s, int64_t *ret)
+{
+	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+	char iso[TIME_TEXT_MAX];
+
+	if (s == NULL || strlen(s) != 29 || s[3] != ',' || s[4] != ' ' || s[7] != ' ' || s[11] != ' ' ||
+	    s[16] != ' ' || strcmp(s + 25, " GMT") != 0)
+		return false;
+	char name[4] = {s[8], s[9], s[10], '\0'};
+	const char *hit = strstr(months, name);
+	if (hit == NULL || (hit - months) % 3 != 0)
+		return false;
+	snprintf(iso, sizeof(iso), "%.4s-%02d-%.2sT%.8sZ", s + 12, (int)((hit - months) / 3 + 1), s + 5, s + 17);
+	return parse_time_us(iso, ret) && *ret >= 0;
+}
+
 static int64_t floor_div(int64_t a, int64_t b)
 {
 	return a / b - (a % b < 0);

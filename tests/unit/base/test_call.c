@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "base/call.h"
+#include "base/str.h"
 
 static void a_request_is_copied_into_the_arena(void **state)
 {
@@ -81,12 +82,120 @@ static void retry_after_is_seconds_or_a_date(void **state)
 	assert_int_equal(call_retry_after_us(&c), 0);
 }
 
+static void a_broken_connection_leaves_only_changes_open(void **state)
+{
+	struct arena *a = arena_new(0);
+	struct spot_call c = {.arena = a};
+
+	(void)state;
+	assert_int_equal(call_no_reply(&c, "acme", "list"), SPOT_AGAIN);
+	assert_int_equal(c.err.rc, SPOT_UNAVAILABLE);
+	assert_string_equal(c.err.text, "acme list: no reply");
+	c.mutating = true;
+	assert_int_equal(call_no_reply(&c, "acme", "launch"), SPOT_FAIL);
+	assert_int_equal(c.err.rc, SPOT_UNKNOWN);
+	assert_string_equal(c.err.text, "acme launch: no reply, it may have happened");
+	arena_free(a);
+}
+
+static void bodies_that_are_no_object_are_bad_replies(void **state)
+{
+	static const char *const bad[] = {"", "{", "[]", "\"x\"", "null", NULL};
+	struct arena *a = arena_new(0);
+	struct spot_http_response in = {.status = 200};
+	struct spot_call c = {.arena = a, .in = &in};
+	json_t *doc = NULL;
+
+	(void)state;
+	for (size_t i = 0; bad[i] != NULL; i++) {
+		in.body = str_from(bad[i]);
+		c.mutating = i == 0;
+		assert_int_equal(call_json_object(&c, "acme", "list", &doc), SPOT_FAIL);
+		assert_int_equal(c.err.rc, c.mutating ? SPOT_UNKNOWN : SPOT_BAD_REPLY);
+		assert_non_null(strstr(c.err.text, "acme list: bad reply: "));
+		assert_null(doc);
+	}
+	in.body = str_from("{\"n\":1}");
+	assert_int_equal(call_json_object(&c, "acme", "list", &doc), SPOT_STEP_NONE);
+	assert_int_equal(json_integer_value(json_object_get(doc, "n")), 1);
+	json_decref(doc);
+	arena_free(a);
+}
+
+static void unknown_codes_are_judged_by_their_class(void **state)
+{
+	static const struct {
+		int status;
+		bool mutating;
+		const char *code, *words;
+		enum spot_step step;
+		enum spot_rc rc;
+		const char *text;
+	} cases[] = {
+		{429, false, "", "", SPOT_AGAIN, SPOT_THROTTLED, "acme list: HTTP 429: no words"},
+		{500, false, "Odd", "w", SPOT_AGAIN, SPOT_UNAVAILABLE, "acme list: HTTP 500: w"},
+		{503, true, "Odd", "w", SPOT_AGAIN, SPOT_UNKNOWN, "acme list: HTTP 503: w"},
+		{404, false, "", "w", SPOT_FAIL, SPOT_BAD_REPLY, "acme list: bad reply: HTTP 404 without an error code"},
+		{404, true, "", "w", SPOT_FAIL, SPOT_UNKNOWN, "acme list: bad reply: HTTP 404 without an error code"},
+		{401, false, "Odd", "w", SPOT_FAIL, SPOT_UNAUTHENTICATED, "acme list: Odd: w"},
+		{403, false, "Odd", "", SPOT_FAIL, SPOT_DENIED, "acme list: Odd: no words"},
+		{418, true, "Odd", "w", SPOT_FAIL, SPOT_INVALID, "acme list: Odd: w"},
+		{302, false, "Odd", "w", SPOT_FAIL, SPOT_BAD_REPLY, "acme list: bad reply: HTTP 302"},
+	};
+	struct arena *a = arena_new(0);
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct spot_http_response in = {.status = cases[i].status};
+		struct spot_call c = {.arena = a, .in = &in, .mutating = cases[i].mutating};
+
+		assert_int_equal(call_status_verdict(&c, "acme", "list", cases[i].code, cases[i].words, 9),
+		    cases[i].step);
+		assert_int_equal(c.err.rc, cases[i].rc);
+		assert_string_equal(c.err.text, cases[i].text);
+		assert_int_equal(c.err.retry_after_us, cases[i].step == SPOT_AGAIN ? 9 : 0);
+	}
+	arena_free(a);
+}
+
+static void pages_end_and_do_not_go_round(void **state)
+{
+	struct arena *a = arena_new(0);
+	const char *next = NULL;
+	char token[] = "t1";
+	size_t pages = 0;
+	bool bad = true;
+
+	(void)state;
+	assert_false(call_next_page(a, NULL, 3, &next, &pages, &bad));
+	assert_false(bad);
+	assert_true(call_next_page(a, token, 3, &next, &pages, &bad));
+	token[1] = '2';
+	assert_string_equal(next, "t1"); /* kept, not pointed to */
+	assert_false(call_next_page(a, "t1", 3, &next, &pages, &bad));
+	assert_true(bad);
+	pages = 0;
+	assert_true(call_next_page(a, "t2", 3, &next, &pages, &bad));
+	assert_true(call_next_page(a, "t3", 3, &next, &pages, &bad));
+	assert_false(call_next_page(a, "t4", 3, &next, &pages, &bad));
+	assert_true(bad);
+	assert_false(call_next_page(a, "", 3, &next, &pages, &bad));
+	assert_false(bad);
+	assert_null(next);
+	assert_int_equal(pages, 0);
+	arena_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_request_is_copied_into_the_arena),
 		cmocka_unit_test(verdicts_fill_the_error),
 		cmocka_unit_test(retry_after_is_seconds_or_a_date),
+		cmocka_unit_test(a_broken_connection_leaves_only_changes_open),
+		cmocka_unit_test(bodies_that_are_no_object_are_bad_replies),
+		cmocka_unit_test(unknown_codes_are_judged_by_their_class),
+		cmocka_unit_test(pages_end_and_do_not_go_round),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

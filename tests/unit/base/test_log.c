@@ -174,6 +174,21 @@ static void overlapping_and_short_secrets_are_replaced_whole(void **state)
 	assert_string_equal(free_now, "12345678");
 }
 
+static void words_of_a_vendor_are_one_clean_line(void **state)
+{
+	struct arena *a = arena_new(0);
+
+	(void)state;
+	redact_add("wordsecret1", 11);
+	assert_string_equal(redact_words(a, NULL, SIZE_MAX), "");
+	assert_string_equal(redact_words(a, "a\nb\x7f" "c wordsecret1 \t ", SIZE_MAX), "a b c [redacted]");
+	assert_string_equal(redact_words(a, "\xc3\xa9\xc3\xa9", 3), "\xc3\xa9");
+	/* What is cut is cut after the secret went. */
+	assert_string_equal(redact_words(a, "wordsecret1", 6), "[redac");
+	redact_remove("wordsecret1", 11);
+	arena_free(a);
+}
+
 static void urls_lose_user_and_secret_query_values(void **state)
 {
 	static const struct {
@@ -284,6 +299,7 @@ int main(void)
 		cmocka_unit_test(a_registered_secret_never_reaches_a_line),
 		cmocka_unit_test(values_of_secret_names_are_hidden),
 		cmocka_unit_test(overlapping_and_short_secrets_are_replaced_whole),
+		cmocka_unit_test(words_of_a_vendor_are_one_clean_line),
 		cmocka_unit_test(urls_lose_user_and_secret_query_values),
 		cmocka_unit_test(secrets_compare_and_wipe),
 		cmocka_unit_test(a_secret_file_must_be_private_small_and_not_empty),

@@ -144,6 +144,21 @@ static void the_real_clock_is_past_2020_and_does_not_go_back(void **state)
 	assert_true(clock_real.mono_us(&clock_real) >= before);
 }
 
+static void http_dates_are_strict(void **state)
+{
+	static const char *const bad[] = {"", "Sun, 30 Aug 2015 12:36:00", "Sun, 30 Foo 2015 12:36:00 GMT",
+		"Sun, 30 ugS 2015 12:36:00 GMT", "Sun, 32 Aug 2015 12:36:00 GMT", "Sun, 30 Aug 1215 12:36:00 GMT",
+		"Sun, 30 Aug 2015 25:36:00 GMT", "Sun, 30 Aug 2015 12:36:00 GMT ", "Sun,  3 Aug 2015 12:36:00 GMT"};
+	int64_t us;
+
+	(void)state;
+	assert_true(parse_http_date_us("Sun, 30 Aug 2015 12:36:00 GMT", &us));
+	assert_int_equal(us, INT64_C(1440938160000000));
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		assert_false(parse_http_date_us(bad[i], &us));
+	assert_false(parse_http_date_us(NULL, &us));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -154,6 +169,7 @@ int main(void)
 		cmocka_unit_test(durations_are_written_in_two_units_at_most),
 		cmocka_unit_test(the_manual_clock_moves_only_by_hand),
 		cmocka_unit_test(the_real_clock_is_past_2020_and_does_not_go_back),
+		cmocka_unit_test(http_dates_are_strict),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
