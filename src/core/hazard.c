@@ -1,6 +1,6 @@
 /* Reclaims per node-hour of a pool: a gamma posterior of the provider's signal and our own record. */
 #include "base/base.h"
-#include "core/rank.h"
+#include "core/hazard_priv.h"
 
 #include <math.h>
 
@@ -11,6 +11,10 @@
 #define STOP_AFTER_MAX_H 168.0
 /* Weight of what was published in another unit and converted: soon outweighed by our own record. */
 #define CONVERTED_WEIGHT 0.25
+/* 1 / relative variance of a pool's true rate about what its provider's signal makes of it: nobody publishes how good
+ * the signals are, so that they may well be wrong by a factor of several, the converted ones by more. */
+#define PUBLISHED_SHAPE 0.8
+#define CONVERTED_SHAPE 0.5
 
 /* A share s of instances interrupted within so many hours, as a constant hourly rate. */
 static double rate_from_share(double share, double hours)
@@ -27,13 +31,6 @@ static double gamma_quantile(double shape, double z)
 	return t <= 0 ? 0 : shape * t * t * t;
 }
 
-/* What is believed of a pool before we have used it ourselves. */
-struct prior {
-	double rate, lo, hi;   /* per node-hour; lo and hi are the doubt in the conversion */
-	double weight;         /* of prior_hours */
-	const char *source;
-};
-
 /* Azure publishes a band whose base its own pages disagree on: the share of machines evicted in 28 days (table
  * skuspotevictionrate) or in an hour (portal text); learn.microsoft.com/azure/virtual-machines/spot-vms. The first is the
  * estimate, the second the upper end of the doubt. "20+" has no upper edge: 5 points wide like the others. */
@@ -46,6 +43,8 @@ static struct prior prior_of_band(const struct offer *o)
 		.lo = rate_from_share(o->band_lo, HOURS_28_DAYS),
 		.hi = rate_from_share(hi, 1),
 		.weight = CONVERTED_WEIGHT,
+		.shape = CONVERTED_SHAPE,
+		.signal = SIGNAL_BAND,
 		.source = "eviction band, read as a share in 28 days",
 	};
 }
@@ -68,15 +67,18 @@ static struct prior prior_of_share(const struct offer *o)
 		.lo = rate_from_stops(o->share_lo, STOP_AFTER_MAX_H),
 		.hi = rate_from_stops(o->share_hi, STOP_AFTER_MIN_H),
 		.weight = CONVERTED_WEIGHT,
+		.shape = CONVERTED_SHAPE,
+		.signal = SIGNAL_SHARE,
 		.source = "preemption share, machines assumed to be stopped after 12 h",
 	};
 }
 
-static struct prior prior_of(const struct offer *o, const struct rank_policy *p)
+struct prior hazard_prior(const struct offer *o, const struct rank_policy *p)
 {
 	if (o->market != SPOT_MARKET_SPOT) {
 		return (struct prior){.rate = p->on_demand_per_hour, .lo = p->on_demand_per_hour,
-			.hi = p->on_demand_per_hour, .weight = 1, .source = "on-demand prior"};
+			.hi = p->on_demand_per_hour, .weight = 1, .shape = 1, .signal = SIGNAL_ON_DEMAND,
+			.source = "on-demand prior"};
 	}
 	if (o->advisor_lo >= 0) {
 		return (struct prior){
@@ -84,6 +86,8 @@ static struct prior prior_of(const struct offer *o, const struct rank_policy *p)
 			.lo = rate_from_share(o->advisor_lo, HOURS_PER_MONTH),
 			.hi = rate_from_share(o->advisor_hi, HOURS_PER_MONTH),
 			.weight = 1,
+			.shape = PUBLISHED_SHAPE,
+			.signal = SIGNAL_ADVISOR,
 			.source = "spot advisor",
 		};
 	}
@@ -94,14 +98,15 @@ static struct prior prior_of(const struct offer *o, const struct rank_policy *p)
 		return prior_of_band(o);
 	}
 	return (struct prior){.rate = p->unknown_spot_per_hour, .lo = p->unknown_spot_per_hour,
-		.hi = p->unknown_spot_per_hour, .weight = 1, .source = "wide prior"};
+		.hi = p->unknown_spot_per_hour, .weight = 1, .shape = PUBLISHED_SHAPE,
+		.signal = SIGNAL_NONE, .source = "wide prior"};
 }
 
 void hazard_estimate(const struct offer *o, const struct rank_policy *p, double *ret, double *ret_lo, double *ret_hi,
     const char **ret_source)
 {
 	double hours = (double)o->own_node_us / (double)SPOT_US_PER_HOUR;
-	struct prior prior = prior_of(o, p);
+	struct prior prior = hazard_prior(o, p);
 	double weight = p->prior_hours * prior.weight;
 	double shape = prior.rate * weight + o->own_reclaims, rate = weight + hours;
 	double lo = gamma_quantile(shape, -1.645) / rate, hi = gamma_quantile(shape, 1.645) / rate;

@@ -1,8 +1,13 @@
 /*
- * What is believed of a pool's supply: reclaims per node-hour and launch refusals, with intervals, and how
- * pools fail together. Pure. The provider's signal is the prior, our own record (node-hours, reclaims, launches,
- * refusals, weighted by age) the evidence, and pools lend each other strength up the hierarchy
- * pool < zone/family < region < provider. hazard_model_build() is linear in the offers and done once per market snapshot.
+ * What is believed of a pool's supply: reclaims per node-hour, odds of a launch, with intervals, and how pools fail
+ * together. Pure. The provider's signal is the prior, our own record (node-hours, reclaims, launches, refusals, weighted
+ * by age) the evidence, and pools lend each other strength up the hierarchy
+ *
+ *     pool < family in a zone < family in a region < family < provider
+ *
+ * where what is shared is by how much the provider's signal is wrong, not the rate itself. The maths and the papers
+ * are in README.md. hazard_model_build() is linear in the offers and done once per market snapshot; a query takes some
+ * tens of nanoseconds for an offer of the model and a search for one like them. Nothing fails; memory is the arena's.
  */
 #ifndef CORE_HAZARD_H
 #define CORE_HAZARD_H
@@ -14,13 +19,23 @@ struct arena;
 struct rank_policy;
 struct hazard_model;                   /* in the arena it was built in; refers to the offers given */
 
+/* per_hour = (group_per_hour * weight_hours + own_reclaims) / (weight_hours + own_hours) * day_factor */
 struct hazard {
 	double per_hour, lo, hi;       /* reclaims per node-hour now; 90 % interval */
 	double prior_per_hour;         /* what the provider's signal alone says */
-	double group_per_hour;         /* what the pool's neighbours add to it */
+	double group_per_hour;         /* that, corrected by what the pool's neighbours lived through */
 	double weight_hours;           /* weight of prior and neighbours, node-hours of exposure */
 	double own_hours, own_reclaims;/* aged */
 	double day_factor;             /* time of day: per_hour contains it; 1 = no pattern seen */
+	const char *source;            /* static words */
+};
+
+/* odds = (signal * signal_weight + group * group_weight + own_launches) / (the weights + own launches and refusals) */
+struct odds {
+	double odds, lo, hi;           /* that a launch now succeeds; 90 % interval */
+	double signal, signal_weight;  /* what the provider says, in launches */
+	double group, group_weight;    /* launches of the pool's neighbours */
+	double own_launches, own_refusals; /* aged */
 	const char *source;            /* static words */
 };
 
@@ -28,6 +43,8 @@ struct hazard_model *hazard_model_build(struct arena *a, const struct offer *off
     int64_t now_us);
 /* o is one of the offers of the model, or one like them (a copy with changed fields). */
 void hazard_of(const struct hazard_model *m, const struct offer *o, struct hazard *ret);
+/* Odds that a launch now succeeds, from what the provider says, our own launches and those of the neighbours. */
+void hazard_odds(const struct hazard_model *m, const struct offer *o, struct odds *ret);
 /* 0..1: share of the reclaims of two pools that strike both at once. 1 for a pool and itself. */
 double hazard_correlation(const struct hazard_model *m, const struct offer *a, const struct offer *b);
 

@@ -10,6 +10,20 @@ enum price_state { PRICE_NONE = 0, PRICE_FRESH, PRICE_STALE, PRICE_FROZEN, PRICE
 enum price_state price_state_parse(const char *s);
 const char *price_state_name(enum price_state s);
 
+/* Our own record of a pool, each event weighted by its age (SQL does it: engine_sched.sql); what the hazard model
+ * learns from. All zero is no record. */
+struct offer_record {
+	double node_hours, reclaims;       /* half-life policy.age_half_life_h */
+	double launches, refusals;         /* half-life policy.odds_half_life_h */
+	/* Time of day, angle 2 pi hour / 24 (UTC): sums of cos and sin over reclaims and over node-hours; of the
+	 * double angle over node-hours. hour_reclaims and hour_node_hours are their plain sums. */
+	double hour_reclaims, hour_node_hours;
+	double reclaim_cos, reclaim_sin, node_cos, node_sin, node_cos2, node_sin2;
+	/* When this pool lost a node: how many other pools had nodes then, and how many of them lost one within the
+	 * hour, by what they share: provider, region, zone, zone and family. */
+	double joint_chances[4], joint_hits[4];
+};
+
 struct offer {
 	int32_t pool_id;
 	const char *provider, *region, *zone, *zone_name, *instance_type;
@@ -41,6 +55,14 @@ struct offer {
 	bool has_quota;
 	const char *quota_unit;            /* "vcpu", "instances", "gpus" */
 	int64_t quota_limit, quota_used;   /* used by our own nodes, in that unit */
+	/* the pool's recent prices: mean and variance (USD an hour) that fade with price_reversion_s, and the share of that
+	 * past that was seen; nothing is known without price_cover */
+	double price_mean, price_var, price_cover;
+	/* what hazard_of() said of it when the market was read; worked out anew without has_hazard */
+	bool has_hazard;
+	double hazard, hazard_lo, hazard_hi;
+	const char *hazard_source;
+	const struct offer_record *record; /* NULL: own_* above count, unaged */
 };
 
 /* "A100" accepts A100-40GB and A100-80GB; "A100-80GB" only itself; case-insensitive; H100 accepts

@@ -1,0 +1,109 @@
+/* Odds that a launch now succeeds: what the provider says, what the pool's neighbours met, what we met in it. Counts up and
+ * down the tree of hazard_model.c: what passes a level weighs at most ODDS_NU launches. */
+#include "base/base.h"
+#include "core/hazard_priv.h"
+
+#include <math.h>
+
+/* 1 + a + b of the beta that the odds of a group's members have about the group's. */
+#define ODDS_NU 4.0
+
+/* n launches seen through the variation of a level. */
+static double through(double n)
+{
+	return ODDS_NU / (ODDS_NU + n);
+}
+
+void odds_leaf_up(const struct own *own, double *ret_l, double *ret_r)
+{
+	double t = through(own->launches + own->refusals);
+
+	*ret_l = own->launches * t;
+	*ret_r = own->refusals * t;
+}
+
+void odds_up(struct hazard_model *m)
+{
+	for (size_t i = m->groups_n; i-- > 0;) {
+		struct group *g = &m->groups[i];
+		double t = through(g->l + g->r);
+
+		g->up_l = g->l * t;
+		g->up_r = g->r * t;
+		if (g->parent >= 0) {
+			m->groups[g->parent].l += g->up_l;
+			m->groups[g->parent].r += g->up_r;
+		}
+	}
+}
+
+/* Weight and mean of (n at p) with l launches and r refusals more, as a member hears it. */
+static void hear(double n, double p, double l, double r, double *ret_n, double *ret_p)
+{
+	double all = n + l + r;
+
+	*ret_p = all > 0 ? (n * p + l) / all : 0.5;
+	*ret_n = all * through(all);
+}
+
+void odds_down(struct hazard_model *m)
+{
+	for (size_t i = 0; i < m->groups_n; i++) {
+		struct group *g = &m->groups[i];
+
+		if (g->parent >= 0) {
+			const struct group *p = &m->groups[g->parent];
+
+			hear(p->own_n, p->own_p, fmax(p->l - g->up_l, 0), fmax(p->r - g->up_r, 0), &g->own_n, &g->own_p);
+		}
+	}
+}
+
+/* A score from 1 to 10 is ordinal (AWS: "likelihood of success", no frequencies are published): worth one launch of
+ * evidence; Azure's and AWS's highest are "likely", not "certain". Odds the provider states are worth ten. */
+static void signal_odds(const struct offer *o, struct odds *ret)
+{
+	ret->signal = 0.5;
+	ret->signal_weight = 1;
+	ret->source = "nothing known";
+	if (o->has_odds) {
+		ret->signal = fmin(fmax(o->odds, 0), 1);
+		ret->signal_weight = 10;
+		ret->source = "obtainability";
+	} else if (o->placement_score > 0) {
+		ret->signal = fmin(fmax(o->placement_score / 10.0, 0.05), 0.95);
+		ret->source = "placement score";
+	} else if (o->capacity >= 0) {
+		ret->signal = o->capacity >= 0.5 ? 0.8 : 0.05;
+		ret->source = "capacity";
+	}
+}
+
+void hazard_odds(const struct hazard_model *m, const struct offer *o, struct odds *ret)
+{
+	const struct offer *base = model_find(m, o);
+	int32_t at = base == o ? m->leaves[o - m->offers].group : model_group(m, o);
+	struct own own = own_of(o), told = base != NULL ? own_of(base) : (struct own){0};
+	double l = 0, r = 0, n, sd;
+
+	*ret = (struct odds){.own_launches = own.launches, .own_refusals = own.refusals};
+	signal_odds(o, ret);
+	if (at >= 0) {
+		const struct group *g = &m->groups[at];
+
+		if (g->level == LEVEL_ZONE) {
+			odds_leaf_up(&told, &l, &r);
+		}
+		hear(g->own_n, g->own_p, fmax(g->l - l, 0), fmax(g->r - r, 0), &ret->group_weight, &ret->group);
+	}
+	n = ret->signal_weight + ret->group_weight + own.launches + own.refusals;
+	ret->odds = (ret->signal * ret->signal_weight + ret->group * ret->group_weight + own.launches) / n;
+	sd = sqrt(ret->odds * (1 - ret->odds) / (n + 1));
+	ret->lo = fmax(ret->odds - 1.645 * sd, 0);
+	ret->hi = fmin(ret->odds + 1.645 * sd, 1);
+	if (own.launches + own.refusals > 0) {
+		ret->source = "own launches";
+	} else if (ret->group_weight > ret->signal_weight) {
+		ret->source = "launches of neighbours";
+	}
+}

@@ -1,0 +1,76 @@
+/* What the sources of the hazard model share with each other. */
+#ifndef CORE_HAZARD_PRIV_H
+#define CORE_HAZARD_PRIV_H
+
+#include "core/hazard.h"
+#include "core/rank.h"
+
+enum signal { SIGNAL_NONE = 0, SIGNAL_ADVISOR, SIGNAL_SHARE, SIGNAL_BAND, SIGNAL_ON_DEMAND };
+/* From the widest group to the pool itself. */
+enum level { LEVEL_PROVIDER = 0, LEVEL_FAMILY, LEVEL_REGION, LEVEL_ZONE, LEVEL_POOL };
+#define GROUP_LEVELS LEVEL_POOL
+
+/* What is believed of a pool before anybody has used it. */
+struct prior {
+	double rate, lo, hi;   /* per node-hour; lo and hi are the doubt in the conversion */
+	double weight;         /* of policy.prior_hours */
+	double shape;          /* 1 / relative variance of the truth about rate */
+	enum signal signal;
+	const char *source;
+};
+struct prior hazard_prior(const struct offer *o, const struct rank_policy *p);
+
+/* 5 % and 95 % quantiles of Gamma(shape, 1). */
+void gamma_interval(double shape, double *ret_lo, double *ret_hi);
+
+struct group {
+	int32_t parent;        /* index; -1 for a provider */
+	enum level level;
+	uint64_t family, zone, region, provider; /* hashes; those below its level are not set */
+	double o, e;           /* what its members say of its ratio: reclaims seen, and expected by the signal */
+	double up_o, up_e;     /* what it says to its parent: the same, discounted */
+	double a, b;           /* Gamma(a, b): its ratio before its members said anything */
+	double l, r, up_l, up_r; /* launches and refusals, likewise */
+	double own_n, own_p;   /* what the groups above say of a launch: weight and odds */
+	double d[6];           /* time of day: score (cos, sin), information (cc, ss, cs), reclaims expected */
+	double day_factor;
+};
+
+struct leaf {
+	int32_t group;
+	float rate;            /* of the signal */
+};
+
+struct hazard_model {
+	const struct offer *offers;
+	size_t n;
+	const struct rank_policy *policy;
+	int64_t now_us;
+	struct leaf *leaves;   /* of each offer */
+	struct group *groups;  /* parents before their children */
+	size_t groups_n, groups_cap;
+	uint64_t *keys;        /* open addressing: hash of a group, and its index */
+	int32_t *slots;
+	size_t slots_n;        /* power of two */
+	int32_t *ids;          /* pool id to offer: index, -1 = none; open addressing; NULL when ids ascend */
+	size_t ids_n;
+	double nu[LEVEL_POOL + 1]; /* 1 / relative variance of a member's ratio about its group's, estimated */
+	double joint[GROUP_LEVELS]; /* correlation by what two pools share */
+};
+
+struct own {
+	double hours, reclaims, launches, refusals;
+};
+struct own own_of(const struct offer *o);
+/* The offer of the model with this one's pool id, NULL = none. */
+const struct offer *model_find(const struct hazard_model *m, const struct offer *o);
+/* Index of the nearest group that knows the offer: its own, or one above; -1 = not even its provider is known. */
+int32_t model_group(const struct hazard_model *m, const struct offer *o);
+void joint_estimate(struct hazard_model *m);
+void odds_up(struct hazard_model *m);
+void odds_down(struct hazard_model *m);
+void odds_leaf_up(const struct own *own, double *ret_l, double *ret_r);
+void day_add(struct group *g, const struct offer_record *r, double per_hour);
+void day_estimate(struct hazard_model *m);
+
+#endif
