@@ -68,5 +68,8 @@ const struct policy *policy_find(const char *name);    /* NULL if there is none 
 /* The last safe moment, tick aligned: true when on demand must be chosen in this tick (or kept spot
  * with its changeover done), because after one more tick without progress the rest with its changeovers no longer fits. */
 bool policy_must_run(const struct policy_setup *s, const struct policy_view *v);
+/* Is a tick on spot in this pool safe, that is, does on demand still fit if spot is lost right after it? Finer than
+ * policy_must_run(): a fresh start makes less progress, spot that runs is always safe. Waiting is safe when !policy_must_run(). */
+bool policy_spot_safe(const struct policy_setup *s, const struct policy_view *v, size_t pool);
 
 #endif
