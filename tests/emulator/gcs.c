@@ -487,15 +487,52 @@ void gcs_object_compose(struct gcp_call *c)
 
 /* ---- list ------------------------------------------------------------------------------- */
 
+/* A page under way; last is the name that the next one begins behind. */
+struct list_page {
+	json_t *items, *prefixes;
+	const char *last;
+	int64_t n;
+};
+
+/* All names up to and with the first delimiter show as one folder. */
+static void list_folder(struct gcp_call *c, struct list_page *x, const char *folder)
+{
+	size_t had = json_array_size(x->prefixes);
+
+	if (had == 0 ||
+	    !str_same(json_string_value(json_array_get(x->prefixes, had - 1)), folder)) {
+		json_array_append_new(x->prefixes, json_string(folder));
+		x->n++;
+	}
+	/* The next page begins behind the folder: no name holds this byte. */
+	x->last = arena_printf(c->a, "%s\xff", folder);
+}
+
+static void list_reply(struct gcp_call *c, struct list_page *x, bool more)
+{
+	json_t *out = json_pack("{s:s}", "kind", "storage#objects");
+
+	if (more)
+		json_object_set_new(out, "nextPageToken",
+				    json_string(base64_encode(c->a, x->last, strlen(x->last))));
+	if (json_array_size(x->items) > 0)
+		json_object_set(out, "items", x->items);
+	if (json_array_size(x->prefixes) > 0)
+		json_object_set(out, "prefixes", x->prefixes);
+	json_decref(x->items);
+	json_decref(x->prefixes);
+	gcp_reply(c, out);
+}
+
 void gcs_object_list(struct gcp_call *c)
 {
 	const char *prefix = gcp_param(c, "prefix"), *delimiter = gcp_param(c, "delimiter");
 	const char *token = gcp_param(c, "pageToken"), *most = gcp_param(c, "maxResults"),
 		   *after = NULL;
 	const struct gcs_bucket *b = gcs_bucket_find(c, c->arg[0]);
-	json_t *items, *prefixes, *out;
-	int64_t max = 1000, n = 0;
-	const char *last = NULL;
+	const struct gcs_object *o;
+	struct list_page x = {0};
+	int64_t max = 1000;
 	struct str raw;
 
 	if (!b)
@@ -504,47 +541,25 @@ void gcs_object_list(struct gcp_call *c)
 		max = 1000;
 	if (token && base64_decode(c->a, token, strlen(token), &raw))
 		after = arena_strndup(c->a, raw.p, raw.n);
-	items = json_array();
-	prefixes = json_array();
-	out = json_pack("{s:s}", "kind", "storage#objects");
-	for (const struct gcs_object *o = b->objects; o; o = o->next) {
-		const char *rest, *cut;
+	x.items = json_array();
+	x.prefixes = json_array();
+	for (o = b->objects; o; o = o->next) {
+		const char *cut;
 
 		if ((prefix && !str_prefix(o->name, prefix)) ||
 		    (after && strcmp(o->name, after) <= 0))
 			continue;
-		if (n == max) {
-			json_object_set_new(out, "nextPageToken",
-					    json_string(base64_encode(c->a, last, strlen(last))));
+		if (x.n == max)
 			break;
-		}
-		rest = o->name + (prefix ? strlen(prefix) : 0);
-		cut = delimiter ? strstr(rest, delimiter) : NULL;
+		cut = delimiter ? strstr(o->name + (prefix ? strlen(prefix) : 0), delimiter) : NULL;
 		if (cut) {
-			const char *folder = arena_strndup(
-			    c->a, o->name, (size_t)(cut - o->name) + strlen(delimiter));
-			size_t had = json_array_size(prefixes);
-
-			if (had == 0 ||
-			    !str_same(json_string_value(json_array_get(prefixes, had - 1)),
-				      folder)) {
-				json_array_append_new(prefixes, json_string(folder));
-				n++;
-			}
-			/* The next page begins behind the folder: no name holds this byte. */
-			last = arena_printf(c->a, "%s\xff", folder);
+			list_folder(c, &x, arena_strndup(c->a, o->name,
+							 (size_t)(cut - o->name) + strlen(delimiter)));
 			continue;
-		} else {
-			json_array_append_new(items, gcs_object_json(c, o, b));
-			n++;
 		}
-		last = o->name;
+		json_array_append_new(x.items, gcs_object_json(c, o, b));
+		x.n++;
+		x.last = o->name;
 	}
-	if (json_array_size(items) > 0)
-		json_object_set(out, "items", items);
-	if (json_array_size(prefixes) > 0)
-		json_object_set(out, "prefixes", prefixes);
-	json_decref(items);
-	json_decref(prefixes);
-	gcp_reply(c, out);
+	list_reply(c, &x, o != NULL);
 }

@@ -291,7 +291,7 @@ static bool anchor_of(struct sim *s, const char *source, int64_t *ret, struct sp
 	return false;
 }
 
-/* Changes before the start go into the log (real time before now), later ones are replayed. The first
+/* Rows before the start go into the log (real time before now), changes after it are replayed. The first
  * recorded price also stands for all time before it. */
 static void history_point(struct sim *s, struct pool *p, int64_t us, int64_t micros)
 {
@@ -305,7 +305,7 @@ static void history_point(struct sim *s, struct pool *p, int64_t us, int64_t mic
 		return;
 	}
 	if (us <= s->start_us)
-		price_set(s, p, SIDE_SPOT, us, micros);
+		price_append(l, us, micros);
 	else
 		market_replay_add(s->market, us, p, false, micros);
 }
@@ -324,9 +324,41 @@ static void trim_rounding(struct pool *p)
 	}
 }
 
+/* The pools that a row of the record is for; rows of one series follow each other. */
+struct series {
+	char key[160];
+	struct pool *pools[32];
+	size_t n;
+};
+
+static void series_find(struct market *m, struct series *x, const struct table *t)
+{
+	const char *zone = col(t, "zone"), *region = col(t, "region"), *type = col(t, "instance_type");
+	char key[sizeof(x->key)];
+
+	snprintf(key, sizeof(key), "%s|%s|%s", region, zone, type);
+	if (str_same(x->key, key))
+		return;
+	memcpy(x->key, key, sizeof(key));
+	x->n = 0;
+	for (size_t i = 0; i < m->pools_n; i++) {
+		struct pool *p = &m->pools[i];
+
+		/* A region average stands for the zones that have no record of their own. */
+		if (p->cloud != CLOUD_AWS || !str_same(p->region->name, region) ||
+		    !str_same(p->type->name, type) ||
+		    !(*zone ? str_same(p->zone->name, zone) : !p->price[SIDE_SPOT].held))
+			continue;
+		p->price[SIDE_SPOT].held = *zone != '\0';
+		assert(x->n < ARRAY_LEN(x->pools));
+		x->pools[x->n++] = p;
+	}
+}
+
 static bool load_history(struct sim *s, struct spot_err *err)
 {
 	struct market *m = s->market;
+	struct series x = {0};
 	char source[64] = "";
 	int64_t anchor = 0, at, micros;
 	struct table t;
@@ -334,9 +366,6 @@ static bool load_history(struct sim *s, struct spot_err *err)
 	if (!table_open(s, &t, "aws_history.csv", err))
 		return false;
 	while (table_next(&t)) {
-		const char *zone = col(&t, "zone"), *region = col(&t, "region"),
-			   *type = col(&t, "instance_type");
-
 		if (!str_same(source, col(&t, "source"))) {
 			if (!str_copy(source, sizeof(source), col(&t, "source")) ||
 			    !anchor_of(s, source, &anchor, err))
@@ -348,20 +377,9 @@ static bool load_history(struct sim *s, struct spot_err *err)
 			    t.csv.line);
 			return false;
 		}
-		at += s->start_us - anchor;
-		for (size_t i = 0; i < m->pools_n; i++) {
-			struct pool *p = &m->pools[i];
-
-			if (p->cloud != CLOUD_AWS ||
-			    !str_same(p->region->name, region) ||
-			    !str_same(p->type->name, type))
-				continue;
-			/* A region average stands for the zones that have no record of their own. */
-			if (*zone ? str_same(p->zone->name, zone) : !p->price[SIDE_SPOT].held) {
-				p->price[SIDE_SPOT].held = *zone != '\0';
-				history_point(s, p, at, micros);
-			}
-		}
+		series_find(m, &x, &t);
+		for (size_t i = 0; i < x.n; i++)
+			history_point(s, x.pools[i], at + s->start_us - anchor, micros);
 	}
 	for (size_t i = 0; i < m->pools_n; i++) {
 		m->pools[i].price[SIDE_SPOT].held = false;

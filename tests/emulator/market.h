@@ -84,6 +84,8 @@ struct pool *market_pool(const struct market *m, enum cloud c, const char *regio
 /* Price in force at a moment; 0 = not sold then. */
 int64_t price_at(const struct price_log *l, int64_t us);
 void price_set(struct sim *s, struct pool *p, enum side side, int64_t us, int64_t micros);
+/* A recorded row, also one that tells the price in force again. */
+void price_append(struct price_log *l, int64_t us, int64_t micros);
 int64_t pool_free(const struct pool *p, enum side side);
 void pool_stock_set(struct sim *s, struct pool *p, enum side side, int64_t count);
 /* Applies what the replay clock has reached and arms the next. */

@@ -76,12 +76,8 @@ static void price_check_caps(struct sim *s, struct pool *p, int64_t micros)
 	}
 }
 
-void price_set(struct sim *s, struct pool *p, enum side side, int64_t us, int64_t micros)
+void price_append(struct price_log *l, int64_t us, int64_t micros)
 {
-	struct price_log *l = &p->price[side];
-
-	if (l->n > 0 && l->at[l->n - 1].micros == micros)
-		return;
 	if (l->n > 0 && us <= l->at[l->n - 1].us)
 		us = l->at[l->n - 1].us + 1;
 	if (l->n == l->cap) {
@@ -92,6 +88,15 @@ void price_set(struct sim *s, struct pool *p, enum side side, int64_t us, int64_
 	}
 	l->sold = true;
 	l->at[l->n++] = (struct price_at){us, micros};
+}
+
+void price_set(struct sim *s, struct pool *p, enum side side, int64_t us, int64_t micros)
+{
+	struct price_log *l = &p->price[side];
+
+	if (l->n > 0 && l->at[l->n - 1].micros == micros)
+		return;
+	price_append(l, us, micros);
 	if (side == SIDE_SPOT && s->insts)
 		price_check_caps(s, p, micros);
 }

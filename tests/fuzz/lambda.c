@@ -9,24 +9,26 @@ static const char *const settings[] = {"ssh_key_name", "fuzz", "file_system.us-e
 static const struct spot_pool_info pools[] = {
 	{.key = KEY, .zone_name = "", .shape = {.gpu_name = "A10", .gpu_milli = 1000, .arch = "x86_64"}, .quota_class = ""}};
 
+union args {
+	struct spot_regions regions;
+	struct spot_pools pools;
+	struct spot_prices prices;
+	struct spot_signals signals;
+	struct spot_quotas quotas;
+	struct spot_launch launch;
+	struct spot_find find;
+	struct spot_list list;
+	struct spot_describe describe;
+	struct spot_terminate terminate;
+	struct spot_notices notices;
+	struct spot_check check;
+	const char *account;
+};
+
 static void *args_of(struct arena *a, enum drive_verb verb)
 {
 	static const char *const refs[] = {"0f1e2d3c4b5a69788796a5b4c3d2e1f0", "00000000000000000000000000000000"};
-	union {
-		struct spot_regions regions;
-		struct spot_pools pools;
-		struct spot_prices prices;
-		struct spot_signals signals;
-		struct spot_quotas quotas;
-		struct spot_launch launch;
-		struct spot_find find;
-		struct spot_list list;
-		struct spot_describe describe;
-		struct spot_terminate terminate;
-		struct spot_notices notices;
-		struct spot_check check;
-		const char *account;
-	} *u = arena_alloc(a, sizeof(*u));
+	union args *u = arena_alloc(a, sizeof(*u));
 
 	switch (verb) {
 	case DRIVE_POOLS:
