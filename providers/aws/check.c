@@ -7,7 +7,8 @@
  * hold (API_RunInstances.html, DryRun). The other services are asked for the least that they tell.
  */
 
-#define CLOCK_WARN_US (60 * SPOT_US_PER_S)
+#include "base/check.h"
+
 #define CLOCK_BAD_US  (240 * SPOT_US_PER_S) /* the vendor refuses signatures at 5 minutes */
 #define POLICY	      "attach deploy/iam/aws-policy.json to the daemon's user or role"
 /* Of an id's form, and nobody's. */
@@ -50,8 +51,7 @@ static const struct {
 };
 
 struct checking {
-	struct spot_check_item *items;
-	size_t n, cap;
+	struct check_list found;
 	size_t read; /* index into reads */
 	struct spot_pool_info spot, on_demand;
 	bool have_pool;
@@ -62,14 +62,6 @@ struct checking {
 	void *quotas_state; /* of the verb that runs inside this one */
 };
 
-static void item_add(struct spot_call *c, struct checking *k, const char *name,
-    enum spot_check_state state, const char *words, const char *fix)
-{
-	k->items = arena_grow(c->arena, k->items, k->n, &k->cap, sizeof(*k->items));
-	k->items[k->n++] =
-	    (struct spot_check_item){.name = name, .state = state, .words = words, .fix = fix};
-}
-
 /* The verdict of a reply that is an error, as an item: true. What must be repeated or needs
  * new credentials stays the step's verdict: false. */
 static bool error_item(struct spot_call *c, struct checking *k, enum spot_step s, const char *name,
@@ -77,30 +69,11 @@ static bool error_item(struct spot_call *c, struct checking *k, enum spot_step s
 {
 	if (s != SPOT_FAIL)
 		return false;
-	item_add(c, k, name, state, arena_strdup(c->arena, c->err.text), fix);
-	c->err = (struct spot_err){0};
+	check_add_err(c, &k->found, name, state, fix);
 	return true;
 }
 
 /* ---- identity and clock ------------------------------------------------------------------ */
-
-static void clock_judge(struct spot_call *c, struct checking *k)
-{
-	int64_t theirs, off;
-	char text[32];
-
-	if (!parse_http_date_us(spot_http_header(c->in, "Date"), &theirs)) {
-		item_add(c, k, "clock", SPOT_CHECK_UNTESTED, "the reply has no date", "");
-		return;
-	}
-	off = theirs > c->now_us ? theirs - c->now_us : c->now_us - theirs;
-	if (off < CLOCK_WARN_US)
-		item_add(c, k, "clock", SPOT_CHECK_OK, "within a minute of the vendor's", "");
-	else
-		item_add(c, k, "clock", off < CLOCK_BAD_US ? SPOT_CHECK_WARN : SPOT_CHECK_BAD,
-		    arena_printf(c->arena, "%s off the vendor's", format_duration(off, text)),
-		    "set the clock (chrony, systemd-timesyncd): signatures are valid for five minutes");
-}
 
 static enum spot_step identity_reply(struct aws *self, struct spot_call *c, struct checking *k)
 {
@@ -108,9 +81,9 @@ static enum spot_step identity_reply(struct aws *self, struct spot_call *c, stru
 	enum spot_step s = aws_whoami(self, c, &account);
 
 	if (s == SPOT_DONE) {
-		item_add(c, k, "credentials", SPOT_CHECK_OK,
+		check_add(c, &k->found, "credentials", SPOT_CHECK_OK,
 		    arena_printf(c->arena, "account %s", account), "");
-		clock_judge(c, k);
+		check_clock(c, &k->found, CLOCK_BAD_US, "signatures are valid for five minutes");
 		return SPOT_STEP_NONE;
 	}
 	return error_item(c, k, s, "credentials", SPOT_CHECK_BAD,
@@ -126,7 +99,7 @@ static enum spot_step image_reply(struct aws *self, struct spot_call *c, struct 
 	enum spot_step s = aws_image_reply(self, c, &k->ami);
 
 	if (s == SPOT_STEP_NONE) {
-		item_add(c, k, "image", SPOT_CHECK_OK,
+		check_add(c, &k->found, "image", SPOT_CHECK_OK,
 		    arena_printf(c->arena, "%s by %s", k->ami, self->ami_parameter), "");
 		return s;
 	}
@@ -192,14 +165,14 @@ static enum spot_step launch_reply(struct aws *self, struct spot_call *c, struct
 	enum spot_rc rc;
 
 	if (dry_run_ok(c)) {
-		item_add(c, k, name, SPOT_CHECK_OK,
+		check_add(c, &k->found, name, SPOT_CHECK_OK,
 		    arena_printf(c->arena, "%s in %s would be launched", p->key.instance_type,
 			p->key.zone),
 		    "");
 		return SPOT_STEP_NONE;
 	}
 	if (c->in->status == 200) {
-		item_add(c, k, name, SPOT_CHECK_BAD, "the endpoint does not know DryRun",
+		check_add(c, &k->found, name, SPOT_CHECK_BAD, "the endpoint does not know DryRun",
 		    "look for an instance named " PROBE " there, and end it");
 		return SPOT_STEP_NONE;
 	}
@@ -235,7 +208,7 @@ static enum spot_step ended_reply(struct aws *self, struct spot_call *c, struct 
 
 	if (s == SPOT_STEP_NONE) {
 		k->ended = xml_text(doc, "reservationSet/item/instancesSet/item/instanceId", NULL);
-		item_add(c, k, "list", SPOT_CHECK_OK, "machines are listed", "");
+		check_add(c, &k->found, "list", SPOT_CHECK_OK, "machines are listed", "");
 		return s;
 	}
 	return error_item(c, k, s, "list", SPOT_CHECK_BAD, POLICY) ? SPOT_STEP_NONE : s;
@@ -258,7 +231,7 @@ static enum spot_step terminate_reply(struct aws *self, struct spot_call *c, str
 	enum spot_step s;
 
 	if (dry_run_ok(c) || c->in->status == 200) {
-		item_add(c, k, "terminate", SPOT_CHECK_OK, "permitted", "");
+		check_add(c, &k->found, "terminate", SPOT_CHECK_OK, "permitted", "");
 		return SPOT_STEP_NONE;
 	}
 	s = aws_reply_plain(self, c, "TerminateInstances");
@@ -303,7 +276,7 @@ static enum spot_step read_reply(struct aws *self, struct spot_call *c, struct c
 	enum spot_step s;
 
 	if (dry_run_ok(c) || c->in->status == 200) {
-		item_add(c, k, name, SPOT_CHECK_OK, "permitted", "");
+		check_add(c, &k->found, name, SPOT_CHECK_OK, "permitted", "");
 		return SPOT_STEP_NONE;
 	}
 	s = aws_reply_plain(self, c, reads[k->read].action);
@@ -322,7 +295,7 @@ static enum spot_step prices_reply(struct aws *self, struct spot_call *c, struct
 
 	if (s == SPOT_STEP_NONE) {
 		n = json_array_size(json_object_get(doc, "PriceList"));
-		item_add(c, k, "on-demand prices", n > 0 ? SPOT_CHECK_OK : SPOT_CHECK_WARN,
+		check_add(c, &k->found, "on-demand prices", n > 0 ? SPOT_CHECK_OK : SPOT_CHECK_WARN,
 		    n > 0 ? "the price list answers" : "the price list has none for the region",
 		    "");
 		return s;
@@ -336,7 +309,7 @@ static enum spot_step queue_reply(struct aws *self, struct spot_call *c, struct 
 	enum spot_step s = aws_reply_json(self, c, "ReceiveMessage", &doc);
 
 	if (s == SPOT_STEP_NONE) {
-		item_add(c, k, "interruption queue", SPOT_CHECK_OK, "it answers", "");
+		check_add(c, &k->found, "interruption queue", SPOT_CHECK_OK, "it answers", "");
 		return s;
 	}
 	return error_item(c, k, s, "interruption queue", SPOT_CHECK_BAD,
@@ -354,20 +327,19 @@ static void quota_judge(struct spot_call *c, struct checking *k, const struct sp
 	const char *fix = "ask for more vCPUs under Service Quotas, Amazon EC2, in this region";
 	const struct spot_quota *q = NULL;
 
-	for (size_t i = 0; i < k->n; i++) {
-		if (strcmp(k->items[i].name, name) == 0)
-			return; /* once per class, for the first pool */
-	}
+	if (check_has(&k->found, name))
+		return; /* once per class, for the first pool */
 	for (size_t i = 0; i < k->quotas.n; i++) {
 		if (strcmp(k->quotas.quotas[i].class, p->quota_class) == 0)
 			q = &k->quotas.quotas[i];
 	}
 	if (q == NULL || q->limit < 0) {
-		item_add(c, k, name, SPOT_CHECK_WARN, "not known",
+		check_add(c, &k->found, name, SPOT_CHECK_WARN, "not known",
 		    "look it up under Service Quotas, Amazon EC2");
 		return;
 	}
-	item_add(c, k, name, q->limit < p->shape.vcpus || q->limit == 0 ? SPOT_CHECK_BAD : SPOT_CHECK_OK,
+	check_add(c, &k->found, name,
+	    q->limit < p->shape.vcpus || q->limit == 0 ? SPOT_CHECK_BAD : SPOT_CHECK_OK,
 	    arena_printf(c->arena, "%" PRId64 " vCPUs; one %s needs %d", q->limit,
 		p->key.instance_type, (int)p->shape.vcpus),
 	    q->limit < p->shape.vcpus || q->limit == 0 ? fix : "");
@@ -419,9 +391,9 @@ static void check_begin(
 	k->on_demand.key.market = SPOT_MARKET_ON_DEMAND;
 	k->ami = aws_image_fixed(self, k->spot.shape.arch);
 	if (!k->have_pool)
-		item_add(c, k, "launch", SPOT_CHECK_UNTESTED, "no pool of the region is wanted", "");
+		check_add(c, &k->found, "launch", SPOT_CHECK_UNTESTED, "no pool of the region is wanted", "");
 	else if (k->ami != NULL)
-		item_add(c, k, "image", SPOT_CHECK_OK, k->ami, "");
+		check_add(c, &k->found, "image", SPOT_CHECK_OK, k->ami, "");
 }
 
 /* Where launches go, for the operator to see; whether it exists tells the dry run. */
@@ -433,7 +405,7 @@ static void network_tell(struct aws *self, struct spot_call *c, struct checking 
 
 	if (subnet == NULL && k->have_pool)
 		subnet = aws_setting(self, arena_printf(c->arena, "subnet.%s", k->spot.key.zone));
-	item_add(c, k, "network", SPOT_CHECK_OK,
+	check_add(c, &k->found, "network", SPOT_CHECK_OK,
 	    arena_printf(c->arena, "%.80s, %.200s",
 		subnet != NULL ? subnet : "subnet of the default VPC",
 		groups != NULL ? groups : "its default security group"),
@@ -557,7 +529,6 @@ enum spot_step aws_check(void *p, struct spot_call *c, struct spot_check *a)
 			return SPOT_SEND;
 	}
 	network_tell(self, c, k);
-	a->items = k->items;
-	a->n = k->n;
+	check_done(&k->found, a);
 	return SPOT_DONE;
 }

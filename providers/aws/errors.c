@@ -264,14 +264,14 @@ void aws_error_read(struct spot_call *c, const char **ret_code, const char **ret
 static bool clock_resync(struct aws *self, struct spot_call *c)
 {
 	struct aws_state *st = c->state;
-	int64_t theirs, off;
+	int64_t skew, off;
 
-	if (st == NULL || st->resynced || !parse_http_date_us(spot_http_header(c->in, "Date"), &theirs))
+	if (st == NULL || st->resynced || !call_clock_off(c, &skew))
 		return false;
-	off = theirs - (c->now_us + self->skew_us);
+	off = skew - self->skew_us;
 	if (off < SKEW_MIN_US && off > -SKEW_MIN_US)
 		return false;
-	self->skew_us = theirs - c->now_us;
+	self->skew_us = skew;
 	st->resynced = true;
 	return true;
 }

@@ -8,10 +8,12 @@
  * its right behind a service of its own.
  */
 
+#include "base/check.h"
+
 #include <fnmatch.h>
 #include <strings.h>
 
-#define SKEW_WARN_US (60 * SPOT_US_PER_S)
+#define CLOCK_BAD_US (60 * SPOT_US_PER_S)
 
 enum { SUBSCRIPTION = 0, PERMISSIONS, USAGES, SCORES, CONTAINERS, OVER };
 
@@ -20,8 +22,7 @@ struct usage {
 	int64_t used, limit;
 };
 struct checking {
-	struct spot_check_item *items;
-	size_t n, cap;
+	struct check_list found;
 	struct usage *usages;
 	size_t usages_n, usages_cap;
 	bool *allowed;
@@ -51,33 +52,7 @@ static const struct {
     {"quotas", "Microsoft.Compute/locations/usages/read", "quotas are not known"},
 };
 
-static void item_add(struct spot_call *c, struct checking *k, const char *name,
-		     enum spot_check_state state, const char *words, const char *fix)
-{
-	k->items = arena_grow(c->arena, k->items, k->n, &k->cap, sizeof(*k->items));
-	k->items[k->n++] =
-	    (struct spot_check_item){.name = name, .state = state, .words = words, .fix = fix};
-}
-
 /* ---- subscription and clock -------------------------------------------------------------- */
-
-static void clock_check(struct spot_call *c, struct checking *k)
-{
-	int64_t theirs, off;
-	char took[32];
-
-	if (!parse_http_date_us(spot_http_header(c->in, "Date"), &theirs))
-		return;
-	off = theirs > c->now_us ? theirs - c->now_us : c->now_us - theirs;
-	format_duration(off, took);
-	if (off < SKEW_WARN_US)
-		item_add(c, k, "clock", SPOT_CHECK_OK, "within a minute of the vendor's", "");
-	else
-		item_add(c, k, "clock", SPOT_CHECK_BAD,
-			 arena_printf(c->arena, "%s off the vendor's", took),
-			 "set the clock (chrony, systemd-timesyncd): tokens, signatures and "
-			 "lifetimes of addresses depend on it");
-}
 
 static enum spot_step subscription_reply(struct azure *self, struct spot_call *c,
 					 struct checking *k)
@@ -87,22 +62,21 @@ static enum spot_step subscription_reply(struct azure *self, struct spot_call *c
 	const char *state;
 
 	if (s == SPOT_FAIL) {
-		item_add(c, k, "subscription", SPOT_CHECK_BAD, arena_strdup(c->arena, c->err.text),
+		check_add_err(c, &k->found, "subscription", SPOT_CHECK_BAD,
 			 "check the subscription's id, and give the identity a role on it "
 			 "(deploy/iam/azure-role.json)");
-		c->err = (struct spot_err){0};
 		return SPOT_STEP_NONE;
 	}
 	if (s != SPOT_STEP_NONE)
 		return s;
 	state = azure_text(doc, "state");
 	if (strcasecmp(state, "Enabled") == 0 || *state == '\0')
-		item_add(c, k, "subscription", SPOT_CHECK_OK,
+		check_add(c, &k->found, "subscription", SPOT_CHECK_OK,
 			 arena_printf(c->arena, "%s (%.60s)", self->subscription,
 				      azure_text(doc, "displayName")),
 			 "");
 	else
-		item_add(c, k, "subscription", SPOT_CHECK_BAD,
+		check_add(c, &k->found, "subscription", SPOT_CHECK_BAD,
 			 arena_printf(c->arena, "it is %.40s", state), "enable the subscription");
 	return SPOT_STEP_NONE;
 }
@@ -129,11 +103,9 @@ static enum spot_step permissions_reply(struct azure *self, struct spot_call *c,
 	enum spot_step s = azure_reply(c, what, &doc);
 
 	if (s == SPOT_FAIL) {
-		item_add(c, k, "permissions", SPOT_CHECK_UNTESTED,
-			 arena_strdup(c->arena, c->err.text),
+		check_add_err(c, &k->found, "permissions", SPOT_CHECK_UNTESTED,
 			 "give the identity Microsoft.Authorization/permissions/read to have them "
 			 "looked at");
-		c->err = (struct spot_err){0};
 		k->allowed = NULL;
 		return SPOT_STEP_NONE;
 	}
@@ -168,8 +140,7 @@ static void permissions_judge(const struct azure *self, struct spot_call *c, str
 		     good = true;
 
 		if (!k->allowed[i] && needed(self, i))
-			item_add(
-			    c, k, needs[i].item, SPOT_CHECK_BAD,
+			check_add(c, &k->found, needs[i].item, SPOT_CHECK_BAD,
 			    arena_printf(c->arena, "%s is not permitted: %s", needs[i].action,
 					 needs[i].without),
 			    "assign the role of deploy/iam/azure-role.json on the subscription");
@@ -179,7 +150,7 @@ static void permissions_judge(const struct azure *self, struct spot_call *c, str
 			good = good && (strcmp(needs[b].item, needs[i].item) != 0 ||
 					k->allowed[b] || !needed(self, b));
 		if (good)
-			item_add(c, k, needs[i].item, SPOT_CHECK_OK, "permitted", "");
+			check_add(c, &k->found, needs[i].item, SPOT_CHECK_OK, "permitted", "");
 	}
 }
 
@@ -217,17 +188,15 @@ static void quota_judge(struct spot_call *c, struct checking *k, const struct sp
 {
 	const char *name = arena_printf(c->arena, "quota %s %s", a->region, class);
 
-	for (size_t i = 0; i < k->n; i++) {
-		if (strcmp(k->items[i].name, name) == 0)
-			return; /* once per class, for the first pool */
-	}
+	if (check_has(&k->found, name))
+		return; /* once per class, for the first pool */
 	for (size_t i = 0; i < k->usages_n; i++) {
 		const struct usage *u = &k->usages[i];
 		bool enough = u->limit - u->used >= p->shape.vcpus;
 
 		if (strcmp(u->name, class) != 0)
 			continue;
-		item_add(c, k, name, enough ? SPOT_CHECK_OK : SPOT_CHECK_BAD,
+		check_add(c, &k->found, name, enough ? SPOT_CHECK_OK : SPOT_CHECK_BAD,
 			 arena_printf(c->arena,
 				      "%" PRId64 " of %" PRId64 " vCPUs used; one %s needs %d",
 				      u->used, u->limit, p->key.instance_type, (int)p->shape.vcpus),
@@ -236,7 +205,7 @@ static void quota_judge(struct spot_call *c, struct checking *k, const struct sp
 				  "quota update");
 		return;
 	}
-	item_add(c, k, name, SPOT_CHECK_UNTESTED, "the vendor lists no such quota in the region",
+	check_add(c, &k->found, name, SPOT_CHECK_UNTESTED, "the vendor lists no such quota in the region",
 		 "");
 }
 
@@ -262,12 +231,10 @@ static enum spot_step scores_reply(struct spot_call *c, struct checking *k)
 	enum spot_step s = azure_reply_plain(c, "placementScores");
 
 	if (s == SPOT_STEP_NONE) {
-		item_add(c, k, "placement scores", SPOT_CHECK_OK, "permitted", "");
+		check_add(c, &k->found, "placement scores", SPOT_CHECK_OK, "permitted", "");
 	} else if (s == SPOT_FAIL) {
-		item_add(c, k, "placement scores", SPOT_CHECK_WARN,
-			 arena_strdup(c->arena, c->err.text),
+		check_add_err(c, &k->found, "placement scores", SPOT_CHECK_WARN,
 			 "assign the role Compute Recommendations, or set placement_scores = off");
-		c->err = (struct spot_err){0};
 		s = SPOT_STEP_NONE;
 	}
 	return s;
@@ -278,14 +245,13 @@ static enum spot_step containers_reply(struct azure *self, struct spot_call *c, 
 	enum spot_step s = azure_reply_plain(c, "Blob service");
 
 	if (s == SPOT_STEP_NONE) {
-		item_add(c, k, "object store", SPOT_CHECK_OK,
+		check_add(c, &k->found, "object store", SPOT_CHECK_OK,
 			 arena_printf(c->arena, "%s answers", self->storage_account), "");
 	} else if (s == SPOT_FAIL || s == SPOT_REAUTH) {
-		item_add(c, k, "object store", SPOT_CHECK_BAD, arena_strdup(c->arena, c->err.text),
+		check_add_err(c, &k->found, "object store", SPOT_CHECK_BAD,
 			 "give the identity Storage Blob Data Contributor on the storage account, "
 			 "and let the account's network rules "
 			 "admit this host");
-		c->err = (struct spot_err){0};
 		s = SPOT_STEP_NONE;
 	}
 	return s;
@@ -297,11 +263,11 @@ static void settings_judge(const struct azure *self, struct spot_call *c, struct
 	const char *key = arena_printf(c->arena, "subnet.%s", a->region);
 
 	if (self->ssh_public_key == NULL)
-		item_add(c, k, "ssh_public_key", SPOT_CHECK_BAD,
+		check_add(c, &k->found, "ssh_public_key", SPOT_CHECK_BAD,
 			 "it is not set: no machine can be launched",
 			 "set it to the text of a public key");
 	if (!str_empty(a->region) && azure_setting(self, key) == NULL)
-		item_add(c, k, key, SPOT_CHECK_BAD,
+		check_add(c, &k->found, key, SPOT_CHECK_BAD,
 			 "it is not set: no machine can be launched in the region",
 			 "set it to the id of a subnet there");
 }
@@ -385,7 +351,8 @@ static enum spot_step check_reply(struct azure *self, struct spot_call *c, struc
 
 	switch (st->at) {
 	case SUBSCRIPTION:
-		clock_check(c, k);
+		check_clock(c, &k->found, CLOCK_BAD_US,
+			    "tokens, signatures and lifetimes of addresses depend on it");
 		return subscription_reply(self, c, k);
 	case PERMISSIONS:
 		return permissions_reply(self, c, k);
@@ -406,19 +373,18 @@ static void check_over(struct azure *self, struct spot_call *c, struct spot_chec
 		quotas_judge(c, k, a);
 	settings_judge(self, c, k, a);
 	if (self->storage_account != NULL && !azure_blob_wanted(self))
-		item_add(c, k, "object store", SPOT_CHECK_UNTESTED,
+		check_add(c, &k->found, "object store", SPOT_CHECK_UNTESTED,
 			 secret_set(&self->storage_key)
 			     ? "an account key is set; it is tried when an object is"
 			     : "no account key yet",
 			 "");
 	if (azure_blob_wanted(self) && !secret_set(&self->delegation.value))
-		item_add(c, k, "checkpoint addresses", SPOT_CHECK_BAD,
+		check_add(c, &k->found, "checkpoint addresses", SPOT_CHECK_BAD,
 			 self->blob_refused[0] != '\0' ? arena_strdup(c->arena, self->blob_refused)
 						       : "no user delegation key yet",
 			 "give the identity Storage Blob Delegator and Storage Blob Data "
 			 "Contributor on the storage account");
-	a->items = k->items;
-	a->n = k->n;
+	check_done(&k->found, a);
 }
 
 enum spot_step azure_check(void *p, struct spot_call *c, struct spot_check *a)
@@ -432,7 +398,7 @@ enum spot_step azure_check(void *p, struct spot_call *c, struct spot_check *a)
 		st = azure_state_get(c, sizeof(*k));
 		k = st->own;
 		k->allowed = arena_array(c->arena, ARRAY_LEN(needs), sizeof(*k->allowed));
-		item_add(c, k, "credentials", SPOT_CHECK_OK,
+		check_add(c, &k->found, "credentials", SPOT_CHECK_OK,
 			 "a token for the Resource Manager was had", "");
 	}
 	k = st->own;

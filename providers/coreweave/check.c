@@ -228,24 +228,16 @@ static bool check_next(const struct cw *self, struct spot_call *c, const struct 
 
 static void check_clock(struct spot_call *c, struct spot_check *a, struct checking *k)
 {
-	const char *date = spot_http_header(c->in, "date");
-	struct spot_call probe = *c;
-	struct spot_header h = {"retry-after", date};
-	struct spot_http_response r = {.headers = &h, .headers_n = 1};
 	int64_t skew;
 
-	if (date == NULL || k->clock) {
+	if (k->clock || !call_clock_off(c, &skew)) {
 		return;
 	}
 	k->clock = true;
-	/* The helper reads an HTTP date as "how far from now"; an hour is taken off to see the past as well. */
-	probe.in = &r;
-	probe.now_us = c->now_us - SPOT_US_PER_HOUR;
-	skew = call_retry_after_us(&probe) - SPOT_US_PER_HOUR;
 	if (skew > -60 * SPOT_US_PER_S && skew < 60 * SPOT_US_PER_S) {
 		item(c, a, k, "clock", SPOT_CHECK_OK, "within a minute of the cluster's", "");
 	} else {
-		item(c, a, k, "clock", SPOT_CHECK_WARN, arena_printf(c->arena, "the cluster's Date is %s", date),
+		item(c, a, k, "clock", SPOT_CHECK_WARN, arena_printf(c->arena, "the cluster's Date is %s", spot_http_header(c->in, "date")),
 		    "synchronise this machine's clock (NTP)");
 	}
 }

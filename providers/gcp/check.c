@@ -7,6 +7,8 @@
  * bucket's with storage.buckets.testIamPermissions, the clock is compared with the Date of the replies.
  */
 
+#include "base/check.h"
+
 #define CLOCK_BAD_US (60 * SPOT_US_PER_S)
 
 /* Verb by verb: a verb is fine if all of its permissions are held. */
@@ -36,20 +38,11 @@ static const char *const bucket_needs[] = {
 enum { PROJECT = 0, PERMISSIONS, BUCKET, QUOTAS, OVER };
 
 struct checking {
-	struct spot_check_item *items;
-	size_t n, cap;
+	struct check_list found;
 	struct spot_call inner; /* of the quotas verb */
 	struct spot_quotas quotas;
 	bool inner_on;
 };
-
-static void item_add(struct spot_call *c, struct checking *x, const char *name, enum spot_check_state state,
-    const char *words, const char *fix)
-{
-	x->items = arena_grow(c->arena, x->items, x->n, &x->cap, sizeof(*x->items));
-	x->items[x->n++] = (struct spot_check_item){
-	    .name = name, .state = state, .words = arena_strdup(c->arena, words), .fix = arena_strdup(c->arena, fix)};
-}
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
@@ -96,30 +89,12 @@ static enum spot_step project_send(struct gcp *self, struct spot_call *c)
 
 /* ---- replies ----------------------------------------------------------------------------- */
 
-static void clock_check(struct spot_call *c, struct checking *x)
-{
-	int64_t theirs, off;
-	char text[32];
-
-	if (!parse_http_date_us(spot_http_header(c->in, "date"), &theirs)) {
-		item_add(c, x, "clock", SPOT_CHECK_UNTESTED, "the reply carries no Date", "");
-		return;
-	}
-	off = c->now_us > theirs ? c->now_us - theirs : theirs - c->now_us;
-	format_duration(off, text);
-	if (off > CLOCK_BAD_US)
-		item_add(c, x, "clock", SPOT_CHECK_BAD, arena_printf(c->arena, "%s away from Google's", text),
-		    "set the clock (NTP): signed tokens and URLs are refused when it is off");
-	else
-		item_add(c, x, "clock", SPOT_CHECK_OK, arena_printf(c->arena, "within %s of Google's", text), "");
-}
-
 /* What the failure of a request says: the check goes on, so passing faults become findings too. */
 static enum spot_step finding(struct spot_call *c, struct checking *x, enum spot_step s, const char *name, const char *fix)
 {
 	if (s == SPOT_AGAIN || s == SPOT_REAUTH)
 		return s;
-	item_add(c, x, name, SPOT_CHECK_BAD, c->err.text, fix);
+	check_add_err(c, &x->found, name, SPOT_CHECK_BAD, fix);
 	return SPOT_STEP_NONE;
 }
 
@@ -130,18 +105,18 @@ static enum spot_step project_reply(struct gcp *self, struct spot_call *c, struc
 
 	if (s == SPOT_AGAIN || s == SPOT_REAUTH)
 		return s;
-	clock_check(c, x);
+	check_clock(c, &x->found, CLOCK_BAD_US, "signed tokens and URLs are refused when it is off");
 	if (s != SPOT_STEP_NONE)
 		return finding(c, x, s, "project",
 		    "enable the Compute Engine API in the project and give the account the role of deploy/iam/gcp-role.yaml");
-	item_add(c, x, "credentials", SPOT_CHECK_OK,
+	check_add(c, &x->found, "credentials", SPOT_CHECK_OK,
 	    self->email != NULL ? self->email : "an access token without a key of its own", "");
-	item_add(c, x, "project", SPOT_CHECK_OK, self->project, "");
+	check_add(c, &x->found, "project", SPOT_CHECK_OK, self->project, "");
 	if (self->key == NULL)
-		item_add(c, x, "signed URLs", SPOT_CHECK_WARN, "the credentials hold no private key",
+		check_add(c, &x->found, "signed URLs", SPOT_CHECK_WARN, "the credentials hold no private key",
 		    "to keep checkpoints in Cloud Storage set credentials to a service account's key file");
 	else
-		item_add(c, x, "signed URLs", SPOT_CHECK_OK, "signed with the service account's key", "");
+		check_add(c, &x->found, "signed URLs", SPOT_CHECK_OK, "signed with the service account's key", "");
 	return SPOT_STEP_NONE;
 }
 
@@ -177,11 +152,11 @@ static enum spot_step permissions_reply(struct gcp *self, struct spot_call *c, s
 				missing = arena_printf(c->arena, "%s %s", missing, needs[k].permission);
 		}
 		if (s != SPOT_STEP_NONE)
-			item_add(c, x, verb, SPOT_CHECK_UNTESTED, c->err.text, "enable the Cloud Resource Manager API");
+			check_add(c, &x->found, verb, SPOT_CHECK_UNTESTED, c->err.text, "enable the Cloud Resource Manager API");
 		else if (*missing == '\0')
-			item_add(c, x, verb, SPOT_CHECK_OK, "permitted", "");
+			check_add(c, &x->found, verb, SPOT_CHECK_OK, "permitted", "");
 		else
-			item_add(c, x, verb, SPOT_CHECK_BAD,
+			check_add(c, &x->found, verb, SPOT_CHECK_BAD,
 			    arena_printf(c->arena, "not permitted:%s", missing),
 			    "give the account the role of deploy/iam/gcp-role.yaml");
 	}
@@ -201,9 +176,9 @@ static enum spot_step bucket_reply(struct gcp *self, struct spot_call *c, struct
 			missing = arena_printf(c->arena, "%s %s", missing, bucket_needs[i]);
 	}
 	if (*missing == '\0')
-		item_add(c, x, "bucket", SPOT_CHECK_OK, self->bucket, "");
+		check_add(c, &x->found, "bucket", SPOT_CHECK_OK, self->bucket, "");
 	else
-		item_add(c, x, "bucket", SPOT_CHECK_BAD, arena_printf(c->arena, "%s: not permitted:%s", self->bucket, missing),
+		check_add(c, &x->found, "bucket", SPOT_CHECK_BAD, arena_printf(c->arena, "%s: not permitted:%s", self->bucket, missing),
 		    "give the account roles/storage.objectUser on the bucket");
 	return SPOT_STEP_NONE;
 }
@@ -230,24 +205,22 @@ static void pool_check(struct spot_call *c, struct checking *x, const struct spo
 	    arena_printf(c->arena, "quota %s in %s", pool->quota_class != NULL ? pool->quota_class : "", pool->key.region);
 	int64_t gpus = (pool->shape.gpu_milli + 999) / 1000;
 
-	for (size_t i = 0; i < x->n; i++) {
-		if (strcmp(x->items[i].name, name) == 0)
-			return;
-	}
+	if (check_has(&x->found, name))
+		return; /* once per class, for the first pool */
 	for (size_t i = 0; i < x->quotas.n; i++) {
 		const struct spot_quota *q = &x->quotas.quotas[i];
 
 		if (!str_same(q->class, pool->quota_class) || !str_same(q->region, pool->key.region))
 			continue;
 		if (q->limit < 0)
-			item_add(c, x, name, SPOT_CHECK_WARN, "the limit is not told", "look at IAM & Admin, Quotas");
+			check_add(c, &x->found, name, SPOT_CHECK_WARN, "the limit is not told", "look at IAM & Admin, Quotas");
 		else
-			item_add(c, x, name, q->limit >= gpus ? SPOT_CHECK_OK : SPOT_CHECK_BAD,
+			check_add(c, &x->found, name, q->limit >= gpus ? SPOT_CHECK_OK : SPOT_CHECK_BAD,
 			    arena_printf(c->arena, "%" PRId64 " GPUs", q->limit),
 			    q->limit >= gpus ? "" : "ask for more: IAM & Admin, Quotas");
 		return;
 	}
-	item_add(c, x, name, SPOT_CHECK_UNTESTED, "no such quota was told", "");
+	check_add(c, &x->found, name, SPOT_CHECK_UNTESTED, "no such quota was told", "");
 }
 
 /* ---- the verb ---------------------------------------------------------------------------- */
@@ -269,13 +242,12 @@ static enum spot_step check_quotas(struct gcp *self, struct spot_call *c, struct
 	enum spot_step s = a->pools_n > 0 ? quotas_step(self, c, a, x) : SPOT_DONE;
 
 	if (s == SPOT_FAIL)
-		item_add(c, x, "quotas", SPOT_CHECK_BAD, c->err.text, "");
+		check_add_err(c, &x->found, "quotas", SPOT_CHECK_BAD, "");
 	else if (s != SPOT_DONE)
 		return s;
 	for (size_t i = 0; s == SPOT_DONE && i < a->pools_n; i++)
 		pool_check(c, x, &a->pools[i]);
-	a->items = x->items;
-	a->n = x->n;
+	check_done(&x->found, a);
 	return SPOT_DONE;
 }
 

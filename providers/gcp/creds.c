@@ -140,7 +140,7 @@ static enum spot_step status_check(struct gcp *self, struct spot_call *c, struct
 {
 	const char *code, *message;
 	int status = c->in->status;
-	int64_t theirs;
+	int64_t skew;
 
 	if (status == 200)
 		return SPOT_STEP_NONE;
@@ -150,10 +150,10 @@ static enum spot_step status_check(struct gcp *self, struct spot_call *c, struct
 	gcp_error_read(c, &code, &message);
 	/* "Token must be a short-lived token": more often than not our clock is off. */
 	if (a->kind == CREDS_KEY && gcp_code_is(code, "invalid_grant") && !a->resynced &&
-	    parse_http_date_us(spot_http_header(c->in, "date"), &theirs) &&
-	    (theirs - c->now_us - self->skew_us > SKEW_MIN_US || theirs - c->now_us - self->skew_us < -SKEW_MIN_US)) {
+	    call_clock_off(c, &skew) &&
+	    (skew - self->skew_us > SKEW_MIN_US || skew - self->skew_us < -SKEW_MIN_US)) {
 		a->resynced = true;
-		self->skew_us = theirs - c->now_us;
+		self->skew_us = skew;
 		return call_again(c, SPOT_UNAUTHENTICATED, 0, code, "gcp: %s: our clock is off, taking Google's", what);
 	}
 	code = redact_words(c->arena, code, SIZE_MAX);

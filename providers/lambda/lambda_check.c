@@ -6,26 +6,19 @@
 #include "base/base.h"
 #include "lambda_int.h"
 
-#define CLOCK_WARN_US (60 * SPOT_US_PER_S)
+#include "base/check.h"
+
 #define WORDS_MAX     400
 #define PORTS_MANY    1024
 
 enum { AT_TYPES = 0, AT_KEYS, AT_IMAGES, AT_FIREWALL, AT_FILE_SYSTEMS, AT_AUDIT, AT_END };
 
 struct lambda_checking {
-	struct spot_check_item *items;
-	size_t n, cap;
+	struct check_list found;
 	const char *region;
 	const char *const *files, *const *rulesets;
 	size_t files_n, rulesets_n;
 };
-
-static void item_add(struct spot_call *c, struct lambda_checking *k, const char *name, enum spot_check_state state,
-    const char *words, const char *fix)
-{
-	k->items = arena_grow(c->arena, k->items, k->n, &k->cap, sizeof(*k->items));
-	k->items[k->n++] = (struct spot_check_item){.name = name, .state = state, .words = words, .fix = fix};
-}
 
 static const char *text_of(const json_t *o, const char *key)
 {
@@ -41,43 +34,6 @@ static const char *region_of(const json_t *o)
 }
 
 /* ---- the key, the clock, what there is to rent -------------------------------------------- */
-
-/* "Sat, 21 Nov 2026 13:10:09 GMT" */
-static bool date_read(const char *text, int64_t *ret_us)
-{
-	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-	char iso[TIME_TEXT_MAX];
-
-	if (text == NULL || strlen(text) != 29 || strcmp(text + 25, " GMT") != 0) {
-		return false;
-	}
-	for (int i = 0; i < 12; i++) {
-		if (strncmp(text + 8, months + i * 3, 3) == 0) {
-			snprintf(iso, sizeof(iso), "%.4s-%02d-%.2sT%.8sZ", text + 12, i + 1, text + 5,
-			    text + 17);
-			return parse_time_us(iso, ret_us);
-		}
-	}
-	return false;
-}
-
-static void clock_check(struct spot_call *c, struct lambda_checking *k)
-{
-	int64_t theirs, off;
-	char text[32];
-
-	if (!date_read(spot_http_header(c->in, "date"), &theirs)) {
-		item_add(c, k, "clock", SPOT_CHECK_UNTESTED, "the reply has no date", "");
-		return;
-	}
-	off = theirs > c->now_us ? theirs - c->now_us : c->now_us - theirs;
-	if (off < CLOCK_WARN_US) {
-		item_add(c, k, "clock", SPOT_CHECK_OK, "within a minute of the vendor's", "");
-		return;
-	}
-	item_add(c, k, "clock", SPOT_CHECK_WARN, arena_printf(c->arena, "%s off the vendor's", format_duration(off, text)),
-	    "set the clock (chrony, systemd-timesyncd): the age of a machine is told by the time in its name");
-}
 
 static bool region_listed(const json_t *regions, const char *name)
 {
@@ -95,8 +51,8 @@ static bool region_listed(const json_t *regions, const char *name)
 
 static void types_check(struct spot_call *c, struct lambda_checking *k, const struct spot_check *a, const json_t *data)
 {
-	item_add(c, k, "credentials", SPOT_CHECK_OK, "the key is accepted, the account is active", "");
-	clock_check(c, k);
+	check_add(c, &k->found, "credentials", SPOT_CHECK_OK, "the key is accepted, the account is active", "");
+	check_clock(c, &k->found, INT64_MAX, "the age of a machine is told by the time in its name");
 	for (size_t i = 0; i < a->pools_n; i++) {
 		const struct spot_pool_key *p = &a->pools[i].key;
 		const json_t *type = json_object_get(data, p->instance_type);
@@ -106,12 +62,12 @@ static void types_check(struct spot_call *c, struct lambda_checking *k, const st
 			continue;
 		}
 		if (type == NULL) {
-			item_add(c, k, name, SPOT_CHECK_WARN, "the vendor does not list this type",
+			check_add(c, &k->found, name, SPOT_CHECK_WARN, "the vendor does not list this type",
 			    "look at GET /instance-types for the present names");
 		} else if (region_listed(json_object_get(type, "regions_with_capacity_available"), k->region)) {
-			item_add(c, k, name, SPOT_CHECK_OK, "the vendor says that there is some now, which is no promise", "");
+			check_add(c, &k->found, name, SPOT_CHECK_OK, "the vendor says that there is some now, which is no promise", "");
 		} else {
-			item_add(c, k, name, SPOT_CHECK_WARN, "none in the region at the moment",
+			check_add(c, &k->found, name, SPOT_CHECK_WARN, "none in the region at the moment",
 			    "want other types and regions too");
 		}
 	}
@@ -129,7 +85,7 @@ static void keys_check(
 	json_array_foreach(data, i, o)
 	{
 		if (self->ssh_key_name != NULL && strcmp(text_of(o, "name"), self->ssh_key_name) == 0) {
-			item_add(c, k, "ssh key", SPOT_CHECK_OK,
+			check_add(c, &k->found, "ssh key", SPOT_CHECK_OK,
 			    arena_printf(c->arena, "%s is registered", self->ssh_key_name), "");
 			return;
 		}
@@ -138,7 +94,7 @@ static void keys_check(
 			    lambda_words(c->arena, text_of(o, "name")));
 		}
 	}
-	item_add(c, k, "ssh key", SPOT_CHECK_BAD,
+	check_add(c, &k->found, "ssh key", SPOT_CHECK_BAD,
 	    self->ssh_key_name == NULL ? "ssh_key_name is not set, and no launch goes without"
 				       : arena_printf(c->arena, "%s is not registered", self->ssh_key_name),
 	    have[0] != '\0'
@@ -161,14 +117,14 @@ static void image_check(const struct lambda *self, struct spot_call *c, struct l
 	{
 		if (strcmp(text_of(o, "family"), family) == 0 && strcmp(text_of(o, "architecture"), arch) == 0 &&
 		    strcmp(region_of(o), k->region) == 0) {
-			item_add(c, k, name, SPOT_CHECK_OK,
+			check_add(c, &k->found, name, SPOT_CHECK_OK,
 			    arena_printf(c->arena, "%s, version %s", family,
 				lambda_words(c->arena, text_of(o, "version"))),
 			    "");
 			return;
 		}
 	}
-	item_add(c, k, name, SPOT_CHECK_BAD,
+	check_add(c, &k->found, name, SPOT_CHECK_BAD,
 	    arena_printf(c->arena, "there is no %s image of family %s in %s", arch, family, k->region),
 	    arena_printf(c->arena, "set %s to a family that GET /images lists for the region", key));
 }
@@ -218,12 +174,12 @@ static void files_check(struct spot_call *c, struct lambda_checking *k, const js
 		const json_t *other = object_find(data, "name", k->files[i], NULL);
 
 		if (o != NULL) {
-			item_add(c, k, name, SPOT_CHECK_OK,
+			check_add(c, &k->found, name, SPOT_CHECK_OK,
 			    arena_printf(c->arena, "mounted at %s", lambda_words(c->arena, text_of(o, "mount_point"))),
 			    "");
 			continue;
 		}
-		item_add(c, k, name, SPOT_CHECK_BAD,
+		check_add(c, &k->found, name, SPOT_CHECK_BAD,
 		    other != NULL ? arena_printf(c->arena, "it is in %s, and can only be mounted there",
 					lambda_words(c->arena, region_of(other)))
 				  : "there is none of that name",
@@ -266,10 +222,10 @@ static void rules_check(struct spot_call *c, struct lambda_checking *k, const ch
 	words = words[0] != '\0' ? arena_printf(c->arena, "lets in %s", words) : "lets nothing in";
 	if (strcmp(k->region, "us-south-1") == 0) {
 		/* PUT /firewall-rules, description */
-		item_add(c, k, name, SPOT_CHECK_WARN, arena_printf(c->arena, "%s; rules do not apply in us-south-1", words),
+		check_add(c, &k->found, name, SPOT_CHECK_WARN, arena_printf(c->arena, "%s; rules do not apply in us-south-1", words),
 		    "everything that a job listens on there is open to the world");
 	} else {
-		item_add(c, k, name, wide ? SPOT_CHECK_WARN : SPOT_CHECK_OK, words,
+		check_add(c, &k->found, name, wide ? SPOT_CHECK_WARN : SPOT_CHECK_OK, words,
 		    wide ? "narrow it: nodes only dial out, the broker needs no port to be open" : "");
 	}
 }
@@ -287,7 +243,7 @@ static void firewall_check(struct spot_call *c, struct lambda_checking *k, const
 			rules_check(c, k, name, o);
 			continue;
 		}
-		item_add(c, k, name, SPOT_CHECK_BAD,
+		check_add(c, &k->found, name, SPOT_CHECK_BAD,
 		    o == NULL ? "there is no ruleset with that id"
 			      : arena_printf(c->arena, "it is in %s", lambda_words(c->arena, region_of(o))),
 		    arena_printf(c->arena, "set firewall_ruleset.%s to an id of GET /firewall-rulesets", k->region));
@@ -342,8 +298,7 @@ static void refused_add(struct spot_call *c, struct lambda_checking *k, int at)
 		SPOT_CHECK_WARN},
 	};
 
-	item_add(c, k, parts[at].name, parts[at].state, arena_strdup(c->arena, c->err.text), parts[at].fix);
-	c->err = (struct spot_err){0};
+	check_add_err(c, &k->found, parts[at].name, parts[at].state, parts[at].fix);
 }
 
 static void reply_judge(const struct lambda *self, struct spot_call *c, struct lambda_checking *k,
@@ -366,15 +321,15 @@ static void reply_judge(const struct lambda *self, struct spot_call *c, struct l
 		files_check(c, k, data);
 		return;
 	default:
-		item_add(c, k, "audit events", SPOT_CHECK_OK, "they can be read", "");
+		check_add(c, &k->found, "audit events", SPOT_CHECK_OK, "they can be read", "");
 	}
 }
 
 static void untested_add(struct spot_call *c, struct lambda_checking *k)
 {
-	item_add(c, k, "launch", SPOT_CHECK_UNTESTED, "the API has no dry run; a key that may read may also launch", "");
-	item_add(c, k, "terminate", SPOT_CHECK_UNTESTED, "the API has no dry run; a key that may read may also terminate", "");
-	item_add(c, k, "quota", SPOT_CHECK_UNTESTED,
+	check_add(c, &k->found, "launch", SPOT_CHECK_UNTESTED, "the API has no dry run; a key that may read may also launch", "");
+	check_add(c, &k->found, "terminate", SPOT_CHECK_UNTESTED, "the API has no dry run; a key that may read may also terminate", "");
+	check_add(c, &k->found, "quota", SPOT_CHECK_UNTESTED,
 	    "the API does not tell it; a launch over it is refused with global/quota-exceeded, and it grows with paid invoices", "");
 }
 
@@ -424,7 +379,6 @@ enum spot_step lambda_check(void *p, struct spot_call *c, struct spot_check *a)
 		}
 	}
 	untested_add(c, st->checking);
-	a->items = st->checking->items;
-	a->n = st->checking->n;
+	check_done(&st->checking->found, a);
 	return SPOT_DONE;
 }

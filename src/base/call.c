@@ -89,6 +89,16 @@ int64_t call_retry_after_us(const struct spot_call *c)
 	return 0;
 }
 
+bool call_clock_off(const struct spot_call *c, int64_t *ret_us)
+{
+	int64_t theirs;
+
+	if (!parse_http_date_us(spot_http_header(c->in, "date"), &theirs))
+		return false;
+	*ret_us = theirs - c->now_us;
+	return true;
+}
+
 enum spot_step call_no_reply(struct spot_call *c, const char *vendor, const char *what)
 {
 	if (c->mutating)

@@ -19,6 +19,8 @@ enum spot_step call_again(struct spot_call *c, enum spot_rc rc, int64_t retry_af
     const char *fmt, ...) PRINTF(5, 6);
 /* Retry-After in seconds or HTTP date; 0 if absent or unusable. */
 int64_t call_retry_after_us(const struct spot_call *c);
+/* How far the vendor's clock, by the Date of the reply, is ahead of now_us; false: the reply has none. */
+NODISCARD bool call_clock_off(const struct spot_call *c, int64_t *ret_us);
 
 /* What replies mean, where it is the same for every vendor. vendor and what begin the words of an error:
  * "gcp instances.list: no reply". */
