@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "agent/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -176,7 +177,7 @@ static bool child_start(struct gpu *g, const char *const *argv)
 
 	if (pipe2(out, O_CLOEXEC) != 0)
 		return false;
-	g->pid = fork();
+	g->pid = spawn_fork();
 	if (g->pid == 0)
 		child_exec(out[1], argv);
 	close(out[1]);

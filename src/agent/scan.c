@@ -6,6 +6,7 @@
 #include "base/sign.h"
 #include "base/str.h"
 #include "agent/fsutil.h"
+#include "agent/spawn.h"
 #include "spot/agent.h"
 
 #include <dirent.h>
@@ -375,7 +376,7 @@ enum spot_rc scan_spawn(const char *dir, const struct scan_list *known, pid_t *r
 			close(fd);
 		return err_set(err, SPOT_INTERNAL, "scan: %s", strerror(errno));
 	}
-	pid = fork();
+	pid = spawn_fork();
 	if (pid == 0)
 		scan_exec(fd, out[1]);
 	close(fd);

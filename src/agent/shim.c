@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "agent/fsutil.h"
 #include "agent/procs.h"
+#include "agent/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -84,7 +85,7 @@ enum spot_rc shim_spawn(json_t *instructions, pid_t *ret, struct spot_err *err)
 	free(text);
 	if (fd < 0)
 		return err_set(err, SPOT_INTERNAL, "memfd_create: %s", strerror(errno));
-	pid = fork();
+	pid = spawn_fork();
 	if (pid == 0)
 		shim_exec(fd);
 	close(fd);
