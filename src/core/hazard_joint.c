@@ -66,17 +66,3 @@ double hazard_correlation(const struct hazard_model *m, const struct offer *a, c
 	}
 	return m->joint[same_family(a, b) ? 3 : 2];
 }
-
-void day_add(struct group *g, const struct offer_record *r, double per_hour)
-{
-	(void)per_hour;
-	(void)g;
-	(void)r;
-}
-
-void day_estimate(struct hazard_model *m)
-{
-	for (size_t i = 0; i < m->groups_n; i++) {
-		m->groups[i].day_factor = 1;
-	}
-}

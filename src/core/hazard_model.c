@@ -223,11 +223,14 @@ const struct offer *model_find(const struct hazard_model *m, const struct offer 
 
 struct own own_of(const struct offer *o)
 {
-	if (o->record != NULL) {
-		return (struct own){o->record->node_hours, o->record->reclaims, o->record->launches, o->record->refusals};
+	const struct offer_record *r = o->record;
+
+	if (r == NULL) {
+		return (struct own){(double)o->own_node_us / (double)SPOT_US_PER_HOUR, o->own_reclaims, o->own_launches,
+			o->own_refusals, 1};
 	}
-	return (struct own){(double)o->own_node_us / (double)SPOT_US_PER_HOUR, o->own_reclaims, o->own_launches,
-		o->own_refusals};
+	return (struct own){r->node_hours, r->reclaims, r->launches, r->refusals,
+		r->reclaim_hours > 0 ? fmax(r->reclaims / r->reclaim_hours, 1) : 1};
 }
 
 static bool own_any(const struct own *own)
@@ -290,6 +293,12 @@ static void leaf_prior(const struct hazard_model *m, const struct group *g, doub
 	diffuse(m->nu[LEVEL_POOL], ret_a, ret_b);
 }
 
+/* What a pool's record says to its group. Reclaims that come together are one piece of evidence. */
+static void leaf_up(const struct hazard_model *m, const struct own *own, double rate, double *ret_o, double *ret_e)
+{
+	message(m->nu[LEVEL_POOL], own->reclaims / own->cluster, own->hours / own->cluster * rate, ret_o, ret_e);
+}
+
 static void leaves_up(struct hazard_model *m)
 {
 	for (size_t i = 0; i < m->groups_n; i++) {
@@ -302,7 +311,7 @@ static void leaves_up(struct hazard_model *m)
 		if (own.hours > 0 || own.reclaims > 0) {
 			struct group *g = &m->groups[m->leaves[i].group];
 
-			message(m->nu[LEVEL_POOL], own.reclaims, own.hours * (double)m->leaves[i].rate, &o, &e);
+			leaf_up(m, &own, (double)m->leaves[i].rate, &o, &e);
 			g->o += o;
 			g->e += e;
 		}
@@ -337,11 +346,11 @@ static void variation_estimate(struct hazard_model *m)
 		struct own own = own_of(&m->offers[i]);
 
 		if (own.hours > 0 || own.reclaims > 0) {
-			double e = own.hours * (double)m->leaves[i].rate, o, up, a, b;
+			double rate = (double)m->leaves[i].rate, o, e, a, b;
 
-			message(m->nu[LEVEL_POOL], own.reclaims, e, &o, &up);
-			leaf_prior(m, &m->groups[m->leaves[i].group], o, up, &a, &b);
-			moments_add(&s, LEVEL_POOL, own.reclaims, e * a / b);
+			leaf_up(m, &own, rate, &o, &e);
+			leaf_prior(m, &m->groups[m->leaves[i].group], o, e, &a, &b);
+			moments_add(&s, LEVEL_POOL, own.reclaims / own.cluster, own.hours / own.cluster * rate * a / b);
 		}
 	}
 	for (int level = LEVEL_FAMILY; level <= LEVEL_POOL; level++) {
@@ -371,7 +380,7 @@ static void offers_group(struct arena *a, struct hazard_model *m)
 			m->groups[m->leaves[i].group].r += r;
 		}
 		if (o->record != NULL) {
-			day_add(&m->groups[m->leaves[i].group], o->record, prior.rate);
+			day_add(&m->groups[m->leaves[i].group], o->record);
 		}
 	}
 }
@@ -472,7 +481,7 @@ static void up_of(const struct hazard_model *m, const struct offer *base, double
 	if (base != NULL) {
 		struct own own = own_of(base);
 
-		message(m->nu[LEVEL_POOL], own.reclaims, own.hours * (double)m->leaves[base - m->offers].rate, ret_o, ret_e);
+		leaf_up(m, &own, (double)m->leaves[base - m->offers].rate, ret_o, ret_e);
 	}
 }
 
@@ -499,8 +508,10 @@ void hazard_of(const struct hazard_model *m, const struct offer *o, struct hazar
 	}
 	*ret = (struct hazard){.prior_per_hour = prior.rate, .group_per_hour = prior.rate * a / b, .own_hours = own.hours,
 		.own_reclaims = own.reclaims, .day_factor = g == NULL ? 1 : g->day_factor, .source = source_of(&own, g, &prior)};
-	update(a, ret->group_per_hour, m->policy->prior_hours * prior.weight, own.reclaims, own.hours, &mean, &var);
-	ret->weight_hours = weight_of(ret->group_per_hour, mean, own.reclaims, own.hours, a / ret->group_per_hour);
+	update(a, ret->group_per_hour, m->policy->prior_hours * prior.weight, own.reclaims / own.cluster,
+	    own.hours / own.cluster, &mean, &var);
+	ret->weight_hours = weight_of(ret->group_per_hour, mean, own.reclaims, own.hours,
+	    own.cluster * a / ret->group_per_hour);
 	shape = mean * mean / var;
 	gamma_interval(shape, &ret->lo, &ret->hi);
 	ret->lo *= mean / shape;

@@ -32,7 +32,8 @@ struct group {
 	double a, b;           /* Gamma(a, b): its ratio before its members said anything */
 	double l, r, up_l, up_r; /* launches and refusals, likewise */
 	double own_n, own_p;   /* what the groups above say of a launch: weight and odds */
-	double d[6];           /* time of day: score (cos, sin), information (cc, ss, cs), reclaims expected */
+	/* time of day: score of cos and sin, its information, pools that add to it */
+	double score_c, score_s, info_cc, info_ss, info_cs, day_pools;
 	double day_factor;
 };
 
@@ -60,6 +61,7 @@ struct hazard_model {
 
 struct own {
 	double hours, reclaims, launches, refusals;
+	double cluster;        /* reclaims that come together, on average, >= 1 */
 };
 struct own own_of(const struct offer *o);
 /* The offer of the model with this one's pool id, NULL = none. */
@@ -70,7 +72,7 @@ void joint_estimate(struct hazard_model *m);
 void odds_up(struct hazard_model *m);
 void odds_down(struct hazard_model *m);
 void odds_leaf_up(const struct own *own, double *ret_l, double *ret_r);
-void day_add(struct group *g, const struct offer_record *r, double per_hour);
+void day_add(struct group *g, const struct offer_record *r);
 void day_estimate(struct hazard_model *m);
 
 #endif

@@ -11,16 +11,17 @@ enum price_state price_state_parse(const char *s);
 const char *price_state_name(enum price_state s);
 
 /* Our own record of a pool, each event weighted by its age (SQL does it: engine_sched.sql); what the hazard model
- * learns from. All zero is no record. */
+ * learns from. */
 struct offer_record {
 	double node_hours, reclaims;       /* half-life policy.age_half_life_h */
 	double launches, refusals;         /* half-life policy.odds_half_life_h */
-	/* Time of day, angle 2 pi hour / 24 (UTC): sums of cos and sin over reclaims and over node-hours; of the
-	 * double angle over node-hours. hour_reclaims and hour_node_hours are their plain sums. */
-	double hour_reclaims, hour_node_hours;
-	double reclaim_cos, reclaim_sin, node_cos, node_sin, node_cos2, node_sin2;
-	/* When this pool lost a node: how many other pools had nodes then, and how many of them lost one within the
-	 * hour, by what they share: provider, region, zone, zone and family. */
+	double reclaim_hours;              /* hours in which there was a reclaim: how many at a time; 0 = each alone */
+	/* Time of day, angle 2 pi hour / 24 (UTC): sums of cos and sin over the reclaim hours and over node-hours, of the
+	 * double angle over node-hours; and the plain sums. */
+	double hour_reclaims, reclaim_cos, reclaim_sin;
+	double hour_nodes, node_cos, node_sin, node_cos2, node_sin2;
+	/* When this pool lost nodes: how many other pools had nodes then, and how many of them lost one within the hour
+	 * before or after, by what they share: provider, region, zone, zone and family. */
 	double joint_chances[4], joint_hits[4];
 };
 
@@ -62,6 +63,8 @@ struct offer {
 	bool has_hazard;
 	double hazard, hazard_lo, hazard_hi;
 	const char *hazard_source;
+	double launch, launch_lo, launch_hi; /* odds of a launch, likewise */
+	const char *launch_source;
 	const struct offer_record *record; /* NULL: own_* above count, unaged */
 };
 
