@@ -245,6 +245,13 @@ enum spot_step aws_reservation_reply(struct aws *self, struct spot_call *c, stru
 /* Reads one <item> of an instancesSet. False: no id in it. */
 bool aws_instance_read(const struct aws *self, struct spot_call *c, const char *region,
     const struct xml *item, struct spot_instance *ret);
+struct aws_instances {
+	struct spot_instance *items;
+	size_t n, cap;
+};
+/* Adds all instances of a DescribeInstances reply; NONE or the verdict. */
+enum spot_step aws_instances_read(struct aws *self, struct spot_call *c, const char *region,
+    struct aws_instances *l, const struct xml **ret_doc);
 int64_t aws_time(const char *text); /* 0 if it does not parse */
 
 /* ---- creds.c ----------------------------------------------------------------------------- */

@@ -128,9 +128,35 @@ bool aws_instance_read(const struct aws *self, struct spot_call *c, const char *
 
 /* ---- DescribeInstances, paged ------------------------------------------------------------ */
 
+enum spot_step aws_instances_read(struct aws *self, struct spot_call *c, const char *region,
+    struct aws_instances *l, const struct xml **ret_doc)
+{
+	const struct xml *set;
+	enum spot_step s =
+	    aws_reply_xml(self, c, "DescribeInstances", "DescribeInstancesResponse", ret_doc);
+
+	if (s != SPOT_STEP_NONE)
+		return s;
+	set = xml_at(*ret_doc, "reservationSet");
+	if (set == NULL)
+		return aws_bad_reply(c, "DescribeInstances", "no reservationSet");
+	for (const struct xml *r = xml_first(set, "item"); r != NULL; r = xml_next(r, "item")) {
+		const struct xml *in = xml_at(r, "instancesSet");
+
+		for (const struct xml *i = xml_first(in, "item"); i != NULL;
+		     i = xml_next(i, "item")) {
+			l->items = arena_grow(c->arena, l->items, l->n, &l->cap, sizeof(*l->items));
+			if (!aws_instance_read(self, c, region, i, &l->items[l->n]))
+				return aws_bad_reply(
+				    c, "DescribeInstances", "an instance without instanceId");
+			l->n++;
+		}
+	}
+	return SPOT_STEP_NONE;
+}
+
 struct found {
-	struct spot_instance *items;
-	size_t n, cap;
+	struct aws_instances l;
 	/* describe only */
 	const char **refs;
 	size_t refs_n;	    /* not known to be unknown */
@@ -146,32 +172,26 @@ struct found {
 static enum spot_step found_add(
     struct aws *self, struct spot_call *c, const char *region, struct found *f, bool *ret_more)
 {
-	const struct xml *doc, *set;
+	const struct xml *doc;
 	bool bad;
-	enum spot_step s =
-	    aws_reply_xml(self, c, "DescribeInstances", "DescribeInstancesResponse", &doc);
+	enum spot_step s = aws_instances_read(self, c, region, &f->l, &doc);
 
 	if (s != SPOT_STEP_NONE)
 		return s;
-	set = xml_at(doc, "reservationSet");
-	if (set == NULL)
-		return aws_bad_reply(c, "DescribeInstances", "no reservationSet");
-	for (const struct xml *r = xml_first(set, "item"); r != NULL; r = xml_next(r, "item")) {
-		const struct xml *in = xml_at(r, "instancesSet");
-
-		for (const struct xml *i = xml_first(in, "item"); i != NULL;
-		     i = xml_next(i, "item")) {
-			f->items = arena_grow(c->arena, f->items, f->n, &f->cap, sizeof(*f->items));
-			if (!aws_instance_read(self, c, region, i, &f->items[f->n]))
-				return aws_bad_reply(
-				    c, "DescribeInstances", "an instance without instanceId");
-			f->n++;
-		}
-	}
 	*ret_more = aws_next_page(c->state, c->arena, xml_text(doc, "nextToken", ""), &bad);
 	if (bad)
 		return aws_bad_reply(c, "DescribeInstances", "the page token repeats");
 	return SPOT_STEP_NONE;
+}
+
+/* What find and list do with a reply: NONE: ask on; DONE: all of it is in the list. */
+static enum spot_step found_step(
+    struct aws *self, struct spot_call *c, const char *region, struct found *f)
+{
+	bool more = true;
+	enum spot_step s = c->in != NULL ? found_add(self, c, region, f, &more) : SPOT_STEP_NONE;
+
+	return s == SPOT_STEP_NONE && !more ? SPOT_DONE : s;
 }
 
 static enum spot_step found_send(
@@ -190,19 +210,14 @@ enum spot_step aws_find(void *p, struct spot_call *c, struct spot_find *a)
 	struct aws_state *st = aws_state_get(c, sizeof(struct found));
 	struct found *f = st->own;
 	struct query q;
-	bool more = true;
+	enum spot_step s = found_step(self, c, a->region, f);
 
-	if (c->in != NULL) {
-		enum spot_step s = found_add(self, c, a->region, f, &more);
-
-		if (s != SPOT_STEP_NONE)
-			return s;
+	if (s == SPOT_DONE) {
+		a->found = f->l.items;
+		a->n = f->l.n;
 	}
-	if (!more) {
-		a->found = f->items;
-		a->n = f->n;
-		return SPOT_DONE;
-	}
+	if (s != SPOT_STEP_NONE)
+		return s;
 	if (str_empty(a->token) && str_empty(a->name))
 		return call_fail(c, SPOT_INVALID, NULL, "aws find: neither token nor name given");
 	query_begin(&q, c->arena, "DescribeInstances", EC2_VERSION);
@@ -222,19 +237,14 @@ enum spot_step aws_list(void *p, struct spot_call *c, struct spot_list *a)
 	struct aws_state *st = aws_state_get(c, sizeof(struct found));
 	struct found *f = st->own;
 	struct query q;
-	bool more = true;
+	enum spot_step s = found_step(self, c, a->region, f);
 
-	if (c->in != NULL) {
-		enum spot_step s = found_add(self, c, a->region, f, &more);
-
-		if (s != SPOT_STEP_NONE)
-			return s;
+	if (s == SPOT_DONE) {
+		a->found = f->l.items;
+		a->n = f->l.n;
 	}
-	if (!more) {
-		a->found = f->items;
-		a->n = f->n;
-		return SPOT_DONE;
-	}
+	if (s != SPOT_STEP_NONE)
+		return s;
 	if (str_empty(a->install))
 		return call_fail(c, SPOT_INVALID, NULL, "aws list: no installation given");
 	/* No state filter: ended instances tell who ended them for about an hour. */
@@ -296,8 +306,8 @@ static void describe_odd(struct aws *self, struct spot_call *c, const char *regi
 {
 	const char *ref = f->refs[f->from];
 
-	f->items = arena_grow(c->arena, f->items, f->n, &f->cap, sizeof(*f->items));
-	f->items[f->n++] = (struct spot_instance){.ref = ref,
+	f->l.items = arena_grow(c->arena, f->l.items, f->l.n, &f->l.cap, sizeof(*f->l.items));
+	f->l.items[f->l.n++] = (struct spot_instance){.ref = ref,
 	    .token = "",
 	    .install = "",
 	    .key = {.provider = self->name, .region = region, .zone = "", .instance_type = ""},
@@ -320,7 +330,7 @@ static enum spot_step describe_halve(
 		return s;
 	if (f->count > 1) {
 		f->most = (f->count + 1) / 2;
-	} else if (f->n > f->alone || f->alone + 1 < ALONE_MAX) {
+	} else if (f->l.n > f->alone || f->alone + 1 < ALONE_MAX) {
 		if (f->refs_n == 1)
 			return s;
 		describe_odd(self, c, region, f);
@@ -381,12 +391,12 @@ enum spot_step aws_describe(void *p, struct spot_call *c, struct spot_describe *
 	}
 	if (f->from < f->refs_n)
 		return describe_send(self, c, a->region, f);
-	if (f->alone > 0 && f->alone == f->n)
+	if (f->alone > 0 && f->alone == f->l.n)
 		return call_fail(c, SPOT_UNAVAILABLE, NULL,
 		    "aws DescribeInstances: none of %zu instances could be described: %.200s",
-		    f->refs_n, f->items[0].raw_reason);
-	a->found = f->items;
-	a->n = f->n;
+		    f->refs_n, f->l.items[0].raw_reason);
+	a->found = f->l.items;
+	a->n = f->l.n;
 	return SPOT_DONE;
 }
 

@@ -31,8 +31,7 @@ struct watching {
 	size_t seen_n;
 	struct event events[BATCH];
 	size_t events_n;
-	struct spot_instance *ours;
-	size_t ours_n, ours_cap;
+	struct aws_instances ours;
 	struct spot_notice notices[BATCH];
 	size_t notices_n;
 };
@@ -246,9 +245,9 @@ static enum spot_step look_up_send(
 
 static const struct spot_instance *ours_find(const struct watching *w, const char *ref)
 {
-	for (size_t i = 0; i < w->ours_n; i++) {
-		if (strcmp(w->ours[i].ref, ref) == 0)
-			return &w->ours[i];
+	for (size_t i = 0; i < w->ours.n; i++) {
+		if (strcmp(w->ours.items[i].ref, ref) == 0)
+			return &w->ours.items[i];
 	}
 	return NULL;
 }
@@ -274,29 +273,12 @@ static void notice_add(struct spot_call *c, struct watching *w, const struct eve
 static enum spot_step look_up_reply(
     struct aws *self, struct spot_call *c, const struct spot_watch *a, struct watching *w)
 {
-	const char *region = arena_strdup(c->arena, a->region);
-	const struct xml *doc, *set;
+	const struct xml *doc;
 	enum spot_step s =
-	    aws_reply_xml(self, c, "DescribeInstances", "DescribeInstancesResponse", &doc);
+	    aws_instances_read(self, c, arena_strdup(c->arena, a->region), &w->ours, &doc);
 
 	if (s != SPOT_STEP_NONE)
 		return s;
-	set = xml_at(doc, "reservationSet");
-	if (set == NULL)
-		return aws_bad_reply(c, "DescribeInstances", "no reservationSet");
-	for (const struct xml *r = xml_first(set, "item"); r != NULL; r = xml_next(r, "item")) {
-		const struct xml *in = xml_at(r, "instancesSet");
-
-		for (const struct xml *i = xml_first(in, "item"); i != NULL;
-		     i = xml_next(i, "item")) {
-			w->ours = arena_grow(
-			    c->arena, w->ours, w->ours_n, &w->ours_cap, sizeof(*w->ours));
-			if (!aws_instance_read(self, c, region, i, &w->ours[w->ours_n]))
-				return aws_bad_reply(
-				    c, "DescribeInstances", "an instance without instanceId");
-			w->ours_n++;
-		}
-	}
 	for (size_t i = 0; i < w->events_n; i++) {
 		if (ours_find(w, w->events[i].ref) != NULL)
 			notice_add(c, w, &w->events[i]);
@@ -311,8 +293,8 @@ static enum spot_step watch_done(struct spot_call *c, struct spot_watch *a, stru
 	a->notices = arena_array(c->arena, w->notices_n + 1, sizeof(*a->notices));
 	memcpy(a->notices, w->notices, w->notices_n * sizeof(*a->notices));
 	a->notices_n = w->notices_n;
-	a->seen = w->ours;
-	a->seen_n = w->ours_n;
+	a->seen = w->ours.items;
+	a->seen_n = w->ours.n;
 	a->gap = str_empty(a->cursor);
 	a->next_cursor = cursor_write(c, w);
 	return SPOT_DONE;
