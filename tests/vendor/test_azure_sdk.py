@@ -1,166 +1,25 @@
 #!/usr/bin/env python3
-"""The vendor's own SDKs, unpatched, drive cloudsim's Azure: azure-identity, azure-mgmt-compute, -network, -resource,
--resourcegraph and azure-storage-blob over TLS with the emulator's CA. Each reply of Resource Manager that went by is
-also compared with the models of the SDK that read it (azure_models.py). argv[1] is the emulator's program. Exit 77
-(skipped) where the packages are missing."""
-import base64
+"""azure-identity, azure-mgmt-compute, -network, -resource and -resourcegraph, unpatched, drive cloudsim's Azure. Each reply
+of Resource Manager that went by is also compared with the models of the SDK that read it (azure_models.py). argv[1] is the
+emulator's program."""
 import datetime
 import json
-import os
 import re
-import sys
 import time
 import unittest
-import urllib.parse
 
-try:
-    import azure.mgmt.compute.v2021_07_01.models as sku_models
-    import azure.mgmt.compute.v2024_11_01.models as compute_models
-    import azure.mgmt.compute.v2025_01_02.models as disk_models
-    import azure.mgmt.network.models as network_models
-    import azure.mgmt.resource.resources.v2025_04_01.models as resource_models
-    import azure.mgmt.resourcegraph.models as graph_models
-    from azure.core.exceptions import (ClientAuthenticationError, HttpResponseError, ResourceExistsError,
-                                       ResourceModifiedError, ResourceNotFoundError, ResponseNotReadError)
-    from azure.core import MatchConditions
-    from azure.core.pipeline.policies import SansIOHTTPPolicy
-    from azure.identity import CertificateCredential, ClientAssertionCredential, ClientSecretCredential
-    from azure.mgmt.compute import ComputeManagementClient
-    from azure.mgmt.network import NetworkManagementClient
-    from azure.mgmt.resource.resources import ResourceManagementClient
-    from azure.mgmt.resourcegraph import ResourceGraphClient
-    from azure.storage.blob import (BlobBlock, BlobClient, BlobSasPermissions, BlobServiceClient,
-                                    ContainerSasPermissions, generate_blob_sas, generate_container_sas)
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import rsa
-    import jwt
-except ImportError as e:
-    print('no Azure SDK (%s): skipped' % e)
-    sys.exit(77)
+import azure_base  # first: it says when the packages are not there  # noqa: F401
+import jwt
+from azure.core.exceptions import ClientAuthenticationError, HttpResponseError, ResourceNotFoundError
+from azure.identity import CertificateCredential, ClientAssertionCredential, ClientSecretCredential
+from azure_base import MODELS, REGION, SIZE, Base
+from azure_models import complaints
+from cloudsim_proc import http
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'emulator'))
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from cloudsim_proc import Cloudsim, http  # noqa: E402
-from azure_models import complaints  # noqa: E402
-
-PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else 'cloudsim'
 UTC = datetime.timezone.utc
-SIZE = 'Standard_NC40ads_H100_v5'
-REGION = 'eastus2'
-
-# Which model reads what, by the request's path.
-MODELS = [
-    (r'/virtualMachines/[^/]+$', compute_models.VirtualMachine), (r'/virtualMachines$', compute_models.VirtualMachineListResult),
-    (r'/instanceView$', compute_models.VirtualMachineInstanceView),
-    (r'/Microsoft.Compute/locations/[^/]+/usages$', compute_models.ListUsagesResult),
-    (r'/skus$', sku_models.ResourceSkusResult), (r'/disks$', disk_models.DiskList), (r'/disks/[^/]+$', disk_models.Disk),
-    (r'/networkInterfaces/[^/]+$', network_models.NetworkInterface),
-    (r'/networkInterfaces$', network_models.NetworkInterfaceListResult),
-    (r'/publicIPAddresses/[^/]+$', network_models.PublicIPAddress),
-    (r'/publicIPAddresses$', network_models.PublicIPAddressListResult),
-    (r'/virtualNetworks/[^/]+$', network_models.VirtualNetwork),
-    (r'/networkSecurityGroups/[^/]+$', network_models.NetworkSecurityGroup),
-    (r'/resource[gG]roups/[^/]+$', resource_models.ResourceGroup), (r'/resource[gG]roups$', resource_models.ResourceGroupListResult),
-    (r'/resources$', resource_models.ResourceListResult),
-    (r'/Microsoft.ResourceGraph/resources$', graph_models.QueryResponse),
-]
-
-
-class Recorder(SansIOHTTPPolicy):
-    """Keeps every reply's path, status and body."""
-    def __init__(self):
-        self.seen = []
-
-    def on_response(self, request, response):
-        r = response.http_response
-        kind = r.headers.get('Content-Type', '')
-        try:
-            r.text()
-        except ResponseNotReadError:  # the start of an operation: its result is read by a GET later
-            return
-        if kind.startswith('application/json'):
-            self.seen.append((urllib.parse.urlsplit(request.http_request.url).path, r.status_code, json.loads(r.text())))
-
-
-class Base(unittest.TestCase):
-    options = ('--seed', '31', '--boot-ms', '50', '--terminate-ms', '50', '--no-throttle')
-
-    @classmethod
-    def setUpClass(cls):
-        cls.sim = Cloudsim(PROGRAM, *cls.options)
-        cls.addClassCleanup(cls.sim.stop)
-        cls.keys = cls.sim.info['credentials']['azure']
-        cls.urls = cls.sim.info['urls']
-        os.environ['REQUESTS_CA_BUNDLE'] = cls.urls['azure_ca']
-        cls.sub = cls.keys['subscription_id']
-        cls.recorder = Recorder()
-        cls.cred = cls.secret_credential(cls.keys['client_secret'])
-        more = dict(base_url=cls.urls['azure_tls'], per_call_policies=[cls.recorder], polling_interval=0.1, retry_total=0)
-        cls.compute = ComputeManagementClient(cls.cred, cls.sub, **more)
-        cls.network = NetworkManagementClient(cls.cred, cls.sub, **more)
-        cls.resource = ResourceManagementClient(cls.cred, cls.sub, **more)
-        cls.graph = ResourceGraphClient(cls.cred, **more)
-        cls.prepare()
-
-    @classmethod
-    def secret_credential(cls, secret):
-        return ClientSecretCredential(cls.keys['tenant_id'], cls.keys['client_id'], secret,
-                                      authority=cls.urls['azure_tls'], disable_instance_discovery=True)
-
-    @classmethod
-    def prepare(cls):
-        cls.resource.resource_groups.create_or_update('shared', {'location': REGION})
-        net = cls.network.virtual_networks.begin_create_or_update('shared', 'net', {
-            'location': REGION, 'address_space': {'address_prefixes': ['10.0.0.0/8']},
-            'subnets': [{'name': 'default', 'address_prefix': '10.0.0.0/16'}]}).result()
-        cls.subnet = net.subnets[0].id
-        cls.nsg = cls.network.network_security_groups.begin_create_or_update(
-            'shared', 'nsg', {'location': REGION}).result().id
-
-    def body(self, spot=True, zone='1', **more):
-        out = {
-            'location': REGION, 'tags': {'broker': 'prod-1', 'lease': 'l-77'},
-            'hardware_profile': {'vm_size': SIZE},
-            'storage_profile': {
-                'image_reference': {'publisher': 'microsoft-dsvm', 'offer': 'ubuntu-hpc', 'sku': '2204', 'version': 'latest'},
-                'os_disk': {'create_option': 'FromImage', 'delete_option': 'Delete', 'disk_size_gb': 128,
-                            'managed_disk': {'storage_account_type': 'Premium_LRS'}}},
-            'os_profile': {
-                'computer_name': 'l77', 'admin_username': 'broker',
-                'custom_data': base64.b64encode(b'#!/bin/sh\nexit 0\n').decode(),
-                'linux_configuration': {
-                    'disable_password_authentication': True,
-                    'ssh': {'public_keys': [{'path': '/home/broker/.ssh/authorized_keys', 'key_data': 'ssh-ed25519 AAAA'}]}}},
-            'network_profile': {
-                'network_api_version': '2022-11-01',
-                'network_interface_configurations': [{
-                    'name': 'nic0', 'primary': True, 'delete_option': 'Delete', 'network_security_group': {'id': self.nsg},
-                    'ip_configurations': [{
-                        'name': 'ip0', 'primary': True, 'subnet': {'id': self.subnet},
-                        'public_ip_address_configuration': {
-                            'name': 'pip0', 'sku': {'name': 'Standard'}, 'delete_option': 'Delete',
-                            'public_ip_allocation_method': 'Static'}}]}]}}
-        if zone:
-            out['zones'] = [zone]
-        if spot:
-            out.update(priority='Spot', eviction_policy='Delete', billing_profile={'max_price': -1})
-        out.update(more)
-        return out
-
-    def group(self, name):
-        self.resource.resource_groups.create_or_update(name, {'location': REGION, 'tags': {'broker': 'prod-1'}})
-        return name
-
-    def create(self, group, name, **more):
-        return self.compute.virtual_machines.begin_create_or_update(group, name, self.body(**more))
-
-    def fails(self, code, status, call, *args, **kw):
-        with self.assertRaises(HttpResponseError) as got:
-            call(*args, **kw)
-        self.assertEqual(got.exception.error.code, code)
-        self.assertEqual(got.exception.status_code, status)
-        return got.exception
 
 
 class Login(Base):
@@ -525,123 +384,6 @@ class Graph(Base):
         with self.assertRaises(HttpResponseError) as got:
             self.query('SpotResources | wheer x == 1')
         self.assertEqual(got.exception.error.code, 'BadRequest')
-
-
-class Blobs(Base):
-    @classmethod
-    def prepare(cls):
-        cls.service = BlobServiceClient(cls.urls['azure_blob'], credential={
-            'account_name': cls.keys['storage_account'], 'account_key': cls.keys['storage_key']}, retry_total=0)
-        cls.box = cls.service.create_container('checkpoints')
-
-    def test_blocks_are_staged_resumed_and_committed(self):
-        b = self.box.get_blob_client('job 1/epoch-2/ä+b')
-        ids = [base64.b64encode(b'%08d' % k).decode() for k in range(3)]
-        parts = [os.urandom(70000) for _ in ids]
-        for k in (2, 0):
-            b.stage_block(ids[k], parts[k])
-        with self.assertRaises(HttpResponseError) as got:
-            b.commit_block_list([BlobBlock(i) for i in ids])
-        self.assertEqual(got.exception.error_code, 'InvalidBlockList')
-        self.assertTrue(any('uncommitted blocks checkpoints/job 1' in x for x in self.sim.ctl('GET', '/books')['left']))
-        _, staged = b.get_block_list('uncommitted')
-        self.assertEqual({x.id: x.size for x in staged}, {ids[2]: 70000, ids[0]: 70000})
-        self.assertFalse(b.exists())
-        b.stage_block(ids[1], parts[1])
-        b.stage_block(base64.b64encode(b'%08d' % 9).decode(), b'left out')
-        b.commit_block_list([BlobBlock(i) for i in ids])
-        committed, staged = b.get_block_list('all')
-        self.assertEqual([x.id for x in committed], ids)
-        self.assertEqual(staged, [])
-        self.assertEqual(b.download_blob().readall(), b''.join(parts))
-        self.assertEqual(b.download_blob(offset=69990, length=30).readall(), b''.join(parts)[69990:70020])
-        b.stage_block(ids[0], b'new')
-        with self.assertRaises(HttpResponseError) as got:
-            b.stage_block(base64.b64encode(b'short').decode(), b'x')
-        self.assertEqual(got.exception.error_code, 'InvalidBlobOrBlock')
-
-    def test_conditions(self):
-        b = self.box.get_blob_client('latest')
-        first = b.upload_blob(b'1')
-        with self.assertRaises(ResourceExistsError):
-            b.upload_blob(b'2')
-        b.upload_blob(b'2', overwrite=True, etag=first['etag'], match_condition=MatchConditions.IfNotModified)
-        with self.assertRaises(ResourceModifiedError) as got:
-            b.upload_blob(b'3', overwrite=True, etag=first['etag'], match_condition=MatchConditions.IfNotModified)
-        self.assertEqual(got.exception.error_code, 'ConditionNotMet')
-        self.assertEqual(b.download_blob().readall(), b'2')
-
-    def test_lists_with_prefixes_and_pages(self):
-        for name in ('l/a', 'l/b', 'l/sub/c', 'l/sub/d', 'l/z & <x>'):
-            self.box.upload_blob(name, name.encode(), metadata={'kind': 'test'})
-        self.assertEqual([x.name for x in self.box.list_blobs(name_starts_with='l/', results_per_page=2)],
-                         ['l/a', 'l/b', 'l/sub/c', 'l/sub/d', 'l/z & <x>'])
-        self.assertEqual(sorted(x.name for x in self.box.walk_blobs('l/', delimiter='/')),
-                         ['l/a', 'l/b', 'l/sub/', 'l/z & <x>'])
-        self.assertEqual(self.box.get_blob_client('l/a').get_blob_properties().metadata, {'kind': 'test'})
-        self.box.delete_blob('l/a')
-        with self.assertRaises(ResourceNotFoundError):
-            self.box.download_blob('l/a')
-
-    def sas(self, name, permission, key=None, expiry=600, **more):
-        if key is None:
-            more['account_key'] = self.keys['storage_key']
-        else:
-            more['user_delegation_key'] = key
-        return generate_blob_sas(self.keys['storage_account'], 'checkpoints', name, permission=permission,
-                                 expiry=datetime.datetime.now(UTC) + datetime.timedelta(seconds=expiry), **more)
-
-    def by_sas(self, name, token):
-        return BlobClient.from_blob_url('%s/checkpoints/%s?%s' % (self.urls['azure_blob'], name, token), retry_total=0)
-
-    def test_a_service_sas_lets_only_its_permission_pass(self):
-        ids = [base64.b64encode(b'%08d' % k).decode() for k in range(2)]
-        w = self.by_sas('sas/x', self.sas('sas/x', BlobSasPermissions(create=True, write=True)))
-        for i in ids:
-            w.stage_block(i, b'data')
-        w.commit_block_list([BlobBlock(i) for i in ids])
-        with self.assertRaises(HttpResponseError) as got:
-            w.download_blob()
-        self.assertEqual(got.exception.error_code, 'AuthorizationPermissionMismatch')
-        r = self.by_sas('sas/x', self.sas('sas/x', BlobSasPermissions(read=True)))
-        self.assertEqual(r.download_blob().readall(), b'datadata')
-        other = self.by_sas('sas/y', self.sas('sas/x', BlobSasPermissions(read=True)))
-        with self.assertRaises(ClientAuthenticationError) as got:
-            other.download_blob()
-        self.assertEqual(got.exception.error_code, 'AuthenticationFailed')
-        late = self.by_sas('sas/x', self.sas('sas/x', BlobSasPermissions(read=True), expiry=-60))
-        with self.assertRaises(ClientAuthenticationError):
-            late.download_blob()
-        box = generate_container_sas(self.keys['storage_account'], 'checkpoints', account_key=self.keys['storage_key'],
-                                     permission=ContainerSasPermissions(read=True, list=True),
-                                     expiry=datetime.datetime.now(UTC) + datetime.timedelta(minutes=5))
-        self.assertEqual(self.by_sas('sas/x', box).download_blob().readall(), b'datadata')
-
-    def test_a_user_delegation_sas(self):
-        service = BlobServiceClient(self.urls['azure_blob_tls'], credential=self.cred, retry_total=0)
-        now = datetime.datetime.now(UTC)
-        key = service.get_user_delegation_key(now - datetime.timedelta(minutes=5), now + datetime.timedelta(hours=1))
-        self.assertEqual(key.signed_tid, self.keys['tenant_id'])
-        w = self.by_sas('ud/x', self.sas('ud/x', BlobSasPermissions(create=True, write=True), key=key))
-        w.upload_blob(b'by the user')
-        self.assertEqual(self.box.download_blob('ud/x').readall(), b'by the user')
-        key.value = base64.b64encode(b'x' * 32).decode()
-        with self.assertRaises(ClientAuthenticationError):
-            self.by_sas('ud/x', self.sas('ud/x', BlobSasPermissions(read=True), key=key)).download_blob()
-
-    def test_a_wrong_account_key_is_refused(self):
-        wrong = BlobServiceClient(self.urls['azure_blob'], retry_total=0, credential={
-            'account_name': self.keys['storage_account'], 'account_key': base64.b64encode(b'k' * 64).decode()})
-        with self.assertRaises(ClientAuthenticationError) as got:
-            wrong.get_container_client('checkpoints').get_container_properties()
-        self.assertEqual(got.exception.status_code, 403)
-
-    def test_faults_reach_the_blob_service(self):
-        self.sim.ctl('POST', '/fault', {'match': {'service': 'blob', 'action': 'PutBlock'}, 'kind': 'status', 'status': 503,
-                                        'code': 'ServerBusy'})
-        with self.assertRaises(HttpResponseError) as got:
-            self.box.get_blob_client('busy').stage_block(base64.b64encode(b'00000001').decode(), b'x')
-        self.assertEqual((got.exception.status_code, got.exception.error_code), (503, 'ServerBusy'))
 
 
 if __name__ == '__main__':

@@ -4,7 +4,6 @@ watches, NodePools, tokens, errors, a reclaim. Every reply is parsed by the clie
 them: no unknown member, no required one missing. argv[1] is the emulator's program. Exit 77 (skipped) without the package."""
 import base64
 import datetime
-import inspect
 import json
 import os
 import re
@@ -20,67 +19,15 @@ except ImportError:
     sys.exit(77)
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'emulator'))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cloudsim_proc import Cloudsim, http  # noqa: E402
+from kubernetes_models import MODELS, SEEN, check  # noqa: E402
 
 PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else 'cloudsim'
 NS = 'spotbroker'
 GROUP = ('compute.coreweave.com', 'v1alpha1')
 H100 = 'gd-8xh100ib-i128'
 MERGE = 'application/merge-patch+json'
-
-
-# ---- every reply against the client's own models --------------------------------------------
-
-def model_problems(doc, model, path=''):
-    """What of a JSON document the model does not know, or needs and does not find."""
-    found = []
-    if model.startswith('list['):
-        for i, x in enumerate(doc or []):
-            found += model_problems(x, model[5:-1], '%s[%d]' % (path, i))
-        return found
-    if model.startswith('dict('):
-        for k, x in (doc or {}).items():
-            found += model_problems(x, model[5:-1].split(', ', 1)[1], '%s[%s]' % (path, k))
-        return found
-    cls = getattr(client, model, None)
-    if cls is None:
-        simple = {'str': str, 'int': int, 'bool': bool, 'float': (int, float), 'datetime': str}.get(model)
-        if doc is not None and simple and (not isinstance(doc, simple) or (simple is int and isinstance(doc, bool))):
-            found.append('%s: %r is no %s' % (path, doc, model))
-        return found
-    if not isinstance(doc, dict):
-        return ['%s: %r is no %s' % (path, doc, model)]
-    names = {key: attr for attr, key in cls.attribute_map.items()}
-    found += ['%s.%s: not in %s' % (path, k, model) for k in doc if k not in names]
-    for key, attr in names.items():
-        needed = 'must not be `None`' in inspect.getsource(getattr(cls, attr).fset)
-        if doc.get(key) is None:
-            if needed:
-                found.append('%s.%s: required in %s' % (path, key, model))
-        else:
-            found += model_problems(doc[key], cls.openapi_types[attr], '%s.%s' % (path, key))
-    return found
-
-
-MODELS = {'Pod': 'V1Pod', 'PodList': 'V1PodList', 'Node': 'V1Node', 'NodeList': 'V1NodeList', 'Event': 'CoreV1Event',
-          'EventList': 'CoreV1EventList', 'Namespace': 'V1Namespace', 'NamespaceList': 'V1NamespaceList', 'Status': 'V1Status',
-          'ServiceAccount': 'V1ServiceAccount', 'ServiceAccountList': 'V1ServiceAccountList', 'ResourceQuota': 'V1ResourceQuota',
-          'ResourceQuotaList': 'V1ResourceQuotaList', 'TokenRequest': 'AuthenticationV1TokenRequest',
-          'TokenReview': 'V1TokenReview', 'SelfSubjectAccessReview': 'V1SelfSubjectAccessReview',
-          'APIVersions': 'V1APIVersions', 'APIGroupList': 'V1APIGroupList', 'APIGroup': 'V1APIGroup',
-          'APIResourceList': 'V1APIResourceList'}
-SEEN = set()
-
-
-def check(doc):
-    """Replies of a custom kind have no model; their metadata has."""
-    kind = doc.get('kind')
-    SEEN.add(kind)
-    if kind in MODELS:
-        return model_problems(doc, MODELS[kind], kind)
-    if kind in ('NodePool', 'NodePoolList'):
-        return [p for x in doc.get('items', [doc]) for p in model_problems(x['metadata'], 'V1ObjectMeta', kind)]
-    return [] if kind is None and 'gitVersion' in doc else ['unknown kind %s' % kind]
 
 
 class Recorder(urllib3.PoolManager):
@@ -101,8 +48,6 @@ def api_client(kubeconfig):
     made.rest_client.pool_manager = recorder
     return made
 
-
-# ---- the tests -------------------------------------------------------------------------------
 
 class Base(unittest.TestCase):
     options = ('--seed', '31', '--boot-ms', '50', '--terminate-ms', '20', '--no-throttle', '--agents')
