@@ -32,7 +32,7 @@ static json_t *envs_json(const struct job_spec *s)
 	return o;
 }
 
-/* The interval: as the file says, never, or Young's from hazard and measured save time. */
+/* The interval: as the file says, never, or the best one for hazard and save time, as the plan has it. */
 static int64_t interval_of(const struct rank_policy *policy, const struct job_spec *s, const struct q_api_agent_run_row *r)
 {
 	struct offer o = {.market = spot_market_parse(r->market), .advisor_lo = r->has_adv_lo ? r->adv_lo : -1,
@@ -48,7 +48,8 @@ static int64_t interval_of(const struct rank_policy *policy, const struct job_sp
 	if (s->checkpoint.interval_s > 0)
 		return s->checkpoint.interval_s;
 	hazard_estimate(&o, policy, &h, &lo, &hi, &source);
-	return (int64_t)checkpoint_interval_s(h, r->save_us > 0 ? (double)r->save_us / 1e6 : (double)policy->save_s);
+	return (int64_t)save_interval_s(h, policy->notice_saves, r->save_us > 0 ? (double)r->save_us / 1e6 : (double)policy->save_s,
+	    r->save_us > 0, &source);
 }
 
 static json_t *run_json(const struct rank_policy *policy, const struct job_spec *s, const struct q_api_agent_run_row *r)

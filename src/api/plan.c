@@ -1,6 +1,7 @@
 /* POST /v1/plan, and the ranking that submitting a job shares with it. */
 #include "base/base.h"
 #include "api/plan.h"
+#include "core/montecarlo.h"
 
 #include <ctype.h>
 
@@ -53,7 +54,11 @@ static void ranked(struct areq *q)
 	p->job.work_left_s = p->spec->work_s;
 	p->job.checkpoint_bytes = p->spec->checkpoint.size_bytes;
 	markets_allowed(p->spec, &p->job.spot_allowed, &p->job.on_demand_allowed);
-	rank_offers(q->arena, offers, n, &p->job, &p->policy, q->now_us, &p->scores, &p->usable);
+	p->hazards = hazard_model_build(q->arena, offers, n, &p->policy, q->now_us);
+	offers_believe(p->hazards, offers, n);
+	rank_run(q->arena, offers, n, &p->job, &p->policy, q->now_us, &p->ranking);
+	p->scores = p->ranking.scores;
+	p->usable = p->ranking.usable;
 	p->n = n;
 	p->next(q, p);
 }
@@ -138,15 +143,43 @@ static json_t *offer_pool_json(const struct offer *o)
 json_t *plan_score_json(const struct planned *p, size_t i, int64_t now_us)
 {
 	const struct score *s = &p->scores[i];
+	struct score_terms t;
+	char why[SCORE_WHY_MAX];
 
-	return json_pack("{s:i, s:b, s:o, s:I, s:f, s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:s, s:I}",
+	score_explain(s, &t);
+	score_why(s, why);
+	return json_pack("{s:i, s:b, s:o, s:I, s:f, s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:s, "
+	    "s:I, s:f, s:f, s:f, s:I, s:I, s:o}",
 	    "rank", (int)i + 1, "chosen", i == 0, "pool", offer_pool_json(s->offer), "price$", (json_int_t)s->price_micros,
 	    "price_age_s", (double)MAX(now_us - s->offer->price_observed_us, 0) / 1e6, "hazard_per_hour", s->hazard,
 	    "hazard_lo", s->hazard_lo, "hazard_hi", s->hazard_hi, "hazard_source", s->hazard_source ? s->hazard_source : "",
-	    "throughput", s->throughput, "work_hours", s->work_h, "checkpoint_interval_s", s->interval_s,
-	    "checkpoint_overhead", s->overhead, "expected_interruptions", s->interruptions, "lost_work_hours", s->lost_h,
-	    "restart_hours", s->restart_h, "hours_to_finish", s->hours, "compute$", (json_int_t)s->compute_micros, "egress$",
-	    (json_int_t)s->egress_micros, "total$", (json_int_t)s->total_micros, "why", s->why ? s->why : "", "price_penalty_micros", (json_int_t)s->penalty_micros);
+	    "throughput", s->throughput, "work_hours", s->work_h, "checkpoint_interval_s", t.interval_s,
+	    "checkpoint_overhead", t.overhead, "expected_interruptions", s->interruptions, "lost_work_hours", t.lost_h,
+	    "restart_hours", t.restart_h, "hours_to_finish", s->hours, "compute$", (json_int_t)s->compute_micros, "egress$",
+	    (json_int_t)s->egress_micros, "total$", (json_int_t)s->total_micros, "why", why, "price_penalty_micros",
+	    (json_int_t)s->penalty_micros, "launch_odds", s->odds, "hours_p50", t.hours_p50, "hours_p95", t.hours_p95, "cost_p50$",
+	    (json_int_t)t.cost_p50_micros, "cost_p95$", (json_int_t)t.cost_p95_micros, "terms", score_terms_json(&t));
+}
+
+const struct score *plan_best(const struct planned *p, enum spot_market m)
+{
+	for (size_t i = 0; i < p->usable; i++) {
+		if (m == SPOT_MARKET_NONE || p->scores[i].offer->market == m)
+			return &p->scores[i];
+	}
+	return NULL;
+}
+
+/* By list price for an hour, as others choose; NULL = none is usable. */
+static const struct score *cheapest_listed(const struct planned *p)
+{
+	const struct score *best = NULL;
+
+	for (size_t i = 0; i < p->usable; i++) {
+		if (!best || p->scores[i].offer->price_micros < best->offer->price_micros)
+			best = &p->scores[i];
+	}
+	return best;
 }
 
 static json_t *baseline_of(const struct score *s)
@@ -159,17 +192,9 @@ static json_t *baseline_of(const struct score *s)
 
 json_t *plan_baseline(const struct planned *p)
 {
-	const struct score *cheapest = NULL, *on_demand = NULL;
+	const struct score *cheapest = cheapest_listed(p), *on_demand = plan_best(p, SPOT_MARKET_ON_DEMAND);
 	json_t *doc = json_object();
 
-	for (size_t i = 0; i < p->usable; i++) {
-		const struct score *s = &p->scores[i];
-
-		if (!cheapest || s->offer->price_micros < cheapest->offer->price_micros)
-			cheapest = s;
-		if (s->offer->market == SPOT_MARKET_ON_DEMAND && (!on_demand || s->total_micros < on_demand->total_micros))
-			on_demand = s;
-	}
 	json_object_set_new(doc, "cheapest", cheapest ? baseline_of(cheapest) : json_null());
 	json_object_set_new(doc, "on_demand", on_demand ? baseline_of(on_demand) : json_null());
 	return doc;
@@ -186,27 +211,96 @@ const char *plan_note(struct areq *q, const struct planned *p)
 	return "";
 }
 
-static void plan_done(struct areq *q, struct planned *p)
+/* What the job would cost and take, played through from one of the offers on. */
+static json_t *spread_json(struct areq *q, const struct planned *p, const struct score *s, uint64_t seed)
+{
+	struct montecarlo_out m;
+
+	if (!s)
+		return json_null();
+	montecarlo_run(q->arena, &(struct montecarlo_in){.ranking = &p->ranking, .chosen = (size_t)(s - p->scores),
+	    .hazards = p->hazards, .now_us = q->now_us, .deadline_us = p->spec->deadline_us, .seed = seed}, &m);
+	return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:I, s:I}", "pool",
+	    json_sprintf("p%d", s->offer->pool_id), "market", spot_market_name(s->offer->market), "expected$",
+	    (json_int_t)s->total_micros, "cost_mean$", (json_int_t)m.cost_mean_micros, "cost_p5$", (json_int_t)m.cost_p5_micros,
+	    "cost_p50$", (json_int_t)m.cost_p50_micros, "cost_p95$", (json_int_t)m.cost_p95_micros, "hours_mean", m.hours_mean,
+	    "hours_p5", m.hours_p5, "hours_p50", m.hours_p50, "hours_p95", m.hours_p95, "interruptions", m.interruptions,
+	    "lost_work_hours", m.lost_h, "moves", m.moves, "on_demand_hours", m.on_demand_h, "deadline_odds",
+	    p->spec->deadline_us ? json_real(m.deadline_odds) : json_null(), "deadline_risk",
+	    p->spec->deadline_us ? json_real(1.0 - m.deadline_odds) : json_null(), "runs", (json_int_t)m.runs, "seed",
+	    (json_int_t)m.seed);
+}
+
+/* What the classes mean for the choice of market is said, so that nobody must guess it. */
+static char *class_words(struct areq *q, const struct planned *p)
+{
+	if (!p->spec->interruptible)
+		return arena_printf(q->arena, "%s: must not be interrupted, so on-demand or reserved capacity only", p->spec->class);
+	if (!p->job.spot_allowed)
+		return arena_printf(q->arena, "%s: use_spot is false, so no spot capacity", p->spec->class);
+	return arena_printf(q->arena, "%s: may be interrupted, so spot by default; on-demand when spot cannot be had or comes "
+	    "too late%s", p->spec->class, p->spec->checkpoint.path ? "" : "; it keeps no checkpoint and starts over each time");
+}
+
+static json_t *policy_json(const struct rank_policy *p)
+{
+	return json_pack("{s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "notice_saves", p->notice_saves, "restart_s",
+	    (json_int_t)p->restart_s, "save_s", (json_int_t)p->save_s, "default_work_s", (json_int_t)p->default_work_s, "refused_s",
+	    (json_int_t)p->refused_s, "price_reversion_s", (json_int_t)p->price_reversion_s, "price_stale_penalty_pm",
+	    (json_int_t)p->price_stale_penalty_pm, "price_frozen_penalty_pm", (json_int_t)p->price_frozen_penalty_pm);
+}
+
+/* Those that suit and cannot be had now come first: they are what a person can do something about. */
+static void refused_add(struct areq *q, const struct planned *p, json_t *list, bool unsuited)
+{
+	for (size_t i = 0; i < p->ranking.refused_n && json_array_size(list) < REFUSED_SHOWN; i++) {
+		const struct refused *x = &p->ranking.refused[i];
+
+		if ((x->why == REFUSED_ASK) == unsuited)
+			json_array_append_new(list, json_pack("{s:o, s:s}", "pool", offer_pool_json(x->offer), "why",
+			        refusal_words(q->arena, &p->ranking, x)));
+	}
+}
+
+static json_t *lists_json(struct areq *q, struct planned *p, json_t *doc)
 {
 	json_t *offers = json_array(), *refused = json_array(), *warnings = json_array();
-	const struct resource_ask *ask = p->spec->asks_n ? &p->spec->asks[0] : NULL;
-	json_t *gpu = ask && ask->gpus_n ? json_sprintf("%s:%g", ask->gpus[0].gpu, ask->gpus[0].milli / 1000.0) : json_null();
 
 	for (size_t i = 0; i < p->usable && i < OFFERS_SHOWN; i++)
 		json_array_append_new(offers, plan_score_json(p, i, q->now_us));
-	for (size_t i = p->usable; i < p->n && i < p->usable + REFUSED_SHOWN; i++)
-		json_array_append_new(refused, json_pack("{s:o, s:s}", "pool", offer_pool_json(p->scores[i].offer), "why",
-		        p->scores[i].refused ? p->scores[i].refused : ""));
+	refused_add(q, p, refused, false);
+	refused_add(q, p, refused, true);
 	for (size_t i = 0; i < p->warnings_n; i++)
 		json_array_append_new(warnings, json_string(p->warnings[i]));
-	areq_json(q, 200, json_pack("{s:{s:s?, s:o, s:s}, s:f, s:I, s:I, s:o, s:o, s:o, s:s}", "job", "name", p->spec->name, "gpu",
-	        gpu, "class", p->spec->class, "work_hours",
-	        (double)(p->spec->work_s ? p->spec->work_s : p->policy.default_work_s) / 3600.0, "offers_usable",
-	        (json_int_t)p->usable, "offers_known", (json_int_t)p->n, "offers", offers, "refused", refused, "warnings",
-	        warnings, "note", plan_note(q, p)));
+	json_object_set_new(doc, "offers", offers);
+	json_object_set_new(doc, "refused", refused);
+	json_object_set_new(doc, "warnings", warnings);
+	return doc;
+}
+
+static void plan_done(struct areq *q, struct planned *p)
+{
+	const struct resource_ask *ask = p->spec->asks_n ? &p->spec->asks[0] : NULL;
+	json_t *gpu = ask && ask->gpus_n ? json_sprintf("%s:%g", ask->gpus[0].gpu, ask->gpus[0].milli / 1000.0) : json_null();
+	int64_t seed = p->seed;
+	json_t *doc = json_pack("{s:{s:s?, s:o, s:s, s:s}, s:f, s:I, s:I, s:s, s:o, s:o, s:{s:o, s:o}}", "job", "name",
+	    p->spec->name, "gpu", gpu, "class", p->spec->class, "class_why", class_words(q, p), "work_hours",
+	    (double)(p->job.work_left_s ? p->job.work_left_s : p->policy.default_work_s) / 3600.0, "offers_usable",
+	    (json_int_t)p->usable, "offers_known", (json_int_t)p->n, "note", plan_note(q, p), "policy", policy_json(&p->policy),
+	    "chosen", spread_json(q, p, plan_best(p, SPOT_MARKET_NONE), (uint64_t)seed), "baselines", "on_demand",
+	    spread_json(q, p, plan_best(p, SPOT_MARKET_ON_DEMAND), (uint64_t)seed), "cheapest_listed",
+	    spread_json(q, p, cheapest_listed(p), (uint64_t)seed));
+
+	areq_json(q, 200, lists_json(q, p, doc));
+}
+
+static void plan_seeded(struct areq *q, struct planned *p)
+{
+	if (areq_query_i64(q, "seed", 0, INT64_MAX, 1, &p->seed))
+		plan_done(q, p);
 }
 
 void post_plan(struct areq *q)
 {
-	plan_begin(q, plan_done);
+	plan_begin(q, plan_seeded);
 }

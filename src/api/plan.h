@@ -4,16 +4,20 @@
 
 #include "api/api_priv.h"
 #include "core/jobspec.h"
+#include "core/hazard.h"
 #include "core/rank.h"
 
 struct planned {
 	struct job_spec *spec;
 	const char **warnings;
 	size_t warnings_n;
-	struct score *scores;
+	struct ranking ranking;
+	struct hazard_model *hazards;
+	struct score *scores;              /* of the ranking */
 	size_t n, usable;
 	struct rank_policy policy;
 	struct rank_job job;
+	int64_t seed;                      /* of the distribution */
 	void (*next)(struct areq *q, struct planned *p);
 };
 /* Parses the body as a job file, reads the offers and ranks them, then next. Answers bad files itself. */
@@ -21,6 +25,8 @@ void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p))
 /* One sentence if nothing suits now or the deadline would be missed, else "". */
 const char *plan_note(struct areq *q, const struct planned *p);
 json_t *plan_score_json(const struct planned *p, size_t i, int64_t now_us);
+/* The best of one market, SPOT_MARKET_NONE: of any; NULL = none is usable. */
+const struct score *plan_best(const struct planned *p, enum spot_market m);
 /* Stored with the job: the cheapest pool of all and the cheapest on demand, at submit. */
 json_t *plan_baseline(const struct planned *p);
 

@@ -40,8 +40,8 @@ const struct route api_routes[] = {
         "Providers with the age of their feeds."),
     ROUTE("GET", "/v1/quotas", VIEWER, get_quotas, 0, "provider region", 200, NULL, "QuotaList", "Account limits."),
 
-    ROUTE("POST", "/v1/plan", ENGINEER, post_plan, JOB_MAX, "", 200, "JobFile", "Plan",
-        "Ranks offers for a job file; nothing is started."),
+    ROUTE("POST", "/v1/plan", ENGINEER, post_plan, JOB_MAX, "seed", 200, "JobFile", "Plan",
+        "Ranks offers for a job file with every term, and plays the choice through; nothing is started."),
     ROUTE("POST", "/v1/jobs", ENGINEER, post_job, JOB_MAX, "", 201, "JobFile", "Job", "Submits a job file."),
     ROUTE("GET", "/v1/jobs", VIEWER, get_jobs, 0, PAGE "state team project class owner name", 200, NULL, "JobList",
         "Jobs, newest first; state is a comma list or `active`."),

@@ -53,6 +53,10 @@ struct job_spec {
 	struct checkpoint_spec checkpoint;
 	int64_t start_after_us;                     /* absolute; 0 = at once. The file may say a duration from now */
 	int off_peak;                               /* may wait for cheaper hours: 1 yes, 0 no, -1 not said (only if the deadline has room) */
+	/* data that the job reads each time it starts, for the price of moving it */
+	const char *data_uri, *data_provider;       /* NULL = none named; provider by the scheme */
+	const char *data_region;                    /* NULL = not said */
+	int64_t data_bytes;
 };
 /* now_us resolves relative deadlines. warnings (accepted but without effect) are listed. */
 NODISCARD enum spot_rc jobspec_parse(struct arena *a, struct str text, int64_t now_us, struct job_spec **ret,

@@ -85,6 +85,10 @@ json_t *jobspec_to_json(const struct job_spec *s)
 	set_text(o, "class", s->class);
 	set_int(o, "deadline_us", s->deadline_us);
 	set_int(o, "start_after_us", s->start_after_us);
+	set_text(o, "data_uri", s->data_uri);
+	set_text(o, "data_provider", s->data_provider);
+	set_text(o, "data_region", s->data_region);
+	set_int(o, "data_bytes", s->data_bytes);
 	if (s->off_peak >= 0) {
 		json_object_set_new(o, "off_peak", json_boolean(s->off_peak));
 	}
@@ -195,6 +199,10 @@ enum spot_rc jobspec_from_json(struct arena *a, const json_t *j, struct job_spec
 	s->class = get_text(a, j, "class", "training", &e);
 	s->deadline_us = json_i64(j, "deadline_us", 0, &e);
 	s->start_after_us = json_i64(j, "start_after_us", 0, &e);
+	s->data_uri = get_text(a, j, "data_uri", NULL, &e);
+	s->data_provider = get_text(a, j, "data_provider", NULL, &e);
+	s->data_region = get_text(a, j, "data_region", NULL, &e);
+	s->data_bytes = json_i64(j, "data_bytes", 0, &e);
 	s->off_peak = json_object_get(j, "off_peak") == NULL ? -1 : json_bool(j, "off_peak", false, &e);
 	s->max_duration_s = json_i64(j, "max_duration_s", 0, &e);
 	s->work_s = json_i64(j, "work_s", 0, &e);

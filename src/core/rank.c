@@ -1,16 +1,15 @@
-/* Expected dollars per finished work: the arithmetic is in rank.h and in README.md. */
+/*
+ * Which offers suit, in the order of what the work is expected to cost on them. Made for tens of thousands of offers:
+ * names are compared once per distinct name, words are made when somebody asks for them, refused offers cost a byte.
+ */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/str.h"
-#include "core/rank.h"
+#include "core/rank_priv.h"
 
-#include <math.h>
-
-#define BYTES_PER_GB 1e9
-/* Below this share of useful time an offer would hardly ever finish the work. */
-#define USEFUL_MIN 0.05
 /* Asking for what is refused 19 times out of 20 only makes the pool rest. */
 #define ODDS_MIN 0.05
+#define ASKED_BITS 64
 
 void rank_policy_default(struct rank_policy *p)
 {
@@ -24,175 +23,386 @@ void rank_policy_default(struct rank_policy *p)
 		.save_s = 20,
 		.default_work_s = 3600,
 		.notice_saves = 0.9,
+		.refused_s = 60,
+		.price_reversion_s = 7 * 86400,
+		.age_half_life_h = 336,
+		.odds_half_life_h = 8,
+		.recent_half_life_h = 12,
 	};
 }
 
-static const char *refusal(struct arena *a, const struct offer *o, const struct rank_job *job, int64_t now_us,
-    bool *ret_cooling)
+/* ---- what many offers share ---------------------------------------------------------------- */
+
+static uint64_t text_hash(const char *s, uint64_t h)
 {
-	const char *why = "nothing was asked for";
-
-	if (o->market == SPOT_MARKET_SPOT && !job->spot_allowed) {
-		return "spot is not allowed for this job";
+	for (; *s != '\0'; s++) {
+		h = (h ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
 	}
-	if (o->market == SPOT_MARKET_ON_DEMAND && !job->on_demand_allowed) {
-		return "on-demand is not allowed for this job";
-	}
-	if (o->price_state == PRICE_IMPLAUSIBLE) {
-		return "its price is implausible";
-	}
-	for (size_t i = 0; i < job->spec->asks_n; i++) {
-		why = offer_refusal(a, o, &job->spec->asks[i]);
-		if (why == NULL) {
-			break;
-		}
-	}
-	if (why != NULL) {
-		return why;
-	}
-	if (o->cool_until_us > now_us) {
-		char left[32];
-
-		*ret_cooling = true;
-		return arena_printf(a, "cooling for %s: %s", format_duration(o->cool_until_us - now_us, left),
-		    o->cool_why != NULL ? o->cool_why : "refused lately");
-	}
-	if (o->capacity >= 0 && o->capacity < 0.5) {
-		return "the provider says it has none now";
-	}
-	if (o->has_odds && o->odds < ODDS_MIN) {
-		return arena_printf(a, "the provider gives a launch now odds of %.1f %%", o->odds * 100);
-	}
-	return offer_quota_refusal(a, o);
+	return h;
 }
 
-/* Hours to finish W hours of work when every interruption costs what rank.h says; < 0: never. */
-static double finish_hours(struct score *s, const struct rank_job *job, const struct rank_policy *p, double save_s)
+static bool asks_fit_bits(const struct job_spec *s)
 {
-	double restart_h = (double)p->restart_s / 3600.0;
-	double lost_per, useful;
+	size_t n = 0;
 
-	if (job->spec->checkpoint.path == NULL) {
-		/* Everything is lost: the expected time of a run that must survive W hours uninterrupted. */
-		double x = s->hazard * s->work_h;
-
-		if (x > 20) {
-			return -1;
-		}
-		s->interruptions = expm1(x);
-		s->restart_h = s->interruptions * restart_h;
-		s->lost_h = s->hazard > 0 ? expm1(x) / s->hazard - s->work_h : 0;
-		return s->work_h + s->lost_h + s->restart_h;
+	for (size_t i = 0; i < s->asks_n; i++) {
+		n += s->asks[i].gpus_n;
 	}
-	s->interval_s = job->spec->checkpoint.interval_s > 0 ? (double)job->spec->checkpoint.interval_s
-	                                                      : checkpoint_interval_s(s->hazard, save_s);
-	s->overhead = save_s / s->interval_s;
-	lost_per = (1.0 - p->notice_saves) * s->interval_s / 2.0 / 3600.0;
-	useful = 1.0 - s->hazard * (lost_per + restart_h);
-	if (useful <= USEFUL_MIN) {
-		return -1;
-	}
-	double hours = s->work_h * (1.0 + s->overhead) / useful;
-
-	s->interruptions = s->hazard * hours;
-	s->lost_h = s->interruptions * lost_per;
-	s->restart_h = s->interruptions * restart_h;
-	return hours;
+	return n <= ASKED_BITS;
 }
 
-static int64_t egress_cost(const struct offer *o, const struct rank_job *job)
+static void gpu_fill(const struct rank_ctx *c, struct gpu_memo *m, const char *gpu)
 {
-	int64_t bytes = job->checkpoint_bytes > 0 ? job->checkpoint_bytes : job->spec->checkpoint.size_bytes;
+	const struct job_spec *s = c->job.spec;
+	size_t bit = 0;
 
-	if (job->at_provider == NULL || bytes <= 0) {
+	*m = (struct gpu_memo){.gpu = gpu, .table = gpu_speed_table(s, gpu)};
+	m->speed = gpu_speed(&c->job, gpu, &m->measured_h);
+	for (size_t i = 0; i < s->asks_n; i++) {
+		for (size_t k = 0; k < s->asks[i].gpus_n && bit < ASKED_BITS; k++, bit++) {
+			m->asked |= (uint64_t)gpu_matches(s->asks[i].gpus[k].gpu, gpu) << bit;
+		}
+	}
+}
+
+const struct gpu_memo *rank_gpu(struct rank_ctx *c, const char *gpu)
+{
+	size_t at = (size_t)(text_hash(gpu, UINT64_C(0xcbf29ce484222325)) >> 32) % GPU_MEMO;
+
+	for (size_t tried = 0; tried < GPU_MEMO; tried++, at = (at + 1) % GPU_MEMO) {
+		struct gpu_memo *m = &c->gpus[at];
+
+		if (m->gpu == NULL) {
+			gpu_fill(c, m, gpu);
+			return m;
+		}
+		if (m->gpu == gpu || strcmp(m->gpu, gpu) == 0) {
+			return m;
+		}
+	}
+	gpu_fill(c, &c->gpu_spare, gpu);
+	return &c->gpu_spare;
+}
+
+/* A bucket of the offer's own cloud whose region is not said is taken to be in another of its regions. */
+static int64_t rate_from(const char *provider, const char *region, const struct offer *o)
+{
+	if (provider == NULL) {
 		return 0;
 	}
-	return (int64_t)llround((double)bytes / BYTES_PER_GB *
-	    (double)egress_micros_per_gb(job->at_provider, job->at_region, o->provider, o->region));
+	if (region == NULL || region[0] == '\0') {
+		return strcmp(provider, o->provider) == 0 ? egress_micros_per_gb(provider, o->region, provider, "")
+		                                          : egress_micros_per_gb(provider, "", o->provider, o->region);
+	}
+	return egress_micros_per_gb(provider, region, o->provider, o->region);
 }
 
-/* What a price may be off by because it is not known to be today's. A silent feed's may be anything by now; one that
- * stands still while polls succeed is mostly right, so that it only loses ties and near ties against one that moves. */
-static int64_t age_penalty(const struct offer *o, const struct rank_policy *p)
+static void place_fill(const struct rank_ctx *c, struct place_memo *m, const struct offer *o)
 {
-	switch (o->price_state) {
-	case PRICE_STALE:
-	case PRICE_NONE:
-		return o->price_micros * p->price_stale_penalty_pm / 1000;
-	case PRICE_FROZEN:
-		return o->price_micros * p->price_frozen_penalty_pm / 1000;
-	case PRICE_FRESH:
-	case PRICE_IMPLAUSIBLE:
+	*m = (struct place_memo){.provider = o->provider, .region = o->region,
+		.restore_per_gb = rate_from(c->from_provider, c->from_region, o),
+		.data_per_gb = rate_from(c->data_provider, c->job.spec->data_region, o)};
+	if (c->job.store_provider != NULL) {
+		m->upload_per_gb =
+		    egress_micros_per_gb(o->provider, o->region, c->job.store_provider, c->job.store_region);
+	}
+}
+
+static bool place_is(const struct place_memo *m, const struct offer *o)
+{
+	return strcmp(m->region, o->region) == 0 && strcmp(m->provider, o->provider) == 0;
+}
+
+const struct place_memo *rank_place(struct rank_ctx *c, const struct offer *o)
+{
+	uint64_t h = text_hash(o->region, text_hash(o->provider, UINT64_C(0xcbf29ce484222325)));
+	size_t at = (size_t)(h >> 32) % PLACE_MEMO;
+
+	for (size_t tried = 0; tried < 8; tried++, at = (at + 1) % PLACE_MEMO) {
+		struct place_memo *m = &c->places[at];
+
+		if (m->provider == NULL) {
+			place_fill(c, m, o);
+			return m;
+		}
+		if (place_is(m, o)) {
+			return m;
+		}
+	}
+	place_fill(c, &c->place_last, o);
+	return &c->place_last;
+}
+
+void rank_ctx_init(struct rank_ctx *c, const struct rank_job *job, const struct rank_policy *p, int64_t now_us)
+{
+	const struct job_spec *s = job->spec;
+	int64_t work_s = job->work_left_s > 0 ? job->work_left_s : p->default_work_s;
+
+	c->job = *job;
+	c->policy = *p;
+	c->now_us = now_us;
+	c->work_ref_h = (double)work_s / 3600.0;
+	c->save_s = job->save_us > 0 ? (double)job->save_us / 1e6 : (double)p->save_s;
+	c->restart_h = job->restart_us > 0 ? (double)job->restart_us / (double)SPOT_US_PER_HOUR : (double)p->restart_s / 3600.0;
+	c->refused_h = (double)p->refused_s / 3600.0;
+	c->checkpoint_bytes = job->checkpoint_bytes > 0 ? job->checkpoint_bytes : s->checkpoint.size_bytes;
+	c->data_bytes = s->data_bytes;
+	c->data_provider = s->data_provider;
+	c->from_provider = job->at_provider != NULL ? job->at_provider : job->store_provider;
+	c->from_region = job->at_provider != NULL ? job->at_region : job->store_region;
+	for (size_t i = 0; i < s->asks_n && c->ref_milli == 0; i++) {
+		c->ref_milli = s->asks[i].gpus_n > 0 ? s->asks[i].gpus[0].milli : 0;
+	}
+}
+
+/* ---- does it suit? -------------------------------------------------------------------------- */
+
+/* offer_refusal() without words: ask by ask, names by their memo. */
+static bool ask_suits(const struct offer *o, const struct resource_ask *k, uint64_t asked)
+{
+	bool gpu = k->gpus_n == 0;
+
+	for (size_t i = 0; i < k->gpus_n && !gpu; i++) {
+		gpu = (asked >> i & 1) != 0 && o->gpu_milli == k->gpus[i].milli;
+	}
+	return gpu && (k->use_spot != 0 || o->market != SPOT_MARKET_SPOT) &&
+	       (k->vcpus_min <= 0 || o->vcpus >= k->vcpus_min) && (k->mem_mib_min <= 0 || o->mem_mib >= k->mem_mib_min) &&
+	       (k->max_hourly_micros <= 0 || o->price_micros <= k->max_hourly_micros) &&
+	       (k->provider == NULL || strcmp(k->provider, o->provider) == 0) &&
+	       (k->region == NULL || strcmp(k->region, o->region) == 0) &&
+	       (k->zone == NULL || strcmp(k->zone, o->zone) == 0 || strcmp(k->zone, o->zone_name) == 0) &&
+	       (k->instance_type == NULL || strcmp(k->instance_type, o->instance_type) == 0);
+}
+
+static bool asks_suit(struct rank_ctx *c, struct arena *a, const struct offer *o, bool bits)
+{
+	const struct job_spec *s = c->job.spec;
+	uint64_t asked = bits ? rank_gpu(c, o->gpu_name)->asked : 0;
+
+	for (size_t i = 0; i < s->asks_n; i++) {
+		if (bits ? ask_suits(o, &s->asks[i], asked) : offer_refusal(a, o, &s->asks[i]) == NULL) {
+			return true;
+		}
+		asked = s->asks[i].gpus_n < ASKED_BITS ? asked >> s->asks[i].gpus_n : 0;
+	}
+	return false;
+}
+
+static enum refusal refusal(struct rank_ctx *c, struct arena *a, const struct offer *o, bool bits)
+{
+	if (o->market == SPOT_MARKET_SPOT && !c->job.spot_allowed) {
+		return REFUSED_SPOT;
+	}
+	if (o->market == SPOT_MARKET_ON_DEMAND && !c->job.on_demand_allowed) {
+		return REFUSED_ON_DEMAND;
+	}
+	if (o->price_state == PRICE_IMPLAUSIBLE) {
+		return REFUSED_IMPLAUSIBLE;
+	}
+	if (!asks_suit(c, a, o, bits)) {
+		return REFUSED_ASK;
+	}
+	if (o->cool_until_us > c->now_us) {
+		return REFUSED_COOLING;
+	}
+	if (o->capacity >= 0 && o->capacity < 0.5) {
+		return REFUSED_CAPACITY;
+	}
+	if (o->has_odds && o->odds < ODDS_MIN) {
+		return REFUSED_ODDS;
+	}
+	return offer_quota_room(o) > 0 ? REFUSED_NOT : REFUSED_QUOTA;
+}
+
+static const char *ask_words(struct arena *a, const struct rank_ctx *c, const struct offer *o)
+{
+	const struct job_spec *s = c->job.spec;
+	const char *why = "nothing was asked for";
+
+	for (size_t i = 0; i < s->asks_n; i++) {
+		why = offer_refusal(a, o, &s->asks[i]);
+	}
+	return why != NULL ? why : "does not suit";
+}
+
+const char *refusal_words(struct arena *a, const struct ranking *r, const struct refused *x)
+{
+	const struct offer *o = x->offer;
+	char left[32];
+
+	switch (x->why) {
+	case REFUSED_SPOT:
+		return "spot is not allowed for this job";
+	case REFUSED_ON_DEMAND:
+		return "on-demand is not allowed for this job";
+	case REFUSED_IMPLAUSIBLE:
+		return "its price is implausible";
+	case REFUSED_ASK:
+		return ask_words(a, r->ctx, o);
+	case REFUSED_COOLING:
+		return arena_printf(a, "cooling for %s: %s", format_duration(o->cool_until_us - r->ctx->now_us, left),
+		    o->cool_why != NULL ? o->cool_why : "refused lately");
+	case REFUSED_CAPACITY:
+		return "the provider says it has none now";
+	case REFUSED_ODDS:
+		return arena_printf(a, "the provider gives a launch now odds of %.1f %%", o->odds * 100);
+	case REFUSED_QUOTA:
+		return offer_quota_refusal(a, o);
+	case REFUSED_HAZARD:
+		return "interruptions would eat the progress";
+	case REFUSED_NOT:
 		break;
 	}
-	return 0;
+	return "";
 }
 
-static const char *penalty_words(struct arena *a, const struct score *s)
+/* ---- order ---------------------------------------------------------------------------------- */
+
+struct key {
+	uint64_t value;
+	uint32_t at;
+};
+#define DIGIT 11
+
+/* Stable, least digit first; digits that are the same everywhere are passed over. Returns the sorted one of the two. */
+static struct key *keys_sort(struct key *keys, struct key *spare, size_t n)
 {
-	return s->penalty_micros == 0 ? "" : arena_printf(a, "; %.4f USD/h of it because the price is %s",
-	    (double)s->penalty_micros / 1e6, s->offer->price_state == PRICE_FROZEN ? "frozen" : "stale");
+	uint64_t any = 0, all = UINT64_MAX;
+
+	for (size_t i = 0; i < n; i++) {
+		any |= keys[i].value;
+		all &= keys[i].value;
+	}
+	for (int shift = 0; shift < 64; shift += DIGIT) {
+		uint32_t count[1 << DIGIT] = {0}, sum = 0;
+		struct key *t;
+
+		if (((any ^ all) >> shift & ((1 << DIGIT) - 1)) == 0) {
+			continue;
+		}
+		for (size_t i = 0; i < n; i++) {
+			count[keys[i].value >> shift & ((1 << DIGIT) - 1)]++;
+		}
+		for (size_t d = 0; d < ARRAY_LEN(count); d++) {
+			uint32_t here = count[d];
+
+			count[d] = sum;
+			sum += here;
+		}
+		for (size_t i = 0; i < n; i++) {
+			spare[count[keys[i].value >> shift & ((1 << DIGIT) - 1)]++] = keys[i];
+		}
+		t = keys;
+		keys = spare;
+		spare = t;
+	}
+	return keys;
 }
 
-static void score_offer(struct arena *a, struct score *s, const struct rank_job *job, const struct rank_policy *p,
-    int64_t now_us)
+/* Indices of the offers by pool id; NULL when they are in that order already, as a read of the market is. */
+static const struct key *by_pool(struct arena *a, const struct offer *offers, size_t n)
 {
-	const struct offer *o = s->offer;
-	int64_t work_s = job->work_left_s > 0 ? job->work_left_s : p->default_work_s;
-	double save_s = job->save_us > 0 ? (double)job->save_us / 1e6 : (double)p->save_s;
+	struct key *keys;
+	size_t i = 1;
 
-	s->refused = refusal(a, o, job, now_us, &s->cooling);
-	hazard_estimate(o, p, &s->hazard, &s->hazard_lo, &s->hazard_hi, &s->hazard_source);
-	launch_odds(o, &s->odds, &s->odds_lo, &s->odds_hi, &s->odds_source);
-	s->penalty_micros = age_penalty(o, p);
-	s->price_micros = o->price_micros + s->penalty_micros;
-	if (s->refused != NULL) {
-		return;
+	while (i < n && offers[i - 1].pool_id <= offers[i].pool_id) {
+		i++;
 	}
-	s->throughput = rank_throughput(job->spec, o);
-	s->work_h = (double)work_s / 3600.0 / s->throughput;
-	s->hours = finish_hours(s, job, p, save_s);
-	if (s->hours < 0) {
-		s->refused = "interruptions would eat the progress";
-		return;
+	if (i >= n) {
+		return NULL;
 	}
-	s->compute_micros = llround((double)s->price_micros * s->hours);
-	s->egress_micros = egress_cost(o, job);
-	s->total_micros = s->compute_micros + s->egress_micros;
-	s->why = arena_printf(a, "%.3f h x %.4f USD/h + %.4f egress; %.2f interruptions expected%s", s->hours,
-	    (double)s->price_micros / 1e6, (double)s->egress_micros / 1e6, s->interruptions, penalty_words(a, s));
+	keys = arena_array(a, n, sizeof(*keys));
+	for (i = 0; i < n; i++) {
+		keys[i] = (struct key){.value = (uint32_t)offers[i].pool_id, .at = (uint32_t)i};
+	}
+	return keys_sort(keys, arena_array(a, n, sizeof(*keys)), n);
 }
 
-static int score_compare(const void *pa, const void *pb)
-{
-	const struct score *a = pa, *b = pb;
+struct pass {                          /* of rank_run, in the order of pool ids */
+	const struct offer *offers;
+	const struct key *order;       /* NULL: as they come */
+	size_t n;
+	uint8_t *why;                  /* enum refusal */
+};
 
-	if ((a->refused == NULL) != (b->refused == NULL)) {
-		return a->refused == NULL ? -1 : 1;
+static const struct offer *pass_at(const struct pass *p, size_t i)
+{
+	return &p->offers[p->order != NULL ? p->order[i].at : i];
+}
+
+static size_t pass_suits(struct arena *a, struct rank_ctx *c, struct pass *p)
+{
+	bool bits = asks_fit_bits(c->job.spec);
+	size_t suit = 0;
+
+	for (size_t i = 0; i < p->n; i++) {
+		p->why[i] = (uint8_t)refusal(c, a, pass_at(p, i), bits);
+		suit += p->why[i] == REFUSED_NOT;
 	}
-	if (a->refused == NULL && a->total_micros != b->total_micros) {
-		return a->total_micros < b->total_micros ? -1 : 1;
+	return suit;
+}
+
+static void pass_score(struct arena *a, struct rank_ctx *c, struct pass *p, size_t suit, struct ranking *ret)
+{
+	struct score *raw = arena_array(a, suit + 1, sizeof(*raw));
+	struct key *keys = arena_array(a, suit + 1, sizeof(*keys));
+	struct score_terms t;
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->n; i++) {
+		if (p->why[i] != REFUSED_NOT) {
+			continue;
+		}
+		if (!score_make(c, pass_at(p, i), &raw[n], &t)) {
+			p->why[i] = REFUSED_HAZARD;
+			continue;
+		}
+		keys[n] = (struct key){.value = (uint64_t)MAX(raw[n].total_micros, 0), .at = (uint32_t)n};
+		n++;
 	}
-	if (a->price_micros != b->price_micros) {
-		return a->price_micros < b->price_micros ? -1 : 1;
+	keys = keys_sort(keys, arena_array(a, suit + 1, sizeof(*keys)), n);
+	ret->scores = arena_array(a, n + 1, sizeof(*ret->scores));
+	ret->usable = n;
+	for (size_t i = 0; i < n; i++) {
+		ret->scores[i] = raw[keys[i].at];
 	}
-	return a->offer->pool_id < b->offer->pool_id ? -1 : a->offer->pool_id > b->offer->pool_id;
+}
+
+static void pass_refused(struct arena *a, const struct pass *p, struct ranking *ret)
+{
+	ret->refused = arena_array(a, p->n - ret->usable + 1, sizeof(*ret->refused));
+	for (size_t i = 0; i < p->n; i++) {
+		const struct offer *o;
+
+		if (p->why[i] == REFUSED_NOT) {
+			continue;
+		}
+		o = pass_at(p, i);
+		ret->refused[ret->refused_n++] = (struct refused){.offer = o, .why = (enum refusal)p->why[i]};
+		ret->spot_cooling += p->why[i] == REFUSED_COOLING && o->market == SPOT_MARKET_SPOT;
+	}
+}
+
+void rank_run(struct arena *a, const struct offer *offers, size_t n, const struct rank_job *job,
+    const struct rank_policy *p, int64_t now_us, struct ranking *ret)
+{
+	struct rank_ctx *c = arena_alloc(a, sizeof(*c));
+	struct pass pass = {.offers = offers, .n = n, .order = by_pool(a, offers, n), .why = arena_alloc(a, n + 1)};
+	size_t suit;
+
+	rank_ctx_init(c, job, p, now_us);
+	*ret = (struct ranking){.ctx = c};
+	suit = pass_suits(a, c, &pass);
+	pass_score(a, c, &pass, suit, ret);
+	pass_refused(a, &pass, ret);
 }
 
 void rank_offers(struct arena *a, const struct offer *offers, size_t n, const struct rank_job *job,
     const struct rank_policy *p, int64_t now_us, struct score **ret_scores, size_t *ret_usable)
 {
-	struct score *scores = arena_array(a, n > 0 ? n : 1, sizeof(*scores));
-	size_t usable = 0;
+	struct ranking r;
 
-	for (size_t i = 0; i < n; i++) {
-		scores[i].offer = &offers[i];
-		score_offer(a, &scores[i], job, p, now_us);
-		usable += scores[i].refused == NULL;
-	}
-	if (n > 1) {
-		qsort(scores, n, sizeof(*scores), score_compare);
-	}
-	*ret_scores = scores;
-	*ret_usable = usable;
+	rank_run(a, offers, n, job, p, now_us, &r);
+	*ret_scores = r.scores;
+	*ret_usable = r.usable;
 }

@@ -1,19 +1,18 @@
 /*
- * Version one of the brain: expected dollars per finished work. Pure: offers, policy, job and now in;
- * ordered list with every term out; the same inputs give the same order on every run (ties by pool id).
+ * Expected dollars and hours per finished work. Pure: offers, policy, job and now in; the usable offers in order
+ * with every term out; the same inputs give the same order on every run (ties by pool id). The arithmetic is that of
+ * struct score_terms and of README.md; score.c works it out for one offer, rank.c matches and sorts.
  *
- *   h   hazard per node-hour: advisor prior (monthly share s -> -ln(1-s)/720 h, mid of the bucket, weight
- *       PRIOR_HOURS of exposure) updated by our own record: h = (h0*W + reclaims) / (W + node_hours).
- *       On-demand and reserved: ON_DEMAND_HAZARD. Unknown spot: wide prior. Eviction bands and preemption shares are
- *       no hazards: hazard.c says what is assumed to make them one, and gives them less weight.
- *   t   throughput relative to the reference GPU ask (gpu_perf table, fp16 dense TFLOPS x count).
- *   W   work hours on this offer = work / t.
- *   i   checkpoint interval = sqrt(2*d/h) (Young), clamped to [30 s, 1 h]; d = save time.
- *   n   expected interruptions = h * H;  lost = n * i/2 (with a notice long enough to save: n * (1-p_notice)*i/2);
- *       restart = n * r (r: boot + restore + replacement wait);  overhead = W*d/i.
- *   H   hours to finish = W*(1+d/i) + H*h*(lost_per + r)  ->  H = W*(1+d/i) / (1 - h*(lost_per + r)),
- *       refused when the denominator is <= 0.05 (it would hardly ever finish).
- *   $   = price * H + egress of checkpoints moved per interruption, and of data once.
+ *   h   hazard per node-hour (hazard.h), with a 90 % interval
+ *   t   throughput relative to the reference GPU ask: the table's, updated by the job's own measured step rates
+ *   i   save interval: Young (1974); Daly's higher order (2006, "A higher order estimate of the optimum checkpoint
+ *       interval for restart dumps") once the save time is measured. Only reclaims without a save count against it.
+ *   W   work hours here = work / t;     r  restart hours (machine, agent, restore, setup)
+ *   l   lost hours per reclaim = (1 - notice_saves) i / 2
+ *   H   paid hours  = (r + W (1 + d/i)) / (1 - h (l + r));    n = h H reclaims
+ *   w   hours until a launch succeeds = refused_s (1 - q) / q, q the odds of one;   finish F = H + (1 + n) w
+ *   P   price per hour expected over F: now + move towards its faded mean + penalty for its age
+ *   $   = P H + egress of checkpoints restored and saved and of data read
  */
 #ifndef CORE_RANK_H
 #define CORE_RANK_H
@@ -39,41 +38,137 @@ struct rank_policy {
 	int64_t default_work_s;        /* job says nothing: 3600 */
 	double notice_saves;           /* share of interruptions whose notice suffices to save, by market/provider; 0.9 */
 	int64_t price_frozen_penalty_pm;/* spot price that has not moved for long: +per mille on price, 20 */
+	int64_t refused_s;             /* what a refused launch costs in time, 60; 0 = nothing */
+	int64_t price_reversion_s;     /* a spot price goes 63 % of the way to its faded mean in this, 7 d; 0 = stays */
+	double age_half_life_h;        /* of our record of reclaims, 336 (hazard.h) */
+	double odds_half_life_h;       /* of our record of launches, 8 */
+	double recent_half_life_h;     /* of what is left of a pool's own record as how it is just now, 12 */
 };
 void rank_policy_default(struct rank_policy *p);
+
+/* What the job was seen to do on one kind of GPU. */
+struct gpu_rate {
+	const char *gpu;               /* gpu_name of the pool */
+	int32_t gpu_milli;
+	double steps, hours;
+};
 
 struct rank_job {                      /* what is known about the job now */
 	const struct job_spec *spec;
 	int64_t work_left_s;           /* on the reference; 0 = policy default */
 	int64_t save_us;               /* measured; 0 = unknown */
 	int64_t checkpoint_bytes;      /* measured or declared; 0 = unknown */
-	const char *at_provider, *at_region; /* where its checkpoint/data is; NULL = nowhere yet */
+	const char *at_provider, *at_region; /* where its checkpoint is; NULL = nowhere yet */
 	bool spot_allowed, on_demand_allowed;
+	int64_t restart_us;            /* measured: launch to running, without the wait for capacity; 0 = unknown */
+	const struct gpu_rate *rates;  /* measured; rates_n 0 = nothing is known */
+	size_t rates_n;
+	const char *store_provider, *store_region; /* where checkpoints are uploaded to; NULL = nowhere known */
 };
+
+struct rank_ctx;                       /* job, policy and what was looked up once, in the arena of the ranking */
+/* An offer that suits, and what it is expected to cost. */
 struct score {
 	const struct offer *offer;
-	const char *refused;           /* NULL = usable */
-	bool cooling;                  /* refused only because the pool rests after a refusal */
-	double hazard, hazard_lo, hazard_hi; const char *hazard_source;
-	double throughput, work_h, interval_s, overhead, interruptions, lost_h, restart_h, hours;
-	int64_t price_micros;          /* with the penalty */
-	int64_t compute_micros, egress_micros, total_micros;
-	const char *why;               /* one line */
-	double odds, odds_lo, odds_hi; const char *odds_source; /* that a launch now succeeds; says nothing of reclaims */
+	int64_t total_micros, compute_micros, egress_micros;
+	int64_t price_micros;          /* per hour, expected over the run, with the penalty */
 	int64_t penalty_micros;        /* per hour, in price_micros: the price is not known to be today's */
+	double hours;                  /* to finish, waits for capacity included */
+	double paid_hours, work_h, throughput, interruptions;
+	double hazard, hazard_lo, hazard_hi; const char *hazard_source;
+	double odds;                   /* that a launch now succeeds; says nothing of reclaims */
+	const struct rank_ctx *by;     /* for score_explain; NULL in a score made by hand */
 };
+
+/* Every term of a score. Hours unless the name says otherwise; per hour = node-hour. The equations hold exactly but
+ * for the rounding of doubles; money is rounded once per line and summed as integers. */
+struct score_terms {
+	/* speed */
+	double work_ref_h, work_h, throughput, throughput_table;
+	double measured_h; const char *throughput_source; /* work_h = work_ref_h / throughput */
+	/* saving */
+	double save_s, interval_s; const char *interval_source;
+	double overhead, overhead_h;   /* save_s / interval_s; work_h * overhead */
+	/* reclaims */
+	double notice_saves, lost_per_h, restart_per_h; const char *restart_source;
+	double interruptions;          /* hazard * paid_hours */
+	double lost_h, restart_h;      /* interruptions * lost_per_h, * restart_per_h */
+	double start_h;                /* the first start = restart_per_h */
+	double paid_hours;             /* start_h + work_h + overhead_h + lost_h + restart_h */
+	/* waiting for capacity */
+	double odds, odds_lo, odds_hi; const char *odds_source;
+	double wait_per_h, wait_h;     /* refused_s / 3600 * (1 - odds) / odds; (1 + interruptions) * wait_per_h */
+	double hours;                  /* paid_hours + wait_h */
+	/* price: price_micros = now + move + penalty */
+	int64_t price_now_micros, price_mean_micros, price_move_micros, penalty_micros, price_micros;
+	double price_cover;            /* share of the faded past that was seen, 0..1 */
+	double price_stay;             /* of the distance to the mean, the share that lasts over the run on average */
+	double price_sd_micros;        /* of the average price over the run */
+	/* egress */
+	int64_t restore_per_micros, upload_per_micros, data_per_micros; /* one restore, one save, one reading of the data */
+	double restores, saves, data_reads;
+	int64_t restore_micros, upload_micros, data_micros;
+	int64_t compute_micros, egress_micros, total_micros;
+	/* spread */
+	double hazard_sd, paid_sd_h, hours_sd_h;
+	double hours_p50, hours_p95, paid_p50_h, paid_p95_h;
+	int64_t cost_p50_micros, cost_p95_micros;
+};
+
+enum refusal {
+	REFUSED_NOT = 0, REFUSED_SPOT, REFUSED_ON_DEMAND, REFUSED_IMPLAUSIBLE, REFUSED_ASK, REFUSED_COOLING, REFUSED_CAPACITY,
+	REFUSED_ODDS, REFUSED_QUOTA, REFUSED_HAZARD
+};
+struct refused {
+	const struct offer *offer;
+	enum refusal why;
+};
+
+struct ranking {
+	struct score *scores;          /* usable, by total_micros, then pool id */
+	size_t usable;
+	struct refused *refused;       /* by pool id */
+	size_t refused_n;
+	size_t spot_cooling;           /* of them: spot pools that suit and rest after a refusal */
+	const struct rank_ctx *ctx;
+};
+
 /* Hazard per hour with a 90 % interval (gamma posterior, normal approximation on sqrt scale). */
 void hazard_estimate(const struct offer *o, const struct rank_policy *p, double *ret, double *ret_lo, double *ret_hi,
     const char **ret_source);
-/* ret_scores: all offers; usable first, by total_micros, then refused. Cooling offers (cool_until > now) are
- * refused. Linear in offers plus a sort. */
+struct hazard_model;
+/* Writes what the model says into its offers, once per read of the market. */
+void offers_believe(const struct hazard_model *m, struct offer *offers, size_t n);
+/* Linear in the offers; sorting is by radix. The job's strings and arrays must outlive the ranking. */
+void rank_run(struct arena *a, const struct offer *offers, size_t n, const struct rank_job *job,
+    const struct rank_policy *p, int64_t now_us, struct ranking *ret);
+/* The usable ones of rank_run() only. */
 void rank_offers(struct arena *a, const struct offer *offers, size_t n, const struct rank_job *job,
     const struct rank_policy *p, int64_t now_us, struct score **ret_scores, size_t *ret_usable);
-/* The reference count x GPU: first acceptable accelerator of the first ask. */
+/* Why an offer is not usable, in words. */
+const char *refusal_words(struct arena *a, const struct ranking *r, const struct refused *x);
+/* All terms of a score that rank_run() made. */
+void score_explain(const struct score *s, struct score_terms *ret);
+json_t *score_terms_json(const struct score_terms *t);
+/* One line of words. */
+#define SCORE_WHY_MAX 256
+void score_why(const struct score *s, char buf[SCORE_WHY_MAX]);
+/* Quantile of a gamma distribution by mean and variance (Wilson and Hilferty, 1931), z the normal score. */
+double gamma_at(double mean, double var, double z);
+/* The reference count x GPU: first acceptable accelerator of the first ask. From the table. */
 double rank_throughput(const struct job_spec *spec, const struct offer *o);
+/* Speed of one GPU against the reference GPU: the table's, and updated by what was measured; hours measured on it. */
+double gpu_speed_table(const struct job_spec *spec, const char *gpu);
+double gpu_speed(const struct rank_job *job, const char *gpu, double *ret_measured_h);
+/* Work left on the reference by the job's measured steps per hour, what its file declares in proportion; declared_s where
+ * nothing was measured. */
+int64_t rank_work_left_s(const struct rank_job *job, int64_t steps_left, int64_t declared_s);
 /* Odds that a launch now succeeds, from what the provider says and our own launches. */
 void launch_odds(const struct offer *o, double *ret, double *ret_lo, double *ret_hi, const char **ret_source);
 /* Young interval for this hazard and save time, seconds, clamped. */
 double checkpoint_interval_s(double hazard_per_hour, double save_s);
+/* The interval that a job is run at, seconds within 30 s and 1 h: only reclaims whose notice does not suffice for a save
+ * count. known: save_s is measured, so that Daly's higher order is worth it. */
+double save_interval_s(double hazard_per_hour, double notice_saves, double save_s, bool known, const char **ret_source);
 
 #endif

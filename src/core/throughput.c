@@ -45,17 +45,103 @@ static double per_gpu_ratio(const char *gpu, const char *reference)
 	return 1.0;
 }
 
+/* Own step rates count for as much as the table after so many hours. */
+#define TABLE_WEIGHT_H 0.5
+
+static const struct gpu_ask *reference(const struct job_spec *spec)
+{
+	for (size_t i = 0; i < spec->asks_n; i++) {
+		if (spec->asks[i].gpus_n > 0) {
+			return &spec->asks[i].gpus[0];
+		}
+	}
+	return NULL;
+}
+
+double gpu_speed_table(const struct job_spec *spec, const char *gpu)
+{
+	const struct gpu_ask *ref = reference(spec);
+
+	return ref != NULL ? per_gpu_ratio(gpu, ref->gpu) : 1.0;
+}
+
 double rank_throughput(const struct job_spec *spec, const struct offer *o)
 {
-	const struct gpu_ask *ref = NULL;
+	const struct gpu_ask *ref = reference(spec);
 
-	for (size_t i = 0; ref == NULL && i < spec->asks_n; i++) {
-		ref = spec->asks[i].gpus_n > 0 ? &spec->asks[i].gpus[0] : NULL;
-	}
 	if (ref == NULL || o->gpu_milli <= 0 || ref->milli <= 0) {
 		return 1.0;
 	}
 	return per_gpu_ratio(o->gpu_name, ref->gpu) * o->gpu_milli / ref->milli;
+}
+
+static bool rate_counts(const struct gpu_rate *r)
+{
+	return r->steps > 0 && r->hours > 0 && r->gpu_milli > 0;
+}
+
+/* Steps per hour of one reference GPU, as measured on it, or else on others by the table. 0: never measured. */
+static double reference_rate(const struct rank_job *job, const struct gpu_ask *ref, double *ret_hours)
+{
+	double on_ref = 0, on_ref_h = 0, by_table = 0, by_table_h = 0;
+
+	for (size_t i = 0; i < job->rates_n; i++) {
+		const struct gpu_rate *r = &job->rates[i];
+
+		if (!rate_counts(r)) {
+			continue;
+		}
+		if (gpu_matches(ref->gpu, r->gpu)) {
+			on_ref += r->steps / (r->gpu_milli / 1000.0);
+			on_ref_h += r->hours;
+		} else {
+			by_table += r->steps / (r->gpu_milli / 1000.0) / per_gpu_ratio(r->gpu, ref->gpu);
+			by_table_h += r->hours;
+		}
+	}
+	*ret_hours = on_ref_h > 0 ? on_ref_h : by_table_h;
+	return on_ref_h > 0 ? on_ref / on_ref_h : by_table_h > 0 ? by_table / by_table_h : 0;
+}
+
+double gpu_speed(const struct rank_job *job, const char *gpu, double *ret_measured_h)
+{
+	const struct gpu_ask *ref = reference(job->spec);
+	double table = gpu_speed_table(job->spec, gpu), steps = 0, hours = 0, ref_hours, rate;
+
+	*ret_measured_h = 0;
+	if (ref == NULL) {
+		return table;
+	}
+	for (size_t i = 0; i < job->rates_n; i++) {
+		const struct gpu_rate *r = &job->rates[i];
+
+		if (rate_counts(r) && strcasecmp(r->gpu, gpu) == 0) {
+			steps += r->steps / (r->gpu_milli / 1000.0);
+			hours += r->hours;
+		}
+	}
+	rate = reference_rate(job, ref, &ref_hours);
+	if (hours <= 0 || rate <= 0) {
+		return table;
+	}
+	*ret_measured_h = hours;
+	return (table * TABLE_WEIGHT_H + steps / rate) / (TABLE_WEIGHT_H + hours);
+}
+
+int64_t rank_work_left_s(const struct rank_job *job, int64_t steps_left, int64_t declared_s)
+{
+	const struct gpu_ask *ref = reference(job->spec);
+	double hours = 0, rate = ref != NULL && steps_left > 0 ? reference_rate(job, ref, &hours) : 0;
+	double measured_s;
+
+	if (rate <= 0 || ref->milli <= 0) {
+		return declared_s;
+	}
+	measured_s = (double)steps_left / (rate * ref->milli / 1000.0) * 3600.0;
+	if (declared_s > 0) {
+		measured_s = ((double)declared_s * TABLE_WEIGHT_H + measured_s * hours) / (TABLE_WEIGHT_H + hours);
+	}
+	return MAX((int64_t)measured_s, 1);
 }
 
 static int pair_compare(const struct egress_pair *p, const char *fp, const char *fr, const char *tp, const char *tr)

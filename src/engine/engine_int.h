@@ -157,6 +157,7 @@ void offers_took(struct engine *e, const struct offer *o, int64_t nodes);
 const struct offer *offer_of(const struct engine *e, int32_t pool_id);
 void offers_need(struct recon *r, void (*then)(struct recon *r, void *ctx), void *ctx);
 json_t *score_json(const struct score *s);
+json_t *offer_json(const struct offer *o);
 json_t *scores_json(const struct score *s, size_t n, size_t most);
 
 /* What rank and supply need to know about one job (place.c). */
@@ -171,14 +172,15 @@ struct job_facts {
 struct placing {
 	struct job_spec *spec;
 	struct rank_job job;
-	struct score *scores;
+	struct ranking ranking;
+	struct score *scores; /* of the ranking: the usable ones */
 	size_t usable;
 	const struct score *spot, *on_demand; /* best usable of each market, NULL = none */
 	size_t spot_n, on_demand_n, spot_cooling;
 };
 /* false: the stored spec does not read (logged). */
 bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret);
-json_t *place_inputs(struct engine *e, const struct job_facts *f, const struct placing *p);
+json_t *place_inputs(struct recon *r, const struct job_facts *f, const struct placing *p);
 /* Wants a node of pool for the job; kind: place, failover, return, rebalance. */
 void place_want(struct recon *r, const struct job_facts *f, const struct placing *p,
 		const struct score *s, int64_t replaces_id, const char *kind, const char *why);

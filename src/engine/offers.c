@@ -154,9 +154,8 @@ void offers_took(struct engine *e, const struct offer *o, int64_t nodes)
 	}
 }
 
-json_t *score_json(const struct score *s)
+json_t *offer_json(const struct offer *o)
 {
-	const struct offer *o = s->offer;
 	json_t *j = json_pack(
 	    "{s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I}", "pool", o->pool_id, "provider",
 	    o->provider, "region", o->region, "zone", o->zone, "instance_type", o->instance_type,
@@ -170,29 +169,27 @@ json_t *score_json(const struct score *s)
 					      o->quota_unit, "limit", (json_int_t)o->quota_limit,
 					      "used", (json_int_t)o->quota_used));
 	}
-	if (s->refused != NULL) {
-		json_object_set_new(j, "refused", json_string(s->refused));
-		return j;
-	}
-	json_object_set_new(j, "price_penalty_micros", json_integer(s->penalty_micros));
-	json_object_set_new(j, "launch_odds", json_real(s->odds));
-	json_object_set_new(j, "launch_odds_source", json_string(s->odds_source));
+	return j;
+}
+
+json_t *score_json(const struct score *s)
+{
+	json_t *j = offer_json(s->offer);
+	char why[SCORE_WHY_MAX];
+	struct score_terms t;
+
+	score_why(s, why);
 	json_object_set_new(j, "hazard_per_hour", json_real(s->hazard));
 	json_object_set_new(j, "hazard_lo", json_real(s->hazard_lo));
 	json_object_set_new(j, "hazard_hi", json_real(s->hazard_hi));
 	json_object_set_new(j, "hazard_source", json_string(s->hazard_source));
-	json_object_set_new(j, "throughput", json_real(s->throughput));
-	json_object_set_new(j, "work_hours", json_real(s->work_h));
-	json_object_set_new(j, "checkpoint_interval_s", json_real(s->interval_s));
-	json_object_set_new(j, "checkpoint_overhead", json_real(s->overhead));
-	json_object_set_new(j, "expected_interruptions", json_real(s->interruptions));
-	json_object_set_new(j, "lost_work_hours", json_real(s->lost_h));
-	json_object_set_new(j, "restart_hours", json_real(s->restart_h));
 	json_object_set_new(j, "hours_to_finish", json_real(s->hours));
-	json_object_set_new(j, "compute_micros", json_integer(s->compute_micros));
-	json_object_set_new(j, "egress_micros", json_integer(s->egress_micros));
 	json_object_set_new(j, "total_micros", json_integer(s->total_micros));
-	json_object_set_new(j, "why", json_string(s->why));
+	json_object_set_new(j, "why", json_string(why));
+	if (s->by != NULL) {
+		score_explain(s, &t);
+		json_object_set_new(j, "terms", score_terms_json(&t));
+	}
 	return j;
 }
 

@@ -68,7 +68,7 @@ static bool spec_read(struct recon *r, const struct job_facts *f, struct job_spe
 	return true;
 }
 
-static void best_of(struct placing *p, size_t n)
+static void best_of(struct placing *p)
 {
 	for (size_t i = 0; i < p->usable; i++) {
 		if (p->scores[i].offer->market == SPOT_MARKET_SPOT) {
@@ -76,10 +76,6 @@ static void best_of(struct placing *p, size_t n)
 		} else if (p->scores[i].offer->market == SPOT_MARKET_ON_DEMAND) {
 			p->on_demand = p->on_demand_n++ == 0 ? &p->scores[i] : p->on_demand;
 		}
-	}
-	for (size_t i = p->usable; i < n; i++) {
-		p->spot_cooling +=
-		    p->scores[i].cooling && p->scores[i].offer->market == SPOT_MARKET_SPOT;
 	}
 }
 
@@ -103,31 +99,40 @@ bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret)
 		ret->job.at_provider = e->conf.store_provider;
 		ret->job.at_region = e->conf.store_region;
 	}
-	rank_offers(r->arena, e->offers.list, e->offers.n, &ret->job, &e->conf.rank, engine_now(e),
-		    &ret->scores, &ret->usable);
-	best_of(ret, e->offers.n);
+	rank_run(r->arena, e->offers.list, e->offers.n, &ret->job, &e->conf.rank, engine_now(e),
+		 &ret->ranking);
+	ret->scores = ret->ranking.scores;
+	ret->usable = ret->ranking.usable;
+	ret->spot_cooling = ret->ranking.spot_cooling;
+	best_of(ret);
 	return true;
 }
 
-static json_t *refusals_json(const struct placing *p, size_t n)
+static json_t *refusals_json(struct arena *a, const struct placing *p)
 {
 	json_t *list = json_array();
 
 	/* Those that suit but cannot be had now explain a choice; the thousands that do not suit do
 	 * not. */
-	for (size_t i = p->usable; i < n && json_array_size(list) < SCORES_KEPT; i++) {
-		const struct offer *o = p->scores[i].offer;
+	for (size_t i = 0; i < p->ranking.refused_n && json_array_size(list) < SCORES_KEPT; i++) {
+		const struct refused *x = &p->ranking.refused[i];
+		const struct offer *o = x->offer;
 
 		if (o->cool_until_us > 0 || o->capacity >= 0 || o->has_odds ||
 		    offer_quota_room(o) == 0) {
-			json_array_append_new(list, score_json(&p->scores[i]));
+			json_t *j = offer_json(o);
+
+			json_object_set_new(j, "refused",
+					    json_string(refusal_words(a, &p->ranking, x)));
+			json_array_append_new(list, j);
 		}
 	}
 	return list;
 }
 
-json_t *place_inputs(struct engine *e, const struct job_facts *f, const struct placing *p)
+json_t *place_inputs(struct recon *r, const struct job_facts *f, const struct placing *p)
 {
+	struct engine *e = r->e;
 	const struct rank_policy *k = &e->conf.rank;
 	json_t *j =
 	    json_pack("{s:I, s:{s:I, s:I, s:I, s:I, s:b, s:b, s:I, s:I, s:I}}", "now_us",
@@ -153,7 +158,7 @@ json_t *place_inputs(struct engine *e, const struct job_facts *f, const struct p
 	json_object_set_new(j, "usable", json_integer((json_int_t)p->usable));
 	json_object_set_new(j, "spot_usable", json_integer((json_int_t)p->spot_n));
 	json_object_set_new(j, "offers", scores_json(p->scores, p->usable, SCORES_KEPT));
-	json_object_set_new(j, "not_now", refusals_json(p, e->offers.n));
+	json_object_set_new(j, "not_now", refusals_json(r->arena, p));
 	return j;
 }
 
@@ -170,7 +175,7 @@ void place_want(struct recon *r, const struct job_facts *f, const struct placing
 		const struct score *s, int64_t replaces_id, const char *kind, const char *why)
 {
 	struct engine *e = r->e;
-	AUTO(json) json_t *in = place_inputs(e, f, p);
+	AUTO(json) json_t *in = place_inputs(r, f, p);
 	AUTO(json)
 	json_t *out = json_pack("{s:s, s:o}", "choice", spot_market_name(s->offer->market), "pool",
 				score_json(s));

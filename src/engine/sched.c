@@ -202,7 +202,7 @@ static bool ever_suits(struct recon *r, const struct job_spec *spec)
 static void wait_write(struct recon *r, const struct job_facts *f, const struct placing *p,
 		       const char *why, int64_t until_us)
 {
-	AUTO(json) json_t *in = place_inputs(r->e, f, p);
+	AUTO(json) json_t *in = place_inputs(r, f, p);
 	AUTO(json)
 	json_t *out = json_pack("{s:s, s:I}", "choice", "wait", "until_us", (json_int_t)until_us);
 	struct step *s = step_new(r, NULL, NULL);

@@ -171,12 +171,17 @@ static void test_a_decision_follows_from_the_inputs_stored_with_it(void **state)
 	    "(SELECT o->'pool' FROM jsonb_array_elements(inputs->'offers') o WHERE o->>'market' = outcome->>'choice'"
 	    " ORDER BY (o->>'total_micros')::int8 LIMIT 1)"), 1);
 	/* Every offer's terms give its total: work, saving, losses and restarts make hours, hours times price dollars. */
-	assert_int_equal(world_int(w, "SELECT count(*) FROM decision, jsonb_array_elements(inputs->'offers') o WHERE kind = 'place'"
-	    " AND abs((o->>'work_hours')::float8 - (inputs->'job'->>'work_left_s')::float8 / 3600 / (o->>'throughput')::float8) < 1e-9"
-	    " AND abs((o->>'hours_to_finish')::float8 - (o->>'work_hours')::float8 * (1 + (o->>'checkpoint_overhead')::float8)"
-	    " - (o->>'lost_work_hours')::float8 - (o->>'restart_hours')::float8) < 1e-6"
-	    " AND abs((o->>'total_micros')::float8 - (o->>'price_micros')::float8 * (o->>'hours_to_finish')::float8"
-	    " - (o->>'egress_micros')::float8) <= 1"), 3);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision, jsonb_array_elements(inputs->'offers') o,"
+	    " jsonb_to_record(o->'terms') AS t (work_h float8, throughput float8, start_h float8, overhead_h float8, lost_h float8,"
+	    " restart_h float8, paid_hours float8, wait_h float8, hours float8, price_now_micros int8, price_move_micros int8,"
+	    " penalty_micros int8, price_micros int8, restore_micros int8, upload_micros int8, data_micros int8, egress_micros int8,"
+	    " total_micros int8) WHERE kind = 'place'"
+	    " AND abs(work_h - (inputs->'job'->>'work_left_s')::float8 / 3600 / throughput) < 1e-9"
+	    " AND abs(paid_hours - start_h - work_h - overhead_h - lost_h - restart_h) < 1e-9 AND abs(hours - paid_hours - wait_h) < 1e-9"
+	    " AND price_micros = price_now_micros + price_move_micros + penalty_micros"
+	    " AND egress_micros = restore_micros + upload_micros + data_micros"
+	    " AND abs(total_micros - price_micros * paid_hours - egress_micros) <= 0.5 AND total_micros = (o->>'total_micros')::int8"
+	    " AND hours = (o->>'hours_to_finish')::float8"), 3);
 	finish(w);
 }
 
