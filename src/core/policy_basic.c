@@ -1,6 +1,8 @@
 /*
  * The policies that others are measured by. Uniform Progress (Wu et al., "Can't Be Late", NSDI'24): be on the line from
- * nothing at the start to all at the deadline, on spot while there is some, on demand while behind. Greedy: spot
+ * nothing at the start to all at the deadline, on spot while there is some, on demand once behind, and then until
+ * spot is back and the lead pays for two changeovers (going idle from on demand as soon as the line is reached would
+ * pay a changeover every few ticks, and is not what the published figures come from). Greedy: spot
  * while there is some, else wait. Both are driven on demand by the clock at the end (tail). Of several pools they take any
  * that is up: the cheapest, of equal ones the one that has been up longest, and stay there until it is lost.
  */
@@ -145,6 +147,8 @@ static void uniform_progress_decide(void *state, const struct policy_view *v, st
 		} else {
 			choose(ret, POLICY_SPOT, pool, "spot is up");
 		}
+	} else if (v->held == POLICY_ON_DEMAND) {
+		choose(ret, POLICY_ON_DEMAND, 0, "no spot, and giving up on demand would cost another changeover");
 	} else if (behind(s, v->done_us, v->elapsed_us)) {
 		choose(ret, POLICY_ON_DEMAND, 0, "no spot, and behind the line of uniform progress");
 	} else {
