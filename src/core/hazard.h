@@ -19,15 +19,19 @@ struct arena;
 struct rank_policy;
 struct hazard_model;                   /* in the arena it was built in; refers to the offers given */
 
-/* per_hour = (group_per_hour * weight_hours + own_reclaims) / (weight_hours + own_hours) * day_factor */
+/* usual    = (group_per_hour * weight_hours + own_reclaims) / (weight_hours + own_hours)
+ * per_hour = (usual * usual_weight_hours + recent_reclaims) / (usual_weight_hours + recent_hours) * day_factor */
 struct hazard {
 	double per_hour, lo, hi;       /* reclaims per node-hour now; 90 % interval */
 	double prior_per_hour;         /* what the provider's signal alone says */
 	double group_per_hour;         /* that, corrected by what the pool's neighbours lived through */
 	double weight_hours;           /* weight of prior and neighbours, node-hours of exposure */
-	double own_hours, own_reclaims;/* aged */
+	double own_hours, own_reclaims;/* aged, without what is recent */
 	double day_factor;             /* time of day: per_hour contains it; 1 = no pattern seen */
 	const char *source;            /* static words */
+	double usual_per_hour;         /* in the long run */
+	double usual_weight_hours;     /* its weight against the last hours' record */
+	double recent_hours, recent_reclaims;
 };
 
 /* odds = (signal * signal_weight + group * group_weight + own_launches) / (the weights + own launches and refusals) */

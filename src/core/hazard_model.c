@@ -15,6 +15,10 @@
 static const double nu_default[LEVEL_POOL + 1] = {1, 2, 3, 3, 4};
 /* How many members' worth of evidence the defaults weigh against the variation observed. */
 #define NU_WEIGHT 8.0
+/* What a pool is just now, about what it is in the long run. */
+#define NOW_NU 2.0
+/* What it will be in the next hours, about what it is just now: in the interval, not in the mean. */
+#define NEXT_NU 2.0
 /* With this probability what signal and neighbours say of one pool is nearly worthless: its own record then counts from
  * policy.prior_hours of exposure on (a mixture prior; Schmidli et al. 2014). */
 #define WORTHLESS 0.1
@@ -226,10 +230,11 @@ struct own own_of(const struct offer *o)
 	const struct offer_record *r = o->record;
 
 	if (r == NULL) {
-		return (struct own){(double)o->own_node_us / (double)SPOT_US_PER_HOUR, o->own_reclaims, o->own_launches,
-			o->own_refusals, 1};
+		return (struct own){.hours = (double)o->own_node_us / (double)SPOT_US_PER_HOUR, .reclaims = o->own_reclaims,
+			.launches = o->own_launches, .refusals = o->own_refusals, .cluster = 1};
 	}
-	return (struct own){r->node_hours, r->reclaims, r->launches, r->refusals,
+	return (struct own){r->node_hours, r->reclaims, r->launches, r->refusals, fmin(r->recent_hours, r->node_hours),
+		fmin(r->recent_reclaims, r->reclaims),
 		r->reclaim_hours > 0 ? fmax(r->reclaims / r->reclaim_hours, 1) : 1};
 }
 
@@ -485,6 +490,44 @@ static void up_of(const struct hazard_model *m, const struct offer *base, double
 	}
 }
 
+/* Gamma of the pool's ratio by signal and neighbours. */
+static void pool_prior(const struct hazard_model *m, const struct offer *base, const struct group *g, double shape,
+    double *ret_a, double *ret_b)
+{
+	double up_o, up_e;
+	int level = LEVEL_FAMILY;
+
+	*ret_a = *ret_b = shape;
+	if (g != NULL && g->level == LEVEL_ZONE) {
+		up_of(m, base, &up_o, &up_e);
+		leaf_prior(m, g, up_o, up_e, ret_a, ret_b);
+		return;
+	}
+	if (g != NULL) {
+		*ret_a = g->a + g->o;
+		*ret_b = g->b + g->e;
+		level = (int)g->level + 1;
+	}
+	for (; level <= LEVEL_POOL; level++) {
+		diffuse(m->nu[level], ret_a, ret_b);
+	}
+}
+
+/* How the pool is just now: what it is in the long run, by the last hours. */
+static void now_update(const struct own *own, double *mean, double *var, struct hazard *h)
+{
+	double shape = *mean * *mean / *var, b = 1, t = own->recent_hours / own->cluster;
+
+	diffuse(NOW_NU, &shape, &b);
+	h->usual_per_hour = *mean;
+	h->usual_weight_hours = own->cluster * shape / *mean;
+	h->recent_hours = own->recent_hours;
+	h->recent_reclaims = own->recent_reclaims;
+	b = shape / *mean + t;
+	*mean = (shape + own->recent_reclaims / own->cluster) / b;
+	*var = *mean / b;
+}
+
 void hazard_of(const struct hazard_model *m, const struct offer *o, struct hazard *ret)
 {
 	const struct offer *base = model_find(m, o);
@@ -492,27 +535,18 @@ void hazard_of(const struct hazard_model *m, const struct offer *o, struct hazar
 	int32_t at = base == o ? m->leaves[o - m->offers].group : model_group(m, o);
 	const struct group *g = at < 0 ? NULL : &m->groups[at];
 	struct own own = own_of(o);
-	double a = prior.shape, b = prior.shape, up_o, up_e, mean, var, shape;
+	double hours = own.hours - own.recent_hours, reclaims = own.reclaims - own.recent_reclaims;
+	double a, b, mean, var, shape;
 
-	up_of(m, base, &up_o, &up_e);
-	if (g != NULL && g->level == LEVEL_ZONE) {
-		leaf_prior(m, g, up_o, up_e, &a, &b);
-	} else {
-		if (g != NULL) {
-			a = g->a + g->o;
-			b = g->b + g->e;
-		}
-		for (int level = g == NULL ? LEVEL_FAMILY : (int)g->level + 1; level <= LEVEL_POOL; level++) {
-			diffuse(m->nu[level], &a, &b);
-		}
-	}
-	*ret = (struct hazard){.prior_per_hour = prior.rate, .group_per_hour = prior.rate * a / b, .own_hours = own.hours,
-		.own_reclaims = own.reclaims, .day_factor = g == NULL ? 1 : g->day_factor, .source = source_of(&own, g, &prior)};
-	update(a, ret->group_per_hour, m->policy->prior_hours * prior.weight, own.reclaims / own.cluster,
-	    own.hours / own.cluster, &mean, &var);
-	ret->weight_hours = weight_of(ret->group_per_hour, mean, own.reclaims, own.hours,
-	    own.cluster * a / ret->group_per_hour);
+	pool_prior(m, base, g, prior.shape, &a, &b);
+	*ret = (struct hazard){.prior_per_hour = prior.rate, .group_per_hour = prior.rate * a / b, .own_hours = hours,
+		.own_reclaims = reclaims, .day_factor = g == NULL ? 1 : g->day_factor, .source = source_of(&own, g, &prior)};
+	update(a, ret->group_per_hour, m->policy->prior_hours * prior.weight, reclaims / own.cluster, hours / own.cluster,
+	    &mean, &var);
+	ret->weight_hours = weight_of(ret->group_per_hour, mean, reclaims, hours, own.cluster * a / ret->group_per_hour);
+	now_update(&own, &mean, &var, ret);
 	shape = mean * mean / var;
+	diffuse(NEXT_NU, &shape, &b);
 	gamma_interval(shape, &ret->lo, &ret->hi);
 	ret->lo *= mean / shape;
 	ret->hi *= mean / shape;

@@ -61,6 +61,7 @@ struct hazard_model {
 
 struct own {
 	double hours, reclaims, launches, refusals;
+	double recent_hours, recent_reclaims; /* of them */
 	double cluster;        /* reclaims that come together, on average, >= 1 */
 };
 struct own own_of(const struct offer *o);

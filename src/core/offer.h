@@ -16,6 +16,7 @@ struct offer_record {
 	double node_hours, reclaims;       /* half-life policy.age_half_life_h */
 	double launches, refusals;         /* half-life policy.odds_half_life_h */
 	double reclaim_hours;              /* hours in which there was a reclaim: how many at a time; 0 = each alone */
+	double recent_hours, recent_reclaims; /* of node_hours and reclaims; half-life policy.recent_half_life_h */
 	/* Time of day, angle 2 pi hour / 24 (UTC): sums of cos and sin over the reclaim hours and over node-hours, of the
 	 * double angle over node-hours; and the plain sums. */
 	double hour_reclaims, reclaim_cos, reclaim_sin;
