@@ -64,6 +64,7 @@ struct policy {
 
 extern const struct policy policy_auto, policy_uniform_progress, policy_greedy, policy_on_demand;
 const struct policy *policy_find(const char *name);    /* NULL if there is none */
+const struct policy *policy_at(size_t i);              /* all there are, NULL behind the last */
 
 /* The last safe moment, tick aligned: true when on demand must be chosen in this tick (or kept spot
  * with its changeover done), because after one more tick without progress the rest with its changeovers no longer fits. */

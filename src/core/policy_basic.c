@@ -180,14 +180,18 @@ const struct policy policy_uniform_progress = {"uniform-progress", basic_begin, 
 const struct policy policy_greedy = {"greedy", basic_begin, greedy_decide};
 const struct policy policy_on_demand = {"on-demand", basic_begin, on_demand_decide};
 
-const struct policy *policy_find(const char *name)
+const struct policy *policy_at(size_t i)
 {
 	static const struct policy *const all[] = {&policy_uniform_progress, &policy_greedy, &policy_on_demand};
 
-	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-		if (strcmp(all[i]->name, name) == 0) {
-			return all[i];
-		}
+	return i < ARRAY_LEN(all) ? all[i] : NULL;
+}
+
+const struct policy *policy_find(const char *name)
+{
+	const struct policy *p = NULL;
+
+	for (size_t i = 0; (p = policy_at(i)) != NULL && strcmp(p->name, name) != 0; i++) {
 	}
-	return NULL;
+	return p;
 }

@@ -359,7 +359,7 @@ void conn_close(struct ctl *c)
 	}
 }
 
-int read_input(struct ctl *c, const char *path, struct str *ret)
+int read_file(struct ctl *c, const char *path, size_t bytes_max, struct str *ret)
 {
 	FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
 	AUTO(sbuf) struct sbuf b;
@@ -367,7 +367,7 @@ int read_input(struct ctl *c, const char *path, struct str *ret)
 	bool failed;
 	size_t n;
 
-	sbuf_init(&b, INPUT_MAX);
+	sbuf_init(&b, bytes_max);
 	if (f == NULL) {
 		say("spotctl: %s: %s", path, strerror(errno));
 		return CTL_USAGE;
@@ -379,7 +379,7 @@ int read_input(struct ctl *c, const char *path, struct str *ret)
 	if (failed) {
 		say("spotctl: %s: %s", path, strerror(errno));
 	} else if (b.overflow) {
-		say("spotctl: %s is larger than 1 MiB", path);
+		say("spotctl: %s is larger than %zu MiB", path, bytes_max >> 20);
 	} else if (b.n == 0) {
 		say("spotctl: %s is empty", path);
 	}
@@ -391,4 +391,9 @@ int read_input(struct ctl *c, const char *path, struct str *ret)
 	}
 	*ret = arena_bytes(c->arena, b.p, b.n);
 	return CTL_OK;
+}
+
+int read_input(struct ctl *c, const char *path, struct str *ret)
+{
+	return read_file(c, path, INPUT_MAX, ret);
 }

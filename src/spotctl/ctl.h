@@ -102,6 +102,7 @@ int conn_poll(struct ctl *c, const char *path, bool text, struct reply *ret);
 const char *reply_header(const struct reply *r, const char *name);
 void conn_close(struct ctl *c);
 int read_input(struct ctl *c, const char *path, struct str *ret); /* "-" = stdin; <= 1 MiB */
+int read_file(struct ctl *c, const char *path, size_t bytes_max, struct str *ret);
 void pause_ms(int ms);
 struct round { struct arena *arena; struct doc *docs; };
 void round_begin(struct ctl *c, struct round *r);
@@ -156,7 +157,7 @@ COMMAND(fleet_create); COMMAND(fleet_ls); COMMAND(fleet_show); COMMAND(fleet_sca
 COMMAND(node_ls); COMMAND(node_show); COMMAND(node_drain); COMMAND(node_rm);
 COMMAND(rebalance); COMMAND(cost); COMMAND(events); COMMAND(whoami); COMMAND(version);
 COMMAND(token_ls); COMMAND(token_create); COMMAND(token_rm);
-COMMAND(doctor); COMMAND(login); COMMAND(completion); COMMAND(help_run); COMMAND(man);
+COMMAND(doctor); COMMAND(simulate); COMMAND(login); COMMAND(completion); COMMAND(help_run); COMMAND(man);
 /* cmd_gpus.c, for prices */
 int prices_gpus(struct ctl *c);
 /* cmd_market.c, for pools show */

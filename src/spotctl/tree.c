@@ -91,6 +91,24 @@ static const struct ctl_opt doctor_opts[] = {
 	{"all", 'a', NULL, "also what is as it should be, in full (a table shows it short)", NULL},
 	{"timeout", 0, "SECONDS", "how long to wait for the outcome (default 60)", NULL}, END};
 
+static const struct ctl_opt simulate_opts[] = {
+	{"trace", 't', "FILE", "recorded supply of a zone; several: zones the job may move between", NULL},
+	{"price-trace", 0, "FILE", "spot price over time of the --trace at the same place; one for each or none", NULL},
+	{"work", 0, "HOURS", "work of the job", NULL},
+	{"deadline", 0, "HOURS", "from its start", NULL},
+	{"changeover", 0, "HOURS", "paid without progress after each start on another instance (default 0.2)", NULL},
+	{"spot-price", 0, "USD", "per hour, where there is no price trace", NULL},
+	{"on-demand-price", 0, "USD", "per hour", NULL},
+	{"transfer-fee", 0, "USD", "of a move to another region (default 0)", NULL},
+	{"nodes", 0, "N", "how many must be had at once, in traces that count (default 1); prices are for all", NULL},
+	{"policy", 'p', "NAME", "auto, uniform-progress, greedy, on-demand, optimal or all (default); several times", NULL},
+	{"starts", 'n', "N", "runs, begun at random places of the trace (default 100)", NULL},
+	{"start-hours", 0, "H,H,..", "begin there instead: hours from the start of the trace", NULL},
+	{"seed", 0, "N", "of the random places; the same for all policies (default 1)", NULL},
+	{"history", 0, "FILE", "another trace that the policies may learn from", NULL},
+	{"per-run", 0, NULL, "each run too", NULL},
+	{"decisions", 0, NULL, "and what was decided in it, when and why", NULL}, END};
+
 #define LIST (CTL_OUT | CTL_WATCH)
 const struct ctl_cmd ctl_commands[] = {
 	{"prices", "", "", 0, 0, "the clouds side by side per GPU; with any option every pool, cheapest first", price_opts, cmd_prices, LIST},
@@ -100,6 +118,7 @@ const struct ctl_cmd ctl_commands[] = {
 	{"doctor", "", "[PROVIDER...]", 0, CTL_ARGS_MAX, "examine providers and the daemon, and say what to fix", doctor_opts, cmd_doctor, CTL_OUT},
 	{"quota", "", "", 0, 0, "account limits as the providers report them", quota_opts, cmd_quota, LIST},
 	{"plan", "", "FILE", 1, 1, "where a job would run and what it would cost; starts nothing", NULL, cmd_plan, CTL_OUT},
+	{"simulate", "", "", 0, 0, "deadline policies over recorded traces: what would it have cost? no daemon needed", simulate_opts, cmd_simulate, CTL_OUT | CTL_OFFLINE},
 	{"job", "submit", "FILE", 1, 1, "submit a job file ('-' = standard input)", submit_opts, cmd_job_submit, CTL_OUT},
 	{"job", "ls", "", 0, 0, "jobs, newest first", job_ls_opts, cmd_job_ls, LIST},
 	{"job", "show", "JOB", 1, 1, "one job: attempts, checkpoints, cost", job_show_opts, cmd_job_show, LIST},

@@ -1,0 +1,22 @@
+/* What spotctl simulate was asked: read and checked by simulate_input.c, run and printed by cmd_simulate.c. */
+#ifndef SPOTCTL_SIMULATE_H
+#define SPOTCTL_SIMULATE_H
+
+#include "core/trace.h"
+#include "core/trace_sim.h"
+#include "spotctl/ctl.h"
+
+struct simulation {
+	struct trace_market market;
+	struct trace_job job;
+	const struct trace *traces;    /* pools of the market */
+	const struct policy_track *history;
+	size_t history_n;
+	const size_t *starts;          /* ticks */
+	size_t starts_n;
+	const char **policies;         /* names, each once */
+	size_t policies_n;
+};
+int simulation_read(struct ctl *c, struct simulation *ret);    /* CTL_OK, or said what is wrong */
+
+#endif
