@@ -103,8 +103,39 @@ static void row_read(struct spot_call *c, const struct spot_prices *a, const jso
 		*was = is;
 }
 
+/* What the history last says of a pool; NULL = nothing. */
+static struct spot_price_point *history_last(const struct pricing *x, size_t n, const struct spot_pool_key *key)
+{
+	struct spot_price_point *last = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		struct spot_price_point *p = &x->points.items[i];
+
+		if (p->key.market == key->market && strcmp(p->key.instance_type, key->instance_type) == 0 &&
+		    strcmp(p->key.zone, key->zone) == 0 && (last == NULL || p->effective_us > last->effective_us))
+			last = p;
+	}
+	return last;
+}
+
+/* The list says what is charged, but may date it before changes that the history tells: then the history's date counts,
+ * or, if it ends with another price, the change came since. */
+static void offer_add(struct spot_call *c, struct pricing *x, size_t past_n, const struct offer *o,
+		      const struct spot_pool_info *pool)
+{
+	struct spot_price_point *last = history_last(x, past_n, &pool->key);
+	bool later = last != NULL && last->effective_us >= o->since_us;
+
+	if (later && last->price_micros == o->micros)
+		last->source = SOURCE;
+	else
+		azure_point_add(&x->points, c, pool, o->micros, later ? c->now_us : o->since_us, SOURCE);
+}
+
 static void offers_spread(struct spot_call *c, const struct spot_prices *a, struct pricing *x)
 {
+	size_t past_n = x->points.n;
+
 	for (size_t i = 0; i < x->n; i++) {
 		const struct offer *o = &x->offers[i];
 
@@ -113,8 +144,7 @@ static void offers_spread(struct spot_call *c, const struct spot_prices *a, stru
 		for (size_t k = azure_pool_next(a->pools, a->pools_n, 0, o->size, o->market);
 		     k < a->pools_n;
 		     k = azure_pool_next(a->pools, a->pools_n, k + 1, o->size, o->market))
-			azure_point_add(&x->points, c, &a->pools[k], o->micros, o->since_us,
-					SOURCE);
+			offer_add(c, x, past_n, o, &a->pools[k]);
 	}
 }
 

@@ -11,7 +11,7 @@ static const struct spot_limit gcp_limits[GCP_LIMIT_COUNT] = {
     [GCP_LIMIT_LIST] = {.name = "list", .per_second = 5, .burst = 50},
     [GCP_LIMIT_MUTATE] = {.name = "mutate", .per_second = 10, .burst = 20, .shared = true},
     [GCP_LIMIT_OPERATION] = {.name = "operation", .per_second = 20, .burst = 100},
-    [GCP_LIMIT_ADVICE] = {.name = "advice", .per_second = 4, .burst = 10},
+    [GCP_LIMIT_ADVICE] = {.name = "advice", .per_second = 8, .burst = 10},
     [GCP_LIMIT_BILLING] = {.name = "billing", .per_second = 2, .burst = 20},
     [GCP_LIMIT_QUOTAS] = {.name = "cloudquotas", .per_second = 1, .burst = 20},
     [GCP_LIMIT_AUTH] = {.name = "auth", .per_second = 5, .burst = 10},

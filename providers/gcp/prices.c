@@ -4,8 +4,10 @@
 /*
  * Prices. The list: machine types (what they are made of) and the Billing Catalog (what the parts cost), composed
  * (skus.c). The past, where it is asked for and the project has it: advice.capacityHistory, whose price of a whole
- * machine type is also a second opinion on the sum. A type whose parts the catalog does not name has the price of its
- * history's last interval.
+ * machine type is also a second opinion on the sum. It goes back a year, one request per type and region: for all of
+ * them, since it is asked for at the first poll and after long gaps only. What the catalog says is in force: history
+ * that begins after it (rounded prices, another day) is left out. A type whose parts the catalog does not name has the
+ * price of its history's last interval.
  */
 
 #define CATALOG_WHAT   "services.skus.list"
@@ -24,6 +26,7 @@ struct pricing {
 	struct gcp_skus *skus;
 	struct gcp_pair *pairs;
 	size_t pairs_n, pair;
+	int64_t *listed_us; /* of each pool: since when the catalog's price is in force; 0 = it has none */
 	const char *version; /* of advice; NULL = not there */
 	struct spot_price_point *points;
 	size_t n, cap;
@@ -95,6 +98,7 @@ static bool asked_for(const struct spot_prices *a, const struct spot_pool_info *
 /* A type is the same in all zones of a region; the zone's own entry says what it is made of. */
 static void compose(struct spot_call *c, const struct spot_prices *a, struct pricing *x)
 {
+	x->listed_us = arena_array(c->arena, a->pools_n + 1, sizeof(*x->listed_us));
 	if (x->types_n > 0)
 		qsort(x->types, x->types_n, sizeof(*x->types), type_compare);
 	for (size_t i = 0; i < a->pools_n; i++) {
@@ -106,8 +110,10 @@ static void compose(struct spot_call *c, const struct spot_prices *a, struct pri
 			continue;
 		t = bsearch(&key, x->types, x->types_n, sizeof(*x->types), type_compare);
 		if (t != NULL && gcp_price_compose(x->skus, t, pool->key.region,
-				     pool->key.market == SPOT_MARKET_SPOT, &micros, &effective))
+				     pool->key.market == SPOT_MARKET_SPOT, &micros, &effective)) {
 			point_add(c, x, pool, micros, effective, CATALOG);
+			x->listed_us[i] = effective;
+		}
 	}
 }
 
@@ -130,7 +136,8 @@ static void past_take(struct spot_call *c, const struct spot_prices *a, struct p
 		const struct spot_pool_info *pool = &a->pools[i];
 
 		if (pool->key.market == SPOT_MARKET_SPOT && strcmp(pool->key.region, p->region) == 0 &&
-		    strcmp(pool->key.instance_type, p->type) == 0)
+		    strcmp(pool->key.instance_type, p->type) == 0 &&
+		    (x->listed_us[i] == 0 || from < x->listed_us[i]))
 			point_add(c, x, pool, micros, from, HISTORY);
 	}
 }
@@ -196,8 +203,7 @@ static void skus_over(struct gcp *self, struct spot_call *c, const struct spot_p
 	compose(c, a, x);
 	x->version = past_wanted(self, c, a) ? self->advice_version : NULL;
 	if (x->version != NULL)
-		x->pairs_n = MIN(gcp_pairs(c->arena, a->pools, a->pools_n, a->region, &x->pairs),
-		    (size_t)self->advice_calls);
+		x->pairs_n = gcp_pairs(c->arena, a->pools, a->pools_n, a->region, &x->pairs);
 }
 
 enum spot_step gcp_prices(void *p, struct spot_call *c, struct spot_prices *a)

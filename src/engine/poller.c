@@ -5,6 +5,8 @@
 #include "engine/poller_int.h"
 
 #define CALL_TIMEOUT_US (300 * SPOT_US_PER_S)
+/* What a first poll asks for of the past: more than any vendor tells (Google a year, the others 90 days). */
+#define PAST_US         (400 * 24 * SPOT_US_PER_HOUR)
 #define TICK_MAX_US     SPOT_US_PER_S
 #define BACKOFF_MAX_US  (600 * SPOT_US_PER_S)
 #define UPKEEP_ONCE     4    /* steps done at the start of a round */
@@ -227,7 +229,7 @@ static void pools_read(struct op *op)
 	pg_req_fini(&p->req);
 	if (p->pools_n == 0) {
 		/* The pools feed has not come in yet, or this region sells nothing: look again when it may have. */
-		q.next_us = p->started_us + (p->since_us == 0 ? 2 * SPOT_US_PER_S : feed_interval_us(p->poller, FEED_POOLS));
+		q.next_us = p->started_us + (p->first ? 2 * SPOT_US_PER_S : feed_interval_us(p->poller, FEED_POOLS));
 		q_market_feed_later(p->poller->deps.pg, &p->req, &q, poll_recorded);
 		return;
 	}
@@ -245,9 +247,14 @@ static void poll_begin(struct poller *poller, struct call_provider *provider, co
 	p->provider = provider;
 	p->kind = feed_parse(row->feed);
 	p->region = arena_strdup(p->arena, row->region);
+	p->first = row->since_us == 0;
 	p->since_us = row->since_us;
 	p->fails = row->fails;
 	p->started_us = loop_wall_us(poller->deps.loop);
+	/* Points older than what is stored are never taken later: the past is asked for at once, or not at all. */
+	if (p->first && p->kind == FEED_PRICES_SPOT) {
+		p->since_us = p->started_us - PAST_US;
+	}
 	p->next = poller->polls;
 	poller->polls = p;
 	poller->running++;

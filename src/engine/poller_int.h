@@ -21,6 +21,7 @@ struct poll {
 	enum feed_kind kind;
 	const char *region;
 	int64_t since_us, started_us;
+	bool first;                        /* nothing is known of this feed yet */
 	int32_t fails;
 	struct call call;
 	struct pg_req req;

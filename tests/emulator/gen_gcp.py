@@ -281,15 +281,20 @@ def network(catalog):
 
 
 def history(catalog, kinds):
-    """Changes of the Spot list price in the last year of the record, which ends 2026-07-30."""
-    last, out = {}, []
+    """Changes of the Spot list price in the last year of the record, which ends 2026-07-30, and the price that held when
+    the year began."""
+    out = []
     path = os.path.join(catalog, 'spot_history', 'gcp_regions_2023-05_2026-07.csv')
     for r in sorted(rows(path), key=lambda r: (r['region'], r['instance_type'], r['timestamp'])):
-        key = r['region'], r['instance_type']
-        if r['instance_type'] not in kinds or r['timestamp'] < '2025-07-30' or last.get(key) == r['spot_usd_hour']:
+        row = r['region'], r['instance_type'], r['timestamp'][:10], r['spot_usd_hour']
+        if r['instance_type'] not in kinds:
             continue
-        last[key] = r['spot_usd_hour']
-        out.append((*key, r['timestamp'][:10], r['spot_usd_hour']))
+        if out and out[-1][:2] == row[:2]:
+            if out[-1][3] == row[3]:
+                continue
+            if row[2] <= '2025-07-30':
+                out.pop()
+        out.append(row)
     return out
 
 

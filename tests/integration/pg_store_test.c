@@ -299,6 +299,28 @@ static void a_late_older_price_does_not_replace_the_latest(void **state)
 	assert_int_equal(testdb_int(dsn, "SELECT price_micros FROM pool_latest"), 500);
 }
 
+/* Azure's list may say "since the 1st" of a price that its history dates to the 20th. */
+static void a_list_that_dates_the_price_in_force_earlier_confirms_it(void **state)
+{
+	const struct point history[] = {{1, 500, NOW_US - 300, NOW_US}, {1, 520, NOW_US - 100, NOW_US}};
+	const struct point list[] = {{1, 520, NOW_US - 200, NOW_US + 60}};
+	const struct point late[] = {{1, 520, NOW_US - 200, NOW_US + 90}, {1, 500, NOW_US - 150, NOW_US + 90}};
+
+	(void)state;
+	pools_make(1);
+	partitions(NOW_US, NOW_US + 1);
+	assert_int_equal(ingest(history, 2).changed, 2);
+	testdb_exec(dsn, "UPDATE pool_latest SET state = 'stale'");
+	assert_int_equal(ingest(list, 1).changed, 0);
+	assert_string_equal(testdb_text(dsn, "SELECT price_micros || ' ' || state FROM pool_latest"), "520 fresh");
+	assert_int_equal(testdb_int(dsn, "SELECT observed_us FROM pool_latest"), NOW_US + 60);
+	assert_int_equal(testdb_int(dsn, "SELECT effective_us FROM pool_latest"), NOW_US - 100);
+	assert_int_equal(testdb_int(dsn, "SELECT changed_us FROM pool_latest"), NOW_US - 100);
+	/* Only the newest of a batch speaks of what is in force. */
+	assert_int_equal(ingest(late, 2).pools, 0);
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_point"), 2);
+}
+
 static void a_frozen_pool_stays_frozen_until_its_price_moves(void **state)
 {
 	const struct point a[] = {{1, 500, 0, NOW_US}}, b[] = {{1, 500, 0, NOW_US + 1}},
@@ -400,6 +422,7 @@ int main(void)
 	    T(a_history_in_one_poll_keeps_its_order_and_is_stored_once),
 	    T(a_price_taken_back_to_an_old_value_is_a_change),
 	    T(a_late_older_price_does_not_replace_the_latest),
+	    T(a_list_that_dates_the_price_in_force_earlier_confirms_it),
 	    T(a_frozen_pool_stays_frozen_until_its_price_moves),
 	    T(a_batch_with_an_unknown_pool_is_refused_whole),
 	    T(all_latest_prices_and_a_pools_history_are_read),

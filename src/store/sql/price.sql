@@ -10,7 +10,9 @@
 -- rows: 1 received int8, changed int8, pools int8
 -- writes: yes
 -- Several points of one pool read in one poll keep their order: the newest has the poll's
--- observed_us, each older one a microsecond less. History that we have already is left out. The
+-- observed_us, each older one a microsecond less. History that we have already is left out; a pool's newest
+-- point confirms the price that we have also if it dates it earlier (a price list knows its own dates, not
+-- those of the history that came before it). The
 -- staging table has no statistics: left alone, the planner expects a handful of rows.
 WITH d AS (
 	SELECT DISTINCT ON (pool_id, effective_us) pool_id, observed_us, price_micros, source,
@@ -23,8 +25,9 @@ WITH d AS (
 	SELECT d.*, l.price_micros AS was,
 		lag(d.price_micros) OVER w AS before,
 		count(*) OVER (PARTITION BY d.pool_id) - row_number() OVER w AS age
-	FROM d LEFT JOIN pool_latest l USING (pool_id)
-	WHERE l.pool_id IS NULL OR d.effective_us >= l.effective_us
+	FROM (SELECT *, lead(effective_us) OVER (PARTITION BY pool_id ORDER BY effective_us) IS NULL AS newest FROM d) d
+		LEFT JOIN pool_latest l USING (pool_id)
+	WHERE l.pool_id IS NULL OR d.effective_us >= l.effective_us OR (newest AND d.price_micros = l.price_micros)
 	WINDOW w AS (PARTITION BY d.pool_id ORDER BY d.effective_us)
 ), changed AS (
 	INSERT INTO price_point (pool_id, observed_us, effective_us, price_micros, source)
@@ -36,7 +39,7 @@ WITH d AS (
 	UPDATE pool_latest l SET
 		price_micros = n.price_micros,
 		observed_us = greatest(n.observed_us, l.observed_us),
-		effective_us = n.effective_us,
+		effective_us = greatest(n.effective_us, l.effective_us),
 		changed_us = CASE WHEN n.price_micros <> l.price_micros
 			THEN n.effective_us ELSE l.changed_us END,
 		source = n.source,

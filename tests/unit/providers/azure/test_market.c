@@ -329,6 +329,48 @@ static void history_that_may_not_be_read_does_not_cost_the_prices(void **state)
 	drive_fini(&d);
 }
 
+static void a_list_that_is_dated_before_its_history_still_says_what_is_in_force(void **state)
+{
+	static const struct {
+		const char *prices; /* the list has 0.1052 since 2025-11-01 */
+		int64_t since_us;
+	} cases[] = {
+	    {"{\"priceUSD\":0.2,\"effectiveDate\":\"2025-10-20T00:00:00Z\"}", INT64_C(1761955200000000)},
+	    {"{\"priceUSD\":0.1052,\"effectiveDate\":\"2025-12-20T00:00:00Z\"},"
+	     "{\"priceUSD\":0.2,\"effectiveDate\":\"2025-12-10T00:00:00Z\"}", INT64_C(1766188800000000)},
+	    {"{\"priceUSD\":0.2,\"effectiveDate\":\"2025-12-20T00:00:00Z\"}", GOLDEN_NOW_US},
+	};
+	struct drive d;
+
+	(void)state;
+	keyed_init(&d, NULL);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct spot_prices a = asked(SPOT_MARKET_SPOT);
+
+		a.since_us = 1;
+		assert_int_equal(
+		    RUN_SCRIPT(&d, DRIVE_PRICES, &a,
+			       {.status = 200,
+				.reply = arena_printf(d.arena, "{\"Items\":[%s]}",
+						      row(d.arena, "effectiveStartDate", "\"2025-11-01T00:00:00Z\""))},
+			       {.status = 200,
+				.reply = arena_printf(d.arena, "{\"totalRecords\":1,\"count\":1,\"resultTruncated\":\"false\","
+						      "\"data\":[{\"id\":\"/x\",\"sku\":\"standard_nc4as_t4_v3\",\"location\":\"eastus2\","
+						      "\"prices\":[%s]}]}", cases[i].prices)}),
+		    SPOT_DONE);
+		/* Each pool of the size has two prices, and the list's is the newest. */
+		assert_int_equal(a.n, 4);
+		for (size_t k = 0; k < a.n; k++) {
+			bool listed = strcmp(a.points[k].source, "RetailPrices") == 0;
+
+			assert_int_equal(a.points[k].price_micros, listed ? 105200 : 200000);
+			assert_true(listed ? a.points[k].effective_us == cases[i].since_us
+					   : a.points[k].effective_us < cases[i].since_us);
+		}
+	}
+	drive_fini(&d);
+}
+
 /* ---- signals ----------------------------------------------------------------------------- */
 
 static void bands_are_passed_on_as_published(void **state)
@@ -402,6 +444,7 @@ int main(void)
 	    cmocka_unit_test(of_several_rows_the_primary_and_then_the_newest_counts),
 	    cmocka_unit_test(pages_end_with_an_empty_one_too),
 	    cmocka_unit_test(history_that_may_not_be_read_does_not_cost_the_prices),
+	    cmocka_unit_test(a_list_that_is_dated_before_its_history_still_says_what_is_in_force),
 	    cmocka_unit_test(bands_are_passed_on_as_published),
 	    cmocka_unit_test(refused_scores_leave_the_bands_and_throttled_ones_wait),
 	};

@@ -117,6 +117,31 @@ static void signals_are_asked_per_type_and_region_within_the_budget(void **state
 	drive_fini(&d);
 }
 
+#define PAST(nanos) "{\"priceHistory\":[{\"interval\":{\"startTime\":\"2025-03-01T08:00:00Z\",\"endTime\":\"2026-01-02T08:00:00Z\"}," \
+		    "\"listPrice\":{\"currencyCode\":\"USD\",\"nanos\":" nanos "}}]}"
+
+/* It comes once, at the first poll: what is not read then never is. */
+static void the_past_is_read_of_every_type_and_region_whatever_the_signals_may_cost(void **state)
+{
+	struct spot_prices a = {.region = "", .market = SPOT_MARKET_SPOT, .since_us = 1, .pools = pools, .pools_n = ARRAY_LEN(pools)};
+	struct drive d;
+
+	(void)state;
+	ready_init(&d, SETTINGS("advice_calls", "1"));
+	assert_int_equal(
+	    RUN_SCRIPT(&d, DRIVE_PRICES, &a, {.status = 200, .reply = TYPES("", "")},
+		{.status = 200, .reply = "{\"skus\":[],\"nextPageToken\":\"\"}"},
+		{.url = API "/regions/europe-west4/advice/capacityHistory", .limit = "advice",
+		    .has = {"\"g2-standard-4\"", "\"PRICE\""}, .status = 200, .reply = PAST("100000000")},
+		{.url = API "/regions/us-central1/advice/capacityHistory", .status = 200, .reply = PAST("200000000")}),
+	    SPOT_DONE);
+	assert_int_equal(a.n, 3); /* one in Europe, two zones of us-central1 */
+	assert_int_equal(a.points[0].price_micros, 100000);
+	assert_int_equal(a.points[2].price_micros, 200000);
+	assert_string_equal(a.points[2].key.zone, "us-central1-b");
+	drive_fini(&d);
+}
+
 static void a_project_without_advice_has_no_signals(void **state)
 {
 	struct spot_signals a = {.region = "", .pools = pools, .pools_n = ARRAY_LEN(pools)};
@@ -209,6 +234,7 @@ int main(void)
 	    cmocka_unit_test(a_new_accelerator_keeps_the_vendors_name),
 	    cmocka_unit_test(the_price_feed_needs_pools_and_ends_at_the_empty_token),
 	    cmocka_unit_test(signals_are_asked_per_type_and_region_within_the_budget),
+	    cmocka_unit_test(the_past_is_read_of_every_type_and_region_whatever_the_signals_may_cost),
 	    cmocka_unit_test(a_project_without_advice_has_no_signals),
 	    cmocka_unit_test(quotas_of_both_kinds_join_with_the_pools_class),
 	    cmocka_unit_test(settings_are_checked_and_the_key_is_named),
