@@ -326,7 +326,8 @@ static void start(struct az_call *c, struct az_res *r)
 	r->stopped = r->deallocated = false;
 	if (!r->inst)
 		inst_make(c, r, &w);
-	az_op_end(c->rq->sim, r->op, "Succeeded", NULL, NULL);
+	else
+		az_op_end(c->rq->sim, r->op, "Succeeded", NULL, NULL);
 }
 
 static void action(struct az_call *c, struct az_res *r)
@@ -345,9 +346,11 @@ static void action(struct az_call *c, struct az_res *r)
 		az_op_new(c, r, true);
 		az_op_headers(c, r->op);
 		r->deallocated = true;
+		/* The operation is over when the machine is off its host. */
 		if (r->inst)
 			inst_end(r->inst, "api", "Deallocate", "Deallocated by the user");
-		az_op_end(s, r->op, "Succeeded", NULL, NULL);
+		else
+			az_op_end(s, r->op, "Succeeded", NULL, NULL);
 		reply_set(c->rep, 202, NULL, NULL, 0);
 	} else if (az_same(c->child, "start") || az_same(c->child, "restart")) {
 		if (r->inst ? r->deallocated : az_same(c->child, "restart") || !str_same(r->state, "Succeeded"))

@@ -102,6 +102,8 @@ void az_vm_event(struct inst *i, const char *type)
 		if (str_same(r->state, "Creating")) {
 			r->state = "Succeeded";
 			az_op_end(s, r->op, "Succeeded", NULL, NULL);
+		} else if (!str_same(r->state, "Deleting")) {
+			az_op_end(s, r->op, "Succeeded", NULL, NULL); /* of a start */
 		}
 	} else if (str_same(type, "notice")) {
 		azure_of(s)->incarnation++;
@@ -113,6 +115,7 @@ void az_vm_event(struct inst *i, const char *type)
 		} else if (r->deallocated || (i->side == SIDE_SPOT && !policy_delete(r))) {
 			r->deallocated = true;
 			r->state = "Succeeded";
+			az_op_end(s, r->op, "Succeeded", NULL, NULL);
 		} else {
 			az_vm_gone(s, r);
 		}

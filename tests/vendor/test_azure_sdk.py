@@ -213,24 +213,19 @@ class Machines(Base):
         def power():
             return [x.code for x in vms.instance_view(group, 'vm').statuses][-1]
 
-        def until(state):
-            end = time.monotonic() + 20
-            while power() != state and time.monotonic() < end:
-                pass
-            self.assertEqual(power(), state)
         self.assertEqual(self.resource.resource_groups.update(group, {'tags': {'a': 'b'}}).tags, {'a': 'b'})
         self.assertEqual(vms.begin_update(group, 'vm', {'tags': {'c': 'd'}}).result().tags, {'c': 'd'})
         vms.begin_power_off(group, 'vm').result()
         self.assertEqual(power(), 'PowerState/stopped')
         vms.begin_start(group, 'vm').result()
-        until('PowerState/running')
+        self.assertEqual(power(), 'PowerState/running')
         bigger = {'hardware_profile': {'vm_size': 'Standard_NC80adis_H100_v5'}}
         self.fails('OperationNotAllowed', 409, vms.begin_update, group, 'vm', bigger)
         vms.begin_deallocate(group, 'vm').result()
-        until('PowerState/deallocated')
+        self.assertEqual(power(), 'PowerState/deallocated')
         vms.begin_update(group, 'vm', bigger).result()
         vms.begin_start(group, 'vm').result()
-        until('PowerState/running')
+        self.assertEqual(power(), 'PowerState/running')
         disk = self.compute.disks.begin_create_or_update(group, 'd', {
             'location': REGION, 'creation_data': {'create_option': 'Empty'}, 'disk_size_gb': 64}).result()
         self.assertEqual(disk.disk_state, 'Unattached')
