@@ -8,8 +8,8 @@
 #define BYTES_PER_GB 1e9
 /* Below this share of useful time an offer would hardly ever finish the work. */
 #define USEFUL_MIN 0.05
-/* e^20 times the work is never. */
-#define RESTARTS_MAX_EXP 20.0
+/* e^10 times the work is never. */
+#define RESTARTS_MAX_EXP 10.0
 /* Waiting is not worked out for worse odds: such pools are refused or rest. */
 #define ODDS_FLOOR 0.05
 #define Z95 1.645
@@ -130,6 +130,18 @@ static int64_t age_penalty(const struct offer *o, const struct rank_policy *p)
 	return 0;
 }
 
+/* Variance of the average of the path over x reversion times, given its start, in those of the path itself; by its series
+ * where the closed form cancels out. */
+static double average_variance(double x)
+{
+	double gone = -expm1(-x);
+
+	if (x < 0.02) {
+		return x * (2.0 / 3.0 - x * (1.0 / 2.0 - x * (7.0 / 30.0 - x * (1.0 / 12.0 - x * 31.0 / 1260.0))));
+	}
+	return (2.0 * x - 2.0 * gone - gone * gone) / (x * x);
+}
+
 /* A spot price reverts to its faded mean (Ornstein and Uhlenbeck): over a run of F hours with x = F / reversion the share
  * (1 - e^-x) / x of today's distance lasts on average. */
 static void price_terms(const struct rank_ctx *c, const struct offer *o, struct score_terms *t)
@@ -149,10 +161,7 @@ static void price_terms(const struct rank_ctx *c, const struct offer *o, struct 
 		t->price_cover = o->price_cover;
 		t->price_stay = gone / x;
 		t->price_move_micros = llround((mean - (double)o->price_micros) * (1.0 - t->price_stay) * t->price_cover);
-		/* Variance of the average over the run, given today's price: s2 (2x - 3 + 4e^-x - e^-2x) / x2, and
-		 * s2 2x/3 where that cancels out. */
-		t->price_sd_micros = 1e6 * sqrt(fmax(o->price_var, 0) *
-		    (x < 1e-3 ? 2.0 * x / 3.0 : (2.0 * x - 2.0 * gone - gone * gone) / (x * x)));
+		t->price_sd_micros = 1e6 * sqrt(fmax(o->price_var, 0) * average_variance(x));
 	}
 	t->penalty_micros = age_penalty(o, &c->policy);
 	t->price_micros = t->price_now_micros + t->price_move_micros + t->penalty_micros;
@@ -305,8 +314,9 @@ void score_explain(const struct score *s, struct score_terms *t)
 	base = t->start_h + t->work_h + t->overhead_h;
 	more = paid_variance(s, t, 0);
 	t->paid_sd_h = sqrt(more);
-	t->paid_p50_h = base + gamma_at(t->paid_hours - base, more, 0);
-	t->paid_p95_h = base + gamma_at(t->paid_hours - base, more, Z95);
+	/* No reclaim at all has odds of its own. */
+	t->paid_p50_h = base + (exp(-s->hazard * base) >= 0.50 ? 0 : gamma_at(t->paid_hours - base, more, 0));
+	t->paid_p95_h = base + (exp(-s->hazard * base) >= 0.95 ? 0 : gamma_at(t->paid_hours - base, more, Z95));
 	q = fmax(t->odds, ODDS_FLOOR);
 	wait_var = (1.0 + t->interruptions) * (1.0 - q) / (q * q) * c->refused_h * c->refused_h;
 	more = paid_variance(s, t, t->wait_per_h) + wait_var;

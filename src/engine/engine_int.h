@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "core/fsm.h"
+#include "core/hazard.h"
 #include "engine/engine.h"
 #include "store/q.h"
 
@@ -77,6 +78,7 @@ struct offers { /* one read of the market, shared by the turns that need it */
 	size_t n;
 	int64_t read_us; /* mono; 0 = never */
 	int64_t stale_us; /* mono: a read sent before this is not good enough */
+	struct hazard_model *hazards; /* of the list, in the arena */
 };
 
 struct sched;

@@ -86,7 +86,10 @@ static void offers_read(struct step *s)
 	o->list = arena_array(a, n + 1, sizeof(*o->list));
 	for (size_t i = 0; i < n; i++) {
 		offer_fill(&o->list[i], &rows[i]);
+		o->list[i].record = offer_record_parse(a, rows[i].record);
 	}
+	o->hazards = hazard_model_build(a, o->list, n, &s->r->e->conf.rank, engine_now(s->r->e));
+	offers_believe(o->hazards, o->list, n);
 	if (o->stale_us > w->sent_us) {
 		/* What changed meanwhile may not be in it. */
 		offers_need(s->r, w->then, w->ctx);
@@ -114,7 +117,10 @@ void offers_need(struct recon *r, void (*then)(struct recon *, void *), void *ct
 	s = step_new(r, offers_read, w);
 	STEP(s, engine_offers,
 	     (&(struct q_engine_offers){.since_day = engine_day(e) - RECORD_DAYS,
-					.at_us = engine_now(e)}));
+					.at_us = engine_now(e),
+					.half_h = e->conf.rank.age_half_life_h,
+					.recent_h = e->conf.rank.recent_half_life_h,
+					.odds_h = e->conf.rank.odds_half_life_h}));
 }
 
 const struct offer *offer_of(const struct engine *e, int32_t pool_id)

@@ -112,6 +112,110 @@ static void the_order_is_the_same_whatever_the_input_order(void **state)
 	}
 }
 
+/* The quick match of rank.c is offer_refusal(), whatever is asked for. */
+static void what_suits_is_what_offer_refusal_says(void **state)
+{
+	static const char *const names[] = {"V100", "V100-16GB", "A100", "A100-80GB", "A100-40GB", "A10", "H100", ""};
+	static const char *const texts[] = {NULL, NULL, "aws", "us-east-1", "use1-az4", "us-east-1a", "p3.2xlarge", "gcp"};
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct rank_policy p;
+	size_t suited = 0;
+	struct rng r;
+
+	(void)state;
+	rank_policy_default(&p);
+	rng_seeded_init(&r, 11);
+	for (int i = 0; i < 20000; i++) {
+		struct resource_ask asks[3] = {0};
+		struct gpu_ask gpus[3][3];
+		struct job_spec spec = {.asks = asks, .asks_n = 1 + rng_below(&r, 3)};
+		struct rank_job job = {.spec = &spec, .spot_allowed = true, .on_demand_allowed = true};
+		struct offer o = offer_make(1, rng_below(&r, 2) ? SPOT_MARKET_SPOT : SPOT_MARKET_ON_DEMAND, 1000000);
+		struct ranking k;
+		bool suits = false;
+
+		spec.checkpoint.path = "ckpt";
+		o.gpu_name = names[1 + rng_below(&r, 7)];
+		o.gpu_milli = 1000 << rng_below(&r, 2);
+		o.zone_name = "us-east-1a";
+		o.vcpus = 8;
+		o.mem_mib = 1024;
+		for (size_t n = 0; n < spec.asks_n; n++) {
+			struct resource_ask *x = &asks[n];
+
+			x->gpus = gpus[n];
+			x->gpus_n = rng_below(&r, 4);
+			for (size_t g = 0; g < x->gpus_n; g++) {
+				gpus[n][g] = (struct gpu_ask){.gpu = names[rng_below(&r, 7)], .milli = 1000 << rng_below(&r, 2)};
+			}
+			x->provider = rng_below(&r, 4) ? NULL : texts[rng_below(&r, ARRAY_LEN(texts))];
+			x->region = rng_below(&r, 4) ? NULL : texts[rng_below(&r, ARRAY_LEN(texts))];
+			x->zone = rng_below(&r, 4) ? NULL : texts[rng_below(&r, ARRAY_LEN(texts))];
+			x->instance_type = rng_below(&r, 4) ? NULL : texts[rng_below(&r, ARRAY_LEN(texts))];
+			x->use_spot = (int)rng_below(&r, 3) - 1;
+			x->vcpus_min = rng_below(&r, 4) ? 0 : (int64_t)rng_below(&r, 16);
+			x->mem_mib_min = rng_below(&r, 4) ? 0 : (int64_t)rng_below(&r, 2048);
+			x->max_hourly_micros = rng_below(&r, 4) ? 0 : (int64_t)rng_below(&r, 2000000);
+			suits = suits || offer_refusal(a, &o, x) == NULL;
+		}
+		rank_run(a, &o, 1, &job, &p, 1, &k);
+		assert_int_equal(k.usable, suits);
+		if (!suits) {
+			assert_string_equal(refusal_words(a, &k, &k.refused[0]), offer_refusal(a, &o, &asks[spec.asks_n - 1]));
+		}
+		suited += suits;
+		arena_reset(a);
+	}
+	assert_true(suited > 3000 && suited < 17000);
+}
+
+/* One's own measurements outweigh the table, the more hours the more. */
+static void own_step_rates_correct_the_table(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct job_spec *spec = spec_new(a);
+	struct gpu_rate rates[2] = {{.gpu = "V100-16GB", .gpu_milli = 1000, .steps = 1000, .hours = 10},
+		{.gpu = "A100-80GB", .gpu_milli = 2000, .steps = 6000, .hours = 10}};
+	struct rank_job job = {.spec = spec, .rates = rates, .rates_n = 2};
+	double hours, table = gpu_speed_table(spec, "A100-80GB"), brief;
+
+	(void)state;
+	/* 300 steps an hour and GPU against 100. */
+	assert_true(fabs(gpu_speed(&job, "A100-80GB", &hours) - (table * 0.5 + 3 * 10) / 10.5) < 1e-9);
+	assert_true(hours == 10);
+	assert_true(gpu_speed(&job, "H100-80GB-SXM", &hours) == gpu_speed_table(spec, "H100-80GB-SXM") && hours == 0);
+	rates[1].hours = 0.1;
+	rates[1].steps = 60;
+	brief = gpu_speed(&job, "A100-80GB", &hours);
+	assert_true(fabs(brief - table) < fabs(brief - 3));
+	/* 5,000 steps at 100 an hour are 50 h; a file that said 100 h counts for half an hour of 10. */
+	assert_int_equal(rank_work_left_s(&job, 5000, 0), 180000);
+	assert_int_equal(rank_work_left_s(&job, 5000, 360000), (int64_t)((360000 * 0.5 + 180000 * 10) / 10.5));
+	job.rates_n = 0;
+	assert_int_equal(rank_work_left_s(&job, 5000, 360000), 360000);
+}
+
+/* Saving costs time, losing costs more: the interval follows what reclaims without a save cost. */
+static void the_interval_is_the_cheapest_one(void **state)
+{
+	const char *source;
+	double h = 0.8, saves = 0.9, d = 60, mtbf = 3600 / (h * (1 - saves)), best = 0, least = 1e9;
+
+	(void)state;
+	/* Expected time per unit of work under exponential failures (Daly 2006, equation 20), over all intervals. */
+	for (double i = 30; i < 3600; i += 1) {
+		double cost = mtbf * expm1((i + d) / mtbf) / i;
+
+		best = cost < least ? i : best;
+		least = fmin(cost, least);
+	}
+	assert_true(fabs(save_interval_s(h, saves, d, true, &source) - best) < 3);
+	assert_non_null(strstr(source, "Daly"));
+	assert_true(save_interval_s(h, saves, d, false, &source) > best + 10);
+	assert_string_equal(source, "Young");
+	assert_true(save_interval_s(1e-9, saves, d, true, &source) == 3600 && save_interval_s(100, 0, 0.1, true, &source) == 30);
+}
+
 static void own_record_moves_the_hazard_from_its_prior(void **state)
 {
 	struct rank_policy p;
@@ -212,6 +316,9 @@ int main(void)
 		cmocka_unit_test(a_cheap_pool_that_dies_often_loses_against_a_calm_one),
 		cmocka_unit_test(refused_offers_have_a_reason_in_words),
 		cmocka_unit_test(the_order_is_the_same_whatever_the_input_order),
+		cmocka_unit_test(what_suits_is_what_offer_refusal_says),
+		cmocka_unit_test(own_step_rates_correct_the_table),
+		cmocka_unit_test(the_interval_is_the_cheapest_one),
 		cmocka_unit_test(own_record_moves_the_hazard_from_its_prior),
 		cmocka_unit_test(throughput_comes_from_the_table),
 		cmocka_unit_test(a_job_without_checkpoint_pays_for_starting_over),
