@@ -4,6 +4,8 @@
 #include "aws.h"
 #include "base/str.h"
 
+#define IMAGE_OWNER "898082745236" /* the account of the vendor's deep learning images */
+
 static void image_xml(struct ec2 *e, const struct image *m)
 {
 	struct sbuf *b = &e->out;
@@ -12,7 +14,7 @@ static void image_xml(struct ec2 *e, const struct image *m)
 	x_text(b, "imageId", image_id(e->rq->arena, e->rq->region, m));
 	x_text(b, "imageLocation", m->name);
 	x_text(b, "imageState", "available");
-	x_text(b, "imageOwnerId", "898082745236");
+	x_text(b, "imageOwnerId", IMAGE_OWNER);
 	x_bool(b, "isPublic", true);
 	x_text(b, "architecture", m->arch);
 	x_text(b, "imageType", "machine");
@@ -30,9 +32,9 @@ void ec2_describe_images(struct ec2 *e)
 	    "virtualization-type", "root-device-type", "owner-alias", "owner-id", NULL};
 	const char **ids, **owners;
 	size_t ids_n = form_list(&e->form, e->rq->arena, "ImageId", &ids), n;
+	size_t owners_n = form_list(&e->form, e->rq->arena, "Owner", &owners);
 	struct ec2_filter *f;
 
-	form_list(&e->form, e->rq->arena, "Owner", &owners);
 	form_accept(&e->form, "Include*");
 	form_accept(&e->form, "MaxResults");
 	if (!ec2_filters(e, known, &f, &n) || !ec2_ready(e))
@@ -50,7 +52,9 @@ void ec2_describe_images(struct ec2 *e)
 	x_open(&e->out, "imagesSet");
 	for (size_t k = 0; k < images_n; k++) {
 		const char *id = image_id(e->rq->arena, e->rq->region, &images[k]);
-		bool show = ec2_match_any(ids, ids_n, id);
+		/* All are the vendor's: nobody else owns one here. */
+		bool show = ec2_match_any(ids, ids_n, id) &&
+		    (ec2_match_any(owners, owners_n, "amazon") || ec2_match_any(owners, owners_n, IMAGE_OWNER));
 
 		for (size_t i = 0; i < n && show; i++) {
 			const char *v = str_same(f[i].name, "name")	 ? images[k].name

@@ -225,6 +225,8 @@ void gcp_types_list(struct gcp_call *c);
 void gcp_type_get(struct gcp_call *c);
 void gcp_accelerators_aggregated(struct gcp_call *c);
 void gcp_accelerators_list(struct gcp_call *c);
+void gcp_accelerator_get(struct gcp_call *c);
+void gcp_images_list(struct gcp_call *c);
 void gcp_image_family(struct gcp_call *c);
 void gcp_image_get(struct gcp_call *c);
 /* The image a URL names (family or image), or NULL. */

@@ -185,16 +185,12 @@ void gcp_types_list(struct gcp_call *c)
 		 items);
 }
 
-void gcp_type_get(struct gcp_call *c)
+/* The one of the items that is asked for. Takes items. */
+static void reply_named(struct gcp_call *c, json_t *items, const struct zone *z, const char *kind)
 {
-	const struct zone *z = zone_of(c);
-	json_t *items, *one;
+	json_t *one;
 	size_t k;
 
-	if (!z)
-		return;
-	items = json_array();
-	append_types(c, items, z, false);
 	json_array_foreach(items, k, one)
 	{
 		if (str_same(gcp_text(one, "name"), c->arg[2])) {
@@ -204,7 +200,19 @@ void gcp_type_get(struct gcp_call *c)
 		}
 	}
 	json_decref(items);
-	gcp_not_found(c, arena_printf(c->a, GCP_P "zones/%s/machineTypes/%s", z->name, c->arg[2]));
+	gcp_not_found(c, arena_printf(c->a, GCP_P "zones/%s/%s/%s", z->name, kind, c->arg[2]));
+}
+
+void gcp_type_get(struct gcp_call *c)
+{
+	const struct zone *z = zone_of(c);
+	json_t *items;
+
+	if (!z)
+		return;
+	items = json_array();
+	append_types(c, items, z, false);
+	reply_named(c, items, z, "machineTypes");
 }
 
 /* ---- accelerator types ------------------------------------------------------------------ */
@@ -275,6 +283,18 @@ void gcp_accelerators_list(struct gcp_call *c)
 		 arena_printf(c->a, "zones/%s/acceleratorTypes", z->name), items);
 }
 
+void gcp_accelerator_get(struct gcp_call *c)
+{
+	const struct zone *z = zone_of(c);
+	json_t *items;
+
+	if (!z)
+		return;
+	items = json_array();
+	append_accelerators(c, items, z, false);
+	reply_named(c, items, z, "acceleratorTypes");
+}
+
 /* ---- images ----------------------------------------------------------------------------- */
 
 static const struct {
@@ -305,6 +325,17 @@ static json_t *image_json(struct gcp_call *c, size_t k)
 			 "architecture", "X86_64", "archiveSizeBytes", "4831838208", "selfLink",
 			 arena_printf(c->a, GCP_LINKS "projects/%s/global/images/%s",
 				      images[k].project, images[k].name));
+}
+
+void gcp_images_list(struct gcp_call *c)
+{
+	json_t *items = json_array();
+
+	for (size_t k = 0; k < ARRAY_LEN(images); k++) {
+		if (str_same(images[k].project, c->arg[0]))
+			json_array_append_new(items, image_json(c, k));
+	}
+	gcp_list(c, "compute#imageList", arena_printf(c->a, "projects/%s/global/images", c->arg[0]), items);
 }
 
 void gcp_image_family(struct gcp_call *c)

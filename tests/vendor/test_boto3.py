@@ -151,6 +151,8 @@ class Catalog(Base):
     def test_images_and_subnets(self):
         self.assertEqual(self.ec2.describe_images(ImageIds=[self.ami])['Images'][0]['Architecture'], 'x86_64')
         self.fails('InvalidAMIID.NotFound', 400, self.ec2.describe_images, ImageIds=['ami-00000000000000000'])
+        self.assertEqual(self.ec2.describe_images(Owners=['self'])['Images'], [])
+        self.assertIn(self.ami, [i['ImageId'] for i in self.ec2.describe_images(Owners=['amazon'])['Images']])
         s = self.ec2.describe_subnets(Filters=[{'Name': 'availability-zone-id', 'Values': ['use1-az4']}])['Subnets']
         self.assertEqual([x['AvailabilityZone'] for x in s], ['us-east-1a'])
 

@@ -306,6 +306,10 @@ class Lists(Base):
         names = {a.name: a.maximum_cards_per_instance for a in
                  self.accelerators.list(project=self.project, zone=ZONE)}
         self.assertEqual((names['nvidia-tesla-t4'], names['nvidia-l4']), (4, 8))
+        one = self.accelerators.get(project=self.project, zone=ZONE, accelerator_type='nvidia-l4')
+        self.assertEqual((one.name, one.maximum_cards_per_instance), ('nvidia-l4', 8))
+        with self.assertRaises(exceptions.NotFound):
+            self.accelerators.get(project=self.project, zone=ZONE, accelerator_type='nvidia-l5')
 
     def test_zones_regions_project_and_images(self):
         zones = {z.name: z.region.split('/')[-1] for z in self.zones.list(project=self.project)}
@@ -314,6 +318,7 @@ class Lists(Base):
         self.assertEqual(self.projects.get(project=self.project).name, self.project)
         image = self.images.get_from_family(project='debian-cloud', family='debian-12')
         self.assertEqual((image.family, image.disk_size_gb), ('debian-12', 10))
+        self.assertIn(image.name, [i.name for i in self.images.list(project='debian-cloud')])
         with self.assertRaises(exceptions.NotFound):
             self.images.get_from_family(project='debian-cloud', family='debian-3')
 
