@@ -2,8 +2,9 @@
 #include "base/base.h"
 #include "api/api_priv.h"
 
+#include "api/believe.h"
+#include "base/json.h"
 #include "core/offer.h"
-#include "core/rank.h"
 
 #define RECORD_DAYS 30
 #define HISTORY_MAX 5000
@@ -42,17 +43,26 @@ static bool filter_read(struct areq *q, struct market_filter *f)
 	return true;
 }
 
-static json_t *pool_doc(struct areq *q, const struct q_api_pool_row *row);
+/* What a list or a pool is asked for, while the records and then the rows are read. */
+struct market_ask {
+	struct market_filter f;
+	int64_t after_price, after_id, from_us;
+	int32_t limit;
+	const struct believed *believed;
+};
+
+static json_t *pool_doc(const struct believed *b, const struct q_api_pool_row *row);
 
 static void prices_done(struct areq *q)
 {
 	struct q_api_pool_row *rows;
-	size_t n = q_api_prices_rows(&q->pg, q->arena, &rows), limit = (size_t) *(int32_t *)q->own;
+	const struct market_ask *ask = q->own;
+	size_t n = q_api_prices_rows(&q->pg, q->arena, &rows), limit = (size_t)ask->limit;
 	json_t *items = json_array();
 	const char *cursor = NULL;
 
 	for (size_t i = 0; i < MIN(n, limit); i++)
-		json_array_append_new(items, pool_doc(q, &rows[i]));
+		json_array_append_new(items, pool_doc(ask->believed, &rows[i]));
 	if (n > limit) {
 		const json_t *last = json_array_get(items, limit - 1);
 
@@ -78,19 +88,29 @@ static bool price_cursor(struct areq *q, int64_t *ret_price, int64_t *ret_id)
 	return false;
 }
 
+static void prices_believed(struct areq *q, struct believed *b)
+{
+	struct market_ask *ask = q->own;
+	const struct market_filter *f = &ask->f;
+
+	ask->believed = b;
+	SQL(q, api_prices, prices_done, .gpu = f->gpu, .provider = f->provider, .region = f->region, .zone = f->zone,
+	    .instance_type = f->instance_type, .market = f->market, .state = f->state, .has_max_micros = f->has_max,
+	    .max_micros = f->max_micros, .after_micros = ask->after_price, .after_id = (int32_t)ask->after_id,
+	    .most = ask->limit + 1, .since_day = day_of(q->now_us) - RECORD_DAYS);
+}
+
 void get_prices(struct areq *q)
 {
-	struct market_filter f;
-	int64_t price, id, limit;
-	int32_t *keep = arena_alloc(q->arena, sizeof(*keep));
+	struct market_ask *ask = arena_alloc(q->arena, sizeof(*ask));
+	int64_t limit;
 
-	if (!filter_read(q, &f) || !price_cursor(q, &price, &id) || !areq_query_i64(q, "limit", 1, 1000, 100, &limit))
+	if (!filter_read(q, &ask->f) || !price_cursor(q, &ask->after_price, &ask->after_id) ||
+	    !areq_query_i64(q, "limit", 1, 1000, 100, &limit))
 		return;
-	*keep = (int32_t)limit;
-	q->own = keep;
-	SQL(q, api_prices, prices_done, .gpu = f.gpu, .provider = f.provider, .region = f.region, .zone = f.zone,
-	    .instance_type = f.instance_type, .market = f.market, .state = f.state, .has_max_micros = f.has_max,
-	    .max_micros = f.max_micros, .after_micros = price, .after_id = (int32_t)id, .most = *keep + 1, .since_day = day_of(q->now_us) - RECORD_DAYS);
+	ask->limit = (int32_t)limit;
+	q->own = ask;
+	believe_begin(q, prices_believed);
 }
 
 /* One document per GPU: the rows come in its order. */
@@ -139,29 +159,52 @@ void get_prices_refused(struct areq *q)
 	    .instance_type = f.instance_type, .market = f.market, .most = (int32_t)limit);
 }
 
-static json_t *pool_doc(struct areq *q, const struct q_api_pool_row *row)
+/* What the provider tells of its room, as the signals of the document say it. */
+static void room_signals(const json_t *signals, struct offer *o)
+{
+	const json_t *s;
+	size_t i;
+
+	json_array_foreach(signals, i, s) {
+		const char *kind = json_str(s, "kind", "", NULL);
+		double v = json_f64(s, "value", -1, NULL);
+
+		if (strcmp(kind, "placement_score") == 0) {
+			o->placement_score = v;
+		} else if (strcmp(kind, "capacity") == 0) {
+			o->capacity = v;
+		} else if (strcmp(kind, "obtainability") == 0) {
+			o->has_odds = true;
+			o->odds = v;
+		}
+	}
+}
+
+static json_t *pool_doc(const struct believed *b, const struct q_api_pool_row *row)
 {
 	json_t *doc = view_parse(row->doc), *more = view_parse(row->more);
-	struct offer o = {.market = spot_market_parse(row->market), .advisor_lo = row->has_adv_lo ? row->adv_lo : -1,
+	struct offer o = {.pool_id = row->id, .provider = json_str(doc, "provider", "", NULL),
+	    .region = json_str(doc, "region", "", NULL), .zone = json_str(doc, "zone", "", NULL),
+	    .instance_type = json_str(doc, "instance_type", "", NULL), .gpu_name = json_str(doc, "gpu", "", NULL),
+	    .market = spot_market_parse(row->market), .advisor_lo = row->has_adv_lo ? row->adv_lo : -1,
 	    .advisor_hi = row->has_adv_hi ? row->adv_hi : -1, .advisor_as_of_us = row->adv_as_of_us,
-	    .placement_score = -1, .capacity = -1, .own_node_us = row->own_us, .own_reclaims = row->reclaims,
-	    .has_band = row->has_band_lo && row->has_band_hi, .band_lo = row->band_lo, .band_hi = row->band_hi,
-	    .has_share = row->has_share, .share = row->share, .share_lo = row->share_lo, .share_hi = row->share_hi};
-	double h = 0, lo = 0, hi = 0;
-	const char *source = "";
+	    .placement_score = -1, .capacity = -1, .has_band = row->has_band_lo && row->has_band_hi, .band_lo = row->band_lo,
+	    .band_hi = row->band_hi, .has_share = row->has_share, .share = row->share, .share_lo = row->share_lo,
+	    .share_hi = row->share_hi};
 
-	hazard_estimate(&o, &q->api->conf.rank, &h, &lo, &hi, &source);
+	room_signals(json_object_get(more, "signals"), &o);
+	json_object_set_new(more, "hazard", believe_hazard(b, &o));
+	json_object_set_new(more, "launch_odds", believe_odds(b, &o));
 	json_object_update(doc, more);
 	json_decref(more);
-	json_object_set_new(doc, "hazard", json_pack("{s:f, s:f, s:f, s:s}", "per_hour", h, "lo", lo, "hi", hi, "source",
-	        source));
 	return doc;
 }
 
 static void pools_done(struct areq *q)
 {
 	struct q_api_pool_row *rows;
-	size_t n = q_api_pools_rows(&q->pg, q->arena, &rows), limit = (size_t) *(int32_t *)q->own;
+	const struct market_ask *ask = q->own;
+	size_t n = q_api_pools_rows(&q->pg, q->arena, &rows), limit = (size_t)ask->limit;
 	json_t *items = json_array();
 	const char *cursor = NULL;
 
@@ -170,27 +213,34 @@ static void pools_done(struct areq *q)
 		cursor = arena_printf(q->arena, "%d", rows[n - 1].id);
 	}
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(items, pool_doc(q, &rows[i]));
+		json_array_append_new(items, pool_doc(ask->believed, &rows[i]));
 	areq_json(q, 200, json_pack("{s:o, s:s?}", "items", items, "next", cursor));
+}
+
+static void pools_believed(struct areq *q, struct believed *b)
+{
+	struct market_ask *ask = q->own;
+	const struct market_filter *f = &ask->f;
+
+	ask->believed = b;
+	SQL(q, api_pools, pools_done, .gpu = f->gpu, .provider = f->provider, .region = f->region, .zone = f->zone,
+	    .instance_type = f->instance_type, .market = f->market, .state = f->state, .has_max_micros = f->has_max,
+	    .max_micros = f->max_micros, .after_id = (int32_t)ask->after_id, .most = ask->limit + 1,
+	    .since_day = day_of(q->now_us) - RECORD_DAYS);
 }
 
 void get_pools(struct areq *q)
 {
-	struct market_filter f;
-	int64_t after;
-	int32_t *limit = arena_alloc(q->arena, sizeof(*limit));
+	struct market_ask *ask = arena_alloc(q->arena, sizeof(*ask));
 
-	if (!filter_read(q, &f) || !areq_page(q, 0, &after, limit))
+	if (!filter_read(q, &ask->f) || !areq_page(q, 0, &ask->after_id, &ask->limit))
 		return;
-	if (after > INT32_MAX) {
+	if (ask->after_id > INT32_MAX) {
 		areq_fail_field(q, "cursor", "is not a cursor that this list returned");
 		return;
 	}
-	q->own = limit;
-	SQL(q, api_pools, pools_done, .gpu = f.gpu, .provider = f.provider, .region = f.region, .zone = f.zone,
-	    .instance_type = f.instance_type, .market = f.market, .state = f.state, .has_max_micros = f.has_max,
-	    .max_micros = f.max_micros, .after_id = (int32_t)after, .most = *limit + 1,
-	    .since_day = day_of(q->now_us) - RECORD_DAYS);
+	q->own = ask;
+	believe_begin(q, pools_believed);
 }
 
 static void marks_done(struct areq *q)
@@ -212,48 +262,56 @@ static void history_done(struct areq *q)
 
 	if (q_api_pool_history_rows(&q->pg, q->arena, &row) == 1)
 		json_object_set_new(q->doc, "history", view_parse(row->doc));
-	SQL(q, api_pool_marks, marks_done, .pool_id = (int32_t)q->id, .from_us = *(int64_t *)q->own, .to_us = q->now_us + 1);
+	SQL(q, api_pool_marks, marks_done, .pool_id = (int32_t)q->id, .from_us = ((const struct market_ask *)q->own)->from_us,
+	    .to_us = q->now_us + 1);
 }
 
 static void pool_done(struct areq *q)
 {
 	struct q_api_pool_row *row;
-	int64_t from = *(int64_t *)q->own;
+	const struct market_ask *ask = q->own;
 	json_t *doc;
 
 	if (q_api_pools_rows(&q->pg, q->arena, &row) == 0) {
 		areq_fail(q, SPOT_NOT_FOUND, "there is no pool p%" PRId64, q->id);
 		return;
 	}
-	doc = pool_doc(q, row);
-	if (!from) {
+	doc = pool_doc(ask->believed, row);
+	if (!ask->from_us) {
 		areq_json(q, 200, doc);
 		return;
 	}
 	q->doc = doc;
-	SQL(q, api_pool_history, history_done, .pool_id = (int32_t)q->id, .from_us = from, .to_us = q->now_us + 1,
+	SQL(q, api_pool_history, history_done, .pool_id = (int32_t)q->id, .from_us = ask->from_us, .to_us = q->now_us + 1,
 	    .most = HISTORY_MAX);
+}
+
+static void pool_believed(struct areq *q, struct believed *b)
+{
+	((struct market_ask *)q->own)->believed = b;
+	SQL(q, api_pools, pool_done, .after_id = 0, .most = 1, .has_one = true, .one = (int32_t)q->id,
+	    .since_day = day_of(q->now_us) - RECORD_DAYS);
 }
 
 void get_pool(struct areq *q)
 {
 	const char *history = areq_query(q, "history");
-	int64_t *from = arena_alloc(q->arena, sizeof(*from)), span;
+	struct market_ask *ask = arena_alloc(q->arena, sizeof(*ask));
+	int64_t span;
 
 	if (history) {
 		if (!parse_duration_us(history, &span) || span <= 0 || span > 400 * 24 * SPOT_US_PER_HOUR) {
 			areq_fail_field(q, "history", "must be a duration up to 400d such as 7d");
 			return;
 		}
-		*from = q->now_us - span;
+		ask->from_us = q->now_us - span;
 	}
 	if (q->id > INT32_MAX) {
 		areq_fail(q, SPOT_NOT_FOUND, "there is no pool p%" PRId64, q->id);
 		return;
 	}
-	q->own = from;
-	SQL(q, api_pools, pool_done, .after_id = 0, .most = 1, .has_one = true, .one = (int32_t)q->id,
-	    .since_day = day_of(q->now_us) - RECORD_DAYS);
+	q->own = ask;
+	believe_begin(q, pool_believed);
 }
 
 static void providers_done(struct areq *q)

@@ -24,7 +24,8 @@ static void offer_of(const struct q_engine_offers_row *r, struct offer *o)
 	    .cool_why = r->cool_why ? r->cool_why : "", .live_nodes = r->nodes, .has_band = r->has_band_lo && r->has_band_hi,
 	    .band_lo = r->band_lo, .band_hi = r->band_hi, .has_share = r->has_share, .share = r->share, .share_lo = r->share_lo,
 	    .share_hi = r->share_hi, .has_odds = r->has_odds, .odds = r->odds, .has_quota = r->has_quota_limit,
-	    .quota_unit = r->quota_unit, .quota_limit = r->quota_limit, .quota_used = r->quota_used};
+	    .quota_unit = r->quota_unit, .quota_limit = r->quota_limit, .quota_used = r->quota_used,
+	    .price_mean = r->price_mean, .price_var = r->price_var, .price_cover = r->has_price_mean ? r->price_cover : 0};
 }
 
 /* The same defaults as the engine's: use_spot said wins, else spot is allowed to whoever may be
@@ -47,8 +48,10 @@ static void ranked(struct areq *q)
 	size_t n = q_api_offers_rows(&q->pg, q->arena, &rows);
 	struct offer *offers = arena_array(q->arena, n, sizeof(*offers));
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		offer_of(&rows[i], &offers[i]);
+		offers[i].record = offer_record_parse(q->arena, rows[i].record);
+	}
 	p->policy = q->api->conf.rank;
 	p->job.spec = p->spec;
 	p->job.work_left_s = p->spec->work_s;
@@ -127,7 +130,8 @@ void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p))
 	q->own = p;
 	n = gpus_asked(q->arena, p->spec, &gpus);
 	SQL(q, api_offers, ranked, .since_day = day_of(q->now_us) - RECORD_DAYS, .gpus = gpus, .gpus_n = n,
-	    .at_us = q->now_us);
+	    .at_us = q->now_us, .half_h = q->api->conf.rank.age_half_life_h, .recent_h = q->api->conf.rank.recent_half_life_h,
+	    .odds_h = q->api->conf.rank.odds_half_life_h);
 }
 
 static json_t *offer_pool_json(const struct offer *o)

@@ -43,6 +43,8 @@ struct odds {
 	const char *source;            /* static words */
 };
 
+/* What the database knows of a pool (pool_record of migrations/0009); NULL for NULL or what cannot be read. */
+const struct offer_record *offer_record_parse(struct arena *a, const char *text);
 struct hazard_model *hazard_model_build(struct arena *a, const struct offer *offers, size_t n, const struct rank_policy *p,
     int64_t now_us);
 /* o is one of the offers of the model, or one like them (a copy with changed fields). */

@@ -27,7 +27,7 @@ void rank_policy_default(struct rank_policy *p)
 		.price_reversion_s = 7 * 86400,
 		.age_half_life_h = 336,
 		.odds_half_life_h = 8,
-		.recent_half_life_h = 12,
+		.recent_half_life_h = 8,
 	};
 }
 

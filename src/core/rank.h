@@ -42,7 +42,7 @@ struct rank_policy {
 	int64_t price_reversion_s;     /* a spot price goes 63 % of the way to its faded mean in this, 7 d; 0 = stays */
 	double age_half_life_h;        /* of our record of reclaims, 336 (hazard.h) */
 	double odds_half_life_h;       /* of our record of launches, 8 */
-	double recent_half_life_h;     /* of what is left of a pool's own record as how it is just now, 12 */
+	double recent_half_life_h;     /* of what is left of a pool's own record as how it is just now, 8 */
 };
 void rank_policy_default(struct rank_policy *p);
 

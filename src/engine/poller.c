@@ -9,7 +9,7 @@
 #define PAST_US         (400 * 24 * SPOT_US_PER_HOUR)
 #define TICK_MAX_US     SPOT_US_PER_S
 #define BACKOFF_MAX_US  (600 * SPOT_US_PER_S)
-#define UPKEEP_ONCE     4    /* steps done at the start of a round */
+#define UPKEEP_ONCE     5    /* steps done at the start of a round */
 #define UPKEEP_ROUND    720  /* about an hour */
 
 static const char *const names[FEED_COUNT] = {
@@ -395,6 +395,9 @@ static void housekeeping(struct loop_timer *t)
 		q_market_retention(p->deps.pg, &p->upkeep,
 		    &(struct q_market_retention){.before_us = now - MIN(c->retention_us, 7 * PRICE_DAY_US),
 		        .log_before_us = now - c->retention_us}, upkeep_done);
+		return;
+	case 4:
+		q_market_habits(p->deps.pg, &p->upkeep, &(struct q_market_habits){.at_us = now}, upkeep_done);
 		return;
 	default:
 		if (p->upkeep_step % 2 == 0 && p->deps.providers_n > 0) {

@@ -101,16 +101,35 @@ SELECT json_build_object(
 		ORDER BY n.ended_us) FROM node n WHERE n.pool_id = $1 AND n.ended_us >= $2 AND n.ended_us < $3
 			AND n.end_cause IN ('reclaimed', 'refused')), '[]'::json))::text AS doc
 
+-- Pools that we used, with what the hazard model needs of them: what their neighbours' hazards are made of.
+-- name: api_records
+-- params: since_day int4, at_us int8, half_h float8, recent_h float8, odds_h float8
+-- rows: many id int4, provider text, region text, zone text, instance_type text, market text, gpu_name text,
+--   adv_lo float8?, adv_hi float8?, band_lo float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?,
+--   record text
+-- writes: no
+WITH sig AS MATERIALIZED (SELECT * FROM signal_wide)
+SELECT p.id, p.provider, p.region, p.zone, p.instance_type, p.market, p.gpu_name, coalesce(z.advisor_lo, r.advisor_lo),
+	coalesce(z.advisor_hi, r.advisor_hi), coalesce(z.band_lo, r.band_lo), coalesce(z.band_hi, r.band_hi),
+	coalesce(z.share, r.share), coalesce(z.share_lo, r.share_lo), coalesce(z.share_hi, r.share_hi), d.record
+FROM pool_record($1, $2, $3, $4, $5) d JOIN pool p ON p.id = d.pool_id
+LEFT JOIN sig z ON z.provider = p.provider AND z.region = p.region AND z.zone = p.zone
+	AND z.instance_type = p.instance_type AND z.market = p.market
+LEFT JOIN sig r ON p.zone <> '' AND r.zone = '' AND r.provider = p.provider AND r.region = p.region
+	AND r.instance_type = p.instance_type AND r.market = p.market
+ORDER BY p.id
+
 -- What may be ranked for these GPUs (name prefixes in upper case; none = everything).
 -- name: api_offers
--- params: since_day int4, gpus text[], at_us int8
+-- params: since_day int4, gpus text[], at_us int8, half_h float8, recent_h float8, odds_h float8
 -- rows: many id int4, provider text, region text, zone text, zone_name text, instance_type text, market text,
 --   gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, quota_class text,
 --   price_micros int8, observed_us int8, price_state text, advisor_lo float8?, advisor_hi float8?,
 --   advisor_as_of_us int8?, score float8?, capacity float8?, capacity_us int8?, own_us int8?, reclaims int4?,
 --   launches int4?, refusals int4?, cool_until_us int8?, cool_refusals int4?, cool_why text?, nodes int4?,
 --   band_lo float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?, odds float8?,
---   quota_unit text?, quota_limit int8?, quota_used int8?
+--   quota_unit text?, quota_limit int8?, quota_used int8?, record text?,
+--   price_mean float8?, price_var float8?, price_cover float8?
 -- row: engine_offers
 -- writes: no
 WITH sig AS MATERIALIZED (SELECT * FROM signal_wide),
@@ -133,16 +152,16 @@ SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.marke
 		FROM used u WHERE u.provider = p.provider AND u.region = p.region AND u.quota_class = p.quota_class
 			AND u.market = p.market)
 	WHEN qa.unit IS NOT NULL THEN (SELECT sum(CASE qa.unit WHEN 'vcpu' THEN u.vcpus WHEN 'gpus' THEN u.gpus ELSE u.n END)
-		FROM used u WHERE u.provider = p.provider AND u.quota_class = p.quota_class AND u.market = p.market) END::int8
+		FROM used u WHERE u.provider = p.provider AND u.quota_class = p.quota_class AND u.market = p.market) END::int8, d.record,
+	CASE WHEN l.fade_w > 1e-6 THEN l.fade_1 / l.fade_w END,
+	CASE WHEN l.fade_w > 1e-6 THEN greatest(l.fade_2 / l.fade_w - (l.fade_1 / l.fade_w) ^ 2, 0) END, l.fade_w
 FROM pool p
 JOIN pool_latest l ON l.pool_id = p.id
 LEFT JOIN sig z ON z.provider = p.provider AND z.region = p.region AND z.zone = p.zone
 	AND z.instance_type = p.instance_type AND z.market = p.market
 LEFT JOIN sig r ON p.zone <> '' AND r.zone = '' AND r.provider = p.provider AND r.region = p.region
 	AND r.instance_type = p.instance_type AND r.market = p.market
-LEFT JOIN (SELECT pool_id, sum(node_us)::int8 AS node_us, sum(reclaims)::int4 AS reclaims,
-	sum(launches)::int4 AS launches, sum(refusals)::int4 AS refusals
-	FROM pool_day WHERE day >= $1 GROUP BY pool_id) d ON d.pool_id = p.id
+LEFT JOIN pool_record($1, $3, $4, $5, $6) d ON d.pool_id = p.id
 LEFT JOIN pool_cool c ON c.pool_id = p.id
 LEFT JOIN (SELECT pool_id, count(*)::int4 AS n FROM node WHERE state NOT IN ('GONE', 'FAILED')
 	GROUP BY pool_id) live ON live.pool_id = p.id

@@ -57,6 +57,9 @@ WITH n AS (
 ), d AS (
 	INSERT INTO pool_day AS d (pool_id, day, node_us) SELECT pool_id, $6, $3 - $2 FROM n
 	ON CONFLICT (pool_id, day) DO UPDATE SET node_us = d.node_us + excluded.node_us
+), h AS (
+	INSERT INTO pool_hour AS h (pool_id, at_hour, node_us) SELECT pool_id, ($3 - 1) / 3600000000, $3 - $2 FROM n
+	ON CONFLICT (pool_id, at_hour) DO UPDATE SET node_us = h.node_us + excluded.node_us
 )
 SELECT id FROM n
 

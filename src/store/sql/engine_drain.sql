@@ -31,6 +31,9 @@ WITH o AS (
 ), d AS (
 	INSERT INTO pool_day AS d (pool_id, day, reclaims) SELECT pool_id, $10, 1 FROM n WHERE $8 > 0
 	ON CONFLICT (pool_id, day) DO UPDATE SET reclaims = d.reclaims + 1
+), h AS (
+	INSERT INTO pool_hour AS h (pool_id, at_hour, reclaims) SELECT pool_id, $9 / 3600000000, 1 FROM n WHERE $8 > 0
+	ON CONFLICT (pool_id, at_hour) DO UPDATE SET reclaims = h.reclaims + 1
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
 	SELECT $9, 'node', 'n' || o.node_id, n.job_id, o.node_id, $3, CASE WHEN $4 = '' THEN $3 ELSE $4 END, $5, $6,

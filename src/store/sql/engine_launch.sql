@@ -55,6 +55,9 @@ WITH o AS (
 ), d AS (
 	INSERT INTO pool_day AS d (pool_id, day, launches) SELECT pool_id, $10, 1 FROM n
 	ON CONFLICT (pool_id, day) DO UPDATE SET launches = d.launches + 1
+), h AS (
+	INSERT INTO pool_hour AS h (pool_id, at_hour, launches) SELECT pool_id, $9 / 3600000000, 1 FROM n
+	ON CONFLICT (pool_id, at_hour) DO UPDATE SET launches = h.launches + 1
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
 	SELECT $9, 'node', 'n' || id, job_id, id, was, $3, $4, $5, 'engine' FROM n
@@ -86,6 +89,9 @@ WITH n AS (
 ), d AS (
 	INSERT INTO pool_day AS d (pool_id, day, refusals) SELECT pool_id, $12, 1 FROM n
 	ON CONFLICT (pool_id, day) DO UPDATE SET refusals = d.refusals + 1
+), h AS (
+	INSERT INTO pool_hour AS h (pool_id, at_hour, refusals) SELECT pool_id, $11 / 3600000000, 1 FROM n
+	ON CONFLICT (pool_id, at_hour) DO UPDATE SET refusals = h.refusals + 1
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor, data)
 	SELECT $11, 'node', 'n' || id, job_id, id, $2, $3, $4, $5, 'engine', jsonb_build_object('rc', $6) FROM n

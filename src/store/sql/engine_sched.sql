@@ -5,7 +5,8 @@
 -- params: most int8, at_us int8
 -- rows: many id int8, state text, state_us int8, name text, spec jsonb, epoch int4, fleet_id int8?, deadline_us int8?,
 --   created_us int8, queued_us int8, steps_done int8, steps_total int8, checkpoint_id int8?,
---   checkpoint_bytes int8, checkpoint_steps int8, save_us int8, inflight bool, ran_us int8, live bool
+--   checkpoint_bytes int8, checkpoint_steps int8, save_us int8, inflight bool, ran_us int8, live bool,
+--   not_before_us int8
 -- writes: no
 SELECT j.id, j.state, j.state_us, j.name, j.spec, j.epoch, j.fleet_id, j.deadline_us, j.created_us, j.queued_us,
 	j.steps_done, j.steps_total, j.checkpoint_id, coalesce(c.bytes, 0), coalesce(c.steps, 0),
@@ -15,7 +16,8 @@ SELECT j.id, j.state, j.state_us, j.name, j.spec, j.epoch, j.fleet_id, j.deadlin
 		AND a.ended_us IS NULL)) AS inflight,
 	coalesce((SELECT sum(coalesce(a.ended_us, $2) - a.started_us) FROM attempt a WHERE a.job_id = j.id
 		AND a.started_us IS NOT NULL), 0)::int8 AS ran_us,
-	EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND (a.ended_us IS NULL OR NOT a.settled)) AS live
+	EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND (a.ended_us IS NULL OR NOT a.settled)) AS live,
+	coalesce(j.not_before_us, 0)
 FROM job j LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
 WHERE j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL
 ORDER BY j.priority DESC, j.id LIMIT $1
@@ -33,14 +35,15 @@ WHERE n.state = 'READY' AND n.drain_deadline_us IS NULL
 ORDER BY n.id LIMIT $1
 
 -- name: engine_offers
--- params: since_day int4, at_us int8
+-- params: since_day int4, at_us int8, half_h float8, recent_h float8, odds_h float8
 -- rows: many id int4, provider text, region text, zone text, zone_name text, instance_type text, market text,
 --   gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, quota_class text,
 --   price_micros int8, observed_us int8, price_state text, advisor_lo float8?, advisor_hi float8?,
 --   advisor_as_of_us int8?, score float8?, capacity float8?, capacity_us int8?, own_us int8?, reclaims int4?,
 --   launches int4?, refusals int4?, cool_until_us int8?, cool_refusals int4?, cool_why text?, nodes int4?,
 --   band_lo float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?, odds float8?,
---   quota_unit text?, quota_limit int8?, quota_used int8?
+--   quota_unit text?, quota_limit int8?, quota_used int8?, record text?,
+--   price_mean float8?, price_var float8?, price_cover float8?
 -- writes: no
 WITH sig AS MATERIALIZED (SELECT * FROM signal_wide),
 used AS MATERIALIZED (
@@ -62,16 +65,16 @@ SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.marke
 		FROM used u WHERE u.provider = p.provider AND u.region = p.region AND u.quota_class = p.quota_class
 			AND u.market = p.market)
 	WHEN qa.unit IS NOT NULL THEN (SELECT sum(CASE qa.unit WHEN 'vcpu' THEN u.vcpus WHEN 'gpus' THEN u.gpus ELSE u.n END)
-		FROM used u WHERE u.provider = p.provider AND u.quota_class = p.quota_class AND u.market = p.market) END::int8
+		FROM used u WHERE u.provider = p.provider AND u.quota_class = p.quota_class AND u.market = p.market) END::int8, d.record,
+	CASE WHEN l.fade_w > 1e-6 THEN l.fade_1 / l.fade_w END,
+	CASE WHEN l.fade_w > 1e-6 THEN greatest(l.fade_2 / l.fade_w - (l.fade_1 / l.fade_w) ^ 2, 0) END, l.fade_w
 FROM pool p
 JOIN pool_latest l ON l.pool_id = p.id
 LEFT JOIN sig z ON z.provider = p.provider AND z.region = p.region AND z.zone = p.zone
 	AND z.instance_type = p.instance_type AND z.market = p.market
 LEFT JOIN sig r ON p.zone <> '' AND r.zone = '' AND r.provider = p.provider AND r.region = p.region
 	AND r.instance_type = p.instance_type AND r.market = p.market
-LEFT JOIN (SELECT pool_id, sum(node_us)::int8 AS node_us, sum(reclaims)::int4 AS reclaims,
-	sum(launches)::int4 AS launches, sum(refusals)::int4 AS refusals
-	FROM pool_day WHERE day >= $1 GROUP BY pool_id) d ON d.pool_id = p.id
+LEFT JOIN pool_record($1, $2, $3, $4, $5) d ON d.pool_id = p.id
 LEFT JOIN pool_cool c ON c.pool_id = p.id
 LEFT JOIN (SELECT pool_id, count(*)::int4 AS n FROM node WHERE state NOT IN ('GONE', 'FAILED')
 	GROUP BY pool_id) live ON live.pool_id = p.id

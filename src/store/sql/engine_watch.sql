@@ -89,6 +89,9 @@ WITH c AS (
 	INSERT INTO pool_cool AS c (pool_id, until_us, refusals, rc, why, at_us) VALUES ($1, $2, 1, $3, $4, $5)
 	ON CONFLICT (pool_id) DO UPDATE SET until_us = greatest(c.until_us, excluded.until_us), rc = excluded.rc,
 		why = excluded.why, at_us = excluded.at_us
+), h AS (
+	INSERT INTO pool_hour AS h (pool_id, at_hour, reclaims) VALUES ($1, $5 / 3600000000, $7)
+	ON CONFLICT (pool_id, at_hour) DO UPDATE SET reclaims = h.reclaims + excluded.reclaims
 )
 INSERT INTO pool_day AS d (pool_id, day, reclaims) VALUES ($1, $6, $7)
 ON CONFLICT (pool_id, day) DO UPDATE SET reclaims = d.reclaims + $7
@@ -108,6 +111,9 @@ WITH c AS (
 	ON CONFLICT (pool_id) DO UPDATE SET
 		until_us = greatest(c.until_us, $7 + least($6, $5 * (1 << least(c.refusals, 10)))),
 		refusals = c.refusals + 1, rc = excluded.rc, why = excluded.why, at_us = excluded.at_us
+), h AS (
+	INSERT INTO pool_hour AS h (pool_id, at_hour, refusals) VALUES ($1, $7 / 3600000000, 1)
+	ON CONFLICT (pool_id, at_hour) DO UPDATE SET refusals = h.refusals + 1
 )
 INSERT INTO pool_day AS d (pool_id, day, refusals) VALUES ($1, $8, 1)
 ON CONFLICT (pool_id, day) DO UPDATE SET refusals = d.refusals + 1
