@@ -61,6 +61,9 @@ patience = {patience}
 return_hold = 2s
 return_probe = 3s
 return_margin = 0
+supply_window = 20s
+supply_hold = 2s
+deadline_tick = 2s
 moves_per_hour = 60
 changeover = 1s
 

@@ -103,6 +103,10 @@ bool areq_loopback(const struct areq *q);
 void areq_watch(struct areq *q, char kind, int64_t id, int64_t hold_us, int64_t again_us, void (*look)(struct areq *));
 bool areq_park(struct areq *q); /* false: the time is over, answer now */
 void areq_unwatch(struct areq *q);
+/* One thing is shown with this status, which look finds at *q->own (int). areq_hold: with 200, and look may park for as
+ * long as the client's timeout_s says (at most hold_max_s; none: it answers at once). */
+void areq_show(struct areq *q, int status, void (*look)(struct areq *));
+void areq_hold(struct areq *q, char kind, int64_t hold_max_s, void (*look)(struct areq *));
 
 /* ---- replies (reply.c) -------------------------------------------------------------------- */
 
@@ -124,6 +128,8 @@ void view_resolve(json_t *doc, int64_t now_us);
 json_t *view_parse(const char *text);
 /* {"items":[...],"next":cursor|null} out of documents. cursor NULL = end. */
 void areq_list(struct areq *q, const char *const *docs, size_t n, const char *cursor);
+/* The same of a page: *q->own is its limit (int32_t), and there is one row more if there is another page. */
+void areq_list_page(struct areq *q, const struct q_listed_row *rows, size_t n);
 
 /* ---- parameters (params.c) ---------------------------------------------------------------- */
 

@@ -67,17 +67,10 @@ void post_fleet(struct areq *q)
 
 static void fleets_done(struct areq *q)
 {
-	struct q_api_fleets_row *rows;
-	size_t n = q_api_fleets_rows(&q->pg, q->arena, &rows), limit = (size_t) * (int32_t *)q->own;
-	const char **docs = arena_array(q->arena, n + 1, sizeof(*docs)), *cursor = NULL;
+	struct q_listed_row *rows;
+	size_t n = q_api_fleets_rows(&q->pg, q->arena, &rows);
 
-	for (size_t i = 0; i < n; i++)
-		docs[i] = rows[i].doc;
-	if (n > limit) {
-		n = limit;
-		cursor = arena_printf(q->arena, "%" PRId64, rows[n - 1].id);
-	}
-	areq_list(q, docs, n, cursor);
+	areq_list_page(q, rows, n);
 }
 
 void get_fleets(struct areq *q)
@@ -113,13 +106,14 @@ static void fleet_shown(struct areq *q)
 	areq_json(q, status, doc);
 }
 
+static void fleet_look(struct areq *q)
+{
+	SQL(q, api_fleet, fleet_shown, .id = q->id);
+}
+
 void show_fleet(struct areq *q, int status)
 {
-	int *keep = arena_alloc(q->arena, sizeof(*keep));
-
-	*keep = status;
-	q->own = keep;
-	SQL(q, api_fleet, fleet_shown, .id = q->id);
+	areq_show(q, status, fleet_look);
 }
 
 void get_fleet(struct areq *q)

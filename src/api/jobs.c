@@ -59,13 +59,50 @@ static bool team_allowed(struct areq *q, const char *team)
 	return false;
 }
 
+/* The soonest that the work can be done by machines nobody takes away; any that suit when there are none. */
+static const struct score *fastest(const struct planned *p)
+{
+	const struct score *best = NULL;
+
+	for (size_t pass = 0; pass < 2 && best == NULL; pass++) {
+		for (size_t i = 0; i < p->usable; i++) {
+			const struct score *s = &p->scores[i];
+
+			if ((pass == 1 || s->offer->market != SPOT_MARKET_SPOT) && (!best || s->hours < best->hours))
+				best = s;
+		}
+	}
+	return best;
+}
+
+/* A deadline that cannot be met is refused now, with the one that can be; not missed on Friday. */
+static bool deadline_feasible(struct areq *q, const struct planned *p)
+{
+	const struct job_spec *s = p->spec;
+	const struct score *f = s->deadline_us != 0 && s->work_s > 0 ? fastest(p) : NULL;
+	char end[TIME_TEXT_MAX], took[32];
+	int64_t begin = MAX(q->now_us, s->start_after_us), need;
+
+	if (f == NULL)
+		return true;
+	need = (int64_t)(f->hours * (double)SPOT_US_PER_HOUR) + p->policy.restart_s * SPOT_US_PER_S;
+	if (begin + need <= s->deadline_us)
+		return true;
+	areq_fail_field(q, "config.spotctl.deadline", "cannot be met: the fastest way, %s %s %s %s at %.4f USD/h, takes %s "
+	    "with its start and is done at %s for about %.2f USD; set the deadline to then or later, ask for faster GPUs, or "
+	    "correct 'work'", f->offer->provider, *f->offer->zone ? f->offer->zone : f->offer->region, f->offer->instance_type,
+	    spot_market_name(f->offer->market), (double)f->price_micros / 1e6, format_duration(need, took),
+	    format_time_s(begin + need, end), (double)f->total_micros / 1e6);
+	return false;
+}
+
 static void submit(struct areq *q, struct planned *p)
 {
 	struct job_spec *s = p->spec;
 	json_t *spec, *secrets, *baseline;
 	const char *team = *s->team ? s->team : q->who.team;
 
-	if (!team_allowed(q, team))
+	if (!team_allowed(q, team) || !deadline_feasible(q, p))
 		return;
 	s->team = team;
 	spec = jobspec_to_json(s);
@@ -76,7 +113,8 @@ static void submit(struct areq *q, struct planned *p)
 	    .source = jobspec_source(q->arena, q->http->body, s), .secrets = json_text(q->arena, secrets),
 	    .priority = s->priority, .fleet = s->fleet ? s->fleet : "", .has_deadline_us = s->deadline_us != 0,
 	    .deadline_us = s->deadline_us, .baseline = json_text(q->arena, baseline), .at_us = q->now_us,
-	    .token_id = q->who.token_id, .idem_key = q->idem_key ? q->idem_key : "");
+	    .token_id = q->who.token_id, .idem_key = q->idem_key ? q->idem_key : "",
+	    .has_not_before_us = s->start_after_us != 0, .not_before_us = s->start_after_us);
 	json_decref(spec);
 	json_decref(secrets);
 	json_decref(baseline);
@@ -161,6 +199,7 @@ static void job_shown(struct areq *q)
 {
 	struct job_show *s = q->own;
 	struct q_api_job_row *row;
+	char at[TIME_TEXT_MAX];
 	json_t *doc;
 
 	if (q_api_job_rows(&q->pg, q->arena, &row) == 0) {
@@ -174,6 +213,7 @@ static void job_shown(struct areq *q)
 	json_object_set_new(doc, "attempts_list", view_parse(row->attempts));
 	json_object_set_new(doc, "checkpoints", view_parse(row->checkpoints));
 	json_object_set_new(doc, "source", json_string(row->source));
+	json_object_set_new(doc, "not_before_at", row->has_not_before_us ? json_string(format_time_s(row->not_before_us, at)) : json_null());
 	if (s->warnings != NULL)
 		json_object_set_new(doc, "warnings", json_array());
 	for (size_t i = 0; i < s->warnings_n; i++)

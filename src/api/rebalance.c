@@ -3,7 +3,6 @@
 #include "api/api_priv.h"
 
 #define HOLD_MAX_S 120
-#define AGAIN_US   SPOT_US_PER_S
 
 static void shown(struct areq *q)
 {
@@ -23,25 +22,12 @@ static void look(struct areq *q)
 
 void show_rebalance(struct areq *q, int status)
 {
-	int *keep = arena_alloc(q->arena, sizeof(*keep));
-
-	*keep = status;
-	q->own = keep;
-	look(q);
+	areq_show(q, status, look);
 }
 
 void get_rebalance(struct areq *q)
 {
-	int *keep = arena_alloc(q->arena, sizeof(*keep));
-	int64_t hold;
-
-	if (!areq_query_i64(q, "timeout_s", 0, HOLD_MAX_S, 0, &hold))
-		return;
-	*keep = 200;
-	q->own = keep;
-	if (hold > 0)
-		areq_watch(q, 'd', q->id, hold * SPOT_US_PER_S, AGAIN_US, look);
-	look(q);
+	areq_hold(q, 'd', HOLD_MAX_S, look);
 }
 
 static void asked(struct areq *q)

@@ -144,6 +144,20 @@ void areq_list(struct areq *q, const char *const *docs, size_t n, const char *cu
 	areq_json(q, 200, json_pack("{s:o, s:s?}", "items", items, "next", cursor));
 }
 
+void areq_list_page(struct areq *q, const struct q_listed_row *rows, size_t n)
+{
+	size_t limit = (size_t) * (const int32_t *)q->own;
+	const char **docs = arena_array(q->arena, n + 1, sizeof(*docs)), *cursor = NULL;
+
+	for (size_t i = 0; i < n; i++)
+		docs[i] = rows[i].doc;
+	if (n > limit) {
+		n = limit;
+		cursor = arena_printf(q->arena, "%" PRId64, rows[n - 1].id);
+	}
+	areq_list(q, docs, n, cursor);
+}
+
 /* ---- errors --------------------------------------------------------------------------------- */
 
 static const char *title_of(enum spot_rc rc)

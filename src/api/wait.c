@@ -8,6 +8,8 @@
 #include "base/base.h"
 #include "api/api_priv.h"
 
+#define HOLD_AGAIN_US SPOT_US_PER_S /* a notification may have been lost */
+
 static struct wait **bucket_of(struct api *api, const char *key)
 {
 	uint64_t h = 1469598103934665603u;
@@ -122,4 +124,24 @@ void api_woken(struct pg_listen *l, const char *channel UNUSED, const char *payl
 		if (strcmp(w->key, payload) == 0)
 			wake(w);
 	}
+}
+
+void areq_show(struct areq *q, int status, void (*look)(struct areq *))
+{
+	int *keep = arena_alloc(q->arena, sizeof(*keep));
+
+	*keep = status;
+	q->own = keep;
+	look(q);
+}
+
+void areq_hold(struct areq *q, char kind, int64_t hold_max_s, void (*look)(struct areq *))
+{
+	int64_t hold;
+
+	if (!areq_query_i64(q, "timeout_s", 0, hold_max_s, 0, &hold))
+		return;
+	if (hold > 0)
+		areq_watch(q, kind, q->id, hold * SPOT_US_PER_S, HOLD_AGAIN_US, look);
+	areq_show(q, 200, look);
 }

@@ -31,6 +31,32 @@ static double gamma_quantile(double shape, double z)
 	return t <= 0 ? 0 : shape * t * t * t;
 }
 
+static const struct {
+	const char *words;
+	double weight, shape;
+} signals[] = {
+	[SIGNAL_NONE] = {"wide prior", 1, PUBLISHED_SHAPE},
+	[SIGNAL_ADVISOR] = {"spot advisor", 1, PUBLISHED_SHAPE},
+	[SIGNAL_SHARE] = {"preemption share, machines assumed to be stopped after 12 h", CONVERTED_WEIGHT, CONVERTED_SHAPE},
+	[SIGNAL_BAND] = {"eviction band, read as a share in 28 days", CONVERTED_WEIGHT, CONVERTED_SHAPE},
+	[SIGNAL_ON_DEMAND] = {"on-demand prior", 1, 1},
+};
+
+const char *signal_words(enum signal s)
+{
+	return signals[s].words;
+}
+
+double signal_shape(enum signal s)
+{
+	return signals[s].shape;
+}
+
+double signal_weight(enum signal s)
+{
+	return signals[s].weight;
+}
+
 /* Azure publishes a band whose base its own pages disagree on: the share of machines evicted in 28 days (table
  * skuspotevictionrate) or in an hour (portal text); learn.microsoft.com/azure/virtual-machines/spot-vms. The first is the
  * estimate, the second the upper end of the doubt. "20+" has no upper edge: 5 points wide like the others. */
@@ -42,10 +68,7 @@ static struct prior prior_of_band(const struct offer *o)
 		.rate = rate_from_share((o->band_lo + hi) / 2, HOURS_28_DAYS),
 		.lo = rate_from_share(o->band_lo, HOURS_28_DAYS),
 		.hi = rate_from_share(hi, 1),
-		.weight = CONVERTED_WEIGHT,
-		.shape = CONVERTED_SHAPE,
 		.signal = SIGNAL_BAND,
-		.source = "eviction band, read as a share in 28 days",
 	};
 }
 
@@ -66,10 +89,7 @@ static struct prior prior_of_share(const struct offer *o)
 		.rate = fmin(rate_from_stops(o->share, STOP_AFTER_H), 2),
 		.lo = rate_from_stops(o->share_lo, STOP_AFTER_MAX_H),
 		.hi = rate_from_stops(o->share_hi, STOP_AFTER_MIN_H),
-		.weight = CONVERTED_WEIGHT,
-		.shape = CONVERTED_SHAPE,
 		.signal = SIGNAL_SHARE,
-		.source = "preemption share, machines assumed to be stopped after 12 h",
 	};
 }
 
@@ -77,18 +97,14 @@ struct prior hazard_prior(const struct offer *o, const struct rank_policy *p)
 {
 	if (o->market != SPOT_MARKET_SPOT) {
 		return (struct prior){.rate = p->on_demand_per_hour, .lo = p->on_demand_per_hour,
-			.hi = p->on_demand_per_hour, .weight = 1, .shape = 1, .signal = SIGNAL_ON_DEMAND,
-			.source = "on-demand prior"};
+			.hi = p->on_demand_per_hour, .signal = SIGNAL_ON_DEMAND};
 	}
 	if (o->advisor_lo >= 0) {
 		return (struct prior){
 			.rate = rate_from_share((o->advisor_lo + o->advisor_hi) / 2, HOURS_PER_MONTH),
 			.lo = rate_from_share(o->advisor_lo, HOURS_PER_MONTH),
 			.hi = rate_from_share(o->advisor_hi, HOURS_PER_MONTH),
-			.weight = 1,
-			.shape = PUBLISHED_SHAPE,
 			.signal = SIGNAL_ADVISOR,
-			.source = "spot advisor",
 		};
 	}
 	if (o->has_share) {
@@ -98,8 +114,7 @@ struct prior hazard_prior(const struct offer *o, const struct rank_policy *p)
 		return prior_of_band(o);
 	}
 	return (struct prior){.rate = p->unknown_spot_per_hour, .lo = p->unknown_spot_per_hour,
-		.hi = p->unknown_spot_per_hour, .weight = 1, .shape = PUBLISHED_SHAPE,
-		.signal = SIGNAL_NONE, .source = "wide prior"};
+		.hi = p->unknown_spot_per_hour, .signal = SIGNAL_NONE};
 }
 
 void hazard_estimate(const struct offer *o, const struct rank_policy *p, double *ret, double *ret_lo, double *ret_hi,
@@ -107,7 +122,7 @@ void hazard_estimate(const struct offer *o, const struct rank_policy *p, double 
 {
 	double hours = (double)o->own_node_us / (double)SPOT_US_PER_HOUR;
 	struct prior prior = hazard_prior(o, p);
-	double weight = p->prior_hours * prior.weight;
+	double weight = p->prior_hours * signal_weight(prior.signal);
 	double shape = prior.rate * weight + o->own_reclaims, rate = weight + hours;
 	double lo = gamma_quantile(shape, -1.645) / rate, hi = gamma_quantile(shape, 1.645) / rate;
 
@@ -119,7 +134,7 @@ void hazard_estimate(const struct offer *o, const struct rank_policy *p, double 
 	*ret = shape / rate;
 	*ret_lo = fmin(lo, *ret);
 	*ret_hi = fmax(hi, *ret);
-	*ret_source = o->own_reclaims > 0 || hours >= 1 ? "own record and prior" : prior.source;
+	*ret_source = o->own_reclaims > 0 || hours >= 1 ? "own record and prior" : signal_words(prior.signal);
 }
 
 /* Beta posterior. A score from 1 to 10 is ordinal (AWS: "likelihood of success", no frequencies are published): worth one

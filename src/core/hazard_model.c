@@ -65,15 +65,21 @@ static uint64_t family_hash(const struct offer *o)
 	                                       : text_hash(2, t, strcspn(t, ".-"));
 }
 
-static void place_hash(const struct offer *o, enum signal signal, struct group *ret)
+struct place {
+	uint64_t provider, region, zone, family;
+	enum signal signal;
+};
+
+static void place_hash(const struct offer *o, enum signal signal, struct place *ret)
 {
+	ret->signal = signal;
 	ret->provider = name_hash(mix(mix(3, (uint64_t)o->market), (uint64_t)signal), o->provider);
 	ret->region = name_hash(ret->provider, o->region);
 	ret->zone = name_hash(ret->region, o->zone);
 	ret->family = family_hash(o);
 }
 
-static uint64_t group_key(const struct group *place, enum level level)
+static uint64_t group_key(const struct place *place, enum level level)
 {
 	uint64_t h = mix(place->provider, level);
 
@@ -124,7 +130,7 @@ static void slots_grow(struct arena *a, struct hazard_model *m)
 }
 
 /* The group of this level, made with all above it if it is not there. */
-static int32_t group_get(struct arena *a, struct hazard_model *m, const struct group *place, enum level level, double shape)
+static int32_t group_get(struct arena *a, struct hazard_model *m, const struct place *place, enum level level)
 {
 	uint64_t key = group_key(place, level);
 	size_t slot = slot_of(m, key);
@@ -135,7 +141,7 @@ static int32_t group_get(struct arena *a, struct hazard_model *m, const struct g
 		return m->slots[slot];
 	}
 	if (level != LEVEL_PROVIDER) {
-		parent = group_get(a, m, place, level - 1, shape);
+		parent = group_get(a, m, place, level - 1);
 	}
 	if ((m->groups_n + 1) * 2 > m->slots_n) {
 		slots_grow(a, m);
@@ -143,10 +149,8 @@ static int32_t group_get(struct arena *a, struct hazard_model *m, const struct g
 	slot = slot_of(m, key);
 	m->groups = arena_grow(a, m->groups, m->groups_n, &m->groups_cap, sizeof(*m->groups));
 	g = &m->groups[m->groups_n];
-	*g = *place;
-	g->parent = parent;
-	g->level = level;
-	g->a = g->b = shape;
+	*g = (struct group){.parent = parent, .level = level, .signal = place->signal};
+	g->a = g->b = signal_shape(place->signal);
 	m->keys[slot] = key;
 	m->slots[slot] = (int32_t)m->groups_n;
 	return (int32_t)m->groups_n++;
@@ -154,7 +158,7 @@ static int32_t group_get(struct arena *a, struct hazard_model *m, const struct g
 
 int32_t model_group(const struct hazard_model *m, const struct offer *o)
 {
-	struct group place = {0};
+	struct place place;
 
 	place_hash(o, hazard_prior(o, m->policy).signal, &place);
 	for (int level = LEVEL_ZONE; level >= LEVEL_PROVIDER; level--) {

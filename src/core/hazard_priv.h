@@ -13,12 +13,12 @@ enum level { LEVEL_PROVIDER = 0, LEVEL_FAMILY, LEVEL_REGION, LEVEL_ZONE, LEVEL_P
 /* What is believed of a pool before anybody has used it. */
 struct prior {
 	double rate, lo, hi;   /* per node-hour; lo and hi are the doubt in the conversion */
-	double weight;         /* of policy.prior_hours */
-	double shape;          /* 1 / relative variance of the truth about rate */
 	enum signal signal;
-	const char *source;
 };
 struct prior hazard_prior(const struct offer *o, const struct rank_policy *p);
+const char *signal_words(enum signal s);
+double signal_shape(enum signal s);    /* 1 / relative variance of the truth about the prior's rate */
+double signal_weight(enum signal s);   /* least weight of the prior, of policy.prior_hours */
 
 /* 5 % and 95 % quantiles of Gamma(shape, 1). */
 void gamma_interval(double shape, double *ret_lo, double *ret_hi);
@@ -26,7 +26,7 @@ void gamma_interval(double shape, double *ret_lo, double *ret_hi);
 struct group {
 	int32_t parent;        /* index; -1 for a provider */
 	enum level level;
-	uint64_t family, zone, region, provider; /* hashes; those below its level are not set */
+	enum signal signal;
 	double o, e;           /* what its members say of its ratio: reclaims seen, and expected by the signal */
 	double up_o, up_e;     /* what it says to its parent: the same, discounted */
 	double a, b;           /* Gamma(a, b): its ratio before its members said anything */
@@ -35,11 +35,15 @@ struct group {
 	/* time of day: score of cos and sin, its information, pools that add to it */
 	double score_c, score_s, info_cc, info_ss, info_cs, day_pools;
 	double day_factor;
+	/* a member without a record: its ratio, and its interval in parts of it */
+	double ratio, shape, lo, hi;
+	double odds_n, odds_p; /* what its members hear of launches */
 };
 
 struct leaf {
 	int32_t group;
-	float rate;            /* of the signal */
+	enum signal signal;
+	float rate, lo, hi;    /* of the signal */
 };
 
 struct hazard_model {

@@ -14,6 +14,7 @@ void supply_policy_default(struct supply_policy *p)
 		.return_margin_pm = 200,
 		.moves_per_hour_max = 4,
 		.changeover_us = 240 * SPOT_US_PER_S,
+		.tight_patience_pm = 250,
 	};
 }
 
@@ -25,15 +26,12 @@ static int64_t slack_us(const struct supply_in *in, const struct supply_policy *
 	return in->deadline_us - in->now_us - in->work_left_us - p->changeover_us;
 }
 
-static int64_t patience(const struct supply_policy *p, int64_t slack)
+static int64_t patience(const struct supply_in *in, const struct supply_policy *p, int64_t slack)
 {
-	int64_t share;
+	/* In a squeeze everybody waits for the same machines: waiting as long as in calm times rarely pays. */
+	int64_t whole = in->spot_tight ? p->patience_us / 1000 * p->tight_patience_pm : p->patience_us;
 
-	if (slack == INT64_MAX) {
-		return p->patience_us;
-	}
-	share = slack <= 0 ? 0 : slack / 1000 * p->patience_max_share_pm;
-	return MIN(share, p->patience_us);
+	return slack == INT64_MAX ? whole : MIN(slack <= 0 ? 0 : slack / 1000 * p->patience_max_share_pm, whole);
 }
 
 static enum supply_choice choose_spot(struct arena *a, const struct supply_in *in, int64_t slack, int64_t wait,
@@ -70,7 +68,7 @@ enum supply_choice supply_choose(struct arena *a, const struct supply_in *in, co
 {
 	bool on_demand = in->on_demand_allowed && in->on_demand_usable > 0;
 	int64_t slack = slack_us(in, p);
-	int64_t wait = patience(p, slack);
+	int64_t wait = patience(in, p, slack);
 	char waited[32], whole[32];
 
 	*ret_until_us = in->now_us;
@@ -136,6 +134,10 @@ void return_decide(struct arena *a, const struct return_in *in, const struct sup
 	if (in->last_move_us > 0 && in->now_us - in->last_move_us < p->return_hold_us) {
 		ret->again_us = in->last_move_us + p->return_hold_us;
 		ret->why = "it moved only just now";
+		return;
+	}
+	if (in->there_tight) {
+		ret->why = "supply there is tight: it goes back when that has eased";
 		return;
 	}
 	if (ret->saving_micros * 1000 <= ret->cost_micros * (1000 + p->return_margin_pm)) {

@@ -17,6 +17,7 @@ struct supply_policy {
 	int64_t return_margin_pm;      /* saving must beat the cost by this, 200 per mille */
 	int32_t moves_per_hour_max;    /* 4 */
 	int64_t changeover_us;         /* restart + restore, 4 min */
+	int64_t tight_patience_pm;     /* of the patience that is left when supply is tight, 250 per mille */
 };
 void supply_policy_default(struct supply_policy *p);
 
@@ -29,6 +30,7 @@ struct supply_in {
 	size_t spot_refused;           /* spot pools that suit but rest after a refusal */
 	bool spot_allowed, on_demand_allowed;
 	int64_t spot_best_micros, on_demand_best_micros; /* expected totals; 0 = none */
+	bool spot_tight;               /* supply of the best spot pool's group is tight (core/tightness.h) */
 };
 /* ret_why: words with the numbers; ret_until_us: when to look again. */
 enum supply_choice supply_choose(struct arena *a, const struct supply_in *in, const struct supply_policy *p,
@@ -45,6 +47,7 @@ struct return_in {
 	int32_t moves_last_hour;
 	int32_t probes_refused;        /* in a row */
 	int64_t last_probe_us;         /* 0 = never */
+	bool there_tight;              /* supply there is tight: no return before it has eased */
 };
 struct return_out { bool move; int64_t saving_micros, cost_micros, again_us; const char *why; };
 /* Should a replacement be sought now? (launch-before-leave: the probe is the replacement itself) */

@@ -4,6 +4,7 @@
 #include "base/secret.h"
 #include "base/str.h"
 #include "engine/engine_int.h"
+#include "engine/supply.h"
 #include "engine/watch.h"
 
 int64_t engine_now(const struct engine *e)
@@ -128,6 +129,7 @@ static void engine_register(struct engine *e)
 
 	recon_add(e, "drain", t, drain_run);
 	recon_add(e, "fleet", t, fleet_run);
+	recon_add(e, "tighten", t, tighten_run);
 	recon_add(e, "sched", t, sched_run);
 	recon_add(e, "launcher", t, launcher_run);
 	recon_add(e, "lookup", t, lookup_run);
@@ -231,6 +233,7 @@ void engine_free(struct engine *e)
 	}
 	watch_free(e->watch);
 	arena_free(e->offers.arena);
+	tighten_drop(e);
 	mem_wipe(e->enrol_key, sizeof(e->enrol_key));
 	free(e);
 }

@@ -4,8 +4,10 @@
 #define ENGINE_CONF_H
 
 #include "base/base.h"
+#include "core/defer.h"
 #include "core/rank.h"
 #include "core/supply.h"
+#include "core/tightness.h"
 
 struct engine_conf {
 	int64_t tick_us;	   /* a full pass at least this often */
@@ -39,6 +41,9 @@ struct engine_conf {
 	int64_t
 	    drain_grace_us; /* a drained or overdue node is ended this long after its deadline */
 	struct supply_policy supply;
+	struct tightness_policy tightness;
+	struct defer_policy defer;
+	int64_t deadline_tick_us;  /* the deadline policy's unit of time */
 	struct rank_policy rank;
 	/* what nodes are told */
 	const char *public_url;	  /* of the API, as a node reaches it */

@@ -84,6 +84,12 @@ struct offers { /* one read of the market, shared by the turns that need it */
 struct sched;
 struct watch;
 struct exam;
+struct tight_group;
+struct deadline_pace { /* a waiting job is not asked about in every pass; only pacing, see deadline.c */
+	int64_t job_id, until_us; /* mono */
+	int32_t epoch;
+	char state[16];
+};
 struct engine {
 	struct loop *loop;
 	struct pg *pg;
@@ -126,6 +132,12 @@ struct engine {
 	struct exam *exam;	 /* under way (doctor.c); NULL = none */
 	const struct engine_unopened *unopened;
 	size_t unopened_n;
+	int64_t tightened_us;	 /* when supply_state was last worked out */
+	struct arena *tight_arena; /* the tight groups as last read from their rows (tighten.c) */
+	struct tight_group *tight;
+	size_t tight_n;
+	struct deadline_pace paces[512];
+	int asks; /* deadline questions in this turn */
 };
 
 int64_t engine_now(const struct engine *e); /* wall */
@@ -170,6 +182,7 @@ struct job_facts {
 	int64_t deadline_us, created_us, queued_us, steps_done, steps_total, checkpoint_bytes,
 	    save_us;
 	bool has_checkpoint;
+	int64_t not_before_us; /* 0 = nobody thought about deferral yet */
 };
 struct placing {
 	struct job_spec *spec;
@@ -179,6 +192,7 @@ struct placing {
 	size_t usable;
 	const struct score *spot, *on_demand; /* best usable of each market, NULL = none */
 	size_t spot_n, on_demand_n, spot_cooling;
+	json_t *plan; /* what the deadline policy saw and said; stored with the decision. NULL = not asked */
 };
 /* false: the stored spec does not read (logged). */
 bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret);

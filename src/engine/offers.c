@@ -69,6 +69,9 @@ static void offer_fill(struct offer *o, const struct q_engine_offers_row *w)
 	    .quota_unit = w->quota_unit,
 	    .quota_limit = w->quota_limit,
 	    .quota_used = w->quota_used,
+	    .price_mean = w->price_mean,
+	    .price_var = w->price_var,
+	    .price_cover = w->has_price_mean ? w->price_cover : 0,
 	};
 }
 

@@ -159,6 +159,9 @@ json_t *place_inputs(struct recon *r, const struct job_facts *f, const struct pl
 	json_object_set_new(j, "spot_usable", json_integer((json_int_t)p->spot_n));
 	json_object_set_new(j, "offers", scores_json(p->scores, p->usable, SCORES_KEPT));
 	json_object_set_new(j, "not_now", refusals_json(r->arena, p));
+	if (p->plan != NULL) {
+		json_object_set(j, "deadline", p->plan);
+	}
 	return j;
 }
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "engine/move.h"
+#include "engine/supply.h"
 
 static const struct score *score_here(struct recon *r, const struct move *m, int32_t pool_id)
 {
@@ -71,7 +72,9 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 			  .last_move_us = j->last_move_us,
 			  .moves_last_hour = j->moves_hour,
 			  .probes_refused = j->probes_refused,
-			  .last_probe_us = j->last_probe_us},
+			  .last_probe_us = j->last_probe_us,
+			  .there_tight = spot_only && ret->there != NULL &&
+					 supply_tight(e, ret->there->offer)},
 		      &e->conf.supply, &ret->out);
 	return true;
 }
@@ -107,13 +110,32 @@ struct return_turn {
 	size_t n;
 };
 
+/* A job with a deadline that runs on demand asks its policy: back to spot, stay, or wait for spot while there is time. */
+static bool planned(struct recon *r, const struct q_engine_move_jobs_row *j, const struct move *m)
+{
+	const struct supply_policy *k = &r->e->conf.supply;
+	const struct offer *o = offer_of(r->e, j->pool_id);
+	int64_t pause = k->return_probe_us << MIN(j->probes_refused, 4);
+
+	if (j->has_deadline_us && (j->moves_hour >= k->moves_per_hour_max ||
+				   engine_now(r->e) - j->last_probe_us < pause)) {
+		return true;
+	}
+	return o != NULL && o->market == SPOT_MARKET_ON_DEMAND && m->placing.job.spot_allowed &&
+	       deadline_ask(r, &m->facts, &m->placing,
+			    &(struct deadline_held){
+				.act = POLICY_ON_DEMAND, .pool_id = j->pool_id, .node_id = j->node_id});
+}
+
 static void return_decide_all(struct recon *r, void *ctx)
 {
 	struct return_turn *t = ctx;
 	struct move m;
 
+	r->e->asks = 0;
 	for (size_t i = 0; i < t->n; i++) {
-		if (t->rows[i].has_replacement_id || !move_judge(r, &t->rows[i], true, &m)) {
+		if (t->rows[i].has_replacement_id || !move_judge(r, &t->rows[i], true, &m) ||
+		    planned(r, &t->rows[i], &m)) {
 			continue;
 		}
 		if (m.out.move && m.there != NULL && m.placing.job.spot_allowed) {

@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "engine/engine_int.h"
+#include "engine/supply.h"
 
 #define SCHED_MOST 500
 #define FREE_MOST  2000
@@ -47,6 +47,7 @@ static struct job_facts facts_of(const struct q_engine_sched_jobs_row *j)
 	    .checkpoint_bytes = j->checkpoint_bytes,
 	    .save_us = j->save_us,
 	    .has_checkpoint = j->has_checkpoint_id,
+	    .not_before_us = j->not_before_us,
 	};
 }
 
@@ -199,8 +200,8 @@ static bool ever_suits(struct recon *r, const struct job_spec *spec)
 	return false;
 }
 
-static void wait_write(struct recon *r, const struct job_facts *f, const struct placing *p,
-		       const char *why, int64_t until_us)
+void wait_write(struct recon *r, const struct job_facts *f, const struct placing *p,
+		const char *why, int64_t until_us)
 {
 	AUTO(json) json_t *in = place_inputs(r, f, p);
 	AUTO(json)
@@ -236,6 +237,10 @@ static void place(struct recon *r, const struct q_engine_sched_jobs_row *j)
 			  "no pool of any provider suits what the job asks for");
 		return;
 	}
+	if (defer_ask(r, &f, &p) ||
+	    deadline_ask(r, &f, &p, &(struct deadline_held){.act = POLICY_WAIT})) {
+		return;
+	}
 	c = supply_choose(
 	    r->arena,
 	    &(struct supply_in){
@@ -250,6 +255,7 @@ static void place(struct recon *r, const struct q_engine_sched_jobs_row *j)
 		.spot_refused = p.spot_cooling,
 		.spot_allowed = p.job.spot_allowed,
 		.on_demand_allowed = p.job.on_demand_allowed,
+		.spot_tight = p.spot != NULL && supply_tight(e, p.spot->offer),
 		.spot_best_micros = p.spot != NULL ? p.spot->total_micros : 0,
 		.on_demand_best_micros = p.on_demand != NULL ? p.on_demand->total_micros : 0},
 	    &e->conf.supply, &why, &until);
@@ -292,6 +298,10 @@ static void sched_job(struct recon *r, struct sched_turn *t,
 			job_event(r, j->id, j->state, j->epoch, JOB_EV_OVERTIME, "overtime",
 				  "max_duration is over");
 		}
+		return;
+	}
+	if (queued && j->not_before_us > engine_now(r->e)) {
+		engine_later(r->e, j->not_before_us - engine_now(r->e));
 		return;
 	}
 	if (queued && (i = node_choose(r, t, j, spec)) != SIZE_MAX) {
@@ -358,6 +368,7 @@ void sched_run(struct recon *r)
 {
 	struct step *s = step_new(r, sched_jobs, NULL);
 
+	r->e->asks = 0;
 	STEP(s, engine_sched_jobs,
 	     (&(struct q_engine_sched_jobs){.most = SCHED_MOST, .at_us = engine_now(r->e)}));
 }

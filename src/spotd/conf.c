@@ -138,6 +138,17 @@ static const struct conf_item items[] = {
      CONF_I64, CONF_RELOAD, AT(moves_per_hour)},
     ENGINE("changeover", "4m", "0s", "1d", supply.changeover_us,
 	   "Restart and restore, as the planner assumes them."),
+    ENGINE_N("tight_patience", "250", "0", "1000", supply.tight_patience_pm,
+	     "Of the patience for spot, what is left while its supply is tight, per mille."),
+    ENGINE("supply_window", "1h", "1s", "1d", tightness.window_us,
+	   "Our launches, refusals and reclaims of so long say how tight supply is."),
+    ENGINE("supply_hold", "15m", "0s", "1d", tightness.hold_us,
+	   "Supply must have been easy so long before tight is over."),
+    ENGINE_N("defer_saving", "50", "0", "1000", defer.min_saving_pm,
+	     "A job with room before its deadline waits for cheaper hours when they save this, per mille."),
+    ENGINE("defer_longest", "1d", "0s", "7d", defer.longest_us, "No job is deferred for longer."),
+    ENGINE("deadline_tick", "10m", "100ms", "1h", deadline_tick_us,
+	   "The unit of time in which the way to a deadline is planned."),
 
     RANK("prior_hours", "24", "0.01", "100000", prior_hours, CONF_F64,
 	 "Weight of the published interruption rate, in node-hours of our own record."),
@@ -248,6 +259,22 @@ static enum spot_rc level_check(const char *level, struct spot_err *err)
 		       level);
 }
 
+/* What has no setting of its own keeps its default. */
+static void supply_derive(struct engine_conf *e)
+{
+	struct tightness_policy t;
+	struct defer_policy d;
+
+	tightness_policy_default(&t);
+	t.window_us = e->tightness.window_us;
+	t.hold_us = e->tightness.hold_us;
+	e->tightness = t;
+	defer_policy_default(&d);
+	d.min_saving_pm = e->defer.min_saving_pm;
+	d.longest_us = e->defer.longest_us;
+	e->defer = d;
+}
+
 static enum spot_rc derive(struct spotd_conf *c, struct spot_err *err)
 {
 	enum spot_rc rc = listen_split(c, err);
@@ -268,6 +295,7 @@ static enum spot_rc derive(struct spotd_conf *c, struct spot_err *err)
 	}
 	c->poller.parallel_max = (int)c->poller_parallel;
 	c->engine.supply.moves_per_hour_max = (int32_t)c->moves_per_hour;
+	supply_derive(&c->engine);
 	return rc;
 }
 

@@ -41,7 +41,7 @@ CONFIG = {
         "tick": "300ms", "lease": "1500ms", "offers_age": "300ms", "watch": "1s", "sweep": "3s", "bill": "1s", "boot_timeout": "60s",
         "idle_keep": "2s", "terminate_retry": "1s", "cool_min": "3s", "cool_max": "8s", "reclaim_cool": "20s", "list_lag": "4s",
         "lookup_again": "1s", "launch_retry": "300ms", "launch_timeout": "30s", "call_timeout": "15s", "orphan_grace": "4s",
-        "drain_grace": "5s", "patience": "4s", "return_hold": "2s", "return_probe": "2s", "return_margin": "0",
+        "drain_grace": "5s", "patience": "4s", "return_hold": "2s", "return_probe": "2s", "return_margin": "0", "supply_window": "20s", "supply_hold": "2s", "deadline_tick": "2s",
         "moves_per_hour": "60", "changeover": "1s", "agent_silent": "8s", "agent_lost": "60s"},
     "rank": {"restart_s": "5", "save_s": "1"},
     "log": {"level": "info"},

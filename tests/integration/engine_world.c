@@ -70,6 +70,11 @@ static struct engine_conf conf_quick(void)
 
 	supply_policy_default(&c.supply);
 	rank_policy_default(&c.rank);
+	tightness_policy_default(&c.tightness);
+	defer_policy_default(&c.defer);
+	c.tightness.window_us = SPOT_US_PER_S;
+	c.tightness.hold_us = 100000;
+	c.deadline_tick_us = SPOT_US_PER_S;
 	c.supply.patience_us = 200000;
 	c.supply.return_hold_us = 100000;
 	c.supply.return_probe_us = 100000;

@@ -88,6 +88,14 @@ void world_start(struct world *w);
 void world_kill(struct world *w);
 /* Turns until the query's first column is not 0. Fails the test after limit_ms. */
 void world_until(struct world *w, int64_t limit_ms, const char *sql);
+/* Long enough for anything that the engine does in a test, on a busy machine. */
+#define LIMIT 8000
+/* Waits until no machine is left, neither in the rows nor at the cloud. */
+void world_empty(struct world *w);
+/* The same, and every attempt is settled. */
+void world_check_end(struct world *w);
+/* The job's work ends well, all jobs are SUCCEEDED, and world_check_end. */
+void world_finish(struct world *w, int64_t job);
 void world_for(struct world *w, int64_t ms);
 int64_t world_int(struct world *w, const char *sql);
 const char *world_text(struct world *w, const char *sql);

@@ -54,6 +54,7 @@ DELETE FROM idempotency WHERE created_us < $1
 -- name: api_tokens
 -- params: at_us int8, after_id int8, most int4
 -- rows: many id int8, doc text
+-- row: listed
 -- writes: no
 SELECT id, json_build_object('id', 't' || id, 'name', name, 'role', role, 'team', team, 'created@', created_us,
 	'expires@', expires_us, 'revoked@', revoked_us,

@@ -18,6 +18,7 @@ SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM f
 -- name: api_fleets
 -- params: state text?, team text?, before_id int8, most int4
 -- rows: many id int8, doc text
+-- row: listed
 -- writes: no
 WITH x AS (
 	SELECT id FROM fleet WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR team = $2) AND id < $3
@@ -52,6 +53,7 @@ SELECT version, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM f
 -- name: api_nodes
 -- params: states text[], live bool, provider text?, job_id int8?, fleet_id int8?, before_id int8, most int4
 -- rows: many id int8, doc text
+-- row: listed
 -- writes: no
 WITH x AS (
 	SELECT n.id FROM node n JOIN pool p ON p.id = n.pool_id

@@ -4,15 +4,16 @@
 -- that no crash can come between.
 -- name: api_job_submit
 -- params: name text, owner text, team text, project text, class text, spec jsonb, source text, secrets jsonb,
---   priority int4, fleet text, deadline_us int8?, baseline jsonb?, at_us int8, token_id int8, idem_key text
+--   priority int4, fleet text, deadline_us int8?, baseline jsonb?, at_us int8, token_id int8, idem_key text,
+--   not_before_us int8?
 -- rows: 0..1 id int8, woken bool, told bool
 -- writes: yes
 WITH f AS (
 	SELECT (SELECT id FROM fleet WHERE name = $10 AND state = 'ACTIVE') AS id
 ), j AS (
 	INSERT INTO job (name, owner, team, project, class, spec, source, secrets, state, state_us, priority, fleet_id,
-		deadline_us, created_us, queued_us, baseline)
-	SELECT $1, $2, $3, $4, $5, $6, $7, $8, 'QUEUED', $13, $9, f.id, $11, $13, $13, $12
+		deadline_us, created_us, queued_us, baseline, not_before_us)
+	SELECT $1, $2, $3, $4, $5, $6, $7, $8, 'QUEUED', $13, $9, f.id, $11, $13, $13, $12, $16
 	FROM f WHERE $10 = '' OR f.id IS NOT NULL RETURNING id
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, was, now, event, why, actor)
@@ -37,7 +38,8 @@ SELECT x.id, d.doc::text FROM x JOIN api_job d ON d.id = x.id ORDER BY x.id DESC
 
 -- name: api_job
 -- params: id int8
--- rows: 0..1 state text, team text, doc text, attempts text, checkpoints text, source text, spec text, lost_steps int8
+-- rows: 0..1 state text, team text, doc text, attempts text, checkpoints text, source text, spec text, lost_steps int8,
+--   not_before_us int8?
 -- writes: no
 SELECT j.state, j.team, d.doc::text,
 	coalesce((SELECT json_agg(a.doc ORDER BY a.epoch) FROM api_attempt a WHERE a.job_id = j.id), '[]')::text AS attempts,
@@ -45,7 +47,8 @@ SELECT j.state, j.team, d.doc::text,
 		WHERE job_id = j.id AND state = 'COMMITTED' ORDER BY id DESC LIMIT 200) c), '[]')::text AS checkpoints,
 	j.source, j.spec::text,
 	coalesce((SELECT sum(greatest(t.was - t.steps_start, 0)) FROM (SELECT a.steps_start,
-		lag(a.steps_done) OVER (ORDER BY a.epoch) AS was FROM attempt a WHERE a.job_id = j.id) t), 0)::int8 AS lost_steps
+		lag(a.steps_done) OVER (ORDER BY a.epoch) AS was FROM attempt a WHERE a.job_id = j.id) t), 0)::int8 AS lost_steps,
+	j.not_before_us
 FROM job j JOIN api_job d ON d.id = j.id WHERE j.id = $1
 
 -- name: api_job_why

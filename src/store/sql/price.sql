@@ -21,14 +21,27 @@ WITH d AS (
 			CASE WHEN effective_us = 0 THEN observed_us ELSE effective_us END AS effective_us
 		FROM price_in) i
 	ORDER BY pool_id, effective_us, observed_us DESC
-), n AS (
-	SELECT d.*, l.price_micros AS was,
-		lag(d.price_micros) OVER w AS before,
-		count(*) OVER (PARTITION BY d.pool_id) - row_number() OVER w AS age
-	FROM (SELECT *, lead(effective_us) OVER (PARTITION BY pool_id ORDER BY effective_us) IS NULL AS newest FROM d) d
+), m AS (
+	-- p held for the share w of the faded past (migration 0010): from its date, or from when the sums were last brought
+	-- up, to the next point's date or to now.
+	SELECT d.*, l.price_micros AS was, l.fade_us, d.price_micros / 1e6::float8 AS p,
+		-- Ages in 7 days; e^-700 is nothing already.
+		greatest(least(coalesce(next_us, d.observed_us) - d.observed_us, 0) / 6.048e11::float8, -700) AS till,
+		greatest(least(greatest(d.effective_us, l.fade_us) - d.observed_us, 0) / 6.048e11::float8, -700) AS since,
+		greatest(least(l.fade_us - d.observed_us, 0) / 6.048e11::float8, -700) AS faded
+	FROM (SELECT *, lead(effective_us) OVER (PARTITION BY pool_id ORDER BY effective_us) AS next_us FROM d) d
 		LEFT JOIN pool_latest l USING (pool_id)
-	WHERE l.pool_id IS NULL OR d.effective_us >= l.effective_us OR (newest AND d.price_micros = l.price_micros)
-	WINDOW w AS (PARTITION BY d.pool_id ORDER BY d.effective_us)
+	WHERE l.pool_id IS NULL OR d.effective_us >= l.effective_us OR (next_us IS NULL AND d.price_micros = l.price_micros)
+), n AS (
+	SELECT pool_id, observed_us, price_micros, source, effective_us, was,
+		lag(price_micros) OVER o AS before,
+		count(*) OVER (PARTITION BY pool_id) - row_number() OVER o AS age,
+		sum(w) OVER o AS w0, sum(w * p) OVER o AS w1, sum(w * p * p) OVER o AS w2,
+		-- What held until the first of them, and what is left of the sums.
+		CASE WHEN fade_us IS NULL THEN 0 ELSE greatest(exp(first_value(since) OVER o) - exp(faded), 0) END AS w_was,
+		CASE WHEN fade_us IS NULL THEN 0 ELSE exp(faded) END AS kept
+	FROM (SELECT *, greatest(exp(till) - exp(since), 0) AS w FROM m) m
+	WINDOW o AS (PARTITION BY pool_id ORDER BY effective_us)
 ), changed AS (
 	INSERT INTO price_point (pool_id, observed_us, effective_us, price_micros, source)
 	SELECT pool_id, observed_us - age, effective_us, price_micros, source FROM n
@@ -45,13 +58,17 @@ WITH d AS (
 		source = n.source,
 		state = CASE WHEN l.state = 'frozen' AND n.price_micros = l.price_micros
 			THEN l.state ELSE 'fresh' END,
-		why = CASE WHEN l.state = 'frozen' AND n.price_micros = l.price_micros THEN l.why ELSE '' END
+		why = CASE WHEN l.state = 'frozen' AND n.price_micros = l.price_micros THEN l.why ELSE '' END,
+		fade_us = greatest(n.observed_us, l.fade_us),
+		fade_w = coalesce(l.fade_w, 0) * n.kept + n.w_was + n.w0,
+		fade_1 = coalesce(l.fade_1, 0) * n.kept + n.w_was * (n.was / 1e6::float8) + n.w1,
+		fade_2 = coalesce(l.fade_2, 0) * n.kept + n.w_was * (n.was / 1e6::float8) ^ 2 + n.w2
 	FROM n WHERE n.age = 0 AND n.was IS NOT NULL AND l.pool_id = n.pool_id
 	RETURNING 1
 ), fresh AS (
 	INSERT INTO pool_latest (pool_id, price_micros, observed_us, effective_us, changed_us, source,
-		state)
-	SELECT pool_id, price_micros, observed_us, effective_us, effective_us, source, 'fresh'
+		state, fade_us, fade_w, fade_1, fade_2)
+	SELECT pool_id, price_micros, observed_us, effective_us, effective_us, source, 'fresh', observed_us, w0, w1, w2
 	FROM n WHERE age = 0 AND was IS NULL ORDER BY pool_id
 	ON CONFLICT (pool_id) DO NOTHING
 	RETURNING 1

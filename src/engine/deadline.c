@@ -1,0 +1,283 @@
+/*
+ * Deadlines, live. A job with a deadline is not placed by patience but by the deadline policy of core/policy.h: it
+ * sees the best spot pools as they are, what our own rows say about their past, and the job's progress, and says spot (in
+ * which pool), on demand, or wait. The point of no return is the policy's own last rule. Nothing of it lives in memory:
+ * each question builds the policy's state from rows again; `paced` only keeps a waiting job from asking in every pass.
+ */
+#include "base/base.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "core/supply_track.h"
+#include "engine/supply.h"
+
+#define POOLS_MOST  5
+#define WORDS_MOST  5000
+#define PAST_US     (14 * 24 * SPOT_US_PER_HOUR)
+#define DOWN_US     (1800 * SPOT_US_PER_S)
+/* A question costs up to 50 ms (policy.md): so many a turn, the rest in the next. */
+#define ASKS_A_TURN 4
+#define ASK_AGAIN_US (30 * SPOT_US_PER_S)
+#define TICKS_LEAST 100
+#define TICKS_MOST  1000
+
+struct candidate {
+	const struct offer *offer;
+	const struct score *score;     /* NULL: it rests after a refusal */
+	int64_t price_micros;          /* per hour of the on-demand machine's work */
+	int32_t region;
+};
+
+struct question {
+	struct job_facts facts;
+	struct placing placing;
+	struct deadline_held held;
+	struct candidate pools[POOLS_MOST];
+	size_t n;
+};
+
+/* ---- pacing --------------------------------------------------------------------------------- */
+
+static struct deadline_pace *pace_of(struct engine *e, int64_t job_id)
+{
+	return &e->paces[(size_t)job_id % ARRAY_LEN(e->paces)];
+}
+
+static bool paced(struct recon *r, const struct job_facts *f)
+{
+	struct deadline_pace *p = pace_of(r->e, f->id);
+	int64_t now = loop_mono_us(r->e->loop);
+
+	if (p->job_id == f->id && p->epoch == f->epoch && strcmp(p->state, f->state) == 0 && p->until_us > now) {
+		engine_later(r->e, p->until_us - now);
+		return true;
+	}
+	if (r->e->asks >= ASKS_A_TURN) {
+		r->changed = true;
+		return true;
+	}
+	r->e->asks++;
+	*p = (struct deadline_pace){.job_id = f->id, .epoch = f->epoch, .until_us = now + ASK_AGAIN_US};
+	(void)snprintf(p->state, sizeof(p->state), "%s", f->state);
+	return false;
+}
+
+/* ---- the question ---------------------------------------------------------------------------- */
+
+static int32_t region_id(const struct question *q, const struct offer *o)
+{
+	for (size_t i = 0; i < q->n; i++) {
+		const struct offer *other = q->pools[i].offer;
+
+		if (strcmp(other->provider, o->provider) == 0 && strcmp(other->region, o->region) == 0) {
+			return q->pools[i].region;
+		}
+	}
+	return (int32_t)q->n;
+}
+
+static void candidate_add(struct question *q, const struct offer *o, const struct score *s)
+{
+	const struct score *od = q->placing.on_demand;
+	double t = rank_throughput(q->placing.spec, o);
+
+	/* Much slower machines would make the policy's clock of progress wrong; the fast ones that rest are worth more. */
+	if (q->n >= POOLS_MOST || o->market != SPOT_MARKET_SPOT || t < 0.8 * od->throughput) {
+		return;
+	}
+	q->pools[q->n] = (struct candidate){
+	    .offer = o,
+	    .score = s,
+	    .region = region_id(q, o),
+	    .price_micros = (int64_t)((double)o->price_micros * od->throughput / t),
+	};
+	q->n++;
+}
+
+static void candidates(struct question *q)
+{
+	const struct placing *p = &q->placing;
+
+	for (size_t i = 0; i < p->usable && q->n + 1 < POOLS_MOST; i++) {
+		candidate_add(q, p->scores[i].offer, &p->scores[i]);
+	}
+	for (size_t i = 0; i < p->ranking.refused_n; i++) {
+		if (p->ranking.refused[i].why == REFUSED_COOLING) {
+			candidate_add(q, p->ranking.refused[i].offer, NULL);
+		}
+	}
+}
+
+static void setup_fill(struct recon *r, const struct question *q, struct policy_setup *s, struct policy_view *v)
+{
+	const struct job_facts *f = &q->facts;
+	const struct score *od = q->placing.on_demand;
+	int64_t start = MAX(f->created_us, q->placing.spec->start_after_us), now = engine_now(r->e);
+	double left = od->hours * (double)SPOT_US_PER_HOUR, share = 0;
+
+	if (f->steps_total > 0 && f->steps_done > 0 && q->placing.spec->work_s > 0) {
+		share = MIN((double)f->steps_done / (double)f->steps_total, 0.999);
+	}
+	start = MIN(start, now);
+	s->work_us = (int64_t)(left / (1 - share));
+	s->deadline_us = f->deadline_us - start;
+	s->changeover_us = r->e->conf.supply.changeover_us + MAX(f->save_us, 0);
+	s->tick_us = MIN(MAX(r->e->conf.deadline_tick_us, s->deadline_us / TICKS_MOST), MAX(s->deadline_us / TICKS_LEAST, 1));
+	s->on_demand_micros = od->price_micros;
+	s->pools_n = q->n;
+	v->elapsed_us = now - start;
+	v->done_us = s->work_us - (int64_t)left;
+	v->held = q->held.act;
+	v->last_pool = SIZE_MAX;
+}
+
+static const struct policy *policy_live(void)
+{
+	const struct policy *p = policy_find("auto");
+
+	return p != NULL ? p : &policy_uniform_progress;
+}
+
+static json_t *plan_json(const struct question *q, const struct policy_setup *s, const struct policy_view *v,
+			 const struct policy_choice *c)
+{
+	static const char *const acts[] = {"?", "wait", "spot", "on_demand"};
+	json_t *pools = json_array();
+
+	for (size_t i = 0; i < q->n; i++) {
+		json_array_append_new(pools, json_pack("{s:i, s:b, s:I}", "pool", q->pools[i].offer->pool_id, "up",
+						       q->pools[i].score != NULL, "price_micros",
+						       (json_int_t)q->pools[i].price_micros));
+	}
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:o}", "policy", policy_live()->name, "work_us",
+			 (json_int_t)s->work_us, "done_us", (json_int_t)v->done_us, "deadline_us",
+			 (json_int_t)s->deadline_us, "elapsed_us", (json_int_t)v->elapsed_us, "changeover_us",
+			 (json_int_t)s->changeover_us, "tick_us", (json_int_t)s->tick_us, "on_demand_micros",
+			 (json_int_t)s->on_demand_micros, "held", acts[q->held.act], "choice", acts[c->act], "why", c->why,
+			 "pools", pools);
+}
+
+/* ---- the answer ------------------------------------------------------------------------------- */
+
+/* On demand with time in hand and spot expected back: saved, stopped, and placed again when the policy says so. */
+static void park(struct recon *r, const struct question *q, const char *why)
+{
+	const char *next = job_next(q->facts.id, q->facts.state, JOB_EV_MOVE);
+	struct step *s;
+
+	if (next[0] == '\0') {
+		return;
+	}
+	log_info("job.parks", I64("job", q->facts.id), STR("why", why));
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_attempt_tell,
+	     (&(struct q_engine_attempt_tell){.job_id = q->facts.id,
+					      .epoch = q->facts.epoch,
+					      .was = q->facts.state,
+					      .now = next,
+					      .event = job_event_name(JOB_EV_MOVE),
+					      .desired = "drain",
+					      .why = why,
+					      .at_us = engine_now(r->e),
+					      .fence = r->e->epoch}));
+}
+
+static void answer(struct recon *r, const struct question *q, const struct policy_choice *c, int64_t tick_us)
+{
+	bool waits = q->held.act == POLICY_WAIT;
+	const char *why = arena_printf(r->arena, "deadline: %s", c->why);
+
+	switch (c->act) {
+	case POLICY_SPOT:
+		place_want(r, &q->facts, &q->placing, q->pools[c->pool].score, waits ? 0 : q->held.node_id,
+			   waits ? "place" : "return", why);
+		break;
+	case POLICY_ON_DEMAND:
+		if (waits) {
+			place_want(r, &q->facts, &q->placing, q->placing.on_demand, 0,
+				   q->placing.job.spot_allowed ? "failover" : "place", why);
+		}
+		break;
+	case POLICY_WAIT:
+		if (waits) {
+			wait_write(r, &q->facts, &q->placing, why, engine_now(r->e) + tick_us);
+			engine_later(r->e, MIN(tick_us, ASK_AGAIN_US));
+		} else {
+			park(r, q, why);
+		}
+		break;
+	}
+}
+
+static void decide(struct recon *r, struct question *q, const struct supply_word *words, size_t words_n)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct policy_track tracks[POOLS_MOST];
+	int32_t regions[POOLS_MOST];
+	int64_t prices[POOLS_MOST];
+	uint8_t up[POOLS_MOST];
+	struct policy_setup setup = {.regions = regions};
+	struct policy_view view = {.up = up, .price_micros = prices};
+	struct policy_choice choice = {0};
+	const struct policy *policy = policy_live();
+	size_t tracks_n = 0;
+
+	setup_fill(r, q, &setup, &view);
+	for (size_t i = 0; i < q->n; i++) {
+		regions[i] = q->pools[i].region;
+		prices[i] = q->pools[i].price_micros;
+		up[i] = q->pools[i].score != NULL;
+		if (up[i]) {
+			setup.transfer_micros = MAX(setup.transfer_micros, q->pools[i].score->egress_micros);
+		}
+		supply_track_make(a, words, words_n, q->pools[i].offer->pool_id, setup.tick_us, DOWN_US,
+				  engine_now(r->e), &tracks[tracks_n]);
+		tracks[tracks_n].pool = (int32_t)i;
+		tracks_n += tracks[tracks_n].n > 0;
+	}
+	policy->decide(policy->begin(a, &setup, tracks, tracks_n), &view, &choice);
+	choice.why = arena_strdup(r->arena, choice.why != NULL ? choice.why : "");
+	AUTO(json) json_t *plan = plan_json(q, &setup, &view, &choice);
+
+	q->placing.plan = plan;
+	answer(r, q, &choice, setup.tick_us);
+	q->placing.plan = NULL;
+}
+
+static void words_read(struct step *s)
+{
+	struct q_engine_supply_words_row *rows;
+	size_t n = q_engine_supply_words_rows(&s->req, s->r->arena, &rows);
+	struct supply_word *words = arena_array(s->r->arena, n + 1, sizeof(*words));
+
+	for (size_t i = 0; i < n; i++) {
+		words[i] = (struct supply_word){
+		    .pool_id = rows[i].pool_id, .from_us = rows[i].from_us, .to_us = rows[i].to_us, .up = rows[i].up};
+	}
+	decide(s->r, s->ctx, words, n);
+}
+
+bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placing *p, const struct deadline_held *held)
+{
+	struct question *q;
+	int32_t *ids;
+	struct step *s;
+
+	if (f->deadline_us == 0 || p->on_demand == NULL || !p->job.spot_allowed || f->deadline_us <= engine_now(r->e)) {
+		return false;
+	}
+	if (paced(r, f)) {
+		return true;
+	}
+	q = arena_alloc(r->arena, sizeof(*q));
+	*q = (struct question){.facts = *f, .placing = *p, .held = *held};
+	candidates(q);
+	ids = arena_array(r->arena, q->n + 1, sizeof(*ids));
+	for (size_t i = 0; i < q->n; i++) {
+		ids[i] = q->pools[i].offer->pool_id;
+	}
+	s = step_new(r, words_read, q);
+	STEP(s, engine_supply_words,
+	     (&(struct q_engine_supply_words){
+		 .pools = ids, .pools_n = q->n, .since_us = engine_now(r->e) - PAST_US, .most = WORDS_MOST}));
+	return true;
+}

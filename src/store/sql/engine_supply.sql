@@ -1,0 +1,107 @@
+-- Supply as our own rows tell it: words about pools for deadline policies, hours of the day for deferral, and the
+-- tightness of pool groups.
+
+-- A node that lives says that its pool can be had; a refusal or a reclaim says that it cannot.
+-- name: engine_supply_words
+-- params: pools int4[], since_us int8, most int8
+-- rows: many pool_id int4, from_us int8, to_us int8, up bool
+-- writes: no
+SELECT pool_id, from_us, to_us, up FROM (
+	SELECT pool_id, launched_us AS from_us, coalesce(ended_us, 0) AS to_us, true AS up FROM node
+	WHERE pool_id = ANY ($1) AND created_us > $2 AND launched_us IS NOT NULL
+	UNION ALL
+	SELECT pool_id, ended_us, 0, false FROM node
+	WHERE pool_id = ANY ($1) AND created_us > $2 AND ended_us IS NOT NULL AND end_cause IN ('refused', 'reclaimed')
+	UNION ALL
+	SELECT n.pool_id, o.heard_us, 0, false FROM notice o JOIN node n ON n.id = o.node_id
+	WHERE n.pool_id = ANY ($1) AND n.created_us > $2 AND o.kind = 'interruption'
+) w ORDER BY from_us LIMIT $3
+
+-- Hours of the day (UTC) over the days since from_us: price in force relative to the pool's mean, and our own tries.
+-- name: engine_supply_hours
+-- params: pools int4[], from_us int8, at_us int8
+-- rows: many hour int4, price float8, days int4, launches int4, refusals int4
+-- writes: no
+WITH t AS (
+	SELECT g AS at_us FROM generate_series($2, $3, 3600000000) g
+), x AS (
+	SELECT q.pool_id, t.at_us, p.price_micros
+	FROM unnest($1) q (pool_id) CROSS JOIN t JOIN LATERAL (
+		SELECT price_micros FROM price_point WHERE pool_id = q.pool_id AND observed_us <= t.at_us
+			AND observed_us > $2 - 1209600000000 ORDER BY observed_us DESC LIMIT 1) p ON true
+), m AS (
+	SELECT pool_id, avg(price_micros) AS mean FROM x GROUP BY pool_id
+), h AS (
+	SELECT (x.at_us / 3600000000 % 24)::int4 AS hour, avg(x.price_micros / m.mean)::float8 AS price,
+		count(DISTINCT x.at_us / 86400000000)::int4 AS days
+	FROM x JOIN m ON m.pool_id = x.pool_id GROUP BY 1
+), n AS (
+	SELECT (created_us / 3600000000 % 24)::int4 AS hour, count(launched_us)::int4 AS launches,
+		count(*) FILTER (WHERE end_cause = 'refused')::int4 AS refusals
+	FROM node WHERE pool_id = ANY ($1) AND created_us > $2 GROUP BY 1
+)
+SELECT g.hour, coalesce(h.price, 0), coalesce(h.days, 0), coalesce(n.launches, 0), coalesce(n.refusals, 0)
+FROM generate_series(0, 23) g (hour) LEFT JOIN h ON h.hour = g.hour LEFT JOIN n ON n.hour = g.hour ORDER BY g.hour
+
+-- The job begins at start_us: decided once, with what it was decided from.
+-- name: engine_defer
+-- params: job_id int8, was text, epoch int4, start_us int8, deferred bool, inputs jsonb, outcome jsonb, why text,
+--   at_us int8, fence int8
+-- rows: 0..1 id int8, told bool
+-- writes: yes
+WITH j AS (
+	UPDATE job SET not_before_us = $4, why = CASE WHEN $5 THEN $8 ELSE why END
+	WHERE id = $1 AND state = $2 AND epoch = $3 AND cancel_us IS NULL AND not_before_us IS NULL
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR SHARE)
+	RETURNING id
+), d AS (
+	INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why) SELECT $9, 'defer', id, $6, $7, $8 FROM j WHERE $5
+)
+SELECT id, pg_notify('spot_api', 'j' || id) IS NOT NULL AS told FROM j
+
+-- Our own tries per pool in the window, with what the pool's price was in the last week.
+-- name: engine_supply_window
+-- params: since_us int8, week_us int8, at_us int8
+-- rows: many pool_id int4, launches int4, refusals int4, reclaims int4, node_us int8, price float8, price_mean float8
+-- writes: no
+WITH m AS (
+	SELECT pool_id, launched_us, ended_us, end_cause FROM node WHERE state NOT IN ('GONE', 'FAILED')
+	UNION ALL SELECT pool_id, launched_us, ended_us, end_cause FROM node
+	WHERE ended_us > $1 AND state IN ('GONE', 'FAILED')
+), n AS (
+	SELECT pool_id, count(*) FILTER (WHERE launched_us > $1)::int4 AS launches,
+		count(*) FILTER (WHERE end_cause = 'refused' AND ended_us > $1)::int4 AS refusals,
+		count(*) FILTER (WHERE end_cause = 'reclaimed' AND ended_us > $1)::int4 AS reclaims,
+		coalesce(sum(greatest(coalesce(ended_us, $3) - greatest(launched_us, $1), 0)), 0)::int8 AS node_us
+	FROM m GROUP BY pool_id
+)
+SELECT n.pool_id, n.launches, n.refusals, n.reclaims, n.node_us, l.price_micros::float8,
+	coalesce((SELECT avg(x.price_micros) FROM price_point x WHERE x.pool_id = n.pool_id AND x.observed_us > $2),
+		l.price_micros)::float8
+FROM n JOIN pool p ON p.id = n.pool_id AND p.market = 'spot' JOIN pool_latest l ON l.pool_id = n.pool_id
+
+-- name: engine_supply_states
+-- rows: many provider text, region text, gpu_name text, state text, since_us int8, calm_us int8
+-- writes: no
+SELECT provider, region, gpu_name, state, since_us, calm_us FROM supply_state
+
+-- One group's state, with an event when it changed. Compare-and-set on the state it was decided from ('' = no row).
+-- name: engine_supply_set
+-- params: provider text, region text, gpu_name text, was text, state text, since_us int8, calm_us int8, idx float8,
+--   parts jsonb, why text, at_us int8, fence int8
+-- rows: 0..1 state text
+-- writes: yes
+WITH s AS (
+	INSERT INTO supply_state AS s (provider, region, gpu_name, state, since_us, calm_us, idx, parts, why, at_us)
+	SELECT $1, $2, $3, $5, $6, $7, $8, $9, $10, $11
+	WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $12 FOR SHARE)
+	ON CONFLICT (provider, region, gpu_name) DO UPDATE SET state = excluded.state, since_us = excluded.since_us,
+		calm_us = excluded.calm_us, idx = excluded.idx, parts = excluded.parts, why = excluded.why, at_us = excluded.at_us
+	WHERE s.state = $4
+	RETURNING state
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, was, now, event, why, actor)
+	SELECT $11, 'supply', $1 || '/' || $2 || '/' || $3, $4, $5, 'SUPPLY_' || upper($5), $10, 'engine'
+	FROM s WHERE $4 <> $5 AND ($4 <> '' OR $5 <> 'easy')
+)
+SELECT state FROM s
