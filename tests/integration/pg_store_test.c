@@ -2,10 +2,12 @@
  * headers promise; prices are stored as store/price.h says. */
 #include "base/base.h"
 #include "base/arena.h"
+#include "base/rng.h"
 #include "harness.h"
 #include "store/price.h"
 #include "store/q.h"
 #include <libpq-fe.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
@@ -286,6 +288,70 @@ static void a_price_taken_back_to_an_old_value_is_a_change(void **state)
 	assert_int_equal(ingest(a, 1).changed + ingest(b, 1).changed + ingest(c, 1).changed, 3);
 }
 
+/* The share of the faded past in which a price held, and sums of it: by the book, over the whole history at once. */
+static double held(double from, double to, double at)
+{
+	const double fade_us = 7.0 * 86400e6;
+
+	return to > from ? exp((to - at) / fade_us) - exp((from - at) / fade_us) : 0;
+}
+
+static void the_faded_mean_of_many_polls_is_that_of_the_history(void **state)
+{
+	struct point at[60];
+	double w = 0, w1 = 0, w2 = 0, end;
+	int64_t t = NOW_US - 40 * PRICE_DAY_US;
+	struct rng r;
+	size_t n = 0;
+
+	(void)state;
+	rng_seeded_init(&r, 9);
+	pools_make(1);
+	partitions(NOW_US - 41 * PRICE_DAY_US, NOW_US + 1);
+	for (size_t i = 0; i < ARRAY_LEN(at); i++) {
+		t += (int64_t)rng_below(&r, 15 * 3600) * SPOT_US_PER_S;
+		at[i] = (struct point){1, 1000000 + (int64_t)rng_below(&r, 5) * 100000, t, 0};
+	}
+	/* Polls that bring one to seven points each, some of them seen already, and a last one that only confirms. */
+	while (n < ARRAY_LEN(at)) {
+		size_t from = n > 2 ? n - rng_below(&r, 3) : n, to = MIN(n + 1 + rng_below(&r, 6), ARRAY_LEN(at));
+
+		for (size_t i = from; i < to; i++) {
+			at[i].observed_us = at[to - 1].effective_us + SPOT_US_PER_HOUR / 10;
+		}
+		ingest(&at[from], to - from);
+		n = to;
+	}
+	at[n - 1].observed_us += 3 * PRICE_DAY_US;
+	ingest(&at[n - 1], 1);
+	end = (double)at[n - 1].observed_us;
+	for (size_t i = 0; i < n; i++) {
+		double usd = (double)at[i].micros / 1e6;
+		double share = held((double)at[i].effective_us, i + 1 < n ? (double)at[i + 1].effective_us : end, end);
+
+		w += share;
+		w1 += share * usd;
+		w2 += share * usd * usd;
+	}
+	assert_true(w > 0.9 && w < 1);
+	assert_int_equal(testdb_int(dsn, arena_printf(arena, "SELECT count(*) FROM pool_latest WHERE abs(fade_w - %.17g) < 1e-9 "
+	    "AND abs(fade_1 - %.17g) < 1e-9 AND abs(fade_2 - %.17g) < 1e-9 AND fade_us = %" PRId64, w, w1, w2,
+	    at[n - 1].observed_us)), 1);
+}
+
+/* A price of 2006 is older than exp() can tell. */
+static void a_price_from_long_ago_fills_the_past(void **state)
+{
+	const struct point old[] = {{1, 500000, INT64_C(1136073600000000), NOW_US}};
+
+	(void)state;
+	pools_make(1);
+	partitions(NOW_US, NOW_US + 1);
+	ingest(old, 1);
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM pool_latest WHERE abs(fade_w - 1) < 1e-9 AND abs(fade_1 - 0.5) < 1e-9"),
+	    1);
+}
+
 static void a_late_older_price_does_not_replace_the_latest(void **state)
 {
 	const struct point now[] = {{1, 500, NOW_US, NOW_US}},
@@ -421,6 +487,8 @@ int main(void)
 	    T(only_changes_are_appended_and_the_latest_is_confirmed),
 	    T(a_history_in_one_poll_keeps_its_order_and_is_stored_once),
 	    T(a_price_taken_back_to_an_old_value_is_a_change),
+	    T(the_faded_mean_of_many_polls_is_that_of_the_history),
+	    T(a_price_from_long_ago_fills_the_past),
 	    T(a_late_older_price_does_not_replace_the_latest),
 	    T(a_list_that_dates_the_price_in_force_earlier_confirms_it),
 	    T(a_frozen_pool_stays_frozen_until_its_price_moves),
