@@ -3,15 +3,7 @@
 #include "engine_world.h"
 #include "base/sign.h"
 
-#define LIMIT 8000
 #define URL   "http://127.0.0.1:1"
-
-static void check_end(struct world *w)
-{
-	world_until(w, LIMIT,
-		    "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
-	assert_int_equal(cloud_live(&w->cloud), 0);
-}
 
 /* ---- identity --------------------------------------------------------------------------------- */
 
@@ -376,7 +368,7 @@ static void test_a_leftover_of_a_node_still_launching_is_left_alone(void **state
 	/* Their node is over: now they are nobody's. */
 	world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM event WHERE event = 'LEFTOVER_GONE'");
-	check_end(w);
+	world_empty(w);
 }
 
 /* An order for machines says nothing of its owner: it may be that of the launch whose outcome is not known. */
@@ -405,7 +397,7 @@ static void test_an_order_is_left_alone_while_a_launch_is_under_way(void **state
 	world_sql(w, "UPDATE job SET cancel_us = 1; UPDATE node SET next_act_us = 0, claim_until_us = 0; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM orphan WHERE gone_us IS NOT NULL");
 	assert_true(m->terminates > 0);
-	check_end(w);
+	world_empty(w);
 }
 
 static void test_a_leftover_that_shows_up_once_is_not_touched(void **state)
@@ -553,7 +545,7 @@ static void test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends(void 
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE files <> '[]'"), 0);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint_chunk WHERE upload_url IS NOT NULL OR upload_headers IS NOT NULL"), 0);
 	assert_string_equal(world_text(w, "SELECT state FROM checkpoint"), "ABANDONED");
-	check_end(w);
+	world_empty(w);
 }
 
 #define T(f) cmocka_unit_test(f)

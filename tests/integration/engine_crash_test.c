@@ -7,7 +7,7 @@
 #include "engine_world.h"
 #include "base/str.h"
 
-#define LIMIT 30000
+#define CRASH_LIMIT 30000
 
 struct killer {
 	struct world *w;
@@ -41,7 +41,7 @@ static void killer_tick(struct killer *k)
 
 static void until(struct killer *k, const char *what, const char *sql)
 {
-	int64_t end = clock_real.wall_us(&clock_real) + LIMIT * 1000;
+	int64_t end = clock_real.wall_us(&clock_real) + CRASH_LIMIT * 1000;
 
 	while (world_int(k->w, sql) == 0) {
 		if (clock_real.wall_us(&clock_real) > end) {
@@ -52,7 +52,7 @@ static void until(struct killer *k, const char *what, const char *sql)
 				"SELECT coalesce(string_agg(entity_id || ' ' || was || '->' || now"
 				" || ' ' || event || ': ' || why, chr(10) ORDER BY id), '') FROM "
 				"event"));
-			fail_msg("%s: not within %d ms: %s", what, LIMIT, sql);
+			fail_msg("%s: not within %d ms: %s", what, CRASH_LIMIT, sql);
 		}
 		world_for(k->w, 1 + (int64_t)rng_below(&k->rng, 12));
 		killer_tick(k);

@@ -1,29 +1,6 @@
 /* The life of jobs and nodes through the engine, against a real database and a cloud in C. */
 #include "engine_world.h"
 
-#define LIMIT 8000
-
-/* After every test: nothing is left, nothing was doubled, every attempt is settled. */
-static void check_end(struct world *w)
-{
-	world_until(w, LIMIT,
-		    "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
-	assert_int_equal(cloud_live(&w->cloud), 0);
-	assert_int_equal(
-	    world_int(w, "SELECT count(*) FROM attempt WHERE ended_us IS NULL OR NOT settled"), 0);
-}
-
-static void finish(struct world *w, int64_t job)
-{
-	world_sql(w,
-		  "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, "
-		  "ended_us = %" PRId64 " WHERE job_id = %" PRId64
-		  " AND ended_us IS NULL; NOTIFY spot_engine",
-		  clock_real.wall_us(&clock_real), job);
-	world_until(w, LIMIT, "SELECT bool_and(state = 'SUCCEEDED')::int FROM job");
-	check_end(w);
-}
-
 static void test_a_job_is_placed_on_the_cheapest_spot_pool_and_finishes(void **state)
 {
 	struct world *w = *state;
@@ -46,7 +23,7 @@ static void test_a_job_is_placed_on_the_cheapest_spot_pool_and_finishes(void **s
 	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'place' AND "
 				      "jsonb_array_length(inputs->'offers') = 3"),
 			 1);
-	finish(w, job);
+	world_finish(w, job);
 	assert_int_equal(world_int(w, "SELECT (idle_since_us IS NOT NULL)::int FROM node"), 1);
 }
 
@@ -71,7 +48,7 @@ static void test_a_refused_pool_cools_and_the_next_one_is_tried(void **state)
 	    1);
 	assert_int_equal(world_int(w, "SELECT refusals FROM pool_cool"), 1);
 	assert_int_equal(world_int(w, "SELECT sum(refusals) FROM pool_day"), 1);
-	finish(w, job);
+	world_finish(w, job);
 }
 
 static void test_a_quota_refusal_cools_every_pool_of_the_class(void **state)
@@ -94,7 +71,7 @@ static void test_a_quota_refusal_cools_every_pool_of_the_class(void **state)
 		"SELECT market FROM node n JOIN pool p ON p.id = n.pool_id WHERE state = 'READY'"),
 	    "on_demand");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM pool_cool WHERE rc = 'quota'"), 2);
-	finish(w, 1);
+	world_finish(w, 1);
 }
 
 static void test_a_lost_reply_is_found_by_its_token_and_not_launched_twice(void **state)
@@ -113,7 +90,7 @@ static void test_a_lost_reply_is_found_by_its_token_and_not_launched_twice(void 
 	    world_text(
 		w, "SELECT string_agg(event, ' ' ORDER BY id) FROM event WHERE entity = 'node'"),
 	    "PLACE CLAIMED AMBIGUOUS FOUND ENROLLED");
-	finish(w, 1);
+	world_finish(w, 1);
 }
 
 static void test_a_launch_that_never_arrived_is_repeated_with_its_token(void **state)
@@ -129,7 +106,7 @@ static void test_a_launch_that_never_arrived_is_repeated_with_its_token(void **s
 	assert_int_equal(w->cloud.launches, 2);
 	assert_int_equal(w->cloud.n, 1);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 1);
-	finish(w, 1);
+	world_finish(w, 1);
 }
 
 static void test_a_repeat_of_a_hidden_launch_gives_the_same_instance(void **state)
@@ -147,7 +124,7 @@ static void test_a_repeat_of_a_hidden_launch_gives_the_same_instance(void **stat
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	assert_int_equal(w->cloud.n, 1);
 	assert_true(w->cloud.launches >= 2);
-	finish(w, 1);
+	world_finish(w, 1);
 }
 
 static void test_without_tokens_an_ambiguous_launch_is_never_sent_again(void **state)
@@ -170,7 +147,7 @@ static void test_without_tokens_an_ambiguous_launch_is_never_sent_again(void **s
 	assert_true(
 	    world_int(w, "SELECT ended_us - launch_sent_us FROM node WHERE end_cause = 'void'") >=
 	    200000);
-	finish(w, 1);
+	world_finish(w, 1);
 }
 
 static void test_a_throttled_launch_waits_and_keeps_its_row(void **state)
@@ -185,7 +162,7 @@ static void test_a_throttled_launch_waits_and_keeps_its_row(void **state)
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 1);
 	assert_int_equal(w->cloud.n, 1);
-	finish(w, 1);
+	world_finish(w, 1);
 }
 
 static void test_a_notice_drains_the_job_and_it_resumes_elsewhere(void **state)
@@ -223,7 +200,7 @@ static void test_a_notice_drains_the_job_and_it_resumes_elsewhere(void **state)
 	assert_int_equal(world_int(w, "SELECT sum(reclaims) FROM pool_day"), 1);
 	/* The provider takes it within its time; we do not end it before. */
 	assert_int_equal(cloud_by_ref(&w->cloud, "i-1")->terminates, 0);
-	finish(w, 1);
+	world_finish(w, 1);
 }
 
 static void test_a_notice_of_the_control_plane_counts_too(void **state)
@@ -239,7 +216,7 @@ static void test_a_notice_of_the_control_plane_counts_too(void **state)
 	snprintf(w->cloud.notice_ref, sizeof(w->cloud.notice_ref), "i-1");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	assert_string_equal(world_text(w, "SELECT source FROM notice"), "fake-control-plane");
-	finish(w, 1);
+	world_finish(w, 1);
 }
 
 static void test_a_node_that_the_provider_took_is_lost_and_its_work_is_lost_work(void **state)
@@ -260,7 +237,7 @@ static void test_a_node_that_the_provider_took_is_lost_and_its_work_is_lost_work
 	assert_string_equal(world_text(w, "SELECT exit_reason FROM attempt WHERE epoch = 1"),
 			    "lost");
 	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE kind = 'lost_work'");
-	finish(w, 1);
+	world_finish(w, 1);
 	/* All of the first attempt since it started is lost, at most up to the node's end; what was
 	 * charged stays charged. */
 	assert_int_equal(world_int(w,
@@ -295,7 +272,7 @@ static void test_a_silent_agent_on_a_running_instance_is_not_lost_at_once(void *
 		    "SELECT count(*) FROM node WHERE id = 1 AND state IN ('TERMINATING', 'GONE')");
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
-	finish(w, 1);
+	world_finish(w, 1);
 }
 
 static void test_a_node_that_does_not_boot_is_replaced(void **state)
@@ -314,7 +291,7 @@ static void test_a_node_that_does_not_boot_is_replaced(void **state)
 		    "'boot_timeout'");
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	finish(w, 1);
+	world_finish(w, 1);
 }
 
 static void test_a_provider_that_boots_slowly_is_given_its_time(void **state)
@@ -336,7 +313,7 @@ static void test_a_provider_that_boots_slowly_is_given_its_time(void **state)
 		    "'%did not enrol within 1 s%'");
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	finish(w, 1);
+	world_finish(w, 1);
 }
 
 static void test_cancel_before_and_while_it_runs(void **state)
@@ -351,13 +328,13 @@ static void test_cancel_before_and_while_it_runs(void **state)
 	world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
 	assert_string_equal(world_text(w, "SELECT exit_reason FROM attempt"), "killed");
-	check_end(w);
+	world_check_end(w);
 	cloud_sell_out(&w->cloud, "z1/a1/spot");
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND why <> ''");
 	world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'CANCELLED'");
-	check_end(w);
+	world_check_end(w);
 }
 
 static void test_a_bad_exit_restarts_as_often_as_the_job_says(void **state)
@@ -383,7 +360,7 @@ static void test_a_bad_exit_restarts_as_often_as_the_job_says(void **state)
 	assert_string_equal(world_text(w, "SELECT why FROM job"), "error: exit code 3");
 	assert_int_equal(world_int(w, "SELECT restarts FROM job"), 1);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt"), 2);
-	check_end(w);
+	world_check_end(w);
 }
 
 static void test_max_duration_saves_and_stops_the_job(void **state)
@@ -399,7 +376,7 @@ static void test_max_duration_saves_and_stops_the_job(void **state)
 	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint WHERE state = 'COMMITTED'"),
 			 1);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt"), 1);
-	check_end(w);
+	world_check_end(w);
 }
 
 static void test_a_job_that_nothing_suits_fails(void **state)
@@ -444,7 +421,7 @@ static void test_spot_gone_on_demand_takes_over_and_spot_comes_back(void **state
 				      "node_id FROM attempt WHERE epoch = 2))"
 				      " < (SELECT at_us FROM event WHERE event = 'MOVE'))::int"),
 			 1);
-	finish(w, 1);
+	world_finish(w, 1);
 }
 
 #define T(f) cmocka_unit_test(f)

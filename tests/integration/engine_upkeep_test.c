@@ -1,29 +1,6 @@
 /* Upkeep: orphans, URLs, the ledger, the lease, planned moves, fleets. */
 #include "engine_world.h"
 
-#define LIMIT 8000
-
-/* After every test: nothing is left, nothing was doubled, every attempt is settled. */
-static void check_end(struct world *w)
-{
-	world_until(w, LIMIT,
-		    "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
-	assert_int_equal(cloud_live(&w->cloud), 0);
-	assert_int_equal(
-	    world_int(w, "SELECT count(*) FROM attempt WHERE ended_us IS NULL OR NOT settled"), 0);
-}
-
-static void finish(struct world *w, int64_t job)
-{
-	world_sql(w,
-		  "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, "
-		  "ended_us = %" PRId64 " WHERE job_id = %" PRId64
-		  " AND ended_us IS NULL; NOTIFY spot_engine",
-		  clock_real.wall_us(&clock_real), job);
-	world_until(w, LIMIT, "SELECT bool_and(state = 'SUCCEEDED')::int FROM job");
-	check_end(w);
-}
-
 static void test_orphans_are_ended_and_foreign_instances_are_not(void **state)
 {
 	struct world *w = *state;
@@ -75,7 +52,7 @@ static void test_of_two_instances_with_one_token_one_is_adopted_and_the_other_en
 	world_for(w, 700);
 	assert_true(cloud_by_ref(&w->cloud, "i-twin")->terminates >= 1);
 	assert_int_equal(cloud_by_ref(&w->cloud, "i-1")->terminates, 0);
-	finish(w, 1);
+	world_finish(w, 1);
 }
 
 /* A machine that its cloud took is told to end all the same where something of it stays; nowhere else. */
@@ -124,7 +101,7 @@ static void test_checkpoint_urls_are_minted(void **state)
 	    "abababababababababababababababababababababababababababababababab?PUT "
 	    "p/cafe0001/j1/e1/abababababababababababababababababababababababababababababababab, - "
 	    "old");
-	finish(w, 1);
+	world_finish(w, 1);
 }
 
 static void test_the_ledger_sums_to_interval_times_price_across_a_price_change(void **state)
@@ -150,7 +127,7 @@ static void test_the_ledger_sums_to_interval_times_price_across_a_price_change(v
 	    w, "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 7200000000, 'test')",
 	    pool, now + 150000, now + 150000);
 	world_for(w, 500);
-	finish(w, 1);
+	world_finish(w, 1);
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
 	assert_int_equal(world_int(w, "SELECT (sum(to_us - from_us) = (SELECT ended_us - "
 				      "launched_us FROM node))::int FROM ledger"),
@@ -190,7 +167,7 @@ static void test_a_second_writer_of_a_transition_gets_no_row(void **state)
 	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING'"), 1);
 	world_sql(w, "UPDATE leader SET until_us = 0");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
-	check_end(w);
+	world_check_end(w);
 }
 
 static void test_rebalance_dry_run_proposes_and_a_real_one_moves(void **state)
@@ -225,7 +202,7 @@ static void test_rebalance_dry_run_proposes_and_a_real_one_moves(void **state)
 			 1);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 2"), cheap);
-	finish(w, 1);
+	world_finish(w, 1);
 }
 
 static void test_a_fleet_grows_serves_a_job_shrinks_and_closes(void **state)
@@ -262,7 +239,7 @@ static void test_a_fleet_grows_serves_a_job_shrinks_and_closes(void **state)
 		  " WHERE ended_us IS NULL; NOTIFY spot_engine",
 		  clock_real.wall_us(&clock_real));
 	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE state = 'CLOSED'");
-	check_end(w);
+	world_check_end(w);
 }
 
 #define T(f) cmocka_unit_test(f)
