@@ -129,17 +129,10 @@ void post_job(struct areq *q)
 
 static void jobs_done(struct areq *q)
 {
-	struct q_api_jobs_row *rows;
-	size_t n = q_api_jobs_rows(&q->pg, q->arena, &rows), limit = (size_t) *(int32_t *)q->own;
-	const char **docs = arena_array(q->arena, n + 1, sizeof(*docs)), *cursor = NULL;
+	struct q_listed_row *rows;
+	size_t n = q_api_jobs_rows(&q->pg, q->arena, &rows);
 
-	for (size_t i = 0; i < n; i++)
-		docs[i] = rows[i].doc;
-	if (n > limit) {
-		n = limit;
-		cursor = arena_printf(q->arena, "%" PRId64, rows[n - 1].id);
-	}
-	areq_list(q, docs, n, cursor);
+	areq_list_page(q, rows, n);
 }
 
 /* "active" or "terminal" stand for their states. */

@@ -27,6 +27,7 @@ SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken, pg_notify('spot_ap
 -- name: api_jobs
 -- params: states text[], team text?, project text?, class text?, owner text?, name text?, before_id int8, most int4
 -- rows: many id int8, doc text
+-- row: listed
 -- writes: no
 WITH x AS (
 	SELECT id FROM job
