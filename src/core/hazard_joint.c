@@ -15,8 +15,8 @@ void joint_estimate(struct hazard_model *m)
 {
 	double hits[GROUP_LEVELS] = {0}, chances[GROUP_LEVELS] = {0}, hours = 0, reclaims = 0, alone;
 
-	for (size_t i = 0; i < m->n; i++) {
-		const struct offer_record *r = m->offers[i].record;
+	for (size_t i = 0; i < m->used_n; i++) {
+		const struct offer_record *r = m->offers[m->used[i]].record;
 
 		for (int level = 0; r != NULL && level < GROUP_LEVELS; level++) {
 			hits[level] += r->joint_hits[level];

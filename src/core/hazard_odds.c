@@ -56,6 +56,7 @@ void odds_down(struct hazard_model *m)
 
 			hear(p->own_n, p->own_p, fmax(p->l - g->up_l, 0), fmax(p->r - g->up_r, 0), &g->own_n, &g->own_p);
 		}
+		hear(g->own_n, g->own_p, g->l, g->r, &g->odds_n, &g->odds_p);
 	}
 }
 
@@ -79,28 +80,64 @@ static void signal_odds(const struct offer *o, struct odds *ret)
 	}
 }
 
-void hazard_odds(const struct hazard_model *m, const struct offer *o, struct odds *ret)
+/* What the pool hears of its neighbours' launches. */
+static void heard(const struct hazard_model *m, const struct offer *o, struct odds *ret)
 {
 	const struct offer *base = model_find(m, o);
 	int32_t at = base == o ? m->leaves[o - m->offers].group : model_group(m, o);
-	struct own own = own_of(o), told = base != NULL ? own_of(base) : (struct own){0};
-	double l = 0, r = 0, n, sd;
+	const struct group *g = at < 0 ? NULL : &m->groups[at];
+	double l = 0, r = 0;
+
+	if (g == NULL) {
+		ret->group = ret->signal;
+		return;
+	}
+	if (g->level == LEVEL_ZONE && base != NULL && own_any(base)) {
+		struct own told = own_of(base);
+
+		odds_leaf_up(&told, &l, &r);
+		hear(g->own_n, g->own_p, fmax(g->l - l, 0), fmax(g->r - r, 0), &ret->group_weight, &ret->group);
+		return;
+	}
+	ret->group_weight = g->odds_n;
+	ret->group = g->odds_p;
+}
+
+/* 90 % of Beta(a, b). For a and b of 1 and more by Abramowitz and Stegun 26.5.22. Otherwise the smaller of the two makes it
+ * skew, and x = G / (G + b) with G of its gamma is near. */
+static void beta_interval(double a, double b, double *ret_lo, double *ret_hi)
+{
+	double small = fmin(a, b), large = fmax(a, b), lo, hi;
+
+	if (small >= 1) {
+		double z = 1.6448536269514722, k = (z * z - 3) / 6, h = 2 / (1 / (2 * a - 1) + 1 / (2 * b - 1));
+		double d = (1 / (2 * b - 1) - 1 / (2 * a - 1)) * (k + 5.0 / 6.0 - 2 / (3 * h)), w = z * sqrt(h + k) / h;
+
+		*ret_lo = a / (a + b * exp(2 * (w - d)));
+		*ret_hi = a / (a + b * exp(2 * (-w - d)));
+		return;
+	}
+	gamma_interval(small, &lo, &hi);
+	lo /= lo + large;
+	hi /= hi + large;
+	*ret_lo = a <= b ? lo : 1 - hi;
+	*ret_hi = a <= b ? hi : 1 - lo;
+}
+
+void hazard_odds(const struct hazard_model *m, const struct offer *o, struct odds *ret)
+{
+	struct own own = own_of(o);
+	double n, good;
 
 	*ret = (struct odds){.own_launches = own.launches, .own_refusals = own.refusals};
 	signal_odds(o, ret);
-	if (at >= 0) {
-		const struct group *g = &m->groups[at];
-
-		if (g->level == LEVEL_ZONE) {
-			odds_leaf_up(&told, &l, &r);
-		}
-		hear(g->own_n, g->own_p, fmax(g->l - l, 0), fmax(g->r - r, 0), &ret->group_weight, &ret->group);
-	}
+	heard(m, o, ret);
+	good = ret->signal * ret->signal_weight + ret->group * ret->group_weight + own.launches;
 	n = ret->signal_weight + ret->group_weight + own.launches + own.refusals;
-	ret->odds = (ret->signal * ret->signal_weight + ret->group * ret->group_weight + own.launches) / n;
-	sd = sqrt(ret->odds * (1 - ret->odds) / (n + 1));
-	ret->lo = fmax(ret->odds - 1.645 * sd, 0);
-	ret->hi = fmin(ret->odds + 1.645 * sd, 1);
+	ret->odds = good / n;
+	beta_interval(good, n - good, &ret->lo, &ret->hi);
+	ret->lo = fmin(ret->lo, ret->odds);
+	ret->hi = fmax(ret->hi, ret->odds);
 	if (own.launches + own.refusals > 0) {
 		ret->source = "own launches";
 	} else if (ret->group_weight > ret->signal_weight) {

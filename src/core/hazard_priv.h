@@ -36,7 +36,7 @@ struct group {
 	double score_c, score_s, info_cc, info_ss, info_cs, day_pools;
 	double day_factor;
 	/* a member without a record: its ratio, and its interval in parts of it */
-	double ratio, shape, lo, hi;
+	double ratio, shape, shape_now, lo, hi;
 	double odds_n, odds_p; /* what its members hear of launches */
 };
 
@@ -52,6 +52,8 @@ struct hazard_model {
 	const struct rank_policy *policy;
 	int64_t now_us;
 	struct leaf *leaves;   /* of each offer */
+	uint32_t *used;        /* offers with a record */
+	size_t used_n;
 	struct group *groups;  /* parents before their children */
 	size_t groups_n, groups_cap;
 	uint64_t *keys;        /* open addressing: hash of a group, and its index */
@@ -69,6 +71,18 @@ struct own {
 	double cluster;        /* reclaims that come together, on average, >= 1 */
 };
 struct own own_of(const struct offer *o);
+bool own_any(const struct offer *o);
+/* The group of a pool, made with all above it if it is not there. */
+int32_t model_join(struct arena *a, struct hazard_model *m, const struct offer *o, enum signal signal);
+void model_ids(struct arena *a, struct hazard_model *m);
+/* What a pool's record says to its group. */
+void leaf_up(const struct hazard_model *m, const struct own *own, double rate, double *ret_o, double *ret_e);
+/* Gamma(a, b) of a group's ratio as that of a member's. */
+void diffuse(double nu, double *a, double *b);
+/* The ratio of a pool of this group, before its own record: up_* is what the pool told the group. */
+void leaf_prior(const struct hazard_model *m, const struct group *g, double up_o, double up_e, double *ret_a,
+    double *ret_b);
+void unused_estimate(struct hazard_model *m);
 /* The offer of the model with this one's pool id, NULL = none. */
 const struct offer *model_find(const struct hazard_model *m, const struct offer *o);
 /* Index of the nearest group that knows the offer: its own, or one above; -1 = not even its provider is known. */
