@@ -122,18 +122,11 @@ static int read_job(const struct ctl *c, struct trace_job *ret)
 	return rc != CTL_OK ? rc : read_usd(c, "transfer-fee", 0, &ret->transfer_micros);
 }
 
-static int read_market(struct ctl *c, int64_t nodes, struct simulation *ret)
+static int check_counts(const struct ctl *c)
 {
-	const struct trace *supply, *prices, *per_pool[CTL_VALUES_MAX];
-	size_t n, prices_n;
-	int64_t spot_micros = 0;
-	struct spot_err err = {0};
-	int rc = read_traces(c, "trace", trace_parse_supply, &supply, &n);
+	const char *paths[CTL_VALUES_MAX];
+	size_t n = values_of(c, "trace", paths), prices_n = values_of(c, "price-trace", paths);
 
-	rc = rc != CTL_OK ? rc : read_traces(c, "price-trace", trace_parse_prices, &prices, &prices_n);
-	if (rc != CTL_OK) {
-		return rc;
-	}
 	if (n == 0) {
 		say("spotctl simulate: --trace FILE is needed, the recorded supply of a zone");
 		return CTL_USAGE;
@@ -141,6 +134,22 @@ static int read_market(struct ctl *c, int64_t nodes, struct simulation *ret)
 	if (prices_n != 0 && prices_n != n) {
 		say("spotctl simulate: %zu --price-trace for %zu --trace; give one for each, in the same order, or none", prices_n, n);
 		return CTL_USAGE;
+	}
+	return CTL_OK;
+}
+
+static int read_market(struct ctl *c, int64_t nodes, struct simulation *ret)
+{
+	const struct trace *supply, *prices, *per_pool[CTL_VALUES_MAX];
+	size_t n, prices_n;
+	int64_t spot_micros = 0;
+	struct spot_err err = {0};
+	int rc = check_counts(c);
+
+	rc = rc != CTL_OK ? rc : read_traces(c, "trace", trace_parse_supply, &supply, &n);
+	rc = rc != CTL_OK ? rc : read_traces(c, "price-trace", trace_parse_prices, &prices, &prices_n);
+	if (rc != CTL_OK) {
+		return rc;
 	}
 	if (prices_n == 0) {
 		rc = read_usd(c, "spot-price", -1, &spot_micros);

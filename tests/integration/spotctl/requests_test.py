@@ -63,6 +63,9 @@ class Requests(Case):
     def test_quota(self):
         self.check(["quota", "--provider", "aws"], "GET", "/v1/quotas", page([]), "provider=aws")
 
+    def test_supply(self):
+        self.check(["supply", "--state", "tight", "-g", "A10G"], "GET", "/v1/supply", page([]), "state=tight&gpu=A10G")
+
     def test_plan_sends_the_file(self):
         f = self.file("run: x\n")
         self.check(["plan", f], "POST", "/v1/plan", Reply(body={"offers": [{"pool": POOL, "chosen": True}], "refused": []}),
