@@ -7,6 +7,7 @@
 
 /* 1 + a + b of the beta that the odds of a group's members have about the group's. */
 #define ODDS_NU 4.0
+#define WISE_BELOW 4.0
 
 /* n launches seen through the variation of a level. */
 static double through(double n)
@@ -103,13 +104,13 @@ static void heard(const struct hazard_model *m, const struct offer *o, struct od
 	ret->group = g->odds_p;
 }
 
-/* 90 % of Beta(a, b). For a and b of 1 and more by Abramowitz and Stegun 26.5.22. Otherwise the smaller of the two makes it
- * skew, and x = G / (G + b) with G of its gamma is near. */
+/* 90 % of Beta(a, b): of two large ones by Abramowitz and Stegun 26.5.22; with a small one, -ln(1 - x) (b + (a - 1) / 2) is
+ * nearly Gamma(a) (Wise 1950), and exactly so for a = 1. */
 static void beta_interval(double a, double b, double *ret_lo, double *ret_hi)
 {
 	double small = fmin(a, b), large = fmax(a, b), lo, hi;
 
-	if (small >= 1) {
+	if (small >= WISE_BELOW) {
 		double z = 1.6448536269514722, k = (z * z - 3) / 6, h = 2 / (1 / (2 * a - 1) + 1 / (2 * b - 1));
 		double d = (1 / (2 * b - 1) - 1 / (2 * a - 1)) * (k + 5.0 / 6.0 - 2 / (3 * h)), w = z * sqrt(h + k) / h;
 
@@ -118,8 +119,8 @@ static void beta_interval(double a, double b, double *ret_lo, double *ret_hi)
 		return;
 	}
 	gamma_interval(small, &lo, &hi);
-	lo /= lo + large;
-	hi /= hi + large;
+	lo = -expm1(-lo / (large + (small - 1) / 2));
+	hi = -expm1(-hi / (large + (small - 1) / 2));
 	*ret_lo = a <= b ? lo : 1 - hi;
 	*ret_hi = a <= b ? hi : 1 - lo;
 }

@@ -144,13 +144,12 @@ static void doubt_add(const struct hazard_model *m, const struct prior *prior, d
 	h->lo -= share * fmax(h->lo - prior->lo * ratio, 0);
 }
 
-static const char *source_of(const struct seen *s)
+static const char *source_of(const struct seen *s, double ratio)
 {
 	if (s->own.reclaims > 0 || s->own.hours >= 1) {
 		return "own record and prior";
 	}
-	return s->g != NULL && s->g->a + s->g->o - s->told_o > signal_shape(s->prior.signal) + 1e-9 ? "neighbours and prior"
-	                                                                           : signal_words(s->prior.signal);
+	return fabs(ratio - 1) > 1e-9 ? "neighbours and prior" : signal_words(s->prior.signal);
 }
 
 void unused_estimate(struct hazard_model *m)
@@ -185,7 +184,7 @@ static void unused_of(const struct hazard_model *m, const struct seen *s, struct
 
 	*ret = (struct hazard){.per_hour = mean * g->day_factor, .lo = mean * g->lo, .hi = mean * g->hi,
 		.prior_per_hour = s->prior.rate, .group_per_hour = mean, .weight_hours = g->shape / mean,
-		.day_factor = g->day_factor, .source = source_of(s), .usual_per_hour = mean,
+		.day_factor = g->day_factor, .source = source_of(s, g->ratio), .usual_per_hour = mean,
 		.usual_weight_hours = g->shape_now / mean};
 	doubt_add(m, &s->prior, g->shape, ret);
 }
@@ -197,7 +196,7 @@ static void used_of(const struct hazard_model *m, const struct seen *s, struct h
 
 	pool_prior(m, s, &a, &b);
 	*ret = (struct hazard){.prior_per_hour = s->prior.rate, .group_per_hour = s->prior.rate * a / b, .own_hours = hours,
-		.own_reclaims = reclaims, .day_factor = s->g == NULL ? 1 : s->g->day_factor, .source = source_of(s)};
+		.own_reclaims = reclaims, .day_factor = s->g == NULL ? 1 : s->g->day_factor, .source = source_of(s, a / b)};
 	update(a, ret->group_per_hour, m->policy->prior_hours * signal_weight(s->prior.signal), reclaims / s->own.cluster,
 	    hours / s->own.cluster, &mean, &var);
 	ret->weight_hours = weight_of(ret->group_per_hour, mean, reclaims, hours, s->own.cluster * a / ret->group_per_hour);
