@@ -68,6 +68,8 @@ static void conf_copy(struct api *api, const struct api_conf *conf)
 	api->conf.install = arena_strdup(a, conf->install ? conf->install : "");
 	api->conf.version = arena_strdup(a, conf->version ? conf->version : "0");
 	api->conf.agent_dir = arena_strdup(a, conf->agent_dir);
+	api->conf.store_provider = arena_strdup(a, conf->store_provider);
+	api->conf.store_region = arena_strdup(a, conf->store_region);
 }
 
 void api_set_rank(struct api *api, const struct rank_policy *rank)

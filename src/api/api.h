@@ -20,6 +20,7 @@ struct api_conf {
 	const char *version;               /* of the program */
 	const char *agent_dir;             /* holds spot-agent and spot-nvml; NULL = not handed out */
 	struct rank_policy rank;           /* as the engine ranks: a plan must say what would be done */
+	const char *store_provider, *store_region; /* where checkpoints go, for the price of moving them; NULL = nowhere */
 };
 /* After a reload of the configuration. */
 void api_set_rank(struct api *api, const struct rank_policy *rank);

@@ -56,6 +56,8 @@ static void ranked(struct areq *q)
 	p->job.spec = p->spec;
 	p->job.work_left_s = p->spec->work_s;
 	p->job.checkpoint_bytes = p->spec->checkpoint.size_bytes;
+	p->job.store_provider = q->api->conf.store_provider;
+	p->job.store_region = q->api->conf.store_region;
 	markets_allowed(p->spec, &p->job.spot_allowed, &p->job.on_demand_allowed);
 	p->hazards = hazard_model_build(q->arena, offers, n, &p->policy, q->now_us);
 	offers_believe(p->hazards, offers, n);
@@ -109,12 +111,28 @@ static bool type_ok(struct areq *q)
 	return false;
 }
 
+/* Earlier jobs of the same name tell how fast this one will run. */
+static void measured(struct areq *q)
+{
+	struct planned *p = q->own;
+	struct q_api_measured_row *row;
+	const char **gpus = NULL;
+	size_t n;
+
+	if (q_api_measured_rows(&q->pg, q->arena, &row) == 1) {
+		p->job.rates_n = gpu_rates_parse(q->arena, row->rates, &p->job.rates);
+		p->job.restart_us = row->has_restart_us ? row->restart_us : 0;
+	}
+	n = gpus_asked(q->arena, p->spec, &gpus);
+	SQL(q, api_offers, ranked, .since_day = day_of(q->now_us) - RECORD_DAYS, .gpus = gpus, .gpus_n = n,
+	    .at_us = q->now_us, .half_h = q->api->conf.rank.age_half_life_h, .recent_h = q->api->conf.rank.recent_half_life_h,
+	    .odds_h = q->api->conf.rank.odds_half_life_h);
+}
+
 void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p))
 {
 	struct planned *p = arena_alloc(q->arena, sizeof(*p));
-	const char **gpus = NULL;
 	struct spot_err err = {0};
-	size_t n;
 
 	if (!type_ok(q))
 		return;
@@ -128,10 +146,8 @@ void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p))
 	}
 	p->next = next;
 	q->own = p;
-	n = gpus_asked(q->arena, p->spec, &gpus);
-	SQL(q, api_offers, ranked, .since_day = day_of(q->now_us) - RECORD_DAYS, .gpus = gpus, .gpus_n = n,
-	    .at_us = q->now_us, .half_h = q->api->conf.rank.age_half_life_h, .recent_h = q->api->conf.rank.recent_half_life_h,
-	    .odds_h = q->api->conf.rank.odds_half_life_h);
+	SQL(q, api_measured, measured, .name = p->spec->name ? p->spec->name : "",
+	    .team = *p->spec->team ? p->spec->team : q->who.team);
 }
 
 static json_t *offer_pool_json(const struct offer *o)
@@ -246,14 +262,6 @@ static char *class_words(struct areq *q, const struct planned *p)
 	    "too late%s", p->spec->class, p->spec->checkpoint.path ? "" : "; it keeps no checkpoint and starts over each time");
 }
 
-static json_t *policy_json(const struct rank_policy *p)
-{
-	return json_pack("{s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "notice_saves", p->notice_saves, "restart_s",
-	    (json_int_t)p->restart_s, "save_s", (json_int_t)p->save_s, "default_work_s", (json_int_t)p->default_work_s, "refused_s",
-	    (json_int_t)p->refused_s, "price_reversion_s", (json_int_t)p->price_reversion_s, "price_stale_penalty_pm",
-	    (json_int_t)p->price_stale_penalty_pm, "price_frozen_penalty_pm", (json_int_t)p->price_frozen_penalty_pm);
-}
-
 /* Those that suit and cannot be had now come first: they are what a person can do something about. */
 static void refused_add(struct areq *q, const struct planned *p, json_t *list, bool unsuited)
 {
@@ -290,7 +298,7 @@ static void plan_done(struct areq *q, struct planned *p)
 	json_t *doc = json_pack("{s:{s:s?, s:o, s:s, s:s}, s:f, s:I, s:I, s:s, s:o, s:o, s:{s:o, s:o}}", "job", "name",
 	    p->spec->name, "gpu", gpu, "class", p->spec->class, "class_why", class_words(q, p), "work_hours",
 	    (double)(p->job.work_left_s ? p->job.work_left_s : p->policy.default_work_s) / 3600.0, "offers_usable",
-	    (json_int_t)p->usable, "offers_known", (json_int_t)p->n, "note", plan_note(q, p), "policy", policy_json(&p->policy),
+	    (json_int_t)p->usable, "offers_known", (json_int_t)p->n, "note", plan_note(q, p), "policy", rank_policy_json(&p->policy),
 	    "chosen", spread_json(q, p, plan_best(p, SPOT_MARKET_NONE), (uint64_t)seed), "baselines", "on_demand",
 	    spread_json(q, p, plan_best(p, SPOT_MARKET_ON_DEMAND), (uint64_t)seed), "cheapest_listed",
 	    spread_json(q, p, cheapest_listed(p), (uint64_t)seed));

@@ -64,7 +64,10 @@ struct rank_job {                      /* what is known about the job now */
 	const struct gpu_rate *rates;  /* measured; rates_n 0 = nothing is known */
 	size_t rates_n;
 	const char *store_provider, *store_region; /* where checkpoints are uploaded to; NULL = nowhere known */
+	bool runs_there;               /* the score is of where it runs: no first start, launch, restore or reading */
 };
+/* Lines "GPU milli steps hours", as the store gives them; NULL accepted. */
+size_t gpu_rates_parse(struct arena *a, const char *text, const struct gpu_rate **ret);
 
 struct rank_ctx;                       /* job, policy and what was looked up once, in the arena of the ranking */
 /* An offer that suits, and what it is expected to cost. */
@@ -93,11 +96,11 @@ struct score_terms {
 	double notice_saves, lost_per_h, restart_per_h; const char *restart_source;
 	double interruptions;          /* hazard * paid_hours */
 	double lost_h, restart_h;      /* interruptions * lost_per_h, * restart_per_h */
-	double start_h;                /* the first start = restart_per_h */
+	double starts, start_h;        /* the first start: 1, 0 where it runs already; starts * restart_per_h */
 	double paid_hours;             /* start_h + work_h + overhead_h + lost_h + restart_h */
 	/* waiting for capacity */
 	double odds, odds_lo, odds_hi; const char *odds_source;
-	double wait_per_h, wait_h;     /* refused_s / 3600 * (1 - odds) / odds; (1 + interruptions) * wait_per_h */
+	double wait_per_h, wait_h;     /* refused_s / 3600 * (1 - odds) / odds; (starts + interruptions) * wait_per_h */
 	double hours;                  /* paid_hours + wait_h */
 	/* price: price_micros = now + move + penalty */
 	int64_t price_now_micros, price_mean_micros, price_move_micros, penalty_micros, price_micros;
@@ -150,6 +153,7 @@ const char *refusal_words(struct arena *a, const struct ranking *r, const struct
 /* All terms of a score that rank_run() made. */
 void score_explain(const struct score *s, struct score_terms *ret);
 json_t *score_terms_json(const struct score_terms *t);
+json_t *rank_policy_json(const struct rank_policy *p);
 /* One line of words. */
 #define SCORE_WHY_MAX 256
 void score_why(const struct score *s, char buf[SCORE_WHY_MAX]);

@@ -93,7 +93,9 @@ static bool hours_terms(const struct rank_ctx *c, double hazard, struct score_te
 	double useful;
 
 	t->notice_saves = c->policy.notice_saves;
-	t->restart_per_h = t->start_h = c->restart_h;
+	t->restart_per_h = c->restart_h;
+	t->starts = c->job.runs_there ? 0 : 1;
+	t->start_h = t->starts * t->restart_per_h;
 	t->restart_source = c->job.restart_us > 0 ? "measured" : "assumed";
 	if (c->job.spec->checkpoint.path == NULL) {
 		return hours_from_scratch(hazard, t);
@@ -183,12 +185,12 @@ static void egress_terms(struct rank_ctx *c, const struct offer *o, struct score
 	if (c->job.spec->checkpoint.path != NULL) {
 		t->restore_per_micros = per_bytes(c->checkpoint_bytes, m->restore_per_gb);
 		t->upload_per_micros = per_bytes(c->checkpoint_bytes, m->upload_per_gb);
-		t->restores = (c->job.at_provider != NULL ? 1.0 : 0.0) + t->interruptions;
+		t->restores = (c->job.at_provider != NULL ? t->starts : 0) + t->interruptions;
 		t->saves = t->interruptions * t->notice_saves +
 		           (t->interval_s > 0 ? t->work_h * 3600.0 / t->interval_s : 0);
 	}
 	t->data_per_micros = per_bytes(c->data_bytes, m->data_per_gb);
-	t->data_reads = 1.0 + t->interruptions;
+	t->data_reads = t->starts + t->interruptions;
 	t->restore_micros = llround((double)t->restore_per_micros * t->restores);
 	t->upload_micros = llround((double)t->upload_per_micros * t->saves);
 	t->data_micros = llround((double)t->data_per_micros * t->data_reads);
@@ -267,7 +269,7 @@ bool score_make(struct rank_ctx *c, const struct offer *o, struct score *s, stru
 		return false;
 	}
 	t->wait_per_h = c->refused_h * (1.0 - t->odds) / fmax(t->odds, ODDS_FLOOR);
-	t->wait_h = (1.0 + t->interruptions) * t->wait_per_h;
+	t->wait_h = (t->starts + t->interruptions) * t->wait_per_h;
 	t->hours = t->paid_hours + t->wait_h;
 	price_terms(c, o, t);
 	egress_terms(c, o, t);
@@ -318,7 +320,7 @@ void score_explain(const struct score *s, struct score_terms *t)
 	t->paid_p50_h = base + (exp(-s->hazard * base) >= 0.50 ? 0 : gamma_at(t->paid_hours - base, more, 0));
 	t->paid_p95_h = base + (exp(-s->hazard * base) >= 0.95 ? 0 : gamma_at(t->paid_hours - base, more, Z95));
 	q = fmax(t->odds, ODDS_FLOOR);
-	wait_var = (1.0 + t->interruptions) * (1.0 - q) / (q * q) * c->refused_h * c->refused_h;
+	wait_var = (t->starts + t->interruptions) * (1.0 - q) / (q * q) * c->refused_h * c->refused_h;
 	more = paid_variance(s, t, t->wait_per_h) + wait_var;
 	t->hours_sd_h = sqrt(more);
 	t->hours_p50 = base + gamma_at(t->hours - base, more, 0);

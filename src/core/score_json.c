@@ -15,7 +15,7 @@ static const struct {
 	TERM(measured_h, REAL), TERM(work_h, REAL),
 	TERM(save_s, REAL), TERM(interval_s, REAL), TERM(interval_source, TEXT), TERM(overhead, REAL), TERM(overhead_h, REAL),
 	TERM(notice_saves, REAL), TERM(lost_per_h, REAL), TERM(restart_per_h, REAL), TERM(restart_source, TEXT),
-	TERM(interruptions, REAL), TERM(start_h, REAL), TERM(lost_h, REAL), TERM(restart_h, REAL), TERM(paid_hours, REAL),
+	TERM(interruptions, REAL), TERM(starts, REAL), TERM(start_h, REAL), TERM(lost_h, REAL), TERM(restart_h, REAL), TERM(paid_hours, REAL),
 	TERM(odds, REAL), TERM(odds_lo, REAL), TERM(odds_hi, REAL), TERM(odds_source, TEXT), TERM(wait_per_h, REAL),
 	TERM(wait_h, REAL), TERM(hours, REAL),
 	TERM(price_now_micros, MICROS), TERM(price_mean_micros, MICROS), TERM(price_cover, REAL), TERM(price_stay, REAL),
@@ -53,4 +53,14 @@ json_t *score_terms_json(const struct score_terms *t)
 		json_object_set_new(o, terms[i].name, v);
 	}
 	return o;
+}
+
+json_t *rank_policy_json(const struct rank_policy *p)
+{
+	return json_pack("{s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "prior_hours", p->prior_hours,
+	    "unknown_spot_per_hour", p->unknown_spot_per_hour, "on_demand_per_hour", p->on_demand_per_hour, "notice_saves",
+	    p->notice_saves, "restart_s", (json_int_t)p->restart_s, "save_s", (json_int_t)p->save_s, "default_work_s",
+	    (json_int_t)p->default_work_s, "refused_s", (json_int_t)p->refused_s, "price_reversion_s",
+	    (json_int_t)p->price_reversion_s, "price_stale_penalty_pm", (json_int_t)p->price_stale_penalty_pm,
+	    "price_frozen_penalty_pm", (json_int_t)p->price_frozen_penalty_pm);
 }

@@ -1,5 +1,6 @@
 /* How fast a job runs on one GPU against another, and what moving bytes costs: lookups in the tables. */
 #include "base/base.h"
+#include "base/arena.h"
 #include "core/jobspec.h"
 #include "core/rank.h"
 #include "core/tables.h"
@@ -126,6 +127,28 @@ double gpu_speed(const struct rank_job *job, const char *gpu, double *ret_measur
 	}
 	*ret_measured_h = hours;
 	return (table * TABLE_WEIGHT_H + steps / rate) / (TABLE_WEIGHT_H + hours);
+}
+
+size_t gpu_rates_parse(struct arena *a, const char *text, const struct gpu_rate **ret)
+{
+	struct gpu_rate *list = NULL;
+	size_t n = 0, cap = 0;
+
+	while (text != NULL && *text != '\0') {
+		const char *end = strchr(text, '\n');
+		char *line = arena_strndup(a, text, end != NULL ? (size_t)(end - text) : strlen(text));
+		struct gpu_rate r = {.gpu = line};
+		int at = 0;
+
+		if (sscanf(line, "%*s%n %" SCNd32 " %lf %lf", &at, &r.gpu_milli, &r.steps, &r.hours) == 3) {
+			line[at] = '\0';
+			list = arena_grow(a, list, n, &cap, sizeof(*list));
+			list[n++] = r;
+		}
+		text = end != NULL ? end + 1 : NULL;
+	}
+	*ret = list;
+	return n;
 }
 
 int64_t rank_work_left_s(const struct rank_job *job, int64_t steps_left, int64_t declared_s)

@@ -183,6 +183,8 @@ struct job_facts {
 	    save_us;
 	bool has_checkpoint;
 	int64_t not_before_us; /* 0 = nobody thought about deferral yet */
+	const char *rates;     /* its own step rates, as gpu_rates_parse() reads them; NULL = none */
+	int64_t restart_us;    /* measured; 0 = unknown */
 };
 struct placing {
 	struct job_spec *spec;

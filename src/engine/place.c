@@ -6,20 +6,17 @@
 
 #define SCORES_KEPT 12
 
-static int64_t work_left_s(const struct job_spec *s, const struct job_facts *f)
+/* What the file declares, less the share that is done, and by the job's own step rates once there are some. */
+static int64_t work_left_s(const struct rank_job *job, const struct job_facts *f)
 {
-	int64_t left = s->work_s;
+	int64_t left = job->spec->work_s, steps = f->steps_total - MIN(f->steps_done, f->steps_total);
 
-	if (left <= 0) {
-		return 0;
-	}
-	if (f->steps_total > 0 && f->steps_done > 0) {
-		double share =
-		    1.0 - (double)MIN(f->steps_done, f->steps_total) / (double)f->steps_total;
+	if (left > 0 && f->steps_total > 0 && f->steps_done > 0) {
+		double share = (double)steps / (double)f->steps_total;
 
 		left = MAX((int64_t)((double)left * share), 1);
 	}
-	return left;
+	return rank_work_left_s(job, steps, left);
 }
 
 static bool any_market(const struct job_spec *s, bool spot)
@@ -89,12 +86,18 @@ bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret)
 	}
 	ret->job = (struct rank_job){
 	    .spec = ret->spec,
-	    .work_left_s = work_left_s(ret->spec, f),
 	    .save_us = f->save_us,
 	    .checkpoint_bytes = f->checkpoint_bytes,
 	    .spot_allowed = any_market(ret->spec, true) && spot_sold(e, ret->spec),
 	    .on_demand_allowed = any_market(ret->spec, false),
+	    .restart_us = f->restart_us,
 	};
+	ret->job.rates_n = gpu_rates_parse(r->arena, f->rates, &ret->job.rates);
+	ret->job.work_left_s = work_left_s(&ret->job, f);
+	if (objects_configured(e)) {
+		ret->job.store_provider = e->conf.store_provider;
+		ret->job.store_region = e->conf.store_region;
+	}
 	if (f->has_checkpoint && objects_configured(e)) {
 		ret->job.at_provider = e->conf.store_provider;
 		ret->job.at_region = e->conf.store_region;
@@ -143,17 +146,12 @@ json_t *place_inputs(struct recon *r, const struct job_facts *f, const struct pl
 		      "deadline_us", (json_int_t)f->deadline_us, "queued_us",
 		      (json_int_t)f->queued_us, "steps_done", (json_int_t)f->steps_done);
 
-	json_object_set_new(
-	    j, "policy",
-	    json_pack("{s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:I}", "prior_hours",
-		      k->prior_hours, "unknown_spot_per_hour", k->unknown_spot_per_hour,
-		      "on_demand_per_hour", k->on_demand_per_hour, "price_stale_penalty_pm",
-		      (json_int_t)k->price_stale_penalty_pm, "restart_s", (json_int_t)k->restart_s,
-		      "save_s", (json_int_t)k->save_s, "default_work_s",
-		      (json_int_t)k->default_work_s, "notice_saves", k->notice_saves, "patience_us",
-		      (json_int_t)e->conf.supply.patience_us));
-	json_object_set_new(json_object_get(j, "policy"), "price_frozen_penalty_pm",
-			    json_integer(k->price_frozen_penalty_pm));
+	json_object_set_new(json_object_get(j, "job"), "restart_us", json_integer(f->restart_us));
+	json_object_set_new(json_object_get(j, "job"), "step_rates",
+			    json_string(f->rates != NULL ? f->rates : ""));
+	json_object_set_new(j, "policy", rank_policy_json(k));
+	json_object_set_new(json_object_get(j, "policy"), "patience_us",
+			    json_integer(e->conf.supply.patience_us));
 	json_object_set_new(j, "offers_n", json_integer((json_int_t)e->offers.n));
 	json_object_set_new(j, "usable", json_integer((json_int_t)p->usable));
 	json_object_set_new(j, "spot_usable", json_integer((json_int_t)p->spot_n));

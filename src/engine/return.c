@@ -13,6 +13,7 @@ static const struct score *score_here(struct recon *r, const struct move *m, int
 {
 	const struct offer *o = offer_of(r->e, pool_id);
 	struct offer *alone;
+	struct rank_job job;
 	struct score *s;
 	size_t usable;
 
@@ -24,8 +25,9 @@ static const struct score *score_here(struct recon *r, const struct move *m, int
 	*alone = *o;
 	alone->cool_until_us = 0;
 	alone->capacity = -1;
-	rank_offers(r->arena, alone, 1, &m->placing.job, &r->e->conf.rank, engine_now(r->e), &s,
-		    &usable);
+	job = m->placing.job;
+	job.runs_there = true;
+	rank_offers(r->arena, alone, 1, &job, &r->e->conf.rank, engine_now(r->e), &s, &usable);
 	return usable == 1 ? s : NULL;
 }
 
@@ -46,7 +48,9 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 				       .steps_total = j->steps_total,
 				       .checkpoint_bytes = j->checkpoint_bytes,
 				       .save_us = j->save_us,
-				       .has_checkpoint = j->has_checkpoint_id}};
+				       .has_checkpoint = j->has_checkpoint_id,
+				       .rates = j->rates,
+				       .restart_us = j->has_restart_us ? j->restart_us : 0}};
 	if (!place_rank(r, &ret->facts, &ret->placing)) {
 		return false;
 	}

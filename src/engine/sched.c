@@ -48,6 +48,8 @@ static struct job_facts facts_of(const struct q_engine_sched_jobs_row *j)
 	    .save_us = j->save_us,
 	    .has_checkpoint = j->has_checkpoint_id,
 	    .not_before_us = j->not_before_us,
+	    .rates = j->rates,
+	    .restart_us = j->has_restart_us ? j->restart_us : 0,
 	};
 }
 

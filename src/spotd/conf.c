@@ -168,6 +168,11 @@ static const struct conf_item items[] = {
 	 "Work of a job that does not say."),
     RANK("notice_saves", "0.9", "0", "1", notice_saves, CONF_F64,
 	 "Share of notices that leave time enough to save."),
+    RANK("refused_s", "60", "0", "86400", refused_s, CONF_I64,
+	 "What a refused launch costs in time, seconds."),
+    RANK("price_reversion_s", "604800", "0", "31536000", price_reversion_s, CONF_I64,
+	 "In this time a spot price goes 63 % of the way back to its faded mean, seconds; 0: it "
+	 "stays."),
 
     MARKET("pools", "1h", "1s", "7d", pools_us, "How often pools are listed."),
     MARKET("regions", "6h", "1s", "7d", regions_us, "How often regions are listed."),

@@ -120,6 +120,8 @@ static enum spot_rc api_start(struct daemon *d, struct spot_err *err)
 	    .version = SPOTD_VERSION,
 	    .agent_dir = d->agent_dir,
 	    .rank = c->engine.rank,
+	    .store_provider = str_empty(c->store) ? NULL : c->store_provider,
+	    .store_region = c->store_region,
 	};
 
 	return api_new(d->loop, d->pg, &conf, &d->api, err);

@@ -172,6 +172,13 @@ LEFT JOIN quota qa ON p.quota_class <> '' AND qa.provider = p.provider AND qa.re
 WHERE p.offered AND (cardinality($2) = 0 OR EXISTS (SELECT FROM unnest($2) g WHERE upper(p.gpu_name) LIKE g || '%'))
 ORDER BY p.id
 
+-- name: api_measured
+-- params: name text, team text
+-- rows: 1 rates text?, restart_us int8?
+-- writes: no
+-- What the five newest jobs of this name and team were seen to do.
+SELECT rates, restart_us FROM job_measured(ARRAY(SELECT id FROM job WHERE name = $1 AND team = $2 ORDER BY id DESC LIMIT 5))
+
 -- name: api_providers
 -- rows: 1 doc text
 -- writes: no

@@ -54,8 +54,8 @@ def hours(c, t):
     """Fills t with the hours; False: it would hardly ever finish."""
     job, pol, h = c['job'], c['policy'], c['offer']['hazard']
     r = job['restart_us'] / 3.6e9 if job['restart_us'] else pol['restart_s'] / 3600
-    w = t['work_h']
-    t.update(restart_per_h=r, start_h=r, overhead=0.0, overhead_h=0.0, interval_s=0.0, save_s=0.0)
+    w, starts = t['work_h'], 0.0 if job['runs_there'] else 1.0
+    t.update(restart_per_h=r, starts=starts, start_h=starts * r, overhead=0.0, overhead_h=0.0, interval_s=0.0, save_s=0.0)
     if not job['checkpoints']:
         x = h * w
         if x > 10:
@@ -63,7 +63,7 @@ def hours(c, t):
         n = math.expm1(x)
         lost = n / h - w if h > 0 else 0.0
         t.update(notice_saves=0.0, interruptions=n, lost_h=lost, lost_per_h=lost / n if n > 0 else 0.0, restart_h=n * r,
-                 paid_hours=r + w + lost + n * r)
+                 paid_hours=starts * r + w + lost + n * r)
         return True
     saves = t['notice_saves'] = pol['notice_saves']
     d = t['save_s'] = job['save_us'] / 1e6 if job['save_us'] else float(pol['save_s'])
@@ -77,7 +77,7 @@ def hours(c, t):
     if useful <= 0.05:
         return False
     t['overhead_h'] = w * t['overhead']
-    paid = (r + w + t['overhead_h']) / useful
+    paid = (starts * r + w + t['overhead_h']) / useful
     t.update(lost_per_h=lost, paid_hours=paid, interruptions=h * paid, lost_h=h * paid * lost, restart_h=h * paid * r)
     return True
 
@@ -114,10 +114,10 @@ def egress(c, t):
         if job['checkpoints']:
             t['restore_per_micros'] = half_away(size / 1e9 * gb['restore'])
             t['upload_per_micros'] = half_away(size / 1e9 * gb['upload'])
-            t['restores'] = (1 if job['at'] else 0) + n
+            t['restores'] = (t['starts'] if job['at'] else 0) + n
             t['saves'] = n * t['notice_saves'] + (t['work_h'] * 3600 / t['interval_s'] if t['interval_s'] else 0)
         t['data_per_micros'] = half_away(job['data_bytes'] / 1e9 * gb['data'])
-        t['data_reads'] = 1 + n
+        t['data_reads'] = t['starts'] + n
     for what, count in (('restore', 'restores'), ('upload', 'saves'), ('data', 'data_reads')):
         t[what + '_micros'] = half_away(t[what + '_per_micros'] * t[count])
 
@@ -148,7 +148,7 @@ def spread(c, t):
     calm = math.exp(-o['hazard'] * base)
     for name, p, z in (('paid_p50_h', 0.5, 0), ('paid_p95_h', 0.95, Z95)):
         t[name] = base if calm >= p else base + gamma_at(t['paid_hours'] - base, v, z)
-    v = variance(c, t, t['wait_per_h']) + (1 + t['interruptions']) * (1 - q) / q ** 2 * (c['policy']['refused_s'] / 3600) ** 2
+    v = variance(c, t, t['wait_per_h']) + (t['starts'] + t['interruptions']) * (1 - q) / q ** 2 * (c['policy']['refused_s'] / 3600) ** 2
     t.update(hours_sd_h=math.sqrt(v), hours_p50=base + gamma_at(t['hours'] - base, v, 0),
              hours_p95=base + gamma_at(t['hours'] - base, v, Z95))
     t['cost_p50_micros'] = half_away(t['price_micros'] * t['paid_p50_h']) + t['egress_micros']
@@ -167,7 +167,7 @@ def score(c):
     if not hours(c, t):
         return None
     t['wait_per_h'] = pol['refused_s'] / 3600 * (1 - o['odds']) / max(o['odds'], 0.05)
-    t['wait_h'] = (1 + t['interruptions']) * t['wait_per_h']
+    t['wait_h'] = (t['starts'] + t['interruptions']) * t['wait_per_h']
     t['hours'] = t['paid_hours'] + t['wait_h']
     price(c, t)
     egress(c, t)
