@@ -174,6 +174,11 @@ static void greedy_waits_for_spot_until_the_last_safe_moment(void **state)
 	(void)state;
 	/* 2 ticks done less a changeover; 2.1 left and two changeovers need 3 of the ticks: at 3 left there is no room */
 	decisions_are(&c, &policy_greedy, "00.....ooo");
+	/* work and two changeovers of a tick need just the ticks that are left: on demand, although spot is up */
+	c = job_on((const char *const[]){"0001111111"}, 1, 4, 9, TICK);
+	decisions_are(&c, &policy_greedy, "...ooooo");
+	c = job_on((const char *const[]){"0001111111"}, 1, 4, 10, TICK);
+	decisions_are(&c, &policy_greedy, "...00000");
 }
 
 static void of_several_pools_the_cheapest_then_the_longest_up(void **state)

@@ -133,6 +133,9 @@ static void moving_between_pools_is_a_changeover_and_between_regions_has_a_fee(v
 	assert_int_equal(seen[3].last_pool, 1);
 	r = play(&c, "o1");
 	assert_int_equal(r.transfer_micros, 0); /* nowhere yet */
+	c.supply[1].region = c.supply[0].region;
+	case_build(arena, &c);
+	assert_int_equal(play(&c, "01o100").transfer_micros, 0); /* two zones of one region */
 }
 
 static void a_tick_costs_the_price_of_that_tick(void **state)
