@@ -248,8 +248,12 @@ char *volumes_map(struct kubelet_pod *k, struct arena *a, const char *text);
 /* ---- identity (k8s_auth.c, k8s_token.c, k8s_tls.c) ---- */
 bool k8s_authenticate(struct k8s_call *q);
 bool k8s_authorize(struct k8s_call *q);
+/* What somebody wants to do; ns and name NULL: at the cluster scope, to no one object. */
+struct k8s_ask {
+	const char *verb, *group, *resource, *ns, *name;
+};
 bool k8s_may(struct k8s_cluster *c, bool admin, const char *ns, const char *account,
-    const char *verb, const char *group, const char *resource);
+    const struct k8s_ask *ask);
 void token_request(struct k8s_call *q);
 void token_review(struct k8s_call *q);
 void access_review(struct k8s_call *q);

@@ -73,16 +73,18 @@ bool k8s_authenticate(struct k8s_call *q)
 
 /* ---- authorization ---------------------------------------------------------------------- */
 
-/* The ClusterRole of the broker's account. Node programs get no rights at all. */
+/* The rules of deploy/iam/coreweave-rbac.yaml, word for word (test_kubernetes_sdk.py compares them). ns NULL: a
+ * ClusterRole; name NULL: any object. Node programs get no rights at all. */
 static const struct {
-	const char *group, *resources, *verbs;
+	const char *group, *resources, *verbs, *ns, *name;
 } broker_role[] = {
-    {POOL_API, "nodepools", "get list watch create patch delete"},
-    {"", "pods", "get list watch create delete"},
-    {"", "pods/log", "get"},
-    {"", "nodes events resourcequotas serviceaccounts namespaces", "get list watch"},
-    {"", "serviceaccounts/token", "create"},
-    {"authentication.k8s.io", "tokenreviews", "create"},
+    {"", "pods", "get list watch create delete", K8S_NAMESPACE_OURS, NULL},
+    {"", "events resourcequotas", "list", K8S_NAMESPACE_OURS, NULL},
+    {"", "serviceaccounts/token", "create", K8S_NAMESPACE_OURS, K8S_ACCOUNT_BROKER},
+    {"", "events", "list", "default", NULL},
+    {"", "nodes", "list", NULL, NULL},
+    {POOL_API, "nodepools", "get list create patch", NULL, NULL},
+    {"authentication.k8s.io", "tokenreviews", "create", NULL, NULL},
 };
 
 static bool word_in(const char *words, const char *word)
@@ -96,28 +98,38 @@ static bool word_in(const char *words, const char *word)
 	return false;
 }
 
+/* A Role holds in its namespace only, and a rule with names for requests that name one of them. */
+static bool rule_holds(size_t k, const struct k8s_ask *ask)
+{
+	return str_same(broker_role[k].group, ask->group) &&
+	    word_in(broker_role[k].resources, ask->resource) &&
+	    word_in(broker_role[k].verbs, ask->verb) &&
+	    (!broker_role[k].ns || str_same(broker_role[k].ns, ask->ns)) &&
+	    (!broker_role[k].name || str_same(broker_role[k].name, ask->name));
+}
+
 bool k8s_may(struct k8s_cluster *c, bool admin, const char *ns, const char *account,
-    const char *verb, const char *group, const char *resource)
+    const struct k8s_ask *ask)
 {
 	char text[160];
 	size_t k;
 	json_t *x;
 
-	if (str_same(group, "authorization.k8s.io") || str_same(resource, "selfsubjectreviews"))
+	if (str_same(ask->group, "authorization.k8s.io") ||
+	    str_same(ask->resource, "selfsubjectreviews"))
 		return true; /* system:basic-user */
 	if (admin)
 		return true;
 	if (!str_same(ns, K8S_NAMESPACE_OURS) || !str_same(account, K8S_ACCOUNT_BROKER))
 		return false;
-	snprintf(text, sizeof(text), "%s %s", verb, resource);
+	snprintf(text, sizeof(text), "%s %s", ask->verb, ask->resource);
 	json_array_foreach(c->denied, k, x)
 	{
 		if (glob_match(json_string_value(x), text))
 			return false;
 	}
 	for (k = 0; k < ARRAY_LEN(broker_role); k++) {
-		if (str_same(broker_role[k].group, group) &&
-		    word_in(broker_role[k].resources, resource) && word_in(broker_role[k].verbs, verb))
+		if (rule_holds(k, ask))
 			return true;
 	}
 	return false;
@@ -132,7 +144,10 @@ bool k8s_authorize(struct k8s_call *q)
 	    ? arena_printf(q->arena, " in the namespace \"%s\"", q->ns)
 	    : " at the cluster scope";
 
-	if (k8s_may(q->c, q->admin, q->user_ns, q->user_name, q->verb, q->kind->group, resource))
+	const struct k8s_ask ask = {q->verb, q->kind->group, resource,
+	    q->kind->namespaced ? q->ns : NULL, q->name};
+
+	if (k8s_may(q->c, q->admin, q->user_ns, q->user_name, &ask))
 		return true;
 	k8s_fail(q, 403, "Forbidden",
 	    "%s%s%s%s is forbidden: User \"%s\" cannot %s resource \"%s\" in API group \"%s\"%s",
@@ -167,7 +182,8 @@ void access_review(struct k8s_call *q)
 	verb = k_str(want, "verb") ? k_str(want, "verb") : "";
 	if (sub && *sub)
 		resource = arena_printf(q->arena, "%s/%s", resource, sub);
-	allowed = k8s_may(q->c, q->admin, q->user_ns, q->user_name, verb, group, resource);
+	allowed = k8s_may(q->c, q->admin, q->user_ns, q->user_name,
+	    &(struct k8s_ask){verb, group, resource, k_str(want, "namespace"), k_str(want, "name")});
 	k8s_reply(q, 201,
 	    json_pack("{s:s, s:s, s:{s:n}, s:O, s:{s:b, s:s*}}", "kind",
 		"SelfSubjectAccessReview", "apiVersion", "authorization.k8s.io/v1", "metadata",

@@ -12,6 +12,7 @@ import unittest
 
 try:
     import urllib3
+    import yaml
     from kubernetes import client, config, watch
     from kubernetes.client.rest import ApiException
 except ImportError:
@@ -61,10 +62,14 @@ class Base(unittest.TestCase):
         cls.api = api_client(cls.cluster['kubeconfig'])
         cls.core = client.CoreV1Api(cls.api)
         cls.custom = client.CustomObjectsApi(cls.api)
+        # What the broker's account may not do, the cluster's owner does.
+        cls.owner = api_client(cls.cluster.get('kubeconfig_admin') or cls.cluster['kubeconfig'])
+        cls.owner_core, cls.owner_custom = client.CoreV1Api(cls.owner), client.CustomObjectsApi(cls.owner)
 
     @classmethod
     def tearDownClass(cls):
         cls.api.close()
+        cls.owner.close()
         assert cls.sim.stop() == 0
 
     def tearDown(self):
@@ -251,7 +256,7 @@ class Pods(Base):
                           field_selector='metadata.name=p-6')
         ended = done.status.container_statuses[0].state.terminated
         self.assertEqual((done.status.phase, ended.exit_code, ended.reason), ('Failed', 3, 'Error'))
-        self.assertRegex(self.core.read_namespaced_pod_log('p-6', NS), r'^hello hello \d\d')
+        self.assertRegex(self.owner_core.read_namespaced_pod_log('p-6', NS), r'^hello hello \d\d')
         self.core.delete_namespaced_pod('p-6', NS)
 
 
@@ -312,7 +317,7 @@ class NodePools(Base):
             self.core.delete_namespaced_pod(p.metadata.name, NS, grace_period_seconds=0)
         for n in names:
             self.scale(n, 0)
-            self.custom.delete_cluster_custom_object(*GROUP, 'nodepools', n)
+            self.owner_custom.delete_cluster_custom_object(*GROUP, 'nodepools', n)
 
     def test_a_pool_brings_a_node_for_the_pod_and_takes_it_back_when_idle(self):
         self.pool('np-1')
@@ -333,9 +338,9 @@ class NodePools(Base):
         self.core.delete_namespaced_pod('np-1-a', NS)
         self.sim.wait('terminated')
         self.assertEqual(self.node_of('np-1'), [])
-        reasons = {e.reason for e in self.core.list_event_for_all_namespaces(field_selector='involvedObject.name=np-1').items}
+        reasons = {e.reason for e in self.owner_core.list_event_for_all_namespaces(field_selector='involvedObject.name=np-1').items}
         self.assertLessEqual({'CWNodePoolScaledUp', 'CWNodePoolScaledDown', 'CWNodeAssigned'}, reasons)
-        self.custom.delete_cluster_custom_object(*GROUP, 'nodepools', 'np-1')
+        self.owner_custom.delete_cluster_custom_object(*GROUP, 'nodepools', 'np-1')
         self.fails(404, 'NotFound', self.custom.get_cluster_custom_object, *GROUP, 'nodepools', 'np-1')
         self.assertEqual(self.sim.ctl('GET', '/books')['left'], [])
 
@@ -343,21 +348,21 @@ class NodePools(Base):
         self.sim.ctl('POST', '/stock', {'pool': 'coreweave/US-EAST/US-EAST-04A/%s/spot' % H100, 'count': 0})
         self.pool('np-2', 1)
         full = self.until(lambda t, p: p['status'].get('queuedNodes') == 1 if 'status' in p else False,
-                          self.custom.list_cluster_custom_object, *GROUP, 'nodepools', label_selector='spotbroker.dev/owner=x')
+                          self.owner_custom.list_cluster_custom_object, *GROUP, 'nodepools', label_selector='spotbroker.dev/owner=x')
         cond = {c['type']: c for c in full['status']['conditions']}
         self.assertEqual((cond['Capacity']['status'], cond['Ready']['status']), ('False', 'False'))
-        self.assertEqual(self.core.list_event_for_all_namespaces(field_selector='reason=CWInsufficientCapacity').items[0].
+        self.assertEqual(self.owner_core.list_event_for_all_namespaces(field_selector='reason=CWInsufficientCapacity').items[0].
                          involved_object.name, 'np-2')
         self.assertEqual(self.sim.ctl('GET', '/books')['left'], ['gpu-east/nodepool-target/np-2'])
         self.sim.ctl('POST', '/stock', {'pool': 'coreweave', 'count': None})
-        self.until(lambda t, n: True, self.core.list_node, label_selector='spotbroker.dev/pool=np-2')
+        self.until(lambda t, n: True, self.owner_core.list_node, label_selector='spotbroker.dev/pool=np-2')
         self.drop('np-2')
 
     def test_quota_fails_the_whole_target_by_condition_or_at_once(self):
         self.sim.ctl('POST', '/coreweave/quota', {'type': H100, 'nodes': 1})
         self.pool('np-3', 2)
         over = self.until(lambda t, p: 'status' in p and any(c['reason'] == 'OverQuota' for c in p['status']['conditions']),
-                          self.custom.list_cluster_custom_object, *GROUP, 'nodepools', label_selector='spotbroker.dev/owner=x')
+                          self.owner_custom.list_cluster_custom_object, *GROUP, 'nodepools', label_selector='spotbroker.dev/owner=x')
         self.assertEqual((over['status']['currentNodes'], over['status']['inProgress']), (0, 0))
         self.sim.ctl('POST', '/coreweave/config', {'quota_by_admission': True})
         self.fails(403, 'Forbidden', self.scale, 'np-3', 3)
@@ -396,11 +401,11 @@ class NodePools(Base):
         told = self.until(lambda t, p: p.metadata.deletion_timestamp, self.core.list_namespaced_pod, NS,
                           field_selector='metadata.name=np-5-a', resource_version=pod.metadata.resource_version)
         self.assertIn('DisruptionTarget', [c.type for c in told.status.conditions])
-        seen = self.core.read_node(node)
+        seen = self.owner_core.read_node(node)
         self.assertTrue(seen.spec.unschedulable)
         self.assertIn('node.kubernetes.io/unschedulable', [t.key for t in seen.spec.taints])
         self.gone('np-5-a')
-        fresh = self.until(lambda t, n: n.metadata.name != node, self.core.list_node, label_selector='spotbroker.dev/pool=np-5')
+        fresh = self.until(lambda t, n: n.metadata.name != node, self.owner_core.list_node, label_selector='spotbroker.dev/pool=np-5')
         self.assertNotEqual(fresh.metadata.name, node)
         self.drop('np-5')
 
@@ -417,7 +422,7 @@ class Identity(Base):
     def test_a_token_is_signed_lives_as_long_as_it_says_and_is_reviewed(self):
         body = client.AuthenticationV1TokenRequest(spec=client.V1TokenRequestSpec(
             audiences=['https://broker.example'], expiration_seconds=900))
-        got = self.core.create_namespaced_service_account_token('spotbroker-node', NS, body)
+        got = self.owner_core.create_namespaced_service_account_token('spotbroker-node', NS, body)
         claims = json.loads(base64.urlsafe_b64decode(got.status.token.split('.')[1] + '=='))
         self.assertEqual((claims['sub'], claims['aud']), ('system:serviceaccount:%s:spotbroker-node' % NS, ['https://broker.example']))
         self.assertAlmostEqual(claims['exp'], got.status.expiration_timestamp.timestamp(), delta=1)
@@ -432,7 +437,7 @@ class Identity(Base):
             self.assertFalse(no.authenticated)
             self.assertTrue(no.error)
         body.spec.expiration_seconds = 60
-        self.fails(422, 'Invalid', self.core.create_namespaced_service_account_token, 'spotbroker-node', NS, body)
+        self.fails(422, 'Invalid', self.owner_core.create_namespaced_service_account_token, 'spotbroker-node', NS, body)
 
     def test_the_server_may_give_less_time(self):
         self.sim.ctl('POST', '/coreweave/config', {'token_s_max': 700})
@@ -454,7 +459,37 @@ class Identity(Base):
             self.assertEqual(http('GET', url, headers={'Authorization': 'Bearer ' + api})[0], 403)
         self.sim.ctl('POST', '/coreweave/token', {'expired': False})
 
-    def test_rights_are_those_of_the_brokers_role(self):
+    def test_rights_are_the_rules_of_the_deployed_role_and_no_more(self):
+        """Every verb on every resource of deploy/iam/coreweave-rbac.yaml and its neighbours, asked as the SDK asks."""
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'deploy', 'iam', 'coreweave-rbac.yaml')) as f:
+            roles = [d for d in yaml.safe_load_all(f) if d and d['kind'] in ('Role', 'ClusterRole')]
+        granted = {(d['metadata'].get('namespace'), g, r, v, tuple(rule.get('resourceNames', ())))
+                   for d in roles for rule in d['rules'] for g in rule['apiGroups'] for r in rule['resources'] for v in rule['verbs']}
+        self.assertEqual(len({g[0] for g in granted}), 3)  # two Roles and the ClusterRole were read
+
+        def expected(ns, group, resource, verb, name):
+            return any(g[1:4] == (group, resource, verb) and g[0] in (None, ns) and (not g[4] or name in g[4]) for g in granted)
+        api = client.AuthorizationV1Api(self.api)
+        asked = 0
+        for ns in (NS, 'default', 'kube-system', None):
+            for group, resource in (('', 'pods'), ('', 'pods/log'), ('', 'nodes'), ('', 'events'), ('', 'resourcequotas'),
+                                    ('', 'namespaces'), ('', 'secrets'), ('', 'serviceaccounts'), ('', 'serviceaccounts/token'),
+                                    (GROUP[0], 'nodepools'), ('authentication.k8s.io', 'tokenreviews')):
+                for verb in ('get', 'list', 'watch', 'create', 'update', 'patch', 'delete'):
+                    for name in (None, 'spotbroker') if resource == 'serviceaccounts/token' else (None,):
+                        plain, _, sub = resource.partition('/')
+                        got = api.create_self_subject_access_review(client.V1SelfSubjectAccessReview(
+                            spec=client.V1SelfSubjectAccessReviewSpec(resource_attributes=client.V1ResourceAttributes(
+                                verb=verb, group=group, resource=plain, subresource=sub or None, namespace=ns, name=name))))
+                        self.assertEqual(got.status.allowed, expected(ns, group, resource, verb, name),
+                                         (ns, group, resource, verb, name))
+                        asked += 1
+        self.assertGreater(asked, 300)
+        self.fails(403, 'Forbidden', self.core.read_namespace, NS)
+        self.fails(403, 'Forbidden', self.core.list_namespaced_pod, 'kube-system')
+        self.fails(403, 'Forbidden', self.custom.delete_cluster_custom_object, *GROUP, 'nodepools', 'any')
+
+    def test_a_right_can_be_taken_away(self):
         def may(verb, resource, group=None):
             attrs = client.V1ResourceAttributes(verb=verb, resource=resource, group=group, namespace=NS)
             return client.AuthorizationV1Api(self.api).create_self_subject_access_review(client.V1SelfSubjectAccessReview(
