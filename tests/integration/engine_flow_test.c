@@ -48,6 +48,8 @@ static void test_a_refused_pool_cools_and_the_next_one_is_tried(void **state)
 	    1);
 	assert_int_equal(world_int(w, "SELECT refusals FROM pool_cool"), 1);
 	assert_int_equal(world_int(w, "SELECT sum(refusals) FROM pool_day"), 1);
+	assert_int_equal(world_int(w, "SELECT sum(refusals) FROM pool_hour"), 1);
+	assert_int_equal(world_int(w, "SELECT sum(launches) FROM pool_hour"), world_int(w, "SELECT sum(launches) FROM pool_day"));
 	world_finish(w, job);
 }
 
@@ -198,6 +200,7 @@ static void test_a_notice_drains_the_job_and_it_resumes_elsewhere(void **state)
 			 " < (SELECT id FROM event WHERE event = 'STOPPED')"),
 	    1);
 	assert_int_equal(world_int(w, "SELECT sum(reclaims) FROM pool_day"), 1);
+	assert_int_equal(world_int(w, "SELECT sum(reclaims) FROM pool_hour"), 1);
 	/* The provider takes it within its time; we do not end it before. */
 	assert_int_equal(cloud_by_ref(&w->cloud, "i-1")->terminates, 0);
 	world_finish(w, 1);

@@ -69,6 +69,27 @@ class Market(unittest.TestCase):
         self.assertLessEqual(p["hazard"]["lo"], p["hazard"]["per_hour"])
         self.assertGreater(q["hazard"]["per_hour"], 0)
 
+    def test_a_hazard_follows_from_its_printed_parts_and_neighbours_have_it_too(self):
+        mine, other = [A.pool(provider="gcp", region="r8", zone="r8-" + z, itype="mi", gpu="MI300X", gpus=8, price=9) for z in "ab"]
+        far = A.call("GET", "/v1/pools/p%d" % other, expect=200)[1]["hazard"]
+        hour = lib.now() // (3600 * lib.US)
+        A.sql("INSERT INTO pool_day VALUES (%d, %d, 360000000000, 60, 6, 0)" % (mine, lib.now() // (86400 * lib.US)))
+        A.sql("INSERT INTO pool_hour VALUES (%d, %d, 36000000000, 5, 2, 1)" % (mine, hour))
+        p = A.call("GET", "/v1/pools/p%d" % mine, expect=200)[1]
+        h, o = p["hazard"], p["launch_odds"]
+        usual = (h["group_per_hour"] * h["weight_hours"] + h["own_reclaims"]) / (h["weight_hours"] + h["own_hours"])
+        now = (usual * h["usual_weight_hours"] + h["recent_reclaims"]) / (h["usual_weight_hours"] + h["recent_hours"])
+        self.assertAlmostEqual(h["usual_per_hour"], usual, 6)
+        self.assertAlmostEqual(h["per_hour"], now * h["day_factor"], 6)
+        self.assertGreater(h["own_reclaims"], 50)
+        self.assertGreater(h["recent_reclaims"], 4)
+        self.assertAlmostEqual(o["odds"], (o["signal"] * o["signal_weight"] + o["group"] * o["group_weight"] + o["own_launches"]) /
+                               (o["signal_weight"] + o["group_weight"] + o["own_launches"] + o["own_refusals"]), 6)
+        self.assertGreater(o["own_launches"], 1.5)
+        near = A.call("GET", "/v1/pools/p%d" % other, expect=200)[1]["hazard"]
+        self.assertGreater(near["group_per_hour"], far["group_per_hour"])
+        self.assertEqual(near["source"], "neighbours and prior")
+
     def test_pools_without_a_price_are_listed_as_such(self):
         p = A.call("GET", "/v1/pools/p%d" % self.bare, expect=200)[1]
         self.assertEqual((p["price_micros"], p["price_state"], p["observed_at"]), (None, "none", None))
