@@ -49,11 +49,24 @@ enum spot_rc {
 	SPOT_RC_COUNT
 };
 
+/* How far a refusal reaches, where the far side tells more than its code does: what need not be tried for a while. */
+enum spot_scope {
+	SPOT_SCOPE_NONE = 0, /* not said: as the code has it */
+	SPOT_SCOPE_POOL,     /* this type in this zone and market */
+	SPOT_SCOPE_TYPE,     /* this type and market in all zones of the region */
+	SPOT_SCOPE_ZONE,     /* everything in the zone */
+	SPOT_SCOPE_CLASS,    /* the market of the quota class in the region */
+	SPOT_SCOPE_REGION,   /* everything in the region */
+	SPOT_SCOPE_MARKET,   /* the market in every region */
+	SPOT_SCOPE_PROVIDER, /* everything everywhere; of a quota: what has as many GPUs or more */
+};
+
 struct spot_err {
 	enum spot_rc rc;
 	int64_t retry_after_us; /* 0 = not said */
 	char code[64];          /* the far side's own code, such as InsufficientInstanceCapacity */
 	char text[400];
+	enum spot_scope scope;  /* of a refused launch */
 };
 
 const char *spot_rc_name(enum spot_rc rc);     /* wire name */

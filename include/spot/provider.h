@@ -272,6 +272,8 @@ struct spot_provider_ops {
 	enum spot_step (*check)(void *self, struct spot_call *c, struct spot_check *a);
 	int64_t boot_timeout_us;             /* machines may take this long from the launch's reply to their agent's first
 	                                      * word; 0 or less than the daemon's boot_timeout = that one */
+	int64_t reclaim_free_us;             /* a spot machine that the vendor takes back before it is this old is not
+	                                      * billed at all; 0 = every second is */
 };
 
 /* A shared object exports exactly this symbol; the loader checks abi and size. */

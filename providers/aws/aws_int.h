@@ -138,6 +138,7 @@ struct aws_code {
 	enum spot_rc rc;
 	enum aws_how how;
 	const char *scope; /* what is empty, full or wrong: for people */
+	enum spot_scope rests;
 };
 extern const struct aws_code aws_codes[];
 extern const size_t aws_codes_n;

@@ -23,11 +23,11 @@ const struct aws_code aws_codes[] = {
     {"UnfulfillableCapacity", SPOT_NO_CAPACITY, AWS_FAIL, "request"},
     {"ReservationCapacityExceeded", SPOT_NO_CAPACITY, AWS_FAIL, "reservation"},
     {"InsufficientReservedInstanceCapacity", SPOT_NO_CAPACITY, AWS_FAIL, "pool"},
-    {"InsufficientFreeAddressesInSubnet", SPOT_NO_CAPACITY, AWS_FAIL, "subnet"},
+    {"InsufficientFreeAddressesInSubnet", SPOT_NO_CAPACITY, AWS_FAIL, "subnet", SPOT_SCOPE_ZONE},
     {"SpotMaxPriceTooLow", SPOT_PRICE_CAP, AWS_FAIL, "pool"},
     {"Unsupported", SPOT_NOT_OFFERED, AWS_FAIL, "type in zone"},
     {"UnsupportedOperation", SPOT_NOT_OFFERED, AWS_FAIL, "type in zone"},
-    {"InvalidInstanceType", SPOT_NOT_OFFERED, AWS_FAIL, "type in region"},
+    {"InvalidInstanceType", SPOT_NOT_OFFERED, AWS_FAIL, "type in region", SPOT_SCOPE_TYPE},
     /* Account limits. */
     {"MaxSpotInstanceCountExceeded", SPOT_QUOTA, AWS_FAIL, "spot quota class in region"},
     {"SpotInstanceCountExceeded", SPOT_QUOTA, AWS_FAIL, "spot quota class in region"},
@@ -37,10 +37,11 @@ const struct aws_code aws_codes[] = {
     {"MaxFleetCountExceeded", SPOT_QUOTA, AWS_FAIL, "fleets in region"},
     {"ResourceCountExceeded", SPOT_QUOTA, AWS_FAIL, "call"},
     {"RequestResourceCountExceeded", SPOT_QUOTA, AWS_FAIL, "call"},
-    {"VolumeLimitExceeded", SPOT_QUOTA, AWS_FAIL, "volumes in region"},
-    {"MaxIOPSLimitExceeded", SPOT_QUOTA, AWS_FAIL, "volumes in region"},
-    {"AddressLimitExceeded", SPOT_QUOTA, AWS_FAIL, "addresses in region"},
-    {"NetworkInterfaceLimitExceeded", SPOT_QUOTA, AWS_FAIL, "interfaces in region"},
+    {"VolumeLimitExceeded", SPOT_QUOTA, AWS_FAIL, "volumes in region", SPOT_SCOPE_REGION},
+    {"MaxIOPSLimitExceeded", SPOT_QUOTA, AWS_FAIL, "volumes in region", SPOT_SCOPE_REGION},
+    {"AddressLimitExceeded", SPOT_QUOTA, AWS_FAIL, "addresses in region", SPOT_SCOPE_REGION},
+    {"NetworkInterfaceLimitExceeded", SPOT_QUOTA, AWS_FAIL, "interfaces in region",
+	SPOT_SCOPE_REGION},
     {"PrivateIpAddressLimitExceeded", SPOT_QUOTA, AWS_FAIL, "interface"},
     {"MaxTemplateLimitExceeded", SPOT_QUOTA, AWS_FAIL, "launch templates in region"},
     {"MaxTemplateVersionLimitExceeded", SPOT_QUOTA, AWS_FAIL, "launch template"},
@@ -103,11 +104,11 @@ const struct aws_code aws_codes[] = {
     {"AccessDenied", SPOT_DENIED, AWS_FAIL, "account"},
     {"AccessDeniedException", SPOT_DENIED, AWS_FAIL, "account"},
     {"AuthFailure.ServiceLinkedRoleCreationNotPermitted", SPOT_DENIED, AWS_FAIL,
-	"spot in account: create AWSServiceRoleForEC2Spot"},
+	"spot in account: create AWSServiceRoleForEC2Spot", SPOT_SCOPE_MARKET},
     {"KmsAccessDenied", SPOT_DENIED, AWS_FAIL, "key of the queue"},
-    {"OptInRequired", SPOT_DENIED, AWS_FAIL, "account"},
-    {"Blocked", SPOT_DENIED, AWS_FAIL, "account"},
-    {"AccountDisabled", SPOT_DENIED, AWS_FAIL, "account"},
+    {"OptInRequired", SPOT_DENIED, AWS_FAIL, "account", SPOT_SCOPE_PROVIDER},
+    {"Blocked", SPOT_DENIED, AWS_FAIL, "account", SPOT_SCOPE_PROVIDER},
+    {"AccountDisabled", SPOT_DENIED, AWS_FAIL, "account", SPOT_SCOPE_PROVIDER},
     {"RegionDisabledException", SPOT_DENIED, AWS_FAIL, "region"},
     {"OperationNotPermitted", SPOT_DENIED, AWS_FAIL, "instance"},
     /* Things the operator named that are not there. */
@@ -322,5 +323,7 @@ enum spot_step aws_error(struct aws *self, struct spot_call *c, const char *acti
 	case AWS_FAIL:
 		break;
 	}
-	return call_fail(c, e->rc, code, "aws %s: %s (%s): %s", action, code, e->scope, words);
+	call_fail(c, e->rc, code, "aws %s: %s (%s): %s", action, code, e->scope, words);
+	c->err.scope = e->rests;
+	return SPOT_FAIL;
 }

@@ -152,6 +152,7 @@ struct azure_code {
 	enum spot_rc rc;
 	enum azure_how how;
 	const char *scope; /* what is empty, full or wrong: for people */
+	enum spot_scope rests;
 };
 extern const struct azure_code azure_codes[];
 extern const size_t azure_codes_n;

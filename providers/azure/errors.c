@@ -17,31 +17,38 @@
 const struct azure_code azure_codes[] = {
     /* Capacity. SkuNotAvailable is also what a restricted size says; pools.c leaves those out. */
     {"SkuNotAvailable", SPOT_NO_CAPACITY, AZURE_FAIL, "size in region or zone"},
-    {"AllocationFailed", SPOT_NO_CAPACITY, AZURE_FAIL, "size in region"},
-    {"ZonalAllocationFailed", SPOT_NO_CAPACITY, AZURE_FAIL, "size in zone"},
+    {"AllocationFailed", SPOT_NO_CAPACITY, AZURE_FAIL, "size in region", SPOT_SCOPE_TYPE},
+    {"ZonalAllocationFailed", SPOT_NO_CAPACITY, AZURE_FAIL, "size in zone", SPOT_SCOPE_POOL},
     {"OverconstrainedAllocationRequest", SPOT_NO_CAPACITY, AZURE_FAIL,
-     "these constraints in region"},
+     "these constraints in region", SPOT_SCOPE_TYPE},
     {"OverconstrainedZonalAllocationRequest", SPOT_NO_CAPACITY, AZURE_FAIL,
-     "these constraints in zone"},
+     "these constraints in zone", SPOT_SCOPE_POOL},
     {"AvailabilityZoneNotSupported", SPOT_NOT_OFFERED, AZURE_FAIL, "size in zone"},
     {"ResourceTypeNotSupportAvailabilityZones", SPOT_NOT_OFFERED, AZURE_FAIL,
-     "region has no zones"},
-    {"LocationNotAvailableForResourceType", SPOT_NOT_OFFERED, AZURE_FAIL, "region"},
+     "region has no zones", SPOT_SCOPE_POOL},
+    {"LocationNotAvailableForResourceType", SPOT_NOT_OFFERED, AZURE_FAIL, "region",
+     SPOT_SCOPE_REGION},
     /* The vendor's own policy of where a new subscription may deploy. */
-    {"RequestDisallowedByAzure", SPOT_NOT_OFFERED, AZURE_FAIL, "region for this subscription"},
-    {"NotAvailableForSubscription", SPOT_NOT_OFFERED, AZURE_FAIL, "size for this subscription"},
-    {"AzureSpotIsNotSupportedForThisVMSize", SPOT_NOT_OFFERED, AZURE_FAIL, "spot for size"},
-    {"VMPriorityCannotBeApplied", SPOT_NOT_OFFERED, AZURE_FAIL, "spot for size"},
+    {"RequestDisallowedByAzure", SPOT_NOT_OFFERED, AZURE_FAIL, "region for this subscription",
+     SPOT_SCOPE_REGION},
+    {"NotAvailableForSubscription", SPOT_NOT_OFFERED, AZURE_FAIL, "size for this subscription",
+     SPOT_SCOPE_TYPE},
+    {"AzureSpotIsNotSupportedForThisVMSize", SPOT_NOT_OFFERED, AZURE_FAIL, "spot for size",
+     SPOT_SCOPE_TYPE},
+    {"VMPriorityCannotBeApplied", SPOT_NOT_OFFERED, AZURE_FAIL, "spot for size", SPOT_SCOPE_TYPE},
     {"AzureSpotFeatureNotEnabledForSubscription", SPOT_DENIED, AZURE_FAIL,
-     "spot in subscription: its offer has none"},
-    {"SpotPriceGreaterThanProvidedMaxPrice", SPOT_PRICE_CAP, AZURE_FAIL, "size in region"},
+     "spot in subscription: its offer has none", SPOT_SCOPE_MARKET},
+    {"SpotPriceGreaterThanProvidedMaxPrice", SPOT_PRICE_CAP, AZURE_FAIL, "size in region",
+     SPOT_SCOPE_TYPE},
     /* Limits of the subscription. */
     {"QuotaExceeded", SPOT_QUOTA, AZURE_FAIL, "quota in region"},
     {"ResourceQuotaExceeded", SPOT_QUOTA, AZURE_FAIL, "quota in region"},
-    {"PublicIPCountLimitReached", SPOT_QUOTA, AZURE_FAIL, "public addresses in region"},
-    {"ResourceGroupQuotaExceeded", SPOT_QUOTA, AZURE_FAIL, "resource groups in subscription"},
+    {"PublicIPCountLimitReached", SPOT_QUOTA, AZURE_FAIL, "public addresses in region",
+     SPOT_SCOPE_REGION},
+    {"ResourceGroupQuotaExceeded", SPOT_QUOTA, AZURE_FAIL, "resource groups in subscription",
+     SPOT_SCOPE_PROVIDER},
     {"ResourceCountExceedsLimitDueToTemplate", SPOT_QUOTA, AZURE_FAIL, "resources in subscription"},
-    {"SubnetIsFull", SPOT_NO_CAPACITY, AZURE_FAIL, "subnet"},
+    {"SubnetIsFull", SPOT_NO_CAPACITY, AZURE_FAIL, "subnet", SPOT_SCOPE_REGION},
     /* Ordering, throttling, faults: repeat with the same body. */
     {"Conflict", SPOT_UNAVAILABLE, AZURE_AGAIN, "another operation is under way"},
     {"AnotherOperationInProgress", SPOT_UNAVAILABLE, AZURE_AGAIN, "another operation is under way"},
@@ -90,13 +97,13 @@ const struct azure_code azure_codes[] = {
     {"LinkedAuthorizationFailed", SPOT_DENIED, AZURE_FAIL, "role on a resource that it refers to"},
     {"RequestDisallowedByPolicy", SPOT_DENIED, AZURE_FAIL, "policy"},
     {"ScopeLocked", SPOT_DENIED, AZURE_FAIL, "lock"},
-    {"ReadOnlyDisabledSubscription", SPOT_DENIED, AZURE_FAIL, "subscription"},
-    {"SubscriptionNotFound", SPOT_CONFIG, AZURE_FAIL, "subscription"},
-    {"InvalidSubscriptionId", SPOT_CONFIG, AZURE_FAIL, "subscription"},
+    {"ReadOnlyDisabledSubscription", SPOT_DENIED, AZURE_FAIL, "subscription", SPOT_SCOPE_PROVIDER},
+    {"SubscriptionNotFound", SPOT_CONFIG, AZURE_FAIL, "subscription", SPOT_SCOPE_PROVIDER},
+    {"InvalidSubscriptionId", SPOT_CONFIG, AZURE_FAIL, "subscription", SPOT_SCOPE_PROVIDER},
     {"SubscriptionNotRegistered", SPOT_CONFIG, AZURE_FAIL,
-     "subscription: az provider register --namespace Microsoft.Compute"},
+     "subscription: az provider register --namespace Microsoft.Compute", SPOT_SCOPE_PROVIDER},
     {"MissingSubscriptionRegistration", SPOT_CONFIG, AZURE_FAIL,
-     "subscription: az provider register --namespace Microsoft.Compute"},
+     "subscription: az provider register --namespace Microsoft.Compute", SPOT_SCOPE_PROVIDER},
     /* Things that the operator named. */
     {"ImageNotFound", SPOT_CONFIG, AZURE_FAIL, "image in region"},
     {"PlatformImageNotFound", SPOT_CONFIG, AZURE_FAIL, "image in region"},
@@ -299,5 +306,7 @@ enum spot_step azure_error(struct spot_call *c, const char *what, const char *co
 	case AZURE_FAIL:
 		break;
 	}
-	return call_fail(c, e->rc, code, "azure %s: %s (%s): %s", what, code, e->scope, words);
+	call_fail(c, e->rc, code, "azure %s: %s (%s): %s", what, code, e->scope, words);
+	c->err.scope = e->rests;
+	return SPOT_FAIL;
 }

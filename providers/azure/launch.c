@@ -139,6 +139,8 @@ static enum spot_step operation_failed(struct azure *self, struct spot_call *c, 
 		  "azure launch: creation ended %s: %s%s%s: %s", state,
 		  *code != '\0' ? code : "without a code", e != NULL ? ", " : "",
 		  e != NULL ? e->scope : "", redact_words(c->arena, message, SIZE_MAX));
+	if (e != NULL && c->err.rc == e->rc)
+		c->err.scope = e->rests;
 	return launch_refused(self, c, l);
 }
 

@@ -18,10 +18,10 @@
 
 const struct gcp_code gcp_codes[] = {
     /* Nothing left there. */
-    {"ZONE_RESOURCE_POOL_EXHAUSTED", SPOT_NO_CAPACITY, GCP_FAIL, RANK_EMPTY, "zone"},
-    {"ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", SPOT_NO_CAPACITY, GCP_FAIL, RANK_EMPTY, "zone"},
-    {"REGION_RESOURCE_POOL_EXHAUSTED", SPOT_NO_CAPACITY, GCP_FAIL, RANK_EMPTY, "region"},
-    {"RESOURCE_POOL_EXHAUSTED", SPOT_NO_CAPACITY, GCP_FAIL, RANK_EMPTY, "region"},
+    {"ZONE_RESOURCE_POOL_EXHAUSTED", SPOT_NO_CAPACITY, GCP_FAIL, RANK_EMPTY, "zone", SPOT_SCOPE_POOL},
+    {"ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", SPOT_NO_CAPACITY, GCP_FAIL, RANK_EMPTY, "zone", SPOT_SCOPE_POOL},
+    {"REGION_RESOURCE_POOL_EXHAUSTED", SPOT_NO_CAPACITY, GCP_FAIL, RANK_EMPTY, "region", SPOT_SCOPE_TYPE},
+    {"RESOURCE_POOL_EXHAUSTED", SPOT_NO_CAPACITY, GCP_FAIL, RANK_EMPTY, "region", SPOT_SCOPE_TYPE},
     {"INSUFFICIENT_CAPACITY", SPOT_NO_CAPACITY, GCP_FAIL, RANK_EMPTY, "zone"},
     {"STOCKOUT", SPOT_NO_CAPACITY, GCP_FAIL, RANK_EMPTY, "zone"},
     /* A spot VM that is preempted while it is being created ends so (SkyPilot). */
@@ -36,7 +36,7 @@ const struct gcp_code gcp_codes[] = {
     {"rateLimitExceeded", SPOT_THROTTLED, GCP_MINUTE, RANK_KNOWN, "rate limit"},
     {"userRateLimitExceeded", SPOT_THROTTLED, GCP_MINUTE, RANK_KNOWN, "rate limit"},
     {"RESOURCE_OPERATION_RATE_EXCEEDED", SPOT_THROTTLED, GCP_MINUTE, RANK_KNOWN, "rate limit"},
-    {"dailyLimitExceeded", SPOT_QUOTA, GCP_FAIL, RANK_KNOWN, "requests of this day"},
+    {"dailyLimitExceeded", SPOT_QUOTA, GCP_FAIL, RANK_KNOWN, "requests of this day", SPOT_SCOPE_PROVIDER},
     /* The far side. */
     {"RESOURCE_NOT_READY", SPOT_UNAVAILABLE, GCP_AGAIN, RANK_KNOWN, "resource"},
     {"INTERNAL_ERROR", SPOT_UNAVAILABLE, GCP_AGAIN, 0, "Google"},
@@ -51,15 +51,17 @@ const struct gcp_code gcp_codes[] = {
     {"UNAUTHENTICATED", SPOT_UNAUTHENTICATED, GCP_REAUTH, RANK_KNOWN, "access token"},
     {"ACCESS_TOKEN_EXPIRED", SPOT_UNAUTHENTICATED, GCP_REAUTH, RANK_KNOWN, "access token"},
     {"required_login", SPOT_UNAUTHENTICATED, GCP_REAUTH, RANK_KNOWN, "access token"},
-    {"forbidden", SPOT_DENIED, GCP_FAIL, RANK_KNOWN, "permission"},
-    {"IAM_PERMISSION_DENIED", SPOT_DENIED, GCP_FAIL, RANK_KNOWN, "permission"},
-    {"PERMISSION_DENIED", SPOT_DENIED, GCP_FAIL, RANK_KNOWN, "permission"},
-    {"PERMISSIONS_ERROR", SPOT_DENIED, GCP_FAIL, RANK_KNOWN, "permission"},
-    {"ACCESS_TOKEN_SCOPE_INSUFFICIENT", SPOT_DENIED, GCP_FAIL, RANK_KNOWN, "scope of the access token"},
-    {"insufficientPermissions", SPOT_DENIED, GCP_FAIL, RANK_KNOWN, "permission"},
-    {"accessNotConfigured", SPOT_CONFIG, GCP_FAIL, RANK_KNOWN, "API is not enabled in the project"},
-    {"SERVICE_DISABLED", SPOT_CONFIG, GCP_FAIL, RANK_KNOWN, "API is not enabled in the project"},
-    {"BILLING_DISABLED", SPOT_CONFIG, GCP_FAIL, RANK_KNOWN, "billing of the project"},
+    {"forbidden", SPOT_DENIED, GCP_FAIL, RANK_KNOWN, "permission", SPOT_SCOPE_PROVIDER},
+    {"IAM_PERMISSION_DENIED", SPOT_DENIED, GCP_FAIL, RANK_KNOWN, "permission", SPOT_SCOPE_PROVIDER},
+    {"PERMISSION_DENIED", SPOT_DENIED, GCP_FAIL, RANK_KNOWN, "permission", SPOT_SCOPE_PROVIDER},
+    {"PERMISSIONS_ERROR", SPOT_DENIED, GCP_FAIL, RANK_KNOWN, "permission", SPOT_SCOPE_PROVIDER},
+    {"ACCESS_TOKEN_SCOPE_INSUFFICIENT", SPOT_DENIED, GCP_FAIL, RANK_KNOWN, "scope of the access token",
+	SPOT_SCOPE_PROVIDER},
+    {"insufficientPermissions", SPOT_DENIED, GCP_FAIL, RANK_KNOWN, "permission", SPOT_SCOPE_PROVIDER},
+    {"accessNotConfigured", SPOT_CONFIG, GCP_FAIL, RANK_KNOWN, "API is not enabled in the project",
+	SPOT_SCOPE_PROVIDER},
+    {"SERVICE_DISABLED", SPOT_CONFIG, GCP_FAIL, RANK_KNOWN, "API is not enabled in the project", SPOT_SCOPE_PROVIDER},
+    {"BILLING_DISABLED", SPOT_CONFIG, GCP_FAIL, RANK_KNOWN, "billing of the project", SPOT_SCOPE_PROVIDER},
     {"invalid_grant", SPOT_UNAUTHENTICATED, GCP_FAIL, RANK_KNOWN,
 	"clock that is off, or a key that was deleted"},
     {"invalid_client", SPOT_UNAUTHENTICATED, GCP_FAIL, RANK_KNOWN, "credentials"},
@@ -80,8 +82,9 @@ const struct gcp_code gcp_codes[] = {
     {"FAILED_PRECONDITION", SPOT_CONFLICT, GCP_FAIL, RANK_KNOWN, "resource"},
     {"SERVICE_ACCOUNT_ACCESS_DENIED", SPOT_DENIED, GCP_FAIL, RANK_KNOWN, "service account"},
     {"EXTERNAL_RESOURCE_NOT_FOUND", SPOT_CONFIG, GCP_FAIL, RANK_KNOWN, "service account"},
-    {"IP_SPACE_EXHAUSTED", SPOT_QUOTA, GCP_FAIL, RANK_QUOTA, "addresses of the subnetwork"},
-    {"IP_SPACE_EXHAUSTED_WITH_DETAILS", SPOT_QUOTA, GCP_FAIL, RANK_QUOTA, "addresses of the subnetwork"},
+    {"IP_SPACE_EXHAUSTED", SPOT_QUOTA, GCP_FAIL, RANK_QUOTA, "addresses of the subnetwork", SPOT_SCOPE_REGION},
+    {"IP_SPACE_EXHAUSTED_WITH_DETAILS", SPOT_QUOTA, GCP_FAIL, RANK_QUOTA, "addresses of the subnetwork",
+	SPOT_SCOPE_REGION},
     {"conditionNotMet", SPOT_CONFLICT, GCP_FAIL, RANK_KNOWN, "resource"},
     {"CONDITION_NOT_MET", SPOT_CONFLICT, GCP_FAIL, RANK_KNOWN, "resource"},
     {"RESOURCE_IN_USE_BY_ANOTHER_RESOURCE", SPOT_CONFLICT, GCP_FAIL, RANK_KNOWN, "resource"},
@@ -106,14 +109,21 @@ static const struct {
     {"INVALID_FIELD_VALUE", "resource.machineType",
 	{"INVALID_FIELD_VALUE", SPOT_NOT_OFFERED, GCP_FAIL, RANK_KNOWN, "machine type in zone"}},
     {"forbidden", "is not found or access is unauthorized",
-	{"forbidden", SPOT_NOT_OFFERED, GCP_FAIL, RANK_KNOWN, "zone"}},
+	{"forbidden", SPOT_NOT_OFFERED, GCP_FAIL, RANK_KNOWN, "zone", SPOT_SCOPE_ZONE}},
     {"notFound", "is not found or access is unauthorized",
-	{"notFound", SPOT_NOT_OFFERED, GCP_FAIL, RANK_KNOWN, "zone"}},
+	{"notFound", SPOT_NOT_OFFERED, GCP_FAIL, RANK_KNOWN, "zone", SPOT_SCOPE_ZONE}},
     /* 412: a policy of the organization, which a repeat does not change. */
     {"conditionNotMet", "onstraint ",
 	{"conditionNotMet", SPOT_CONFIG, GCP_FAIL, RANK_KNOWN, "policy of the organization"}},
     {"QUOTA_EXCEEDED", "_ALL_REGIONS",
-	{"QUOTA_EXCEEDED", SPOT_QUOTA, GCP_FAIL, RANK_QUOTA, "quota of the whole project"}},
+	{"QUOTA_EXCEEDED", SPOT_QUOTA, GCP_FAIL, RANK_QUOTA, "quota of the whole project", SPOT_SCOPE_PROVIDER}},
+    /* Limits of the region that every machine draws on, whatever its GPU. */
+    {"QUOTA_EXCEEDED", "IN_USE_ADDRESSES",
+	{"QUOTA_EXCEEDED", SPOT_QUOTA, GCP_FAIL, RANK_QUOTA, "addresses in region", SPOT_SCOPE_REGION}},
+    {"QUOTA_EXCEEDED", "SSD_TOTAL_GB",
+	{"QUOTA_EXCEEDED", SPOT_QUOTA, GCP_FAIL, RANK_QUOTA, "disks in region", SPOT_SCOPE_REGION}},
+    {"QUOTA_EXCEEDED", "DISKS_TOTAL_GB",
+	{"QUOTA_EXCEEDED", SPOT_QUOTA, GCP_FAIL, RANK_QUOTA, "disks in region", SPOT_SCOPE_REGION}},
 };
 
 bool gcp_code_is(const char *code, const char *name)
@@ -251,7 +261,9 @@ enum spot_step gcp_error(struct gcp *self, struct spot_call *c, const char *what
 	case GCP_FAIL:
 		break;
 	}
-	return call_fail(c, rc, code, "gcp %s: %s (%s): %s", what, code, e->scope, words);
+	call_fail(c, rc, code, "gcp %s: %s (%s): %s", what, code, e->scope, words);
+	c->err.scope = e->rests;
+	return SPOT_FAIL;
 }
 
 /* ---- operations -------------------------------------------------------------------------- */
@@ -316,6 +328,8 @@ enum spot_step gcp_operation_error(struct spot_call *c, const char *what, const 
 	if (k == NULL || k->rc == SPOT_UNAVAILABLE || k->rc == SPOT_THROTTLED)
 		return call_fail(c, k != NULL && k->rc == SPOT_THROTTLED ? SPOT_THROTTLED : SPOT_UNKNOWN, code,
 		    "gcp %s: %s: %s", what, *code != '\0' ? code : "no code", words);
-	return call_fail(c, k->rc, code, "gcp %s: %s (%s): %s%s%s", what, code, k->scope, words,
+	call_fail(c, k->rc, code, "gcp %s: %s (%s): %s%s%s", what, code, k->scope, words,
 	    *zones != '\0' ? "; Google names " : "", zones);
+	c->err.scope = k->rests;
+	return SPOT_FAIL;
 }

@@ -161,6 +161,7 @@ struct gcp_code {
 	enum gcp_how how;
 	int rank;	   /* of several errors the highest counts: quota beats capacity beats the rest */
 	const char *scope; /* what is empty, full or wrong: for people */
+	enum spot_scope rests;
 };
 extern const struct gcp_code gcp_codes[];
 extern const size_t gcp_codes_n;

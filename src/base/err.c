@@ -46,6 +46,7 @@ enum spot_rc err_set(struct spot_err *err, enum spot_rc rc, const char *fmt, ...
 	err->rc = rc;
 	err->retry_after_us = 0;
 	err->code[0] = '\0';
+	err->scope = SPOT_SCOPE_NONE;
 	return rc;
 }
 

@@ -51,10 +51,21 @@ static void launch_ok(struct act *a, struct launching *l)
 		      .day = engine_day(a->e)}));
 }
 
-/* What rests after a refusal: the pool, all pools of the quota class, or the account's region. */
-static const char *refusal_scope(enum spot_rc rc)
+/* Names in engine_launch_refused. */
+static const char *const scope_names[] = {
+    [SPOT_SCOPE_POOL] = "pool",	    [SPOT_SCOPE_TYPE] = "type",	    [SPOT_SCOPE_ZONE] = "zone",
+    [SPOT_SCOPE_CLASS] = "class",   [SPOT_SCOPE_REGION] = "region", [SPOT_SCOPE_MARKET] = "market",
+    [SPOT_SCOPE_PROVIDER] = "provider",
+};
+
+/* What rests after a refusal: as far as the provider says that it reaches, else by its code the
+ * pool, all pools of the quota class, or the account's region. */
+static const char *refusal_scope(const struct spot_err *err)
 {
-	switch (rc) {
+	if (err->scope > SPOT_SCOPE_NONE && (size_t)err->scope < ARRAY_LEN(scope_names)) {
+		return scope_names[err->scope];
+	}
+	switch (err->rc) {
 	case SPOT_NO_CAPACITY:
 	case SPOT_NOT_OFFERED:
 	case SPOT_PRICE_CAP:
@@ -185,7 +196,7 @@ static void launch_called(struct act *a)
 	case SPOT_RC_COUNT:
 		break;
 	}
-	launch_refused(a, l, rc, refusal_scope(rc));
+	launch_refused(a, l, rc, refusal_scope(err));
 }
 
 /* ---- claim and call ---------------------------------------------------------------------------

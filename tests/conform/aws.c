@@ -34,6 +34,18 @@ static const char *const env[] = {"AWS_ACCESS_KEY_ID", "AKIDEXAMPLE", "AWS_SECRE
     SECRET, "AWS_SESSION_TOKEN", SESSION, "AWS_REGION", "us-east-1", NULL};
 static const char *const settings[] = {"ami", "ami-0123456789abcdef0", NULL};
 static const char *const secrets[] = {SECRET, SESSION, NULL};
+/* Limits of the account that every type draws on, a full subnet, and an account without the role for spot. */
+static const struct drive_try volumes[] = {{.status = 400, .reply = ERROR("VolumeLimitExceeded")}};
+static const struct drive_try subnet[] = {{.status = 400, .reply = ERROR("InsufficientFreeAddressesInSubnet")}};
+static const struct drive_try blocked[] = {{.status = 400, .reply = ERROR("Blocked")}};
+static const struct drive_try no_spot_role[] = {
+    {.status = 403, .reply = ERROR("AuthFailure.ServiceLinkedRoleCreationNotPermitted")}};
+static const struct conform_reach reach[] = {
+    {{volumes, 1}, SPOT_QUOTA, SPOT_SCOPE_REGION},
+    {{subnet, 1}, SPOT_NO_CAPACITY, SPOT_SCOPE_ZONE},
+    {{blocked, 1}, SPOT_DENIED, SPOT_SCOPE_PROVIDER},
+    {{no_spot_role, 1}, SPOT_DENIED, SPOT_SCOPE_MARKET},
+};
 static const char *const wrong[] = {
     "<DescribeInstancesResponse><requestId>q</requestId></DescribeInstancesResponse>",
     "<RunInstancesResponse/>",
@@ -86,4 +98,6 @@ const struct conform_provider conform_aws = {
     .mismatch = {400, ERROR("IdempotentParameterMismatch")},
     .unknown_instance = {400, ERROR("InvalidInstanceID.NotFound")},
     .wrong_place = {404, "<html>Not Found</html>"},
+    .reach = reach,
+    .reach_n = ARRAY_LEN(reach),
 };

@@ -67,6 +67,32 @@ static const struct drive_try over_quota_later[] = {
      .reply = "{\"status\":\"Failed\",\"error\":{\"code\":\"OperationNotAllowed\",\"message\":"
 	      "\"exceeding approved "
 	      "LowPriorityCores quota\"}}"}};
+/* error-codes-spot; troubleshooting/allocation-failure: the region is empty of the size, or the zone. */
+#define LATER(code)                                                                                \
+	{                                                                                          \
+		{.status = 201,                                                                    \
+		 .reply = VM("Creating"),                                                          \
+		 .reply_headers = {"Azure-AsyncOperation: https://management.azure.com" SUB        \
+				   "/operations/1",                                                \
+				   "Retry-After: 2"}},                                             \
+		{.method = "GET",                                                                  \
+		 .status = 200,                                                                    \
+		 .reply = "{\"status\":\"Failed\"," ERROR_IN(code) "}"},                           \
+		{.method = "DELETE", .status = 202, .reply = ""},                                  \
+	}
+#define ERROR_IN(code) "\"error\":{\"code\":\"" code "\",\"message\":\"words\"}"
+static const struct drive_try region_empty[] = LATER("AllocationFailed");
+static const struct drive_try zone_empty[] = LATER("ZonalAllocationFailed");
+static const struct drive_try region_constrained[] = LATER("OverconstrainedAllocationRequest");
+static const struct drive_try no_spot[] = {
+    {.status = 409, .reply = ERROR("AzureSpotFeatureNotEnabledForSubscription", "words")},
+    {.method = "DELETE", .status = 202, .reply = ""}};
+static const struct conform_reach reach[] = {
+    {{region_empty, 3}, SPOT_NO_CAPACITY, SPOT_SCOPE_TYPE},
+    {{zone_empty, 3}, SPOT_NO_CAPACITY, SPOT_SCOPE_POOL},
+    {{region_constrained, 3}, SPOT_NO_CAPACITY, SPOT_SCOPE_TYPE},
+    {{no_spot, 2}, SPOT_DENIED, SPOT_SCOPE_MARKET},
+};
 
 static const char *const wrong[] = {
     "{}",
@@ -125,4 +151,6 @@ const struct conform_provider conform_azure = {
     .mismatch = {409, ERROR("PropertyChangeNotAllowed", "words")},
     .unknown_instance = {404, ERROR("ResourceGroupNotFound", "words")},
     .wrong_place = {404, "<html>Not Found</html>"},
+    .reach = reach,
+    .reach_n = ARRAY_LEN(reach),
 };

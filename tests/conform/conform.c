@@ -229,6 +229,28 @@ static void refusals_of_a_launch_say_what_may_be_done(void **state)
 	close_run(&r);
 }
 
+static void a_refusal_says_how_far_it_reaches(void **state)
+{
+	struct run r;
+	struct spot_launch a;
+
+	open_run(&r, *state);
+	/* Where the vendor does not tell, the code alone decides; a hint never outlives its refusal. */
+	failed(&r, run_refused(&r, &r.p->quota, r.p->quota_later, &a), SPOT_QUOTA);
+	assert_int_equal(r.d.call.err.scope, SPOT_SCOPE_NONE);
+	for (size_t i = 0; i < r.p->reach_n; i++) {
+		const struct conform_reach *w = &r.p->reach[i];
+
+		failed(&r, run_launch(&r, w->tries.t, w->tries.n, &a), w->rc);
+		if (r.d.call.err.scope != w->scope) {
+			fail_msg("scope is %d, not %d: %s", r.d.call.err.scope, w->scope, r.d.call.err.text);
+		}
+	}
+	failed(&r, run_refused(&r, &r.p->quota, r.p->quota_later, &a), SPOT_QUOTA);
+	assert_int_equal(r.d.call.err.scope, SPOT_SCOPE_NONE);
+	close_run(&r);
+}
+
 static void a_token_that_was_used_before_launches_nothing(void **state)
 {
 	struct run r;
@@ -515,6 +537,7 @@ static const struct {
     CASE(a_read_that_stays_broken_may_be_tried_later),
     CASE(credentials_that_expire_mid_call_are_renewed_once),
     CASE(refusals_of_a_launch_say_what_may_be_done),
+    CASE(a_refusal_says_how_far_it_reaches),
     CASE(a_token_that_was_used_before_launches_nothing),
     CASE(a_launch_without_a_sure_answer_is_unknown),
     CASE(a_launch_request_marks_itself_and_is_never_re_sent_by_the_transport),

@@ -20,6 +20,13 @@ struct conform_tries {
 	size_t n;
 };
 
+/* A refused launch that reaches further, or less far, than its code alone says. */
+struct conform_reach {
+	struct conform_tries tries; /* from the reply to the create on */
+	enum spot_rc rc;
+	enum spot_scope scope;
+};
+
 struct conform_provider {
 	const char *name;
 	const struct spot_provider_ops *ops;
@@ -49,6 +56,8 @@ struct conform_provider {
 	    mismatch; /* token used before with other parameters; status 0: no tokens */
 	struct conform_reply unknown_instance; /* to a terminate */
 	struct conform_reply wrong_place;      /* answer of something that is not this API */
+	const struct conform_reach *reach;
+	size_t reach_n;
 };
 
 extern const struct conform_provider conform_aws, conform_azure, conform_coreweave, conform_kubernetes, conform_gcp, conform_lambda;

@@ -45,6 +45,27 @@ static const struct drive_try no_capacity[] = {{.status = 200, .reply = OPERATIO
     {.status = 200, .reply = FAILED("ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS")}};
 static const struct drive_try no_quota[] = {
     {.status = 200, .reply = OPERATION("RUNNING", "")}, {.status = 200, .reply = FAILED("QUOTA_EXCEEDED")}};
+#define FAILED_SAYING(code, words)                                                                 \
+	OPERATION("DONE",                                                                          \
+	    ",\"error\":{\"errors\":[{\"code\":\"" code "\",\"message\":\"" words "\"}]},\"httpErrorStatusCode\":403")
+/* "Troubleshooting resource availability"; the words of quotas are in the API's error replies. */
+static const struct drive_try zone_empty[] = {{.status = 200, .reply = FAILED("ZONE_RESOURCE_POOL_EXHAUSTED")}};
+static const struct drive_try region_empty[] = {{.status = 200, .reply = FAILED("REGION_RESOURCE_POOL_EXHAUSTED")}};
+static const struct drive_try all_regions[] = {{.status = 200,
+    .reply = FAILED_SAYING("QUOTA_EXCEEDED", "Quota 'GPUS_ALL_REGIONS' exceeded.  Limit: 1.0 globally.")}};
+static const struct drive_try addresses[] = {{.status = 200,
+    .reply = FAILED_SAYING("QUOTA_EXCEEDED", "Quota 'IN_USE_ADDRESSES' exceeded.  Limit: 8.0 in region us-central1.")}};
+static const struct drive_try gpus[] = {{.status = 200,
+    .reply = FAILED_SAYING("QUOTA_EXCEEDED", "Quota 'PREEMPTIBLE_NVIDIA_L4_GPUS' exceeded.  Limit: 1.0 in region us-central1.")}};
+static const struct drive_try may_not[] = {{.status = 403, .reply = ERROR(403, "forbidden")}};
+static const struct conform_reach reach[] = {
+    {{zone_empty, 1}, SPOT_NO_CAPACITY, SPOT_SCOPE_POOL},
+    {{region_empty, 1}, SPOT_NO_CAPACITY, SPOT_SCOPE_TYPE},
+    {{all_regions, 1}, SPOT_QUOTA, SPOT_SCOPE_PROVIDER},
+    {{addresses, 1}, SPOT_QUOTA, SPOT_SCOPE_REGION},
+    {{gpus, 1}, SPOT_QUOTA, SPOT_SCOPE_NONE},
+    {{may_not, 1}, SPOT_DENIED, SPOT_SCOPE_PROVIDER},
+};
 /* The name is taken, and by a machine of another launch. */
 static const struct drive_try other[] = {{.status = 409, .reply = ERROR(409, "alreadyExists")},
     {.status = 200,
@@ -107,4 +128,6 @@ const struct conform_provider conform_gcp = {
     .mismatch_later = {other, ARRAY_LEN(other)},
     .unknown_instance = {404, ERROR(404, "notFound")},
     .wrong_place = {404, "<html>Not Found</html>"},
+    .reach = reach,
+    .reach_n = ARRAY_LEN(reach),
 };

@@ -160,8 +160,9 @@ static enum spot_step cloud_launch(void *self, struct spot_call *c, struct spot_
 					 "fake launch: already gone");
 		}
 		if (m == NULL && is_sold_out(k, l)) {
-			return call_fail(c, k->sold_out_rc, "InsufficientInstanceCapacity",
-					 "fake launch: sold out");
+			call_fail(c, k->sold_out_rc, "InsufficientInstanceCapacity", "fake launch: sold out");
+			c->err.scope = k->sold_out_scope;
+			return SPOT_FAIL;
 		}
 		c->state = m = m == NULL ? machine_new(k, l, c->now_us) : m;
 		if (k->lose_replies > 0) {

@@ -76,6 +76,57 @@ static void test_a_quota_refusal_cools_every_pool_of_the_class(void **state)
 	world_finish(w, 1);
 }
 
+/* z1/a1/spot of region r1 is refused and says how far that reaches; what rests is told as "zone/type/market" in order. */
+static const char *rests(struct world *w, enum spot_rc rc, enum spot_scope scope)
+{
+	static const char *const pools[] = {"r1 z1 a1 spot", "r1 z2 a1 spot", "r1 z1 a8 spot", "r1 z1 a1 on_demand",
+					    "r2 z9 a1 spot"};
+
+	world_reset(w, true);
+	for (size_t i = 0; i < ARRAY_LEN(pools); i++) {
+		char region[8], zone[8], type[8], market[16];
+		int id;
+
+		assert_int_equal(sscanf(pools[i], "%7s %7s %7s %15s", region, zone, type, market), 4);
+		id = world_pool(w, zone, type, market, 1000000 + (int)i * 100000);
+		world_sql(w, "UPDATE pool SET region = '%s', quota_class = '%s' WHERE id = %d", region, market, id);
+	}
+	world_sql(w, "UPDATE pool SET gpu_milli = 500 WHERE zone = 'z2'");
+	cloud_sell_out(&w->cloud, "z1/a1/spot");
+	w->cloud.sold_out_rc = rc;
+	w->cloud.sold_out_scope = scope;
+	w->conf.cool_min_us = w->conf.cool_max_us = 60 * SPOT_US_PER_S;
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) > 0 FROM pool_cool");
+	return world_text(w, "SELECT string_agg(concat_ws('/', zone, instance_type, market), ' ' ORDER BY pool_id)"
+			     " FROM pool_cool JOIN pool p ON p.id = pool_id");
+}
+
+static void test_what_rests_after_a_refusal_is_as_much_as_the_provider_says(void **state)
+{
+	struct world *w = *state;
+	static const struct {
+		enum spot_rc rc;
+		enum spot_scope scope;
+		const char *rest;
+	} cases[] = {
+	    {SPOT_NO_CAPACITY, SPOT_SCOPE_NONE, "z1/a1/spot"},
+	    {SPOT_NO_CAPACITY, SPOT_SCOPE_TYPE, "z1/a1/spot z2/a1/spot"},
+	    {SPOT_NO_CAPACITY, SPOT_SCOPE_ZONE, "z1/a1/spot z1/a8/spot z1/a1/on_demand"},
+	    {SPOT_QUOTA, SPOT_SCOPE_CLASS, "z1/a1/spot z2/a1/spot z1/a8/spot"},
+	    {SPOT_QUOTA, SPOT_SCOPE_REGION, "z1/a1/spot z2/a1/spot z1/a8/spot z1/a1/on_demand"},
+	    {SPOT_DENIED, SPOT_SCOPE_MARKET, "z1/a1/spot z2/a1/spot z1/a8/spot z9/a1/spot"},
+	    {SPOT_DENIED, SPOT_SCOPE_PROVIDER, "z1/a1/spot z2/a1/spot z1/a8/spot z1/a1/on_demand z9/a1/spot"},
+	    /* A smaller machine may fit under the limit of the whole project. */
+	    {SPOT_QUOTA, SPOT_SCOPE_PROVIDER, "z1/a1/spot z1/a8/spot z1/a1/on_demand z9/a1/spot"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		assert_string_equal(rests(w, cases[i].rc, cases[i].scope), cases[i].rest);
+	}
+}
+
 static void test_a_lost_reply_is_found_by_its_token_and_not_launched_twice(void **state)
 {
 	struct world *w = *state;
@@ -435,6 +486,7 @@ int main(int argc, char **argv)
 	    T(test_a_job_is_placed_on_the_cheapest_spot_pool_and_finishes),
 	    T(test_a_refused_pool_cools_and_the_next_one_is_tried),
 	    T(test_a_quota_refusal_cools_every_pool_of_the_class),
+	    T(test_what_rests_after_a_refusal_is_as_much_as_the_provider_says),
 	    T(test_a_lost_reply_is_found_by_its_token_and_not_launched_twice),
 	    T(test_a_launch_that_never_arrived_is_repeated_with_its_token),
 	    T(test_a_repeat_of_a_hidden_launch_gives_the_same_instance),

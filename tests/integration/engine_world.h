@@ -39,6 +39,7 @@ struct cloud {
 	int throttle;		/* so many launches are THROTTLED */
 	char sold_out[8][64];	/* "zone/type/market" */
 	enum spot_rc sold_out_rc;
+	enum spot_scope sold_out_scope;
 	bool partial;	     /* lists say that they are not complete */
 	bool hide;	     /* nothing shows up in find, list, describe */
 	char notice_ref[32]; /* ->notices says interruption */

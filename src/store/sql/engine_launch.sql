@@ -64,8 +64,9 @@ WITH o AS (
 )
 SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 
--- The provider refused and nothing exists. scope: pool, class (all pools of the quota class), region
--- (the account's fault), '' (nothing is cooled). Backoff: cool_min doubled per refusal in a row.
+-- The provider refused and nothing exists. scope: pool; type (in all zones of the region), zone, class (all pools
+-- of the quota class), region (the account's fault); market, provider (in every region; of a quota what has as many
+-- GPUs or more); '' (nothing is cooled). Backoff: cool_min doubled per refusal in a row.
 -- name: engine_launch_refused
 -- params: id int8, was text, now text, event text, why text, rc text, scope text, cool_min_us int8, cool_max_us int8,
 --   claimed_by text, at_us int8, day int4
@@ -79,10 +80,15 @@ WITH n AS (
 ), c AS (
 	INSERT INTO pool_cool AS c (pool_id, until_us, refusals, rc, why, at_us)
 	SELECT q.id, $11 + $8, 1, $6, $5, $11
-	FROM n JOIN pool p ON p.id = n.pool_id JOIN pool q ON q.provider = p.provider AND q.region = p.region
-	WHERE CASE $7 WHEN 'pool' THEN q.id = p.id
+	FROM n JOIN pool p ON p.id = n.pool_id JOIN pool q ON q.provider = p.provider
+	WHERE (q.region = p.region OR $7 IN ('market', 'provider'))
+		AND CASE $7 WHEN 'pool' THEN q.id = p.id
+		WHEN 'type' THEN q.instance_type = p.instance_type AND q.market = p.market
+		WHEN 'zone' THEN q.zone = p.zone
 		WHEN 'class' THEN q.quota_class = p.quota_class AND q.market = p.market
-		WHEN 'region' THEN true ELSE false END
+		WHEN 'region' THEN true
+		WHEN 'market' THEN q.market = p.market
+		WHEN 'provider' THEN $6 <> 'quota' OR q.gpu_milli >= p.gpu_milli ELSE false END
 	ON CONFLICT (pool_id) DO UPDATE SET
 		until_us = greatest(c.until_us, $11 + least($9, $8 * (1 << least(c.refusals, 10)))),
 		refusals = c.refusals + 1, rc = excluded.rc, why = excluded.why, at_us = excluded.at_us
