@@ -6,6 +6,7 @@
 #include "api/agent.h"
 
 #include "core/fsm.h"
+#include "core/hazard.h"
 #include "core/jobspec.h"
 #include "core/rank.h"
 
@@ -40,15 +41,15 @@ static int64_t interval_of(const struct rank_policy *policy, const struct job_sp
 	    .capacity = -1, .own_node_us = r->own_us, .own_reclaims = r->reclaims,
 	    .has_band = r->has_band_lo && r->has_band_hi, .band_lo = r->band_lo, .band_hi = r->band_hi,
 	    .has_share = r->has_share, .share = r->share, .share_lo = r->share_lo, .share_hi = r->share_hi};
-	double h, lo, hi;
+	struct hazard h;
 	const char *source;
 
 	if (s->checkpoint.interval_off || !s->checkpoint.path)
 		return 0;
 	if (s->checkpoint.interval_s > 0)
 		return s->checkpoint.interval_s;
-	hazard_estimate(&o, policy, &h, &lo, &hi, &source);
-	return (int64_t)save_interval_s(h, policy->notice_saves, r->save_us > 0 ? (double)r->save_us / 1e6 : (double)policy->save_s,
+	hazard_alone(policy, &o, &h, NULL);
+	return (int64_t)save_interval_s(h.per_hour, policy->notice_saves, r->save_us > 0 ? (double)r->save_us / 1e6 : (double)policy->save_s,
 	    r->save_us > 0, &source);
 }
 

@@ -1,4 +1,4 @@
-/* Reclaims per node-hour of a pool: a gamma posterior of the provider's signal and our own record. */
+/* What providers publish of a pool, as reclaims per node-hour: each conversion with its assumption. */
 #include "base/base.h"
 #include "core/hazard_priv.h"
 
@@ -20,15 +20,6 @@
 static double rate_from_share(double share, double hours)
 {
 	return -log1p(-fmin(share, 0.98)) / hours;
-}
-
-/* Quantile of Gamma(shape, 1) at normal score z, by Wilson and Hilferty (1931). */
-static double gamma_quantile(double shape, double z)
-{
-	double c = 1.0 / (9.0 * shape);
-	double t = 1.0 - c + z * sqrt(c);
-
-	return t <= 0 ? 0 : shape * t * t * t;
 }
 
 static const struct {
@@ -115,56 +106,6 @@ struct prior hazard_prior(const struct offer *o, const struct rank_policy *p)
 	}
 	return (struct prior){.rate = p->unknown_spot_per_hour, .lo = p->unknown_spot_per_hour,
 		.hi = p->unknown_spot_per_hour, .signal = SIGNAL_NONE};
-}
-
-void hazard_estimate(const struct offer *o, const struct rank_policy *p, double *ret, double *ret_lo, double *ret_hi,
-    const char **ret_source)
-{
-	double hours = (double)o->own_node_us / (double)SPOT_US_PER_HOUR;
-	struct prior prior = hazard_prior(o, p);
-	double weight = p->prior_hours * signal_weight(prior.signal);
-	double shape = prior.rate * weight + o->own_reclaims, rate = weight + hours;
-	double lo = gamma_quantile(shape, -1.645) / rate, hi = gamma_quantile(shape, 1.645) / rate;
-
-	if (o->own_reclaims == 0 && hours < 1) {
-		/* Without a record of our own the doubt in what was published is part of ours. */
-		lo = fmin(lo, prior.lo);
-		hi = fmax(hi, prior.hi);
-	}
-	*ret = shape / rate;
-	*ret_lo = fmin(lo, *ret);
-	*ret_hi = fmax(hi, *ret);
-	*ret_source = o->own_reclaims > 0 || hours >= 1 ? "own record and prior" : signal_words(prior.signal);
-}
-
-/* Beta posterior. A score from 1 to 10 is ordinal (AWS: "likelihood of success", no frequencies are published): worth one
- * launch of evidence; Azure's and AWS's highest are "likely", not "certain". Odds the provider states are worth ten. */
-void launch_odds(const struct offer *o, double *ret, double *ret_lo, double *ret_hi, const char **ret_source)
-{
-	double mean = 0.5, weight = 1, n, sd;
-	const char *source = "nothing known";
-
-	if (o->has_odds) {
-		mean = fmin(fmax(o->odds, 0), 1);
-		weight = 10;
-		source = "obtainability";
-	} else if (o->placement_score > 0) {
-		mean = fmin(fmax(o->placement_score / 10.0, 0.05), 0.95);
-		source = "placement score";
-	} else if (o->capacity >= 0) {
-		mean = o->capacity >= 0.5 ? 0.8 : 0.05;
-		source = "capacity";
-	}
-	n = weight + o->own_launches + o->own_refusals;
-	if (o->own_launches + o->own_refusals > 0) {
-		source = "own launches";
-	}
-	mean = (mean * weight + o->own_launches) / n;
-	sd = sqrt(mean * (1 - mean) / (n + 1));
-	*ret = mean;
-	*ret_lo = fmax(mean - 1.645 * sd, 0);
-	*ret_hi = fmin(mean + 1.645 * sd, 1);
-	*ret_source = source;
 }
 
 double checkpoint_interval_s(double hazard_per_hour, double save_s)

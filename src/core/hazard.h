@@ -49,6 +49,8 @@ struct hazard_model *hazard_model_build(struct arena *a, const struct offer *off
     int64_t now_us);
 /* o is one of the offers of the model, or one like them (a copy with changed fields). */
 void hazard_of(const struct hazard_model *m, const struct offer *o, struct hazard *ret);
+/* The same of a pool without neighbours: its signals and its own record. ret_odds may be NULL. */
+void hazard_alone(const struct rank_policy *p, const struct offer *o, struct hazard *ret, struct odds *ret_odds);
 /* Odds that a launch now succeeds, from what the provider says, our own launches and those of the neighbours. */
 void hazard_odds(const struct hazard_model *m, const struct offer *o, struct odds *ret);
 /* 0..1: share of the reclaims of two pools that strike both at once. 1 for a pool and itself. */

@@ -235,3 +235,14 @@ struct hazard_model *hazard_model_build(struct arena *a, const struct offer *off
 	unused_estimate(m);
 	return m;
 }
+
+void hazard_alone(const struct rank_policy *p, const struct offer *o, struct hazard *ret, struct odds *ret_odds)
+{
+	struct hazard_model m = {.policy = p};
+
+	memcpy(m.nu, nu_default, sizeof(m.nu));
+	hazard_of(&m, o, ret);
+	if (ret_odds != NULL) {
+		hazard_odds(&m, o, ret_odds);
+	}
+}

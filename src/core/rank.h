@@ -136,9 +136,6 @@ struct ranking {
 	const struct rank_ctx *ctx;
 };
 
-/* Hazard per hour with a 90 % interval (gamma posterior, normal approximation on sqrt scale). */
-void hazard_estimate(const struct offer *o, const struct rank_policy *p, double *ret, double *ret_lo, double *ret_hi,
-    const char **ret_source);
 struct hazard_model;
 /* Writes what the model says into its offers, once per read of the market. */
 void offers_believe(const struct hazard_model *m, struct offer *offers, size_t n);
@@ -167,8 +164,6 @@ double gpu_speed(const struct rank_job *job, const char *gpu, double *ret_measur
 /* Work left on the reference by the job's measured steps per hour, what its file declares in proportion; declared_s where
  * nothing was measured. */
 int64_t rank_work_left_s(const struct rank_job *job, int64_t steps_left, int64_t declared_s);
-/* Odds that a launch now succeeds, from what the provider says and our own launches. */
-void launch_odds(const struct offer *o, double *ret, double *ret_lo, double *ret_hi, const char **ret_source);
 /* Young interval for this hazard and save time, seconds, clamped. */
 double checkpoint_interval_s(double hazard_per_hour, double save_s);
 /* The interval that a job is run at, seconds within 30 s and 1 h: only reclaims whose notice does not suffice for a save

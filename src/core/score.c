@@ -221,6 +221,9 @@ void offers_believe(const struct hazard_model *m, struct offer *offers, size_t n
 
 static void belief(const struct rank_ctx *c, const struct offer *o, struct score *s, struct score_terms *t)
 {
+	struct hazard h;
+	struct odds q;
+
 	if (o->has_hazard) {
 		s->hazard = o->hazard;
 		s->hazard_lo = o->hazard_lo;
@@ -232,8 +235,15 @@ static void belief(const struct rank_ctx *c, const struct offer *o, struct score
 		t->odds_source = o->launch_source;
 		return;
 	}
-	hazard_estimate(o, &c->policy, &s->hazard, &s->hazard_lo, &s->hazard_hi, &s->hazard_source);
-	launch_odds(o, &t->odds, &t->odds_lo, &t->odds_hi, &t->odds_source);
+	hazard_alone(&c->policy, o, &h, &q);
+	s->hazard = h.per_hour;
+	s->hazard_lo = h.lo;
+	s->hazard_hi = h.hi;
+	s->hazard_source = h.source;
+	t->odds = q.odds;
+	t->odds_lo = q.lo;
+	t->odds_hi = q.hi;
+	t->odds_source = q.source;
 }
 
 static void score_copy(struct score *s, const struct score_terms *t)

@@ -2,6 +2,7 @@
  * how far the doubt reaches. */
 #include "base/base.h"
 #include "base/arena.h"
+#include "core/hazard.h"
 #include "core/rank.h"
 
 #include <math.h>
@@ -17,18 +18,22 @@ static struct offer offer_new(void)
 		.quota_class = "P/spot", .region = "r1", .gpu_milli = 8000, .vcpus = 96};
 }
 
-struct hazard {
-	double mid, lo, hi;
-	const char *source;
-};
-
-static struct hazard hazard_of(const struct offer *o)
+static struct hazard told(const struct offer *o)
 {
 	struct hazard h;
 
-	hazard_estimate(o, &policy, &h.mid, &h.lo, &h.hi, &h.source);
-	assert_true(h.lo <= h.mid && h.mid <= h.hi && h.lo >= 0 && isfinite(h.hi));
+	hazard_alone(&policy, o, &h, NULL);
+	assert_true(h.lo <= h.per_hour && h.per_hour <= h.hi && h.lo >= 0 && isfinite(h.hi));
 	return h;
+}
+
+static struct odds odds_told(const struct offer *o)
+{
+	struct hazard h;
+	struct odds s;
+
+	hazard_alone(&policy, o, &h, &s);
+	return s;
 }
 
 static bool near(double a, double b)
@@ -45,17 +50,17 @@ static void an_eviction_band_is_read_over_28_days_and_doubted_up_to_an_hour(void
 	o.has_band = true;
 	o.band_lo = 0.05;
 	o.band_hi = 0.10;
-	h = hazard_of(&o);
-	assert_true(near(h.mid, -log1p(-0.075) / 672));
+	h = told(&o);
+	assert_true(near(h.per_hour, -log1p(-0.075) / 672));
 	assert_true(h.lo <= -log1p(-0.05) / 672);
 	assert_true(near(h.hi, -log1p(-0.10)));
 	assert_non_null(strstr(h.source, "eviction band"));
 	/* "20+" has no upper edge, however it is written. */
 	o.band_lo = 0.20;
 	o.band_hi = 1.0;
-	assert_true(near(hazard_of(&o).mid, -log1p(-0.225) / 672));
+	assert_true(near(told(&o).per_hour, -log1p(-0.225) / 672));
 	o.band_hi = 0.20;
-	assert_true(near(hazard_of(&o).mid, -log1p(-0.225) / 672));
+	assert_true(near(told(&o).per_hour, -log1p(-0.225) / 672));
 }
 
 static void a_share_of_stops_is_not_taken_for_a_rate(void **state)
@@ -66,15 +71,15 @@ static void a_share_of_stops_is_not_taken_for_a_rate(void **state)
 	(void)state;
 	o.has_share = true;
 	o.share = o.share_lo = o.share_hi = 0.31;
-	h = hazard_of(&o);
-	assert_true(near(h.mid, 0.31 / 0.69 / 12));
+	h = told(&o);
+	assert_true(near(h.per_hour, 0.31 / 0.69 / 12));
 	assert_true(h.hi >= 0.31 / 0.69 / 2 - 1e-12 && h.lo <= 0.31 / 0.69 / 168 + 1e-12);
 	assert_non_null(strstr(h.source, "preemption share"));
 	/* All that stopped on a quiet day were preempted: no infinity comes of it. */
 	o.share = o.share_hi = 1;
-	assert_true(hazard_of(&o).mid <= 2);
+	assert_true(told(&o).per_hour <= 2);
 	o.share = o.share_lo = 0;
-	assert_true(hazard_of(&o).mid > 0);
+	assert_true(told(&o).per_hour > 0);
 }
 
 static void a_better_signal_goes_before_a_worse_one(void **state)
@@ -82,19 +87,19 @@ static void a_better_signal_goes_before_a_worse_one(void **state)
 	struct offer o = offer_new();
 
 	(void)state;
-	assert_string_equal(hazard_of(&o).source, "wide prior");
+	assert_string_equal(told(&o).source, "wide prior");
 	o.has_band = true;
 	o.band_lo = 0.05;
 	o.band_hi = 0.10;
-	assert_non_null(strstr(hazard_of(&o).source, "eviction band"));
+	assert_non_null(strstr(told(&o).source, "eviction band"));
 	o.has_share = true;
 	o.share = 0.2;
-	assert_non_null(strstr(hazard_of(&o).source, "preemption share"));
+	assert_non_null(strstr(told(&o).source, "preemption share"));
 	o.advisor_lo = 0.05;
 	o.advisor_hi = 0.10;
-	assert_string_equal(hazard_of(&o).source, "spot advisor");
+	assert_string_equal(told(&o).source, "spot advisor");
 	o.market = SPOT_MARKET_ON_DEMAND;
-	assert_string_equal(hazard_of(&o).source, "on-demand prior");
+	assert_string_equal(told(&o).source, "on-demand prior");
 }
 
 /* The same record of our own moves a converted prior further than one that was published as a rate. */
@@ -109,41 +114,34 @@ static void a_converted_signal_weighs_less_than_our_own_record(void **state)
 	band.band_hi = advisor.advisor_hi = 0.10;
 	band.own_node_us = advisor.own_node_us = 10 * SPOT_US_PER_HOUR;
 	band.own_reclaims = advisor.own_reclaims = 2;
-	from_band = hazard_of(&band).mid;
-	from_advisor = hazard_of(&advisor).mid;
+	from_band = told(&band).per_hour;
+	from_advisor = told(&advisor).per_hour;
 	assert_true(from_band > from_advisor * 1.5);
-	assert_string_equal(hazard_of(&band).source, "own record and prior");
+	assert_string_equal(told(&band).source, "own record and prior");
 }
 
 static void odds_come_from_the_best_that_is_known_and_say_which(void **state)
 {
 	struct offer o = offer_new();
-	double p, lo, hi;
-	const char *source;
 
 	(void)state;
-	launch_odds(&o, &p, &lo, &hi, &source);
-	assert_true(p == 0.5 && lo == 0 && hi == 1);
-	assert_string_equal(source, "nothing known");
+	assert_true(near(odds_told(&o).odds, 0.5) && odds_told(&o).lo < 0.02 && odds_told(&o).hi > 0.98);
+	assert_string_equal(odds_told(&o).source, "nothing known");
 	o.capacity = 1;
-	launch_odds(&o, &p, &lo, &hi, &source);
-	assert_string_equal(source, "capacity");
+	assert_string_equal(odds_told(&o).source, "capacity");
 	o.placement_score = 9;
-	launch_odds(&o, &p, &lo, &hi, &source);
-	assert_true(near(p, 0.9) && hi - lo > 0.3);
-	assert_string_equal(source, "placement score");
+	assert_true(near(odds_told(&o).odds, 0.9) && odds_told(&o).hi - odds_told(&o).lo > 0.3);
+	assert_string_equal(odds_told(&o).source, "placement score");
 	o.has_odds = true;
 	o.odds = 0.3;
-	launch_odds(&o, &p, &lo, &hi, &source);
-	assert_true(near(p, 0.3) && lo < 0.2 && hi > 0.4);
-	assert_string_equal(source, "obtainability");
+	assert_true(near(odds_told(&o).odds, 0.3) && odds_told(&o).lo < 0.2 && odds_told(&o).hi > 0.4);
+	assert_string_equal(odds_told(&o).source, "obtainability");
 	o.own_refusals = 30;
-	launch_odds(&o, &p, &lo, &hi, &source);
-	assert_true(p < 0.1);
-	assert_string_equal(source, "own launches");
+	assert_true(odds_told(&o).odds < 0.1);
+	assert_string_equal(odds_told(&o).source, "own launches");
 	/* None of it is a word about reclaims. */
 	o.own_refusals = 0;
-	assert_string_equal(hazard_of(&o).source, "wide prior");
+	assert_string_equal(told(&o).source, "wide prior");
 }
 
 static void a_quota_has_room_in_its_own_unit(void **state)

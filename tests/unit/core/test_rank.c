@@ -216,32 +216,6 @@ static void the_interval_is_the_cheapest_one(void **state)
 	assert_true(save_interval_s(1e-9, saves, d, true, &source) == 3600 && save_interval_s(100, 0, 0.1, true, &source) == 30);
 }
 
-static void own_record_moves_the_hazard_from_its_prior(void **state)
-{
-	struct rank_policy p;
-	struct offer o = offer_make(1, SPOT_MARKET_SPOT, 1);
-	double h0, h1, h2, lo, hi;
-	const char *source;
-
-	(void)state;
-	rank_policy_default(&p);
-	hazard_estimate(&o, &p, &h0, &lo, &hi, &source);
-	assert_true(fabs(h0 - 0.10) < 1e-9 && lo < h0 && hi > h0);
-	assert_string_equal(source, "wide prior");
-	o.own_node_us = 1000 * SPOT_US_PER_HOUR;
-	hazard_estimate(&o, &p, &h1, &lo, &hi, &source);
-	assert_true(h1 < h0 / 10);
-	o.own_reclaims = 500;
-	hazard_estimate(&o, &p, &h2, &lo, &hi, &source);
-	assert_true(h2 > 0.45 && lo > 0.4 && hi < 0.6);
-	o = offer_make(1, SPOT_MARKET_SPOT, 1);
-	o.advisor_lo = 0.05;
-	o.advisor_hi = 0.10;
-	hazard_estimate(&o, &p, &h0, &lo, &hi, &source);
-	assert_true(fabs(h0 - (-log1p(-0.075) / 720)) < 1e-9);
-	assert_string_equal(source, "spot advisor");
-}
-
 static void throughput_comes_from_the_table(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
@@ -319,7 +293,6 @@ int main(void)
 		cmocka_unit_test(what_suits_is_what_offer_refusal_says),
 		cmocka_unit_test(own_step_rates_correct_the_table),
 		cmocka_unit_test(the_interval_is_the_cheapest_one),
-		cmocka_unit_test(own_record_moves_the_hazard_from_its_prior),
 		cmocka_unit_test(throughput_comes_from_the_table),
 		cmocka_unit_test(a_job_without_checkpoint_pays_for_starting_over),
 		cmocka_unit_test(frozen_prices_do_not_rank_like_fresh_ones),
