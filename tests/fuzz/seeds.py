@@ -102,6 +102,10 @@ def main():
                    "[main]\ntext = a b ; c\npath = /x\nsecret = /y\n[provider aws]\nkind = aws\nkey = v\n", "[main]\ncount = 0\n",
                    "[main]\ncount = x\n", "text = 1\n", "[main\n", "[main]\nnokey\n", "[main]\ntext = a\ntext = b\n",
                    "[nowhere]\na = b\n", "[main]\r\ntext = a\r\n"])
+    texts("trace", [
+        '{"metadata": {"gap_seconds": 600, "zone": "a"}, "data": [0, 1, 1, 0, 1, 1, 1, 0]}',
+        '{"metadata": {"gap_seconds": 195, "unit": "USD per hour", "on_demand": 3.06}, "data": [0.918, 1.0741, 1.0339]}',
+        '{"metadata": {"gap_seconds": 300}, "data": [0, 16, 3, 0, 7, 12, 16, 16, 16, 1, 0, 0]}'])
     texts("csv", ["a,b\n1,2\n", 'a,b\n"x,""y""",z\n', "a\n", "a,b\r\n1,2\r\n", "a,b\n1\n", 'a\n"unclosed\n', "a,a\n1,2\n", "a,b\n1,2",
                   '"a","b"\n"1\n2",3\n', ",\n,\n", "\xef\xbb\xbfa,b\n1,2\n"])
     texts("text", ["\x00https://h/p?a=%41+b&X-Amz-Signature=secret", "\x00%zz", "\x00\xc3\xa9 /?", "\x012026-01-02T03:04:05Z",
