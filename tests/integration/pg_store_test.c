@@ -334,9 +334,8 @@ static void the_faded_mean_of_many_polls_is_that_of_the_history(void **state)
 		w2 += share * usd * usd;
 	}
 	assert_true(w > 0.9 && w < 1);
-	assert_int_equal(testdb_int(dsn, arena_printf(arena, "SELECT count(*) FROM pool_latest WHERE abs(fade_w - %.17g) < 1e-9 "
-	    "AND abs(fade_1 - %.17g) < 1e-9 AND abs(fade_2 - %.17g) < 1e-9 AND fade_us = %" PRId64, w, w1, w2,
-	    at[n - 1].observed_us)), 1);
+	assert_int_equal(testdb_int(dsn, arena_printf(arena, "SELECT count(*) FROM pool_latest l, price_faded(l) f WHERE "
+	    "abs(f.w - %.17g) < 1e-8 AND abs(f.w1 - %.17g) < 1e-8 AND abs(f.w2 - %.17g) < 1e-8", w, w1, w2)), 1);
 }
 
 /* A price of 2006 is older than exp() can tell. */
@@ -348,7 +347,7 @@ static void a_price_from_long_ago_fills_the_past(void **state)
 	pools_make(1);
 	partitions(NOW_US, NOW_US + 1);
 	ingest(old, 1);
-	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM pool_latest WHERE abs(fade_w - 1) < 1e-9 AND abs(fade_1 - 0.5) < 1e-9"),
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM pool_latest l, price_faded(l) f WHERE abs(w - 1) < 1e-8 AND abs(w1 - 0.5) < 1e-8"),
 	    1);
 }
 

@@ -153,10 +153,10 @@ SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.marke
 			AND u.market = p.market)
 	WHEN qa.unit IS NOT NULL THEN (SELECT sum(CASE qa.unit WHEN 'vcpu' THEN u.vcpus WHEN 'gpus' THEN u.gpus ELSE u.n END)
 		FROM used u WHERE u.provider = p.provider AND u.quota_class = p.quota_class AND u.market = p.market) END::int8, d.record,
-	CASE WHEN l.fade_w > 1e-6 THEN l.fade_1 / l.fade_w END,
-	CASE WHEN l.fade_w > 1e-6 THEN greatest(l.fade_2 / l.fade_w - (l.fade_1 / l.fade_w) ^ 2, 0) END, l.fade_w
+	f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w
 FROM pool p
 JOIN pool_latest l ON l.pool_id = p.id
+JOIN LATERAL price_faded(l) f ON true
 LEFT JOIN sig z ON z.provider = p.provider AND z.region = p.region AND z.zone = p.zone
 	AND z.instance_type = p.instance_type AND z.market = p.market
 LEFT JOIN sig r ON p.zone <> '' AND r.zone = '' AND r.provider = p.provider AND r.region = p.region

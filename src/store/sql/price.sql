@@ -21,27 +21,35 @@ WITH d AS (
 			CASE WHEN effective_us = 0 THEN observed_us ELSE effective_us END AS effective_us
 		FROM price_in) i
 	ORDER BY pool_id, effective_us, observed_us DESC
-), m AS (
-	-- p held for the share w of the faded past (migration 0010): from its date, or from when the sums were last brought
-	-- up, to the next point's date or to now.
-	SELECT d.*, l.price_micros AS was, l.fade_us, d.price_micros / 1e6::float8 AS p,
-		-- Ages in 7 days; e^-700 is nothing already.
-		greatest(least(coalesce(next_us, d.observed_us) - d.observed_us, 0) / 6.048e11::float8, -700) AS till,
-		greatest(least(greatest(d.effective_us, l.fade_us) - d.observed_us, 0) / 6.048e11::float8, -700) AS since,
-		greatest(least(l.fade_us - d.observed_us, 0) / 6.048e11::float8, -700) AS faded
+), n AS (
+	SELECT d.*, l.price_micros AS was, coalesce(l.fade_us, l.changed_us) AS fade_us,
+		lag(d.price_micros) OVER w AS before,
+		count(*) OVER (PARTITION BY d.pool_id) - row_number() OVER w AS age, count(*) OVER (PARTITION BY d.pool_id) AS points,
+		exp(-least(greatest(d.effective_us - coalesce(l.fade_us, l.changed_us), 0) / 6.048e11::float8, 700)) AS kept
 	FROM (SELECT *, lead(effective_us) OVER (PARTITION BY pool_id ORDER BY effective_us) AS next_us FROM d) d
 		LEFT JOIN pool_latest l USING (pool_id)
 	WHERE l.pool_id IS NULL OR d.effective_us >= l.effective_us OR (next_us IS NULL AND d.price_micros = l.price_micros)
-), n AS (
-	SELECT pool_id, observed_us, price_micros, source, effective_us, was,
-		lag(price_micros) OVER o AS before,
-		count(*) OVER (PARTITION BY pool_id) - row_number() OVER o AS age,
-		sum(w) OVER o AS w0, sum(w * p) OVER o AS w1, sum(w * p * p) OVER o AS w2,
-		-- What held until the first of them, and what is left of the sums.
-		CASE WHEN fade_us IS NULL THEN 0 ELSE greatest(exp(first_value(since) OVER o) - exp(faded), 0) END AS w_was,
-		CASE WHEN fade_us IS NULL THEN 0 ELSE exp(faded) END AS kept
-	FROM (SELECT *, greatest(exp(till) - exp(since), 0) AS w FROM m) m
-	WINDOW o AS (PARTITION BY pool_id ORDER BY effective_us)
+	WINDOW w AS (PARTITION BY d.pool_id ORDER BY d.effective_us)
+), f AS (
+	-- Of pools with several points and a price that moved: how long ago, in units of 7 days before the newest point, each of the points began (e^-700
+	-- is nothing already), and the price that they had until the first of them began.
+	SELECT pool_id, age, was, price_micros / 1e6::float8 AS p, max(effective_us) OVER o AS to_us,
+		greatest((next_us - max(effective_us) OVER o) / 6.048e11::float8, -700) AS till,
+		greatest((greatest(effective_us, fade_us) - max(effective_us) OVER o) / 6.048e11::float8, -700) AS since,
+		greatest((min(effective_us) OVER o - max(effective_us) OVER o) / 6.048e11::float8, -700) AS first,
+		CASE WHEN fade_us IS NOT NULL
+			THEN greatest(least(fade_us - max(effective_us) OVER o, 0) / 6.048e11::float8, -700) END AS faded
+	FROM n WHERE points > 1
+		AND pool_id IN (SELECT pool_id FROM n WHERE points > 1 AND coalesce(before, was) IS DISTINCT FROM price_micros)
+	WINDOW o AS (PARTITION BY pool_id)
+), fade AS (
+	-- The sums of migration 0010 that the points add, up to the newest, and what is left of the old ones.
+	SELECT pool_id, max(to_us) AS to_us, coalesce(exp(max(faded)), 0) AS kept,
+		sum(w) + max(w_was) AS w, sum(w * p) + max(w_was * was / 1e6) AS w1, sum(w * p * p) + max(w_was * (was / 1e6) ^ 2) AS w2
+	FROM (SELECT f.pool_id, to_us, faded, p, coalesce(was, 0)::float8 AS was,
+			CASE WHEN age > 0 THEN greatest(exp(till) - exp(since), 0) ELSE 0 END AS w,
+			CASE WHEN faded IS NULL THEN 0 ELSE greatest(exp(first) - exp(faded), 0) END AS w_was FROM f) x
+	GROUP BY pool_id
 ), changed AS (
 	INSERT INTO price_point (pool_id, observed_us, effective_us, price_micros, source)
 	SELECT pool_id, observed_us - age, effective_us, price_micros, source FROM n
@@ -59,17 +67,23 @@ WITH d AS (
 		state = CASE WHEN l.state = 'frozen' AND n.price_micros = l.price_micros
 			THEN l.state ELSE 'fresh' END,
 		why = CASE WHEN l.state = 'frozen' AND n.price_micros = l.price_micros THEN l.why ELSE '' END,
-		fade_us = greatest(n.observed_us, l.fade_us),
-		fade_w = coalesce(l.fade_w, 0) * n.kept + n.w_was + n.w0,
-		fade_1 = coalesce(l.fade_1, 0) * n.kept + n.w_was * (n.was / 1e6::float8) + n.w1,
-		fade_2 = coalesce(l.fade_2, 0) * n.kept + n.w_was * (n.was / 1e6::float8) ^ 2 + n.w2
-	FROM n WHERE n.age = 0 AND n.was IS NOT NULL AND l.pool_id = n.pool_id
+		-- One point ends what held since fade_us; several are in fade.
+		fade_us = CASE WHEN fade.to_us IS NOT NULL THEN fade.to_us WHEN n.was <> n.price_micros THEN n.effective_us
+			ELSE l.fade_us END,
+		fade_w = CASE WHEN fade.to_us IS NOT NULL THEN coalesce(l.fade_w, 0) * fade.kept + fade.w
+			WHEN n.was <> n.price_micros THEN coalesce(l.fade_w, 0) * n.kept + (1 - n.kept) ELSE l.fade_w END,
+		fade_1 = CASE WHEN fade.to_us IS NOT NULL THEN coalesce(l.fade_1, 0) * fade.kept + fade.w1
+			WHEN n.was <> n.price_micros THEN coalesce(l.fade_1, 0) * n.kept + (1 - n.kept) * (n.was / 1e6::float8) ELSE l.fade_1 END,
+		fade_2 = CASE WHEN fade.to_us IS NOT NULL THEN coalesce(l.fade_2, 0) * fade.kept + fade.w2
+			WHEN n.was <> n.price_micros THEN coalesce(l.fade_2, 0) * n.kept + (1 - n.kept) * (n.was / 1e6::float8) ^ 2 ELSE l.fade_2 END
+	FROM n LEFT JOIN fade USING (pool_id) WHERE n.age = 0 AND n.was IS NOT NULL AND l.pool_id = n.pool_id
 	RETURNING 1
 ), fresh AS (
 	INSERT INTO pool_latest (pool_id, price_micros, observed_us, effective_us, changed_us, source,
 		state, fade_us, fade_w, fade_1, fade_2)
-	SELECT pool_id, price_micros, observed_us, effective_us, effective_us, source, 'fresh', observed_us, w0, w1, w2
-	FROM n WHERE age = 0 AND was IS NULL ORDER BY pool_id
+	SELECT pool_id, price_micros, observed_us, effective_us, effective_us, source, 'fresh', coalesce(to_us, effective_us),
+		coalesce(w, 0), coalesce(w1, 0), coalesce(w2, 0)
+	FROM n LEFT JOIN fade USING (pool_id) WHERE age = 0 AND was IS NULL ORDER BY pool_id
 	ON CONFLICT (pool_id) DO NOTHING
 	RETURNING 1
 )
