@@ -182,7 +182,7 @@ const struct policy policy_on_demand = {"on-demand", basic_begin, on_demand_deci
 
 const struct policy *policy_at(size_t i)
 {
-	static const struct policy *const all[] = {&policy_uniform_progress, &policy_greedy, &policy_on_demand};
+	static const struct policy *const all[] = {&policy_auto, &policy_uniform_progress, &policy_greedy, &policy_on_demand};
 
 	return i < ARRAY_LEN(all) ? all[i] : NULL;
 }
