@@ -157,6 +157,8 @@ static const char *value_text(struct ctl *c, const json_t *v, enum cell_kind kin
 		return exact ? plain(c, v) : number_text(c, v, 3);
 	case CELL_RATE:
 		return exact ? plain(c, v) : number_text(c, v, 5);
+	case CELL_FINE:
+		return json_is_integer(v) ? usd_text(c, json_integer_value(v), 6) : exact ? plain(c, v) : number_text(c, v, 6);
 	case CELL_TEXT:
 	case CELL_STATE:
 	case CELL_INT:
@@ -199,6 +201,7 @@ const char *cell_text(struct ctl *c, const json_t *row, const struct column *col
 	case CELL_REAL:
 	case CELL_HOURS:
 	case CELL_RATE:
+	case CELL_FINE:
 		break;
 	}
 	return v == NULL || json_is_null(v) ? "" : value_text(c, v, col->kind);

@@ -57,6 +57,27 @@ static void show_attempts(struct ctl *c, const json_t *j)
 	}
 }
 
+/* Every term of the offers that the newest placement was chosen from. */
+static int show_terms(struct ctl *c, const json_t *decisions)
+{
+	static const struct column cols[] = {
+		{"POOL", "pool", CELL_INT, false}, {"PLACE", "", CELL_PLACE, false}, {"TYPE", "instance_type", CELL_TEXT, false},
+		{"MARKET", "market", CELL_TEXT, false}, {"RECLAIMS/H", "hazard_per_hour", CELL_RATE, false},
+		{"RECLAIMS FROM", "hazard_source", CELL_TEXT, false}, {0}};
+	const json_t *offers = NULL, *d, *o;
+	size_t i;
+
+	json_array_foreach(decisions, i, d) {
+		o = json_path(d, "inputs.offers");
+		offers = json_array_size(o) > 0 ? o : offers;
+	}
+	if (offers == NULL) {
+		return CTL_OK;
+	}
+	putchar('\n');
+	return render_list(c, offers, offers, score_columns(c, cols), "");
+}
+
 static int show_why(struct ctl *c, const char *job)
 {
 	static const struct column decisions[] = {
@@ -78,8 +99,11 @@ static int show_why(struct ctl *c, const char *job)
 	if (rc != CTL_OK || c->format == FORMAT_CSV || c->format == FORMAT_NAME) {
 		return rc; /* one table for programs */
 	}
+	if (c->format == FORMAT_WIDE) {
+		rc = show_terms(c, json_object_get(r.json, "decisions"));
+	}
 	putchar('\n');
-	return render_list(c, r.json, json_object_get(r.json, "events"), events, "no events yet");
+	return rc == CTL_OK ? render_list(c, r.json, json_object_get(r.json, "events"), events, "no events yet") : rc;
 }
 
 int cmd_job_why(struct ctl *c)

@@ -12,21 +12,92 @@ static const struct column cols[] = {
 	{"MARKET", "pool.market", CELL_TEXT, false},
 	{"USD/H", "price_micros", CELL_USD, false},
 	{"RECLAIMS/H", "hazard_per_hour", CELL_RATE, false},
-	{"LOW", "hazard_lo", CELL_RATE, true},
-	{"HIGH", "hazard_hi", CELL_RATE, true},
 	{"SPEED", "throughput", CELL_REAL, false},
 	{"WORK H", "work_hours", CELL_HOURS, false},
-	{"SAVE EVERY S", "checkpoint_interval_s", CELL_REAL, true},
-	{"OVERHEAD", "checkpoint_overhead", CELL_RATE, false},
 	{"INTERRUPTS", "expected_interruptions", CELL_REAL, false},
 	{"LOST H", "lost_work_hours", CELL_HOURS, false},
-	{"RESTART H", "restart_hours", CELL_HOURS, false},
 	{"FINISH H", "hours_to_finish", CELL_HOURS, false},
-	{"EGRESS", "egress_micros", CELL_USD, true},
+	{"P95 H", "hours_p95", CELL_HOURS, false},
 	{"TOTAL USD", "total_micros", CELL_USD, false},
-	{"HAZARD FROM", "hazard_source", CELL_TEXT, true},
+	{"P95 USD", "cost_p95_micros", CELL_USD, false},
+	{"RECLAIMS LOW", "hazard_lo", CELL_RATE, true},
+	{"RECLAIMS HIGH", "hazard_hi", CELL_RATE, true},
+	{"RECLAIMS FROM", "hazard_source", CELL_TEXT, true},
 	{"PRICE AGE", "price_age_s", CELL_AGE, true},
-	{"PENALTY", "price_penalty_micros", CELL_USD, true},
+	{0}};
+
+/* In the order in which they are added up: hours, then dollars, then the spread. */
+static const struct column term_cols[] = {
+	{"WORK REF", "terms.work_ref_h", CELL_FINE, true},
+	{"SPEED TABLE", "terms.throughput_table", CELL_FINE, true},
+	{"SPEED", "terms.throughput", CELL_FINE, true},
+	{"SPEED FROM", "terms.throughput_source", CELL_TEXT, true},
+	{"WORK", "terms.work_h", CELL_FINE, true},
+	{"SAVE S", "terms.save_s", CELL_FINE, true},
+	{"EVERY S", "terms.interval_s", CELL_FINE, true},
+	{"EVERY FROM", "terms.interval_source", CELL_TEXT, true},
+	{"SAVING", "terms.overhead_h", CELL_FINE, true},
+	{"RECLAIMS", "terms.interruptions", CELL_FINE, true},
+	{"LOST EACH", "terms.lost_per_h", CELL_FINE, true},
+	{"LOST", "terms.lost_h", CELL_FINE, true},
+	{"RESTART EACH", "terms.restart_per_h", CELL_FINE, true},
+	{"RESTART FROM", "terms.restart_source", CELL_TEXT, true},
+	{"RESTARTS", "terms.restart_h", CELL_FINE, true},
+	{"START", "terms.start_h", CELL_FINE, true},
+	{"PAID H", "terms.paid_hours", CELL_FINE, true},
+	{"ODDS", "terms.odds", CELL_FINE, true},
+	{"ODDS FROM", "terms.odds_source", CELL_TEXT, true},
+	{"WAITS", "terms.wait_h", CELL_FINE, true},
+	{"HOURS", "terms.hours", CELL_FINE, true},
+	{"PRICE NOW", "terms.price_now_micros", CELL_FINE, true},
+	{"PRICE MEAN", "terms.price_mean_micros", CELL_FINE, true},
+	{"STAYS", "terms.price_stay", CELL_FINE, true},
+	{"SEEN", "terms.price_cover", CELL_FINE, true},
+	{"MOVE", "terms.price_move_micros", CELL_FINE, true},
+	{"PENALTY", "terms.penalty_micros", CELL_FINE, true},
+	{"PRICE", "terms.price_micros", CELL_FINE, true},
+	{"COMPUTE", "terms.compute_micros", CELL_FINE, true},
+	{"RESTORING", "terms.restore_micros", CELL_FINE, true},
+	{"UPLOADS", "terms.upload_micros", CELL_FINE, true},
+	{"DATA", "terms.data_micros", CELL_FINE, true},
+	{"EGRESS", "terms.egress_micros", CELL_FINE, true},
+	{"TOTAL", "terms.total_micros", CELL_FINE, true},
+	{"P50 USD", "terms.cost_p50_micros", CELL_FINE, true},
+	{"P50 H", "terms.hours_p50", CELL_FINE, true},
+	{0}};
+
+const struct column *score_columns(struct ctl *c, const struct column *head)
+{
+	struct column *all;
+	size_t n = 0, k = 0;
+
+	while (head[n].head != NULL) {
+		n++;
+	}
+	all = arena_array(c->arena, n + ARRAY_LEN(term_cols), sizeof(*all));
+	for (; k < n; k++) {
+		all[k] = head[k];
+	}
+	for (; k < n + ARRAY_LEN(term_cols); k++) {
+		all[k] = term_cols[k - n];
+	}
+	return all;
+}
+
+static const struct column spread_cols[] = {
+	{"WHAT IT WILL COST", "what", CELL_TEXT, false},
+	{"FROM POOL", "pool", CELL_TEXT, false},
+	{"EXPECTED", "expected_micros", CELL_USD, false},
+	{"USD P5", "cost_p5_micros", CELL_USD, false},
+	{"P50", "cost_p50_micros", CELL_USD, false},
+	{"P95", "cost_p95_micros", CELL_USD, false},
+	{"HOURS P5", "hours_p5", CELL_HOURS, false},
+	{"P50", "hours_p50", CELL_HOURS, false},
+	{"P95", "hours_p95", CELL_HOURS, false},
+	{"INTERRUPTS", "interruptions", CELL_REAL, false},
+	{"LOST H", "lost_work_hours", CELL_HOURS, false},
+	{"MOVES", "moves", CELL_REAL, false},
+	{"LATE", "deadline_risk", CELL_RATE, false},
 	{0}};
 
 #define SHOWN 15
@@ -79,6 +150,34 @@ static void say_rest(struct ctl *c, const json_t *plan, size_t offers)
 	}
 }
 
+static void spread_add(json_t *list, json_t *spread, const char *what)
+{
+	if (json_is_object(spread)) {
+		json_object_set_new(spread, "what", json_string(what));
+		json_array_append(list, spread);
+	}
+}
+
+/* The choice played through, and what others would do. */
+static int show_spread(struct ctl *c, const json_t *plan)
+{
+	const json_t *base = json_object_get(plan, "baselines"), *chosen = json_object_get(plan, "chosen");
+	json_t *list = json_array();
+	int rc = CTL_OK;
+
+	spread_add(list, json_object_get(plan, "chosen"), "chosen");
+	spread_add(list, json_object_get(base, "cheapest_listed"), "lowest price");
+	spread_add(list, json_object_get(base, "on_demand"), "on demand only");
+	if (json_array_size(list) > 0) {
+		putchar('\n');
+		rc = render_list(c, list, list, spread_cols, "");
+		say("played through %" PRId64 " times (--seed %" PRId64 "); %s", json_i64(chosen, "runs", 0, NULL),
+		    json_i64(chosen, "seed", 0, NULL), json_str(json_object_get(plan, "job"), "class_why", "", NULL));
+	}
+	json_decref(list);
+	return rc;
+}
+
 int cmd_plan(struct ctl *c)
 {
 	struct str file;
@@ -88,7 +187,7 @@ int cmd_plan(struct ctl *c)
 	int rc = read_input(c, c->args[0], &file);
 
 	if (rc == CTL_OK) {
-		rc = conn_send(c, "POST", "/v1/plan", "application/yaml", file, &r);
+		rc = conn_send(c, "POST", opts_path(c, "/v1/plan"), "application/yaml", file, &r);
 	}
 	if (rc != CTL_OK) {
 		return rc;
@@ -109,7 +208,10 @@ int cmd_plan(struct ctl *c)
 			json_array_remove(offers, i - 1);
 		}
 	}
-	rc = render_list(c, r.json, offers, cols, "no pool suits");
+	rc = render_list(c, r.json, offers, score_columns(c, cols), "no pool suits");
+	if (rc == CTL_OK && (c->format == FORMAT_TABLE || c->format == FORMAT_WIDE)) {
+		rc = show_spread(c, r.json);
+	}
 	say_rest(c, r.json, n);
 	return n == 0 && rc == CTL_OK ? CTL_NO_CAPACITY : rc;
 }

@@ -128,7 +128,8 @@ enum cell_kind {
 	CELL_HAZARD, CELL_STATE, CELL_HOURS, CELL_RATE,
 	CELL_INTERVAL, /* of a hazard: "0.0012..0.0340" */
 	CELL_CAPACITY, /* what signals say of it */
-	CELL_NUMBER    /* text that is a number, set to the right */
+	CELL_NUMBER,   /* text that is a number, set to the right */
+	CELL_FINE      /* six decimals; whole numbers are micro-dollars. For what is added up by hand */
 };
 struct column {
 	const char *head, *path;   /* path: dotted members, "pool.region" */
@@ -162,6 +163,8 @@ COMMAND(doctor); COMMAND(simulate); COMMAND(login); COMMAND(completion); COMMAND
 int prices_gpus(struct ctl *c);
 /* cmd_market.c, for pools show */
 extern const struct column pool_cols[];
+/* cmd_plan.c: head's columns and, for -o wide and csv, those of every term of a score. */
+const struct column *score_columns(struct ctl *c, const struct column *head);
 /* cmd_job.c, for job show: the columns of a job */
 extern const struct column job_cols[];
 

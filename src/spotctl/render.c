@@ -5,7 +5,7 @@
 
 #include <stdarg.h>
 
-#define COLUMNS_MAX 32
+#define COLUMNS_MAX 72
 #define PAGE_ROWS   1000
 
 const char *state_color(const struct ctl *c, const char *state)

@@ -29,6 +29,8 @@ static const struct ctl_opt price_opts[] = {
 	{"limit", 'n', "N", LIMIT_HELP, NULL},
 	END};
 static const struct ctl_opt pool_show_opts[] = {{"history", 0, "TIME", "price history, such as 7d", "history"}, END};
+static const struct ctl_opt plan_opts[] = {
+	{"seed", 0, "N", "of the runs that give the distribution (default 1)", "seed"}, END};
 static const struct ctl_opt submit_opts[] = {
 	{"wait", 'w', NULL, "wait for the end; the exit code is the job's fate", NULL},
 	{"follow", 'f', NULL, "print its log until it ends", NULL},
@@ -117,7 +119,7 @@ const struct ctl_cmd ctl_commands[] = {
 	{"providers", "", "", 0, 0, "providers, their feeds and how they are doing", NULL, cmd_providers, LIST},
 	{"doctor", "", "[PROVIDER...]", 0, CTL_ARGS_MAX, "examine providers and the daemon, and say what to fix", doctor_opts, cmd_doctor, CTL_OUT},
 	{"quota", "", "", 0, 0, "account limits as the providers report them", quota_opts, cmd_quota, LIST},
-	{"plan", "", "FILE", 1, 1, "where a job would run and what it would cost; starts nothing", NULL, cmd_plan, CTL_OUT},
+	{"plan", "", "FILE", 1, 1, "where a job would run and what it would cost; starts nothing", plan_opts, cmd_plan, CTL_OUT},
 	{"simulate", "", "", 0, 0, "deadline policies over recorded traces: what would it have cost? no daemon needed", simulate_opts, cmd_simulate, CTL_OUT | CTL_OFFLINE},
 	{"job", "submit", "FILE", 1, 1, "submit a job file ('-' = standard input)", submit_opts, cmd_job_submit, CTL_OUT},
 	{"job", "ls", "", 0, 0, "jobs, newest first", job_ls_opts, cmd_job_ls, LIST},

@@ -224,6 +224,21 @@ class Rendering(Case):
         self.assertIn("warning: w1", p.stderr)
         self.assertEqual(len(self.run_it("plan", f, "-o", "wide").stdout.splitlines()), 41)
 
+    def test_plan_wide_shows_every_term_and_what_others_would_do(self):
+        terms = {"work_h": 10.0, "paid_hours": 10.25, "price_micros": 1234567, "compute_micros": 12654312, "egress_micros": 20, "total_micros": 12654332}
+        spread = {"pool": "p1", "market": "spot", "expected_micros": 12654332, "cost_p5_micros": 1, "cost_p50_micros": 2, "cost_p95_micros": 3000000,
+                  "hours_p5": 10, "hours_p50": 11, "hours_p95": 12, "interruptions": 0.5, "lost_work_hours": 0.1, "moves": 0.2, "deadline_risk": 0.031, "runs": 2000, "seed": 9}
+        self.daemon.on("POST", "/v1/plan", Reply(body={"offers": [{"pool": POOL, "chosen": True, "terms": terms}], "refused": [], "chosen": spread,
+                                                       "baselines": {"on_demand": {**spread, "pool": "p7"}, "cheapest_listed": None}, "job": {"class_why": "training: may be interrupted"}}))
+        p = self.run_it("plan", self.file("run: x\n"), "--seed", "9", "-o", "wide")
+        self.assertEqual(self.daemon.requests[-1].query, "seed=9")
+        rows = self.rows(p.stdout)
+        at = dict(zip(rows[0], rows[1]))
+        self.assertEqual((at["PAID H"], at["PRICE"], at["COMPUTE"], at["EGRESS"], at["TOTAL"]), ("10.250000", "1.234567", "12.654312", "0.000020", "12.654332"))
+        self.assertEqual([r[:3] for r in rows[-2:]], [["chosen", "p1", "12.6543"], ["on demand only", "p7", "12.6543"]])
+        self.assertIn("0.03100", rows[-1])
+        self.assertIn("2000 times (--seed 9); training: may be interrupted", p.stderr)
+
 
 class Paging(Case):
     def jobs(self, a, b):
