@@ -2,7 +2,8 @@
 #include "gcp_int.h"
 
 /* advice.capacity and advice.capacityHistory: one machine type per request
- * (docs.cloud.google.com/compute/docs/instances/view-spot-preemption-price, .../view-vm-availability). */
+ * (docs.cloud.google.com/compute/docs/instances/view-spot-preemption-price, .../view-vm-availability). Requests name a
+ * machine type only: of GPUs attached to N1 there is no advice. */
 
 enum spot_step gcp_advice_send(struct gcp *self, struct spot_call *c, const char *version, const char *region,
     const char *method, json_t *body)
@@ -35,7 +36,7 @@ size_t gcp_pairs(struct arena *a, const struct spot_pool_info *pools, size_t n, 
 	for (size_t i = 0; i < n; i++) {
 		const struct spot_pool_key *k = &pools[i].key;
 
-		if (k->market == SPOT_MARKET_SPOT && (str_empty(region) || strcmp(region, k->region) == 0))
+		if (k->market == SPOT_MARKET_SPOT && strchr(k->instance_type, '+') == NULL && (str_empty(region) || strcmp(region, k->region) == 0))
 			all[count++] = (struct gcp_pair){k->region, k->instance_type};
 	}
 	qsort(all, count, sizeof(*all), pair_compare);

@@ -10,13 +10,15 @@
 #include "base/check.h"
 
 #define CLOCK_BAD_US (60 * SPOT_US_PER_S)
+#define ADVICE	     "Google's odds of launches and preemptions and the past of prices are left out"
 
-/* Verb by verb: a verb is fine if all of its permissions are held. */
+/* Verb by verb: a verb is fine if all of its permissions are held. without: what is missing then is only that. */
 static const struct {
-	const char *verb, *permission;
+	const char *verb, *permission, *without;
 } needs[] = {
     {"regions", "compute.regions.list"},
     {"pools", "compute.machineTypes.list"},
+    {"attached GPUs", "compute.acceleratorTypes.list", "N1 machines with T4, P4, V100 or P100 are left out"},
     {"launch", "compute.instances.create"},
     {"launch", "compute.disks.create"},
     {"launch", "compute.subnetworks.use"},
@@ -31,6 +33,8 @@ static const struct {
     {"notices", "compute.globalOperations.list"},
     {"notices", "compute.zoneOperations.list"},
     {"quotas", "compute.projects.get"},
+    {"spot advice", "compute.advice.capacity", ADVICE},
+    {"spot advice", "compute.advice.capacityHistory", ADVICE},
 };
 static const char *const bucket_needs[] = {
     "storage.objects.create", "storage.objects.get", "storage.objects.delete"};
@@ -143,7 +147,7 @@ static enum spot_step permissions_reply(struct gcp *self, struct spot_call *c, s
 		return s;
 	list = json_object_get(doc, "permissions");
 	for (size_t i = 0; i < ARRAY_LEN(needs); i++) {
-		const char *verb = needs[i].verb, *missing = "";
+		const char *verb = needs[i].verb, *without = needs[i].without, *missing = "";
 
 		if (i > 0 && strcmp(needs[i - 1].verb, verb) == 0)
 			continue;
@@ -156,8 +160,9 @@ static enum spot_step permissions_reply(struct gcp *self, struct spot_call *c, s
 		else if (*missing == '\0')
 			check_add(c, &x->found, verb, SPOT_CHECK_OK, "permitted", "");
 		else
-			check_add(c, &x->found, verb, SPOT_CHECK_BAD,
-			    arena_printf(c->arena, "not permitted:%s", missing),
+			check_add(c, &x->found, verb, without != NULL ? SPOT_CHECK_WARN : SPOT_CHECK_BAD,
+			    arena_printf(c->arena, "not permitted:%s%s%s", missing, without != NULL ? "; " : "",
+				without != NULL ? without : ""),
 			    "give the account the role of deploy/iam/gcp-role.yaml");
 	}
 	return SPOT_STEP_NONE;

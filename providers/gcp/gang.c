@@ -24,6 +24,7 @@ struct ganging {
 	const char *code, *words;
 	enum spot_rc rc;
 	int rank;
+	enum spot_scope scope;
 	struct spot_instance *items;
 	size_t n, cap;
 };
@@ -45,8 +46,6 @@ static enum spot_step insert_send(
 	struct gcp_request r = {
 	    .service = GCP_COMPUTE, .method = "POST", .what = WHAT, .limit = GCP_LIMIT_MUTATE, .mutating = true};
 
-	/* A bare name here: a path is answered with INTERNAL_ERROR. */
-	json_object_set_new(properties, "machineType", json_string(l->key.instance_type));
 	for (size_t i = 0; i < g->want; i++)
 		json_object_set_new(names, member_name(c->arena, g, i), json_object());
 	doc = json_pack("{s:s, s:s, s:O, s:o}", "count", count, "minCount", count, "perInstanceProperties", names,
@@ -96,6 +95,7 @@ static void cause_keep(struct spot_call *c, struct ganging *x, const json_t *err
 	x->code = arena_strdup(c->arena, code);
 	x->words = redact_words(c->arena, words != NULL ? words : "", SIZE_MAX);
 	x->rc = k->rc;
+	x->scope = k->rests;
 	x->rank = k->rank;
 }
 
@@ -178,7 +178,9 @@ static enum spot_step children_reply(struct gcp *self, struct spot_call *c, stru
 		return call_fail(c, SPOT_UNKNOWN, NULL, "gcp " WHAT ": the operation failed for a reason that is new to us");
 	if (x->rank < 0)
 		return call_fail(c, SPOT_NO_CAPACITY, x->code, "gcp " WHAT ": fewer than wanted could be had");
-	return call_fail(c, x->rc, x->code, "gcp " WHAT ": %s: %s", x->code, x->words);
+	call_fail(c, x->rc, x->code, "gcp " WHAT ": %s: %s", x->code, x->words);
+	c->err.scope = x->scope;
+	return SPOT_FAIL;
 }
 
 static enum spot_step list_reply(struct gcp *self, struct spot_call *c, struct spot_launch_gang *g, struct ganging *x)

@@ -187,7 +187,7 @@ bool gcp_unreached(const json_t *doc, const char *region, const char *zone);
 
 /* ---- launch.c ---------------------------------------------------------------------------- */
 enum spot_step gcp_launch_check(struct spot_call *c, const struct spot_launch *l);
-/* {"scheduling":..., "disks":..., ...} without name and machineType. bulk: as instanceProperties. */
+/* {"scheduling":..., "disks":..., ...} without name. bulk: as instanceProperties. */
 json_t *gcp_properties(const struct gcp *self, struct spot_call *c, const struct spot_launch *l, int64_t expires_us,
     bool notice, bool bulk);
 bool gcp_notice_refused(struct spot_call *c);
@@ -200,14 +200,34 @@ enum spot_step gcp_wait_send(
 struct gcp_type { /* a machine type as the vendor describes it */
 	const char *name, *zone;
 	struct spot_shape shape;
-	const char *accelerator;
+	const char *accelerator; /* NULL: an N1 host, which has none of its own */
 	int32_t ssds; /* of 375 GiB */
 };
+struct gcp_types {
+	struct gcp_type *list;
+	size_t n, cap, hosts_n; /* hosts are among the first hosts_n */
+};
 enum spot_step gcp_types_send(struct gcp *self, struct spot_call *c);
-enum spot_step gcp_types_reply(struct gcp *self, struct spot_call *c, struct gcp_type **types, size_t *n, size_t *cap,
-    bool *ret_more);
+enum spot_step gcp_types_reply(struct gcp *self, struct spot_call *c, struct gcp_types *t, bool *ret_more);
+bool gcp_deprecated(const json_t *item);
 bool gcp_sold_on_demand(const char *type);
 const char *gcp_quota_class(struct arena *a, const char *accelerator, enum spot_market market);
+
+/* ---- attached.c: GPUs beside the machine type (N1) ------------------------------------------ */
+struct gcp_attached {
+	const char *machine; /* the whole name, where nothing is attached */
+	const char *accelerator;
+	int count;
+};
+/* "n1-standard-8+nvidia-tesla-t4x1"; false: nothing is attached, or it is no name of ours. */
+bool gcp_attached(struct arena *a, const char *type, struct gcp_attached *ret);
+const char *gcp_attached_name(struct arena *a, const char *machine, const char *accelerator, int64_t count);
+bool gcp_attached_type(
+    struct arena *a, const struct gcp_type *host, const struct gcp_attached *what, struct gcp_type *ret);
+bool gcp_host(const char *machine);
+enum spot_step gcp_accelerators_send(struct gcp *self, struct spot_call *c);
+/* Adds what the hosts of t can be made into. */
+enum spot_step gcp_accelerators_reply(struct gcp *self, struct spot_call *c, struct gcp_types *t, bool *ret_more);
 
 /* ---- gpus.c ------------------------------------------------------------------------------ */
 struct gcp_gpu {

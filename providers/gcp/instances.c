@@ -66,6 +66,19 @@ static const char *ip_read(struct arena *a, const json_t *item)
 	return str_empty(ip) ? "" : arena_strdup(a, ip);
 }
 
+/* Machine type and, of a host, what is attached to it: the name of the pool. */
+static const char *type_name(struct arena *a, const json_t *item, bool *bad)
+{
+	const char *machine = gcp_last(gcp_str(a, item, "machineType", bad));
+	const json_t *e = json_array_get(json_object_get(item, "guestAccelerators"), 0);
+	int64_t count = gcp_int(e, "acceleratorCount", 0, bad);
+	const char *type = gcp_last(gcp_str(a, e, "acceleratorType", bad));
+
+	if (count < 1 || *type == '\0' || !str_prefix(machine, "n1-"))
+		return machine;
+	return gcp_attached_name(a, machine, type, count);
+}
+
 bool gcp_instance_read(const struct gcp *self, struct spot_call *c, const json_t *item, struct spot_instance *ret)
 {
 	bool bad = false;
@@ -75,7 +88,7 @@ bool gcp_instance_read(const struct gcp *self, struct spot_call *c, const json_t
 	    .raw_reason = gcp_str(c->arena, item, "statusMessage", &bad)};
 	const json_t *labels = json_object_get(item, "labels");
 
-	i.key.instance_type = gcp_last(gcp_str(c->arena, item, "machineType", &bad));
+	i.key.instance_type = type_name(c->arena, item, &bad);
 	i.created_us = gcp_time(gcp_str(c->arena, item, "creationTimestamp", &bad));
 	if (bad || !gcp_id_ok(id) || !gcp_zone_ok(zone) || *i.raw_state == '\0' ||
 	    (labels != NULL && !json_is_object(labels)))

@@ -25,10 +25,13 @@ struct launching {
 
 enum spot_step gcp_launch_check(struct spot_call *c, const struct spot_launch *l)
 {
+	struct gcp_attached attached;
+
 	if (l->key.market != SPOT_MARKET_SPOT && l->key.market != SPOT_MARKET_ON_DEMAND)
 		return call_fail(c, SPOT_INVALID, NULL, "gcp launch: market %s is not supported",
 		    spot_market_name(l->key.market));
-	if (!gcp_zone_ok(l->key.zone) || !gcp_name_ok(l->key.instance_type))
+	if (!gcp_zone_ok(l->key.zone) ||
+	    (!gcp_attached(c->arena, l->key.instance_type, &attached) && !gcp_name_ok(l->key.instance_type)))
 		return call_fail(c, SPOT_INVALID, NULL, "gcp launch: machine type and zone are needed");
 	if (l->key.market == SPOT_MARKET_ON_DEMAND && !gcp_sold_on_demand(l->key.instance_type))
 		return call_fail(c, SPOT_NOT_OFFERED, NULL, "gcp launch: %s is not sold on demand",
@@ -61,8 +64,6 @@ static enum spot_step insert_send(
 	    .mutating = true};
 
 	json_object_set_new(doc, "name", json_string(x->vm_name));
-	json_object_set_new(doc, "machineType",
-	    json_string(arena_printf(c->arena, "zones/%s/machineTypes/%s", l->key.zone, l->key.instance_type)));
 	r.path = arena_printf(c->arena, "/compute/v1/projects/%s/zones/%s/instances?requestId=%s", self->project,
 	    l->key.zone, gcp_uuid(c->arena, l->token));
 	r.body = json_text(c->arena, doc);

@@ -3,13 +3,13 @@
 
 /*
  * Pools of all zones in one list: accelerator-optimized machine types as the vendor describes them
- * (docs.cloud.google.com/compute/docs/accelerator-optimized-machines). Listed is not capacity. N1 with attached GPUs
- * is left out: what it is made of is no machine type.
+ * (docs.cloud.google.com/compute/docs/accelerator-optimized-machines), and N1 hosts with the GPUs that may be attached
+ * to them (attached.c). Listed is not capacity.
  */
 
-/* The accelerated families, those to come too: A and G with a number. A regular expression must match the whole value
- * (reference of machineTypes.aggregatedList, "filter"). */
-#define TYPES_FILTER "name eq \"[ag][0-9]+[a-z]*-.*\""
+/* The accelerated families, those to come too: A and G with a number; and the hosts of attached GPUs. A regular
+ * expression must match the whole value (reference of machineTypes.aggregatedList, "filter"). */
+#define TYPES_FILTER "name eq \"[ag][0-9]+[a-z]*-.*|n1-standard-(8|16|32|64)\""
 #define TYPES_WHAT   "machineTypes.aggregatedList"
 
 /* The same page, "Consumption option availability": spot, flex-start and reservations only. */
@@ -55,7 +55,7 @@ static const char *gpu_name(struct arena *a, const char *accelerator)
 	return name;
 }
 
-static bool deprecated(const json_t *item)
+bool gcp_deprecated(const json_t *item)
 {
 	const char *state = json_string_value(json_object_get(json_object_get(item, "deprecated"), "state"));
 
@@ -74,9 +74,9 @@ static int type_read(struct spot_call *c, const char *scope, const json_t *item,
 
 	if (!json_is_object(item) || bad || !gcp_name_ok(t.name))
 		return -1;
-	if (acc == NULL || deprecated(item))
+	if ((acc == NULL && !gcp_host(t.name)) || gcp_deprecated(item))
 		return 0;
-	t.accelerator = gcp_last(gcp_str(c->arena, acc, "guestAcceleratorType", &bad));
+	t.accelerator = acc != NULL ? gcp_last(gcp_str(c->arena, acc, "guestAcceleratorType", &bad)) : NULL;
 	count = gcp_int(acc, "guestAcceleratorCount", 0, &bad);
 	vcpus = gcp_int(item, "guestCpus", 0, &bad);
 	mem = gcp_int(item, "memoryMb", 0, &bad);
@@ -85,6 +85,11 @@ static int type_read(struct spot_call *c, const char *scope, const json_t *item,
 	if (bad || count < 0 || count > 64 || vcpus < 1 || vcpus > 100000 || mem < 1 || mem > INT32_MAX || t.ssds < 0 ||
 	    t.ssds > 1000)
 		return -1;
+	if (acc == NULL) {
+		t.shape = (struct spot_shape){.gpu_name = "", .vcpus = (int32_t)vcpus, .mem_mib = (int32_t)mem, .arch = "x86_64"};
+		*ret = t;
+		return 1;
+	}
 	/* TPUs are accelerators too; slices for workstations carry a suffix. */
 	if (count == 0 || !str_prefix(t.accelerator, "nvidia-") || str_suffix(t.accelerator, "-vws"))
 		return 0;
@@ -102,8 +107,7 @@ static int type_read(struct spot_call *c, const char *scope, const json_t *item,
 	return 1;
 }
 
-enum spot_step gcp_types_reply(struct gcp *self, struct spot_call *c, struct gcp_type **types, size_t *n, size_t *cap,
-    bool *ret_more)
+enum spot_step gcp_types_reply(struct gcp *self, struct spot_call *c, struct gcp_types *t, bool *ret_more)
 {
 	json_t *doc AUTO(json) = NULL, *scopes, *list;
 	const char *scope;
@@ -127,11 +131,11 @@ enum spot_step gcp_types_reply(struct gcp *self, struct spot_call *c, struct gcp
 		{
 			int took;
 
-			*types = arena_grow(c->arena, *types, *n, cap, sizeof(**types));
-			took = type_read(c, arena_strdup(c->arena, scope), item, &(*types)[*n]);
+			t->list = arena_grow(c->arena, t->list, t->n, &t->cap, sizeof(*t->list));
+			took = type_read(c, arena_strdup(c->arena, scope), item, &t->list[t->n]);
 			if (took < 0)
 				return gcp_bad_reply(c, TYPES_WHAT, "%.60s: entry %zu is no machine type", scope, i);
-			*n += took > 0;
+			t->n += took > 0;
 		}
 	}
 	*ret_more = gcp_next_page(c, TYPES_WHAT, doc, &s);
@@ -140,9 +144,10 @@ enum spot_step gcp_types_reply(struct gcp *self, struct spot_call *c, struct gcp
 
 /* ---- the verb ---------------------------------------------------------------------------- */
 
+enum { TYPES = 0, ATTACHED, OVER };
+
 struct pooling {
-	struct gcp_type *types;
-	size_t n, cap;
+	struct gcp_types types;
 };
 
 static void pool_add(struct gcp *self, struct spot_call *c, struct spot_pools *a, const struct gcp_type *t,
@@ -158,31 +163,63 @@ static void pool_add(struct gcp *self, struct spot_call *c, struct spot_pools *a
 	    .quota_class = gcp_quota_class(c->arena, t->accelerator, market)};
 }
 
+static void pools_make(struct gcp *self, struct spot_call *c, struct spot_pools *a, const struct gcp_types *t)
+{
+	a->pools = arena_array(c->arena, 2 * t->n + 1, sizeof(*a->pools));
+	a->n = 0;
+	for (size_t i = 0; i < t->n; i++) {
+		const char *region = gcp_zone_region(c->arena, t->list[i].zone);
+
+		if (t->list[i].accelerator == NULL || !gcp_region_wanted(self, region) ||
+		    (!str_empty(a->region) && strcmp(a->region, region) != 0))
+			continue;
+		pool_add(self, c, a, &t->list[i], SPOT_MARKET_SPOT);
+		if (gcp_sold_on_demand(t->list[i].name))
+			pool_add(self, c, a, &t->list[i], SPOT_MARKET_ON_DEMAND);
+	}
+}
+
+/* A role without compute.acceleratorTypes.list still has all other machines. */
+static enum spot_step attached_reply(struct gcp *self, struct spot_call *c, struct pooling *x, bool *ret_more)
+{
+	enum spot_step s = gcp_accelerators_reply(self, c, &x->types, ret_more);
+
+	*ret_more &= s == SPOT_STEP_NONE;
+	return s == SPOT_FAIL && c->err.rc == SPOT_DENIED ? SPOT_STEP_NONE : s;
+}
+
+static bool any_host(const struct gcp_types *t)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		if (t->list[i].accelerator == NULL)
+			return true;
+	}
+	return false;
+}
+
 enum spot_step gcp_pools(void *p, struct spot_call *c, struct spot_pools *a)
 {
 	struct gcp *self = p;
 	struct gcp_state *st = gcp_state_get(c, sizeof(struct pooling));
 	struct pooling *x = st->own;
-	bool more = true;
+	bool more = false;
 
 	if (c->in != NULL) {
-		enum spot_step s = gcp_types_reply(self, c, &x->types, &x->n, &x->cap, &more);
+		enum spot_step s = st->at == TYPES ? gcp_types_reply(self, c, &x->types, &more)
+						   : attached_reply(self, c, x, &more);
 
 		if (s != SPOT_STEP_NONE)
 			return s;
+		if (!more && st->at++ == TYPES) {
+			x->types.hosts_n = x->types.n;
+			if (!any_host(&x->types))
+				st->at = OVER;
+		}
 	}
-	if (more)
+	if (st->at == TYPES)
 		return gcp_types_send(self, c);
-	a->pools = arena_array(c->arena, 2 * x->n + 1, sizeof(*a->pools));
-	a->n = 0;
-	for (size_t i = 0; i < x->n; i++) {
-		const char *region = gcp_zone_region(c->arena, x->types[i].zone);
-
-		if (!gcp_region_wanted(self, region) || (!str_empty(a->region) && strcmp(a->region, region) != 0))
-			continue;
-		pool_add(self, c, a, &x->types[i], SPOT_MARKET_SPOT);
-		if (gcp_sold_on_demand(x->types[i].name))
-			pool_add(self, c, a, &x->types[i], SPOT_MARKET_ON_DEMAND);
-	}
+	if (st->at == ATTACHED)
+		return gcp_accelerators_send(self, c);
+	pools_make(self, c, a, &x->types);
 	return SPOT_DONE;
 }

@@ -21,8 +21,7 @@
 enum { TYPES = 0, SKUS, PAST, END };
 
 struct pricing {
-	struct gcp_type *types;
-	size_t types_n, types_cap;
+	struct gcp_types types;
 	struct gcp_skus *skus;
 	struct gcp_pair *pairs;
 	size_t pairs_n, pair;
@@ -95,20 +94,35 @@ static bool asked_for(const struct spot_prices *a, const struct spot_pool_info *
 	       (str_empty(a->region) || strcmp(a->region, pool->key.region) == 0);
 }
 
+/* The machine type, or the host with what is attached to it. NULL: the zone has none. */
+static const struct gcp_type *type_of(struct arena *a, const struct gcp_types *types, const struct spot_pool_key *k)
+{
+	struct gcp_attached what;
+	bool attached = gcp_attached(a, k->instance_type, &what);
+	const struct gcp_type key = {.name = what.machine, .zone = k->zone};
+	const struct gcp_type *t = bsearch(&key, types->list, types->n, sizeof(key), type_compare);
+	struct gcp_type *made;
+
+	if (t == NULL || !attached)
+		return t;
+	made = arena_alloc(a, sizeof(*made));
+	return t->accelerator == NULL && gcp_attached_type(a, t, &what, made) ? made : NULL;
+}
+
 /* A type is the same in all zones of a region; the zone's own entry says what it is made of. */
 static void compose(struct spot_call *c, const struct spot_prices *a, struct pricing *x)
 {
 	x->listed_us = arena_array(c->arena, a->pools_n + 1, sizeof(*x->listed_us));
-	if (x->types_n > 0)
-		qsort(x->types, x->types_n, sizeof(*x->types), type_compare);
+	if (x->types.n > 0)
+		qsort(x->types.list, x->types.n, sizeof(*x->types.list), type_compare);
 	for (size_t i = 0; i < a->pools_n; i++) {
 		const struct spot_pool_info *pool = &a->pools[i];
-		const struct gcp_type key = {.name = pool->key.instance_type, .zone = pool->key.zone}, *t;
+		const struct gcp_type *t;
 		int64_t micros, effective;
 
-		if (!asked_for(a, pool) || x->types_n == 0)
+		if (!asked_for(a, pool) || x->types.n == 0)
 			continue;
-		t = bsearch(&key, x->types, x->types_n, sizeof(*x->types), type_compare);
+		t = type_of(c->arena, &x->types, &pool->key);
 		if (t != NULL && gcp_price_compose(x->skus, t, pool->key.region,
 				     pool->key.market == SPOT_MARKET_SPOT, &micros, &effective)) {
 			point_add(c, x, pool, micros, effective, CATALOG);
@@ -220,7 +234,7 @@ enum spot_step gcp_prices(void *p, struct spot_call *c, struct spot_prices *a)
 	}
 	if (c->in != NULL) {
 		if (st->at == TYPES)
-			s = gcp_types_reply(self, c, &x->types, &x->types_n, &x->types_cap, &more);
+			s = gcp_types_reply(self, c, &x->types, &more);
 		else if (st->at == SKUS)
 			s = skus_reply(self, c, x, &more);
 		else

@@ -104,13 +104,29 @@ static json_t *network(const struct gcp *self, struct arena *a, const struct spo
 	return o;
 }
 
+/* [{"acceleratorType","acceleratorCount"}] of what the machine type does not bundle. */
+static json_t *guest_accelerators(struct arena *a, const struct spot_launch *l, bool bulk, const struct gcp_attached *t)
+{
+	const char *type = t->accelerator;
+
+	if (!bulk)
+		type = arena_printf(a, "zones/%s/acceleratorTypes/%s", l->key.zone, type);
+	return json_pack("[{s:s, s:i}]", "acceleratorType", type, "acceleratorCount", t->count);
+}
+
 json_t *gcp_properties(const struct gcp *self, struct spot_call *c, const struct spot_launch *l, int64_t expires_us,
     bool notice, bool bulk)
 {
 	json_t *tags AUTO(json) = labels(c->arena, l, expires_us);
 	json_t *o = json_pack("{s:O, s:o, s:[o], s:[o]}", "labels", tags, "scheduling", scheduling(self, c, l, notice),
 	    "disks", disk(self, c->arena, l, bulk, tags), "networkInterfaces", network(self, c->arena, l));
+	struct gcp_attached t;
 
+	if (gcp_attached(c->arena, l->key.instance_type, &t))
+		json_object_set_new(o, "guestAccelerators", guest_accelerators(c->arena, l, bulk, &t));
+	/* A bare name for many: a path is answered with INTERNAL_ERROR. */
+	json_object_set_new(o, "machineType",
+	    json_string(bulk ? t.machine : arena_printf(c->arena, "zones/%s/machineTypes/%s", l->key.zone, t.machine)));
 	/* With an identity the machine can prove who it is; the scope opens nothing but its own address. */
 	if (strcmp(self->service_account, "none") != 0)
 		json_object_set_new(o, "serviceAccounts",

@@ -19,7 +19,7 @@ enum unit { PER_HOUR = 0, GIB_HOUR, GIB_MONTH };
 static const char *const units[] = {[PER_HOUR] = "h", [GIB_HOUR] = "GiBy.h", [GIB_MONTH] = "GiBy.mo"};
 
 enum part {
-	G2_CORE = 0, G2_RAM, G4_CORE, G4_RAM, A2_CORE, A2_RAM, A3_CORE, A3_RAM, A3PLUS_CORE, A3PLUS_RAM, A3ULTRA_CORE,
+	N1_CORE = 0, N1_RAM, GPU_T4, GPU_P4, GPU_V100, GPU_P100, G2_CORE, G2_RAM, G4_CORE, G4_RAM, A2_CORE, A2_RAM, A3_CORE, A3_RAM, A3PLUS_CORE, A3PLUS_RAM, A3ULTRA_CORE,
 	A3ULTRA_RAM, GPU_L4, GPU_RTX6000, GPU_A100, GPU_A100_80, GPU_H100, GPU_H100_MEGA, GPU_H200, SLICE_B200,
 	LOCAL_SSD, SSD_A2, SSD_A3, SSD_A3PLUS, SSD_A3ULTRA, PART_COUNT, NO_PART = PART_COUNT
 };
@@ -30,6 +30,12 @@ static const struct {
 	enum part part;
 	enum unit unit;
 } names[] = {
+    {"N1 Predefined Instance Core", N1_CORE, PER_HOUR},
+    {"N1 Predefined Instance Ram", N1_RAM, GIB_HOUR},
+    {"Nvidia Tesla T4 GPU", GPU_T4, PER_HOUR},
+    {"Nvidia Tesla P4 GPU", GPU_P4, PER_HOUR},
+    {"Nvidia Tesla V100 GPU", GPU_V100, PER_HOUR},
+    {"Nvidia Tesla P100 GPU", GPU_P100, PER_HOUR},
     {"G2 Instance Core", G2_CORE, PER_HOUR},
     {"G2 Instance Ram", G2_RAM, GIB_HOUR},
     {"G4 Instance Core", G4_CORE, PER_HOUR},
@@ -61,11 +67,16 @@ static const struct {
     {"A3Ultra Instance Local SSD", SSD_A3ULTRA, GIB_MONTH},
 };
 
-/* What machines are made of; the first line whose prefix fits. family_ssd: NO_PART = only the common one. */
+/* What machines are made of; the first line whose prefix fits and, of hosts, what is attached to them. family_ssd: NO_PART = only the common one. */
 static const struct {
 	const char *prefix;
 	enum part core, ram, gpu, family_ssd; /* core NO_PART: the price of slices is all (a4) */
+	const char *attached;
 } machines[] = {
+    {"n1-standard-", N1_CORE, N1_RAM, GPU_T4, NO_PART, "nvidia-tesla-t4"},
+    {"n1-standard-", N1_CORE, N1_RAM, GPU_P4, NO_PART, "nvidia-tesla-p4"},
+    {"n1-standard-", N1_CORE, N1_RAM, GPU_V100, NO_PART, "nvidia-tesla-v100"},
+    {"n1-standard-", N1_CORE, N1_RAM, GPU_P100, NO_PART, "nvidia-tesla-p100"},
     {"g2-standard-", G2_CORE, G2_RAM, GPU_L4, NO_PART},
     {"g4-standard-", G4_CORE, G4_RAM, GPU_RTX6000, NO_PART},
     {"a2-highgpu-", A2_CORE, A2_RAM, GPU_A100, SSD_A2},
@@ -265,7 +276,8 @@ bool gcp_price_compose(const struct gcp_skus *s, const struct gcp_type *t, const
 	wide micros;
 
 	for (size_t i = 0; i < ARRAY_LEN(machines); i++) {
-		if (!str_prefix(t->name, machines[i].prefix))
+		if (!str_prefix(t->name, machines[i].prefix) ||
+		    (machines[i].attached != NULL && !str_same(t->accelerator, machines[i].attached)))
 			continue;
 		sum_add(&sum, part_find(s, machines[i].gpu, region, spot), t->shape.gpu_milli / 1000, 1);
 		if (machines[i].core != NO_PART) {

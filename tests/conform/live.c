@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const struct live_cloud *const clouds[] = {&live_aws, &live_lambda, &live_gcp, &live_azure,
+static const struct live_cloud *const clouds[] = {&live_aws, &live_lambda, &live_gcp, &live_gcp_attached, &live_azure,
     &live_coreweave, &live_kubernetes};
 
 static const char *program;

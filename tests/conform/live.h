@@ -40,7 +40,7 @@ struct live_cloud {
 	bool skew;                       /* the provider corrects for a clock that is off */
 	const struct live_case *own;     /* cases of this cloud alone, before the others; NULL = none */
 };
-extern const struct live_cloud live_aws, live_lambda, live_gcp, live_azure, live_coreweave,
+extern const struct live_cloud live_aws, live_lambda, live_gcp, live_gcp_attached, live_azure, live_coreweave,
     live_kubernetes;
 
 struct live {

@@ -24,6 +24,8 @@ static const struct spot_pool_info pools[] = {
     POOL("us-central1-ai1a", "a3-highgpu-8g", SPOT, 8, "H100/Spot"),
     POOL("us-central1-ai1a", "a3-highgpu-8g", ON_DEMAND, 8, "H100/OnDemand"),
     POOL("us-central1-a", "a4-highgpu-8g", SPOT, 8, "B200/Spot"),
+    POOL("us-central1-a", "n1-standard-8+nvidia-tesla-t4x1", SPOT, 1, "T4/Spot"),
+    POOL("us-central1-a", "n1-standard-8+nvidia-tesla-t4x1", ON_DEMAND, 1, "T4/OnDemand"),
 };
 
 static const struct spot_tag tags[] = {{"spotbroker:node", "41"}, {"Team", "Vision & Co"}};
@@ -39,8 +41,9 @@ static const struct spot_instance nodes[] = {
 #define POOLS  .pools = pools, .pools_n = ARRAY_LEN(pools)
 #define TOKEN  "spt-7f3a-n0011223344556677"
 #define NAME   "brk.7f3a.n0011223344556677.1767323045"
-#define LAUNCH(m)                                                                                  \
-	.key = {"gcp", "us-central1", ZONE, "g2-standard-4", SPOT_MARKET_##m}, .zone_name = "",    \
+#define LAUNCH(m) LAUNCH_OF("g2-standard-4", m)
+#define LAUNCH_OF(type, m)                                                                         \
+	.key = {"gcp", "us-central1", ZONE, type, SPOT_MARKET_##m}, .zone_name = "",               \
 	.shape = {.gpu_name = "L4", .gpu_milli = 1000, .arch = "x86_64"}, .token = TOKEN,          \
 	.name = NAME, .install = "7f3a", .tags = tags, .tags_n = ARRAY_LEN(tags),                  \
 	.user_data = GOLDEN_USER_DATA
@@ -68,6 +71,8 @@ static const struct golden_case cases[] = {
     {.name = "signals_beta", .verb = DRIVE_SIGNALS, .settings = beta, GOLDEN_ARGS(spot_signals, HERE, POOLS)},
     {.name = "quotas", .verb = DRIVE_QUOTAS, GOLDEN_ARGS(spot_quotas, ALL)},
     {.name = "launch_spot", .verb = DRIVE_LAUNCH, GOLDEN_ARGS(spot_launch, LAUNCH(SPOT))},
+    {.name = "launch_attached", .verb = DRIVE_LAUNCH,
+	GOLDEN_ARGS(spot_launch, LAUNCH_OF("n1-standard-16+nvidia-tesla-v100x2", SPOT))},
     {.name = "launch_on_demand", .verb = DRIVE_LAUNCH, .settings = place,
 	GOLDEN_ARGS(spot_launch, LAUNCH(ON_DEMAND))},
     {.name = "launch_exhausted", .verb = DRIVE_LAUNCH, .settings = plain,

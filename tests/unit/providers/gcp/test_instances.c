@@ -90,6 +90,30 @@ static void states_are_what_they_mean_for_us(void **state)
 	drive_fini(&d);
 }
 
+static void a_host_is_of_the_pool_that_its_gpus_make(void **state)
+{
+	struct spot_list a = {.region = "", .install = "7f3a"};
+	struct drive d;
+
+	(void)state;
+	ready_init(&d, NULL);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LIST, &a,
+			     {.status = 200,
+				 .reply = "{\"kind\":\"compute#instanceAggregatedList\",\"items\":{\"zones/us-central1-a\":{\"instances\":["
+					  "{\"id\":\"1\",\"zone\":\"z/us-central1-a\",\"status\":\"RUNNING\",\"machineType\":\"m/n1-standard-16\","
+					  "\"guestAccelerators\":[{\"acceleratorType\":\"https://x/acceleratorTypes/nvidia-tesla-v100\","
+					  "\"acceleratorCount\":2}],\"labels\":{\"spotbroker-install\":\"7f3a\"}},"
+					  "{\"id\":\"2\",\"zone\":\"z/us-central1-a\",\"status\":\"RUNNING\",\"machineType\":\"m/g2-standard-4\","
+					  "\"guestAccelerators\":[{\"acceleratorType\":\"x/nvidia-l4\",\"acceleratorCount\":1}],"
+					  "\"labels\":{\"spotbroker-install\":\"7f3a\"}}]}}}"},
+			     {.status = 200, .reply = "{\"kind\":\"compute#diskAggregatedList\",\"items\":{}}"}),
+	    SPOT_DONE);
+	assert_int_equal(a.n, 2);
+	assert_string_equal(a.found[0].key.instance_type, "n1-standard-16+nvidia-tesla-v100x2");
+	assert_string_equal(a.found[1].key.instance_type, "g2-standard-4"); /* bundled ones are told there as well */
+	drive_fini(&d);
+}
+
 static void only_googles_own_404_means_gone(void **state)
 {
 	static const char *const refs[] = {ZONE "/1", "i-0123", ZONE "/2"};
@@ -177,6 +201,7 @@ int main(void)
 	    cmocka_unit_test(a_zone_that_cannot_be_reached_makes_no_claim_of_absence),
 	    cmocka_unit_test(disks_without_a_machine_are_left_over),
 	    cmocka_unit_test(states_are_what_they_mean_for_us),
+	    cmocka_unit_test(a_host_is_of_the_pool_that_its_gpus_make),
 	    cmocka_unit_test(only_googles_own_404_means_gone),
 	    cmocka_unit_test(find_asks_by_token_and_takes_no_other),
 	    cmocka_unit_test(preemptions_are_matched_by_id_and_not_looked_for_too_far_back),

@@ -50,6 +50,38 @@ static void what_is_not_sold_on_demand_is_not_asked_for(void **state)
 	drive_fini(&d);
 }
 
+static void gpus_that_no_machine_type_bundles_are_asked_for_beside_it(void **state)
+{
+	struct spot_launch a = launch_of(SPOT_MARKET_ON_DEMAND);
+	struct spot_launch_gang g = {.common = launch_of(SPOT_MARKET_SPOT), .want = 2};
+	static const char *const wrong[] = {"n1-standard-8+nvidia-tesla-t4", "n1-standard-8+nvidia-tesla-t4x0",
+	    "n1-standard-8+nvidia-tesla-t4x1x", "n1-standard-8+t4x1", "+nvidia-tesla-t4x1", "n1-standard-8+x1"};
+	struct drive d;
+
+	(void)state;
+	ready_init(&d, NULL);
+	a.key.instance_type = g.common.key.instance_type = "n1-standard-32+nvidia-tesla-p100x4";
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
+			     {.has = {"\"machineType\":\"zones/" ZONE "/machineTypes/n1-standard-32\"",
+				  "\"guestAccelerators\":[{\"acceleratorType\":\"zones/" ZONE
+				  "/acceleratorTypes/nvidia-tesla-p100\",\"acceleratorCount\":4}]",
+				  "\"onHostMaintenance\":\"TERMINATE\"", "/diskTypes/pd-balanced\""},
+				 .status = 200, .reply = OPERATION("DONE", "")}),
+	    SPOT_DONE);
+	/* Many at once take bare names. */
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+			     {.has = {"\"machineType\":\"n1-standard-32\"",
+				  "\"guestAccelerators\":[{\"acceleratorType\":\"nvidia-tesla-p100\",\"acceleratorCount\":4}]"},
+				 .status = 403, .reply = ERROR(403, "quotaExceeded", "m")}),
+	    SPOT_FAIL);
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+		a.key.instance_type = wrong[i];
+		drive_script(&d, NULL, 0);
+		failed_with(&d, drive_run(&d, DRIVE_LAUNCH, &a), SPOT_INVALID, NULL);
+	}
+	drive_fini(&d);
+}
+
 static void the_request_id_is_a_uuid_of_the_token_and_repeats_are_the_same_bytes(void **state)
 {
 	struct spot_launch a = launch_of(SPOT_MARKET_SPOT);
@@ -242,6 +274,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(spot_is_deleted_and_on_demand_is_standard),
 	    cmocka_unit_test(what_is_not_sold_on_demand_is_not_asked_for),
+	    cmocka_unit_test(gpus_that_no_machine_type_bundles_are_asked_for_beside_it),
 	    cmocka_unit_test(the_request_id_is_a_uuid_of_the_token_and_repeats_are_the_same_bytes),
 	    cmocka_unit_test(the_operation_is_waited_for_to_its_end),
 	    cmocka_unit_test(trouble_while_waiting_is_unknown_for_the_machine_may_be_there),

@@ -43,6 +43,47 @@ static void pools_are_the_gpu_types_of_every_zone_ai_zones_too(void **state)
 	drive_fini(&d);
 }
 
+#define HOST(name, cpus, mem) "{\"name\":\"" name "\",\"guestCpus\":" #cpus ",\"memoryMb\":" #mem "}"
+#define CARDS(name, most)     "{\"name\":\"" name "\",\"maximumCardsPerInstance\":" #most "}"
+#define ATTACHABLE(list)                                                                           \
+	"{\"kind\":\"compute#acceleratorTypeAggregatedList\",\"items\":{\"zones/us-central1-a\":{\"acceleratorTypes\":[" list "]}}}"
+#define HOSTS TYPES("\"zones/us-central1-a\":{\"machineTypes\":[" HOST("n1-standard-8", 8, 30720) "," HOST("n1-standard-16", 16, 61440) "," HOST("n1-standard-32", 32, 122880) "," HOST("n1-standard-64", 64, 245760) "," HOST("n1-standard-4", 4, 15360) "]}", "")
+
+static void hosts_are_sold_with_as_many_gpus_as_the_model_allows(void **state)
+{
+	static const char *const want[] = {"n1-standard-8+nvidia-tesla-t4x1", "n1-standard-16+nvidia-tesla-t4x2",
+	    "n1-standard-32+nvidia-tesla-t4x4", "n1-standard-8+nvidia-tesla-v100x1", "n1-standard-16+nvidia-tesla-v100x2",
+	    "n1-standard-32+nvidia-tesla-v100x4", "n1-standard-64+nvidia-tesla-v100x8"};
+	struct spot_pools a = {.region = ""};
+	struct drive d;
+
+	(void)state;
+	ready_init(&d, NULL);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_POOLS, &a, {.status = 200, .reply = HOSTS},
+			     {.url = API "/aggregated/acceleratorTypes?*", .limit = "list", .status = 200,
+				 .reply = ATTACHABLE(CARDS("nvidia-tesla-t4", 4) "," CARDS("nvidia-tesla-t4-vws", 4) "," CARDS("ct5lp", 8) "," CARDS("nvidia-tesla-v100", 8))}),
+	    SPOT_DONE);
+	assert_int_equal(a.n, 2 * ARRAY_LEN(want));
+	for (size_t i = 0; i < a.n; i++)
+		assert_string_equal(a.pools[i].key.instance_type, want[i / 2]);
+	assert_string_equal(a.pools[13].quota_class, "V100/OnDemand");
+	assert_string_equal(a.pools[12].shape.gpu_name, "V100-16GB");
+	assert_int_equal(a.pools[12].shape.gpu_milli, 8000);
+	assert_int_equal(a.pools[12].shape.vcpus, 64);
+	/* A role that may not list them costs no other machine. */
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_POOLS, &a,
+			     {.status = 200,
+				 .reply = TYPES("\"zones/us-central1-a\":{\"machineTypes\":[" TYPE("g2-standard-4", "nvidia-l4", 1) "," HOST("n1-standard-8", 8, 30720) "]}", "")},
+			     {.status = 403, .reply = ERROR(403, "forbidden", "Required 'compute.acceleratorTypes.list'")}),
+	    SPOT_DONE);
+	assert_int_equal(a.n, 2);
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_POOLS, &a, {.status = 200, .reply = HOSTS},
+		{.status = 200, .reply = ATTACHABLE("{\"name\":\"nvidia-tesla-t4\",\"maximumCardsPerInstance\":\"many\"}")}),
+	    SPOT_BAD_REPLY, "no accelerator type");
+	drive_fini(&d);
+}
+
 static void a_new_accelerator_keeps_the_vendors_name(void **state)
 {
 	struct spot_pools a = {.region = "us-central1"};
@@ -231,6 +272,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(pools_are_the_gpu_types_of_every_zone_ai_zones_too),
+	    cmocka_unit_test(hosts_are_sold_with_as_many_gpus_as_the_model_allows),
 	    cmocka_unit_test(a_new_accelerator_keeps_the_vendors_name),
 	    cmocka_unit_test(the_price_feed_needs_pools_and_ends_at_the_empty_token),
 	    cmocka_unit_test(signals_are_asked_per_type_and_region_within_the_budget),
