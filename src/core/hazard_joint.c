@@ -5,15 +5,15 @@
 
 #include <math.h>
 
-/* Share of the reclaims of one pool that strike the other too, before evidence: provider, region, zone, zone and family. */
-static const double joint_prior[GROUP_LEVELS] = {0.02, 0.08, 0.2, 0.5};
+/* Share of the reclaims of one pool that strike the other too, beyond chance, before evidence: provider, region, zone, zone
+ * and family. More than the recorded traces show (tests/bench/calibration): a priced risk should err on that side. */
+static const double joint_prior[GROUP_LEVELS] = {0.01, 0.05, 0.1, 0.3};
 /* Weight of that, in reclaims that the other pool could have met. */
 #define JOINT_WEIGHT 20.0
-#define JOINT_WINDOW_H 2.0     /* a reclaim's own hour and its neighbours count as at once */
 
 void joint_estimate(struct hazard_model *m)
 {
-	double hits[GROUP_LEVELS] = {0}, chances[GROUP_LEVELS] = {0}, hours = 0, reclaims = 0, alone;
+	double hits[GROUP_LEVELS] = {0}, chances[GROUP_LEVELS] = {0}, alone[GROUP_LEVELS] = {0};
 
 	for (size_t i = 0; i < m->used_n; i++) {
 		const struct offer_record *r = m->offers[m->used[i]].record;
@@ -21,17 +21,14 @@ void joint_estimate(struct hazard_model *m)
 		for (int level = 0; r != NULL && level < GROUP_LEVELS; level++) {
 			hits[level] += r->joint_hits[level];
 			chances[level] += r->joint_chances[level];
+			alone[level] += r->joint_alone[level];
 		}
-		hours += r != NULL ? r->node_hours : 0;
-		reclaims += r != NULL ? r->reclaims : 0;
 	}
-	/* As often two pools that know nothing of each other meet within the window. */
-	alone = hours > 0 ? -expm1(-reclaims / hours * JOINT_WINDOW_H) : 0;
 	for (int level = 0; level < GROUP_LEVELS; level++) {
-		double both = fmax(hits[level] - alone * chances[level], 0);
-		double of = chances[level] * (1 - alone);
+		/* Chances in which pools that know nothing of each other would not have met anyway. */
+		double of = fmax(chances[level] - alone[level], 0), both = fmin(fmax(hits[level] - alone[level], 0), of);
 
-		m->joint[level] = fmin((joint_prior[level] * JOINT_WEIGHT + both) / (JOINT_WEIGHT + of), 1);
+		m->joint[level] = (joint_prior[level] * JOINT_WEIGHT + both) / (JOINT_WEIGHT + of);
 		/* Who shares more is struck together at least as often. */
 		if (level > 0) {
 			m->joint[level] = fmax(m->joint[level], m->joint[level - 1]);

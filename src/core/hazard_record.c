@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#define NUMBERS 23
+#define NUMBERS 27
 #define NUMBERS_FIRST 6
 
 static size_t numbers_parse(const char *text, double *ret, size_t most)
@@ -52,5 +52,6 @@ const struct offer_record *offer_record_parse(struct arena *a, const char *text)
 	r->node_sin2 = v[14];
 	memcpy(r->joint_chances, v + 15, sizeof(r->joint_chances));
 	memcpy(r->joint_hits, v + 19, sizeof(r->joint_hits));
+	memcpy(r->joint_alone, v + 23, sizeof(r->joint_alone));
 	return r;
 }

@@ -24,6 +24,7 @@ struct offer_record {
 	/* When this pool lost nodes: how many other pools had nodes then, and how many of them lost one within the hour
 	 * before or after, by what they share: provider, region, zone, zone and family. */
 	double joint_chances[4], joint_hits[4];
+	double joint_alone[4];             /* as many hits as chance would make, by how often those pools lose nodes at all */
 };
 
 struct offer {

@@ -170,6 +170,9 @@ static void habits_tell_which_pools_lose_nodes_together(void **state)
 		assert_true(r->joint_chances[level] > 0.99 && r->joint_chances[level] < 1);
 		assert_true(near(r->joint_hits[level], level == 3 ? r->joint_chances[level] : 0));
 	}
+	/* 3 and 5 never lost a node; 2 did in one of its two hours. */
+	assert_true(r->joint_alone[2] <= 0 && r->joint_alone[0] <= 0);
+	assert_true(fabs(r->joint_alone[3] - (1 - exp(-1.5))) < 0.01);
 	assert_true(record_of(6)->joint_chances[3] <= 0);
 }
 

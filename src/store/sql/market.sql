@@ -159,7 +159,7 @@ ON CONFLICT (provider, region, class, market) DO UPDATE SET unit = EXCLUDED.unit
 -- What is worked out of our own record by the hour, for pool_record: how many nodes a pool loses at a time; sums of cos and
 -- sin of the hour of day over hours with a reclaim and over node-hours; and, by what two pools share (provider, region,
 -- zone, zone and GPU), how often another pool had nodes when this one lost some, and how often it lost some too within
--- an hour. Each hour fades with a half-life of 14 days.
+-- an hour, and how often it would by chance. Each hour fades with a half-life of 14 days.
 -- name: market_habits
 -- params: at_us int8
 -- rows: none
@@ -171,12 +171,16 @@ WITH old AS (
 		power(0.5::float8, greatest($1 / 3600000000 - h.at_hour, 0) / 336.0::float8) AS w,
 		radians((h.at_hour % 24 + 0.5) * 15)::float8 AS t
 	FROM pool_hour h WHERE h.at_hour >= $1 / 3600000000 - 1080
+), often AS (
+	SELECT pool_id, 1 - exp(-3 * sum(w * hit) / nullif(sum(w) FILTER (WHERE n > 0 OR hit = 1), 0)) AS struck
+	FROM x GROUP BY pool_id
 ), met AS (
-	SELECT a.pool_id, a.w, CASE WHEN q.region <> p.region THEN 0 WHEN q.zone <> p.zone THEN 1
+	SELECT a.pool_id, a.w, coalesce(o.struck, 0) AS alone, CASE WHEN q.region <> p.region THEN 0 WHEN q.zone <> p.zone THEN 1
 			WHEN q.gpu_name <> p.gpu_name THEN 2 ELSE 3 END AS shared,
 		EXISTS (SELECT FROM x c WHERE c.pool_id = b.pool_id AND c.hit = 1
 			AND c.at_hour BETWEEN a.at_hour - 1 AND a.at_hour + 1)::int AS struck
 	FROM x a JOIN x b ON b.at_hour = a.at_hour AND b.pool_id <> a.pool_id AND (b.n > 0 OR b.hit = 1)
+	JOIN often o ON o.pool_id = b.pool_id
 	JOIN pool p ON p.id = a.pool_id JOIN pool q ON q.id = b.pool_id AND q.provider = p.provider AND q.market = p.market
 	WHERE a.hit = 1
 ), joint AS (
@@ -184,7 +188,9 @@ WITH old AS (
 		coalesce(sum(w) FILTER (WHERE shared = 1), 0), coalesce(sum(w) FILTER (WHERE shared = 2), 0),
 		coalesce(sum(w) FILTER (WHERE shared = 3), 0), coalesce(sum(w * struck) FILTER (WHERE shared = 0), 0),
 		coalesce(sum(w * struck) FILTER (WHERE shared = 1), 0), coalesce(sum(w * struck) FILTER (WHERE shared = 2), 0),
-		coalesce(sum(w * struck) FILTER (WHERE shared = 3), 0)) AS record
+		coalesce(sum(w * struck) FILTER (WHERE shared = 3), 0),
+		coalesce(sum(w * alone) FILTER (WHERE shared = 0), 0), coalesce(sum(w * alone) FILTER (WHERE shared = 1), 0),
+		coalesce(sum(w * alone) FILTER (WHERE shared = 2), 0), coalesce(sum(w * alone) FILTER (WHERE shared = 3), 0)) AS record
 	FROM met GROUP BY pool_id
 ), habit AS (
 	SELECT pool_id, concat_ws(' ', coalesce(sum(w * reclaims) / nullif(sum(w * hit), 0), 1), sum(w * hit),
@@ -193,7 +199,7 @@ WITH old AS (
 	FROM x GROUP BY pool_id
 )
 INSERT INTO pool_habit AS b (pool_id, record, at_us)
-SELECT h.pool_id, concat_ws(' ', h.record, coalesce(j.record, '0 0 0 0 0 0 0 0')), $1
+SELECT h.pool_id, concat_ws(' ', h.record, coalesce(j.record, '0 0 0 0 0 0 0 0 0 0 0 0')), $1
 FROM habit h LEFT JOIN joint j ON j.pool_id = h.pool_id
 ON CONFLICT (pool_id) DO UPDATE SET record = excluded.record, at_us = excluded.at_us;
 

@@ -284,6 +284,34 @@ static void reliability_print(const struct tally *t)
 	}
 }
 
+/* Reclaims of a pool while another had nodes, and how many of those hours struck the other too. */
+static void together_print(const struct trace_set *sets, size_t n)
+{
+	static const char *const shared[] = {"provider", "region", "zone", "zone and GPU"};
+	struct rank_policy ageless = {.age_half_life_h = 1e9, .odds_half_life_h = 1e9, .recent_half_life_h = 1e9};
+	double hits[4] = {0}, chances[4] = {0}, alone[4] = {0};
+
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < sets[i].pools_n; k++) {
+			struct offer_record r;
+
+			trace_record(&sets[i], k, sets[i].hours + 1, &ageless, &r);
+			for (int level = 0; level < 4; level++) {
+				alone[level] += r.joint_alone[level];
+				hits[level] += r.joint_hits[level];
+				chances[level] += r.joint_chances[level];
+			}
+		}
+	}
+	printf("\nreclaims together, by what two pools share: hours with a reclaim in one, in the other too, by chance, beyond\n");
+	for (int level = 0; level < 4; level++) {
+		double by_chance = alone[level] / fmax(chances[level], 1), share = hits[level] / fmax(chances[level], 1);
+
+		printf("%-14s %7.0f %7.0f   %.3f   %.3f   %.3f\n", shared[level], chances[level], hits[level], share, by_chance,
+		    (share - by_chance) / (1 - by_chance));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	AUTO(arena) struct arena *a = arena_new((size_t)1 << 30);
@@ -326,6 +354,7 @@ int main(int argc, char **argv)
 	}
 	set_print("all", &all);
 	reliability_print(&all);
+	together_print(sets, n);
 	free(sets);
 	return n > 0 ? 0 : 1;
 }

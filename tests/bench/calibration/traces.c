@@ -102,20 +102,6 @@ static bool dir_load(struct arena *a, const char *dir, const char *label, struct
 	return true;
 }
 
-size_t traces_load(struct arena *a, char **paths, int paths_n, struct trace_set *sets, size_t most)
-{
-	size_t n = 0;
-
-	for (int i = 0; i < paths_n; i++) {
-		const char *base = strrchr(paths[i], '/');
-
-		if (!dir_load(a, paths[i], base != NULL ? base + 1 : paths[i], sets, most, &n)) {
-			return 0;
-		}
-	}
-	return n;
-}
-
 static size_t slot_at(const struct trace_pool *p, double hour)
 {
 	double i = ceil(hour * 3600 / (double)p->gap_s - 1e-9);
@@ -130,6 +116,40 @@ void trace_count(const struct trace_pool *p, double from_h, double to_h, double 
 		*ret_hours += p->alive[i - 1] * (double)p->gap_s / 3600;
 		*ret_reclaims += MAX(p->alive[i - 1] - p->alive[i], 0);
 	}
+}
+
+/* Of the hours in which it had nodes, the share in which it lost some. */
+static double struck_per_hour(const struct trace_pool *p)
+{
+	double active = 0, struck = 0;
+
+	for (double at = 0; at * 3600 < (double)p->n * (double)p->gap_s; at++) {
+		double hours, reclaims;
+
+		trace_count(p, at, at + 1, &hours, &reclaims);
+		active += hours > 0;
+		struck += reclaims > 0;
+	}
+	return struck / fmax(active, 1);
+}
+
+size_t traces_load(struct arena *a, char **paths, int paths_n, struct trace_set *sets, size_t most)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < paths_n; i++) {
+		const char *base = strrchr(paths[i], '/');
+
+		if (!dir_load(a, paths[i], base != NULL ? base + 1 : paths[i], sets, most, &n)) {
+			return 0;
+		}
+	}
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < sets[i].pools_n; k++) {
+			sets[i].pools[k].struck_per_hour = struck_per_hour(&sets[i].pools[k]);
+		}
+	}
+	return n;
 }
 
 static bool lost_within(const struct trace_pool *p, double from_h, double to_h)
@@ -163,12 +183,18 @@ static void joint_add(const struct trace_set *s, size_t pool, double hour, doubl
 		if (level >= 0 && hours > 0) {
 			r->joint_chances[level] += w;
 			r->joint_hits[level] += w * lost_within(q, from, fmin(from + 3, cut_h));
+			r->joint_alone[level] += w * -expm1(-3 * q->struck_per_hour);
 		}
 	}
 }
 
+/* The hours that were counted last. */
+struct last {
+	int64_t lost, asked;
+};
+
 static void slot_add(const struct trace_set *s, size_t pool, size_t i, double cut_h, double w, struct offer_record *r,
-    int64_t *last_lost)
+    struct last *last)
 {
 	const struct trace_pool *p = &s->pools[pool];
 	double hour = (double)i * (double)p->gap_s / 3600, held = p->alive[i - 1] * (double)p->gap_s / 3600;
@@ -185,8 +211,8 @@ static void slot_add(const struct trace_set *s, size_t pool, size_t i, double cu
 		return;
 	}
 	r->reclaims += w * lost;
-	if (*last_lost != (int64_t)hour) {
-		*last_lost = (int64_t)hour;
+	if (last->lost != (int64_t)hour) {
+		last->lost = (int64_t)hour;
 		r->reclaim_hours += w;
 		r->hour_reclaims += w;
 		r->reclaim_cos += w * cos(at);
@@ -199,22 +225,22 @@ void trace_record(const struct trace_set *s, size_t pool, double cut_h, const st
     struct offer_record *ret)
 {
 	const struct trace_pool *p = &s->pools[pool];
-	int64_t last_lost = -1, last_asked = -1;
+	struct last last = {-1, -1};
 
 	*ret = (struct offer_record){0};
 	for (size_t i = 1; i < slot_at(p, cut_h); i++) {
 		double age = cut_h - (double)i * (double)p->gap_s / 3600;
 		int64_t hour = (int64_t)((double)i * (double)p->gap_s / 3600);
 
-		slot_add(s, pool, i, cut_h, exp2(-age / policy->age_half_life_h), ret, &last_lost);
+		slot_add(s, pool, i, cut_h, exp2(-age / policy->age_half_life_h), ret, &last);
 		double recent = exp2(-age / policy->recent_half_life_h);
 
 		ret->recent_hours += recent * p->alive[i - 1] * (double)p->gap_s / 3600;
 		ret->recent_reclaims += recent * MAX(p->alive[i - 1] - p->alive[i], 0);
-		if (hour != last_asked) {
+		if (hour != last.asked) {
 			double w = exp2(-age / policy->odds_half_life_h);
 
-			last_asked = hour;
+			last.asked = hour;
 			ret->launches += p->alive[i] > 0 ? w : 0;
 			ret->refusals += p->alive[i] > 0 ? 0 : w;
 		}

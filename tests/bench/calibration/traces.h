@@ -12,6 +12,7 @@ struct trace_pool {
 	int64_t gap_s, start_s;/* start: seconds into the UTC day */
 	int32_t *alive;        /* nodes held in each slot */
 	size_t n;
+	double struck_per_hour;/* of the hours in which it had nodes, the share in which it lost some: the whole trace */
 };
 
 struct trace_set {                     /* one folder: one period */
