@@ -58,12 +58,17 @@ static double draw_gamma(struct rng *r, double mean, double sd)
 
 /* ---- setting up ---------------------------------------------------------------------------- */
 
+static bool spot_offer(const struct score *s)
+{
+	return s->offer->market == SPOT_MARKET_SPOT;
+}
+
 static void place_add(struct play *p, const struct score *s)
 {
 	struct place *x = &p->places[p->n++];
 	double reversion_s = (double)s->by->policy.price_reversion_s;
 
-	*x = (struct place){.score = s, .spot = s->offer->market == SPOT_MARKET_SPOT, .reversion_h = reversion_s / 3600.0,
+	*x = (struct place){.score = s, .spot = spot_offer(s), .reversion_h = reversion_s / 3600.0,
 		.h_mean = s->hazard, .h_sd = (s->hazard_hi - s->hazard_lo) / 3.29};
 	score_explain(s, &x->t);
 	if (x->spot && x->t.price_cover > 0) {
@@ -79,13 +84,14 @@ static void play_setup(struct play *p, const struct montecarlo_in *in)
 
 	place_add(p, &k->scores[in->chosen]);
 	for (size_t i = 0; i < k->usable && p->n < MONTECARLO_PLACES - 1; i++) {
-		if (i != in->chosen && k->scores[i].offer->market == SPOT_MARKET_SPOT) {
+		/* Who chose on demand stays there. */
+		if (i != in->chosen && spot_offer(&k->scores[i]) == p->places[0].spot) {
 			place_add(p, &k->scores[i]);
 		}
 	}
 	p->on_demand = p->places[0].spot ? p->n : 0;
 	for (size_t i = 0; i < k->usable && p->on_demand == p->n; i++) {
-		if (k->scores[i].offer->market != SPOT_MARKET_SPOT) {
+		if (!spot_offer(&k->scores[i])) {
 			place_add(p, &k->scores[i]);
 			break;
 		}

@@ -1,0 +1,130 @@
+"""POST /v1/plan: every term adds up, the distribution is the seed's, and what rows know moves the figures."""
+import os
+import sys
+import unittest
+import lib
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "unit", "core"))
+import test_score  # noqa: E402
+
+A = lib.Apid()
+FILE = """name: %s
+resources:
+  accelerators: A100-80GB:1
+run: y
+config:
+  spotctl:
+    work: 20h
+    deadline: 30h
+    checkpoint: {path: ckpt, size_gb: 10}
+%s"""
+
+
+class Plan(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cheap = A.pool(zone="use1-az1", itype="cheap", gpu="A100-80GB", price=1.0)
+        cls.calm = A.pool(zone="use1-az2", itype="calm", gpu="A100-80GB", price=1.05)
+        cls.od = A.pool(zone="use1-az1", itype="calm", gpu="A100-80GB", market="on_demand", price=3.0)
+        cls.far = A.pool(provider="gcp", region="us-central1", zone="us-central1-a", itype="far", gpu="A100-80GB", price=1.2)
+        cls.rests = A.pool(zone="use1-az3", itype="calm", gpu="A100-80GB", price=0.5)
+        day = lib.now() // (86400 * lib.US)
+        A.sql("INSERT INTO pool_day VALUES (%d, %d, %d, 120, 20, 20), (%d, %d, %d, 0, 20, 0)" % (
+            cls.cheap, day, 100 * lib.HOUR, cls.calm, day, 100 * lib.HOUR))
+        A.sql("INSERT INTO pool_cool VALUES (%d, %d, 1, 'no_capacity', 'sold out', 1)" % (cls.rests, lib.now() + lib.HOUR))
+
+    def plan(self, name="x", more="", query=""):
+        return A.call("POST", "/v1/plan" + query, FILE % (name, more), expect=200)[1]
+
+    def offer(self, plan, pool):
+        return next(o for o in plan["offers"] if o["pool"]["id"] == "p%d" % pool)
+
+    def test_every_offer_equals_its_terms(self):
+        p = self.plan()
+        self.assertEqual(p["offers_usable"], 4)
+        for o in p["offers"]:
+            t = o["terms"]
+            test_score.sums(t)
+            self.assertEqual((o["total_micros"], o["price_micros"], o["hours_to_finish"]), (t["total_micros"], t["price_micros"], t["hours"]))
+            self.assertAlmostEqual(t["interruptions"], o["hazard_per_hour"] * t["paid_hours"], 9)
+            self.assertAlmostEqual(t["wait_per_h"], p["policy"]["refused_s"] / 3600 * (1 - t["odds"]) / max(t["odds"], 0.05), 9)
+            self.assertAlmostEqual(t["lost_per_h"], (1 - p["policy"]["notice_saves"]) * t["interval_s"] / 2 / 3600, 9)
+            self.assertAlmostEqual(t["work_h"], 20 / t["throughput"], 9)
+        self.assertIn("cooling", next(r["why"] for r in p["refused"] if r["pool"]["id"] == "p%d" % self.rests))
+
+    def test_a_calm_pool_beats_a_cheaper_one_and_the_baselines_tell_by_how_much(self):
+        p = self.plan()
+        self.assertEqual(p["chosen"]["pool"], "p%d" % self.calm)
+        self.assertEqual(p["baselines"]["cheapest_listed"]["pool"], "p%d" % self.cheap)
+        self.assertEqual(p["baselines"]["on_demand"]["pool"], "p%d" % self.od)
+        self.assertLess(p["chosen"]["cost_mean_micros"], p["baselines"]["cheapest_listed"]["cost_mean_micros"])
+        self.assertLess(p["chosen"]["cost_mean_micros"], p["baselines"]["on_demand"]["cost_mean_micros"])
+        self.assertIn("may be interrupted, so spot by default", p["job"]["class_why"])
+        for s in (p["chosen"], *p["baselines"].values()):
+            self.assertTrue(s["cost_p5_micros"] <= s["cost_p50_micros"] <= s["cost_p95_micros"], s)
+            self.assertTrue(s["hours_p5"] <= s["hours_p50"] <= s["hours_p95"], s)
+            self.assertAlmostEqual(s["deadline_odds"] + s["deadline_risk"], 1)
+        # On demand, the run is nearly the expectation itself.
+        od = p["baselines"]["on_demand"]
+        self.assertAlmostEqual(od["cost_mean_micros"] / od["expected_micros"], 1, 1)
+        self.assertGreater(od["deadline_odds"], 0.98)
+
+    def test_the_seed_gives_the_distribution(self):
+        a, b, c = self.plan(query="?seed=5"), self.plan(query="?seed=5"), self.plan(query="?seed=6")
+        self.assertEqual((a["chosen"]["seed"], a["chosen"]["runs"]), (5, 2000))
+        # Nothing else moved but the clock, by milliseconds: of 30 h to the deadline that changes no run.
+        self.assertEqual(a["chosen"], b["chosen"])
+        self.assertNotEqual(a["chosen"]["cost_mean_micros"], c["chosen"]["cost_mean_micros"])
+        self.assertEqual([o["total_micros"] for o in a["offers"]], [o["total_micros"] for o in c["offers"]])
+        A.call("POST", "/v1/plan?seed=-1", FILE % ("x", ""), expect=400)
+
+    def test_data_far_away_costs_each_reading(self):
+        p = self.plan(more="    data: {uri: s3://bucket/set, size: 500GB, region: us-east-1}\n")
+        near, far = self.offer(p, self.calm)["terms"], self.offer(p, self.far)["terms"]
+        self.assertEqual((near["data_micros"], near["data_per_micros"]), (0, 0))
+        self.assertGreater(far["data_per_micros"], 20 * 1000000)
+        self.assertEqual(far["data_micros"], round(far["data_per_micros"] * far["data_reads"]))
+        self.assertEqual(far["data_reads"], 1 + far["interruptions"])
+        bad = A.call("POST", "/v1/plan", FILE % ("x", "    data: {uri: s3://bucket/set, size: 500}\n"), expect=400)[1]
+        self.assertIn("data.size", bad["detail"])
+
+    def test_a_price_goes_towards_its_faded_mean(self):
+        pool = A.pool(zone="use1-az5", itype="low", gpu="A100-80GB", price=2.0)
+        seven = 7 * 86400 * lib.US
+        # It cost 3 dollars for as long as anybody knows, and 2 since a moment ago.
+        A.sql("UPDATE pool_latest SET fade_us = observed_us, fade_w = 1, fade_1 = 3, fade_2 = 9.04 WHERE pool_id = %d" % pool)
+        t = self.offer(self.plan(), pool)["terms"]
+        self.assertEqual((t["price_now_micros"], t["price_mean_micros"]), (2000000, 3000000))
+        x = t["hours"] * lib.HOUR / seven
+        self.assertAlmostEqual(t["price_stay"], (1 - 2.718281828459045 ** -x) / x, 6)
+        self.assertAlmostEqual(t["price_move_micros"], 1000000 * (1 - t["price_stay"]), delta=2)
+        self.assertGreater(t["price_sd_micros"], 0)
+        # Half of that past forgotten, the rest at today's price: the mean has come down.
+        A.sql("UPDATE pool_latest SET fade_us = observed_us - %d WHERE pool_id = %d" % (int(seven * 0.6931471805599453), pool))
+        self.assertAlmostEqual(self.offer(self.plan(), pool)["terms"]["price_mean_micros"], 2500000, delta=2)
+        A.sql("UPDATE pool SET offered = false WHERE id = %d" % pool)
+
+    def test_earlier_jobs_of_the_name_tell_speed_and_start(self):
+        before = self.offer(self.plan(name="known"), self.calm)["terms"]
+        self.assertEqual((before["throughput_source"], before["restart_source"]), ("table", "assumed"))
+        job = int(A.job(FILE % ("known", ""))["id"][1:])
+        hour = lib.HOUR
+        for epoch, (pool, steps) in enumerate(((self.calm, 1000), (A.pool(itype="h", gpu="H100-80GB-SXM", price=9), 2000)), 1):
+            node, _ = A.node(pool, job=job)
+            A.attempt(job, node, epoch)
+            A.sql("UPDATE node SET launched_us = 0, ready_us = 100000000 WHERE id = %d" % node)
+            A.sql("UPDATE attempt SET created_us = 100000000, started_us = 120000000, steps_done = %d, steps_us = 120000000 + %d, ended_us = %d,"
+                  " phase = 'EXITED' WHERE job_id = %d AND epoch = %d" % (steps, 10 * hour, 10 * hour, job, epoch))
+        after = self.plan(name="known")
+        t = self.offer(after, self.calm)["terms"]
+        self.assertEqual((t["restart_source"], t["throughput_source"], t["measured_h"]), ("measured", "table and own step rates", 10))
+        self.assertAlmostEqual(t["restart_per_h"], 120 / 3600, 9)
+        self.assertAlmostEqual(t["throughput"], 1, 9)
+        other = A.call("POST", "/v1/plan", (FILE % ("known", "")).replace("A100-80GB:1", "{A100-80GB: 1, H100: 1}"), expect=200)[1]
+        h = next(o["terms"] for o in other["offers"] if o["pool"]["gpu"].startswith("H100"))
+        self.assertAlmostEqual(h["throughput"], (h["throughput_table"] * 0.5 + 2 * 10) / 10.5, 6)
+        self.assertEqual(self.offer(self.plan(name="another"), self.calm)["terms"]["restart_source"], "assumed")
+
+
+if __name__ == "__main__":
+    lib.main()
