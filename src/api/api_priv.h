@@ -233,6 +233,7 @@ void get_pools(struct areq *q);
 void get_pool(struct areq *q);
 void get_providers(struct areq *q);
 void get_quotas(struct areq *q);
+void get_supply(struct areq *q);
 void post_plan(struct areq *q);
 void post_job(struct areq *q);
 void get_jobs(struct areq *q);

@@ -107,6 +107,7 @@ static const struct row_metric {
 	{"spot_reclaims_total", "market", "Nodes that their provider took back."},
 	{"spot_poll_requests_per_day", "provider", "What the feeds cost, from their last polls and their intervals."},
 	{"spot_doctor_items", "state", "What the newest examination found (spotctl doctor)."},
+	{"spot_supply_groups", "state", "Provider, region and GPU where spot is easy or tight, of those tried lately."},
 	{"spot_checkpoints", "state", "Checkpoints."},
 	{"spot_orphans", "kind", "Listed with our tag, and no node accounts for it: instances, and what machines left behind."},
 	{"spot_leader_epoch", "name", "Times that leadership changed hands."},

@@ -39,6 +39,8 @@ const struct route api_routes[] = {
     ROUTE("GET", "/v1/providers", VIEWER, get_providers, 0, "", 200, NULL, "ProviderList",
         "Providers with the age of their feeds."),
     ROUTE("GET", "/v1/quotas", VIEWER, get_quotas, 0, "provider region", 200, NULL, "QuotaList", "Account limits."),
+    ROUTE("GET", "/v1/supply", VIEWER, get_supply, 0, "provider region gpu state", 200, NULL, "SupplyList",
+        "How tight the supply of spot is per provider, region and GPU, where we tried lately."),
 
     ROUTE("POST", "/v1/plan", ENGINEER, post_plan, JOB_MAX, "seed", 200, "JobFile", "Plan",
         "Ranks offers for a job file with every term, and plays the choice through; nothing is started."),

@@ -56,9 +56,24 @@ static bool paced(struct recon *r, const struct job_facts *f)
 		return true;
 	}
 	r->e->asks++;
-	*p = (struct deadline_pace){.job_id = f->id, .epoch = f->epoch, .until_us = now + ASK_AGAIN_US};
-	(void)snprintf(p->state, sizeof(p->state), "%s", f->state);
 	return false;
+}
+
+/* It waits, or stays where it is: asked again when a pool that rests is to be tried again, or after a while. */
+static void pace_set(struct recon *r, const struct question *q, int64_t tick_us)
+{
+	struct deadline_pace *p = pace_of(r->e, q->facts.id);
+	int64_t now = engine_now(r->e), again = MIN(tick_us, ASK_AGAIN_US);
+
+	for (size_t i = 0; i < q->n; i++) {
+		if (q->pools[i].score == NULL && q->held.act == POLICY_WAIT) {
+			again = MIN(again, MAX(q->pools[i].offer->cool_until_us - now, 0) + 1);
+		}
+	}
+	*p = (struct deadline_pace){
+	    .job_id = q->facts.id, .epoch = q->facts.epoch, .until_us = loop_mono_us(r->e->loop) + again};
+	(void)snprintf(p->state, sizeof(p->state), "%s", q->facts.state);
+	engine_later(r->e, again);
 }
 
 /* ---- the question ---------------------------------------------------------------------------- */
@@ -190,22 +205,23 @@ static void answer(struct recon *r, const struct question *q, const struct polic
 	case POLICY_SPOT:
 		place_want(r, &q->facts, &q->placing, q->pools[c->pool].score, waits ? 0 : q->held.node_id,
 			   waits ? "place" : "return", why);
-		break;
+		return;
 	case POLICY_ON_DEMAND:
 		if (waits) {
 			place_want(r, &q->facts, &q->placing, q->placing.on_demand, 0,
 				   q->placing.job.spot_allowed ? "failover" : "place", why);
+			return;
 		}
 		break;
 	case POLICY_WAIT:
 		if (waits) {
 			wait_write(r, &q->facts, &q->placing, why, engine_now(r->e) + tick_us);
-			engine_later(r->e, MIN(tick_us, ASK_AGAIN_US));
 		} else {
 			park(r, q, why);
 		}
 		break;
 	}
+	pace_set(r, q, tick_us);
 }
 
 static void decide(struct recon *r, struct question *q, const struct supply_word *words, size_t words_n)

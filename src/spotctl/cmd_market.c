@@ -1,4 +1,4 @@
-/* prices, pools, providers, quota. */
+/* prices, pools, providers, quota, supply. */
 #include "base/base.h"
 #include "base/str.h"
 #include "spotctl/ctl.h"
@@ -137,6 +137,18 @@ int cmd_providers(struct ctl *c)
 		{0}};
 
 	return list_command(c, "/v1/providers", cols, "no provider is configured: see the [provider NAME] sections of the daemon's file");
+}
+
+int cmd_supply(struct ctl *c)
+{
+	static const struct column cols[] = {
+		{"PROVIDER", "provider", CELL_TEXT, false}, {"REGION", "region", CELL_TEXT, false}, {"GPU", "gpu", CELL_TEXT, false},
+		{"STATE", "state", CELL_STATE, false}, {"SINCE", "since_at", CELL_AGE, false}, {"INDEX", "index", CELL_REAL, false},
+		{"REFUSALS", "parts.refusals", CELL_REAL, true}, {"RECLAIMS", "parts.reclaims", CELL_REAL, true},
+		{"SCORES", "parts.scores", CELL_REAL, true}, {"PRICE", "parts.price", CELL_REAL, true},
+		{"WHY", "why", CELL_TEXT, false}, {0}};
+
+	return list_command(c, "/v1/supply", cols, "no launch of spot was tried lately, and nothing is tight");
 }
 
 int cmd_quota(struct ctl *c)

@@ -76,6 +76,11 @@ static const struct ctl_opt event_opts[] = {
 static const struct ctl_opt quota_opts[] = {
 	{"provider", 'p', "NAME", "only this provider", "provider"},
 	{"region", 'r', "NAME", "only this region", "region"}, END};
+static const struct ctl_opt supply_opts[] = {
+	{"provider", 'p', "NAME", "only this provider", "provider"},
+	{"region", 'r', "NAME", "only this region", "region"},
+	{"gpu", 'g', "NAME", "only this GPU", "gpu"},
+	{"state", 's', "STATE", "easy or tight", "state"}, END};
 static const struct ctl_opt fleet_ls_opts[] = {
 	{"state", 's', "STATE", "ACTIVE, CLOSING or CLOSED", "state"},
 	{"team", 0, "NAME", "only this team", "team"},
@@ -119,6 +124,7 @@ const struct ctl_cmd ctl_commands[] = {
 	{"providers", "", "", 0, 0, "providers, their feeds and how they are doing", NULL, cmd_providers, LIST},
 	{"doctor", "", "[PROVIDER...]", 0, CTL_ARGS_MAX, "examine providers and the daemon, and say what to fix", doctor_opts, cmd_doctor, CTL_OUT},
 	{"quota", "", "", 0, 0, "account limits as the providers report them", quota_opts, cmd_quota, LIST},
+	{"supply", "", "", 0, 0, "how tight spot is, where we tried lately", supply_opts, cmd_supply, LIST},
 	{"plan", "", "FILE", 1, 1, "where a job would run and what it would cost; starts nothing", plan_opts, cmd_plan, CTL_OUT},
 	{"simulate", "", "", 0, 0, "deadline policies over recorded traces: what would it have cost? no daemon needed", simulate_opts, cmd_simulate, CTL_OUT | CTL_OFFLINE},
 	{"job", "submit", "FILE", 1, 1, "submit a job file ('-' = standard input)", submit_opts, cmd_job_submit, CTL_OUT},

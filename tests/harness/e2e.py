@@ -74,6 +74,13 @@ def micros(text):
     return int((t - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)) / datetime.timedelta(microseconds=1))
 
 
+def fastest_s(world, gpus, work="2h"):
+    """Seconds in which the plan has the job done on demand, with its start."""
+    text = "resources:\n  accelerators: {%s}\nrun: x\nconfig: {spotctl: {work: %s, checkpoint: {path: ckpt}}}\n" % (gpus, work)
+    offers = world.ctl_json("plan", "-", text=text)["offers"]
+    return min(o["hours_to_finish"] for o in offers if o["pool"]["market"] == "on_demand") * 3600 + 5
+
+
 class Feed(threading.Thread):
     """Follows the broker's event stream; everything that waits is woken by it."""
 

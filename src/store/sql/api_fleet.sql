@@ -190,6 +190,7 @@ UNION ALL SELECT 'spot_poll_requests_per_day', provider, sum(requests_last * 864
 	FROM feed WHERE requests_last IS NOT NULL AND interval_us > 0 GROUP BY provider
 UNION ALL SELECT 'spot_doctor_items', i.state, count(*)::float8 FROM doctor_item i
 	WHERE i.run_id = (SELECT max(id) FROM doctor_run WHERE state = 'done') GROUP BY i.state
+UNION ALL SELECT 'spot_supply_groups', state, count(*)::float8 FROM supply_state GROUP BY state
 UNION ALL SELECT 'spot_checkpoints', state, count(*)::float8 FROM checkpoint GROUP BY state
 UNION ALL SELECT 'spot_orphans', k.kind, count(o.ref)::float8 FROM (VALUES ('instance'), ('leftover')) k (kind)
 	LEFT JOIN orphan o ON o.kind = k.kind AND o.gone_us IS NULL GROUP BY k.kind

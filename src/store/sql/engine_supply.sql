@@ -105,3 +105,14 @@ WITH s AS (
 	FROM s WHERE $4 <> $5 AND ($4 <> '' OR $5 <> 'easy')
 )
 SELECT state FROM s
+
+-- name: api_supply
+-- params: provider text?, region text?, gpu text?, state text?, most int4
+-- rows: 1 doc text
+-- writes: no
+SELECT coalesce(json_agg(json_build_object('provider', s.provider, 'region', s.region, 'gpu', s.gpu_name, 'state', s.state,
+	'since@', s.since_us, 'index', round(s.idx::numeric, 4), 'parts', s.parts, 'why', s.why, 'updated@age', s.at_us)
+	ORDER BY s.state DESC, s.idx DESC, s.provider, s.region, s.gpu_name), '[]')::text
+FROM (SELECT * FROM supply_state WHERE ($1 IS NULL OR provider = $1) AND ($2 IS NULL OR region = $2)
+	AND ($3 IS NULL OR upper(gpu_name) LIKE upper($3) || '%') AND ($4 IS NULL OR state = $4)
+	ORDER BY state DESC, idx DESC LIMIT $5) s

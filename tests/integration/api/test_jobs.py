@@ -26,8 +26,14 @@ class Submit(unittest.TestCase):
 
     def test_what_stands_against_the_job_is_said_at_submit(self):
         A.pool(zone="warned", gpu="V100")
-        tight = lib.JOB + "config: {spotctl: {work: 5h, deadline: 10m}}\n"
+        tight = lib.JOB + "config: {spotctl: {deadline: 10m}}\n"
         self.assertTrue(any("miss the deadline" in w for w in A.job(tight)["warnings"]))
+        # Work that was declared is no guess: what cannot be done by then is refused, with the time by which it can.
+        p = A.call("POST", "/v1/jobs", tight.replace("deadline", "work: 5h, deadline"), expect=400)[1]
+        self.assertIn("cannot be met", p["detail"])
+        self.assertEqual(p["field"], "config.spotctl.deadline")
+        j = A.job(lib.JOB + "config: {spotctl: {start_after: 2h}}\n")
+        self.assertTrue(A.call("GET", "/v1/jobs/" + j["id"], expect=200)[1]["not_before_at"])
         d = A.job(lib.JOB.replace("V100", "B200"))
         self.assertEqual(len(d["warnings"]), 1)
         self.assertNotIn("warnings", A.call("GET", "/v1/jobs/" + d["id"], expect=200)[1])

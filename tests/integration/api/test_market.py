@@ -142,6 +142,15 @@ class Market(unittest.TestCase):
         self.assertEqual(len(A.call("GET", "/v1/quotas?region=us-east-2", expect=200)[1]["items"]), 1)
 
 
+    def test_supply(self):
+        A.sql("INSERT INTO supply_state VALUES ('aws', 'us-east-1', 'A10G', 'tight', %d, 0, 0.41, '{\"refusals\": 0.41}', 'refused', %d),"
+              " ('aws', 'us-east-2', 'A10G', 'easy', %d, 0, 0.01, '{}', 'calm', %d)" % ((lib.now(),) * 4))
+        items = A.call("GET", "/v1/supply", expect=200)[1]["items"]
+        self.assertEqual([(s["region"], s["state"], s["index"]) for s in items], [("us-east-1", "tight", 0.41), ("us-east-2", "easy", 0.01)])
+        self.assertEqual(len(A.call("GET", "/v1/supply?state=easy&gpu=a10", expect=200)[1]["items"]), 1)
+        self.assertIn("easy, tight", A.call("GET", "/v1/supply?state=scarce", expect=400)[1]["detail"])
+
+
 class Rest(unittest.TestCase):
     def test_health_and_readiness(self):
         self.assertEqual(A.call("GET", "/healthz", token=None, expect=200)[1], b"ok\n")

@@ -39,6 +39,8 @@ static const char full[] =
     "    project: llama\n"
     "    class: fine_tune\n"
     "    deadline: 6h\n"
+    "    start_after: 1h\n"
+    "    off_peak: true\n"
     "    work: 2h\n"
     "    checkpoint: {path: ckpt, signal: SIGUSR2, interval: 10m, budget: 45s, size_gb: 1.5}\n";
 
@@ -66,6 +68,8 @@ static void check_full(const struct job_spec *s)
 	assert_int_equal(s->mounts_n, 2);
 	assert_string_equal(s->class, "fine_tune");
 	assert_true(s->deadline_us == NOW + 6 * SPOT_US_PER_HOUR);
+	assert_true(s->start_after_us == NOW + SPOT_US_PER_HOUR);
+	assert_int_equal(s->off_peak, 1);
 	assert_int_equal(s->work_s, 7200);
 	assert_string_equal(s->checkpoint.signal, "USR2");
 	assert_int_equal(s->checkpoint.interval_s, 600);
@@ -130,6 +134,9 @@ static void refusals_name_the_place_and_what_to_do(void **state)
 		{"run: x\nenvs: {A: }\n", "write A: value"},
 		{"run: x\nenvs: {9A: 1}\n", "variable name"},
 		{"run: x\nconfig: {spotctl: {deadline: tomorrow}}\n", "deadline"},
+		{"run: x\nconfig: {spotctl: {start_after: soon}}\n", "start_after"},
+		{"run: x\nconfig: {spotctl: {deadline: 2h, start_after: 3h}}\n", "not before the deadline"},
+		{"run: x\nconfig: {spotctl: {off_peak: maybe}}\n", "line 2"},
 		{"run: x\nconfig: {spotctl: {deadline: 2025-01-01T00:00:00Z}}\n", "past"},
 		{"run: x\nconfig: {spotctl: {class: fun}}\n", "class"},
 		{"run: x\nconfig: {spotctl: {budget: 5}}\n", "not enforced"},
