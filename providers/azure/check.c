@@ -4,8 +4,9 @@
 /*
  * What an operator wants to know before trusting the configuration. Permissions are those that the
  * vendor lists at the subscription (learn.microsoft.com/rest/api/authorization/permissions):
- * nothing is created to try them out. Placement scores are asked for once, because their role hides
- * its right behind a service of its own.
+ * nothing is created to try them out. Placement scores and Resource Graph are asked once: the role of
+ * the first hides its right behind a service of its own, and the second takes its table of spot from
+ * what an identity may read.
  */
 
 #include "base/check.h"
@@ -15,7 +16,7 @@
 
 #define CLOCK_BAD_US (60 * SPOT_US_PER_S)
 
-enum { SUBSCRIPTION = 0, PERMISSIONS, USAGES, SCORES, CONTAINERS, OVER };
+enum { SUBSCRIPTION = 0, PERMISSIONS, USAGES, SCORES, GRAPH, CONTAINERS, OVER };
 
 struct usage {
 	const char *name;
@@ -240,6 +241,22 @@ static enum spot_step scores_reply(struct spot_call *c, struct checking *k)
 	return s;
 }
 
+static enum spot_step graph_reply(struct spot_call *c, struct checking *k)
+{
+	enum spot_step s = azure_reply_plain(c, "POST ResourceGraph");
+
+	if (s == SPOT_STEP_NONE) {
+		check_add(c, &k->found, "resource graph", SPOT_CHECK_OK, "permitted", "");
+	} else if (s == SPOT_FAIL) {
+		check_add_err(c, &k->found, "resource graph", SPOT_CHECK_WARN,
+			 "assign the role of deploy/iam/azure-role.json on the subscription: without "
+			 "Microsoft.ResourceGraph/resources/read eviction rates and the past of "
+			 "spot prices are not known");
+		s = SPOT_STEP_NONE;
+	}
+	return s;
+}
+
 static enum spot_step containers_reply(struct azure *self, struct spot_call *c, struct checking *k)
 {
 	enum spot_step s = azure_reply_plain(c, "Blob service");
@@ -296,6 +313,8 @@ static bool asks(const struct azure *self, const struct spot_check *a, int at)
 		return !str_empty(a->region);
 	case SCORES:
 		return !str_empty(a->region) && self->placement_scores;
+	case GRAPH:
+		return !str_empty(a->region);
 	case CONTAINERS:
 		return azure_blob_wanted(self) && secret_set(&self->blob.value);
 	default:
@@ -336,6 +355,11 @@ static enum spot_step check_send(struct azure *self, struct spot_call *c,
 				      "spot?api-version=" API_PLACEMENT,
 				      sub, a->region);
 		break;
+	case GRAPH:
+		return azure_graph_send(self, c,
+					"SpotResources | where type =~ "
+					"'microsoft.compute/skuspotevictionrate/location' "
+					"| project id | take 1");
 	case CONTAINERS:
 		return containers_send(self, c);
 	default:
@@ -360,6 +384,8 @@ static enum spot_step check_reply(struct azure *self, struct spot_call *c, struc
 		return usages_reply(self, c, k);
 	case SCORES:
 		return scores_reply(c, k);
+	case GRAPH:
+		return graph_reply(c, k);
 	default:
 		return containers_reply(self, c, k);
 	}

@@ -257,7 +257,8 @@ static void check_access(const struct cw *self, struct spot_call *c, struct spot
 {
 	const struct access *x = &accesses[k->at];
 	const json_t *status = json_object_get(r->doc, "status");
-	const char *name = arena_printf(c->arena, "%s %s%s%s", x->verb, x->resource, x->sub[0] != '\0' ? "/" : "", x->sub);
+	const char *name = arena_printf(c->arena, "%s %s%s%s%s%s", x->verb, x->resource, x->sub[0] != '\0' ? "/" : "", x->sub,
+	    x->spaced ? " in " : "", !x->spaced ? "" : x->space != NULL ? x->space : self->space);
 
 	if (r->rc != SPOT_OK) {
 		item(c, a, k, name, SPOT_CHECK_UNTESTED, arena_printf(c->arena, "HTTP %d %s", c->in->status, r->words),

@@ -26,11 +26,16 @@ static void every_refusal_is_an_item_and_not_the_end(void **state)
 				    {.status = 404, .reply = ERROR("SubscriptionNotFound", "m")},
 				    {.status = 403, .reply = ERROR("AuthorizationFailed", "m")},
 				    {.status = 403, .reply = ERROR("AuthorizationFailed", "m")},
-				    {.status = 403, .reply = ERROR("AuthorizationFailed", "m")}),
+				    {.status = 403, .reply = ERROR("AuthorizationFailed", "m")},
+				    {.method = "POST", .url = ARM "/providers/Microsoft.ResourceGraph/resources?*",
+				     .has = {"SpotResources"},
+				     .status = 403, .reply = ERROR("AuthorizationFailed", "m")}),
 			 SPOT_DONE);
 	assert_int_equal(item(&a, "subscription")->state, SPOT_CHECK_BAD);
 	assert_int_equal(item(&a, "permissions")->state, SPOT_CHECK_UNTESTED);
 	assert_int_equal(item(&a, "placement scores")->state, SPOT_CHECK_WARN);
+	assert_int_equal(item(&a, "resource graph")->state, SPOT_CHECK_WARN);
+	assert_non_null(strstr(item(&a, "resource graph")->fix, "ResourceGraph/resources/read"));
 	assert_int_equal(item(&a, "ssh_public_key")->state, SPOT_CHECK_BAD);
 	assert_int_equal(item(&a, "subnet.eastus2")->state, SPOT_CHECK_BAD);
 	for (size_t i = 0; i < a.n; i++)

@@ -188,11 +188,38 @@ static void buckets_stand_in_the_host_name_where_there_is_one(void **state)
 	    "http://ckpt-7.localhost:9000/j1/e%201?");
 }
 
+static void a_check_says_in_which_namespace_a_right_is_needed(void **state)
+{
+	static const char *const want[] = {"main: list events in spotbroker", "main: list events in default", "main: list nodes"};
+	struct spot_check *a;
+	struct drive d;
+
+	(void)state;
+	cw_open(&d, &coreweave_ops, NULL);
+	for (size_t i = 0; i < cw_cases_n; i++) {
+		if (cw_cases[i].verb == DRIVE_CHECK) {
+			drive_script(&d, cw_cases[i].tries, cw_cases[i].n);
+		}
+	}
+	a = cw_args(d.arena, DRIVE_CHECK, true);
+	assert_int_equal(drive_run(&d, DRIVE_CHECK, a), SPOT_DONE);
+	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+		size_t n = 0;
+
+		for (size_t k = 0; k < a->n; k++) {
+			n += strcmp(a->items[k].name, want[i]) == 0;
+		}
+		assert_int_equal(n, 1);
+	}
+	drive_fini(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(pools_are_what_the_zone_of_a_cluster_sells),
 	    cmocka_unit_test(listed_prices_carry_the_day_they_were_read),
+	    cmocka_unit_test(a_check_says_in_which_namespace_a_right_is_needed),
 	    cmocka_unit_test(a_price_of_the_operator_wins),
 	    cmocka_unit_test(nodes_of_any_cluster_are_pools),
 	    cmocka_unit_test(the_smallest_resource_quota_counts),
