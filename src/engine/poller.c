@@ -351,7 +351,7 @@ static void upkeep_done(struct op *op)
 		loop_timer_set(&p->tick, 0);   /* the first feeds are there */
 	}
 	pg_req_fini(&p->upkeep);
-	loop_timer_set(&p->housekeeping, p->upkeep_step < UPKEEP_ONCE + 3 ? 0 : 5 * SPOT_US_PER_S);
+	loop_timer_set(&p->housekeeping, p->upkeep_step < UPKEEP_ONCE + (int)p->deps.providers_n + 3 ? 0 : 5 * SPOT_US_PER_S);
 }
 
 static void seed_feeds(struct poller *p)
@@ -374,6 +374,7 @@ static void housekeeping(struct loop_timer *t)
 	struct poller *p = container_of(t, struct poller, housekeeping);
 	const struct poller_conf *c = p->deps.conf;
 	int64_t now = loop_wall_us(p->deps.loop);
+	size_t at;
 
 	if (!p->deps.active(p->deps.ctx)) {
 		loop_timer_set(t, SPOT_US_PER_S / 2);
@@ -400,8 +401,14 @@ static void housekeeping(struct loop_timer *t)
 		q_market_habits(p->deps.pg, &p->upkeep, &(struct q_market_habits){.at_us = now}, upkeep_done);
 		return;
 	default:
+		at = (size_t)(p->upkeep_step % UPKEEP_ROUND) - UPKEEP_ONCE;
+		/* Every provider has its row at once; then one at a time, what changed first. */
+		if (at < p->deps.providers_n) {
+			health_store(p, at, upkeep_done);
+			return;
+		}
 		if (p->upkeep_step % 2 == 0 && p->deps.providers_n > 0) {
-			health_store(p, (size_t)(p->upkeep_step / 2) % p->deps.providers_n, upkeep_done);
+			health_store(p, health_next(p, at / 2), upkeep_done);
 			return;
 		}
 		q_market_prices_age(p->deps.pg, &p->upkeep,

@@ -53,6 +53,8 @@ struct provider_health {
 	char account[128];
 	int64_t ok_us, err_us;
 	struct spot_err err;
+	const char *stored;                /* what its row says: state, that it ever answered, that the account is known */
+	bool stored_ok, stored_account;
 };
 
 struct poller {
@@ -86,6 +88,7 @@ void health_init(struct poller *p);
 void health_fini(struct poller *p);
 void health_ok(struct poller *p, const struct call_provider *provider);
 void health_failed(struct poller *p, const struct call_provider *provider, const struct spot_err *err);
+size_t health_next(const struct poller *p, size_t turn);
 void health_store(struct poller *p, size_t i, void (*done)(struct op *));
 
 #endif

@@ -88,6 +88,21 @@ void health_fini(struct poller *p)
 	free(p->health);
 }
 
+/* Every other time one whose row tells another state than the provider is in, or no account that is known by now; else
+ * by turns. */
+size_t health_next(const struct poller *p, size_t turn)
+{
+	for (size_t i = 0; turn % 2 == 0 && i < p->deps.providers_n; i++) {
+		const struct provider_health *h = &p->health[i];
+
+		if (h->stored != health_state(h) || h->stored_ok != (h->ok_us != 0) ||
+		    h->stored_account != (h->account[0] != '\0')) {
+			return i;
+		}
+	}
+	return turn / 2 % p->deps.providers_n;
+}
+
 void health_store(struct poller *p, size_t i, void (*done)(struct op *))
 {
 	struct call_provider *provider = p->deps.providers[i];
@@ -95,6 +110,9 @@ void health_store(struct poller *p, size_t i, void (*done)(struct op *))
 	struct call_stats s = call_provider_stats(provider);
 
 	whoami_start(h, provider);
+	h->stored = health_state(h);
+	h->stored_ok = h->ok_us != 0;
+	h->stored_account = h->account[0] != '\0';
 	q_market_provider_put(p->deps.pg, &p->upkeep,
 	    &(struct q_market_provider_put){
 	        .name = call_provider_name(provider), .kind = call_provider_ops(provider)->kind,

@@ -89,6 +89,8 @@ class Poll(e2e.Case):
 
     def test_one_pass_over_five_clouds_and_their_past(self):
         w = self.world
+        # Every provider is there at once, whatever its feeds wait for.
+        w.until("a row for each provider", 5, lambda: {p["name"] for p in w.ctl_json("providers")["items"]} == set(ALL))
         self.await_feeds("the first pass", 270)
         took = time.monotonic() - self.began
         current = int(self.sql("SELECT count(*) FROM pool_latest"))
