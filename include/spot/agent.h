@@ -9,7 +9,7 @@
  *
  * POST /v1/agent/enrol   {"token": one-time, "version", "boot_id", "instance_ref", "proof": {...},
  *                         "hw": {"gpus":[{"uuid","name","mem_mib","driver"}], "gpu_error": "no GPU",
- *                                "vcpus","mem_mib","kernel"}}
+ *                                "vcpus","mem_mib","kernel","ip"}}
  *     200 {"node": "n7", "session": "...", "poll_hold_ms": 25000, "sample_s": 15}
  *     proof tells who vouches for the node ("kind"; absent or {} where the cloud has nothing):
  *       {"kind": "aws", "document", "signature"?, "rsa2048"?, "pkcs7"?}   IMDSv2 dynamic/instance-identity
@@ -19,6 +19,8 @@
  *     AUDIENCE is boot.json's url as it stands. NONCE is the first four bytes of SHA-256 of the one-time token as a big-endian number, printed
  *     with ten digits. Where the provider can verify proofs, an enrolment without a good one is refused with 403 (the
  *     daemon may hold the request up to 20 s, then 503: repeat).
+ *     hw.ip is how other machines of its network reach it. Machines of one gang launch share their one-time token: which of them
+ *     it is says instance_ref, and 503 that the launch's reply is still out.
  *     A second use from the same boot_id+instance_ref (agent restart before it stored the session, lost
  *     reply) gives a new session and ends the old; from another: 409 conflict and an alarm event.
  * POST /v1/agent/poll    {"have": {"job": "j1"|null, "epoch": 2, "phase": "RUNNING", "version": 3},
@@ -35,7 +37,9 @@
  *         "checkpoint": {"path": "ckpt", "signal": "USR1", "command": ""|text, "interval_s": 0 = only
  *                        on demand, "budget_s": seconds the save may take, "then": "TERM",
  *                        "kill_after_s": 10}, "steps_start": n, "restored_from": "c12"|null,
- *         "log_offset": n}
+ *         "log_offset": n,
+ *         "nodes"?: {"count", "rank": from 0, "ips": [of all, by rank]}}   (a job of several nodes; each reports, saves and logs for
+ *                    itself under the same job and epoch)
  * POST /v1/agent/notice  {"kind": "interruption"|"rebalance"|"maintenance", "deadline_us", "source",
  *                         "raw"}                                      200 {}
  * POST /v1/agent/report  {"job", "epoch", "phase": "SETUP"|"RUNNING"|"SAVING"|"EXITED", "steps_done",
@@ -58,7 +62,7 @@
  *
  * What a job sees (also the SKYPILOT_* names beside, see docs of the job file):
  *   SPOT_JOB_ID SPOT_JOB_NAME SPOT_EPOCH SPOT_NODE_ID SPOT_NUM_GPUS SPOT_CHECKPOINT_DIR (absolute)
- *   SPOT_RESTORED (1 if the directory was filled from a checkpoint) SPOT_STEPS_START
+ *   SPOT_NUM_NODES SPOT_NODE_RANK SPOT_NODE_IPS (one per line) SPOT_HEAD_IP SPOT_RESTORED (1 if the directory was filled from a checkpoint) SPOT_STEPS_START
  *   SPOT_PROGRESS_FILE: the job writes "done total\n" there (atomically by rename or one short write)
  *   SPOT_SAVED_FILE: after the signal, the job creates this file ("steps\n") when its save is complete; the
  *   agent also accepts the job's exit with 0 as "saved". On the signal the job saves and keeps running or exits.

@@ -21,6 +21,7 @@
 #include "base/sbuf.h"
 #include "base/secret.h"
 
+#include <netinet/in.h>
 #include <sys/types.h>
 
 #define AGENT_VERSION "0.1.0"
@@ -266,6 +267,8 @@ struct job_signalled {
 };
 bool job_signal(struct agent *a, int signo, struct job_signalled *done);
 /* job_start.c */
+/* By which the other machines of its network reach this one: its first that is not the loopback's. */
+void own_address(char ret[INET_ADDRSTRLEN]);
 NODISCARD enum spot_rc job_spec_read(struct agent *a, struct job *j, struct spot_err *err);
 NODISCARD enum spot_rc job_start(struct agent *a, struct spot_err *err);
 

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/sbuf.h"
 #include "base/str.h"
 #include "agent/procs.h"
 #include "agent/shim.h"
@@ -21,6 +22,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#define ADDRESSES_MAX (64 << 10)
 #define PATH_DEFAULT "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define BUDGET_DEFAULT_S 60
 #define KILL_AFTER_DEFAULT_S 10
@@ -141,7 +143,7 @@ static void env_given(json_t *env, const json_t *given)
 	}
 }
 
-static void own_address(char ret[INET_ADDRSTRLEN])
+void own_address(char ret[INET_ADDRSTRLEN])
 {
 	struct ifaddrs *all = NULL;
 
@@ -159,9 +161,37 @@ static void own_address(char ret[INET_ADDRSTRLEN])
 	freeifaddrs(all);
 }
 
+/* The nodes of the job, one address per line in the order of the ranks; a job of one node has its own. */
+static void env_nodes(const struct job *j, json_t *env)
+{
+	const json_t *nodes = json_object_get(j->run, "nodes"), *ips = json_object_get(nodes, "ips");
+	int64_t rank = json_i64(nodes, "rank", 0, NULL), count = json_i64(nodes, "count", 1, NULL);
+	char own[INET_ADDRSTRLEN];
+	struct sbuf list;
+
+	sbuf_init(&list, ADDRESSES_MAX);
+	own_address(own);
+	for (size_t i = 0; i < json_array_size(ips); i++) {
+		const char *ip = json_string_value(json_array_get(ips, i));
+
+		sbuf_printf(&list, "%s%s", i > 0 ? "\n" : "", ip != NULL ? ip : "");
+	}
+	if (json_array_size(ips) == 0)
+		sbuf_puts(&list, own);
+	env_set_i64(env, "SPOT_NUM_NODES", count);
+	env_set_i64(env, "SPOT_NODE_RANK", rank);
+	env_set(env, "SPOT_NODE_IPS", list.p);
+	env_set(env, "SPOT_HEAD_IP", json_array_size(ips) > 0 && json_is_string(json_array_get(ips, 0)) ?
+	    json_string_value(json_array_get(ips, 0)) : own);
+	env_set_i64(env, "SKYPILOT_NUM_NODES", count);
+	env_set_i64(env, "SKYPILOT_NODE_RANK", rank);
+	env_set(env, "SKYPILOT_NODE_IPS", list.p);
+	sbuf_fini(&list);
+}
+
 static void env_spot(struct agent *a, const struct job *j, json_t *env)
 {
-	char ip[INET_ADDRSTRLEN], task[2 * AGENT_ID_MAX + 8];
+	char task[2 * AGENT_ID_MAX + 8];
 
 	env_set(env, "SPOT_JOB_ID", j->id);
 	env_set(env, "SPOT_JOB_NAME", j->name);
@@ -177,10 +207,7 @@ static void env_spot(struct agent *a, const struct job *j, json_t *env)
 	/* The same for all attempts of a job: people resume their experiment trackers by it. */
 	(void)snprintf(task, sizeof(task), "spot-%.60s-%s", a->boot.install, j->id);
 	env_set(env, "SKYPILOT_TASK_ID", task);
-	env_set(env, "SKYPILOT_NODE_RANK", "0");
-	own_address(ip);
-	env_set(env, "SKYPILOT_NODE_IPS", ip);
-	env_set(env, "SKYPILOT_NUM_NODES", "1");
+	env_nodes(j, env);
 	env_set_i64(env, "SKYPILOT_NUM_GPUS_PER_NODE", j->num_gpus);
 	/* CUDA counts the fastest first, NVML and nvidia-smi by bus: make them agree. */
 	if (json_object_get(env, "CUDA_DEVICE_ORDER") == NULL)

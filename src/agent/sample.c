@@ -57,6 +57,7 @@ json_t *sample_hw(struct agent *a)
 {
 	const struct gpu_now *g = &a->gpu.now;
 	struct utsname kernel = {0};
+	char ip[INET_ADDRSTRLEN];
 	int64_t total, used;
 	json_t *o;
 
@@ -64,6 +65,8 @@ json_t *sample_hw(struct agent *a)
 	(void)uname(&kernel);
 	o = json_pack("{s:I, s:I, s:s}", "vcpus", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "mem_mib",
 	    (json_int_t)total, "kernel", kernel.release);
+	own_address(ip);
+	(void)json_object_set_new(o, "ip", json_string(ip));
 	(void)json_object_set_new(o, "gpus", g->gpus != NULL ? json_incref(g->gpus) : json_array());
 	if (g->count == 0)
 		(void)json_object_set_new(o, "gpu_error", json_string(g->error[0] != '\0' ? g->error : "no GPU"));

@@ -168,18 +168,41 @@ static bool token_of(const struct enrol *e, const char *launch_token)
 	return strlen(e->token) == SHA256_HEX - 1 && mem_equal_const(hex, e->token, SHA256_HEX - 1);
 }
 
+/* It has the token of a gang's launch and is none of the machines that we know of it: the launch's reply may be out. */
+static void gang_stranger(struct areq *q, bool early)
+{
+	const struct enrol *e = q->own;
+
+	if (early) {
+		httpd_set(q->http, "Retry-After", "1");
+		areq_fail(q, SPOT_UNAVAILABLE, "it is not known yet which machines the launch gave; repeat the request");
+		return;
+	}
+	log_warn("agent.enrol_refused", STR("why", "not of this gang"), STR("instance", e->ref), STR("peer", q->http->peer));
+	areq_fail(q, SPOT_CONFLICT, "instance '%.100s' is not one of the machines that this token was launched with", e->ref);
+}
+
 static void candidates_read(struct areq *q)
 {
 	struct q_enrol_node_row *rows;
 	struct enrol *e = q->own;
 	/* the statement was the one for one node, or that for all */
+	bool gang = false, early = false;
 	size_t n = e->node ? q_api_enrol_node_rows(&q->pg, q->arena, &rows) : q_api_enrol_candidates_rows(&q->pg, q->arena, &rows);
 
 	for (size_t i = 0; i < n; i++) {
-		if (token_of(e, rows[i].token)) {
+		if (!token_of(e, rows[i].token))
+			continue;
+		if (!rows[i].shared || (rows[i].ref && strcmp(rows[i].ref, e->ref) == 0)) {
 			enrol_node(q, &rows[i]);
 			return;
 		}
+		gang = true;
+		early |= !rows[i].ref;
+	}
+	if (gang) {
+		gang_stranger(q, early);
+		return;
 	}
 	log_warn("agent.enrol_refused", STR("why", "unknown token"), STR("peer", q->http->peer));
 	areq_fail(q, SPOT_UNAUTHENTICATED, "the one-time token is not one of this installation's live nodes");

@@ -68,6 +68,20 @@ static json_t *run_json(const struct rank_policy *policy, const struct job_spec 
 	    (json_int_t)r->log_offset);
 }
 
+/* Where the others of a gang are. */
+static json_t *nodes_json(const struct job_spec *s, const struct q_api_agent_run_row *r)
+{
+	json_t *ips = json_array();
+
+	for (const char *p = r->ips, *end; *p || p == r->ips; p = *end ? end + 1 : end) {
+		end = strchrnul(p, '\n');
+		json_array_append_new(ips, json_stringn(p, (size_t)(end - p)));
+		if (!*end)
+			break;
+	}
+	return json_pack("{s:i, s:i, s:o}", "count", (int)s->num_nodes, "rank", (int)r->rank, "ips", ips);
+}
+
 /* ---- the answer ---------------------------------------------------------------------------------- */
 
 static json_t *want_json(const struct poll *p)
@@ -90,7 +104,7 @@ static void run_read(struct areq *q)
 	struct q_api_agent_run_row *row;
 	struct job_spec *spec = NULL;
 	struct spot_err err = {0};
-	json_t *doc, *stored;
+	json_t *doc, *stored, *run;
 
 	if (q_api_agent_run_rows(&q->pg, q->arena, &row) == 0) {
 		areq_fail(q, SPOT_CONFLICT, "the attempt vanished; poll again");
@@ -104,7 +118,10 @@ static void run_read(struct areq *q)
 	}
 	json_decref(stored);
 	doc = want_json(p);
-	json_object_set_new(doc, "run", run_json(&q->api->conf.rank, spec, row));
+	run = run_json(&q->api->conf.rank, spec, row);
+	if (spec->num_nodes > 1)
+		json_object_set_new(run, "nodes", nodes_json(spec, row));
+	json_object_set_new(doc, "run", run);
 	areq_json(q, 200, doc);
 }
 
@@ -160,7 +177,7 @@ static void want_read(struct areq *q)
 		return;
 	if (strcmp(p->desired, "run") == 0 && (p->job != row->job_id || p->epoch != row->epoch))
 		SQL(q, api_agent_run, run_read, .job_id = row->job_id, .epoch = row->epoch,
-		    .since_day = day_of(q->now_us) - RECORD_DAYS);
+		    .since_day = day_of(q->now_us) - RECORD_DAYS, .node_id = q->who.node_id);
 	else
 		areq_json(q, 200, want_json(p));
 }

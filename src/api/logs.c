@@ -1,5 +1,5 @@
 /*
- * Logs of a job: bytes of one attempt from an offset on. The reply's headers say where to go on:
+ * Logs of a job: bytes of one attempt, of one rank of it (0 unless said), from an offset on. The reply's headers say where to go on:
  * X-Log-Epoch and X-Log-Next belong into the next request. When an attempt's log is read to its end
  * and a later attempt exists, they name that one. X-Log-End: 1 means that no more will come.
  */
@@ -13,7 +13,7 @@
 
 struct log_read {
 	int64_t offset;
-	int32_t epoch;
+	int32_t epoch, rank;
 };
 
 static void log_reply(struct areq *q, int32_t epoch, int64_t next, bool end, const char *p, size_t n)
@@ -33,6 +33,10 @@ static void log_read(struct areq *q)
 
 	if (q_api_job_log_rows(&q->pg, q->arena, &row) == 0) {
 		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+		return;
+	}
+	if (l->rank >= row->num_nodes) {
+		areq_fail(q, SPOT_NOT_FOUND, "job j%" PRId64 " has ranks 0 to %d, not %d", q->id, row->num_nodes - 1, l->rank);
 		return;
 	}
 	if (row->has_at_offset && row->bytes.n > 0) {
@@ -57,18 +61,21 @@ static void log_look(struct areq *q)
 {
 	struct log_read *l = q->own;
 
-	SQL(q, api_job_log, log_read, .id = q->id, .epoch = l->epoch, .from_offset = l->offset);
+	SQL(q, api_job_log, log_read, .id = q->id, .epoch = l->epoch, .from_offset = l->offset,
+	    .rank = l->rank);
 }
 
 void get_job_logs(struct areq *q)
 {
 	struct log_read *l = arena_alloc(q->arena, sizeof(*l));
-	int64_t epoch, follow;
+	int64_t epoch, follow, rank;
 
 	if (!areq_query_i64(q, "offset", 0, INT64_MAX / 2, 0, &l->offset) ||
 	    !areq_query_i64(q, "epoch", 0, INT32_MAX, 0, &epoch) ||
+	    !areq_query_i64(q, "rank", 0, INT32_MAX, 0, &rank) ||
 	    !areq_query_i64(q, "follow_s", 0, HOLD_MAX_S, 0, &follow))
 		return;
+	l->rank = (int32_t)rank;
 	l->epoch = (int32_t)epoch;
 	q->own = l;
 	if (follow > 0)

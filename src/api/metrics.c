@@ -94,6 +94,8 @@ static const struct row_metric {
 	{"spot_jobs", "state", "Jobs."},
 	{"spot_nodes", "state", "Nodes; UNKNOWN are launches whose outcome is being looked up."},
 	{"spot_fleets", "state", "Fleets."},
+	{"spot_gangs", "state", "Jobs of several nodes: waiting for a place, acquiring (nothing there yet), holding some machines, serving."},
+	{"spot_gangs_over_total", "how", "Gangs that are over: they served, or were given up before they were whole."},
 	{"spot_prices", "state", "Current prices by what they are believed to be."},
 	{"spot_price_age_seconds_max", "provider", "The oldest current price."},
 	{"spot_provider_requests_total", "provider", "Requests sent to the provider."},

@@ -51,7 +51,7 @@ const struct route api_routes[] = {
         "One job with attempts, checkpoints and cost; wait_state (a comma list or `terminal`) holds the reply."),
     ROUTE("GET", "/v1/jobs/{job}/why", VIEWER, get_job_why, 0, "", 200, NULL, "JobWhy",
         "Decisions with their inputs, and events."),
-    ROUTE("GET", "/v1/jobs/{job}/logs", VIEWER, get_job_logs, 0, "offset epoch follow_s", 200, NULL, NULL,
+    ROUTE("GET", "/v1/jobs/{job}/logs", VIEWER, get_job_logs, 0, "offset epoch rank follow_s", 200, NULL, NULL,
         "Log text from an offset on; X-Log-Epoch, X-Log-Next and X-Log-End say where to go on."),
     ROUTE("GET", "/v1/jobs/{job}/cost", VIEWER, get_job_cost, 0, "", 200, NULL, "JobCost",
         "Ledger lines by kind and the savings against the baselines."),

@@ -21,7 +21,8 @@
 	X(CANCEL)       /* asked by a person */                                                    \
 	X(KILLED)       /* the attempt of a cancelled job is over */                               \
 	X(INFEASIBLE)   /* no pool can ever satisfy it */                                          \
-	X(OVERTIME)     /* max_duration passed */
+	X(OVERTIME)     /* max_duration passed */                                                  \
+	X(RANK_ENDED)   /* one rank of several failed or is lost: the others are stopped */
 #define NODE_STATE_LIST(X)                                                                         \
 	X(WANTED)       /* intent: token and price noted, nothing sent */                          \
 	X(LAUNCHING)    /* claimed: the launch call may be on its way */                           \

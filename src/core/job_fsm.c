@@ -22,6 +22,7 @@ static const struct fsm_edge table[JOB_STATE_COUNT][JOB_EVENT_COUNT] = {
 		[JOB_EV_RETRY] = TO(QUEUED, "failed; restarts are left"),
 		[JOB_EV_CANCEL] = TO(CANCELLING, "cancelled: the agent is told to stop it"),
 		[JOB_EV_OVERTIME] = TO(DRAINING, "max_duration is over: checkpoint, then stop"),
+		[JOB_EV_RANK_ENDED] = TO(DRAINING, "a rank ended: the others are stopped"),
 	},
 	[JOB_RUNNING] = {
 		[JOB_EV_NOTICE] = TO(DRAINING, "the provider takes the node: checkpoint, replacement sought"),
@@ -33,6 +34,7 @@ static const struct fsm_edge table[JOB_STATE_COUNT][JOB_EVENT_COUNT] = {
 		[JOB_EV_RETRY] = TO(QUEUED, "failed; restarts are left"),
 		[JOB_EV_CANCEL] = TO(CANCELLING, "cancelled: the agent is told to stop it"),
 		[JOB_EV_OVERTIME] = TO(DRAINING, "max_duration is over: checkpoint, then stop"),
+		[JOB_EV_RANK_ENDED] = TO(DRAINING, "a rank ended: the others are stopped"),
 	},
 	[JOB_DRAINING] = {
 		[JOB_EV_NOTICE] = TO(DRAINING, "another notice for the same node"),

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "base/yaml.h"
+#include "core/gang.h"
 #include "core/jobspec_priv.h"
 
 #include <ctype.h>
@@ -491,6 +492,24 @@ static enum spot_rc parse_name(const struct yaml *doc, struct job_spec *s, struc
 	return SPOT_OK;
 }
 
+/* What several nodes cannot have. */
+static enum spot_rc gang_check(const struct yaml *doc, const struct job_spec *s, struct spot_err *err)
+{
+	const struct yaml *at = yaml_get(doc, "num_nodes");
+
+	if (s->num_nodes == 1) {
+		return SPOT_OK;
+	}
+	if (s->fleet != NULL) {
+		return yaml_fail(at, err, "num_nodes: %d nodes that begin together are launched together; a fleet is spread over "
+		    "pools: leave config.spotctl.fleet out", (int)s->num_nodes);
+	}
+	if (s->off_peak > 0) {
+		return yaml_fail(at, err, "num_nodes: off_peak: true is for jobs of one node; use start_after");
+	}
+	return SPOT_OK;
+}
+
 static enum spot_rc parse_task(struct jobspec_ctx *x, const struct yaml *doc, struct job_spec *s, struct spot_err *err)
 {
 	static const char *const known[] = {"name", "num_nodes", "resources", "setup", "run", "envs", "secrets",
@@ -508,11 +527,9 @@ static enum spot_rc parse_task(struct jobspec_ctx *x, const struct yaml *doc, st
 		rc = parse_name(doc, s, err);
 	}
 	if (rc == SPOT_OK) {
-		rc = spec_int(several, 1, INT32_MAX, &nodes, err);
+		rc = spec_int(several, 1, GANG_NODES_MAX, &nodes, err);
 	}
-	if (rc == SPOT_OK && nodes != 1) {
-		rc = yaml_fail(several, err, "num_nodes: %" PRId64 " nodes for one job are not supported: it runs on one", nodes);
-	}
+	s->num_nodes = (int32_t)nodes;
 	if (rc == SPOT_OK) {
 		rc = parse_script(yaml_get(doc, "setup"), "setup", &s->setup, err);
 	}
@@ -534,7 +551,10 @@ static enum spot_rc parse_task(struct jobspec_ctx *x, const struct yaml *doc, st
 	if (rc == SPOT_OK) {
 		rc = spec_resources(x, yaml_get(doc, "resources"), s, err);
 	}
-	return rc != SPOT_OK ? rc : parse_config(x, yaml_get(doc, "config"), s, err);
+	if (rc == SPOT_OK) {
+		rc = parse_config(x, yaml_get(doc, "config"), s, err);
+	}
+	return rc != SPOT_OK ? rc : gang_check(doc, s, err);
 }
 
 enum spot_rc jobspec_parse(struct arena *a, struct str text, int64_t now_us, struct job_spec **ret,

@@ -16,7 +16,7 @@ static const char *const resource_keys[] = {"infra", "cloud", "region", "zone", 
 static const struct spec_unsupported resource_later[] = {
 	{"image_id", "images are pinned by the provider settings of the daemon"},
 	{"ports", "jobs have no inbound ports"},
-	{"network_tier", "it matters for several nodes, and num_nodes is 1"},
+	{"network_tier", "the network between machines is as the provider section says"},
 	{"autostop", "capacity that no job needs is always given back"},
 	{"local_disk", "choose an instance_type that has it"},
 	{"accelerator_args", "TPUs are not supported"},

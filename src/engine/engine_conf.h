@@ -55,6 +55,7 @@ struct engine_conf {
 	const char *store_bucket; /* NULL or "": none */
 	const char *store_prefix; /* "" or "a/b" */
 	const char *store_provider, *store_region, *store_endpoint;
+	int64_t gang_hold_us; /* machines of a gang that is not whole are held this long */
 };
 
 #endif

@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "engine/engine_int.h"
+#include "engine/gang.h"
 
 #define LAUNCH_MOST	   64
 #define CLAIM_SLACK_US	   (30 * SPOT_US_PER_S) /* the call's own deadline ends it well before */
@@ -60,7 +60,7 @@ static const char *const scope_names[] = {
 
 /* What rests after a refusal: as far as the provider says that it reaches, else by its code the
  * pool, all pools of the quota class, or the account's region. */
-static const char *refusal_scope(const struct spot_err *err)
+const char *launch_refusal_scope(const struct spot_err *err)
 {
 	if (err->scope > SPOT_SCOPE_NONE && (size_t)err->scope < ARRAY_LEN(scope_names)) {
 		return scope_names[err->scope];
@@ -138,7 +138,7 @@ static void launch_undone(struct act *a, struct launching *l, enum node_event ev
 						    .at_us = engine_now(a->e)}));
 }
 
-static int64_t retry_us(struct engine *e, int32_t tries, int64_t said_us)
+int64_t launch_retry_us(struct engine *e, int32_t tries, int64_t said_us)
 {
 	int64_t first = e->conf.launch_retry_us;
 	int64_t us = first << MIN(MAX(tries - 1, 0), RETRY_DOUBLINGS);
@@ -167,7 +167,7 @@ static void launch_called(struct act *a)
 		 * job finds a place afresh. */
 		if (l->token) {
 			launch_undone(a, l, NODE_EV_RESEND,
-				      retry_us(a->e, l->tries, err->retry_after_us));
+				      launch_retry_us(a->e, l->tries, err->retry_after_us));
 		} else {
 			launch_refused(a, l, rc, "pool");
 		}
@@ -196,7 +196,7 @@ static void launch_called(struct act *a)
 	case SPOT_RC_COUNT:
 		break;
 	}
-	launch_refused(a, l, rc, refusal_scope(err));
+	launch_refused(a, l, rc, launch_refusal_scope(err));
 }
 
 /* ---- claim and call ---------------------------------------------------------------------------

@@ -73,7 +73,7 @@ static void mint_due(struct step *s)
 
 struct stale {
 	int64_t job_id;
-	int32_t epoch;
+	int32_t epoch, rank;
 	struct job_spec *spec;
 };
 
@@ -90,6 +90,7 @@ static void stale_write(struct recon *r, const struct stale *t,
 	STEP(s, engine_files_put,
 	     (&(struct q_engine_files_put){.job_id = t->job_id,
 					   .epoch = t->epoch,
+					   .rank = t->rank,
 					   .files = files,
 					   .urls_until_us =
 					       engine_now(r->e) + r->e->conf.url_life_us,
@@ -113,6 +114,7 @@ static void stale_one(struct recon *r, const struct q_engine_files_stale_row *w)
 
 	t->job_id = w->job_id;
 	t->epoch = w->epoch;
+	t->rank = w->rank;
 	if (json_parse(str_from(w->spec), "job.spec", &doc, &err) != SPOT_OK ||
 	    jobspec_from_json(r->arena, doc, &t->spec, &err) != SPOT_OK) {
 		log_error("job.spec", I64("job", w->job_id), STR("error", err.text));

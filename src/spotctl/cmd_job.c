@@ -15,6 +15,7 @@ const struct column job_cols[] = {
 	{"TRIES", "attempts", CELL_INT, false},
 	{"USD", "cost_micros", CELL_USD, false},
 	{"AGE", "created_at", CELL_AGE, false},
+	{"NODES", "num_nodes", CELL_INT, true},
 	{"OWNER", "owner", CELL_TEXT, true},
 	{"TEAM", "team", CELL_TEXT, true},
 	{"PROJECT", "project", CELL_TEXT, true},
@@ -66,7 +67,7 @@ int cmd_job_submit(struct ctl *c)
 		say("submitted %s; 'spotctl job show %s', 'spotctl job logs -f %s'", id, id, id);
 	}
 	if (follow) {
-		rc = job_follow(c, id, 0, true);
+		rc = job_follow(c, id, 0, 0, true);
 	}
 	return rc == CTL_OK && (wait || follow) ? job_wait_end(c, id, 0) : rc;
 }

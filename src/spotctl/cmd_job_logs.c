@@ -9,6 +9,7 @@
 struct log_place {
 	int64_t epoch;     /* 0 = the first that has a log */
 	int64_t offset;
+	int64_t rank;
 	bool one;          /* only this attempt */
 	bool away;
 };
@@ -43,7 +44,7 @@ static enum log_more move_on(struct log_place *at, const struct reply *r)
 		if (at->offset > 0) {
 			say("--- attempt %" PRId64, next);
 		}
-		*at = (struct log_place){.epoch = next};
+		*at = (struct log_place){.epoch = next, .rank = at->rank};
 		return LOG_MORE;
 	}
 	at->epoch = epoch;
@@ -59,6 +60,9 @@ static int log_step(struct ctl *c, const char *job, struct log_place *at, bool f
 	enum log_more more;
 	int rc;
 
+	if (at->rank > 0) {
+		path = arena_printf(c->arena, "%s&rank=%" PRId64, path, at->rank);
+	}
 	if (at->epoch > 0) {
 		path = arena_printf(c->arena, "%s&epoch=%" PRId64, path, at->epoch);
 	}
@@ -88,9 +92,9 @@ static int log_step(struct ctl *c, const char *job, struct log_place *at, bool f
 	return -1;
 }
 
-int job_follow(struct ctl *c, const char *job, int64_t epoch, bool follow)
+int job_follow(struct ctl *c, const char *job, int64_t epoch, int64_t rank, bool follow)
 {
-	struct log_place at = {.epoch = epoch, .one = epoch > 0};
+	struct log_place at = {.epoch = epoch, .rank = rank, .one = epoch > 0};
 	bool first = true;
 	int rc;
 
@@ -107,12 +111,16 @@ int job_follow(struct ctl *c, const char *job, int64_t epoch, bool follow)
 
 int cmd_job_logs(struct ctl *c)
 {
-	const char *text = opt_value(c, "epoch");
-	int64_t epoch = 0;
+	const char *text = opt_value(c, "epoch"), *which = opt_value(c, "rank");
+	int64_t epoch = 0, rank = 0;
 
 	if (text != NULL && !parse_i64(text, 1, INT32_MAX, &epoch)) {
 		say("spotctl job logs: --epoch wants the number of an attempt, not '%s'", text);
 		return CTL_USAGE;
 	}
-	return job_follow(c, c->args[0], epoch, opt_flag(c, "follow"));
+	if (which != NULL && !parse_i64(which, 0, INT32_MAX, &rank)) {
+		say("spotctl job logs: --rank wants the number of a rank, from 0, not '%s'", which);
+		return CTL_USAGE;
+	}
+	return job_follow(c, c->args[0], epoch, rank, opt_flag(c, "follow"));
 }

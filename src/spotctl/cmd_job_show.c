@@ -25,6 +25,9 @@ static void show_head(struct ctl *c, const json_t *j)
 		line(c, "where", arena_printf(c->arena, "%s  %s  %s  on %s", cell_text(c, j, &place), cell_text(c, j, &gpu),
 		    json_str(j, "market", "", NULL), json_str(j, "node", "", NULL)));
 	}
+	if (json_i64(j, "num_nodes", 1, NULL) > 1) {
+		line(c, "nodes", arena_printf(c->arena, "%" PRId64 ", together in one zone; rank 0 is shown", json_i64(j, "num_nodes", 1, NULL)));
+	}
 	line(c, "owner", arena_printf(c->arena, "%s  team %s  project %s  class %s", json_str(j, "owner", "", NULL),
 	    json_str(j, "team", "-", NULL), json_str(j, "project", "-", NULL), json_str(j, "class", "", NULL)));
 	line(c, "fleet", json_str(j, "fleet", "", NULL));
@@ -43,7 +46,7 @@ static void show_head(struct ctl *c, const json_t *j)
 static void show_attempts(struct ctl *c, const json_t *j)
 {
 	static const struct column cols[] = {
-		{"TRY", "epoch", CELL_INT, false}, {"NODE", "node", CELL_TEXT, false}, {"WHERE", "pool", CELL_PLACE, false},
+		{"TRY", "epoch", CELL_INT, false}, {"RANK", "rank", CELL_INT, false}, {"NODE", "node", CELL_TEXT, false}, {"WHERE", "pool", CELL_PLACE, false},
 		{"TYPE", "pool.instance_type", CELL_TEXT, false}, {"MARKET", "market", CELL_TEXT, false},
 		{"PHASE", "phase", CELL_STATE, false}, {"END", "exit_reason", CELL_TEXT, false},
 		{"FROM STEP", "steps_start", CELL_INT, false}, {"TO STEP", "steps_done", CELL_INT, false},

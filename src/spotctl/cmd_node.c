@@ -7,7 +7,7 @@ static const struct column cols[] = {
 	{"NODE", "id", CELL_TEXT, false}, {"STATE", "state", CELL_STATE, false}, {"WHERE", "pool", CELL_PLACE, false},
 	{"TYPE", "pool.instance_type", CELL_TEXT, false}, {"GPU", "pool", CELL_GPU, false},
 	{"MARKET", "pool.market", CELL_TEXT, false}, {"USD/H", "price_micros", CELL_USD, false},
-	{"JOB", "job", CELL_TEXT, false}, {"FLEET", "fleet", CELL_TEXT, true}, {"USD", "cost_micros", CELL_USD, false},
+	{"JOB", "job", CELL_TEXT, false}, {"RANK", "rank", CELL_INT, true}, {"FLEET", "fleet", CELL_TEXT, true}, {"USD", "cost_micros", CELL_USD, false},
 	{"AGE", "created_at", CELL_AGE, false}, {"HEARD", "last_seen_at", CELL_AGE, false},
 	{"NOTICE", "notice.kind", CELL_TEXT, false}, {"REF", "ref", CELL_TEXT, true},
 	{"END", "end_cause", CELL_TEXT, true}, {"WHY", "why", CELL_TEXT, true}, {"LAST ERROR", "last_error", CELL_TEXT, true},

@@ -46,7 +46,7 @@ static const struct ctl_opt job_ls_opts[] = {
 static const struct ctl_opt job_show_opts[] = {{"why", 0, NULL, "every decision with its inputs, and the events", NULL}, END};
 static const struct ctl_opt logs_opts[] = {
 	{"follow", 'f', NULL, "go on until the job ends", NULL},
-	{"epoch", 0, "N", "only this attempt", NULL}, END};
+	{"epoch", 0, "N", "only this attempt", NULL}, {"rank", 0, "N", "that of this rank, of a job of several nodes (0)", NULL}, END};
 static const struct ctl_opt wait_opts[] = {{"timeout", 0, "SECONDS", "give up after this long (exit 6); default: never", NULL}, END};
 static const struct ctl_opt scale_opts[] = {
 	{"nodes", 0, "N", "wanted nodes", NULL}, {"gpus", 0, "N", "wanted GPUs", NULL}, END};

@@ -108,6 +108,8 @@ static const struct conf_item items[] = {
 	   "Rest of a pool that took a node back."),
     ENGINE("idle_keep", "1m", "0s", "1d", idle_keep_us,
 	   "A node that no job needs is kept this long while jobs wait."),
+    ENGINE("gang_hold", "10m", "100ms", "1d", gang_hold_us,
+	   "Machines of a job of several nodes are held this long while one is missing; then all are given back."),
     ENGINE("terminate_retry", "5s", "100ms", "10m", terminate_retry_us,
 	   "First repeat of a terminate; doubled to 1m."),
     ENGINE("terminate_alarm", "5m", "1s", "1d", terminate_alarm_us,

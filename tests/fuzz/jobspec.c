@@ -51,7 +51,7 @@ int fuzz_one(const uint8_t *p, size_t n)
 	if (rc != SPOT_OK) {
 		return 0;
 	}
-	FUZZ_CHECK(!str_empty(s->run) && s->asks_n >= 1 && s->num_nodes == 1);
+	FUZZ_CHECK(!str_empty(s->run) && s->asks_n >= 1 && s->num_nodes >= 1 && s->num_nodes <= 256);
 	FUZZ_CHECK(s->team != NULL && s->project != NULL && s->class != NULL);
 	for (size_t i = 0; i < warnings_n; i++) {
 		FUZZ_CHECK(!str_empty(warnings[i]));

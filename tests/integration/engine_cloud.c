@@ -117,6 +117,40 @@ struct machine *cloud_add(struct cloud *c, const char *ref, const char *token, b
 	return m;
 }
 
+/* How many more may live there. */
+static size_t room_of(const struct cloud *c, const struct spot_launch *l)
+{
+	char key[64];
+	size_t live = 0;
+
+	snprintf(key, sizeof(key), "%s/%s/%s", l->key.zone, l->key.instance_type,
+		 spot_market_name(l->key.market));
+	for (size_t i = 0; i < c->n; i++) {
+		live += c->list[i].state != SPOT_INSTANCE_GONE &&
+			strcmp(c->list[i].zone, l->key.zone) == 0 &&
+			strcmp(c->list[i].type, l->key.instance_type) == 0 &&
+			c->list[i].market == l->key.market;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(c->room); i++) {
+		if (strcmp(c->room[i].key, key) == 0) {
+			return c->room[i].n > live ? c->room[i].n - live : 0;
+		}
+	}
+	return SIZE_MAX;
+}
+
+void cloud_room(struct cloud *c, const char *key, size_t n)
+{
+	for (size_t i = 0; i < ARRAY_LEN(c->room); i++) {
+		if (c->room[i].key[0] == '\0' || strcmp(c->room[i].key, key) == 0) {
+			snprintf(c->room[i].key, sizeof(c->room[i].key), "%s", key);
+			c->room[i].n = n;
+			return;
+		}
+	}
+	fail_msg("too many pools with a limit");
+}
+
 static bool is_sold_out(const struct cloud *c, const struct spot_launch *l)
 {
 	char key[64];
@@ -159,7 +193,7 @@ static enum spot_step cloud_launch(void *self, struct spot_call *c, struct spot_
 			return call_fail(c, SPOT_GONE, "IdempotentInstanceTerminated",
 					 "fake launch: already gone");
 		}
-		if (m == NULL && is_sold_out(k, l)) {
+		if (m == NULL && (is_sold_out(k, l) || room_of(k, l) == 0)) {
 			call_fail(c, k->sold_out_rc, "InsufficientInstanceCapacity", "fake launch: sold out");
 			c->err.scope = k->sold_out_scope;
 			return SPOT_FAIL;
@@ -175,6 +209,63 @@ static enum spot_step cloud_launch(void *self, struct spot_call *c, struct spot_
 		}
 	}
 	l->instance = instance_of(c->arena, m);
+	return SPOT_DONE;
+}
+
+/* The machines that carry the token. */
+static size_t gang_of(struct cloud *k, struct spot_call *c, struct spot_launch_gang *g)
+{
+	size_t lives = 0;
+
+	g->instances = arena_array(c->arena, k->n + g->want + 1, sizeof(*g->instances));
+	g->instances_n = 0;
+	for (size_t i = 0; i < k->n; i++) {
+		if (strcmp(k->list[i].token, g->common.token) == 0) {
+			g->instances[g->instances_n++] = instance_of(c->arena, &k->list[i]);
+			lives += k->list[i].state != SPOT_INSTANCE_GONE;
+		}
+	}
+	return lives;
+}
+
+static enum spot_step cloud_launch_gang(void *self, struct spot_call *c, struct spot_launch_gang *g)
+{
+	struct cloud *k = cloud_of(self);
+
+	if (c->state == NULL) {
+		k->gang_launches++;
+		c->state = k;
+		if (k->throttle > 0) {
+			k->throttle--;
+			return call_fail(c, SPOT_THROTTLED, "RequestLimitExceeded",
+					 "fake launch: throttled");
+		}
+		if (k->lose_launches > 0) {
+			k->lose_launches--;
+			return call_fail(c, SPOT_UNKNOWN, "", "fake launch: connection reset");
+		}
+		(void)gang_of(k, c, g);
+		if (g->instances_n == 0 &&
+		    (is_sold_out(k, &g->common) || room_of(k, &g->common) < g->want)) {
+			return call_fail(c, k->sold_out_rc, "InsufficientInstanceCapacity",
+					 "fake launch: not so many");
+		}
+		for (size_t i = 0; g->instances_n == 0 && i < g->want; i++) {
+			machine_new(k, &g->common, c->now_us)->gang = g->want;
+		}
+		if (k->lose_replies > 0) {
+			k->lose_replies--;
+			return call_fail(c, SPOT_UNKNOWN, "", "fake launch: reply lost");
+		}
+		if (k->reply_after_us > 0) {
+			return call_again(c, SPOT_UNAVAILABLE, k->reply_after_us, "",
+					  "fake launch: later");
+		}
+	}
+	if (gang_of(k, c, g) < g->want) {
+		return call_fail(c, SPOT_GONE, "IdempotentInstanceTerminated",
+				 "fake launch: some are gone already");
+	}
 	return SPOT_DONE;
 }
 
@@ -405,6 +496,7 @@ struct call_provider *cloud_provider(struct cloud *c, struct loop *loop, struct 
 	ops.caps |= c->leaves ? SPOT_CAP_LEAVES : 0;
 	ops.verify = c->verifies ? cloud_verify : NULL;
 	ops.watch = c->watches ? cloud_watch : NULL;
+	ops.launch_gang = c->gangs ? cloud_launch_gang : NULL;
 	ops.boot_timeout_us = c->boots_us;
 	return call_provider_new(loop, http, &ops, c, "fake", NULL);
 }
@@ -440,9 +532,12 @@ size_t cloud_doubled(const struct cloud *c)
 	size_t n = 0;
 
 	for (size_t i = 0; i < c->n; i++) {
+		size_t same = 1;
+
 		for (size_t k = 0; k < i; k++) {
-			n += strcmp(c->list[i].token, c->list[k].token) == 0;
+			same += strcmp(c->list[i].token, c->list[k].token) == 0;
 		}
+		n += same > MAX(c->list[i].gang, (size_t)1);
 	}
 	return n;
 }

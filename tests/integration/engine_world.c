@@ -66,6 +66,7 @@ static struct engine_conf conf_quick(void)
 	    .store_provider = "fake",
 	    .store_region = "r1",
 	    .store_endpoint = "",
+	    .gang_hold_us = 600000,
 	};
 
 	supply_policy_default(&c.supply);
@@ -161,20 +162,21 @@ static void agents_tick(struct world *w, int64_t now)
 	if (w->agents_save) {
 		world_sql(
 		    w,
-		    "WITH a AS (SELECT a.job_id, a.epoch FROM attempt a JOIN job j ON j.id = "
+		    "WITH a AS (SELECT a.job_id, a.epoch, a.rank, j.num_nodes FROM attempt a JOIN job j ON j.id = "
 		    "a.job_id AND j.epoch = a.epoch"
 		    "  WHERE a.desired = 'drain' AND a.ended_us IS NULL AND a.phase IN ('RUNNING', "
 		    "'ASSIGNED')"
 		    "  AND j.state_us < %" PRId64 "),"
-		    " c AS (INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, "
-		    "created_us, urls_us, committed_us)"
-		    "  SELECT job_id, epoch, 'COMMITTED', 'notice', 100 * epoch, 1000, %" PRId64
+		    " c AS (INSERT INTO checkpoint (job_id, epoch, rank, state, reason, steps, bytes, "
+		    "set_key, created_us, urls_us, committed_us)"
+		    "  SELECT job_id, epoch, rank, 'COMMITTED', 'notice', 100 * epoch, 1000,"
+		    "  CASE WHEN num_nodes > 1 THEN 100 * epoch END, %" PRId64
 		    ", %" PRId64 ", %" PRId64 " FROM a"
-		    "  RETURNING id, job_id),"
+		    "  RETURNING id, job_id, set_key),"
 		    " k AS (INSERT INTO checkpoint_chunk SELECT id, 'model.bin', 0, 1000, 420, "
 		    "repeat('ab', 32), 'key-' || id, true"
 		    "  FROM c)"
-		    " UPDATE job SET checkpoint_id = c.id FROM c WHERE job.id = c.job_id;"
+		    " UPDATE job SET checkpoint_id = c.id FROM c WHERE job.id = c.job_id AND c.set_key IS NULL;"
 		    "UPDATE attempt a SET phase = 'EXITED', exit_reason = 'drained', exit_code = "
 		    "0, ended_us = %" PRId64
 		    " FROM job j WHERE j.id = a.job_id AND a.desired = 'drain' AND a.ended_us IS "

@@ -27,6 +27,7 @@ struct machine {
 	int terminates;
 	bool leftover;
 	const char *reason; /* raw_reason, NULL = "" */
+	size_t gang; /* so many were launched with its token; 0 = it alone */
 };
 struct cloud {
 	struct machine list[CLOUD_MAX];
@@ -60,6 +61,12 @@ struct cloud {
 	const char *late_reason;    /* launched machines are PENDING and then FAILED with these words; NULL = not */
 	char uploads_how;	    /* 'r' resumable, 'b' blocks, else put; with a header */
 	bool uploads_header;
+	bool gangs; /* several machines by one launch, all or none */
+	int gang_launches;
+	struct {
+		char key[64]; /* "zone/type/market" */
+		size_t n;     /* so many machines live there at most */
+	} room[4];
 };
 
 struct world {
@@ -108,6 +115,8 @@ int world_pool(struct world *w, const char *zone, const char *type, const char *
 int64_t world_job(struct world *w, const char *extra);
 void cloud_sell_out(struct cloud *c, const char *zone_type_market);
 void cloud_sell_again(struct cloud *c);
+/* So many machines live there at most. */
+void cloud_room(struct cloud *c, const char *zone_type_market, size_t n);
 size_t cloud_live(const struct cloud *c);
 /* Tokens with more than one machine. */
 size_t cloud_doubled(const struct cloud *c);

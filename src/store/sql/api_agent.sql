@@ -6,18 +6,23 @@
 -- writes: no
 SELECT id, enrol_key FROM install
 
+-- shared: one launch made the machines of a gang, with one token for all; which of them it is says the instance.
 -- name: api_enrol_node
 -- params: id int8
--- rows: 0..1 id int8, token text, state text, ref text?, boot_id text, used bool
+-- rows: 0..1 id int8, token text, state text, ref text?, boot_id text, used bool, shared bool
 -- row: enrol_node
 -- writes: no
-SELECT id, token, state, ref, boot_id, enrol_used_us IS NOT NULL FROM node WHERE id = $1
+SELECT n.id, CASE WHEN n.gang_call THEN g.token ELSE n.token END, n.state, n.ref, n.boot_id, n.enrol_used_us IS NOT NULL,
+	n.gang_call
+FROM node n LEFT JOIN gang g ON g.id = n.gang_id WHERE n.id = $1
 
 -- name: api_enrol_candidates
--- rows: many id int8, token text, state text, ref text?, boot_id text, used bool
+-- rows: many id int8, token text, state text, ref text?, boot_id text, used bool, shared bool
 -- row: enrol_node
 -- writes: no
-SELECT id, token, state, ref, boot_id, enrol_used_us IS NOT NULL FROM node WHERE state NOT IN ('GONE', 'FAILED')
+SELECT n.id, CASE WHEN n.gang_call THEN g.token ELSE n.token END, n.state, n.ref, n.boot_id, n.enrol_used_us IS NOT NULL,
+	n.gang_call
+FROM node n LEFT JOIN gang g ON g.id = n.gang_id WHERE n.state NOT IN ('GONE', 'FAILED')
 
 -- What the agent proves itself with, for the engine to judge (engine_enrol.sql). Sent again it finds its verdict.
 -- A node has room for a few: whoever holds its token cannot fill the table.
@@ -82,16 +87,20 @@ FROM node n LEFT JOIN LATERAL (SELECT * FROM attempt WHERE node_id = n.id ORDER 
 WHERE n.id = $1
 
 -- name: api_agent_run
--- params: job_id int8, epoch int4, since_day int4
+-- params: job_id int8, epoch int4, since_day int4, node_id int8
 -- rows: 0..1 name text, spec text, secrets text, files text, restore_id int8?, steps_start int8, gpu_milli int4,
 --   log_offset int8, market text, adv_lo float8?, adv_hi float8?, adv_as_of_us int8?, own_us int8, reclaims int4,
---   save_us int8, band_lo float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?
+--   save_us int8, band_lo float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?, rank int4,
+--   ips text
 -- writes: no
 SELECT j.name, j.spec::text, j.secrets::text, a.files::text, a.restore_id, a.steps_start, p.gpu_milli,
-	coalesce((SELECT max(at_offset + length(bytes)) FROM job_log l WHERE l.job_id = j.id AND l.epoch = a.epoch), 0)::int8,
+	coalesce((SELECT max(at_offset + length(bytes)) FROM job_log l WHERE l.job_id = j.id AND l.epoch = a.epoch
+		AND l.rank = a.rank), 0)::int8,
 	p.market, s.advisor_lo, s.advisor_hi, s.advisor_as_of_us, r.node_us, r.reclaims,
 	coalesce((SELECT c.committed_us - c.created_us FROM checkpoint c WHERE c.id = j.checkpoint_id), 0)::int8,
-	s.band_lo, s.band_hi, s.share, s.share_lo, s.share_hi
+	s.band_lo, s.band_hi, s.share, s.share_lo, s.share_hi, a.rank,
+	(SELECT string_agg(coalesce(nullif(n.hw->>'ip', ''), n.ip), E'\n' ORDER BY m.rank) FROM attempt m
+		JOIN node n ON n.id = m.node_id WHERE m.job_id = a.job_id AND m.epoch = a.epoch)
 FROM attempt a JOIN job j ON j.id = a.job_id JOIN pool p ON p.id = a.pool_id
 LEFT JOIN LATERAL (SELECT max(w.advisor_lo) AS advisor_lo, max(w.advisor_hi) AS advisor_hi,
 	max(w.advisor_as_of_us) AS advisor_as_of_us, max(w.band_lo) AS band_lo, max(w.band_hi) AS band_hi,
@@ -100,7 +109,7 @@ LEFT JOIN LATERAL (SELECT max(w.advisor_lo) AS advisor_lo, max(w.advisor_hi) AS 
 		AND w.instance_type = p.instance_type AND w.market = p.market) s ON true
 LEFT JOIN LATERAL (SELECT coalesce(sum(node_us), 0)::int8 AS node_us, coalesce(sum(reclaims), 0)::int4 AS reclaims
 	FROM pool_day WHERE pool_id = p.id AND day >= $3) r ON true
-WHERE a.job_id = $1 AND a.epoch = $2
+WHERE a.job_id = $1 AND a.epoch = $2 AND a.node_id = $4
 
 -- Heartbeats and progress, gathered for a second and written at once. steps -1: nothing said.
 -- name: api_agents_seen
@@ -116,9 +125,9 @@ WITH s AS (
 	UPDATE attempt a SET steps_done = s.steps, steps_us = s.at FROM s
 	WHERE a.node_id = s.node_id AND a.job_id = s.job_id AND a.epoch = s.epoch AND a.ended_us IS NULL
 		AND s.steps >= 0 AND s.steps <> a.steps_done
-	RETURNING a.job_id, a.epoch, a.steps_done
+	RETURNING a.job_id, a.epoch, a.rank, a.steps_done
 )
-UPDATE job SET steps_done = a.steps_done FROM a WHERE job.id = a.job_id AND job.epoch = a.epoch
+UPDATE job SET steps_done = a.steps_done FROM a WHERE job.id = a.job_id AND job.epoch = a.epoch AND a.rank = 0
 
 -- name: api_agent_notice
 -- params: node_id int8, kind text, deadline_us int8, source text, raw text, at_us int8
@@ -145,7 +154,7 @@ SELECT node_id, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM o
 -- rows: 0..1 fresh bool, same bool, woken bool, told bool
 -- writes: yes
 WITH o AS (
-	SELECT a.job_id, a.epoch, a.phase, a.ended_us IS NULL AND a.phase <> 'EXITED' AND j.epoch = a.epoch AS fresh,
+	SELECT a.job_id, a.epoch, a.rank, a.phase, a.ended_us IS NULL AND a.phase <> 'EXITED' AND j.epoch = a.epoch AS fresh,
 		a.phase = 'EXITED' AND $4 = 'EXITED' AND a.exit_reason = $9 AND j.epoch = a.epoch AS same
 	FROM attempt a JOIN job j ON j.id = a.job_id
 	WHERE a.job_id = $2 AND a.epoch = $3 AND a.node_id = $1 FOR UPDATE OF a, j
@@ -156,14 +165,16 @@ WITH o AS (
 		signalled_us = coalesce(a.signalled_us, $11),
 		exit_code = $7, exit_signal = $8, exit_reason = CASE WHEN $4 = 'EXITED' THEN $9 ELSE a.exit_reason END,
 		ended_us = CASE WHEN $4 = 'EXITED' THEN $12 ELSE NULL END
-	FROM o WHERE o.fresh AND a.job_id = o.job_id AND a.epoch = o.epoch RETURNING a.job_id, a.epoch, a.steps_done
+	FROM o WHERE o.fresh AND a.job_id = o.job_id AND a.epoch = o.epoch AND a.rank = o.rank
+	RETURNING a.job_id, a.epoch, a.rank, a.steps_done
 ), j AS (
-	UPDATE job SET steps_done = a.steps_done, steps_total = CASE WHEN $6 > 0 THEN $6 ELSE steps_total END,
+	UPDATE job SET steps_done = CASE WHEN a.rank = 0 THEN a.steps_done ELSE job.steps_done END,
+		steps_total = CASE WHEN $6 > 0 AND a.rank = 0 THEN $6 ELSE steps_total END,
 		started_us = CASE WHEN $4 = 'RUNNING' THEN coalesce(started_us, $12) ELSE started_us END
 	FROM a WHERE job.id = a.job_id
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, epoch, was, now, event, why, actor)
-	SELECT $12, 'attempt', 'j' || o.job_id || '/' || o.epoch, o.job_id, $1, o.epoch, o.phase, $4, 'PHASE',
+	SELECT $12, 'attempt', 'j' || o.job_id || '/' || o.epoch || CASE WHEN o.rank > 0 THEN '/' || o.rank ELSE '' END, o.job_id, $1, o.epoch, o.phase, $4, 'PHASE',
 		CASE WHEN $9 = '' THEN $10 ELSE $9 || CASE WHEN $10 = '' THEN '' ELSE ': ' || $10 END END, 'n' || $1::int8
 	FROM o WHERE o.fresh AND (o.phase <> $4)
 )
@@ -178,10 +189,11 @@ SELECT fresh, same, pg_notify('spot_engine', '') IS NOT NULL AS woken,
 -- rows: 0..1 id int8, fresh int8, woken bool
 -- writes: yes
 WITH ok AS (
-	SELECT j.id, a.epoch FROM attempt a JOIN job j ON j.id = a.job_id AND j.epoch = a.epoch
+	SELECT j.id, a.epoch, a.rank FROM attempt a JOIN job j ON j.id = a.job_id AND j.epoch = a.epoch
 	WHERE a.job_id = $2 AND a.epoch = $3 AND a.node_id = $1 AND a.ended_us IS NULL FOR UPDATE OF j
 ), old AS (
-	UPDATE checkpoint c SET state = 'ABANDONED' FROM ok WHERE c.job_id = ok.id AND c.state = 'OPEN' RETURNING c.id
+	UPDATE checkpoint c SET state = 'ABANDONED' FROM ok WHERE c.job_id = ok.id AND c.rank = ok.rank AND c.state = 'OPEN'
+	RETURNING c.id
 ), blank AS (
 	UPDATE checkpoint_chunk k SET upload_url = NULL, upload_headers = NULL FROM old
 	WHERE k.checkpoint_id = old.id AND k.upload_url IS NOT NULL
@@ -190,8 +202,8 @@ WITH ok AS (
 	LEFT JOIN LATERAL (SELECT k.object_key FROM checkpoint_chunk k JOIN checkpoint c ON c.id = k.checkpoint_id
 		WHERE k.sha256 = u.sha AND k.bytes = u.bytes AND c.job_id = $2 AND c.state = 'COMMITTED' LIMIT 1) k ON true
 ), c AS (
-	INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, bytes_new, created_us, urls_us)
-	SELECT ok.id, ok.epoch, 'OPEN', $4, $5, coalesce((SELECT sum(bytes) FROM s), 0)::int8,
+	INSERT INTO checkpoint (job_id, epoch, rank, state, reason, steps, bytes, bytes_new, created_us, urls_us)
+	SELECT ok.id, ok.epoch, ok.rank, 'OPEN', $4, $5, coalesce((SELECT sum(bytes) FROM s), 0)::int8,
 		coalesce((SELECT sum(bytes) FROM s WHERE have IS NULL), 0)::int8, $11,
 		CASE WHEN EXISTS (SELECT FROM s WHERE have IS NULL) THEN NULL ELSE $11 END
 	FROM ok RETURNING id
@@ -213,26 +225,31 @@ SELECT c.state, c.urls_us IS NOT NULL, json_build_object('checkpoint', 'c' || c.
 		ORDER BY k.path, k.seq) FROM checkpoint_chunk k WHERE k.checkpoint_id = c.id AND k.fresh), '[]'::json))::text AS doc
 FROM checkpoint c WHERE c.id = $1
 
+-- Of a gang only whole sets count, the same step of every rank (engine_gang_sets); set_key says which set this is of.
 -- name: api_checkpoint_commit
 -- params: node_id int8, job_id int8, epoch int4, checkpoint_id int8, at_us int8
 -- rows: 0..1 state text, current bool, woken bool, told bool
 -- writes: yes
 WITH ok AS (
-	SELECT c.id, c.state, c.steps, j.id AS job_id, j.epoch = a.epoch AS current
+	SELECT c.id, c.state, c.steps, j.id AS job_id, j.epoch = a.epoch AS current, j.num_nodes, c.rank,
+		CASE WHEN j.num_nodes > 1 THEN CASE WHEN c.steps > 0 THEN c.steps ELSE -1 - (SELECT count(*) FROM checkpoint o
+			WHERE o.job_id = j.id AND o.epoch = a.epoch AND o.rank = c.rank AND o.set_key IS NOT NULL) END END AS key
 	FROM attempt a JOIN job j ON j.id = a.job_id
-	JOIN checkpoint c ON c.job_id = a.job_id AND c.epoch = a.epoch
+	JOIN checkpoint c ON c.job_id = a.job_id AND c.epoch = a.epoch AND c.rank = a.rank
 	WHERE a.job_id = $2 AND a.epoch = $3 AND a.node_id = $1 AND c.id = $4 FOR UPDATE OF j, c
 ), c AS (
-	UPDATE checkpoint c SET state = 'COMMITTED', committed_us = $5 FROM ok
-	WHERE c.id = ok.id AND ok.state = 'OPEN' AND ok.current AND c.urls_us IS NOT NULL RETURNING c.id, c.job_id, c.steps
+	UPDATE checkpoint c SET state = 'COMMITTED', committed_us = $5, set_key = ok.key FROM ok
+	WHERE c.id = ok.id AND ok.state = 'OPEN' AND ok.current AND c.urls_us IS NOT NULL
+	RETURNING c.id, c.job_id, c.steps, c.set_key, c.rank
 ), j AS (
-	UPDATE job SET checkpoint_id = c.id FROM c WHERE job.id = c.job_id
+	UPDATE job SET checkpoint_id = c.id FROM c WHERE job.id = c.job_id AND c.set_key IS NULL
 ), w AS (
 	UPDATE checkpoint_chunk k SET upload_url = NULL, upload_headers = NULL FROM c
 	WHERE k.checkpoint_id = c.id AND k.upload_url IS NOT NULL
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, epoch, was, now, event, why, actor)
-	SELECT $5, 'checkpoint', 'c' || id, job_id, $1, $3, 'OPEN', 'COMMITTED', 'COMMITTED', 'at step ' || steps,
+	SELECT $5, 'checkpoint', 'c' || id, job_id, $1, $3, 'OPEN', 'COMMITTED', 'COMMITTED',
+		CASE WHEN set_key IS NULL THEN '' ELSE 'rank ' || rank || ' ' END || 'at step ' || steps,
 		'n' || $1::int8 FROM c
 )
 SELECT CASE WHEN EXISTS (SELECT FROM c) THEN 'COMMITTED' ELSE ok.state END, ok.current,
@@ -244,13 +261,13 @@ SELECT CASE WHEN EXISTS (SELECT FROM c) THEN 'COMMITTED' ELSE ok.state END, ok.c
 -- rows: 0..1 next_offset int8, told bool
 -- writes: yes
 WITH a AS (
-	SELECT job_id, epoch FROM attempt WHERE job_id = $2 AND epoch = $3 AND node_id = $1 FOR UPDATE
+	SELECT job_id, epoch, rank FROM attempt WHERE job_id = $2 AND epoch = $3 AND node_id = $1 FOR UPDATE
 ), e AS (
-	SELECT coalesce((SELECT at_offset + length(bytes) FROM job_log WHERE job_id = $2 AND epoch = $3
-		ORDER BY at_offset DESC LIMIT 1), 0)::int8 AS n FROM a
+	SELECT a.rank, coalesce((SELECT at_offset + length(bytes) FROM job_log l WHERE l.job_id = $2 AND l.epoch = $3
+		AND l.rank = a.rank ORDER BY at_offset DESC LIMIT 1), 0)::int8 AS n FROM a
 ), i AS (
-	INSERT INTO job_log (job_id, epoch, at_offset, at_us, bytes)
-	SELECT $2, $3, $4, $6, $5 FROM e WHERE e.n = $4 AND e.n < $7 AND length($5) > 0
+	INSERT INTO job_log (job_id, epoch, rank, at_offset, at_us, bytes)
+	SELECT $2, $3, e.rank, $4, $6, $5 FROM e WHERE e.n = $4 AND e.n < $7 AND length($5) > 0
 	ON CONFLICT DO NOTHING RETURNING at_offset + length(bytes) AS n
 )
 SELECT CASE WHEN e.n >= $7 THEN $4 + length($5) ELSE coalesce((SELECT n FROM i), e.n) END::int8 AS next_offset, pg_notify('spot_api', 'j' || $2::int8) IS NOT NULL AS told

@@ -172,6 +172,14 @@ SELECT coalesce((SELECT id FROM event WHERE at_us < $1 ORDER BY id DESC LIMIT 1)
 SELECT 'spot_jobs', state, count(*)::float8 FROM job GROUP BY state
 UNION ALL SELECT 'spot_nodes', state, count(*)::float8 FROM node GROUP BY state
 UNION ALL SELECT 'spot_fleets', state, count(*)::float8 FROM fleet GROUP BY state
+UNION ALL SELECT 'spot_gangs', s.state, count(x.state)::float8 FROM (VALUES ('waiting'), ('acquiring'), ('holding'), ('serving'))
+	s (state) LEFT JOIN (SELECT 'waiting' AS state FROM job j WHERE j.num_nodes > 1 AND j.state = 'QUEUED'
+			AND NOT EXISTS (SELECT FROM gang g WHERE g.job_id = j.id AND g.state <> 'RELEASED')
+		UNION ALL SELECT CASE WHEN g.state = 'SERVING' THEN 'serving' WHEN EXISTS (SELECT FROM node n WHERE n.gang_id = g.id
+			AND n.launched_us IS NOT NULL AND n.ended_us IS NULL) THEN 'holding' ELSE 'acquiring' END
+		FROM gang g WHERE g.state <> 'RELEASED') x ON x.state = s.state GROUP BY s.state
+UNION ALL SELECT 'spot_gangs_over_total', s.how, count(g.id)::float8 FROM (VALUES ('served', true), ('given_up', false)) s (how, yes)
+	LEFT JOIN gang g ON g.state = 'RELEASED' AND (g.served_us IS NOT NULL) = s.yes GROUP BY s.how
 UNION ALL SELECT 'spot_prices', l.state, count(*)::float8 FROM pool_latest l GROUP BY l.state
 UNION ALL SELECT 'spot_price_age_seconds_max', p.provider, max($1 - l.observed_us) / 1e6
 	FROM pool_latest l JOIN pool p ON p.id = l.pool_id WHERE p.offered GROUP BY p.provider

@@ -43,12 +43,13 @@ SELECT x.id, d.doc::text FROM x JOIN api_job d ON d.id = x.id ORDER BY x.id DESC
 --   not_before_us int8?
 -- writes: no
 SELECT j.state, j.team, d.doc::text,
-	coalesce((SELECT json_agg(a.doc ORDER BY a.epoch) FROM api_attempt a WHERE a.job_id = j.id), '[]')::text AS attempts,
+	coalesce((SELECT json_agg(a.doc ORDER BY a.epoch, a.rank) FROM api_attempt a WHERE a.job_id = j.id), '[]')::text AS attempts,
 	coalesce((SELECT json_agg(c.doc ORDER BY c.id) FROM (SELECT id, doc FROM api_checkpoint
 		WHERE job_id = j.id AND state = 'COMMITTED' ORDER BY id DESC LIMIT 200) c), '[]')::text AS checkpoints,
 	j.source, j.spec::text,
 	coalesce((SELECT sum(greatest(t.was - t.steps_start, 0)) FROM (SELECT a.steps_start,
-		lag(a.steps_done) OVER (ORDER BY a.epoch) AS was FROM attempt a WHERE a.job_id = j.id) t), 0)::int8 AS lost_steps,
+		lag(a.steps_done) OVER (ORDER BY a.epoch) AS was FROM attempt a WHERE a.job_id = j.id AND a.rank = 0) t), 0)::int8
+		AS lost_steps,
 	j.not_before_us
 FROM job j JOIN api_job d ON d.id = j.id WHERE j.id = $1
 
@@ -78,19 +79,19 @@ WITH o AS (
 )
 SELECT state, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM o
 
--- Bytes of one attempt's log from an offset on. epoch 0: the newest attempt. more_epoch: a later attempt.
+-- Bytes of one attempt's log, of one rank, from an offset on. epoch 0: the newest attempt. more_epoch: a later attempt.
 -- name: api_job_log
--- params: id int8, epoch int4, from_offset int8
--- rows: 0..1 state text, epoch int4, ended bool, newer int4?, at_offset int8?, bytes bytea?
+-- params: id int8, epoch int4, from_offset int8, rank int4
+-- rows: 0..1 state text, epoch int4, ended bool, newer int4?, at_offset int8?, bytes bytea?, num_nodes int4
 -- writes: no
 SELECT j.state, e.epoch, a.ended_us IS NOT NULL OR a.job_id IS NULL,
-	(SELECT min(n.epoch) FROM attempt n WHERE n.job_id = j.id AND n.epoch > e.epoch), l.at_offset, l.bytes
+	(SELECT min(n.epoch) FROM attempt n WHERE n.job_id = j.id AND n.epoch > e.epoch), l.at_offset, l.bytes, j.num_nodes
 FROM job j
 CROSS JOIN LATERAL (SELECT CASE WHEN $2 = 0 THEN j.epoch ELSE $2 END AS epoch) e
-LEFT JOIN attempt a ON a.job_id = j.id AND a.epoch = e.epoch
+LEFT JOIN attempt a ON a.job_id = j.id AND a.epoch = e.epoch AND a.rank = $4
 LEFT JOIN LATERAL (
 	SELECT min(c.at_offset) AS at_offset, string_agg(c.bytes, ''::bytea ORDER BY c.at_offset) AS bytes
-	FROM (SELECT at_offset, bytes FROM job_log WHERE job_id = j.id AND epoch = e.epoch
+	FROM (SELECT at_offset, bytes FROM job_log WHERE job_id = j.id AND epoch = e.epoch AND rank = $4
 		AND at_offset + length(bytes) > $3 ORDER BY at_offset LIMIT 16) c) l ON true
 WHERE j.id = $1
 

@@ -63,7 +63,7 @@ WITH n AS (
 )
 SELECT id FROM n
 
--- Attempts that ended without saving, whose compute lines are still called work. The lines are
+-- Attempts that ended without saving (a rank that is lost takes those with it that were stopped for it), whose compute lines are still called work. The lines are
 -- billed up to the loss already.
 -- name: engine_lost_due
 -- params: since_us int8
@@ -71,12 +71,15 @@ SELECT id FROM n
 -- writes: no
 SELECT t.job_id, t.epoch, t.node_id, t.lost_from, t.ended_us, t.launched_us FROM (
 	SELECT a.job_id, a.epoch, a.node_id, least(a.ended_us, n.ended_us) AS ended_us, n.launched_us, n.billed_to_us,
-		coalesce((SELECT max(c.committed_us) FROM checkpoint c WHERE c.job_id = a.job_id AND c.epoch = a.epoch
-			AND c.state = 'COMMITTED'), a.started_us, a.created_us) AS lost_from
+		coalesce((SELECT max(CASE WHEN c.set_key IS NULL THEN c.committed_us ELSE c.set_us END) FROM checkpoint c
+			WHERE c.job_id = a.job_id AND c.epoch = a.epoch AND c.rank = a.rank AND c.state = 'COMMITTED'),
+			a.started_us, a.created_us) AS lost_from
 	FROM attempt a JOIN node n ON n.id = a.node_id
-	WHERE a.exit_reason = 'lost' AND a.settled AND a.ended_us > $1 AND a.started_us IS NOT NULL) t
+	WHERE a.settled AND a.ended_us > $1 AND a.started_us IS NOT NULL AND (a.exit_reason = 'lost' OR (a.exit_reason = 'killed'
+		AND EXISTS (SELECT FROM attempt o WHERE o.job_id = a.job_id AND o.epoch = a.epoch AND o.exit_reason = 'lost')))) t
 WHERE t.billed_to_us >= t.ended_us AND t.lost_from < t.ended_us
-	AND NOT EXISTS (SELECT FROM ledger l WHERE l.job_id = t.job_id AND l.epoch = t.epoch AND l.kind = 'lost_work')
+	AND NOT EXISTS (SELECT FROM ledger l WHERE l.job_id = t.job_id AND l.epoch = t.epoch AND l.node_id = t.node_id
+		AND l.kind = 'lost_work')
 ORDER BY t.job_id LIMIT 50
 
 -- name: engine_lost_lines
@@ -96,7 +99,8 @@ ORDER BY l.id
 -- writes: yes
 WITH ok AS (
 	SELECT id FROM job WHERE id = $1
-		AND NOT EXISTS (SELECT FROM ledger l WHERE l.job_id = $1 AND l.epoch = $2 AND l.kind = 'lost_work')
+		AND NOT EXISTS (SELECT FROM ledger l WHERE l.job_id = $1 AND l.epoch = $2 AND l.kind = 'lost_work'
+			AND l.node_id IN (SELECT x.node_id FROM ledger x WHERE x.id = ANY ($4)))
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR SHARE)
 ), rev AS (
 	INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, team, project, class, from_us, to_us,

@@ -56,7 +56,7 @@ SELECT a.job_id, a.epoch, j.state, j.epoch, a.desired, a.phase, a.node_id, n.sta
 			AND b.started_us IS NOT NULL) >= (j.spec->>'max_duration_s')::int8 * 1000000,
 	n.why, n.end_cause
 FROM attempt a JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id
-WHERE a.ended_us IS NULL AND a.phase <> 'EXITED' AND (
+WHERE a.ended_us IS NULL AND a.phase <> 'EXITED' AND j.num_nodes = 1 AND (
 	n.state IN ('TERMINATING', 'GONE', 'FAILED')
 	OR (n.state = 'DRAINING' AND (a.desired = 'run' OR (a.desired = 'drain'
 		AND a.drain_deadline_us IS DISTINCT FROM n.drain_deadline_us)))
@@ -96,7 +96,7 @@ SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told,
 SELECT a.job_id, a.epoch, j.state, j.epoch, a.desired, a.exit_code, a.exit_signal, a.exit_reason, a.drain_why,
 	j.restarts, coalesce((j.spec->>'max_restarts')::int8, 0), j.cancel_us IS NOT NULL, a.steps_done
 FROM attempt a JOIN job j ON j.id = a.job_id
-WHERE a.phase = 'EXITED' AND NOT a.settled ORDER BY a.job_id LIMIT 200
+WHERE a.phase = 'EXITED' AND NOT a.settled AND j.num_nodes = 1 ORDER BY a.job_id LIMIT 200
 
 -- The end of an attempt and what it means for the job. lost: the node is gone and the agent said
 -- nothing; the attempt is ended here, and its epoch refuses whatever may still arrive.

@@ -10,7 +10,7 @@ SELECT n.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.marke
 	p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, n.token, n.name, n.price_cap_micros, n.pool_id, p.quota_class,
 	n.tries, n.launch_sent_us IS NULL, n.job_id, j.name
 FROM node n JOIN pool p ON p.id = n.pool_id LEFT JOIN job j ON j.id = n.job_id
-WHERE n.state = 'WANTED' AND n.next_act_us <= $1
+WHERE n.state = 'WANTED' AND n.next_act_us <= $1 AND NOT n.gang_call
 ORDER BY n.id LIMIT $2
 
 -- name: engine_launch_flying

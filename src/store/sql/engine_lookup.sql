@@ -7,11 +7,12 @@
 -- writes: no
 SELECT n.id, p.provider, p.region, p.zone, n.token, n.name, coalesce(n.launch_sent_us, n.created_us), n.tries,
 	coalesce((n.job_id IS NULL AND n.fleet_id IS NOT NULL)
-		OR (j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL)
+		OR (j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL
+			AND (n.gang_id IS NULL OR EXISTS (SELECT FROM gang g WHERE g.id = n.gang_id AND g.state <> 'RELEASED')))
 		OR (j.state = 'RUNNING' AND n.replaces_id IS NOT NULL), false),
 	n.last_error
 FROM node n JOIN pool p ON p.id = n.pool_id LEFT JOIN job j ON j.id = n.job_id
-WHERE n.state = 'UNKNOWN' AND n.next_act_us <= $2 AND (n.claim_until_us <= $2 OR n.claimed_by <> $1)
+WHERE n.state = 'UNKNOWN' AND n.next_act_us <= $2 AND (n.claim_until_us <= $2 OR n.claimed_by <> $1) AND NOT n.gang_call
 ORDER BY n.next_act_us, n.id LIMIT 50
 
 -- A lease on an act at the provider that is harmless to repeat (find, terminate).

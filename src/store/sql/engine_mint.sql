@@ -42,33 +42,35 @@ SELECT id, pg_notify('spot_api', 'c' || id) IS NOT NULL AS told FROM c
 -- Attempts that have not fetched their files yet although the URLs are about to expire.
 -- name: engine_files_stale
 -- params: before_us int8
--- rows: many job_id int8, epoch int4, restore_id int8?, spec jsonb
+-- rows: many job_id int8, epoch int4, rank int4, restore_id int8?, spec jsonb
 -- writes: no
-SELECT a.job_id, a.epoch, a.restore_id, j.spec FROM attempt a JOIN job j ON j.id = a.job_id
+SELECT a.job_id, a.epoch, a.rank, a.restore_id, j.spec FROM attempt a JOIN job j ON j.id = a.job_id
 WHERE a.ended_us IS NULL AND a.phase = 'ASSIGNED' AND a.urls_until_us > 0 AND a.urls_until_us < $1
 ORDER BY a.job_id LIMIT 50
 
 -- name: engine_files_put
--- params: job_id int8, epoch int4, files jsonb, urls_until_us int8, fence int8
+-- params: job_id int8, epoch int4, files jsonb, urls_until_us int8, fence int8, rank int4
 -- rows: 0..1 node_id int8, told bool
 -- writes: yes
 WITH a AS (
 	UPDATE attempt SET files = $3, urls_until_us = $4, version = version + 1
-	WHERE job_id = $1 AND epoch = $2 AND ended_us IS NULL AND phase = 'ASSIGNED'
+	WHERE job_id = $1 AND epoch = $2 AND rank = $6 AND ended_us IS NULL AND phase = 'ASSIGNED'
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE)
 	RETURNING node_id
 )
 SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM a
 
--- Objects of checkpoints that were given up. Only of attempts that are over: a key holds job and epoch, so nobody uploads
+-- Objects of checkpoints that were given up. Only of attempts that are over, on all ranks: a key holds job and epoch, so nobody uploads
 -- there again; and only after the last upload URL ran out. What another checkpoint has too stays.
 -- name: engine_dispose_due
 -- params: before_us int8, most int8
 -- rows: many checkpoint_id int8, path text, seq int4, object_key text
 -- writes: no
 SELECT k.checkpoint_id, k.path, k.seq, k.object_key
-FROM (SELECT c.id FROM checkpoint c JOIN attempt a ON a.job_id = c.job_id AND a.epoch = c.epoch
+FROM (SELECT c.id FROM checkpoint c JOIN attempt a ON a.job_id = c.job_id AND a.epoch = c.epoch AND a.rank = c.rank
 	WHERE c.state = 'ABANDONED' AND c.disposed_us IS NULL AND c.urls_us <= $1 AND a.ended_us IS NOT NULL AND a.settled
+		AND NOT EXISTS (SELECT FROM attempt o WHERE o.job_id = c.job_id AND o.epoch = c.epoch
+			AND (o.ended_us IS NULL OR NOT o.settled))
 	ORDER BY c.id LIMIT 16) c
 JOIN checkpoint_chunk k ON k.checkpoint_id = c.id AND k.fresh AND k.deleted_us IS NULL
 WHERE NOT EXISTS (SELECT FROM checkpoint_chunk o JOIN checkpoint oc ON oc.id = o.checkpoint_id
@@ -88,7 +90,7 @@ UPDATE checkpoint_chunk SET deleted_us = $4 WHERE checkpoint_id = $1 AND path = 
 -- writes: yes
 UPDATE checkpoint c SET disposed_us = $2
 FROM attempt a
-WHERE a.job_id = c.job_id AND a.epoch = c.epoch AND a.ended_us IS NOT NULL AND a.settled
+WHERE a.job_id = c.job_id AND a.epoch = c.epoch AND a.rank = c.rank AND a.ended_us IS NOT NULL AND a.settled
 	AND c.id IN (SELECT id FROM checkpoint WHERE state = 'ABANDONED' AND disposed_us IS NULL ORDER BY id LIMIT 200)
 	AND (c.urls_us IS NULL OR (c.urls_us <= $1 AND NOT EXISTS (
 		SELECT FROM checkpoint_chunk k WHERE k.checkpoint_id = c.id AND k.fresh AND k.deleted_us IS NULL

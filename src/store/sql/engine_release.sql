@@ -1,6 +1,7 @@
 -- Nodes nobody needs, and nodes whose drain is over. A spot node that the provider takes is left to
 -- it until the deadline has passed: ended by EC2 within its first hour it costs nothing, ended by us
--- it does (User Guide, "Billing for interrupted Spot Instances"), and the cause stays readable.
+-- it does (User Guide, "Billing for interrupted Spot Instances"), and the cause stays readable. The nodes of a gang stay
+-- together: none goes before the gang is given up as a whole (engine_gang.sql).
 
 -- name: engine_release_due
 -- params: at_us int8, idle_us int8, grace_us int8
@@ -11,18 +12,22 @@ live AS (
 	SELECT n.*, j.state AS job_state, j.state_us AS job_state_us, j.cancel_us AS job_cancel,
 		j.state IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'CANCELLING') AS job_over,
 		EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND (a.ended_us IS NULL OR NOT a.settled)) AS used,
+		n.gang_id IS NOT NULL AND EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.ended_us IS NULL
+			AND a.desired = 'kill') AS told,
+		g.state AS gang_state, g.why AS gang_why,
 		NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.replaces_id AND a.job_id = n.job_id
 			AND a.ended_us IS NULL) AS moved,
 		p.market = 'spot' AND EXISTS (SELECT FROM notice o WHERE o.node_id = n.id AND o.kind = 'interruption')
 			AS reclaimed
-	FROM node n JOIN pool p ON p.id = n.pool_id LEFT JOIN job j ON j.id = n.job_id
+	FROM node n JOIN pool p ON p.id = n.pool_id LEFT JOIN job j ON j.id = n.job_id LEFT JOIN gang g ON g.id = n.gang_id
 	WHERE n.state IN ('WANTED', 'BOOTING', 'READY', 'DRAINING')
 )
 SELECT id, state,
 	CASE WHEN state = 'WANTED' THEN 'UNWANTED' WHEN used THEN 'TERMINATE' ELSE 'RELEASE' END,
-	CASE WHEN used AND state = 'READY' THEN 'its agent does not stop the cancelled job'
+	CASE WHEN used AND state = 'READY' THEN 'its agent does not stop the ' || CASE WHEN told THEN '' ELSE 'cancelled ' END || 'job'
 		WHEN used THEN 'its drain is overdue'
 		WHEN state = 'DRAINING' THEN 'drained'
+		WHEN gang_state = 'RELEASED' THEN 'gang g' || gang_id || ' is given up: ' || gang_why
 		WHEN job_over THEN 'job j' || job_id || ' is over'
 		WHEN job_id IS NULL THEN 'idle: no job needs it'
 		ELSE 'job j' || job_id || ' is ' || job_state || ' and does not need it' END
@@ -30,8 +35,10 @@ FROM live, busy
 WHERE CASE
 	WHEN state = 'DRAINING' AND (used OR reclaimed) THEN drain_deadline_us + $3 <= $1
 	WHEN used AND state = 'READY' AND job_state = 'CANCELLING' THEN job_state_us + 120000000 <= $1
+	WHEN used AND state = 'READY' AND told AND job_state = 'DRAINING' THEN job_state_us + 120000000 <= $1
 	WHEN used THEN false
 	WHEN state = 'DRAINING' THEN true
+	WHEN gang_state IS NOT NULL THEN gang_state = 'RELEASED'
 	WHEN state = 'READY' THEN CASE
 		WHEN fleet_id IS NOT NULL THEN false
 		WHEN job_id IS NULL OR (job_over AND queue) THEN

@@ -1,4 +1,5 @@
--- Planned moves: back to spot, and rebalancing.
+-- Planned moves: back to spot, and rebalancing. Gangs stay where they are: all ranks would stop for it, and twice the
+-- machines would be held meanwhile.
 
 -- name: engine_move_jobs
 -- params: at_us int8, any_market bool
@@ -23,7 +24,7 @@ LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
 LEFT JOIN LATERAL (SELECT r.id, r.state, r.ready_us FROM node r WHERE r.job_id = j.id AND r.replaces_id = a.node_id
 	AND r.state NOT IN ('FAILED', 'GONE', 'TERMINATING') ORDER BY r.id DESC LIMIT 1) r ON true
 LEFT JOIN LATERAL job_measured(ARRAY[j.id]) m ON true
-WHERE j.state = 'RUNNING' AND j.cancel_us IS NULL AND j.fleet_id IS NULL
+WHERE j.state = 'RUNNING' AND j.cancel_us IS NULL AND j.fleet_id IS NULL AND j.num_nodes = 1
 	AND ($2 OR a.market <> 'spot' OR r.id IS NOT NULL)
 ORDER BY j.id LIMIT 200
 

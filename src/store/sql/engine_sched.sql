@@ -20,7 +20,7 @@ SELECT j.id, j.state, j.state_us, j.name, j.spec, j.epoch, j.fleet_id, j.deadlin
 	coalesce(j.not_before_us, 0), m.rates, m.restart_us
 FROM job j LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
 LEFT JOIN LATERAL job_measured(ARRAY[j.id]) m ON j.epoch > 0
-WHERE j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL
+WHERE j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL AND j.num_nodes = 1
 ORDER BY j.priority DESC, j.id LIMIT $1
 
 -- name: engine_free_nodes
@@ -30,7 +30,7 @@ ORDER BY j.priority DESC, j.id LIMIT $1
 -- writes: no
 SELECT n.id, n.pool_id, n.job_id, n.fleet_id, n.replaces_id, j.state, n.price_micros, coalesce(n.ready_us, 0)
 FROM node n LEFT JOIN job j ON j.id = n.job_id
-WHERE n.state = 'READY' AND n.drain_deadline_us IS NULL
+WHERE n.state = 'READY' AND n.drain_deadline_us IS NULL AND n.gang_id IS NULL
 	AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.ended_us IS NULL)
 	AND NOT EXISTS (SELECT FROM notice o WHERE o.node_id = n.id AND o.kind = 'interruption')
 ORDER BY n.id LIMIT $1

@@ -43,7 +43,7 @@ JOB_FILES = [
     ("huge count", res(accelerators="V100:99999999999999999999")), 
     ("accelerators empty", res(accelerators="")), ("count without a GPU", res(accelerators=":8")), ("use_spot text", res(accelerators="V100:1", use_spot="maybe")),
     ("infra nonsense", res(infra="///")), ("cpus text", res(accelerators="V100:1", cpus="many")), ("memory negative", res(accelerators="V100:1", memory=-5)),
-    ("any_of a scalar", res(any_of=5)), ("num_nodes two", job(num_nodes=2)), ("num_nodes zero", job(num_nodes=0)),
+    ("any_of a scalar", res(any_of=5)), ("num_nodes 257", job(num_nodes=257)), ("num_nodes zero", job(num_nodes=0)),
     ("num_nodes text", job(num_nodes="one")), ("envs a list", job(envs=[1])), ("env with a bad name", job(envs={"A B": "x"})),
     ("env with an empty name", job(envs={"": "x"})), ("secrets text", job(secrets="x")), ("mount of nothing", job(file_mounts={"/a": 5})),
     ("deadline nonsense", ours(deadline="soonish")), ("deadline long past", ours(deadline="2001-01-01T00:00:00Z")),

@@ -1,0 +1,186 @@
+/*
+ * Finds out whether an ambiguous launch of a gang happened (the single's counterpart is lookup.c). All were found:
+ * adopted. None: repeated with the same token while the job still wants it, or, after the provider's list lag, declared
+ * void. Some: the list may lag; after the lag those are adopted and the others declared void, and the gang, which is
+ * not whole, is given up.
+ */
+#include "base/base.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "engine/gang.h"
+
+#define RESEND_DOUBLINGS 4
+
+struct looking {
+	struct spot_find args;
+	size_t want;
+	char me[32];
+	int64_t sent_us, lag_us, life_us;
+	int32_t tries;
+	bool token, wanted;
+	const char *mismatch;
+};
+
+/* A disk that carries the token is no machine. More than were asked for: the oldest that live; the sweep ends the rest. */
+static int by_age(const void *pa, const void *pb)
+{
+	const struct spot_instance *a = pa, *b = pb;
+	bool a_over = a->state == SPOT_INSTANCE_GONE, b_over = b->state == SPOT_INSTANCE_GONE;
+
+	if (a_over != b_over) {
+		return a_over ? 1 : -1;
+	}
+	if (a->created_us != b->created_us) {
+		return a->created_us < b->created_us ? -1 : 1;
+	}
+	return strcmp(a->ref, b->ref);
+}
+
+static void machines_only(struct looking *l)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->args.n; i++) {
+		if (!l->args.found[i].leftover) {
+			l->args.found[n++] = l->args.found[i];
+		}
+	}
+	qsort(l->args.found, n, sizeof(*l->args.found), by_age);
+	l->args.n = MIN(n, l->want);
+}
+
+static void look_move(struct act *a, const struct looking *l, enum node_event ev, const char *why,
+		      int64_t next_us)
+{
+	ACT_WRITE(a, engine_gang_undone,
+		  (&(struct q_engine_gang_undone){.id = a->id,
+						  .was = "UNKNOWN",
+						  .now = node_next(a->id, "UNKNOWN", ev),
+						  .event = node_event_name(ev),
+						  .why = why,
+						  .claimed_by = l->me,
+						  .next_us = next_us,
+						  .at_us = engine_now(a->e)}));
+}
+
+static void look_again(struct act *a, const struct looking *l, const char *error)
+{
+	int64_t next = engine_now(a->e) + a->e->conf.lookup_again_us;
+
+	engine_later(a->e, a->e->conf.lookup_again_us);
+	ACT_WRITE(a, engine_gang_act_done,
+		  (&(struct q_engine_gang_act_done){.id = a->id,
+						    .claimed_by = l->me,
+						    .next_us = next,
+						    .error = l->mismatch != NULL ? l->mismatch
+										 : error}));
+}
+
+static void look_called(struct act *a)
+{
+	static const char *const was[] = {"UNKNOWN"};
+	struct looking *l = a->ctx;
+	int64_t now = engine_now(a->e), age = now - l->sent_us;
+
+	if (a->call.op.rc != SPOT_OK) {
+		log_warn("lookup.failed", I64("gang", a->id),
+			 STR("rc", spot_rc_name(a->call.op.rc)), STR("error", a->call.op.err.text));
+		look_again(a, l, a->call.op.err.text);
+		return;
+	}
+	machines_only(l);
+	if (l->args.n == l->want || (l->args.n > 0 && age >= l->lag_us)) {
+		gang_exists(a, l->args.found, l->args.n, was, ARRAY_LEN(was), NODE_EV_FOUND);
+	} else if (l->args.n == 0 && l->token && l->wanted && age < l->life_us &&
+		   l->mismatch == NULL) {
+		int rounds = l->tries / 2;
+		int64_t pause = rounds <= 1 ? 0
+					    : a->e->conf.lookup_again_us
+						  << MIN(rounds - 2, RESEND_DOUBLINGS);
+
+		look_move(a, l, NODE_EV_RESEND,
+			  "not found by its token: repeated with the same token", now + pause);
+	} else if (age < l->lag_us) {
+		look_again(a, l, l->args.n == 0 ? "not found yet; the provider's list may lag"
+						: "not all are found yet; the provider's list may lag");
+	} else {
+		look_move(a, l, NODE_EV_VOID, "not found after the provider's list lag", 0);
+	}
+}
+
+static void look_claimed(struct step *s)
+{
+	struct act *a = s->ctx;
+	struct looking *l = a->ctx;
+
+	if (step_rows(s) == 0) {
+		act_end(a);
+		return;
+	}
+	l->tries = (int32_t)pg_int(s->req.result, 0, 0);
+	act_call(a, a->call.priv, CALL_FIND, &l->args, a->e->conf.call_timeout_us, true);
+}
+
+static void look_one(struct recon *r, const struct q_engine_gang_lookup_due_row *w)
+{
+	struct engine *e = r->e;
+	struct call_provider *p = engine_provider(e, w->provider);
+	const struct spot_provider_ops *ops;
+	struct looking *l;
+	struct act *a;
+	struct step *s;
+
+	if (p == NULL) {
+		return;
+	}
+	ops = call_provider_ops(p);
+	a = act_new(e, w->id, look_called);
+	l = arena_alloc(a->arena, sizeof(*l));
+	a->ctx = l;
+	a->call.priv = p;
+	memcpy(l->me, e->me, sizeof(l->me));
+	l->want = (size_t)w->want;
+	l->sent_us = w->launch_sent_us;
+	l->token = (ops->caps & SPOT_CAP_TOKEN) != 0;
+	l->wanted = w->wanted;
+	if (str_prefix(w->last_error, LAUNCH_MISMATCH)) {
+		l->mismatch = arena_strdup(a->arena, w->last_error);
+	}
+	l->lag_us = e->conf.list_lag_us > 0 ? e->conf.list_lag_us : ops->list_lag_us;
+	l->life_us = ops->token_life_us;
+	l->args = (struct spot_find){
+	    .region = arena_strdup(a->arena, w->region),
+	    .zone = arena_strdup(a->arena, w->zone),
+	    .token = arena_strdup(a->arena, w->token),
+	    .name = arena_strdup(a->arena, w->name),
+	    .install = e->install,
+	};
+	s = step_new(r, look_claimed, a);
+	s->always = true;
+	STEP(s, engine_gang_act_claim,
+	     (&(struct q_engine_gang_act_claim){.id = w->id,
+						.claimed_by = e->me,
+						.at_us = engine_now(e),
+						.until_us =
+						    engine_now(e) + e->conf.call_timeout_us * 2,
+						.fence = e->epoch}));
+}
+
+static void look_due(struct step *s)
+{
+	struct q_engine_gang_lookup_due_row *rows;
+	size_t n = q_engine_gang_lookup_due_rows(&s->req, s->r->arena, &rows);
+
+	for (size_t i = 0; i < n; i++) {
+		look_one(s->r, &rows[i]);
+	}
+}
+
+void gang_lookup(struct recon *r)
+{
+	struct step *s = step_new(r, look_due, NULL);
+
+	STEP(s, engine_gang_lookup_due,
+	     (&(struct q_engine_gang_lookup_due){.claimed_by = r->e->me,
+						 .at_us = engine_now(r->e)}));
+}

@@ -1,0 +1,484 @@
+-- Gangs: jobs of several nodes. What waits for one, what is being acquired, one launch for all, the assignment, and what
+-- the state of the ranks means. A gang is a row from before anything is sent; its nodes are rows as every node's are.
+
+-- A job that waits, without a gang that it is acquiring. One whose nodes go is looked for at once, like a single's;
+-- what is stopped for another reason may begin again where it is.
+-- name: engine_gang_jobs
+-- params: most int8, at_us int8
+-- rows: many id int8, state text, name text, spec jsonb, epoch int4, num_nodes int4, deadline_us int8?, created_us int8,
+--   queued_us int8, steps_done int8, steps_total int8, checkpoint_id int8?, checkpoint_bytes int8, save_us int8, ran_us int8,
+--   state_us int8, rates text?, restart_us int8?
+-- writes: no
+SELECT j.id, j.state, j.name, j.spec, j.epoch, j.num_nodes, j.deadline_us, j.created_us, j.queued_us, j.steps_done,
+	j.steps_total, j.checkpoint_id, coalesce(c.bytes, 0), coalesce(c.committed_us - c.created_us, 0),
+	coalesce((SELECT sum(coalesce(a.ended_us, $2) - a.started_us) FROM attempt a WHERE a.job_id = j.id AND a.rank = 0
+		AND a.started_us IS NOT NULL), 0)::int8, j.state_us, m.rates, m.restart_us
+FROM job j LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
+LEFT JOIN LATERAL job_measured(ARRAY[j.id]) m ON j.epoch > 0
+WHERE j.num_nodes > 1 AND j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL
+	AND coalesce(j.not_before_us, (j.spec->>'start_after_us')::int8, 0) <= $2
+	AND NOT EXISTS (SELECT FROM gang g WHERE g.job_id = j.id AND g.state = 'ACQUIRING')
+	AND CASE j.state WHEN 'QUEUED' THEN NOT EXISTS (SELECT FROM gang g WHERE g.job_id = j.id AND g.state = 'SERVING')
+			AND NOT EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND (a.ended_us IS NULL OR NOT a.settled))
+		ELSE EXISTS (SELECT FROM gang g JOIN node n ON n.gang_id = g.id WHERE g.job_id = j.id AND g.state = 'SERVING'
+			AND n.state IN ('DRAINING', 'TERMINATING', 'GONE')
+			AND EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.job_id = j.id AND a.epoch = j.epoch)) END
+ORDER BY j.priority DESC, j.id LIMIT $1
+
+-- name: engine_gang_rests
+-- params: at_us int8
+-- rows: many pool_id int4, want int4, until_us int8
+-- writes: no
+SELECT pool_id, want, until_us FROM gang_cool WHERE until_us > $1
+
+-- name: engine_gang_busy
+-- rows: many place text
+-- writes: no
+SELECT place FROM gang WHERE state = 'ACQUIRING'
+
+-- The gang, its nodes, the decision and the event in one statement. token '' = each node is launched by itself.
+-- name: engine_gang_want
+-- params: job_id int8, was text, epoch int4, pool_id int4, place text, token text, tokens text[], names text[],
+--   price_micros int8, kind text, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8
+-- rows: 0..1 id int8, told bool
+-- writes: yes
+WITH ok AS (
+	SELECT j.id FROM job j
+	WHERE j.id = $1 AND j.state = $2 AND j.epoch = $3 AND j.cancel_us IS NULL
+		AND NOT EXISTS (SELECT FROM gang g WHERE g.state = 'ACQUIRING' AND (g.job_id = $1 OR g.place = $5))
+		AND ($2 <> 'QUEUED' OR NOT EXISTS (SELECT FROM gang g WHERE g.state = 'SERVING' AND g.job_id = $1))
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $15 FOR SHARE)
+	FOR UPDATE OF j
+), g AS (
+	INSERT INTO gang (job_id, pool_id, place, want, token, state, created_us, why)
+	SELECT id, $4, $5, cardinality($7), nullif($6, ''), 'ACQUIRING', $14, $13 FROM ok RETURNING id, job_id
+), n AS (
+	INSERT INTO node (pool_id, job_id, gang_id, gang_rank, gang_call, state, state_us, token, name, price_micros,
+		created_us, why)
+	SELECT $4, g.job_id, g.id, (s.i - 1)::int4, $6 <> '', 'WANTED', $14, s.token, s.name, $9, $14, $13
+	FROM g, unnest($7, $8) WITH ORDINALITY s (token, name, i) RETURNING id, job_id
+), d AS (
+	INSERT INTO decision (at_us, kind, job_id, node_id, inputs, outcome, why)
+	SELECT $14, $10, g.job_id, (SELECT min(n.id) FROM n), $11, $12, $13 FROM g
+), j AS (
+	UPDATE job SET why = $13 FROM ok WHERE job.id = ok.id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
+	SELECT $14, 'node', 'n' || id, job_id, id, '', 'WANTED', upper($10), $13, 'engine' FROM n
+)
+SELECT id, pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM g
+
+-- A rank that was refused or lost while the others are held. The index node_gang allows one that lives.
+-- name: engine_gang_refill
+-- params: gang_id int8, rank int4, token text, name text, why text, at_us int8, fence int8
+-- rows: 0..1 id int8
+-- writes: yes
+WITH ok AS (
+	SELECT g.id, g.job_id, g.pool_id, (SELECT n.price_micros FROM node n WHERE n.gang_id = g.id ORDER BY n.id LIMIT 1) AS price
+	FROM gang g WHERE g.id = $1 AND g.state = 'ACQUIRING' AND g.token IS NULL
+		AND NOT EXISTS (SELECT FROM node n WHERE n.gang_id = $1 AND n.gang_rank = $2
+			AND n.state NOT IN ('GONE', 'FAILED', 'TERMINATING'))
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE)
+	FOR UPDATE OF g
+), n AS (
+	INSERT INTO node (pool_id, job_id, gang_id, gang_rank, state, state_us, token, name, price_micros, created_us, why)
+	SELECT pool_id, job_id, id, $2, 'WANTED', $6, $3, $4, price, $6, $5 FROM ok RETURNING id, job_id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
+	SELECT $6, 'node', 'n' || id, job_id, id, '', 'WANTED', 'REFILL', $5, 'engine' FROM n
+)
+SELECT id FROM n
+
+-- Gangs that are not over, with their job and the newest node of every rank.
+-- name: engine_gangs
+-- rows: many id int8, job_id int8, state text, want int4, one_call bool, job_state text, job_epoch int4, cancel bool, spec jsonb,
+--   checkpoint_id int8?, checkpoint_steps int8, live bool, last_lost_us int8, rank int4,
+--   node_id int8?, node_state text, launched_us int8, noticed bool
+-- writes: no
+SELECT g.id, g.job_id, g.state, g.want, g.token IS NOT NULL, j.state, j.epoch, j.cancel_us IS NOT NULL, j.spec, j.checkpoint_id,
+	coalesce(c.steps, 0),
+	EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND (a.ended_us IS NULL OR NOT a.settled)),
+	coalesce((SELECT max(n.state_us) FROM node n WHERE n.gang_id = g.id
+		AND n.state IN ('FAILED', 'TERMINATING', 'GONE')), 0)::int8,
+	r.rank, m.id, coalesce(m.state, ''), coalesce(m.launched_us, 0), coalesce(m.noticed, false)
+FROM gang g JOIN job j ON j.id = g.job_id LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
+CROSS JOIN LATERAL generate_series(0, g.want - 1) r (rank)
+LEFT JOIN LATERAL (SELECT n.id, n.state, n.launched_us, n.drain_deadline_us IS NOT NULL OR EXISTS (SELECT FROM notice o
+		WHERE o.node_id = n.id AND o.kind = 'interruption') AS noticed
+	FROM node n WHERE n.gang_id = g.id AND n.gang_rank = r.rank ORDER BY n.id DESC LIMIT 1) m ON true
+WHERE g.state <> 'RELEASED'
+ORDER BY j.priority DESC, j.id, g.id, r.rank LIMIT 20000
+
+-- cool: the pool rests for gangs of this size or more, doubled per time in a row.
+-- name: engine_gang_release
+-- params: id int8, was text, cool bool, why text, cool_min_us int8, cool_max_us int8, at_us int8, fence int8
+-- rows: 0..1 id int8, told bool
+-- writes: yes
+WITH g AS (
+	UPDATE gang SET state = 'RELEASED', ended_us = $7, why = $4 WHERE id = $1 AND state = $2
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR SHARE)
+	RETURNING id, job_id, pool_id, want
+), c AS (
+	INSERT INTO gang_cool AS c (pool_id, want, until_us, refusals, why) SELECT pool_id, want, $7 + $5, 1, $4 FROM g WHERE $3
+	ON CONFLICT (pool_id) DO UPDATE SET want = CASE WHEN c.until_us > $7 THEN least(c.want, excluded.want) ELSE excluded.want END,
+		until_us = greatest(c.until_us, $7 + least($6, $5 * (1 << least(c.refusals, 10)))), refusals = c.refusals + 1,
+		why = excluded.why
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, was, now, event, why, actor)
+	SELECT $7, 'gang', 'g' || id, job_id, $2, 'RELEASED', 'GANG_RELEASED', $4, 'engine' FROM g
+)
+SELECT id, pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM g
+
+-- name: engine_gang_chunks
+-- params: checkpoint_id int8
+-- rows: many rank int4, checkpoint_id int8, path text, seq int4, bytes int8, mode int4, sha256 text, object_key text
+-- writes: no
+SELECT c.rank, c.id, coalesce(k.path, ''), coalesce(k.seq, 0), coalesce(k.bytes, 0), coalesce(k.mode, 0), coalesce(k.sha256, ''),
+	coalesce(k.object_key, '')
+FROM (SELECT DISTINCT ON (s.rank) s.rank, s.id FROM checkpoint h JOIN checkpoint s ON s.job_id = h.job_id AND s.epoch = h.epoch
+		AND s.set_key = h.set_key AND s.state = 'COMMITTED' AND s.set_us IS NOT NULL
+	WHERE h.id = $1 ORDER BY s.rank, s.id = h.id DESC, s.id DESC) c
+LEFT JOIN checkpoint_chunk k ON k.checkpoint_id = c.id
+ORDER BY c.rank, k.path, k.seq
+
+-- All ranks at once: rank i on the i-th node, restored from the i-th checkpoint (0 = none).
+-- name: engine_gang_assign
+-- params: job_id int8, was text, epoch int4, gang_id int8, gang_was text, node_ids int8[], now text, event text, why text,
+--   files text[], restore_ids int8[], checkpoint_id int8?, steps_start int8, urls_until_us int8, at_us int8, fence int8
+-- rows: many node_id int8, told bool
+-- writes: yes
+WITH ok AS (
+	SELECT j.id, j.epoch + 1 AS epoch, g.id AS gang_id, g.want, g.pool_id, p.market
+	FROM job j JOIN gang g ON g.job_id = j.id JOIN pool p ON p.id = g.pool_id
+	WHERE j.id = $1 AND j.state = $2 AND j.epoch = $3 AND j.cancel_us IS NULL
+		AND j.checkpoint_id IS NOT DISTINCT FROM $12
+		AND g.id = $4 AND g.state = $5 AND g.want = cardinality($6)
+		AND ($5 = 'SERVING' OR NOT EXISTS (SELECT FROM gang o WHERE o.job_id = $1 AND o.state = 'SERVING'))
+		AND NOT EXISTS (SELECT FROM attempt a WHERE a.job_id = $1 AND (a.ended_us IS NULL OR NOT a.settled))
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $16 FOR SHARE)
+	FOR UPDATE OF j, g
+), m AS MATERIALIZED (
+	SELECT n.id, n.gang_rank FROM node n JOIN ok ON n.gang_id = ok.gang_id
+	WHERE n.id = ANY ($6) AND n.state = 'READY' AND n.drain_deadline_us IS NULL
+		AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.ended_us IS NULL)
+	FOR UPDATE OF n
+), all_in AS (
+	SELECT ok.* FROM ok WHERE (SELECT count(*) FROM m) = ok.want
+), n AS (
+	UPDATE node SET idle_since_us = NULL FROM all_in WHERE node.id = ANY ($6)
+), g AS (
+	UPDATE gang SET state = 'SERVING', served_us = coalesce(served_us, $15) FROM all_in WHERE gang.id = all_in.gang_id
+), c AS (
+	DELETE FROM gang_cool USING all_in WHERE gang_cool.pool_id = all_in.pool_id
+), j AS (
+	UPDATE job SET state = $7, state_us = $15, epoch = all_in.epoch, why = $9, reason = '' FROM all_in WHERE job.id = all_in.id
+), a AS (
+	INSERT INTO attempt (job_id, epoch, rank, node_id, pool_id, market, desired, phase, files, urls_until_us, restore_id,
+		steps_start, steps_done, created_us)
+	SELECT all_in.id, all_in.epoch, (s.i - 1)::int4, s.node_id, all_in.pool_id, all_in.market, 'run', 'ASSIGNED', s.files::jsonb, $14,
+		nullif(s.restore, 0), $13, $13, $15
+	FROM all_in, unnest($6, $10, $11) WITH ORDINALITY s (node_id, files, restore, i) RETURNING node_id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, epoch, was, now, event, why, actor)
+	SELECT $15, 'job', 'j' || id, id, epoch, $2, $7, $8, $9, 'engine' FROM all_in
+)
+SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AND pg_notify('spot_api', 'j' || $1::int8) IS NOT NULL
+	AS told FROM a
+
+-- ---- one launch for all -----------------------------------------------------------------------
+
+-- The row is that of rank 0, whose token and name all carry.
+-- name: engine_gang_launch_due
+-- params: at_us int8, most int8
+-- rows: many id int8, want int4, node_id int8, provider text, region text, zone text, zone_name text, instance_type text,
+--   market text, gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, token text, name text,
+--   tries int4, fresh bool, job_id int8
+-- writes: no
+SELECT g.id, g.want, n.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name, p.gpu_milli,
+	p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, n.token, n.name, n.tries, n.launch_sent_us IS NULL, g.job_id
+FROM gang g JOIN pool p ON p.id = g.pool_id JOIN node n ON n.gang_id = g.id AND n.gang_rank = 0
+WHERE g.state = 'ACQUIRING' AND g.token IS NOT NULL AND n.state = 'WANTED'
+	AND (SELECT count(*) FROM node m WHERE m.gang_id = g.id AND m.state = 'WANTED' AND m.next_act_us <= $1) = g.want
+ORDER BY g.id LIMIT $2
+
+-- name: engine_gang_launch_claim
+-- params: id int8, was text, now text, event text, why text, claimed_by text, at_us int8, until_us int8, fence int8
+-- rows: many id int8
+-- writes: yes
+WITH m AS MATERIALIZED (
+	SELECT n.id FROM node n JOIN gang g ON g.id = n.gang_id
+	WHERE g.id = $1 AND g.state = 'ACQUIRING' AND n.state = $2
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR SHARE)
+	FOR UPDATE OF n
+), n AS (
+	UPDATE node SET state = $3, state_us = $7, why = $5, claimed_by = $6, claim_until_us = $8,
+		launch_sent_us = coalesce(launch_sent_us, $7), tries = tries + 1
+	FROM m WHERE node.id = m.id AND (SELECT count(*) FROM m) = (SELECT want FROM gang WHERE gang.id = $1)
+	RETURNING node.id, node.job_id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
+	SELECT $7, 'node', 'n' || id, job_id, id, $2, $3, $4, $5, 'engine' FROM n
+)
+SELECT id FROM n
+
+-- The machines of the launch by rank. Not fenced: a fact about the world. Ranks beyond them never came: $11 is theirs.
+-- name: engine_gang_exists
+-- params: id int8, was text[], now text, event text, refs text[], requests text[], ips text[], at_us int8, day int4,
+--   void_event text, void_now text
+-- rows: many id int8, told bool
+-- writes: yes
+WITH o AS MATERIALIZED (
+	SELECT n.id, n.state, n.gang_rank FROM node n WHERE n.gang_id = $1 AND n.state = ANY ($2) FOR UPDATE
+), s AS (
+	SELECT * FROM unnest($5, $6, $7) WITH ORDINALITY s (ref, request, ip, i)
+), n AS (
+	UPDATE node SET state = CASE WHEN s.ref IS NULL THEN $11 ELSE $3 END, state_us = $8,
+		why = CASE WHEN s.ref IS NULL THEN 'not among the machines of its launch' ELSE s.ref || ' launched' END,
+		ref = s.ref, spot_request = coalesce(s.request, ''), ip = CASE WHEN coalesce(s.ip, '') <> '' THEN s.ip ELSE node.ip END,
+		launched_us = CASE WHEN s.ref IS NULL THEN launched_us ELSE coalesce(launched_us, launch_sent_us, $8) END,
+		ended_us = CASE WHEN s.ref IS NULL THEN $8 ELSE ended_us END,
+		end_cause = CASE WHEN s.ref IS NULL THEN 'void' ELSE end_cause END,
+		claim_until_us = 0, next_act_us = 0, tries = 0, last_error = ''
+	FROM o LEFT JOIN s ON s.i = o.gang_rank + 1 WHERE node.id = o.id
+	RETURNING node.id, job_id, pool_id, o.state AS was, s.ref, node.state, why
+), c AS (
+	DELETE FROM pool_cool USING n WHERE pool_cool.pool_id = n.pool_id AND n.ref IS NOT NULL
+		AND pool_cool.rc <> 'reclaimed' AND pool_cool.rc NOT LIKE 'late%'
+), d AS (
+	INSERT INTO pool_day AS d (pool_id, day, launches) SELECT pool_id, $9, count(*)::int4 FROM n WHERE ref IS NOT NULL GROUP BY 1
+	ON CONFLICT (pool_id, day) DO UPDATE SET launches = d.launches + excluded.launches
+), h AS (
+	INSERT INTO pool_hour AS h (pool_id, at_hour, launches)
+	SELECT pool_id, $8 / 3600000000, count(*)::int4 FROM n WHERE ref IS NOT NULL GROUP BY 1
+	ON CONFLICT (pool_id, at_hour) DO UPDATE SET launches = h.launches + excluded.launches
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
+	SELECT $8, 'node', 'n' || id, job_id, id, was, state, CASE WHEN ref IS NULL THEN $10 ELSE $4 END, why, 'engine' FROM n
+)
+SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
+
+-- Refused: nothing exists. Like engine_launch_refused, which see; it counts as one refusal.
+-- name: engine_gang_refused
+-- params: id int8, was text, now text, event text, why text, rc text, scope text, cool_min_us int8, cool_max_us int8,
+--   claimed_by text, at_us int8, day int4
+-- rows: many id int8, told bool
+-- writes: yes
+WITH n AS (
+	UPDATE node SET state = $3, state_us = $11, why = $5, last_error = $5, end_cause = 'refused', ended_us = $11,
+		claim_until_us = 0
+	WHERE gang_id = $1 AND state = $2 AND claimed_by = $10
+	RETURNING id, job_id, pool_id
+), c AS (
+	INSERT INTO pool_cool AS c (pool_id, until_us, refusals, rc, why, at_us)
+	SELECT DISTINCT q.id, $11 + $8, 1, $6, $5, $11
+	FROM n JOIN pool p ON p.id = n.pool_id JOIN pool q ON q.provider = p.provider
+	WHERE (q.region = p.region OR $7 IN ('market', 'provider'))
+		AND CASE $7 WHEN 'type' THEN q.instance_type = p.instance_type AND q.market = p.market
+		WHEN 'zone' THEN q.zone = p.zone
+		WHEN 'class' THEN q.quota_class = p.quota_class AND q.market = p.market
+		WHEN 'region' THEN true
+		WHEN 'market' THEN q.market = p.market
+		WHEN 'provider' THEN $6 <> 'quota' OR q.gpu_milli >= p.gpu_milli ELSE false END
+	ON CONFLICT (pool_id) DO UPDATE SET
+		until_us = greatest(c.until_us, $11 + least($9, $8 * (1 << least(c.refusals, 10)))),
+		refusals = c.refusals + 1, rc = excluded.rc, why = excluded.why, at_us = excluded.at_us
+), d AS (
+	INSERT INTO pool_day AS d (pool_id, day, refusals) SELECT DISTINCT pool_id, $12, 1 FROM n
+	ON CONFLICT (pool_id, day) DO UPDATE SET refusals = d.refusals + 1
+), h AS (
+	INSERT INTO pool_hour AS h (pool_id, at_hour, refusals) SELECT DISTINCT pool_id, $11 / 3600000000, 1 FROM n
+	ON CONFLICT (pool_id, at_hour) DO UPDATE SET refusals = h.refusals + 1
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor, data)
+	SELECT $11, 'node', 'n' || id, job_id, id, $2, $3, $4, $5, 'engine', jsonb_build_object('rc', $6) FROM n
+)
+SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
+
+-- Back to WANTED, on to UNKNOWN, or void (FAILED).
+-- name: engine_gang_undone
+-- params: id int8, was text, now text, event text, why text, claimed_by text, next_us int8, at_us int8
+-- rows: many id int8
+-- writes: yes
+WITH n AS (
+	UPDATE node SET state = $3, state_us = $8, why = $5, last_error = $5, claim_until_us = 0, next_act_us = $7,
+		ended_us = CASE WHEN $3 = 'FAILED' THEN $8 END,
+		end_cause = CASE WHEN $3 = 'FAILED' THEN 'void' ELSE end_cause END
+	WHERE gang_id = $1 AND state = $2 AND claimed_by = $6
+	RETURNING id, job_id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
+	SELECT $8, 'node', 'n' || id, job_id, id, $2, $3, $4, $5, 'engine' FROM n
+)
+SELECT id FROM n
+
+-- Launches of gangs with unknown outcome: none of the gang may still be LAUNCHING.
+-- name: engine_gang_lookup_due
+-- params: claimed_by text, at_us int8
+-- rows: many id int8, provider text, region text, zone text, token text, name text, want int4, launch_sent_us int8, wanted bool,
+--   last_error text
+-- writes: no
+SELECT g.id, p.provider, p.region, p.zone, g.token, h.name, g.want, coalesce(h.launch_sent_us, h.created_us),
+	g.state = 'ACQUIRING' AND j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL, h.last_error
+FROM gang g JOIN pool p ON p.id = g.pool_id JOIN job j ON j.id = g.job_id
+JOIN node h ON h.gang_id = g.id AND h.gang_rank = 0
+WHERE g.token IS NOT NULL AND h.state = 'UNKNOWN' AND h.next_act_us <= $2 AND (h.claim_until_us <= $2 OR h.claimed_by <> $1)
+	AND NOT EXISTS (SELECT FROM node n WHERE n.gang_id = g.id AND n.state = 'LAUNCHING')
+ORDER BY g.id LIMIT 20
+
+-- name: engine_gang_act_claim
+-- params: id int8, claimed_by text, at_us int8, until_us int8, fence int8
+-- rows: many tries int4
+-- writes: yes
+UPDATE node SET claimed_by = $2, claim_until_us = $4, tries = tries + 1
+WHERE gang_id = $1 AND state = 'UNKNOWN' AND (claim_until_us <= $3 OR claimed_by <> $2)
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE)
+RETURNING tries
+
+-- name: engine_gang_act_done
+-- params: id int8, claimed_by text, next_us int8, error text
+-- rows: none
+-- writes: yes
+UPDATE node SET claim_until_us = 0, next_act_us = $3, last_error = $4
+WHERE gang_id = $1 AND state = 'UNKNOWN' AND claimed_by = $2
+
+-- ---- running ----------------------------------------------------------------------------------
+
+-- Sets that are whole: their step counts, and rank 0's of the newest is the job's checkpoint.
+-- name: engine_gang_sets
+-- params: at_us int8, fence int8
+-- rows: many job_id int8, told bool
+-- writes: yes
+WITH w AS (
+	SELECT c.job_id, c.epoch, c.set_key, max(c.id) FILTER (WHERE c.rank = 0) AS head
+	FROM checkpoint c JOIN job j ON j.id = c.job_id
+	WHERE j.num_nodes > 1 AND j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') AND j.epoch = c.epoch
+		AND c.state = 'COMMITTED' AND c.set_key IS NOT NULL AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR SHARE)
+	GROUP BY c.job_id, c.epoch, c.set_key, j.num_nodes
+	HAVING count(DISTINCT c.rank) = j.num_nodes AND count(*) FILTER (WHERE c.set_us IS NULL) > 0
+), u AS (
+	UPDATE checkpoint c SET set_us = $1 FROM w
+	WHERE c.job_id = w.job_id AND c.epoch = w.epoch AND c.set_key = w.set_key AND c.state = 'COMMITTED' AND c.set_us IS NULL
+), h AS (
+	SELECT DISTINCT ON (w.job_id) w.job_id, w.epoch, w.head, w.set_key FROM w ORDER BY w.job_id, w.head DESC
+), j AS (
+	UPDATE job SET checkpoint_id = h.head FROM h
+	WHERE job.id = h.job_id AND job.epoch = h.epoch AND coalesce(job.checkpoint_id, 0) < h.head RETURNING job.id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, epoch, was, now, event, why, actor)
+	SELECT $1, 'checkpoint', 'c' || h.head, h.job_id, h.epoch, 'COMMITTED', 'COMMITTED', 'COMPLETE',
+		'all ranks have ' || CASE WHEN h.set_key > 0 THEN 'step ' || h.set_key ELSE 'save ' || -h.set_key END, 'engine'
+	FROM h JOIN j ON j.id = h.job_id
+)
+SELECT h.job_id, pg_notify('spot_api', 'j' || h.job_id) IS NOT NULL AS told FROM h
+
+-- name: engine_gang_ranks
+-- params: at_us int8
+-- rows: many job_id int8, epoch int4, rank int4, job_state text, job_epoch int4, node_id int8, node_state text,
+--   node_deadline_us int8?, noticed bool, node_why text, desired text, phase text, ended bool, exit_reason text,
+--   exit_code int4?, exit_signal int4?, deadline_us int8?, restarts int4, max_restarts int8, cancel bool, overtime bool
+-- writes: no
+SELECT a.job_id, a.epoch, a.rank, j.state, j.epoch, a.node_id, n.state, n.drain_deadline_us,
+	EXISTS (SELECT FROM notice o WHERE o.node_id = n.id AND o.kind <> 'rebalance'), n.why, a.desired, a.phase,
+	a.phase = 'EXITED' OR a.ended_us IS NOT NULL, a.exit_reason, a.exit_code, a.exit_signal, a.drain_deadline_us, j.restarts,
+	coalesce((j.spec->>'max_restarts')::int8, 0), j.cancel_us IS NOT NULL,
+	coalesce((j.spec->>'max_duration_s')::int8, 0) > 0 AND (SELECT sum(coalesce(b.ended_us, $1) - b.started_us) FROM attempt b
+		WHERE b.job_id = j.id AND b.rank = 0 AND b.started_us IS NOT NULL) >= (j.spec->>'max_duration_s')::int8 * 1000000
+FROM attempt a JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id
+WHERE j.num_nodes > 1 AND EXISTS (SELECT FROM attempt x WHERE x.job_id = a.job_id AND x.epoch = a.epoch AND NOT x.settled)
+ORDER BY a.job_id, a.epoch, a.rank LIMIT 20000
+
+-- Its node is over and its agent said nothing; the epoch refuses whatever may still arrive.
+-- name: engine_gang_lost
+-- params: job_id int8, epoch int4, ranks int4[], at_us int8, fence int8
+-- rows: many rank int4
+-- writes: yes
+WITH a AS (
+	UPDATE attempt a SET phase = 'EXITED', exit_reason = 'lost', ended_us = least($4, n.ended_us), files = '[]', urls_until_us = 0
+	FROM node n
+	WHERE a.job_id = $1 AND a.epoch = $2 AND a.rank = ANY ($3) AND a.ended_us IS NULL AND a.phase <> 'EXITED'
+		AND n.id = a.node_id AND n.state IN ('TERMINATING', 'GONE', 'FAILED')
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE)
+	RETURNING a.rank, a.node_id, n.why
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, epoch, was, now, event, why, actor)
+	SELECT $4, 'attempt', 'j' || $1::int8 || '/' || $2::int4 || '/' || rank, $1, node_id, $2, '', 'EXITED', 'LOST', why, 'engine' FROM a
+)
+SELECT rank FROM a
+
+-- name: engine_gang_tell
+-- params: job_id int8, epoch int4, was text, now text, event text, desired text, why text, deadline_us int8?,
+--   at_us int8, fence int8
+-- rows: many node_id int8, told bool
+-- writes: yes
+WITH ok AS (
+	SELECT j.id FROM job j WHERE j.id = $1 AND j.state = $3 AND j.epoch = $2
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR SHARE)
+	FOR UPDATE OF j
+), a AS (
+	UPDATE attempt SET desired = $6, version = version + 1, drain_why = $7, drain_deadline_us = $8
+	FROM ok WHERE attempt.job_id = ok.id AND attempt.epoch = $2 AND attempt.ended_us IS NULL AND attempt.desired <> 'kill'
+	RETURNING attempt.node_id
+), j AS (
+	UPDATE job SET state = $4, state_us = $9, why = $7 FROM ok WHERE job.id = ok.id AND EXISTS (SELECT FROM a)
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, epoch, was, now, event, why, actor)
+	SELECT $9, 'job', 'j' || id, id, $2, $3, $4, $5, $7, 'engine' FROM ok WHERE EXISTS (SELECT FROM a)
+)
+SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AND pg_notify('spot_api', 'j' || $1::int8) IS NOT NULL
+	AS told FROM a
+
+-- The end of all ranks of an epoch. Not while a set of it is whole and not yet marked so.
+-- name: engine_gang_settle
+-- params: job_id int8, epoch int4, was text, now text, event text, why text, reason text, retry bool, at_us int8, fence int8
+-- rows: many node_id int8, told bool
+-- writes: yes
+WITH ok AS (
+	SELECT j.id FROM job j WHERE j.id = $1 AND j.state = $3 AND j.epoch = $2
+		AND NOT EXISTS (SELECT FROM attempt a WHERE a.job_id = $1 AND a.epoch = $2 AND (a.ended_us IS NULL OR a.settled))
+		AND NOT EXISTS (SELECT FROM checkpoint c WHERE c.job_id = $1 AND c.epoch = $2 AND c.state = 'COMMITTED' AND c.set_key IS NOT NULL
+			GROUP BY c.set_key HAVING count(DISTINCT c.rank) = j.num_nodes AND count(*) FILTER (WHERE c.set_us IS NULL) > 0)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR SHARE)
+	FOR UPDATE OF j
+), a AS (
+	UPDATE attempt SET settled = true, files = '[]', urls_until_us = 0 FROM ok
+	WHERE attempt.job_id = ok.id AND attempt.epoch = $2 RETURNING attempt.node_id
+), j AS (
+	UPDATE job SET state = $4, state_us = $9, why = $6, reason = $7,
+		restarts = restarts + CASE WHEN $8 THEN 1 ELSE 0 END,
+		queued_us = CASE WHEN $4 = 'QUEUED' THEN $9 ELSE queued_us END,
+		ended_us = CASE WHEN $4 IN ('SUCCEEDED', 'FAILED', 'CANCELLED') THEN $9 ELSE NULL END
+	FROM ok WHERE job.id = ok.id
+), n AS (
+	UPDATE node SET idle_since_us = $9 FROM a WHERE node.id = a.node_id AND state = 'READY'
+), c AS (
+	UPDATE checkpoint SET state = 'ABANDONED' FROM ok
+	WHERE job_id = ok.id AND checkpoint.epoch = $2 AND (state = 'OPEN' OR (state = 'COMMITTED' AND set_us IS NULL))
+	RETURNING checkpoint.id
+), blank AS (
+	UPDATE checkpoint_chunk k SET upload_url = NULL, upload_headers = NULL FROM c
+	WHERE k.checkpoint_id = c.id AND k.upload_url IS NOT NULL
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, epoch, was, now, event, why, actor)
+	SELECT $9, 'job', 'j' || id, id, $2, $3, $4, $5, $6, 'engine' FROM ok
+)
+SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AND pg_notify('spot_api', 'j' || $1::int8) IS NOT NULL
+	AS told FROM a
+
+-- The end of all ranks of an epoch that changes nothing for the job.
+-- name: engine_gang_shut
+-- params: job_id int8, epoch int4, at_us int8
+-- rows: many node_id int8, told bool
+-- writes: yes
+WITH a AS (
+	UPDATE attempt SET settled = true, phase = 'EXITED', ended_us = coalesce(ended_us, $3), files = '[]', urls_until_us = 0
+	WHERE job_id = $1 AND epoch = $2 AND NOT settled RETURNING node_id
+), c AS (
+	UPDATE checkpoint SET state = 'ABANDONED' WHERE job_id = $1 AND checkpoint.epoch = $2
+		AND (state = 'OPEN' OR (state = 'COMMITTED' AND set_us IS NULL)) AND EXISTS (SELECT FROM a) RETURNING checkpoint.id
+), blank AS (
+	UPDATE checkpoint_chunk k SET upload_url = NULL, upload_headers = NULL FROM c
+	WHERE k.checkpoint_id = c.id AND k.upload_url IS NOT NULL
+), n AS (
+	UPDATE node SET idle_since_us = $3 FROM a WHERE node.id = a.node_id AND state = 'READY'
+)
+SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM a

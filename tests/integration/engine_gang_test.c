@@ -1,0 +1,367 @@
+/*
+ * Jobs of several nodes: all machines in one zone at once or none, held for a bounded time, one epoch for all ranks,
+ * whole checkpoints only, moved as a whole. By one launch where the cloud has it, by single launches where not.
+ */
+#include "engine_world.h"
+#include "base/str.h"
+
+#define THREE "{\"num_nodes\": 3}"
+#define RUNS  "SELECT count(*) = 1 FROM job WHERE state = 'RUNNING' AND epoch >= 1"
+#define CLEAN "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')"
+
+static void finish(struct world *w)
+{
+	world_sql(w,
+		  "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
+		  " WHERE ended_us IS NULL; NOTIFY spot_engine",
+		  clock_real.wall_us(&clock_real));
+}
+
+/* Nothing is left: no machine, no row, no rank that nobody settled, no gang. */
+static void check_clean(struct world *w)
+{
+	world_until(w, 10000, CLEAN);
+	world_until(w, 5000, "SELECT count(*) = 0 FROM gang WHERE state <> 'RELEASED'");
+	world_until(w, 10000,
+		    "SELECT count(*) = 0 FROM node WHERE launched_us IS NOT NULL AND billed_to_us IS DISTINCT FROM ended_us");
+	assert_int_equal(cloud_live(&w->cloud), 0);
+	assert_int_equal(cloud_doubled(&w->cloud), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE ended_us IS NULL OR NOT settled"), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event IN ('ORPHAN', 'ORPHAN_ENDED')"), 0);
+	/* Every epoch had all ranks, on nodes of one pool. */
+	assert_int_equal(world_int(w, "SELECT count(*) FROM (SELECT a.job_id, a.epoch FROM attempt a JOIN job j ON j.id = a.job_id"
+				      " GROUP BY a.job_id, a.epoch, j.num_nodes HAVING count(*) <> j.num_nodes"
+				      " OR count(DISTINCT a.pool_id) <> 1 OR count(DISTINCT a.node_id) <> j.num_nodes"
+				      " OR max(a.created_us) <> min(a.created_us)) x"),
+			 0);
+}
+
+static void test_runs_to_the_end(struct world *w, bool one_call)
+{
+	world_reset(w, true);
+	w->cloud.gangs = one_call;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z2", "a1", "spot", 900000);
+	world_start(w);
+	(void)world_job(w, THREE);
+	world_until(w, 8000, RUNS);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE ended_us IS NULL AND desired = 'run'"), 3);
+	assert_int_equal(world_int(w, "SELECT count(DISTINCT p.zone) FROM attempt a JOIN pool p ON p.id = a.pool_id"), 1);
+	assert_string_equal(world_text(w, "SELECT string_agg(rank::text, ',' ORDER BY rank) FROM attempt"), "0,1,2");
+	assert_int_equal(w->cloud.gang_launches, one_call ? 1 : 0);
+	assert_int_equal(w->cloud.launches, one_call ? 0 : 3);
+	finish(w);
+	world_until(w, 5000, "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
+	check_clean(w);
+	assert_int_equal(world_int(w, "SELECT count(DISTINCT node_id) FROM ledger WHERE kind = 'compute' AND job_id = 1"), 3);
+}
+
+static void test_three_nodes_by_one_launch(void **state)
+{
+	test_runs_to_the_end(*state, true);
+}
+
+static void test_three_nodes_by_single_launches(void **state)
+{
+	test_runs_to_the_end(*state, false);
+}
+
+/* The zone has two of three: they are held no longer than the hold, then another zone is used. */
+static void test_two_of_three_are_given_back_and_another_zone_serves(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 900000);
+	world_pool(w, "z2", "a1", "spot", 1000000);
+	cloud_room(&w->cloud, "z1/a1/spot", 2);
+	world_start(w);
+	(void)world_job(w, THREE);
+	world_until(w, 4000, "SELECT count(*) = 2 FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.zone = 'z1' AND n.state = 'READY'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt"), 0);
+	world_until(w, 8000, RUNS);
+	assert_string_equal(world_text(w, "SELECT DISTINCT p.zone FROM attempt a JOIN pool p ON p.id = a.pool_id"), "z2");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM gang_cool c JOIN pool p ON p.id = c.pool_id WHERE p.zone = 'z1' AND want = 3"), 1);
+	/* The hold, and what ending takes. */
+	assert_true(world_int(w, "SELECT max(n.terminate_us - n.launched_us) < 2500000 FROM node n JOIN pool p ON p.id = n.pool_id"
+				 " WHERE p.zone = 'z1' AND n.launched_us IS NOT NULL"));
+	finish(w);
+	world_until(w, 5000, "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
+	check_clean(w);
+}
+
+/* Capacity that comes back within the hold is used. */
+static void test_a_missing_machine_that_comes_within_the_hold_is_taken(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.gang_hold_us = 4000000;
+	world_pool(w, "z1", "a1", "spot", 900000);
+	cloud_room(&w->cloud, "z1/a1/spot", 2);
+	world_start(w);
+	(void)world_job(w, THREE);
+	world_until(w, 4000, "SELECT count(*) = 2 FROM node WHERE state = 'READY'");
+	cloud_room(&w->cloud, "z1/a1/spot", 3);
+	world_until(w, 4000, RUNS);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM gang"), 1);
+	finish(w);
+	check_clean(w);
+}
+
+static void test_a_refused_gang_launch_holds_nothing(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->cloud.gangs = true;
+	world_pool(w, "z1", "a1", "spot", 900000);
+	world_pool(w, "z2", "a1", "spot", 1000000);
+	cloud_room(&w->cloud, "z1/a1/spot", 2);
+	world_start(w);
+	(void)world_job(w, THREE);
+	world_until(w, 8000, RUNS);
+	assert_int_equal(w->cloud.n, 3);
+	assert_int_equal(w->cloud.gang_launches, 2);
+	/* Refused for three: single nodes may still go there. */
+	assert_int_equal(world_int(w, "SELECT count(*) FROM pool_cool"), 0);
+	finish(w);
+	check_clean(w);
+}
+
+/* Two gangs of three, four machines in the only zone: one after the other, never two halves. */
+static void test_two_gangs_never_hold_each_others_halves(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 900000);
+	cloud_room(&w->cloud, "z1/a1/spot", 4);
+	world_start(w);
+	(void)world_job(w, THREE);
+	(void)world_job(w, THREE);
+	world_until(w, 8000, RUNS);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND id = 1"), 1);
+	world_for(w, 1500);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'QUEUED' AND id = 2"), 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE job_id = 2"), 0);
+	finish(w);
+	world_until(w, 10000, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND id = 2");
+	finish(w);
+	world_until(w, 5000, "SELECT count(*) = 2 FROM job WHERE state = 'SUCCEEDED'");
+	check_clean(w);
+}
+
+static void notice_on(struct world *w, int rank)
+{
+	world_sql(w,
+		  "INSERT INTO notice SELECT node_id, 'interruption', %" PRId64
+		  ", 'imds', '', 1 FROM attempt WHERE ended_us IS NULL AND rank = %d; NOTIFY spot_engine",
+		  clock_real.wall_us(&clock_real) + 1500000, rank);
+}
+
+static void test_a_notice_on_one_rank_moves_the_whole_gang(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->cloud.gangs = true;
+	world_pool(w, "z1", "a1", "spot", 900000);
+	world_pool(w, "z2", "a1", "spot", 1000000);
+	world_start(w);
+	(void)world_job(w, THREE);
+	world_until(w, 8000, RUNS);
+	notice_on(w, 1);
+	world_until(w, 8000, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE epoch = 1 AND exit_reason = 'drained'"), 3);
+	/* Each rank got its own part of the one whole checkpoint. */
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt a JOIN checkpoint c ON c.id = a.restore_id AND c.rank = a.rank"
+				      " WHERE a.epoch = 2 AND a.steps_start = 100 AND c.set_us IS NOT NULL"),
+			 3);
+	assert_string_equal(world_text(w, "SELECT DISTINCT p.zone FROM attempt a JOIN pool p ON p.id = a.pool_id WHERE epoch = 2"), "z2");
+	world_until(w, 5000, "SELECT count(*) = 3 FROM node WHERE state = 'READY'");
+	finish(w);
+	check_clean(w);
+}
+
+/* Lost without a word: no whole checkpoint of that epoch, so the others are stopped and all begin again. */
+static void test_a_lost_node_stops_all_and_all_begin_again(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 900000);
+	world_pool(w, "z2", "a1", "spot", 1000000);
+	world_start(w);
+	(void)world_job(w, THREE);
+	world_until(w, 8000, RUNS);
+	w->cloud.list[1].state = SPOT_INSTANCE_GONE;
+	w->cloud.list[1].cause = SPOT_END_RECLAIM;
+	world_until(w, 8000, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	assert_string_equal(world_text(w, "SELECT string_agg(exit_reason, ',' ORDER BY exit_reason) FROM attempt WHERE epoch = 1"),
+			    "killed,killed,lost");
+	assert_int_equal(world_int(w, "SELECT restarts FROM job"), 0);
+	finish(w);
+	check_clean(w);
+	assert_int_equal(world_int(w, "SELECT count(DISTINCT node_id) FROM ledger WHERE kind = 'lost_work'"), 3);
+}
+
+static void end_rank(struct world *w, int rank, const char *reason, int code)
+{
+	world_sql(w,
+		  "UPDATE attempt SET phase = 'EXITED', exit_reason = '%s', exit_code = %d, ended_us = %" PRId64
+		  " WHERE ended_us IS NULL AND rank = %d; NOTIFY spot_engine",
+		  reason, code, clock_real.wall_us(&clock_real), rank);
+}
+
+static void test_a_rank_that_fails_stops_the_others_and_the_job_fails(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 900000);
+	world_start(w);
+	(void)world_job(w, THREE);
+	world_until(w, 8000, RUNS);
+	end_rank(w, 0, "ok", 0);
+	world_for(w, 200);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING'"), 1);
+	end_rank(w, 2, "error", 7);
+	world_until(w, 5000, "SELECT count(*) FROM job WHERE state = 'FAILED'");
+	assert_string_equal(world_text(w, "SELECT why FROM job"), "rank 2: error: exit code 7");
+	assert_string_equal(world_text(w, "SELECT reason FROM job"), "error");
+	check_clean(w);
+}
+
+/* With restarts left it begins again on the machines that it has. */
+static void test_a_restart_after_an_error_keeps_the_machines(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 900000);
+	world_start(w);
+	(void)world_job(w, "{\"num_nodes\": 3, \"max_restarts\": 1}");
+	world_until(w, 8000, RUNS);
+	end_rank(w, 1, "error", 7);
+	world_until(w, 5000, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2 AND restarts = 1");
+	assert_int_equal(w->cloud.n, 3);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM gang"), 1);
+	finish(w);
+	check_clean(w);
+}
+
+static void test_a_cancelled_gang_ends_wherever_it_is(void **state)
+{
+	struct world *w = *state;
+
+	for (int i = 0; i < 2; i++) {
+		world_reset(w, true);
+		w->cloud.gangs = i == 1;
+		world_pool(w, "z1", "a1", "spot", 900000);
+		cloud_room(&w->cloud, "z1/a1/spot", i == 0 ? 2 : 9);
+		w->conf.gang_hold_us = 60000000;
+		world_start(w);
+		(void)world_job(w, THREE);
+		world_until(w, 8000, i == 0 ? "SELECT count(*) = 2 FROM node WHERE state = 'READY'" : RUNS);
+		world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine");
+		world_until(w, 8000, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
+		check_clean(w);
+	}
+}
+
+/* The quota has room for two: nothing is sent, and the job says why it waits. */
+static void test_a_quota_without_room_for_all_is_not_tried(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 900000);
+	world_sql(w, "INSERT INTO quota VALUES ('fake', 'r1', 'P/spot', 'spot', 'instances', 2, 1)");
+	world_start(w);
+	(void)world_job(w, THREE);
+	world_until(w, 5000, "SELECT count(*) FROM job WHERE why LIKE '%the quota has room for 2 of 3 machines%'");
+	world_for(w, 600);
+	assert_int_equal(w->cloud.n, 0);
+	world_sql(w, "UPDATE quota SET quota_limit = 3");
+	world_until(w, 5000, RUNS);
+	finish(w);
+	check_clean(w);
+}
+
+/* The reply of the one launch is lost: looked up by the token, adopted, never launched twice. */
+static void test_a_lost_reply_of_a_gang_launch_is_looked_up(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->cloud.gangs = true;
+	w->cloud.lose_replies = 1;
+	world_pool(w, "z1", "a1", "spot", 900000);
+	world_start(w);
+	(void)world_job(w, THREE);
+	world_until(w, 8000, RUNS);
+	assert_int_equal(w->cloud.n, 3);
+	finish(w);
+	check_clean(w);
+	/* Without effect: sent again under the same token. */
+	world_reset(w, true);
+	w->cloud.gangs = true;
+	w->cloud.lose_launches = 1;
+	world_pool(w, "z1", "a1", "spot", 900000);
+	world_start(w);
+	(void)world_job(w, THREE);
+	world_until(w, 8000, RUNS);
+	assert_int_equal(w->cloud.n, 3);
+	assert_int_equal(w->cloud.gang_launches, 2);
+	finish(w);
+	check_clean(w);
+}
+
+/* A set that one rank did not save does not count: restored is the one before. */
+static void test_only_whole_checkpoints_count(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->agents_save = false;
+	world_pool(w, "z1", "a1", "spot", 900000);
+	world_start(w);
+	(void)world_job(w, THREE);
+	world_until(w, 8000, RUNS);
+	world_sql(w, "INSERT INTO checkpoint (job_id, epoch, rank, state, reason, steps, bytes, set_key, created_us, urls_us, committed_us)"
+		     " SELECT 1, 1, r, 'COMMITTED', 'periodic', s, 10, s, 1, 1, 1 FROM generate_series(0, 2) r, unnest(ARRAY[50, 60]) s"
+		     " WHERE NOT (r = 2 AND s = 60); NOTIFY spot_engine");
+	world_until(w, 5000, "SELECT count(*) FROM job j JOIN checkpoint c ON c.id = j.checkpoint_id WHERE c.steps = 50 AND c.rank = 0");
+	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
+	w->cloud.list[0].cause = SPOT_END_RECLAIM;
+	world_until(w, 8000, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt a JOIN checkpoint c ON c.id = a.restore_id WHERE a.epoch = 2"
+				      " AND a.steps_start = 50 AND c.steps = 50 AND c.rank = a.rank"),
+			 3);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint WHERE steps = 60 AND state = 'ABANDONED'"), 2);
+	finish(w);
+	check_clean(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_three_nodes_by_one_launch),
+	    cmocka_unit_test(test_three_nodes_by_single_launches),
+	    cmocka_unit_test(test_two_of_three_are_given_back_and_another_zone_serves),
+	    cmocka_unit_test(test_a_missing_machine_that_comes_within_the_hold_is_taken),
+	    cmocka_unit_test(test_a_refused_gang_launch_holds_nothing),
+	    cmocka_unit_test(test_two_gangs_never_hold_each_others_halves),
+	    cmocka_unit_test(test_a_notice_on_one_rank_moves_the_whole_gang),
+	    cmocka_unit_test(test_a_lost_node_stops_all_and_all_begin_again),
+	    cmocka_unit_test(test_a_rank_that_fails_stops_the_others_and_the_job_fails),
+	    cmocka_unit_test(test_a_restart_after_an_error_keeps_the_machines),
+	    cmocka_unit_test(test_a_cancelled_gang_ends_wherever_it_is),
+	    cmocka_unit_test(test_a_quota_without_room_for_all_is_not_tried),
+	    cmocka_unit_test(test_a_lost_reply_of_a_gang_launch_is_looked_up),
+	    cmocka_unit_test(test_only_whole_checkpoints_count),
+	};
+
+	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+}
