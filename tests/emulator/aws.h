@@ -89,6 +89,10 @@ void form_parse(struct sim_req *rq, struct form *f);
 const char *form_get(struct form *f, const char *name); /* marks it as known */
 void form_accept(struct form *f, const char *pattern);	/* marks all that match */
 const char *form_unknown(const struct form *f);		/* first parameter nobody asked for */
+/* Adds or replaces one; a value NULL is left out. */
+void form_put(struct form *f, struct arena *a, const char *name, const char *value);
+/* Parameters below prefix, without it. */
+void form_below(const struct form *f, struct arena *a, const char *prefix, struct form *ret);
 /* Values of prefix.1, prefix.2, ... by number. */
 size_t form_list(struct form *f, struct arena *a, const char *prefix, const char ***ret);
 
@@ -100,8 +104,11 @@ struct ec2 {
 	struct form form;
 	struct sbuf out;
 	bool failed;
+	const char *why; /* words of the failure */
 };
 void ec2_serve(struct sim_req *rq, struct sim_reply *rep);
+/* The same request with other parameters and a reply of its own, which nobody sends. */
+struct ec2 ec2_inner(struct ec2 *e, const struct form *f, struct sim_reply *rep);
 void ec2_fail(struct ec2 *e, int status, const char *code, const char *fmt, ...) PRINTF(4, 5);
 /* After all parameters were read: refuses unknown ones, and answers DryRun. false: stop. */
 bool ec2_ready(struct ec2 *e);
@@ -131,7 +138,11 @@ ec2_fn ec2_describe_regions, ec2_describe_zones, ec2_describe_types, ec2_describ
     ec2_spot_history, ec2_placement_scores, ec2_run, ec2_describe_instances, ec2_describe_status,
     ec2_terminate, ec2_create_tags, ec2_delete_tags, ec2_describe_spot_requests,
     ec2_cancel_spot_requests, ec2_describe_images, ec2_describe_subnets, ec2_describe_vpcs,
-    ec2_describe_groups, ec2_describe_reservations;
+    ec2_describe_groups, ec2_describe_reservations, ec2_request_spot, ec2_create_fleet,
+    ec2_describe_fleets, ec2_create_template, ec2_describe_templates, ec2_delete_template,
+    ec2_describe_template_versions, ec2_stop, ec2_start, ec2_reboot, ec2_attribute,
+    ec2_modify_attribute, ec2_console, ec2_describe_volumes, ec2_describe_tags, ec2_describe_nics,
+    ec2_describe_keys, ec2_create_key, ec2_delete_key, ec2_account_attributes;
 
 /* aws_reserved.c: what a launch says about reservations, and which one it uses up (NULL = none). */
 struct reserved_ask {
@@ -156,7 +167,16 @@ json_t *aws_post(
 void ec2_instance_xml(struct ec2 *e, struct sbuf *b, const struct inst *i);
 const char *ec2_state_word(const struct inst *i, int *ret_code);
 
+struct inst *ec2_named(struct ec2 *e, const char *id); /* visible here, or e->failed */
+void ec2_change_xml(struct ec2 *e, const struct inst *i, enum inst_state before);
+/* ec2_things.c: what hangs on an instance */
+void ec2_disk_map_xml(struct ec2 *e, struct sbuf *b, const struct inst *i);
+void ec2_nic_xml(struct ec2 *e, struct sbuf *b, const struct inst *i, bool full);
+const char *ec2_volume_id(struct arena *a, const struct inst *i);
+
 /* aws_net.c: the account's default network and images, derived from names. */
+const char *net_derive(
+    struct arena *a, const char *prefix, const char *kind, const char *x, const char *y);
 const char *net_subnet(struct arena *a, const struct zone *z);
 const char *net_vpc(struct arena *a, const char *region);
 const char *net_group(struct arena *a, const char *region);
@@ -176,10 +196,14 @@ struct launch_token {
 	struct inst **insts;
 	size_t n;
 	const struct pool *pool;
+	char *reply; /* a fleet's */
 };
 /* What the control API sets of this cloud (POST /aws/...), and what has a file of its own. */
 struct aws_controls {
 	struct reservation *reservations; /* aws_reserved.c */
+	struct ltemplate *templates;	  /* ec2_template.c */
+	struct spot_ask *asks;		  /* ec2_request.c: spot requests without an instance */
+	struct key_pair *keys;		  /* ec2_things.c */
 	bool events_twice;
 	char impaired[32]; /* zone id; "" = none */
 };

@@ -26,7 +26,7 @@ const struct image images[] = {
 };
 const size_t images_n = ARRAY_LEN(images);
 
-static const char *derive(
+const char *net_derive(
     struct arena *a, const char *prefix, const char *kind, const char *x, const char *y)
 {
 	char hex[SHA256_HEX];
@@ -38,17 +38,17 @@ static const char *derive(
 
 const char *net_subnet(struct arena *a, const struct zone *z)
 {
-	return derive(a, "subnet-", "subnet", z->region->name, z->id);
+	return net_derive(a, "subnet-", "subnet", z->region->name, z->id);
 }
 
 const char *net_vpc(struct arena *a, const char *region)
 {
-	return derive(a, "vpc-", "vpc", region, "");
+	return net_derive(a, "vpc-", "vpc", region, "");
 }
 
 const char *net_group(struct arena *a, const char *region)
 {
-	return derive(a, "sg-", "sg", region, "default");
+	return net_derive(a, "sg-", "sg", region, "default");
 }
 
 const struct zone *net_subnet_zone(struct sim *s, const char *region, const char *subnet)
@@ -66,7 +66,7 @@ const struct zone *net_subnet_zone(struct sim *s, const char *region, const char
 
 const char *image_id(struct arena *a, const char *region, const struct image *m)
 {
-	return derive(a, "ami-", "ami", region, m->parameter);
+	return net_derive(a, "ami-", "ami", region, m->parameter);
 }
 
 /* The example ids of the vendor's documentation: made-up ids that people type. */

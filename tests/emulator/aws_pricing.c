@@ -268,6 +268,94 @@ static void get_products(struct sim_req *rq, struct sim_reply *rep, const json_t
 	reply_json(rq, rep, 200, out);
 }
 
+/* ---- services and their attributes ------------------------------------------------------- */
+
+static bool is_ec2(struct sim_req *rq, struct sim_reply *rep, const json_t *doc)
+{
+	if (str_same(json_string_value(json_object_get(doc, "ServiceCode")), "AmazonEC2"))
+		return true;
+	reply_fail(rq, rep, 400, "InvalidParameterException", "Invalid service code");
+	return false;
+}
+
+/* The one service that has products here. */
+static void describe_services(struct sim_req *rq, struct sim_reply *rep, const json_t *doc)
+{
+	const struct product any = {
+	    .type = market_type(rq->sim->market, CLOUD_AWS, "p5.48xlarge"), .region = "us-east-1"};
+	json_t *names = json_pack("[s]", "productFamily"), *attrs AUTO(json) = NULL, *value;
+	const char *name;
+
+	if (json_object_get(doc, "ServiceCode") && !is_ec2(rq, rep, doc)) {
+		json_decref(names);
+		return;
+	}
+	attrs = attributes(rq->arena, &any);
+	json_object_foreach(attrs, name, value)
+		json_array_append_new(names, json_string(name));
+	reply_json(rq, rep, 200,
+	    json_pack("{s:s, s:[{s:s, s:o}]}", "FormatVersion", "aws_v1", "Services", "ServiceCode",
+		"AmazonEC2", "AttributeNames", names));
+}
+
+/* Every value that a product has, once. */
+static json_t *values_of(struct sim_req *rq, const char *name)
+{
+	const struct market *m = rq->sim->market;
+	json_t *seen = json_object();
+
+	for (size_t k = 0; k < m->pools_n; k++) {
+		const struct pool *p = &m->pools[k];
+		json_t *attrs, *v;
+
+		if (p->cloud != CLOUD_AWS || !p->price[SIDE_ON_DEMAND].sold)
+			continue;
+		attrs = attributes(rq->arena, &(struct product){.type = p->type, .region = p->region->name});
+		v = str_same(name, "productFamily")
+		    ? json_string(family(&(struct product){.type = p->type}))
+		    : json_incref(json_object_get(attrs, name));
+		if (v)
+			json_object_set_new(seen, json_string_value(v), json_true());
+		json_decref(v);
+		json_decref(attrs);
+	}
+	return seen;
+}
+
+static void attribute_values(struct sim_req *rq, struct sim_reply *rep, const json_t *doc)
+{
+	const char *token = json_string_value(json_object_get(doc, "NextToken")), *value;
+	const char *name = json_string_value(json_object_get(doc, "AttributeName"));
+	const json_t *size = json_object_get(doc, "MaxResults");
+	int64_t from = 0, at = 0, max = size ? json_integer_value(size) : 100;
+	json_t *seen AUTO(json) = NULL, *list, *out, *mark;
+
+	if (!is_ec2(rq, rep, doc))
+		return;
+	seen = name ? values_of(rq, name) : NULL;
+	if (json_object_size(seen) == 0 || max < 1 || max > 100) {
+		reply_fail(rq, rep, 400, "InvalidParameterException", "%s",
+		    max < 1 || max > 100 ? "MaxResults must be between 1 and 100" : "Invalid attribute name");
+		return;
+	}
+	if (token &&
+	    (!str_prefix(token, "av:") || !parse_i64(token + 3, 0, INT64_MAX / 2, &from))) {
+		reply_fail(rq, rep, 400, "InvalidNextTokenException", "The next token is invalid");
+		return;
+	}
+	list = json_array();
+	json_object_foreach(seen, value, mark)
+	{
+		if (at >= from && at < from + max)
+			json_array_append_new(list, json_pack("{s:s}", "Value", value));
+		at++;
+	}
+	out = json_pack("{s:o}", "AttributeValues", list);
+	if (at > from + max)
+		json_object_set_new(out, "NextToken", json_sprintf("av:%d", (int)(from + max)));
+	reply_json(rq, rep, 200, out);
+}
+
 void pricing_serve(struct sim_req *rq, struct sim_reply *rep)
 {
 	json_t *doc;
@@ -284,6 +372,10 @@ void pricing_serve(struct sim_req *rq, struct sim_reply *rep)
 		return;
 	if (str_same(rq->action, "GetProducts"))
 		get_products(rq, rep, doc);
+	else if (str_same(rq->action, "DescribeServices"))
+		describe_services(rq, rep, doc);
+	else if (str_same(rq->action, "GetAttributeValues"))
+		attribute_values(rq, rep, doc);
 	else
 		reply_fail(rq, rep, 400, "UnknownOperationException", "%s", "");
 	json_decref(doc);

@@ -1,6 +1,6 @@
 /* Client tokens and quotas of the one account. */
 #include "base/base.h"
-#include "aws.h"
+#include "ec2_run.h"
 #include "sqs.h"
 #include "base/str.h"
 
@@ -42,6 +42,7 @@ static void token_free(void *p)
 	free(t->key);
 	free(t->hash);
 	free(t->insts);
+	free(t->reply);
 	free(t);
 }
 
@@ -57,6 +58,9 @@ void aws_state_free(struct sim *s)
 	free(s->aws->rows);
 	sqs_free(s->aws->sqs);
 	reserved_free_all(&s->aws->controls);
+	templates_free(&s->aws->controls);
+	requests_free(&s->aws->controls);
+	keys_free(&s->aws->controls);
 	free(s->aws);
 	s->aws = NULL;
 }

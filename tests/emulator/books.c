@@ -298,10 +298,23 @@ static int64_t bill_walk(const struct inst *i, int64_t from, int64_t to, json_t 
 	return sum;
 }
 
+/* All times that it ran, from the first start to the last end. */
+static int64_t bill_all(const struct inst *i, int64_t *ret_from, int64_t *ret_to, json_t *segments)
+{
+	int64_t sum = 0;
+
+	for (size_t k = 0; k < i->spans_n; k++)
+		sum += bill_walk(i, i->spans[k].from_us, i->spans[k].to_us, segments);
+	bill_span(i, ret_from, ret_to);
+	sum += bill_walk(i, *ret_from, *ret_to, segments);
+	if (i->spans_n > 0)
+		*ret_from = i->spans[0].from_us;
+	return sum;
+}
+
 int64_t bill_micros(const struct inst *i, int64_t *ret_from, int64_t *ret_to)
 {
-	bill_span(i, ret_from, ret_to);
-	return bill_walk(i, *ret_from, *ret_to, NULL);
+	return bill_all(i, ret_from, ret_to, NULL);
 }
 
 static const char *identity_of(const struct inst *i)
@@ -355,8 +368,7 @@ static json_t *bill_line(const struct inst *i, int64_t *ret_cost)
 	json_t *segments = json_array(), *o;
 	int64_t from, to;
 
-	bill_span(i, &from, &to);
-	*ret_cost = bill_walk(i, from, to, segments);
+	*ret_cost = bill_all(i, &from, &to, segments);
 	o = json_pack("{s:s, s:s, s:s, s:s?, s:s, s:s, s:s?, s:s?, s:s, s:b, s:I, s:I, s:I, s:o}",
 	    "instance", i->id, "provider", cloud_name(i->cloud), "region", i->pool->region->name,
 	    "zone", i->pool->zone ? i->pool->zone->id : NULL, "type", i->pool->type->name, "market",

@@ -1,7 +1,6 @@
 /* EC2: calls, their rate limits, and what all calls share. */
 #include "base/base.h"
-#include "aws.h"
-#include "base/sign.h"
+#include "ec2_run.h"
 #include "base/str.h"
 
 #include <stdarg.h>
@@ -14,7 +13,8 @@ enum limit {
 	LIMIT_RUN,
 	LIMIT_TERMINATE,
 	LIMIT_TAGS,
-	LIMIT_CHANGE
+	LIMIT_CHANGE,
+	LIMIT_START
 };
 static const struct {
 	const char *name;
@@ -26,6 +26,7 @@ static const struct {
     [LIMIT_TERMINATE] = {"TerminateInstances", 100, 5},
     [LIMIT_TAGS] = {"tags", 100, 10},
     [LIMIT_CHANGE] = {"change", 50, 5},
+    [LIMIT_START] = {"StartInstances", 5, 2},
 };
 static const struct {
 	const char *action;
@@ -52,6 +53,27 @@ static const struct {
     {"DescribeVpcs", ec2_describe_vpcs, LIMIT_READ, false},
     {"DescribeSecurityGroups", ec2_describe_groups, LIMIT_READ, false},
     {"DescribeCapacityReservations", ec2_describe_reservations, LIMIT_READ, false},
+    {"RequestSpotInstances", ec2_request_spot, LIMIT_CHANGE, false},
+    {"CreateFleet", ec2_create_fleet, LIMIT_CHANGE, false},
+    {"DescribeFleets", ec2_describe_fleets, LIMIT_READ, false},
+    {"CreateLaunchTemplate", ec2_create_template, LIMIT_CHANGE, false},
+    {"DescribeLaunchTemplates", ec2_describe_templates, LIMIT_READ, false},
+    {"DescribeLaunchTemplateVersions", ec2_describe_template_versions, LIMIT_READ, false},
+    {"DeleteLaunchTemplate", ec2_delete_template, LIMIT_CHANGE, false},
+    {"StopInstances", ec2_stop, LIMIT_CHANGE, false},
+    {"StartInstances", ec2_start, LIMIT_START, false},
+    {"RebootInstances", ec2_reboot, LIMIT_CHANGE, false},
+    {"DescribeInstanceAttribute", ec2_attribute, LIMIT_READ, false},
+    {"ModifyInstanceAttribute", ec2_modify_attribute, LIMIT_CHANGE, false},
+    {"GetConsoleOutput", ec2_console, LIMIT_READ, false},
+    {"DescribeVolumes", ec2_describe_volumes, LIMIT_READ, true},
+    {"DescribeTags", ec2_describe_tags, LIMIT_READ, true},
+    {"DescribeNetworkInterfaces", ec2_describe_nics, LIMIT_READ, true},
+    {"DescribeKeyPairs", ec2_describe_keys, LIMIT_READ, false},
+    {"CreateKeyPair", ec2_create_key, LIMIT_CHANGE, false},
+    {"ImportKeyPair", ec2_create_key, LIMIT_CHANGE, false},
+    {"DeleteKeyPair", ec2_delete_key, LIMIT_CHANGE, false},
+    {"DescribeAccountAttributes", ec2_account_attributes, LIMIT_READ, false},
 };
 
 void ec2_fail(struct ec2 *e, int status, const char *code, const char *fmt, ...)
@@ -62,9 +84,17 @@ void ec2_fail(struct ec2 *e, int status, const char *code, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	if (!e->failed)
+	if (!e->failed) {
 		reply_fail(e->rq, e->rep, status, code, "%s", text);
+		e->why = arena_strdup(e->rq->arena, text);
+	}
 	e->failed = true;
+}
+
+struct ec2 ec2_inner(struct ec2 *e, const struct form *f, struct sim_reply *rep)
+{
+	*rep = (struct sim_reply){0};
+	return (struct ec2){.rq = e->rq, .rep = rep, .sim = e->sim, .form = *f};
 }
 
 static bool has_prefix(const struct form *f, const char *prefix)
@@ -120,6 +150,7 @@ void ec2_serve(struct sim_req *rq, struct sim_reply *rep)
 			continue;
 		if (throttled(&e, calls[k].limit, calls[k].plain))
 			return;
+		requests_wake(&e);
 		sbuf_init(&e.out, (size_t)64 << 20);
 		calls[k].fn(&e);
 		if (!e.failed) {

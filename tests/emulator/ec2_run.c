@@ -1,31 +1,11 @@
-/* RunInstances: parameters, token scope, quota, capacity, and the launch. */
+/* RunInstances: its parameters, and its client token. */
 #include "base/base.h"
-#include "aws.h"
-#include "base/sign.h"
+#include "ec2_run.h"
 #include "base/str.h"
 
 #define USER_DATA_MAX 16384
 #define TOKEN_MAX     64
 #define CALL_MAX      1000
-
-struct run {
-	const char *image, *type_name, *subnet, *zone_name, *zone_id, *token, *user_data, *market,
-	    *key_name;
-	const char *profile, *shutdown, *group;
-	int64_t min, max, max_price, hop_limit;
-	bool tokens_required, metadata_tags, metadata_off;
-	struct str user_data_raw;
-	struct inst_tag *tags, *sir_tags;
-	size_t tags_n, sir_tags_n;
-	const struct itype *type;
-	const struct zone *zone; /* asked for; NULL = any of the region */
-	struct pool *pool;
-	enum side side;
-	struct reserved_ask reserved;
-	const char *reservation; /* that is used up; NULL = none */
-	char hash[SHA256_HEX];
-	const char *scope;
-};
 
 /* ---- parameters ------------------------------------------------------------------------- */
 
@@ -133,6 +113,8 @@ static void read_market(struct ec2 *e, struct run *r)
 		    "Interruption behavior %s is not supported for one-time "
 		    "Spot requests.",
 		    behaviour);
+	r->persistent = str_same(kind, "persistent");
+	r->behaviour = behaviour;
 	if (cap && (!parse_usd_micros(cap, &r->max_price) || r->max_price <= 1000))
 		ec2_fail(e, 400, "InvalidParameterValue",
 		    "%s is not a valid value for MaxPrice. It must be greater than "
@@ -159,10 +141,9 @@ static void read_metadata(struct ec2 *e, struct run *r)
 /* Parameters that change nothing here; unknown ones are refused. */
 static void read_ignored(struct ec2 *e)
 {
-	static const char *const patterns[] = {"BlockDeviceMapping.*", "EbsOptimized",
+	static const char *const patterns[] = {"EbsOptimized",
 	    "Monitoring.Enabled", "Placement.Tenancy", "Placement.GroupName", "Placement.GroupId",
-	    "CreditSpecification.*", "CpuOptions.*",
-	    "DisableApiTermination", "DisableApiStop", "EnclaveOptions.*", "MaintenanceOptions.*",
+	    "CreditSpecification.*", "CpuOptions.*", "DisableApiStop", "EnclaveOptions.*", "MaintenanceOptions.*",
 	    "PrivateDnsNameOptions.*", "PrivateIpAddress", "Ipv6AddressCount",
 	    "NetworkInterface.*.DeviceIndex", "NetworkInterface.*.NetworkCardIndex",
 	    "NetworkInterface.*.AssociatePublicIpAddress", "NetworkInterface.*.DeleteOnTermination",
@@ -172,6 +153,18 @@ static void read_ignored(struct ec2 *e)
 
 	for (size_t k = 0; k < ARRAY_LEN(patterns); k++)
 		form_accept(&e->form, patterns[k]);
+}
+
+/* The root volume is all that there is of disks. */
+static void read_disks(struct ec2 *e, struct run *r)
+{
+	ec2_int(e, "BlockDeviceMapping.1.Ebs.VolumeSize", 1, 65536, 75, &r->root_gib);
+	r->keep_root = !ec2_bool(e, "BlockDeviceMapping.1.Ebs.DeleteOnTermination", true);
+	form_accept(&e->form, "BlockDeviceMapping.*");
+	r->guarded = ec2_bool(e, "DisableApiTermination", false);
+	if (r->guarded && r->side == SIDE_SPOT)
+		ec2_fail(e, 400, "InvalidParameterCombination",
+		    "The parameter disableApiTermination cannot be used with Spot Instances.");
 }
 
 static void read_groups(struct ec2 *e, struct run *r)
@@ -193,7 +186,7 @@ static void read_groups(struct ec2 *e, struct run *r)
 	}
 }
 
-static void read_run(struct ec2 *e, struct run *r)
+void run_read(struct ec2 *e, struct run *r)
 {
 	const char *nic;
 
@@ -215,6 +208,9 @@ static void read_run(struct ec2 *e, struct run *r)
 	r->token = form_get(&e->form, "ClientToken");
 	r->user_data = form_get(&e->form, "UserData");
 	r->key_name = form_get(&e->form, "KeyName");
+	if (r->key_name && !key_known(e, r->key_name))
+		ec2_fail(e, 400, "InvalidKeyPair.NotFound", "The key pair '%s' does not exist",
+		    r->key_name);
 	r->profile = form_get(&e->form, "IamInstanceProfile.Name");
 	if (!r->profile)
 		r->profile = form_get(&e->form, "IamInstanceProfile.Arn");
@@ -234,188 +230,11 @@ static void read_run(struct ec2 *e, struct run *r)
 	for (int k = 1; k <= 10; k++)
 		read_tag_spec(e, r, k);
 	read_groups(e, r);
+	read_disks(e, r);
 	read_ignored(e);
 }
 
-/* ---- what they mean --------------------------------------------------------------------- */
-
-static void resolve_image(struct ec2 *e, struct run *r)
-{
-	const struct image *m;
-
-	if (!str_prefix(r->image, "ami-") || strlen(r->image) < 12) {
-		ec2_fail(e, 400, "InvalidAMIID.Malformed", "Invalid id: \"%s\"", r->image);
-		return;
-	}
-	m = image_find(e->rq->arena, e->rq->region, r->image);
-	if (!m)
-		ec2_fail(e, 400, "InvalidAMIID.NotFound", "The image id '[%s]' does not exist",
-		    r->image);
-	else if (r->type && !str_same(m->arch, r->type->arch))
-		ec2_fail(e, 400, "InvalidParameterValue",
-		    "The architecture '%s' of the specified instance type does not "
-		    "match the architecture '%s' of the specified AMI. Specify an instance type "
-		    "and an AMI that have "
-		    "matching architectures, and try again.",
-		    r->type->arch, m->arch);
-}
-
-static void resolve_zone(struct ec2 *e, struct run *r)
-{
-	const char *want = r->zone_name ? r->zone_name : r->zone_id;
-	const struct zone *z;
-
-	if (want && *want) {
-		r->zone = market_zone(e->sim->market, e->rq->region, want);
-		if (!r->zone || !str_same(r->zone_name ? r->zone->name : r->zone->id, want)) {
-			ec2_fail(e, 400, "InvalidParameterValue", "Invalid availability zone: [%s]",
-			    want);
-			return;
-		}
-	}
-	if (r->subnet && *r->subnet) {
-		z = net_subnet_zone(e->sim, e->rq->region, r->subnet);
-		if (!z)
-			ec2_fail(e, 400, "InvalidSubnetID.NotFound",
-			    "The subnet ID '%s' does not exist", r->subnet);
-		else if (r->zone && r->zone != z)
-			ec2_fail(e, 400, "InvalidParameterValue",
-			    "The Availability Zone and the subnet do not match.");
-		r->zone = z;
-	}
-}
-
-/* Best filled zone of the region when none was asked for. */
-static struct pool *any_pool(struct ec2 *e, const struct run *r)
-{
-	struct pool *best = NULL;
-
-	for (size_t k = 0; k < e->sim->market->pools_n; k++) {
-		struct pool *p = &e->sim->market->pools[k];
-
-		if (p->type != r->type || !p->price[r->side].sold ||
-		    !str_same(p->region->name, e->rq->region) ||
-		    !str_same(p->zone->kind, "availability-zone"))
-			continue;
-		if (!best || pool_free(p, r->side) > pool_free(best, r->side))
-			best = p;
-	}
-	return best;
-}
-
-static void resolve_pool(struct ec2 *e, struct run *r)
-{
-	r->type = market_type(e->sim->market, CLOUD_AWS, r->type_name);
-	if (!r->type) {
-		ec2_fail(e, 400, "InvalidParameterValue", "Invalid value '%s' for InstanceType.",
-		    r->type_name);
-		return;
-	}
-	resolve_image(e, r);
-	resolve_zone(e, r);
-	if (e->failed)
-		return;
-	if (!r->zone) {
-		r->pool = any_pool(e, r);
-		if (!r->pool)
-			ec2_fail(e, 400, "Unsupported",
-			    "The requested configuration is currently not supported. Please check "
-			    "the documentation for supported configurations.");
-		return;
-	}
-	r->pool = market_pool(e->sim->market, CLOUD_AWS, e->rq->region, r->zone, r->type_name);
-	if (!r->pool || !r->pool->price[r->side].sold)
-		ec2_fail(e, 400, "Unsupported",
-		    "Your requested instance type (%s) is not supported in your requested "
-		    "Availability Zone (%s). Please retry your request by not specifying an "
-		    "Availability Zone or choosing "
-		    "another one.",
-		    r->type_name, r->zone->name);
-}
-
-/* Everything that makes two requests the same one. */
-static void hash_params(struct ec2 *e, struct run *r)
-{
-	struct sbuf b AUTO(sbuf) = {0};
-
-	sbuf_init(&b, 4 << 20);
-	for (size_t k = 0; k < e->form.n; k++) {
-		const char *name = e->form.items[k].name;
-
-		if (!str_same(name, "Action") && !str_same(name, "Version") &&
-		    !str_same(name, "DryRun") && !str_prefix(name, "X-Amz-"))
-			sbuf_printf(&b, "%s=%s\n", name, e->form.items[k].value);
-	}
-	sha256_hex(b.p ? b.p : "", b.n, r->hash);
-	/* Zonal when a zone or subnet is named, else regional (EC2 devguide, "Ensuring idempotency"). */
-	r->scope = r->zone ? r->zone->id : e->rq->region;
-}
-
-/* ---- the launch ------------------------------------------------------------------------- */
-
-static char *sir_id(struct sim *s)
-{
-	static const char abc[] = "abcdefghijklmnopqrstuvwxyz0123456789";
-	char text[16] = "sir-";
-
-	for (int k = 4; k < 12; k++)
-		text[k] = abc[rng_below(&s->rng, 36)];
-	text[12] = '\0';
-	return dup_text(text);
-}
-
-static void copy_tags(const struct inst_tag *from, size_t n, struct inst_tag **to, size_t *to_n)
-{
-	for (size_t k = 0; k < n; k++)
-		inst_tag_set(to, to_n, from[k].key, from[k].value);
-}
-
-static struct inst *make_one(struct ec2 *e, const struct run *r, const char *reservation, int index)
-{
-	char *id = sim_id(e->sim, NULL, "i-0", 8);
-	struct inst *i = inst_new(e->sim, r->pool, r->side, id);
-
-	free(id);
-	i->launch_index = index;
-	i->token = dup_text(r->token);
-	i->params_hash = dup_text(r->hash);
-	i->image = dup_text(r->image);
-	i->key_name = dup_text(r->key_name);
-	i->reservation = dup_text(reservation);
-	i->subnet = dup_text(net_subnet(e->rq->arena, r->pool->zone));
-	i->security_group = dup_text(r->group);
-	i->profile = dup_text(r->profile);
-	i->shutdown_behaviour = dup_text(r->shutdown ? r->shutdown : "stop");
-	i->account = dup_text(AWS_ACCOUNT);
-	i->max_price = r->max_price;
-	i->hop_limit = (int)r->hop_limit;
-	i->tokens_required = r->tokens_required;
-	i->metadata_tags = r->metadata_tags;
-	i->metadata_off = r->metadata_off;
-	i->ip_us = i->launched_us;
-	if (r->reservation) {
-		/* Reserved capacity is none of the pool's. */
-		i->own = dup_text(r->reservation);
-		i->counted = false;
-		r->pool->used[r->side]--;
-	}
-	if (r->user_data_raw.n > 0) {
-		i->user_data = malloc(r->user_data_raw.n + 1);
-		if (!i->user_data)
-			abort();
-		memcpy(i->user_data, r->user_data_raw.p, r->user_data_raw.n);
-		i->user_data[r->user_data_raw.n] = '\0';
-		i->user_data_n = r->user_data_raw.n;
-	}
-	copy_tags(r->tags, r->tags_n, &i->tags, &i->tags_n);
-	if (r->side == SIDE_SPOT) {
-		i->sir = sir_id(e->sim);
-		copy_tags(r->sir_tags, r->sir_tags_n, &i->sir_tags, &i->sir_tags_n);
-		inst_sir_set(i, "active", "fulfilled", "Your Spot request is fulfilled.");
-	}
-	inst_start(i);
-	return i;
-}
+/* ---- the call --------------------------------------------------------------------------- */
 
 static void reply_launched(struct ec2 *e, struct inst *const *insts, size_t n)
 {
@@ -459,88 +278,12 @@ static bool token_answers(struct ec2 *e, const struct run *r, struct launch_toke
 	return true;
 }
 
-static void check_quota(struct ec2 *e, const struct run *r)
-{
-	const struct quota *q = quota_of(r->type, r->side);
-	int64_t limit;
-
-	if (!q)
-		return;
-	limit = quota_value(e->sim, e->rq->region, q->code);
-	if (quota_used(e->sim, e->rq->region, q) + r->min * r->type->vcpus <= limit)
-		return;
-	if (r->side == SIDE_SPOT)
-		ec2_fail(
-		    e, 400, "MaxSpotInstanceCountExceeded", "Max spot instance count exceeded");
-	else
-		ec2_fail(e, 400, "VcpuLimitExceeded",
-		    "You have requested more vCPU capacity than your current vCPU limit of "
-		    "%" PRId64 " allows for the instance bucket that the specified instance type "
-			       "belongs to. Please visit "
-		    "http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this "
-		    "limit.",
-		    limit);
-}
-
-static void check_capacity(struct ec2 *e, const struct run *r)
-{
-	int64_t price = price_at(&r->pool->price[SIDE_SPOT], sim_wall(e->sim));
-	char asked[USD_TEXT_MAX], least[USD_TEXT_MAX];
-
-	if (r->side == SIDE_SPOT && r->max_price && r->max_price < price) {
-		ec2_fail(e, 400, "SpotMaxPriceTooLow",
-		    "Your Spot request price of %s is lower than the minimum required "
-		    "Spot request fulfillment price of %s.",
-		    format_usd(r->max_price, asked), format_usd(price, least));
-		return;
-	}
-	if (pool_free(r->pool, r->side) >= r->min)
-		return;
-	/* HTTP 500 is what EC2 answers; it is no server fault and must not be retried blindly. */
-	if (r->side == SIDE_SPOT)
-		ec2_fail(e, 500, "InsufficientInstanceCapacity",
-		    "There is no Spot capacity available that matches your "
-		    "request.");
-	else
-		ec2_fail(e, 500, "InsufficientInstanceCapacity",
-		    "We currently do not have sufficient %s capacity in the "
-		    "Availability Zone you requested (%s). Our system will be working on "
-		    "provisioning additional capacity. "
-		    "You can currently get %s capacity by not specifying an Availability Zone in "
-		    "your request or choosing "
-		    "another one.",
-		    r->type->name, r->pool->zone->name, r->type->name);
-}
-
-static void launch(struct ec2 *e, struct run *r, struct launch_token *t)
-{
-	int64_t room = r->reservation ? r->min : pool_free(r->pool, r->side);
-	int64_t n = MIN(r->max, MAX(room, r->min));
-	const char *reservation = sim_id(e->sim, e->rq->arena, "r-0", 8);
-	struct inst **made = calloc((size_t)n, sizeof(struct inst *));
-
-	if (!made)
-		abort();
-	for (int64_t k = 0; k < n; k++)
-		made[k] = make_one(e, r, reservation, (int)k);
-	books_launch(e->sim, CLOUD_AWS, r->token, r->scope, r->hash, r->pool, r->side, NULL, made,
-	    (size_t)n, false);
-	reply_launched(e, made, (size_t)n);
-	if (t) {
-		free(t->insts);
-		t->insts = made;
-		t->n = (size_t)n;
-		t->pool = r->pool;
-	} else {
-		free(made);
-	}
-}
-
 static void run_resolved(struct ec2 *e, struct run *r)
 {
 	struct launch_token *t = NULL;
+	struct inst **made = NULL;
+	size_t n = 0;
 
-	hash_params(e, r);
 	if (r->token && *r->token) {
 		t = token_find(
 		    e->sim, arena_printf(e->rq->arena, "%s|%s", r->scope, r->token), true);
@@ -554,18 +297,22 @@ static void run_resolved(struct ec2 *e, struct run *r)
 		arena_printf(e->rq->arena, "ec2|%s|RunInstances-resources", e->rq->region), 1000, 2,
 		(double)r->max))
 		ec2_fail(e, 503, "RequestLimitExceeded", "Request limit exceeded.");
-	if (!e->failed)
-		r->reservation = reserved_choose(e, &r->reserved, r->pool, r->min);
-	if (!e->failed && !r->reserved.block)
-		check_quota(e, r);
-	if (!e->failed && !r->reservation)
-		check_capacity(e, r);
-	if (e->failed) {
+	if (e->failed)
 		books_launch(e->sim, CLOUD_AWS, r->token, r->scope, r->hash, r->pool, r->side,
 		    e->rep->code, NULL, 0, false);
+	else
+		n = run_launch(e, r, &made);
+	if (n == 0)
 		return;
+	reply_launched(e, made, n);
+	if (t) {
+		free(t->insts);
+		t->insts = made;
+		t->n = n;
+		t->pool = r->pool;
+	} else {
+		free(made);
 	}
-	launch(e, r, t);
 }
 
 static void free_tags(struct inst_tag *tags, size_t n)
@@ -577,15 +324,22 @@ static void free_tags(struct inst_tag *tags, size_t n)
 	free(tags);
 }
 
+void run_fini(struct run *r)
+{
+	free_tags(r->tags, r->tags_n);
+	free_tags(r->sir_tags, r->sir_tags_n);
+}
+
 void ec2_run(struct ec2 *e)
 {
 	struct run r = {0};
 
-	read_run(e, &r);
+	template_apply(e);
 	if (!e->failed)
-		resolve_pool(e, &r);
+		run_read(e, &r);
+	if (!e->failed)
+		run_resolve(e, &r);
 	if (ec2_ready(e))
 		run_resolved(e, &r);
-	free_tags(r.tags, r.tags_n);
-	free_tags(r.sir_tags, r.sir_tags_n);
+	run_fini(&r);
 }

@@ -1,6 +1,6 @@
 /* Spot prices, placement scores, spot requests, tags. */
 #include "base/base.h"
-#include "aws.h"
+#include "ec2_run.h"
 #include "base/str.h"
 
 #define HISTORY_MAX_US (90 * 24 * SPOT_US_PER_HOUR)
@@ -279,7 +279,7 @@ static void sir_xml(struct ec2 *e, const struct inst *i)
 	    format_usd(i->max_price ? i->max_price
 				    : price_at(&i->pool->price[SIDE_ON_DEMAND], i->launched_us),
 		usd));
-	x_text(b, "type", "one-time");
+	x_text(b, "type", i->persistent ? "persistent" : "one-time");
 	x_text(b, "state", i->sir_state);
 	x_open(b, "status");
 	x_text(b, "code", i->sir_code);
@@ -297,7 +297,7 @@ static void sir_xml(struct ec2 *e, const struct inst *i)
 	x_text(b, "createTime", aws_time_ms(e->rq->arena, i->launched_us));
 	x_text(b, "productDescription", "Linux/UNIX");
 	x_text(b, "launchedAvailabilityZone", i->pool->zone->name);
-	x_text(b, "instanceInterruptionBehavior", "terminate");
+	x_text(b, "instanceInterruptionBehavior", i->behaviour ? i->behaviour : "terminate");
 	ec2_tags_xml(b, i->sir_tags, i->sir_tags_n);
 	x_close(b, "item");
 }
@@ -336,11 +336,14 @@ void ec2_describe_spot_requests(struct ec2 *e)
 	if (!ec2_filters(e, known, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) || !ec2_ready(e))
 		return;
 	for (size_t k = 0; k < ids_n; k++) {
-		if (!by_sir(e, ids[k]))
+		if (!request_find(e, ids[k]) && !by_sir(e, ids[k]))
 			return;
 	}
 	ec2_begin(e);
 	x_open(&e->out, "spotInstanceRequestSet");
+	/* Those without an instance are all on the first page. */
+	if (page.at == 0)
+		requests_xml(e, ids, ids_n, f, n);
 	for (const struct inst *i = e->sim->insts; i && shown <= page.size; i = i->next) {
 		if (!i->sir || (int64_t)i->seq <= page.at || !inst_visible(i) ||
 		    !str_same(i->pool->region->name, e->rq->region) ||
@@ -368,14 +371,22 @@ void ec2_cancel_spot_requests(struct ec2 *e)
 	if (!ec2_ready(e))
 		return;
 	for (size_t k = 0; k < n; k++) {
-		if (!by_sir(e, ids[k]))
+		if (!request_find(e, ids[k]) && !by_sir(e, ids[k]))
 			return;
 	}
 	ec2_begin(e);
 	x_open(&e->out, "spotInstanceRequestSet");
 	for (size_t k = 0; k < n; k++) {
-		struct inst *i = by_sir(e, ids[k]);
+		struct spot_ask *q = request_find(e, ids[k]);
+		struct inst *i = q ? NULL : by_sir(e, ids[k]);
 
+		if (q) {
+			x_open(&e->out, "item");
+			x_text(&e->out, "spotInstanceRequestId", ids[k]);
+			x_text(&e->out, "state", request_cancel(e, q));
+			x_close(&e->out, "item");
+			continue;
+		}
 		if (str_same(i->sir_state, "active"))
 			inst_sir_set(i, "cancelled", "request-canceled-and-instance-running",
 			    "Your Spot request is canceled, but your instance is still running.");

@@ -10,7 +10,13 @@ const char *ec2_state_word(const struct inst *i, int *ret_code)
 	case INST_UNHEALTHY:
 	case INST_RUNNING: *ret_code = 16; return "running";
 	case INST_SHUTTING: *ret_code = 32; return "shutting-down";
-	case INST_STOPPED: *ret_code = 80; return "stopped";
+	case INST_STOPPED:
+		if (i->sim && sim_wall(i->sim) < i->stopped_us + i->sim->conf.terminate_us) {
+			*ret_code = 64;
+			return "stopping";
+		}
+		*ret_code = 80;
+		return "stopped";
 	case INST_GONE:
 	case INST_NONE: break;
 	}
@@ -63,6 +69,9 @@ static void network_xml(struct ec2 *e, struct sbuf *b, const struct inst *i)
 	x_text(b, "groupId", i->security_group);
 	x_text(b, "groupName", "default");
 	sbuf_puts(b, "</item></groupSet>");
+	x_open(b, "networkInterfaceSet");
+	ec2_nic_xml(e, b, i, false);
+	x_close(b, "networkInterfaceSet");
 }
 
 void ec2_instance_xml(struct ec2 *e, struct sbuf *b, const struct inst *i)
@@ -84,6 +93,8 @@ void ec2_instance_xml(struct ec2 *e, struct sbuf *b, const struct inst *i)
 	network_xml(e, b, i);
 	x_text(b, "architecture", i->pool->type->arch);
 	x_text(b, "rootDeviceType", "ebs");
+	x_text(b, "rootDeviceName", "/dev/sda1");
+	ec2_disk_map_xml(e, b, i);
 	x_text(b, "virtualizationType", "hvm");
 	/* On-demand has no such element. */
 	if (i->side == SIDE_SPOT) {
@@ -218,9 +229,9 @@ static void put_instance(struct ec2 *e, const struct inst *i, const struct inst 
 	*last = i;
 }
 
-static const struct inst *named(struct ec2 *e, const char *id)
+struct inst *ec2_named(struct ec2 *e, const char *id)
 {
-	const struct inst *i = inst_find(e->sim, id);
+	struct inst *i = inst_find(e->sim, id);
 
 	if (!str_prefix(id, "i-") || strlen(id) < 10) {
 		ec2_fail(e, 400, "InvalidInstanceID.Malformed", "Invalid id: \"%s\"", id);
@@ -272,7 +283,7 @@ void ec2_describe_instances(struct ec2 *e)
 		return;
 	}
 	for (size_t k = 0; k < ids_n; k++) {
-		if (!named(e, ids[k]))
+		if (!ec2_named(e, ids[k]))
 			return;
 	}
 	ec2_begin(e);
@@ -379,7 +390,7 @@ void ec2_describe_status(struct ec2 *e)
 	    !ec2_ready(e))
 		return;
 	for (size_t k = 0; k < ids_n; k++) {
-		if (!named(e, ids[k]))
+		if (!ec2_named(e, ids[k]))
 			return;
 	}
 	ec2_begin(e);
@@ -405,9 +416,9 @@ void ec2_describe_status(struct ec2 *e)
 	x_close(&e->out, "instanceStatusSet");
 }
 
-static void change_xml(struct ec2 *e, const struct inst *i, enum inst_state before)
+void ec2_change_xml(struct ec2 *e, const struct inst *i, enum inst_state before)
 {
-	struct inst was = {.state = before};
+	struct inst was = {.state = before}; /* no clock: a stopped one has stopped */
 
 	x_open(&e->out, "item");
 	x_text(&e->out, "instanceId", i->id);
@@ -436,8 +447,17 @@ void ec2_terminate(struct ec2 *e)
 	}
 	/* One unknown id fails the batch and ends none. */
 	for (size_t k = 0; k < ids_n; k++) {
-		if (!named(e, ids[k]))
+		if (!ec2_named(e, ids[k]))
 			return;
+	}
+	for (size_t k = 0; k < ids_n; k++) {
+		if (inst_find(e->sim, ids[k])->guarded) {
+			ec2_fail(e, 400, "OperationNotPermitted",
+			    "The instance '%s' may not be terminated. Modify its "
+			    "'disableApiTermination' instance attribute and try again.",
+			    ids[k]);
+			return;
+		}
 	}
 	ec2_begin(e);
 	x_open(&e->out, "instancesSet");
@@ -447,7 +467,7 @@ void ec2_terminate(struct ec2 *e)
 
 		inst_end(i, "api", "Client.UserInitiatedShutdown",
 		    "Client.UserInitiatedShutdown: User initiated shutdown");
-		change_xml(e, i, before);
+		ec2_change_xml(e, i, before);
 	}
 	x_close(&e->out, "instancesSet");
 }

@@ -48,6 +48,37 @@ void form_parse(struct sim_req *rq, struct form *f)
 		qsort(f->items, f->n, sizeof(*f->items), param_cmp);
 }
 
+void form_put(struct form *f, struct arena *a, const char *name, const char *value)
+{
+	struct param *more;
+
+	if (!value)
+		return;
+	for (size_t k = 0; k < f->n; k++) {
+		if (str_same(f->items[k].name, name)) {
+			f->items[k].value = value;
+			return;
+		}
+	}
+	more = arena_array(a, f->n + 1, sizeof(*more));
+	if (f->n > 0)
+		memcpy(more, f->items, f->n * sizeof(*more));
+	more[f->n] = (struct param){.name = name, .value = value};
+	f->items = more;
+	f->n++;
+	qsort(f->items, f->n, sizeof(*f->items), param_cmp);
+}
+
+void form_below(const struct form *f, struct arena *a, const char *prefix, struct form *ret)
+{
+	*ret = (struct form){.items = arena_array(a, f->n + 1, sizeof(*ret->items))};
+	for (size_t k = 0; k < f->n; k++) {
+		if (str_prefix(f->items[k].name, prefix))
+			ret->items[ret->n++] = (struct param){
+			    .name = f->items[k].name + strlen(prefix), .value = f->items[k].value};
+	}
+}
+
 const char *form_get(struct form *f, const char *name)
 {
 	for (size_t k = 0; k < f->n; k++) {

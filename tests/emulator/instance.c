@@ -164,7 +164,7 @@ static void boot_or_end(struct loop_timer *t)
 		i->state = INST_RUNNING;
 		i->running_us = sim_wall(i->sim);
 		books_event(i->sim, "running", i, NULL);
-		if (i->sim->conf.agents && i->user_data_n > 2 && memcmp(i->user_data, "#!", 2) == 0)
+		if (i->sim->conf.agents && !i->agent_started && i->user_data_n > 2 && memcmp(i->user_data, "#!", 2) == 0)
 			agent_start(i);
 	} else if (i->state == INST_SHUTTING) {
 		/* Gone means that nothing of it runs any more. */
@@ -173,6 +173,42 @@ static void boot_or_end(struct loop_timer *t)
 		else
 			inst_gone(i);
 	}
+}
+
+void inst_stop(struct inst *i)
+{
+	if (i->state != INST_RUNNING && i->state != INST_PENDING && i->state != INST_UNHEALTHY)
+		return;
+	loop_timer_stop(&i->timer);
+	loop_timer_stop(&i->reclaim_timer);
+	i->reclaim_stage = RECLAIM_NONE;
+	i->state = INST_STOPPED;
+	i->stopped_us = sim_wall(i->sim);
+	inst_uncount(i);
+	books_event(i->sim, "stopped", i, NULL);
+	agent_kill(i);
+	imds_close(i);
+}
+
+void inst_restart(struct inst *i)
+{
+	if (i->state != INST_STOPPED)
+		return;
+	i->spans = realloc(i->spans, (i->spans_n + 1) * sizeof(*i->spans));
+	if (!i->spans)
+		abort();
+	i->spans[i->spans_n++] = (struct inst_span){
+	    i->running_us ? i->running_us : i->stopped_us, i->stopped_us};
+	i->stopped_us = i->running_us = 0;
+	i->rebalance_us = i->notice_us = i->action_us = 0;
+	i->reclaimed = false;
+	i->state = INST_PENDING;
+	if (!i->counted) {
+		i->counted = true;
+		i->pool->used[i->side]++;
+	}
+	books_event(i->sim, "launched", i, NULL);
+	loop_timer_set(&i->timer, MAX(i->sim->conf.boot_us, 1));
 }
 
 void inst_sir_set(struct inst *i, const char *state, const char *code, const char *message)
@@ -357,7 +393,7 @@ static void inst_free(void *p)
 	char *texts[] = {i->id, i->maintenance, i->status, i->token, i->params_hash, i->name, i->hostname, i->image,
 	    i->key_name, i->user_data, i->reservation, i->subnet, i->security_group, i->profile,
 	    i->shutdown_behaviour, i->account, i->sir, i->sir_state, i->sir_code, i->sir_message,
-	    i->reason_code, i->reason_message, i->reason, i->home};
+	    i->reason_code, i->reason_message, i->reason, i->home, i->behaviour};
 
 	loop_timer_stop(&i->timer);
 	loop_timer_stop(&i->reclaim_timer);
@@ -368,6 +404,7 @@ static void inst_free(void *p)
 		free(texts[k]);
 	tags_free(i->tags, i->tags_n);
 	tags_free(i->sir_tags, i->sir_tags_n);
+	free(i->spans);
 	free(i);
 }
 

@@ -70,6 +70,15 @@ struct inst {
 	struct loop_timer timer, reclaim_timer;
 	int reclaim_stage;
 	void *own; /* the cloud's (clouds.h) */
+	/* Times that it ran before it was stopped and started again; both ends of a current one are above. */
+	struct inst_span {
+		int64_t from_us, to_us;
+	} * spans;
+	size_t spans_n;
+	/* AWS: what interrupts do, the root volume, DisableApiTermination */
+	char *behaviour;
+	int64_t root_gib;
+	bool persistent, keep_root, guarded;
 };
 
 struct inst *inst_new(struct sim *s, struct pool *p, enum side side, const char *id);
@@ -84,6 +93,10 @@ void inst_end(struct inst *i, const char *ended_by, const char *code, const char
 /* Two stages: rebalance recommendation now and notice after rebalance_before_us (0 = notice at once),
  * then the end notice_us after the notice; 0 = at once and without any notice. */
 void inst_reclaim(struct inst *i, int64_t notice_us, int64_t rebalance_before_us, bool by_price);
+/* Stopped by its owner: its program ends, the bill halts, its place in the pool is free. */
+void inst_stop(struct inst *i);
+/* Boots again; the caller has seen to it that the pool has room. Its user data does not run again. */
+void inst_restart(struct inst *i);
 void inst_sir_set(struct inst *i, const char *state, const char *code, const char *message);
 const char *inst_state_name(const struct inst *i); /* control API's word */
 /* Still shown in lists: not yet forgotten (an hour of replay time after the end). */
