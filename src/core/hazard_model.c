@@ -36,19 +36,21 @@ bool own_any(const struct offer *o)
 	return o->record != NULL || o->own_node_us > 0 || o->own_reclaims > 0 || o->own_launches > 0 || o->own_refusals > 0;
 }
 
-/* What o reclaims seen and e expected say of the group's ratio, when members vary about it by nu. */
-static void message(double nu, double o, double e, double *ret_o, double *ret_e)
+/* What o reclaims seen and e expected say of the group's ratio, when members vary about it by nu. The credibility depends
+ * on what was expected alone, so that what the group hears on average is the mean of its members. */
+static void message(double nu, double about, double o, double e, double *ret_o, double *ret_e)
 {
-	double through = nu / (nu + fmax(o, e * (nu + o) / (nu + e)));
+	double through = nu / (nu + e * about);
 
 	*ret_o = o * through;
 	*ret_e = e * through;
 }
 
 /* Reclaims that come together are one piece of evidence. */
-void leaf_up(const struct hazard_model *m, const struct own *own, double rate, double *ret_o, double *ret_e)
+void leaf_up(const struct hazard_model *m, const struct own *own, const struct leaf *leaf, double *ret_o, double *ret_e)
 {
-	message(m->nu[LEVEL_POOL], own->reclaims / own->cluster, own->hours / own->cluster * rate, ret_o, ret_e);
+	message(m->nu[LEVEL_POOL], m->groups[leaf->group].about, own->reclaims / own->cluster,
+	    own->hours / own->cluster * (double)leaf->rate, ret_o, ret_e);
 }
 
 void diffuse(double nu, double *a, double *b)
@@ -77,7 +79,7 @@ static void evidence_up(struct hazard_model *m)
 		struct own own = own_of(&m->offers[m->used[i]]);
 		double o, e;
 
-		leaf_up(m, &own, (double)leaf->rate, &o, &e);
+		leaf_up(m, &own, leaf, &o, &e);
 		m->groups[leaf->group].o += o;
 		m->groups[leaf->group].e += e;
 	}
@@ -85,10 +87,40 @@ static void evidence_up(struct hazard_model *m)
 		struct group *g = &m->groups[i];
 
 		if (g->parent >= 0) {
-			message(m->nu[g->level], g->o, g->e, &g->up_o, &g->up_e);
+			message(m->nu[g->level], m->groups[g->parent].about, g->o, g->e, &g->up_o, &g->up_e);
 			m->groups[g->parent].o += g->up_o;
 			m->groups[g->parent].e += g->up_e;
 		}
+	}
+}
+
+/* Ratios to begin with: all reclaims of the provider over all that were expected; o and e are plain sums here. */
+static void ratios_begin(struct hazard_model *m)
+{
+	for (size_t i = 0; i < m->used_n; i++) {
+		const struct leaf *leaf = &m->leaves[m->used[i]];
+		struct own own = own_of(&m->offers[m->used[i]]);
+		struct group *g = &m->groups[leaf->group];
+
+		while (g->parent >= 0) {
+			g = &m->groups[g->parent];
+		}
+		g->o += own.reclaims / own.cluster;
+		g->e += own.hours / own.cluster * (double)leaf->rate;
+	}
+	for (size_t i = 0; i < m->groups_n; i++) {
+		struct group *g = &m->groups[i];
+
+		g->about = g->parent >= 0 ? m->groups[g->parent].about : (g->a + g->o) / (g->b + g->e);
+	}
+}
+
+static void ratios_again(struct hazard_model *m)
+{
+	for (size_t i = 0; i < m->groups_n; i++) {
+		struct group *g = &m->groups[i];
+
+		g->about = (g->a + g->o) / (g->b + g->e);
 	}
 }
 
@@ -136,7 +168,7 @@ static void variation_estimate(struct hazard_model *m)
 		struct own own = own_of(&m->offers[m->used[i]]);
 		double o, e, a, b;
 
-		leaf_up(m, &own, (double)leaf->rate, &o, &e);
+		leaf_up(m, &own, leaf, &o, &e);
 		leaf_prior(m, &m->groups[leaf->group], o, e, &a, &b);
 		moments_add(&s, LEVEL_POOL, own.reclaims / own.cluster, own.hours / own.cluster * (double)leaf->rate * a / b);
 	}
@@ -223,9 +255,11 @@ struct hazard_model *hazard_model_build(struct arena *a, const struct offer *off
 	memcpy(m->nu, nu_default, sizeof(m->nu));
 	model_ids(a, m);
 	offers_group(a, m);
+	ratios_begin(m);
 	evidence_up(m);
 	belief_down(m);
 	variation_estimate(m);
+	ratios_again(m);
 	evidence_up(m);
 	belief_down(m);
 	odds_up(m);

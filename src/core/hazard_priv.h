@@ -30,6 +30,7 @@ struct group {
 	double o, e;           /* what its members say of its ratio: reclaims seen, and expected by the signal */
 	double up_o, up_e;     /* what it says to its parent: the same, discounted */
 	double a, b;           /* Gamma(a, b): its ratio before its members said anything */
+	double about;          /* its ratio as first estimated: what its members' messages are discounted by */
 	double l, r, up_l, up_r; /* launches and refusals, likewise */
 	double own_n, own_p;   /* what the groups above say of a launch: weight and odds */
 	/* time of day: score of cos and sin, its information, pools that add to it */
@@ -76,7 +77,7 @@ bool own_any(const struct offer *o);
 int32_t model_join(struct arena *a, struct hazard_model *m, const struct offer *o, enum signal signal);
 void model_ids(struct arena *a, struct hazard_model *m);
 /* What a pool's record says to its group. */
-void leaf_up(const struct hazard_model *m, const struct own *own, double rate, double *ret_o, double *ret_e);
+void leaf_up(const struct hazard_model *m, const struct own *own, const struct leaf *leaf, double *ret_o, double *ret_e);
 /* Gamma(a, b) of a group's ratio as that of a member's. */
 void diffuse(double nu, double *a, double *b);
 /* The ratio of a pool of this group, before its own record: up_* is what the pool told the group. */

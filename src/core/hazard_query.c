@@ -39,7 +39,7 @@ static struct seen see(const struct hazard_model *m, const struct offer *o)
 	if (base != NULL && own_any(base)) {
 		struct own own = own_of(base);
 
-		leaf_up(m, &own, (double)m->leaves[base - m->offers].rate, &s.told_o, &s.told_e);
+		leaf_up(m, &own, &m->leaves[base - m->offers], &s.told_o, &s.told_e);
 	}
 	return s;
 }
