@@ -266,7 +266,7 @@ struct hazard_model *hazard_model_build(struct arena *a, const struct offer *off
 	odds_down(m);
 	day_estimate(m);
 	joint_estimate(m);
-	unused_estimate(m);
+	unused_estimate(a, m);
 	return m;
 }
 

@@ -8,6 +8,8 @@
 /* 1 + a + b of the beta that the odds of a group's members have about the group's. */
 #define ODDS_NU 4.0
 #define WISE_BELOW 4.0
+#define SIGNAL_NOTHING 0.5
+#define SIGNAL_NOTHING_WEIGHT 1.0
 
 /* n launches seen through the variation of a level. */
 static double through(double n)
@@ -65,8 +67,8 @@ void odds_down(struct hazard_model *m)
  * evidence; Azure's and AWS's highest are "likely", not "certain". Odds the provider states are worth ten. */
 static void signal_odds(const struct offer *o, struct odds *ret)
 {
-	ret->signal = 0.5;
-	ret->signal_weight = 1;
+	ret->signal = SIGNAL_NOTHING;
+	ret->signal_weight = SIGNAL_NOTHING_WEIGHT;
 	ret->source = "nothing known";
 	if (o->has_odds) {
 		ret->signal = fmin(fmax(o->odds, 0), 1);
@@ -125,21 +127,59 @@ static void beta_interval(double a, double b, double *ret_lo, double *ret_hi)
 	*ret_hi = a <= b ? hi : 1 - lo;
 }
 
-void hazard_odds(const struct hazard_model *m, const struct offer *o, struct odds *ret)
+/* Odds, interval and source by what stands in ret already. */
+static void odds_finish(struct odds *ret)
 {
-	struct own own = own_of(o);
-	double n, good;
+	double good = ret->signal * ret->signal_weight + ret->group * ret->group_weight + ret->own_launches;
+	double n = ret->signal_weight + ret->group_weight + ret->own_launches + ret->own_refusals;
 
-	*ret = (struct odds){.own_launches = own.launches, .own_refusals = own.refusals};
-	signal_odds(o, ret);
-	heard(m, o, ret);
-	good = ret->signal * ret->signal_weight + ret->group * ret->group_weight + own.launches;
-	n = ret->signal_weight + ret->group_weight + own.launches + own.refusals;
 	ret->odds = good / n;
 	beta_interval(good, n - good, &ret->lo, &ret->hi);
 	ret->lo = fmin(ret->lo, ret->odds);
 	ret->hi = fmax(ret->hi, ret->odds);
-	if (own.launches + own.refusals > 0) {
+}
+
+void odds_unused(const struct group *g, struct unused *ret)
+{
+	struct odds o = {.signal = SIGNAL_NOTHING, .signal_weight = SIGNAL_NOTHING_WEIGHT, .group = g->odds_p,
+		.group_weight = g->odds_n};
+
+	odds_finish(&o);
+	ret->odds_lo = (float)o.lo;
+	ret->odds_hi = (float)o.hi;
+}
+
+static bool signal_none(const struct offer *o)
+{
+	return !o->has_odds && !(o->placement_score > 0) && !(o->capacity >= 0);
+}
+
+void hazard_odds(const struct hazard_model *m, const struct offer *o, struct odds *ret)
+{
+	*ret = (struct odds){0};
+	signal_odds(o, ret);
+	if (o >= m->offers && o < m->offers + m->n && !own_any(o)) {
+		const struct unused *u = &m->unused[m->leaves[o - m->offers].group];
+
+		ret->group = (double)u->odds_p;
+		ret->group_weight = (double)u->odds_n;
+		if (signal_none(o)) {
+			ret->odds = (ret->signal * ret->signal_weight + ret->group * ret->group_weight) /
+			    (ret->signal_weight + ret->group_weight);
+			ret->lo = fmin((double)u->odds_lo, ret->odds);
+			ret->hi = fmax((double)u->odds_hi, ret->odds);
+		} else {
+			odds_finish(ret);
+		}
+	} else {
+		struct own own = own_of(o);
+
+		ret->own_launches = own.launches;
+		ret->own_refusals = own.refusals;
+		heard(m, o, ret);
+		odds_finish(ret);
+	}
+	if (ret->own_launches + ret->own_refusals > 0) {
 		ret->source = "own launches";
 	} else if (ret->group_weight > ret->signal_weight) {
 		ret->source = "launches of neighbours";

@@ -36,9 +36,15 @@ struct group {
 	/* time of day: score of cos and sin, its information, pools that add to it */
 	double score_c, score_s, info_cc, info_ss, info_cs, day_pools;
 	double day_factor;
-	/* a member without a record: its ratio, and its interval in parts of it */
-	double ratio, shape, shape_now, lo, hi;
 	double odds_n, odds_p; /* what its members hear of launches */
+};
+
+/* What a group says of a pool that was never used, as most were never: kept close together, for they are asked for all. */
+struct unused {
+	float ratio, shape, shape_now, lo, hi; /* its ratio, and its interval in parts of it */
+	float day_factor;
+	float odds_n, odds_p;
+	float odds_lo, odds_hi;                /* of a launch where the provider says nothing */
 };
 
 struct leaf {
@@ -62,6 +68,7 @@ struct hazard_model {
 	size_t slots_n;        /* power of two */
 	int32_t *ids;          /* pool id to offer: index, -1 = none; open addressing; NULL when ids ascend */
 	size_t ids_n;
+	struct unused *unused; /* of each group of a zone */
 	double nu[LEVEL_POOL + 1]; /* 1 / relative variance of a member's ratio about its group's, estimated */
 	double joint[GROUP_LEVELS]; /* correlation by what two pools share */
 };
@@ -83,7 +90,9 @@ void diffuse(double nu, double *a, double *b);
 /* The ratio of a pool of this group, before its own record: up_* is what the pool told the group. */
 void leaf_prior(const struct hazard_model *m, const struct group *g, double up_o, double up_e, double *ret_a,
     double *ret_b);
-void unused_estimate(struct hazard_model *m);
+void unused_estimate(struct arena *a, struct hazard_model *m);
+/* Odds of a pool without a signal of them and without launches, by its group. */
+void odds_unused(const struct group *g, struct unused *ret);
 /* The offer of the model with this one's pool id, NULL = none. */
 const struct offer *model_find(const struct hazard_model *m, const struct offer *o);
 /* Index of the nearest group that knows the offer: its own, or one above; -1 = not even its provider is known. */

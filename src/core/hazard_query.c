@@ -1,5 +1,6 @@
 /* What the hazard model says of one pool. */
 #include "base/base.h"
+#include "base/arena.h"
 #include "core/hazard_priv.h"
 
 #include <math.h>
@@ -11,6 +12,8 @@
 /* With this probability what signal and neighbours say of one pool is nearly worthless: its own record then counts from
  * policy.prior_hours of exposure on (a mixture prior; Schmidli et al. 2014). */
 #define WORTHLESS 0.1
+#define RATIO_SAME 1e-6
+#define SOURCE_NEIGHBOURS "neighbours and prior"
 
 /* The pool as the model sees it: of its own offers from what is kept, of others by searching. */
 struct seen {
@@ -149,44 +152,51 @@ static const char *source_of(const struct seen *s, double ratio)
 	if (s->own.reclaims > 0 || s->own.hours >= 1) {
 		return "own record and prior";
 	}
-	return fabs(ratio - 1) > 1e-9 ? "neighbours and prior" : signal_words(s->prior.signal);
+	return fabs(ratio - 1) > RATIO_SAME ? SOURCE_NEIGHBOURS : signal_words(s->prior.signal);
 }
 
-void unused_estimate(struct hazard_model *m)
+void unused_estimate(struct arena *a, struct hazard_model *m)
 {
 	double last_shape = -1, lo = 0, hi = 0;
 
+	m->unused = arena_array(a, m->groups_n + 1, sizeof(*m->unused));
 	for (size_t i = 0; i < m->groups_n; i++) {
-		struct group *g = &m->groups[i];
-		double a, b, unit = 1;
+		const struct group *g = &m->groups[i];
+		struct unused *u = &m->unused[i];
+		double shape, b, now, unit = 1;
 
 		if (g->level != LEVEL_ZONE) {
 			continue;
 		}
-		leaf_prior(m, g, 0, 0, &a, &b);
-		g->ratio = a / b;
-		g->shape = g->shape_now = a;
-		diffuse(NOW_NU, &g->shape_now, &unit);
-		if (fabs(a - last_shape) > 1e-12) {
-			interval_of(g->shape_now, &lo, &hi);
-			last_shape = a;
+		leaf_prior(m, g, 0, 0, &shape, &b);
+		now = shape;
+		diffuse(NOW_NU, &now, &unit);
+		if (fabs(shape - last_shape) > 1e-12) {
+			interval_of(now, &lo, &hi);
+			last_shape = shape;
 		}
-		g->lo = lo;
-		g->hi = hi;
+		*u = (struct unused){.ratio = (float)(shape / b), .shape = (float)shape, .shape_now = (float)now, .lo = (float)lo,
+			.hi = (float)hi, .day_factor = (float)g->day_factor, .odds_n = (float)g->odds_n, .odds_p = (float)g->odds_p};
+		odds_unused(g, u);
 	}
 }
 
-/* Most pools were never used: what they have is their signal's rate and their group's ratio. */
-static void unused_of(const struct hazard_model *m, const struct seen *s, struct hazard *ret)
+/* What it has is its signal's rate and its group's ratio. */
+static void unused_of(const struct hazard_model *m, const struct leaf *leaf, struct hazard *ret)
 {
-	const struct group *g = s->g;
-	double mean = s->prior.rate * g->ratio;
+	const struct unused *u = &m->unused[leaf->group];
+	double rate = (double)leaf->rate, mean = rate * (double)u->ratio;
 
-	*ret = (struct hazard){.per_hour = mean * g->day_factor, .lo = mean * g->lo, .hi = mean * g->hi,
-		.prior_per_hour = s->prior.rate, .group_per_hour = mean, .weight_hours = g->shape / mean,
-		.day_factor = g->day_factor, .source = source_of(s, g->ratio), .usual_per_hour = mean,
-		.usual_weight_hours = g->shape_now / mean};
-	doubt_add(m, &s->prior, g->shape, ret);
+	*ret = (struct hazard){.per_hour = mean * (double)u->day_factor, .lo = mean * (double)u->lo,
+		.hi = mean * (double)u->hi, .prior_per_hour = rate, .group_per_hour = mean,
+		.weight_hours = (double)u->shape / mean, .day_factor = (double)u->day_factor, .usual_per_hour = mean,
+		.usual_weight_hours = (double)u->shape_now / mean,
+		.source = fabs((double)u->ratio - 1) > RATIO_SAME ? SOURCE_NEIGHBOURS : signal_words(leaf->signal)};
+	if (leaf->signal == SIGNAL_SHARE || leaf->signal == SIGNAL_BAND) {
+		struct prior prior = {rate, (double)leaf->lo, (double)leaf->hi, leaf->signal};
+
+		doubt_add(m, &prior, (double)u->shape, ret);
+	}
 }
 
 static void used_of(const struct hazard_model *m, const struct seen *s, struct hazard *ret)
@@ -210,11 +220,11 @@ static void used_of(const struct hazard_model *m, const struct seen *s, struct h
 
 void hazard_of(const struct hazard_model *m, const struct offer *o, struct hazard *ret)
 {
-	struct seen s = see(m, o);
-
-	if (s.leaf != NULL && !own_any(o)) {
-		unused_of(m, &s, ret);
+	if (o >= m->offers && o < m->offers + m->n && !own_any(o)) {
+		unused_of(m, &m->leaves[o - m->offers], ret);
 	} else {
+		struct seen s = see(m, o);
+
 		used_of(m, &s, ret);
 	}
 	ret->lo = fmin(ret->lo * ret->day_factor, ret->per_hour);
