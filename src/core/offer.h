@@ -27,46 +27,47 @@ struct offer_record {
 	double joint_alone[4];             /* as many hits as chance would make, by how often those pools lose nodes at all */
 };
 
+/* What every ranking looks at for every offer stands first: it is read for tens of thousands of them. */
 struct offer {
 	int32_t pool_id;
-	const char *provider, *region, *zone, *zone_name, *instance_type;
 	enum spot_market market;
-	const char *gpu_name;
-	int32_t gpu_milli, gpu_mem_mib, vcpus, mem_mib;
-	const char *arch, *quota_class;
-	int64_t price_micros, price_observed_us;
 	enum price_state price_state;
-	/* signals; value < 0 = none */
-	double advisor_lo, advisor_hi;     /* monthly interruption share; lo < 0 = none */
-	int64_t advisor_as_of_us;
-	double placement_score;            /* 1..10; < 0 none */
-	double capacity;                   /* provider says 0/1; < 0 none */
-	int64_t capacity_us;
-	/* our own record (30 days) and cooling */
-	int64_t own_node_us;
-	int32_t own_reclaims, own_launches, own_refusals;
+	int32_t gpu_milli, vcpus, mem_mib;
+	const char *gpu_name;
+	int64_t price_micros;
 	int64_t cool_until_us;
-	int32_t cool_refusals;
-	const char *cool_why;
-	int32_t live_nodes;                /* our nodes now in this pool */
-	/* more signals; those of 0 are absent too, so that an offer made without them has none */
-	bool has_band, has_share, has_odds;
-	double band_lo, band_hi;           /* eviction band as published, fractions */
-	double share, share_lo, share_hi;  /* of stopped spot machines that were preempted: newest day, least, most */
+	double capacity;                   /* provider says 0/1; < 0 none */
+	bool has_odds, has_quota, has_hazard, has_band, has_share;
 	double odds;                       /* 0..1 that a launch now succeeds */
 	/* the account's limit that the pool counts against; nothing is known without has_quota */
-	bool has_quota;
-	const char *quota_unit;            /* "vcpu", "instances", "gpus" */
 	int64_t quota_limit, quota_used;   /* used by our own nodes, in that unit */
-	/* the pool's recent prices: mean and variance (USD an hour) that fade with price_reversion_s, and the share of that
-	 * past that was seen; nothing is known without price_cover */
-	double price_mean, price_var, price_cover;
+	const char *quota_unit;            /* "vcpu", "instances", "gpus" */
+	const char *provider, *region, *zone, *zone_name, *instance_type;
 	/* what hazard_of() said of it when the market was read; worked out anew without has_hazard */
-	bool has_hazard;
 	double hazard, hazard_lo, hazard_hi;
 	const char *hazard_source;
 	double launch, launch_lo, launch_hi; /* odds of a launch, likewise */
 	const char *launch_source;
+	/* the pool's recent prices: mean and variance (USD an hour) that fade with price_reversion_s, and the share of that
+	 * past that was seen; nothing is known without price_cover */
+	double price_mean, price_var, price_cover;
+	int32_t gpu_mem_mib;
+	const char *arch, *quota_class;
+	int64_t price_observed_us;
+	/* signals; value < 0 = none */
+	double advisor_lo, advisor_hi;     /* monthly interruption share; lo < 0 = none */
+	int64_t advisor_as_of_us;
+	double placement_score;            /* 1..10; < 0 none */
+	int64_t capacity_us;
+	/* our own record (30 days) and cooling */
+	int64_t own_node_us;
+	int32_t own_reclaims, own_launches, own_refusals;
+	int32_t cool_refusals;
+	const char *cool_why;
+	int32_t live_nodes;                /* our nodes now in this pool */
+	/* more signals, absent without their has_ */
+	double band_lo, band_hi;           /* eviction band as published, fractions */
+	double share, share_lo, share_hi;  /* of stopped spot machines that were preempted: newest day, least, most */
 	const struct offer_record *record; /* NULL: own_* above count, unaged */
 };
 

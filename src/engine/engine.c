@@ -231,11 +231,12 @@ void engine_free(struct engine *e)
 	exam_drop(e);
 	while ((r = TAILQ_FIRST(&e->recons)) != NULL) {
 		TAILQ_REMOVE(&e->recons, r, link);
+		offers_let_go(r);
 		arena_free(r->arena);
 		free(r);
 	}
 	watch_free(e->watch);
-	arena_free(e->offers.arena);
+	offers_drop(e);
 	tighten_drop(e);
 	mem_wipe(e->enrol_key, sizeof(e->enrol_key));
 	free(e);

@@ -25,6 +25,7 @@ struct recon {
 	bool changed; /* this turn wrote something: another pass soon */
 	int steps;
 	struct arena *arena;
+	struct market_hold *markets; /* in the arena */
 	TAILQ_ENTRY(recon) link;
 };
 
@@ -72,8 +73,17 @@ void act_end(struct act *a);
 
 /* ---- the engine --------------------------------------------------------------------------- */
 
-struct offers { /* one read of the market, shared by the turns that need it */
+/* Memory of one read of the market; turns that were given it hold it until they end, whoever reads it again meanwhile. */
+struct market {
 	struct arena *arena;
+	int holds;
+};
+struct market_hold {
+	struct market *market;
+	struct market_hold *next;
+};
+struct offers { /* one read of the market, shared by the turns that need it */
+	struct market *market;
 	struct offer *list;
 	size_t n;
 	int64_t read_us; /* mono; 0 = never */
@@ -170,6 +180,8 @@ void offers_stale(struct engine *e); /* the next need reads again: a pool was ju
 void offers_took(struct engine *e, const struct offer *o, int64_t nodes);
 const struct offer *offer_of(const struct engine *e, int32_t pool_id);
 void offers_need(struct recon *r, void (*then)(struct recon *r, void *ctx), void *ctx);
+void offers_let_go(struct recon *r); /* at the end of a turn */
+void offers_drop(struct engine *e);
 json_t *score_json(const struct score *s);
 json_t *offer_json(const struct offer *o);
 json_t *scores_json(const struct score *s, size_t n, size_t most);

@@ -75,6 +75,55 @@ static void offer_fill(struct offer *o, const struct q_engine_offers_row *w)
 	};
 }
 
+static void market_let_go(struct market *m)
+{
+	if (m != NULL && --m->holds == 0) {
+		arena_free(m->arena);
+		free(m);
+	}
+}
+
+void offers_let_go(struct recon *r)
+{
+	for (; r->markets != NULL; r->markets = r->markets->next) {
+		market_let_go(r->markets->market);
+	}
+}
+
+void offers_drop(struct engine *e)
+{
+	market_let_go(e->offers.market);
+	e->offers.market = NULL;
+}
+
+/* What a turn was given stays as it is until the turn ends: its decisions point into it. */
+static void offers_hold(struct recon *r)
+{
+	struct market *m = r->e->offers.market;
+	struct market_hold *h;
+
+	if (r->markets != NULL && r->markets->market == m) {
+		return;
+	}
+	h = arena_alloc(r->arena, sizeof(*h));
+	h->market = m;
+	h->next = r->markets;
+	r->markets = h;
+	m->holds++;
+}
+
+static void market_new(struct engine *e, struct arena *a)
+{
+	struct market *m = calloc(1, sizeof(*m));
+
+	if (m == NULL) {
+		abort();
+	}
+	offers_drop(e);
+	*m = (struct market){.arena = a, .holds = 1};
+	e->offers.market = m;
+}
+
 static void offers_read(struct step *s)
 {
 	struct offers *o = &s->r->e->offers;
@@ -83,8 +132,7 @@ static void offers_read(struct step *s)
 	struct arena *a = arena_new(0);
 	size_t n = q_engine_offers_rows(&s->req, a, &rows);
 
-	arena_free(o->arena);
-	o->arena = a;
+	market_new(s->r->e, a);
 	o->n = n;
 	o->list = arena_array(a, n + 1, sizeof(*o->list));
 	for (size_t i = 0; i < n; i++) {
@@ -99,6 +147,7 @@ static void offers_read(struct step *s)
 		return;
 	}
 	o->read_us = loop_mono_us(s->r->e->loop);
+	offers_hold(s->r);
 	w->then(s->r, w->ctx);
 }
 
@@ -110,6 +159,7 @@ void offers_need(struct recon *r, void (*then)(struct recon *, void *), void *ct
 
 	if (e->offers.read_us > 0 &&
 	    loop_mono_us(e->loop) - e->offers.read_us < e->conf.offers_age_us) {
+		offers_hold(r);
 		then(r, ctx);
 		return;
 	}

@@ -24,6 +24,7 @@ struct recon *recon_add(struct engine *e, const char *name, int64_t every_us,
 static void recon_end(struct recon *r)
 {
 	r->running = false;
+	offers_let_go(r);
 	arena_reset(r->arena);
 	if (r->changed) {
 		engine_wake(r->e);
