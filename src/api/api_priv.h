@@ -254,6 +254,7 @@ void post_node_drain(struct areq *q);
 void delete_node(struct areq *q);
 void post_rebalance(struct areq *q);
 void get_rebalance(struct areq *q);
+void get_moves(struct areq *q);
 void post_doctor(struct areq *q);
 void get_doctor(struct areq *q);
 void get_cost(struct areq *q);

@@ -3,6 +3,8 @@
 #include "api/api_priv.h"
 
 #define HOLD_MAX_S 120
+#define MOVES_SHOWN 500
+#define REPORT_US (30 * 24 * SPOT_US_PER_HOUR)
 
 static void shown(struct areq *q)
 {
@@ -61,4 +63,23 @@ void post_rebalance(struct areq *q)
 	}
 	SQL(q, api_rebalance_ask, asked, .dry_run = dry_run, .actor = q->who.name, .at_us = q->now_us,
 	    .token_id = q->who.token_id, .idem_key = q->idem_key ? q->idem_key : "");
+}
+
+/* ---- what moves earned ------------------------------------------------------------------------- */
+
+static void moves_done(struct areq *q)
+{
+	struct q_api_rebalance_report_row *row;
+
+	if (q_api_rebalance_report_rows(&q->pg, q->arena, &row) == 1)
+		areq_text(q, 200, row->doc);
+}
+
+void get_moves(struct areq *q)
+{
+	int64_t since;
+
+	if (!areq_query_time(q, "since", q->now_us - REPORT_US, &since))
+		return;
+	SQL(q, api_rebalance_report, moves_done, .since_us = since, .at_us = q->now_us, .most = MOVES_SHOWN);
 }

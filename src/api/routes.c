@@ -79,6 +79,8 @@ const struct route api_routes[] = {
         "Asks for a rebalancing pass."),
     ROUTE("GET", "/v1/rebalance/{decision}", VIEWER, get_rebalance, 0, "timeout_s", 200, NULL, "Rebalance",
         "Outcome of a rebalancing pass; timeout_s holds the reply until it is done."),
+    ROUTE("GET", "/v1/moves", VIEWER, get_moves, 0, "since", 200, NULL, "Moves",
+        "Planned moves since then (30 days), each with what staying would have cost, and what they earned."),
     ROUTE("POST", "/v1/doctor", ENGINEER, post_doctor, SMALL, "", 202, "DoctorAsk", "Doctor",
         "Asks for an examination of providers and of the daemon; nothing is created."),
     ROUTE("GET", "/v1/doctor/{run}", VIEWER, get_doctor, 0, "timeout_s", 200, NULL, "Doctor",

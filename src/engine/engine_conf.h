@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "core/defer.h"
 #include "core/rank.h"
+#include "core/rebalance.h"
 #include "core/supply.h"
 #include "core/tightness.h"
 
@@ -43,6 +44,8 @@ struct engine_conf {
 	struct supply_policy supply;
 	struct tightness_policy tightness;
 	struct defer_policy defer;
+	struct rebalance_policy rebalance;
+	int64_t rebalance_every_us; /* the daemon asks itself so often; 0 = never */
 	int64_t deadline_tick_us;  /* the deadline policy's unit of time */
 	struct rank_policy rank;
 	/* what nodes are told */

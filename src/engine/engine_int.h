@@ -148,6 +148,7 @@ struct engine {
 	size_t tight_n;
 	struct deadline_pace paces[512];
 	int asks; /* deadline questions in this turn */
+	int64_t return_after; /* job where the next turn of the return goes on; 0 = from the top */
 };
 
 int64_t engine_now(const struct engine *e); /* wall */
@@ -207,6 +208,7 @@ struct placing {
 	const struct score *spot, *on_demand; /* best usable of each market, NULL = none */
 	size_t spot_n, on_demand_n, spot_cooling;
 	json_t *plan; /* what the deadline policy saw and said; stored with the decision. NULL = not asked */
+	json_t *move; /* of a planned move: what staying was expected to cost. NULL = none */
 };
 /* false: the stored spec does not read (logged). */
 bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret);

@@ -12,6 +12,8 @@ struct move {
 	struct return_out out;
 };
 /* spot_only: only the best spot pool counts as a destination. false: cannot be judged now. */
+/* The counterfactual: what staying was expected to cost. The caller's. */
+json_t *move_json(const struct move *m, const struct q_engine_move_jobs_row *j);
 bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool spot_only,
 		struct move *ret);
 

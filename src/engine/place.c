@@ -160,6 +160,9 @@ json_t *place_inputs(struct recon *r, const struct job_facts *f, const struct pl
 	if (p->plan != NULL) {
 		json_object_set(j, "deadline", p->plan);
 	}
+	if (p->move != NULL) {
+		json_object_set(j, "move", p->move);
+	}
 	return j;
 }
 

@@ -1,18 +1,32 @@
 /*
- * Answers rebalance requests, which are decision rows: every running job is ranked as if it were to
- * be placed now, and moved when that pays by the same rule as the return to spot. A dry run only
- * writes down what it would do. The moves themselves are carried out by return.c.
+ * Rebalancing. Every running job is ranked as if it were to be placed now; what pays by the rule of the return to spot is
+ * moved in waves under limits (core/rebalance.h). Requests are decision rows: asked for by people and timers, or by ourselves
+ * every rebalance_every. A provider's recommendation to leave a machine is judged once, by what earlier ones were
+ * worth. A dry run only writes down what it would do. The moves themselves are carried out by return.c.
  */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "core/rebalance.h"
 #include "engine/move.h"
+
+#define PAGE        16
+#define RECORD_US   (60 * 24 * SPOT_US_PER_HOUR)
+
+struct judged {
+	struct q_engine_move_jobs_row row;
+	struct rebalance_move move;
+	const char *from, *to; /* places, in words of JSON */
+};
 
 struct rebalance {
 	struct q_engine_rebalance_due_row *reqs;
 	size_t reqs_n;
-	struct q_engine_move_jobs_row *jobs;
-	size_t jobs_n;
+	struct judged *jobs;
+	size_t n, cap;
+	int64_t moving; /* with a replacement under way */
+	struct q_engine_recommended_row *hints; /* instead of requests: recommendations to judge */
+	size_t hints_n;
 };
 
 static bool wants_dry_run(const struct q_engine_rebalance_due_row *q)
@@ -34,94 +48,293 @@ static json_t *pool_json(const struct score *s)
 {
 	const struct offer *o = s->offer;
 
-	return json_pack("{s:o, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "id",
-			 json_sprintf("p%d", (int)o->pool_id), "provider", o->provider, "region",
-			 o->region, "zone", o->zone, "instance_type", o->instance_type, "market",
-			 spot_market_name(o->market), "price_micros", (json_int_t)o->price_micros,
-			 "total_micros", (json_int_t)s->total_micros);
+	return json_pack("{s:o, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "id", json_sprintf("p%d", (int)o->pool_id), "provider",
+			 o->provider, "region", o->region, "zone", o->zone, "instance_type", o->instance_type, "market",
+			 spot_market_name(o->market), "price_micros", (json_int_t)o->price_micros, "total_micros",
+			 (json_int_t)s->total_micros);
 }
 
-static void judge_one(struct recon *r, const struct q_engine_move_jobs_row *j, bool dry,
-		      json_t *moves, json_t *kept)
-{
-	json_t *name = json_sprintf("j%" PRId64, j->id);
-	struct move m;
+/* ---- judging ------------------------------------------------------------------------------------ */
 
-	if (j->has_replacement_id || !move_judge(r, j, false, &m) || !m.out.move ||
-	    m.there == NULL) {
-		json_array_append_new(kept,
-				      json_pack("{s:o, s:s}", "job", name, "why",
-						j->has_replacement_id ? "a move is under way"
-						: m.out.why != NULL   ? m.out.why
-								      : "cannot be judged now"));
+/* What is kept of the judgement of one job; its ranking, which is as large as the market, is not. */
+static void judge_one(struct recon *r, struct rebalance *b, const struct q_engine_move_jobs_row *row)
+{
+	struct arena *whole = r->arena, *own = arena_new(0);
+	struct judged *x = &b->jobs[b->n++];
+	struct move m;
+	bool known;
+
+	*x = (struct judged){.row = *row, .move = {.job_id = row->id}};
+	if (row->has_replacement_id) {
+		x->move.why_not = "a move is under way";
+		b->moving++;
+		arena_free(own);
 		return;
 	}
-	json_array_append_new(moves, json_pack("{s:o, s:o, s:o, s:I, s:I, s:s, s:b}", "job", name,
-					       "from", pool_json(m.here), "to", pool_json(m.there),
-					       "saving_micros", (json_int_t)m.out.saving_micros,
-					       "cost_micros", (json_int_t)m.out.cost_micros, "why",
-					       m.out.why, "done", !dry));
-	if (!dry) {
-		place_want(r, &m.facts, &m.placing, m.there, j->node_id, "rebalance", m.out.why);
+	r->arena = own;
+	known = move_judge(r, row, false, &m);
+	r->arena = whole;
+	x->move.why_not = "cannot be judged now";
+	if (known) {
+		x->move.why_not = m.out.why != NULL ? arena_strdup(whole, m.out.why) : "it does not pay";
+		x->move.pays = m.out.move && m.there != NULL;
 	}
+	if (x->move.pays) {
+		AUTO(json) json_t *from = pool_json(m.here);
+		AUTO(json) json_t *to = pool_json(m.there);
+
+		x->move.saving_micros = m.out.saving_micros;
+		x->move.cost_micros = m.out.cost_micros;
+		x->move.to_pool = m.there->offer->pool_id;
+		x->from = json_text(whole, from);
+		x->to = json_text(whole, to);
+	}
+	arena_free(own);
 }
 
-static void answer(struct recon *r, const struct q_engine_rebalance_due_row *q,
-		   const struct rebalance *b, bool dry)
+static json_t *text_json(const char *text)
+{
+	struct spot_err err = {0};
+	json_t *j = NULL;
+
+	return json_parse(str_from(text), "pool", &j, &err) == SPOT_OK ? j : json_null();
+}
+
+/* Judged once more, for the decision's inputs, and begun. */
+static bool begin(struct recon *r, const struct judged *x)
+{
+	struct move m;
+
+	if (!move_judge(r, &x->row, false, &m) || !m.out.move || m.there == NULL) {
+		return false;
+	}
+	AUTO(json) json_t *move = move_json(&m, &x->row);
+
+	m.placing.move = move;
+	place_want(r, &m.facts, &m.placing, m.there, x->row.node_id, "rebalance", m.out.why);
+	return true;
+}
+
+static void move_write(json_t *moves, const struct judged *x, bool done)
+{
+	json_array_append_new(moves, json_pack("{s:o, s:o, s:o, s:I, s:I, s:s, s:b}", "job", json_sprintf("j%" PRId64, x->row.id),
+					       "from", text_json(x->from), "to", text_json(x->to), "saving_micros",
+					       (json_int_t)x->move.saving_micros, "cost_micros",
+					       (json_int_t)x->move.cost_micros, "why", x->move.why_not, "done", done));
+}
+
+static void answer(struct recon *r, const struct q_engine_rebalance_due_row *q, const struct rebalance *b)
 {
 	json_t *moves = json_array(), *kept = json_array();
-	AUTO(json)
-	json_t *out = json_pack("{s:s, s:b, s:o, s:o}", "state", "done", "dry_run", dry, "moves",
-				moves, "kept", kept);
+	bool dry = wants_dry_run(q);
+	AUTO(json) json_t *out = json_pack("{s:s, s:b, s:o, s:o}", "state", "done", "dry_run", dry, "moves", moves, "kept", kept);
+	struct rebalance_move *list = arena_array(r->arena, b->n + 1, sizeof(*list));
+	struct rebalance_choice *c = arena_array(r->arena, b->n + 1, sizeof(*c));
+	int64_t saves = 0;
 	struct step *s;
 
-	for (size_t i = 0; i < b->jobs_n; i++) {
-		judge_one(r, &b->jobs[i], dry, moves, kept);
+	for (size_t i = 0; i < b->n; i++) {
+		list[i] = b->jobs[i].move;
 	}
+	rebalance_wave(r->arena, list, b->n, (int64_t)b->n, b->moving, engine_now(r->e), &r->e->conf.rebalance, c);
+	for (size_t i = 0; i < b->n; i++) {
+		const struct judged *x = &b->jobs[i];
+
+		if (c[i].go && (dry || begin(r, x))) {
+			move_write(moves, x, !dry);
+			saves += x->move.saving_micros - x->move.cost_micros;
+		} else {
+			json_array_append_new(kept, json_pack("{s:o, s:s}", "job", json_sprintf("j%" PRId64, x->row.id), "why",
+							      c[i].why != NULL ? c[i].why : "the market moved meanwhile"));
+		}
+	}
+	json_object_set_new(out, "saves_micros", json_integer(saves));
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_rebalance_done,
 	     (&(struct q_engine_rebalance_done){
 		 .id = q->id,
 		 .outcome = json_text(r->arena, out),
-		 .why = arena_printf(r->arena, "%zu of %zu running jobs %s", json_array_size(moves),
-				     b->jobs_n, dry ? "would move" : "move"),
+		 .why = arena_printf(r->arena, "%zu of %zu running jobs %s, for %.4f USD less", json_array_size(moves), b->n,
+				     dry ? "would move" : "move", (double)saves / 1e6),
 		 .fence = r->e->epoch}));
 }
 
-static void rebalance_decide(struct recon *r, void *ctx)
+/* ---- recommendations ---------------------------------------------------------------------------- */
+
+static const struct score *elsewhere(const struct move *m, int32_t pool_id)
+{
+	for (size_t i = 0; i < m->placing.usable; i++) {
+		if (m->placing.scores[i].offer->pool_id != pool_id) {
+			return &m->placing.scores[i];
+		}
+	}
+	return NULL;
+}
+
+static void recommendation_write(struct recon *r, const struct q_engine_recommended_row *h, const struct recommend_in *in,
+				 const struct recommend_out *out)
+{
+	AUTO(json)
+	json_t *inputs = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "provider", h->provider, "heard", (json_int_t)in->heard,
+				   "followed", (json_int_t)in->followed, "base_followed_pm", (json_int_t)in->base_followed_pm,
+				   "move_micros", (json_int_t)in->move_micros, "lost_micros", (json_int_t)in->lost_micros);
+	AUTO(json)
+	json_t *outcome = json_pack("{s:b, s:f, s:I}", "move", out->move, "odds", out->odds, "worth_micros",
+				    (json_int_t)out->worth_micros);
+	struct step *s = step_new(r, NULL, NULL);
+
+	log_info("recommendation.judged", I64("node", h->node_id), I64("job", h->job_id), STR("why", out->why));
+	STEP(s, engine_recommendation,
+	     (&(struct q_engine_recommendation){.job_id = h->job_id,
+						.node_id = h->node_id,
+						.inputs = json_text(r->arena, inputs),
+						.outcome = json_text(r->arena, outcome),
+						.why = out->why,
+						.at_us = engine_now(r->e),
+						.fence = r->e->epoch}));
+}
+
+/* What a reclaim without the early move costs: the work lost, the restart and the wait for capacity, at today's price. */
+static int64_t reclaim_cost(const struct score *here)
+{
+	struct score_terms t;
+
+	score_explain(here, &t);
+	return (int64_t)((t.lost_per_h + t.restart_per_h + t.wait_per_h) * (double)here->price_micros);
+}
+
+static void recommendation_judge(struct recon *r, const struct rebalance *b, const struct q_engine_recommended_row *h)
+{
+	const struct rebalance_policy *p = &r->e->conf.rebalance;
+	struct recommend_in in = {.heard = h->heard, .followed = h->followed};
+	struct recommend_out out;
+	const struct judged *x = NULL;
+	struct move m;
+
+	for (size_t i = 0; i < b->n; i++) {
+		x = b->jobs[i].row.id == h->job_id && b->jobs[i].row.node_id == h->node_id ? &b->jobs[i] : x;
+	}
+	if (x == NULL || x->row.has_replacement_id || !move_judge(r, &x->row, false, &m)) {
+		return;
+	}
+	m.there = elsewhere(&m, x->row.pool_id);
+	if (m.there == NULL) {
+		return;
+	}
+	return_decide(r->arena,
+		      &(struct return_in){.now_us = engine_now(r->e),
+					  .here_total_micros = m.here->total_micros,
+					  .there_total_micros = m.there->total_micros,
+					  .there_price_micros = m.there->price_micros,
+					  .here_price_micros = m.here->price_micros},
+		      &r->e->conf.supply, &m.out);
+	in.move_micros = MAX(m.out.cost_micros - m.out.saving_micros, 0);
+	in.lost_micros = reclaim_cost(m.here);
+	in.base_followed_pm = (int64_t)(1000 * m.here->hazard * (double)p->notice_window_us / (double)SPOT_US_PER_HOUR);
+	recommend_judge(r->arena, &in, r->e->conf.supply.return_margin_pm, &out);
+	recommendation_write(r, h, &in, &out);
+	if (out.move && x->row.moves_hour < r->e->conf.supply.moves_per_hour_max) {
+		AUTO(json) json_t *move = move_json(&m, &x->row);
+
+		m.placing.move = move;
+		place_want(r, &m.facts, &m.placing, m.there, x->row.node_id, "rebalance", out.why);
+	}
+}
+
+/* ---- the turn ------------------------------------------------------------------------------------- */
+
+static void page_next(struct recon *r, struct rebalance *b);
+
+static void jobs_read(struct recon *r, void *ctx)
 {
 	struct rebalance *b = ctx;
 
 	for (size_t i = 0; i < b->reqs_n; i++) {
-		answer(r, &b->reqs[i], b, wants_dry_run(&b->reqs[i]));
+		answer(r, &b->reqs[i], b);
+	}
+	for (size_t i = 0; i < b->hints_n; i++) {
+		recommendation_judge(r, b, &b->hints[i]);
 	}
 }
 
-static void rebalance_jobs(struct step *s)
+static void page_read(struct step *s)
 {
 	struct rebalance *b = s->ctx;
+	struct q_engine_move_jobs_row *rows;
+	size_t n = q_engine_move_jobs_rows(&s->req, s->r->arena, &rows);
 
-	b->jobs_n = q_engine_move_jobs_rows(&s->req, s->r->arena, &b->jobs);
-	offers_need(s->r, rebalance_decide, b);
+	for (size_t i = 0; i < n; i++) {
+		b->jobs = arena_grow(s->r->arena, b->jobs, b->n, &b->cap, sizeof(*b->jobs));
+		if (b->hints_n > 0) {
+			b->jobs[b->n++] = (struct judged){.row = rows[i], .move = {.job_id = rows[i].id}};
+		} else {
+			judge_one(s->r, b, &rows[i]);
+		}
+	}
+	if (n == PAGE) {
+		page_next(s->r, b);
+	} else {
+		offers_need(s->r, jobs_read, b);
+	}
+}
+
+static void page_next(struct recon *r, struct rebalance *b)
+{
+	int64_t *only = arena_array(r->arena, b->hints_n + 1, sizeof(*only));
+	struct step *s = step_new(r, page_read, b);
+
+	for (size_t i = 0; i < b->hints_n; i++) {
+		only[i] = b->hints[i].job_id;
+	}
+	STEP(s, engine_move_jobs,
+	     (&(struct q_engine_move_jobs){.at_us = engine_now(r->e),
+					   .any_market = true,
+					   .after_id = b->n > 0 ? b->jobs[b->n - 1].row.id : 0,
+					   .most = PAGE,
+					   .only = only,
+					   .only_n = b->hints_n}));
+}
+
+static void rebalance_begin(struct recon *r, void *ctx)
+{
+	page_next(r, ctx);
 }
 
 static void rebalance_due(struct step *s)
 {
 	struct rebalance *b = arena_alloc(s->r->arena, sizeof(*b));
-	struct step *next;
 
 	b->reqs_n = q_engine_rebalance_due_rows(&s->req, s->r->arena, &b->reqs);
-	if (b->reqs_n == 0) {
-		return;
+	if (b->reqs_n > 0) {
+		offers_need(s->r, rebalance_begin, b);
 	}
-	next = step_new(s->r, rebalance_jobs, b);
-	STEP(next, engine_move_jobs,
-	     (&(struct q_engine_move_jobs){.at_us = engine_now(s->r->e), .any_market = true}));
+}
+
+static void recommended(struct step *s)
+{
+	struct rebalance *b = arena_alloc(s->r->arena, sizeof(*b));
+
+	b->hints_n = q_engine_recommended_rows(&s->req, s->r->arena, &b->hints);
+	if (b->hints_n > 0) {
+		offers_need(s->r, rebalance_begin, b);
+	}
 }
 
 void rebalance_run(struct recon *r)
 {
+	struct engine *e = r->e;
+	int64_t now = engine_now(e);
 	struct step *s = step_new(r, rebalance_due, NULL);
 
 	STEP(s, engine_rebalance_due, NULL);
+	s = step_new(r, recommended, NULL);
+	STEP(s, engine_recommended,
+	     (&(struct q_engine_recommended){
+		 .since_us = now - RECORD_US, .window_us = e->conf.rebalance.notice_window_us, .at_us = now}));
+	if (e->conf.rebalance_every_us > 0) {
+		s = step_new(r, NULL, NULL);
+		STEP(s, engine_rebalance_self,
+		     (&(struct q_engine_rebalance_self){
+			 .every_us = e->conf.rebalance_every_us, .at_us = now, .fence = e->epoch}));
+	}
 }

@@ -9,6 +9,9 @@
 #include "engine/move.h"
 #include "engine/supply.h"
 
+/* Jobs judged in one turn; the next goes on behind them. */
+#define RETURN_MOST 50
+
 static const struct score *score_here(struct recon *r, const struct move *m, int32_t pool_id)
 {
 	const struct offer *o = offer_of(r->e, pool_id);
@@ -83,6 +86,15 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 	return true;
 }
 
+json_t *move_json(const struct move *m, const struct q_engine_move_jobs_row *j)
+{
+	return json_pack("{s:I, s:i, s:I, s:f, s:I, s:I, s:o}", "from_node", (json_int_t)j->node_id, "from_pool",
+			 (int)j->pool_id, "here_price_micros", (json_int_t)m->here->price_micros, "speed",
+			 m->here->throughput > 0 ? m->there->throughput / m->here->throughput : 1.0,
+			 "saving_micros", (json_int_t)m->out.saving_micros, "cost_micros",
+			 (json_int_t)m->out.cost_micros, "here", score_json(m->here));
+}
+
 static void move_now(struct recon *r, const struct q_engine_move_jobs_row *j)
 {
 	const char *next = job_next(j->id, "RUNNING", JOB_EV_MOVE);
@@ -143,6 +155,9 @@ static void return_decide_all(struct recon *r, void *ctx)
 			continue;
 		}
 		if (m.out.move && m.there != NULL && m.placing.job.spot_allowed) {
+			AUTO(json) json_t *move = move_json(&m, &t->rows[i]);
+
+			m.placing.move = move;
 			place_want(r, &m.facts, &m.placing, m.there, t->rows[i].node_id, "return",
 				   m.out.why);
 		}
@@ -156,6 +171,8 @@ static void return_jobs(struct step *s)
 	bool judge = false;
 
 	t->n = q_engine_move_jobs_rows(&s->req, s->r->arena, &t->rows);
+	s->r->e->return_after = t->n == RETURN_MOST ? t->rows[t->n - 1].id : 0;
+	s->r->changed |= t->n == RETURN_MOST;
 	for (size_t i = 0; i < t->n; i++) {
 		const struct q_engine_move_jobs_row *j = &t->rows[i];
 
@@ -179,5 +196,8 @@ void return_run(struct recon *r)
 	struct step *s = step_new(r, return_jobs, NULL);
 
 	STEP(s, engine_move_jobs,
-	     (&(struct q_engine_move_jobs){.at_us = engine_now(r->e), .any_market = false}));
+	     (&(struct q_engine_move_jobs){.at_us = engine_now(r->e),
+					   .any_market = false,
+					   .after_id = r->e->return_after,
+					   .most = RETURN_MOST}));
 }

@@ -15,7 +15,7 @@ static int time_param(struct ctl *c, const char *name, char **path)
 	}
 	if (!parse_time_us(v, &us)) {
 		if (!parse_duration_us(v, &us)) {
-			say("spotctl cost: --%s wants a time such as 2026-01-31T00:00:00Z, or a duration such as 7d, not '%s'", name, v);
+			say("spotctl %s: --%s wants a time such as 2026-01-31T00:00:00Z, or a duration such as 7d, not '%s'", c->cmd->noun, name, v);
 			return CTL_USAGE;
 		}
 		us = clock_real.wall_us(&clock_real) - us;
@@ -65,7 +65,7 @@ static const struct column *cost_columns(struct ctl *c, const json_t *by)
 {
 	static const struct column sums[] = {
 		{"COMPUTE", "compute_micros", CELL_USD, false}, {"BOOT", "boot_micros", CELL_USD, false},
-		{"IDLE", "idle_micros", CELL_USD, false}, {"LOST WORK", "lost_work_micros", CELL_USD, false},
+		{"IDLE", "idle_micros", CELL_USD, false}, {"LOST WORK", "lost_work_micros", CELL_USD, false}, {"CREDIT", "credit_micros", CELL_USD, false},
 		{"TOTAL USD", "total_micros", CELL_USD, false}, {"GPU HOURS", "gpu_hours", CELL_REAL, false}, {0}};
 	struct column *cols = arena_array(c->arena, DIMENSIONS_MAX + ARRAY_LEN(sums), sizeof(*cols));
 	size_t n = 0, i;
@@ -193,6 +193,31 @@ int cmd_rebalance(struct ctl *c)
 	if (rc < 0) {
 		say("spotctl rebalance: %s was not answered in %" PRId64 " s; is an engine running? (GET /readyz tells)", id, wait_s);
 		return CTL_UNREACHABLE;
+	}
+	return rc;
+}
+
+int cmd_rebalance_report(struct ctl *c)
+{
+	static const struct column cols[] = {
+		{"AT", "at", CELL_TIME, false}, {"KIND", "kind", CELL_TEXT, false}, {"JOB", "job", CELL_TEXT, false},
+		{"FROM", "from", CELL_TEXT, false}, {"TO", "to", CELL_TEXT, false}, {"HOURS", "hours", CELL_HOURS, false},
+		{"EXPECTED", "saving_usd", CELL_TEXT, false}, {"STAYING", "stay_usd", CELL_TEXT, false},
+		{"PAID", "paid_usd", CELL_TEXT, false}, {"EARNED", "earned_usd", CELL_TEXT, false}, {"DECISION", "decision", CELL_TEXT, true},
+		{"WHY", "why", CELL_TEXT, true}, {0}};
+	char *query = arena_strdup(c->arena, "");
+	struct reply r;
+	int rc = time_param(c, "since", &query);
+
+	rc = rc != CTL_OK ? rc : conn_get(c, arena_printf(c->arena, "/v1/moves%s%s", *query ? "?" : "", *query ? query + 1 : ""), &r);
+	if (rc != CTL_OK) {
+		return rc;
+	}
+	rc = render_list(c, r.json, json_object_get(r.json, "items"), cols, "no job was moved by plan in that time");
+	if (rc == CTL_OK && c->format == FORMAT_TABLE && json_i64(r.json, "moves", 0, NULL) > 0) {
+		say("%" PRId64 " moves, %" PRId64 " carried out: expected to save %s USD; staying would have cost %s, paid was %s: earned %s USD",
+		    json_i64(r.json, "moves", 0, NULL), json_i64(r.json, "done", 0, NULL), json_str(r.json, "predicted_usd", "?", NULL),
+		    json_str(r.json, "stay_usd", "?", NULL), json_str(r.json, "paid_usd", "?", NULL), json_str(r.json, "earned_usd", "?", NULL));
 	}
 	return rc;
 }

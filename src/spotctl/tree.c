@@ -62,6 +62,8 @@ static const struct ctl_opt node_rm_opts[] = {
 static const struct ctl_opt rebalance_opts[] = {
 	{"dry-run", 0, NULL, "only say what would move and why", NULL},
 	{"timeout", 0, "SECONDS", "how long to wait for the outcome (default 120)", NULL}, END};
+static const struct ctl_opt moves_opts[] = {
+	{"since", 0, "TIME", "moves from here on: a time, or a duration back such as 7d (default 30d)", NULL}, END};
 static const struct ctl_opt cost_opts[] = {
 	{"by", 'b', "LIST", "team, project, class, provider, gpu, job, market, kind (default team)", "by"},
 	{"since", 0, "TIME", "from here on: a time, or a duration back such as 7d", NULL},
@@ -144,6 +146,7 @@ const struct ctl_cmd ctl_commands[] = {
 	{"node", "drain", "NODE", 1, 1, "checkpoint what runs there, then give it back", NULL, cmd_node_drain, CTL_OUT},
 	{"node", "rm", "NODE", 1, 1, "terminate it; what runs there is checkpointed first", node_rm_opts, cmd_node_rm, CTL_OUT},
 	{"rebalance", "", "", 0, 0, "move running jobs where that pays", rebalance_opts, cmd_rebalance, CTL_OUT},
+	{"rebalance", "report", "", 0, 0, "what the moves earned, each against staying", moves_opts, cmd_rebalance_report, LIST},
 	{"cost", "", "", 0, 0, "what was spent, by whom, on what", cost_opts, cmd_cost, LIST},
 	{"events", "", "", 0, 0, "what happened", event_opts, cmd_events, LIST},
 	{"token", "ls", "", 0, 0, "API tokens (admin)", token_ls_opts, cmd_token_ls, LIST},

@@ -149,6 +149,19 @@ static const struct conf_item items[] = {
     ENGINE_N("defer_saving", "50", "0", "1000", defer.min_saving_pm,
 	     "A job with room before its deadline waits for cheaper hours when they save this, per mille."),
     ENGINE("defer_longest", "1d", "0s", "7d", defer.longest_us, "No job is deferred for longer."),
+    ENGINE("rebalance_every", "0s", "0s", "7d", rebalance_every_us,
+	   "Running jobs are looked at for moves that pay so often, without being asked; 0s: never."),
+    {"engine", "rebalance_wave", "10", "1", "10000", "Moves that one rebalancing begins at most.", CONF_I64,
+     CONF_RELOAD, AT(rebalance_wave)},
+    ENGINE_N("rebalance_budget", "100", "0", "1000", rebalance.budget_pm,
+	     "Of the running jobs so many may be on the move at once, per mille; at least one, 0: none."),
+    {"engine", "rebalance_pool", "3", "1", "10000", "Moves into one pool in one rebalancing at most.", CONF_I64,
+     CONF_RELOAD, AT(rebalance_pool)},
+    {"engine", "rebalance_hours", "", NULL, "200",
+     "Hours of the day (UTC) in which moves may begin, such as 22-5,12; empty: always.", CONF_STR, CONF_RELOAD,
+     AT(rebalance_hours)},
+    ENGINE("recommendation_window", "2h", "1m", "7d", rebalance.notice_window_us,
+	   "A recommendation to leave a machine was right when the machine is reclaimed within."),
     ENGINE("deadline_tick", "10m", "100ms", "1h", deadline_tick_us,
 	   "The unit of time in which the way to a deadline is planned."),
 
@@ -309,6 +322,12 @@ static enum spot_rc derive(struct spotd_conf *c, struct spot_err *err)
 	c->poller.parallel_max = (int)c->poller_parallel;
 	c->engine.supply.moves_per_hour_max = (int32_t)c->moves_per_hour;
 	supply_derive(&c->engine);
+	c->engine.rebalance.wave_max = (int32_t)c->rebalance_wave;
+	c->engine.rebalance.pool_max = (int32_t)c->rebalance_pool;
+	if (rc == SPOT_OK && !rebalance_hours_parse(c->rebalance_hours, &c->engine.rebalance.hours)) {
+		rc = err_set(err, SPOT_CONFIG, "[engine] rebalance_hours = %.60s: hours of the day from 0 to 23 and "
+			     "ranges of them, such as 22-5,12", c->rebalance_hours);
+	}
 	return rc;
 }
 

@@ -13,7 +13,8 @@ struct spotd_conf {
 	struct conf_file file; /* [provider NAME] */
 	struct engine_conf engine;
 	struct poller_conf poller;
-	int64_t poller_parallel, moves_per_hour;
+	int64_t poller_parallel, moves_per_hour, rebalance_wave, rebalance_pool;
+	const char *rebalance_hours;
 	const char *dsn;
 	int64_t db_connections, db_timeout_us;
 	bool migrate;

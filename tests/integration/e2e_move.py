@@ -83,6 +83,26 @@ class Move(e2e.Case):
         self.assertEqual(new["pool"]["id"], there["id"])
         kinds = [d["kind"] for d in w.api("GET", "/v1/jobs/%s/why" % job)["decisions"]]
         self.assertIn("rebalance", kinds)
+        self.report(job, here, there, new["node"])
+
+    def report(self, job, here, there, node):
+        """What the move earned is reported against what staying would have cost, and adds up."""
+        w = self.world
+        why = w.api("GET", "/v1/jobs/%s/why" % job)["decisions"]
+        move = [d for d in why if d["kind"] == "rebalance"][-1]["inputs"]["move"]
+        self.assertEqual("p%d" % move["from_pool"], here["id"])
+        self.assertEqual(move["here"]["total_micros"] > 0, True)
+
+        def billed():
+            r = w.ctl_json("rebalance", "report", "--since", "1h")
+            return r if r["items"] and r["items"][0]["paid_micros"] > 0 and r["items"][0]["hours"] > 0 else None
+        r = w.until("the move is in the report with what was paid", 60, billed)
+        item = r["items"][0]
+        self.assertEqual((item["job"], item["from"], item["to"], item["node"], item["done"]), (job, here["id"], there["id"], node, True))
+        self.assertAlmostEqual(item["stay_micros"], item["hours"] * here["price_micros"], delta=0.02 * item["stay_micros"] + 5)
+        self.assertEqual(item["earned_micros"], item["stay_micros"] - item["paid_micros"])
+        self.assertEqual(r["earned_micros"], sum(i["earned_micros"] for i in r["items"]))
+        self.assertEqual((r["moves"], r["done"]), (1, 1))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 -- machines would be held meanwhile.
 
 -- name: engine_move_jobs
--- params: at_us int8, any_market bool
+-- params: at_us int8, any_market bool, after_id int8, most int8, only int8[]
 -- rows: many id int8, epoch int4, name text, spec jsonb, deadline_us int8?, steps_done int8, steps_total int8,
 --   checkpoint_id int8?, checkpoint_bytes int8, checkpoint_steps int8, save_us int8, node_id int8, pool_id int4,
 --   state_us int8, created_us int8, queued_us int8,
@@ -25,8 +25,8 @@ LEFT JOIN LATERAL (SELECT r.id, r.state, r.ready_us FROM node r WHERE r.job_id =
 	AND r.state NOT IN ('FAILED', 'GONE', 'TERMINATING') ORDER BY r.id DESC LIMIT 1) r ON true
 LEFT JOIN LATERAL job_measured(ARRAY[j.id]) m ON true
 WHERE j.state = 'RUNNING' AND j.cancel_us IS NULL AND j.fleet_id IS NULL AND j.num_nodes = 1
-	AND ($2 OR a.market <> 'spot' OR r.id IS NOT NULL)
-ORDER BY j.id LIMIT 200
+	AND ($2 OR a.market <> 'spot' OR r.id IS NOT NULL) AND j.id > $3 AND (cardinality($5) = 0 OR j.id = ANY ($5))
+ORDER BY j.id LIMIT $4
 
 -- name: engine_rebalance_due
 -- rows: many id int8, outcome jsonb, inputs jsonb
@@ -44,3 +44,86 @@ WITH d AS (
 	RETURNING id
 )
 SELECT id, pg_notify('spot_api', 'd' || id) IS NOT NULL AS told FROM d
+
+-- The daemon's own request, when nobody asked for so long.
+-- name: engine_rebalance_self
+-- params: every_us int8, at_us int8, fence int8
+-- rows: 0..1 id int8
+-- writes: yes
+INSERT INTO decision (at_us, kind, inputs, outcome, why)
+SELECT $2, 'rebalance_request', '{"dry_run": false, "by": "engine"}', '{"state":"pending"}', ''
+WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR SHARE)
+	AND NOT EXISTS (SELECT FROM decision WHERE kind = 'rebalance_request' AND at_us > $2 - $1)
+	AND EXISTS (SELECT FROM job WHERE state = 'RUNNING')
+RETURNING id
+
+-- Recommendations to leave a node that nobody has judged yet, with what became of earlier ones of that provider.
+-- name: engine_recommended
+-- params: since_us int8, window_us int8, at_us int8
+-- rows: many node_id int8, job_id int8, provider text, heard int8, followed int8
+-- writes: no
+WITH open AS (
+	SELECT o.node_id, a.job_id, p.provider
+	FROM notice o JOIN node n ON n.id = o.node_id AND n.state = 'READY' JOIN pool p ON p.id = n.pool_id
+	JOIN attempt a ON a.node_id = n.id AND a.ended_us IS NULL AND a.desired = 'run'
+	WHERE o.kind = 'rebalance' AND o.handled_us IS NOT NULL AND o.heard_us > $3 - $2
+		AND NOT EXISTS (SELECT FROM decision d WHERE d.node_id = o.node_id AND d.kind = 'recommendation')
+	ORDER BY o.heard_us LIMIT 50
+), past AS (
+	SELECT p.provider, count(*) AS heard, count(*) FILTER (WHERE f.yes) AS followed
+	FROM notice o JOIN node n ON n.id = o.node_id JOIN pool p ON p.id = n.pool_id
+	CROSS JOIN LATERAL (SELECT (n.end_cause = 'reclaimed' AND n.ended_us < o.heard_us + $2) OR EXISTS (SELECT FROM notice i
+		WHERE i.node_id = o.node_id AND i.kind = 'interruption' AND i.heard_us < o.heard_us + $2) AS yes) f
+	WHERE o.kind = 'rebalance' AND o.heard_us > $1 AND (f.yes OR o.heard_us < $3 - $2)
+		AND EXISTS (SELECT FROM open)
+	GROUP BY p.provider
+)
+SELECT open.node_id, open.job_id, open.provider, coalesce(past.heard, 0)::int8, coalesce(past.followed, 0)::int8
+FROM open LEFT JOIN past ON past.provider = open.provider
+
+-- name: engine_recommendation
+-- params: job_id int8, node_id int8, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8
+-- rows: 0..1 id int8
+-- writes: yes
+INSERT INTO decision (at_us, kind, job_id, node_id, inputs, outcome, why)
+SELECT $6, 'recommendation', $1, $2, $3, $4, $5
+WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE)
+	AND NOT EXISTS (SELECT FROM decision d WHERE d.node_id = $2 AND d.kind = 'recommendation')
+RETURNING id
+
+-- What planned moves earned. A move's decision says where the job would have stayed; it is compared with that pool's
+-- prices over the hours that the job ran where it went, at the two machines' relative speed; paid is what the ledger has
+-- of the new node for this job, its start and the time both were held included.
+-- name: api_rebalance_report
+-- params: since_us int8, at_us int8, most int4
+-- rows: 1 doc text
+-- writes: no
+WITH m AS (
+	SELECT d.id, d.at_us, d.kind, d.job_id, d.node_id, d.why, d.inputs->'move' AS move,
+		(d.inputs->'move'->>'from_pool')::int4 AS from_pool, n.pool_id AS to_pool,
+		(d.inputs->'move'->>'speed')::float8 AS speed, a.started_us, coalesce(a.ended_us, $2) AS until_us,
+		a.epoch, n.end_cause, n.state
+	FROM decision d JOIN node n ON n.id = d.node_id LEFT JOIN LATERAL (SELECT * FROM attempt a
+		WHERE a.node_id = d.node_id AND a.job_id = d.job_id ORDER BY a.epoch LIMIT 1) a ON true
+	WHERE d.kind IN ('rebalance', 'return') AND d.at_us > $1 AND d.inputs ? 'move'
+), x AS (
+	SELECT m.*, greatest(coalesce(until_us - started_us, 0), 0) / 3.6e9 AS hours,
+		coalesce((SELECT sum(l.amount_micros) FROM ledger l WHERE l.node_id = m.node_id), 0)::int8 AS paid,
+		coalesce((SELECT avg(p.price_micros) FROM price_point p WHERE p.pool_id = m.from_pool
+			AND p.observed_us BETWEEN m.started_us AND m.until_us),
+			(SELECT p.price_micros FROM price_point p WHERE p.pool_id = m.from_pool AND p.observed_us <= coalesce(m.until_us, $2)
+			ORDER BY p.observed_us DESC LIMIT 1), (m.move->>'here_price_micros')::float8, 0)::float8 AS stay_price
+	FROM m
+), y AS (
+	SELECT x.*, round(hours * stay_price * coalesce(nullif(speed, 0), 1))::int8 AS stay FROM x
+)
+SELECT json_build_object('since@', $1, 'moves', count(*), 'done', count(*) FILTER (WHERE started_us IS NOT NULL),
+	'predicted$', coalesce(sum((move->>'saving_micros')::int8 - (move->>'cost_micros')::int8), 0)::int8,
+	'stay$', coalesce(sum(stay), 0)::int8, 'paid$', coalesce(sum(paid), 0)::int8,
+	'earned$', coalesce(sum(stay - paid), 0)::int8,
+	'items', coalesce((SELECT json_agg(json_build_object('decision', 'd' || z.id, 'kind', z.kind, '@', z.at_us,
+		'job', 'j' || z.job_id, 'node', 'n' || z.node_id, 'from', 'p' || z.from_pool, 'to', 'p' || z.to_pool,
+		'hours', round(z.hours::numeric, 4), 'saving$', (z.move->>'saving_micros')::int8, 'cost$', (z.move->>'cost_micros')::int8,
+		'stay$', z.stay, 'paid$', z.paid, 'earned$', z.stay - z.paid, 'done', z.started_us IS NOT NULL, 'why', z.why)
+		ORDER BY z.id DESC) FROM (SELECT * FROM y ORDER BY id DESC LIMIT $3) z), '[]'))::text
+FROM y

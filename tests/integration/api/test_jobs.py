@@ -369,6 +369,31 @@ class Rebalance(unittest.TestCase):
         A.call("GET", "/v1/rebalance/d999", expect=404)
 
 
+class Moves(unittest.TestCase):
+    def test_a_move_is_held_against_staying(self):
+        a, b = A.pool(zone="stay", itype="g5.xlarge", price=2.0), A.pool(zone="went", itype="g5.xlarge", price=1.0)
+        job = int(A.job()["id"][1:])
+        node, _ = A.node(b, job=job)
+        A.attempt(job, node, 1)
+        h, t = 3600 * lib.US, lib.now() - 3 * 3600 * lib.US
+        # Two hours there at a speed of 1.5, while the old pool cost 2 and then 4 dollars.
+        A.sql("UPDATE attempt SET started_us = %d, ended_us = %d WHERE job_id = %d;" % (t, t + 2 * h, job) +
+              "INSERT INTO price_point VALUES (%d, %d, %d, 2000000, 'x'), (%d, %d, %d, 4000000, 'x');" % (a, t + 1, t, a, t + h, t + h) +
+              "INSERT INTO decision (at_us, kind, job_id, node_id, inputs, outcome, why) VALUES (%d, 'rebalance', %d, %d, "
+              "'{\"move\": {\"from_pool\": %d, \"speed\": 1.5, \"saving_micros\": 3000000, \"cost_micros\": 500000}}', '{}', 'saves');"
+              % (t - 60 * lib.US, job, node, a) +
+              "INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, from_us, to_us, price_micros, "
+              "price_observed_us, amount_micros) VALUES (%d, 'compute', %d, %d, 'spot', %d, 1, %d, %d, 1000000, 0, 2100000)"
+              % (t, node, b, job, t - 6 * 60 * lib.US, t + 2 * h))
+        r = A.call("GET", "/v1/moves", expect=200)[1]
+        self.assertEqual((r["moves"], r["done"], r["predicted_micros"]), (1, 1, 2500000))
+        # 2 h x 3 USD (mean) x 1.5 less 2.1 USD.
+        self.assertEqual((r["stay_micros"], r["paid_micros"], r["earned_micros"]), (9000000, 2100000, 6900000))
+        i = r["items"][0]
+        self.assertEqual((i["from"], i["to"], i["hours"], i["done"]), ("p%d" % a, "p%d" % b, 2, True))
+        self.assertEqual(A.call("GET", "/v1/moves?since=%s" % "2099-01-01T00:00:00Z", expect=200)[1]["moves"], 0)
+
+
 class Cost(unittest.TestCase):
     def test_sums_by_dimension_and_against_the_baselines(self):
         j = int(A.job(lib.JOB + "config:\n  spotctl:\n    team: money\n    project: pm\n")["id"][1:])

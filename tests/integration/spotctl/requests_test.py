@@ -63,6 +63,11 @@ class Requests(Case):
     def test_quota(self):
         self.check(["quota", "--provider", "aws"], "GET", "/v1/quotas", page([]), "provider=aws")
 
+    def test_rebalance_report(self):
+        self.check(["rebalance", "report"], "GET", "/v1/moves", {"moves": 0, "done": 0, "items": []})
+        self.run_it("rebalance", "report", "--since", "7d")
+        self.assertRegex(self.daemon.requests[-1].query, "^since=20")
+
     def test_supply(self):
         self.check(["supply", "--state", "tight", "-g", "A10G"], "GET", "/v1/supply", page([]), "state=tight&gpu=A10G")
 
@@ -157,14 +162,14 @@ class Requests(Case):
 
     def test_cost_by_dimensions(self):
         row = {"team": "nlp", "gpu": "A10G", "compute_micros": 1000000, "boot_micros": 0, "idle_micros": 500000,
-               "lost_work_micros": 250000, "total_micros": 1750000, "gpu_hours": 3.25}
+               "lost_work_micros": 250000, "credit_micros": -500000, "total_micros": 1250000, "gpu_hours": 3.25}
         p = self.check(["cost", "--by", "team,gpu", "--since", "2026-01-01T00:00:00Z"], "GET", "/v1/cost",
-                       Reply(body={"by": ["team", "gpu"], "rows": [row], "totals": {"total_micros": 1750000}}),
+                       Reply(body={"by": ["team", "gpu"], "rows": [row], "totals": {"total_micros": 1250000}}),
                        "by=team%2Cgpu&since=2026-01-01T00%3A00%3A00.000000Z")
         self.assertEqual(self.rows(p.stdout)[:2],
-                         [["TEAM", "GPU", "COMPUTE", "BOOT", "IDLE", "LOST WORK", "TOTAL USD", "GPU HOURS"],
-                          ["nlp", "A10G", "1.0000", "0.0000", "0.5000", "0.2500", "1.7500", "3.25"]])
-        self.assertIn("total  1.750000 USD", p.stdout)
+                         [["TEAM", "GPU", "COMPUTE", "BOOT", "IDLE", "LOST WORK", "CREDIT", "TOTAL USD", "GPU HOURS"],
+                          ["nlp", "A10G", "1.0000", "0.0000", "0.5000", "0.2500", "-0.5000", "1.2500", "3.25"]])
+        self.assertIn("total  1.250000 USD", p.stdout)
 
     def test_cost_since_a_duration_is_a_time(self):
         self.check(["cost", "--since", "7d"], "GET", "/v1/cost", Reply(body={"by": ["team"], "rows": [], "totals": {}}),
