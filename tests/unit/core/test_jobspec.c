@@ -40,6 +40,7 @@ static const char full[] =
     "    class: fine_tune\n"
     "    deadline: 6h\n"
     "    start_after: 1h\n"
+    "    data: {uri: 'gs://bucket/set', size: 1.5TB, region: us-central1}\n"
     "    off_peak: true\n"
     "    work: 2h\n"
     "    checkpoint: {path: ckpt, signal: SIGUSR2, interval: 10m, budget: 45s, size_gb: 1.5}\n";
@@ -70,6 +71,9 @@ static void check_full(const struct job_spec *s)
 	assert_true(s->deadline_us == NOW + 6 * SPOT_US_PER_HOUR);
 	assert_true(s->start_after_us == NOW + SPOT_US_PER_HOUR);
 	assert_int_equal(s->off_peak, 1);
+	assert_string_equal(s->data_provider, "gcp");
+	assert_string_equal(s->data_region, "us-central1");
+	assert_int_equal(s->data_bytes, 1500000000000);
 	assert_int_equal(s->work_s, 7200);
 	assert_string_equal(s->checkpoint.signal, "USR2");
 	assert_int_equal(s->checkpoint.interval_s, 600);
@@ -138,6 +142,11 @@ static void refusals_name_the_place_and_what_to_do(void **state)
 		{"run: x\nenvs: {9A: 1}\n", "variable name"},
 		{"run: x\nconfig: {spotctl: {deadline: tomorrow}}\n", "deadline"},
 		{"run: x\nconfig: {spotctl: {start_after: soon}}\n", "start_after"},
+		{"run: x\nconfig: {spotctl: {data: {uri: 'http://b/c', size: 1GB}}}\n", "data.uri"},
+		{"run: x\nconfig: {spotctl: {data: {uri: 's3://b/c'}}}\n", "data.size"},
+		{"run: x\nconfig: {spotctl: {data: {uri: 's3://b/c', size: -1GB}}}\n", "data.size"},
+		{"run: x\nconfig: {spotctl: {data: {uri: 's3://b/c', size: GB}}}\n", "data.size"},
+		{"run: x\nconfig: {spotctl: {data: {url: 's3://b/c'}}}\n", "unknown key 'url'"},
 		{"run: x\nconfig: {spotctl: {deadline: 2h, start_after: 3h}}\n", "not before the deadline"},
 		{"run: x\nconfig: {spotctl: {off_peak: maybe}}\n", "line 2"},
 		{"run: x\nconfig: {spotctl: {deadline: 2025-01-01T00:00:00Z}}\n", "past"},
