@@ -15,6 +15,8 @@
  * the signals are, so that they may well be wrong by a factor of several, the converted ones by more. */
 #define PUBLISHED_SHAPE 0.8
 #define CONVERTED_SHAPE 0.5
+/* Never is no rate that a record could correct. */
+#define RATE_MIN 1e-9
 
 /* A share s of instances interrupted within so many hours, as a constant hourly rate. */
 static double rate_from_share(double share, double hours)
@@ -84,7 +86,7 @@ static struct prior prior_of_share(const struct offer *o)
 	};
 }
 
-struct prior hazard_prior(const struct offer *o, const struct rank_policy *p)
+static struct prior prior_of(const struct offer *o, const struct rank_policy *p)
 {
 	if (o->market != SPOT_MARKET_SPOT) {
 		return (struct prior){.rate = p->on_demand_per_hour, .lo = p->on_demand_per_hour,
@@ -106,6 +108,14 @@ struct prior hazard_prior(const struct offer *o, const struct rank_policy *p)
 	}
 	return (struct prior){.rate = p->unknown_spot_per_hour, .lo = p->unknown_spot_per_hour,
 		.hi = p->unknown_spot_per_hour, .signal = SIGNAL_NONE};
+}
+
+struct prior hazard_prior(const struct offer *o, const struct rank_policy *p)
+{
+	struct prior prior = prior_of(o, p);
+
+	prior.rate = fmax(prior.rate, RATE_MIN);
+	return prior;
 }
 
 double checkpoint_interval_s(double hazard_per_hour, double save_s)

@@ -93,6 +93,28 @@ static void much_record_is_its_own_rate_whatever_the_signal(void **state)
 	}
 }
 
+static void never_is_not_believed_for_ever(void **state)
+{
+	policy.on_demand_per_hour = 0;
+	policy.unknown_spot_per_hour = 0;
+	for (int market = 0; market < 2; market++) {
+		struct hazard h;
+
+		offers[0].market = market == 0 ? SPOT_MARKET_ON_DEMAND : SPOT_MARKET_SPOT;
+		offers[0].record = NULL;
+		h = ask(*state, 1, 0);
+		assert_true(h.per_hour >= 0 && h.per_hour < 1e-6);
+		used(0, 100, 0);
+		assert_true(isfinite(ask(*state, 1, 0).per_hour));
+		used(0, 100, 10);
+		h = ask(*state, 1, 0);
+		assert_true(h.per_hour > 0.02 && h.per_hour < 0.2);
+		/* A record without exposure, as one may be for a moment. */
+		used(0, 0, 1);
+		assert_true(isfinite(ask(*state, 1, 0).per_hour));
+	}
+}
+
 static void a_record_that_contradicts_the_signal_counts_soon(void **state)
 {
 	struct hazard h;
@@ -397,6 +419,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(without_a_record_it_is_what_the_signal_says),
 		T(much_record_is_its_own_rate_whatever_the_signal),
+		T(never_is_not_believed_for_ever),
 		T(a_record_that_contradicts_the_signal_counts_soon),
 		T(more_reclaims_never_lower_it_and_more_hours_never_raise_it),
 		T(a_new_pool_borrows_most_from_who_shares_most),
