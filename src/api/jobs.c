@@ -20,7 +20,7 @@ static void job_look(struct areq *q);
 /* ---- submit -------------------------------------------------------------------------------- */
 
 /* A deadline that cannot be met is said now, not on Friday. */
-static struct job_show *submit_shown(struct areq *q, const struct planned *p)
+static struct job_show *submit_shown(struct areq *q, struct planned *p)
 {
 	struct job_show *s = arena_alloc(q->arena, sizeof(*s));
 	const char *note = plan_note(q, p);
@@ -92,7 +92,7 @@ static bool deadline_feasible(struct areq *q, const struct planned *p)
 	    "with its start and is done at %s for about %.2f USD; set the deadline to then or later, ask for faster GPUs, or "
 	    "correct 'work'", f->offer->provider, *f->offer->zone ? f->offer->zone : f->offer->region, f->offer->instance_type,
 	    spot_market_name(f->offer->market), (double)f->price_micros / 1e6, format_duration(need, took),
-	    format_time_s(begin + need, end), (double)f->total_micros / 1e6);
+	    format_time_s(begin + need, end), (double)f->total_micros / 1e6 * s->num_nodes);
 	return false;
 }
 

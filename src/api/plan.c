@@ -220,12 +220,14 @@ json_t *plan_baseline(const struct planned *p)
 	return doc;
 }
 
-const char *plan_note(struct areq *q, const struct planned *p)
+const char *plan_note(struct areq *q, struct planned *p)
 {
 	if (p->n == 0)
 		return "no pool with these GPUs is known yet: prices may still be arriving (GET /v1/providers)";
 	if (p->usable == 0)
 		return arena_printf(q->arena, "none of %zu pools suits; see refused", p->n);
+	if (p->spec->num_nodes > 1)
+		return plan_gang_note(q, p);
 	if (p->spec->deadline_us && q->now_us + (int64_t)(p->scores[0].hours * 3600e6) > p->spec->deadline_us)
 		return arena_printf(q->arena, "the best offer needs %.1f hours and would miss the deadline", p->scores[0].hours);
 	if (p->spec->num_nodes > 1)
@@ -306,6 +308,7 @@ static void plan_done(struct areq *q, struct planned *p)
 	    spread_json(q, p, plan_best(p, SPOT_MARKET_ON_DEMAND), (uint64_t)seed), "cheapest_listed",
 	    spread_json(q, p, cheapest_listed(p), (uint64_t)seed));
 
+	json_object_set_new(doc, "gang", plan_gang_json(q, p));
 	areq_json(q, 200, lists_json(q, p, doc));
 }
 

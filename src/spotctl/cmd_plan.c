@@ -100,7 +100,19 @@ static const struct column spread_cols[] = {
 	{"LATE", "deadline_risk", CELL_RATE, false},
 	{0}};
 
+static const struct column gang_cols[] = {
+	{"TOGETHER ON", "pool", CELL_TEXT, false},
+	{"PLACE", "place", CELL_TEXT, false},
+	{"MARKET", "market", CELL_TEXT, false},
+	{"INTERRUPTS", "interruptions", CELL_REAL, false},
+	{"LOST H", "lost_h", CELL_HOURS, false},
+	{"FINISH H", "hours", CELL_HOURS, false},
+	{"TOTAL USD", "total_micros", CELL_USD, false},
+	{"NOT NOW", "refused", CELL_TEXT, false},
+	{0}};
+
 #define SHOWN 15
+#define GANG_SHOWN 8
 
 /* Why pools do not suit, most frequent first: what a person must change. */
 static void say_refusals(struct ctl *c, const json_t *refused)
@@ -178,6 +190,25 @@ static int show_spread(struct ctl *c, const json_t *plan)
 	return rc;
 }
 
+/* A job of several nodes: the offers above are of one. */
+static int show_gang(struct ctl *c, const json_t *plan)
+{
+	const json_t *gang = json_object_get(plan, "gang");
+	json_t *list = json_object_get(gang, "offers");
+	int rc;
+
+	if (!json_is_object(gang)) {
+		return CTL_OK;
+	}
+	for (size_t i = json_array_size(list); i > GANG_SHOWN; i--) {
+		json_array_remove(list, i - 1);
+	}
+	putchar('\n');
+	rc = render_list(c, list, list, gang_cols, "no pool suits");
+	say("%" PRId64 " nodes in one zone; the offers above and what they will cost are of one node", json_i64(gang, "nodes", 0, NULL));
+	return rc;
+}
+
 int cmd_plan(struct ctl *c)
 {
 	struct str file;
@@ -211,6 +242,7 @@ int cmd_plan(struct ctl *c)
 	rc = render_list(c, r.json, offers, score_columns(c, cols), "no pool suits");
 	if (rc == CTL_OK && (c->format == FORMAT_TABLE || c->format == FORMAT_WIDE)) {
 		rc = show_spread(c, r.json);
+		rc = rc == CTL_OK ? show_gang(c, r.json) : rc;
 	}
 	say_rest(c, r.json, n);
 	return n == 0 && rc == CTL_OK ? CTL_NO_CAPACITY : rc;

@@ -117,6 +117,23 @@ class OneLaunch(Gang, e2e.Case):
         self.assertIn('spot_gangs{state="serving"} 0', metrics)
         self.assertIn('spot_gangs_over_total{how="served"} ', metrics)
 
+    def test_the_plan_tells_what_all_nodes_cost_together(self):
+        w = self.world
+        text = JOB.format(gpus=self.GPUS, train="s3://b/k", spot="true", steps=1, step_ms=1, meet="/", pause=1, more="", interval="never",
+                          ours="", resources="")
+        plan = w.api("POST", "/v1/plan", text.encode(), headers={"Content-Type": "application/yaml"})
+        gang, best = plan["gang"], plan["gang"]["offers"][0]
+        self.assertEqual((gang["nodes"], best["usable"]), (3, True))
+        one = next(o for o in plan["offers"] if o["pool"]["id"] == best["pool"])
+        self.assertGreaterEqual(best["total_micros"], 3 * one["total_micros"] - 3)
+        self.assertEqual(best["compute_micros"] + best["egress_micros"], best["total_micros"])
+        self.assertEqual(best["compute_micros"], round(3 * one["price_micros"] * best["paid_hours"]))
+        self.assertAlmostEqual(best["interruptions"], 3 * one["expected_interruptions"])
+        self.assertIsNone(w.api("POST", "/v1/plan", text.replace("num_nodes: 3", "num_nodes: 1").encode(),
+                                headers={"Content-Type": "application/yaml"})["gang"])
+        out = w.ctl("plan", "-", text=text)
+        self.assertIn("TOGETHER ON", out)
+
     def test_one_machine_is_taken_and_all_go_on_elsewhere_from_the_same_step(self):
         w = self.world
         job = self.submit(steps=200)
@@ -220,6 +237,18 @@ class SingleLaunches(Gang, e2e.Case):
         for n in held:
             self.assertLess(e2e.micros(n["terminate_at"]) - e2e.micros(n["launched_at"]), 20e6)
         self.assertIn("2 of 3 machines came within the hold", w.ctl("job", "why", job))
+
+
+
+class Pods(Gang, e2e.Case):
+    GPUS = "H100: 8"
+    OPTIONS = {"providers": ("coreweave", "aws"), "settings": {"engine": {"gang_hold": "60s"}}}
+
+    def test_three_pods_of_eight_gpus(self):
+        job = self.submit(resources="  infra: coreweave")
+        self.finished(job, 60)
+        self.assertEqual({a["pool"]["provider"] for a in self.ranks(job, 1)}, {"coreweave"})
+        self.assertEqual(self.launches(), (0, 3))
 
 
 if __name__ == "__main__":

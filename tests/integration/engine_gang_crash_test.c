@@ -1,0 +1,183 @@
+/*
+ * The engine is killed at random turns while gangs are acquired, run, lose a machine and end: launched once, whole or not
+ * at all, nothing left over, every microsecond of every machine billed once. Seeds are fixed; an argument runs one seed.
+ */
+#include "engine_world.h"
+#include "base/str.h"
+
+#define STORY_MS 40000
+
+struct killer {
+	struct world *w;
+	struct rng rng;
+	int64_t next_us;
+};
+
+static void killer_tick(struct killer *k)
+{
+	int64_t now = clock_real.wall_us(&clock_real);
+
+	if (!engine_leads(k->w->engine)) {
+		k->next_us = 0;
+		return;
+	}
+	if (k->next_us == 0) {
+		k->next_us = now + (int64_t)rng_below(&k->rng, 150000);
+	}
+	if (now < k->next_us) {
+		return;
+	}
+	world_kill(k->w);
+	world_sql(k->w, "UPDATE leader SET until_us = 0");
+	world_start(k->w);
+	k->next_us = 0;
+}
+
+/* At no moment two epochs live, or an epoch without all of its ranks. */
+static void check_always(struct world *w, const char *what)
+{
+	if (world_int(w, "SELECT count(*) FROM (SELECT job_id FROM attempt WHERE ended_us IS NULL GROUP BY job_id"
+			 " HAVING count(DISTINCT epoch) > 1) x") != 0 ||
+	    world_int(w, "SELECT count(*) FROM (SELECT a.job_id, a.epoch FROM attempt a JOIN job j ON j.id = a.job_id"
+			 " GROUP BY a.job_id, a.epoch, j.num_nodes HAVING count(*) <> j.num_nodes) x") != 0) {
+		fail_msg("%s: two epochs live, or one is not whole", what);
+	}
+}
+
+static void until(struct killer *k, const char *what, const char *sql)
+{
+	int64_t end = clock_real.wall_us(&clock_real) + STORY_MS * 1000;
+
+	while (world_int(k->w, sql) == 0) {
+		if (clock_real.wall_us(&clock_real) > end) {
+			fprintf(stderr, "%s\n", world_text(k->w, "SELECT coalesce(string_agg(entity_id || ' ' || was || '->' || now || ' '"
+								 " || event || ': ' || why, chr(10) ORDER BY id), '') FROM event"));
+			fail_msg("%s: not within %d ms: %s", what, STORY_MS, sql);
+		}
+		world_for(k->w, 1 + (int64_t)rng_below(&k->rng, 12));
+		check_always(k->w, what);
+		killer_tick(k);
+	}
+}
+
+static void trouble(struct killer *k)
+{
+	struct cloud *c = &k->w->cloud;
+
+	c->lose_replies += (int)rng_below(&k->rng, 2);
+	c->lose_launches += (int)rng_below(&k->rng, 2);
+	c->throttle += (int)rng_below(&k->rng, 2);
+	c->reply_after_us = (int64_t)rng_below(&k->rng, 3) * 40000;
+}
+
+static void lose_one(struct killer *k)
+{
+	struct cloud *c = &k->w->cloud;
+
+	for (size_t i = 0; i < c->n; i++) {
+		if (c->list[i].state == SPOT_INSTANCE_RUNNING) {
+			c->list[i].state = SPOT_INSTANCE_GONE;
+			c->list[i].cause = SPOT_END_RECLAIM;
+			return;
+		}
+	}
+}
+
+static void run_story(struct world *w, uint64_t seed, bool tokens, bool one_call)
+{
+	struct killer k = {.w = w};
+
+	world_reset(w, tokens);
+	rng_seeded_init(&k.rng, seed);
+	w->conf.launch_timeout_us = 400000;
+	w->conf.gang_hold_us = 2000000;
+	w->cloud.gangs = one_call;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z2", "a1", "spot", 1200000);
+	world_pool(w, "z3", "a1", "on_demand", 4000000);
+	cloud_room(&w->cloud, "z1/a1/spot", 2 + rng_below(&k.rng, 2));
+	trouble(&k);
+	world_start(w);
+	(void)world_job(w, "{\"num_nodes\": 3}");
+	until(&k, "runs", "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	trouble(&k);
+	world_sql(w,
+		  "INSERT INTO notice SELECT node_id, 'interruption', %" PRId64
+		  ", 'imds', '', 1 FROM attempt WHERE ended_us IS NULL AND rank = 1 ON CONFLICT DO NOTHING",
+		  clock_real.wall_us(&clock_real) + 300000);
+	until(&k, "resumes", "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch >= 2");
+	trouble(&k);
+	lose_one(&k);
+	until(&k, "resumes again", "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch >= 3");
+	world_sql(w,
+		  "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
+		  " WHERE ended_us IS NULL AND phase = 'RUNNING'",
+		  clock_real.wall_us(&clock_real));
+	until(&k, "finishes", "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
+	until(&k, "nothing left", "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
+	until(&k, "all billed",
+	      "SELECT count(*) = 0 FROM node WHERE launched_us IS NOT NULL AND billed_to_us IS DISTINCT FROM ended_us");
+	assert_int_equal(cloud_live(&w->cloud), 0);
+	assert_int_equal(cloud_doubled(&w->cloud), 0);
+	assert_true(w->kills > 2);
+}
+
+static void check_story(struct world *w)
+{
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE ref IS NOT NULL"), w->cloud.n);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE ended_us IS NULL OR NOT settled"), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM gang WHERE state <> 'RELEASED'"), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'ORPHAN'"), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM (SELECT node_id, sum(CASE WHEN reverses IS NULL THEN to_us - from_us"
+				      " ELSE from_us - to_us END) AS s FROM ledger GROUP BY 1) l JOIN node n ON n.id = l.node_id"
+				      " WHERE s <> n.ended_us - n.launched_us"),
+			 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM (SELECT was, lag(now) OVER (PARTITION BY node_id ORDER BY id) AS before"
+				      " FROM event WHERE entity = 'node') e WHERE before IS NOT NULL AND was <> before"),
+			 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM (SELECT was, lag(now) OVER (PARTITION BY job_id ORDER BY id) AS before"
+				      " FROM event WHERE entity = 'job') e WHERE before IS NOT NULL AND was <> before"),
+			 0);
+}
+
+static uint64_t seed_only;
+
+static void stories(struct world *w, uint64_t first, bool tokens, bool one_call)
+{
+	for (uint64_t seed = first; seed < first + 3; seed++) {
+		if (seed_only == 0 || seed == seed_only) {
+			run_story(w, seed, tokens, one_call);
+			check_story(w);
+		}
+	}
+}
+
+static void test_killed_anywhere_gangs_of_one_launch(void **state)
+{
+	stories(*state, 1, true, true);
+}
+
+static void test_killed_anywhere_gangs_of_single_launches(void **state)
+{
+	stories(*state, 11, true, false);
+}
+
+static void test_killed_anywhere_gangs_without_launch_tokens(void **state)
+{
+	stories(*state, 21, false, false);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_killed_anywhere_gangs_of_one_launch),
+	    cmocka_unit_test(test_killed_anywhere_gangs_of_single_launches),
+	    cmocka_unit_test(test_killed_anywhere_gangs_without_launch_tokens),
+	};
+	int64_t seed;
+
+	if (argc > 1 && parse_i64(argv[1], 1, INT64_MAX, &seed)) {
+		seed_only = (uint64_t)seed;
+	}
+	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+}
