@@ -202,8 +202,8 @@ int cmd_rebalance_report(struct ctl *c)
 	static const struct column cols[] = {
 		{"AT", "at", CELL_TIME, false}, {"KIND", "kind", CELL_TEXT, false}, {"JOB", "job", CELL_TEXT, false},
 		{"FROM", "from", CELL_TEXT, false}, {"TO", "to", CELL_TEXT, false}, {"HOURS", "hours", CELL_HOURS, false},
-		{"EXPECTED", "saving_usd", CELL_TEXT, false}, {"STAYING", "stay_usd", CELL_TEXT, false},
-		{"PAID", "paid_usd", CELL_TEXT, false}, {"EARNED", "earned_usd", CELL_TEXT, false}, {"DECISION", "decision", CELL_TEXT, true},
+		{"EXPECTED", "saving_micros", CELL_USD, false}, {"STAYING", "stay_micros", CELL_USD, false},
+		{"PAID", "paid_micros", CELL_USD, false}, {"EARNED", "earned_micros", CELL_USD, false}, {"DECISION", "decision", CELL_TEXT, true},
 		{"WHY", "why", CELL_TEXT, true}, {0}};
 	char *query = arena_strdup(c->arena, "");
 	struct reply r;
@@ -216,8 +216,8 @@ int cmd_rebalance_report(struct ctl *c)
 	rc = render_list(c, r.json, json_object_get(r.json, "items"), cols, "no job was moved by plan in that time");
 	if (rc == CTL_OK && c->format == FORMAT_TABLE && json_i64(r.json, "moves", 0, NULL) > 0) {
 		say("%" PRId64 " moves, %" PRId64 " carried out: expected to save %s USD; staying would have cost %s, paid was %s: earned %s USD",
-		    json_i64(r.json, "moves", 0, NULL), json_i64(r.json, "done", 0, NULL), json_str(r.json, "predicted_usd", "?", NULL),
-		    json_str(r.json, "stay_usd", "?", NULL), json_str(r.json, "paid_usd", "?", NULL), json_str(r.json, "earned_usd", "?", NULL));
+		    json_i64(r.json, "moves", 0, NULL), json_i64(r.json, "done", 0, NULL), usd_text(c, json_i64(r.json, "predicted_micros", 0, NULL), 4),
+		    usd_text(c, json_i64(r.json, "stay_micros", 0, NULL), 4), usd_text(c, json_i64(r.json, "paid_micros", 0, NULL), 4), usd_text(c, json_i64(r.json, "earned_micros", 0, NULL), 4));
 	}
 	return rc;
 }

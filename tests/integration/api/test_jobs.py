@@ -376,6 +376,7 @@ class Moves(unittest.TestCase):
         node, _ = A.node(b, job=job)
         A.attempt(job, node, 1)
         h, t = 3600 * lib.US, lib.now() - 3 * 3600 * lib.US
+        A.sql("SELECT price_partitions_ensure(%d, %d)" % (t, t + 4 * h))
         # Two hours there at a speed of 1.5, while the old pool cost 2 and then 4 dollars.
         A.sql("UPDATE attempt SET started_us = %d, ended_us = %d WHERE job_id = %d;" % (t, t + 2 * h, job) +
               "INSERT INTO price_point VALUES (%d, %d, %d, 2000000, 'x'), (%d, %d, %d, 4000000, 'x');" % (a, t + 1, t, a, t + h, t + h) +

@@ -64,7 +64,7 @@ class Requests(Case):
         self.check(["quota", "--provider", "aws"], "GET", "/v1/quotas", page([]), "provider=aws")
 
     def test_rebalance_report(self):
-        self.check(["rebalance", "report"], "GET", "/v1/moves", {"moves": 0, "done": 0, "items": []})
+        self.check(["rebalance", "report"], "GET", "/v1/moves", Reply(body={"moves": 0, "done": 0, "items": []}))
         self.run_it("rebalance", "report", "--since", "7d")
         self.assertRegex(self.daemon.requests[-1].query, "^since=20")
 
