@@ -37,6 +37,7 @@ struct az_op {
 	struct az_op *next;
 	char *id, *location, *resource; /* resource: its id */
 	char *code, *message;		/* failed */
+	json_t *output;			/* what its Location gives at the end */
 	const char *status;		/* "InProgress" "Succeeded" "Failed" "Canceled" */
 	int64_t started_us, ended_us;
 	bool is_delete;
@@ -212,6 +213,22 @@ void az_vm_event(struct inst *i, const char *type);
 bool az_vm_tick(struct sim *s, struct az_res *r); /* true: it was dropped */
 void az_vm_delete(struct sim *s, struct az_res *r);
 void az_vm_gone(struct sim *s, struct az_res *r); /* drops it and what goes with it */
+
+/* azure_more.c */
+struct az_image {
+	const char *publisher, *offer, *sku, *generation;
+};
+extern const struct az_image az_images[];
+extern const size_t az_images_n;
+void az_image_catalog(struct az_call *c);
+void az_send_value(struct az_call *c, json_t *list); /* steals: a bare array */
+void az_sizes(struct az_call *c);
+void az_sizes_of(struct az_call *c, const char *region);
+void az_vms_at(struct az_call *c);
+bool az_vm_action(struct az_call *c, struct az_res *r); /* false: no such action here */
+void az_set(struct az_call *c);
+void az_set_list(struct az_call *c);
+bool az_children(struct az_call *c, struct az_res *r); /* false: it has no such children */
 
 /* azure_skus.c */
 void az_skus(struct az_call *c);

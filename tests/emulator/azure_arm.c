@@ -29,6 +29,11 @@ static const struct {
     {"Microsoft.Compute", "locations/operations", compute},
     {"Microsoft.Compute", "locations/usages", compute},
     {"Microsoft.Compute", "locations/placementScores", "2025-02-01-preview 2025-06-05"},
+    {"Microsoft.Compute", "locations/publishers", compute},
+    {"Microsoft.Compute", "locations/vmSizes", compute},
+    {"Microsoft.Compute", "locations/virtualMachines", compute},
+    {"Microsoft.Compute", "availabilitySets", compute},
+    {"Microsoft.Compute", "virtualMachineScaleSets", compute},
     {"Microsoft.Compute", "disks", disks},
     {"Microsoft.Compute", "skus", skus},
     {"Microsoft.Network", "networkInterfaces", network},
@@ -352,6 +357,10 @@ static void operation(struct az_call *c)
 	if (!op->ended_us)
 		reply_header(c->rep, "Retry-After",
 		    arena_printf(c->rq->arena, "%d", (int)az_retry_after(c->rq->sim)));
+	if (az_query(c, "monitor") && op->ended_us && op->output) {
+		az_send(c, 200, json_incref(op->output));
+		return;
+	}
 	if (az_query(c, "monitor")) { /* the Location form */
 		reply_set(c->rep, op->ended_us ? 200 : 202, NULL, NULL, 0);
 		if (!op->ended_us)
@@ -461,13 +470,42 @@ static void locations(struct az_call *c)
 	az_send(c, 200, json_pack("{s:o}", "value", list));
 }
 
+static json_t *provider_view(const char *ns)
+{
+	json_t *list = json_array();
+
+	for (size_t k = 0; k < ARRAY_LEN(types); k++) {
+		json_t *versions = json_array();
+
+		if (!az_same(types[k].ns, ns))
+			continue;
+		for (const char *p = types[k].versions; *p; p += strspn(p, " ")) {
+			json_array_append_new(versions, json_stringn(p, strcspn(p, " ")));
+			p += strcspn(p, " ");
+		}
+		json_array_append_new(list, json_pack("{s:s, s:[s, s], s:o}", "resourceType", types[k].type,
+						"locations", "East US", "East US 2", "apiVersions", versions));
+	}
+	return json_pack("{s:o, s:s, s:s, s:s, s:o}", "id",
+	    json_sprintf("/subscriptions/" AZ_SUBSCRIPTION "/providers/%s", ns), "namespace", ns,
+	    "registrationPolicy", "RegistrationRequired", "registrationState", "Registered",
+	    "resourceTypes", list);
+}
+
 static void provider(struct az_call *c)
 {
-	az_send(c, 200,
-	    json_pack("{s:o, s:s, s:s, s:s, s:[]}", "id",
-		json_sprintf("/subscriptions/" AZ_SUBSCRIPTION "/providers/%s", c->name), "namespace",
-		c->name, "registrationPolicy", "RegistrationRequired", "registrationState", "Registered",
-		"resourceTypes"));
+	az_send(c, 200, provider_view(c->name));
+}
+
+static void providers(struct az_call *c)
+{
+	json_t *list = json_array();
+
+	for (size_t k = 0; k < ARRAY_LEN(types); k++) {
+		if (k == 0 || !str_same(types[k].ns, types[k - 1].ns))
+			json_array_append_new(list, provider_view(types[k].ns));
+	}
+	az_list(c, list);
 }
 
 static void route(struct az_call *c)
@@ -481,6 +519,11 @@ static void route(struct az_call *c)
 	    {"Microsoft.Compute", "locations/operations", operation, NULL, AZ_NONE},
 	    {"Microsoft.Compute", "locations/usages", NULL, az_usages, AZ_NONE},
 	    {"Microsoft.Compute", "locations/placementScores", az_scores, NULL, AZ_NONE},
+	    {"Microsoft.Compute", "locations/publishers", az_image_catalog, az_image_catalog, AZ_NONE},
+	    {"Microsoft.Compute", "locations/vmSizes", NULL, az_sizes, AZ_NONE},
+	    {"Microsoft.Compute", "locations/virtualMachines", NULL, az_vms_at, AZ_NONE},
+	    {"Microsoft.Compute", "availabilitySets", az_set, az_set_list, AZ_NONE},
+	    {"Microsoft.Compute", "virtualMachineScaleSets", az_set, az_set_list, AZ_NONE},
 	    {"Microsoft.Compute", "skus", NULL, az_skus, AZ_NONE},
 	    {"Microsoft.Compute", "disks", NULL, NULL, AZ_DISK},
 	    {"Microsoft.Network", "networkInterfaces", NULL, NULL, AZ_NIC},
@@ -497,7 +540,7 @@ static void route(struct az_call *c)
 	    {"Microsoft.Resources", "operationresults", az_group_one, NULL, AZ_NONE},
 	    {"Microsoft.Resources", "subscriptions", subscription, subscriptions, AZ_NONE},
 	    {"Microsoft.Resources", "locations", NULL, locations, AZ_NONE},
-	    {"Microsoft.Resources", "providers", provider, NULL, AZ_NONE},
+	    {"Microsoft.Resources", "providers", provider, providers, AZ_NONE},
 	};
 
 	for (size_t k = 0; k < ARRAY_LEN(table); k++) {

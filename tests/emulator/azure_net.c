@@ -327,16 +327,18 @@ void az_plain_resource(struct az_call *c, enum az_kind kind)
 
 	if (r)
 		c->rq->region = r->location;
-	if (c->child)
+	if (c->child && r && az_visible(c->rq->sim, r) && az_children(c, r))
+		return;
+	if (c->child && (r || (kind != AZ_VNET && kind != AZ_NSG)))
 		az_fail(c, 404, "NotFound", "The resource has no '%s'.", c->child);
-	else if (str_same(m, "PUT"))
+	else if (str_same(m, "PUT") && !c->child)
 		put(c, kind, r);
-	else if (str_same(m, "DELETE"))
+	else if (str_same(m, "DELETE") && !c->child)
 		drop(c, r);
 	else if (str_same(m, "PATCH") && r) {
 		if (az_group_for_write(c) && az_need_doc(c) && az_tags_patch(c, r->doc))
 			az_send(c, 200, az_view(c->rq->sim, r));
-	} else if (!str_same(m, "GET") && !str_same(m, "PATCH"))
+	} else if (!c->child && !str_same(m, "GET") && !str_same(m, "PATCH"))
 		az_fail(c, 405, "MethodNotAllowed", "The method is not allowed here.");
 	else if (r && az_visible(c->rq->sim, r))
 		az_send(c, 200, az_view(c->rq->sim, r));

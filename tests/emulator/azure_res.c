@@ -130,6 +130,7 @@ void az_res_free(struct azure *az)
 		free(op->resource);
 		free(op->code);
 		free(op->message);
+		json_decref(op->output);
 		free(op);
 	}
 }

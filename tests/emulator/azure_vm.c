@@ -364,7 +364,7 @@ static void action(struct az_call *c, struct az_res *r)
 		az_op_headers(c, r->op);
 		az_op_end(s, r->op, "Succeeded", NULL, NULL);
 		reply_set(c->rep, 202, NULL, NULL, 0);
-	} else {
+	} else if (!az_vm_action(c, r)) {
 		az_fail(c, 404, "NotFound", "The action '%s' does not exist.", c->child);
 	}
 }
@@ -417,6 +417,8 @@ void az_vm(struct az_call *c)
 			patch(c, r);
 	} else if (!str_same(m, "GET")) {
 		az_fail(c, 405, "MethodNotAllowed", "The method is not allowed here.");
+	} else if (az_same(c->child, "vmSizes")) {
+		az_sizes_of(c, r->location);
 	} else if (az_same(c->child, "instanceView")) {
 		az_send(c, 200, az_instance_view(c->rq->sim, r));
 	} else if (expand && !az_same(expand, "instanceView") && !az_same(expand, "userData")) {

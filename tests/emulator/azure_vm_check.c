@@ -267,16 +267,7 @@ static bool spot_good(struct az_call *c, struct az_want *w)
 
 static bool image_good(struct az_call *c, struct az_want *w)
 {
-	static const struct {
-		const char *publisher, *offer, *sku, *generation;
-	} known[] = {
-	    {"microsoft-dsvm", "ubuntu-hpc", "2204", "V2"}, {"microsoft-dsvm", "ubuntu-hpc", "2404", "V2"},
-	    {"microsoft-dsvm", "ubuntu-hpc", "2204-rocm", "V2"}, {"microsoft-dsvm", "ubuntu-hpc", "2404-arm", "V2"},
-	    {"canonical", "ubuntu-24_04-lts", "server", "V2"},
-	    {"canonical", "ubuntu-24_04-lts", "server-gen1", "V1"},
-	    {"canonical", "0001-com-ubuntu-server-jammy", "22_04-lts-gen2", "V2"},
-	    {"canonical", "0001-com-ubuntu-server-jammy", "22_04-lts", "V1"},
-	    {"debian", "debian-12", "12-gen2", "V2"}, {"debian", "debian-12", "12", "V1"}};
+	const struct az_image *known = az_images;
 	const json_t *i = at(c->doc, "properties.storageProfile.imageReference");
 	const char *p = text(i, "publisher"), *o = text(i, "offer"), *s = text(i, "sku"),
 		   *v = text(i, "version");
@@ -287,7 +278,7 @@ static bool image_good(struct az_call *c, struct az_want *w)
 		return missing(c, "imageReference");
 	if (!p || !o || !s || !v)
 		return missing(c, "imageReference.version");
-	for (size_t k = 0; k < ARRAY_LEN(known); k++) {
+	for (size_t k = 0; k < az_images_n; k++) {
 		if (!az_same(known[k].publisher, p) || !az_same(known[k].offer, o) ||
 		    !az_same(known[k].sku, s))
 			continue;

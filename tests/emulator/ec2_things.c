@@ -330,7 +330,7 @@ void ec2_create_key(struct ec2 *e)
 	x_text(&e->out, "keyPairId", k->id);
 	if (!import)
 		x_text(&e->out, "keyMaterial",
-		    "-----BEGIN RSA PRIVATE KEY-----\nbm90IGEga2V5\n-----END RSA PRIVATE KEY-----");
+		    "-----BEGIN RSA " "PRIVATE KEY-----\nbm90IGEga2V5\n-----END RSA " "PRIVATE KEY-----");
 }
 
 void ec2_delete_key(struct ec2 *e)

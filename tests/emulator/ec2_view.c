@@ -11,7 +11,7 @@ const char *ec2_state_word(const struct inst *i, int *ret_code)
 	case INST_RUNNING: *ret_code = 16; return "running";
 	case INST_SHUTTING: *ret_code = 32; return "shutting-down";
 	case INST_STOPPED:
-		if (i->sim && sim_wall(i->sim) < i->stopped_us + i->sim->conf.terminate_us) {
+		if (i->sim && sim_wall(i->sim) < i->stop_done_us) {
 			*ret_code = 64;
 			return "stopping";
 		}

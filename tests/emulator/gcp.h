@@ -79,7 +79,7 @@ struct gcp_vm {
 	bool exists; /* answered for: a stopped or preempted VM may still exist */
 	bool spot, stop_at_end, notice_two, undeletable;
 	int64_t max_run_us, notice_extra_us;
-	unsigned label_version, metadata_version;
+	unsigned label_version, metadata_version, tags_version;
 	json_t *scheduling, *metadata, *tags, *accounts, *nics, *accelerators;
 	const char *platform;
 	struct gcp_op *insert_op, *delete_op;
@@ -108,6 +108,7 @@ struct gcp {
 	char *key_id, *api_key;
 	struct gcp_op *ops, *ops_last;
 	struct gcp_disk *disks;
+	struct gcp_template *templates;
 	struct gcp_hang *waits; /* operations.wait that are held */
 	struct gcp_quota *quotas;
 	size_t quotas_n;
@@ -244,6 +245,7 @@ struct gcp_op *gcp_op_by_request(const struct gcp *g, const char *scope, const c
 void gcp_ops_free(struct sim *s);
 void gcp_op_get(struct gcp_call *c);
 void gcp_op_wait(struct gcp_call *c);
+void gcp_ops_global(struct gcp_call *c);
 void gcp_ops_zone(struct gcp_call *c);
 void gcp_ops_region(struct gcp_call *c);
 void gcp_ops_aggregated(struct gcp_call *c);
@@ -262,6 +264,7 @@ struct gcp_want {
 	bool bulk;
 };
 bool gcp_name_valid(const char *name);
+bool gcp_metadata_check(struct gcp_call *c, const json_t *metadata);
 bool gcp_check(struct gcp_call *c, struct gcp_want *w, const char *where);
 void gcp_insert(struct gcp_call *c);
 void gcp_bulk_zone(struct gcp_call *c);
@@ -288,6 +291,39 @@ void gcp_vm_simulate(struct gcp_call *c);
 void gcp_vm_test_permissions(struct gcp_call *c);
 void gcp_project_test_permissions(struct gcp_call *c);
 
+const char *gcp_metadata_print(struct arena *a, const struct inst *i);
+const char *gcp_tags_print(struct arena *a, const struct inst *i);
+
+/* gcp_power.c */
+void gcp_vm_stop(struct gcp_call *c);
+void gcp_vm_start(struct gcp_call *c);
+void gcp_vm_reset(struct gcp_call *c);
+void gcp_vm_set_metadata(struct gcp_call *c);
+void gcp_vm_set_tags(struct gcp_call *c);
+void gcp_vm_serial(struct gcp_call *c);
+void gcp_vm_guest_attributes(struct gcp_call *c);
+
+/* gcp_net.c */
+void gcp_networks_list(struct gcp_call *c);
+void gcp_network_get(struct gcp_call *c);
+void gcp_subnetworks_list(struct gcp_call *c);
+void gcp_subnetwork_get(struct gcp_call *c);
+void gcp_subnetworks_aggregated(struct gcp_call *c);
+void gcp_firewalls_list(struct gcp_call *c);
+void gcp_firewall_get(struct gcp_call *c);
+bool gcp_disk_type_known(const char *name);
+void gcp_disk_types_list(struct gcp_call *c);
+void gcp_disk_type_get(struct gcp_call *c);
+
+/* gcp_template.c */
+void gcp_templates_free(struct sim *s);
+void gcp_template_insert(struct gcp_call *c);
+void gcp_template_get(struct gcp_call *c);
+void gcp_templates_list(struct gcp_call *c);
+void gcp_template_delete(struct gcp_call *c);
+/* Properties of the template at url under those of body (new); NULL: answered. */
+json_t *gcp_template_under(struct gcp_call *c, const char *url, const json_t *body);
+
 /* gcp_disk.c */
 struct gcp_disk *gcp_disk_new(struct sim *s, const char *zone, const char *name);
 void gcp_disk_free(struct sim *s, struct gcp_disk *d);
@@ -297,6 +333,7 @@ void gcp_disk_get(struct gcp_call *c);
 void gcp_disks_list(struct gcp_call *c);
 void gcp_disks_aggregated(struct gcp_call *c);
 void gcp_disk_delete(struct gcp_call *c);
+void gcp_disk_insert(struct gcp_call *c);
 
 /* gcp_quota.c */
 int64_t gcp_quota_limit(const struct sim *s, const char *metric, const char *region);
@@ -337,6 +374,9 @@ void gcs_object_list(struct gcp_call *c);
 void gcs_object_get(struct gcp_call *c);
 void gcs_object_delete(struct gcp_call *c);
 void gcs_object_compose(struct gcp_call *c);
+void gcs_object_copy(struct gcp_call *c); /* gcs_change.c */
+void gcs_object_rewrite(struct gcp_call *c);
+void gcs_object_change(struct gcp_call *c);
 void gcs_upload(struct gcp_call *c);
 void gcs_upload_put(struct gcp_call *c);
 void gcs_upload_delete(struct gcp_call *c);

@@ -71,7 +71,7 @@ static bool check_labels(struct gcp_call *c, const json_t *labels)
 	return true;
 }
 
-static bool check_metadata(struct gcp_call *c, const json_t *metadata)
+bool gcp_metadata_check(struct gcp_call *c, const json_t *metadata)
 {
 	json_t *seen AUTO(json) = json_object(), *one;
 	size_t k, sum = 0;
@@ -367,5 +367,5 @@ bool gcp_check(struct gcp_call *c, struct gcp_want *w, const char *where)
 			"Machine type '%s' is not available with the provisioning model STANDARD.",
 			w->machine));
 	return check_disks(c, w, w->zone->name) && check_nics(c, w) && check_labels(c, labels) &&
-	       check_metadata(c, json_object_get(w->props, "metadata")) && check_accounts(c, w);
+	       gcp_metadata_check(c, json_object_get(w->props, "metadata")) && check_accounts(c, w);
 }

@@ -133,6 +133,7 @@ static void cloud_free(struct sim *s)
 		return;
 	gcp_ops_free(s);
 	gcp_disks_free(s);
+	gcp_templates_free(s);
 	gcp_quotas_free(s);
 	gcs_free(s);
 	gcp_auth_free(s);

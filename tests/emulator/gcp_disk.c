@@ -126,6 +126,64 @@ void gcp_disks_aggregated(struct gcp_call *c)
 	gcp_aggregate(c, "compute#diskAggregatedList", "aggregated/disks", "disks", items, true);
 }
 
+static bool insert_valid(struct gcp_call *c, const char *name, const char *type, const char *image,
+			 int64_t gb)
+{
+	if (!gcp_zone(c->sim, c->arg[1]))
+		gcp_fail(c, 400, "invalid", "Invalid value for field 'zone': '%s'. Unknown zone.", c->arg[1]);
+	else if (!gcp_name_valid(name))
+		gcp_fail(c, 400, "invalid",
+			 "Invalid value for field 'resource.name': '%s'. Must be a match of regex "
+			 "'(?:[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)'",
+			 name ? name : "");
+	else if (type && !gcp_disk_type_known(gcp_last(type)))
+		gcp_not_found(c, arena_printf(c->a, GCP_P "zones/%s/diskTypes/%s", c->arg[1], gcp_last(type)));
+	else if (image && !gcp_image_resolve(c->a, image))
+		gcp_not_found(c, strstr(image, "projects/") ? strstr(image, "projects/") : image);
+	else if (gb < 1 || gb > 65536)
+		gcp_fail(c, 400, "invalid",
+			 "Invalid value for field 'resource.sizeGb': '%" PRId64
+			 "'. Disk size must be between 1 and 65536 GB.",
+			 gb);
+	else
+		return true;
+	return false;
+}
+
+/* A blank disk, or one with an image's content; attached to nothing. */
+void gcp_disk_insert(struct gcp_call *c)
+{
+	const char *scope = arena_printf(c->a, "zones/%s", c->arg[1]), *request, *key;
+	const char *name = gcp_text(c->body, "name"), *type = gcp_text(c->body, "type");
+	const char *image = gcp_param(c, "sourceImage");
+	json_t *labels = json_object_get(c->body, "labels"), *value;
+	int64_t gb = gcp_i64(c->body, "sizeGb", 500);
+	struct gcp_disk *d;
+	struct gcp_op *op;
+
+	image = image ? image : gcp_text(c->body, "sourceImage");
+	if (!gcp_request_id(c, scope, &request) || !insert_valid(c, name, type, image, gb))
+		return;
+	for (d = c->g->disks; d; d = d->next) {
+		if (str_same(d->zone, c->arg[1]) && str_same(d->name, name)) {
+			gcp_fail(c, 409, "alreadyExists", "The resource '" GCP_P "%s/disks/%s' already exists",
+				 scope, name);
+			return;
+		}
+	}
+	d = gcp_disk_new(c->sim, c->arg[1], name);
+	d->type = dup_text(type ? gcp_last(type) : "pd-standard");
+	d->image = dup_text(image ? gcp_image_resolve(c->a, image) : NULL);
+	d->size_gb = gb;
+	json_object_foreach(labels, key, value)
+	    inst_tag_set(&d->labels, &d->labels_n, key, json_string_value(value));
+	op = gcp_op_new(c->sim, "insert", scope, c->email, gcp_link(c->a, "%s/disks/%s", scope, name),
+			gcp_u64(c->a, d->id));
+	op->request_id = dup_text(request);
+	gcp_op_after(op, 1, NULL);
+	gcp_reply(c, gcp_op_json(op, c->a));
+}
+
 void gcp_disk_delete(struct gcp_call *c)
 {
 	const char *scope = arena_printf(c->a, "zones/%s", c->arg[1]), *request;

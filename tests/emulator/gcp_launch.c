@@ -210,14 +210,35 @@ struct inst *gcp_vm_make(struct gcp_call *c, const struct gcp_want *w, struct gc
 	return i;
 }
 
+/* A template names its machine and disk types without a zone, as bulkInsert does. */
+static bool from_template(struct gcp_call *c, struct gcp_want *w, json_t **ret)
+{
+	const char *url = gcp_param(c, "sourceInstanceTemplate"), *machine;
+
+	if (!url)
+		return true;
+	if (!w->name) {
+		gcp_fail(c, 400, "required", "Required field 'resource.name' not specified");
+		return false;
+	}
+	*ret = gcp_template_under(c, url, c->body);
+	if (!*ret)
+		return false;
+	machine = gcp_text(*ret, "machineType");
+	w->props = *ret;
+	w->bulk = true;
+	w->machine = machine ? gcp_last(machine) : NULL;
+	return true;
+}
+
 /* ---- insert ----------------------------------------------------------------------------- */
 
 void gcp_insert(struct gcp_call *c)
 {
 	const char *scope = arena_printf(c->a, "zones/%s", c->arg[1]), *request, *words;
 	struct gcp_want w = {.props = c->body, .zone = gcp_zone(c->sim, c->arg[1])};
+	json_t *merged AUTO(json) = NULL, *error;
 	struct gcp_op *op;
-	json_t *error;
 	struct inst *i;
 	int http;
 
@@ -227,7 +248,8 @@ void gcp_insert(struct gcp_call *c)
 		return;
 	}
 	w.name = gcp_text(c->body, "name");
-	if (!gcp_request_id(c, scope, &request) || !gcp_check(c, &w, "resource"))
+	if (!gcp_request_id(c, scope, &request) || !from_template(c, &w, &merged) ||
+	    !gcp_check(c, &w, "resource"))
 		return;
 	if (gcp_vm_find(c->sim, w.zone->name, w.name)) {
 		gcp_fail(c, 409, "alreadyExists",

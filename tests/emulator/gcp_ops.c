@@ -208,22 +208,29 @@ void gcp_ops_free(struct sim *s)
 
 /* ---- methods ---------------------------------------------------------------------------- */
 
+static bool is_global(struct gcp_call *c)
+{
+	return str_prefix(c->rq->action, "global");
+}
+
 static const char *scope_of(struct gcp_call *c)
 {
+	if (is_global(c))
+		return "global";
 	return arena_printf(c->a, "%s/%s", str_prefix(c->rq->action, "zone") ? "zones" : "regions",
 			    c->arg[1]);
 }
 
 static struct gcp_op *find(struct gcp_call *c)
 {
-	const char *scope = scope_of(c);
+	const char *scope = scope_of(c), *name = c->arg[is_global(c) ? 1 : 2];
 
 	for (struct gcp_op *op = c->g->ops; op; op = op->next) {
 		if (str_same(op->scope, scope) &&
-		    (str_same(op->name, c->arg[2]) || str_same(gcp_u64(c->a, op->id), c->arg[2])))
+		    (str_same(op->name, name) || str_same(gcp_u64(c->a, op->id), name)))
 			return op;
 	}
-	gcp_not_found(c, arena_printf(c->a, GCP_P "%s/operations/%s", scope, c->arg[2]));
+	gcp_not_found(c, arena_printf(c->a, GCP_P "%s/operations/%s", scope, name));
 	return NULL;
 }
 
@@ -277,6 +284,11 @@ void gcp_ops_zone(struct gcp_call *c)
 			 c->arg[1]);
 	else
 		list_scope(c);
+}
+
+void gcp_ops_global(struct gcp_call *c)
+{
+	list_scope(c);
 }
 
 void gcp_ops_region(struct gcp_call *c)

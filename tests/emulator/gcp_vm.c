@@ -37,6 +37,7 @@ const char *gcp_vm_status(const struct inst *i)
 	case INST_SHUTTING:
 		return "STOPPING";
 	case INST_STOPPED:
+		return sim_wall(i->sim) < i->stop_done_us ? "STOPPING" : "TERMINATED";
 	case INST_GONE:
 		return "TERMINATED";
 	case INST_NONE:
@@ -114,10 +115,20 @@ static void put_labels(json_t *o, const struct inst *i)
 	json_decref(labels);
 }
 
+const char *gcp_metadata_print(struct arena *a, const struct inst *i)
+{
+	return gcp_fingerprint(a, i->seq * 31 + gcp_vm(i)->metadata_version);
+}
+
+const char *gcp_tags_print(struct arena *a, const struct inst *i)
+{
+	return gcp_fingerprint(a, i->seq * 17 + gcp_vm(i)->tags_version);
+}
+
 static json_t *metadata_json(const struct gcp_vm *v, const struct inst *i, struct arena *a)
 {
 	json_t *o = json_pack("{s:s, s:s}", "kind", "compute#metadata", "fingerprint",
-			      gcp_fingerprint(a, i->seq * 31 + v->metadata_version));
+			      gcp_metadata_print(a, i));
 	json_t *items = json_object_get(v->metadata, "items");
 
 	if (json_array_size(items) > 0)
@@ -151,7 +162,7 @@ json_t *gcp_vm_json(const struct inst *i, struct arena *a)
 			      gcp_fingerprint(a, i->seq * 7 + v->label_version), "fingerprint",
 			      gcp_fingerprint(a, i->seq * 13 + v->label_version));
 
-	json_object_set_new(tags, "fingerprint", json_string(gcp_fingerprint(a, 42)));
+	json_object_set_new(tags, "fingerprint", json_string(gcp_tags_print(a, i)));
 	json_object_set_new(o, "tags", tags);
 	json_object_set_new(o, "disks", disks_json(i, a));
 	json_object_set_new(o, "networkInterfaces", nics_json(i, a));

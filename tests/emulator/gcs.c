@@ -294,6 +294,7 @@ struct gcs_object *gcs_object_put(struct gcp_call *c, struct gcs_bucket *b, cons
 		memcpy(o->bytes, bytes, n);
 	o->n = n;
 	o->created_us = sim_wall(c->sim);
+	o->metageneration = 1;
 	o->generation = MAX(o->created_us, c->g->gcs->last_generation + 1);
 	c->g->gcs->last_generation = o->generation;
 	o->metadata = metadata ? json_deep_copy(metadata) : NULL;
@@ -323,8 +324,8 @@ json_t *gcs_object_json(struct gcp_call *c, const struct gcs_object *o, const st
 	    "mediaLink",
 	    json_sprintf("http://%s/download/storage/v1/%s?generation=%s&alt=media",
 			 req_header(c->rq, "host"), path, generation),
-	    "name", o->name, "bucket", b->name, "generation", generation, "metageneration", "1",
-	    "contentType", o->type, "storageClass", "STANDARD", "size", json_sprintf("%zu", o->n),
+	    "name", o->name, "bucket", b->name, "generation", generation, "metageneration",
+	    arena_printf(a, "%" PRId64, o->metageneration), "contentType", o->type, "storageClass", "STANDARD", "size", json_sprintf("%zu", o->n),
 	    "md5Hash", o->md5, "crc32c", o->crc32c, "etag", o->md5, "timeCreated", at, "updated",
 	    at);
 	if (json_object_size(o->metadata))
@@ -357,7 +358,7 @@ void gcs_put_hashes(struct gcp_call *c, const struct gcs_object *o)
 	reply_header(c->rep, "X-Goog-Hash",
 		     arena_printf(c->a, "crc32c=%s,md5=%s", o->crc32c, o->md5));
 	reply_header(c->rep, "X-Goog-Generation", arena_printf(c->a, "%" PRId64, o->generation));
-	reply_header(c->rep, "X-Goog-Metageneration", "1");
+	reply_header(c->rep, "X-Goog-Metageneration", arena_printf(c->a, "%" PRId64, o->metageneration));
 	reply_header(c->rep, "X-Goog-Stored-Content-Length", arena_printf(c->a, "%zu", o->n));
 	reply_header(c->rep, "X-Goog-Stored-Content-Encoding", "identity");
 	reply_header(c->rep, "X-Goog-Storage-Class", "STANDARD");

@@ -9,7 +9,7 @@ struct gcs_object {
 	struct gcs_object *next;
 	char *name, *type, *bytes;
 	size_t n;
-	int64_t generation, created_us;
+	int64_t metageneration, generation, created_us;
 	char md5[32], crc32c[16]; /* base64 */
 	json_t *metadata;	  /* custom */
 };

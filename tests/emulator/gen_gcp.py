@@ -301,7 +301,8 @@ def history(catalog, kinds):
 # ---- the API's field tables ---------------------------------------------------------------------
 
 ROOTS = {'compute.v1': ['Instance', 'BulkInsertInstanceResource', 'InstancesSetLabelsRequest', 'Disk',
-                        'TestPermissionsRequest', 'CapacityHistoryRequest', 'CapacityAdviceRequest', 'Metadata'],
+                        'TestPermissionsRequest', 'CapacityHistoryRequest', 'CapacityAdviceRequest', 'Metadata', 'Tags',
+                        'InstanceTemplate'],
          'storage.v1': ['Object', 'Bucket', 'ComposeRequest']}
 
 

@@ -184,6 +184,7 @@ void inst_stop(struct inst *i)
 	i->reclaim_stage = RECLAIM_NONE;
 	i->state = INST_STOPPED;
 	i->stopped_us = sim_wall(i->sim);
+	i->stop_done_us = i->stopped_us + i->sim->conf.terminate_us;
 	inst_uncount(i);
 	books_event(i->sim, "stopped", i, NULL);
 	agent_kill(i);
@@ -199,7 +200,7 @@ void inst_restart(struct inst *i)
 		abort();
 	i->spans[i->spans_n++] = (struct inst_span){
 	    i->running_us ? i->running_us : i->stopped_us, i->stopped_us};
-	i->stopped_us = i->running_us = 0;
+	i->stopped_us = i->stop_done_us = i->running_us = 0;
 	i->rebalance_us = i->notice_us = i->action_us = 0;
 	i->reclaimed = false;
 	i->state = INST_PENDING;
@@ -209,6 +210,17 @@ void inst_restart(struct inst *i)
 	}
 	books_event(i->sim, "launched", i, NULL);
 	loop_timer_set(&i->timer, MAX(i->sim->conf.boot_us, 1));
+}
+
+void inst_revive(struct inst *i)
+{
+	if (i->state != INST_GONE)
+		return;
+	i->state = INST_STOPPED;
+	i->stopped_us = i->billed_to_us;
+	i->billed_to_us = i->gone_us = i->gone_sim_us = 0;
+	i->ended_by = NULL;
+	i->sim->alive++;
 }
 
 void inst_sir_set(struct inst *i, const char *state, const char *code, const char *message)

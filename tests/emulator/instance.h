@@ -29,7 +29,7 @@ struct inst {
 	enum inst_state state;
 	bool counted; /* holds one of the pool's stock */
 	int64_t launched_us, visible_us, running_us, billed_to_us, gone_us, gone_sim_us;
-	int64_t stopped_us;
+	int64_t stopped_us, stop_done_us; /* by its owner: still stopping until then */
 	/* reclaim */
 	int64_t rebalance_us, notice_us, action_us; /* 0 = not given */
 	int64_t notice_len_us;
@@ -97,6 +97,8 @@ void inst_reclaim(struct inst *i, int64_t notice_us, int64_t rebalance_before_us
 void inst_stop(struct inst *i);
 /* Boots again; the caller has seen to it that the pool has room. Its user data does not run again. */
 void inst_restart(struct inst *i);
+/* One that is gone but still known by its name counts as stopped since. */
+void inst_revive(struct inst *i);
 void inst_sir_set(struct inst *i, const char *state, const char *code, const char *message);
 const char *inst_state_name(const struct inst *i); /* control API's word */
 /* Still shown in lists: not yet forgotten (an hour of replay time after the end). */

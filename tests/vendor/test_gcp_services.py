@@ -350,6 +350,10 @@ class Documents(Base):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
+        Documents.load(cls)
+
+    @staticmethod
+    def load(cls):
         folder = os.path.join(os.path.dirname(googleapiclient.__file__), 'discovery_cache', 'documents')
         cls.docs = {}
         for name in ('compute.v1', 'cloudbilling.v1', 'storage.v1', 'iamcredentials.v1', 'sts.v1'):
