@@ -109,10 +109,12 @@ WITH m AS (
 ), x AS (
 	SELECT m.*, greatest(coalesce(until_us - started_us, 0), 0) / 3.6e9 AS hours,
 		coalesce((SELECT sum(l.amount_micros) FROM ledger l WHERE l.node_id = m.node_id), 0)::int8 AS paid,
-		coalesce((SELECT avg(p.price_micros) FROM price_point p WHERE p.pool_id = m.from_pool
-			AND p.observed_us BETWEEN m.started_us AND m.until_us),
-			(SELECT p.price_micros FROM price_point p WHERE p.pool_id = m.from_pool AND p.observed_us <= coalesce(m.until_us, $2)
-			ORDER BY p.observed_us DESC LIMIT 1), (m.move->>'here_price_micros')::float8, 0)::float8 AS stay_price
+		coalesce((SELECT sum(p.price_micros * (least(p.to_us, m.until_us) - greatest(p.from_us, m.started_us)))
+				/ nullif(sum(least(p.to_us, m.until_us) - greatest(p.from_us, m.started_us)), 0)
+			FROM (SELECT price_micros, effective_us AS from_us, coalesce(lead(effective_us) OVER (ORDER BY effective_us,
+				observed_us), $2) AS to_us FROM price_point WHERE pool_id = m.from_pool) p
+			WHERE p.from_us < m.until_us AND p.to_us > m.started_us),
+			(m.move->>'here_price_micros')::float8, 0)::float8 AS stay_price
 	FROM m
 ), y AS (
 	SELECT x.*, round(hours * stay_price * coalesce(nullif(speed, 0), 1))::int8 AS stay FROM x

@@ -24,11 +24,12 @@ SELECT pool_id, from_us, to_us, up FROM (
 -- writes: no
 WITH t AS (
 	SELECT g AS at_us FROM generate_series($2, $3, 3600000000) g
+), p AS (
+	SELECT pool_id, effective_us AS from_us, coalesce(lead(effective_us) OVER (PARTITION BY pool_id ORDER BY effective_us,
+		observed_us), $3 + 1) AS to_us, price_micros
+	FROM price_point WHERE pool_id = ANY ($1) AND effective_us > $2 - 7776000000000
 ), x AS (
-	SELECT q.pool_id, t.at_us, p.price_micros
-	FROM unnest($1) q (pool_id) CROSS JOIN t JOIN LATERAL (
-		SELECT price_micros FROM price_point WHERE pool_id = q.pool_id AND observed_us <= t.at_us
-			AND observed_us > $2 - 1209600000000 ORDER BY observed_us DESC LIMIT 1) p ON true
+	SELECT p.pool_id, t.at_us, p.price_micros FROM p JOIN t ON t.at_us >= p.from_us AND t.at_us < p.to_us
 ), m AS (
 	SELECT pool_id, avg(price_micros) AS mean FROM x GROUP BY pool_id
 ), h AS (
