@@ -18,7 +18,7 @@ struct place {
 	struct score_terms t;
 	bool spot;
 	double h_mean, h_sd, reversion_h, mean, sd, corr[MONTECARLO_PLACES];
-	double hazard, rests_until_h, price, price_at_h;
+	double hazard, rests_until_h, noise, price_at_h;
 };
 
 struct play {
@@ -108,19 +108,33 @@ static void play_setup(struct play *p, const struct montecarlo_in *in)
 
 /* ---- one run ------------------------------------------------------------------------------ */
 
+/* What is expected at an hour, and what wanders about it (an Ornstein-Uhlenbeck step of so many hours). */
+static double price_drift(const struct place *x, double at_h)
+{
+	double now = (double)x->t.price_now_micros;
+
+	return x->reversion_h > 0 ? x->mean + (now - x->mean) * exp(-at_h / x->reversion_h) : now;
+}
+
+static void price_wander(struct play *p, struct place *x, double hours)
+{
+	double k = exp(-fmax(hours, 0) / PRICE_FADE_H);
+
+	x->noise = x->noise * k + x->sd * sqrt(1.0 - k * k) * draw_normal(&p->rng);
+}
+
 /* The average price over [now, now + hours] on the path that is being drawn; moves the path on. */
 static double price_over(struct play *p, struct place *x, double now_h, double hours)
 {
-	double from, to, k;
+	double from, to;
 
 	if (x->sd <= 0 && x->mean <= 0) {
 		return (double)x->t.price_micros;
 	}
-	k = exp(-fmax(now_h - x->price_at_h, 0) / x->reversion_h);
-	from = x->mean + (x->price - x->mean) * k + x->sd * sqrt(1.0 - k * k) * draw_normal(&p->rng);
-	k = exp(-hours / x->reversion_h);
-	to = x->mean + (from - x->mean) * k + x->sd * sqrt(1.0 - k * k) * draw_normal(&p->rng);
-	x->price = to;
+	price_wander(p, x, now_h - x->price_at_h);
+	from = price_drift(x, now_h) + x->noise;
+	price_wander(p, x, hours);
+	to = price_drift(x, now_h + hours) + x->noise;
 	x->price_at_h = now_h + hours;
 	return fmax((from + to) / 2, PRICE_FLOOR * (double)x->t.price_now_micros) + (double)x->t.penalty_micros;
 }
@@ -227,7 +241,7 @@ static bool run_once(struct play *p, struct run *r)
 
 		x->hazard = draw_gamma(&p->rng, x->h_mean, x->h_sd);
 		x->rests_until_h = 0;
-		x->price = (double)x->t.price_now_micros;
+		x->noise = 0;
 		x->price_at_h = 0;
 	}
 	while (r->starts < MONTECARLO_STARTS_MAX) {

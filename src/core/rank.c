@@ -24,7 +24,7 @@ void rank_policy_default(struct rank_policy *p)
 		.default_work_s = 3600,
 		.notice_saves = 0.9,
 		.refused_s = 60,
-		.price_reversion_s = 7 * 86400,
+		.price_reversion_s = 90 * 86400,
 		.age_half_life_h = 336,
 		.odds_half_life_h = 8,
 		.recent_half_life_h = 8,

@@ -39,7 +39,7 @@ struct rank_policy {
 	double notice_saves;           /* share of interruptions whose notice suffices to save, by market/provider; 0.9 */
 	int64_t price_frozen_penalty_pm;/* spot price that has not moved for long: +per mille on price, 20 */
 	int64_t refused_s;             /* what a refused launch costs in time, 60; 0 = nothing */
-	int64_t price_reversion_s;     /* a spot price goes 63 % of the way to its faded mean in this, 7 d; 0 = stays */
+	int64_t price_reversion_s;     /* a spot price goes 63 % of the way to its faded mean in this, 90 d; 0 = stays */
 	double age_half_life_h;        /* of our record of reclaims, 336 (hazard.h) */
 	double odds_half_life_h;       /* of our record of launches, 8 */
 	double recent_half_life_h;     /* of what is left of a pool's own record as how it is just now, 8 */
@@ -69,6 +69,8 @@ struct rank_job {                      /* what is known about the job now */
 /* Lines "GPU milli steps hours", as the store gives them; NULL accepted. */
 size_t gpu_rates_parse(struct arena *a, const char *text, const struct gpu_rate **ret);
 
+/* The past of a price fades with this (migration 0010). */
+#define PRICE_FADE_H 168.0
 struct rank_ctx;                       /* job, policy and what was looked up once, in the arena of the ranking */
 /* An offer that suits, and what it is expected to cost. */
 struct score {

@@ -144,8 +144,9 @@ static double average_variance(double x)
 	return (2.0 * x - 2.0 * gone - gone * gone) / (x * x);
 }
 
-/* A spot price reverts to its faded mean (Ornstein and Uhlenbeck): over a run of F hours with x = F / reversion the share
- * (1 - e^-x) / x of today's distance lasts on average. */
+/* A spot price goes slowly back to its faded mean: over a run of F hours with x = F / reversion the share (1 - e^-x) / x of
+ * today's distance lasts on average. About that it wanders as an Ornstein-Uhlenbeck process with the time constant in which
+ * its past fades. README.md has what this is worth on recorded prices. */
 static void price_terms(const struct rank_ctx *c, const struct offer *o, struct score_terms *t)
 {
 	double mean = o->price_mean * 1e6, x = 0;
@@ -153,17 +154,15 @@ static void price_terms(const struct rank_ctx *c, const struct offer *o, struct 
 	t->price_now_micros = o->price_micros;
 	t->price_mean_micros = o->price_micros;
 	t->price_stay = 1;
-	if (o->market == SPOT_MARKET_SPOT && o->price_cover > 0 && c->policy.price_reversion_s > 0) {
-		x = t->hours * 3600.0 / (double)c->policy.price_reversion_s;
-	}
-	if (x > 1e-9) {
-		double gone = -expm1(-x);
-
+	if (o->market == SPOT_MARKET_SPOT && o->price_cover > 0) {
 		t->price_mean_micros = llround(mean);
 		t->price_cover = o->price_cover;
-		t->price_stay = gone / x;
+		t->price_sd_micros = 1e6 * sqrt(fmax(o->price_var, 0) * average_variance(t->hours / PRICE_FADE_H));
+		x = c->policy.price_reversion_s > 0 ? t->hours * 3600.0 / (double)c->policy.price_reversion_s : 0;
+	}
+	if (x > 1e-9) {
+		t->price_stay = -expm1(-x) / x;
 		t->price_move_micros = llround((mean - (double)o->price_micros) * (1.0 - t->price_stay) * t->price_cover);
-		t->price_sd_micros = 1e6 * sqrt(fmax(o->price_var, 0) * average_variance(x));
 	}
 	t->penalty_micros = age_penalty(o, &c->policy);
 	t->price_micros = t->price_now_micros + t->price_move_micros + t->penalty_micros;

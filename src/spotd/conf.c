@@ -191,7 +191,7 @@ static const struct conf_item items[] = {
 	 "The same for what a pool's own record says of how it is just now."),
     RANK("refused_s", "60", "0", "86400", refused_s, CONF_I64,
 	 "What a refused launch costs in time, seconds."),
-    RANK("price_reversion_s", "604800", "0", "31536000", price_reversion_s, CONF_I64,
+    RANK("price_reversion_s", "7776000", "0", "31536000", price_reversion_s, CONF_I64,
 	 "In this time a spot price goes 63 % of the way back to its faded mean, seconds; 0: it "
 	 "stays."),
 

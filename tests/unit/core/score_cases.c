@@ -93,6 +93,7 @@ static void offer_make(struct one *x, struct rng *r)
 	rank_policy_default(&x->policy);
 	x->policy.notice_saves = rng_below(r, 4) == 0 ? 0.5 : 0.9;
 	x->policy.refused_s = (int64_t)rng_below(r, 300);
+	x->policy.price_reversion_s = (int64_t)rng_below(r, 3) * 30 * 86400;
 }
 
 static json_t *text(const char *s)

@@ -169,6 +169,7 @@ static void prices_go_back_to_their_mean(void **state)
 	s->offers[0].price_var = 0.01;
 	s->offers[0].price_cover = 1;
 	s->job.work_left_s = 14 * 86400;
+	s->policy.price_reversion_s = 7 * 86400;
 	rank(s, 1);
 	score_explain(&s->ranking.scores[0], &t);
 	/* Two reversion times: 1 - (1 - e^-2) / 2 of the way, a little more by the restarts. */

@@ -94,13 +94,13 @@ def price(c, t):
     now = o['price_micros']
     t.update(price_now_micros=now, price_mean_micros=now, price_cover=0.0, price_stay=1.0, price_move_micros=0, price_sd_micros=0.0)
     if o['market'] == 'spot' and o['price_cover'] > 0:
-        x = t['hours'] * 3600 / pol['price_reversion_s']
         mean = o['price_mean'] * 1e6
-        stay = (1 - math.exp(-x)) / x
-        # The average of an Ornstein-Uhlenbeck path, by the double integral of its covariance.
-        var = o['price_var'] * average_variance(x)
-        t.update(price_mean_micros=half_away(mean), price_cover=o['price_cover'], price_stay=stay,
-                 price_move_micros=half_away((mean - now) * (1 - stay) * o['price_cover']), price_sd_micros=1e6 * math.sqrt(var))
+        t.update(price_mean_micros=half_away(mean), price_cover=o['price_cover'],
+                 price_sd_micros=1e6 * math.sqrt(o['price_var'] * average_variance(t['hours'] / 168)))
+        if pol['price_reversion_s']:
+            x = t['hours'] * 3600 / pol['price_reversion_s']
+            t['price_stay'] = (1 - math.exp(-x)) / x if x > 1e-4 else 1 - x / 2 + x * x / 6
+            t['price_move_micros'] = half_away((mean - now) * (1 - t['price_stay']) * o['price_cover'])
     penalty = now * {'stale': pol['stale_pm'], 'frozen': pol['frozen_pm']}.get(o['state'], 0) // 1000
     t.update(penalty_micros=penalty, price_micros=now + t['price_move_micros'] + penalty)
 
