@@ -140,15 +140,64 @@ void ec2_describe_subnets(struct ec2 *e)
 	x_close(&e->out, "subnetSet");
 }
 
+/* What the one VPC and the one security group say of themselves; NULL: neither has it. */
+static const char *default_field(struct ec2 *e, const char *name)
+{
+	if (str_same(name, "vpc-id"))
+		return net_vpc(e->rq->arena, e->rq->region);
+	if (str_same(name, "group-id"))
+		return net_group(e->rq->arena, e->rq->region);
+	if (str_same(name, "group-name"))
+		return "default";
+	if (str_same(name, "description"))
+		return "default VPC security group";
+	if (str_same(name, "owner-id"))
+		return AWS_ACCOUNT;
+	if (str_same(name, "state"))
+		return "available";
+	if (str_same(name, "is-default") || str_same(name, "isDefault"))
+		return "true";
+	return str_same(name, "cidr") || str_same(name, "cidr-block") ? "172.31.0.0/16" : NULL;
+}
+
+/* The ids are the one's own, the filters hit it; false with e->failed or shown = false. */
+static bool default_shown(struct ec2 *e, const char *ids_name, const char *own, const char *missing,
+    const char *const *known, bool *ret_shown)
+{
+	const char **ids;
+	size_t ids_n = form_list(&e->form, e->rq->arena, ids_name, &ids), n;
+	struct ec2_page page;
+	struct ec2_filter *f;
+
+	*ret_shown = true;
+	if (!ec2_filters(e, known, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) || !ec2_ready(e))
+		return false;
+	for (size_t k = 0; k < ids_n; k++) {
+		if (!str_same(ids[k], own))
+			ec2_fail(e, 400, missing, str_prefix(missing, "InvalidVpc")
+				? "The vpc ID '%s' does not exist"
+				: "The security group '%s' does not exist", ids[k]);
+	}
+	for (size_t k = 0; k < n; k++)
+		*ret_shown = *ret_shown && ec2_filter_hits(&f[k], default_field(e, f[k].name));
+	return !e->failed;
+}
+
 void ec2_describe_vpcs(struct ec2 *e)
 {
-	form_accept(&e->form, "Filter.*");
-	form_accept(&e->form, "VpcId.*");
-	form_accept(&e->form, "MaxResults");
-	if (!ec2_ready(e))
+	static const char *const known[] = {"vpc-id", "state", "is-default", "isDefault", "cidr",
+	    "cidr-block", "owner-id", "tag:*", "tag-key", NULL};
+	bool shown;
+
+	if (!default_shown(e, "VpcId", net_vpc(e->rq->arena, e->rq->region), "InvalidVpcID.NotFound",
+		known, &shown))
 		return;
 	ec2_begin(e);
 	x_open(&e->out, "vpcSet");
+	if (!shown) {
+		x_close(&e->out, "vpcSet");
+		return;
+	}
 	x_open(&e->out, "item");
 	x_text(&e->out, "vpcId", net_vpc(e->rq->arena, e->rq->region));
 	x_text(&e->out, "state", "available");
@@ -160,14 +209,27 @@ void ec2_describe_vpcs(struct ec2 *e)
 
 void ec2_describe_groups(struct ec2 *e)
 {
-	form_accept(&e->form, "Filter.*");
-	form_accept(&e->form, "GroupId.*");
-	form_accept(&e->form, "GroupName.*");
-	form_accept(&e->form, "MaxResults");
-	if (!ec2_ready(e))
+	static const char *const known[] = {"vpc-id", "group-id", "group-name", "description",
+	    "owner-id", "tag:*", "tag-key", NULL};
+	const char **names;
+	size_t n = form_list(&e->form, e->rq->arena, "GroupName", &names);
+	bool shown;
+
+	for (size_t k = 0; k < n; k++) {
+		if (!str_same(names[k], "default"))
+			ec2_fail(e, 400, "InvalidGroup.NotFound",
+			    "The security group '%s' does not exist in default VPC '%s'", names[k],
+			    net_vpc(e->rq->arena, e->rq->region));
+	}
+	if (!default_shown(e, "GroupId", net_group(e->rq->arena, e->rq->region),
+		"InvalidGroup.NotFound", known, &shown))
 		return;
 	ec2_begin(e);
 	x_open(&e->out, "securityGroupInfo");
+	if (!shown) {
+		x_close(&e->out, "securityGroupInfo");
+		return;
+	}
 	x_open(&e->out, "item");
 	x_text(&e->out, "ownerId", AWS_ACCOUNT);
 	x_text(&e->out, "groupId", net_group(e->rq->arena, e->rq->region));

@@ -209,6 +209,12 @@ void requests_xml(struct ec2 *e, const char *const *ids, size_t ids_n,
 	}
 }
 
+struct inst_tag **request_tags(struct spot_ask *q, size_t **ret_n)
+{
+	*ret_n = &q->tags_n;
+	return &q->tags;
+}
+
 const char *request_cancel(struct ec2 *e, struct spot_ask *q)
 {
 	if (str_same(q->state, "open"))

@@ -59,6 +59,7 @@ void requests_free(struct aws_controls *c);
 void requests_xml(struct ec2 *e, const char *const *ids, size_t ids_n,
     const struct ec2_filter *f, size_t n);
 const char *request_cancel(struct ec2 *e, struct spot_ask *q);
+struct inst_tag **request_tags(struct spot_ask *q, size_t **ret_n);
 struct spot_ask *request_find(struct ec2 *e, const char *id);
 
 bool key_known(struct ec2 *e, const char *name);

@@ -408,8 +408,10 @@ static bool tag_targets(struct ec2 *e, const char **ids, size_t n)
 	for (size_t k = 0; k < n && !e->failed; k++) {
 		const struct inst *i = inst_find(e->sim, ids[k]);
 
-		if (str_prefix(ids[k], "sir-"))
+		if (str_prefix(ids[k], "sir-") && !request_find(e, ids[k]))
 			by_sir(e, ids[k]);
+		else if (str_prefix(ids[k], "sir-"))
+			continue;
 		else if (!str_prefix(ids[k], "i-"))
 			ec2_fail(e, 400, "InvalidID", "The ID '%s' is not valid", ids[k]);
 		else if (!i || !inst_visible(i) || !str_same(i->pool->region->name, e->rq->region))
@@ -442,9 +444,12 @@ static void change_tags(struct ec2 *e, bool unset)
 		return;
 	for (size_t k = 0; k < n; k++) {
 		bool sir = str_prefix(ids[k], "sir-");
-		struct inst *i = sir ? by_sir(e, ids[k]) : inst_find(e->sim, ids[k]);
-		struct inst_tag **list = sir ? &i->sir_tags : &i->tags;
-		size_t *list_n = sir ? &i->sir_tags_n : &i->tags_n;
+		struct spot_ask *q = sir ? request_find(e, ids[k]) : NULL;
+		struct inst *i = q ? NULL : sir ? by_sir(e, ids[k]) : inst_find(e->sim, ids[k]);
+		size_t *list_n = i ? sir ? &i->sir_tags_n : &i->tags_n : NULL;
+		struct inst_tag **list = q ? request_tags(q, &list_n)
+		    : sir		   ? &i->sir_tags
+					   : &i->tags;
 
 		for (size_t t = 0; t < tags; t++) {
 			if (unset)

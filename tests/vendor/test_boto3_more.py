@@ -43,6 +43,9 @@ class Spot(Base):
         a, b = [r['SpotInstanceRequestId'] for r in self.ec2.request_spot_instances(
             InstanceCount=2, LaunchSpecification=self.spec())['SpotInstanceRequests']]
         self.assertEqual(self.status(a), ('open', 'capacity-not-available', None))
+        self.ec2.create_tags(Resources=[a], Tags=[{'Key': 'later', 'Value': '1'}])
+        self.assertEqual(self.ec2.describe_spot_instance_requests(Filters=[{'Name': 'tag:later', 'Values': ['1']}])
+                         ['SpotInstanceRequests'][0]['SpotInstanceRequestId'], a)
         self.ec2.cancel_spot_instance_requests(SpotInstanceRequestIds=[b])
         self.assertEqual(self.status(b)[:2], ('cancelled', 'canceled-before-fulfillment'))
         self.sim.ctl('POST', '/stock', {'pool': '*', 'count': None})
@@ -258,6 +261,17 @@ class Things(Base):
         self.fails('InvalidVolume.NotFound', 400, self.ec2.describe_volumes, VolumeIds=['vol-0123456789abcdef0'])
         self.fails('InvalidNetworkInterfaceID.NotFound', 400, self.ec2.describe_network_interfaces,
                    NetworkInterfaceIds=['eni-0123456789abcdef0'])
+
+    def test_the_default_network_is_the_only_one(self):
+        vpc = self.ec2.describe_vpcs(Filters=[{'Name': 'is-default', 'Values': ['true']}])['Vpcs'][0]['VpcId']
+        group = self.ec2.describe_security_groups(Filters=[{'Name': 'vpc-id', 'Values': [vpc]}])['SecurityGroups'][0]
+        self.assertEqual(group['GroupName'], 'default')
+        self.assertEqual(self.ec2.describe_security_groups(Filters=[{'Name': 'group-name', 'Values': ['mine']}])['SecurityGroups'], [])
+        self.assertEqual(self.ec2.describe_vpcs(Filters=[{'Name': 'tag:a', 'Values': ['b']}])['Vpcs'], [])
+        self.fails('InvalidVpcID.NotFound', 400, self.ec2.describe_vpcs, VpcIds=['vpc-0123456789abcdef0'])
+        self.fails('InvalidGroup.NotFound', 400, self.ec2.describe_security_groups, GroupIds=['sg-0123456789abcdef0'])
+        self.fails('InvalidGroup.NotFound', 400, self.ec2.describe_security_groups, GroupNames=['mine'])
+        self.fails('InvalidParameterValue', 400, self.ec2.describe_vpcs, Filters=[{'Name': 'colour', 'Values': ['red']}])
 
     def test_key_pairs(self):
         self.assertEqual(self.ec2.describe_key_pairs()['KeyPairs'], [])
