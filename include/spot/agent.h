@@ -9,7 +9,7 @@
  *
  * POST /v1/agent/enrol   {"token": one-time, "version", "boot_id", "instance_ref", "proof": {...},
  *                         "hw": {"gpus":[{"uuid","name","mem_mib","driver"}], "gpu_error": "no GPU",
- *                                "vcpus","mem_mib","kernel","ip"}}
+ *                                "gpu_fault"?: "words", "vcpus","mem_mib","kernel","ip"}}
  *     200 {"node": "n7", "session": "...", "poll_hold_ms": 25000, "sample_s": 15}
  *     proof tells who vouches for the node ("kind"; absent or {} where the cloud has nothing):
  *       {"kind": "aws", "document", "signature"?, "rsa2048"?, "pkcs7"?}   IMDSv2 dynamic/instance-identity
@@ -19,6 +19,8 @@
  *     AUDIENCE is boot.json's url as it stands. NONCE is the first four bytes of SHA-256 of the one-time token as a big-endian number, printed
  *     with ten digits. Where the provider can verify proofs, an enrolment without a good one is refused with 403 (the
  *     daemon may hold the request up to 20 s, then 503: repeat).
+ *     hw.gpu_fault says that the driver knows GPUs that programs cannot use (a lost one; an NVLink fabric or CUDA that did not
+ *     become ready within five minutes): the node is ended as broken and replaced, and its pool rests.
  *     hw.ip is how other machines of its network reach it. Machines of one gang launch share their one-time token: which of them
  *     it is says instance_ref, and 503 that the launch's reply is still out.
  *     A second use from the same boot_id+instance_ref (agent restart before it stored the session, lost

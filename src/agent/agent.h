@@ -377,6 +377,8 @@ struct gpu_now {
 	json_t *gpus;                        /* [{"uuid","name","mem_mib"}] */
 	int64_t count, mem_used_mib, mem_total_mib, power_mw;
 	double util;                         /* mean, 0..1; < 0: not known */
+	char not_ready[160];                 /* why programs cannot use them although the driver answers; "" = they can */
+	bool failed;                         /* that, or the error, will not pass */
 };
 struct gpu {
 	struct gpu_now now;
@@ -391,6 +393,10 @@ void gpu_step(struct agent *a);
 void gpu_ready(struct agent *a);
 void gpu_child_ended(struct agent *a, pid_t pid, int status);
 void gpu_stop(struct agent *a);
+/* Until when enrolment waits for the GPUs, since since_us; 0 = not, or no longer. */
+int64_t gpu_settles_us(const struct gpu_now *now, int64_t since_us, int64_t now_us);
+/* What keeps programs from using them, "" = nothing. */
+const char *gpu_fault(const struct gpu_now *now);
 /* Text of the two sources into now. */
 NODISCARD enum spot_rc gpu_helper_line(struct str line, struct gpu_now *now, struct spot_err *err);
 NODISCARD enum spot_rc gpu_smi_text(const char *text, struct gpu_now *now, struct spot_err *err);

@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/str.h"
 
-#define GPU_WAIT_US (5 * SPOT_US_PER_S)
 /* The daemon may have the proof verified meanwhile: up to 20 s. */
 #define POST_TIMEOUT_US (30 * SPOT_US_PER_S)
 
@@ -90,6 +89,7 @@ void enrol_again(struct agent *a)
 void enrol_step(struct agent *a)
 {
 	struct enrol *e = &a->enrol;
+	int64_t settles_us;
 
 	if (e->at == ENROL_DONE || e->call != NULL || a->leaving || !backoff_due(a, &e->backoff))
 		return;
@@ -97,9 +97,11 @@ void enrol_step(struct agent *a)
 	if (!identity_ready(a))
 		return;
 	e->at = ENROL_POST;
-	/* Give the GPU helper a moment, so that the first report of the node is complete. */
-	if (!a->gpu.now.known && a->now_us < a->contact_us + GPU_WAIT_US && !e->hw_ready) {
-		agent_wake(a, a->contact_us + GPU_WAIT_US);
+	/* Give the GPU helper a moment, so that the first report of the node is complete, and the GPUs time until
+	 * programs can use them. */
+	settles_us = e->hw_ready ? 0 : gpu_settles_us(&a->gpu.now, a->contact_us, a->now_us);
+	if (settles_us > 0) {
+		agent_wake(a, settles_us);
 		return;
 	}
 	e->hw_ready = true;

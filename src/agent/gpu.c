@@ -23,6 +23,9 @@
 #define SMI_LIMIT_US (30 * SPOT_US_PER_S)
 #define RESTART_US (60 * SPOT_US_PER_S)
 #define TEXT_MAX ((size_t)256 << 10)
+#define FIRST_US (5 * SPOT_US_PER_S)
+/* NVSwitch machines join their GPUs to the fabric within a minute or two of the driver's start. */
+#define SETTLE_US (300 * SPOT_US_PER_S)
 
 static void gpus_replace(struct gpu_now *now, json_t *gpus)
 {
@@ -46,6 +49,8 @@ enum spot_rc gpu_helper_line(struct str line, struct gpu_now *now, struct spot_e
 	now->known = true;
 	(void)snprintf(now->error, sizeof(now->error), "%s", json_str(o, "error", "", NULL));
 	(void)snprintf(now->driver, sizeof(now->driver), "%s", json_str(o, "driver", "", NULL));
+	(void)snprintf(now->not_ready, sizeof(now->not_ready), "%s", json_str(o, "not_ready", "", NULL));
+	now->failed = json_is_true(json_object_get(o, "failed"));
 	list = json_object_get(o, "gpus");
 	now->count = (int64_t)json_array_size(list);
 	now->mem_used_mib = now->mem_total_mib = now->power_mw = 0;
@@ -70,6 +75,20 @@ enum spot_rc gpu_helper_line(struct str line, struct gpu_now *now, struct spot_e
 		(void)snprintf(now->error, sizeof(now->error), "no GPU");
 	gpus_replace(now, gpus);
 	return SPOT_OK;
+}
+
+int64_t gpu_settles_us(const struct gpu_now *now, int64_t since_us, int64_t now_us)
+{
+	int64_t until = since_us + (!now->known ? FIRST_US : SETTLE_US);
+
+	if (now->known && (now->not_ready[0] == '\0' || now->failed))
+		return 0;
+	return now_us < until ? until : 0;
+}
+
+const char *gpu_fault(const struct gpu_now *now)
+{
+	return now->not_ready[0] != '\0' ? now->not_ready : now->failed ? now->error : "";
 }
 
 /* One comma-separated field; nvidia-smi writes "N/A", "[N/A]", "[Not Supported]" for what it lacks. */

@@ -70,6 +70,9 @@ json_t *sample_hw(struct agent *a)
 	(void)json_object_set_new(o, "gpus", g->gpus != NULL ? json_incref(g->gpus) : json_array());
 	if (g->count == 0)
 		(void)json_object_set_new(o, "gpu_error", json_string(g->error[0] != '\0' ? g->error : "no GPU"));
+	/* A machine of no use: the daemon replaces it. */
+	if (gpu_fault(g)[0] != '\0')
+		(void)json_object_set_new(o, "gpu_fault", json_string(gpu_fault(g)));
 	return o;
 }
 

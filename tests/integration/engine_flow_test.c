@@ -127,6 +127,31 @@ static void test_what_rests_after_a_refusal_is_as_much_as_the_provider_says(void
 	}
 }
 
+static void test_a_machine_whose_gpus_cannot_be_used_is_replaced_before_it_gets_a_job(void **state)
+{
+	struct world *w = *state;
+	int64_t job;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z2", "a1", "spot", 1100000);
+	w->agents = false;
+	w->conf.cool_min_us = w->conf.cool_max_us = 60 * SPOT_US_PER_S;
+	world_start(w);
+	job = world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	world_sql(w, "UPDATE node SET enrol_used_us = 1, hw = '{\"gpu_fault\": \"GPU 3 has not joined\"}'");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE id = 1 AND end_cause = 'broken' AND ready_us IS NULL");
+	w->agents = true;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	assert_string_equal(world_text(w, "SELECT zone FROM node n JOIN pool p ON p.id = n.pool_id WHERE n.state = 'READY'"), "z2");
+	assert_string_equal(world_text(w, "SELECT why FROM event WHERE node_id = 1 AND now = 'TERMINATING'"),
+			    "its GPUs cannot be used: GPU 3 has not joined");
+	assert_string_equal(world_text(w, "SELECT rc FROM pool_cool"), "broken");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE node_id = 1"), 0);
+	world_finish(w, job);
+}
+
 static void test_a_lost_reply_is_found_by_its_token_and_not_launched_twice(void **state)
 {
 	struct world *w = *state;
@@ -487,6 +512,7 @@ int main(int argc, char **argv)
 	    T(test_a_refused_pool_cools_and_the_next_one_is_tried),
 	    T(test_a_quota_refusal_cools_every_pool_of_the_class),
 	    T(test_what_rests_after_a_refusal_is_as_much_as_the_provider_says),
+	    T(test_a_machine_whose_gpus_cannot_be_used_is_replaced_before_it_gets_a_job),
 	    T(test_a_lost_reply_is_found_by_its_token_and_not_launched_twice),
 	    T(test_a_launch_that_never_arrived_is_repeated_with_its_token),
 	    T(test_a_repeat_of_a_hidden_launch_gives_the_same_instance),

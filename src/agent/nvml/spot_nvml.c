@@ -5,7 +5,12 @@
  *
  *   {"driver":"550.54","gpus":[{"index":0,"uuid":"GPU-..","name":"..","mem_mib":81559,
  *    "mem_used_mib":10,"util":97,"power_mw":300000,"temp_c":60}]}      unknown values are absent
- *   {"error":"..."}
+ *   {"error":"..."}                        with "failed":true the machine's GPUs are of no use as they are
+ *
+ * Both may have "not_ready":"words": the driver answers but programs cannot use the GPUs yet. Machines with NVSwitch
+ * join their GPUs to the fabric after the driver is up (nvmlDeviceGetGpuFabricInfo), and until the fabric manager has
+ * done its part CUDA answers 802; with "failed":true it will not pass. CUDA is tried in a child, once it works never
+ * again: a call that hangs hangs the child, and no GPU is held by us.
  *
  * Exit 3: no NVML here. Prototypes and sizes are those of nvml.h (docs.nvidia.com, NVML API reference),
  * written out so that no CUDA header is needed; the newest form of a versioned symbol is taken, because
@@ -18,6 +23,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define GPUS_MAX 64
@@ -25,6 +31,12 @@
 #define NVML_DRIVER_NOT_LOADED 9
 #define WAIT_FOR_DRIVER_S 300 /* images that build the driver at first boot */
 #define EXIT_NO_NVML 3
+#define SETTLING_S 1		/* between looks while the GPUs are not ready */
+#define CUDA_FIRST_MS 300	/* it is mostly there at once */
+#define CUDA_LOOKS_MAX 120	/* without an end: it is left alone */
+/* cuda.h, CUresult */
+#define CUDA_NOT_READY 802	/* CUDA_ERROR_SYSTEM_NOT_READY */
+#define CUDA_MISMATCH 803	/* CUDA_ERROR_SYSTEM_DRIVER_MISMATCH */
 
 struct nvml_memory_v2 {
 	uint32_t version;
@@ -36,6 +48,14 @@ struct nvml_memory_v1 {
 struct nvml_utilization {
 	uint32_t gpu, memory;
 };
+struct nvml_fabric {
+	unsigned char cluster[16];
+	int status; /* of its joining; of a meaning when it is over */
+	uint32_t clique;
+	unsigned char state;
+};
+enum { FABRIC_NONE = 0, FABRIC_NOT_STARTED, FABRIC_IN_PROGRESS, FABRIC_COMPLETED };
+_Static_assert(sizeof(struct nvml_fabric) == 28 && offsetof(struct nvml_fabric, state) == 24, "nvmlGpuFabricInfo_t");
 _Static_assert(sizeof(struct nvml_memory_v2) == 40, "nvmlMemory_v2_t");
 _Static_assert(offsetof(struct nvml_memory_v2, used) == 32, "nvmlMemory_v2_t.used");
 _Static_assert(sizeof(struct nvml_memory_v1) == 24, "nvmlMemory_t");
@@ -58,6 +78,7 @@ struct nvml {
 	int (*power)(nvml_handle, unsigned *);
 	int (*temperature)(nvml_handle, int, unsigned *);
 	const char *(*error)(int);
+	int (*fabric)(nvml_handle, struct nvml_fabric *);
 };
 
 /* What the loader finds, then where containers and WSL keep the driver's library. */
@@ -103,6 +124,7 @@ static bool symbols_find(void *lib, struct nvml *n)
 	SYMBOL(n, power, "nvmlDeviceGetPowerUsage", NULL);
 	SYMBOL(n, temperature, "nvmlDeviceGetTemperature", NULL);
 	SYMBOL(n, error, "nvmlErrorString", NULL);
+	SYMBOL(n, fabric, "nvmlDeviceGetGpuFabricInfo", NULL);
 	return n->init != NULL && n->count != NULL && n->handle != NULL;
 }
 
@@ -115,6 +137,13 @@ static void put_string(const char *name, const char *value)
 	putchar('"');
 }
 
+/* 15 GPU_IS_LOST, 16 RESET_REQUIRED, 18 LIB_RM_VERSION_MISMATCH, 999 UNKNOWN: the GPU is not usable.
+ * Others (3 NOT_SUPPORTED above all) mean that this value is not to be had. */
+static bool is_fault(int code)
+{
+	return code == 15 || code == 16 || code == 18 || code == 999;
+}
+
 static void put_error(const struct nvml *n, const char *what, int code)
 {
 	char text[200];
@@ -123,14 +152,7 @@ static void put_error(const struct nvml *n, const char *what, int code)
 	    code);
 	printf("{");
 	put_string("error", text);
-	printf("}\n");
-}
-
-/* 15 GPU_IS_LOST, 16 RESET_REQUIRED, 18 LIB_RM_VERSION_MISMATCH, 999 UNKNOWN: the GPU is not usable.
- * Others (3 NOT_SUPPORTED above all) mean that this value is not to be had. */
-static bool is_fault(int code)
-{
-	return code == 15 || code == 16 || code == 18 || code == 999;
+	printf("%s}\n", is_fault(code) ? ",\"failed\":true" : "");
 }
 
 static int memory_get(const struct nvml *n, nvml_handle d, uint64_t *ret_total, uint64_t *ret_used)
@@ -208,7 +230,114 @@ static void put_gpu(unsigned index, const struct gpu *g)
 	putchar('}');
 }
 
-static void put_all(const struct nvml *n)
+/* ---- can programs use them? ----------------------------------------------------------------------- */
+
+/* Once true it stays so: what fails later shows in the jobs. */
+struct ready {
+	bool fabric, cuda, failed;
+	pid_t child; /* that tries CUDA */
+	int end;     /* its pipe: closed when it ends */
+	int looks;
+	char words[160];
+};
+
+static void fabric_look(const struct nvml *n, unsigned count, struct ready *r)
+{
+	r->fabric = true;
+	for (unsigned i = 0; n->fabric != NULL && i < count && r->fabric; i++) {
+		struct nvml_fabric f = {.state = FABRIC_NONE};
+		nvml_handle d;
+
+		if (n->handle(i, &d) != NVML_SUCCESS || n->fabric(d, &f) != NVML_SUCCESS)
+			continue;
+		r->failed = f.state == FABRIC_COMPLETED && f.status != NVML_SUCCESS;
+		r->fabric = f.state != FABRIC_NOT_STARTED && f.state != FABRIC_IN_PROGRESS && !r->failed;
+		if (r->failed)
+			(void)snprintf(r->words, sizeof(r->words), "GPU %u could not join the NVLink fabric: %s (%d)", i,
+			    n->error != NULL ? n->error(f.status) : "NVML error", f.status);
+		else if (!r->fabric)
+			(void)snprintf(r->words, sizeof(r->words), "GPU %u has not joined the NVLink fabric yet (%s)", i,
+			    f.state == FABRIC_IN_PROGRESS ? "in progress" : "not started: does the fabric manager run?");
+	}
+}
+
+static void cuda_try(void)
+{
+	int (*start)(unsigned);
+	void *lib = dlopen("libcuda.so.1", RTLD_LAZY), *p = lib != NULL ? dlsym(lib, "cuInit") : NULL;
+	int code = 0;
+
+	if (p != NULL) {
+		memcpy(&start, &p, sizeof(start));
+		code = start(0);
+	}
+	_exit(code == CUDA_NOT_READY ? 2 : code == CUDA_MISMATCH ? 3 : 0);
+}
+
+static bool cuda_start(struct ready *r)
+{
+	int ends[2];
+
+	if (pipe(ends) != 0)
+		return false;
+	r->child = fork();
+	if (r->child == 0) {
+		close(ends[0]);
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		cuda_try();
+	}
+	close(ends[1]);
+	r->end = ends[0];
+	if (r->child < 0)
+		close(ends[0]);
+	return r->child > 0;
+}
+
+static void cuda_look(struct ready *r)
+{
+	struct pollfd end;
+	int status = 0;
+
+	if (r->child == 0 && !cuda_start(r)) {
+		r->child = 0;
+		r->cuda = true; /* not to be had: no reason to hold the machine back */
+		return;
+	}
+	end = (struct pollfd){.fd = r->end, .events = POLLIN};
+	(void)snprintf(r->words, sizeof(r->words), "CUDA is starting");
+	if (poll(&end, 1, CUDA_FIRST_MS) == 0) {
+		if (++r->looks < CUDA_LOOKS_MAX)
+			return;
+		(void)kill(r->child, SIGKILL); /* it may sit in the kernel: not waited for */
+		(void)snprintf(r->words, sizeof(r->words), "CUDA does not start");
+		r->failed = true;
+		return;
+	}
+	(void)waitpid(r->child, &status, 0);
+	close(r->end);
+	r->child = 0;
+	r->cuda = !WIFEXITED(status) || (WEXITSTATUS(status) != 2 && WEXITSTATUS(status) != 3);
+	r->failed = WIFEXITED(status) && WEXITSTATUS(status) == 3;
+	if (!r->cuda)
+		(void)snprintf(r->words, sizeof(r->words), "%s", r->failed
+		    ? "CUDA's library and the driver are of different versions (803)"
+		    : "CUDA says that the system is not yet initialized (802): does the fabric manager run?");
+}
+
+static bool settled(const struct ready *r)
+{
+	return (r->fabric && r->cuda) || r->failed;
+}
+
+static void ready_look(const struct nvml *n, unsigned count, struct ready *r)
+{
+	if (!r->fabric && !r->failed)
+		fabric_look(n, count, r);
+	if (r->fabric && !r->cuda && !r->failed)
+		cuda_look(r);
+}
+
+static void put_all(const struct nvml *n, struct ready *r)
 {
 	static struct gpu gpus[GPUS_MAX];
 	char driver[80] = "";
@@ -237,7 +366,13 @@ static void put_all(const struct nvml *n)
 	printf(",\"gpus\":[");
 	for (unsigned i = 0; i < count; i++)
 		put_gpu(i, &gpus[i]);
-	printf("]}\n");
+	printf("]");
+	ready_look(n, count, r);
+	if (!r->fabric || !r->cuda) {
+		putchar(',');
+		put_string("not_ready", r->words);
+	}
+	printf("%s}\n", r->failed ? ",\"failed\":true" : "");
 }
 
 static unsigned interval_parse(const char *text)
@@ -258,6 +393,7 @@ static bool pause_for(unsigned seconds)
 
 static int run(const struct nvml *n, unsigned interval, bool once)
 {
+	struct ready ready = {.cuda = once};
 	int code;
 
 	for (unsigned waited = 0; (code = n->init()) != NVML_SUCCESS; waited += interval) {
@@ -268,8 +404,8 @@ static int run(const struct nvml *n, unsigned interval, bool once)
 			return EXIT_NO_NVML;
 	}
 	for (;;) {
-		put_all(n);
-		if (fflush(stdout) != 0 || once || !pause_for(interval))
+		put_all(n, &ready);
+		if (fflush(stdout) != 0 || once || !pause_for(settled(&ready) ? interval : SETTLING_S))
 			return 0;
 	}
 }

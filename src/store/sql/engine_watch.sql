@@ -44,6 +44,7 @@ WHERE n.id = s.id AND n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING')
 SELECT n.id, n.state,
 	CASE WHEN n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted') OR n.gone_seen >= 2 THEN 'VANISHED'
 		WHEN n.provider_state IN ('failed', 'failed_no_capacity', 'failed_quota') THEN 'BROKEN'
+		WHEN n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL AND coalesce(n.hw->>'gpu_fault', '') <> '' THEN 'BROKEN'
 		WHEN n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL THEN 'ENROLLED'
 		WHEN n.state = 'BOOTING' THEN 'BOOT_TIMEOUT'
 		ELSE 'BROKEN' END,
@@ -53,6 +54,9 @@ SELECT n.id, n.state,
 		WHEN n.state = 'BOOTING' AND n.provider_state NOT IN ('gone', 'gone_user', 'failed', 'failed_no_capacity',
 			'failed_quota') AND n.enrol_used_us IS NULL
 			AND n.gone_seen < 2 THEN 'boot_timeout'
+		WHEN n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL AND n.gone_seen < 2
+			AND n.provider_state NOT IN ('gone', 'gone_user', 'failed', 'failed_no_capacity', 'failed_quota')
+			AND coalesce(n.hw->>'gpu_fault', '') <> '' THEN 'broken'
 		WHEN n.enrol_used_us IS NOT NULL AND n.state = 'BOOTING' AND n.gone_seen < 2
 			AND n.provider_state NOT IN ('gone', 'gone_user', 'failed', 'failed_no_capacity', 'failed_quota') THEN ''
 		ELSE 'lost' END,
@@ -62,6 +66,8 @@ SELECT n.id, n.state,
 		WHEN n.provider_state IN ('failed_no_capacity', 'failed_quota')
 			THEN 'the provider took the order and then had no room: ' || n.last_error
 		WHEN n.provider_state = 'failed' THEN 'provider says the instance is broken: ' || n.last_error
+		WHEN n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL AND coalesce(n.hw->>'gpu_fault', '') <> ''
+			THEN 'its GPUs cannot be used: ' || left(n.hw->>'gpu_fault', 200)
 		WHEN n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL THEN 'agent enrolled'
 		WHEN n.state = 'BOOTING' THEN 'agent did not enrol within ' || greatest($2, coalesce(slow.us, 0)) / 1000000 || ' s; provider says '
 			|| CASE WHEN n.provider_state = '' THEN 'nothing' ELSE n.provider_state END

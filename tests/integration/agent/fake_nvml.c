@@ -1,6 +1,7 @@
 /*
  * A libnvidia-ml.so.1 with scripted answers: $FAKE_NVML names a file with one word, read at each call of
- * nvmlDeviceGetCount: "two" (two GPUs), "lost" (the second one answers GPU_IS_LOST), "hang" (never returns).
+ * nvmlDeviceGetCount: "two" (two GPUs), "lost" (the second one answers GPU_IS_LOST), "hang" (never returns), "joining"
+ * and "apart" (the second one is not in the NVLink fabric yet, or could not get into it), "nocuda" (fake_cuda.c).
  * With FAKE_OLD it is an old library: unversioned symbols and the first memory structure only.
  */
 #include "base/base.h"
@@ -133,6 +134,25 @@ int nvmlDeviceGetTemperature(void *d, int sensor, unsigned *celsius)
 	(void)celsius;
 	return sensor == 0 ? 3 : 2; /* NOT_SUPPORTED: the value is left out */
 }
+
+#ifndef FAKE_OLD
+struct fabric {
+	unsigned char cluster[16];
+	int status;
+	unsigned clique;
+	unsigned char state;
+};
+
+int nvmlDeviceGetGpuFabricInfo(void *d, struct fabric *f);
+int nvmlDeviceGetGpuFabricInfo(void *d, struct fabric *f)
+{
+	bool second = index_of(d) == 1;
+
+	*f = (struct fabric){.state = second && strcmp(script, "joining") == 0 ? 2 : 3,
+	    .status = second && strcmp(script, "apart") == 0 ? 999 : 0};
+	return 0;
+}
+#endif
 
 const char *nvmlErrorString(int code);
 const char *nvmlErrorString(int code)

@@ -177,6 +177,30 @@ class Gpu(AgentCase):
     def test_a_lost_gpu_is_an_error_and_no_figures(self):
         hw = self.begin("new", "lost")
         self.assertEqual((hw["gpus"], hw["gpu_error"]), ([], "GPU 1: GPU is lost (15)"))
+        self.assertEqual(hw["gpu_fault"], "GPU 1: GPU is lost (15)")
+
+    def begin_waiting(self, word):
+        self.word = os.path.join(self.agent.home, "nvml-script")
+        self.say(word)
+        self.agent.more_env = {"LD_LIBRARY_PATH": os.path.join(os.environ["FAKE_NVML_LIBS"], "new"), "FAKE_NVML": self.word}
+        self.agent.start()
+        time.sleep(8)       # longer than the first report of a machine whose GPUs say nothing is waited for
+        self.assertEqual(self.daemon.enrols, [])
+        self.say("two")
+        hw = self.until(lambda: self.daemon.enrols and self.daemon.enrols[0], "the enrolment", 20)["hw"]
+        self.assertEqual(len(hw["gpus"]), 2)
+        self.assertNotIn("gpu_fault", hw)
+
+    def test_enrolment_waits_until_the_gpus_are_in_their_fabric(self):
+        self.begin_waiting("joining")
+
+    def test_enrolment_waits_until_cuda_works(self):
+        self.begin_waiting("nocuda")
+
+    def test_gpus_that_cannot_get_into_their_fabric_are_a_fault_at_once(self):
+        hw = self.begin("new", "apart")
+        self.assertEqual(len(hw["gpus"]), 2)
+        self.assertEqual(hw["gpu_fault"], "GPU 1 could not join the NVLink fabric: error (999)")
 
     def helpers(self):
         found = []

@@ -37,6 +37,32 @@ static void an_error_line_takes_the_figures_away(void **state)
 	json_decref(n.gpus);
 }
 
+static void gpus_that_programs_cannot_use_yet_are_waited_for_up_to_a_limit(void **state)
+{
+	struct gpu_now n = {0};
+	const int64_t s = SPOT_US_PER_S, began = 1000 * s;
+
+	(void)state;
+	assert_int_equal(gpu_settles_us(&n, began, began), began + 5 * s); /* nothing was told */
+	assert_int_equal(gpu_settles_us(&n, began, began + 5 * s), 0);
+	assert_int_equal(gpu_helper_line(STR_LIT("{\"driver\":\"1\",\"gpus\":[{\"uuid\":\"GPU-a\"}],\"not_ready\":\"words\"}"), &n, NULL), SPOT_OK);
+	assert_int_equal(n.count, 1);
+	assert_int_equal(gpu_settles_us(&n, began, began + 299 * s), began + 300 * s);
+	assert_int_equal(gpu_settles_us(&n, began, began + 300 * s), 0);
+	assert_string_equal(gpu_fault(&n), "words");
+	assert_int_equal(gpu_helper_line(STR_LIT("{\"gpus\":[{\"uuid\":\"GPU-a\"}],\"not_ready\":\"words\",\"failed\":true}"), &n, NULL), SPOT_OK);
+	assert_int_equal(gpu_settles_us(&n, began, began), 0); /* it will not pass */
+	assert_int_equal(gpu_helper_line(STR_LIT("{\"gpus\":[{\"uuid\":\"GPU-a\"}]}"), &n, NULL), SPOT_OK);
+	assert_int_equal(gpu_settles_us(&n, began, began), 0);
+	assert_string_equal(gpu_fault(&n), "");
+	assert_int_equal(gpu_helper_line(STR_LIT("{\"error\":\"GPU 0: GPU is lost (15)\",\"failed\":true}"), &n, NULL), SPOT_OK);
+	assert_string_equal(gpu_fault(&n), "GPU 0: GPU is lost (15)");
+	/* Where there is none, such as on a machine without GPUs, that is no fault. */
+	assert_int_equal(gpu_helper_line(STR_LIT("{\"error\":\"no GPU\"}"), &n, NULL), SPOT_OK);
+	assert_string_equal(gpu_fault(&n), "");
+	json_decref(n.gpus);
+}
+
 static void nvidia_smi_without_some_values_is_read(void **state)
 {
 	struct gpu_now n = {0};
@@ -92,6 +118,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_line_of_the_helper_adds_up),
 	    cmocka_unit_test(an_error_line_takes_the_figures_away),
+	    cmocka_unit_test(gpus_that_programs_cannot_use_yet_are_waited_for_up_to_a_limit),
 	    cmocka_unit_test(nvidia_smi_without_some_values_is_read),
 	    cmocka_unit_test(a_message_of_nvidia_smi_is_no_gpu),
 	    cmocka_unit_test(repeats_grow_apart_and_obey_retry_after),
