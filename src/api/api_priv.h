@@ -234,6 +234,7 @@ void get_pool(struct areq *q);
 void get_providers(struct areq *q);
 void get_quotas(struct areq *q);
 void get_supply(struct areq *q);
+void post_backtest(struct areq *q);
 void post_plan(struct areq *q);
 void post_job(struct areq *q);
 void get_jobs(struct areq *q);

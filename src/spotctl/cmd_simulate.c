@@ -112,7 +112,7 @@ static int run_all(struct ctl *c, const struct simulation *s, const char *name, 
 		if (p == NULL) {
 			trace_run_optimal(a, &s->market, &s->job, s->starts[i], &r);
 		} else if (trace_run_policy(a, &s->market, &s->job, s->starts[i], p, s->history, s->history_n, opt_flag(c, "decisions"), &r, &err) != SPOT_OK) {
-			say("spotctl simulate: %s", err.text);
+			say("spotctl %s: %s", c->cmd->noun, err.text);
 			return CTL_FAILED;
 		}
 		ret->costs[i] = r.cost_micros;
@@ -168,30 +168,33 @@ static int print_outcomes(struct ctl *c, json_t *whole)
 	return render_list(c, whole, rows, cols, "no policy");
 }
 
-int cmd_simulate(struct ctl *c)
+int simulation_print(struct ctl *c, const struct simulation *s, json_t *whole)
 {
-	AUTO(json) json_t *whole = json_pack("{s:{}}", "policies");
 	bool per_run = opt_flag(c, "per-run") || opt_flag(c, "decisions");
-	struct simulation s;
-	struct outcome best = {0};
-	int64_t optimal = 0;
-	int rc = simulation_read(c, &s);
+	struct outcome best = {.runs = per_run ? json_array() : NULL};
+	int rc = run_all(c, s, "optimal", &best);
+	int64_t optimal = rc == CTL_OK ? sum(best.costs, s->starts_n) : 0;
 
-	if (rc == CTL_OK) {
-		best.runs = per_run ? json_array() : NULL;
-		rc = run_all(c, &s, "optimal", &best);
-		optimal = rc == CTL_OK ? sum(best.costs, s.starts_n) : 0;
-	}
-	for (size_t i = 0; rc == CTL_OK && i < s.policies_n; i++) {
+	json_object_set_new(whole, "policies", json_object());
+	for (size_t i = 0; rc == CTL_OK && i < s->policies_n; i++) {
 		struct outcome own = {.runs = per_run ? json_array() : NULL};
-		bool known = strcmp(s.policies[i], "optimal") == 0;
+		bool known = strcmp(s->policies[i], "optimal") == 0;
 
-		rc = known ? CTL_OK : run_all(c, &s, s.policies[i], &own);
+		rc = known ? CTL_OK : run_all(c, s, s->policies[i], &own);
 		if (rc == CTL_OK) {
-			json_object_set_new(json_object_get(whole, "policies"), s.policies[i], outcome_json(c, &s, known ? &best : &own, optimal));
+			json_object_set_new(json_object_get(whole, "policies"), s->policies[i], outcome_json(c, s, known ? &best : &own, optimal));
 		}
 		json_decref(own.runs);
 	}
 	json_decref(best.runs);
 	return rc == CTL_OK ? print_outcomes(c, whole) : rc;
+}
+
+int cmd_simulate(struct ctl *c)
+{
+	AUTO(json) json_t *whole = json_object();
+	struct simulation s;
+	int rc = simulation_read(c, &s);
+
+	return rc == CTL_OK ? simulation_print(c, &s, whole) : rc;
 }

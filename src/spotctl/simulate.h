@@ -18,5 +18,11 @@ struct simulation {
 	size_t policies_n;
 };
 int simulation_read(struct ctl *c, struct simulation *ret);    /* CTL_OK, or said what is wrong */
+/* Parts of it: --policy; --starts, --start-hours and --seed, after market and job; hours as decimal text. */
+int simulation_policies(struct ctl *c, struct simulation *ret);
+int simulation_starts(struct ctl *c, struct simulation *ret);
+bool simulation_hours(const char *text, int64_t *ret_us);
+/* Runs all policies and prints; whole is filled and printed with -o json. */
+int simulation_print(struct ctl *c, const struct simulation *s, json_t *whole);
 
 #endif

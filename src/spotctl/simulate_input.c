@@ -24,7 +24,7 @@ static size_t values_of(const struct ctl *c, const char *name, const char **ret)
 	return n;
 }
 
-static bool hours_us(const char *text, int64_t *ret)
+bool simulation_hours(const char *text, int64_t *ret)
 {
 	int64_t micro_hours;
 
@@ -45,11 +45,11 @@ static int read_hours(const struct ctl *c, const char *name, int64_t dflt_us, in
 		return CTL_OK;
 	}
 	if (text == NULL) {
-		say("spotctl simulate: --%s HOURS is needed", name);
+		say("spotctl %s: --%s HOURS is needed", c->cmd->noun, name);
 		return CTL_USAGE;
 	}
-	if (!hours_us(text, ret)) {
-		say("spotctl simulate: --%s wants hours such as 48 or 52.8, at most %d, not '%s'", name, HOURS_MAX, text);
+	if (!simulation_hours(text, ret)) {
+		say("spotctl %s: --%s wants hours such as 48 or 52.8, at most %d, not '%s'", c->cmd->noun, name, HOURS_MAX, text);
 		return CTL_USAGE;
 	}
 	return CTL_OK;
@@ -64,11 +64,11 @@ static int read_usd(const struct ctl *c, const char *name, int64_t dflt, int64_t
 		return CTL_OK;
 	}
 	if (text == NULL) {
-		say("spotctl simulate: --%s USD is needed", name);
+		say("spotctl %s: --%s USD is needed", c->cmd->noun, name);
 		return CTL_USAGE;
 	}
 	if (!parse_usd_micros(text, ret) || *ret > TRACE_PRICE_MICROS_MAX) {
-		say("spotctl simulate: --%s wants dollars such as 0.9731, at most %d, not '%s'", name, TRACE_PRICE_MICROS_MAX / 1000000, text);
+		say("spotctl %s: --%s wants dollars such as 0.9731, at most %d, not '%s'", c->cmd->noun, name, TRACE_PRICE_MICROS_MAX / 1000000, text);
 		return CTL_USAGE;
 	}
 	return CTL_OK;
@@ -80,7 +80,7 @@ static int read_count(const struct ctl *c, const char *name, int64_t least, int6
 
 	*ret = dflt;
 	if (text != NULL && !parse_i64(text, least, most, ret)) {
-		say("spotctl simulate: --%s wants a number from %" PRId64 " to %" PRId64 ", not '%s'", name, least, most, text);
+		say("spotctl %s: --%s wants a number from %" PRId64 " to %" PRId64 ", not '%s'", c->cmd->noun, name, least, most, text);
 		return CTL_USAGE;
 	}
 	return CTL_OK;
@@ -103,7 +103,7 @@ static int read_traces(struct ctl *c, const char *option, trace_parse *parse, co
 			return rc;
 		}
 		if (parse(c->arena, text, paths[i], &t[i], &err) != SPOT_OK) {
-			say("spotctl simulate: --%s %s", option, err.text);
+			say("spotctl %s: --%s %s", c->cmd->noun, option, err.text);
 			return CTL_USAGE;
 		}
 	}
@@ -128,11 +128,11 @@ static int check_counts(const struct ctl *c)
 	size_t n = values_of(c, "trace", paths), prices_n = values_of(c, "price-trace", paths);
 
 	if (n == 0) {
-		say("spotctl simulate: --trace FILE is needed, the recorded supply of a zone");
+		say("spotctl %s: --trace FILE is needed, the recorded supply of a zone", c->cmd->noun);
 		return CTL_USAGE;
 	}
 	if (prices_n != 0 && prices_n != n) {
-		say("spotctl simulate: %zu --price-trace for %zu --trace; give one for each, in the same order, or none", prices_n, n);
+		say("spotctl %s: %zu --price-trace for %zu --trace; give one for each, in the same order, or none", c->cmd->noun, prices_n, n);
 		return CTL_USAGE;
 	}
 	return CTL_OK;
@@ -158,7 +158,7 @@ static int read_market(struct ctl *c, int64_t nodes, struct simulation *ret)
 		per_pool[i] = &prices[i];
 	}
 	if (rc == CTL_OK && trace_market_build(c->arena, supply, prices_n > 0 ? per_pool : NULL, n, nodes, spot_micros, &ret->market, &err) != SPOT_OK) {
-		say("spotctl simulate: %s", err.text);
+		say("spotctl %s: %s", c->cmd->noun, err.text);
 		return CTL_USAGE;
 	}
 	ret->traces = supply;
@@ -215,13 +215,13 @@ static int take_starts(struct ctl *c, const char *list, struct simulation *ret)
 	while ((word = strsep(&next, ",")) != NULL) {
 		int64_t us;
 
-		if (!hours_us(word, &us)) {
-			say("spotctl simulate: --start-hours wants hours separated by commas, such as 0,24,96.5; '%s' is none", word);
+		if (!simulation_hours(word, &us)) {
+			say("spotctl %s: --start-hours wants hours separated by commas, such as 0,24,96.5; '%s' is none", c->cmd->noun, word);
 			return CTL_USAGE;
 		}
 		starts[n] = (size_t)(us / ret->market.tick_us);
 		if (starts[n] > most) {
-			say("spotctl simulate: --start-hours %s: a run until its deadline fits in the trace up to hour %.2f", word,
+			say("spotctl %s: --start-hours %s: a run until its deadline fits in the trace up to hour %.2f", c->cmd->noun, word,
 			    (double)most * (double)ret->market.tick_us / (double)SPOT_US_PER_HOUR);
 			return CTL_USAGE;
 		}
@@ -254,7 +254,7 @@ static void add_all(struct simulation *s)
 	add_policy(s, "optimal");
 }
 
-static int read_policies(struct ctl *c, struct simulation *ret)
+int simulation_policies(struct ctl *c, struct simulation *ret)
 {
 	const char *names[CTL_VALUES_MAX];
 	size_t n = values_of(c, "policy", names);
@@ -264,7 +264,7 @@ static int read_policies(struct ctl *c, struct simulation *ret)
 		if (strcmp(names[i], "all") == 0) {
 			add_all(ret);
 		} else if (!add_policy(ret, names[i])) {
-			say("spotctl simulate: no policy '%s'; there are auto, uniform-progress, greedy, on-demand, optimal and all", names[i]);
+			say("spotctl %s: no policy '%s'; there are auto, uniform-progress, greedy, on-demand, optimal and all", c->cmd->noun, names[i]);
 			return CTL_USAGE;
 		}
 	}
@@ -274,23 +274,29 @@ static int read_policies(struct ctl *c, struct simulation *ret)
 	return CTL_OK;
 }
 
-int simulation_read(struct ctl *c, struct simulation *ret)
+int simulation_starts(struct ctl *c, struct simulation *ret)
 {
 	struct spot_err err = {0};
+
+	if (trace_job_check(&ret->market, &ret->job, &err) != SPOT_OK) {
+		say("spotctl %s: %s", c->cmd->noun, err.text);
+		return CTL_USAGE;
+	}
+	return opt_flag(c, "start-hours") ? take_starts(c, opt_value(c, "start-hours"), ret) : draw_starts(c, ret);
+}
+
+int simulation_read(struct ctl *c, struct simulation *ret)
+{
 	int64_t nodes = 1;
 	int rc = read_count(c, "nodes", 1, TRACE_COUNT_MAX, 1, &nodes);
 
 	*ret = (struct simulation){0};
-	rc = rc != CTL_OK ? rc : read_policies(c, ret);
+	rc = rc != CTL_OK ? rc : simulation_policies(c, ret);
 	rc = rc != CTL_OK ? rc : read_job(c, &ret->job);
 	rc = rc != CTL_OK ? rc : read_market(c, nodes, ret);
 	rc = rc != CTL_OK ? rc : read_history(c, nodes, ret);
 	if (rc != CTL_OK) {
 		return rc;
 	}
-	if (trace_job_check(&ret->market, &ret->job, &err) != SPOT_OK) {
-		say("spotctl simulate: %s", err.text);
-		return CTL_USAGE;
-	}
-	return opt_flag(c, "start-hours") ? take_starts(c, opt_value(c, "start-hours"), ret) : draw_starts(c, ret);
+	return simulation_starts(c, ret);
 }

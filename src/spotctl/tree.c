@@ -118,6 +118,17 @@ static const struct ctl_opt simulate_opts[] = {
 	{"per-run", 0, NULL, "each run too", NULL},
 	{"decisions", 0, NULL, "and what was decided in it, when and why", NULL}, END};
 
+static const struct ctl_opt backtest_opts[] = {
+	{"from", 0, "TIME", "from here on: a time, or a duration back (default 14d before --to)", NULL},
+	{"to", 0, "TIME", "up to here (default now)", NULL},
+	{"deadline", 0, "HOURS", "from the start of each run; else the file's", NULL},
+	{"policy", 'p', "NAME", "auto, uniform-progress, greedy, on-demand, optimal or all (default); several times", NULL},
+	{"starts", 'n', "N", "runs, begun at random moments of that time (default 100)", NULL},
+	{"start-hours", 0, "H,H,..", "begin there instead: hours from --from", NULL},
+	{"seed", 0, "N", "of the random moments; the same for all policies (default 1)", NULL},
+	{"per-run", 0, NULL, "each run too", NULL},
+	{"decisions", 0, NULL, "and what was decided in it, when and why", NULL}, END};
+
 #define LIST (CTL_OUT | CTL_WATCH)
 const struct ctl_cmd ctl_commands[] = {
 	{"prices", "", "", 0, 0, "the clouds side by side per GPU; with any option every pool, cheapest first", price_opts, cmd_prices, LIST},
@@ -128,6 +139,7 @@ const struct ctl_cmd ctl_commands[] = {
 	{"quota", "", "", 0, 0, "account limits as the providers report them", quota_opts, cmd_quota, LIST},
 	{"supply", "", "", 0, 0, "how tight spot is, where we tried lately", supply_opts, cmd_supply, LIST},
 	{"plan", "", "FILE", 1, 1, "where a job would run and what it would cost; starts nothing", plan_opts, cmd_plan, CTL_OUT},
+	{"backtest", "", "FILE", 1, 1, "deadline policies for a job file over one's own past prices and reclaims", backtest_opts, cmd_backtest, CTL_OUT},
 	{"simulate", "", "", 0, 0, "deadline policies over recorded traces: what would it have cost? no daemon needed", simulate_opts, cmd_simulate, CTL_OUT | CTL_OFFLINE},
 	{"job", "submit", "FILE", 1, 1, "submit a job file ('-' = standard input)", submit_opts, cmd_job_submit, CTL_OUT},
 	{"job", "ls", "", 0, 0, "jobs, newest first", job_ls_opts, cmd_job_ls, LIST},

@@ -75,6 +75,24 @@ class Deadline(e2e.Case):
         self.assertIn("SUPPLY_EASY", events)
         w.await_gone()
 
+    def test_4_policies_are_tried_on_the_own_past(self):
+        w = self.world
+        text = "resources: {accelerators: 'A10G:1'}\nrun: x\nconfig: {spotctl: {work: 20h, deadline: 30h, checkpoint: {path: c}}}\n"
+        r = w.ctl_json("backtest", "-", "--from", "10d", "--starts", "20", "--seed", "3", text=text)["policies"]
+        self.assertEqual(set(r), {"auto", "uniform-progress", "greedy", "on-demand", "optimal"})
+        for name, p in r.items():
+            self.assertEqual((p["runs"], p["deadline_misses"]), (20, 0), name)
+            self.assertGreaterEqual(p["mean_cost_vs_optimal"], 1 - 1e-9, name)
+        self.assertAlmostEqual(r["on-demand"]["mean_cost_vs_on_demand"], 1, places=6)
+        self.assertLess(r["auto"]["mean_cost"], r["on-demand"]["mean_cost"])
+        again = w.ctl_json("backtest", "-", "--from", "10d", "--starts", "20", "--seed", "3", "--policy", "auto", text=text)["policies"]
+        self.assertEqual(again["auto"]["runs"], 20)
+        p = w.spotctl("backtest", "-", text=text.replace("deadline: 30h, ", ""))
+        self.assertNotEqual(p.returncode, 0)
+        self.assertIn("--deadline HOURS", p.stderr)
+        p = w.spotctl("backtest", "-", "--from", "1h", text=text)
+        self.assertIn("trace", p.stderr)
+
     def test_3_a_start_can_be_put_off(self):
         w = self.world
         job = w.submit(name="later", gpus="A10G: 1", steps=50, step_ms=20, ours="work: 1h\nstart_after: 8s")

@@ -117,3 +117,15 @@ SELECT coalesce(json_agg(json_build_object('provider', s.provider, 'region', s.r
 FROM (SELECT * FROM supply_state WHERE ($1 IS NULL OR provider = $1) AND ($2 IS NULL OR region = $2)
 	AND ($3 IS NULL OR upper(gpu_name) LIKE upper($3) || '%') AND ($4 IS NULL OR state = $4)
 	ORDER BY state DESC, idx DESC LIMIT $5) s
+
+-- What pools cost over time, by when each price held; the one in force at from_us too.
+-- name: api_backtest_prices
+-- params: pools int4[], from_us int8, to_us int8, most int8
+-- rows: many pool_id int4, at_us int8, price_micros int8
+-- writes: no
+SELECT pool_id, greatest(effective_us, $2) AS at_us, price_micros FROM (
+	SELECT pool_id, effective_us, observed_us, price_micros, lead(effective_us) OVER (PARTITION BY pool_id
+		ORDER BY effective_us, observed_us) AS next_us
+	FROM price_point WHERE pool_id = ANY ($1) AND effective_us < $3
+) p WHERE next_us IS NULL OR next_us > $2
+ORDER BY pool_id, effective_us, observed_us LIMIT $4

@@ -142,6 +142,30 @@ class Market(unittest.TestCase):
         self.assertEqual(len(A.call("GET", "/v1/quotas?region=us-east-2", expect=200)[1]["items"]), 1)
 
 
+    def test_backtest_tells_supply_and_prices_by_when_they_held(self):
+        od = A.pool(zone="btod", itype="g5.xlarge", market="on_demand", gpu="A10G", price=1.0)
+        spot = A.pool(zone="bts", itype="g5.xlarge", gpu="A10G", price=0.4)
+        self.assertTrue(od)
+        tick = 600 * lib.US
+        t = lib.now() // tick * tick
+        A.sql("SELECT price_partitions_ensure(%d, %d)" % (t - 3 * 86400 * lib.US, t + 86400 * lib.US))
+        for i, (ago, price) in enumerate(((30, 300000), (4, 500000))):
+            A.sql("INSERT INTO price_point VALUES (%d, %d, %d, %d, 'test')" % (spot, t - 1000 + i, t - ago * tick, price))
+        # Refused five ticks ago: down for half an hour; had before that.
+        for created, launched, ended, cause in ((20, 20, 6, "released"), (5, None, 5, "refused")):
+            A.sql("INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, launched_us, ended_us, end_cause) "
+                  "VALUES (%d, 'GONE', 0, 'bt%d', 'bt%d', 1, %d, %s, %d, '%s')" % (spot, created, created, t - created * tick,
+                  "NULL" if launched is None else t - launched * tick, t - ended * tick, cause))
+        job = "resources: {accelerators: 'A10G:1'}\nrun: x\nconfig: {spotctl: {work: 1h, deadline: 2h}}\n"
+        at = lambda us: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(us / lib.US))
+        r = A.call("POST", "/v1/backtest?from=%s&to=%s" % (at(t - 10 * tick), at(t)), job, expect=200)[1]
+        p = r["pools"][0]
+        self.assertEqual((p["id"], p["tried"], p["up"]), ("p%d" % spot, True, "1111100011"))
+        self.assertEqual(p["prices"], [[0, 300000], [6, 500000]])
+        self.assertEqual((r["tick_s"], r["on_demand_micros"]), (600, 1000000))
+        self.assertAlmostEqual(r["deadline_us"], 2 * lib.HOUR, delta=5 * lib.US)
+        A.call("POST", "/v1/backtest?from=2099-01-01T00:00:00Z", job, expect=400)
+
     def test_supply(self):
         A.sql("INSERT INTO supply_state VALUES ('aws', 'us-east-1', 'A10G', 'tight', %d, 0, 0.41, '{\"refusals\": 0.41}', 'refused', %d),"
               " ('aws', 'us-east-2', 'A10G', 'easy', %d, 0, 0.01, '{}', 'calm', %d)" % ((lib.now(),) * 4))

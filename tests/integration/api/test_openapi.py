@@ -79,6 +79,8 @@ class Document(unittest.TestCase):
         for path in get:
             self.assertEqual(A.call("GET", path)[0], 200, path)
         A.call("POST", "/v1/plan", lib.JOB, expect=200)
+        A.pool(zone="bt", market="on_demand")
+        A.call("POST", "/v1/backtest", lib.JOB.replace("use_spot: true", "use_spot: true"), expect=200)
         A.call("PATCH", "/v1/fleets/" + fleet, {"gpus": 16}, expect=200)
         A.call("DELETE", "/v1/fleets/" + fleet, expect=202)
         A.call("DELETE", "/v1/tokens/" + tok, expect=200)
