@@ -7,6 +7,8 @@
 
 #include "core/supply_track.h"
 
+#include <math.h>
+
 #define POOLS_MOST  5
 #define WORDS_MOST  100000
 #define POINTS_MOST 200000
