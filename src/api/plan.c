@@ -230,9 +230,6 @@ const char *plan_note(struct areq *q, struct planned *p)
 		return plan_gang_note(q, p);
 	if (p->spec->deadline_us && q->now_us + (int64_t)(p->scores[0].hours * 3600e6) > p->spec->deadline_us)
 		return arena_printf(q->arena, "the best offer needs %.1f hours and would miss the deadline", p->scores[0].hours);
-	if (p->spec->num_nodes > 1)
-		return arena_printf(q->arena, "figures are for one of its %d machines; a reclaim of any of them stops them all",
-		    p->spec->num_nodes);
 	return "";
 }
 
