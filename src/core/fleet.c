@@ -1,173 +1,260 @@
-/* Spreading a fleet's missing nodes: greedy by expected dollars per unit of work, under limits. */
+/* A fleet's plan: the allocation, and what is told of it. */
 #include "base/base.h"
 #include "base/arena.h"
-#include "core/fleet.h"
+#include "core/fleet_priv.h"
 
-struct alloc {
-	const struct fleet_spec *f;
-	const struct fleet_have *have;
-	size_t have_n;
-	struct fleet_plan *plan;
-	int32_t pool_share;   /* even spread: nodes per pool before others are used */
-};
+#include <math.h>
 
-static int32_t picked_in(const struct alloc *x, const struct offer *o, char scope)
+#define SEARCH_DEFAULT 20000
+#define STEPS_MAX 400000
+#define BINDINGS_MAX 20
+
+static const char *const limit_names[] = {[FLEET_PER_POOL] = "limits.per_pool", [FLEET_PER_ZONE] = "limits.per_zone",
+    [FLEET_PER_REGION] = "limits.per_region", [FLEET_PER_PROVIDER] = "limits.per_provider",
+    [FLEET_PER_GPU] = "limits.per_gpu", [FLEET_QUOTA] = "quota"};
+
+const char *fleet_limit_name(enum fleet_limit l)
 {
-	int32_t n = 0;
-
-	for (size_t i = 0; i < x->have_n; i++) {
-		const struct fleet_have *h = &x->have[i];
-		bool same = strcmp(h->provider, o->provider) == 0;
-
-		if (scope != 'v') {
-			same = same && strcmp(h->region, o->region) == 0 && strcmp(h->zone, o->zone) == 0;
-		}
-		if (scope == 'p') {
-			same = h->pool_id == o->pool_id;
-		}
-		n += same ? h->nodes : 0;
-	}
-	for (size_t i = 0; i < x->plan->n; i++) {
-		const struct offer *p = x->plan->picks[i].score->offer;
-		bool same = strcmp(p->provider, o->provider) == 0;
-
-		if (scope != 'v') {
-			same = same && strcmp(p->region, o->region) == 0 && strcmp(p->zone, o->zone) == 0;
-		}
-		if (scope == 'p') {
-			same = p->pool_id == o->pool_id;
-		}
-		n += same ? x->plan->picks[i].nodes : 0;
-	}
-	return n;
+	return l > 0 && (size_t)l < ARRAY_LEN(limit_names) ? limit_names[l] : "";
 }
 
-static bool fits(const struct alloc *x, const struct offer *o, int32_t pool_max)
-{
-	const struct fleet_spec *f = x->f;
+/* ---- what limits -------------------------------------------------------------------------- */
 
-	if (pool_max > 0 && picked_in(x, o, 'p') >= pool_max) {
-		return false;
+static const char *group_words(struct fleet_model *m, const struct fleet_group *g)
+{
+	const struct fleet_group *up = g->parent >= 0 ? &m->groups[g->parent] : NULL;
+	const struct fleet_group *top = up != NULL && up->parent >= 0 ? &m->groups[up->parent] : NULL;
+
+	if (g->kind == FG_QUOTA) {
+		return arena_printf(m->arena, "%s %s %s %s", top != NULL ? top->name : "", up != NULL ? up->name : "", g->name2,
+		    g->name);
 	}
-	if (f->per_pool_max > 0 && picked_in(x, o, 'p') >= f->per_pool_max) {
-		return false;
-	}
-	if (f->per_zone_max > 0 && picked_in(x, o, 'z') >= f->per_zone_max) {
-		return false;
-	}
-	return f->per_provider_max == 0 || picked_in(x, o, 'v') < f->per_provider_max;
+	return arena_printf(m->arena, "%s%s%s%s%s", top != NULL ? top->name : "", top != NULL ? " " : "",
+	    up != NULL ? up->name : "", up != NULL ? " " : "", g->name);
 }
 
-static void pick_add(struct alloc *x, const struct score *s)
+static void quota_fill(struct fleet_model *m, const struct fleet_group *g, struct fleet_binding *b)
 {
-	for (size_t i = 0; i < x->plan->n; i++) {
-		if (x->plan->picks[i].score == s) {
-			x->plan->picks[i].nodes++;
+	for (int32_t k = 0; k < g->n; k++) {
+		const struct fleet_item *i = &m->items[m->members[g->first + k]];
+
+		if (i->offer != NULL && i->offer->has_quota) {
+			b->unit = i->offer->quota_unit != NULL ? i->offer->quota_unit : "";
+			b->max = i->offer->quota_limit;
+			b->used = i->offer->quota_used + g->used;
 			return;
 		}
 	}
-	x->plan->picks[x->plan->n++] = (struct fleet_pick){.score = s, .nodes = 1};
 }
 
-static size_t pools_used(const struct alloc *x)
+static struct fleet_binding *binding_of(struct fleet_model *m, struct fleet_plan *p, enum fleet_limit l, int32_t group,
+    int32_t *slots)
 {
-	size_t n = x->have_n;
+	int32_t *slot = &slots[group + 1];
+	struct fleet_binding *b;
 
-	for (size_t i = 0; i < x->plan->n; i++) {
-		bool had = false;
-
-		for (size_t k = 0; k < x->have_n && !had; k++) {
-			had = x->have[k].pool_id == x->plan->picks[i].score->offer->pool_id;
-		}
-		n += !had;
+	if (*slot != 0) {
+		return &p->bindings[*slot - 1];
 	}
-	return n;
+	b = &p->bindings[p->bindings_n];
+	*slot = (int32_t)++p->bindings_n;
+	*b = (struct fleet_binding){.limit = l, .where = "", .unit = "nodes", .max = m->ask->spec->per_pool_max};
+	if (group >= 0) {
+		const struct fleet_group *g = &m->groups[group];
+
+		b->where = group_words(m, g);
+		b->max = g->cap;
+		b->used = g->used;
+		b->worth_micros = llround(g->dual * 1e6);
+		if (l == FLEET_QUOTA) {
+			quota_fill(m, g, b);
+		}
+	} else {
+		b->used = b->max;
+	}
+	return b;
 }
 
-/* The best score in a market (NONE = any) that still fits. Until enough pools are in use only an unused one will do
- * (an even share alone is not enough: eight nodes in twos are four pools), then the even share, then whatever the
- * limits allow, because capacity matters more than perfect spread. */
-static const struct score *best_fit(const struct alloc *x, const struct score *scores, size_t usable,
-    enum spot_market market)
+static int binding_compare(const void *pa, const void *pb)
 {
-	int32_t shares[] = {1, x->pool_share, 0};
-	size_t first = pools_used(x) < (size_t)MAX(x->f->pools_min, 1) ? 0 : 1;
+	const struct fleet_binding *a = pa, *b = pb;
 
-	for (size_t r = first; r < ARRAY_LEN(shares); r++) {
-		for (size_t i = 0; i < usable; i++) {
-			if ((market == SPOT_MARKET_NONE || scores[i].offer->market == market) &&
-			    fits(x, scores[i].offer, shares[r])) {
-				return &scores[i];
-			}
-		}
+	if (a->worth_micros != b->worth_micros) {
+		return a->worth_micros > b->worth_micros ? -1 : 1;
 	}
-	return NULL;
+	if (a->pools != b->pools) {
+		return b->pools - a->pools;
+	}
+	return a->limit != b->limit ? (int)a->limit - (int)b->limit : strcmp(a->where, b->where);
 }
 
-static int32_t have_nodes(const struct alloc *x, enum spot_market market, int64_t *ret_milli)
+/* Pools kept out that are wanted: while something is missing all of them, else those cheaper than the dearest picked. */
+static void bindings_find(struct fleet_model *m, struct fleet_plan *p)
 {
-	int32_t n = 0;
+	int32_t *slots = arena_array(m->arena, m->groups_n + 2, sizeof(*slots));
+	double dearest = m->total < m->want ? INFINITY : 0;
 
-	for (size_t i = 0; i < x->have_n; i++) {
-		if (market == SPOT_MARKET_NONE || x->have[i].market == market) {
-			n += x->have[i].nodes;
-			*ret_milli += (int64_t)x->have[i].gpu_milli * x->have[i].nodes;
+	p->bindings = arena_array(m->arena, m->groups_n + 2, sizeof(*p->bindings));
+	for (size_t k = 0; k < m->n; k++) {
+		const struct fleet_item *i = &m->items[k];
+
+		if (i->score != NULL && i->x > i->held) {
+			dearest = fmax(dearest, fleet_gain(m, i) / (double)i->w);
 		}
 	}
-	return n;
-}
+	for (size_t k = 0; k < m->n; k++) {
+		const struct fleet_item *i = &m->items[k];
+		int32_t group;
+		enum fleet_limit l = i->score != NULL ? fleet_blocked(m, i, &group) : 0;
 
-static void take_floor(struct alloc *x, const struct score *scores, size_t usable, int64_t *nodes, int64_t *milli)
-{
-	int64_t unused = 0;
-	int32_t have = have_nodes(x, SPOT_MARKET_ON_DEMAND, &unused);
-
-	for (; have < x->f->on_demand_floor; have++) {
-		const struct score *s = best_fit(x, scores, usable, SPOT_MARKET_ON_DEMAND);
-
-		if (s == NULL) {
-			return;
+		if (l != 0 && fleet_marginal(m, i) / (double)i->w < dearest) {
+			binding_of(m, p, l, group, slots)->pools++;
 		}
-		pick_add(x, s);
-		*nodes += 1;
-		*milli += s->offer->gpu_milli;
+	}
+	if (p->bindings_n > 1) {
+		qsort(p->bindings, p->bindings_n, sizeof(*p->bindings), binding_compare);
 	}
 }
 
-void fleet_allocate(struct arena *a, const struct fleet_spec *f, const struct fleet_have *have, size_t have_n,
-    const struct score *scores, size_t usable, struct fleet_plan *ret)
+/* ---- picks -------------------------------------------------------------------------------- */
+
+static int pick_compare(const void *pa, const void *pb)
 {
-	struct alloc x = {.f = f, .have = have, .have_n = have_n, .plan = ret};
-	size_t pools = MIN(usable, (size_t)MAX(f->pools_min, 1));
-	int64_t milli = 0, want_milli = (int64_t)f->gpus * 1000;
-	int64_t nodes = have_nodes(&x, SPOT_MARKET_NONE, &milli);
-	int32_t unit_nodes;
+	const struct fleet_pick *a = pa, *b = pb;
 
-	*ret = (struct fleet_plan){.picks = arena_array(a, usable + 1, sizeof(*ret->picks))};
-	unit_nodes = f->nodes > 0 ? f->nodes
-	                          : (usable > 0 && scores[0].offer->gpu_milli > 0
-	                                    ? (int32_t)((want_milli + scores[0].offer->gpu_milli - 1) / scores[0].offer->gpu_milli)
-	                                    : 0);
-	x.pool_share = pools > 0 ? (unit_nodes + (int32_t)pools - 1) / (int32_t)pools : 0;
-	if (f->nodes > 0 ? nodes > f->nodes : milli > want_milli && nodes > 0 && f->gpus > 0) {
-		ret->surplus = f->nodes > 0 ? (int32_t)(nodes - f->nodes)
-		                            : (int32_t)((milli - want_milli) * nodes / milli);
+	if (a->score->total_micros != b->score->total_micros) {
+		return a->score->total_micros < b->score->total_micros ? -1 : 1;
 	}
-	if (f->nodes == 0 && f->gpus == 0) {
-		ret->surplus = (int32_t)nodes;
-	}
-	take_floor(&x, scores, usable, &nodes, &milli);
-	while (f->nodes > 0 ? nodes < f->nodes : milli < want_milli) {
-		const struct score *s = best_fit(&x, scores, usable, SPOT_MARKET_NONE);
+	return (a->score->offer->pool_id > b->score->offer->pool_id) - (a->score->offer->pool_id < b->score->offer->pool_id);
+}
 
-		if (s == NULL || (f->nodes == 0 && s->offer->gpu_milli <= 0)) {
-			ret->missing = f->nodes > 0 ? (int32_t)(f->nodes - nodes) : (int32_t)((want_milli - milli + 999) / 1000);
-			break;
+static void picks_take(struct fleet_model *m, struct fleet_plan *p)
+{
+	size_t gives = 0;
+
+	for (size_t k = 0; k < m->n; k++) {
+		p->n += m->items[k].x > m->items[k].held;
+		gives += m->items[k].x < m->items[k].held;
+	}
+	p->picks = arena_array(m->arena, p->n + 1, sizeof(*p->picks));
+	p->gives = arena_array(m->arena, gives + 1, sizeof(*p->gives));
+	p->n = 0;
+	for (size_t k = 0; k < m->n; k++) {
+		const struct fleet_item *i = &m->items[k];
+
+		p->hourly_micros += i->price_micros * i->x;
+		if (i->x > i->held) {
+			p->picks[p->n++] = (struct fleet_pick){.score = i->score, .nodes = i->x - i->held,
+			    .marginal_micros = llround(fleet_gain(m, i) * 1e6)};
 		}
-		pick_add(&x, s);
-		nodes++;
-		milli += s->offer->gpu_milli;
+		if (i->x < i->held) {
+			p->gives[p->gives_n++] = (struct fleet_give){.pool_id = i->pool_id, .nodes = i->held - i->x,
+			    .saves_micros = llround(fleet_marginal(m, i) * 1e6)};
+			p->surplus += i->held - i->x;
+		}
 	}
-	ret->why = arena_printf(a, "%zu pools chosen of %zu usable, %d missing, %d surplus", ret->n, usable, ret->missing,
-	    ret->surplus);
+	if (p->n > 1) {
+		qsort(p->picks, p->n, sizeof(*p->picks), pick_compare);
+	}
+}
+
+/* ---- words -------------------------------------------------------------------------------- */
+
+static const char *binding_words(struct arena *a, const struct fleet_binding *b)
+{
+	if (b->limit == FLEET_PER_POOL) {
+		return arena_printf(a, "limits.per_pool %" PRId64 " is reached in %d", b->max, b->pools);
+	}
+	return arena_printf(a, "%s %s%s%" PRId64 " of %" PRId64 " %s keeps %d out", fleet_limit_name(b->limit), b->where,
+	    *b->where != '\0' ? ": " : "", b->used, b->max, b->unit, b->pools);
+}
+
+static const char *why_words(struct fleet_model *m, const struct fleet_plan *p)
+{
+	struct arena *a = m->arena;
+	const char *why = arena_printf(a, "%zu pools chosen of %zu usable, %d missing, %d surplus", p->n, p->usable, p->missing,
+	    p->surplus);
+
+	if (p->missing > 0 && p->usable == 0) {
+		why = arena_printf(a, "%s: no pool suits", why);
+	}
+	for (size_t i = 0; p->missing > 0 && i < p->bindings_n && i < 3; i++) {
+		why = arena_printf(a, "%s%s%s", why, i == 0 ? ": of the usable pools " : "; ",
+		    binding_words(a, &p->bindings[i]));
+	}
+	if (p->floor_have < p->floor_want) {
+		why = arena_printf(a, "%s; %g of %g on demand: no more can be had", why,
+		    p->floor_have / (m->ask->spec->floor_pm > 0 ? 1000.0 : 1), p->floor_want / (m->ask->spec->floor_pm > 0 ? 1000.0 : 1));
+	}
+	if (p->pools < p->pools_want) {
+		why = arena_printf(a, "%s; %d pools of %d", why, p->pools, p->pools_want);
+	}
+	if (p->n > 0) {
+		why = arena_printf(a, "%s; %.4f USD/h of work + %.4f risk, the least possible is at most %.2f %% lower", why,
+		    (double)p->cost_micros / 1e6, (double)p->risk_micros / 1e6, p->gap * 100);
+	}
+	return why;
+}
+
+/* ---- the plan ----------------------------------------------------------------------------- */
+
+static void sums_fill(struct fleet_model *m, struct fleet_plan *p)
+{
+	double risk, all = fleet_cost(m, &risk);
+
+	p->missing = (int32_t)((MAX(m->want - m->total, 0) + 999) / 1000);
+	p->floor_want = (int32_t)MIN(m->floor, INT32_MAX);
+	p->floor_have = (int32_t)MIN(m->floor_have, INT32_MAX);
+	p->pools = (int32_t)m->pools;
+	p->pools_want = (int32_t)m->pools_want;
+	p->cost_micros = llround((all - risk) * 1e6);
+	p->risk_micros = llround(risk * 1e6);
+	p->lost_together = m->kappa > 0 ? risk / m->kappa / ((double)m->want / (double)m->w_ref) : 0;
+	p->risk_price_micros = llround(m->kappa * (double)m->want / (double)m->w_ref * 1e6);
+	p->want = (double)m->want / 1000.0;
+	p->have = (double)m->held / 1000.0;
+}
+
+static void gap_fill(struct fleet_model *m, struct fleet_plan *p)
+{
+	double all = fleet_cost(m, NULL), bound = fleet_bound(m);
+
+	if (p->proved || bound > all) {
+		bound = all;
+	}
+	bound = fmax(bound, 0);
+	p->bound_micros = (int64_t)floor(bound * 1e6);
+	p->gap = all > 1e-9 ? (all - bound) / all : 0;
+}
+
+void fleet_job(const struct fleet_spec *f, struct job_spec *ret)
+{
+	*ret = (struct job_spec){.asks = f->asks, .asks_n = f->asks_n, .interruptible = true, .checkpoint.path = "."};
+}
+
+void fleet_plan_make(struct arena *a, const struct fleet_ask *ask, struct fleet_plan *ret)
+{
+	struct fleet_model m;
+	int64_t most = ask->search_max == 0 ? SEARCH_DEFAULT : ask->search_max;
+
+	*ret = (struct fleet_plan){0};
+	fleet_model_build(&m, a, ask);
+	m.steps_max = STEPS_MAX;
+	for (size_t i = 0; i < m.n; i++) {
+		ret->usable += m.items[i].score != NULL;
+	}
+	fleet_fill(&m);
+	m.steps_max = STEPS_MAX + m.steps;
+	fleet_improve(&m);
+	ret->proved = (most > 0 && fleet_search(&m, most)) || (m.added == 0 && m.total >= m.want);
+	if (m.added == 0) {
+		/* Never both at once: what is new counts when it is there. */
+		fleet_drop(&m);
+	}
+	sums_fill(&m, ret);
+	gap_fill(&m, ret);
+	picks_take(&m, ret);
+	bindings_find(&m, ret);
+	ret->steps = (size_t)m.steps;
+	ret->why = why_words(&m, ret);
 }

@@ -1,5 +1,5 @@
-/* Keeps fleets at their size: wants missing nodes where core/fleet puts them, gives surplus back
- * (idle nodes only, the dearest first), empties fleets that close. */
+/* Keeps fleets at their size: wants missing nodes where core/fleet puts them, gives back what it says
+ * is too much, empties fleets that close. The plan is kept with the fleet and in each decision. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -28,32 +28,35 @@ static void give_back(struct recon *r, const struct q_engine_fleet_nodes_row *n,
 	}
 }
 
-static bool on_demand(const struct q_engine_fleet_nodes_row *n)
+/* May be given back at once. */
+static bool idle(const struct q_engine_fleet_nodes_row *n)
 {
-	return spot_market_parse(n->market) == SPOT_MARKET_ON_DEMAND;
+	return !n->used && (strcmp(n->state, "WANTED") == 0 || strcmp(n->state, "BOOTING") == 0 ||
+			    strcmp(n->state, "READY") == 0);
 }
 
-/* The floor stays, though its nodes are the dearest: what went below it would be launched again at
- * once. */
-static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id, int32_t floor,
-			 int32_t surplus)
+/* Of a pool's nodes those that are not even launched go first, then the dearest. */
+static bool goes_before(const struct q_engine_fleet_nodes_row *a,
+			const struct q_engine_fleet_nodes_row *b)
+{
+	bool wanted_a = strcmp(a->state, "WANTED") == 0, wanted_b = strcmp(b->state, "WANTED") == 0;
+
+	return wanted_a != wanted_b ? wanted_a : a->price_micros > b->price_micros;
+}
+
+static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id,
+			 const struct fleet_give *give)
 {
 	bool *gone = arena_array(r->arena, t->nodes_n + 1, sizeof(*gone));
-	int32_t above = -floor;
 
-	for (size_t i = 0; i < t->nodes_n; i++) {
-		above += t->nodes[i].fleet_id == fleet_id && counts(&t->nodes[i]) &&
-			 on_demand(&t->nodes[i]);
-	}
-	for (; surplus > 0; surplus--) {
+	for (int32_t k = 0; k < give->nodes; k++) {
 		size_t best = SIZE_MAX;
 
 		for (size_t i = 0; i < t->nodes_n; i++) {
 			const struct q_engine_fleet_nodes_row *n = &t->nodes[i];
 
-			if (n->fleet_id == fleet_id && !gone[i] && !n->used && counts(n) &&
-			    (!on_demand(n) || above > 0) &&
-			    (best == SIZE_MAX || n->price_micros > t->nodes[best].price_micros)) {
+			if (n->fleet_id == fleet_id && n->pool_id == give->pool_id && !gone[i] &&
+			    idle(n) && (best == SIZE_MAX || goes_before(n, &t->nodes[best]))) {
 				best = i;
 			}
 		}
@@ -61,7 +64,6 @@ static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id
 			return;
 		}
 		gone[best] = true;
-		above -= on_demand(&t->nodes[best]);
 		give_back(r, &t->nodes[best], "more than the fleet wants");
 	}
 }
@@ -85,17 +87,48 @@ static size_t have_of(struct recon *r, const struct fleet_turn *t, int64_t fleet
 			k++;
 		}
 		if (k == n) {
-			have[n++] = (struct fleet_have){.pool_id = w->pool_id,
-							.zone = w->zone,
-							.region = w->region,
-							.provider = w->provider,
-							.market = spot_market_parse(w->market),
-							.gpu_milli = w->gpu_milli};
+			have[n++] =
+			    (struct fleet_have){.pool_id = w->pool_id,
+						.zone = w->zone,
+						.region = w->region,
+						.provider = w->provider,
+						.market = spot_market_parse(w->market),
+						.gpu_milli = w->gpu_milli,
+						.price_micros = w->price_micros,
+						.offer = offer_of(r->e, w->pool_id)};
 		}
 		have[k].nodes++;
+		have[k].idle += idle(w);
 	}
 	*ret = have;
 	return n;
+}
+
+/* What the pools are worth that the fleet is in, whether or not more can be had of them now. */
+static void have_score(struct recon *r, const struct rank_job *job, struct fleet_have *have,
+		       size_t n)
+{
+	struct offer *offers = arena_array(r->arena, n + 1, sizeof(*offers));
+	struct score *scores;
+	size_t usable, offers_n = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (have[i].offer != NULL) {
+			offers[offers_n] = *have[i].offer;
+			offers[offers_n].cool_until_us = 0;
+			offers[offers_n].capacity = -1;
+			offers[offers_n++].has_quota = false;
+		}
+	}
+	rank_offers(r->arena, offers, offers_n, job, &r->e->conf.rank, engine_now(r->e), &scores,
+		    &usable);
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < usable; k++) {
+			if (scores[k].offer->pool_id == have[i].pool_id) {
+				have[i].score = &scores[k];
+			}
+		}
+	}
 }
 
 static bool spec_read(struct recon *r, const struct q_engine_fleets_row *f, struct fleet_spec **ret)
@@ -112,16 +145,18 @@ static bool spec_read(struct recon *r, const struct q_engine_fleets_row *f, stru
 }
 
 static void want(struct recon *r, const struct q_engine_fleets_row *f, const struct fleet_pick *k,
-		 int64_t others, const struct fleet_plan *plan)
+		 int64_t others, const struct fleet_plan *plan, json_t *shown)
 {
 	size_t n = (size_t)k->nodes;
 	const char **tokens = arena_array(r->arena, n, sizeof(*tokens));
 	const char **names = arena_array(r->arena, n, sizeof(*names));
 	AUTO(json)
-	json_t *in = json_pack("{s:I, s:s, s:I}", "now_us", (json_int_t)engine_now(r->e), "fleet",
-			       f->name, "version", (json_int_t)f->version);
+	json_t *in = json_pack("{s:I, s:s, s:I, s:O}", "now_us", (json_int_t)engine_now(r->e),
+			       "fleet", f->name, "version", (json_int_t)f->version, "plan", shown);
 	AUTO(json)
-	json_t *out = json_pack("{s:i, s:o}", "nodes", (int)k->nodes, "pool", score_json(k->score));
+	json_t *out = json_pack("{s:i, s:I, s:f, s:o}", "nodes", (int)k->nodes, "marginal_micros",
+				(json_int_t)k->marginal_micros, "gap", plan->gap, "pool",
+				score_json(k->score));
 	struct step *s;
 
 	for (size_t i = 0; i < n; i++) {
@@ -144,53 +179,63 @@ static void want(struct recon *r, const struct q_engine_fleets_row *f, const str
 						.price_micros = k->score->offer->price_micros,
 						.inputs = json_text(r->arena, in),
 						.outcome = json_text(r->arena, out),
-						.why = plan->why != NULL ? plan->why : "",
+						.why = plan->why,
 						.at_us = engine_now(r->e),
 						.fence = r->e->epoch}));
+}
+
+static void plan_do(struct recon *r, struct fleet_turn *t, const struct q_engine_fleets_row *f,
+		    const struct fleet_ask *ask, int64_t nodes)
+{
+	struct engine *e = r->e;
+	struct fleet_plan plan;
+	AUTO(json) json_t *shown = NULL;
+	int64_t picked = 0;
+	struct step *s;
+
+	fleet_plan_make(r->arena, ask, &plan);
+	shown = fleet_plan_json(ask, &plan);
+	for (size_t i = 0; i < plan.n; i++) {
+		offers_took(e, plan.picks[i].score->offer, plan.picks[i].nodes);
+		picked += plan.picks[i].nodes;
+	}
+	for (size_t i = 0; i < plan.n; i++) {
+		want(r, f, &plan.picks[i], nodes + picked - plan.picks[i].nodes, &plan, shown);
+	}
+	for (size_t i = 0; i < plan.gives_n; i++) {
+		give_surplus(r, t, f->id, &plan.gives[i]);
+	}
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_fleet_why,
+	     (&(struct q_engine_fleet_why){.id = f->id,
+					   .why = plan.why,
+					   .plan = json_text(r->arena, shown),
+					   .at_us = engine_now(e)}));
 }
 
 static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_engine_fleets_row *f)
 {
 	struct engine *e = r->e;
+	struct fleet_ask ask = {.hazards = e->offers.hazards};
 	struct fleet_spec *spec;
 	struct fleet_have *have;
-	struct fleet_plan plan = {0};
 	struct job_spec *job = arena_alloc(r->arena, sizeof(*job));
 	struct rank_job rank = {.spec = job, .spot_allowed = true, .on_demand_allowed = true};
 	struct score *scores;
-	size_t usable, have_n;
-	int64_t nodes, picked = 0;
-	struct step *s;
+	int64_t nodes;
 
 	if (!spec_read(r, f, &spec)) {
 		return;
 	}
-	/* Scored like an hour of work that checkpoints: the fleet does not know its jobs. */
-	job->asks = spec->asks;
-	job->asks_n = spec->asks_n;
-	job->interruptible = true;
-	job->checkpoint.path = ".";
+	fleet_job(spec, job);
 	rank_offers(r->arena, e->offers.list, e->offers.n, &rank, &e->conf.rank, engine_now(e),
-		    &scores, &usable);
-	have_n = have_of(r, t, f->id, &have, &nodes);
-	fleet_allocate(r->arena, spec, have, have_n, scores, usable, &plan);
-	for (size_t i = 0; i < plan.n; i++) {
-		int64_t room = offer_quota_room(plan.picks[i].score->offer);
-
-		/* What the quota has no room for finds another pool in the next turn. */
-		plan.picks[i].nodes = (int32_t)MIN((int64_t)plan.picks[i].nodes, room);
-		offers_took(e, plan.picks[i].score->offer, plan.picks[i].nodes);
-		picked += plan.picks[i].nodes;
-	}
-	for (size_t i = 0; i < plan.n; i++) {
-		if (plan.picks[i].nodes > 0) {
-			want(r, f, &plan.picks[i], nodes + picked - plan.picks[i].nodes, &plan);
-		}
-	}
-	give_surplus(r, t, f->id, spec->on_demand_floor, plan.surplus);
-	s = step_new(r, NULL, NULL);
-	STEP(s, engine_fleet_why,
-	     (&(struct q_engine_fleet_why){.id = f->id, .why = plan.why != NULL ? plan.why : ""}));
+		    &scores, &ask.scores_n);
+	ask.scores = scores;
+	ask.spec = spec;
+	ask.have_n = have_of(r, t, f->id, &have, &nodes);
+	have_score(r, &rank, have, ask.have_n);
+	ask.have = have;
+	plan_do(r, t, f, &ask, nodes);
 }
 
 static void fleet_closing(struct recon *r, struct fleet_turn *t,

@@ -1,7 +1,6 @@
-/* Fleets: limits hold in every random case, and nothing usable is left while something is missing. */
+/* Fleets by hand: files, and plans small enough to be checked on paper. Random ones are in test_fleet_plan.c. */
 #include "base/base.h"
 #include "base/arena.h"
-#include "base/rng.h"
 #include "core/fleet.h"
 
 #include <setjmp.h>
@@ -13,139 +12,217 @@ static struct str text(const char *s)
 	return (struct str){s, strlen(s)};
 }
 
-static void five_pools_are_used_where_they_exist(void **state)
-{
-	AUTO(arena) struct arena *a = arena_new(0);
+struct world {
 	struct offer o[8];
-	struct score s[8] = {0};
-	struct fleet_spec f = {.nodes = 10, .pools_min = 5};
-	struct fleet_plan plan;
+	struct score s[8];
+	struct fleet_ask ask;
+};
 
-	(void)state;
-	for (int i = 0; i < 8; i++) {
-		o[i] = (struct offer){.pool_id = i, .provider = "aws", .region = "r", .zone = "z", .gpu_milli = 1000,
-			.market = SPOT_MARKET_SPOT};
-		s[i] = (struct score){.offer = &o[i], .total_micros = 100 + i};
+/* Pools of one node size, each a bit dearer than the one before. */
+static void world_make(struct world *w, const struct fleet_spec *f, int n, int spot)
+{
+	*w = (struct world){.ask = {.spec = f, .scores = w->s, .scores_n = (size_t)n}};
+	for (int i = 0; i < n; i++) {
+		w->o[i] = (struct offer){.pool_id = i, .provider = "aws", .region = "r", .zone = "z", .gpu_milli = 1000,
+			.gpu_name = "L4", .market = i < spot ? SPOT_MARKET_SPOT : SPOT_MARKET_ON_DEMAND,
+			.price_micros = 1000000 + i * 10000};
+		w->s[i] = (struct score){.offer = &w->o[i], .total_micros = 1000000 + i * 10000, .work_h = 1, .throughput = 1};
 	}
-	fleet_allocate(a, &f, NULL, 0, s, 8, &plan);
-	assert_int_equal(plan.n, 5);
-	for (size_t i = 0; i < 5; i++) {
-		assert_int_equal(plan.picks[i].nodes, 2);
-		assert_int_equal(plan.picks[i].score->offer->pool_id, i);
-	}
-	fleet_allocate(a, &f, NULL, 0, s, 2, &plan);
-	assert_int_equal(plan.n, 2);
-	assert_int_equal(plan.missing, 0);
 }
 
-static int32_t count(const struct fleet_plan *p, int zone, int pool, enum spot_market m)
+static int32_t nodes_in(const struct fleet_plan *p, int32_t pool)
 {
 	int32_t n = 0;
 
 	for (size_t i = 0; i < p->n; i++) {
-		const struct offer *o = p->picks[i].score->offer;
-
-		if ((zone < 0 || o->zone[0] == 'a' + zone) && (pool < 0 || o->pool_id == pool) &&
-		    (m == SPOT_MARKET_NONE || o->market == m)) {
-			n += p->picks[i].nodes;
-		}
+		n += p->picks[i].score->offer->pool_id == pool ? p->picks[i].nodes : 0;
 	}
 	return n;
 }
 
-static void nodes_that_do_not_divide_still_use_five_pools(void **state)
+static int32_t on_demand(const struct fleet_plan *p)
+{
+	int32_t n = 0;
+
+	for (size_t i = 0; i < p->n; i++) {
+		n += p->picks[i].score->offer->market != SPOT_MARKET_SPOT ? p->picks[i].nodes : 0;
+	}
+	return n;
+}
+
+static void five_pools_are_used_where_they_exist(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
-	struct offer o[8];
-	struct score s[8] = {0};
-	struct fleet_spec f = {.nodes = 8, .pools_min = 5, .per_pool_max = 2, .on_demand_floor = 2};
-	struct fleet_have have = {.pool_id = 0, .zone = "z", .region = "r", .provider = "aws", .market = SPOT_MARKET_SPOT,
-		.gpu_milli = 1000, .nodes = 2};
+	struct fleet_spec f = {.nodes = 10, .pools_min = 5};
 	struct fleet_plan plan;
+	struct world w;
 
 	(void)state;
-	for (int i = 0; i < 8; i++) {
-		o[i] = (struct offer){.pool_id = i, .provider = "aws", .region = "r", .zone = "z", .gpu_milli = 1000,
-			.market = i < 6 ? SPOT_MARKET_SPOT : SPOT_MARKET_ON_DEMAND};
-		s[i] = (struct score){.offer = &o[i], .total_micros = 100 + i};
-	}
-	fleet_allocate(a, &f, NULL, 0, s, 8, &plan);
-	assert_true(plan.n >= 5);
+	world_make(&w, &f, 8, 8);
+	fleet_plan_make(a, &w.ask, &plan);
+	assert_int_equal(plan.n, 5);
+	/* Without risk the rest is where it is cheapest. */
+	assert_int_equal(nodes_in(&plan, 0), 6);
+	w.ask.scores_n = 2;
+	fleet_plan_make(a, &w.ask, &plan);
+	assert_int_equal(plan.n, 2);
 	assert_int_equal(plan.missing, 0);
-	assert_int_equal(count(&plan, -1, -1, SPOT_MARKET_NONE), 8);
-	assert_int_equal(count(&plan, -1, -1, SPOT_MARKET_ON_DEMAND), 2);
-	/* What it already has is not a new pool. */
-	fleet_allocate(a, &f, &have, 1, s, 8, &plan);
-	assert_true(plan.n >= 4);
-	assert_int_equal(count(&plan, -1, 0, SPOT_MARKET_NONE), 0);
+	assert_non_null(strstr(plan.why, "2 pools of 5"));
 	/* One node wants one pool, not five. */
 	f.nodes = 1;
-	f.on_demand_floor = 0;
-	fleet_allocate(a, &f, NULL, 0, s, 8, &plan);
+	fleet_plan_make(a, &w.ask, &plan);
 	assert_int_equal(plan.n, 1);
-	assert_int_equal(plan.picks[0].score->offer->pool_id, 0);
+	assert_int_equal(nodes_in(&plan, 0), 1);
 }
 
-static void limits_hold_in_random_cases(void **state)
+static void risk_spreads_nodes_as_far_as_it_pays(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
-	static const char *const zones[] = {"a", "b", "c", "d"};
-	struct rng r;
+	struct fleet_spec f = {.nodes = 10, .pools_min = 1, .risk = 4};
+	struct fleet_plan plan;
+	struct world w;
 
 	(void)state;
-	rng_seeded_init(&r, 5);
-	for (int i = 0; i < 10000; i++) {
-		struct offer o[12];
-		struct score s[12] = {0};
-		size_t n = rng_below(&r, 12) + 1;
-		struct fleet_spec f = {.nodes = (int32_t)rng_below(&r, 30), .pools_min = 5,
-			.per_pool_max = (int32_t)rng_below(&r, 4), .per_zone_max = (int32_t)rng_below(&r, 8),
-			.per_provider_max = (int32_t)rng_below(&r, 25), .on_demand_floor = (int32_t)rng_below(&r, 4)};
-		struct fleet_plan plan;
-		int32_t sum, od = 0;
+	world_make(&w, &f, 2, 2);
+	w.s[0].hazard = w.s[1].hazard = 0.1;
+	fleet_plan_make(a, &w.ask, &plan);
+	/* By hand: cost 1.00 and 1.01; risk price 4 x 1.00 USD; pairs of one pool only: 4 / 10 x 0.1 x (n1 (n1 - 1) + n2 (n2 - 1)).
+	 * Five and five: 10.05 + 0.04 x 40 = 11.65; six and four: 10.04 + 0.04 x 42 = 11.72. */
+	assert_int_equal(nodes_in(&plan, 0), 5);
+	assert_int_equal(plan.cost_micros, 10050000);
+	assert_int_equal(plan.risk_micros, 1600000);
+	assert_int_equal(plan.risk_price_micros, 4000000);
+	assert_true(plan.proved);
+	f.risk = 0;
+	fleet_plan_make(a, &w.ask, &plan);
+	assert_int_equal(nodes_in(&plan, 0), 10);
+	assert_int_equal(plan.risk_micros, 0);
+}
 
-		for (size_t k = 0; k < n; k++) {
-			o[k] = (struct offer){.pool_id = (int32_t)k, .provider = "aws", .region = "r", .zone = zones[rng_below(&r, 4)],
-				.gpu_milli = 1000, .market = rng_below(&r, 3) ? SPOT_MARKET_SPOT : SPOT_MARKET_ON_DEMAND};
-			s[k] = (struct score){.offer = &o[k], .total_micros = (int64_t)(100 + k)};
-			od += o[k].market == SPOT_MARKET_ON_DEMAND;
-		}
-		fleet_allocate(a, &f, NULL, 0, s, n, &plan);
-		sum = count(&plan, -1, -1, SPOT_MARKET_NONE);
-		assert_true(sum + plan.missing == MAX(f.nodes, sum));
-		assert_true(sum <= MAX(f.nodes, f.on_demand_floor));
-		for (int z = 0; z < 4; z++) {
-			assert_true(f.per_zone_max == 0 || count(&plan, z, -1, SPOT_MARKET_NONE) <= f.per_zone_max);
-		}
-		for (int k = 0; k < 12; k++) {
-			assert_true(f.per_pool_max == 0 || count(&plan, -1, k, SPOT_MARKET_NONE) <= f.per_pool_max);
-		}
-		assert_true(f.per_provider_max == 0 || sum <= f.per_provider_max);
-		if (plan.missing == 0 && od > 0 && f.per_pool_max == 0 && f.per_zone_max == 0 && f.per_provider_max == 0) {
-			assert_true(count(&plan, -1, -1, SPOT_MARKET_ON_DEMAND) >= f.on_demand_floor);
-		}
-		arena_reset(a);
+static void the_floor_is_a_count_or_a_share(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct fleet_spec f = {.nodes = 8, .pools_min = 5, .per_pool_max = 2, .on_demand_floor = 2};
+	struct fleet_plan plan;
+	struct world w;
+
+	(void)state;
+	world_make(&w, &f, 8, 6);
+	fleet_plan_make(a, &w.ask, &plan);
+	assert_int_equal(on_demand(&plan), 2);
+	assert_int_equal(plan.missing, 0);
+	f.on_demand_floor = 0;
+	f.floor_pm = 300;              /* 2.4 of 8 */
+	fleet_plan_make(a, &w.ask, &plan);
+	assert_int_equal(on_demand(&plan), 3);
+	assert_int_equal(plan.floor_want, 2400);
+	/* No on-demand pool: the rest is launched all the same, and it is said. */
+	w.ask.scores_n = 6;
+	fleet_plan_make(a, &w.ask, &plan);
+	assert_int_equal(plan.missing, 0);
+	assert_non_null(strstr(plan.why, "0 of 2.4 on demand"));
+	/* Reserved capacity is paid for: it goes first and is no risk. */
+	w.o[5].market = SPOT_MARKET_RESERVED;
+	fleet_plan_make(a, &w.ask, &plan);
+	assert_int_equal(nodes_in(&plan, 5), 2);
+}
+
+static void pools_of_one_quota_draw_from_one_room(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct fleet_spec f = {.nodes = 6, .pools_min = 1};
+	struct fleet_plan plan;
+	struct world w;
+
+	(void)state;
+	world_make(&w, &f, 3, 3);
+	for (int i = 0; i < 2; i++) {
+		w.o[i].has_quota = true;
+		w.o[i].quota_class = "G";
+		w.o[i].quota_unit = "vcpu";
+		w.o[i].vcpus = 4;
+		w.o[i].quota_limit = 24;
+		w.o[i].quota_used = 10;
+	}
+	fleet_plan_make(a, &w.ask, &plan);
+	assert_int_equal(nodes_in(&plan, 0) + nodes_in(&plan, 1), 3);
+	assert_int_equal(nodes_in(&plan, 2), 3);
+	f.per_pool_max = 2;
+	fleet_plan_make(a, &w.ask, &plan);
+	assert_int_equal(plan.missing, 1);
+	assert_non_null(strstr(plan.why, "quota aws r spot G: 22 of 24 vcpu keeps"));
+	assert_non_null(strstr(plan.why, "limits.per_pool 2 is reached"));
+}
+
+static void work_is_weighed_by_throughput(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct gpu_ask gpus[2] = {{"A100-80GB", 1000}, {"H100", 1000}};
+	struct resource_ask ask = {.gpus = gpus, .gpus_n = 2};
+	struct fleet_spec f = {.gpus = 8, .gpus_of = "H100", .pools_min = 1, .asks = &ask, .asks_n = 1};
+	struct job_spec h100 = {.asks = &(struct resource_ask){.gpus = &gpus[1], .gpus_n = 1}, .asks_n = 1};
+	double speed = gpu_speed_table(&h100, "A100-80GB");
+	struct fleet_plan plan;
+	struct world w;
+
+	(void)state;
+	world_make(&w, &f, 1, 1);
+	w.o[0].gpu_name = "A100-80GB";
+	fleet_plan_make(a, &w.ask, &plan);
+	assert_true(speed > 0.1 && speed < 0.9);
+	assert_int_equal(nodes_in(&plan, 0), (int32_t)(8 / speed + 0.999));
+	assert_true(plan.want == 8);
+	f.gpus_of = "";
+	fleet_plan_make(a, &w.ask, &plan);
+	assert_int_equal(nodes_in(&plan, 0), 8);
+}
+
+static void limits_that_cross_do_not_lock_a_fleet_out(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct fleet_spec f = {.nodes = 2, .pools_min = 1, .per_zone_max = 1, .per_gpu_max = 1};
+	struct fleet_plan plan;
+	struct world w;
+
+	(void)state;
+	/* The cheapest, L4 in z, stops both others. */
+	world_make(&w, &f, 3, 3);
+	w.o[1].gpu_name = "T4";
+	w.o[2].zone = "y";
+	for (int64_t search = -1; search <= 0; search++) {
+		w.ask.search_max = search;
+		fleet_plan_make(a, &w.ask, &plan);
+		assert_int_equal(plan.missing, 0);
+		assert_int_equal(nodes_in(&plan, 0), 0);
 	}
 }
 
-static void what_it_has_counts_and_too_much_is_surplus(void **state)
+static void what_it_has_counts_and_too_much_goes_back(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
-	struct fleet_have have = {.pool_id = 1, .zone = "z", .region = "r", .provider = "aws", .market = SPOT_MARKET_SPOT,
-		.gpu_milli = 8000, .nodes = 4};
-	struct fleet_spec f = {.nodes = 3, .pools_min = 5};
+	struct fleet_have have[2] = {{.pool_id = 1, .zone = "z", .region = "r", .provider = "aws", .market = SPOT_MARKET_SPOT,
+		.gpu_milli = 8000, .nodes = 4, .idle = 4, .price_micros = 5}, {.pool_id = 2, .zone = "z", .region = "r",
+		.provider = "aws", .market = SPOT_MARKET_SPOT, .gpu_milli = 8000, .nodes = 2, .idle = 1, .price_micros = 9}};
+	struct fleet_spec f = {.nodes = 3, .pools_min = 1};
+	struct fleet_ask ask = {.spec = &f, .have = have, .have_n = 2};
 	struct fleet_plan plan;
 
 	(void)state;
-	fleet_allocate(a, &f, &have, 1, NULL, 0, &plan);
-	assert_int_equal(plan.surplus, 1);
+	fleet_plan_make(a, &ask, &plan);
+	assert_int_equal(plan.surplus, 3);
 	assert_int_equal(plan.missing, 0);
-	f = (struct fleet_spec){.gpus = 40, .pools_min = 5};
-	fleet_allocate(a, &f, &have, 1, NULL, 0, &plan);
+	/* The dearest first, and only what is idle. */
+	assert_int_equal(plan.gives_n, 2);
+	assert_int_equal(plan.gives[1].pool_id, 2);
+	assert_int_equal(plan.gives[1].nodes, 1);
+	assert_int_equal(plan.gives[0].nodes, 2);
+	f = (struct fleet_spec){.gpus = 56, .pools_min = 1};
+	fleet_plan_make(a, &ask, &plan);
 	assert_int_equal(plan.missing, 8);
-	f.gpus = 16;
-	fleet_allocate(a, &f, &have, 1, NULL, 0, &plan);
-	assert_int_equal(plan.surplus, 2);
+	assert_non_null(strstr(plan.why, "no pool suits"));
+	f = (struct fleet_spec){.pools_min = 5, .on_demand_floor = 2};
+	fleet_plan_make(a, &ask, &plan);
+	assert_int_equal(plan.surplus, 5);
 }
 
 static void a_fleet_file_is_read_strictly(void **state)
@@ -154,6 +231,16 @@ static void a_fleet_file_is_read_strictly(void **state)
 	struct fleet_spec *f, *g;
 	const char *name;
 	struct spot_err err = {0};
+	static const char *const wrong[][2] = {
+		{"name: f\nnodes: 2\non_demand_floor: 120%\n", "share from 0% to 100%"},
+		{"name: f\nnodes: 2\non_demand_floor: x%\n", "share from 0% to 100%"},
+		{"name: f\nnodes: 2\non_demand_floor: -1\n", "on_demand_floor"},
+		{"name: f\nnodes: 2\nrisk: much\n", "risk: a number"},
+		{"name: f\nnodes: 2\nrisk: -1\n", "risk: a number"},
+		{"name: f\ngpus: {H100: 1, A100: 2}\n", "one GPU to count in"},
+		{"name: f\ngpus: {ZX81: 1}\n", "ZX81"},
+		{"name: f\nnodes: 2\nlimits: {per_gpu: -3}\n", "per_gpu"},
+	};
 
 	(void)state;
 	assert_int_equal(fleet_spec_parse(a, text("name: f\ngpus: 16\nresources:\n  accelerators: {A10G: 1, L4: 1}\n"
@@ -169,6 +256,23 @@ static void a_fleet_file_is_read_strictly(void **state)
 	json_decref(j);
 	assert_int_equal(g->gpus, 16);
 	assert_string_equal(g->asks[0].gpus[1].gpu, "L4");
+	assert_true(f->risk > 3.9 && f->risk < 4.1);
+	assert_int_equal(fleet_spec_parse(a, text("name: f\ngpus: {H100: 64}\nresources: {accelerators: {H100: 8, A100: 8}}\n"
+	    "on_demand_floor: 12.5%\nrisk: 0.5\nlimits: {per_gpu: 3, per_region: 2}\n"), &f, &name, &err), SPOT_OK);
+	assert_string_equal(f->gpus_of, "H100");
+	assert_int_equal(f->floor_pm, 125);
+	j = fleet_spec_to_json(f);
+	assert_int_equal(fleet_spec_from_json(a, j, &g, &err), SPOT_OK);
+	json_decref(j);
+	assert_string_equal(g->gpus_of, "H100");
+	assert_int_equal(g->per_gpu_max, 3);
+	assert_int_equal(g->per_region_max, 2);
+	assert_int_equal(g->floor_pm, 125);
+	assert_true(g->risk > 0.4 && g->risk < 0.6);
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+		assert_int_equal(fleet_spec_parse(a, text(wrong[i][0]), &f, &name, &err), SPOT_INVALID);
+		assert_non_null(strstr(err.text, wrong[i][1]));
+	}
 	assert_int_equal(fleet_spec_parse(a, text("name: f\nnodes: 1\ngpus: 1\n"), &f, &name, &err), SPOT_INVALID);
 	assert_int_equal(fleet_spec_parse(a, text("name: f\nnodes: 1\nlimits: {per_rack: 1}\n"), &f, &name, &err), SPOT_INVALID);
 	assert_non_null(strstr(err.text, "line 3"));
@@ -178,9 +282,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(five_pools_are_used_where_they_exist),
-		cmocka_unit_test(nodes_that_do_not_divide_still_use_five_pools),
-		cmocka_unit_test(limits_hold_in_random_cases),
-		cmocka_unit_test(what_it_has_counts_and_too_much_is_surplus),
+		cmocka_unit_test(risk_spreads_nodes_as_far_as_it_pays),
+		cmocka_unit_test(the_floor_is_a_count_or_a_share),
+		cmocka_unit_test(pools_of_one_quota_draw_from_one_room),
+		cmocka_unit_test(work_is_weighed_by_throughput),
+		cmocka_unit_test(limits_that_cross_do_not_lock_a_fleet_out),
+		cmocka_unit_test(what_it_has_counts_and_too_much_goes_back),
 		cmocka_unit_test(a_fleet_file_is_read_strictly),
 	};
 

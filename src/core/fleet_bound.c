@@ -1,0 +1,335 @@
+/*
+ * A lower bound on what any plan of this coverage, floor and number of pools costs. The risk is convex, so its tangent at
+ * the plan lies below it (the square of a pool's own nodes is kept as it is); the linear rest is bounded by its Lagrangian
+ * dual, which is a bound for whatever prices are put on the constraints:
+ *
+ *     mu W + sigma F + tau K - sum_g pi_g C_g + sum_i min over y of sum over its units of
+ *         (marginal - mu w - sigma f - tau of a pool's first + sum of the pi of its groups)
+ *
+ * The prices come from the plan: of a group that is full, the least profit of what was let in, the widest group first
+ * (for nested limits that is the dual optimum; greedy is exact there); mu, sigma and tau by coordinate search.
+ */
+#include "base/base.h"
+#include "base/arena.h"
+#include "core/fleet_priv.h"
+
+#include <math.h>
+
+struct unit_cost {
+	double first, step;            /* of the first node more than held, and by how much each further one costs more */
+	double last;                   /* of the last picked */
+	int32_t most;                  /* that could be picked, limits alone */
+	int32_t picked;
+	bool fresh;                    /* none held: its first node counts for pools_min */
+};
+
+struct bound {
+	struct fleet_model *m;
+	struct unit_cost *u;
+	double base;                   /* dollars that held nodes cost, tangent included */
+	double mu, sigma, tau;
+	int64_t cover, floor, pools;   /* to be added */
+	double best, best_mu;
+	double *best_pi;
+	int32_t *tight; size_t tight_n;/* groups, the widest first */
+};
+
+static double together(const struct fleet_model *m, const struct fleet_item *i)
+{
+	double sum = 0;
+
+	for (int l = 0; l < FLEET_LEVELS; l++) {
+		sum += m->delta[l] * m->groups[i->g[l]].s;
+	}
+	return sum;
+}
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+	while (b != 0) {
+		int64_t r = a % b;
+
+		a = b;
+		b = r;
+	}
+	return a;
+}
+
+static int32_t most_of(const struct bound *b, const struct fleet_item *i, const struct unit_cost *u)
+{
+	const struct fleet_model *m = b->m;
+	int64_t most = i->cap - i->held, calls = (b->cover + i->w - 1) / i->w;
+
+	if (i->fw > 0) {
+		calls = MAX(calls, (b->floor + i->fw - 1) / i->fw);
+	}
+	for (int k = 0; k < FLEET_KINDS; k++) {
+		const struct fleet_group *g = i->g[k] >= 0 ? &m->groups[i->g[k]] : NULL;
+
+		if (g != NULL && g->cap < FLEET_NONE) {
+			int64_t all = k == FG_QUOTA ? g->cap / i->need : g->cap;
+
+			most = MIN(most, all);
+		}
+	}
+	return (int32_t)MAX(MIN(most, MAX(calls, 1)), u->picked);
+}
+
+static void units_make(struct bound *b)
+{
+	struct fleet_model *m = b->m;
+	double own = m->delta[FLEET_LEVELS];
+
+	for (size_t k = 0; k < m->n; k++) {
+		struct fleet_item *i = &m->items[k];
+		struct unit_cost *u = &b->u[k];
+		double qq = m->kappa * i->q * i->q, flat = i->c + 2 * m->kappa * i->q * together(m, i) - qq;
+		int32_t held = MIN(i->held, i->x);
+
+		b->base += flat * held + own * qq * held * held;
+		u->picked = i->x - held;
+		u->fresh = held == 0;
+		u->first = flat + own * qq * (2 * held + 1);
+		u->step = 2 * own * qq;
+		u->last = u->first + u->step * (u->picked - 1);
+		u->most = i->score != NULL ? most_of(b, i, u) : 0;
+	}
+	for (size_t g = 0; g < m->groups_n; g++) {
+		const struct fleet_group *x = &m->groups[g];
+
+		b->base -= x->kind <= FG_FAMILY ? m->kappa * m->delta[x->kind] * x->s * x->s : 0;
+	}
+}
+
+/* What the plan reached and held nodes do not: what any plan that is as good must add. */
+static void needs_make(struct bound *b)
+{
+	struct fleet_model *m = b->m;
+	int64_t held = 0, floor_held = 0, pools_held = 0, unit = 0;
+
+	for (size_t k = 0; k < m->n; k++) {
+		const struct fleet_item *i = &m->items[k];
+		int32_t n = MIN(i->held, i->x);
+
+		held += i->w * n;
+		floor_held += i->fw * n;
+		pools_held += n > 0;
+		unit = i->score != NULL ? gcd(unit, i->w) : unit;
+	}
+	b->cover = MAX(MIN(m->want, m->total) - held, 0);
+	b->cover = unit > 0 ? (b->cover + unit - 1) / unit * unit : b->cover;
+	b->floor = MAX(MIN(m->floor, m->floor_have) - floor_held, 0);
+	b->pools = MAX(MIN(m->pools_want, m->pools) - pools_held, 0);
+}
+
+static double group_prices(const struct bound *b, const struct fleet_item *i)
+{
+	double sum = 0;
+
+	for (int k = 0; k < FLEET_KINDS; k++) {
+		if (i->g[k] >= 0) {
+			sum += b->m->groups[i->g[k]].dual * (double)(k == FG_QUOTA ? i->need : 1);
+		}
+	}
+	return sum;
+}
+
+static double worth_one(const struct bound *b, const struct fleet_item *i)
+{
+	return b->mu * (double)i->w + b->sigma * (double)i->fw;
+}
+
+/* What the last picked of a pool saves beyond the prices set so far. */
+static double profit(const struct bound *b, size_t k)
+{
+	const struct fleet_item *i = &b->m->items[k];
+	const struct unit_cost *u = &b->u[k];
+
+	return worth_one(b, i) + (u->fresh && u->picked == 1 ? b->tau : 0) - u->last - group_prices(b, i);
+}
+
+static void prices_set(struct bound *b)
+{
+	struct fleet_model *m = b->m;
+
+	for (size_t t = 0; t < b->tight_n; t++) {
+		m->groups[b->tight[t]].dual = 0;
+	}
+	for (size_t t = 0; t < b->tight_n; t++) {
+		struct fleet_group *g = &m->groups[b->tight[t]];
+		double least = INFINITY;
+
+		for (int32_t k = 0; k < g->n; k++) {
+			size_t at = (size_t)m->members[g->first + k];
+
+			if (b->u[at].picked > 0) {
+				double per = g->kind == FG_QUOTA ? (double)m->items[at].need : 1;
+
+				least = fmin(least, profit(b, at) / per);
+			}
+		}
+		g->dual = isfinite(least) ? fmax(least, 0) : 0;
+	}
+}
+
+static double dual_at(struct bound *b)
+{
+	struct fleet_model *m = b->m;
+	double sum = b->base + b->mu * (double)b->cover + b->sigma * (double)b->floor + b->tau * (double)b->pools;
+
+	prices_set(b);
+	for (size_t t = 0; t < b->tight_n; t++) {
+		const struct fleet_group *g = &m->groups[b->tight[t]];
+		int64_t held = 0;
+
+		for (int32_t k = 0; g->kind != FG_QUOTA && k < g->n; k++) {
+			const struct fleet_item *i = &m->items[m->members[g->first + k]];
+
+			held += MIN(i->held, i->x);
+		}
+		sum -= g->dual * (double)MAX(g->cap - held, 0);
+	}
+	for (size_t k = 0; k < m->n; k++) {
+		const struct unit_cost *u = &b->u[k];
+		double tau = u->fresh ? b->tau : 0, at = u->first - worth_one(b, &m->items[k]);
+		double more;
+
+		if (u->most <= 0 || at >= tau) {
+			continue;
+		}
+		at += b->tight_n > 0 ? group_prices(b, &m->items[k]) : 0;
+		more = u->step > 0 ? fmin(fmax(ceil(-at / u->step), 0), u->most) : at < 0 ? u->most : 0;
+		if (more < 1 && at < tau) {
+			more = 1;
+		}
+		sum += more > 0 ? fmin(more * at + u->step * more * (more - 1) / 2 - tau, 0) : 0;
+	}
+	if (sum > b->best) {
+		b->best = sum;
+		for (size_t t = 0; t < b->tight_n; t++) {
+			b->best_pi[t] = m->groups[b->tight[t]].dual;
+		}
+	}
+	return sum;
+}
+
+/* Golden section would do; the function has kinks where units are, so points between the kinks that the plan shows. */
+static void climb(struct bound *b, double *v, double step, int rounds)
+{
+	double at = dual_at(b);
+
+	for (int k = 0; k < rounds && step > 0; k++) {
+		double was = *v, up, down;
+
+		*v = was + step;
+		up = dual_at(b);
+		*v = fmax(was - step, 0);
+		down = up > at ? -INFINITY : dual_at(b);
+		if (up > at) {
+			at = up;
+			*v = was + step;
+			step *= 1.5;
+		} else if (down > at) {
+			at = down;
+			*v = fmax(was - step, 0);
+			step *= 1.5;
+		} else {
+			*v = was;
+			step *= 0.35;
+		}
+	}
+}
+
+static void tight_find(struct bound *b)
+{
+	static const enum fleet_kind order[] = {FG_PROVIDER, FG_REGION, FG_ZONE, FG_GPU, FG_QUOTA};
+	struct fleet_model *m = b->m;
+
+	b->tight = arena_array(m->arena, m->groups_n + 1, sizeof(*b->tight));
+	b->best_pi = arena_array(m->arena, m->groups_n + 1, sizeof(*b->best_pi));
+	for (size_t o = 0; o < ARRAY_LEN(order); o++) {
+		for (size_t g = 0; g < m->groups_n; g++) {
+			const struct fleet_group *x = &m->groups[g];
+			int64_t need = INT64_MAX;
+
+			if (x->kind != order[o] || x->cap == FLEET_NONE) {
+				continue;
+			}
+			for (int32_t k = 0; x->kind == FG_QUOTA && k < x->n; k++) {
+				const struct fleet_item *i = &m->items[m->members[x->first + k]];
+
+				need = i->score != NULL ? MIN(need, i->need) : need;
+			}
+			need = x->kind == FG_QUOTA ? need : 1;
+			if (x->used > x->cap - need) {
+				b->tight[b->tight_n++] = (int32_t)g;
+			}
+		}
+	}
+}
+
+/* Prices to begin with: what the dearest of each kind that was picked costs. */
+static void start_prices(struct bound *b)
+{
+	struct fleet_model *m = b->m;
+	double rest = 0, floor = 0, all = 0, pools = 0;
+
+	for (size_t k = 0; k < m->n; k++) {
+		const struct fleet_item *i = &m->items[k];
+		const struct unit_cost *u = &b->u[k];
+		bool for_pools = b->pools > 0 && u->fresh && u->picked == 1;
+
+		if (u->picked > 0) {
+			all = fmax(all, u->last / (double)i->w);
+			if (i->fw == 0 && !for_pools) {
+				rest = fmax(rest, u->last / (double)i->w);
+			}
+		}
+	}
+	b->mu = rest > 0 ? rest : all;
+	for (size_t k = 0; k < m->n; k++) {
+		const struct fleet_item *i = &m->items[k];
+		const struct unit_cost *u = &b->u[k];
+
+		if (u->picked > 0 && i->fw > 0 && b->floor > 0) {
+			floor = fmax(floor, (u->last - b->mu * (double)i->w) / (double)i->fw);
+		}
+	}
+	b->sigma = floor;
+	for (size_t k = 0; k < m->n && b->pools > 0; k++) {
+		const struct unit_cost *u = &b->u[k];
+
+		if (u->picked == 1 && u->fresh) {
+			pools = fmax(pools, u->last - worth_one(b, &m->items[k]));
+		}
+	}
+	b->tau = pools;
+}
+
+double fleet_bound(struct fleet_model *m)
+{
+	struct bound b = {.m = m, .best = -INFINITY, .u = arena_array(m->arena, m->n + 1, sizeof(*b.u))};
+	bool big = m->n > 5000;
+	int sweeps = big ? 1 : 4, rounds = big ? 10 : 24;
+
+	needs_make(&b);
+	units_make(&b);
+	tight_find(&b);
+	start_prices(&b);
+	dual_at(&b);
+	for (int s = 0; s < sweeps; s++) {
+		double scale = fmax(b.mu, 1e-9);
+
+		climb(&b, &b.mu, scale * 0.05, rounds);
+		if (b.floor > 0) {
+			climb(&b, &b.sigma, fmax(b.sigma * 0.1, scale), rounds);
+		}
+		if (b.pools > 0) {
+			climb(&b, &b.tau, fmax(b.tau * 0.1, scale * 10), rounds);
+		}
+	}
+	for (size_t t = 0; t < b.tight_n; t++) {
+		m->groups[b.tight[t]].dual = b.best_pi[t];
+	}
+	return b.best;
+}
