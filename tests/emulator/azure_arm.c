@@ -475,10 +475,11 @@ static json_t *provider_view(const char *ns)
 	json_t *list = json_array();
 
 	for (size_t k = 0; k < ARRAY_LEN(types); k++) {
-		json_t *versions = json_array();
+		json_t *versions;
 
 		if (!az_same(types[k].ns, ns))
 			continue;
+		versions = json_array();
 		for (const char *p = types[k].versions; *p; p += strspn(p, " ")) {
 			json_array_append_new(versions, json_stringn(p, strcspn(p, " ")));
 			p += strcspn(p, " ");

@@ -186,6 +186,10 @@ static struct inst *make_one(struct ec2 *e, const struct run *r, const char *res
 		i->user_data_n = r->user_data_raw.n;
 	}
 	copy_tags(r->tags, r->tags_n, &i->tags, &i->tags_n);
+	if (r->template_id) {
+		inst_tag_set(&i->tags, &i->tags_n, "aws:ec2launchtemplate:id", r->template_id);
+		inst_tag_set(&i->tags, &i->tags_n, "aws:ec2launchtemplate:version", "1");
+	}
 	if (r->side == SIDE_SPOT) {
 		i->sir = r->sir ? dup_text(r->sir) : ec2_sir_id(e->sim);
 		copy_tags(r->sir_tags, r->sir_tags_n, &i->sir_tags, &i->sir_tags_n);

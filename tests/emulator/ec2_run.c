@@ -335,6 +335,7 @@ void ec2_run(struct ec2 *e)
 	struct run r = {0};
 
 	template_apply(e);
+	r.template_id = form_get(&e->form, "LaunchTemplate.LaunchTemplateId");
 	if (!e->failed)
 		run_read(e, &r);
 	if (!e->failed)

@@ -25,6 +25,7 @@ struct run {
 	const char *scope;
 	/* Spot request: its id when it was there first, whether it lasts, what an interruption does. */
 	const char *sir, *behaviour;
+	const char *template_id; /* launched by; NULL = none */
 	bool persistent;
 	int64_t root_gib;
 	bool keep_root, guarded;

@@ -90,7 +90,8 @@ class Templates(Base):
         i = self.ec2.run_instances(LaunchTemplate={'LaunchTemplateName': 'life', 'Version': '$Latest'}, MinCount=1,
                                    MaxCount=1, InstanceType='g5.2xlarge')['Instances'][0]
         self.assertEqual((i['InstanceType'], i['ImageId']), ('g5.2xlarge', self.ami))
-        self.assertEqual(i['Tags'], [{'Key': 'from', 'Value': 'template'}])
+        self.assertEqual({x['Key']: x['Value'] for x in i['Tags']}, {
+            'from': 'template', 'aws:ec2launchtemplate:id': t['LaunchTemplateId'], 'aws:ec2launchtemplate:version': '1'})
         self.fails('InvalidLaunchTemplateId.VersionNotFound', 400, self.ec2.run_instances, MinCount=1, MaxCount=1,
                    LaunchTemplate={'LaunchTemplateName': 'life', 'Version': '7'})
         self.ec2.delete_launch_template(LaunchTemplateId=t['LaunchTemplateId'])
