@@ -413,4 +413,6 @@ const struct spot_provider_ops aws_ops = {
     .launch_gang = aws_launch_gang,
     .watch = aws_watch,
     .check = aws_check,
+    /* Linux; what the user ends is billed (billing-for-interrupted-spot-instances.html). */
+    .reclaim_free_us = SPOT_US_PER_HOUR,
 };

@@ -2,6 +2,8 @@
  * Money from node intervals and prices. Pure. A node's time [launched, ended) is cut at attempt
  * boundaries and at price changes; each piece costs floor-differences, so that however an interval is cut the
  * parts sum to the whole: amount(a,b) = floor(price*(b-o)/3600e6) - floor(price*(a-o)/3600e6), o = launched.
+ * What a provider does not bill after all is taken back by lines of kind credit, one per line that stands, so that a
+ * node's lines sum to nothing.
  */
 #ifndef CORE_LEDGER_H
 #define CORE_LEDGER_H

@@ -1,12 +1,17 @@
 /*
  * Ledger lines from node intervals: cut at attempt boundaries and at price changes, written
  * together with the new billed_to in one statement that only succeeds on the billed_to it was
- * computed from. Work that was lost is reversed and written again under its own name.
+ * computed from. Work that was lost is reversed and written again under its own name. What a provider
+ * gives for free, a spot machine that it took back early, is billed as it runs and credited once the provider
+ * has said that the reclaim was its own (AWS: the first hour,
+ * docs.aws.amazon.com/AWSEC2/latest/UserGuide/billing-for-interrupted-spot-instances.html).
  */
 #include "base/base.h"
 #include "base/log.h"
 #include "core/ledger.h"
 #include "engine/engine_int.h"
+
+#define LOST_LOOK_BACK_US (INT64_C(7) * 86400 * SPOT_US_PER_S)
 
 struct billing {
 	struct q_engine_bill_due_row row;
@@ -218,10 +223,60 @@ static void lost_lines(struct step *s)
 					    .fence = r->e->epoch}));
 }
 
+/* ---- credits ----------------------------------------------------------------------------------- */
+
+static void credit_due(struct step *s)
+{
+	struct q_engine_credit_due_row *rows;
+	size_t n = q_engine_credit_due_rows(&s->req, s->r->arena, &rows);
+
+	for (size_t i = 0; i < n; i++) {
+		struct step *w = step_new(s->r, NULL, NULL);
+
+		STEP(w, engine_credit_write,
+		     (&(struct q_engine_credit_write){
+			 .node_id = rows[i].id,
+			 .at_us = engine_now(s->r->e),
+			 .why = arena_printf(s->r->arena,
+					     "the provider took it back so early that it is not billed: %" PRId64
+					     " micro-dollars credited",
+					     rows[i].credit_micros),
+			 .fence = s->r->e->epoch}));
+	}
+}
+
+static void credits_look(struct recon *r)
+{
+	const char **names = arena_array(r->arena, engine_providers(r->e) + 1, sizeof(*names));
+	int64_t *free_us = arena_array(r->arena, engine_providers(r->e) + 1, sizeof(*free_us));
+	struct step *s;
+	size_t n = 0;
+
+	for (size_t i = 0; i < engine_providers(r->e); i++) {
+		struct call_provider *p = engine_provider_at(r->e, i);
+
+		if (call_provider_ops(p)->reclaim_free_us > 0) {
+			names[n] = call_provider_name(p);
+			free_us[n++] = call_provider_ops(p)->reclaim_free_us;
+		}
+	}
+	if (n == 0) {
+		return;
+	}
+	s = step_new(r, credit_due, NULL);
+	STEP(s, engine_credit_due,
+	     (&(struct q_engine_credit_due){.providers = names,
+					    .providers_n = n,
+					    .free_us = free_us,
+					    .free_us_n = n,
+					    .since_us = engine_now(r->e) - LOST_LOOK_BACK_US}));
+}
+
 static void lost_due(struct step *s)
 {
 	struct q_engine_lost_due_row *rows;
 	size_t n = q_engine_lost_due_rows(&s->req, s->r->arena, &rows);
+
 
 	for (size_t i = 0; i < n; i++) {
 		struct step *l = step_new(s->r, lost_lines, &rows[i]);
@@ -233,8 +288,6 @@ static void lost_due(struct step *s)
 						    .from_us = rows[i].lost_from_us}));
 	}
 }
-
-#define LOST_LOOK_BACK_US (INT64_C(7) * 86400 * SPOT_US_PER_S)
 
 void biller_run(struct recon *r)
 {
@@ -248,4 +301,5 @@ void biller_run(struct recon *r)
 	s = step_new(r, lost_due, NULL);
 	STEP(s, engine_lost_due,
 	     (&(struct q_engine_lost_due){.since_us = now - LOST_LOOK_BACK_US}));
+	credits_look(r);
 }

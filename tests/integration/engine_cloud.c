@@ -498,6 +498,7 @@ struct call_provider *cloud_provider(struct cloud *c, struct loop *loop, struct 
 	ops.watch = c->watches ? cloud_watch : NULL;
 	ops.launch_gang = c->gangs ? cloud_launch_gang : NULL;
 	ops.boot_timeout_us = c->boots_us;
+	ops.reclaim_free_us = c->reclaim_free_us;
 	return call_provider_new(loop, http, &ops, c, "fake", NULL);
 }
 

@@ -242,6 +242,64 @@ static void test_a_fleet_grows_serves_a_job_shrinks_and_closes(void **state)
 	world_check_end(w);
 }
 
+/* ---- what the provider does not bill ------------------------------------------------------------- */
+
+/* A machine of 3,600 dollars an hour runs and is taken, or ended by the user; its job goes on elsewhere and ends. */
+static void taken(struct world *w, int64_t free_us, enum spot_end_cause cause)
+{
+	world_reset(w, true);
+	w->cloud.reclaim_free_us = free_us;
+	world_pool(w, "z1", "a1", "spot", 3600000000);
+	world_pool(w, "z2", "a1", "spot", 3700000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_for(w, 200);
+	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
+	w->cloud.list[0].cause = cause;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_finish(w, 1);
+	world_until(w, LIMIT, "SELECT count(*) FROM node n WHERE id = 1 AND state = 'GONE' AND billed_to_us = ended_us"
+			      " AND EXISTS (SELECT FROM ledger l WHERE l.node_id = n.id)");
+}
+
+static void test_a_spot_machine_that_was_taken_early_costs_nothing_to_the_micro_dollar(void **state)
+{
+	struct world *w = *state;
+
+	taken(w, SPOT_US_PER_HOUR, SPOT_END_RECLAIM);
+	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE kind = 'credit'");
+	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger WHERE node_id = 1"), 0);
+	assert_true(world_int(w, "SELECT -sum(amount_micros) FROM ledger WHERE kind = 'credit'") > 100000);
+	/* Each takes back one line that stood, its lost work too, and nothing of another machine. */
+	assert_int_equal(world_int(w, "SELECT count(*) FROM ledger c JOIN ledger l ON l.id = c.reverses WHERE c.kind = 'credit'"
+				      " AND (c.amount_micros <> -l.amount_micros OR l.reverses IS NOT NULL OR c.node_id <> 1)"), 0);
+	assert_true(world_int(w, "SELECT count(*) FROM ledger c JOIN ledger l ON l.id = c.reverses"
+				 " WHERE c.kind = 'credit' AND l.kind = 'lost_work'") > 0);
+	assert_int_equal(world_int(w, "SELECT max(n) FROM (SELECT count(*) AS n FROM ledger WHERE reverses IS NOT NULL GROUP BY reverses) x"), 1);
+	world_until(w, LIMIT, "SELECT sum(amount_micros) > 0 FROM ledger WHERE node_id <> 1");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE node_id = 1 AND event = 'CREDITED'"), 1);
+	/* And once. */
+	world_for(w, 400);
+	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger WHERE node_id = 1"), 0);
+}
+
+static void test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed(void **state)
+{
+	struct world *w = *state;
+	static const struct {
+		int64_t free_us;
+		enum spot_end_cause cause;
+	} cases[] = {{SPOT_US_PER_HOUR, SPOT_END_USER}, {1000, SPOT_END_RECLAIM}, {0, SPOT_END_RECLAIM}};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		taken(w, cases[i].free_us, cases[i].cause);
+		world_for(w, 600);
+		assert_int_equal(world_int(w, "SELECT count(*) FROM ledger WHERE kind = 'credit'"), 0);
+		assert_true(world_int(w, "SELECT sum(amount_micros) FROM ledger WHERE node_id = 1") > 0);
+	}
+}
+
 #define T(f) cmocka_unit_test(f)
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
@@ -252,6 +310,8 @@ int main(int argc, char **argv)
 	    T(test_what_a_vanished_machine_leaves_is_ended),
 	    T(test_checkpoint_urls_are_minted),
 	    T(test_the_ledger_sums_to_interval_times_price_across_a_price_change),
+	    T(test_a_spot_machine_that_was_taken_early_costs_nothing_to_the_micro_dollar),
+	    T(test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed),
 	    T(test_a_second_writer_of_a_transition_gets_no_row),
 	    T(test_rebalance_dry_run_proposes_and_a_real_one_moves),
 	    T(test_a_fleet_grows_serves_a_job_shrinks_and_closes),

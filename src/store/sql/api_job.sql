@@ -135,7 +135,7 @@ WITH l AS (
 		CASE WHEN 'market' = ANY ($1) THEN l.market END AS market,
 		CASE WHEN 'kind' = ANY ($1) THEN l.kind END AS kind,
 		l.kind AS k, l.amount_micros AS m,
-		(CASE WHEN l.reverses IS NULL THEN l.to_us - l.from_us ELSE l.from_us - l.to_us END) * p.gpu_milli / 1000 AS gpu_us
+		(CASE WHEN l.kind = 'credit' THEN 0 WHEN l.reverses IS NULL THEN l.to_us - l.from_us ELSE l.from_us - l.to_us END) * p.gpu_milli / 1000 AS gpu_us
 	FROM ledger l JOIN pool p ON p.id = l.pool_id WHERE l.from_us >= $2 AND l.from_us < $3
 ), g AS (
 	SELECT team, project, class, provider, gpu, job, market, kind, sum(m)::int8 AS total,
@@ -143,17 +143,19 @@ WITH l AS (
 		coalesce(sum(m) FILTER (WHERE k = 'boot'), 0)::int8 AS boot,
 		coalesce(sum(m) FILTER (WHERE k = 'idle'), 0)::int8 AS idle,
 		coalesce(sum(m) FILTER (WHERE k = 'lost_work'), 0)::int8 AS lost_work,
+		coalesce(sum(m) FILTER (WHERE k = 'credit'), 0)::int8 AS credit,
 		round(sum(gpu_us) / 3.6e9, 6) AS gpu_hours
 	FROM l GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 ORDER BY 9 DESC, 1, 2, 3, 4, 5, 6, 7, 8 LIMIT 5000
 )
 SELECT json_build_object('by', $1, 'since@', nullif($2, 0), 'until@', $3,
 	'rows', coalesce((SELECT json_agg(json_strip_nulls(json_build_object('team', team, 'project', project, 'class', class,
 		'provider', provider, 'gpu', gpu, 'job', job, 'market', market, 'kind', kind, 'compute_micros', compute,
-		'boot_micros', boot, 'idle_micros', idle, 'lost_work_micros', lost_work, 'total$', total,
+		'boot_micros', boot, 'idle_micros', idle, 'lost_work_micros', lost_work, 'credit_micros', credit, 'total$', total,
 		'gpu_hours', gpu_hours))) FROM g), '[]'::json),
 	'totals', (SELECT json_build_object('compute_micros', coalesce(sum(compute), 0)::int8,
 		'boot_micros', coalesce(sum(boot), 0)::int8, 'idle_micros', coalesce(sum(idle), 0)::int8,
-		'lost_work_micros', coalesce(sum(lost_work), 0)::int8, 'total$', coalesce(sum(total), 0)::int8,
+		'lost_work_micros', coalesce(sum(lost_work), 0)::int8,
+		'credit_micros', coalesce(sum(credit), 0)::int8, 'total$', coalesce(sum(total), 0)::int8,
 		'gpu_hours', coalesce(sum(gpu_hours), 0)) FROM g))::text AS doc
 
 -- name: api_checkpoint

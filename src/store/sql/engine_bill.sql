@@ -78,6 +78,7 @@ SELECT t.job_id, t.epoch, t.node_id, t.lost_from, t.ended_us, t.launched_us FROM
 	WHERE a.settled AND a.ended_us > $1 AND a.started_us IS NOT NULL AND (a.exit_reason = 'lost' OR (a.exit_reason = 'killed'
 		AND EXISTS (SELECT FROM attempt o WHERE o.job_id = a.job_id AND o.epoch = a.epoch AND o.exit_reason = 'lost')))) t
 WHERE t.billed_to_us >= t.ended_us AND t.lost_from < t.ended_us
+	AND NOT EXISTS (SELECT FROM ledger l WHERE l.node_id = t.node_id AND l.kind = 'credit')
 	AND NOT EXISTS (SELECT FROM ledger l WHERE l.job_id = t.job_id AND l.epoch = t.epoch AND l.node_id = t.node_id
 		AND l.kind = 'lost_work')
 ORDER BY t.job_id LIMIT 50
@@ -116,3 +117,49 @@ WITH ok AS (
 	FROM ok, unnest($5, $6, $7, $8, $9) s (id, kind, f, t, amount) JOIN ledger l ON l.id = s.id
 )
 SELECT id FROM ok
+
+-- Spot machines that their provider took back so early that it does not bill them: the provider itself says that it was
+-- it, and nothing of theirs is still to be booked, such as lost work (as engine_lost_due has it).
+-- name: engine_credit_due
+-- params: providers text[], free_us int8[], since_us int8
+-- rows: many id int8, credit_micros int8
+-- writes: no
+SELECT n.id, (SELECT sum(l.amount_micros)::int8 FROM ledger l WHERE l.node_id = n.id)
+FROM node n JOIN pool p ON p.id = n.pool_id JOIN unnest($1, $2) f (provider, us) ON f.provider = p.provider
+WHERE n.state = 'GONE' AND n.ended_us > $3 AND n.ended_us - n.launched_us < f.us AND p.market = 'spot'
+	AND n.provider_state = 'gone_reclaimed' AND n.end_cause = 'reclaimed'
+	AND n.billed_to_us >= n.ended_us
+	AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND (NOT a.settled OR (a.started_us IS NOT NULL
+		AND (a.exit_reason = 'lost' OR (a.exit_reason = 'killed'
+			AND EXISTS (SELECT FROM attempt o WHERE o.job_id = a.job_id AND o.epoch = a.epoch AND o.exit_reason = 'lost')))
+		AND coalesce((SELECT max(CASE WHEN c.set_key IS NULL THEN c.committed_us ELSE c.set_us END) FROM checkpoint c
+			WHERE c.job_id = a.job_id AND c.epoch = a.epoch AND c.rank = a.rank AND c.state = 'COMMITTED'),
+			a.started_us, a.created_us) < least(a.ended_us, n.ended_us)
+		AND NOT EXISTS (SELECT FROM ledger l WHERE l.job_id = a.job_id AND l.epoch = a.epoch AND l.node_id = n.id
+			AND l.kind = 'lost_work'))))
+	AND EXISTS (SELECT FROM ledger l WHERE l.node_id = n.id)
+	AND NOT EXISTS (SELECT FROM ledger l WHERE l.node_id = n.id AND l.kind = 'credit')
+ORDER BY n.id LIMIT 50
+
+-- Takes back every line of the node that still stands.
+-- name: engine_credit_write
+-- params: node_id int8, at_us int8, why text, fence int8
+-- rows: many id int8
+-- writes: yes
+WITH ok AS (
+	SELECT id, job_id FROM node WHERE id = $1
+		AND NOT EXISTS (SELECT FROM ledger l WHERE l.node_id = $1 AND l.kind = 'credit')
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR SHARE)
+), c AS (
+	INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, team, project, class, from_us, to_us,
+		price_micros, price_observed_us, amount_micros, reverses)
+	SELECT $2, 'credit', l.node_id, l.pool_id, l.market, l.job_id, l.epoch, l.team, l.project, l.class, l.from_us,
+		l.to_us, l.price_micros, l.price_observed_us, -l.amount_micros, l.id
+	FROM ok, ledger l WHERE l.node_id = ok.id AND l.reverses IS NULL
+		AND NOT EXISTS (SELECT FROM ledger r WHERE r.reverses = l.id)
+	RETURNING id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, event, why, actor)
+	SELECT $2, 'node', 'n' || id, job_id, id, 'CREDITED', $3, 'engine' FROM ok
+)
+SELECT id FROM c
