@@ -66,6 +66,7 @@ WITH open AS (
 	SELECT o.node_id, a.job_id, p.provider
 	FROM notice o JOIN node n ON n.id = o.node_id AND n.state = 'READY' JOIN pool p ON p.id = n.pool_id
 	JOIN attempt a ON a.node_id = n.id AND a.ended_us IS NULL AND a.desired = 'run'
+	JOIN job j ON j.id = a.job_id AND j.num_nodes = 1
 	WHERE o.kind = 'rebalance' AND o.handled_us IS NOT NULL AND o.heard_us > $3 - $2
 		AND NOT EXISTS (SELECT FROM decision d WHERE d.node_id = o.node_id AND d.kind = 'recommendation')
 	ORDER BY o.heard_us LIMIT 50

@@ -101,7 +101,7 @@ ORDER BY path, seq
 WITH ok AS (
 	SELECT j.id, n.id AS node_id, n.pool_id, p.market, j.epoch + 1 AS epoch
 	FROM job j, node n JOIN pool p ON p.id = n.pool_id
-	WHERE j.id = $1 AND j.state = $2 AND j.epoch = $3 AND j.cancel_us IS NULL
+	WHERE j.id = $1 AND j.state = $2 AND j.epoch = $3 AND j.cancel_us IS NULL AND j.num_nodes = 1
 		AND j.checkpoint_id IS NOT DISTINCT FROM $10
 		AND n.id = $4 AND n.state = 'READY'
 		AND NOT EXISTS (SELECT FROM attempt a WHERE a.ended_us IS NULL AND (a.node_id = $4 OR a.job_id = $1))
@@ -131,7 +131,7 @@ SELECT epoch, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told,
 -- writes: yes
 WITH ok AS (
 	SELECT j.id FROM job j
-	WHERE j.id = $1 AND j.state = $2 AND j.epoch = $3 AND j.cancel_us IS NULL
+	WHERE j.id = $1 AND j.state = $2 AND j.epoch = $3 AND j.cancel_us IS NULL AND j.num_nodes = 1
 		AND NOT EXISTS (SELECT FROM node n WHERE n.job_id = $1 AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN',
 			'BOOTING', 'READY') AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id
 			AND a.ended_us IS NULL))
