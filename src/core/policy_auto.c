@@ -126,27 +126,24 @@ static void auto_decide(void *state, const struct policy_view *v, struct policy_
 {
 	struct auto_run *r = state;
 	const struct policy_setup *s = r->s;
+	/* Whole ticks only; the changeover that is under way counts as work. */
 	int64_t left = (s->deadline_us - v->elapsed_us) / s->tick_us * s->tick_us, work = s->work_us - v->done_us;
-	int64_t todo = work + v->changeover_left_us;   /* the changeover that is under way counts as work */
+	int64_t todo = work + v->changeover_left_us;
+	bool must = policy_must_run(s, v);
 	struct policy_worth w;
 	size_t pool;
 
 	see(r, v);
-	if (v->held == POLICY_SPOT && v->changeover_left_us == 0 && policy_must_run(s, v)) {
-		answer(ret, POLICY_SPOT, v->held_pool, "last safe moment, and spot is running");
-		return;
-	}
-	if (policy_must_run(s, v)) {
-		answer(ret, POLICY_ON_DEMAND, 0, "last safe moment");
-		return;
-	}
 	if (!policy_dp_covers(r->dp, todo, left - todo)) {
 		plan(r, v, todo, left - todo);
 	}
 	policy_dp_worth(r->dp, planned_pool(r), v->held, todo, left - todo, &w);
 	pool = choose_pool(r, v, &w, work);
-	if (pool != SIZE_MAX && w.spot <= w.wait && w.spot <= w.on_demand) {
-		answer(ret, POLICY_SPOT, pool, "spot costs least to the end");
+	if (pool != SIZE_MAX && w.spot <= w.on_demand && (must || w.spot <= w.wait)) {
+		answer(ret, POLICY_SPOT, pool, must ? "last safe moment to wait, and spot costs least to the end" :
+		                                  "spot costs least to the end");
+	} else if (must) {
+		answer(ret, POLICY_ON_DEMAND, 0, "last safe moment");
 	} else if (w.on_demand < w.wait) {
 		answer(ret, POLICY_ON_DEMAND, 0, "on demand costs least to the end: slack is dear, spot far or short-lived");
 	} else {
