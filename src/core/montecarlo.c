@@ -277,17 +277,27 @@ static double quantile(const double *sorted, size_t n, double q)
 	return i + 1 < n ? sorted[i] + (at - (double)i) * (sorted[i + 1] - sorted[i]) : sorted[n - 1];
 }
 
+static size_t runs_within(const struct score_terms *t)
+{
+	double runs = MONTECARLO_STARTS / (1.0 + t->interruptions);
+
+	return (size_t)fmin(fmax(runs, MONTECARLO_LEAST), MONTECARLO_RUNS);
+}
+
 void montecarlo_run(struct arena *a, const struct montecarlo_in *in, struct montecarlo_out *ret)
 {
 	struct play *p = arena_alloc(a, sizeof(*p));
-	size_t runs = in->runs > 0 ? in->runs : MONTECARLO_RUNS, met = 0;
-	double *cost = arena_array(a, runs, sizeof(*cost)), *hours = arena_array(a, runs, sizeof(*hours));
-	double n = (double)runs, cost_sum = 0, hours_sum = 0;
+	size_t runs, met = 0;
+	double *cost, *hours, n, cost_sum = 0, hours_sum = 0;
 	struct run r;
 
 	p->in = in;
 	rng_seeded_init(&p->rng, in->seed);
 	play_setup(p, in);
+	runs = in->runs > 0 ? in->runs : runs_within(&p->places[0].t);
+	n = (double)runs;
+	cost = arena_array(a, runs, sizeof(*cost));
+	hours = arena_array(a, runs, sizeof(*hours));
 	*ret = (struct montecarlo_out){.runs = runs, .seed = in->seed};
 	for (size_t i = 0; i < runs; i++) {
 		bool ended = run_once(p, &r);

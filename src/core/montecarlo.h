@@ -13,6 +13,8 @@
 #include "core/rank.h"
 
 #define MONTECARLO_RUNS   2000
+#define MONTECARLO_LEAST  200
+#define MONTECARLO_STARTS 100000   /* in all runs together, as expected: a long job in a bad pool gets fewer runs */
 #define MONTECARLO_PLACES 12
 
 struct montecarlo_in {
@@ -20,7 +22,7 @@ struct montecarlo_in {
 	size_t chosen;                     /* index into its scores */
 	const struct hazard_model *hazards;/* NULL: pools fail independently */
 	int64_t now_us, deadline_us;       /* 0 = none */
-	size_t runs;                       /* 0 = MONTECARLO_RUNS */
+	size_t runs;                       /* 0 = MONTECARLO_RUNS, or fewer by MONTECARLO_STARTS */
 	uint64_t seed;
 };
 struct montecarlo_out {
@@ -32,7 +34,7 @@ struct montecarlo_out {
 	double deadline_odds;              /* of meeting it; 1 without one */
 	size_t unfinished;                 /* runs given up after MONTECARLO_STARTS_MAX starts; counted as missing it */
 };
-#define MONTECARLO_STARTS_MAX 2000
+#define MONTECARLO_STARTS_MAX 20000
 void montecarlo_run(struct arena *a, const struct montecarlo_in *in, struct montecarlo_out *ret);
 
 #endif

@@ -119,6 +119,22 @@ static void the_same_seed_gives_the_same_figures(void **state)
 	assert_true(a.hours_p5 <= a.hours_p50 && a.hours_p50 <= a.hours_p95);
 }
 
+/* A plan is made while others wait for the daemon. */
+static void a_long_job_in_a_bad_pool_gets_fewer_runs(void **state)
+{
+	struct setting *s = *state;
+	struct montecarlo_out m;
+
+	for (int32_t i = 0; i < 4; i++) {
+		s->offers[i] = offer_make(i + 1, SPOT_MARKET_SPOT, 1000000, 2.0);
+	}
+	s->job.work_left_s = 3600 * 1000;
+	rank(s, 4);
+	m = play(s, 0, 1, 0);
+	assert_int_equal(m.runs, MONTECARLO_LEAST);
+	assert_true(m.interruptions > 1000 && m.unfinished < m.runs);
+}
+
 static void later_deadlines_are_met_more_often(void **state)
 {
 	struct setting *s = *state;
@@ -200,6 +216,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_mean_is_the_expectation_when_there_is_one_pool, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_same_seed_gives_the_same_figures, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_long_job_in_a_bad_pool_gets_fewer_runs, setup, teardown),
 		cmocka_unit_test_setup_teardown(later_deadlines_are_met_more_often, setup, teardown),
 		cmocka_unit_test_setup_teardown(on_demand_saves_a_deadline_that_spot_alone_would_miss, setup, teardown),
 		cmocka_unit_test_setup_teardown(prices_go_back_to_their_mean, setup, teardown),
