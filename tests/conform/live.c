@@ -136,6 +136,7 @@ json_t *live_control(struct live *v, const char *path, const char *body)
 
 void live_fault(struct live *v, const char *at, const char *members, int count)
 {
+	live_record_faulty(true);
 	json_decref(live_control(v, "/fault",
 	    arena_printf(v->arena, "{\"match\":{%s},\"count\":%d,%s}", at, count, members)));
 }
@@ -193,6 +194,7 @@ static void provider_open(struct live *v, bool limits)
 	if (!limits) {
 		v->ops.limits_n = 0;
 	}
+	live_record(v);
 	if (v->ops.open(&conf, &self, &err) != SPOT_OK) {
 		fail_msg("open: %s", err.text);
 	}
@@ -334,6 +336,7 @@ static int clean(void **state UNUSED)
 		return 0;
 	}
 	world.timeout_us = 0;
+	live_record_faulty(false);
 	(void)live_plain(&world, "DELETE", arena_printf(world.arena, "%s/fault", live_text(&world, "urls/control")),
 	    NULL, NULL);
 	json_decref(live_control(&world, "/config", "{\"lag_ms\":0}"));

@@ -98,6 +98,9 @@ extern const struct live_case live_cases[], live_faults[];
 /* With the published limits on both sides, in a world of its own. */
 void live_market_within_limits(struct live *v);
 
+/* Where $LIVE_RECORD names a file: everything that goes to and fro is written there. */
+void live_record(struct live *v);
+void live_record_faulty(bool faulty); /* the emulator was told to misbehave */
 void live_up(struct live *v, const struct live_cloud *cloud, const char *program, bool limits);
 void live_down(struct live *v);
 /* Fails if a secret of the provider or of the announcement was logged. */

@@ -40,6 +40,7 @@ MODELS = {'Pod': 'V1Pod', 'PodList': 'V1PodList', 'Node': 'V1Node', 'NodeList': 
           'ServiceAccount': 'V1ServiceAccount', 'ServiceAccountList': 'V1ServiceAccountList', 'ResourceQuota': 'V1ResourceQuota',
           'ResourceQuotaList': 'V1ResourceQuotaList', 'TokenRequest': 'AuthenticationV1TokenRequest',
           'TokenReview': 'V1TokenReview', 'SelfSubjectAccessReview': 'V1SelfSubjectAccessReview',
+          'SelfSubjectReview': 'V1SelfSubjectReview',
           'APIVersions': 'V1APIVersions', 'APIGroupList': 'V1APIGroupList', 'APIGroup': 'V1APIGroup',
           'APIResourceList': 'V1APIResourceList'}
 SEEN = set()

@@ -190,7 +190,8 @@ SCORE = {"sku": str, "region": str, "availabilityZone": str, "score": str, "isQu
 ASKED = {"desiredLocations": [str], "desiredSizes": [{"sku": str}], "desiredCount": int, "availabilityZones": bool}
 BY_HAND = [
     ("POST", r"/placementScores/spot/generate", ASKED, {**ASKED, "placementScores": [SCORE]}),
-    ("GET", r"/placementScores/spot", None, {}),
+    ("GET", r"/placementScores/spot", None,
+     {"id": str, "name": str, "type": str, "properties": {"supportedResourceTypes": [str]}}),
     ("GET", r"/Microsoft\.Authorization/permissions", None,
      {"value": [{"actions": [str], "notActions": [str], "dataActions": [str], "notDataActions": [str]}]}),
     ("GET", r"/operations/[^/]+", None, {"startTime": str, "endTime": str, "status": str, "name": str, "error":
