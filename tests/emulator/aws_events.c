@@ -28,7 +28,7 @@ static json_t *event_doc(struct inst *i, size_t k)
 	if (change)
 		json_object_set_new(detail, "state", json_string(kinds[k].state));
 	if (warning)
-		json_object_set_new(detail, "instance-action", json_string("terminate"));
+		json_object_set_new(detail, "instance-action", json_string(inst_interruption(i)));
 	/* A warning's ARN has the zone where others have region and account. */
 	return json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:[o], s:o}", "version", "0", "id",
 	    json_sprintf("%.8s-%.4s-%.4s-%.4s-%.12s", id, id + 8, id + 12, id + 16, id + 20),

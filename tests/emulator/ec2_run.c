@@ -110,8 +110,8 @@ static void read_market(struct ec2 *e, struct run *r)
 		    "Value (%s) for parameter SpotInstanceType is invalid.", kind);
 	if (str_same(kind, "one-time") && !str_same(behaviour, "terminate"))
 		ec2_fail(e, 400, "InvalidParameterCombination",
-		    "Interruption behavior %s is not supported for one-time "
-		    "Spot requests.",
+		    "The request with type 'one-time' is not supported when "
+		    "instanceInterruptionBehavior is set to '%s'.",
 		    behaviour);
 	r->persistent = str_same(kind, "persistent");
 	r->behaviour = behaviour;

@@ -387,7 +387,7 @@ void ec2_cancel_spot_requests(struct ec2 *e)
 			x_close(&e->out, "item");
 			continue;
 		}
-		if (str_same(i->sir_state, "active"))
+		if (!str_same(i->sir_state, "closed"))
 			inst_sir_set(i, "cancelled", "request-canceled-and-instance-running",
 			    "Your Spot request is canceled, but your instance is still running.");
 		x_open(&e->out, "item");

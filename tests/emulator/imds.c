@@ -81,7 +81,8 @@ static const char *instance_action(struct inst *i, struct arena *a)
 	if (!i->notice_us)
 		return NULL;
 	return arena_printf(
-	    a, "{\"action\":\"terminate\",\"time\":\"%s\"}", format_time_s(i->action_us, at));
+	    a, "{\"action\":\"%s\",\"time\":\"%s\"}", inst_interruption(i),
+	    format_time_s(i->action_us, at));
 }
 
 static const char *rebalance(struct inst *i, struct arena *a)
@@ -190,7 +191,8 @@ static void get_metadata(struct inst *i, struct httpd_req *r, const char *what)
 			not_found(r);
 		return;
 	}
-	if (str_same(what, "meta-data/spot/termination-time") && i->notice_us)
+	if (str_same(what, "meta-data/spot/termination-time") && i->notice_us &&
+	    str_same(inst_interruption(i), "terminate"))
 		found = format_time_s(i->action_us, at);
 	else if (str_same(what, "user-data") && i->user_data_n > 0) {
 		httpd_reply(r, 200, "application/octet-stream", i->user_data, i->user_data_n);

@@ -261,8 +261,30 @@ void inst_end(struct inst *i, const char *ended_by, const char *code, const char
 
 /* ---- reclaim ---------------------------------------------------------------------------- */
 
+const char *inst_interruption(const struct inst *i)
+{
+	return i->persistent && i->behaviour ? i->behaviour : "terminate";
+}
+
+/* Its disk waits for the capacity to return; here for its owner, who may start it then. */
+static void reclaim_stop(struct inst *i)
+{
+	inst_stop(i);
+	inst_sir_set(i, "open",
+	    i->by_price ? "instance-stopped-by-price" : "instance-stopped-no-capacity",
+	    "Spot Instance stopped by the service.");
+	free(i->reason_code);
+	free(i->reason_message);
+	i->reason_code = dup_text("Server.SpotInstanceShutdown");
+	i->reason_message = dup_text("Server.SpotInstanceShutdown: Spot instance shutdown");
+}
+
 static void reclaim_end(struct inst *i)
 {
+	if (!str_same(inst_interruption(i), "terminate")) {
+		reclaim_stop(i);
+		return;
+	}
 	inst_sir_set(i, "closed",
 	    i->by_price ? "instance-terminated-by-price" : "instance-terminated-no-capacity",
 	    "Spot Instance terminated by the service.");
@@ -278,9 +300,13 @@ static void reclaim_notice(struct inst *i)
 
 	i->notice_us = now;
 	i->action_us = now + i->notice_len_us;
-	inst_sir_set(i, "closed",
-	    i->by_price ? "instance-terminated-by-price" : "instance-terminated-no-capacity",
-	    "Spot Instance is marked for termination.");
+	if (str_same(inst_interruption(i), "terminate"))
+		inst_sir_set(i, "closed",
+		    i->by_price ? "instance-terminated-by-price" : "instance-terminated-no-capacity",
+		    "Spot Instance is marked for termination.");
+	else
+		inst_sir_set(
+		    i, "active", "marked-for-stop", "Spot Instance is marked for stopping.");
 	books_event(i->sim, "notice", i, NULL);
 	i->reclaim_stage = RECLAIM_END_NEXT;
 	loop_timer_set(&i->reclaim_timer, i->notice_len_us);

@@ -99,6 +99,8 @@ void inst_stop(struct inst *i);
 void inst_restart(struct inst *i);
 /* One that is gone but still known by its name counts as stopped since. */
 void inst_revive(struct inst *i);
+/* What an interruption does to it: "terminate", "stop", "hibernate". */
+const char *inst_interruption(const struct inst *i);
 void inst_sir_set(struct inst *i, const char *state, const char *code, const char *message);
 const char *inst_state_name(const struct inst *i); /* control API's word */
 /* Still shown in lists: not yet forgotten (an hour of replay time after the end). */

@@ -214,6 +214,21 @@ class Power(Base):
         self.sim.ctl('POST', '/stock', {'pool': '*', 'count': None})
         self.ec2.start_instances(InstanceIds=[i])
 
+    def test_an_interruption_stops_what_asked_for_it(self):
+        i = self.started('int', InstanceMarketOptions={'MarketType': 'spot', 'SpotOptions': {
+            'SpotInstanceType': 'persistent', 'InstanceInterruptionBehavior': 'stop'}})
+        self.sim.ctl('POST', '/reclaim', {'instance': i, 'notice_s': 0})
+        self.stopped(i)
+        x = self.ec2.describe_instances(InstanceIds=[i])['Reservations'][0]['Instances'][0]
+        self.assertEqual(x['StateReason']['Code'], 'Server.SpotInstanceShutdown')
+        sir = self.ec2.describe_spot_instance_requests(SpotInstanceRequestIds=[x['SpotInstanceRequestId']])['SpotInstanceRequests'][0]
+        self.assertEqual((sir['State'], sir['Status']['Code']), ('open', 'instance-stopped-no-capacity'))
+        self.ec2.start_instances(InstanceIds=[i])
+        self.sim.wait('running', instance=i, count=2)
+        words = self.fails('InvalidParameterCombination', 400, self.ec2.run_instances, **self.args('int-2', InstanceMarketOptions={
+            'MarketType': 'spot', 'SpotOptions': {'InstanceInterruptionBehavior': 'stop'}}))
+        self.assertIn("'one-time'", words)
+
     def test_attributes_are_read_and_changed(self):
         i = self.started('attr', InstanceMarketOptions=None, UserData='#!/bin/sh\n')
         data = self.ec2.describe_instance_attribute(InstanceId=i, Attribute='userData')['UserData']['Value']
