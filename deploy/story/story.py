@@ -87,7 +87,6 @@ config:
     team: research
     project: demo
     class: training
-    deadline: 24h
     work: 2h
     checkpoint: {{path: ckpt, signal: USR1, interval: 30s, budget: 10s}}
 """
