@@ -61,9 +61,12 @@ static bool phase_takes(const struct fleet_model *m, enum phase p, const struct 
 	return (p != PHASE_FLOOR || i->fw > 0) && (p != PHASE_POOLS || i->x == 0) && fleet_room(m, i);
 }
 
+/* Weight beyond what is missing is worth nothing; what is missing only shrinks, so that keys only grow here too. */
 static double phase_key(const struct fleet_model *m, enum phase p, const struct fleet_item *i)
 {
-	return fleet_marginal(m, i) / (double)(p == PHASE_FLOOR ? i->fw : i->w);
+	int64_t counts = p == PHASE_FLOOR ? MIN(i->fw, m->floor - m->floor_have) : MIN(i->w, m->want - m->total);
+
+	return fleet_marginal(m, i) / (double)MAX(counts, 1);
 }
 
 static void phase_run(struct fleet_model *m, struct heap *h, enum phase p)

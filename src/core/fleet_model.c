@@ -276,7 +276,8 @@ static void wanted_read(struct fleet_model *m)
 {
 	const struct fleet_spec *f = m->ask->spec;
 	double cheapest = INFINITY;
-	int64_t w_min = INT64_MAX;
+
+	m->w_min = INT64_MAX;
 
 	for (size_t i = 0; i < m->n; i++) {
 		const struct fleet_item *x = &m->items[i];
@@ -284,14 +285,15 @@ static void wanted_read(struct fleet_model *m)
 		if (x->score != NULL) {
 			m->w_max = MAX(m->w_max, x->w);
 			m->fw_max = MAX(m->fw_max, x->fw);
-			w_min = MIN(w_min, x->w);
+			m->w_min = MIN(m->w_min, x->w);
 			cheapest = x->c > 0 ? fmin(cheapest, x->c / x->u) : cheapest;
 		}
 	}
 	m->want = 1000 * (int64_t)(f->nodes > 0 ? f->nodes : f->gpus);
 	m->floor = f->floor_pm > 0 ? (m->want * f->floor_pm + 999) / 1000 : f->on_demand_floor;
 	m->floor = f->nodes > 0 && f->floor_pm == 0 ? MIN(m->floor, f->nodes) : m->want == 0 ? 0 : m->floor;
-	m->pools_want = MIN(MAX(f->pools_min, 1), w_min < INT64_MAX ? (m->want + w_min - 1) / w_min : m->want / 1000);
+	m->pools_want = MIN(MAX(f->pools_min, 1),
+	    m->w_min < INT64_MAX ? (m->want + m->w_min - 1) / m->w_min : m->want / 1000);
 	m->kappa = m->want > 0 && isfinite(cheapest) ? fmax(f->risk, 0) * cheapest / ((double)m->want / (double)m->w_ref) : 0;
 }
 

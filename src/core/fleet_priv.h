@@ -45,7 +45,7 @@ struct fleet_model {
 	int32_t *members;
 	double delta[FLEET_LEVELS + 1];          /* risk of a level, of a pool last */
 	double kappa;                            /* risk price / U, dollars */
-	int64_t want, w_max, w_ref, fw_max;      /* thousandths */
+	int64_t want, w_min, w_max, w_ref, fw_max; /* thousandths */
 	int64_t floor, pools_want;
 	/* of the plan as it stands */
 	int64_t total, held, floor_have, pools;

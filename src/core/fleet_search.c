@@ -13,6 +13,7 @@
 #define PAIRS_ITEMS_MAX 40     /* up to so many pools two nodes are put for one, and one for two */
 #define SEARCH_ITEMS_MAX 64
 #define ROUNDS_MAX 200
+#define MANY_MAX 32
 
 /* ---- values without walking the pools ----------------------------------------------------- */
 
@@ -197,6 +198,45 @@ static bool two_for(struct exchange *x, const struct fleet_item *not, double cos
 	return true;
 }
 
+/* As many as are called for, by what they cost for what they cover: where nodes differ in weight. */
+static bool many_for(struct exchange *x, const struct fleet_item *not, double cost, struct fleet_value *best)
+{
+	struct fleet_model *m = x->m;
+	struct fleet_item *put[MANY_MAX];
+	struct fleet_value v;
+	size_t n = 0;
+
+	for (; n < MANY_MAX && m->total < m->want; n++) {
+		double least = INFINITY;
+
+		put[n] = NULL;
+		for (size_t k = 0; k < x->in_n; k++) {
+			struct fleet_item *i = &m->items[x->in[k]];
+			double key = fleet_marginal(m, i) / (double)MIN(i->w, m->want - m->total);
+
+			m->steps++;
+			if (i != not && key < least && fleet_room(m, i)) {
+				least = key;
+				put[n] = i;
+			}
+		}
+		if (put[n] == NULL) {
+			break;
+		}
+		cost += fleet_marginal(m, put[n]);
+		fleet_put(m, put[n], 1);
+	}
+	v = value_at(m, cost);
+	if (fleet_sane(m) && fleet_value_compare(&v, best) < 0) {
+		*best = v;
+		return true;
+	}
+	while (n > 0) {
+		fleet_put(m, put[--n], -1);
+	}
+	return false;
+}
+
 /* a is out already. Puts what is better in its place, or a back. */
 static bool replaced(struct exchange *x, struct fleet_item *a, const struct fleet_value *was, double cost, bool pairs)
 {
@@ -210,6 +250,10 @@ static bool replaced(struct exchange *x, struct fleet_item *a, const struct flee
 	}
 	b = best_addition(x, a, cost, &best);
 	if (pairs && two_for(x, a, cost, &best)) {
+		x->cost = best.cost;
+		return true;
+	}
+	if (m->w_min < m->w_max && many_for(x, a, cost, &best)) {
 		x->cost = best.cost;
 		return true;
 	}
@@ -274,6 +318,63 @@ static bool two_out(struct exchange *x)
 	return false;
 }
 
+/* Takes out the dearest that are not called for any more; *n of them, in out. */
+static double shed(struct exchange *x, double cost, struct fleet_item **out, size_t *n)
+{
+	struct fleet_model *m = x->m;
+
+	for (; *n < MANY_MAX; ++*n) {
+		struct fleet_item *most = NULL;
+
+		for (size_t k = 0; k < x->out_n; k++) {
+			struct fleet_item *i = &m->items[x->out[k]];
+
+			m->steps++;
+			if (i->x > i->held && m->total - i->w >= m->want && m->floor_have - i->fw >= MIN(m->floor, m->floor_have) &&
+			    (most == NULL || fleet_gain(m, i) > fleet_gain(m, most))) {
+				most = i;
+			}
+		}
+		if (most == NULL) {
+			return cost;
+		}
+		cost -= fleet_gain(m, most);
+		fleet_put(m, most, -1);
+		out[*n] = most;
+	}
+	return cost;
+}
+
+/* A big one for several small ones. */
+static bool big_in(struct exchange *x)
+{
+	struct fleet_model *m = x->m;
+	struct fleet_value was = value_at(m, x->cost);
+
+	for (size_t k = 0; k < x->in_n && m->steps < m->steps_max; k++) {
+		struct fleet_item *i = &m->items[x->in[k]], *out[MANY_MAX];
+		struct fleet_value v;
+		size_t n = 0;
+		double cost;
+
+		if (!fleet_room(m, i)) {
+			continue;
+		}
+		cost = x->cost + fleet_marginal(m, i);
+		fleet_put(m, i, 1);
+		v = value_at(m, shed(x, cost, out, &n));
+		if (fleet_sane(m) && fleet_value_compare(&v, &was) < 0) {
+			x->cost = v.cost;
+			return true;
+		}
+		while (n > 0) {
+			fleet_put(m, out[--n], 1);
+		}
+		fleet_put(m, i, -1);
+	}
+	return false;
+}
+
 static bool one_in(struct exchange *x)
 {
 	struct fleet_value best = value_at(x->m, x->cost);
@@ -297,7 +398,7 @@ void fleet_improve(struct fleet_model *m)
 		bool better;
 
 		lists_make(&x, m->n <= 1000 ? m->n : SHORTLIST);
-		better = one_in(&x) || one_out(&x, false);
+		better = one_in(&x) || one_out(&x, false) || (m->w_min < m->w_max && big_in(&x));
 		if (!better && (small || m->total < m->want || m->floor_have < m->floor)) {
 			better = (x.out_n * x.in_n * x.in_n <= 4000000 && one_out(&x, true)) || (small && two_out(&x));
 		}
