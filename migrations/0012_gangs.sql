@@ -43,6 +43,7 @@ ALTER TABLE attempt ADD COLUMN rank int4 NOT NULL DEFAULT 0,
 -- Every epoch has all ranks, so that no rank of an older one lives beside it.
 DROP INDEX attempt_one_live;
 CREATE UNIQUE INDEX attempt_one_live ON attempt (job_id, rank) WHERE ended_us IS NULL;
+CREATE INDEX attempt_unsettled ON attempt (job_id, epoch) WHERE NOT settled;
 
 -- Each rank saves its own files. What counts is a set: the same step of every rank of an epoch.
 ALTER TABLE checkpoint ADD COLUMN rank int4 NOT NULL DEFAULT 0,

@@ -383,8 +383,8 @@ SELECT a.job_id, a.epoch, a.rank, j.state, j.epoch, a.node_id, n.state, n.drain_
 	coalesce((j.spec->>'max_restarts')::int8, 0), j.cancel_us IS NOT NULL,
 	coalesce((j.spec->>'max_duration_s')::int8, 0) > 0 AND (SELECT sum(coalesce(b.ended_us, $1) - b.started_us) FROM attempt b
 		WHERE b.job_id = j.id AND b.rank = 0 AND b.started_us IS NOT NULL) >= (j.spec->>'max_duration_s')::int8 * 1000000
-FROM attempt a JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id
-WHERE j.num_nodes > 1 AND EXISTS (SELECT FROM attempt x WHERE x.job_id = a.job_id AND x.epoch = a.epoch AND NOT x.settled)
+FROM (SELECT DISTINCT x.job_id, x.epoch FROM attempt x JOIN job y ON y.id = x.job_id AND y.num_nodes > 1 WHERE NOT x.settled) u
+JOIN attempt a ON a.job_id = u.job_id AND a.epoch = u.epoch JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id
 ORDER BY a.job_id, a.epoch, a.rank LIMIT 20000
 
 -- Its node is over and its agent said nothing; the epoch refuses whatever may still arrive.
