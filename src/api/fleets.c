@@ -103,6 +103,8 @@ static void fleet_shown(struct areq *q)
 	httpd_set(q->http, "ETag", arena_printf(q->arena, "\"v%" PRId64 "\"", row->version));
 	doc = view_parse(row->doc);
 	json_object_set_new(doc, "nodes", view_parse(row->nodes));
+	json_object_set_new(doc, "plan", row->plan != NULL ? view_parse(row->plan) : json_null());
+	json_object_set_new(doc, "planned@", row->plan_us > 0 ? json_integer(row->plan_us) : json_null());
 	areq_json(q, status, doc);
 }
 

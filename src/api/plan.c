@@ -9,7 +9,7 @@
 #define OFFERS_SHOWN 200
 #define REFUSED_SHOWN 500
 
-static void offer_of(const struct q_engine_offers_row *r, struct offer *o)
+void plan_offer_of(const struct q_engine_offers_row *r, struct offer *o)
 {
 	*o = (struct offer){.pool_id = r->id, .provider = r->provider, .region = r->region, .zone = r->zone,
 	    .zone_name = r->zone_name, .instance_type = r->instance_type, .market = spot_market_parse(r->market),
@@ -49,7 +49,7 @@ static void ranked(struct areq *q)
 	struct offer *offers = arena_array(q->arena, n, sizeof(*offers));
 
 	for (size_t i = 0; i < n; i++) {
-		offer_of(&rows[i], &offers[i]);
+		plan_offer_of(&rows[i], &offers[i]);
 		offers[i].record = offer_record_parse(q->arena, rows[i].record);
 	}
 	p->policy = q->api->conf.rank;
@@ -69,7 +69,7 @@ static void ranked(struct areq *q)
 }
 
 /* Upper-case prefixes of the GPUs asked for: fewer offers are read. None if any ask takes any GPU. */
-static size_t gpus_asked(struct arena *a, const struct job_spec *s, const char ***ret)
+size_t plan_gpus_asked(struct arena *a, const struct job_spec *s, const char ***ret)
 {
 	size_t n = 0, cap = 0;
 	const char **gpus = NULL;
@@ -123,7 +123,7 @@ static void measured(struct areq *q)
 		p->job.rates_n = gpu_rates_parse(q->arena, row->rates, &p->job.rates);
 		p->job.restart_us = row->has_restart_us ? row->restart_us : 0;
 	}
-	n = gpus_asked(q->arena, p->spec, &gpus);
+	n = plan_gpus_asked(q->arena, p->spec, &gpus);
 	SQL(q, api_offers, ranked, .since_day = day_of(q->now_us) - RECORD_DAYS, .gpus = gpus, .gpus_n = n,
 	    .at_us = q->now_us, .half_h = q->api->conf.rank.age_half_life_h, .recent_h = q->api->conf.rank.recent_half_life_h,
 	    .odds_h = q->api->conf.rank.odds_half_life_h);

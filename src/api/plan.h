@@ -35,5 +35,9 @@ json_t *plan_score_json(const struct planned *p, size_t i, int64_t now_us);
 const struct score *plan_best(const struct planned *p, enum spot_market m);
 /* Stored with the job: the cheapest pool of all and the cheapest on demand, at submit. */
 json_t *plan_baseline(const struct planned *p);
+/* For those who rank something else than a job (fleet_plan.c): an offer as the store gives it; the GPUs asked for. */
+struct q_engine_offers_row;
+void plan_offer_of(const struct q_engine_offers_row *r, struct offer *o);
+size_t plan_gpus_asked(struct arena *a, const struct job_spec *s, const char ***ret);
 
 #endif

@@ -63,6 +63,9 @@ const struct route api_routes[] = {
         "Asks for cancellation."),
 
     ROUTE("POST", "/v1/fleets", ENGINEER, post_fleet, JOB_MAX, "", 201, "FleetSpec", "Fleet", "Creates a fleet."),
+    ROUTE("POST", "/v1/fleets/plan", ENGINEER, post_fleet_plan, JOB_MAX, "", 200, "FleetSpec", "FleetDraft",
+        "Where a fleet's nodes would go, what they would cost, what limits it and how near it is to the least cost; nothing is "
+        "started."),
     ROUTE("GET", "/v1/fleets", VIEWER, get_fleets, 0, PAGE "state team", 200, NULL, "FleetList", "Fleets, newest first."),
     ROUTE("GET", "/v1/fleets/{fleet}", VIEWER, get_fleet, 0, "", 200, NULL, "Fleet", "One fleet with its nodes; ETag."),
     ROUTE("PATCH", "/v1/fleets/{fleet}", ENGINEER, patch_fleet, SMALL, "", 200, "FleetPatch", "Fleet",

@@ -28,11 +28,12 @@ SELECT x.id, d.doc::text FROM x JOIN api_fleet d ON d.id = x.id ORDER BY x.id DE
 
 -- name: api_fleet
 -- params: id int8
--- rows: 0..1 version int8, team text, state text, spec text, doc text, nodes text
+-- rows: 0..1 version int8, team text, state text, spec text, doc text, nodes text, plan text?, plan_us int8
 -- writes: no
 SELECT f.version, f.team, f.state, f.spec::text, d.doc::text,
 	coalesce((SELECT json_agg(n.doc ORDER BY n.id) FROM (SELECT d.id, d.doc FROM node m JOIN api_node d ON d.id = m.id
-		WHERE m.fleet_id = f.id AND m.state NOT IN ('GONE', 'FAILED') ORDER BY m.id LIMIT 1000) n), '[]')::text AS nodes
+		WHERE m.fleet_id = f.id AND m.state NOT IN ('GONE', 'FAILED') ORDER BY m.id LIMIT 1000) n), '[]')::text AS nodes,
+	f.plan::text, f.plan_us
 FROM fleet f JOIN api_fleet d ON d.id = f.id WHERE f.id = $1
 
 -- version 0: whatever it is.
@@ -172,6 +173,10 @@ SELECT coalesce((SELECT id FROM event WHERE at_us < $1 ORDER BY id DESC LIMIT 1)
 SELECT 'spot_jobs', state, count(*)::float8 FROM job GROUP BY state
 UNION ALL SELECT 'spot_nodes', state, count(*)::float8 FROM node GROUP BY state
 UNION ALL SELECT 'spot_fleets', state, count(*)::float8 FROM fleet GROUP BY state
+UNION ALL SELECT 'spot_fleet_missing', name, (plan->>'missing')::float8 FROM fleet WHERE state = 'ACTIVE' AND plan IS NOT NULL
+UNION ALL SELECT 'spot_fleet_gap', name, (plan->>'gap')::float8 FROM fleet WHERE state = 'ACTIVE' AND plan IS NOT NULL
+UNION ALL SELECT 'spot_fleet_usd_per_hour', name, (plan->>'hourly_micros')::float8 / 1e6 FROM fleet
+	WHERE state = 'ACTIVE' AND plan IS NOT NULL
 UNION ALL SELECT 'spot_gangs', s.state, count(x.state)::float8 FROM (VALUES ('waiting'), ('acquiring'), ('holding'), ('serving'))
 	s (state) LEFT JOIN (SELECT 'waiting' AS state FROM job j WHERE j.num_nodes > 1 AND j.state = 'QUEUED'
 			AND NOT EXISTS (SELECT FROM gang g WHERE g.job_id = j.id AND g.state <> 'RELEASED')
