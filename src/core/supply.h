@@ -30,7 +30,7 @@ struct supply_in {
 	size_t spot_refused;           /* spot pools that suit but rest after a refusal */
 	bool spot_allowed, on_demand_allowed;
 	int64_t spot_best_micros, on_demand_best_micros; /* expected totals; 0 = none */
-	bool spot_tight;               /* supply of the best spot pool's group is tight (core/tightness.h) */
+	bool spot_tight;               /* supply is tight in every group that has a usable spot pool (core/tightness.h) */
 };
 /* ret_why: words with the numbers; ret_until_us: when to look again. */
 enum supply_choice supply_choose(struct arena *a, const struct supply_in *in, const struct supply_policy *p,

@@ -38,6 +38,7 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 		struct move *ret)
 {
 	struct engine *e = r->e;
+	const struct score *easy;
 
 	*ret = (struct move){.facts = {.id = j->id,
 				       .epoch = j->epoch,
@@ -58,7 +59,10 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 		return false;
 	}
 	ret->here = score_here(r, ret, j->pool_id);
-	ret->there = spot_only		       ? ret->placing.spot
+	/* A probe where supply is tight would be refused, or taken back soon. */
+	easy = spot_only ? supply_easy(e, &ret->placing) : NULL;
+	ret->there = easy != NULL		       ? easy
+		     : spot_only		       ? ret->placing.spot
 		     : ret->placing.usable > 0 ? &ret->placing.scores[0]
 					       : NULL;
 	if (ret->here == NULL) {
@@ -80,8 +84,7 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 			  .moves_last_hour = j->moves_hour,
 			  .probes_refused = j->probes_refused,
 			  .last_probe_us = j->last_probe_us,
-			  .there_tight = spot_only && ret->there != NULL &&
-					 supply_tight(e, ret->there->offer)},
+			  .there_tight = spot_only && easy == NULL},
 		      &e->conf.supply, &ret->out);
 	return true;
 }

@@ -257,7 +257,7 @@ static void place(struct recon *r, const struct q_engine_sched_jobs_row *j)
 		.spot_refused = p.spot_cooling,
 		.spot_allowed = p.job.spot_allowed,
 		.on_demand_allowed = p.job.on_demand_allowed,
-		.spot_tight = p.spot != NULL && supply_tight(e, p.spot->offer),
+		.spot_tight = p.spot != NULL && supply_easy(e, &p) == NULL,
 		.spot_best_micros = p.spot != NULL ? p.spot->total_micros : 0,
 		.on_demand_best_micros = p.on_demand != NULL ? p.on_demand->total_micros : 0},
 	    &e->conf.supply, &why, &until);

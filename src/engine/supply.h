@@ -9,6 +9,8 @@
 
 /* tighten.c: the state of the offer's group as last read from its row. */
 bool supply_tight(const struct engine *e, const struct offer *o);
+/* The best spot pool of a ranking whose group is not tight; NULL: there is none. */
+const struct score *supply_easy(const struct engine *e, const struct placing *p);
 void tighten_run(struct recon *r);
 void tighten_drop(struct engine *e);
 

@@ -219,6 +219,18 @@ bool supply_tight(const struct engine *e, const struct offer *o)
 	return false;
 }
 
+const struct score *supply_easy(const struct engine *e, const struct placing *p)
+{
+	for (size_t i = 0; i < p->usable; i++) {
+		const struct offer *o = p->scores[i].offer;
+
+		if (o->market == SPOT_MARKET_SPOT && !supply_tight(e, o)) {
+			return &p->scores[i];
+		}
+	}
+	return NULL;
+}
+
 void tighten_drop(struct engine *e)
 {
 	arena_free(e->tight_arena);
