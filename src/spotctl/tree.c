@@ -87,7 +87,8 @@ static const struct ctl_opt fleet_ls_opts[] = {
 	{"state", 's', "STATE", "ACTIVE, CLOSING or CLOSED", "state"},
 	{"team", 0, "NAME", "only this team", "team"},
 	{"limit", 'n', "N", LIMIT_HELP, NULL}, END};
-static const struct ctl_opt key_opts[] = {
+static const struct ctl_opt fleet_create_opts[] = {
+	{"dry-run", 0, NULL, "only show where its nodes would go, what they would cost and what limits it", NULL},
 	{"key", 0, "KEY", "idempotency key (default: a fresh one)", NULL}, END};
 static const struct ctl_opt token_ls_opts[] = {
 	{"limit", 'n', "N", LIMIT_HELP, NULL}, END};
@@ -148,9 +149,9 @@ const struct ctl_cmd ctl_commands[] = {
 	{"job", "logs", "JOB", 1, 1, "what the job printed", logs_opts, cmd_job_logs, 0},
 	{"job", "cancel", "JOB...", 1, CTL_ARGS_MAX, "stop jobs and give their capacity back", NULL, cmd_job_cancel, 0},
 	{"job", "wait", "JOB", 1, 1, "wait for the end; exit 0 only if it succeeded", wait_opts, cmd_job_wait, CTL_OUT},
-	{"fleet", "create", "FILE", 1, 1, "create a fleet from a file ('-' = standard input)", key_opts, cmd_fleet_create, CTL_OUT},
+	{"fleet", "create", "FILE", 1, 1, "create a fleet from a file ('-' = standard input)", fleet_create_opts, cmd_fleet_create, CTL_OUT},
 	{"fleet", "ls", "", 0, 0, "fleets", fleet_ls_opts, cmd_fleet_ls, LIST},
-	{"fleet", "show", "FLEET", 1, 1, "one fleet and its nodes", NULL, cmd_fleet_show, LIST},
+	{"fleet", "show", "FLEET", 1, 1, "one fleet, its nodes and its plan", NULL, cmd_fleet_show, LIST},
 	{"fleet", "scale", "FLEET", 1, 1, "change how much it wants", scale_opts, cmd_fleet_scale, CTL_OUT},
 	{"fleet", "rm", "FLEET", 1, 1, "give all of it back", NULL, cmd_fleet_rm, CTL_OUT},
 	{"node", "ls", "", 0, 0, "nodes", node_ls_opts, cmd_node_ls, LIST},

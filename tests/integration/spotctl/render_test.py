@@ -16,7 +16,7 @@ import subprocess
 import sys
 import unittest
 
-from spotctl_case import Case, FLEET, JOB, NODE, POOL, SPOTCTL, page
+from spotctl_case import Case, FLEET, FLEET_PLAN, JOB, NODE, POOL, SPOTCTL, page
 from spotctl_fake import Reply, problem
 
 
@@ -121,6 +121,13 @@ class Rendering(Case):
         out = self.run_it("fleet", "show", "f3").stdout
         self.assertIn("f3\tbig\tACTIVE\t8\t\t2\t1", out)
         self.assertIn("n7\tREADY", out)
+        self.daemon.on("GET", "/v1/fleets/f3", Reply(body={**FLEET, "plan": FLEET_PLAN}))
+        shown = self.run_it("fleet", "show", "f3")
+        self.assertIn("p1\taws\tr\tz\tg5", shown.stdout)
+        self.assertIn("limits.per_zone\taws r z\t3\t3", shown.stdout)
+        self.assertIn("expected 10.0500 USD per hour of work + risk 1.6000 = 11.6500 USD", shown.stderr)
+        self.assertIn("no plan costs less than 11.0000 USD: gap 5.580 %", shown.stderr)
+        self.assertIn("1 missing", shown.stderr)
         node = {**NODE, "notice": {"kind": "interruption"}, "notices": [
             {"kind": "interruption", "heard_at": "2026-01-01T00:00:00Z", "deadline_at": "2026-01-01T00:02:00Z", "source": "imds"}]}
         self.daemon.on("GET", "/v1/nodes/n7", Reply(body=node))

@@ -11,7 +11,7 @@ import sys
 import time
 import unittest
 
-from spotctl_case import Case, FLEET, JOB, NODE, POOL, SPOTCTL, page
+from spotctl_case import Case, FLEET, FLEET_PLAN, JOB, NODE, POOL, SPOTCTL, page
 from spotctl_fake import Reply
 
 
@@ -111,6 +111,10 @@ class Requests(Case):
     def test_fleet_create(self):
         f = self.file("name: big\nnodes: 8\n")
         self.check(["fleet", "create", f], "POST", "/v1/fleets", Reply(201, FLEET), body="name: big\nnodes: 8\n")
+
+    def test_fleet_create_dry_run(self):
+        f = self.file("name: big\nnodes: 8\n")
+        self.check(["fleet", "create", f, "--dry-run"], "POST", "/v1/fleets/plan", Reply(200, FLEET_PLAN), body="name: big\nnodes: 8\n")
 
     def test_fleet_ls(self):
         self.check(["fleet", "ls", "--state", "ACTIVE"], "GET", "/v1/fleets", page([FLEET]), "state=ACTIVE&limit=100")

@@ -24,6 +24,14 @@ NODE = {"id": "n7", "state": "READY", "pool": POOL, "job": "j12", "fleet": "f3",
 FLEET = {"id": "f3", "name": "big", "state": "ACTIVE", "spec": {"nodes": 8}, "nodes_live": 2, "nodes_ready": 1, "pools": 2,
          "cost_micros": 99, "created_at": "2026-01-01T00:00:00Z", "owner": "ann", "team": "nlp", "project": "", "why": "",
          "nodes": [NODE]}
+FLEET_PLAN = {"name": "big", "want": 8.0, "unit": "nodes", "gpus_of": "", "have": 2.0, "missing": 1, "surplus": 0, "floor_want": 2.0, "floor_have": 2.0,
+              "pools": 2, "pools_want": 5, "hourly_micros": 9000000, "cost_micros": 10050000, "risk_micros": 1600000, "total_micros": 11650000,
+              "bound_micros": 11000000, "gap": 0.0558, "proved": False, "risk_hours": 4.0, "lost_together_per_hour": 0.4, "risk_price_micros": 4000000,
+              "pools_usable": 3, "steps": 9, "pools_known": 7, "why": "2 pools chosen of 3 usable, 1 missing, 0 surplus",
+              "limits": [{"limit": "limits.per_zone", "where": "aws r z", "max": 3, "used": 3, "unit": "nodes", "pools_kept_out": 2, "worth_micros": 12}],
+              "pool_list": [{"pool": "p1", "provider": "aws", "region": "r", "zone": "z", "instance_type": "g5", "market": "spot", "gpu": "A10G", "held": 2,
+                             "add": 5, "give_back": 0, "price_micros": 400000, "work_micros": 500000, "reclaims_per_hour": 0.1,
+                             "marginal_micros": 600000}]}
 
 
 def page(items, after=None):
