@@ -16,7 +16,7 @@ ORDER BY n.id LIMIT $2
 -- name: engine_launch_flying
 -- rows: many provider text, n int8
 -- writes: no
-SELECT p.provider, count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE n.state = 'LAUNCHING' GROUP BY 1
+SELECT p.provider, count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE n.state = 'LAUNCHING' AND NOT n.gang_call GROUP BY 1
 
 -- name: engine_launch_claim
 -- params: id int8, was text, now text, event text, why text, claimed_by text, at_us int8, until_us int8, fence int8
