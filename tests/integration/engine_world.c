@@ -73,6 +73,8 @@ static struct engine_conf conf_quick(void)
 	rank_policy_default(&c.rank);
 	tightness_policy_default(&c.tightness);
 	defer_policy_default(&c.defer);
+	rebalance_policy_default(&c.rebalance);
+	c.rebalance.budget_pm = 1000;
 	c.tightness.window_us = SPOT_US_PER_S;
 	c.tightness.hold_us = 100000;
 	c.deadline_tick_us = SPOT_US_PER_S;
