@@ -196,11 +196,12 @@ static void choose_row(struct policy_dp *d, int t, int x)
 	}
 }
 
+/* Rounded up, so that the last piece of work is not taken for done. */
 static int layer_at(const struct policy_dp *d, int64_t work_us, int64_t slack_us)
 {
 	double slack = MIN((double)slack_us / d->step_us, (double)d->slack_n);
 
-	return MAX((int)lround((double)work_us / d->step_us + slack), 1);
+	return MAX((int)ceil((double)work_us / d->step_us + slack - 1e-6), 1);
 }
 
 void policy_dp_solve(struct policy_dp *d, const struct policy_problem *p)
