@@ -249,6 +249,7 @@ void policy_dp_worth(const struct policy_dp *d, const struct policy_pool *p, enu
 {
 	int t = layer_at(d, work_us, slack_us), age = policy_age_bin(p->age_h), j;
 	double k = MAX(MIN((double)slack_us / d->step_us, (double)d->slack_n), 0), c = d->changeover, x = p->fade * (POLICY_FADES - 1);
+	double share = MIN((double)work_us / d->step_us, 1);   /* the last piece of a step costs its share, run now or later */
 
 	j = MIN((int)x, POLICY_FADES - 2);
 	x -= j;
@@ -261,8 +262,8 @@ void policy_dp_worth(const struct policy_dp *d, const struct policy_pool *p, enu
 		double spot_k = held == POLICY_SPOT ? k : k - c;
 
 		ret->wait += w * (k >= 1 + c ? read_at(en, k - 1) : POLICY_NEVER);
-		ret->spot += w * (p->up && (held == POLICY_SPOT || k >= 2 * c) ? d->spot + read_at(es, spot_k) : POLICY_NEVER);
-		ret->on_demand += w * (d->demand + read_at(ed, held == POLICY_ON_DEMAND ? k : k - c));
+		ret->spot += w * (p->up && (held == POLICY_SPOT || k >= 2 * c) ? d->spot * share + read_at(es, spot_k) : POLICY_NEVER);
+		ret->on_demand += w * (d->demand * share + read_at(ed, held == POLICY_ON_DEMAND ? k : k - c));
 		ret->slack += w * MAX(read_at(es, MAX(k - 2, 0)) - read_at(es, k), 0) / (MAX(k - MAX(k - 2, 0), 1e-3) * d->step_h);
 	}
 }

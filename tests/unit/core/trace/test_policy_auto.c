@@ -1,0 +1,253 @@
+/* policy_auto: by hand where the right choice is plain, and on seeded random supply for what must always hold. */
+#include "trace_case.h"
+#include "core/policy_priv.h"
+
+#define HOUR_US (3600 * SPOT_US_PER_S)
+
+static struct arena *arena;
+
+static struct policy_setup setup_of(double work_h, double deadline_h)
+{
+	return (struct policy_setup){.work_us = (int64_t)(work_h * HOUR_US), .deadline_us = (int64_t)(deadline_h * HOUR_US),
+	    .changeover_us = 720 * SPOT_US_PER_S, .tick_us = 600 * SPOT_US_PER_S, .on_demand_micros = 3060000, .pools_n = 1};
+}
+
+static struct trace_run run_text(const char *up, double work_h, double deadline_h, int64_t price, size_t start, bool steps)
+{
+	struct trace_case c;
+	struct trace_run ret;
+	struct spot_err err = {0};
+
+	case_text(arena, &c, &up, 1, price);
+	c.job = (struct trace_job){.work_us = (int64_t)(work_h * HOUR_US), .deadline_us = (int64_t)(deadline_h * HOUR_US),
+	    .changeover_us = 720 * SPOT_US_PER_S, .on_demand_micros = 3060000};
+	if (trace_run_policy(arena, &c.market, &c.job, start, &policy_auto, NULL, 0, steps, &ret, &err) != SPOT_OK) {
+		fail_msg("%s", err.text);
+	}
+	assert_false(ret.missed);
+	return ret;
+}
+
+/* n ticks: of each period the first `on` are up. */
+static char *pattern(size_t n, size_t on, size_t period)
+{
+	char *s = arena_alloc(arena, n + 1);
+
+	for (size_t i = 0; i < n; i++) {
+		s[i] = i % period < on ? '1' : '0';
+	}
+	return s;
+}
+
+static void cheap_spot_that_lasts_is_taken_and_kept(void **state)
+{
+	struct trace_run r = run_text(pattern(600, 1, 1), 20, 30, 900000, 100, false);
+
+	(void)state;
+	assert_int_equal(r.changeovers, 1);
+	assert_int_equal(r.on_demand_ticks + r.wait_ticks, 0);
+}
+
+static void without_spot_it_is_on_demand_once_and_in_time(void **state)
+{
+	struct trace_run r = run_text(pattern(600, 0, 1), 20, 30, 900000, 100, false);
+
+	(void)state;
+	assert_int_equal(r.changeovers, 1);
+	assert_int_equal(r.spot_ticks, 0);
+	assert_int_equal(r.on_demand_ticks, 122);
+}
+
+static void spot_that_costs_more_than_on_demand_is_left(void **state)
+{
+	struct trace_run r = run_text(pattern(600, 1, 1), 20, 30, 3500000, 100, false);
+
+	(void)state;
+	assert_int_equal(r.spot_ticks, 0);
+}
+
+static void a_night_without_spot_is_waited_out_when_there_is_room(void **state)
+{
+	/* 36 h up, 4 h down, again and again: 20 h of work in 48 h need no on demand. */
+	struct trace_run r = run_text(pattern(2000, 216, 240), 20, 48, 900000, 1400, false);
+
+	(void)state;
+	assert_int_equal(r.on_demand_ticks, 0);
+}
+
+static void flickering_spot_does_not_make_it_thrash(void **state)
+{
+	/* Up for one tick of three: no changeover of 12 minutes ever pays for itself in 10. */
+	struct trace_run r = run_text(pattern(1500, 1, 3), 20, 30, 900000, 600, false);
+
+	(void)state;
+	assert_in_range(r.changeovers, 1, 3);
+	assert_in_range(r.spot_ticks, 0, 2);
+}
+
+static void a_second_look_at_the_same_tick_changes_nothing(void **state)
+{
+	struct policy_setup s = setup_of(10, 20);
+	int64_t price = 900000;
+	uint8_t up = 1;
+	struct policy_view v = {.held = POLICY_WAIT, .last_pool = SIZE_MAX, .up = &up, .price_micros = &price};
+	void *one = policy_auto.begin(arena, &s, NULL, 0), *two = policy_auto.begin(arena, &s, NULL, 0);
+	struct policy_choice a, b;
+
+	(void)state;
+	for (int i = 0; i < 30; i++) {
+		v.elapsed_us = i * s.tick_us;
+		up = i % 7 < 3;
+		policy_auto.decide(one, &v, &a);
+		policy_auto.decide(two, &v, &b);
+		policy_auto.decide(two, &v, &b);
+		assert_int_equal(a.act, b.act);
+	}
+}
+
+static void other_pools_tracks_say_what_is_usual_and_nothing_of_this_pool(void **state)
+{
+	static uint8_t down[3000], flicker[3000];
+	struct policy_model m, plain;
+	struct policy_track t = {.pool = -1, .tick_us = 600 * SPOT_US_PER_S, .n = 3000, .up = flicker};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(flicker); i++) {
+		flicker[i] = i % 2;
+	}
+	policy_model_init(&plain, arena, &policy_prior_public, 1);
+	policy_model_init(&m, arena, &policy_prior_public, 1);
+	policy_model_learn(&m, &t, 1);
+	assert_false(m.pools[0].known);
+	assert_true(policy_hazard(&m, &m.pools[0], true, 0, 0.5) > 1.5 * policy_hazard(&plain, &plain.pools[0], true, 0, 0.5));
+	t.up = down;
+	t.pool = 0;
+	policy_model_learn(&m, &t, 1);
+	assert_true(m.pools[0].known && !m.pools[0].up && m.pools[0].fade < 0.01);
+}
+
+static void own_evidence_moves_the_rates_the_way_it_points(void **state)
+{
+	static uint8_t up[2000];
+	struct policy_model m, plain;
+	struct policy_track t = {.pool = 0, .tick_us = 600 * SPOT_US_PER_S, .n = ARRAY_LEN(up), .up = up};
+
+	(void)state;
+	memset(up, 1, sizeof(up));
+	policy_model_init(&plain, arena, &policy_prior_public, 1);
+	policy_model_init(&m, arena, &policy_prior_public, 1);
+	policy_model_learn(&m, &t, 1);
+	assert_true(policy_hazard(&m, &m.pools[0], true, 7, 1) < 0.7 * policy_hazard(&plain, &plain.pools[0], true, 7, 1));
+	plain.pools[0] = m.pools[0];
+	plain.pools[0].own = (struct policy_counts){0};
+	assert_true(policy_life(&m, &m.pools[0], 48) > policy_life(&plain, &plain.pools[0], 48));
+	assert_true(policy_life(&m, &m.pools[0], 48) <= 48);
+}
+
+static void the_table_is_right_where_supply_is_certain(void **state)
+{
+	static const struct policy_prior never_changes;
+	struct policy_setup s = setup_of(20, 30);
+	struct policy_model m;
+	struct policy_dp *d = policy_dp_new(arena, &s);
+	struct policy_problem p = {.model = &m, .work_us = s.work_us, .slack_us = s.deadline_us - s.work_us, .spot = 1,
+	    .on_demand = 3};
+	struct policy_worth w;
+
+	(void)state;
+	policy_model_init(&m, arena, &never_changes, 1);
+	m.pools[0] = (struct policy_pool){.known = true, .up = true, .age_h = 2, .fade = 1};
+	p.pool = &m.pools[0];
+	policy_dp_solve(d, &p);
+	policy_dp_worth(d, p.pool, POLICY_WAIT, p.work_us, p.slack_us, &w);
+	assert_float_equal(w.spot, 20.2, 0.05);        /* work and one changeover, on spot */
+	assert_float_equal(w.wait, 20.2, 0.05);
+	policy_dp_worth(d, p.pool, POLICY_SPOT, p.work_us, p.slack_us, &w);
+	assert_float_equal(w.spot, 20, 0.05);
+	m.pools[0].up = false;
+	m.pools[0].fade = 0;
+	policy_dp_worth(d, p.pool, POLICY_WAIT, p.work_us, p.slack_us, &w);
+	assert_float_equal(w.on_demand, 60.6, 0.15);
+	assert_true(w.spot >= POLICY_NEVER);
+}
+
+static void same_steps(const struct trace_run *a, const struct trace_run *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(a->steps[i].act, b->steps[i].act);
+		assert_int_equal(a->steps[i].pool, b->steps[i].pool);
+	}
+}
+
+static void no_deadline_is_missed_and_the_same_run_decides_the_same(void **state)
+{
+	struct rng r;
+	struct spot_err err = {0};
+
+	(void)state;
+	rng_seeded_init(&r, 4711);
+	for (int i = 0; i < 2500; i++) {
+		AUTO(arena) struct arena *a = arena_new(0);
+		struct trace_case c;
+		struct trace_run one, two;
+		size_t pools = 1 + (size_t)i % 3, spare = (size_t)i % 50;
+
+		case_draw(a, &r, 20 + rng_below(&r, 60), pools, spare, &c);
+		assert_int_equal(trace_run_policy(a, &c.market, &c.job, spare, &policy_auto, NULL, 0, true, &one, &err), SPOT_OK);
+		assert_false(one.missed);
+		if (i % 10 == 0) {
+			assert_int_equal(trace_run_policy(a, &c.market, &c.job, spare, &policy_auto, NULL, 0, true, &two, &err), SPOT_OK);
+			assert_int_equal(one.cost_micros, two.cost_micros);
+			same_steps(&one, &two, (size_t)(one.spot_ticks + one.on_demand_ticks + one.wait_ticks));
+		}
+	}
+}
+
+static void what_comes_later_decides_nothing(void **state)
+{
+	(void)state;
+	for (size_t at = 10; at < 180; at += 17) {
+		char *a = pattern(800, 20, 33), *b = pattern(800, 20, 33);
+		struct trace_run one, two;
+
+		for (size_t i = 300 + at; i < 800; i++) {
+			b[i] = b[i] == '1' ? '0' : '1';
+		}
+		one = run_text(a, 20, 30, 900000, 300, true);
+		two = run_text(b, 20, 30, 900000, 300, true);
+		same_steps(&one, &two, MIN(at, (size_t)MIN(one.finish_us, two.finish_us) / (600 * SPOT_US_PER_S)));
+	}
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	arena = arena_new((size_t)1 << 30);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	arena_free(arena);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(cheap_spot_that_lasts_is_taken_and_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(without_spot_it_is_on_demand_once_and_in_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(spot_that_costs_more_than_on_demand_is_left, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_night_without_spot_is_waited_out_when_there_is_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(flickering_spot_does_not_make_it_thrash, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_second_look_at_the_same_tick_changes_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(other_pools_tracks_say_what_is_usual_and_nothing_of_this_pool, setup, teardown),
+		cmocka_unit_test_setup_teardown(own_evidence_moves_the_rates_the_way_it_points, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_table_is_right_where_supply_is_certain, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_deadline_is_missed_and_the_same_run_decides_the_same, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_comes_later_decides_nothing, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
