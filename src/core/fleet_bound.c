@@ -7,13 +7,17 @@
  *         (marginal - mu w - sigma f - tau of a pool's first + sum of the pi of its groups)
  *
  * The prices come from the plan: of a group that is full, the least profit of what was let in, the widest group first
- * (for nested limits that is the dual optimum; greedy is exact there); mu, sigma and tau by coordinate search.
+ * (for nested limits that is the dual optimum; greedy is exact there); mu, sigma and tau by coordinate search. Where limits
+ * cross that is not enough: then all of them by subgradient steps (B. T. Polyak, "Minimization of unsmooth functionals",
+ * 1969), whose length the plan's own cost sets.
  */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/fleet_priv.h"
 
 #include <math.h>
+
+#define POLISH_WORK 400000     /* pools times steps: none where there are more pools, whose gap is small anyway */
 
 struct unit_cost {
 	double first, step;            /* of the first node more than held, and by how much each further one costs more */
@@ -32,6 +36,7 @@ struct bound {
 	double best, best_mu;
 	double *best_pi;
 	int32_t *tight; size_t tight_n;/* groups, the widest first */
+	double *slope;                 /* of each group's price: units beyond its limit */
 };
 
 static double together(const struct fleet_model *m, const struct fleet_item *i)
@@ -172,45 +177,149 @@ static void prices_set(struct bound *b)
 	}
 }
 
+/* How many nodes of a pool these prices call for; *ret_worth what they are below zero. */
+static double units_at(const struct bound *b, size_t k, double *ret_worth)
+{
+	const struct unit_cost *u = &b->u[k];
+	double tau = u->fresh ? b->tau : 0, at = u->first - worth_one(b, &b->m->items[k]), n;
+
+	*ret_worth = 0;
+	if (u->most <= 0 || at >= tau) {
+		return 0;
+	}
+	at += b->tight_n > 0 ? group_prices(b, &b->m->items[k]) : 0;
+	n = u->step > 0 ? fmin(fmax(ceil(-at / u->step), 0), u->most) : at < 0 ? u->most : 0;
+	n = n < 1 && at < tau ? 1 : n;
+	*ret_worth = n > 0 ? fmin(n * at + u->step * n * (n - 1) / 2 - tau, 0) : 0;
+	return n;
+}
+
+static double cap_left(const struct bound *b, const struct fleet_group *g)
+{
+	int64_t held = 0;
+
+	for (int32_t k = 0; g->kind != FG_QUOTA && k < g->n; k++) {
+		const struct fleet_item *i = &b->m->items[b->m->members[g->first + k]];
+
+		held += MIN(i->held, i->x);
+	}
+	return (double)MAX(g->cap - held, 0);
+}
+
+static void best_keep(struct bound *b, double sum)
+{
+	if (sum > b->best) {
+		b->best = sum;
+		for (size_t t = 0; t < b->tight_n; t++) {
+			b->best_pi[t] = b->m->groups[b->tight[t]].dual;
+		}
+	}
+}
+
 static double dual_at(struct bound *b)
 {
 	struct fleet_model *m = b->m;
-	double sum = b->base + b->mu * (double)b->cover + b->sigma * (double)b->floor + b->tau * (double)b->pools;
+	double sum = b->base + b->mu * (double)b->cover + b->sigma * (double)b->floor + b->tau * (double)b->pools, worth;
 
 	prices_set(b);
 	for (size_t t = 0; t < b->tight_n; t++) {
 		const struct fleet_group *g = &m->groups[b->tight[t]];
-		int64_t held = 0;
 
-		for (int32_t k = 0; g->kind != FG_QUOTA && k < g->n; k++) {
-			const struct fleet_item *i = &m->items[m->members[g->first + k]];
-
-			held += MIN(i->held, i->x);
-		}
-		sum -= g->dual * (double)MAX(g->cap - held, 0);
+		sum -= g->dual > 0 ? g->dual * cap_left(b, g) : 0;
 	}
 	for (size_t k = 0; k < m->n; k++) {
-		const struct unit_cost *u = &b->u[k];
-		double tau = u->fresh ? b->tau : 0, at = u->first - worth_one(b, &m->items[k]);
-		double more;
+		units_at(b, k, &worth);
+		sum += worth;
+	}
+	best_keep(b, sum);
+	return sum;
+}
 
-		if (u->most <= 0 || at >= tau) {
+/* Slopes of the dual at the prices as they are: what is called for against what there is. */
+struct slopes { double mu, sigma, tau; };
+
+static double slopes_at(struct bound *b, const double *left, struct slopes *ret)
+{
+	struct fleet_model *m = b->m;
+	double sum = b->base + b->mu * (double)b->cover + b->sigma * (double)b->floor + b->tau * (double)b->pools;
+
+	*ret = (struct slopes){(double)b->cover, (double)b->floor, (double)b->pools};
+	for (size_t t = 0; t < b->tight_n; t++) {
+		b->slope[b->tight[t]] = -left[t];
+		sum -= m->groups[b->tight[t]].dual * left[t];
+	}
+	for (size_t k = 0; k < m->n; k++) {
+		const struct fleet_item *i = &m->items[k];
+		double worth, n = units_at(b, k, &worth);
+
+		if (n <= 0) {
 			continue;
 		}
-		at += b->tight_n > 0 ? group_prices(b, &m->items[k]) : 0;
-		more = u->step > 0 ? fmin(fmax(ceil(-at / u->step), 0), u->most) : at < 0 ? u->most : 0;
-		if (more < 1 && at < tau) {
-			more = 1;
-		}
-		sum += more > 0 ? fmin(more * at + u->step * more * (more - 1) / 2 - tau, 0) : 0;
-	}
-	if (sum > b->best) {
-		b->best = sum;
-		for (size_t t = 0; t < b->tight_n; t++) {
-			b->best_pi[t] = m->groups[b->tight[t]].dual;
+		sum += worth;
+		ret->mu -= n * (double)i->w;
+		ret->sigma -= n * (double)i->fw;
+		ret->tau -= b->u[k].fresh ? 1 : 0;
+		for (int g = 0; g < FLEET_KINDS; g++) {
+			if (i->g[g] >= 0) {
+				b->slope[i->g[g]] += n * (double)(g == FG_QUOTA ? i->need : 1);
+			}
 		}
 	}
+	best_keep(b, sum);
 	return sum;
+}
+
+/* Prices are per node of the reference here, so that one length of step fits all. */
+static void step_take(struct bound *b, const struct slopes *s, double above)
+{
+	struct fleet_model *m = b->m;
+	double w = (double)m->w_ref, fw = m->ask->spec->floor_pm > 0 ? w : 1, square = 0;
+
+	square += s->mu / w * (s->mu / w) + s->sigma / fw * (s->sigma / fw) + s->tau * s->tau;
+	for (size_t t = 0; t < b->tight_n; t++) {
+		const struct fleet_group *g = &m->groups[b->tight[t]];
+		double need = g->kind == FG_QUOTA ? (double)MAX(m->items[m->members[g->first]].need, 1) : 1;
+
+		square += b->slope[b->tight[t]] / need * (b->slope[b->tight[t]] / need);
+	}
+	if (square < 1e-12) {
+		return;
+	}
+	above /= square;
+	b->mu = fmax(b->mu + above * s->mu / w / w, 0);
+	b->sigma = b->floor > 0 ? fmax(b->sigma + above * s->sigma / fw / fw, 0) : 0;
+	b->tau = b->pools > 0 ? fmax(b->tau + above * s->tau, 0) : 0;
+	for (size_t t = 0; t < b->tight_n; t++) {
+		struct fleet_group *g = &m->groups[b->tight[t]];
+		double need = g->kind == FG_QUOTA ? (double)MAX(m->items[m->members[g->first]].need, 1) : 1;
+
+		g->dual = fmax(g->dual + above * b->slope[b->tight[t]] / need / need, 0);
+	}
+}
+
+static void polish(struct bound *b, double cost, int steps)
+{
+	struct fleet_model *m = b->m;
+	double *left = arena_array(m->arena, b->tight_n + 1, sizeof(*left)), share = 1;
+	int still = 0;
+
+	b->slope = arena_array(m->arena, m->groups_n + 1, sizeof(*b->slope));
+	for (size_t t = 0; t < b->tight_n; t++) {
+		left[t] = cap_left(b, &m->groups[b->tight[t]]);
+		m->groups[b->tight[t]].dual = b->best_pi[t];
+	}
+	for (int k = 0; k < steps && b->best < cost - 1e-6 * fabs(cost); k++) {
+		double was = b->best, sum;
+		struct slopes s;
+
+		sum = slopes_at(b, left, &s);
+		still = b->best > was ? 0 : still + 1;
+		if (still >= 10) {
+			share *= 0.6;
+			still = 0;
+		}
+		step_take(b, &s, share * (cost - sum));
+	}
 }
 
 /* Golden section would do; the function has kinks where units are, so points between the kinks that the plan shows. */
@@ -328,6 +437,7 @@ double fleet_bound(struct fleet_model *m)
 			climb(&b, &b.tau, fmax(b.tau * 0.1, scale * 10), rounds);
 		}
 	}
+	polish(&b, fleet_cost(m, NULL), (int)MIN(300, POLISH_WORK / (m->n + 1)));
 	for (size_t t = 0; t < b.tight_n; t++) {
 		m->groups[b.tight[t]].dual = b.best_pi[t];
 	}

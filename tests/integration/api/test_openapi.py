@@ -67,6 +67,7 @@ class Document(unittest.TestCase):
         A.sql("INSERT INTO provider (name, kind, state, updated_us) VALUES ('aws', 'aws', 'ok', 5)")
         A.sql("INSERT INTO price_refused VALUES (%d, 5, 1, 'test', 'too little')" % pool)
         fleet = A.call("POST", "/v1/fleets", {"name": "doc", "gpus": 8, "resources": {"accelerators": "V100:1"}}, expect=201)[1]["id"]
+        A.call("POST", "/v1/fleets/plan", {"name": "doc", "gpus": 8, "resources": {"accelerators": "V100:1"}}, expect=200)
         reb = A.call("POST", "/v1/rebalance", {}, expect=202)[1]["id"]
         exam = A.call("POST", "/v1/doctor", {"providers": ["aws"]}, expect=202)[1]["id"]
         A.sql("INSERT INTO doctor_item VALUES (%s, 'aws', '', 'account', 1, 'account', 'bad', 'refused', 'check the keys', NULL)" % exam[1:])
