@@ -1,0 +1,33 @@
+/* The policies that the simulation compares. */
+#ifndef FLEETSIM_BRAINS_H
+#define FLEETSIM_BRAINS_H
+
+#include "sim.h"
+
+/* What ours leaves out, to see what it earns. All false: as it runs live. */
+struct ours_conf {
+	bool no_hazards;                /* every spot pool is taken to be safe */
+	bool no_odds;                   /* every launch is expected to succeed */
+	bool no_return;                 /* on demand once, on demand for good */
+	bool no_deadline;               /* patience instead of the deadline policy */
+	bool no_rebalance;              /* nothing moves that is not made to */
+	bool no_defer;                  /* nothing waits for cheaper hours */
+	bool fixed_interval;            /* saved every half hour, as users do */
+};
+
+/* As the engine decides, by the code of src/core. arg: struct ours_conf. */
+void ours_brain(const char *name, const struct ours_conf *conf, struct fs_brain *ret);
+
+enum base_kind {
+	BASE_ON_DEMAND = 1,
+	BASE_EAGER,                     /* SkyPilot's EAGER_NEXT_REGION: the region that was lost is skipped once */
+	BASE_FAILOVER                   /* SkyPilot's FAILOVER: the region that was lost comes first, three tries */
+};
+struct base_conf {
+	enum base_kind kind;
+	bool or_on_demand;              /* any_of: on demand where no spot was to be had; it stays there */
+};
+/* By list price; arg: struct base_conf. */
+void base_brain(const char *name, const struct base_conf *conf, struct fs_brain *ret);
+
+#endif

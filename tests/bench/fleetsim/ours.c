@@ -1,0 +1,390 @@
+/* Places, moves and rebalances as src/engine/sched.c, return.c, defer.c and rebalance.c do: see ours.h. */
+#include "base/base.h"
+
+#include "ours.h"
+
+#include "base/arena.h"
+
+#define FIXED_INTERVAL_US (1800 * SPOT_US_PER_S)
+#define DEFER_POOLS 8
+
+int64_t sim_now(const struct fs_sim *s, int64_t t)
+{
+	return s->w->epoch_us + t;
+}
+
+static void *ours_init(struct fs_sim *s, const void *arg)
+{
+	struct ours *o = arena_alloc(s->arena, sizeof(*o));
+
+	o->conf = arg;
+	rank_policy_default(&o->rank);
+	supply_policy_default(&o->supply);
+	tightness_policy_default(&o->tightness);
+	defer_policy_default(&o->defer);
+	rebalance_policy_default(&o->rebalance);
+	o->minds = arena_array(s->arena, s->w->jobs_n + 1, sizeof(*o->minds));
+	for (size_t i = 0; i < s->w->jobs_n; i++) {
+		const struct fs_job *j = &s->w->jobs[i];
+		struct job_mind *m = &o->minds[i];
+
+		m->gpu = (struct gpu_ask){.gpu = j->gpu, .milli = j->gpus * 1000};
+		m->ask = (struct resource_ask){.gpus = &m->gpu, .gpus_n = 1, .use_spot = -1};
+		m->spec = (struct job_spec){.name = "job", .run = "train", .asks = &m->ask, .asks_n = 1, .num_nodes = 1,
+			.team = "", .project = "", .class = "training", .interruptible = true, .off_peak = -1,
+			.work_s = j->work_us / SPOT_US_PER_S, .deadline_us = j->deadline_us > 0 ? sim_now(s, j->deadline_us) : 0,
+			.checkpoint = {.path = "/ckpt", .signal = "USR1", .budget_s = 60, .size_bytes = j->checkpoint_bytes}};
+	}
+	market_init(s, o);
+	o->step = arena_new(0);
+	return o;
+}
+
+/* ---- ranking --------------------------------------------------------------------------------- */
+
+static void job_fill(const struct fs_sim *s, const struct ours *o, size_t task, struct rank_job *ret)
+{
+	const struct fs_task *k = &s->tasks[task];
+	const struct fs_job *j = k->job;
+
+	*ret = (struct rank_job){
+		.spec = &o->minds[task].spec,
+		.work_left_s = MAX((j->work_us - fs_saved_us(k, s->t)) / SPOT_US_PER_S, 1),
+		.save_us = k->has_checkpoint ? j->save_us : 0,
+		.checkpoint_bytes = j->checkpoint_bytes,
+		.at_provider = k->has_checkpoint ? j->store_provider : NULL,
+		.at_region = k->has_checkpoint ? j->store_region : NULL,
+		.spot_allowed = true,
+		.on_demand_allowed = true,
+		.store_provider = j->store_provider,
+		.store_region = j->store_region,
+	};
+}
+
+static void place_rank(struct fs_sim *s, struct ours *o, size_t task, struct place *ret)
+{
+	*ret = (struct place){0};
+	job_fill(s, o, task, &ret->job);
+	rank_run(o->step, o->offers, s->w->pools_n, &ret->job, &o->rank, sim_now(s, s->t), &ret->ranking);
+	for (size_t i = 0; i < ret->ranking.usable; i++) {
+		const struct score *x = &ret->ranking.scores[i];
+
+		if (x->offer->market == SPOT_MARKET_SPOT) {
+			ret->spot = ret->spot_n++ == 0 ? x : ret->spot;
+		} else {
+			ret->on_demand = ret->on_demand_n++ == 0 ? x : ret->on_demand;
+		}
+	}
+}
+
+static const struct score *score_here(struct fs_sim *s, struct ours *o, struct rank_job job, int32_t pool)
+{
+	struct offer *alone = arena_alloc(o->step, sizeof(*alone));
+	struct score *ret;
+	size_t usable;
+
+	*alone = o->offers[pool];
+	alone->cool_until_us = 0;
+	job.runs_there = true;
+	rank_offers(o->step, alone, 1, &job, &o->rank, sim_now(s, s->t), &ret, &usable);
+	return usable == 1 ? ret : NULL;
+}
+
+static int64_t ours_interval(struct fs_sim *s, void *self, const struct fs_task *k, int32_t pool)
+{
+	struct ours *o = self;
+	const struct score *x;
+	struct score_terms t;
+	struct rank_job job;
+
+	if (o->conf->fixed_interval) {
+		return FIXED_INTERVAL_US;
+	}
+	if (o->offers == NULL) {
+		market_read(s, o, s->t);
+	}
+	job_fill(s, o, (size_t)(k - s->tasks), &job);
+	x = score_here(s, o, job, pool);
+	if (x == NULL) {
+		return FIXED_INTERVAL_US;
+	}
+	score_explain(x, &t);
+	return (int64_t)(t.interval_s * 1e6);
+}
+
+bool ours_launch(struct fs_sim *s, struct ours *o, size_t task, int32_t pool, bool replaces)
+{
+	bool got;
+
+	if (s->tasks[task].tried_us >= s->t) {
+		return false;
+	}
+	got = fs_launch(s, task, pool, replaces);
+	market_tried(s, o, pool, got, s->t);
+	if (replaces) {
+		s->tasks[task].probed_us = s->t;
+	}
+	return got;
+}
+
+/* ---- placing ------------------------------------------------------------------------------------ */
+
+static void defer_hours(const struct fs_sim *s, const struct ours *o, const struct place *p, struct defer_in *in)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->ranking.usable && n < DEFER_POOLS; i++) {
+		const struct seen *x = &o->seen[p->ranking.scores[i].offer->pool_id];
+		double sum = 0, count = 0;
+
+		if (p->ranking.scores[i].offer->market != p->ranking.scores[0].offer->market) {
+			continue;
+		}
+		n++;
+		for (int h = 0; h < DEFER_HOURS; h++) {
+			sum += x->hours[h].sum;
+			count += x->hours[h].n;
+		}
+		for (int h = 0; h < DEFER_HOURS && sum > 0; h++) {
+			in->hours[h].price += x->hours[h].n > 0 ? x->hours[h].sum / x->hours[h].n / (sum / count) : 0;
+			in->hours[h].launches += x->hours[h].launches;
+			in->hours[h].refusals += x->hours[h].refusals;
+		}
+	}
+	for (int h = 0; h < DEFER_HOURS && n > 0; h++) {
+		in->hours[h].price /= (double)n;
+		in->hours[h].days = in->hours[h].price > 0 ? (int32_t)MIN(s->t / (24 * SPOT_US_PER_HOUR) + 1, 14) : 0;
+	}
+}
+
+static bool defer_ask(struct fs_sim *s, struct ours *o, size_t task, const struct place *p)
+{
+	const struct fs_task *k = &s->tasks[task];
+	struct job_mind *m = &o->minds[task];
+	double changeover = (double)o->supply.changeover_us;
+	struct defer_in in = {.now_us = sim_now(s, s->t), .deadline_us = m->spec.deadline_us};
+	struct defer_out out;
+
+	if (m->deferred_asked || k->starts > 0 || p->ranking.usable == 0 || k->job->deadline_us == 0 || o->conf->no_defer) {
+		return false;
+	}
+	m->deferred_asked = true;
+	in.run_us = (int64_t)(p->ranking.scores[0].hours * 2 * (double)SPOT_US_PER_HOUR + changeover);
+	in.safe_us = in.run_us;
+	if (p->on_demand != NULL) {
+		in.run_us = (int64_t)(p->ranking.scores[0].hours * (double)SPOT_US_PER_HOUR + changeover);
+		in.safe_us = (int64_t)(p->on_demand->hours * (double)SPOT_US_PER_HOUR + 3 * changeover);
+	}
+	defer_hours(s, o, p, &in);
+	defer_decide(o->step, &in, &o->defer, &out);
+	m->not_before_us = out.start_us - s->w->epoch_us;
+	return m->not_before_us > s->t;
+}
+
+static void place(struct fs_sim *s, struct ours *o, size_t task)
+{
+	const struct fs_task *k = &s->tasks[task];
+	const char *why = "";
+	int64_t until = 0;
+	struct place p;
+
+	place_rank(s, o, task, &p);
+	if (defer_ask(s, o, task, &p) || deadline_decide(s, o, task, &p, POLICY_WAIT)) {
+		return;
+	}
+	switch (supply_choose(o->step,
+	    &(struct supply_in){
+		.now_us = sim_now(s, s->t),
+		.queued_us = sim_now(s, k->queued_us),
+		.deadline_us = o->minds[task].spec.deadline_us,
+		.work_left_us = p.on_demand != NULL ? (int64_t)(p.on_demand->hours * (double)SPOT_US_PER_HOUR) : 0,
+		.spot_usable = p.spot_n,
+		.on_demand_usable = p.on_demand_n,
+		.spot_refused = p.ranking.spot_cooling,
+		.spot_allowed = true,
+		.on_demand_allowed = true,
+		.spot_tight = p.spot != NULL && market_tight(o, p.spot->offer),
+		.spot_best_micros = p.spot != NULL ? p.spot->total_micros : 0,
+		.on_demand_best_micros = p.on_demand != NULL ? p.on_demand->total_micros : 0},
+	    &o->supply, &why, &until)) {
+	case SUPPLY_SPOT:
+		(void)ours_launch(s, o, task, p.spot->offer->pool_id, false);
+		break;
+	case SUPPLY_ON_DEMAND:
+		(void)ours_launch(s, o, task, p.on_demand->offer->pool_id, false);
+		break;
+	case SUPPLY_WAIT:
+		break;
+	}
+}
+
+/* ---- moving --------------------------------------------------------------------------------------- */
+
+static int32_t moves_last_hour(const struct job_mind *m, int64_t t)
+{
+	int32_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(m->moves); i++) {
+		n += m->moves[i] > 0 && m->moves[i] > t - SPOT_US_PER_HOUR;
+	}
+	return n;
+}
+
+struct judged { const struct score *there; struct return_out out; struct place p; };
+
+static bool judge(struct fs_sim *s, struct ours *o, size_t task, bool spot_only, struct judged *ret)
+{
+	const struct fs_task *k = &s->tasks[task];
+	int32_t pool = s->nodes[k->node].pool;
+	const struct score *here;
+
+	*ret = (struct judged){0};
+	place_rank(s, o, task, &ret->p);
+	here = score_here(s, o, ret->p.job, pool);
+	ret->there = spot_only ? ret->p.spot : ret->p.ranking.usable > 0 ? &ret->p.ranking.scores[0] : NULL;
+	if (here == NULL || (ret->there != NULL && ret->there->offer->pool_id == pool)) {
+		return here != NULL;
+	}
+	return_decide(o->step,
+	    &(struct return_in){
+		.now_us = sim_now(s, s->t),
+		.work_left_us = (int64_t)(here->hours * (double)SPOT_US_PER_HOUR),
+		.here_total_micros = here->total_micros,
+		.there_total_micros = ret->there != NULL ? ret->there->total_micros : 0,
+		.there_price_micros = ret->there != NULL ? ret->there->price_micros : 0,
+		.here_price_micros = here->price_micros,
+		.last_move_us = k->last_move_us > 0 ? sim_now(s, k->last_move_us) : 0,
+		.moves_last_hour = moves_last_hour(&o->minds[task], s->t),
+		.probes_refused = k->probes_refused,
+		.last_probe_us = k->probed_us > 0 ? sim_now(s, k->probed_us) : 0,
+		.there_tight = spot_only && ret->there != NULL && market_tight(o, ret->there->offer)},
+	    &o->supply, &ret->out);
+	return true;
+}
+
+static void return_judge(struct fs_sim *s, struct ours *o, size_t task)
+{
+	const struct fs_task *k = &s->tasks[task];
+	int64_t pause = o->supply.return_probe_us << MIN(k->probes_refused, 4);
+	struct judged x;
+
+	if (o->minds[task].judge_after_us > s->t) {
+		return;
+	}
+	o->minds[task].judge_after_us = s->t + o->supply.return_probe_us;
+	if (!judge(s, o, task, true, &x)) {
+		return;
+	}
+	if (k->job->deadline_us > 0 && (moves_last_hour(&o->minds[task], s->t) >= o->supply.moves_per_hour_max ||
+	    (k->probed_us > 0 && s->t - k->probed_us < pause))) {
+		return;
+	}
+	if (deadline_decide(s, o, task, &x.p, POLICY_ON_DEMAND)) {
+		return;
+	}
+	if (x.out.move && x.there != NULL) {
+		(void)ours_launch(s, o, task, x.there->offer->pool_id, true);
+	}
+}
+
+static void running(struct fs_sim *s, struct ours *o, size_t task)
+{
+	struct fs_task *k = &s->tasks[task];
+	struct job_mind *m = &o->minds[task];
+
+	if (k->next >= 0) {
+		if (s->nodes[k->next].ready_us + o->supply.return_hold_us <= s->t) {
+			memmove(&m->moves[1], &m->moves[0], sizeof(m->moves) - sizeof(m->moves[0]));
+			m->moves[0] = s->t;
+			fs_move(s, task);
+		}
+		return;
+	}
+	if (!o->conf->no_return && k->run_from_us <= s->t &&
+	    s->w->pools[s->nodes[k->node].pool].market == SPOT_MARKET_ON_DEMAND) {
+		return_judge(s, o, task);
+	}
+}
+
+static void wave(struct fs_sim *s, struct ours *o, int64_t t)
+{
+	struct rebalance_move *moves = arena_array(o->step, s->w->jobs_n + 1, sizeof(*moves));
+	struct rebalance_choice *go = arena_array(o->step, s->w->jobs_n + 1, sizeof(*go));
+	int64_t moving = 0, n = 0;
+	struct judged x;
+
+	for (size_t i = 0; i < s->w->jobs_n; i++) {
+		const struct fs_task *k = &s->tasks[i];
+
+		if (k->state != FS_RUNNING || k->run_from_us > t) {
+			continue;
+		}
+		moves[n] = (struct rebalance_move){.job_id = (int64_t)i};
+		moving += k->next >= 0;
+		if (k->next < 0 && judge(s, o, i, false, &x) && x.out.move && x.there != NULL) {
+			moves[n].pays = true;
+			moves[n].saving_micros = x.out.saving_micros;
+			moves[n].cost_micros = x.out.cost_micros;
+			moves[n].to_pool = x.there->offer->pool_id;
+		}
+		n++;
+	}
+	rebalance_wave(o->step, moves, (size_t)n, n, moving, sim_now(s, t), &o->rebalance, go);
+	for (int64_t i = 0; i < n; i++) {
+		if (go[i].go) {
+			(void)ours_launch(s, o, (size_t)moves[i].job_id, moves[i].to_pool, true);
+		}
+	}
+}
+
+/* ---- the turn --------------------------------------------------------------------------------------- */
+
+static void ours_step(struct fs_sim *s, void *self, int64_t t)
+{
+	struct ours *o = self;
+
+	arena_reset(o->step);
+	market_read(s, o, t);
+	market_step(s, o, t);
+	for (size_t i = 0; i < s->w->jobs_n && s->w->jobs[i].submit_us <= t; i++) {
+		if (s->tasks[i].state == FS_QUEUED && s->tasks[i].queued_us <= t && o->minds[i].not_before_us <= t) {
+			place(s, o, i);
+		} else if (s->tasks[i].state == FS_RUNNING) {
+			running(s, o, i);
+		}
+	}
+	if (!o->conf->no_rebalance && t - o->rebalanced_us >= REBALANCE_EVERY_US) {
+		o->rebalanced_us = t;
+		wave(s, o, t);
+	}
+	o->offers = NULL;
+}
+
+static void ours_reclaimed(struct fs_sim *s, void *self, const struct fs_node *n, int64_t t)
+{
+	struct ours *o = self;
+
+	market_reclaimed(s, o, n->pool, t);
+	o->minds[n->task].ask_after_us = 0;
+}
+
+static void ours_end(void *self)
+{
+	struct ours *o = self;
+
+	arena_free(o->step);
+}
+
+void ours_brain(const char *name, const struct ours_conf *conf, struct fs_brain *ret)
+{
+	*ret = (struct fs_brain){
+		.name = name,
+		.hears_notice = true,
+		.init = ours_init,
+		.end = ours_end,
+		.step = ours_step,
+		.interval = ours_interval,
+		.reclaimed = ours_reclaimed,
+		.arg = conf,
+	};
+}
