@@ -1,5 +1,6 @@
 -- Gangs: jobs of several nodes. What waits for one, what is being acquired, one launch for all, the assignment, and what
 -- the state of the ranks means. A gang is a row from before anything is sent; its nodes are rows as every node's are.
+-- Several nodes are locked in the order of their ids.
 
 -- A job that waits, without a gang that it is acquiring. One whose nodes go is looked for at once, like a single's;
 -- what is stopped for another reason may begin again where it is.
@@ -161,7 +162,7 @@ WITH ok AS (
 	SELECT n.id, n.gang_rank FROM node n JOIN ok ON n.gang_id = ok.gang_id
 	WHERE n.id = ANY ($6) AND n.state = 'READY' AND n.drain_deadline_us IS NULL
 		AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.ended_us IS NULL)
-	FOR UPDATE OF n
+	ORDER BY n.id FOR UPDATE OF n
 ), all_in AS (
 	SELECT ok.* FROM ok WHERE (SELECT count(*) FROM m) = ok.want
 ), n AS (
@@ -209,7 +210,7 @@ WITH m AS MATERIALIZED (
 	SELECT n.id FROM node n JOIN gang g ON g.id = n.gang_id
 	WHERE g.id = $1 AND g.state = 'ACQUIRING' AND n.state = $2
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR SHARE)
-	FOR UPDATE OF n
+	ORDER BY n.id FOR UPDATE OF n
 ), n AS (
 	UPDATE node SET state = $3, state_us = $7, why = $5, claimed_by = $6, claim_until_us = $8,
 		launch_sent_us = coalesce(launch_sent_us, $7), tries = tries + 1
@@ -228,7 +229,8 @@ SELECT id FROM n
 -- rows: many id int8, told bool
 -- writes: yes
 WITH o AS MATERIALIZED (
-	SELECT n.id, n.state, n.gang_rank FROM node n WHERE n.gang_id = $1 AND n.state = ANY ($2) FOR UPDATE
+	SELECT n.id, n.state, n.gang_rank FROM node n WHERE n.gang_id = $1 AND n.state = ANY ($2)
+	ORDER BY n.id FOR UPDATE
 ), s AS (
 	SELECT * FROM unnest($5, $6, $7) WITH ORDINALITY s (ref, request, ip, i)
 ), n AS (
@@ -448,8 +450,10 @@ WITH ok AS (
 		queued_us = CASE WHEN $4 = 'QUEUED' THEN $9 ELSE queued_us END,
 		ended_us = CASE WHEN $4 IN ('SUCCEEDED', 'FAILED', 'CANCELLED') THEN $9 ELSE NULL END
 	FROM ok WHERE job.id = ok.id
+), m AS MATERIALIZED (
+	SELECT id FROM node WHERE id IN (SELECT node_id FROM a) AND state = 'READY' ORDER BY id FOR UPDATE
 ), n AS (
-	UPDATE node SET idle_since_us = $9 FROM a WHERE node.id = a.node_id AND state = 'READY'
+	UPDATE node SET idle_since_us = $9 FROM m WHERE node.id = m.id
 ), c AS (
 	UPDATE checkpoint SET state = 'ABANDONED' FROM ok
 	WHERE job_id = ok.id AND checkpoint.epoch = $2 AND (state = 'OPEN' OR (state = 'COMMITTED' AND set_us IS NULL))
