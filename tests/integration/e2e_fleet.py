@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Standing capacity: spread, limits, floor, a sold-out pool, a job on it, up, down and away."""
+"""Standing capacity: spread, limits, a floor as a share, a reservation, a sold-out pool, a job on it, up, down and away; its plan."""
 import collections
+import json
 import os
 import sys
 
@@ -9,14 +10,14 @@ import e2e  # noqa: E402
 
 FLEET = """name: e2e-fleet
 nodes: 8
-on_demand_floor: 2
+on_demand_floor: 25%
 pools_min: 5
 team: research
 project: e2e
 resources:
   accelerators: {A10G: 1, L4: 1, T4: 1, A10: 1}
   use_spot: true
-limits: {per_pool: 2, per_zone: 3, per_provider: 7}
+limits: {per_pool: 2, per_zone: 3, per_region: 5, per_provider: 7, per_gpu: 4}
 """
 PROBE = """name: probe
 resources: {accelerators: {A10G: 1, L4: 1, T4: 1, A10: 1}, use_spot: true}
@@ -28,7 +29,7 @@ COUNTED = ("WANTED", "LAUNCHING", "UNKNOWN", "BOOTING", "READY")
 
 class Fleet(e2e.Case):
     # As many agents as nodes on a small machine: instances boot slowly enough for that.
-    OPTIONS = {"emulator": ("--boot-ms", "500")}
+    OPTIONS = {"emulator": ("--boot-ms", "500"), "settings": {"provider aws": {"reservations": "on"}}}
 
     def mine(self, fleet):
         return [n for n in self.world.nodes(query="&fleet=" + fleet) if n["state"] in COUNTED]
@@ -47,26 +48,33 @@ class Fleet(e2e.Case):
         self.assertLessEqual(max(pools.values()), 2, pools)
         self.assertLessEqual(max(zones.values()), 3, zones)
         self.assertLessEqual(max(providers.values()), 7, providers)
-        self.assertGreaterEqual(sum(1 for n in nodes if n["pool"]["market"] == "on_demand"), floor)
+        regions = collections.Counter((n["pool"]["provider"], n["pool"]["region"]) for n in nodes)
+        self.assertLessEqual(max(regions.values()), 5, regions)
+        self.assertLessEqual(max(collections.Counter(n["pool"]["gpu"] for n in nodes).values()), 4)
+        self.assertGreaterEqual(sum(1 for n in nodes if n["pool"]["market"] != "spot"), floor)
         return pools
 
     def test_a_fleet_from_creation_to_its_end(self):
         w = self.world
         best = w.api("POST", "/v1/plan", PROBE, headers={"Content-Type": "application/yaml"})["offers"][0]["pool"]
         w.sim("POST", "/stock", {"pool": w.pool_text(best), "count": 0})
+        reserved = self.reserve(best)
+        self.check_draft(reserved)
 
         fleet = w.ctl("fleet", "create", "-", "-o", "name", text=FLEET)
         nodes = self.ready(fleet, 8)
         self.assertGreaterEqual(len(self.check_limits(nodes)), 5)
         self.assertGreaterEqual(len({n["pool"]["gpu"] for n in nodes}), 2)
         self.assertEqual({n["pool"]["provider"] for n in nodes}, {"aws", "lambda"})
+        self.assertEqual(sum(1 for n in nodes if n["pool"]["id"] == reserved["id"]), 1, "the reservation of one is not used up")
         self.check_sold_out(best, nodes)
         self.check_settled(fleet, 8)
+        self.check_plan(fleet)
         self.check_job(fleet)
 
         w.ctl("fleet", "scale", fleet, "--nodes", "4")
         fewer = self.ready(fleet, 4, 40)
-        self.check_limits(fewer)
+        self.check_limits(fewer, 1)
         w.until("the surplus is given back", 30, lambda: w.sim("GET", "/books")["alive"] == 4)
         self.check_settled(fleet, 4)
 
@@ -76,6 +84,44 @@ class Fleet(e2e.Case):
         w.ctl("fleet", "rm", fleet)
         w.await_gone(60)
         w.until("the fleet is closed", 20, lambda: w.api("GET", "/v1/fleets/" + fleet)["state"] == "CLOSED")
+
+    def reserve(self, best):
+        """One machine in a zone where the best pool is not."""
+        w = self.world
+        at = next(p for p in w.api("GET", "/v1/pools?provider=aws&market=on_demand&gpu=A10G&limit=1000")["items"]
+                  if p["instance_type"] == "g5.xlarge" and p["zone"] and p["zone"] != best["zone"])
+        w.sim("POST", "/aws/reservation", {"region": at["region"], "zone": at["zone"], "type": "g5.xlarge", "count": 1})
+        return w.until("the reservation is a pool with room", 60, lambda: next(
+            (p for p in w.api("GET", "/v1/pools?provider=aws&market=reserved&limit=1000")["items"]
+             if (p["zone"], p["instance_type"]) == (at["zone"], "g5.xlarge")), None))
+
+    def check_draft(self, reserved):
+        """A dry run shows what will be, with sums that add up, and starts nothing."""
+        w = self.world
+        mine = "p%s" % str(reserved["id"]).lstrip("p")
+
+        def look():
+            plan = json.loads(w.ctl("fleet", "create", "-", "--dry-run", "-o", "json", text=FLEET))
+            return plan if mine in [p["pool"] for p in plan["pool_list"]] else None
+        # Its price and its room come with the next polls.
+        draft = w.until("the reservation is in the plan", 60, look)
+        self.assertEqual((draft["want"], draft["missing"], draft["floor_want"]), (8, 0, 2))
+        self.assertEqual(draft["total_micros"], draft["cost_micros"] + draft["risk_micros"])
+        self.assertLessEqual(draft["bound_micros"], draft["total_micros"])
+        self.assertGreaterEqual(draft["pools"], 5)
+        self.assertEqual(w.nodes(), [])
+
+    def check_plan(self, fleet):
+        """The engine's own plan is with the fleet, in its decisions and in the metrics."""
+        w = self.world
+        plan = w.api("GET", "/v1/fleets/" + fleet)["plan"]
+        self.assertEqual((plan["want"], plan["have"], plan["missing"], plan["surplus"]), (8, 8, 0, 0))
+        self.assertEqual(sum(p["held"] for p in plan["pool_list"]), 8)
+        self.assertGreaterEqual(plan["floor_have"], 2)
+        metrics = w.ask("GET", "/metrics")[1]
+        text = metrics.decode() if isinstance(metrics, bytes) else str(metrics)
+        self.assertIn('spot_fleet_missing{fleet="e2e-fleet"} 0', text)
+        self.assertIn('spot_fleet_gap{fleet="e2e-fleet"}', text)
 
     def check_sold_out(self, best, nodes):
         """The best pool had nothing: it was asked, rests, and others were taken."""
