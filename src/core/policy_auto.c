@@ -14,6 +14,7 @@
 #include "core/policy_priv.h"
 
 #define LIFE_MAX_H 24.0
+#define STAY_CHANGEOVERS 1.0
 
 struct auto_run {
 	const struct policy_setup *s;
@@ -96,7 +97,10 @@ static double pool_gain(const struct auto_run *r, const struct policy_view *v, s
 	double life = policy_life(&r->model, &r->model.pools[i], limit_h + d);
 	bool away = v->last_pool != SIZE_MAX && s->regions != NULL && s->regions[v->last_pool] != s->regions[i];
 
-	return usual * MAX(life - d, 0) - price * life - d * slack_price - (away ? dollars(s->transfer_micros) : 0);
+	/* Lives are guesses: a running instance is not left for a gain that they alone could explain. */
+	double stay = there ? STAY_CHANGEOVERS * (double)s->changeover_us / 3.6e9 * (price + slack_price) : 0;
+
+	return usual * MAX(life - d, 0) - price * life - d * slack_price + stay - (away ? dollars(s->transfer_micros) : 0);
 }
 
 static size_t choose_pool(const struct auto_run *r, const struct policy_view *v, const struct policy_worth *w, int64_t work_us)
