@@ -406,3 +406,21 @@ void rank_offers(struct arena *a, const struct offer *offers, size_t n, const st
 	*ret_scores = r.scores;
 	*ret_usable = r.usable;
 }
+
+const struct score *rank_in_time(const struct ranking *r, enum spot_market market, double within_h)
+{
+	const struct score *fastest = NULL;
+
+	for (size_t i = 0; i < r->usable; i++) {
+		const struct score *s = &r->scores[i];
+
+		if (s->offer->market != market) {
+			continue;
+		}
+		if (s->hours <= within_h) {
+			return s;
+		}
+		fastest = fastest == NULL || s->hours < fastest->hours ? s : fastest;
+	}
+	return fastest;
+}

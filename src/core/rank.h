@@ -147,6 +147,8 @@ void rank_run(struct arena *a, const struct offer *offers, size_t n, const struc
 /* The usable ones of rank_run() only. */
 void rank_offers(struct arena *a, const struct offer *offers, size_t n, const struct rank_job *job,
     const struct rank_policy *p, int64_t now_us, struct score **ret_scores, size_t *ret_usable);
+/* The cheapest of that market which finishes within these hours; none does: the fastest. NULL: none is usable. */
+const struct score *rank_in_time(const struct ranking *r, enum spot_market market, double within_h);
 /* Why an offer is not usable, in words. */
 const char *refusal_words(struct arena *a, const struct ranking *r, const struct refused *x);
 /* All terms of a score that rank_run() made. */

@@ -48,7 +48,7 @@ static enum supply_choice choose_spot(struct arena *a, const struct supply_in *i
 	}
 
 	if (on_demand && slack <= 0) {
-		*ret_why = arena_printf(a, "last safe moment: the deadline leaves no slack (%s over)",
+		*ret_why = arena_printf(a, "last safe moment: if spot were lost, on-demand would be %s too late",
 		    format_duration(-slack, text));
 		return SUPPLY_ON_DEMAND;
 	}
@@ -73,7 +73,8 @@ enum supply_choice supply_choose(struct arena *a, const struct supply_in *in, co
 
 	*ret_until_us = in->now_us;
 	if (in->spot_allowed && in->spot_usable > 0) {
-		return choose_spot(a, in, slack, wait, ret_why);
+		/* Spot that is lost costs a changeover more before on-demand can begin. */
+		return choose_spot(a, in, slack == INT64_MAX ? slack : slack - p->changeover_us, wait, ret_why);
 	}
 	if (!in->spot_allowed) {
 		*ret_why = on_demand ? "spot is not allowed for this job, or nobody sells it" : "no on-demand pool suits now";

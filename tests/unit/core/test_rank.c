@@ -49,6 +49,33 @@ static void a_cheap_pool_that_dies_often_loses_against_a_calm_one(void **state)
 	assert_true(s[1].hazard > s[0].hazard);
 }
 
+static void the_cheapest_in_time_is_found_and_else_the_fastest(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	static struct gpu_ask either[2] = {{.gpu = "H100", .milli = 1000}, {.gpu = "T4", .milli = 1000}};
+	struct rank_policy p;
+	struct offer o[3] = {offer_make(1, SPOT_MARKET_ON_DEMAND, 100000), offer_make(2, SPOT_MARKET_ON_DEMAND, 9000000),
+		offer_make(3, SPOT_MARKET_SPOT, 3000000)};
+	struct rank_job job = {.spec = spec_new(a), .work_left_s = 36000, .spot_allowed = true, .on_demand_allowed = true};
+	struct ranking r;
+
+	(void)state;
+	rank_policy_default(&p);
+	job.spec->asks[0].gpus = either;
+	job.spec->asks[0].gpus_n = 2;
+	o[0].gpu_name = "T4";
+	o[1].gpu_name = o[2].gpu_name = "H100-80GB";
+	rank_run(a, o, 3, &job, &p, 1, &r);
+	assert_int_equal(r.usable, 3);
+	assert_int_equal(r.scores[0].offer->pool_id, 1);
+	assert_true(r.scores[0].hours > 24);
+	assert_int_equal(rank_in_time(&r, SPOT_MARKET_ON_DEMAND, 10000)->offer->pool_id, 1);
+	assert_int_equal(rank_in_time(&r, SPOT_MARKET_ON_DEMAND, 12)->offer->pool_id, 2);
+	assert_int_equal(rank_in_time(&r, SPOT_MARKET_ON_DEMAND, 1)->offer->pool_id, 2);
+	assert_int_equal(rank_in_time(&r, SPOT_MARKET_SPOT, 1)->offer->pool_id, 3);
+	assert_null(rank_in_time(&r, SPOT_MARKET_RESERVED, 12));
+}
+
 static void refused_offers_have_a_reason_in_words(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
@@ -291,6 +318,7 @@ int main(void)
 		cmocka_unit_test(refused_offers_have_a_reason_in_words),
 		cmocka_unit_test(the_order_is_the_same_whatever_the_input_order),
 		cmocka_unit_test(what_suits_is_what_offer_refusal_says),
+		cmocka_unit_test(the_cheapest_in_time_is_found_and_else_the_fastest),
 		cmocka_unit_test(own_step_rates_correct_the_table),
 		cmocka_unit_test(the_interval_is_the_cheapest_one),
 		cmocka_unit_test(throughput_comes_from_the_table),

@@ -84,6 +84,13 @@ static void a_deadline_shortens_the_patience(void **state)
 	in.spot_best_micros = 0;
 	assert_int_equal(choose(in, &why, &until), SUPPLY_ON_DEMAND);
 	assert_non_null(strstr(why, "last safe moment"));
+	/* 240 s of slack are gone once spot is lost: one second more, and on-demand still fits behind it. */
+	in.on_demand_best_micros = 300;
+	in.spot_best_micros = 100;
+	in.deadline_us = 4480 * S;
+	assert_int_equal(choose(in, &why, &until), SUPPLY_ON_DEMAND);
+	in.deadline_us = 4481 * S;
+	assert_int_equal(choose(in, &why, &until), SUPPLY_SPOT);
 }
 
 static void nothing_anywhere_waits_and_says_so(void **state)
