@@ -1,6 +1,7 @@
 /* Fail-over to on-demand and the way back. */
 #include "base/base.h"
 #include "base/arena.h"
+#include "base/rng.h"
 #include "core/supply.h"
 
 #include <setjmp.h>
@@ -153,6 +154,66 @@ static void it_never_thrashes(void **state)
 	assert_int_equal(back(in).again_us, (9699 + 3600) * S);
 }
 
+/* A job in the hands of an adversary: spot is offered for next to nothing while it runs on demand and taken back once it has
+ * gone there, after any delay that suits him, for a week. */
+struct ordeal {
+	int64_t now, queued, probe, moves[4096];
+	size_t moves_n;
+	enum { QUEUED, ON_DEMAND, PROBING, ON_SPOT } at;
+};
+
+static int32_t moves_since(const struct ordeal *o, int64_t since)
+{
+	int32_t n = 0;
+
+	for (size_t i = o->moves_n; i > 0 && o->moves[i - 1] > since; i--) {
+		n++;
+	}
+	return n;
+}
+
+static void ordeal_step(struct ordeal *o, bool takes_back)
+{
+	struct return_in in = {.now_us = o->now, .here_total_micros = 90000000, .there_total_micros = 1000000,
+		.here_price_micros = 9000000, .there_price_micros = 100000, .last_probe_us = o->probe,
+		.last_move_us = o->moves_n > 0 ? o->moves[o->moves_n - 1] : 0, .moves_last_hour = moves_since(o, o->now - 3600 * S)};
+	const char *why;
+	int64_t until;
+
+	if (o->at == QUEUED && choose((struct supply_in){.now_us = o->now, .queued_us = o->queued, .on_demand_usable = 1,
+	    .on_demand_best_micros = 100}, &why, &until) == SUPPLY_ON_DEMAND) {
+		o->at = ON_DEMAND;
+	} else if (o->at == ON_DEMAND && back(in).move) {
+		o->at = PROBING;
+		o->probe = o->now;
+	} else if (o->at == PROBING && o->now - o->probe >= 300 * S) {
+		o->at = ON_SPOT;
+		o->moves[o->moves_n++] = o->now;
+	} else if (o->at == ON_SPOT && takes_back) {
+		o->at = QUEUED;
+		o->queued = o->now - 600 * S; /* at worst for it, its patience is over at once */
+	}
+}
+
+static void no_adversary_gets_more_moves_an_hour_than_the_limit(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 0; seed < 20; seed++) {
+		struct ordeal o = {.at = ON_DEMAND};
+		struct rng rng;
+		int32_t most = 0;
+
+		rng_seeded_init(&rng, seed);
+		for (o.now = 10000 * S; o.now < 614800 * S; o.now += 10 * S) {
+			/* The first takes back at once, the others ever more rarely. */
+			ordeal_step(&o, rng_below(&rng, seed * 5 + 1) == 0);
+			most = MAX(most, moves_since(&o, o.now - 3600 * S));
+		}
+		assert_true(o.moves_n > 200);
+		assert_in_range(most, 3, 4);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -163,6 +224,7 @@ int main(void)
 		cmocka_unit_test(nothing_anywhere_waits_and_says_so),
 		cmocka_unit_test(it_returns_only_when_the_move_pays),
 		cmocka_unit_test(it_never_thrashes),
+		cmocka_unit_test(no_adversary_gets_more_moves_an_hour_than_the_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
