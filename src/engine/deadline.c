@@ -76,6 +76,36 @@ static void pace_set(struct recon *r, const struct question *q, int64_t tick_us)
 	engine_later(r->e, again);
 }
 
+/* ---- what is held back ------------------------------------------------------------------------ */
+
+/* The policy's model keeps what is done; a machine that goes without a save takes the work since the last one with it.
+ * Spot may run on behind the last safe moment, so that moment comes earlier by so much: at most by a quarter of the slack,
+ * or nobody with little of it would ever see spot; by all of the work if the job saves nothing of itself. */
+static int64_t reserve_us(const struct question *q, int64_t left_us, int64_t slack_us)
+{
+	const struct checkpoint_spec *k = &q->placing.spec->checkpoint;
+	const struct score *spot = q->placing.spot;
+	struct score_terms t;
+
+	if (k->path == NULL || k->interval_off) {
+		return left_us;
+	}
+	if (spot == NULL) {
+		return 0;
+	}
+	score_explain(spot, &t);
+	return MIN(MIN((int64_t)(t.interval_s * (double)SPOT_US_PER_S), left_us), MAX(slack_us, 0) / 4);
+}
+
+/* A slower machine loses ground to the plan while it runs: it must be able to finish in time itself. */
+static bool too_slow(const struct recon *r, const struct question *q, const struct score *s)
+{
+	int64_t left = q->facts.deadline_us - engine_now(r->e) - r->e->conf.supply.changeover_us;
+
+	return s != NULL && s->throughput < q->placing.on_demand->throughput &&
+	       s->hours * (double)SPOT_US_PER_HOUR > (double)left;
+}
+
 /* ---- the question ---------------------------------------------------------------------------- */
 
 static int32_t region_id(const struct question *q, const struct offer *o)
@@ -90,13 +120,13 @@ static int32_t region_id(const struct question *q, const struct offer *o)
 	return (int32_t)q->n;
 }
 
-static void candidate_add(struct question *q, const struct offer *o, const struct score *s)
+static void candidate_add(const struct recon *r, struct question *q, const struct offer *o, const struct score *s)
 {
 	const struct score *od = q->placing.on_demand;
 	double t = rank_throughput(q->placing.spec, o);
 
 	/* Much slower machines would make the policy's clock of progress wrong; the fast ones that rest are worth more. */
-	if (q->n >= POOLS_MOST || o->market != SPOT_MARKET_SPOT || t < 0.8 * od->throughput) {
+	if (q->n >= POOLS_MOST || o->market != SPOT_MARKET_SPOT || t < 0.8 * od->throughput || too_slow(r, q, s)) {
 		return;
 	}
 	q->pools[q->n] = (struct candidate){
@@ -108,16 +138,16 @@ static void candidate_add(struct question *q, const struct offer *o, const struc
 	q->n++;
 }
 
-static void candidates(struct question *q)
+static void candidates(const struct recon *r, struct question *q)
 {
 	const struct placing *p = &q->placing;
 
 	for (size_t i = 0; i < p->usable && q->n + 1 < POOLS_MOST; i++) {
-		candidate_add(q, p->scores[i].offer, &p->scores[i]);
+		candidate_add(r, q, p->scores[i].offer, &p->scores[i]);
 	}
 	for (size_t i = 0; i < p->ranking.refused_n; i++) {
 		if (p->ranking.refused[i].why == REFUSED_COOLING) {
-			candidate_add(q, p->ranking.refused[i].offer, NULL);
+			candidate_add(r, q, p->ranking.refused[i].offer, NULL);
 		}
 	}
 }
@@ -134,9 +164,12 @@ static void setup_fill(struct recon *r, const struct question *q, struct policy_
 	}
 	start = MIN(start, now);
 	s->work_us = (int64_t)(left / (1 - share));
+	/* Its own start, once it was measured, when that takes longer than a start usually does. */
+	s->changeover_us = MAX(r->e->conf.supply.changeover_us, f->restart_us) + MAX(f->save_us, 0);
 	s->deadline_us = f->deadline_us - start;
-	s->changeover_us = r->e->conf.supply.changeover_us + MAX(f->save_us, 0);
 	s->tick_us = MIN(MAX(r->e->conf.deadline_tick_us, s->deadline_us / TICKS_MOST), MAX(s->deadline_us / TICKS_LEAST, 1));
+	s->deadline_us -= reserve_us(q, (int64_t)left, f->deadline_us - now - (int64_t)left - s->changeover_us);
+	s->deadline_us = MAX(s->deadline_us, now - start);
 	s->on_demand_micros = od->price_micros;
 	s->pools_n = q->n;
 	v->elapsed_us = now - start;
@@ -286,7 +319,7 @@ bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placi
 	}
 	q = arena_alloc(r->arena, sizeof(*q));
 	*q = (struct question){.facts = *f, .placing = *p, .held = *held};
-	candidates(q);
+	candidates(r, q);
 	ids = arena_array(r->arena, q->n + 1, sizeof(*ids));
 	for (size_t i = 0; i < q->n; i++) {
 		ids[i] = q->pools[i].offer->pool_id;

@@ -65,6 +65,18 @@ static bool spec_read(struct recon *r, const struct job_facts *f, struct job_spe
 	return true;
 }
 
+/* Of on-demand offers the one to fall back on is the cheapest that meets the deadline: one that costs less but would be
+ * late is no way out at the last safe moment, nor what that moment may be reckoned by. */
+static const struct score *on_demand_of(const struct recon *r, const struct job_facts *f, const struct placing *p)
+{
+	int64_t left = f->deadline_us - engine_now(r->e) - r->e->conf.supply.changeover_us - MAX(f->save_us, 0);
+
+	if (f->deadline_us == 0 || f->deadline_us <= engine_now(r->e)) {
+		return p->on_demand;
+	}
+	return rank_in_time(&p->ranking, SPOT_MARKET_ON_DEMAND, (double)left / (double)SPOT_US_PER_HOUR);
+}
+
 static void best_of(struct placing *p)
 {
 	for (size_t i = 0; i < p->usable; i++) {
@@ -108,6 +120,7 @@ bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret)
 	ret->usable = ret->ranking.usable;
 	ret->spot_cooling = ret->ranking.spot_cooling;
 	best_of(ret);
+	ret->on_demand = on_demand_of(r, f, ret);
 	return true;
 }
 

@@ -218,7 +218,7 @@ static void recommendation_judge(struct recon *r, const struct rebalance *b, con
 		return;
 	}
 	m.there = elsewhere(&m, x->row.pool_id);
-	if (m.there == NULL) {
+	if (m.there == NULL || m.placing.spec->checkpoint.path == NULL) {
 		return;
 	}
 	return_decide(r->arena,

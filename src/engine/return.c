@@ -68,6 +68,10 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 	if (ret->here == NULL) {
 		return false;
 	}
+	if (ret->placing.spec->checkpoint.path == NULL) {
+		ret->out.why = "it saves nothing: a move would throw away what it has done";
+		return true;
+	}
 	if (ret->there != NULL && ret->there->offer->pool_id == j->pool_id) {
 		ret->out.why = "it is in the best pool already";
 		return true;
@@ -141,6 +145,7 @@ static bool planned(struct recon *r, const struct q_engine_move_jobs_row *j, con
 		return true;
 	}
 	return o != NULL && o->market == SPOT_MARKET_ON_DEMAND && m->placing.job.spot_allowed &&
+	       m->placing.spec->checkpoint.path != NULL &&
 	       deadline_ask(r, &m->facts, &m->placing,
 			    &(struct deadline_held){
 				.act = POLICY_ON_DEMAND, .pool_id = j->pool_id, .node_id = j->node_id});

@@ -30,6 +30,18 @@ struct assign {
 	struct job_spec *spec;
 };
 
+/* Steps that count for what is left: of a job that has stopped only those that are saved, since that is where it goes on. */
+static int64_t steps_kept(const struct q_engine_sched_jobs_row *j)
+{
+	if (strcmp(j->state, "QUEUED") != 0) {
+		return j->steps_done;
+	}
+	if (!j->has_checkpoint_id) {
+		return 0;
+	}
+	return j->checkpoint_steps > 0 ? MIN(j->steps_done, j->checkpoint_steps) : j->steps_done;
+}
+
 static struct job_facts facts_of(const struct q_engine_sched_jobs_row *j)
 {
 	return (struct job_facts){
@@ -42,7 +54,7 @@ static struct job_facts facts_of(const struct q_engine_sched_jobs_row *j)
 	    .created_us = j->created_us,
 	    /* A job that drains waits for its next place since then. */
 	    .queued_us = strcmp(j->state, "QUEUED") == 0 ? j->queued_us : j->state_us,
-	    .steps_done = j->steps_done,
+	    .steps_done = steps_kept(j),
 	    .steps_total = j->steps_total,
 	    .checkpoint_bytes = j->checkpoint_bytes,
 	    .save_us = j->save_us,

@@ -54,6 +54,15 @@ static const char output[] =
     "*-o csv* has all columns with exact values, *-o json* the reply of the daemon ({\"items\": [...], \"next\": ...} for lists), "
     "*-o name* one id per line. Tables show 100 rows unless *--limit* says otherwise; json, csv and name all of them.\n\n"
     "Money is in US dollars, times are UTC. NO\\_COLOR (not empty) or *--no-color* gives plain text.\n\n";
+static const char traces[] =
+    "# TRACES\n\n"
+    "*simulate* reads recorded supply: one JSON object per file, {\"metadata\": {\"gap\\_seconds\": G}, \"data\": [...]}; a value holds for G seconds. "
+    "With *--trace* it is 0 or 1, or how many machines could be had; with *--price-trace* USD per hour. A name such as "
+    "us-east-1a\\_v100\\_1.json gives zone and region. Several *--trace* are zones side by side: the job is in one of them at a time. All "
+    "policies begin at the same places, and a policy sees the past only.\n\n"
+    "*-o json* is {\"policies\": {NAME: {*runs*, *mean\\_cost*, *median\\_cost*, *mean\\_cost\\_vs\\_on\\_demand*, "
+    "*mean\\_cost\\_vs\\_optimal*, *deadline\\_misses*, *mean\\_changeovers*}}}, costs in USD; with *--per-run* also *per\\_run*: [{*start*, "
+    "*cost*, *finish*, *changeovers*, *missed*}], times in hours. *backtest* gives the same from the daemon's own past.\n\n";
 static const char tail[] =
     "# ENVIRONMENT\n\n"
     "*SPOTCTL\\_URL*\n\tThe daemon. *--url* goes before it.\n\n"
@@ -70,6 +79,10 @@ static const char tail[] =
     "\tspotctl plan train.yaml -o wide\n\n"
     "\tspotctl job submit train.yaml --follow\n\n"
     "\tspotctl job ls --state active --watch\n\n"
+    "\tspotctl backtest train.yaml --from 14d --deadline 30\n\n"
+    "\tspotctl simulate --trace us-east-1a\\_v100\\_1.json --work 48 --deadline 60 --spot-price 0.9731 --on-demand-price 3.06 -o json\n\n"
+    "\tspotctl rebalance --dry-run\n\n"
+    "\tspotctl rebalance report --since 30d\n\n"
     "\tspotctl cost --by team,project --since 30d -o csv\n\n"
     "\tspotctl events -f --job j12\n\n"
     "# SEE ALSO\n\n*spotd*(8), *spotbroker-job*(5)\n";
@@ -89,6 +102,7 @@ int cmd_man(struct ctl *c)
 		put_option(o);
 	}
 	fputs(output, stdout);
+	fputs(traces, stdout);
 	printf("# EXIT STATUS\n\n");
 	for (int i = 0; exit_words[i][0] != NULL; i++) {
 		printf("*%s*\n\t%s\n\n", exit_words[i][0], exit_words[i][1]);

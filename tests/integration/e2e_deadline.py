@@ -75,6 +75,23 @@ class Deadline(e2e.Case):
         self.assertIn("SUPPLY_EASY", events)
         w.await_gone()
 
+    def test_5_the_cheapest_way_out_is_not_taken_when_it_would_be_late(self):
+        w = self.world
+        gpus = "A10G: 1, L4: 1, T4: 1"
+        text = "resources: {accelerators: {%s}}\nrun: x\nconfig: {spotctl: {work: 2h, checkpoint: {path: c}}}\n" % gpus
+        offers = [o for o in w.ctl_json("plan", "-", text=text)["offers"] if o["pool"]["market"] == "on_demand"]
+        cheap = min(offers, key=lambda o: o["total_micros"])
+        fast = min(offers, key=lambda o: o["hours_to_finish"])
+        self.assertGreater(cheap["hours_to_finish"], fast["hours_to_finish"] * 1.05, "this market has no choice to make")
+        w.sim("POST", "/stock", {"pool": "*/*/*/*/spot", "count": 0})
+        late = (cheap["hours_to_finish"] + fast["hours_to_finish"]) / 2 * 3600
+        job = w.submit(name="intime", gpus=gpus, steps=100, step_ms=20, ours="work: 2h\ndeadline: %ds" % late)
+        j = w.await_job(job, "it runs on demand", 60, lambda j: j["market"] == "on_demand", ends_ok=True)
+        self.assertEqual(j["attempts_list"][-1]["pool"]["gpu"], fast["pool"]["gpu"])
+        w.await_end(job)
+        w.sim("POST", "/stock", {"pool": "*/*/*/*/spot", "count": 20})
+        w.await_gone()
+
     def test_4_policies_are_tried_on_the_own_past(self):
         w = self.world
         text = "resources: {accelerators: 'A10G:1'}\nrun: x\nconfig: {spotctl: {work: 20h, deadline: 30h, checkpoint: {path: c}}}\n"
