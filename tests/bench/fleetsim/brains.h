@@ -12,6 +12,7 @@ struct ours_conf {
 	bool no_deadline;               /* patience instead of the deadline policy */
 	bool no_rebalance;              /* nothing moves that is not made to */
 	bool no_defer;                  /* nothing waits for cheaper hours */
+	bool patient;                   /* waits for spot a week, the most that can be configured, not ten minutes */
 	bool fixed_interval;            /* saved every half hour, as users do */
 };
 

@@ -12,14 +12,18 @@
 #include "base/str.h"
 
 #include <math.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define POLICIES_MAX 16
 #define SEEDS_MAX 100
+#define WORKERS 2              /* processes: seeds know nothing of each other */
 #define HORIZON_US (60 * 24 * SPOT_US_PER_HOUR)
 
 static const struct ours_conf whole, no_hazards = {.no_hazards = true}, no_odds = {.no_odds = true},
     no_return = {.no_return = true}, no_deadline = {.no_deadline = true}, no_rebalance = {.no_rebalance = true},
-    no_defer = {.no_defer = true}, fixed_interval = {.fixed_interval = true};
+    no_defer = {.no_defer = true}, fixed_interval = {.fixed_interval = true}, patient = {.patient = true};
 static const struct base_conf on_demand = {.kind = BASE_ON_DEMAND}, eager = {.kind = BASE_EAGER},
     failover = {.kind = BASE_FAILOVER}, eager_any = {.kind = BASE_EAGER, .or_on_demand = true},
     failover_any = {.kind = BASE_FAILOVER, .or_on_demand = true};
@@ -31,6 +35,7 @@ static size_t policies(struct fs_brain *ret)
 	size_t n = 0;
 
 	ours_brain("Spotbroker", &whole, &ret[n++]);
+	ours_brain("Spotbroker, patience = 7d", &patient, &ret[n++]);
 	base_brain("cheapest, EAGER_NEXT_REGION, spot or on demand", &eager_any, &ret[n++]);
 	base_brain("cheapest, FAILOVER, spot or on demand", &failover_any, &ret[n++]);
 	base_brain("cheapest, EAGER_NEXT_REGION, spot only", &eager, &ret[n++]);
@@ -65,13 +70,16 @@ static double c_reclaims(const struct fs_result *r) { return (double)r->reclaims
 static double c_lost(const struct fs_result *r) { return r->lost_h; }
 static double c_wait(const struct fs_result *r) { return r->wait_h; }
 static double c_refused(const struct fs_result *r) { return (double)r->refused; }
+static double c_starts(const struct fs_result *r) { return (double)r->starts; }
 static double c_egress(const struct fs_result *r) { return (double)r->egress_micros / 1e6; }
 
-static const struct column columns[] = {
-	{"USD", 0, c_dollars}, {"USD per GPU-hour of work", 3, c_per_hour}, {"of it egress, USD", 0, c_egress},
-	{"% of node dollars on spot", 0, c_spot}, {"finish p50, h", 2, c_turn50}, {"p95, h", 1, c_turn95},
-	{"finish / work p50", 2, c_p50}, {"p95", 2, c_p95}, {"deadlines missed", 1, c_miss}, {"moves", 1, c_moves},
-	{"reclaims", 1, c_reclaims}, {"lost work, h", 1, c_lost}, {"waited, h", 1, c_wait}, {"refused launches", 0, c_refused},
+static const struct column money[] = {
+	{"USD", 0, c_dollars}, {"USD per GPU-hour of work", 3, c_per_hour}, {"node dollars on spot, %", 0, c_spot},
+	{"deadlines missed", 1, c_miss}, {"finish p50, h", 2, c_turn50}, {"p95, h", 1, c_turn95},
+	{"finish / work p50", 2, c_p50}, {"p95", 2, c_p95},
+}, events[] = {
+	{"moves", 1, c_moves}, {"reclaims", 0, c_reclaims}, {"lost work, h", 1, c_lost}, {"waited, h", 1, c_wait},
+	{"refused launches", 0, c_refused}, {"starts", 0, c_starts}, {"egress, USD", 0, c_egress},
 };
 
 static void mean_se(const struct fs_result *r, size_t n, double (*of)(const struct fs_result *), double *mean, double *se)
@@ -88,36 +96,64 @@ static void mean_se(const struct fs_result *r, size_t n, double (*of)(const stru
 	*se = n > 1 ? sqrt(squares / (double)(n - 1) / (double)n) : 0;
 }
 
-static void table(const struct fs_brain *b, size_t policies_n, struct fs_result (*r)[SEEDS_MAX], size_t seeds)
+/* Against the first policy, seed by seed: what is common to a seed falls out. */
+static void ratio_print(const struct fs_result *r, const struct fs_result *first, size_t seeds)
+{
+	double sum = 0, squares = 0;
+
+	for (size_t k = 0; k < seeds; k++) {
+		double x = c_per_hour(&r[k]) / c_per_hour(&first[k]);
+
+		sum += x / (double)seeds;
+		squares += x * x / (double)seeds;
+	}
+	printf(" %.3f ± %.3f |", sum, seeds > 1 ? sqrt(fmax(squares - sum * sum, 0) / (double)(seeds - 1)) : 0.0);
+}
+
+static void table(const struct fs_brain *b, size_t policies_n, struct fs_result (*r)[SEEDS_MAX], size_t seeds,
+    const struct column *columns, size_t columns_n, bool ratio)
 {
 	double mean, se;
 
-	printf("| policy |");
-	for (size_t c = 0; c < ARRAY_LEN(columns); c++) {
+	printf("| policy |%s", ratio ? " USD, ours = 1 |" : "");
+	for (size_t c = 0; c < columns_n; c++) {
 		printf(" %s |", columns[c].title);
 	}
-	printf(" USD against Spotbroker, same seed |\n|---|");
-	for (size_t c = 0; c < ARRAY_LEN(columns); c++) {
+	printf("\n|---|%s", ratio ? "---|" : "");
+	for (size_t c = 0; c < columns_n; c++) {
 		printf("---|");
 	}
-	printf("---|\n");
+	printf("\n");
 	for (size_t i = 0; i < policies_n; i++) {
-		double ratio = 0, squares = 0;
-
 		printf("| %s |", b[i].name);
-		for (size_t c = 0; c < ARRAY_LEN(columns); c++) {
+		if (ratio) {
+			ratio_print(r[i], r[0], seeds);
+		}
+		for (size_t c = 0; c < columns_n; c++) {
 			mean_se(r[i], seeds, columns[c].of, &mean, &se);
 			printf(" %.*f ± %.*f |", columns[c].digits, mean, columns[c].digits, se);
 		}
-		for (size_t k = 0; k < seeds; k++) {
-			double x = c_per_hour(&r[i][k]) / c_per_hour(&r[0][k]);
-
-			ratio += x / (double)seeds;
-			squares += x * x / (double)seeds;
-		}
-		printf(" %.3f ± %.3f |\n", ratio,
-		    seeds > 1 ? sqrt(fmax(squares - ratio * ratio, 0) / (double)(seeds - 1)) : 0.0);
+		printf("\n");
 	}
+}
+
+static void report(const struct fs_data *d, const struct options *o, const struct fs_brain *b, size_t n,
+    struct fs_result (*r)[SEEDS_MAX])
+{
+	size_t rows, used, seeds = (size_t)o->seeds;
+	double due = 0, work = 0;
+
+	fs_data_words(d, &rows, &used);
+	for (size_t k = 0; k < seeds; k++) {
+		due += (double)r[0][k].deadlines / (double)seeds;
+		work += r[0][k].work_h / (double)seeds;
+	}
+	printf("%zu seeds, up to %" PRId64 " jobs submitted in %" PRId64 " days each (drawn from %zu of the list's %zu), in the mean %.0f "
+	    "GPU-hours of work and %.1f jobs with a deadline. Mean over seeds ± standard error.\n\n", seeds, o->jobs, o->days, used,
+	    rows, work, due);
+	table(b, n, r, seeds, money, ARRAY_LEN(money), true);
+	printf("\n");
+	table(b, n, r, seeds, events, ARRAY_LEN(events), false);
 }
 
 static void seed_line(uint64_t seed, const struct fs_brain *b, const struct fs_result *r, int64_t us)
@@ -130,9 +166,10 @@ static void seed_line(uint64_t seed, const struct fs_brain *b, const struct fs_r
 /* ---- running --------------------------------------------------------------------------------------------- */
 
 static bool seed_run(const struct fs_data *d, const struct options *o, uint64_t seed, const struct fs_brain *b, size_t n,
-    struct fs_result (*ret)[SEEDS_MAX], size_t at, struct fs_world *w)
+    struct fs_result (*ret)[SEEDS_MAX], size_t at)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
+	struct fs_world *w = arena_alloc(a, sizeof(*w));
 
 	if (!fs_world_make(a, d, &(struct fs_plan){.seed = seed, .jobs = (int32_t)o->jobs, .days = o->days}, w)) {
 		fprintf(stderr, "seed %" PRIu64 ": no jobs\n", seed);
@@ -150,9 +187,40 @@ static bool seed_run(const struct fs_data *d, const struct options *o, uint64_t 
 	return true;
 }
 
+static bool worker(const struct fs_data *d, const struct options *o, const struct fs_brain *b, size_t n,
+    struct fs_result (*ret)[SEEDS_MAX], int64_t first)
+{
+	for (int64_t k = first; k < o->seeds; k += WORKERS) {
+		if (!seed_run(d, o, (uint64_t)k + 1, b, n, ret, (size_t)k)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool all_run(const struct fs_data *d, const struct options *o, const struct fs_brain *b, size_t n,
+    struct fs_result (*ret)[SEEDS_MAX])
+{
+	bool good = true;
+	int status;
+
+	for (int64_t i = 0; i < WORKERS; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			_exit(worker(d, o, b, n, ret, i) ? 0 : 1);
+		}
+		good = good && pid > 0;
+	}
+	while (wait(&status) > 0) {
+		good = good && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	}
+	return good;
+}
+
 static bool options_read(int argc, char **argv, struct options *o)
 {
-	*o = (struct options){.seeds = 12, .jobs = 400, .days = 7};
+	*o = (struct options){.seeds = 10, .jobs = 200, .days = 4};
 	for (int i = 4; i + 1 < argc; i += 2) {
 		if (strcmp(argv[i], "--seeds") == 0 && parse_i64(argv[i + 1], 1, SEEDS_MAX, &o->seeds)) {
 			continue;
@@ -173,13 +241,12 @@ static bool options_read(int argc, char **argv, struct options *o)
 
 int main(int argc, char **argv)
 {
-	static struct fs_result results[POLICIES_MAX][SEEDS_MAX];
+	struct fs_result (*results)[SEEDS_MAX];
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct fs_brain brains[POLICIES_MAX];
 	const struct fs_data *d;
-	static struct fs_world w;
 	struct options o;
-	size_t n, rows, used;
+	size_t n;
 
 	if (!options_read(argc, argv, &o)) {
 		fprintf(stderr, "usage: fleetsim TRACES_DIR CATALOG_DIR JOBS_CSV [--seeds N] [--jobs N] [--days N] [--only NAME]\n");
@@ -196,14 +263,11 @@ int main(int argc, char **argv)
 			n = 1;
 		}
 	}
-	for (int64_t k = 0; k < o.seeds; k++) {
-		if (!seed_run(d, &o, (uint64_t)k + 1, brains, n, results, (size_t)k, &w)) {
-			return 1;
-		}
+	results = mmap(NULL, POLICIES_MAX * sizeof(*results), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (results == MAP_FAILED || !all_run(d, &o, brains, n, results)) {
+		fprintf(stderr, "a run failed\n");
+		return 1;
 	}
-	fs_data_words(d, &rows, &used);
-	printf("%" PRId64 " seeds, up to %" PRId64 " jobs submitted in %" PRId64 " days each (drawn from %zu of %zu jobs of the list), "
-	    "mean ± standard error.\n\n", o.seeds, o.jobs, o.days, used, rows);
-	table(brains, n, results, (size_t)o.seeds);
+	report(d, &o, brains, n, results);
 	return 0;
 }

@@ -20,6 +20,7 @@ static void *ours_init(struct fs_sim *s, const void *arg)
 	o->conf = arg;
 	rank_policy_default(&o->rank);
 	supply_policy_default(&o->supply);
+	o->supply.patience_us = o->conf->patient ? 7 * 24 * SPOT_US_PER_HOUR : o->supply.patience_us;
 	tightness_policy_default(&o->tightness);
 	defer_policy_default(&o->defer);
 	rebalance_policy_default(&o->rebalance);
@@ -64,6 +65,7 @@ static void job_fill(const struct fs_sim *s, const struct ours *o, size_t task, 
 static void place_rank(struct fs_sim *s, struct ours *o, size_t task, struct place *ret)
 {
 	*ret = (struct place){0};
+	market_need(s, o);
 	job_fill(s, o, task, &ret->job);
 	rank_run(o->step, o->offers, s->w->pools_n, &ret->job, &o->rank, sim_now(s, s->t), &ret->ranking);
 	for (size_t i = 0; i < ret->ranking.usable; i++) {
@@ -100,9 +102,7 @@ static int64_t ours_interval(struct fs_sim *s, void *self, const struct fs_task 
 	if (o->conf->fixed_interval) {
 		return FIXED_INTERVAL_US;
 	}
-	if (o->offers == NULL) {
-		market_read(s, o, s->t);
-	}
+	market_need(s, o);
 	job_fill(s, o, (size_t)(k - s->tasks), &job);
 	x = score_here(s, o, job, pool);
 	if (x == NULL) {
@@ -343,8 +343,8 @@ static void ours_step(struct fs_sim *s, void *self, int64_t t)
 {
 	struct ours *o = self;
 
+	o->offers = NULL;
 	arena_reset(o->step);
-	market_read(s, o, t);
 	market_step(s, o, t);
 	for (size_t i = 0; i < s->w->jobs_n && s->w->jobs[i].submit_us <= t; i++) {
 		if (s->tasks[i].state == FS_QUEUED && s->tasks[i].queued_us <= t && o->minds[i].not_before_us <= t) {
@@ -357,7 +357,6 @@ static void ours_step(struct fs_sim *s, void *self, int64_t t)
 		o->rebalanced_us = t;
 		wave(s, o, t);
 	}
-	o->offers = NULL;
 }
 
 static void ours_reclaimed(struct fs_sim *s, void *self, const struct fs_node *n, int64_t t)

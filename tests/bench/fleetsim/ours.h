@@ -81,7 +81,8 @@ struct place {                         /* a ranking of one job, as struct placin
 /* ours_market.c */
 void market_init(struct fs_sim *s, struct ours *o);
 void market_step(struct fs_sim *s, struct ours *o, int64_t t);   /* the minute's record; tightness */
-void market_read(struct fs_sim *s, struct ours *o, int64_t t);   /* offers and what is believed of them */
+/* Offers and what is believed of them, once a step and only if somebody asks. */
+void market_need(struct fs_sim *s, struct ours *o);
 void market_tried(struct fs_sim *s, struct ours *o, int32_t pool, bool got, int64_t t);
 void market_reclaimed(struct fs_sim *s, struct ours *o, int32_t pool, int64_t t);
 bool market_tight(const struct ours *o, const struct offer *x);

@@ -128,6 +128,7 @@ void market_tried(struct fs_sim *s, struct ours *o, int32_t pool, bool got, int6
 		x->cool_n++;
 		x->cool_reclaimed = false;
 	}
+	market_need(s, o);
 	o->offers[pool].cool_until_us = x->cool_until_us > 0 ? sim_now(s, x->cool_until_us) : 0;
 }
 
@@ -189,8 +190,13 @@ static void offer_fill(const struct fs_sim *s, const struct ours *o, size_t i, i
 	};
 }
 
-void market_read(struct fs_sim *s, struct ours *o, int64_t t)
+void market_need(struct fs_sim *s, struct ours *o)
 {
+	int64_t t = s->t;
+
+	if (o->offers != NULL) {
+		return;
+	}
 	o->offers = arena_array(o->step, s->w->pools_n + 1, sizeof(*o->offers));
 	for (size_t i = 0; i < s->w->pools_n; i++) {
 		offer_fill(s, o, i, t, &o->offers[i]);
@@ -211,11 +217,15 @@ void market_read(struct fs_sim *s, struct ours *o, int64_t t)
 
 /* ---- tightness ------------------------------------------------------------------------------------ */
 
-static void pool_measure(const struct fs_sim *s, const struct ours *o, size_t i, int64_t t, struct tightness_seen *ret,
-    int32_t *priced)
+static bool in_group(const struct fs_pool *p, const struct group *g)
+{
+	return p->market == SPOT_MARKET_SPOT && same(p->gpu, g->gpu) && same(p->region, g->region) &&
+	    same(p->provider, g->provider);
+}
+
+static void pool_measure(const struct ours *o, size_t i, int64_t t, struct tightness_seen *ret)
 {
 	const struct seen *x = &o->seen[i];
-	double mean = x->fade_w > 0 ? x->fade_1 / x->fade_w : 0;
 
 	for (size_t k = x->tries_n; k > 0 && x->tries[k - 1].at_us > t - o->tightness.window_us; k--) {
 		ret->launches += x->tries[k - 1].kind == 0;
@@ -227,8 +237,15 @@ static void pool_measure(const struct fs_sim *s, const struct ours *o, size_t i,
 	}
 	ret->pools++;
 	ret->pools_out += x->cool_until_us > t;
+}
+
+static void price_measure(const struct fs_sim *s, const struct ours *o, size_t i, struct tightness_seen *ret, int32_t *priced)
+{
+	const struct seen *x = &o->seen[i];
+	double mean = x->fade_w > 0 ? x->fade_1 / x->fade_w : 0;
+
 	ret->hazard_per_hour += o->offers[i].hazard;
-	if (mean > 0 && (s->live[i] > 0 || ret->launches + ret->refusals + ret->reclaims > 0)) {
+	if (mean > 0 && (s->live[i] > 0 || (x->tries_n > 0 && x->tries[x->tries_n - 1].at_us > s->t - o->tightness.window_us))) {
 		ret->price += (double)o->offers[i].price_micros / 1e6 / mean;
 		++*priced;
 	}
@@ -241,15 +258,18 @@ static void group_step(struct fs_sim *s, struct ours *o, struct group *g, int64_
 	int32_t priced = 0;
 
 	for (size_t i = 0; i < s->w->pools_n; i++) {
-		const struct fs_pool *p = &s->w->pools[i];
-
-		if (p->market == SPOT_MARKET_SPOT && same(p->gpu, g->gpu) && same(p->region, g->region) &&
-		    same(p->provider, g->provider)) {
-			pool_measure(s, o, i, t, &seen, &priced);
+		if (in_group(&s->w->pools[i], g)) {
+			pool_measure(o, i, t, &seen);
 		}
 	}
 	if (was.state != SUPPLY_TIGHT && seen.launches + seen.refusals + seen.reclaims == 0) {
 		return;
+	}
+	market_need(s, o);
+	for (size_t i = 0; i < s->w->pools_n; i++) {
+		if (in_group(&s->w->pools[i], g)) {
+			price_measure(s, o, i, &seen, &priced);
+		}
 	}
 	seen.hazard_per_hour /= MAX(seen.pools, 1);
 	if (priced > 0) {

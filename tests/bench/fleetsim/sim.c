@@ -95,6 +95,9 @@ static void settle(struct fs_sim *s, struct fs_task *k, int64_t t, bool saved)
 	if (saved && done < k->job->work_us && done > k->durable_us) {
 		n++;
 	}
+	s->pieces = arena_grow(s->arena, s->pieces, s->pieces_n, &s->pieces_cap, sizeof(*s->pieces));
+	s->pieces[s->pieces_n++] = (struct fs_piece){.task = (size_t)(k - s->tasks), .node = k->node,
+		.from_us = MIN(k->run_from_us, t), .to_us = t, .kept_us = kept - k->durable_us, .lost_us = done - kept};
 	k->lost_us += done - kept;
 	k->saves += n;
 	k->egress_micros += n * transfer(k->job, p, true);

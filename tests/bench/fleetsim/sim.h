@@ -12,6 +12,11 @@
 struct arena;
 struct fs_sim;
 
+struct fs_piece {                      /* a job at work on a node, without a break */
+	size_t task;
+	int64_t node, from_us, to_us, kept_us, lost_us;
+};
+
 enum fs_state { FS_ABSENT = 0, FS_QUEUED, FS_RUNNING, FS_DONE }; /* running from the accepted launch on */
 
 struct fs_node {
@@ -55,7 +60,8 @@ struct fs_sim {
 	struct arena *arena;
 	struct fs_task *tasks;
 	struct fs_node *nodes;
-	size_t nodes_n, nodes_cap, done_n, first_alive;
+	struct fs_piece *pieces;
+	size_t nodes_n, nodes_cap, pieces_n, pieces_cap, done_n, first_alive;
 	int32_t live[FS_POOLS_MAX];
 	int64_t t;
 };
