@@ -217,7 +217,7 @@ static void sums_fill(struct fleet_model *m, struct fleet_plan *p)
 
 static void gap_fill(struct fleet_model *m, struct fleet_plan *p)
 {
-	double all = fleet_cost(m, NULL), bound = fleet_bound(m);
+	double all = fleet_cost(m, NULL), bound = m->added > 0 || !p->proved ? fleet_bound(m) : all;
 
 	if (p->proved || bound > all) {
 		bound = all;
@@ -238,15 +238,18 @@ void fleet_plan_make(struct arena *a, const struct fleet_ask *ask, struct fleet_
 	int64_t most = ask->search_max == 0 ? SEARCH_DEFAULT : ask->search_max;
 
 	*ret = (struct fleet_plan){0};
-	fleet_model_build(&m, a, ask);
-	m.steps_max = STEPS_MAX;
-	for (size_t i = 0; i < m.n; i++) {
-		ret->usable += m.items[i].score != NULL;
+	ret->usable = ask->scores_n;
+	/* A fleet at its size is looked at often, and that does not take the whole market. */
+	fleet_model_build(&m, a, ask, true);
+	if (m.total >= m.want && m.floor_have >= m.floor) {
+		ret->proved = true;
+	} else {
+		fleet_model_build(&m, a, ask, false);
+		fleet_fill(&m);
+		m.steps_max = STEPS_MAX + m.steps;
+		fleet_improve(&m);
+		ret->proved = (most > 0 && fleet_search(&m, most)) || (m.added == 0 && m.total >= m.want);
 	}
-	fleet_fill(&m);
-	m.steps_max = STEPS_MAX + m.steps;
-	fleet_improve(&m);
-	ret->proved = (most > 0 && fleet_search(&m, most)) || (m.added == 0 && m.total >= m.want);
 	if (m.added == 0) {
 		/* Never both at once: what is new counts when it is there. */
 		fleet_drop(&m);

@@ -229,14 +229,37 @@ static void items_merge(struct fleet_model *m)
 	m->n = n;
 }
 
-static void items_take(struct fleet_model *m)
+static int id_compare(const void *a, const void *b)
+{
+	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int32_t *held_ids(const struct fleet_model *m)
+{
+	int32_t *ids = arena_array(m->arena, m->ask->have_n + 1, sizeof(*ids));
+
+	for (size_t i = 0; i < m->ask->have_n; i++) {
+		ids[i] = m->ask->have[i].pool_id;
+	}
+	qsort(ids, m->ask->have_n, sizeof(*ids), id_compare);
+	return ids;
+}
+
+static void items_take(struct fleet_model *m, bool only_held)
 {
 	const struct fleet_ask *ask = m->ask;
+	const int32_t *held = only_held ? held_ids(m) : NULL;
 
-	m->items = arena_array(m->arena, ask->scores_n + ask->have_n + 1, sizeof(*m->items));
+	m->items = arena_array(m->arena, (only_held ? ask->have_n : ask->scores_n) + ask->have_n + 1, sizeof(*m->items));
 	for (size_t i = 0; i < ask->scores_n; i++) {
 		const struct score *s = &ask->scores[i];
 
+		if (only_held && (m->n == ask->have_n ||
+		    bsearch(&s->offer->pool_id, held, ask->have_n, sizeof(*held), id_compare) == NULL)) {
+			continue;
+		}
 		m->items[m->n++] = (struct fleet_item){.score = s, .offer = s->offer, .pool_id = s->offer->pool_id,
 		    .price_micros = s->offer->price_micros};
 	}
@@ -278,6 +301,12 @@ static void wanted_read(struct fleet_model *m)
 	double cheapest = INFINITY;
 
 	m->w_min = INT64_MAX;
+	for (size_t i = 0; i < m->ask->scores_n; i++) {
+		const struct fleet_item x = {.score = &m->ask->scores[i], .offer = m->ask->scores[i].offer};
+		double c = reference_cost(m, &x);
+
+		cheapest = c > 0 ? fmin(cheapest, c) : cheapest;
+	}
 
 	for (size_t i = 0; i < m->n; i++) {
 		const struct fleet_item *x = &m->items[i];
@@ -286,7 +315,6 @@ static void wanted_read(struct fleet_model *m)
 			m->w_max = MAX(m->w_max, x->w);
 			m->fw_max = MAX(m->fw_max, x->fw);
 			m->w_min = MIN(m->w_min, x->w);
-			cheapest = x->c > 0 ? fmin(cheapest, x->c / x->u) : cheapest;
 		}
 	}
 	m->want = 1000 * (int64_t)(f->nodes > 0 ? f->nodes : f->gpus);
@@ -326,10 +354,11 @@ static void members_fill(struct fleet_model *m)
 	}
 }
 
-void fleet_model_build(struct fleet_model *m, struct arena *a, const struct fleet_ask *ask)
+void fleet_model_build(struct fleet_model *m, struct arena *a, const struct fleet_ask *ask,
+    bool only_held)
 {
 	*m = (struct fleet_model){.arena = a, .ask = ask, .w_ref = weight_of_reference(ask->spec)};
-	items_take(m);
+	items_take(m, only_held);
 	for (m->slots_n = 64; m->slots_n < m->n * 8; m->slots_n *= 2) {
 	}
 	m->slots = arena_array(a, m->slots_n, sizeof(*m->slots));

@@ -53,7 +53,8 @@ struct fleet_model {
 	int64_t steps, steps_max;
 };
 
-void fleet_model_build(struct fleet_model *m, struct arena *a, const struct fleet_ask *ask);
+/* only_held: without the pools that the fleet has nothing in, to see whether it is at its size. */
+void fleet_model_build(struct fleet_model *m, struct arena *a, const struct fleet_ask *ask, bool only_held);
 /* Of one node more, dollars an hour, risk included; of one less is fleet_gain(). */
 double fleet_marginal(const struct fleet_model *m, const struct fleet_item *i);
 double fleet_gain(const struct fleet_model *m, const struct fleet_item *i);

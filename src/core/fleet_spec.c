@@ -41,7 +41,7 @@ static enum spot_rc parse_floor(const struct yaml *y, struct fleet_spec *f, stru
 	if (n < 2 || y->text[n - 1] != '%') {
 		return spec_i32(y, FLEET_NODES_MAX, &f->on_demand_floor, err);
 	}
-	share = y->text[0] >= '0' && y->text[0] <= '9' ? strtod(y->text, &end) : -1;
+	share = strspn(y->text, "0123456789.") == n - 1 ? strtod(y->text, &end) : -1;
 	if (end != y->text + n - 1 || !(share >= 0 && share <= 100)) {
 		return yaml_fail(y, err, "on_demand_floor: a number of nodes, or a share from 0%% to 100%%, not '%.40s'", y->text);
 	}
@@ -73,8 +73,8 @@ static enum spot_rc parse_risk(const struct yaml *y, struct fleet_spec *f, struc
 	if (y == NULL || yaml_is_null(y)) {
 		return SPOT_OK;
 	}
-	v = y->kind == YAML_SCALAR && y->text[0] >= '0' && y->text[0] <= '9' ? strtod(y->text, &end) : -1;
-	if (end == NULL || *end != '\0' || !(v >= 0 && v <= 1000)) {
+	v = y->kind == YAML_SCALAR && y->text[strspn(y->text, "0123456789.")] == '\0' ? strtod(y->text, &end) : -1;
+	if (end == NULL || end == y->text || *end != '\0' || !(v >= 0 && v <= 1000)) {
 		return yaml_fail(y, err, "risk: a number from 0 to 1000, in hours of the cheapest node");
 	}
 	f->risk = v;

@@ -219,6 +219,7 @@ static struct verdict judge(const struct made *x, const int32_t *add)
 {
 	double ref = reference_weight(x), cheapest = INFINITY;
 	int64_t total = 0, floor_have = 0, w_max = 0, fw_max = 0, w_min = INT64_MAX, floor, pools = 0, want;
+	int64_t total_had = 0, floor_had = 0;
 	bool added = false, added_spot = false;
 	struct verdict v = {.allowed = limits_allow(x, add)};
 
@@ -231,6 +232,8 @@ static struct verdict judge(const struct made *x, const int32_t *add)
 		double c = x->o[k].market == SPOT_MARKET_RESERVED ? 0 : (double)x->s[k].total_micros / 1e6 * (double)w / ref;
 
 		total += w * n;
+		total_had += w * had(x, k);
+		floor_had += fw * had(x, k);
 		floor_have += fw * n;
 		w_max = MAX(w_max, w);
 		w_min = MIN(w_min, w);
@@ -246,6 +249,7 @@ static struct verdict judge(const struct made *x, const int32_t *add)
 	v.pools_short = MAX(MIN(MAX(x->f.pools_min, 1), (want + w_min - 1) / w_min) - pools, 0);
 	v.risk = isfinite(cheapest) ? x->f.risk * cheapest / ((double)want / ref) * pair_sum(x, add) : 0;
 	v.allowed = v.allowed && (!added || total < want + w_max || (!added_spot && floor_have < floor + fw_max));
+	v.allowed = v.allowed && (!added || total_had < want || floor_had < floor);
 	return v;
 }
 
