@@ -70,6 +70,13 @@ static void conf_copy(struct api *api, const struct api_conf *conf)
 	api->conf.agent_dir = arena_strdup(a, conf->agent_dir);
 	api->conf.store_provider = arena_strdup(a, conf->store_provider);
 	api->conf.store_region = arena_strdup(a, conf->store_region);
+	if (conf->classes.list[0].name == NULL)
+		class_table_default(&api->conf.classes);
+}
+
+void api_set_classes(struct api *api, const struct class_table *classes)
+{
+	api->conf.classes = *classes;
 }
 
 void api_set_rank(struct api *api, const struct rank_policy *rank)

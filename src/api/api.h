@@ -6,6 +6,7 @@
 #ifndef API_API_H
 #define API_API_H
 
+#include "core/class_policy.h"
 #include "core/rank.h"
 #include "io/loop.h"
 #include "io/pg.h"
@@ -21,9 +22,11 @@ struct api_conf {
 	const char *agent_dir;             /* holds spot-agent and spot-nvml; NULL = not handed out */
 	struct rank_policy rank;           /* as the engine ranks: a plan must say what would be done */
 	const char *store_provider, *store_region; /* where checkpoints go, for the price of moving them; NULL = nowhere */
+	struct class_table classes;        /* all zero = the built-in ones */
 };
 /* After a reload of the configuration. */
 void api_set_rank(struct api *api, const struct rank_policy *rank);
+void api_set_classes(struct api *api, const struct class_table *classes);
 /* conf and its strings are copied. Fails when the address or the certificate cannot be used. */
 NODISCARD enum spot_rc api_new(struct loop *l, struct pg *pg, const struct api_conf *conf, struct api **ret,
     struct spot_err *err);

@@ -2,6 +2,7 @@
 #include "base/base.h"
 #include "api/plan.h"
 
+#include "core/class_policy.h"
 #include "core/fsm.h"
 
 #define HOLD_MAX_S 300
@@ -207,6 +208,7 @@ static void job_shown(struct areq *q)
 	json_object_set_new(doc, "checkpoints", view_parse(row->checkpoints));
 	json_object_set_new(doc, "source", json_string(row->source));
 	json_object_set_new(doc, "not_before_at", row->has_not_before_us ? json_string(format_time_s(row->not_before_us, at)) : json_null());
+	json_object_set_new(doc, "queue", row->queue ? view_parse(row->queue) : json_null());
 	if (s->warnings != NULL)
 		json_object_set_new(doc, "warnings", json_array());
 	for (size_t i = 0; i < s->warnings_n; i++)
@@ -244,14 +246,32 @@ void get_job(struct areq *q)
 	job_look(q);
 }
 
+/* What its class means for it, by the settings of today. */
+static const char *class_why(struct areq *q, const struct q_api_job_why_row *row)
+{
+	const struct class_policy *c = class_get(&q->api->conf.classes, row->class);
+	AUTO(json) json_t *doc = NULL;
+	struct spot_err err = {0};
+	struct job_spec *spec;
+
+	if (c == NULL || json_parse(str_from(row->spec), "job.spec", &doc, &err) != SPOT_OK ||
+	    jobspec_from_json(q->arena, doc, &spec, &err) != SPOT_OK)
+		return "";
+	return class_words(q->arena, c, spec);
+}
+
 static void why_done(struct areq *q)
 {
 	struct q_api_job_why_row *row;
+	json_t *doc;
 
-	if (q_api_job_why_rows(&q->pg, q->arena, &row) == 0)
+	if (q_api_job_why_rows(&q->pg, q->arena, &row) == 0) {
 		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
-	else
-		areq_text(q, 200, row->doc);
+		return;
+	}
+	doc = view_parse(row->doc);
+	json_object_set_new(doc, "class_why", json_string(class_why(q, row)));
+	areq_json(q, 200, doc);
 }
 
 void get_job_why(struct areq *q)

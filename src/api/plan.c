@@ -1,6 +1,7 @@
 /* POST /v1/plan, and the ranking that submitting a job shares with it. */
 #include "base/base.h"
 #include "api/plan.h"
+#include "core/class_policy.h"
 #include "core/montecarlo.h"
 
 #include <ctype.h>
@@ -144,6 +145,10 @@ void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p))
 		areq_problem(q, err.rc == SPOT_TOO_LARGE ? 413 : 400, &err, NULL);
 		return;
 	}
+	if (class_apply(q->arena, class_get(&q->api->conf.classes, p->spec->class), p->spec, &err) != SPOT_OK) {
+		areq_problem(q, 400, &err, NULL);
+		return;
+	}
 	p->next = next;
 	q->own = p;
 	SQL(q, api_measured, measured, .name = p->spec->name ? p->spec->name : "",
@@ -253,17 +258,6 @@ static json_t *spread_json(struct areq *q, const struct planned *p, const struct
 	    (json_int_t)m.seed);
 }
 
-/* What the classes mean for the choice of market is said, so that nobody must guess it. */
-static char *class_words(struct areq *q, const struct planned *p)
-{
-	if (!p->spec->interruptible)
-		return arena_printf(q->arena, "%s: must not be interrupted, so on-demand or reserved capacity only", p->spec->class);
-	if (!p->job.spot_allowed)
-		return arena_printf(q->arena, "%s: use_spot is false, so no spot capacity", p->spec->class);
-	return arena_printf(q->arena, "%s: may be interrupted, so spot by default; on-demand when spot cannot be had or comes "
-	    "too late%s", p->spec->class, p->spec->checkpoint.path ? "" : "; it keeps no checkpoint and starts over each time");
-}
-
 /* Those that suit and cannot be had now come first: they are what a person can do something about. */
 static void refused_add(struct areq *q, const struct planned *p, json_t *list, bool unsuited)
 {
@@ -298,7 +292,7 @@ static void plan_done(struct areq *q, struct planned *p)
 	json_t *gpu = ask && ask->gpus_n ? json_sprintf("%s:%g", ask->gpus[0].gpu, ask->gpus[0].milli / 1000.0) : json_null();
 	int64_t seed = p->seed;
 	json_t *doc = json_pack("{s:{s:s?, s:o, s:s, s:s}, s:f, s:I, s:I, s:s, s:o, s:o, s:{s:o, s:o}}", "job", "name",
-	    p->spec->name, "gpu", gpu, "class", p->spec->class, "class_why", class_words(q, p), "work_hours",
+	    p->spec->name, "gpu", gpu, "class", p->spec->class, "class_why", class_words(q->arena, class_get(&q->api->conf.classes, p->spec->class), p->spec), "work_hours",
 	    (double)(p->job.work_left_s ? p->job.work_left_s : p->policy.default_work_s) / 3600.0, "offers_usable",
 	    (json_int_t)p->usable, "offers_known", (json_int_t)p->n, "note", plan_note(q, p), "policy", rank_policy_json(&p->policy),
 	    "chosen", spread_json(q, p, plan_best(p, SPOT_MARKET_NONE), (uint64_t)seed), "baselines", "on_demand",

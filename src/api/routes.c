@@ -41,6 +41,12 @@ const struct route api_routes[] = {
     ROUTE("GET", "/v1/quotas", VIEWER, get_quotas, 0, "provider region", 200, NULL, "QuotaList", "Account limits."),
     ROUTE("GET", "/v1/supply", VIEWER, get_supply, 0, "provider region gpu state", 200, NULL, "SupplyList",
         "How tight the supply of spot is per provider, region and GPU, where we tried lately."),
+    ROUTE("GET", "/v1/queue", VIEWER, get_queue, 0, "team", 200, NULL, "QueueList",
+        "Jobs that wait for a place, in the order in which they get one, each with what put it there."),
+    ROUTE("GET", "/v1/shares", VIEWER, get_shares, 0, "", 200, NULL, "ShareList",
+        "What teams may have of what is scarce, and what they used of it: dollars that fade with time."),
+    ROUTE("PUT", "/v1/shares", ADMIN, put_share, SMALL, "", 200, "ShareAsk", "ShareList",
+        "Sets the share of a team against the others; 1 is ordinary."),
 
     ROUTE("POST", "/v1/plan", ENGINEER, post_plan, JOB_MAX, "seed", 200, "JobFile", "Plan",
         "Ranks offers for a job file with every term, and plays the choice through; nothing is started."),

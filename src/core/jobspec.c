@@ -380,6 +380,7 @@ static enum spot_rc parse_ours(struct jobspec_ctx *x, const struct yaml *y, stru
 		rc = spec_text(yaml_get(y, "fleet"), &s->fleet, err);
 	}
 	if (rc == SPOT_OK) {
+		s->interruptible_said = yaml_get(y, "interruptible") != NULL && !yaml_is_null(yaml_get(y, "interruptible"));
 		rc = spec_bool(yaml_get(y, "interruptible"), &s->interruptible, err);
 	}
 	if (rc == SPOT_OK) {

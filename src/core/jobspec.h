@@ -57,6 +57,9 @@ struct job_spec {
 	const char *data_uri, *data_provider;       /* NULL = none named; provider by the scheme */
 	const char *data_region;                    /* NULL = not said */
 	int64_t data_bytes;
+	/* what the class decides where the file does not say (core/class_policy.h) */
+	bool interruptible_said, priority_said;     /* of the file; not stored */
+	bool not_preemptible;                       /* is not made to leave for a job of higher priority */
 };
 /* now_us resolves relative deadlines. warnings (accepted but without effect) are listed. */
 NODISCARD enum spot_rc jobspec_parse(struct arena *a, struct str text, int64_t now_us, struct job_spec **ret,

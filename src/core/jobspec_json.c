@@ -96,6 +96,9 @@ json_t *jobspec_to_json(const struct job_spec *s)
 	set_int(o, "work_s", s->work_s);
 	set_text(o, "fleet", s->fleet);
 	json_object_set_new(o, "interruptible", json_boolean(s->interruptible));
+	if (s->not_preemptible) {
+		json_object_set_new(o, "not_preemptible", json_true());
+	}
 	json_object_set_new(o, "checkpoint", checkpoint_to_json(&s->checkpoint));
 	return o;
 }
@@ -208,6 +211,7 @@ enum spot_rc jobspec_from_json(struct arena *a, const json_t *j, struct job_spec
 	s->work_s = json_i64(j, "work_s", 0, &e);
 	s->fleet = get_text(a, j, "fleet", NULL, &e);
 	s->interruptible = json_bool(j, "interruptible", true, &e);
+	s->not_preemptible = json_bool(j, "not_preemptible", false, &e);
 	checkpoint_from_json(a, json_object_get(j, "checkpoint"), &s->checkpoint, &e);
 	if (e.rc != SPOT_OK) {
 		return err_set(err, e.rc, "job.spec: %s", e.text);

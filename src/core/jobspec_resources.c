@@ -216,6 +216,7 @@ static enum spot_rc parse_one(struct jobspec_ctx *x, const struct yaml *y, struc
 		rc = spec_int(yaml_get(y, "priority"), -1000, 1000, &priority, err);
 	}
 	s->priority = (int32_t)priority;
+	s->priority_said |= yaml_get(y, "priority") != NULL && !yaml_is_null(yaml_get(y, "priority"));
 	if (rc == SPOT_OK && yaml_get(y, "disk_tier") != NULL) {
 		jobspec_warn(x, yaml_get(y, "disk_tier"), "disk_tier has no effect");
 	}

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/secret.h"
 #include "base/str.h"
+#include "engine/schedule.h"
 #include "engine/engine_int.h"
 #include "engine/supply.h"
 #include "engine/watch.h"
@@ -130,6 +131,7 @@ static void engine_register(struct engine *e)
 	recon_add(e, "drain", t, drain_run);
 	recon_add(e, "fleet", t, fleet_run);
 	recon_add(e, "tighten", t, tighten_run);
+	recon_add(e, "schedule", t, schedule_run);
 	recon_add(e, "sched", t, sched_run);
 	recon_add(e, "launcher", t, launcher_run);
 	recon_add(e, "lookup", t, lookup_run);

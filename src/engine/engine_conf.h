@@ -7,6 +7,7 @@
 #include "core/defer.h"
 #include "core/rank.h"
 #include "core/rebalance.h"
+#include "core/schedule.h"
 #include "core/supply.h"
 #include "core/tightness.h"
 
@@ -58,6 +59,7 @@ struct engine_conf {
 	const char *store_bucket; /* NULL or "": none */
 	const char *store_prefix; /* "" or "a/b" */
 	const char *store_provider, *store_region, *store_endpoint;
+	struct schedule_policy schedule;
 	int64_t gang_hold_us; /* machines of a gang that is not whole are held this long */
 };
 

@@ -148,6 +148,8 @@ struct engine {
 	size_t tight_n;
 	struct deadline_pace paces[512];
 	int asks; /* deadline questions in this turn */
+	size_t queued_n; /* places in the queue when they were last written */
+	int64_t spent_us; /* mono: when the teams' dollars were last brought up */
 	int64_t return_after; /* job where the next turn of the return goes on; 0 = from the top */
 };
 
@@ -212,6 +214,8 @@ struct placing {
 };
 /* false: the stored spec does not read (logged). */
 bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret);
+/* Counts the usable scores anew, after some were taken out. */
+void placing_count(struct recon *r, const struct job_facts *f, struct placing *p);
 json_t *place_inputs(struct recon *r, const struct job_facts *f, const struct placing *p);
 /* Wants a node of pool for the job; kind: place, failover, return, rebalance. */
 void place_want(struct recon *r, const struct job_facts *f, const struct placing *p,

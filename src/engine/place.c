@@ -88,6 +88,14 @@ static void best_of(struct placing *p)
 	}
 }
 
+void placing_count(struct recon *r, const struct job_facts *f, struct placing *p)
+{
+	p->spot = p->on_demand = NULL;
+	p->spot_n = p->on_demand_n = 0;
+	best_of(p);
+	p->on_demand = on_demand_of(r, f, p);
+}
+
 bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret)
 {
 	struct engine *e = r->e;
@@ -119,8 +127,7 @@ bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret)
 	ret->scores = ret->ranking.scores;
 	ret->usable = ret->ranking.usable;
 	ret->spot_cooling = ret->ranking.spot_cooling;
-	best_of(ret);
-	ret->on_demand = on_demand_of(r, f, ret);
+	placing_count(r, f, ret);
 	return true;
 }
 

@@ -7,10 +7,12 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "engine/schedule.h"
 #include "engine/supply.h"
 
 #define SCHED_MOST 500
 #define FREE_MOST  2000
+#define RUN_MOST   2000
 /* Offers scored in one turn: placing many jobs on a large market must not hold up the loop. The
  * rest goes on in the next turn, where this one stopped. */
 #define SCORE_BUDGET 400000
@@ -22,6 +24,7 @@ struct sched_turn {
 	bool *taken;
 	size_t nodes_n;
 	size_t scored;
+	struct room room;
 };
 
 struct assign {
@@ -233,7 +236,27 @@ void wait_write(struct recon *r, const struct job_facts *f, const struct placing
 					      .fence = r->e->epoch}));
 }
 
-static void place(struct recon *r, const struct q_engine_sched_jobs_row *j)
+/* A job that is blocked by quotas makes others leave, or has the room held that is expected next; what is held for another
+ * is not for it. false: it waits. */
+static bool room_for(struct recon *r, struct sched_turn *t, const struct job_facts *f, struct placing *p)
+{
+	const char *held;
+
+	if (p->usable == 0 && strcmp(f->state, "QUEUED") == 0) {
+		if (preempt_for_quota(r, &t->room, f, p)) {
+			return false;
+		}
+		room_hold(r, &t->room, f, p);
+		return true;
+	}
+	held = room_filter(r, &t->room, f, p);
+	if (held != NULL) {
+		wait_write(r, f, p, held, 0);
+	}
+	return held == NULL;
+}
+
+static void place(struct recon *r, struct sched_turn *t, const struct q_engine_sched_jobs_row *j)
 {
 	struct engine *e = r->e;
 	struct job_facts f = facts_of(j);
@@ -249,6 +272,9 @@ static void place(struct recon *r, const struct q_engine_sched_jobs_row *j)
 	    now - f.queued_us > e->conf.infeasible_us && !ever_suits(r, p.spec)) {
 		job_event(r, f.id, f.state, f.epoch, JOB_EV_INFEASIBLE, "infeasible",
 			  "no pool of any provider suits what the job asks for");
+		return;
+	}
+	if (!room_for(r, t, &f, &p)) {
 		return;
 	}
 	if (defer_ask(r, &f, &p) ||
@@ -275,12 +301,13 @@ static void place(struct recon *r, const struct q_engine_sched_jobs_row *j)
 	    &e->conf.supply, &why, &until);
 	switch (c) {
 	case SUPPLY_SPOT:
-		place_want(r, &f, &p, p.spot, 0, "place", why);
+		place_want(r, &f, &p, p.spot, 0, room_take(r, &t->room, p.spot) ? "backfill" : "place", why);
 		break;
 	case SUPPLY_ON_DEMAND:
 		place_want(r, &f, &p, p.on_demand, 0,
-			   p.job.spot_allowed && (p.spot_n == 0 || p.spot_cooling > 0) ? "failover"
-										       : "place",
+			   room_take(r, &t->room, p.on_demand)			       ? "backfill"
+			   : p.job.spot_allowed && (p.spot_n == 0 || p.spot_cooling > 0) ? "failover"
+											 : "place",
 			   why);
 		break;
 	case SUPPLY_WAIT:
@@ -325,7 +352,11 @@ static void sched_job(struct recon *r, struct sched_turn *t,
 	}
 	if (!j->inflight && !j->has_fleet_id) {
 		t->scored += r->e->offers.n;
-		place(r, j);
+		place(r, t, j);
+	} else if (queued && !j->inflight) {
+		struct job_facts f = facts_of(j);
+
+		preempt_for_fleet(r, &t->room, &f, spec, j->fleet_id);
 	}
 }
 
@@ -352,13 +383,23 @@ static void sched_decide(struct recon *r, void *ctx)
 	}
 }
 
-static void sched_nodes(struct step *s)
+static void sched_running(struct step *s)
 {
 	struct sched_turn *t = s->ctx;
 
+	t->room.n = q_engine_running_rows(&s->req, s->r->arena, &t->room.rows);
+	offers_need(s->r, sched_decide, t);
+}
+
+static void sched_nodes(struct step *s)
+{
+	struct sched_turn *t = s->ctx;
+	struct step *next;
+
 	t->nodes_n = q_engine_free_nodes_rows(&s->req, s->r->arena, &t->nodes);
 	t->taken = arena_array(s->r->arena, t->nodes_n + 1, sizeof(*t->taken));
-	offers_need(s->r, sched_decide, t);
+	next = step_new(s->r, sched_running, t);
+	STEP(next, engine_running, (&(struct q_engine_running){.most = RUN_MOST}));
 }
 
 static void sched_jobs(struct step *s)

@@ -20,6 +20,10 @@ static void show_head(struct ctl *c, const json_t *j)
 	line(c, "job", arena_printf(c->arena, "%s  %s", json_str(j, "id", "", NULL), json_str(j, "name", "", NULL)));
 	printf("%-12s %s%s%s  %s\n", "state", state_color(c, state), text_clean(c->arena, state), c->color ? "\033[0m" : "",
 	    text_clean(c->arena, json_str(j, "why", "", NULL)));
+	if (json_is_object(json_object_get(j, "queue"))) {
+		line(c, "queue", arena_printf(c->arena, "%" PRId64 ": %s", json_i64(json_object_get(j, "queue"), "position", 0, NULL),
+		    json_str(json_object_get(j, "queue"), "why", "", NULL)));
+	}
 	line(c, "steps", cell_text(c, j, &steps));
 	if (json_is_object(json_object_get(j, "pool"))) {
 		line(c, "where", arena_printf(c->arena, "%s  %s  %s  on %s", cell_text(c, j, &place), cell_text(c, j, &gpu),
@@ -97,6 +101,9 @@ static int show_why(struct ctl *c, const char *job)
 	}
 	if (c->format == FORMAT_JSON) {
 		return render_json(r.json);
+	}
+	if (c->format == FORMAT_TABLE || c->format == FORMAT_WIDE) {
+		printf("%s\n\n", text_clean(c->arena, json_str(r.json, "class_why", "", NULL)));
 	}
 	rc = render_list(c, r.json, json_object_get(r.json, "decisions"), decisions, "no decisions yet");
 	if (rc != CTL_OK || c->format == FORMAT_CSV || c->format == FORMAT_NAME) {

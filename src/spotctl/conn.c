@@ -145,7 +145,7 @@ static void perform(struct exchange *x, const char *method, const char *path, co
 	curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(h, CURLOPT_WRITEDATA, x);
 	curl_easy_setopt(h, CURLOPT_ERRORBUFFER, x->text);
-	if (strcmp(method, "POST") == 0 || strcmp(method, "PATCH") == 0) {
+	if (strcmp(method, "POST") == 0 || strcmp(method, "PATCH") == 0 || strcmp(method, "PUT") == 0) {
 		curl_easy_setopt(h, CURLOPT_POSTFIELDS, body.p != NULL ? body.p : "");
 		curl_easy_setopt(h, CURLOPT_POSTFIELDSIZE, (long)body.n);
 		conn_header(x->c, &x->headers, "Content-Type", type != NULL ? type : "application/json");

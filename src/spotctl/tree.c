@@ -78,6 +78,7 @@ static const struct ctl_opt event_opts[] = {
 static const struct ctl_opt quota_opts[] = {
 	{"provider", 'p', "NAME", "only this provider", "provider"},
 	{"region", 'r', "NAME", "only this region", "region"}, END};
+static const struct ctl_opt queue_opts[] = {{"team", 0, "NAME", "only this team", "team"}, END};
 static const struct ctl_opt supply_opts[] = {
 	{"provider", 'p', "NAME", "only this provider", "provider"},
 	{"region", 'r', "NAME", "only this region", "region"},
@@ -139,6 +140,9 @@ const struct ctl_cmd ctl_commands[] = {
 	{"doctor", "", "[PROVIDER...]", 0, CTL_ARGS_MAX, "examine providers and the daemon, and say what to fix", doctor_opts, cmd_doctor, CTL_OUT},
 	{"quota", "", "", 0, 0, "account limits as the providers report them", quota_opts, cmd_quota, LIST},
 	{"supply", "", "", 0, 0, "how tight spot is, where we tried lately", supply_opts, cmd_supply, LIST},
+	{"queue", "", "", 0, 0, "jobs that wait, in their order, and why", queue_opts, cmd_queue, LIST},
+	{"shares", "ls", "", 0, 0, "teams: what they may have of what is scarce, and what they used", NULL, cmd_shares, LIST},
+	{"shares", "set", "TEAM WEIGHT", 2, 2, "a team's share against the others'; 1 is ordinary (admin)", NULL, cmd_share_set, CTL_OUT},
 	{"plan", "", "FILE", 1, 1, "where a job would run and what it would cost; starts nothing", plan_opts, cmd_plan, CTL_OUT},
 	{"backtest", "", "FILE", 1, 1, "deadline policies for a job file over one's own past prices and reclaims", backtest_opts, cmd_backtest, CTL_OUT},
 	{"simulate", "", "", 0, 0, "deadline policies over recorded traces: what would it have cost? no daemon needed", simulate_opts, cmd_simulate, CTL_OUT | CTL_OFFLINE},

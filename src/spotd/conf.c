@@ -24,6 +24,11 @@
 		"rank", k, d, lo, hi, h, t, CONF_RELOAD, AT(engine.rank.m)                         \
 	}
 
+#define SCHEDULE(k, d, lo, hi, m, t, h)                                                            \
+	{                                                                                          \
+		"schedule", k, d, lo, hi, h, t, CONF_RELOAD, AT(engine.schedule.m)                 \
+	}
+
 static const struct conf_item items[] = {
     {"database", "dsn", "", NULL, "4096",
      "Postgres, as a libpq connection string or URL; DATABASE_URL is taken when it is empty. "
@@ -195,6 +200,18 @@ static const struct conf_item items[] = {
 	 "In this time a spot price goes 63 % of the way back to its faded mean, seconds; 0: it "
 	 "stays."),
 
+    SCHEDULE("age_every", "12h", "1m", "365d", age_every_us, CONF_DURATION,
+	     "A job that waits gains priority so often."),
+    SCHEDULE("age_points", "25", "0", "1000", age_points, CONF_I64, "So much each time."),
+    SCHEDULE("age_max", "100", "0", "2000", age_max, CONF_I64, "And so much at most."),
+    SCHEDULE("preempt_gap", "100", "0", "2000", preempt_gap, CONF_I64,
+	     "A job whose priority is so much higher makes another leave, with a checkpoint, where a fleet or a "
+	     "quota has no room; 0: never."),
+    SCHEDULE("preempt_hold", "1h", "0s", "365d", preempt_hold_us, CONF_DURATION,
+	     "A job that had to leave is left alone for so long."),
+    SCHEDULE("share_half_life", "7d", "1m", "365d", share_half_life_us, CONF_DURATION,
+	     "Dollars that a team spent count half after so long (spotctl shares)."),
+
     MARKET("pools", "1h", "1s", "7d", pools_us, "How often pools are listed."),
     MARKET("regions", "6h", "1s", "7d", regions_us, "How often regions are listed."),
     MARKET("spot", "1m", "500ms", "1d", spot_us, "How often spot prices are read."),
@@ -331,6 +348,45 @@ static enum spot_rc derive(struct spotd_conf *c, struct spot_err *err)
 	return rc;
 }
 
+static enum spot_rc class_take(struct spotd_conf *c, const struct conf_section *s, const char *path, struct spot_err *err)
+{
+	struct class_policy *p = class_find(&c->classes, s->name);
+	struct spot_err e = {0};
+
+	if (p == NULL) {
+		return err_set(err, SPOT_CONFIG, "%s: line %d: [class %s]: no such class; these are: training, batch_inference, "
+			       "fine_tune, eval, sweep, dev, serving", path, s->line, s->name);
+	}
+	for (size_t i = 0; i < s->n; i++) {
+		if (class_set(p, s->keys[i], s->values[i], &e) != SPOT_OK) {
+			return err_set(err, SPOT_CONFIG, "%s: line %d: [class %s] %s", path, s->lines[i], s->name, e.text);
+		}
+	}
+	return SPOT_OK;
+}
+
+/* [class NAME] is for us; what is left in c->file are the providers. */
+static enum spot_rc sections_take(struct spotd_conf *c, const char *path, struct spot_err *err)
+{
+	enum spot_rc rc = SPOT_OK;
+	size_t kept = 0;
+
+	for (size_t i = 0; rc == SPOT_OK && i < c->file.n; i++) {
+		struct conf_section *s = &c->file.sections[i];
+
+		if (strcmp(s->kind, "class") == 0) {
+			rc = class_take(c, s, path, err);
+		} else if (strcmp(s->kind, "provider") == 0) {
+			c->file.sections[kept++] = *s;
+		} else {
+			rc = err_set(err, SPOT_CONFIG, "%s: line %d: [%s %s]: only [provider NAME] and [class NAME] sections have names",
+				     path, s->line, s->kind, s->name);
+		}
+	}
+	c->file.n = kept;
+	return rc;
+}
+
 enum spot_rc spotd_conf_read(const char *path, struct spotd_conf *ret, struct spot_err *err)
 {
 	struct spotd_conf c = {.arena = arena_new(8 << 20)};
@@ -344,14 +400,9 @@ enum spot_rc spotd_conf_read(const char *path, struct spotd_conf *ret, struct sp
 		rc = conf_parse(c.arena, items, ARRAY_LEN(items), path == NULL ? "defaults" : path,
 				text, &c, &c.file, err);
 	}
-	for (size_t i = 0; rc == SPOT_OK && i < c.file.n; i++) {
-		if (strcmp(c.file.sections[i].kind, "provider") != 0) {
-			rc = err_set(
-			    err, SPOT_CONFIG,
-			    "%s: line %d: [%s %s]: only [provider NAME] sections have names", path,
-			    c.file.sections[i].line, c.file.sections[i].kind,
-			    c.file.sections[i].name);
-		}
+	class_table_default(&c.classes);
+	if (rc == SPOT_OK) {
+		rc = sections_take(&c, path, err);
 	}
 	if (rc == SPOT_OK) {
 		rc = derive(&c, err);

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/conf.h"
+#include "core/class_policy.h"
 #include "engine/engine_conf.h"
 #include "engine/poller.h"
 
@@ -13,6 +14,7 @@ struct spotd_conf {
 	struct conf_file file; /* [provider NAME] */
 	struct engine_conf engine;
 	struct poller_conf poller;
+	struct class_table classes; /* [class NAME] over the built-in ones */
 	int64_t poller_parallel, moves_per_hour, rebalance_wave, rebalance_pool;
 	const char *rebalance_hours;
 	const char *dsn;

@@ -122,6 +122,7 @@ static enum spot_rc api_start(struct daemon *d, struct spot_err *err)
 	    .rank = c->engine.rank,
 	    .store_provider = str_empty(c->store) ? NULL : c->store_provider,
 	    .store_region = c->store_region,
+	    .classes = c->classes,
 	};
 
 	return api_new(d->loop, d->pg, &conf, &d->api, err);
@@ -359,6 +360,7 @@ static void got_hup(struct loop_signal *s)
 	}
 	if (d->api != NULL) {
 		api_set_rank(d->api, &d->conf->engine.rank);
+		api_set_classes(d->api, &d->conf->classes);
 	}
 	if (d->api != NULL && !str_empty(d->conf->tls_cert) &&
 	    api_reload_tls(d->api, &err) != SPOT_OK) {

@@ -204,6 +204,10 @@ UNION ALL SELECT 'spot_poll_requests_per_day', provider, sum(requests_last * 864
 UNION ALL SELECT 'spot_doctor_items', i.state, count(*)::float8 FROM doctor_item i
 	WHERE i.run_id = (SELECT max(id) FROM doctor_run WHERE state = 'done') GROUP BY i.state
 UNION ALL SELECT 'spot_supply_groups', state, count(*)::float8 FROM supply_state GROUP BY state
+UNION ALL SELECT 'spot_queue_jobs', j.team, count(*)::float8 FROM job j WHERE j.state = 'QUEUED' AND j.cancel_us IS NULL GROUP BY j.team
+UNION ALL SELECT 'spot_preemptions_total', 'jobs', count(*)::float8 FROM decision WHERE kind = 'preempted'
+UNION ALL SELECT 'spot_share_ratio', s.team, coalesce((s.spent_micros / nullif(sum(s.spent_micros) OVER (), 0))
+	/ (s.weight_pm / sum(s.weight_pm) OVER ()), 0)::float8 FROM team_share s
 UNION ALL SELECT 'spot_checkpoints', state, count(*)::float8 FROM checkpoint GROUP BY state
 UNION ALL SELECT 'spot_orphans', k.kind, count(o.ref)::float8 FROM (VALUES ('instance'), ('leftover')) k (kind)
 	LEFT JOIN orphan o ON o.kind = k.kind AND o.gone_us IS NULL GROUP BY k.kind

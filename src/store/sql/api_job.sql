@@ -40,7 +40,7 @@ SELECT x.id, d.doc::text FROM x JOIN api_job d ON d.id = x.id ORDER BY x.id DESC
 -- name: api_job
 -- params: id int8
 -- rows: 0..1 state text, team text, doc text, attempts text, checkpoints text, source text, spec text, lost_steps int8,
---   not_before_us int8?
+--   not_before_us int8?, queue text?
 -- writes: no
 SELECT j.state, j.team, d.doc::text,
 	coalesce((SELECT json_agg(a.doc ORDER BY a.epoch, a.rank) FROM api_attempt a WHERE a.job_id = j.id), '[]')::text AS attempts,
@@ -50,18 +50,21 @@ SELECT j.state, j.team, d.doc::text,
 	coalesce((SELECT sum(greatest(t.was - t.steps_start, 0)) FROM (SELECT a.steps_start,
 		lag(a.steps_done) OVER (ORDER BY a.epoch) AS was FROM attempt a WHERE a.job_id = j.id AND a.rank = 0) t), 0)::int8
 		AS lost_steps,
-	j.not_before_us
+	j.not_before_us, (SELECT json_build_object('position', w.pos, 'effective_priority', w.effective, 'why', w.why)::text
+		FROM job_queue w WHERE w.job_id = j.id AND j.state = 'QUEUED') AS queue
 FROM job j JOIN api_job d ON d.id = j.id WHERE j.id = $1
 
 -- name: api_job_why
 -- params: id int8
--- rows: 0..1 doc text
+-- rows: 0..1 doc text, spec text, class text
 -- writes: no
 SELECT json_build_object('job', 'j' || j.id, 'state', j.state, 'why', j.why,
 	'decisions', coalesce((SELECT json_agg(d.doc ORDER BY d.id) FROM (SELECT id, doc FROM api_decision
 		WHERE job_id = $1 ORDER BY id DESC LIMIT 100) d), '[]'::json),
 	'events', coalesce((SELECT json_agg(e.doc ORDER BY e.id) FROM (SELECT id, doc FROM api_event
-		WHERE job_id = $1 ORDER BY id DESC LIMIT 200) e), '[]'::json))::text AS doc
+		WHERE job_id = $1 ORDER BY id DESC LIMIT 200) e), '[]'::json),
+	'queue', (SELECT json_build_object('position', w.pos, 'effective_priority', w.effective, 'why', w.why) FROM job_queue w
+		WHERE w.job_id = j.id AND j.state = 'QUEUED'))::text AS doc, j.spec::text, j.class
 FROM job j WHERE j.id = $1
 
 -- name: api_job_cancel

@@ -16,6 +16,7 @@ SELECT j.id, j.state, j.name, j.spec, j.epoch, j.num_nodes, j.deadline_us, j.cre
 		AND a.started_us IS NOT NULL), 0)::int8, j.state_us, m.rates, m.restart_us
 FROM job j LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
 LEFT JOIN LATERAL job_measured(ARRAY[j.id]) m ON j.epoch > 0
+LEFT JOIN job_queue w ON w.job_id = j.id
 WHERE j.num_nodes > 1 AND j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL
 	AND coalesce(j.not_before_us, (j.spec->>'start_after_us')::int8, 0) <= $2
 	AND NOT EXISTS (SELECT FROM gang g WHERE g.job_id = j.id AND g.state = 'ACQUIRING')
@@ -24,7 +25,7 @@ WHERE j.num_nodes > 1 AND j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS N
 		ELSE EXISTS (SELECT FROM gang g JOIN node n ON n.gang_id = g.id WHERE g.job_id = j.id AND g.state = 'SERVING'
 			AND n.state IN ('DRAINING', 'TERMINATING', 'GONE')
 			AND EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.job_id = j.id AND a.epoch = j.epoch)) END
-ORDER BY j.priority DESC, j.id LIMIT $1
+ORDER BY coalesce(w.effective, j.priority) DESC, CASE j.state WHEN 'DRAINING' THEN 0 ELSE w.pos END NULLS LAST, j.id LIMIT $1
 
 -- name: engine_gang_rests
 -- params: at_us int8

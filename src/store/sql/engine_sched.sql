@@ -12,7 +12,7 @@ SELECT j.id, j.state, j.state_us, j.name, j.spec, j.epoch, j.fleet_id, j.deadlin
 	j.steps_done, j.steps_total, j.checkpoint_id, coalesce(c.bytes, 0), coalesce(c.steps, 0),
 	coalesce(c.committed_us - c.created_us, 0),
 	EXISTS (SELECT FROM node n WHERE n.job_id = j.id AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN',
-		'BOOTING', 'READY') AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id
+		'BOOTING', 'READY') AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.job_id = j.id
 		AND a.ended_us IS NULL)) AS inflight,
 	coalesce((SELECT sum(coalesce(a.ended_us, $2) - a.started_us) FROM attempt a WHERE a.job_id = j.id
 		AND a.started_us IS NOT NULL), 0)::int8 AS ran_us,
@@ -20,8 +20,9 @@ SELECT j.id, j.state, j.state_us, j.name, j.spec, j.epoch, j.fleet_id, j.deadlin
 	coalesce(j.not_before_us, 0), m.rates, m.restart_us
 FROM job j LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
 LEFT JOIN LATERAL job_measured(ARRAY[j.id]) m ON j.epoch > 0
+LEFT JOIN job_queue w ON w.job_id = j.id
 WHERE j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL AND j.num_nodes = 1
-ORDER BY j.priority DESC, j.id LIMIT $1
+ORDER BY coalesce(w.effective, j.priority) DESC, CASE j.state WHEN 'DRAINING' THEN 0 ELSE w.pos END NULLS LAST, j.id LIMIT $1
 
 -- name: engine_free_nodes
 -- params: most int8
@@ -133,7 +134,7 @@ WITH ok AS (
 	SELECT j.id FROM job j
 	WHERE j.id = $1 AND j.state = $2 AND j.epoch = $3 AND j.cancel_us IS NULL AND j.num_nodes = 1
 		AND NOT EXISTS (SELECT FROM node n WHERE n.job_id = $1 AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN',
-			'BOOTING', 'READY') AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id
+			'BOOTING', 'READY') AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.job_id = $1
 			AND a.ended_us IS NULL))
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $15 FOR SHARE)
 	FOR UPDATE OF j

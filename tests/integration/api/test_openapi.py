@@ -73,8 +73,10 @@ class Document(unittest.TestCase):
         A.sql("INSERT INTO doctor_item VALUES (%s, 'aws', '', 'account', 1, 'account', 'bad', 'refused', 'check the keys', NULL)" % exam[1:])
         tok = A.call("POST", "/v1/tokens", {"name": "doc", "role": "viewer"}, expect=201)[1]["id"]
         j1 = {"job": job, "epoch": 1}
+        A.sql("INSERT INTO job_queue VALUES (%s, 1, 25, 1.5, 'first in the queue', 5)" % A.job()["id"][1:])
+        A.call("PUT", "/v1/shares", {"team": "nlp", "weight": 2.5}, expect=200)
         get = ["/healthz", "/readyz", "/metrics", "/v1/openapi.json", "/v1/version", "/v1/whoami", "/v1/prices", "/v1/prices/refused", "/v1/prices/gpus", "/v1/pools",
-               "/v1/pools/p%d?history=1d" % pool, "/v1/providers", "/v1/quotas", "/v1/supply", "/v1/moves", "/v1/jobs", "/v1/jobs/" + job, "/v1/jobs/%s/why" % job,
+               "/v1/pools/p%d?history=1d" % pool, "/v1/providers", "/v1/quotas", "/v1/supply", "/v1/queue", "/v1/shares", "/v1/moves", "/v1/jobs", "/v1/jobs/" + job, "/v1/jobs/%s/why" % job,
                "/v1/jobs/%s/logs" % job, "/v1/jobs/%s/cost" % job, "/v1/fleets", "/v1/fleets/" + fleet, "/v1/nodes", "/v1/nodes/n%d" % node,
                "/v1/rebalance/" + reb, "/v1/doctor/" + exam, "/v1/cost?by=job", "/v1/events", "/v1/tokens"]
         for path in get:

@@ -1,0 +1,230 @@
+/* The classes, their defaults, and what they mean for a job file. */
+#include "base/base.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "core/class_policy.h"
+#include "core/rank.h"
+
+void class_table_default(struct class_table *t)
+{
+	*t = (struct class_table){.list = {
+		{.name = "training", .tolerance = CLASS_SPOT, .preemptible = true},
+		{.name = "batch_inference", .tolerance = CLASS_SPOT, .preemptible = true, .priority = -20},
+		{.name = "fine_tune", .tolerance = CLASS_SPOT, .preemptible = true},
+		{.name = "eval", .tolerance = CLASS_SPOT, .preemptible = true, .priority = 10},
+		{.name = "sweep", .tolerance = CLASS_SPOT, .preemptible = true, .priority = -20},
+		{.name = "dev", .tolerance = CLASS_ON_DEMAND, .preemptible = false, .priority = 50},
+		{.name = "serving", .tolerance = CLASS_ON_DEMAND, .preemptible = false, .priority = 100},
+	}};
+}
+
+const struct class_policy *class_get(const struct class_table *t, const char *name)
+{
+	for (size_t i = 0; i < CLASSES; i++) {
+		if (strcmp(t->list[i].name, name) == 0) {
+			return &t->list[i];
+		}
+	}
+	return NULL;
+}
+
+struct class_policy *class_find(struct class_table *t, const char *name)
+{
+	const struct class_policy *c = class_get(t, name);
+
+	return c == NULL ? NULL : &t->list[c - t->list];
+}
+
+/* ---- configuration ---------------------------------------------------------------------------- */
+
+static enum spot_rc tier_add(struct class_policy *c, const char *at, size_t n, struct spot_err *err)
+{
+	char name[CLASS_GPU_MAX];
+
+	if (n == 0 || n >= sizeof(name)) {
+		return err_set(err, SPOT_CONFIG, "tiers: %s", n == 0 ? "a name is missing between the commas" : "a name is too long");
+	}
+	if (c->tiers_n == CLASS_TIERS_MAX) {
+		return err_set(err, SPOT_CONFIG, "tiers: more than %d GPUs", CLASS_TIERS_MAX);
+	}
+	memcpy(name, at, n);
+	name[n] = '\0';
+	if (gpu_perf_find(name) == NULL) {
+		return err_set(err, SPOT_CONFIG, "tiers: %s is not a GPU that is known (spotctl gpus)", name);
+	}
+	memcpy(c->tiers[c->tiers_n++], name, n + 1);
+	return SPOT_OK;
+}
+
+static enum spot_rc tiers_set(struct class_policy *c, const char *value, struct spot_err *err)
+{
+	enum spot_rc rc = SPOT_OK;
+
+	c->tiers_n = 0;
+	memset(c->tiers, 0, sizeof(c->tiers));
+	for (const char *p = value; rc == SPOT_OK && *value != '\0';) {
+		size_t skip = strspn(p, " "), n = strcspn(p + skip, ","), used = n;
+
+		while (used > 0 && p[skip + used - 1] == ' ') {
+			used--;
+		}
+		rc = tier_add(c, p + skip, used, err);
+		if (p[skip + n] == '\0') {
+			break;
+		}
+		p += skip + n + 1;
+	}
+	return rc;
+}
+
+enum spot_rc class_set(struct class_policy *c, const char *key, const char *value, struct spot_err *err)
+{
+	int64_t priority;
+
+	if (strcmp(key, "tolerance") == 0) {
+		bool spot = strcmp(value, "spot") == 0;
+
+		if (!spot && strcmp(value, "on_demand") != 0) {
+			return err_set(err, SPOT_CONFIG, "tolerance = %.40s: expected spot or on_demand", value);
+		}
+		c->tolerance = spot ? CLASS_SPOT : CLASS_ON_DEMAND;
+		return SPOT_OK;
+	}
+	if (strcmp(key, "preemptible") == 0) {
+		if (strcmp(value, "true") != 0 && strcmp(value, "false") != 0) {
+			return err_set(err, SPOT_CONFIG, "preemptible = %.40s: expected true or false", value);
+		}
+		c->preemptible = value[0] == 't';
+		return SPOT_OK;
+	}
+	if (strcmp(key, "priority") == 0) {
+		if (!parse_i64(value, -1000, 1000, &priority)) {
+			return err_set(err, SPOT_CONFIG, "priority = %.40s: expected a number from -1000 to 1000", value);
+		}
+		c->priority = (int32_t)priority;
+		return SPOT_OK;
+	}
+	if (strcmp(key, "tiers") == 0) {
+		return tiers_set(c, value, err);
+	}
+	return err_set(err, SPOT_CONFIG, "%.40s is not a key; these are: tolerance, preemptible, priority, tiers", key);
+}
+
+/* ---- a job of the class ----------------------------------------------------------------------- */
+
+static const char *tiers_text(struct arena *a, const struct class_policy *c)
+{
+	const char *text = "";
+
+	for (size_t i = 0; i < c->tiers_n; i++) {
+		text = arena_printf(a, "%s%s%s", text, i > 0 ? ", " : "", c->tiers[i]);
+	}
+	return text;
+}
+
+static bool asked_already(const struct gpu_ask *list, size_t n, const struct gpu_ask *g)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (list[i].milli == g->milli && strcmp(list[i].gpu, g->gpu) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The GPUs of the ask that are of a tier, the narrower name of the two. */
+static void ask_narrow(struct arena *a, const struct class_policy *c, struct resource_ask *k)
+{
+	struct gpu_ask *kept = arena_array(a, k->gpus_n * (c->tiers_n + 1), sizeof(*kept));
+	size_t n = 0;
+
+	for (size_t i = 0; i < k->gpus_n; i++) {
+		for (size_t t = 0; t < c->tiers_n; t++) {
+			struct gpu_ask g = k->gpus[i];
+
+			if (!gpu_matches(c->tiers[t], g.gpu)) {
+				if (!gpu_matches(g.gpu, c->tiers[t])) {
+					continue;
+				}
+				g.gpu = arena_strdup(a, c->tiers[t]);
+			}
+			if (!asked_already(kept, n, &g)) {
+				kept[n++] = g;
+			}
+		}
+	}
+	k->gpus = kept;
+	k->gpus_n = n;
+}
+
+static enum spot_rc tiers_apply(struct arena *a, const struct class_policy *c, struct job_spec *s, struct spot_err *err)
+{
+	size_t n = 0;
+	bool any = false;
+
+	for (size_t i = 0; i < s->asks_n; i++) {
+		struct resource_ask k = s->asks[i];
+
+		if (k.gpus_n > 0) {
+			any = true;
+			ask_narrow(a, c, &k);
+			if (k.gpus_n == 0) {
+				continue;
+			}
+		}
+		s->asks[n++] = k;
+	}
+	if (any && n == 0) {
+		return err_set(err, SPOT_INVALID, "resources.accelerators: a job of class %s may have %s only; ask for one of these, "
+			       "or let an administrator change tiers of [class %s]", c->name, tiers_text(a, c), c->name);
+	}
+	s->asks_n = n;
+	return SPOT_OK;
+}
+
+enum spot_rc class_apply(struct arena *a, const struct class_policy *c, struct job_spec *s, struct spot_err *err)
+{
+	bool spot_said = false;
+
+	for (size_t i = 0; i < s->asks_n; i++) {
+		spot_said |= s->asks[i].use_spot > 0;
+	}
+	if (!s->interruptible_said && !spot_said) {
+		s->interruptible = c->tolerance == CLASS_SPOT;
+	}
+	if (!s->priority_said) {
+		s->priority = c->priority;
+	}
+	s->not_preemptible = !c->preemptible;
+	return c->tiers_n == 0 ? SPOT_OK : tiers_apply(a, c, s, err);
+}
+
+static bool only_on_demand(const struct job_spec *s)
+{
+	for (size_t i = 0; i < s->asks_n; i++) {
+		if (s->asks[i].use_spot != 0) {
+			return false;
+		}
+	}
+	return s->asks_n > 0;
+}
+
+const char *class_words(struct arena *a, const struct class_policy *c, const struct job_spec *s)
+{
+	const char *market, *tiers = c->tiers_n == 0 ? "" : arena_printf(a, "; tiers %s", tiers_text(a, c));
+
+	if (!s->interruptible) {
+		market = arena_printf(a, "must not be interrupted%s, so on-demand or reserved capacity only",
+				      s->interruptible_said ? "" : " unless its file says otherwise");
+	} else if (only_on_demand(s)) {
+		market = "use_spot is false, so no spot capacity";
+	} else {
+		market = arena_printf(a, "%s, so spot by default; on-demand when spot cannot be had or comes too late%s",
+				      c->tolerance == CLASS_SPOT ? "fault-tolerant, may be interrupted" : "its file says that it may be "
+				      "interrupted", s->checkpoint.path != NULL ? "" : "; it keeps no checkpoint and starts over each time");
+	}
+	return arena_printf(a, "%s: %s%s; priority %d; %s", c->name, market, tiers, (int)s->priority,
+			    s->not_preemptible || !s->interruptible ? "is not made to leave for others"
+								    : "may have to leave for a job of much higher priority, with a checkpoint");
+}

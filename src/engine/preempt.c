@@ -1,0 +1,219 @@
+/*
+ * Room for a job of high priority: who leaves costs least (core/schedule.h). A machine that suits is handed over as it
+ * is; else, where a quota is exhausted, as many machines of it are given back as it takes. Who leaves saves first, waits
+ * again in the queue and goes on from its checkpoint; the decisions are rows of both jobs.
+ */
+#include "base/base.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "engine/schedule.h"
+
+#define SHOWN 20
+
+struct preempting {
+	const struct job_facts *facts;
+	const struct job_spec *spec;
+	struct victim *list; /* who may leave */
+	const struct q_engine_running_row **rows; /* of them */
+	size_t n;
+	json_t *seen; /* with who may not, and why */
+};
+
+static bool suits(struct recon *r, const struct offer *o, const struct job_spec *spec)
+{
+	if (o == NULL || (o->market == SPOT_MARKET_SPOT && !spec->interruptible)) {
+		return false;
+	}
+	for (size_t i = 0; i < spec->asks_n; i++) {
+		const struct resource_ask *k = &spec->asks[i];
+
+		if (offer_refusal(r->arena, o, k) == NULL && (k->use_spot != 0 || o->market != SPOT_MARKET_SPOT)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static struct victim victim_of(struct recon *r, const struct q_engine_running_row *w)
+{
+	const struct engine *e = r->e;
+	int64_t now = engine_now(e), from = w->has_started_us ? w->started_us : w->created_us;
+	struct victim v = {.job_id = w->job_id,
+			   .priority = w->priority,
+			   .interruptible = w->interruptible,
+			   .preemptible = w->preemptible && w->num_nodes == 1,
+			   .has_path = w->has_path,
+			   .moving = w->moving || strcmp(w->state, "RUNNING") != 0,
+			   .price_micros = w->price_micros,
+			   .ran_us = MAX(now - from, 0),
+			   .save_us = w->save_us > 0 ? w->save_us : e->conf.rank.save_s * SPOT_US_PER_S,
+			   .restart_us = e->conf.rank.restart_s * SPOT_US_PER_S,
+			   .last_us = w->has_last_us ? w->last_us : 0};
+
+	v.saved_us = w->has_saved_us ? MIN(MAX(now - w->saved_us, 0), v.ran_us) : v.ran_us;
+	v.cost_micros = victim_cost(&v, e->conf.rank.notice_saves);
+	return v;
+}
+
+static void consider(struct recon *r, struct preempting *x, const struct q_engine_running_row *w, int64_t units)
+{
+	struct victim v = victim_of(r, w);
+	const char *no = victim_refusal(r->arena, &r->e->conf.schedule, &v, x->spec->priority, engine_now(r->e));
+
+	v.units = units;
+	if (json_array_size(x->seen) < SHOWN) {
+		json_array_append_new(x->seen, json_pack("{s:I, s:I, s:i, s:I, s:I, s:I, s:s?}", "job", (json_int_t)v.job_id, "node",
+							 (json_int_t)w->node_id, "priority", (int)v.priority, "cost_micros",
+							 (json_int_t)v.cost_micros, "not_saved_us", (json_int_t)v.saved_us, "units",
+							 (json_int_t)units, "refused", no));
+	}
+	if (no == NULL) {
+		x->rows[x->n] = w;
+		x->list[x->n++] = v;
+	}
+}
+
+static void preempt_one(struct recon *r, const struct preempting *x, size_t i, bool hand, size_t of)
+{
+	struct engine *e = r->e;
+	struct q_engine_running_row *w = NULL;
+	const struct victim *v = &x->list[i];
+	const char *next = job_next(v->job_id, "RUNNING", JOB_EV_MOVE);
+	AUTO(json) json_t *in = json_pack("{s:I, s:i, s:O}", "for_job", (json_int_t)x->facts->id, "priority",
+					  (int)x->spec->priority, "running", x->seen);
+	AUTO(json)
+	json_t *out = json_pack("{s:s, s:I, s:I, s:I, s:I, s:b}", "choice", "preempt", "victim", (json_int_t)v->job_id, "for_job",
+				(json_int_t)x->facts->id, "cost_micros", (json_int_t)v->cost_micros, "victims", (json_int_t)of,
+				"handed_over", hand);
+	const char *why = arena_printf(r->arena, "makes room for j%" PRId64 " (priority %d over %d): saves, then waits in the queue",
+				       x->facts->id, (int)x->spec->priority, (int)v->priority);
+	const char *for_why = arena_printf(r->arena, "j%" PRId64 " (priority %d) makes room on n%" PRId64 ": of %zu that may, the "
+					   "cheapest at %.4f USD of work and time", v->job_id, (int)v->priority, x->rows[i]->node_id,
+					   x->n, (double)v->cost_micros / 1e6);
+	struct step *s;
+
+	if (next[0] == '\0') {
+		return;
+	}
+	w = arena_alloc(r->arena, sizeof(*w));
+	*w = *x->rows[i];
+	log_info("job.preempted", I64("job", v->job_id), I64("by", x->facts->id), I64("node", w->node_id));
+	r->changed = true;
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_preempt,
+	     (&(struct q_engine_preempt){.victim = v->job_id,
+					 .epoch = w->epoch,
+					 .node_id = w->node_id,
+					 .for_job = x->facts->id,
+					 .for_epoch = x->facts->epoch,
+					 .now = next,
+					 .event = job_event_name(JOB_EV_MOVE),
+					 .hand = hand,
+					 .why = why,
+					 .for_why = for_why,
+					 .inputs = json_text(r->arena, in),
+					 .outcome = json_text(r->arena, out),
+					 .deadline_us = engine_now(e) + MAX(e->conf.notice_default_us, w->budget_s * SPOT_US_PER_S),
+					 .at_us = engine_now(e),
+					 .fence = e->epoch}));
+}
+
+/* The chosen leave, once in a turn: to the rest of it they are on their way. */
+static void preempt_all(struct recon *r, struct room *m, const struct preempting *x, const size_t *chosen, size_t n, bool hand)
+{
+	for (size_t i = 0; i < n; i++) {
+		preempt_one(r, x, chosen[i], hand, n);
+		for (size_t k = 0; k < m->n; k++) {
+			if (&m->rows[k] == x->rows[chosen[i]]) {
+				m->rows[k].moving = true;
+			}
+		}
+	}
+}
+
+static struct preempting begin(struct recon *r, const struct room *m, const struct job_facts *f, const struct job_spec *spec)
+{
+	return (struct preempting){.facts = f,
+				   .spec = spec,
+				   .list = arena_array(r->arena, m->n + 1, sizeof(struct victim)),
+				   .rows = arena_array(r->arena, m->n + 1, sizeof(struct q_engine_running_row *)),
+				   .seen = json_array()};
+}
+
+static bool choose(struct recon *r, struct room *m, const struct preempting *x, int64_t need, bool hand)
+{
+	size_t *chosen, n;
+	bool found = x->n > 0 && victims_choose(r->arena, x->list, x->n, need, &chosen, &n);
+
+	if (found) {
+		preempt_all(r, m, x, chosen, n, hand);
+	}
+	return found;
+}
+
+bool preempt_for_fleet(struct recon *r, struct room *m, const struct job_facts *f, const struct job_spec *spec, int64_t fleet_id)
+{
+	struct preempting x = begin(r, m, f, spec);
+	bool found;
+
+	for (size_t i = 0; i < m->n; i++) {
+		if (m->rows[i].has_fleet_id && m->rows[i].fleet_id == fleet_id &&
+		    suits(r, offer_of(r->e, m->rows[i].pool_id), spec)) {
+			consider(r, &x, &m->rows[i], 1);
+		}
+	}
+	found = choose(r, m, &x, 1, true);
+	json_decref(x.seen);
+	return found;
+}
+
+/* Of one quota as many as free the room for a machine of o. What leaves it already counts. */
+static bool free_quota(struct recon *r, struct room *m, const struct job_facts *f, const struct placing *p, const struct offer *o)
+{
+	struct preempting x = begin(r, m, f, p->spec);
+	int64_t need = offer_quota_need(o) - MAX(o->quota_limit - o->quota_used, 0);
+	bool found;
+
+	for (size_t i = 0; i < m->n; i++) {
+		const struct offer *y = offer_of(r->e, m->rows[i].pool_id);
+
+		if (y == NULL || m->rows[i].has_fleet_id || !quota_same(y, o)) {
+			continue;
+		}
+		if (m->rows[i].moving) {
+			need -= offer_quota_need(y);
+		} else {
+			consider(r, &x, &m->rows[i], offer_quota_need(y));
+		}
+	}
+	found = need <= 0 || choose(r, m, &x, need, false);
+	json_decref(x.seen);
+	return found;
+}
+
+bool preempt_for_quota(struct recon *r, struct room *m, const struct job_facts *f, const struct placing *p)
+{
+	struct preempting x = begin(r, m, f, p->spec);
+	const struct offer *last = NULL;
+	bool found, any = false;
+
+	for (size_t i = 0; i < p->ranking.refused_n; i++) {
+		any |= p->ranking.refused[i].why == REFUSED_QUOTA;
+	}
+	for (size_t i = 0; any && i < m->n; i++) {
+		if (!m->rows[i].has_fleet_id && suits(r, offer_of(r->e, m->rows[i].pool_id), p->spec)) {
+			consider(r, &x, &m->rows[i], 1);
+		}
+	}
+	found = any && choose(r, m, &x, 1, true);
+	json_decref(x.seen);
+	for (size_t i = 0; any && !found && i < p->ranking.refused_n; i++) {
+		const struct refused *y = &p->ranking.refused[i];
+
+		if (y->why == REFUSED_QUOTA && (last == NULL || !quota_same(last, y->offer))) {
+			last = y->offer;
+			found = free_quota(r, m, f, p, last);
+		}
+	}
+	return found;
+}

@@ -1,0 +1,265 @@
+/*
+ * The queue: in which order jobs wait and why (core/schedule.h), written down for placing, which reads them in that order, and
+ * for people; and the teams' dollars, brought up from the ledger. Then the room in it: a quota that the first blocked job
+ * waits for is held for it, and others go ahead only when they are gone by then.
+ */
+#include "base/base.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "engine/schedule.h"
+
+#define QUEUE_MOST 5000
+#define SPEND_MOST_US (60 * SPOT_US_PER_S)
+
+/* ---- order ------------------------------------------------------------------------------------ */
+
+struct queue_turn {
+	struct q_engine_queue_jobs_row *jobs;
+	size_t n;
+};
+
+static void queue_entries(struct recon *r, const struct queue_turn *t, struct schedule_job *jobs)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		const struct q_engine_queue_jobs_row *j = &t->jobs[i];
+		int64_t left_s = j->work_s > 0 ? j->work_s : r->e->conf.rank.default_work_s;
+
+		if (j->steps_total > 0) {
+			left_s = (int64_t)((double)left_s * (double)MAX(j->steps_total - j->steps_done, 0) /
+					   (double)j->steps_total);
+		}
+		jobs[i] = (struct schedule_job){.id = j->id,
+						.team = j->team,
+						.priority = j->priority,
+						.queued_us = j->queued_us,
+						.deadline_us = j->has_deadline_us ? j->deadline_us : 0,
+						.left_us = left_s * SPOT_US_PER_S + r->e->conf.supply.changeover_us,
+						.cost_micros = j->has_cost_micros ? j->cost_micros : 0};
+	}
+}
+
+static bool stays(const struct q_engine_queue_jobs_row *j, const struct schedule_place *p, int32_t pos)
+{
+	double off = j->has_ratio ? j->ratio - p->ratio : 1;
+
+	return j->has_pos && j->pos == pos && j->effective == p->effective && strcmp(j->why, p->why) == 0 && off < 0.05 &&
+	       off > -0.05;
+}
+
+/* The statement also ends the places of those that wait no more: their number tells that there are some. */
+static void queue_write(struct recon *r, const struct queue_turn *t, const struct schedule_place *places)
+{
+	struct arena *a = r->arena;
+	int64_t *ids = arena_array(a, t->n + 1, sizeof(*ids));
+	int32_t *pos = arena_array(a, t->n + 1, sizeof(*pos)), *effective = arena_array(a, t->n + 1, sizeof(*effective));
+	double *ratios = arena_array(a, t->n + 1, sizeof(*ratios));
+	const char **whys = arena_array(a, t->n + 1, sizeof(*whys));
+	struct step *s;
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n; i++) {
+		const struct schedule_place *p = &places[i];
+
+		if (!stays(&t->jobs[p->job], p, (int32_t)i + 1)) {
+			ids[n] = t->jobs[p->job].id;
+			pos[n] = (int32_t)i + 1;
+			effective[n] = p->effective;
+			ratios[n] = p->ratio;
+			whys[n++] = p->why;
+		}
+	}
+	if (n == 0 && r->e->queued_n == t->n) {
+		return;
+	}
+	r->e->queued_n = t->n;
+	r->changed |= n > 0;
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_queue_write,
+	     (&(struct q_engine_queue_write){.ids = ids,
+					     .ids_n = n,
+					     .pos = pos,
+					     .pos_n = n,
+					     .effective = effective,
+					     .effective_n = n,
+					     .ratios = ratios,
+					     .ratios_n = n,
+					     .whys = whys,
+					     .whys_n = n,
+					     .at_us = engine_now(r->e),
+					     .fence = r->e->epoch}));
+}
+
+static void shares_read(struct step *s)
+{
+	struct recon *r = s->r;
+	const struct queue_turn *t = s->ctx;
+	struct q_engine_shares_row *rows;
+	size_t n = q_engine_shares_rows(&s->req, r->arena, &rows);
+	struct schedule_team *teams = arena_array(r->arena, n + 1, sizeof(*teams));
+	struct schedule_job *jobs = arena_array(r->arena, t->n + 1, sizeof(*jobs));
+	struct schedule_place *places = arena_array(r->arena, t->n + 1, sizeof(*places));
+
+	for (size_t i = 0; i < n; i++) {
+		teams[i] = (struct schedule_team){
+		    .team = rows[i].team, .weight_pm = rows[i].weight_pm, .spent_micros = rows[i].spent_micros};
+	}
+	queue_entries(r, t, jobs);
+	schedule_order(r->arena, &r->e->conf.schedule, engine_now(r->e), teams, n, jobs, t->n, places);
+	queue_write(r, t, places);
+}
+
+static void queue_read(struct step *s)
+{
+	struct queue_turn *t = arena_alloc(s->r->arena, sizeof(*t));
+	struct step *next;
+
+	t->n = q_engine_queue_jobs_rows(&s->req, s->r->arena, &t->jobs);
+	next = step_new(s->r, shares_read, t);
+	STEP(next, engine_shares, NULL);
+}
+
+static void spend(struct recon *r)
+{
+	struct engine *e = r->e;
+	int64_t now = loop_mono_us(e->loop);
+	struct step *s;
+
+	if (e->spent_us != 0 && now - e->spent_us < MIN(e->conf.bill_us, SPEND_MOST_US)) {
+		return;
+	}
+	e->spent_us = now;
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_shares_spend,
+	     (&(struct q_engine_shares_spend){.at_us = engine_now(e),
+					      .half_us = MAX(e->conf.schedule.share_half_life_us, 1),
+					      .fence = e->epoch}));
+}
+
+void schedule_run(struct recon *r)
+{
+	struct step *s = step_new(r, queue_read, NULL);
+
+	STEP(s, engine_queue_jobs, (&(struct q_engine_queue_jobs){.most = QUEUE_MOST}));
+	spend(r);
+}
+
+/* ---- room ------------------------------------------------------------------------------------- */
+
+bool quota_same(const struct offer *a, const struct offer *b)
+{
+	return a->has_quota && b->has_quota && a->market == b->market && strcmp(a->provider, b->provider) == 0 &&
+	       strcmp(a->region, b->region) == 0 && strcmp(a->quota_class, b->quota_class) == 0;
+}
+
+/* By its own steps; without them by the work that its file declares. Never in the past. */
+static int64_t end_of(const struct engine *e, const struct q_engine_running_row *w)
+{
+	int64_t now = engine_now(e), from = w->has_started_us ? w->started_us : w->created_us, ran = MAX(now - from, 0), end;
+	int64_t work_s = w->work_s > 0 ? w->work_s : e->conf.rank.default_work_s;
+
+	if (w->steps_total > 0 && w->steps_done > w->steps_start && ran > 0) {
+		return now + (int64_t)((double)ran * (double)MAX(w->steps_total - w->steps_done, 0) /
+				       (double)(w->steps_done - w->steps_start));
+	}
+	end = from + e->conf.supply.changeover_us + work_s * SPOT_US_PER_S;
+	return MAX(end, now + ran / 4);
+}
+
+static struct room_hold *hold_of(const struct room *m, const struct offer *o)
+{
+	for (size_t i = 0; i < m->holds_n; i++) {
+		if (quota_same(m->holds[i].offer, o)) {
+			return &m->holds[i];
+		}
+	}
+	return NULL;
+}
+
+/* From when on there is room for one machine of the offer, by the predicted ends. */
+static struct backfill reserve(struct recon *r, const struct room *m, const struct offer *o)
+{
+	struct backfill_run *runs = arena_array(r->arena, m->n + 1, sizeof(*runs));
+	struct backfill b;
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->n; i++) {
+		const struct offer *x = offer_of(r->e, m->rows[i].pool_id);
+
+		if (x != NULL && quota_same(x, o) && !m->rows[i].has_fleet_id) {
+			runs[n++] = (struct backfill_run){.end_us = end_of(r->e, &m->rows[i]), .units = offer_quota_need(x)};
+		}
+	}
+	backfill_reserve(r->arena, engine_now(r->e), MAX(o->quota_limit - o->quota_used, 0), offer_quota_need(o), runs, n, &b);
+	return b;
+}
+
+void room_hold(struct recon *r, struct room *m, const struct job_facts *f, const struct placing *p)
+{
+	const struct offer *best = NULL;
+	struct backfill at = {.shadow_us = INT64_MAX};
+
+	for (size_t i = 0; i < p->ranking.refused_n; i++) {
+		const struct refused *x = &p->ranking.refused[i];
+		struct backfill b;
+
+		if (x->why != REFUSED_QUOTA || (best != NULL && quota_same(best, x->offer))) {
+			continue;
+		}
+		b = reserve(r, m, x->offer);
+		if (b.shadow_us < at.shadow_us) {
+			at = b;
+			best = x->offer;
+		}
+	}
+	if (best == NULL || hold_of(m, best) != NULL) {
+		return;
+	}
+	m->holds = arena_grow(r->arena, m->holds, m->holds_n, &m->holds_cap, sizeof(*m->holds));
+	m->holds[m->holds_n++] = (struct room_hold){.offer = best, .job_id = f->id, .b = at};
+}
+
+static int64_t ends_by(const struct recon *r, const struct score *s)
+{
+	struct score_terms t;
+
+	if (s->by == NULL) {
+		return engine_now(r->e) + (int64_t)(s->hours * (double)SPOT_US_PER_HOUR);
+	}
+	score_explain(s, &t);
+	return engine_now(r->e) + (int64_t)(t.hours_p95 * (double)SPOT_US_PER_HOUR);
+}
+
+const char *room_filter(struct recon *r, struct room *m, const struct job_facts *f, struct placing *p)
+{
+	const struct room_hold *last = NULL;
+	char at[TIME_TEXT_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->usable && m->holds_n > 0; i++) {
+		const struct room_hold *h = hold_of(m, p->scores[i].offer);
+		/* With a deadline it is placed later in the turn: what is spare then is not known. */
+		bool late = f->deadline_us != 0 && h != NULL && ends_by(r, &p->scores[i]) > h->b.shadow_us;
+
+		if (h != NULL && (late || !backfill_fits(&h->b, offer_quota_need(p->scores[i].offer), ends_by(r, &p->scores[i])))) {
+			last = h;
+			continue;
+		}
+		p->scores[n++] = p->scores[i];
+	}
+	if (last == NULL) {
+		return NULL;
+	}
+	p->usable = p->ranking.usable = n;
+	placing_count(r, f, p);
+	return n > 0 ? NULL
+		     : arena_printf(r->arena, "j%" PRId64 " is ahead and is expected to begin by %s in quota %s of %s, when others end: "
+				    "this job would not have ended by then", last->job_id, format_time_s(last->b.shadow_us, at),
+				    last->offer->quota_class, last->offer->provider);
+}
+
+bool room_take(struct recon *r, struct room *m, const struct score *s)
+{
+	struct room_hold *h = hold_of(m, s->offer);
+
+	return h != NULL && backfill_take(&h->b, offer_quota_need(s->offer), ends_by(r, s));
+}

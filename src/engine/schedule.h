@@ -1,0 +1,36 @@
+/* Private to src/engine: the queue, who may go ahead in it, and who makes room (schedule.c, preempt.c). */
+#ifndef ENGINE_SCHEDULE_H
+#define ENGINE_SCHEDULE_H
+
+#include "core/schedule.h"
+#include "engine/engine_int.h"
+
+/* schedule.c: the reconciler of job_queue and team_share. */
+void schedule_run(struct recon *r);
+
+/* What a turn of placing knows about room: what runs, and for whom room is held. In the turn's arena. */
+struct room_hold {
+	const struct offer *offer;     /* one of those that share the quota */
+	int64_t job_id;
+	struct backfill b;
+};
+struct room {
+	struct q_engine_running_row *rows;
+	size_t n;
+	struct room_hold *holds;
+	size_t holds_n, holds_cap;
+};
+/* Does the offer count against the same quota? */
+bool quota_same(const struct offer *a, const struct offer *b);
+
+/* A blocked job of high priority: others are told to make room for it. true: some were. */
+bool preempt_for_fleet(struct recon *r, struct room *m, const struct job_facts *f, const struct job_spec *spec, int64_t fleet_id);
+bool preempt_for_quota(struct recon *r, struct room *m, const struct job_facts *f, const struct placing *p);
+/* The room that a blocked job is waiting for is held for it: for the rest of the turn. */
+void room_hold(struct recon *r, struct room *m, const struct job_facts *f, const struct placing *p);
+/* Takes out of p what room is held for and the job would not be gone in time; words when that leaves it nothing, else NULL. */
+const char *room_filter(struct recon *r, struct room *m, const struct job_facts *f, struct placing *p);
+/* It goes ahead on s: what it takes is taken. true when room there is held for another, so that this is backfill. */
+bool room_take(struct recon *r, struct room *m, const struct score *s);
+
+#endif
