@@ -249,6 +249,10 @@ void fleet_plan_make(struct arena *a, const struct fleet_ask *ask, struct fleet_
 		m.steps_max = STEPS_MAX + m.steps;
 		fleet_improve(&m);
 		ret->proved = (most > 0 && fleet_search(&m, most)) || (m.added == 0 && m.total >= m.want);
+		if (!ret->proved && (m.total < m.want || m.floor_have < m.floor)) {
+			/* What was exchanged may have made room for what makes others needless. */
+			fleet_fill(&m);
+		}
 	}
 	if (m.added == 0) {
 		/* Never both at once: what is new counts when it is there. */

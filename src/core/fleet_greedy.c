@@ -98,10 +98,23 @@ static void phase_run(struct fleet_model *m, struct heap *h, enum phase p)
 			continue;
 		}
 		fleet_put(m, x, 1);
-		if (!fleet_sane(m)) {
-			fleet_put(m, x, -1);
-			heap_pop(h);
+	}
+}
+
+/* What came first may not be needed after what came last: the dearest such goes. */
+static void needless_drop(struct fleet_model *m)
+{
+	while (!fleet_sane(m)) {
+		struct fleet_item *most = NULL;
+
+		for (size_t k = 0; k < m->n; k++) {
+			struct fleet_item *i = &m->items[k];
+
+			if (i->x > i->held && fleet_needless(m, i) && (most == NULL || fleet_gain(m, i) > fleet_gain(m, most))) {
+				most = i;
+			}
 		}
+		fleet_put(m, most, -1);
 	}
 }
 
@@ -118,6 +131,7 @@ void fleet_fill(struct fleet_model *m)
 	if (m->total < m->want) {
 		phase_run(m, &h, PHASE_REST);
 	}
+	needless_drop(m);
 }
 
 /* ---- giving back -------------------------------------------------------------------------- */
@@ -135,8 +149,7 @@ static bool over_limit(const struct fleet_model *m, const struct fleet_item *i)
 
 static bool may_go(const struct fleet_model *m, const struct fleet_item *i)
 {
-	return i->x > 0 && i->held - i->x < i->idle && m->total - i->w >= m->want &&
-	       (i->fw == 0 || m->floor_have - i->fw >= m->floor);
+	return i->x > 0 && i->held - i->x < i->idle && fleet_needless(m, i);
 }
 
 /* Is a the better one to go: limits, then the number of pools, then what it saves. */

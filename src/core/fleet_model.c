@@ -446,10 +446,22 @@ bool fleet_wanted(const struct fleet_model *m, const struct fleet_item *i)
 	return m->total < m->want || (i->fw > 0 && m->floor_have < m->floor);
 }
 
+bool fleet_needless(const struct fleet_model *m, const struct fleet_item *i)
+{
+	return m->total - i->w >= m->want && (i->fw == 0 || m->floor_have - i->fw >= m->floor);
+}
+
 bool fleet_sane(const struct fleet_model *m)
 {
-	return m->added == 0 || m->total < m->want + m->w_max ||
-	       (m->added_other == 0 && m->floor_have < m->floor + m->fw_max);
+	if (m->added == 0 || m->total < m->want + m->w_min) {
+		return true;
+	}
+	for (size_t k = 0; k < m->n; k++) {
+		if (m->items[k].x > m->items[k].held && fleet_needless(m, &m->items[k])) {
+			return false;
+		}
+	}
+	return true;
 }
 
 void fleet_value(const struct fleet_model *m, struct fleet_value *ret)

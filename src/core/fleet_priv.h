@@ -66,7 +66,9 @@ bool fleet_wanted(const struct fleet_model *m, const struct fleet_item *i);
 void fleet_value(const struct fleet_model *m, struct fleet_value *ret);
 int fleet_value_compare(const struct fleet_value *a, const struct fleet_value *b);
 double fleet_cost(const struct fleet_model *m, double *ret_risk);
-/* No more than called for: what was added could not all be left out. */
+/* One node less of i would do. */
+bool fleet_needless(const struct fleet_model *m, const struct fleet_item *i);
+/* None of what was added could be left out. */
 bool fleet_sane(const struct fleet_model *m);
 
 void fleet_fill(struct fleet_model *m);      /* greedy */

@@ -218,9 +218,9 @@ static double pair_sum(const struct made *x, const int32_t *add)
 static struct verdict judge(const struct made *x, const int32_t *add)
 {
 	double ref = reference_weight(x), cheapest = INFINITY;
-	int64_t total = 0, floor_have = 0, w_max = 0, fw_max = 0, w_min = INT64_MAX, floor, pools = 0, want;
+	int64_t total = 0, floor_have = 0, w_min = INT64_MAX, floor, pools = 0, want;
 	int64_t total_had = 0, floor_had = 0;
-	bool added = false, added_spot = false;
+	bool added = false;
 	struct verdict v = {.allowed = limits_allow(x, add)};
 
 	want = 1000 * (int64_t)(x->f.nodes > 0 ? x->f.nodes : x->f.gpus);
@@ -235,12 +235,9 @@ static struct verdict judge(const struct made *x, const int32_t *add)
 		total_had += w * had(x, k);
 		floor_had += fw * had(x, k);
 		floor_have += fw * n;
-		w_max = MAX(w_max, w);
 		w_min = MIN(w_min, w);
-		fw_max = MAX(fw_max, fw);
 		pools += n > 0;
 		added = added || add[k] > 0;
-		added_spot = added_spot || (add[k] > 0 && fw == 0);
 		cheapest = c > 0 ? fmin(cheapest, c / ((double)w / ref)) : cheapest;
 		v.cost += c * n;
 	}
@@ -248,7 +245,12 @@ static struct verdict judge(const struct made *x, const int32_t *add)
 	v.floor_short = MAX(floor - floor_have, 0);
 	v.pools_short = MAX(MIN(MAX(x->f.pools_min, 1), (want + w_min - 1) / w_min) - pools, 0);
 	v.risk = isfinite(cheapest) ? x->f.risk * cheapest / ((double)want / ref) * pair_sum(x, add) : 0;
-	v.allowed = v.allowed && (!added || total < want + w_max || (!added_spot && floor_have < floor + fw_max));
+	for (size_t k = 0; k < x->n; k++) {
+		int64_t w = weight(x, k), fw = x->o[k].market == SPOT_MARKET_SPOT ? 0 : x->f.floor_pm > 0 ? w : 1;
+
+		/* Nothing is bought that could be left out. */
+		v.allowed = v.allowed && (add[k] == 0 || total - w < want || (fw > 0 && floor_have - fw < floor));
+	}
 	v.allowed = v.allowed && (!added || total_had < want || floor_had < floor);
 	return v;
 }
