@@ -127,6 +127,16 @@ static void planned(struct areq *q, struct planned *p)
 	b->ids = arena_array(q->arena, POOLS_MOST, sizeof(*b->ids));
 	if (!span_read(q, b))
 		return;
+	if (p->spec->num_nodes > 1) {
+		areq_fail_field(q, "num_nodes", "our rows say when one machine could be had, not when %d could together; leave it out to see "
+		    "what one would have cost", p->spec->num_nodes);
+		return;
+	}
+	/* As the engine does: what is fallen back on must be in time. */
+	if (p->spec->deadline_us != 0) {
+		b->on_demand = rank_in_time(&p->ranking, SPOT_MARKET_ON_DEMAND, (double)(p->spec->deadline_us -
+		    MAX(q->now_us, p->spec->start_after_us)) / 3600e6 - (double)p->policy.restart_s / 3600.0);
+	}
 	if (b->on_demand == NULL) {
 		areq_fail(q, SPOT_NO_CAPACITY, "no on-demand pool suits this job: there is nothing to fall back to, so no deadline "
 		    "could be promised");

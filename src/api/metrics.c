@@ -112,6 +112,7 @@ static const struct row_metric {
 	{"spot_reclaims_total", "market", "Nodes that their provider took back."},
 	{"spot_poll_requests_per_day", "provider", "What the feeds cost, from their last polls and their intervals."},
 	{"spot_doctor_items", "state", "What the newest examination found (spotctl doctor)."},
+	{"spot_deadline_jobs", "how", "Jobs with a deadline: open, late (not done, and it has passed), met, missed (also failed)."},
 	{"spot_supply_groups", "state", "Provider, region and GPU where spot is easy or tight, of those tried lately."},
 	{"spot_queue_jobs", "team", "Jobs that wait for a place."},
 	{"spot_preemptions_total", "what", "Jobs that had to leave for one of higher priority."},

@@ -24,7 +24,6 @@ struct candidate {
 	const struct offer *offer;
 	const struct score *score;     /* NULL: it rests after a refusal */
 	int64_t price_micros;          /* per hour of the on-demand machine's work */
-	int32_t region;
 };
 
 struct question {
@@ -108,16 +107,12 @@ static bool too_slow(const struct recon *r, const struct question *q, const stru
 
 /* ---- the question ---------------------------------------------------------------------------- */
 
-static int32_t region_id(const struct question *q, const struct offer *o)
+/* Per hour of the on-demand machine's work, with what checkpoints and data cost to move. */
+static int64_t hour_micros(const struct question *q, const struct offer *o, const struct score *s, double t)
 {
-	for (size_t i = 0; i < q->n; i++) {
-		const struct offer *other = q->pools[i].offer;
+	double egress = s != NULL && s->paid_hours > 0 ? (double)s->egress_micros / s->paid_hours : 0;
 
-		if (strcmp(other->provider, o->provider) == 0 && strcmp(other->region, o->region) == 0) {
-			return q->pools[i].region;
-		}
-	}
-	return (int32_t)q->n;
+	return (int64_t)(((double)o->price_micros + egress) * q->placing.on_demand->throughput / t);
 }
 
 static void candidate_add(const struct recon *r, struct question *q, const struct offer *o, const struct score *s)
@@ -132,8 +127,7 @@ static void candidate_add(const struct recon *r, struct question *q, const struc
 	q->pools[q->n] = (struct candidate){
 	    .offer = o,
 	    .score = s,
-	    .region = region_id(q, o),
-	    .price_micros = (int64_t)((double)o->price_micros * od->throughput / t),
+	    .price_micros = hour_micros(q, o, s, t),
 	};
 	q->n++;
 }
@@ -170,7 +164,7 @@ static void setup_fill(struct recon *r, const struct question *q, struct policy_
 	s->tick_us = MIN(MAX(r->e->conf.deadline_tick_us, s->deadline_us / TICKS_MOST), MAX(s->deadline_us / TICKS_LEAST, 1));
 	s->deadline_us -= reserve_us(q, (int64_t)left, f->deadline_us - now - (int64_t)left - s->changeover_us);
 	s->deadline_us = MAX(s->deadline_us, now - start);
-	s->on_demand_micros = od->price_micros;
+	s->on_demand_micros = hour_micros(q, od->offer, od, od->throughput);
 	s->pools_n = q->n;
 	v->elapsed_us = now - start;
 	v->done_us = s->work_us - (int64_t)left;
@@ -261,10 +255,9 @@ static void decide(struct recon *r, struct question *q, const struct supply_word
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct policy_track tracks[POOLS_MOST];
-	int32_t regions[POOLS_MOST];
 	int64_t prices[POOLS_MOST];
 	uint8_t up[POOLS_MOST];
-	struct policy_setup setup = {.regions = regions};
+	struct policy_setup setup = {0};
 	struct policy_view view = {.up = up, .price_micros = prices};
 	struct policy_choice choice = {0};
 	const struct policy *policy = policy_live();
@@ -272,12 +265,8 @@ static void decide(struct recon *r, struct question *q, const struct supply_word
 
 	setup_fill(r, q, &setup, &view);
 	for (size_t i = 0; i < q->n; i++) {
-		regions[i] = q->pools[i].region;
 		prices[i] = q->pools[i].price_micros;
 		up[i] = q->pools[i].score != NULL;
-		if (up[i]) {
-			setup.transfer_micros = MAX(setup.transfer_micros, q->pools[i].score->egress_micros);
-		}
 		supply_track_make(a, words, words_n, q->pools[i].offer->pool_id, setup.tick_us, DOWN_US,
 				  engine_now(r->e), &tracks[tracks_n]);
 		tracks[tracks_n].pool = (int32_t)i;

@@ -204,6 +204,10 @@ UNION ALL SELECT 'spot_poll_requests_per_day', provider, sum(requests_last * 864
 UNION ALL SELECT 'spot_doctor_items', i.state, count(*)::float8 FROM doctor_item i
 	WHERE i.run_id = (SELECT max(id) FROM doctor_run WHERE state = 'done') GROUP BY i.state
 UNION ALL SELECT 'spot_supply_groups', state, count(*)::float8 FROM supply_state GROUP BY state
+UNION ALL SELECT 'spot_deadline_jobs', s.how, count(j.how)::float8 FROM (VALUES ('open'), ('late'), ('met'), ('missed')) s (how)
+	LEFT JOIN (SELECT CASE WHEN ended_us IS NULL THEN CASE WHEN deadline_us > $1 THEN 'open' ELSE 'late' END
+		WHEN state = 'SUCCEEDED' AND ended_us <= deadline_us THEN 'met' ELSE 'missed' END AS how
+		FROM job WHERE deadline_us IS NOT NULL AND state <> 'CANCELLED') j ON j.how = s.how GROUP BY s.how
 UNION ALL SELECT 'spot_queue_jobs', j.team, count(*)::float8 FROM job j WHERE j.state = 'QUEUED' AND j.cancel_us IS NULL GROUP BY j.team
 UNION ALL SELECT 'spot_preemptions_total', 'jobs', count(*)::float8 FROM decision WHERE kind = 'preempted'
 UNION ALL SELECT 'spot_share_ratio', s.team, coalesce((s.spent_micros / nullif(sum(s.spent_micros) OVER (), 0))

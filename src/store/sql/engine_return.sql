@@ -109,7 +109,8 @@ WITH m AS (
 	WHERE d.kind IN ('rebalance', 'return') AND d.at_us > $1 AND d.inputs ? 'move'
 ), x AS (
 	SELECT m.*, greatest(coalesce(until_us - started_us, 0), 0) / 3.6e9 AS hours,
-		coalesce((SELECT sum(l.amount_micros) FROM ledger l WHERE l.node_id = m.node_id), 0)::int8 AS paid,
+		coalesce((SELECT sum(l.amount_micros) FROM ledger l WHERE l.node_id = m.node_id
+			AND coalesce(l.job_id, m.job_id) = m.job_id), 0)::int8 AS paid,
 		coalesce((SELECT sum(p.price_micros * (least(p.to_us, m.until_us) - greatest(p.from_us, m.started_us)))
 				/ nullif(sum(least(p.to_us, m.until_us) - greatest(p.from_us, m.started_us)), 0)
 			FROM (SELECT price_micros, effective_us AS from_us, coalesce(lead(effective_us) OVER (ORDER BY effective_us,

@@ -385,7 +385,11 @@ class Moves(unittest.TestCase):
               % (t - 60 * lib.US, job, node, a) +
               "INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, from_us, to_us, price_micros, "
               "price_observed_us, amount_micros) VALUES (%d, 'compute', %d, %d, 'spot', %d, 1, %d, %d, 1000000, 0, 2100000)"
-              % (t, node, b, job, t - 6 * 60 * lib.US, t + 2 * h))
+              % (t, node, b, job, t - 6 * 60 * lib.US, t + 2 * h) +
+              # Another job on that machine later on is none of its costs.
+              ";INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, from_us, to_us, price_micros, "
+              "price_observed_us, amount_micros) VALUES (%d, 'compute', %d, %d, 'spot', %d, 1, %d, %d, 1000000, 0, 700000)"
+              % (t, node, b, int(A.job()["id"][1:]), t + 2 * h, t + 3 * h))
         r = A.call("GET", "/v1/moves", expect=200)[1]
         self.assertEqual((r["moves"], r["done"], r["predicted_micros"]), (1, 1, 2500000))
         # 2 h x 3 USD (mean) x 1.5 less 2.1 USD.

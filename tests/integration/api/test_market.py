@@ -165,6 +165,7 @@ class Market(unittest.TestCase):
         self.assertEqual((r["tick_s"], r["on_demand_micros"]), (600, 1000000))
         self.assertAlmostEqual(r["deadline_us"], 2 * lib.HOUR, delta=5 * lib.US)
         A.call("POST", "/v1/backtest?from=2099-01-01T00:00:00Z", job, expect=400)
+        A.call("POST", "/v1/backtest", "num_nodes: 2\n" + job, expect=400)
 
     def test_supply(self):
         A.sql("INSERT INTO supply_state VALUES ('aws', 'us-east-1', 'A10G', 'tight', %d, 0, 0.41, '{\"refusals\": 0.41}', 'refused', %d),"
@@ -192,7 +193,7 @@ class Rest(unittest.TestCase):
                 self.assertRegex(line, r'^[a-z_]+(\{([a-z_]+="[^"]*",?)*\})? [-+0-9.einfEINF]+$')
                 names.add(line.split("{")[0].split(" ")[0])
         for n in ("spot_up", "spot_prices", "spot_price_age_seconds_max", "spot_http_requests_total", "spot_pg_statements_total",
-                  "spot_http_request_seconds_bucket", "spot_http_parked", "spot_launches_total"):
+                  "spot_http_request_seconds_bucket", "spot_http_parked", "spot_launches_total", "spot_deadline_jobs"):
             self.assertIn(n, names)
         helped = re.findall(r"^# HELP ([a-z_]+) .", text, re.M)
         typed = re.findall(r"^# TYPE ([a-z_]+) ", text, re.M)
