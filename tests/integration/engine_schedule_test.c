@@ -1,0 +1,142 @@
+/* Room where a quota is exhausted: made by jobs of lower priority, held for who is blocked, filled by who is gone by then. */
+#include "engine_world.h"
+
+static void quota(struct world *w, int vcpus)
+{
+	world_sql(w, "INSERT INTO quota VALUES ('fake', 'r1', 'P/spot', 'spot', 'vcpu', %d, 1)", vcpus);
+}
+
+/* The engine and the API agree on a job's priority: it stands in its row and in its file. */
+static int64_t job_of(struct world *w, int priority, const char *type, int work_s)
+{
+	char *extra = NULL;
+	int64_t id;
+
+	assert_true(asprintf(&extra, "{\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}],\"use_spot\":-1,\"instance_type\":\"%s\"}],"
+			     "\"priority\":%d,\"work_s\":%d}", type, priority, work_s) > 0);
+	id = world_job(w, extra);
+	free(extra);
+	world_sql(w, "UPDATE job SET priority = %d WHERE id = %" PRId64 "; NOTIFY spot_engine", priority, id);
+	return id;
+}
+
+static void begin(struct world *w, int vcpus)
+{
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000); /* class P/spot, 12 vCPUs */
+	world_pool(w, "z2", "b1", "spot", 1000000);
+	quota(w, vcpus);
+	schedule_policy_default(&w->conf.schedule);
+	world_start(w);
+}
+
+static void test_a_machine_that_suits_is_handed_over(void **state)
+{
+	struct world *w = *state;
+
+	begin(w, 12);
+	job_of(w, 0, "a1", 36000);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	job_of(w, 200, "a1", 3600);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT node_id FROM attempt WHERE job_id = 2"), 1);
+	assert_int_equal(w->cloud.launches, 1);
+	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 1 AND pos = 1");
+	assert_string_equal(world_text(w, "SELECT state || ' ' || epoch FROM job WHERE id = 1"), "QUEUED 1");
+	assert_int_equal(world_int(w, "SELECT checkpoint_id IS NOT NULL FROM job WHERE id = 1"), 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempt' AND job_id = 2"), 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempted' AND job_id = 1"), 1);
+	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
+		     " WHERE job_id = 2 AND ended_us IS NULL; NOTIFY spot_engine", clock_real.wall_us(&clock_real));
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 1 AND state = 'RUNNING' AND epoch = 2");
+	assert_int_equal(world_int(w, "SELECT steps_start FROM attempt WHERE job_id = 1 AND epoch = 2"), 100);
+	world_finish(w, 1);
+}
+
+static void test_another_machine_is_given_back_for_its_room_in_the_quota(void **state)
+{
+	struct world *w = *state;
+
+	begin(w, 12);
+	job_of(w, 0, "a1", 36000);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	job_of(w, 200, "b1", 3600);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT node_id FROM attempt WHERE job_id = 2"), 2);
+	assert_int_equal(w->cloud.launches, 2);
+	assert_int_equal(world_int(w, "SELECT checkpoint_id IS NOT NULL FROM job WHERE id = 1"), 1);
+	assert_string_equal(world_text(w, "SELECT source FROM notice WHERE node_id = 1"), "preemption");
+}
+
+static void test_who_is_not_far_enough_above_or_was_moved_lately_waits(void **state)
+{
+	struct world *w = *state;
+
+	begin(w, 12);
+	job_of(w, 0, "a1", 36000);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	job_of(w, 99, "a1", 3600);
+	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 2 AND pos = 1");
+	world_sql(w, "INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why) VALUES (%" PRId64 ", 'preempted', 1, '{}', '{}', '')",
+		  clock_real.wall_us(&clock_real));
+	job_of(w, 500, "a1", 3600);
+	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 3 AND pos = 1");
+	world_for(w, 300);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE id = 1 AND state = 'RUNNING' AND epoch = 1"), 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempt'"), 0);
+}
+
+static void test_room_is_held_for_the_blocked_and_filled_by_who_is_gone_in_time(void **state)
+{
+	struct world *w = *state;
+
+	begin(w, 24);
+	world_sql(w, "UPDATE pool SET vcpus = 24 WHERE instance_type = 'b1'");
+	job_of(w, 0, "a1", 36000);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	job_of(w, 50, "b1", 3600); /* needs all of the quota: when job 1 ends */
+	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 2");
+	job_of(w, 0, "a1", 360000);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 3 AND why LIKE 'j2 is ahead and is expected to begin by%'");
+	job_of(w, 0, "a1", 600);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 4 AND state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'backfill' AND job_id = 4"), 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE id IN (2, 3) AND state = 'QUEUED'"), 2);
+}
+
+static void test_a_team_that_spent_is_behind_and_dollars_fade(void **state)
+{
+	struct world *w = *state;
+	int64_t now = clock_real.wall_us(&clock_real);
+
+	begin(w, 12);
+	w->conf.bill_us = 100000;
+	job_of(w, 0, "a1", 36000);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_sql(w, "INSERT INTO ledger (at_us, kind, node_id, pool_id, market, team, from_us, to_us, price_micros, price_observed_us, "
+		     "amount_micros) VALUES (1, 'compute', 1, 1, 'spot', 'old', %" PRId64 ", %" PRId64 ", 1, 0, 8000000), (1, 'compute', 1, "
+		     "1, 'spot', 'fresh', %" PRId64 ", %" PRId64 ", 1, 0, 3000000)",
+		  now - 21 * 24 * SPOT_US_PER_HOUR - 1, now - 21 * 24 * SPOT_US_PER_HOUR, now - 1, now);
+	world_until(w, LIMIT, "SELECT count(*) = 1 FROM team_share WHERE team = 'old' AND spent_micros BETWEEN 990000 AND 1000001");
+	world_until(w, LIMIT, "SELECT count(*) = 1 FROM team_share WHERE team = 'fresh' AND spent_micros BETWEEN 2990000 AND 3000001");
+	job_of(w, 0, "a1", 36000);
+	world_sql(w, "UPDATE job SET team = 'fresh' WHERE id = 2");
+	job_of(w, 0, "a1", 36000);
+	world_sql(w, "UPDATE job SET team = 'old' WHERE id = 3; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 3 AND pos = 1");
+	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 2 AND pos = 2 AND why LIKE 'behind j3: team fresh used % times "
+			      "its share, team old %'");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_a_machine_that_suits_is_handed_over),
+	    cmocka_unit_test(test_another_machine_is_given_back_for_its_room_in_the_quota),
+	    cmocka_unit_test(test_who_is_not_far_enough_above_or_was_moved_lately_waits),
+	    cmocka_unit_test(test_room_is_held_for_the_blocked_and_filled_by_who_is_gone_in_time),
+	    cmocka_unit_test(test_a_team_that_spent_is_behind_and_dollars_fade),
+	};
+
+	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+}
