@@ -205,6 +205,69 @@ static void test_rebalance_dry_run_proposes_and_a_real_one_moves(void **state)
 	world_finish(w, 1);
 }
 
+/* Nothing would be saved: the move would begin its ten hours again, whatever the other pool costs. */
+static void test_a_job_that_saves_nothing_is_not_moved(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 4000000);
+	world_start(w);
+	world_job(w, "{\"checkpoint\":{}}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_pool(w, "z2", "a1", "spot", 1000000);
+	world_sql(w, "INSERT INTO decision (at_us, kind, inputs, outcome, why) VALUES (1, 'rebalance_request',"
+		     " '{\"dry_run\":false}', '{\"state\":\"pending\"}', ''); NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'rebalance_request' AND outcome->>'state' = 'done'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE outcome->'kept'->0->>'why' LIKE 'it saves nothing%'"), 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 1);
+	world_finish(w, 1);
+}
+
+/* Ten hours of work in fifteen: spot may take five hours of it away and no more. */
+static void test_a_deadline_allows_spot_only_as_far_as_work_is_saved(void **state)
+{
+	static const struct {
+		const char *extra, *market;
+	} cases[] = {{"{}", "spot"}, {"{\"checkpoint\":{}}", "on_demand"}};
+	struct world *w = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		world_reset(w, true);
+		world_pool(w, "z1", "a1", "spot", 1000000);
+		world_pool(w, "z1", "a1", "on_demand", 3000000);
+		world_job(w, cases[i].extra);
+		world_sql(w, "UPDATE job SET deadline_us = created_us + 54000000000");
+		world_start(w);
+		world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+		assert_string_equal(world_text(w, "SELECT market FROM attempt"), cases[i].market);
+		world_finish(w, 1);
+	}
+}
+
+static void test_an_off_peak_job_begins_in_the_hour_that_was_cheap(void **state)
+{
+	struct world *w = *state;
+	int64_t hour, now = clock_real.wall_us(&clock_real);
+	int pool;
+
+	world_reset(w, true);
+	pool = world_pool(w, "z1", "a1", "spot", 1000000);
+	hour = (now / SPOT_US_PER_HOUR + 3) % 24;
+	world_sql(w, "CREATE TABLE pp PARTITION OF price_point FOR VALUES FROM (0) TO (9000000000000000);"
+		     "INSERT INTO price_point SELECT %d, t, t, CASE t / 3600000000 %% 24 WHEN %" PRId64 " THEN 400000 ELSE 1000000 END, 'test'"
+		     " FROM generate_series(%" PRId64 ", %" PRId64 ", 3600000000) t", pool, hour,
+		  (now / SPOT_US_PER_HOUR - 24 * 13) * SPOT_US_PER_HOUR, now);
+	world_job(w, "{\"work_s\":1500,\"off_peak\":true}");
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE not_before_us IS NOT NULL");
+	assert_int_equal(world_int(w, "SELECT not_before_us / 3600000000 % 24 FROM job"), hour);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'defer' AND job_id = 1"
+				      " AND jsonb_array_length(inputs->'hours') = 24"), 1);
+	world_for(w, 200);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 0);
+}
+
 static void test_a_fleet_grows_serves_a_job_shrinks_and_closes(void **state)
 {
 	struct world *w = *state;
@@ -314,6 +377,9 @@ int main(int argc, char **argv)
 	    T(test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed),
 	    T(test_a_second_writer_of_a_transition_gets_no_row),
 	    T(test_rebalance_dry_run_proposes_and_a_real_one_moves),
+	    T(test_a_job_that_saves_nothing_is_not_moved),
+	    T(test_a_deadline_allows_spot_only_as_far_as_work_is_saved),
+	    T(test_an_off_peak_job_begins_in_the_hour_that_was_cheap),
 	    T(test_a_fleet_grows_serves_a_job_shrinks_and_closes),
 	};
 
