@@ -70,6 +70,7 @@ static int show_terms(struct ctl *c, const json_t *decisions)
 	static const struct column cols[] = {
 		{"POOL", "pool", CELL_INT, false}, {"PLACE", "", CELL_PLACE, false}, {"TYPE", "instance_type", CELL_TEXT, false},
 		{"MARKET", "market", CELL_TEXT, false}, {"RECLAIMS/H", "hazard_per_hour", CELL_RATE, false},
+		{"LOW", "hazard_lo", CELL_RATE, false}, {"HIGH", "hazard_hi", CELL_RATE, false},
 		{"RECLAIMS FROM", "hazard_source", CELL_TEXT, false}, {0}};
 	const json_t *offers = NULL, *d, *o;
 	size_t i;

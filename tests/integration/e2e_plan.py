@@ -71,6 +71,7 @@ class Plan(e2e.Case):
             self.assertEqual(o["total_micros"], o["terms"]["total_micros"])
         self.assertEqual(placed["inputs"]["policy"]["refused_s"], 60)
         wide = w.ctl("job", "show", job, "--why", "-o", "wide")
+        self.assertRegex(wide, r"RECLAIMS/H\s+LOW\s+HIGH\s+RECLAIMS FROM", "hazards come with their intervals")
         self.assertIn("PRICE NOW", wide)
         self.assertIn("%.6f" % (offers[0]["total_micros"] / 1e6), wide)
         # What it was seen to do is known the next time.
