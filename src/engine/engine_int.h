@@ -148,6 +148,8 @@ struct engine {
 	size_t tight_n;
 	struct deadline_pace paces[512];
 	int asks; /* deadline questions in this turn */
+	int64_t held[4]; /* jobs that room was held for since placing began at the top; only pacing */
+	size_t held_n;
 	size_t queued_n; /* places in the queue when they were last written */
 	int64_t spent_us; /* mono: when the teams' dollars were last brought up */
 	int64_t return_after; /* job where the next turn of the return goes on; 0 = from the top */

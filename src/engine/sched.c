@@ -25,6 +25,7 @@ struct sched_turn {
 	size_t nodes_n;
 	size_t scored;
 	struct room room;
+	bool *done; /* a job was looked at in this turn */
 };
 
 struct assign {
@@ -360,26 +361,48 @@ static void sched_job(struct recon *r, struct sched_turn *t,
 	}
 }
 
+/* Placing goes on where the last turn stopped: room is held anew for those that were blocked before that. */
+static void sched_resume(struct recon *r, struct sched_turn *t)
+{
+	struct engine *e = r->e;
+	size_t n = e->held_n;
+
+	e->held_n = 0;
+	for (size_t k = 0; k < n && e->sched_next != 0; k++) {
+		for (size_t i = 0; i < t->jobs_n; i++) {
+			if (t->jobs[i].id == e->held[k]) {
+				t->done[i] = true;
+				sched_job(r, t, &t->jobs[i]);
+			}
+		}
+	}
+	t->scored = 0; /* they are few, and each turn must come further */
+}
+
 static void sched_decide(struct recon *r, void *ctx)
 {
 	struct sched_turn *t = ctx;
-	size_t first = 0, i;
+	size_t first = 0;
 
-	for (i = 0; i < t->jobs_n; i++) {
+	t->done = arena_array(r->arena, t->jobs_n + 1, sizeof(*t->done));
+	sched_resume(r, t);
+	for (size_t i = 0; i < t->jobs_n; i++) {
 		if (t->jobs[i].id == r->e->sched_next) {
 			first = i;
 		}
 	}
 	r->e->sched_next = 0;
-	for (i = 0; i < t->jobs_n; i++) {
-		const struct q_engine_sched_jobs_row *j = &t->jobs[(first + i) % t->jobs_n];
+	for (size_t i = 0; i < t->jobs_n; i++) {
+		size_t at = (first + i) % t->jobs_n;
 
 		if (t->scored >= SCORE_BUDGET) {
-			r->e->sched_next = j->id;
+			r->e->sched_next = t->jobs[at].id;
 			r->changed = true;
 			return;
 		}
-		sched_job(r, t, j);
+		if (!t->done[at]) {
+			sched_job(r, t, &t->jobs[at]);
+		}
 	}
 }
 

@@ -186,7 +186,8 @@ static struct backfill reserve(struct recon *r, const struct room *m, const stru
 		const struct offer *x = offer_of(r->e, m->rows[i].pool_id);
 
 		if (x != NULL && quota_same(x, o) && !m->rows[i].has_fleet_id) {
-			runs[n++] = (struct backfill_run){.end_us = end_of(r->e, &m->rows[i]), .units = offer_quota_need(x)};
+			runs[n++] = (struct backfill_run){.end_us = m->rows[i].moving ? 0 : end_of(r->e, &m->rows[i]),
+							  .units = offer_quota_need(x)};
 		}
 	}
 	backfill_reserve(r->arena, engine_now(r->e), MAX(o->quota_limit - o->quota_used, 0), offer_quota_need(o), runs, n, &b);
@@ -216,6 +217,14 @@ void room_hold(struct recon *r, struct room *m, const struct job_facts *f, const
 	}
 	m->holds = arena_grow(r->arena, m->holds, m->holds_n, &m->holds_cap, sizeof(*m->holds));
 	m->holds[m->holds_n++] = (struct room_hold){.offer = best, .job_id = f->id, .b = at};
+	for (size_t i = 0; i < r->e->held_n; i++) {
+		if (r->e->held[i] == f->id) {
+			return;
+		}
+	}
+	if (r->e->held_n < ARRAY_LEN(r->e->held)) {
+		r->e->held[r->e->held_n++] = f->id;
+	}
 }
 
 static int64_t ends_by(const struct recon *r, const struct score *s)

@@ -57,15 +57,19 @@ static void test_another_machine_is_given_back_for_its_room_in_the_quota(void **
 {
 	struct world *w = *state;
 
-	begin(w, 12);
+	begin(w, 24);
 	job_of(w, 0, "a1", 36000);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	job_of(w, 0, "a1", 36000);
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
 	job_of(w, 200, "b1", 3600);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'RUNNING'");
-	assert_int_equal(world_int(w, "SELECT node_id FROM attempt WHERE job_id = 2"), 2);
-	assert_int_equal(w->cloud.launches, 2);
-	assert_int_equal(world_int(w, "SELECT checkpoint_id IS NOT NULL FROM job WHERE id = 1"), 1);
-	assert_string_equal(world_text(w, "SELECT source FROM notice WHERE node_id = 1"), "preemption");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 3 AND state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT node_id FROM attempt WHERE job_id = 3"), 3);
+	assert_int_equal(w->cloud.launches, 3);
+	/* One is enough, and one leaves. */
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempted'"), 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING'"), 2);
+	assert_int_equal(world_int(w, "SELECT checkpoint_id IS NOT NULL FROM job WHERE state = 'QUEUED'"), 1);
+	assert_string_equal(world_text(w, "SELECT string_agg(source, ',') FROM notice"), "preemption");
 }
 
 static void test_who_is_not_far_enough_above_or_was_moved_lately_waits(void **state)

@@ -57,7 +57,8 @@ ON CONFLICT (team) DO UPDATE SET spent_us = excluded.spent_us, ledger_id = exclu
 		+ excluded.spent_micros
 RETURNING team
 
--- What runs: when it may end, and what it would cost to make it leave. Ranks of gangs are there for the room they have.
+-- What runs: when it may end, and what it would cost to make it leave. Ranks of gangs are there for the room they have, and
+-- nodes that drain until they are given back.
 -- name: engine_running
 -- params: most int8
 -- rows: many job_id int8, epoch int4, priority int4, state text, num_nodes int4, node_id int8, pool_id int4, fleet_id int8?,
@@ -74,8 +75,12 @@ SELECT j.id, j.epoch, j.priority, j.state, j.num_nodes, n.id, n.pool_id, n.fleet
 	(SELECT max(d.at_us) FROM decision d WHERE d.job_id = j.id AND d.kind = 'preempted'),
 	coalesce((j.spec->>'work_s')::int8, 0), coalesce((j.spec #>> '{checkpoint,budget_s}')::int8, 60),
 	a.steps_start, a.steps_done, j.steps_total
-FROM attempt a JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
-WHERE a.ended_us IS NULL AND n.state IN ('READY', 'DRAINING') ORDER BY j.id, n.id LIMIT $1
+FROM (SELECT x.* FROM attempt x WHERE x.ended_us IS NULL
+	UNION ALL SELECT x.* FROM node d JOIN attempt x ON x.job_id = d.job_id AND x.node_id = d.id AND x.ended_us IS NOT NULL
+		AND x.epoch = (SELECT max(m.epoch) FROM attempt m WHERE m.job_id = d.job_id AND m.node_id = d.id)
+	WHERE d.state = 'DRAINING') a
+JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
+WHERE n.state IN ('READY', 'DRAINING') ORDER BY j.id, n.id LIMIT $1
 
 -- A job makes room for another: it is told to save and stop. hand: its node is the other's as soon as it has stopped;
 -- else the node is drained and given back, for its room in the quota. Both decisions are written down.
