@@ -220,7 +220,7 @@ static bool all_run(const struct fs_data *d, const struct options *o, const stru
 
 static bool options_read(int argc, char **argv, struct options *o)
 {
-	*o = (struct options){.seeds = 10, .jobs = 200, .days = 4};
+	*o = (struct options){.seeds = 10, .jobs = 120, .days = 3};
 	for (int i = 4; i + 1 < argc; i += 2) {
 		if (strcmp(argv[i], "--seeds") == 0 && parse_i64(argv[i + 1], 1, SEEDS_MAX, &o->seeds)) {
 			continue;

@@ -64,6 +64,8 @@ static void job_fill(const struct fs_sim *s, const struct ours *o, size_t task, 
 
 static void place_rank(struct fs_sim *s, struct ours *o, size_t task, struct place *ret)
 {
+	const struct fs_job *j = s->tasks[task].job;
+
 	*ret = (struct place){0};
 	market_need(s, o);
 	job_fill(s, o, task, &ret->job);
@@ -76,6 +78,11 @@ static void place_rank(struct fs_sim *s, struct ours *o, size_t task, struct pla
 		} else {
 			ret->on_demand = ret->on_demand_n++ == 0 ? x : ret->on_demand;
 		}
+	}
+	if (j->deadline_us > s->t) {
+		int64_t left = j->deadline_us - s->t - o->supply.changeover_us - ret->job.save_us;
+
+		ret->on_demand = rank_in_time(&ret->ranking, SPOT_MARKET_ON_DEMAND, (double)left / (double)SPOT_US_PER_HOUR);
 	}
 }
 
@@ -92,24 +99,20 @@ static const struct score *score_here(struct fs_sim *s, struct ours *o, struct r
 	return usable == 1 ? ret : NULL;
 }
 
+/* As the agent is told it: by the pool's own hazard. */
 static int64_t ours_interval(struct fs_sim *s, void *self, const struct fs_task *k, int32_t pool)
 {
 	struct ours *o = self;
-	const struct score *x;
-	struct score_terms t;
-	struct rank_job job;
+	const char *source;
+	struct hazard h;
 
 	if (o->conf->fixed_interval) {
 		return FIXED_INTERVAL_US;
 	}
 	market_need(s, o);
-	job_fill(s, o, (size_t)(k - s->tasks), &job);
-	x = score_here(s, o, job, pool);
-	if (x == NULL) {
-		return FIXED_INTERVAL_US;
-	}
-	score_explain(x, &t);
-	return (int64_t)(t.interval_s * 1e6);
+	hazard_alone(&o->rank, &o->offers[pool], &h, NULL);
+	return (int64_t)(save_interval_s(h.per_hour, o->rank.notice_saves,
+	    k->has_checkpoint ? (double)k->job->save_us / 1e6 : (double)o->rank.save_s, k->has_checkpoint, &source) * 1e6);
 }
 
 bool ours_launch(struct fs_sim *s, struct ours *o, size_t task, int32_t pool, bool replaces)
@@ -203,7 +206,7 @@ static void place(struct fs_sim *s, struct ours *o, size_t task)
 		.spot_refused = p.ranking.spot_cooling,
 		.spot_allowed = true,
 		.on_demand_allowed = true,
-		.spot_tight = p.spot != NULL && market_tight(o, p.spot->offer),
+		.spot_tight = p.spot != NULL && market_easy(o, &p.ranking) == NULL,
 		.spot_best_micros = p.spot != NULL ? p.spot->total_micros : 0,
 		.on_demand_best_micros = p.on_demand != NULL ? p.on_demand->total_micros : 0},
 	    &o->supply, &why, &until)) {
@@ -236,12 +239,13 @@ static bool judge(struct fs_sim *s, struct ours *o, size_t task, bool spot_only,
 {
 	const struct fs_task *k = &s->tasks[task];
 	int32_t pool = s->nodes[k->node].pool;
-	const struct score *here;
+	const struct score *here, *easy;
 
 	*ret = (struct judged){0};
 	place_rank(s, o, task, &ret->p);
 	here = score_here(s, o, ret->p.job, pool);
-	ret->there = spot_only ? ret->p.spot : ret->p.ranking.usable > 0 ? &ret->p.ranking.scores[0] : NULL;
+	easy = spot_only ? market_easy(o, &ret->p.ranking) : NULL;
+	ret->there = easy != NULL ? easy : spot_only ? ret->p.spot : ret->p.ranking.usable > 0 ? &ret->p.ranking.scores[0] : NULL;
 	if (here == NULL || (ret->there != NULL && ret->there->offer->pool_id == pool)) {
 		return here != NULL;
 	}
@@ -257,7 +261,7 @@ static bool judge(struct fs_sim *s, struct ours *o, size_t task, bool spot_only,
 		.moves_last_hour = moves_last_hour(&o->minds[task], s->t),
 		.probes_refused = k->probes_refused,
 		.last_probe_us = k->probed_us > 0 ? sim_now(s, k->probed_us) : 0,
-		.there_tight = spot_only && ret->there != NULL && market_tight(o, ret->there->offer)},
+		.there_tight = spot_only && easy == NULL},
 	    &o->supply, &ret->out);
 	return true;
 }

@@ -85,7 +85,8 @@ void market_step(struct fs_sim *s, struct ours *o, int64_t t);   /* the minute's
 void market_need(struct fs_sim *s, struct ours *o);
 void market_tried(struct fs_sim *s, struct ours *o, int32_t pool, bool got, int64_t t);
 void market_reclaimed(struct fs_sim *s, struct ours *o, int32_t pool, int64_t t);
-bool market_tight(const struct ours *o, const struct offer *x);
+/* The best spot offer of a group that is not tight; NULL: all are. */
+const struct score *market_easy(const struct ours *o, const struct ranking *r);
 
 /* ours.c */
 int64_t sim_now(const struct fs_sim *s, int64_t t);              /* as core reads the clock */

@@ -15,52 +15,64 @@
 struct candidate {
 	const struct offer *offer;
 	bool up;
-	int64_t price_micros, egress_micros;
-	int32_t region;
+	int64_t price_micros;          /* per hour of the on-demand machine's work */
 };
 
 struct question {
 	const struct place *p;
+	int64_t deadline_us;
 	struct candidate pools[POOLS_MOST];
 	size_t n;
 };
 
-static int32_t region_id(const struct question *q, const struct offer *o)
+/* Held back for work that is not saved when a machine goes, at most a quarter of the slack. */
+static int64_t reserve_us(const struct question *q, int64_t left_us, int64_t slack_us)
 {
-	for (size_t i = 0; i < q->n; i++) {
-		if (strcmp(q->pools[i].offer->provider, o->provider) == 0 && strcmp(q->pools[i].offer->region, o->region) == 0) {
-			return q->pools[i].region;
-		}
+	struct score_terms t;
+
+	if (q->p->spot == NULL) {
+		return 0;
 	}
-	return (int32_t)q->n;
+	score_explain(q->p->spot, &t);
+	return MIN(MIN((int64_t)(t.interval_s * (double)SPOT_US_PER_S), left_us), MAX(slack_us, 0) / 4);
 }
 
-static void candidate_add(struct question *q, const struct offer *o, const struct score *s)
+static int64_t hour_micros(const struct question *q, const struct offer *o, const struct score *s, double speed)
+{
+	double egress = s != NULL && s->paid_hours > 0 ? (double)s->egress_micros / s->paid_hours : 0;
+
+	return (int64_t)(((double)o->price_micros + egress) * q->p->on_demand->throughput / speed);
+}
+
+static bool too_slow(const struct fs_sim *s, const struct ours *o, const struct question *q, const struct score *x)
+{
+	int64_t left = q->deadline_us - s->t - o->supply.changeover_us;
+
+	return x != NULL && x->throughput < q->p->on_demand->throughput && x->hours * (double)SPOT_US_PER_HOUR > (double)left;
+}
+
+static void candidate_add(const struct fs_sim *s, const struct ours *o, struct question *q, const struct offer *x,
+    const struct score *score)
 {
 	const struct score *od = q->p->on_demand;
-	double speed = rank_throughput(q->p->job.spec, o);
+	double speed = rank_throughput(q->p->job.spec, x);
 
-	if (q->n >= POOLS_MOST || o->market != SPOT_MARKET_SPOT || speed < 0.8 * od->throughput) {
+	if (q->n >= POOLS_MOST || x->market != SPOT_MARKET_SPOT || speed < 0.8 * od->throughput || too_slow(s, o, q, score)) {
 		return;
 	}
-	q->pools[q->n] = (struct candidate){
-		.offer = o,
-		.up = s != NULL,
-		.region = region_id(q, o),
-		.price_micros = (int64_t)((double)o->price_micros * od->throughput / speed),
-		.egress_micros = s != NULL ? s->egress_micros : 0,
-	};
-	q->n++;
+	q->pools[q->n++] = (struct candidate){.offer = x, .up = score != NULL, .price_micros = hour_micros(q, x, score, speed)};
 }
 
-static void candidates(struct question *q)
+static void candidates(const struct fs_sim *s, const struct ours *o, struct question *q)
 {
-	for (size_t i = 0; i < q->p->ranking.usable && q->n + 1 < POOLS_MOST; i++) {
-		candidate_add(q, q->p->ranking.scores[i].offer, &q->p->ranking.scores[i]);
+	const struct ranking *r = &q->p->ranking;
+
+	for (size_t i = 0; i < r->usable && q->n + 1 < POOLS_MOST; i++) {
+		candidate_add(s, o, q, r->scores[i].offer, &r->scores[i]);
 	}
-	for (size_t i = 0; i < q->p->ranking.refused_n; i++) {
-		if (q->p->ranking.refused[i].why == REFUSED_COOLING) {
-			candidate_add(q, q->p->ranking.refused[i].offer, NULL);
+	for (size_t i = 0; i < r->refused_n; i++) {
+		if (r->refused[i].why == REFUSED_COOLING) {
+			candidate_add(s, o, q, r->refused[i].offer, NULL);
 		}
 	}
 }
@@ -76,7 +88,9 @@ static void setup_fill(const struct fs_sim *s, const struct ours *o, const struc
 	ret->deadline_us = j->deadline_us - j->submit_us;
 	ret->changeover_us = o->supply.changeover_us + (k->has_checkpoint ? j->save_us : 0);
 	ret->tick_us = MIN(MAX(DEADLINE_TICK_US, ret->deadline_us / TICKS_MOST), MAX(ret->deadline_us / TICKS_LEAST, 1));
-	ret->on_demand_micros = q->p->on_demand->price_micros;
+	ret->deadline_us -= reserve_us(q, (int64_t)left, j->deadline_us - s->t - (int64_t)left - ret->changeover_us);
+	ret->deadline_us = MAX(ret->deadline_us, s->t - j->submit_us);
+	ret->on_demand_micros = hour_micros(q, q->p->on_demand->offer, q->p->on_demand, q->p->on_demand->throughput);
 	ret->pools_n = q->n;
 	view->elapsed_us = s->t - j->submit_us;
 	view->done_us = ret->work_us - (int64_t)left;
@@ -88,10 +102,9 @@ static void ask(struct fs_sim *s, struct ours *o, const struct fs_task *k, const
     struct arena *a, struct policy_choice *ret)
 {
 	struct policy_track tracks[POOLS_MOST];
-	int32_t regions[POOLS_MOST];
 	int64_t prices[POOLS_MOST];
 	uint8_t up[POOLS_MOST];
-	struct policy_setup setup = {.regions = regions};
+	struct policy_setup setup = {0};
 	struct policy_view view = {.up = up, .price_micros = prices};
 	const struct policy *policy = policy_find("auto");
 	size_t n = 0;
@@ -100,10 +113,8 @@ static void ask(struct fs_sim *s, struct ours *o, const struct fs_task *k, const
 	for (size_t i = 0; i < q->n; i++) {
 		int32_t pool = q->pools[i].offer->pool_id;
 
-		regions[i] = q->pools[i].region;
 		prices[i] = q->pools[i].price_micros;
 		up[i] = q->pools[i].up;
-		setup.transfer_micros = MAX(setup.transfer_micros, q->pools[i].egress_micros);
 		supply_track_make(a, o->seen[pool].words, o->seen[pool].words_n, pool, setup.tick_us, DOWN_US,
 		    sim_now(s, s->t), &tracks[n]);
 		tracks[n].pool = (int32_t)i;
@@ -128,7 +139,7 @@ bool deadline_decide(struct fs_sim *s, struct ours *o, size_t task, const struct
 {
 	struct fs_task *k = &s->tasks[task];
 	struct job_mind *m = &o->minds[task];
-	struct question q = {.p = p};
+	struct question q = {.p = p, .deadline_us = k->job->deadline_us};
 	struct policy_choice c = {0};
 
 	if (k->job->deadline_us == 0 || p->on_demand == NULL || k->job->deadline_us <= s->t || o->conf->no_deadline) {
@@ -139,7 +150,7 @@ bool deadline_decide(struct fs_sim *s, struct ours *o, size_t task, const struct
 	}
 	AUTO(arena) struct arena *a = arena_new(0);
 
-	candidates(&q);
+	candidates(s, o, &q);
 	ask(s, o, k, &q, held, a, &c);
 	if (c.act == POLICY_SPOT) {
 		(void)ours_launch(s, o, task, q.pools[c.pool].offer->pool_id, held != POLICY_WAIT);

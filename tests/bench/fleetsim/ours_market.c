@@ -297,7 +297,7 @@ void market_step(struct fs_sim *s, struct ours *o, int64_t t)
 	}
 }
 
-bool market_tight(const struct ours *o, const struct offer *x)
+static bool tight(const struct ours *o, const struct offer *x)
 {
 	for (size_t i = 0; i < o->groups_n && x->market == SPOT_MARKET_SPOT; i++) {
 		const struct group *g = &o->groups[i];
@@ -307,4 +307,14 @@ bool market_tight(const struct ours *o, const struct offer *x)
 		}
 	}
 	return false;
+}
+
+const struct score *market_easy(const struct ours *o, const struct ranking *r)
+{
+	for (size_t i = 0; i < r->usable; i++) {
+		if (r->scores[i].offer->market == SPOT_MARKET_SPOT && !tight(o, r->scores[i].offer)) {
+			return &r->scores[i];
+		}
+	}
+	return NULL;
 }
