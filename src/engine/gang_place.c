@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "engine/gang.h"
+#include "engine/supply.h"
 
 #define SEEK_MOST   50
 #define SCORES_KEPT 12
@@ -149,7 +150,7 @@ static void want(struct recon *r, struct seek *k, const struct choosing *c,
 					   .fence = e->epoch}));
 }
 
-static void wait_write(struct recon *r, const struct choosing *c, const char *why, int64_t until_us)
+static void gang_wait_write(struct recon *r, const struct choosing *c, const char *why, int64_t until_us)
 {
 	AUTO(json)
 	json_t *out = json_pack("{s:s, s:I}", "choice", "wait", "until_us", (json_int_t)until_us);
@@ -250,8 +251,11 @@ static void seek_place(struct recon *r, struct seek *k, const struct q_engine_ga
 	struct choosing c = {.job = j};
 	int64_t now = engine_now(e), until = 0;
 	const char *why = "";
+	/* A gang's machines may be held for so long before all are there, or none. */
+	struct supply_policy policy = e->conf.supply;
 	struct supply_in in;
 
+	policy.changeover_us += e->conf.gang_hold_us;
 	if (!choose(r, k, &c) || hopeless(r, &c)) {
 		return;
 	}
@@ -267,9 +271,10 @@ static void seek_place(struct recon *r, struct seek *k, const struct q_engine_ga
 	    .spot_refused = c.spot_cooling,
 	    .spot_allowed = c.placing.job.spot_allowed,
 	    .on_demand_allowed = c.placing.job.on_demand_allowed,
+	    .spot_tight = c.spot != NULL && supply_easy(e, &c.placing) == NULL,
 	    .spot_best_micros = c.spot != NULL ? c.spot->total_micros : 0,
 	    .on_demand_best_micros = c.on_demand != NULL ? c.on_demand->total_micros : 0};
-	switch (supply_choose(r->arena, &in, &e->conf.supply, &why, &until)) {
+	switch (supply_choose(r->arena, &in, &policy, &why, &until)) {
 	case SUPPLY_SPOT:
 		want(r, k, &c, c.spot, "place", why);
 		break;
@@ -280,7 +285,7 @@ static void seek_place(struct recon *r, struct seek *k, const struct q_engine_ga
 		     why);
 		break;
 	case SUPPLY_WAIT:
-		wait_write(r, &c, why_wait(r, &c, why), until);
+		gang_wait_write(r, &c, why_wait(r, &c, why), until);
 		engine_later(e, MAX(until - now, SPOT_US_PER_S / 4));
 		break;
 	}

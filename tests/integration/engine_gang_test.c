@@ -66,6 +66,28 @@ static void test_three_nodes_by_single_launches(void **state)
 	test_runs_to_the_end(*state, false);
 }
 
+/* Three hours of slack, and two in which it may be that not all machines come: spot that is lost would be too late. */
+static void test_a_deadline_counts_the_time_that_gathering_takes(void **state)
+{
+	static const char *const markets[] = {"on_demand", "spot"};
+	struct world *w = *state;
+
+	for (int i = 0; i < 2; i++) {
+		world_reset(w, true);
+		w->cloud.gangs = true;
+		w->conf.gang_hold_us = i == 0 ? 2 * SPOT_US_PER_HOUR : 600000;
+		world_pool(w, "z1", "a1", "spot", 1000000);
+		world_pool(w, "z1", "a1", "on_demand", 3000000);
+		(void)world_job(w, THREE);
+		world_sql(w, "UPDATE job SET deadline_us = created_us + 13 * 3600000000");
+		world_start(w);
+		world_until(w, 8000, RUNS);
+		assert_string_equal(world_text(w, "SELECT DISTINCT market FROM attempt"), markets[i]);
+		finish(w);
+		check_clean(w);
+	}
+}
+
 /* The zone has two of three: they are held no longer than the hold, then another zone is used. */
 static void test_two_of_three_are_given_back_and_another_zone_serves(void **state)
 {
@@ -350,6 +372,7 @@ int main(void)
 	    cmocka_unit_test(test_three_nodes_by_one_launch),
 	    cmocka_unit_test(test_three_nodes_by_single_launches),
 	    cmocka_unit_test(test_two_of_three_are_given_back_and_another_zone_serves),
+	    cmocka_unit_test(test_a_deadline_counts_the_time_that_gathering_takes),
 	    cmocka_unit_test(test_a_missing_machine_that_comes_within_the_hold_is_taken),
 	    cmocka_unit_test(test_a_refused_gang_launch_holds_nothing),
 	    cmocka_unit_test(test_two_gangs_never_hold_each_others_halves),
