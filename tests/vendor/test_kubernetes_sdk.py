@@ -439,6 +439,10 @@ class Identity(Base):
         body.spec.expiration_seconds = 60
         self.fails(422, 'Invalid', self.owner_core.create_namespaced_service_account_token, 'spotbroker-node', NS, body)
 
+    def test_who_one_is_is_told(self):
+        me = client.AuthenticationV1Api(self.api).create_self_subject_review(client.V1SelfSubjectReview())
+        self.assertTrue(me.status.user_info.username)
+
     def test_the_server_may_give_less_time(self):
         self.sim.ctl('POST', '/coreweave/config', {'token_s_max': 700})
         body = client.AuthenticationV1TokenRequest(spec=client.V1TokenRequestSpec(audiences=[], expiration_seconds=3600))
