@@ -210,6 +210,7 @@ struct placing {
 	struct score *scores; /* of the ranking: the usable ones */
 	size_t usable;
 	const struct score *spot, *on_demand; /* best usable of each market, NULL = none */
+	const struct score *reserved;	      /* the same: capacity that is paid for already */
 	size_t spot_n, on_demand_n, spot_cooling;
 	json_t *plan; /* what the deadline policy saw and said; stored with the decision. NULL = not asked */
 	json_t *move; /* of a planned move: what staying was expected to cost. NULL = none */

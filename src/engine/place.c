@@ -84,13 +84,15 @@ static void best_of(struct placing *p)
 			p->spot = p->spot_n++ == 0 ? &p->scores[i] : p->spot;
 		} else if (p->scores[i].offer->market == SPOT_MARKET_ON_DEMAND) {
 			p->on_demand = p->on_demand_n++ == 0 ? &p->scores[i] : p->on_demand;
+		} else if (p->reserved == NULL) {
+			p->reserved = &p->scores[i];
 		}
 	}
 }
 
 void placing_count(struct recon *r, const struct job_facts *f, struct placing *p)
 {
-	p->spot = p->on_demand = NULL;
+	p->spot = p->on_demand = p->reserved = NULL;
 	p->spot_n = p->on_demand_n = 0;
 	best_of(p);
 	p->on_demand = on_demand_of(r, f, p);

@@ -278,6 +278,10 @@ static void place(struct recon *r, struct sched_turn *t, const struct q_engine_s
 	if (!room_for(r, t, &f, &p)) {
 		return;
 	}
+	if (p.reserved != NULL) {
+		place_want(r, &f, &p, p.reserved, 0, "place", "a reservation has room: it is paid for already");
+		return;
+	}
 	if (defer_ask(r, &f, &p) ||
 	    deadline_ask(r, &f, &p, &(struct deadline_held){.act = POLICY_WAIT})) {
 		return;

@@ -27,6 +27,24 @@ static void test_a_job_is_placed_on_the_cheapest_spot_pool_and_finishes(void **s
 	assert_int_equal(world_int(w, "SELECT (idle_since_us IS NOT NULL)::int FROM node"), 1);
 }
 
+static void test_capacity_that_is_paid_for_is_used_before_any_is_bought(void **state)
+{
+	struct world *w = *state;
+	int paid;
+	int64_t job;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "on_demand", 4000000);
+	world_pool(w, "z2", "a1", "spot", 1000000);
+	paid = world_pool(w, "z3", "a1", "reserved", 1);
+	world_start(w);
+	job = world_job(w, "{\"interruptible\": false}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT pool_id FROM node"), paid);
+	assert_int_equal(w->cloud.launches, 1);
+	world_finish(w, job);
+}
+
 static void test_a_refused_pool_cools_and_the_next_one_is_tried(void **state)
 {
 	struct world *w = *state;
@@ -509,6 +527,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    T(test_a_job_is_placed_on_the_cheapest_spot_pool_and_finishes),
+	    T(test_capacity_that_is_paid_for_is_used_before_any_is_bought),
 	    T(test_a_refused_pool_cools_and_the_next_one_is_tried),
 	    T(test_a_quota_refusal_cools_every_pool_of_the_class),
 	    T(test_what_rests_after_a_refusal_is_as_much_as_the_provider_says),
