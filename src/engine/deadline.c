@@ -303,6 +303,10 @@ bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placi
 	if (f->deadline_us == 0 || p->on_demand == NULL || !p->job.spot_allowed || f->deadline_us <= engine_now(r->e)) {
 		return false;
 	}
+	/* Nothing is to be gained by waiting for what costs more: the caller begins on demand at once. */
+	if (p->spot != NULL && p->on_demand->total_micros <= p->spot->total_micros) {
+		return false;
+	}
 	if (paced(r, f)) {
 		return true;
 	}

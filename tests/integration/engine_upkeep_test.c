@@ -245,6 +245,25 @@ static void test_a_deadline_allows_spot_only_as_far_as_work_is_saved(void **stat
 	}
 }
 
+static void test_a_reservation_is_used_before_anything_is_bought(void **state)
+{
+	static const char *const extras[] = {"{}", "{\"interruptible\":false}"};
+	struct world *w = *state;
+
+	for (size_t i = 0; i < 2 * ARRAY_LEN(extras); i++) {
+		world_reset(w, true);
+		world_pool(w, "z1", "a1", "spot", 1000000);
+		world_pool(w, "z1", "a1", "on_demand", 3000000);
+		world_pool(w, "z1", "a1", "reserved", 1000);
+		world_job(w, extras[i % 2]);
+		world_sql(w, "UPDATE job SET deadline_us = %s", i < 2 ? "NULL" : "created_us + 40 * 3600000000");
+		world_start(w);
+		world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+		assert_string_equal(world_text(w, "SELECT market FROM attempt"), "reserved");
+		world_finish(w, 1);
+	}
+}
+
 static void test_an_off_peak_job_begins_in_the_hour_that_was_cheap(void **state)
 {
 	struct world *w = *state;
@@ -379,6 +398,7 @@ int main(int argc, char **argv)
 	    T(test_rebalance_dry_run_proposes_and_a_real_one_moves),
 	    T(test_a_job_that_saves_nothing_is_not_moved),
 	    T(test_a_deadline_allows_spot_only_as_far_as_work_is_saved),
+	    T(test_a_reservation_is_used_before_anything_is_bought),
 	    T(test_an_off_peak_job_begins_in_the_hour_that_was_cheap),
 	    T(test_a_fleet_grows_serves_a_job_shrinks_and_closes),
 	};
