@@ -70,14 +70,11 @@ static bool spec_read(struct recon *r, const struct job_facts *f, struct job_spe
 static const struct score *on_demand_of(const struct recon *r, const struct job_facts *f, const struct placing *p)
 {
 	int64_t left = f->deadline_us - engine_now(r->e) - r->e->conf.supply.changeover_us - MAX(f->save_us, 0);
-	double within_h = (double)left / (double)SPOT_US_PER_HOUR;
-	const struct score *reserved = rank_in_time(&p->ranking, SPOT_MARKET_RESERVED, within_h);
 
 	if (f->deadline_us == 0 || f->deadline_us <= engine_now(r->e)) {
 		return p->on_demand;
 	}
-	return reserved != NULL && reserved->hours <= within_h ? reserved
-							       : rank_in_time(&p->ranking, SPOT_MARKET_ON_DEMAND, within_h);
+	return rank_in_time(&p->ranking, SPOT_MARKET_ON_DEMAND, (double)left / (double)SPOT_US_PER_HOUR);
 }
 
 static void best_of(struct placing *p)
@@ -85,15 +82,17 @@ static void best_of(struct placing *p)
 	for (size_t i = 0; i < p->usable; i++) {
 		if (p->scores[i].offer->market == SPOT_MARKET_SPOT) {
 			p->spot = p->spot_n++ == 0 ? &p->scores[i] : p->spot;
-		} else { /* what is reserved is paid for already: it stands first, and nobody takes it away */
+		} else if (p->scores[i].offer->market == SPOT_MARKET_ON_DEMAND) {
 			p->on_demand = p->on_demand_n++ == 0 ? &p->scores[i] : p->on_demand;
+		} else if (p->reserved == NULL) {
+			p->reserved = &p->scores[i];
 		}
 	}
 }
 
 void placing_count(struct recon *r, const struct job_facts *f, struct placing *p)
 {
-	p->spot = p->on_demand = NULL;
+	p->spot = p->on_demand = p->reserved = NULL;
 	p->spot_n = p->on_demand_n = 0;
 	best_of(p);
 	p->on_demand = on_demand_of(r, f, p);

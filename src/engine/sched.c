@@ -278,6 +278,10 @@ static void place(struct recon *r, struct sched_turn *t, const struct q_engine_s
 	if (!room_for(r, t, &f, &p)) {
 		return;
 	}
+	if (p.reserved != NULL) {
+		place_want(r, &f, &p, p.reserved, 0, "place", "a reservation has room: it is paid for already");
+		return;
+	}
 	if (defer_ask(r, &f, &p) ||
 	    deadline_ask(r, &f, &p, &(struct deadline_held){.act = POLICY_WAIT})) {
 		return;
@@ -298,7 +302,7 @@ static void place(struct recon *r, struct sched_turn *t, const struct q_engine_s
 		.on_demand_allowed = p.job.on_demand_allowed,
 		.spot_tight = p.spot != NULL && supply_easy(e, &p) == NULL,
 		.spot_best_micros = p.spot != NULL ? p.spot->total_micros : 0,
-		.on_demand_best_micros = p.on_demand != NULL ? MAX(p.on_demand->total_micros, 1) : 0},
+		.on_demand_best_micros = p.on_demand != NULL ? p.on_demand->total_micros : 0},
 	    &e->conf.supply, &why, &until);
 	switch (c) {
 	case SUPPLY_SPOT:
