@@ -1,5 +1,5 @@
 /*
- * fleetsim TRACES_DIR CATALOG_DIR JOBS_CSV [--seeds N] [--jobs N] [--days N] [--only NAME]
+ * fleetsim TRACES_DIR CATALOG_DIR JOBS_CSV [--seeds N] [--ablations SEEDS] [--jobs N] [--days N] [--only NAME]
  *
  * A whole fleet through recorded markets by every policy, the same jobs, world and luck for all: the Markdown of README.md.
  */
@@ -28,7 +28,9 @@ static const struct base_conf on_demand = {.kind = BASE_ON_DEMAND}, eager = {.ki
     failover = {.kind = BASE_FAILOVER}, eager_any = {.kind = BASE_EAGER, .or_on_demand = true},
     failover_any = {.kind = BASE_FAILOVER, .or_on_demand = true};
 
-struct options { int64_t seeds, jobs, days; const char *only; };
+struct options { int64_t seeds, ablations, jobs, days; const char *only; };
+/* So many policies are compared; behind them stands what ours is without a part. */
+#define COMPARED 7
 
 static size_t policies(struct fs_brain *ret)
 {
@@ -137,6 +139,13 @@ static void table(const struct fs_brain *b, size_t policies_n, struct fs_result 
 	}
 }
 
+static void both_tables(const struct fs_brain *b, size_t n, struct fs_result (*r)[SEEDS_MAX], size_t seeds)
+{
+	table(b, n, r, seeds, money, ARRAY_LEN(money), true);
+	printf("\n");
+	table(b, n, r, seeds, events, ARRAY_LEN(events), false);
+}
+
 static void report(const struct fs_data *d, const struct options *o, const struct fs_brain *b, size_t n,
     struct fs_result (*r)[SEEDS_MAX])
 {
@@ -151,9 +160,7 @@ static void report(const struct fs_data *d, const struct options *o, const struc
 	printf("%zu seeds, up to %" PRId64 " jobs submitted in %" PRId64 " days each (drawn from %zu of the list's %zu), in the mean %.0f "
 	    "GPU-hours of work and %.1f jobs with a deadline. Mean over seeds ± standard error.\n\n", seeds, o->jobs, o->days, used,
 	    rows, work, due);
-	table(b, n, r, seeds, money, ARRAY_LEN(money), true);
-	printf("\n");
-	table(b, n, r, seeds, events, ARRAY_LEN(events), false);
+	both_tables(b, n, r, seeds);
 }
 
 static void seed_line(uint64_t seed, const struct fs_brain *b, const struct fs_result *r, int64_t us)
@@ -188,9 +195,9 @@ static bool seed_run(const struct fs_data *d, const struct options *o, uint64_t 
 }
 
 static bool worker(const struct fs_data *d, const struct options *o, const struct fs_brain *b, size_t n,
-    struct fs_result (*ret)[SEEDS_MAX], int64_t first)
+    struct fs_result (*ret)[SEEDS_MAX], int64_t seeds, int64_t first)
 {
-	for (int64_t k = first; k < o->seeds; k += WORKERS) {
+	for (int64_t k = first; k < seeds; k += WORKERS) {
 		if (!seed_run(d, o, (uint64_t)k + 1, b, n, ret, (size_t)k)) {
 			return false;
 		}
@@ -199,16 +206,17 @@ static bool worker(const struct fs_data *d, const struct options *o, const struc
 }
 
 static bool all_run(const struct fs_data *d, const struct options *o, const struct fs_brain *b, size_t n,
-    struct fs_result (*ret)[SEEDS_MAX])
+    struct fs_result (*ret)[SEEDS_MAX], int64_t seeds)
 {
 	bool good = true;
 	int status;
 
+	(void)fflush(NULL);
 	for (int64_t i = 0; i < WORKERS; i++) {
 		pid_t pid = fork();
 
 		if (pid == 0) {
-			_exit(worker(d, o, b, n, ret, i) ? 0 : 1);
+			_exit(worker(d, o, b, n, ret, seeds, i) ? 0 : 1);
 		}
 		good = good && pid > 0;
 	}
@@ -220,9 +228,12 @@ static bool all_run(const struct fs_data *d, const struct options *o, const stru
 
 static bool options_read(int argc, char **argv, struct options *o)
 {
-	*o = (struct options){.seeds = 10, .jobs = 120, .days = 3};
+	*o = (struct options){.seeds = 10, .ablations = 4, .jobs = 120, .days = 3};
 	for (int i = 4; i + 1 < argc; i += 2) {
 		if (strcmp(argv[i], "--seeds") == 0 && parse_i64(argv[i + 1], 1, SEEDS_MAX, &o->seeds)) {
+			continue;
+		}
+		if (strcmp(argv[i], "--ablations") == 0 && parse_i64(argv[i + 1], 1, SEEDS_MAX, &o->ablations)) {
 			continue;
 		}
 		if (strcmp(argv[i], "--jobs") == 0 && parse_i64(argv[i + 1], 1, 100000, &o->jobs)) {
@@ -249,7 +260,7 @@ int main(int argc, char **argv)
 	size_t n;
 
 	if (!options_read(argc, argv, &o)) {
-		fprintf(stderr, "usage: fleetsim TRACES_DIR CATALOG_DIR JOBS_CSV [--seeds N] [--jobs N] [--days N] [--only NAME]\n");
+		fprintf(stderr, "usage: fleetsim TRACES_DIR CATALOG_DIR JOBS_CSV [--seeds N] [--ablations SEEDS] [--jobs N] [--days N] [--only NAME]\n");
 		return 2;
 	}
 	d = fs_load(a, argv[1], argv[2], argv[3]);
@@ -264,10 +275,22 @@ int main(int argc, char **argv)
 		}
 	}
 	results = mmap(NULL, POLICIES_MAX * sizeof(*results), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (results == MAP_FAILED || !all_run(d, &o, brains, n, results)) {
+	if (results == MAP_FAILED || !all_run(d, &o, brains, MIN(n, COMPARED), results, o.seeds)) {
 		fprintf(stderr, "a run failed\n");
 		return 1;
 	}
-	report(d, &o, brains, n, results);
+	report(d, &o, brains, MIN(n, COMPARED), results);
+	if (n <= COMPARED) {
+		return 0;
+	}
+	o.ablations = MIN(o.ablations, o.seeds);
+	if (!all_run(d, &o, &brains[COMPARED], n - COMPARED, &results[COMPARED], o.ablations)) {
+		fprintf(stderr, "a run failed\n");
+		return 1;
+	}
+	printf("\nThe first %" PRId64 " of these seeds, and what each part of ours is worth in them:\n\n", o.ablations);
+	brains[COMPARED - 1] = brains[0];
+	memcpy(results[COMPARED - 1], results[0], sizeof(results[0]));
+	both_tables(&brains[COMPARED - 1], n - COMPARED + 1, &results[COMPARED - 1], (size_t)o.ablations);
 	return 0;
 }

@@ -9,8 +9,10 @@
 #define DOWN_US     (1800 * SPOT_US_PER_S)
 #define TICKS_LEAST 100
 #define TICKS_MOST  1000
-/* A job that waits asks again when a pool's rest is over; else so often. */
-#define ASK_AGAIN_US (300 * SPOT_US_PER_S)
+/* A job that waits asks again when a pool's rest is over, not before the first; else so often. Live it asks more often:
+ * that is what a question costs here, times all jobs of all seeds. */
+#define ASK_FIRST_US (180 * SPOT_US_PER_S)
+#define ASK_AGAIN_US (600 * SPOT_US_PER_S)
 
 struct candidate {
 	const struct offer *offer;
@@ -130,7 +132,7 @@ static void pace(const struct fs_sim *s, struct job_mind *m, const struct questi
 		if (!q->pools[i].up) {
 			int64_t rest = q->pools[i].offer->cool_until_us - sim_now(s, s->t);
 
-			m->ask_after_us = MIN(m->ask_after_us, s->t + MAX(rest, 0) + 1);
+			m->ask_after_us = MIN(m->ask_after_us, s->t + MAX(rest, ASK_FIRST_US));
 		}
 	}
 }
