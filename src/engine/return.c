@@ -151,6 +151,29 @@ static bool planned(struct recon *r, const struct q_engine_move_jobs_row *j, con
 				.act = POLICY_ON_DEMAND, .pool_id = j->pool_id, .node_id = j->node_id});
 }
 
+/* Spot that has become too slow for the deadline (more reclaims, slower than it was declared) is left while on demand is
+ * still in time. Nothing else moves a job from spot here. */
+static bool too_slow(struct recon *r, const struct q_engine_move_jobs_row *j, const struct move *m)
+{
+	const struct offer *o = offer_of(r->e, j->pool_id);
+	const struct score *od = m->placing.on_demand;
+	double left = (double)(j->deadline_us - engine_now(r->e)) / (double)SPOT_US_PER_HOUR;
+	double changeover = (double)(r->e->conf.supply.changeover_us + j->save_us) / (double)SPOT_US_PER_HOUR;
+
+	if (o == NULL || o->market != SPOT_MARKET_SPOT) {
+		return false;
+	}
+	if (!j->has_deadline_us || od == NULL || m->placing.spec->work_s <= 0 || m->placing.spec->checkpoint.path == NULL ||
+	    m->here->hours <= left || od->hours + changeover >= m->here->hours ||
+	    j->moves_hour >= r->e->conf.supply.moves_per_hour_max) {
+		return true;
+	}
+	place_want(r, &m->facts, &m->placing, od, j->node_id, "failover",
+		   arena_printf(r->arena, "deadline: %.2f h are left, it needs %.2f h here and %.2f h on demand", left,
+				m->here->hours, od->hours + changeover));
+	return true;
+}
+
 static void return_decide_all(struct recon *r, void *ctx)
 {
 	struct return_turn *t = ctx;
@@ -159,7 +182,7 @@ static void return_decide_all(struct recon *r, void *ctx)
 	r->e->asks = 0;
 	for (size_t i = 0; i < t->n; i++) {
 		if (t->rows[i].has_replacement_id || !move_judge(r, &t->rows[i], true, &m) ||
-		    planned(r, &t->rows[i], &m)) {
+		    too_slow(r, &t->rows[i], &m) || planned(r, &t->rows[i], &m)) {
 			continue;
 		}
 		if (m.out.move && m.there != NULL && m.placing.job.spot_allowed) {

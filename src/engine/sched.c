@@ -278,7 +278,8 @@ static void place(struct recon *r, struct sched_turn *t, const struct q_engine_s
 	if (!room_for(r, t, &f, &p)) {
 		return;
 	}
-	if (p.reserved != NULL) {
+	if (p.reserved != NULL && (f.deadline_us == 0 || p.on_demand == NULL ||
+				   now + (int64_t)(p.reserved->hours * (double)SPOT_US_PER_HOUR) <= f.deadline_us)) {
 		place_want(r, &f, &p, p.reserved, 0, "place", "a reservation has room: it is paid for already");
 		return;
 	}

@@ -245,6 +245,28 @@ static void test_a_deadline_allows_spot_only_as_far_as_work_is_saved(void **stat
 	}
 }
 
+/* It was placed on spot with time in hand; reclaims eat more than the deadline leaves. */
+static void test_spot_that_is_too_slow_for_the_deadline_is_left_for_on_demand(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z1", "a1", "on_demand", 3000000);
+	world_job(w, "{}");
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	assert_string_equal(world_text(w, "SELECT market FROM attempt"), "spot");
+	world_sql(w, "UPDATE job SET deadline_us = created_us + 100 * 3600000000");
+	world_for(w, 300);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 1);
+	world_sql(w, "UPDATE job SET deadline_us = created_us + 10 * 3600000000; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch"
+			      " WHERE j.state = 'RUNNING' AND a.market = 'on_demand'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'failover' AND why LIKE '%h are left%'"), 1);
+	world_finish(w, 1);
+}
+
 static void test_a_reservation_is_used_before_anything_is_bought(void **state)
 {
 	static const char *const extras[] = {"{}", "{\"interruptible\":false}"};
@@ -398,6 +420,7 @@ int main(int argc, char **argv)
 	    T(test_rebalance_dry_run_proposes_and_a_real_one_moves),
 	    T(test_a_job_that_saves_nothing_is_not_moved),
 	    T(test_a_deadline_allows_spot_only_as_far_as_work_is_saved),
+	    T(test_spot_that_is_too_slow_for_the_deadline_is_left_for_on_demand),
 	    T(test_a_reservation_is_used_before_anything_is_bought),
 	    T(test_an_off_peak_job_begins_in_the_hour_that_was_cheap),
 	    T(test_a_fleet_grows_serves_a_job_shrinks_and_closes),

@@ -25,7 +25,7 @@ LEFT JOIN LATERAL (SELECT r.id, r.state, r.ready_us FROM node r WHERE r.job_id =
 	AND r.state NOT IN ('FAILED', 'GONE', 'TERMINATING') ORDER BY r.id DESC LIMIT 1) r ON true
 LEFT JOIN LATERAL job_measured(ARRAY[j.id]) m ON true
 WHERE j.state = 'RUNNING' AND j.cancel_us IS NULL AND j.fleet_id IS NULL AND j.num_nodes = 1
-	AND ($2 OR a.market <> 'spot' OR r.id IS NOT NULL) AND j.id > $3 AND (cardinality($5) = 0 OR j.id = ANY ($5))
+	AND ($2 OR a.market <> 'spot' OR r.id IS NOT NULL OR j.deadline_us IS NOT NULL) AND j.id > $3 AND (cardinality($5) = 0 OR j.id = ANY ($5))
 ORDER BY j.id LIMIT $4
 
 -- name: engine_rebalance_due

@@ -69,7 +69,8 @@ SELECT j.id, j.epoch, j.priority, j.state, j.num_nodes, n.id, n.pool_id, n.fleet
 	a.desired <> 'run' OR j.cancel_us IS NOT NULL OR n.state <> 'READY' OR EXISTS (SELECT FROM notice o
 		WHERE o.node_id = n.id AND o.kind <> 'rebalance') OR EXISTS (SELECT FROM node r WHERE r.replaces_id = n.id
 		AND r.state NOT IN ('FAILED', 'GONE', 'TERMINATING')),
-	coalesce((j.spec->>'interruptible')::bool, true), NOT coalesce((j.spec->>'not_preemptible')::bool, false),
+	coalesce((j.spec->>'interruptible')::bool, true), NOT coalesce((j.spec->>'not_preemptible')::bool, false)
+		AND j.deadline_us IS NULL, -- its way to the deadline is planned with the machine it has
 	j.spec #>> '{checkpoint,path}' IS NOT NULL, CASE WHEN c.epoch = a.epoch THEN c.created_us END,
 	coalesce(c.committed_us - c.created_us, 0),
 	(SELECT max(d.at_us) FROM decision d WHERE d.job_id = j.id AND d.kind = 'preempted'),
