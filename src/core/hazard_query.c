@@ -220,7 +220,7 @@ static void used_of(const struct hazard_model *m, const struct seen *s, struct h
 
 void hazard_of(const struct hazard_model *m, const struct offer *o, struct hazard *ret)
 {
-	if (o >= m->offers && o < m->offers + m->n && !own_any(o)) {
+	if (m->n > 0 && o >= m->offers && o < m->offers + m->n && !own_any(o)) {
 		unused_of(m, &m->leaves[o - m->offers], ret);
 	} else {
 		struct seen s = see(m, o);

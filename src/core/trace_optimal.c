@@ -134,12 +134,13 @@ static bool take_next(struct source *src, size_t n, struct label *ret)
 
 	for (size_t k = 0; k < n; k++) {
 		struct source *o = &src[k];
-		const struct label *l = &o->front->v[o->at];
+		const struct label *l;
 		struct label moved;
 
 		if (o->at == o->front->n) {
 			continue;
 		}
+		l = &o->front->v[o->at];
 		moved = (struct label){l->done + o->gain, l->cost + o->cost, l->starts + o->starts, l->spot_ticks + o->spot_ticks,
 		    l->on_demand_ticks + o->on_demand_ticks};
 		if (best == NULL || moved.done > ret->done || (moved.done == ret->done && moved.cost < ret->cost)) {
