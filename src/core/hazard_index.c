@@ -203,7 +203,7 @@ const struct offer *model_find(const struct hazard_model *m, const struct offer 
 {
 	size_t lo = 0, hi = m->n;
 
-	if (o >= m->offers && o < m->offers + m->n) {
+	if (m->n > 0 && o >= m->offers && o < m->offers + m->n) {
 		return o;
 	}
 	if (m->ids != NULL) {
