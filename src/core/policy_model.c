@@ -46,7 +46,7 @@ void policy_model_init(struct policy_model *m, struct arena *a, const struct pol
 
 	*m = (struct policy_model){.prior = prior, .pools_n = pools_n, .pools = arena_array(a, n, sizeof(*m->pools))};
 	for (size_t i = 0; i < n; i++) {
-		m->pools[i].fade = FADE_AT_FIRST;
+		m->pools[i].fade = m->pools[i].usual = FADE_AT_FIRST;
 	}
 }
 
@@ -75,6 +75,8 @@ void policy_pool_see(struct policy_pool *p, const struct policy_prior *prior, bo
 	}
 	p->age_h = !p->known ? AGE_AT_FIRST_H : up == p->up ? p->age_h + dt_h : 0;
 	p->fade = p->fade * keep + (1 - keep) * up;
+	keep = exp2(-dt_h / POLICY_USUAL_HALF_H);
+	p->usual = p->usual * keep + (1 - keep) * up;
 	p->known = true;
 	p->up = up;
 }
@@ -122,7 +124,7 @@ void policy_model_learn(struct policy_model *m, const struct policy_track *track
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct policy_track *t = &tracks[i];
-		struct policy_pool other = {.fade = FADE_AT_FIRST};
+		struct policy_pool other = {.fade = FADE_AT_FIRST, .usual = FADE_AT_FIRST};
 		bool own = t->pool >= 0 && (size_t)t->pool < m->pools_n;
 		struct policy_pool *p = own ? &m->pools[t->pool] : &other;
 

@@ -11,6 +11,7 @@ struct arena;
 
 enum { POLICY_AGES = 8, POLICY_FADES = 5, POLICY_FEATS = 2 * POLICY_AGES * POLICY_FADES };
 #define POLICY_FADE_HALF_H 8.0         /* half-life of the faded availability */
+#define POLICY_USUAL_HALF_H 200.0       /* and of what it goes back to */
 #define POLICY_FEAT(up, age, fade) (((up) * POLICY_AGES + (age)) * POLICY_FADES + (fade))
 
 /* Changes of state per hour of a usual pool: [is it up][age of that state][faded availability 0, 1/4 .. 1]. */
@@ -22,6 +23,7 @@ struct policy_counts { double seen[2][POLICY_AGES], due[2][POLICY_AGES]; };  /* 
 struct policy_pool {                   /* what was seen of one pool */
 	bool known, up;
 	double age_h, fade;            /* of its state; availability faded with POLICY_FADE_HALF_H */
+	double usual;                  /* availability faded with POLICY_USUAL_HALF_H */
 	struct policy_counts own;
 };
 struct policy_model {
@@ -59,6 +61,33 @@ bool policy_dp_covers(const struct policy_dp *dp, int64_t work_us, int64_t slack
 void policy_dp_worth(const struct policy_dp *dp, const struct policy_pool *p, enum policy_act held, int64_t work_us,
     int64_t slack_us, struct policy_worth *ret);
 #define POLICY_NEVER 1e9
+
+/* Up to so many pools of different prices: each with its own state (policy_joint.c). */
+enum { POLICY_SLOTS = 3 };
+struct policy_joint;
+struct policy_slot {
+	const struct policy_pool *pool;
+	double price;                  /* dollars per hour */
+};
+struct policy_joint_problem {
+	const struct policy_model *model;
+	struct policy_slot slot[POLICY_SLOTS];
+	int64_t work_us, slack_us;     /* left */
+	double on_demand;
+};
+struct policy_joint_view {             /* a point of the run */
+	const struct policy_pool *pools[POLICY_SLOTS]; /* that stands for the slot */
+	enum policy_act held;
+	int held_slot;
+	int64_t work_us, slack_us;
+};
+struct policy_joint_worth { double wait, on_demand, spot[POLICY_SLOTS]; };
+
+struct policy_joint *policy_joint_new(struct arena *a, const struct policy_setup *s);
+void policy_joint_solve(struct policy_joint *dp, const struct policy_joint_problem *p);
+bool policy_joint_covers(const struct policy_joint *dp, int64_t work_us, int64_t slack_us);
+void policy_joint_worth(const struct policy_joint *dp, const struct policy_model *m, const struct policy_joint_view *v,
+    struct policy_joint_worth *ret);
 
 void *policy_auto_begin(struct arena *a, const struct policy_setup *s, const struct policy_track *tracks, size_t n,
     const struct policy_prior *prior);

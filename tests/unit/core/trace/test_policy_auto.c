@@ -138,6 +138,7 @@ static void own_evidence_moves_the_rates_the_way_it_points(void **state)
 	policy_model_init(&m, arena, &policy_prior_public, 1);
 	policy_model_learn(&m, &t, 1);
 	assert_true(policy_hazard(&m, &m.pools[0], true, 7, 1) < 0.7 * policy_hazard(&plain, &plain.pools[0], true, 7, 1));
+	assert_true(m.pools[0].usual > 0.85 && plain.pools[0].usual < 0.7);
 	plain.pools[0] = m.pools[0];
 	plain.pools[0].own = (struct policy_counts){0};
 	assert_true(policy_life(&m, &m.pools[0], 48) > policy_life(&plain, &plain.pools[0], 48));
@@ -169,6 +170,57 @@ static void the_table_is_right_where_supply_is_certain(void **state)
 	policy_dp_worth(d, p.pool, POLICY_WAIT, p.work_us, p.slack_us, &w);
 	assert_float_equal(w.on_demand, 60.6, 0.15);
 	assert_true(w.spot >= POLICY_NEVER);
+}
+
+/* A cheap pool that is there half of the time in turns of 4 hours, and one that is there always and costs more. */
+static struct trace_run run_two(int64_t dear_price, double deadline_h)
+{
+	const char *ups[] = {pattern(1500, 24, 48), pattern(1500, 1, 1)};
+	struct trace_case c;
+	struct trace_run ret;
+	struct spot_err err = {0};
+	int64_t *dear;
+
+	case_text(arena, &c, ups, 2, 900000);
+	dear = arena_array(arena, c.prices[1].n, sizeof(*dear));
+	for (size_t i = 0; i < c.prices[1].n; i++) {
+		dear[i] = dear_price;
+	}
+	c.prices[1].price_micros = dear;
+	case_build(arena, &c);
+	c.job = (struct trace_job){.work_us = 20 * HOUR_US, .deadline_us = (int64_t)(deadline_h * HOUR_US),
+	    .changeover_us = 720 * SPOT_US_PER_S, .on_demand_micros = 3060000};
+	assert_int_equal(trace_run_policy(arena, &c.market, &c.job, 960, &policy_auto, NULL, 0, false, &ret, &err), SPOT_OK);
+	assert_false(ret.missed);
+	return ret;
+}
+
+static void with_room_a_cheap_pool_is_waited_for_while_a_dear_one_is_up(void **state)
+{
+	struct trace_run r = run_two(2500000, 80);
+
+	(void)state;
+	assert_int_equal(r.on_demand_ticks, 0);
+	assert_true(r.wait_ticks > 80);
+	assert_true(r.spot_micros < 20 * 1000000);
+}
+
+static void without_room_the_dear_pool_bridges_what_the_cheap_one_leaves(void **state)
+{
+	struct trace_run r = run_two(1500000, 24);
+
+	(void)state;
+	assert_int_equal(r.on_demand_ticks, 0);
+	assert_true(r.changeovers > 2);
+	assert_true(r.spot_micros < 20 * 1500000);
+}
+
+static void a_little_cheaper_is_not_worth_a_move(void **state)
+{
+	struct trace_run r = run_two(905000, 24);
+
+	(void)state;
+	assert_true(r.changeovers <= 2);
 }
 
 static void same_steps(const struct trace_run *a, const struct trace_run *b, size_t n)
@@ -245,6 +297,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(other_pools_tracks_say_what_is_usual_and_nothing_of_this_pool, setup, teardown),
 		cmocka_unit_test_setup_teardown(own_evidence_moves_the_rates_the_way_it_points, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_table_is_right_where_supply_is_certain, setup, teardown),
+		cmocka_unit_test_setup_teardown(with_room_a_cheap_pool_is_waited_for_while_a_dear_one_is_up, setup, teardown),
+		cmocka_unit_test_setup_teardown(without_room_the_dear_pool_bridges_what_the_cheap_one_leaves, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_little_cheaper_is_not_worth_a_move, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_deadline_is_missed_and_the_same_run_decides_the_same, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_comes_later_decides_nothing, setup, teardown),
 	};
