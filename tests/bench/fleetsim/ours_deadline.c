@@ -100,7 +100,7 @@ static void setup_fill(const struct fs_sim *s, const struct ours *o, const struc
 	view->last_pool = SIZE_MAX;
 }
 
-static void ask(struct fs_sim *s, struct ours *o, const struct fs_task *k, const struct question *q, enum policy_act held,
+static int64_t ask(struct fs_sim *s, struct ours *o, const struct fs_task *k, const struct question *q, enum policy_act held,
     struct arena *a, struct policy_choice *ret)
 {
 	struct policy_track tracks[POOLS_MOST];
@@ -123,11 +123,13 @@ static void ask(struct fs_sim *s, struct ours *o, const struct fs_task *k, const
 		n += tracks[n].n > 0;
 	}
 	policy->decide(policy->begin(a, &setup, tracks, n), &view, ret);
+	return setup.tick_us;
 }
 
-static void pace(const struct fs_sim *s, struct job_mind *m, const struct question *q, enum policy_act held)
+static void pace(const struct fs_sim *s, struct job_mind *m, const struct question *q, enum policy_act held, int64_t tick_us)
 {
-	m->ask_after_us = s->t + ASK_AGAIN_US;
+	/* The policy's promise is kept by being asked every tick. */
+	m->ask_after_us = s->t + MIN(ASK_AGAIN_US, tick_us);
 	for (size_t i = 0; i < q->n && held == POLICY_WAIT; i++) {
 		if (!q->pools[i].up) {
 			int64_t rest = q->pools[i].offer->cool_until_us - sim_now(s, s->t);
@@ -143,6 +145,7 @@ bool deadline_decide(struct fs_sim *s, struct ours *o, size_t task, const struct
 	struct job_mind *m = &o->minds[task];
 	struct question q = {.p = p, .deadline_us = k->job->deadline_us};
 	struct policy_choice c = {0};
+	int64_t tick_us;
 
 	if (k->job->deadline_us == 0 || p->on_demand == NULL || k->job->deadline_us <= s->t || o->conf->no_deadline) {
 		return false;
@@ -153,7 +156,7 @@ bool deadline_decide(struct fs_sim *s, struct ours *o, size_t task, const struct
 	AUTO(arena) struct arena *a = arena_new(0);
 
 	candidates(s, o, &q);
-	ask(s, o, k, &q, held, a, &c);
+	tick_us = ask(s, o, k, &q, held, a, &c);
 	if (c.act == POLICY_SPOT) {
 		(void)ours_launch(s, o, task, q.pools[c.pool].offer->pool_id, held != POLICY_WAIT);
 	} else if (c.act == POLICY_ON_DEMAND && held == POLICY_WAIT) {
@@ -162,7 +165,7 @@ bool deadline_decide(struct fs_sim *s, struct ours *o, size_t task, const struct
 		if (c.act == POLICY_WAIT && held == POLICY_ON_DEMAND) {
 			fs_park(s, task);
 		}
-		pace(s, m, &q, held);
+		pace(s, m, &q, held, tick_us);
 	}
 	return true;
 }
