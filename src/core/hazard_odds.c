@@ -158,7 +158,7 @@ void hazard_odds(const struct hazard_model *m, const struct offer *o, struct odd
 {
 	*ret = (struct odds){0};
 	signal_odds(o, ret);
-	if (o >= m->offers && o < m->offers + m->n && !own_any(o)) {
+	if (m->n > 0 && o >= m->offers && o < m->offers + m->n && !own_any(o)) {
 		const struct unused *u = &m->unused[m->leaves[o - m->offers].group];
 
 		ret->group = (double)u->odds_p;
