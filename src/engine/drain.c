@@ -10,6 +10,12 @@
 /* ---- notices ------------------------------------------------------------------------------------
  */
 
+/* The pool rests from now on: a read of the market that was sent before this was written does not show it. */
+static void notice_handled(struct step *s)
+{
+	offers_stale(s->r->e);
+}
+
 static void notice_one(struct recon *r, const struct q_engine_notices_due_row *o)
 {
 	struct engine *e = r->e;
@@ -35,7 +41,7 @@ static void notice_one(struct recon *r, const struct q_engine_notices_due_row *o
 	}
 	log_info("node.notice", I64("node", o->node_id), STR("kind", o->kind),
 		 STR("source", o->source), DUR("left", deadline - engine_now(e)));
-	s = step_new(r, NULL, NULL);
+	s = step_new(r, first ? notice_handled : NULL, NULL);
 	STEP(s, engine_notice_handle,
 	     (&(struct q_engine_notice_handle){
 		 .node_id = o->node_id,
