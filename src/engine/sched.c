@@ -257,14 +257,56 @@ static bool room_for(struct recon *r, struct sched_turn *t, const struct job_fac
 	return held == NULL;
 }
 
+/* Without a deadline that a policy plans for: spot, on demand or wait by patience. */
+static void place_patiently(struct recon *r, struct sched_turn *t, const struct job_facts *f, const struct placing *p)
+{
+	struct engine *e = r->e;
+	int64_t now = engine_now(e), until = 0;
+	const char *why = "";
+	enum supply_choice c;
+
+	c = supply_choose(
+	    r->arena,
+	    &(struct supply_in){
+		.now_us = now,
+		.queued_us = f->queued_us,
+		.deadline_us = f->deadline_us,
+		.work_left_us = p->on_demand != NULL
+				    ? (int64_t)(p->on_demand->hours * (double)SPOT_US_PER_HOUR)
+				    : 0,
+		.spot_usable = p->spot_n,
+		.on_demand_usable = p->on_demand_n,
+		.spot_refused = p->spot_cooling,
+		.spot_allowed = p->job.spot_allowed,
+		.on_demand_allowed = p->job.on_demand_allowed,
+		.spot_tight = p->spot != NULL && supply_easy(e, p) == NULL,
+		.spot_best_micros = p->spot != NULL ? p->spot->total_micros : 0,
+		.on_demand_best_micros = p->on_demand != NULL ? p->on_demand->total_micros : 0},
+	    &e->conf.supply, &why, &until);
+	switch (c) {
+	case SUPPLY_SPOT:
+		place_want(r, f, p, p->spot, 0, room_take(r, &t->room, p->spot) ? "backfill" : "place", why);
+		break;
+	case SUPPLY_ON_DEMAND:
+		place_want(r, f, p, p->on_demand, 0,
+			   room_take(r, &t->room, p->on_demand)			       ? "backfill"
+			   : p->job.spot_allowed && (p->spot_n == 0 || p->spot_cooling > 0) ? "failover"
+											 : "place",
+			   why);
+		break;
+	case SUPPLY_WAIT:
+		wait_write(r, f, p, why, until);
+		engine_later(e, MAX(until - now, SPOT_US_PER_S / 4));
+		break;
+	}
+}
+
 static void place(struct recon *r, struct sched_turn *t, const struct q_engine_sched_jobs_row *j)
 {
 	struct engine *e = r->e;
 	struct job_facts f = facts_of(j);
-	int64_t now = engine_now(e), until = 0;
-	const char *why = "";
+	int64_t now = engine_now(e);
 	struct placing p;
-	enum supply_choice c;
 
 	if (!place_rank(r, &f, &p)) {
 		return;
@@ -287,40 +329,7 @@ static void place(struct recon *r, struct sched_turn *t, const struct q_engine_s
 	    deadline_ask(r, &f, &p, &(struct deadline_held){.act = POLICY_WAIT})) {
 		return;
 	}
-	c = supply_choose(
-	    r->arena,
-	    &(struct supply_in){
-		.now_us = now,
-		.queued_us = f.queued_us,
-		.deadline_us = f.deadline_us,
-		.work_left_us = p.on_demand != NULL
-				    ? (int64_t)(p.on_demand->hours * (double)SPOT_US_PER_HOUR)
-				    : 0,
-		.spot_usable = p.spot_n,
-		.on_demand_usable = p.on_demand_n,
-		.spot_refused = p.spot_cooling,
-		.spot_allowed = p.job.spot_allowed,
-		.on_demand_allowed = p.job.on_demand_allowed,
-		.spot_tight = p.spot != NULL && supply_easy(e, &p) == NULL,
-		.spot_best_micros = p.spot != NULL ? p.spot->total_micros : 0,
-		.on_demand_best_micros = p.on_demand != NULL ? p.on_demand->total_micros : 0},
-	    &e->conf.supply, &why, &until);
-	switch (c) {
-	case SUPPLY_SPOT:
-		place_want(r, &f, &p, p.spot, 0, room_take(r, &t->room, p.spot) ? "backfill" : "place", why);
-		break;
-	case SUPPLY_ON_DEMAND:
-		place_want(r, &f, &p, p.on_demand, 0,
-			   room_take(r, &t->room, p.on_demand)			       ? "backfill"
-			   : p.job.spot_allowed && (p.spot_n == 0 || p.spot_cooling > 0) ? "failover"
-											 : "place",
-			   why);
-		break;
-	case SUPPLY_WAIT:
-		wait_write(r, &f, &p, why, until);
-		engine_later(e, MAX(until - now, SPOT_US_PER_S / 4));
-		break;
-	}
+	place_patiently(r, t, &f, &p);
 }
 
 /* ---- the turn -------------------------------------------------------------------------------- */
