@@ -31,6 +31,7 @@ struct parse {
 	struct conf_file file;
 	size_t sections_cap, keys_cap, values_cap, lines_cap, asked_cap;
 	bool names_allowed;
+	bool skips;                    /* what stands in a section that was refused */
 	struct spot_err *err;
 };
 
@@ -117,16 +118,16 @@ static enum spot_rc item_check(struct parse *p, const struct conf_item *it, cons
 	bool is_text = it->type == CONF_STR || it->type == CONF_PATH;
 
 	if (!value_read(it, text, v))
-		return err_set(p->err, SPOT_CONFIG, "%s: line %d: [%s] %s = %.80s: expected %s",
+		return err_set(p->err, SPOT_CONFIG, "%s:%d: [%s] %s = %.80s: expected %s",
 		    p->path, p->line, it->section, it->key, shown, type_words(it->type));
 	if (it->type == CONF_BOOL)
 		return SPOT_OK;
 	if (it->min != NULL && value_compare(it, v, it->min) < 0)
-		return err_set(p->err, SPOT_CONFIG, "%s: line %d: [%s] %s = %.80s: %s %s%s", p->path,
+		return err_set(p->err, SPOT_CONFIG, "%s:%d: [%s] %s = %.80s: %s %s%s", p->path,
 		    p->line, it->section, it->key, shown, is_text ? "shorter than" : "below the minimum",
 		    it->min, is_text ? " characters" : "");
 	if (it->max != NULL && value_compare(it, v, it->max) > 0)
-		return err_set(p->err, SPOT_CONFIG, "%s: line %d: [%s] %s = %.80s: %s %s%s", p->path,
+		return err_set(p->err, SPOT_CONFIG, "%s:%d: [%s] %s = %.80s: %s %s%s", p->path,
 		    p->line, it->section, it->key, shown, is_text ? "longer than" : "above the maximum",
 		    it->max, is_text ? " characters" : "");
 	return SPOT_OK;
@@ -160,14 +161,16 @@ static enum spot_rc named_open(struct parse *p, char *kind, char *name)
 {
 	struct conf_file *f = &p->file;
 
+	p->skips = true;
 	if (!p->names_allowed)
-		return err_set(p->err, SPOT_CONFIG, "%s: line %d: [%s %s]: sections have no names here",
+		return err_set(p->err, SPOT_CONFIG, "%s:%d: [%s %s]: sections have no names here",
 		    p->path, p->line, kind, name);
 	for (size_t i = 0; i < f->n; i++)
 		if (strcmp(f->sections[i].kind, kind) == 0 && strcmp(f->sections[i].name, name) == 0)
 			return err_set(p->err, SPOT_CONFIG,
-			    "%s: line %d: [%s %s] is already given on line %d", p->path, p->line,
+			    "%s:%d: [%s %s] is already given on line %d", p->path, p->line,
 			    kind, name, f->sections[i].line);
+	p->skips = false;
 	f->sections =
 	    arena_grow(p->arena, f->sections, f->n, &p->sections_cap, sizeof(*f->sections));
 	p->named = &f->sections[f->n++];
@@ -180,12 +183,14 @@ static enum spot_rc section_open(struct parse *p, char *line)
 {
 	size_t n = strlen(line);
 
+	p->skips = true;
+	p->named = NULL;
 	if (n < 3 || line[n - 1] != ']')
-		return err_set(p->err, SPOT_CONFIG, "%s: line %d: section is not closed by ]",
+		return err_set(p->err, SPOT_CONFIG, "%s:%d: section is not closed by ]",
 		    p->path, p->line);
 	line[n - 1] = '\0';
 	p->section = trim(line + 1);
-	p->named = NULL;
+	p->skips = false;
 	char *blank = strpbrk(p->section, " \t");
 	if (blank != NULL) {
 		*blank = '\0';
@@ -194,7 +199,8 @@ static enum spot_rc section_open(struct parse *p, char *line)
 	for (size_t i = 0; i < p->n; i++)
 		if (strcmp(p->items[i].section, p->section) == 0)
 			return SPOT_OK;
-	return err_set(p->err, SPOT_CONFIG, "%s: line %d: unknown section [%s]", p->path, p->line,
+	p->skips = true;
+	return err_set(p->err, SPOT_CONFIG, "%s:%d: unknown section [%s]", p->path, p->line,
 	    p->section);
 }
 
@@ -203,7 +209,7 @@ static enum spot_rc named_put(struct parse *p, const char *key, const char *valu
 	struct conf_section *s = p->named;
 
 	if (conf_section_get(s, key) != NULL)
-		return err_set(p->err, SPOT_CONFIG, "%s: line %d: [%s %s] %s is given twice",
+		return err_set(p->err, SPOT_CONFIG, "%s:%d: [%s %s] %s is given twice",
 		    p->path, p->line, s->kind, s->name, key);
 	s->keys = arena_grow(p->arena, s->keys, s->n, &p->keys_cap, sizeof(*s->keys));
 	s->values = arena_grow(p->arena, s->values, s->n, &p->values_cap, sizeof(*s->values));
@@ -219,7 +225,7 @@ static enum spot_rc named_put(struct parse *p, const char *key, const char *valu
 static enum spot_rc key_put(struct parse *p, const char *key, const char *value)
 {
 	if (p->section == NULL)
-		return err_set(p->err, SPOT_CONFIG, "%s: line %d: '%.60s' stands before any [section]",
+		return err_set(p->err, SPOT_CONFIG, "%s:%d: '%.60s' stands before any [section]",
 		    p->path, p->line, key);
 	if (p->named != NULL)
 		return named_put(p, key, value);
@@ -230,12 +236,16 @@ static enum spot_rc key_put(struct parse *p, const char *key, const char *value)
 			continue;
 		if (p->lines[i] != 0)
 			return err_set(p->err, SPOT_CONFIG,
-			    "%s: line %d: [%s] %s is already given on line %d", p->path, p->line,
+			    "%s:%d: [%s] %s is already given on line %d", p->path, p->line,
 			    p->section, key, p->lines[i]);
 		p->lines[i] = p->line;
-		return item_check(p, it, value, &p->values[i]);
+		union value v;
+		enum spot_rc rc = item_check(p, it, value, &v);
+		if (rc == SPOT_OK)
+			p->values[i] = v;
+		return rc;
 	}
-	return err_set(p->err, SPOT_CONFIG, "%s: line %d: [%s] has no key '%.60s'", p->path, p->line,
+	return err_set(p->err, SPOT_CONFIG, "%s:%d: [%s] has no key '%.60s'", p->path, p->line,
 	    p->section, key);
 }
 
@@ -246,9 +256,11 @@ static enum spot_rc line_parse(struct parse *p, char *line)
 		return SPOT_OK;
 	if (*line == '[')
 		return section_open(p, line);
+	if (p->skips)
+		return SPOT_OK;
 	char *eq = strchr(line, '=');
 	if (eq == NULL || eq == line)
-		return err_set(p->err, SPOT_CONFIG, "%s: line %d: expected 'key = value' or '[section]'",
+		return err_set(p->err, SPOT_CONFIG, "%s:%d: expected 'key = value' or '[section]'",
 		    p->path, p->line);
 	*eq = '\0';
 	return key_put(p, trim(line), trim(eq + 1));
@@ -279,32 +291,68 @@ static void target_write(const struct parse *p, void *target)
 	}
 }
 
-enum spot_rc conf_parse(struct arena *a, const struct conf_item *items, size_t n, const char *path,
-    struct str text, void *target, struct conf_file *ret_named, struct spot_err *err)
+void conf_mistake(struct conf_mistakes *m, const struct spot_err *err)
 {
-	struct parse p = {.arena = a, .items = items, .n = n, .path = path, .err = err};
+	m->list = arena_grow(m->arena, m->list, m->n, &m->cap, sizeof(*m->list));
+	m->list[m->n++] = arena_strdup(m->arena, err->text);
+}
 
+static enum spot_rc lines_parse(struct parse *p, char *rest, struct conf_mistakes *all)
+{
+	struct spot_err *first = p->err, later = {0};
+	enum spot_rc rc = SPOT_OK;
+
+	while (rest != NULL && (rc == SPOT_OK || all != NULL)) {
+		char *line = strsep(&rest, "\n");
+
+		p->line++;
+		if (line_parse(p, line) == SPOT_OK)
+			continue;
+		if (all != NULL)
+			conf_mistake(all, p->err);
+		rc = SPOT_CONFIG;
+		p->err = &later;
+	}
+	p->err = first;
+	return rc;
+}
+
+enum spot_rc conf_parse_all(struct arena *a, const struct conf_item *items, size_t n, const char *path,
+    struct str text, void *target, struct conf_file *ret_named, struct conf_mistakes *all,
+    struct spot_err *err)
+{
+	struct spot_err mine = {0};
+	struct parse p = {.arena = a, .items = items, .n = n, .path = path};
+
+	p.err = err != NULL ? err : &mine;
 	p.names_allowed = ret_named != NULL;
 	p.values = arena_array(a, n, sizeof(*p.values));
 	p.lines = arena_array(a, n, sizeof(*p.lines));
-	if (text.n > 0 && memchr(text.p, '\0', text.n) != NULL)
-		return err_set(err, SPOT_CONFIG, "%s: contains NUL bytes", path);
 	enum spot_rc rc = defaults_set(&p);
-	char *rest = arena_strndup(a, text.p, text.n);
-	if (str_prefix(rest, "\xef\xbb\xbf"))
-		rest += 3;
-	while (rc == SPOT_OK && rest != NULL) {
-		char *line = strsep(&rest, "\n");
-
-		p.line++;
-		rc = line_parse(&p, line);
-	}
 	if (rc != SPOT_OK)
 		return rc;
+	if (text.n > 0 && memchr(text.p, '\0', text.n) != NULL) {
+		rc = err_set(p.err, SPOT_CONFIG, "%s: contains NUL bytes", path);
+		if (all != NULL)
+			conf_mistake(all, p.err);
+	} else {
+		char *rest = arena_strndup(a, text.p, text.n);
+
+		rc = lines_parse(&p, str_prefix(rest, "\xef\xbb\xbf") ? rest + 3 : rest, all);
+	}
+	if (rc != SPOT_OK && all == NULL)
+		return rc;
 	target_write(&p, target);
+	p.file.item_lines = p.lines;
 	if (ret_named != NULL)
 		*ret_named = p.file;
-	return SPOT_OK;
+	return rc;
+}
+
+enum spot_rc conf_parse(struct arena *a, const struct conf_item *items, size_t n, const char *path,
+    struct str text, void *target, struct conf_file *ret_named, struct spot_err *err)
+{
+	return conf_parse_all(a, items, n, path, text, target, ret_named, NULL, err);
 }
 
 /* Exact, in the largest unit that divides it, so that a printed file reads back the same. */

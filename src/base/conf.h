@@ -1,7 +1,7 @@
 /*
  * Configuration as one table: section, key, default, range, help, type, flags, offset. From it come
  * the INI parser, the range checks, --print-config, --check-config, the reload rules and the manual.
- * Unknown keys and bad values are refused with file and line. Sections may have a name:
+ * Unknown keys and bad values are refused as file:line: words. Sections may have a name:
  * [provider aws]; their keys are free text here and are checked by the provider at open. Which kinds
  * there are is checked by the caller (line is for its message); ret_named NULL refuses all of them.
  */
@@ -31,11 +31,23 @@ struct conf_section {                     /* one [provider NAME] */
 };
 struct conf_file {
 	struct conf_section *sections; size_t n; /* named sections */
+	const int *item_lines;            /* where each item of the table is set; 0 = nowhere */
 };
 /* Sets defaults, then overrides from INI text (path is for messages). Strings live in arena. Nothing in
  * target is changed on failure. */
 NODISCARD enum spot_rc conf_parse(struct arena *a, const struct conf_item *items, size_t n, const char *path,
     struct str text, void *target, struct conf_file *ret_named, struct spot_err *err);
+/* Every mistake in the order of the file, as "file:line: words"; strings live in arena, which the caller sets. */
+struct conf_mistakes {
+	struct arena *arena;
+	const char **list;
+	size_t n, cap;
+};
+void conf_mistake(struct conf_mistakes *m, const struct spot_err *err);
+/* With all: reading goes on behind a mistake, and target and ret_named get what is good (a default where a value is
+ * bad; nothing of a section that is refused), so that more can be checked. err is the first mistake. NULL: as conf_parse. */
+NODISCARD enum spot_rc conf_parse_all(struct arena *a, const struct conf_item *items, size_t n, const char *path,
+    struct str text, void *target, struct conf_file *ret_named, struct conf_mistakes *all, struct spot_err *err);
 /* Writes every key with value and help as INI. */
 struct sbuf;
 void conf_print(const struct conf_item *items, size_t n, const void *target, bool with_help, struct sbuf *out);

@@ -249,9 +249,6 @@ static enum spot_rc listen_split(struct spotd_conf *c, struct spot_err *err)
 	if (c->address[0] == '[' && c->address[strlen(c->address) - 1] == ']') {
 		c->address = arena_strndup(c->arena, c->address + 1, strlen(c->address) - 2);
 	}
-	if (str_empty(c->tls_cert) != str_empty(c->tls_key)) {
-		return err_set(err, SPOT_CONFIG, "[api] tls_cert and tls_key: give both or none");
-	}
 	return SPOT_OK;
 }
 
@@ -289,17 +286,17 @@ static enum spot_rc store_split(struct spotd_conf *c, struct spot_err *err)
 	return SPOT_OK;
 }
 
-static enum spot_rc level_check(const char *level, struct spot_err *err)
+static enum spot_rc level_check(struct spotd_conf *c, struct spot_err *err)
 {
 	static const char *const known[] = {"debug", "info", "warn", "error"};
 
 	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
-		if (strcmp(level, known[i]) == 0) {
+		if (strcmp(c->log_level, known[i]) == 0) {
 			return SPOT_OK;
 		}
 	}
 	return err_set(err, SPOT_CONFIG, "[log] level = %.40s: expected debug, info, warn or error",
-		       level);
+		       c->log_level);
 }
 
 /* What has no setting of its own keeps its default. */
@@ -318,102 +315,178 @@ static void supply_derive(struct engine_conf *e)
 	e->defer = d;
 }
 
-static enum spot_rc derive(struct spotd_conf *c, struct spot_err *err)
+static enum spot_rc tls_check(struct spotd_conf *c, struct spot_err *err)
 {
-	enum spot_rc rc = listen_split(c, err);
-	struct str pem;
+	if (str_empty(c->tls_cert) != str_empty(c->tls_key)) {
+		return err_set(err, SPOT_CONFIG, "[api] tls_cert and tls_key: give both or none");
+	}
+	return SPOT_OK;
+}
 
-	if (rc == SPOT_OK) {
-		rc = store_split(c, err);
+static enum spot_rc cool_check(struct spotd_conf *c, struct spot_err *err)
+{
+	if (c->engine.cool_min_us > c->engine.cool_max_us) {
+		return err_set(err, SPOT_CONFIG, "[engine] cool_min is above cool_max");
 	}
-	if (rc == SPOT_OK) {
-		rc = level_check(c->log_level, err);
-	}
-	if (rc == SPOT_OK && c->engine.cool_min_us > c->engine.cool_max_us) {
-		rc = err_set(err, SPOT_CONFIG, "[engine] cool_min is above cool_max");
-	}
-	if (rc == SPOT_OK && !str_empty(c->public_ca)) {
+	return SPOT_OK;
+}
+
+static enum spot_rc ca_read(struct spotd_conf *c, struct spot_err *err)
+{
+	struct str pem = {0};
+	enum spot_rc rc = SPOT_OK;
+
+	if (!str_empty(c->public_ca)) {
 		rc = file_read(c->public_ca, c->arena, 8 << 10, &pem, err);
-		c->public_ca_pem = rc == SPOT_OK ? pem.p : NULL;
+	}
+	c->public_ca_pem = pem.p;
+	return rc == SPOT_OK ? rc : err_prefix(err, "[api] public_ca");
+}
+
+static enum spot_rc hours_parse(struct spotd_conf *c, struct spot_err *err)
+{
+	if (!rebalance_hours_parse(c->rebalance_hours, &c->engine.rebalance.hours)) {
+		return err_set(err, SPOT_CONFIG, "[engine] rebalance_hours = %.60s: hours of the day from 0 to 23 and "
+			       "ranges of them, such as 22-5,12", c->rebalance_hours);
+	}
+	return SPOT_OK;
+}
+
+/* What the table cannot say about a value, and what is made of it. */
+static const struct {
+	enum spot_rc (*run)(struct spotd_conf *c, struct spot_err *err);
+	size_t at; /* whose line the mistake is on */
+} checks[] = {
+    {listen_split, AT(listen)}, {tls_check, AT(tls_cert)}, {store_split, AT(store)}, {level_check, AT(log_level)},
+    {cool_check, AT(engine.cool_min_us)}, {ca_read, AT(public_ca)}, {hours_parse, AT(rebalance_hours)},
+};
+
+/* Mistakes as they are found: the first in err; every one in all, where that is asked for. */
+struct finder {
+	struct conf_mistakes *all;
+	struct spot_err *err;
+	enum spot_rc rc;
+};
+
+static void found(struct finder *f, const struct spot_err *e)
+{
+	if (f->all != NULL) {
+		conf_mistake(f->all, e);
+	}
+	if (f->rc == SPOT_OK) {
+		f->rc = e->rc;
+		*f->err = *e;
+	}
+}
+
+/* After the first mistake there is nothing to do unless all are asked for. */
+static bool goes_on(const struct finder *f)
+{
+	return f->rc == SPOT_OK || f->all != NULL;
+}
+
+static void derive(struct spotd_conf *c, struct finder *f)
+{
+	for (size_t i = 0; i < ARRAY_LEN(checks) && goes_on(f); i++) {
+		struct spot_err e = {0};
+
+		if (checks[i].run(c, &e) == SPOT_OK) {
+			continue;
+		}
+		for (size_t k = 0; k < ARRAY_LEN(items); k++) {
+			if (items[k].at == checks[i].at && c->file.item_lines[k] != 0) {
+				(void)err_prefix(&e, "%s:%d", c->path, c->file.item_lines[k]);
+			}
+		}
+		found(f, &e);
 	}
 	c->poller.parallel_max = (int)c->poller_parallel;
 	c->engine.supply.moves_per_hour_max = (int32_t)c->moves_per_hour;
 	supply_derive(&c->engine);
 	c->engine.rebalance.wave_max = (int32_t)c->rebalance_wave;
 	c->engine.rebalance.pool_max = (int32_t)c->rebalance_pool;
-	if (rc == SPOT_OK && !rebalance_hours_parse(c->rebalance_hours, &c->engine.rebalance.hours)) {
-		rc = err_set(err, SPOT_CONFIG, "[engine] rebalance_hours = %.60s: hours of the day from 0 to 23 and "
-			     "ranges of them, such as 22-5,12", c->rebalance_hours);
-	}
-	return rc;
 }
 
-static enum spot_rc class_take(struct spotd_conf *c, const struct conf_section *s, const char *path, struct spot_err *err)
+static void class_take(struct spotd_conf *c, const struct conf_section *s, struct finder *f)
 {
 	struct class_policy *p = class_find(&c->classes, s->name);
 	struct spot_err e = {0};
 
 	if (p == NULL) {
-		return err_set(err, SPOT_CONFIG, "%s: line %d: [class %s]: no such class; these are: training, batch_inference, "
-			       "fine_tune, eval, sweep, dev, serving", path, s->line, s->name);
+		(void)err_set(&e, SPOT_CONFIG, "%s:%d: [class %s]: no such class; these are: training, batch_inference, "
+			      "fine_tune, eval, sweep, dev, serving", c->path, s->line, s->name);
+		found(f, &e);
+		return;
 	}
-	for (size_t i = 0; i < s->n; i++) {
+	for (size_t i = 0; i < s->n && goes_on(f); i++) {
 		if (class_set(p, s->keys[i], s->values[i], &e) != SPOT_OK) {
-			return err_set(err, SPOT_CONFIG, "%s: line %d: [class %s] %s", path, s->lines[i], s->name, e.text);
+			(void)err_prefix(&e, "%s:%d: [class %s]", c->path, s->lines[i], s->name);
+			found(f, &e);
 		}
 	}
-	return SPOT_OK;
 }
 
 /* [class NAME] is for us; what is left in c->file are the providers. */
-static enum spot_rc sections_take(struct spotd_conf *c, const char *path, struct spot_err *err)
+static void sections_take(struct spotd_conf *c, struct finder *f)
 {
-	enum spot_rc rc = SPOT_OK;
+	struct spot_err e = {0};
 	size_t kept = 0;
 
-	for (size_t i = 0; rc == SPOT_OK && i < c->file.n; i++) {
+	for (size_t i = 0; i < c->file.n && goes_on(f); i++) {
 		struct conf_section *s = &c->file.sections[i];
 
 		if (strcmp(s->kind, "class") == 0) {
-			rc = class_take(c, s, path, err);
+			class_take(c, s, f);
 		} else if (strcmp(s->kind, "provider") == 0) {
 			c->file.sections[kept++] = *s;
 		} else {
-			rc = err_set(err, SPOT_CONFIG, "%s: line %d: [%s %s]: only [provider NAME] and [class NAME] sections have names",
-				     path, s->line, s->kind, s->name);
+			(void)err_set(&e, SPOT_CONFIG, "%s:%d: [%s %s]: only [provider NAME] and [class NAME] sections have names",
+				      c->path, s->line, s->kind, s->name);
+			found(f, &e);
 		}
 	}
 	c->file.n = kept;
-	return rc;
 }
 
-enum spot_rc spotd_conf_read(const char *path, struct spotd_conf *ret, struct spot_err *err)
+static enum spot_rc conf_take(struct spotd_conf *c, struct str text, struct conf_mistakes *all, struct spot_err *err)
+{
+	struct finder f = {.all = all, .err = err};
+
+	f.rc = conf_parse_all(c->arena, items, ARRAY_LEN(items), c->path, text, c, &c->file, all, err);
+	class_table_default(&c->classes);
+	if (goes_on(&f)) {
+		sections_take(c, &f);
+	}
+	if (goes_on(&f)) {
+		derive(c, &f);
+	}
+	return f.rc;
+}
+
+enum spot_rc spotd_conf_read(const char *path, struct spotd_conf *ret, struct conf_mistakes *all, struct spot_err *err)
 {
 	struct spotd_conf c = {.arena = arena_new(8 << 20)};
 	struct str text = {"", 0};
 	enum spot_rc rc = SPOT_OK;
+	bool readable;
 
+	c.path = path == NULL ? "defaults" : arena_strdup(c.arena, path);
 	if (path != NULL) {
 		rc = file_read(path, c.arena, 1 << 20, &text, err);
 	}
-	if (rc == SPOT_OK) {
-		rc = conf_parse(c.arena, items, ARRAY_LEN(items), path == NULL ? "defaults" : path,
-				text, &c, &c.file, err);
+	readable = rc == SPOT_OK;
+	if (readable) {
+		rc = conf_take(&c, text, all, err);
+	} else if (all != NULL) {
+		conf_mistake(all, err);
 	}
-	class_table_default(&c.classes);
-	if (rc == SPOT_OK) {
-		rc = sections_take(&c, path, err);
-	}
-	if (rc == SPOT_OK) {
-		rc = derive(&c, err);
-	}
-	if (rc != SPOT_OK) {
+	if (rc != SPOT_OK && (all == NULL || !readable)) {
 		arena_free(c.arena);
 		return rc;
 	}
 	spotd_conf_free(ret);
 	*ret = c;
-	return SPOT_OK;
+	return rc;
 }
 
 void spotd_conf_free(struct spotd_conf *c)

@@ -11,6 +11,7 @@
 
 struct spotd_conf {
 	struct arena *arena;
+	const char *path; /* of the file, for messages */
 	struct conf_file file; /* [provider NAME] */
 	struct engine_conf engine;
 	struct poller_conf poller;
@@ -33,9 +34,10 @@ struct spotd_conf {
 	const char *public_ca_pem;
 };
 /* path NULL = defaults only. ret must be zeroed or hold what an earlier call made (it is replaced
- * only when everything in the file is good). */
+ * only when everything in the file is good). With all: it gets every mistake, and ret what is good,
+ * so that the providers can be checked as well; nobody may run with it. */
 NODISCARD enum spot_rc spotd_conf_read(const char *path, struct spotd_conf *ret,
-				       struct spot_err *err);
+				       struct conf_mistakes *all, struct spot_err *err);
 void spotd_conf_free(struct spotd_conf *c);
 struct sbuf;
 void spotd_conf_print(const struct spotd_conf *c, bool with_help, struct sbuf *out);

@@ -22,7 +22,7 @@ static const char usage[] =
     "  --role ROLE          api: public port, no cloud keys; engine: cloud keys, no port; all "
     "(default)\n"
     "  --state-file PATH    writes {\"port\",\"pid\",\"install\"} there once ready\n"
-    "  --check-config       reads the configuration, says what is wrong, exits\n"
+    "  --check-config       reads the configuration, says everything that is wrong, exits\n"
     "  --print-config       prints every key with its value and meaning\n"
     "  --migrate            brings the database's schema up to date and exits\n"
     "  --create-token NAME  makes an API token with --role admin|lead|engineer|viewer|service, "
@@ -146,20 +146,26 @@ static int print_config(const struct spotd_conf *conf)
 	return 0;
 }
 
-/* The API role has neither providers nor their keys. */
-static int check_config(const struct args *a, const struct spotd_conf *conf)
+/* Everything that is wrong, a line each, as compilers print it. The API role has neither providers nor their keys. */
+static int check_config(const struct args *a)
 {
+	AUTO(arena) struct arena *arena = arena_new(0);
+	AUTO(sbuf) struct sbuf b;
+	struct conf_mistakes all = {.arena = arena};
+	struct spotd_conf conf = {0};
 	struct spot_err err;
-	struct sbuf b;
-	enum spot_rc rc = SPOT_OK;
 
 	sbuf_init(&b, 1 << 20);
-	if (a->options.role_engine) {
-		rc = providers_check(conf, &b, &err);
+	(void)!spotd_conf_read(a->options.config, &conf, &all, &err);
+	if (conf.arena != NULL && a->options.role_engine) {
+		providers_check(&conf, &b, &all);
 	}
 	fwrite(b.p, 1, b.n, stdout);
-	sbuf_fini(&b);
-	return rc == SPOT_OK ? 0 : fail(&err);
+	for (size_t i = 0; i < all.n; i++) {
+		fprintf(stderr, "%s\n", all.list[i]);
+	}
+	spotd_conf_free(&conf);
+	return all.n == 0 ? 0 : 1;
 }
 
 static int token_print(const char *dsn, const struct args *a)
@@ -212,9 +218,6 @@ static int configured(const struct args *a, struct spotd_conf *conf)
 	if (a->print) {
 		return print_config(conf);
 	}
-	if (a->check) {
-		return check_config(a, conf);
-	}
 	dsn = str_empty(conf->dsn) ? getenv("DATABASE_URL") : conf->dsn;
 	if (str_empty(dsn) && a->options.local) {
 		if (local_start(&local, &err) != SPOT_OK) {
@@ -257,7 +260,10 @@ int main(int argc, char **argv)
 	}
 	limits_set();
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (spotd_conf_read(a.options.config, &conf, &err) != SPOT_OK) {
+	if (a.check && !a.print) {
+		return check_config(&a);
+	}
+	if (spotd_conf_read(a.options.config, &conf, NULL, &err) != SPOT_OK) {
 		return fail(&err);
 	}
 	rc = configured(&a, &conf);

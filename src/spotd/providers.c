@@ -23,17 +23,27 @@ static const char *setting_get(void *ctx, const char *key)
 	return ctx == NULL ? NULL : conf_section_get(ctx, key);
 }
 
+static int line_of(const struct conf_section *s, const char *key)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		if (strcmp(s->keys[i], key) == 0) {
+			return s->lines[i];
+		}
+	}
+	return s->line;
+}
+
 /* The key is ours, not the provider's: must its nodes prove what they are when they enrol? */
-static enum spot_rc identity_read(const struct conf_section *s, bool *ret_off, struct spot_err *err)
+static enum spot_rc identity_read(const struct spotd_conf *c, const struct conf_section *s, bool *ret_off, struct spot_err *err)
 {
 	const char *v = conf_section_get(s, "identity");
 
 	if (v != NULL && strcmp(v, "required") != 0 && strcmp(v, "off") != 0) {
 		return err_set(err, SPOT_CONFIG,
-			       "line %d: [provider %s] identity = %.40s: expected required (a node proves by "
+			       "%s:%d: [provider %s] identity = %.40s: expected required (a node proves by "
 			       "its cloud that it is the machine we launched) or off (its one-time token is "
 			       "enough)",
-			       s->line, s->name, v);
+			       c->path, line_of(s, "identity"), s->name, v);
 	}
 	*ret_off = v != NULL && strcmp(v, "off") == 0;
 	return SPOT_OK;
@@ -41,7 +51,7 @@ static enum spot_rc identity_read(const struct conf_section *s, bool *ret_off, s
 
 /* A key that the provider did not ask for is a mistake of spelling, or a secret where none belongs.
  */
-static enum spot_rc self_open(const char *name, struct conf_section *s,
+static enum spot_rc self_open(const struct spotd_conf *c, const char *name, struct conf_section *s,
 			      const struct spot_provider_ops *ops, void **ret_self,
 			      struct spot_err *err)
 {
@@ -51,6 +61,9 @@ static enum spot_rc self_open(const char *name, struct conf_section *s,
 	const char *key;
 	int line;
 
+	if (rc != SPOT_OK && s != NULL) {
+		return err_prefix(err, "%s:%d: [provider %s]", c->path, s->line, name);
+	}
 	if (rc != SPOT_OK) {
 		return err_prefix(err, "[provider %s]", name);
 	}
@@ -58,20 +71,20 @@ static enum spot_rc self_open(const char *name, struct conf_section *s,
 	if (key != NULL) {
 		ops->close(*ret_self);
 		return err_set(err, SPOT_CONFIG,
-			       "line %d: [provider %s] has no key '%s'; the keys of kind %s are in "
+			       "%s:%d: [provider %s] has no key '%s'; the keys of kind %s are in "
 			       "providers/%s/README.md",
-			       line, name, key, ops->kind, ops->kind);
+			       c->path, line, name, key, ops->kind, ops->kind);
 	}
 	return SPOT_OK;
 }
 
-static enum spot_rc open_one(struct providers *p, struct loop *loop, struct http_client *http,
-			     const char *name, struct conf_section *s,
+static enum spot_rc open_one(struct providers *p, const struct spotd_conf *c, struct loop *loop,
+			     struct http_client *http, const char *name, struct conf_section *s,
 			     const struct spot_provider_ops *ops, struct call_shared *shared,
 			     struct spot_err *err)
 {
 	void *self;
-	enum spot_rc rc = self_open(name, s, ops, &self, err);
+	enum spot_rc rc = self_open(c, name, s, ops, &self, err);
 
 	if (rc != SPOT_OK) {
 		return rc;
@@ -85,21 +98,23 @@ static enum spot_rc open_one(struct providers *p, struct loop *loop, struct http
 	return SPOT_OK;
 }
 
-static enum spot_rc ops_of(const struct conf_section *s, const struct spot_provider_ops **ret,
+static enum spot_rc ops_of(const struct spotd_conf *c, const struct conf_section *s, const struct spot_provider_ops **ret,
 			   struct spot_err *err)
 {
 	const char *kind = conf_section_get(s, "kind"), *plugin = conf_section_get(s, "plugin");
 
 	if (plugin != NULL) {
-		return call_plugin_load(plugin, ret, err);
+		enum spot_rc rc = call_plugin_load(plugin, ret, err);
+
+		return rc == SPOT_OK ? rc : err_prefix(err, "%s:%d: [provider %s]", c->path, line_of(s, "plugin"), s->name);
 	}
 	*ret = provider_by_kind(kind == NULL ? s->name : kind);
 	if (*ret == NULL) {
 		return err_set(
 		    err, SPOT_CONFIG,
-		    "line %d: [provider %s]: no provider of kind '%s' is built in; set kind, or "
+		    "%s:%d: [provider %s]: no provider of kind '%s' is built in; set kind, or "
 		    "plugin to a shared object",
-		    s->line, s->name, kind == NULL ? s->name : kind);
+		    c->path, line_of(s, "kind"), s->name, kind == NULL ? s->name : kind);
 	}
 	return SPOT_OK;
 }
@@ -127,7 +142,7 @@ static enum spot_rc store_check(const struct spotd_conf *c, struct spot_err *err
 	}
 	for (size_t i = 0; i < c->file.n; i++) {
 		if (strcmp(c->file.sections[i].name, c->store_provider) == 0 &&
-		    (rc = ops_of(&c->file.sections[i], &ops, err)) != SPOT_OK) {
+		    (rc = ops_of(c, &c->file.sections[i], &ops, err)) != SPOT_OK) {
 			return rc;
 		}
 	}
@@ -153,11 +168,11 @@ static enum spot_rc store_check(const struct spotd_conf *c, struct spot_err *err
 }
 
 /* Into p->identity_off, which grows as the list does. */
-static enum spot_rc identity_add(struct providers *p, const struct conf_section *s,
+static enum spot_rc identity_add(struct providers *p, const struct spotd_conf *c, const struct conf_section *s,
 				 struct spot_err *err)
 {
 	bool off = false;
-	enum spot_rc rc = identity_read(s, &off, err);
+	enum spot_rc rc = identity_read(c, s, &off, err);
 
 	if (rc == SPOT_OK && off) {
 		p->identity_off =
@@ -197,19 +212,19 @@ enum spot_rc providers_open(struct providers *p, struct loop *loop, struct http_
 		struct conf_section *s = &conf->file.sections[i];
 		const struct spot_provider_ops *ops;
 
-		rc = ops_of(s, &ops, err);
+		rc = ops_of(conf, s, &ops, err);
 		if (rc == SPOT_OK) {
-			rc = identity_add(p, s, err);
+			rc = identity_add(p, conf, s, err);
 		}
 		if (rc == SPOT_OK) {
-			rc = open_one(p, loop, http, s->name, s, ops, shared, err);
+			rc = open_one(p, conf, loop, http, s->name, s, ops, shared, err);
 		}
 	}
 	for (size_t i = 0; i < n && rc == SPOT_OK && local && conf->file.n == 0; i++) {
 		struct spot_err skip;
 
 		/* Without keys it cannot be used; that is no reason not to start. */
-		if (open_one(p, loop, http, all[i]->kind, NULL, all[i], shared, &skip) != SPOT_OK) {
+		if (open_one(p, conf, loop, http, all[i]->kind, NULL, all[i], shared, &skip) != SPOT_OK) {
 			log_info("provider.skipped", STR("kind", all[i]->kind),
 				 STR("why", skip.text));
 			unopened_add(p, all[i]->kind, skip.text);
@@ -218,34 +233,45 @@ enum spot_rc providers_open(struct providers *p, struct loop *loop, struct http_
 	return rc;
 }
 
-enum spot_rc providers_check(const struct spotd_conf *conf, struct sbuf *ret, struct spot_err *err)
+/* Each of its mistakes that can be seen without the others. */
+static void check_one(const struct spotd_conf *c, struct conf_section *s, struct sbuf *ret, struct conf_mistakes *all)
 {
-	enum spot_rc rc = store_check(conf, err);
+	const struct spot_provider_ops *ops;
+	struct spot_err err = {0};
+	bool off = false, good = true;
+	void *self;
 
-	for (size_t i = 0; i < conf->file.n && rc == SPOT_OK; i++) {
-		struct conf_section *s = &conf->file.sections[i];
-		const struct spot_provider_ops *ops;
-		bool off = false;
-		void *self;
-
-		rc = ops_of(s, &ops, err);
-		if (rc == SPOT_OK) {
-			rc = identity_read(s, &off, err);
-		}
-		if (rc == SPOT_OK) {
-			rc = self_open(s->name, s, ops, &self, err);
-		}
-		if (rc == SPOT_OK) {
-			ops->close(self);
-			sbuf_printf(ret, "[provider %s] identity = %s: %s\n", s->name,
-				    off ? "off" : "required",
-				    off ? "a node enrols with its one-time token alone"
-				    : ops->verify != NULL
-					? "a node proves by its cloud that it is the machine we launched"
-					: "this cloud vouches for nothing; the one-time token is all there is");
-		}
+	if (ops_of(c, s, &ops, &err) != SPOT_OK) {
+		conf_mistake(all, &err);
+		return;
 	}
-	return rc;
+	if (identity_read(c, s, &off, &err) != SPOT_OK) {
+		conf_mistake(all, &err);
+		good = false;
+	}
+	if (self_open(c, s->name, s, ops, &self, &err) != SPOT_OK) {
+		conf_mistake(all, &err);
+		return;
+	}
+	ops->close(self);
+	if (good) {
+		sbuf_printf(ret, "[provider %s] identity = %s: %s\n", s->name, off ? "off" : "required",
+			    off ? "a node enrols with its one-time token alone"
+			    : ops->verify != NULL ? "a node proves by its cloud that it is the machine we launched"
+						  : "this cloud vouches for nothing; the one-time token is all there is");
+	}
+}
+
+void providers_check(const struct spotd_conf *conf, struct sbuf *ret, struct conf_mistakes *all)
+{
+	struct spot_err err = {0};
+
+	if (store_check(conf, &err) != SPOT_OK) {
+		conf_mistake(all, &err);
+	}
+	for (size_t i = 0; i < conf->file.n; i++) {
+		check_one(conf, &conf->file.sections[i], ret, all);
+	}
 }
 
 void providers_close(struct providers *p)

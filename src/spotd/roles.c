@@ -340,7 +340,7 @@ static void got_hup(struct loop_signal *s)
 	if (d->options->config == NULL || d->stopping) {
 		return;
 	}
-	if (spotd_conf_read(d->options->config, &fresh, &err) != SPOT_OK) {
+	if (spotd_conf_read(d->options->config, &fresh, NULL, &err) != SPOT_OK) {
 		log_error("config.refused", STR("error", err.text));
 		return;
 	}

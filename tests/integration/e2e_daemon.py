@@ -30,7 +30,7 @@ class Daemons(e2e.Case):
         w.write_config(bad)
         checked = self.spotd("--check-config", "--config", path)
         self.assertNotEqual(checked.returncode, 0)
-        self.assertIn("line %d" % (1 + bad.splitlines().index("patience = long")), checked.stderr)
+        self.assertIn("spotd.conf:%d: " % (1 + bad.splitlines().index("patience = long")), checked.stderr)
         w.daemon.proc.send_signal(signal.SIGHUP)
         w.until("the reload is refused", 20, lambda: "config.refused" in w.log())
         self.assertNotIn("config.reloaded", w.log())

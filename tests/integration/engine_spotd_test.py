@@ -119,7 +119,7 @@ class Configuration(unittest.TestCase):
             self.assertIn(w, r.stderr)
 
     def test_mistakes_are_named_with_line_and_key(self):
-        self.refused("[engine]\n\ntick = soon\n", "line 3", "tick", "duration")
+        self.refused("[engine]\n\ntick = soon\n", "spotd.conf:3: ", "tick", "duration")
         self.refused("[engine]\ntick = 1us\n", "below the minimum")
         self.refused("[engine]\ntock = 1s\n", "no key 'tock'")
         self.refused("[motor]\n", "unknown section")
@@ -131,11 +131,40 @@ class Configuration(unittest.TestCase):
         self.refused("[engine]\ncool_min = 30m\ncool_max = 1m\n", "cool_min")
         self.refused("[api]\npublic_ca = /nowhere.pem\n", "/nowhere.pem")
 
+    def test_every_mistake_is_named_at_once(self):
+        text = """[api]
+listen = 8642
+tls_cert = a.pem
+[engine]
+tick = soon
+tock = 1s
+cool_min = 30m
+cool_max = 1m
+[motor x]
+kind = aws
+[class eval]
+priority = high
+tiers = Q9
+[provider aws]
+regions = Ohio
+identity = maybe
+[provider mars]
+[log]
+level = loud
+"""
+        r = run("--config", conf(text), "--check-config")
+        self.assertEqual(r.returncode, 1)
+        at = [re.match(r".*/spotd\.conf:(\d+): \S", line) for line in r.stderr.splitlines()]
+        self.assertNotIn(None, at, r.stderr)
+        self.assertEqual([int(m.group(1)) for m in at], [5, 6, 9, 12, 13, 2, 3, 19, 7, 16, 14, 17], r.stderr)
+        # One by one the words are the same, and the daemon starts with none of them.
+        self.assertEqual(run("--config", conf(text), "--print-config").stderr, "spotd: " + r.stderr.splitlines()[0] + "\n")
+
     def test_mistakes_in_a_provider_are_named_before_anything_starts(self):
-        self.refused("[provider mars]\n", "line 1", "mars")
-        self.refused("[provider aws]\nregion = us-east-1\n", "line 2", "'region'", "providers/aws/README.md")
+        self.refused("[provider mars]\n", "spotd.conf:1: ", "mars")
+        self.refused("[provider aws]\nregion = us-east-1\n", "spotd.conf:2: ", "'region'", "providers/aws/README.md")
         self.refused("[provider aws]\nregions = Ohio\n", "regions", "Ohio")
-        self.refused("[provider aws]\n\nsecret_access_key = hunter2hunter2\n", "line 3", "secret_access_key")
+        self.refused("[provider aws]\n\nsecret_access_key = hunter2hunter2\n", "spotd.conf:3: ", "secret_access_key")
         self.refused("[provider lambda]\nendpoint = http://example.com\n", "https")
         r = run("--config", conf("[provider aws]\nsubnet.use1-az1 = subnet-0a1b2c3d\n"), "--check-config")
         self.assertEqual(r.returncode, 0, r.stderr)
@@ -151,7 +180,7 @@ class Configuration(unittest.TestCase):
         self.assertEqual(r.returncode, 0, r.stderr)
 
     def test_the_identity_of_nodes_is_required_unless_told_otherwise_and_said(self):
-        self.refused("[provider aws]\nidentity = maybe\n", "line 1", "required", "off")
+        self.refused("[provider aws]\nidentity = maybe\n", "spotd.conf:2: ", "required", "off")
         r = run("--config", conf("[provider aws]\n[provider lambda]\n[provider east]\nkind = aws\nidentity = off\n"), "--check-config")
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertRegex(r.stdout, r"\[provider aws\] identity = required: ")

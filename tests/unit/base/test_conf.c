@@ -84,14 +84,14 @@ static void mistakes_are_refused_with_file_and_line_and_change_nothing(void **st
 	static const struct {
 		const char *text, *words;
 	} cases[] = {
-		{"\nport = 1\n", "spotd.ini: line 2: 'port' stands before any [section]"},
-		{"[api]\nprot = 1\n", "spotd.ini: line 2: [api] has no key 'prot'"},
-		{"[apy]\n", "line 1: unknown section [apy]"},
-		{"[api\n", "line 1: section is not closed"},
-		{"[]\n", "line 1: section is not closed"},
-		{"[api]\nport\n", "line 2: expected 'key = value'"},
-		{"[api]\n= 3\n", "line 2: expected 'key = value'"},
-		{"[api]\nport = 0\n", "line 2: [api] port = 0: below the minimum 1"},
+		{"\nport = 1\n", "spotd.ini:2: 'port' stands before any [section]"},
+		{"[api]\nprot = 1\n", "spotd.ini:2: [api] has no key 'prot'"},
+		{"[apy]\n", "spotd.ini:1: unknown section [apy]"},
+		{"[api\n", "spotd.ini:1: section is not closed"},
+		{"[]\n", "spotd.ini:1: section is not closed"},
+		{"[api]\nport\n", "spotd.ini:2: expected 'key = value'"},
+		{"[api]\n= 3\n", "spotd.ini:2: expected 'key = value'"},
+		{"[api]\nport = 0\n", "spotd.ini:2: [api] port = 0: below the minimum 1"},
 		{"[api]\nport = 65536\n", "above the maximum 65535"},
 		{"[api]\nport = 80x\n", "expected a whole number"},
 		{"[api]\nport =\n", "expected a whole number"},
@@ -106,10 +106,10 @@ static void mistakes_are_refused_with_file_and_line_and_change_nothing(void **st
 		{"[engine]\nshare = -0.1\n", "below the minimum 0"},
 		{"[engine]\nshare = nan\n", "expected a number"},
 		{"[engine]\ndry = maybe\n", "expected true or false"},
-		{"[api]\nport = 2\nport = 2\n", "line 3: [api] port is already given on line 2"},
-		{"[api]\nport = 2\n[engine]\n[api]\nport = 2\n", "line 5: [api] port is already given on line 2"},
-		{"[p a]\n[p a]\n", "line 2: [p a] is already given on line 1"},
-		{"[p a]\nk = 1\nk = 1\n", "line 3: [p a] k is given twice"},
+		{"[api]\nport = 2\nport = 2\n", "spotd.ini:3: [api] port is already given on line 2"},
+		{"[api]\nport = 2\n[engine]\n[api]\nport = 2\n", "spotd.ini:5: [api] port is already given on line 2"},
+		{"[p a]\n[p a]\n", "spotd.ini:2: [p a] is already given on line 1"},
+		{"[p a]\nk = 1\nk = 1\n", "spotd.ini:3: [p a] k is given twice"},
 	};
 	struct target t = {.port = 77};
 
@@ -126,6 +126,44 @@ static void mistakes_are_refused_with_file_and_line_and_change_nothing(void **st
 	assert_int_equal(conf_parse(arena, items, ARRAY_LEN(items), "f", STR_LIT("[p a]"), &t, NULL, &err),
 	    SPOT_CONFIG);
 	assert_non_null(strstr(err.text, "sections have no names here"));
+}
+
+static void with_all_asked_for_every_mistake_is_named_and_the_rest_is_taken(void **state)
+{
+	static const char text[] = "[api]\nport = 0\nlisten = ::1\nprot = 4\n[apy]\nport = 7\n[engine\npoll = soon\n"
+				   "[engine]\npoll = later\ndry = yes\nshare\n[p a]\nk = 1\nk = 2\n[p a]\nk = 3\n";
+	static const char *const words[] = {
+		"spotd.ini:2: [api] port = 0: below the minimum 1",
+		"spotd.ini:4: [api] has no key 'prot'",
+		"spotd.ini:5: unknown section [apy]",
+		"spotd.ini:7: section is not closed by ]",
+		"spotd.ini:10: [engine] poll = later: expected a duration such as 30s, 5m, 2h or 250ms",
+		"spotd.ini:12: expected 'key = value' or '[section]'",
+		"spotd.ini:15: [p a] k is given twice",
+		"spotd.ini:16: [p a] is already given on line 13",
+	};
+	struct conf_mistakes all = {.arena = arena};
+	struct target t = {0};
+
+	(void)state;
+	assert_int_equal(conf_parse_all(arena, items, ARRAY_LEN(items), "spotd.ini", str_from(text), &t, &file, &all, &err),
+	    SPOT_CONFIG);
+	assert_string_equal(err.text, words[0]);
+	for (size_t i = 0; i < MIN(all.n, ARRAY_LEN(words)); i++)
+		assert_string_equal(all.list[i], words[i]);
+	assert_int_equal(all.n, ARRAY_LEN(words));
+	assert_string_equal(t.listen, "::1");
+	assert_int_equal(t.port, 8080);
+	assert_int_equal(t.poll_us, 90000000);
+	assert_true(t.dry);
+	assert_int_equal(file.n, 1);
+	assert_string_equal(conf_section_get(&file.sections[0], "k"), "1");
+	assert_int_equal(file.item_lines[0], 3);
+	assert_int_equal(file.item_lines[5], 0);
+	all.n = 0;
+	assert_int_equal(conf_parse_all(arena, items, ARRAY_LEN(items), "f", ((struct str){"a\0b", 3}), &t, &file, &all, NULL),
+	    SPOT_CONFIG);
+	assert_string_equal(all.list[0], "f: contains NUL bytes");
 }
 
 static void named_sections_keep_their_keys_as_text(void **state)
@@ -202,6 +240,7 @@ int main(void)
 		cmocka_unit_test(an_empty_file_gives_the_defaults),
 		cmocka_unit_test(values_replace_defaults),
 		cmocka_unit_test(mistakes_are_refused_with_file_and_line_and_change_nothing),
+		cmocka_unit_test(with_all_asked_for_every_mistake_is_named_and_the_rest_is_taken),
 		cmocka_unit_test(named_sections_keep_their_keys_as_text),
 		cmocka_unit_test(a_secret_value_is_not_in_the_message),
 		cmocka_unit_test(a_bad_default_is_a_bug_of_ours_and_says_so),
