@@ -176,7 +176,7 @@ struct api {
 	struct pg_listen listen;
 	struct areq *reqs;
 	struct wait *waits[WAIT_BUCKETS];
-	size_t waiting;
+	size_t waiting, parked; /* requests that may be held; of these, those that wait and do not read just now */
 	struct seen seen;
 	struct stream_hub *hub;
 	struct blob blobs[API_BLOBS];

@@ -77,7 +77,7 @@ static void put_process(struct api *api, struct sbuf *o)
 	put_one(o, "spot_http_accepted_total", "counter", "Connections accepted.", (double)h.accepted);
 	put_one(o, "spot_http_refused_total", "counter", "Connections refused for lack of room.", (double)h.refused);
 	put_one(o, "spot_http_malformed_total", "counter", "Requests refused before routing.", (double)h.bad_requests);
-	put_one(o, "spot_http_parked", "gauge", "Long polls that wait.", (double)api->waiting);
+	put_one(o, "spot_http_parked", "gauge", "Long polls that wait.", (double)api->parked);
 	put_one(o, "spot_http_streams", "gauge", "Event streams.", (double)hub_readers(api->hub));
 	put_one(o, "spot_pg_statements_total", "counter", "Statements sent.", (double)p.statements);
 	put_one(o, "spot_pg_failed_total", "counter", "Statements that failed.", (double)p.failed);

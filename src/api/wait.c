@@ -19,6 +19,13 @@ static struct wait **bucket_of(struct api *api, const char *key)
 	return &api->waits[(h >> 7) % WAIT_BUCKETS];
 }
 
+static void unpark(struct wait *w)
+{
+	if (w->parked)
+		container_of(w, struct areq, wait)->api->parked--;
+	w->parked = false;
+}
+
 void areq_unwatch(struct areq *q)
 {
 	struct wait *w = &q->wait;
@@ -30,7 +37,7 @@ void areq_unwatch(struct areq *q)
 	if (w->next)
 		w->next->at = w->at;
 	w->at = NULL;
-	w->parked = false;
+	unpark(w);
 	q->api->waiting--;
 }
 
@@ -38,7 +45,7 @@ static void look_again(struct wait *w)
 {
 	struct areq *q = container_of(w, struct areq, wait);
 
-	w->parked = false;
+	unpark(w);
 	w->woken = false;
 	loop_timer_stop(&w->timer);
 	q->http->gone = NULL;
@@ -88,6 +95,7 @@ bool areq_park(struct areq *q)
 	}
 	pg_req_fini(&q->pg);
 	w->parked = true;
+	q->api->parked++;
 	q->http->user = q;
 	q->http->gone = parked_gone;
 	loop_timer_set(&w->timer, w->woken ? 0 : MIN(left, w->again_us));

@@ -1,7 +1,8 @@
 /*
  * A libnvidia-ml.so.1 with scripted answers: $FAKE_NVML names a file with one word, read at each call of
  * nvmlDeviceGetCount: "two" (two GPUs), "lost" (the second one answers GPU_IS_LOST), "hang" (never returns), "joining"
- * and "apart" (the second one is not in the NVLink fabric yet, or could not get into it), "nocuda" (fake_cuda.c).
+ * and "apart" (the second one is not in the NVLink fabric yet, or could not get into it), "nocuda" (fake_cuda.c). Each such
+ * call adds a byte to the file $FAKE_NVML.asked.
  * With FAKE_OLD it is an old library: unversioned symbols and the first memory structure only.
  */
 #include "base/base.h"
@@ -30,6 +31,21 @@ static void script_read(void)
 		memcpy(script, "two", 4);
 	if (f != NULL)
 		fclose(f);
+}
+
+static void asked_write(void)
+{
+	const char *path = getenv("FAKE_NVML");
+	char name[4096];
+	FILE *f;
+
+	if (path == NULL || (size_t)snprintf(name, sizeof(name), "%s.asked", path) >= sizeof(name))
+		return;
+	f = fopen(name, "ae");
+	if (f != NULL) {
+		(void)fputc('.', f);
+		fclose(f);
+	}
 }
 
 static unsigned index_of(void *device)
@@ -64,6 +80,7 @@ int COUNT(unsigned *ret);
 int COUNT(unsigned *ret)
 {
 	script_read();
+	asked_write();
 	while (strcmp(script, "hang") == 0)
 		(void)pause();
 	*ret = 2;

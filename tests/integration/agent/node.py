@@ -179,12 +179,17 @@ class Gpu(AgentCase):
         self.assertEqual((hw["gpus"], hw["gpu_error"]), ([], "GPU 1: GPU is lost (15)"))
         self.assertEqual(hw["gpu_fault"], "GPU 1: GPU is lost (15)")
 
+    def rounds(self):
+        asked = self.word + ".asked"
+        return os.path.getsize(asked) if os.path.exists(asked) else 0
+
     def begin_waiting(self, word):
         self.word = os.path.join(self.agent.home, "nvml-script")
         self.say(word)
         self.agent.more_env = {"LD_LIBRARY_PATH": os.path.join(os.environ["FAKE_NVML_LIBS"], "new"), "FAKE_NVML": self.word}
         self.agent.start()
-        time.sleep(8)       # longer than the first report of a machine whose GPUs say nothing is waited for
+        # In the third round the agent has heard the first; how long it waits for more is a unit test's (gpu_settles_us).
+        self.until(lambda: self.rounds() >= 3, "the GPUs are asked a third time")
         self.assertEqual(self.daemon.enrols, [])
         self.say("two")
         hw = self.until(lambda: self.daemon.enrols and self.daemon.enrols[0], "the enrolment", 20)["hw"]

@@ -88,6 +88,21 @@ class Apid:
             self.check(method, path, status, got.get("content-type", ""), doc)
         return status, doc, got
 
+    def metric(self, name):
+        text = self.call("GET", "/metrics", expect=200)[1].decode()
+        return float([l for l in text.split("\n") if l.startswith(name + " ")][0].split()[1])
+
+    def until(self, cond, what, limit=10):
+        end = time.monotonic() + limit
+        while not cond():
+            if time.monotonic() > end:
+                raise AssertionError("not within %d s: %s" % (limit, what))
+            time.sleep(0.02)
+
+    def until_parked(self, n=1):
+        """Until the daemon says that it holds so many requests: each has read what there is and waits to be woken."""
+        self.until(lambda: self.metric("spot_http_parked") >= n, "%d requests are held" % n)
+
     # ---- the document ------------------------------------------------------------------------
 
     def operation(self, method, path):

@@ -106,7 +106,7 @@ class Enrol(Case):
         out = {}
         th = threading.Thread(target=lambda: out.update(s=A.enrol(self.node, self.token, proof={"verdict": ""}), t=time.time()))
         th.start()
-        time.sleep(0.4)
+        A.until_parked()
         self.assertEqual(A.sql("SELECT session_hash IS NULL FROM node WHERE id = %d" % self.node), "t")
         t = time.time()
         A.sql("UPDATE enrol_proof SET verdict = 'verified' WHERE node_id = %d; NOTIFY spot_api, 'v%d'" % (self.node, self.node))
@@ -167,30 +167,25 @@ class Poll(Case):
         self.start()
         out = {}
         th = threading.Thread(target=lambda: out.update(w=self.poll("j%d" % self.job, 1, 1, hold=20000), t=time.time()))
-        t = time.time()
         th.start()
-        time.sleep(0.3)
+        A.until_parked()
+        t = time.time()
         A.sql("UPDATE attempt SET desired = 'drain', version = 2, drain_deadline_us = 77, drain_why = 'notice' WHERE job_id = %d; "
               "NOTIFY spot_api, 'n%d'" % (self.job, self.node))
         th.join()
         self.assertEqual((out["w"]["desired"], out["w"]["version"], out["w"]["deadline_us"], out["w"]["why"]),
                          ("drain", 2, 77, "notice"))
-        self.assertLess(out["t"] - t, 1.5)
+        self.assertLess(out["t"] - t, 1)
 
-    def test_five_hundred_parked_polls_answer_their_own_node_only(self):
+    def test_sixty_parked_polls_answer_their_own_node_only(self):
         self.start()
-        threads = [threading.Thread(target=lambda: self.poll("j%d" % self.job, 1, 1, hold=1500)) for _ in range(60)]
+        threads = [threading.Thread(target=lambda: self.poll("j%d" % self.job, 1, 1, hold=3000)) for _ in range(60)]
         for th in threads:
             th.start()
-        time.sleep(0.5)
-        self.assertGreaterEqual(self.parked(), 60)
+        A.until_parked(60)
         for th in threads:
             th.join()
-        self.assertEqual(self.parked(), 0)
-
-    def parked(self):
-        text = A.call("GET", "/metrics", expect=200)[1].decode()
-        return int(float([l for l in text.split("\n") if l.startswith("spot_http_parked ")][0].split()[1]))
+        self.assertEqual(A.metric("spot_http_parked"), 0)
 
     def test_a_zombie_is_told_to_kill(self):
         self.start()
@@ -212,10 +207,7 @@ class Poll(Case):
     def test_heartbeats_and_progress_are_written_within_seconds(self):
         self.start()
         self.poll("j%d" % self.job, 1, 1, steps_done=42)
-        end = time.time() + 5
-        while time.time() < end and self.attempt("steps_done") != "42":
-            time.sleep(0.1)
-        self.assertEqual(self.attempt("steps_done"), "42")
+        A.until(lambda: self.attempt("steps_done") == "42", "the steps are written", 5)
         self.assertEqual(A.sql("SELECT steps_done FROM job WHERE id = %d" % self.job), "42")
         self.assertEqual(A.sql("SELECT last_seen_us > %d FROM node WHERE id = %d" % (lib.now() - 10 * lib.US, self.node)), "t")
 
@@ -288,14 +280,15 @@ class Checkpoint(Case):
         body.update(more)
         return self.agent("checkpoint", body, expect)
 
-    def mint(self, delay=0.2):
-        """What the engine does when it sees an open checkpoint."""
+    def mint(self, held=True):
+        """What the engine does when it sees an open checkpoint; held: only when the agent's request waits for it."""
         def run():
             end = time.time() + 10
             while time.time() < end:
                 c = A.sql("SELECT id FROM checkpoint WHERE job_id = %d AND state = 'OPEN' AND urls_us IS NULL" % self.job)
                 if c:
-                    time.sleep(delay)
+                    if held:
+                        A.until_parked()
                     A.sql("UPDATE checkpoint_chunk SET upload_url = 'http://store/' || object_key WHERE checkpoint_id = %s AND fresh; "
                           "UPDATE checkpoint SET urls_us = 1 WHERE id = %s; NOTIFY spot_api, 'c%s'" % (c, c, c))
                     return
@@ -329,9 +322,9 @@ class Checkpoint(Case):
 
     def test_uncommitted_bytes_are_not_counted_as_stored(self):
         self.start()
-        self.mint(0)
+        self.mint(held=False)
         self.open([("a", 0, "ZZ")])
-        self.mint(0)
+        self.mint(held=False)
         self.assertEqual(len(self.open([("a", 0, "ZZ")])["uploads"]), 1)
 
     def test_commit_needs_the_urls(self):
@@ -343,7 +336,7 @@ class Checkpoint(Case):
             time.sleep(0.05)
         c = A.sql("SELECT max(id) FROM checkpoint WHERE job_id = %d" % self.job)
         self.agent("commit", {"job": "j%d" % self.job, "epoch": 1, "checkpoint": "c" + c}, 409)
-        self.mint(0)
+        self.mint(held=False)
         th.join()
         self.agent("commit", {"job": "j%d" % self.job, "epoch": 1, "checkpoint": "c" + c})
 

@@ -37,7 +37,6 @@ class Stream:
 
     def ready(self):
         assert self.until(lambda: "events of the broker" in self.text), self.text
-        time.sleep(0.2)
         return self
 
     def close(self):
@@ -55,8 +54,7 @@ class Events(unittest.TestCase):
     def test_a_new_event_reaches_every_reader_at_once(self):
         readers = [Stream() for _ in range(50)]
         for r in readers:
-            self.assertTrue(r.until(lambda: "events of the broker" in r.text))
-        time.sleep(0.3)
+            r.ready()
         t = time.time()
         want = event()
         for r in readers:
@@ -93,7 +91,7 @@ class Events(unittest.TestCase):
         t = threading.Thread(target=lambda: A.sql("BEGIN; INSERT INTO event (at_us, entity, entity_id, event) VALUES (%d, 'job', 'slow', "
                                                   "'SLOW'); SELECT pg_sleep(0.5); COMMIT; NOTIFY spot_api, 'e'" % lib.now()))
         t.start()
-        time.sleep(0.2)
+        A.until(lambda: A.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == "1", "the earlier one has its id")
         fast = event()
         t.join()
         self.assertTrue(r.until(lambda: "SLOW" in r.text and fast[0] in r.ids()), r.text)
@@ -125,14 +123,7 @@ class Events(unittest.TestCase):
         rs = [Stream().ready() for _ in range(5)]
         for r in rs:
             r.close()
-        end = time.time() + 5
-        while time.time() < end and self.metric("spot_http_streams") > 0:
-            time.sleep(0.05)
-        self.assertEqual(self.metric("spot_http_streams"), 0)
-
-    def metric(self, name):
-        text = A.call("GET", "/metrics", expect=200)[1].decode()
-        return float([l for l in text.split("\n") if l.startswith(name + " ")][0].split()[1])
+        A.until(lambda: A.metric("spot_http_streams") == 0, "they are forgotten", 5)
 
     def test_a_slow_reader_is_cut_and_the_others_go_on(self):
         slow = socket.socket()
@@ -140,7 +131,7 @@ class Events(unittest.TestCase):
         slow.connect(("127.0.0.1", A.port))
         slow.sendall(("GET /v1/events HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\nAuthorization: Bearer %s\r\n\r\n" % A.root).encode())
         r = Stream().ready()
-        base = self.metric("spot_http_streams")
+        base = A.metric("spot_http_streams")
         self.assertGreaterEqual(base, 2)
         big = "x" * 6000
         for _ in range(8):
@@ -148,10 +139,7 @@ class Events(unittest.TestCase):
                   "NOTIFY spot_api, 'e'" % (lib.now(), big))
             r.until(lambda: False, 0.5)
         self.assertTrue(r.until(lambda: len(r.ids()) >= 1600, 20), len(r.ids()))
-        end = time.time() + 5
-        while time.time() < end and self.metric("spot_http_streams") >= base:
-            time.sleep(0.1)
-        self.assertEqual(self.metric("spot_http_streams"), base - 1)
+        A.until(lambda: A.metric("spot_http_streams") == base - 1, "the slow one is cut", 5)
         slow.close()
         r.close()
 
@@ -178,7 +166,8 @@ class Drain(unittest.TestCase):
         s.sendall(("GET /v1/events HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\nAuthorization: Bearer %s\r\n\r\n" % b.root).encode())
         th = threading.Thread(target=lambda: out.update(r=b.call("GET", "/v1/jobs/%s?wait_state=terminal&timeout_s=60" % j, expect=200)))
         th.start()
-        time.sleep(0.5)
+        b.until_parked()
+        b.until(lambda: b.metric("spot_http_streams") == 1, "the stream is open")
         t = time.time()
         b.proc.stdin.write("d\n")
         b.proc.stdin.flush()

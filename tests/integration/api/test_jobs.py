@@ -177,7 +177,7 @@ class One(unittest.TestCase):
         A.sql("UPDATE job SET state = 'SUCCEEDED' WHERE id = " + j["id"][1:])
         A.call("POST", "/v1/jobs/%s/cancel" % j["id"], expect=409)
 
-    def wait(self, path, change, delay=0.3):
+    def wait(self, path, change):
         out = {}
 
         def ask():
@@ -186,8 +186,8 @@ class One(unittest.TestCase):
             out["took"] = time.time() - t
         th = threading.Thread(target=ask)
         th.start()
-        time.sleep(delay)
         if change:
+            A.until_parked()
             A.sql(change)
         th.join()
         return out
@@ -271,13 +271,13 @@ class Logs(unittest.TestCase):
         self.add(1, 0, "a")
         out = {}
         th = threading.Thread(target=lambda: out.update(r=self.get("?offset=1&follow_s=20"), t=time.time()))
-        t = time.time()
         th.start()
-        time.sleep(0.3)
+        A.until_parked()
+        t = time.time()
         self.add(1, 1, "bc")
         th.join()
         self.assertEqual(out["r"], ("bc", 1, 3, None))
-        self.assertLess(out["t"] - t, 1.5)
+        self.assertLess(out["t"] - t, 1)
 
 
 class Fleets(unittest.TestCase):
@@ -361,7 +361,7 @@ class Rebalance(unittest.TestCase):
         out = {}
         th = threading.Thread(target=lambda: out.update(r=A.call("GET", h["location"] + "?timeout_s=20", expect=200)[1]))
         th.start()
-        time.sleep(0.3)
+        A.until_parked()
         A.sql("UPDATE decision SET outcome = '{\"state\":\"done\",\"dry_run\":true,\"moves\":[],\"kept\":[]}', why = '0 of 0' "
               "WHERE id = %s; NOTIFY spot_api, '%s'" % (d["id"][1:], d["id"]))
         th.join()
