@@ -2,8 +2,7 @@
 #include "base/base.h"
 #include "api/plan.h"
 #include "core/fleet.h"
-
-#define RECORD_DAYS 30
+#include "store/offers.h"
 
 struct fleet_planned {
 	struct fleet_spec *spec;
@@ -16,18 +15,13 @@ static void fleet_planned(struct areq *q)
 	struct fleet_planned *p = q->own;
 	struct rank_job job = {.spec = &p->job, .spot_allowed = true, .on_demand_allowed = true};
 	struct fleet_ask ask = {.spec = p->spec};
-	struct q_engine_offers_row *rows;
-	size_t n = q_api_offers_rows(&q->pg, q->arena, &rows);
-	struct offer *offers = arena_array(q->arena, n + 1, sizeof(*offers));
+	struct offer *offers;
+	size_t n = offers_rows(&q->pg, q->arena, &offers);
 	struct hazard_model *hazards;
 	struct score *scores;
 	struct fleet_plan plan;
 	json_t *doc;
 
-	for (size_t i = 0; i < n; i++) {
-		plan_offer_of(&rows[i], &offers[i]);
-		offers[i].record = offer_record_parse(q->arena, rows[i].record);
-	}
 	hazards = hazard_model_build(q->arena, offers, n, &q->api->conf.rank, q->now_us);
 	offers_believe(hazards, offers, n);
 	rank_offers(q->arena, offers, n, &job, &q->api->conf.rank, q->now_us, &scores, &ask.scores_n);
@@ -58,7 +52,5 @@ void post_fleet_plan(struct areq *q)
 	fleet_job(p->spec, &p->job);
 	q->own = p;
 	n = plan_gpus_asked(q->arena, &p->job, &gpus);
-	SQL(q, api_offers, fleet_planned, .since_day = day_of(q->now_us) - RECORD_DAYS, .gpus = gpus, .gpus_n = n,
-	    .at_us = q->now_us, .half_h = q->api->conf.rank.age_half_life_h, .recent_h = q->api->conf.rank.recent_half_life_h,
-	    .odds_h = q->api->conf.rank.odds_half_life_h);
+	plan_offers(q, gpus, n, fleet_planned);
 }

@@ -3,31 +3,12 @@
 #include "api/plan.h"
 #include "core/class_policy.h"
 #include "core/montecarlo.h"
+#include "store/offers.h"
 
 #include <ctype.h>
 
-#define RECORD_DAYS 30
 #define OFFERS_SHOWN 200
 #define REFUSED_SHOWN 500
-
-void plan_offer_of(const struct q_engine_offers_row *r, struct offer *o)
-{
-	*o = (struct offer){.pool_id = r->id, .provider = r->provider, .region = r->region, .zone = r->zone,
-	    .zone_name = r->zone_name, .instance_type = r->instance_type, .market = spot_market_parse(r->market),
-	    .gpu_name = r->gpu_name, .gpu_milli = r->gpu_milli, .gpu_mem_mib = r->gpu_mem_mib, .vcpus = r->vcpus,
-	    .mem_mib = r->mem_mib, .arch = r->arch, .quota_class = r->quota_class, .price_micros = r->price_micros,
-	    .price_observed_us = r->observed_us, .price_state = price_state_parse(r->price_state),
-	    .advisor_lo = r->has_advisor_lo ? r->advisor_lo : -1, .advisor_hi = r->has_advisor_hi ? r->advisor_hi : -1,
-	    .advisor_as_of_us = r->advisor_as_of_us, .placement_score = r->has_score ? r->score : -1,
-	    .capacity = r->has_capacity ? r->capacity : -1, .capacity_us = r->capacity_us, .own_node_us = r->own_us,
-	    .own_reclaims = r->reclaims, .own_launches = r->launches, .own_refusals = r->refusals,
-	    .cool_until_us = r->cool_until_us, .cool_refusals = r->cool_refusals,
-	    .cool_why = r->cool_why ? r->cool_why : "", .live_nodes = r->nodes, .has_band = r->has_band_lo && r->has_band_hi,
-	    .band_lo = r->band_lo, .band_hi = r->band_hi, .has_share = r->has_share, .share = r->share, .share_lo = r->share_lo,
-	    .share_hi = r->share_hi, .has_odds = r->has_odds, .odds = r->odds, .has_quota = r->has_quota_limit,
-	    .quota_unit = r->quota_unit, .quota_limit = r->quota_limit, .quota_used = r->quota_used,
-	    .price_mean = r->price_mean, .price_var = r->price_var, .price_cover = r->has_price_mean ? r->price_cover : 0};
-}
 
 /* The same defaults as the engine's: use_spot said wins, else spot is allowed to whoever may be
  * interrupted, on demand to everybody but those who asked for spot only by use_spot: true with no
@@ -45,14 +26,9 @@ static void markets_allowed(const struct job_spec *s, bool *spot, bool *on_deman
 static void ranked(struct areq *q)
 {
 	struct planned *p = q->own;
-	struct q_engine_offers_row *rows;
-	size_t n = q_api_offers_rows(&q->pg, q->arena, &rows);
-	struct offer *offers = arena_array(q->arena, n, sizeof(*offers));
+	struct offer *offers;
+	size_t n = offers_rows(&q->pg, q->arena, &offers);
 
-	for (size_t i = 0; i < n; i++) {
-		plan_offer_of(&rows[i], &offers[i]);
-		offers[i].record = offer_record_parse(q->arena, rows[i].record);
-	}
 	p->policy = q->api->conf.rank;
 	p->job.spec = p->spec;
 	p->job.work_left_s = p->spec->work_s;
@@ -112,6 +88,17 @@ static bool type_ok(struct areq *q)
 	return false;
 }
 
+void plan_offers(struct areq *q, const char **gpus, size_t n, void (*next)(struct areq *q))
+{
+	struct q_offers ask;
+
+	offers_ask(&q->api->conf.rank, q->now_us, &ask);
+	ask.gpus = gpus;
+	ask.gpus_n = n;
+	areq_sql_begin(q, next);
+	q_offers(areq_pg(q), &q->pg, &ask, areq_sql_done);
+}
+
 /* Earlier jobs of the same name tell how fast this one will run. */
 static void measured(struct areq *q)
 {
@@ -125,9 +112,7 @@ static void measured(struct areq *q)
 		p->job.restart_us = row->has_restart_us ? row->restart_us : 0;
 	}
 	n = plan_gpus_asked(q->arena, p->spec, &gpus);
-	SQL(q, api_offers, ranked, .since_day = day_of(q->now_us) - RECORD_DAYS, .gpus = gpus, .gpus_n = n,
-	    .at_us = q->now_us, .half_h = q->api->conf.rank.age_half_life_h, .recent_h = q->api->conf.rank.recent_half_life_h,
-	    .odds_h = q->api->conf.rank.odds_half_life_h);
+	plan_offers(q, gpus, n, ranked);
 }
 
 void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p))

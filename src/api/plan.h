@@ -35,9 +35,9 @@ json_t *plan_score_json(const struct planned *p, size_t i, int64_t now_us);
 const struct score *plan_best(const struct planned *p, enum spot_market m);
 /* Stored with the job: the cheapest pool of all and the cheapest on demand, at submit. */
 json_t *plan_baseline(const struct planned *p);
-/* For those who rank something else than a job (fleet_plan.c): an offer as the store gives it; the GPUs asked for. */
-struct q_engine_offers_row;
-void plan_offer_of(const struct q_engine_offers_row *r, struct offer *o);
+/* For those who rank something else than a job, too (fleet_plan.c): reads the offers of these GPUs (plan_gpus_asked; none =
+ * all); next reads the rows (store/offers.h). */
+void plan_offers(struct areq *q, const char **gpus, size_t n, void (*next)(struct areq *q));
 size_t plan_gpus_asked(struct arena *a, const struct job_spec *s, const char ***ret);
 
 #endif

@@ -2,8 +2,7 @@
 #include "base/base.h"
 #include "base/str.h"
 #include "engine/engine_int.h"
-
-#define RECORD_DAYS 30
+#include "store/offers.h"
 
 struct wait {
 	void (*then)(struct recon *r, void *ctx);
@@ -15,64 +14,6 @@ void offers_stale(struct engine *e)
 {
 	e->offers.read_us = 0;
 	e->offers.stale_us = loop_mono_us(e->loop);
-}
-
-static double or_none(bool has, double v)
-{
-	return has ? v : -1;
-}
-
-static void offer_fill(struct offer *o, const struct q_engine_offers_row *w)
-{
-	*o = (struct offer){
-	    .pool_id = w->id,
-	    .provider = w->provider,
-	    .region = w->region,
-	    .zone = w->zone,
-	    .zone_name = w->zone_name,
-	    .instance_type = w->instance_type,
-	    .market = spot_market_parse(w->market),
-	    .gpu_name = w->gpu_name,
-	    .gpu_milli = w->gpu_milli,
-	    .gpu_mem_mib = w->gpu_mem_mib,
-	    .vcpus = w->vcpus,
-	    .mem_mib = w->mem_mib,
-	    .arch = w->arch,
-	    .quota_class = w->quota_class,
-	    .price_micros = w->price_micros,
-	    .price_observed_us = w->observed_us,
-	    .price_state = price_state_parse(w->price_state),
-	    .advisor_lo = or_none(w->has_advisor_lo, w->advisor_lo),
-	    .advisor_hi = or_none(w->has_advisor_hi, w->advisor_hi),
-	    .advisor_as_of_us = w->advisor_as_of_us,
-	    .placement_score = or_none(w->has_score, w->score),
-	    .capacity = or_none(w->has_capacity, w->capacity),
-	    .capacity_us = w->capacity_us,
-	    .own_node_us = w->own_us,
-	    .own_reclaims = w->reclaims,
-	    .own_launches = w->launches,
-	    .own_refusals = w->refusals,
-	    .cool_until_us = w->cool_until_us,
-	    .cool_refusals = w->cool_refusals,
-	    .cool_why = w->cool_why,
-	    .live_nodes = w->nodes,
-	    .has_band = w->has_band_lo && w->has_band_hi,
-	    .band_lo = w->band_lo,
-	    .band_hi = w->band_hi,
-	    .has_share = w->has_share,
-	    .share = w->share,
-	    .share_lo = w->share_lo,
-	    .share_hi = w->share_hi,
-	    .has_odds = w->has_odds,
-	    .odds = w->odds,
-	    .has_quota = w->has_quota_limit,
-	    .quota_unit = w->quota_unit,
-	    .quota_limit = w->quota_limit,
-	    .quota_used = w->quota_used,
-	    .price_mean = w->price_mean,
-	    .price_var = w->price_var,
-	    .price_cover = w->has_price_mean ? w->price_cover : 0,
-	};
 }
 
 static void market_let_go(struct market *m)
@@ -128,19 +69,12 @@ static void offers_read(struct step *s)
 {
 	struct offers *o = &s->r->e->offers;
 	struct wait *w = s->ctx;
-	struct q_engine_offers_row *rows;
 	struct arena *a = arena_new(0);
-	size_t n = q_engine_offers_rows(&s->req, a, &rows);
 
 	market_new(s->r->e, a);
-	o->n = n;
-	o->list = arena_array(a, n + 1, sizeof(*o->list));
-	for (size_t i = 0; i < n; i++) {
-		offer_fill(&o->list[i], &rows[i]);
-		o->list[i].record = offer_record_parse(a, rows[i].record);
-	}
-	o->hazards = hazard_model_build(a, o->list, n, &s->r->e->conf.rank, engine_now(s->r->e));
-	offers_believe(o->hazards, o->list, n);
+	o->n = offers_rows(&s->req, a, &o->list);
+	o->hazards = hazard_model_build(a, o->list, o->n, &s->r->e->conf.rank, engine_now(s->r->e));
+	offers_believe(o->hazards, o->list, o->n);
 	if (o->stale_us > w->sent_us) {
 		/* What changed meanwhile may not be in it. */
 		offers_need(s->r, w->then, w->ctx);
@@ -154,6 +88,7 @@ static void offers_read(struct step *s)
 void offers_need(struct recon *r, void (*then)(struct recon *, void *), void *ctx)
 {
 	struct engine *e = r->e;
+	struct q_offers ask;
 	struct wait *w;
 	struct step *s;
 
@@ -168,12 +103,8 @@ void offers_need(struct recon *r, void (*then)(struct recon *, void *), void *ct
 	w->ctx = ctx;
 	w->sent_us = loop_mono_us(e->loop);
 	s = step_new(r, offers_read, w);
-	STEP(s, engine_offers,
-	     (&(struct q_engine_offers){.since_day = engine_day(e) - RECORD_DAYS,
-					.at_us = engine_now(e),
-					.half_h = e->conf.rank.age_half_life_h,
-					.recent_h = e->conf.rank.recent_half_life_h,
-					.odds_h = e->conf.rank.odds_half_life_h}));
+	offers_ask(&e->conf.rank, engine_now(e), &ask);
+	STEP(s, offers, &ask);
 }
 
 const struct offer *offer_of(const struct engine *e, int32_t pool_id)
