@@ -148,7 +148,6 @@ static void engine_register(struct engine *e)
 	recon_add(e, "dispose", t, dispose_run);
 	recon_add(e, "doctor", t, doctor_run);
 	recon_add(e, "gang", t, gang_run);
-	recon_add(e, "gang_launch", t, gang_launch_run);
 	recon_add(e, "gang_ranks", t, gang_ranks_run);
 }
 

@@ -267,7 +267,6 @@ void stream_run(struct recon *r);
 void dispose_run(struct recon *r);
 void doctor_run(struct recon *r);
 void gang_run(struct recon *r);
-void gang_launch_run(struct recon *r);
 void gang_ranks_run(struct recon *r);
 
 /* doctor.c: the examination under way is forgotten; its looks are dropped with the acts. */

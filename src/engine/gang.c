@@ -1,7 +1,7 @@
 /*
  * Gangs: jobs of several nodes, all of them in one pool or none (core/gang.h). A gang is a row before anything is sent
- * and its machines are nodes like others: launched (gang_launch.c by one call where the provider has one, launcher.c
- * otherwise), enrolled, watched, billed and ended by those who do so for every node. Here:
+ * and its machines are nodes like others: launched (by one call where the provider has one), enrolled, watched, billed
+ * and ended by those who do so for every node. Here:
  *
  *   ACQUIRING  its nodes come. All ready: assigned at once, one attempt row per rank under one epoch. Not whole within
  *              the hold, refused as a whole, or not needed any more: given up; release.c then ends what came.

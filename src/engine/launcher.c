@@ -1,12 +1,14 @@
 /*
- * Launches wanted nodes. The row is claimed (LAUNCHING, with the time the call may first have left
- * us) before anything is sent. A definite answer moves it on; an indefinite one makes it UNKNOWN,
- * and so does a claim that nobody answers for any more (the daemon that held it died).
+ * Launches wanted nodes, and all nodes of a gang by one call where the provider has one (verb launch_gang). The rows of
+ * a launch are claimed (LAUNCHING, with the time the call may first have left us) in one statement before anything is
+ * sent. A definite answer moves them on; an indefinite one makes them UNKNOWN (lookup.c), and so does a claim that nobody
+ * answers for any more (the daemon that held it died). Machines are given to ranks in the order of their refs, so that
+ * a repeat gives the same.
  */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "engine/gang.h"
+#include "engine/launch.h"
 
 #define LAUNCH_MOST	   64
 #define CLAIM_SLACK_US	   (30 * SPOT_US_PER_S) /* the call's own deadline ends it well before */
@@ -22,7 +24,7 @@ struct launch_turn {
 };
 
 struct launching {
-	struct spot_launch args;
+	struct spot_launch_gang args; /* want 1: only its common part is sent, and answered */
 	struct spot_tag tags[4];
 	char me[32];
 	int32_t tries;
@@ -31,24 +33,58 @@ struct launching {
 
 /* ---- the reply ------------------------------------------------------------------------------ */
 
-static void launch_ok(struct act *a, struct launching *l)
+static int by_ref(const void *a, const void *b)
 {
-	const char *was[] = {"LAUNCHING", "UNKNOWN"};
-	const struct spot_instance *i = &l->args.instance;
+	const struct spot_instance *x = a, *y = b;
 
+	return strcmp(x->ref, y->ref);
+}
+
+void launch_exists(struct act *a, struct spot_instance *list, size_t n, const char *const *was,
+		   size_t was_n, enum node_event ev, const char *how)
+{
+	const char **refs = arena_array(a->arena, n + 1, sizeof(*refs));
+	const char **requests = arena_array(a->arena, n + 1, sizeof(*requests));
+	const char **ips = arena_array(a->arena, n + 1, sizeof(*ips));
+
+	qsort(list, n, sizeof(*list), by_ref);
+	for (size_t i = 0; i < n; i++) {
+		refs[i] = list[i].ref;
+		requests[i] = list[i].spot_request == NULL ? "" : list[i].spot_request;
+		ips[i] = list[i].ip == NULL ? "" : list[i].ip;
+	}
 	ACT_WRITE(a, engine_node_exists,
-		  (&(struct q_engine_node_exists){
-		      .id = a->id,
-		      .was = was,
-		      .was_n = ARRAY_LEN(was),
-		      .now = node_next(a->id, "LAUNCHING", NODE_EV_LAUNCHED),
-		      .event = node_event_name(NODE_EV_LAUNCHED),
-		      .why = arena_printf(a->arena, "%s launched", i->ref),
-		      .ref = i->ref,
-		      .spot_request = i->spot_request == NULL ? "" : i->spot_request,
-		      .ip = i->ip == NULL ? "" : i->ip,
-		      .at_us = engine_now(a->e),
-		      .day = engine_day(a->e)}));
+		  (&(struct q_engine_node_exists){.id = a->id,
+						  .was = was,
+						  .was_n = was_n,
+						  .now = node_next(a->id, "UNKNOWN", ev),
+						  .event = node_event_name(ev),
+						  .how = how,
+						  .refs = refs,
+						  .refs_n = n,
+						  .requests = requests,
+						  .requests_n = n,
+						  .ips = ips,
+						  .ips_n = n,
+						  .at_us = engine_now(a->e),
+						  .day = engine_day(a->e),
+						  .void_event = node_event_name(NODE_EV_VOID),
+						  .void_now = node_next(a->id, "UNKNOWN", NODE_EV_VOID)}));
+}
+
+/* false: not as many machines as were asked for. */
+static bool launch_ok(struct act *a, struct launching *l)
+{
+	static const char *const was[] = {"LAUNCHING", "UNKNOWN"};
+	struct spot_instance *list = l->args.instances;
+
+	if (l->args.want == 1) {
+		list = &l->args.common.instance;
+	} else if (l->args.instances_n != l->args.want) {
+		return false;
+	}
+	launch_exists(a, list, l->args.want, was, ARRAY_LEN(was), NODE_EV_LAUNCHED, "launched");
+	return true;
 }
 
 /* Names in engine_launch_refused. */
@@ -60,7 +96,7 @@ static const char *const scope_names[] = {
 
 /* What rests after a refusal: as far as the provider says that it reaches, else by its code the
  * pool, all pools of the quota class, or the account's region. */
-const char *launch_refusal_scope(const struct spot_err *err)
+static const char *refusal_scope(const struct spot_err *err)
 {
 	if (err->scope > SPOT_SCOPE_NONE && (size_t)err->scope < ARRAY_LEN(scope_names)) {
 		return scope_names[err->scope];
@@ -97,10 +133,14 @@ const char *launch_refusal_scope(const struct spot_err *err)
 	return "";
 }
 
+/* That a pool has not so many together says nothing about a single machine: it rests only for gangs (gang.c). */
 static void launch_refused(struct act *a, struct launching *l, enum spot_rc rc, const char *scope)
 {
 	const struct engine_conf *c = &a->e->conf;
 
+	if (l->args.want > 1 && strcmp(scope, "pool") == 0) {
+		scope = "";
+	}
 	offers_stale(a->e);
 	ACT_WRITE(a, engine_launch_refused,
 		  (&(struct q_engine_launch_refused){
@@ -138,7 +178,7 @@ static void launch_undone(struct act *a, struct launching *l, enum node_event ev
 						    .at_us = engine_now(a->e)}));
 }
 
-int64_t launch_retry_us(struct engine *e, int32_t tries, int64_t said_us)
+static int64_t launch_retry_us(struct engine *e, int32_t tries, int64_t said_us)
 {
 	int64_t first = e->conf.launch_retry_us;
 	int64_t us = first << MIN(MAX(tries - 1, 0), RETRY_DOUBLINGS);
@@ -153,8 +193,7 @@ static void launch_called(struct act *a)
 	enum spot_rc rc = a->call.op.rc;
 	const struct spot_err *err = &a->call.op.err;
 
-	if (rc == SPOT_OK) {
-		launch_ok(a, l);
+	if (rc == SPOT_OK && launch_ok(a, l)) {
 		return;
 	}
 	log_warn("launch.failed", I64("node", a->id), STR("rc", spot_rc_name(rc)),
@@ -172,6 +211,7 @@ static void launch_called(struct act *a)
 			launch_refused(a, l, rc, "pool");
 		}
 		return;
+	case SPOT_OK: /* not so many as were asked for: looked up */
 	case SPOT_UNKNOWN:
 	case SPOT_MISMATCH: /* somebody used this token: look whether it was us */
 	case SPOT_BAD_REPLY:
@@ -179,7 +219,6 @@ static void launch_called(struct act *a)
 	case SPOT_INTERNAL:
 		launch_undone(a, l, NODE_EV_AMBIGUOUS, 0);
 		return;
-	case SPOT_OK:
 	case SPOT_INVALID:
 	case SPOT_UNAUTHENTICATED:
 	case SPOT_DENIED:
@@ -196,7 +235,7 @@ static void launch_called(struct act *a)
 	case SPOT_RC_COUNT:
 		break;
 	}
-	launch_refused(a, l, rc, launch_refusal_scope(err));
+	launch_refused(a, l, rc, refusal_scope(err));
 }
 
 /* ---- claim and call ---------------------------------------------------------------------------
@@ -213,12 +252,15 @@ static struct act *launch_prepare(struct engine *e, const struct q_engine_launch
 	l->token = (call_provider_ops(p)->caps & SPOT_CAP_TOKEN) != 0;
 	l->tries = w->tries;
 	memcpy(l->me, e->me, sizeof(l->me));
-	l->tags[n++] = (struct spot_tag){"brk-node", arena_printf(a->arena, "n%" PRId64, w->id)};
+	l->tags[n++] = w->want > 1
+			   ? (struct spot_tag){"brk-gang", arena_printf(a->arena, "g%" PRId64, w->gang_id)}
+			   : (struct spot_tag){"brk-node", arena_printf(a->arena, "n%" PRId64, w->id)};
 	if (w->has_job_id) {
 		l->tags[n++] =
 		    (struct spot_tag){"brk-job", arena_printf(a->arena, "j%" PRId64, w->job_id)};
 	}
-	l->args = (struct spot_launch){
+	l->args.want = (size_t)w->want;
+	l->args.common = (struct spot_launch){
 	    .key = {.provider = KEEP(w->provider),
 		    .region = KEEP(w->region),
 		    .zone = KEEP(w->zone),
@@ -250,16 +292,21 @@ static void launch_claimed(struct step *s)
 	struct act *a = s->ctx;
 	struct launching *l = a->ctx;
 	struct engine *e = a->e;
-	struct call_provider *p = engine_provider(e, l->args.key.provider);
+	const struct spot_launch *c = &l->args.common;
+	struct call_provider *p = engine_provider(e, c->key.provider);
 
-	if (step_rows(s) != 1 || p == NULL) {
-		act_end(a); /* somebody moved it first */
+	if (step_rows(s) != l->args.want || p == NULL) {
+		act_end(a); /* somebody moved one of them first */
 		return;
 	}
-	log_info("launch.sent", I64("node", a->id), STR("provider", l->args.key.provider),
-		 STR("zone", l->args.key.zone), STR("type", l->args.key.instance_type),
-		 STR("launch_token", l->args.token));
-	act_call(a, p, CALL_LAUNCH, &l->args, e->conf.launch_timeout_us, false);
+	log_info("launch.sent", I64("node", a->id), I64("machines", (int64_t)l->args.want),
+		 STR("provider", c->key.provider), STR("zone", c->key.zone),
+		 STR("type", c->key.instance_type), STR("launch_token", c->token));
+	if (l->args.want > 1) {
+		act_call(a, p, CALL_LAUNCH_GANG, &l->args, e->conf.launch_timeout_us, false);
+	} else {
+		act_call(a, p, CALL_LAUNCH, &l->args.common, e->conf.launch_timeout_us, false);
+	}
 }
 
 static void launch_claim(struct recon *r, const struct q_engine_launch_due_row *w,
@@ -273,6 +320,7 @@ static void launch_claim(struct recon *r, const struct q_engine_launch_due_row *
 	STEP(s, engine_launch_claim,
 	     (&(struct q_engine_launch_claim){
 		 .id = w->id,
+		 .want = w->want,
 		 .was = "WANTED",
 		 .now = node_next(w->id, "WANTED", NODE_EV_CLAIMED),
 		 .event = node_event_name(NODE_EV_CLAIMED),
@@ -316,7 +364,7 @@ static void launch_decide(struct recon *r, struct launch_turn *t)
 		for (size_t k = 0; k < i; k++) {
 			before += strcmp(t->rows[k].provider, t->rows[i].provider) == 0;
 		}
-		if (p == NULL) {
+		if (p == NULL || (t->rows[i].want > 1 && call_provider_ops(p)->launch_gang == NULL)) {
 			node_event(r, t->rows[i].id, "WANTED", NODE_EV_REFUSED, "refused",
 				   "its provider is not configured any more");
 		} else if (flying_of(t, t->rows[i].provider) + before < launches_most(e, p)) {

@@ -1,19 +1,20 @@
 /*
- * Finds out whether an ambiguous launch happened. Found: the node is adopted. Not found: with a
- * token the launch is repeated with identical parameters (harmless by the provider's contract)
- * while somebody still wants the node; without one it is asked again until the provider's list lag
- * is over, and only then declared void (lambda.md section 7). Should it appear even later, the
- * sweep ends it.
+ * Finds out whether an ambiguous launch happened. Found: its nodes are adopted. Not found: with a token the launch is
+ * repeated with identical parameters (harmless by the provider's contract) while somebody still wants it; without one it is
+ * asked again until the provider's list lag is over, and only then declared void (lambda.md section 7). Should
+ * it appear even later, the sweep ends it. Of a gang's launch some may be found: the list may lag; after the lag those
+ * are adopted and the others declared void, and the gang, which is not whole, is given up.
  */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "engine/engine_int.h"
+#include "engine/launch.h"
 
 #define RESEND_DOUBLINGS 4
 
 struct looking {
 	struct spot_find args;
+	size_t want;
 	char me[32];
 	int64_t sent_us;
 	int32_t tries;
@@ -22,90 +23,19 @@ struct looking {
 	int64_t lag_us, life_us;
 };
 
-static const struct spot_instance *oldest(const struct spot_find *f)
+/* A live one before an ended one, then by age, then by ref: the same choice every time. */
+static int by_age(const void *pa, const void *pb)
 {
-	const struct spot_instance *best = &f->found[0];
+	const struct spot_instance *a = pa, *b = pb;
+	bool a_over = a->state == SPOT_INSTANCE_GONE, b_over = b->state == SPOT_INSTANCE_GONE;
 
-	for (size_t i = 1; i < f->n; i++) {
-		const struct spot_instance *x = &f->found[i];
-		/* A live one before an ended one, then by age, then by ref: the same choice every
-		 * time. */
-		bool live = x->state != SPOT_INSTANCE_GONE,
-		     best_live = best->state != SPOT_INSTANCE_GONE;
-
-		if (live != best_live
-			? live
-			: (x->created_us != best->created_us ? x->created_us < best->created_us
-							     : strcmp(x->ref, best->ref) < 0)) {
-			best = x;
-		}
+	if (a_over != b_over) {
+		return a_over ? 1 : -1;
 	}
-	return best;
-}
-
-static void look_found(struct act *a, const struct looking *l)
-{
-	const char *was[] = {"UNKNOWN"};
-	const struct spot_instance *i = oldest(&l->args);
-
-	if (l->args.n > 1) {
-		log_error("launch.doubled", I64("node", a->id), STR("launch_token", l->args.token),
-			  I64("instances", l->args.n), STR("adopted", i->ref));
+	if (a->created_us != b->created_us) {
+		return a->created_us < b->created_us ? -1 : 1;
 	}
-	ACT_WRITE(
-	    a, engine_node_exists,
-	    (&(struct q_engine_node_exists){
-		.id = a->id,
-		.was = was,
-		.was_n = 1,
-		.now = node_next(a->id, "UNKNOWN", NODE_EV_FOUND),
-		.event = node_event_name(NODE_EV_FOUND),
-		.why = arena_printf(
-		    a->arena, "%s found by its token%s", i->ref,
-		    l->args.n > 1 ? "; others with the same token are ended by the sweep" : ""),
-		.ref = i->ref,
-		.spot_request = i->spot_request == NULL ? "" : i->spot_request,
-		.ip = i->ip == NULL ? "" : i->ip,
-		.at_us = engine_now(a->e),
-		.day = engine_day(a->e)}));
-}
-
-static void look_move(struct act *a, const struct looking *l, enum node_event ev, const char *why,
-		      int64_t next_us)
-{
-	if (ev == NODE_EV_VOID) {
-		ACT_WRITE(a, engine_node_move,
-			  (&(struct q_engine_node_move){.id = a->id,
-							.was = "UNKNOWN",
-							.now = node_next(a->id, "UNKNOWN", ev),
-							.event = node_event_name(ev),
-							.why = why,
-							.cause = "void",
-							.at_us = engine_now(a->e),
-							.next_us = 0,
-							.fence = a->e->epoch}));
-		return;
-	}
-	ACT_WRITE(a, engine_launch_undone,
-		  (&(struct q_engine_launch_undone){.id = a->id,
-						    .was = "UNKNOWN",
-						    .now = node_next(a->id, "UNKNOWN", ev),
-						    .event = node_event_name(ev),
-						    .why = why,
-						    .claimed_by = l->me,
-						    .next_us = next_us,
-						    .at_us = engine_now(a->e)}));
-}
-
-static void look_again(struct act *a, const struct looking *l, const char *error)
-{
-	ACT_WRITE(
-	    a, engine_act_done,
-	    (&(struct q_engine_act_done){.id = a->id,
-					 .state = "UNKNOWN",
-					 .claimed_by = l->me,
-					 .next_us = engine_now(a->e) + a->e->conf.lookup_again_us,
-					 .error = l->mismatch != NULL ? l->mismatch : error}));
+	return strcmp(a->ref, b->ref);
 }
 
 /* A disk that carries the token is no machine. */
@@ -121,6 +51,55 @@ static void machines_only(struct spot_find *f)
 	f->n = n;
 }
 
+static void look_found(struct act *a, struct looking *l)
+{
+	static const char *const was[] = {"UNKNOWN"};
+	struct spot_find *f = &l->args;
+	const char *how = "found by its token";
+
+	qsort(f->found, f->n, sizeof(*f->found), by_age);
+	if (f->n > l->want) {
+		how = "found by its token; others with the same token are ended by the sweep";
+		log_error("launch.doubled", I64("node", a->id), STR("launch_token", f->token),
+			  I64("instances", f->n), STR("adopted", f->found[0].ref));
+	}
+	launch_exists(a, f->found, MIN(f->n, l->want), was, ARRAY_LEN(was), NODE_EV_FOUND, how);
+}
+
+static void look_move(struct act *a, const struct looking *l, enum node_event ev, const char *why,
+		      int64_t next_us)
+{
+	ACT_WRITE(a, engine_launch_undone,
+		  (&(struct q_engine_launch_undone){.id = a->id,
+						    .was = "UNKNOWN",
+						    .now = node_next(a->id, "UNKNOWN", ev),
+						    .event = node_event_name(ev),
+						    .why = why,
+						    .claimed_by = l->me,
+						    .next_us = next_us,
+						    .at_us = engine_now(a->e)}));
+}
+
+static void look_again(struct act *a, const struct looking *l, const char *error)
+{
+	int64_t next = engine_now(a->e) + a->e->conf.lookup_again_us;
+
+	engine_later(a->e, a->e->conf.lookup_again_us);
+	ACT_WRITE(a, engine_lookup_again,
+		  (&(struct q_engine_lookup_again){.id = a->id,
+						   .claimed_by = l->me,
+						   .next_us = next,
+						   .error = l->mismatch != NULL ? l->mismatch : error}));
+}
+
+/* Each round counts twice: the launch and the look-up. The first repeat goes out at once. */
+static int64_t pause_us(const struct act *a, const struct looking *l)
+{
+	int rounds = l->tries / 2;
+
+	return rounds <= 1 ? 0 : a->e->conf.lookup_again_us << MIN(rounds - 2, RESEND_DOUBLINGS);
+}
+
 static void look_called(struct act *a)
 {
 	struct looking *l = a->ctx;
@@ -131,20 +110,15 @@ static void look_called(struct act *a)
 		log_warn("lookup.failed", I64("node", a->id),
 			 STR("rc", spot_rc_name(a->call.op.rc)), STR("error", a->call.op.err.text));
 		look_again(a, l, a->call.op.err.text);
-	} else if (l->args.n > 0) {
+	} else if (l->args.n >= l->want || (l->args.n > 0 && age >= l->lag_us)) {
 		look_found(a, l);
-	} else if (l->token && l->wanted && age < l->life_us && l->mismatch == NULL) {
-		/* Each round counts twice: the launch and the look-up. The first repeat goes out at
-		 * once. */
-		int rounds = l->tries / 2;
-		int64_t pause = rounds <= 1 ? 0
-					    : a->e->conf.lookup_again_us
-						  << MIN(rounds - 2, RESEND_DOUBLINGS);
-
+	} else if (l->args.n == 0 && l->token && l->wanted && age < l->life_us &&
+		   l->mismatch == NULL) {
 		look_move(a, l, NODE_EV_RESEND,
-			  "not found by its token: repeated with the same token", now + pause);
+			  "not found by its token: repeated with the same token", now + pause_us(a, l));
 	} else if (age < l->lag_us) {
-		look_again(a, l, "not found yet; the provider's list may lag");
+		look_again(a, l, l->args.n == 0 ? "not found yet; the provider's list may lag"
+						: "not all are found yet; the provider's list may lag");
 	} else {
 		look_move(a, l, NODE_EV_VOID, "not found after the provider's list lag", 0);
 	}
@@ -156,7 +130,7 @@ static void look_claimed(struct step *s)
 	struct looking *l = a->ctx;
 	struct call_provider *p = a->call.priv;
 
-	if (step_rows(s) != 1) {
+	if (step_rows(s) == 0) {
 		act_end(a);
 		return;
 	}
@@ -182,6 +156,7 @@ static void look_one(struct recon *r, const struct q_engine_lookup_due_row *w)
 	a->ctx = l;
 	a->call.priv = p;
 	memcpy(l->me, e->me, sizeof(l->me));
+	l->want = (size_t)w->want;
 	l->sent_us = w->launch_sent_us;
 	l->token = (ops->caps & SPOT_CAP_TOKEN) != 0;
 	l->wanted = w->wanted;
@@ -199,13 +174,12 @@ static void look_one(struct recon *r, const struct q_engine_lookup_due_row *w)
 	};
 	s = step_new(r, look_claimed, a);
 	s->always = true;
-	STEP(s, engine_act_claim,
-	     (&(struct q_engine_act_claim){.id = w->id,
-					   .state = "UNKNOWN",
-					   .claimed_by = e->me,
-					   .at_us = engine_now(e),
-					   .until_us = engine_now(e) + e->conf.call_timeout_us * 2,
-					   .fence = e->epoch}));
+	STEP(s, engine_lookup_claim,
+	     (&(struct q_engine_lookup_claim){.id = w->id,
+					      .claimed_by = e->me,
+					      .at_us = engine_now(e),
+					      .until_us = engine_now(e) + e->conf.call_timeout_us * 2,
+					      .fence = e->epoch}));
 }
 
 static void look_due(struct step *s)

@@ -21,7 +21,7 @@ struct sweeping {
 	size_t n, present_n;
 	const char **refs, **tokens, **requests, **present;
 	bool *leftovers;
-	int64_t at_us;
+	int64_t asked_us, at_us;
 };
 
 static void doomed_called(struct act *a)
@@ -210,6 +210,7 @@ static void sweep_called(struct act *a)
 							    .present_n = w->present_n,
 							    .at_us = w->at_us,
 							    .lag_us = absent_of(a->e, w),
+							    .over_us = w->asked_us - lag_of(a->e, w),
 							    .fence = a->e->epoch},
 			     sweep_judged);
 }
@@ -221,6 +222,7 @@ static void sweep_one(struct engine *e, struct watch_place *place, struct call_p
 
 	w->place = place;
 	w->provider = p;
+	w->asked_us = engine_now(e);
 	w->list = (struct spot_list){.region = place->region, .install = e->install};
 	a->ctx = w;
 	place->sweeping = true;

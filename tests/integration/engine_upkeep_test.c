@@ -1,6 +1,30 @@
 /* Upkeep: orphans, URLs, the ledger, the lease, planned moves, fleets. */
 #include "engine_world.h"
 
+/* Its machine ended while the list that still has it was under way. */
+static void test_a_list_from_before_the_end_of_a_machine_raises_no_alarm(void **state)
+{
+	struct world *w = *state;
+	int lists;
+
+	world_reset(w, true);
+	w->cloud.list_after_us = 600000;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	lists = w->cloud.lists;
+	while (w->cloud.lists == lists) {
+		world_for(w, 5);
+	}
+	world_finish(w, 1);
+	lists = w->cloud.lists;
+	while (w->cloud.lists < lists + 2) {
+		world_for(w, 5);
+	}
+	assert_string_equal(world_text(w, "SELECT coalesce(string_agg(why, '; '), '') FROM event WHERE event = 'ORPHAN'"), "");
+}
+
 static void test_orphans_are_ended_and_foreign_instances_are_not(void **state)
 {
 	struct world *w = *state;
@@ -409,6 +433,7 @@ static void test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed(void *
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+	    T(test_a_list_from_before_the_end_of_a_machine_raises_no_alarm),
 	    T(test_orphans_are_ended_and_foreign_instances_are_not),
 	    T(test_of_two_instances_with_one_token_one_is_adopted_and_the_other_ended),
 	    T(test_what_a_vanished_machine_leaves_is_ended),

@@ -1,85 +1,104 @@
--- Launching: only from rows claimed first; a claim whose holder is gone makes the row UNKNOWN.
+-- Launching: only from rows claimed first; a claim whose holder is gone makes the row UNKNOWN. A launch is one node, or all
+-- nodes of a gang that come by one call (node.gang_call): id is the node's, or that of rank 0, whose token and name all
+-- carry. The rows of a launch move together, in the order of their ids.
 
 -- name: engine_launch_due
 -- params: at_us int8, most int8
--- rows: many id int8, provider text, region text, zone text, zone_name text, instance_type text, market text,
---   gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, token text, name text,
---   price_cap_micros int8, pool_id int4, quota_class text, tries int4, fresh bool, job_id int8?, job_name text?
+-- rows: many id int8, want int4, gang_id int8?, provider text, region text, zone text, zone_name text, instance_type text,
+--   market text, gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, token text, name text,
+--   price_cap_micros int8, tries int4, fresh bool, job_id int8?
 -- writes: no
-SELECT n.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name, p.gpu_milli,
-	p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, n.token, n.name, n.price_cap_micros, n.pool_id, p.quota_class,
-	n.tries, n.launch_sent_us IS NULL, n.job_id, j.name
-FROM node n JOIN pool p ON p.id = n.pool_id LEFT JOIN job j ON j.id = n.job_id
-WHERE n.state = 'WANTED' AND n.next_act_us <= $1 AND NOT n.gang_call
+SELECT n.id, CASE WHEN n.gang_call THEN g.want ELSE 1 END, n.gang_id, p.provider, p.region, p.zone, p.zone_name, p.instance_type,
+	p.market, p.gpu_name, p.gpu_milli, p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, n.token, n.name, n.price_cap_micros, n.tries,
+	n.launch_sent_us IS NULL, n.job_id
+FROM node n JOIN pool p ON p.id = n.pool_id LEFT JOIN gang g ON g.id = n.gang_id
+WHERE n.state = 'WANTED' AND n.next_act_us <= $1 AND (NOT n.gang_call OR (n.gang_rank = 0 AND g.state = 'ACQUIRING'
+	AND (SELECT count(*) FROM node m WHERE m.gang_id = g.id AND m.state = 'WANTED' AND m.next_act_us <= $1) = g.want))
 ORDER BY n.id LIMIT $2
 
 -- name: engine_launch_flying
 -- rows: many provider text, n int8
 -- writes: no
-SELECT p.provider, count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE n.state = 'LAUNCHING' AND NOT n.gang_call GROUP BY 1
+SELECT p.provider, count(*) FROM node n JOIN pool p ON p.id = n.pool_id
+WHERE n.state = 'LAUNCHING' AND (NOT n.gang_call OR n.gang_rank = 0) GROUP BY 1
 
 -- name: engine_launch_claim
--- params: id int8, was text, now text, event text, why text, claimed_by text, at_us int8, until_us int8, fence int8
--- rows: 0..1 id int8
+-- params: id int8, want int4, was text, now text, event text, why text, claimed_by text, at_us int8, until_us int8, fence int8
+-- rows: many id int8
 -- writes: yes
-WITH n AS (
-	UPDATE node SET state = $3, state_us = $7, why = $5, claimed_by = $6, claim_until_us = $8,
-		launch_sent_us = coalesce(launch_sent_us, $7), tries = tries + 1
-	WHERE id = $1 AND state = $2
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR SHARE)
-	RETURNING id, job_id
+WITH m AS MATERIALIZED (
+	SELECT n.id FROM node n LEFT JOIN gang g ON g.id = n.gang_id
+	WHERE n.id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.gang_call)
+		AND n.state = $3 AND (NOT n.gang_call OR g.state = 'ACQUIRING')
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR SHARE)
+	ORDER BY n.id FOR UPDATE OF n
+), n AS (
+	UPDATE node SET state = $4, state_us = $8, why = $6, claimed_by = $7, claim_until_us = $9,
+		launch_sent_us = coalesce(launch_sent_us, $8), tries = tries + 1
+	FROM m WHERE node.id = m.id AND (SELECT count(*) FROM m) = $2 RETURNING node.id, node.job_id
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
-	SELECT $7, 'node', 'n' || id, job_id, id, $2, $3, $4, $5, 'engine' FROM n
+	SELECT $8, 'node', 'n' || id, job_id, id, $3, $4, $5, $6, 'engine' FROM n
 )
 SELECT id FROM n
 
--- The provider gave a ref: by the launch call's reply, late or not, or by a look-up. Not fenced: it
--- is a fact about the world, and the state says whether anybody needs it.
+-- The provider gave refs: by the launch call's reply, late or not, or by a look-up. Not fenced: it is a fact about the
+-- world, and the state says whether anybody needs it. Machines go to ranks in the order given; ranks beyond them never
+-- came: the void event is theirs.
 -- name: engine_node_exists
--- params: id int8, was text[], now text, event text, why text, ref text, spot_request text, ip text, at_us int8,
---   day int4
--- rows: 0..1 id int8, told bool
+-- params: id int8, was text[], now text, event text, how text, refs text[], requests text[], ips text[], at_us int8, day int4,
+--   void_event text, void_now text
+-- rows: many id int8, told bool
 -- writes: yes
-WITH o AS (
-	SELECT id, state FROM node WHERE id = $1 AND state = ANY ($2) FOR UPDATE
+WITH o AS MATERIALIZED (
+	SELECT n.id, n.state, CASE WHEN n.gang_call THEN n.gang_rank + 1 ELSE 1 END AS i FROM node n
+	WHERE n.id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.gang_call)
+		AND n.state = ANY ($2) ORDER BY n.id FOR UPDATE
+), s AS (
+	SELECT * FROM unnest($6, $7, $8) WITH ORDINALITY s (ref, request, ip, i)
 ), n AS (
-	UPDATE node SET state = $3, state_us = $9, why = $5, ref = $6, spot_request = $7,
-		ip = CASE WHEN $8 <> '' THEN $8 ELSE ip END,
-		launched_us = coalesce(launched_us, launch_sent_us, $9), claim_until_us = 0, next_act_us = 0, tries = 0,
-		last_error = ''
-	FROM o WHERE node.id = o.id RETURNING node.id, job_id, pool_id, o.state AS was
+	UPDATE node SET state = CASE WHEN s.ref IS NULL THEN $12 ELSE $3 END, state_us = $9,
+		why = CASE WHEN s.ref IS NULL THEN 'not among the machines of its launch' ELSE s.ref || ' ' || $5 END,
+		ref = s.ref, spot_request = coalesce(s.request, ''), ip = CASE WHEN coalesce(s.ip, '') <> '' THEN s.ip ELSE node.ip END,
+		launched_us = CASE WHEN s.ref IS NULL THEN launched_us ELSE coalesce(launched_us, launch_sent_us, $9) END,
+		ended_us = CASE WHEN s.ref IS NULL THEN $9 ELSE ended_us END,
+		end_cause = CASE WHEN s.ref IS NULL THEN 'void' ELSE end_cause END,
+		claim_until_us = 0, next_act_us = 0, tries = 0, last_error = ''
+	FROM o LEFT JOIN s ON s.i = o.i WHERE node.id = o.id
+	RETURNING node.id, job_id, pool_id, o.state AS was, s.ref, node.state, why
 ), c AS (
-	DELETE FROM pool_cool USING n WHERE pool_cool.pool_id = n.pool_id AND pool_cool.rc <> 'reclaimed'
-		AND pool_cool.rc NOT LIKE 'late%'
+	DELETE FROM pool_cool USING n WHERE pool_cool.pool_id = n.pool_id AND n.ref IS NOT NULL
+		AND pool_cool.rc <> 'reclaimed' AND pool_cool.rc NOT LIKE 'late%'
 ), d AS (
-	INSERT INTO pool_day AS d (pool_id, day, launches) SELECT pool_id, $10, 1 FROM n
-	ON CONFLICT (pool_id, day) DO UPDATE SET launches = d.launches + 1
+	INSERT INTO pool_day AS d (pool_id, day, launches) SELECT pool_id, $10, count(*)::int4 FROM n WHERE ref IS NOT NULL GROUP BY 1
+	ON CONFLICT (pool_id, day) DO UPDATE SET launches = d.launches + excluded.launches
 ), h AS (
-	INSERT INTO pool_hour AS h (pool_id, at_hour, launches) SELECT pool_id, $9 / 3600000000, 1 FROM n
-	ON CONFLICT (pool_id, at_hour) DO UPDATE SET launches = h.launches + 1
+	INSERT INTO pool_hour AS h (pool_id, at_hour, launches)
+	SELECT pool_id, $9 / 3600000000, count(*)::int4 FROM n WHERE ref IS NOT NULL GROUP BY 1
+	ON CONFLICT (pool_id, at_hour) DO UPDATE SET launches = h.launches + excluded.launches
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
-	SELECT $9, 'node', 'n' || id, job_id, id, was, $3, $4, $5, 'engine' FROM n
+	SELECT $9, 'node', 'n' || id, job_id, id, was, state, CASE WHEN ref IS NULL THEN $11 ELSE $4 END, why, 'engine' FROM n
 )
 SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 
 -- The provider refused and nothing exists. scope: pool; type (in all zones of the region), zone, class (all pools
 -- of the quota class), region (the account's fault); market, provider (in every region; of a quota what has as many
--- GPUs or more); '' (nothing is cooled). Backoff: cool_min doubled per refusal in a row.
+-- GPUs or more); '' (nothing is cooled). Backoff: cool_min doubled per refusal in a row. A gang's counts as one refusal.
 -- name: engine_launch_refused
 -- params: id int8, was text, now text, event text, why text, rc text, scope text, cool_min_us int8, cool_max_us int8,
 --   claimed_by text, at_us int8, day int4
--- rows: 0..1 id int8, told bool
+-- rows: many id int8, told bool
 -- writes: yes
 WITH n AS (
 	UPDATE node SET state = $3, state_us = $11, why = $5, last_error = $5, end_cause = 'refused', ended_us = $11,
 		claim_until_us = 0
-	WHERE id = $1 AND state = $2 AND claimed_by = $10
+	WHERE id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.gang_call)
+		AND state = $2 AND claimed_by = $10
 	RETURNING id, job_id, pool_id
 ), c AS (
 	INSERT INTO pool_cool AS c (pool_id, until_us, refusals, rc, why, at_us)
-	SELECT q.id, $11 + $8, 1, $6, $5, $11
+	SELECT DISTINCT q.id, $11 + $8, 1, $6, $5, $11
 	FROM n JOIN pool p ON p.id = n.pool_id JOIN pool q ON q.provider = p.provider
 	WHERE (q.region = p.region OR $7 IN ('market', 'provider'))
 		AND CASE $7 WHEN 'pool' THEN q.id = p.id
@@ -93,10 +112,10 @@ WITH n AS (
 		until_us = greatest(c.until_us, $11 + least($9, $8 * (1 << least(c.refusals, 10)))),
 		refusals = c.refusals + 1, rc = excluded.rc, why = excluded.why, at_us = excluded.at_us
 ), d AS (
-	INSERT INTO pool_day AS d (pool_id, day, refusals) SELECT pool_id, $12, 1 FROM n
+	INSERT INTO pool_day AS d (pool_id, day, refusals) SELECT DISTINCT pool_id, $12, 1 FROM n
 	ON CONFLICT (pool_id, day) DO UPDATE SET refusals = d.refusals + 1
 ), h AS (
-	INSERT INTO pool_hour AS h (pool_id, at_hour, refusals) SELECT pool_id, $11 / 3600000000, 1 FROM n
+	INSERT INTO pool_hour AS h (pool_id, at_hour, refusals) SELECT DISTINCT pool_id, $11 / 3600000000, 1 FROM n
 	ON CONFLICT (pool_id, at_hour) DO UPDATE SET refusals = h.refusals + 1
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor, data)
@@ -104,25 +123,28 @@ WITH n AS (
 )
 SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 
--- Back to WANTED (nothing exists, later) or on to UNKNOWN (it may exist), with the words of the reply.
+-- Back to WANTED (nothing exists, later), on to UNKNOWN (it may exist), or void (FAILED), with the words of the reply.
 -- name: engine_launch_undone
 -- params: id int8, was text, now text, event text, why text, claimed_by text, next_us int8, at_us int8
--- rows: 0..1 id int8
+-- rows: many id int8, told bool
 -- writes: yes
 WITH n AS (
-	UPDATE node SET state = $3, state_us = $8, why = $5, last_error = $5, claim_until_us = 0, next_act_us = $7
-	WHERE id = $1 AND state = $2 AND claimed_by = $6
+	UPDATE node SET state = $3, state_us = $8, why = $5, last_error = $5, claim_until_us = 0, next_act_us = $7,
+		ended_us = CASE WHEN $3 = 'FAILED' THEN $8 END,
+		end_cause = CASE WHEN $3 = 'FAILED' THEN 'void' ELSE end_cause END
+	WHERE id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.gang_call)
+		AND state = $2 AND claimed_by = $6
 	RETURNING id, job_id
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
 	SELECT $8, 'node', 'n' || id, job_id, id, $2, $3, $4, $5, 'engine' FROM n
 )
-SELECT id FROM n
+SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 
 -- Claims nobody answers for: held by another daemon or too old.
 -- name: engine_launch_stale
 -- params: claimed_by text, at_us int8
 -- rows: many id int8, claimed_by text
 -- writes: no
-SELECT id, claimed_by FROM node WHERE state = 'LAUNCHING' AND (claimed_by <> $1 OR claim_until_us <= $2)
-ORDER BY id LIMIT 200
+SELECT min(id), claimed_by FROM node WHERE state = 'LAUNCHING' AND (claimed_by <> $1 OR claim_until_us <= $2)
+GROUP BY CASE WHEN gang_call THEN -gang_id ELSE id END, claimed_by ORDER BY 1 LIMIT 200

@@ -1,19 +1,38 @@
--- Looking up launches whose outcome is not known.
+-- Looking up launches whose outcome is not known; what a launch is says engine_launch.sql.
 
+-- None of the rows of a launch may still be LAUNCHING.
 -- name: engine_lookup_due
 -- params: claimed_by text, at_us int8
--- rows: many id int8, provider text, region text, zone text, token text, name text, launch_sent_us int8,
---   tries int4, wanted bool, last_error text
+-- rows: many id int8, want int4, provider text, region text, zone text, token text, name text, launch_sent_us int8, wanted bool,
+--   last_error text
 -- writes: no
-SELECT n.id, p.provider, p.region, p.zone, n.token, n.name, coalesce(n.launch_sent_us, n.created_us), n.tries,
-	coalesce((n.job_id IS NULL AND n.fleet_id IS NOT NULL)
-		OR (j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL
-			AND (n.gang_id IS NULL OR EXISTS (SELECT FROM gang g WHERE g.id = n.gang_id AND g.state <> 'RELEASED')))
-		OR (j.state = 'RUNNING' AND n.replaces_id IS NOT NULL), false),
+SELECT n.id, CASE WHEN n.gang_call THEN g.want ELSE 1 END, p.provider, p.region, p.zone, n.token, n.name,
+	coalesce(n.launch_sent_us, n.created_us),
+	coalesce((n.job_id IS NULL AND n.fleet_id IS NOT NULL) OR (coalesce(g.state = 'ACQUIRING', true) AND j.cancel_us IS NULL
+		AND (j.state IN ('QUEUED', 'DRAINING') OR (j.state = 'RUNNING' AND n.replaces_id IS NOT NULL))), false),
 	n.last_error
-FROM node n JOIN pool p ON p.id = n.pool_id LEFT JOIN job j ON j.id = n.job_id
-WHERE n.state = 'UNKNOWN' AND n.next_act_us <= $2 AND (n.claim_until_us <= $2 OR n.claimed_by <> $1) AND NOT n.gang_call
+FROM node n JOIN pool p ON p.id = n.pool_id LEFT JOIN job j ON j.id = n.job_id LEFT JOIN gang g ON g.id = n.gang_id
+WHERE n.state = 'UNKNOWN' AND n.next_act_us <= $2 AND (n.claim_until_us <= $2 OR n.claimed_by <> $1)
+	AND (NOT n.gang_call OR (n.gang_rank = 0 AND NOT EXISTS (SELECT FROM node m WHERE m.gang_id = g.id AND m.state = 'LAUNCHING')))
 ORDER BY n.next_act_us, n.id LIMIT 50
+
+-- name: engine_lookup_claim
+-- params: id int8, claimed_by text, at_us int8, until_us int8, fence int8
+-- rows: many tries int4
+-- writes: yes
+UPDATE node SET claimed_by = $2, claim_until_us = $4, tries = tries + 1
+WHERE id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.gang_call)
+	AND state = 'UNKNOWN' AND (claim_until_us <= $3 OR claimed_by <> $2)
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE)
+RETURNING tries
+
+-- name: engine_lookup_again
+-- params: id int8, claimed_by text, next_us int8, error text
+-- rows: none
+-- writes: yes
+UPDATE node SET claim_until_us = 0, next_act_us = $3, last_error = $4
+WHERE id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.gang_call)
+	AND state = 'UNKNOWN' AND claimed_by = $2
 
 -- A lease on an act at the provider that is harmless to repeat (find, terminate).
 -- name: engine_act_claim
@@ -24,10 +43,3 @@ UPDATE node SET claimed_by = $3, claim_until_us = $5, tries = tries + 1
 WHERE id = $1 AND state = $2 AND (claim_until_us <= $4 OR claimed_by <> $3)
 	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $6 FOR SHARE)
 RETURNING tries
-
--- name: engine_act_done
--- params: id int8, state text, claimed_by text, next_us int8, error text
--- rows: none
--- writes: yes
-UPDATE node SET claim_until_us = 0, next_act_us = $4, last_error = $5
-WHERE id = $1 AND state = $2 AND claimed_by = $3

@@ -34,11 +34,12 @@ SELECT DISTINCT provider, region FROM pool
 -- Of what was listed with our tag, that which no live row accounts for, and since when. Rows still without a
 -- ref keep the instance that carries their token; a leftover (a disk, an order) belongs to a node by its ref, token,
 -- name or the random part of both, which is in every name we give. One that says nothing of its owner (an order for
--- machines) may be that of any launch under way: busy. What has an owner again is forgotten, and what was told to end
+-- machines) may be that of any launch under way: busy. over_us: a row that ended after this says nothing about what was listed, since
+-- the list may be older than its end; a row that has not ended owns what carries its token. What has an owner again is forgotten, and what was told to end
 -- and is not listed for lag_us any more is gone.
 -- name: engine_sweep_judge
 -- params: provider text, region text, refs text[], tokens text[], requests text[], leftovers bool[], at_us int8,
---   lag_us int8, fence int8, present text[]
+--   lag_us int8, fence int8, present text[], over_us int8
 -- rows: many ref text, kind text, first_us int8, why text, busy bool
 -- writes: yes
 WITH ok AS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR SHARE),
@@ -50,12 +51,13 @@ s AS (
 		WHEN n.ref IS DISTINCT FROM s.ref THEN 'second instance of n' || n.id
 		ELSE 'n' || n.id || ' is ' || n.state END AS why, false AS busy
 	FROM s LEFT JOIN LATERAL (
-		SELECT n.id, n.ref, n.state FROM (
-			SELECT id, pool_id, ref, state FROM node WHERE ref = s.ref
-			UNION ALL SELECT id, pool_id, ref, state FROM node WHERE token = s.token AND s.token <> '') n
+		SELECT n.id, n.ref, n.state, n.ended_us FROM (
+			SELECT id, pool_id, ref, state, ended_us FROM node WHERE ref = s.ref
+			UNION ALL SELECT id, pool_id, ref, state, ended_us FROM node WHERE token = s.token AND s.token <> '') n
 		JOIN pool p ON p.id = n.pool_id AND p.provider = $1
 		ORDER BY (n.ref IS NOT DISTINCT FROM s.ref) DESC, n.id LIMIT 1) n ON true
-	WHERE NOT s.leftover AND (n.id IS NULL OR n.state IN ('GONE', 'FAILED') OR (n.ref IS NOT NULL AND n.ref <> s.ref))
+	WHERE NOT s.leftover AND (n.id IS NULL OR (n.state IN ('GONE', 'FAILED') AND coalesce(n.ended_us, 0) <= $11)
+		OR (n.ref IS NOT NULL AND n.ref <> s.ref))
 	UNION ALL
 	SELECT s.ref, 'leftover', coalesce((SELECT 'left behind by n' || n.id || ', which is ' || n.state
 		FROM node n WHERE n.ref = s.ref OR (s.token <> '' AND s.token IN (n.token, n.name)) ORDER BY n.id DESC LIMIT 1),
