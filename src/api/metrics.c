@@ -117,6 +117,7 @@ static const struct row_metric {
 	{"spot_queue_jobs", "team", "Jobs that wait for a place."},
 	{"spot_preemptions_total", "what", "Jobs that had to leave for one of higher priority."},
 	{"spot_share_ratio", "team", "Dollars of the team, faded, over its share; 1 is exactly its share."},
+	{"spot_share_weight", "team", "The share of the team against the others'; 1 is ordinary."},
 	{"spot_checkpoints", "state", "Checkpoints."},
 	{"spot_orphans", "kind", "Listed with our tag, and no node accounts for it: instances, and what machines left behind."},
 	{"spot_leader_epoch", "name", "Times that leadership changed hands."},

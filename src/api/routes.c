@@ -46,7 +46,7 @@ const struct route api_routes[] = {
     ROUTE("GET", "/v1/shares", VIEWER, get_shares, 0, "", 200, NULL, "ShareList",
         "What teams may have of what is scarce, and what they used of it: dollars that fade with time."),
     ROUTE("PUT", "/v1/shares", ADMIN, put_share, SMALL, "", 200, "ShareAsk", "ShareList",
-        "Sets the share of a team against the others; 1 is ordinary."),
+        "Sets the share of a team against the others; 1 is ordinary. It stands before the configuration file; null takes it back."),
 
     ROUTE("POST", "/v1/plan", ENGINEER, post_plan, JOB_MAX, "seed", 200, "JobFile", "Plan",
         "Ranks offers for a job file with every term, and plays the choice through; nothing is started."),

@@ -42,6 +42,7 @@ void put_share(struct areq *q)
 	static const char *const known[] = {"team", "weight", NULL};
 	struct spot_err err = {0};
 	const char *team;
+	bool taken_back;
 	double weight;
 	json_t *body;
 
@@ -49,6 +50,7 @@ void put_share(struct areq *q)
 		return;
 	team = json_need_str(body, "team", &err);
 	weight = json_f64(body, "weight", 0, &err);
+	taken_back = json_is_null(json_object_get(body, "weight"));
 	if (err.rc != SPOT_OK) {
 		areq_problem(q, 400, &err, NULL);
 		return;
@@ -57,10 +59,10 @@ void put_share(struct areq *q)
 		areq_fail_field(q, "team", "has at most %d bytes", TEAM_MAX);
 		return;
 	}
-	if (!(weight >= 0.001 && weight <= WEIGHT_MAX)) {
-		areq_fail_field(q, "weight", "must be from 0.001 to 1000: the team's share against the others', 1 is ordinary");
+	if (!taken_back && !(weight >= 0.001 && weight <= WEIGHT_MAX)) {
+		areq_fail_field(q, "weight", "must be from 0.001 to 1000: the team's share against the others', 1 is ordinary; null takes back what was set");
 		return;
 	}
-	SQL(q, api_share_set, shares_look, .team = team, .weight_pm = (int64_t)(weight * 1000 + 0.5), .actor = q->who.name,
-	    .at_us = q->now_us);
+	SQL(q, api_share_set, shares_look, .team = team, .has_weight_pm = !taken_back, .weight_pm = (int64_t)(weight * 1000 + 0.5),
+	    .actor = q->who.name, .at_us = q->now_us);
 }

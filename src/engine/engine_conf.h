@@ -60,6 +60,8 @@ struct engine_conf {
 	const char *store_prefix; /* "" or "a/b" */
 	const char *store_provider, *store_region, *store_endpoint;
 	struct schedule_policy schedule;
+	const struct schedule_team *shares; /* of the configuration file, each team once */
+	size_t shares_n;
 	int64_t gang_hold_us; /* machines of a gang that is not whole are held this long */
 };
 

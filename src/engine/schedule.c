@@ -89,6 +89,45 @@ static void queue_write(struct recon *r, const struct queue_turn *t, const struc
 					     .fence = r->e->epoch}));
 }
 
+static bool shares_as_filed(const struct engine_conf *c, const struct q_engine_shares_row *rows, size_t n)
+{
+	size_t same = 0, filed = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		filed += rows[i].has_file_pm;
+		for (size_t k = 0; k < c->shares_n && rows[i].has_file_pm; k++) {
+			same += strcmp(rows[i].team, c->shares[k].team) == 0 && rows[i].file_pm == c->shares[k].weight_pm;
+		}
+	}
+	return same == c->shares_n && filed == c->shares_n;
+}
+
+/* The file of the daemon that leads is the one that counts. */
+static void shares_file(struct recon *r, const struct q_engine_shares_row *rows, size_t n)
+{
+	const struct engine_conf *c = &r->e->conf;
+	const char **teams = arena_array(r->arena, c->shares_n + 1, sizeof(*teams));
+	int64_t *weights = arena_array(r->arena, c->shares_n + 1, sizeof(*weights));
+	struct step *s;
+
+	if (shares_as_filed(c, rows, n)) {
+		return;
+	}
+	for (size_t i = 0; i < c->shares_n; i++) {
+		teams[i] = c->shares[i].team;
+		weights[i] = c->shares[i].weight_pm;
+	}
+	r->changed = true;
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_shares_file,
+	     (&(struct q_engine_shares_file){.teams = teams,
+					     .teams_n = c->shares_n,
+					     .weights = weights,
+					     .weights_n = c->shares_n,
+					     .at_us = engine_now(r->e),
+					     .fence = r->e->epoch}));
+}
+
 static void shares_read(struct step *s)
 {
 	struct recon *r = s->r;
@@ -103,6 +142,7 @@ static void shares_read(struct step *s)
 		teams[i] = (struct schedule_team){
 		    .team = rows[i].team, .weight_pm = rows[i].weight_pm, .spent_micros = rows[i].spent_micros};
 	}
+	shares_file(r, rows, n);
 	queue_entries(r, t, jobs);
 	schedule_order(r->arena, &r->e->conf.schedule, engine_now(r->e), teams, n, jobs, t->n, places);
 	queue_write(r, t, places);

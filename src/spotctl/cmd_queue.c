@@ -16,7 +16,8 @@ int cmd_queue(struct ctl *c)
 }
 
 static const struct column share_cols[] = {
-	{"TEAM", "team", CELL_TEXT, false}, {"WEIGHT", "weight", CELL_REAL, false}, {"SHARE", "share", CELL_REAL, false},
+	{"TEAM", "team", CELL_TEXT, false}, {"WEIGHT", "weight", CELL_REAL, false}, {"SOURCE", "source", CELL_TEXT, false},
+	{"IN FILE", "file_weight", CELL_REAL, true}, {"SHARE", "share", CELL_REAL, false},
 	{"SPENT USD", "spent_micros", CELL_USD, false}, {"USED/SHARE", "ratio", CELL_REAL, false},
 	{"WAITING", "waiting", CELL_INT, false}, {"SET BY", "set_by", CELL_TEXT, true}, {"SET", "updated_at", CELL_AGE, true}, {0}};
 
@@ -25,18 +26,27 @@ int cmd_shares(struct ctl *c)
 	return list_command(c, "/v1/shares", share_cols, "no team spent anything yet, and none has a share of its own");
 }
 
+static int share_put(struct ctl *c, json_t *weight)
+{
+	AUTO(json) json_t *body = json_pack("{s:s, s:o}", "team", c->args[0], "weight", weight);
+	struct reply r;
+	int rc = conn_send(c, "PUT", "/v1/shares", NULL, str_from(json_text(c->arena, body)), &r);
+
+	return rc != CTL_OK ? rc : render_list(c, r.json, json_object_get(r.json, "items"), share_cols, "");
+}
+
 int cmd_share_set(struct ctl *c)
 {
-	AUTO(json) json_t *body = NULL;
-	struct reply r;
 	double weight;
-	int rc;
 
 	if (!parse_f64(c->args[1], 0.001, 1000, &weight)) {
 		say("spotctl shares set: WEIGHT is a number from 0.001 to 1000, not %s", c->args[1]);
 		return CTL_USAGE;
 	}
-	body = json_pack("{s:s, s:f}", "team", c->args[0], "weight", weight);
-	rc = conn_send(c, "PUT", "/v1/shares", NULL, str_from(json_text(c->arena, body)), &r);
-	return rc != CTL_OK ? rc : render_list(c, r.json, json_object_get(r.json, "items"), share_cols, "");
+	return share_put(c, json_real(weight));
+}
+
+int cmd_share_unset(struct ctl *c)
+{
+	return share_put(c, json_null());
 }

@@ -426,7 +426,40 @@ static void class_take(struct spotd_conf *c, const struct conf_section *s, struc
 	}
 }
 
-/* [class NAME] is for us; what is left in c->file are the providers. */
+#define TEAM_MAX 60 /* as the API has it */
+
+static void share_take(struct spotd_conf *c, const struct conf_section *s, struct finder *f)
+{
+	struct spot_err e = {0};
+	double weight = 0;
+
+	if (strlen(s->name) > TEAM_MAX) {
+		(void)err_set(&e, SPOT_CONFIG, "%s:%d: [share %.70s]: the name of a team has at most %d bytes", c->path, s->line,
+			      s->name, TEAM_MAX);
+		found(f, &e);
+	}
+	for (size_t i = 0; i < s->n && goes_on(f); i++) {
+		if (strcmp(s->keys[i], "weight") != 0) {
+			(void)err_set(&e, SPOT_CONFIG, "%s:%d: [share %s] %.40s is not a key; there is one: weight", c->path,
+				      s->lines[i], s->name, s->keys[i]);
+			found(f, &e);
+		} else if (!parse_f64(s->values[i], 0.001, 1000, &weight)) {
+			(void)err_set(&e, SPOT_CONFIG, "%s:%d: [share %s] weight = %.40s: expected a number from 0.001 to 1000; 1 is "
+				      "ordinary", c->path, s->lines[i], s->name, s->values[i]);
+			found(f, &e);
+		}
+	}
+	if (s->n == 0) {
+		(void)err_set(&e, SPOT_CONFIG, "%s:%d: [share %s] has no weight", c->path, s->line, s->name);
+		found(f, &e);
+	}
+	c->shares = arena_grow(c->arena, c->shares, c->engine.shares_n, &c->shares_cap, sizeof(*c->shares));
+	c->shares[c->engine.shares_n++] =
+	    (struct schedule_team){.team = s->name, .weight_pm = (int64_t)(weight * 1000 + 0.5)};
+	c->engine.shares = c->shares;
+}
+
+/* [class NAME] and [share NAME] are for us; what is left in c->file are the providers. */
 static void sections_take(struct spotd_conf *c, struct finder *f)
 {
 	struct spot_err e = {0};
@@ -437,11 +470,13 @@ static void sections_take(struct spotd_conf *c, struct finder *f)
 
 		if (strcmp(s->kind, "class") == 0) {
 			class_take(c, s, f);
+		} else if (strcmp(s->kind, "share") == 0) {
+			share_take(c, s, f);
 		} else if (strcmp(s->kind, "provider") == 0) {
 			c->file.sections[kept++] = *s;
 		} else {
-			(void)err_set(&e, SPOT_CONFIG, "%s:%d: [%s %s]: only [provider NAME] and [class NAME] sections have names",
-				      c->path, s->line, s->kind, s->name);
+			(void)err_set(&e, SPOT_CONFIG, "%s:%d: [%s %s]: only [provider NAME], [class NAME] and [share NAME] sections "
+				      "have names", c->path, s->line, s->kind, s->name);
 			found(f, &e);
 		}
 	}

@@ -16,6 +16,8 @@ struct spotd_conf {
 	struct engine_conf engine;
 	struct poller_conf poller;
 	struct class_table classes; /* [class NAME] over the built-in ones */
+	struct schedule_team *shares; /* [share NAME]; engine.shares */
+	size_t shares_cap;
 	int64_t poller_parallel, moves_per_hour, rebalance_wave, rebalance_pool;
 	const char *rebalance_hours;
 	const char *dsn;

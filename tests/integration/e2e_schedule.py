@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Scarce machines: who is first, who makes room and loses nothing by it, and what a class decides."""
 import os
+import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
@@ -23,7 +24,8 @@ config: {spotctl: {class: %s, work: 1h, checkpoint: {path: ckpt}}}
 
 class Schedule(e2e.Case):
     OPTIONS = {"providers": ("aws",), "regions": "us-east-1",
-               "settings": {"class sweep": {"tiers": "H100, A100"}, "class batch_inference": {"priority": "-7", "preemptible": "false"}}}
+               "settings": {"class sweep": {"tiers": "H100, A100"}, "class batch_inference": {"priority": "-7", "preemptible": "false"},
+                            "share vision": {"weight": "0.5"}}}
 
     def fleet(self, name, team="research"):
         w = self.world
@@ -109,9 +111,11 @@ class Schedule(e2e.Case):
         # A share is an admin's to set, and counts at once.
         shares = {s["team"]: s for s in w.ctl_json("shares", "set", "research", "3")["items"]}
         self.assertEqual((shares["research"]["weight"], shares["vision"]["waiting"]), (3, 1))
-        self.assertAlmostEqual(shares["research"]["share"], 3 * shares["vision"]["share"], delta=0.001)
+        self.assertEqual((shares["research"]["source"], shares["vision"]["source"], shares["vision"]["weight"]), ("set", "file", 0.5))
+        self.assertAlmostEqual(shares["research"]["share"], 6 * shares["vision"]["share"], delta=0.001)
         self.assertAlmostEqual(sum(s["share"] for s in shares.values()), 1, delta=0.001)
         self.assertNotEqual(w.spotctl("shares", "set", "research", "none").returncode, 0)
+        self.check_shares_of_the_file()
         self.assertIn("spot_queue_jobs{team=\"vision\"} 1", str(w.ask("GET", "/metrics")))
 
         w.spotctl("job", "cancel", busy)
@@ -119,6 +123,22 @@ class Schedule(e2e.Case):
         self.assertEqual(first["state"], "SUCCEEDED")
         self.assertGreaterEqual(w.await_end(again)["started_at"], first["ended_at"])
         self.end(fleet)
+
+    def share(self, team):
+        (s,) = [s for s in self.world.ctl_json("shares")["items"] if s["team"] == team]
+        return s["weight"], s["source"], s["file_weight"]
+
+    def check_shares_of_the_file(self):
+        """What was set stands before the file; the file may change under a running daemon."""
+        w = self.world
+        w.ctl("shares", "set", "vision", "2")
+        self.assertEqual(self.share("vision"), (2, "set", 0.5))
+        w.write_config(w.config_text().replace("weight = 0.5", "weight = 0.75"))
+        w.daemon.proc.send_signal(signal.SIGHUP)
+        w.until("the file's share is taken", 20, lambda: self.share("vision") == (2, "set", 0.75))
+        w.ctl("shares", "unset", "vision")
+        self.assertEqual(self.share("vision"), (0.75, "file", 0.75))
+        self.assertIn('spot_share_weight{team="vision"} 0.75', str(w.ask("GET", "/metrics")))
 
     def test_a_class_decides_what_the_file_does_not_say(self):
         w = self.world

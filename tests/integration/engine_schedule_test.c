@@ -132,9 +132,33 @@ static void test_a_team_that_spent_is_behind_and_dollars_fade(void **state)
 			      "its share, team old %'");
 }
 
+static void test_shares_of_the_file_count_where_none_was_set_and_leave_with_it(void **state)
+{
+	static const struct schedule_team filed[] = {{.team = "a", .weight_pm = 2000}, {.team = "b", .weight_pm = 500}};
+	struct world *w = *state;
+	struct engine_conf without;
+
+	begin(w, 12);
+	world_sql(w, "INSERT INTO team_share (team, weight_pm, set_by) VALUES ('b', 4000, 'root')");
+	without = w->conf;
+	w->conf.shares = filed;
+	w->conf.shares_n = ARRAY_LEN(filed);
+	engine_reload(w->engine, &w->conf);
+	world_until(w, LIMIT, "SELECT string_agg(team || weight_pm || source || file_pm, ' ' ORDER BY team) = 'a2000file2000 b4000set500' "
+			      "FROM team_share_now");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM event WHERE event = 'SHARE_FILE'");
+	engine_reload(w->engine, &without);
+	world_until(w, LIMIT, "SELECT string_agg(team || weight_pm || source, ' ' ORDER BY team) = 'a1000default b4000set' FROM "
+			      "team_share_now WHERE file_pm IS NULL");
+	/* Written once, not in every turn. */
+	world_for(w, 200);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'SHARE_FILE'"), 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_shares_of_the_file_count_where_none_was_set_and_leave_with_it),
 	    cmocka_unit_test(test_a_machine_that_suits_is_handed_over),
 	    cmocka_unit_test(test_another_machine_is_given_back_for_its_room_in_the_quota),
 	    cmocka_unit_test(test_who_is_not_far_enough_above_or_was_moved_lately_waits),

@@ -128,6 +128,10 @@ class Configuration(unittest.TestCase):
         self.refused("[api]\ntls_cert = a.pem\n", "tls_key")
         self.refused("[checkpoint]\nstore = /tmp/x\n", "s3://")
         self.refused("[log]\nlevel = loud\n", "loud")
+        self.refused("[share nlp]\nweight = none\n", "spotd.conf:2: [share nlp] weight = none: expected a number from 0.001 to 1000")
+        self.refused("[share nlp]\nwait = 2\n", "spotd.conf:2: [share nlp] wait is not a key; there is one: weight")
+        self.refused("[share nlp]\n", "spotd.conf:1: [share nlp] has no weight")
+        self.refused("[share %s]\nweight = 1\n" % ("x" * 61), "at most 60 bytes")
         self.refused("[engine]\ncool_min = 30m\ncool_max = 1m\n", "cool_min")
         self.refused("[api]\npublic_ca = /nowhere.pem\n", "/nowhere.pem")
 

@@ -211,7 +211,8 @@ UNION ALL SELECT 'spot_deadline_jobs', s.how, count(j.how)::float8 FROM (VALUES 
 UNION ALL SELECT 'spot_queue_jobs', j.team, count(*)::float8 FROM job j WHERE j.state = 'QUEUED' AND j.cancel_us IS NULL GROUP BY j.team
 UNION ALL SELECT 'spot_preemptions_total', 'jobs', count(*)::float8 FROM decision WHERE kind = 'preempted'
 UNION ALL SELECT 'spot_share_ratio', s.team, coalesce((s.spent_micros / nullif(sum(s.spent_micros) OVER (), 0))
-	/ (s.weight_pm / sum(s.weight_pm) OVER ()), 0)::float8 FROM team_share s
+	/ (s.weight_pm / sum(s.weight_pm) OVER ()), 0)::float8 FROM team_share_now s
+UNION ALL SELECT 'spot_share_weight', team, weight_pm / 1000.0 FROM team_share_now
 UNION ALL SELECT 'spot_checkpoints', state, count(*)::float8 FROM checkpoint GROUP BY state
 UNION ALL SELECT 'spot_orphans', k.kind, count(o.ref)::float8 FROM (VALUES ('instance'), ('leftover')) k (kind)
 	LEFT JOIN orphan o ON o.kind = k.kind AND o.gone_us IS NULL GROUP BY k.kind

@@ -12,9 +12,29 @@ FROM job j LEFT JOIN job_queue q ON q.job_id = j.id
 WHERE j.state = 'QUEUED' AND j.cancel_us IS NULL ORDER BY j.priority DESC, j.id LIMIT $1
 
 -- name: engine_shares
--- rows: many team text, weight_pm int8, spent_micros int8
+-- rows: many team text, weight_pm int8, spent_micros int8, file_pm int8?
 -- writes: no
-SELECT team, weight_pm, spent_micros FROM team_share ORDER BY team
+SELECT team, weight_pm, spent_micros, file_pm FROM team_share_now ORDER BY team
+
+-- The shares of the configuration file, all of them: what is not in it any more is nobody's.
+-- name: engine_shares_file
+-- params: teams text[], weights int8[], at_us int8, fence int8
+-- rows: many team text
+-- writes: yes
+WITH ok AS (
+	SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR SHARE
+), gone AS (
+	UPDATE team_share SET file_pm = NULL FROM ok WHERE file_pm IS NOT NULL AND team <> ALL ($1) RETURNING team
+), here AS (
+	INSERT INTO team_share AS s (team, file_pm, spent_us) SELECT f.team, f.weight, $3 FROM ok, unnest($1, $2) f (team, weight)
+	ON CONFLICT (team) DO UPDATE SET file_pm = excluded.file_pm WHERE s.file_pm IS DISTINCT FROM excluded.file_pm
+	RETURNING team, file_pm
+), changed AS (
+	SELECT team, 'share of team ' || team || ' is ' || round(file_pm / 1000.0, 3) || ' in the configuration file' AS why FROM here
+	UNION ALL SELECT team, 'share of team ' || team || ' is in the configuration file no longer' FROM gone
+)
+INSERT INTO event (at_us, entity, entity_id, event, why, actor)
+SELECT $3, 'team', team, 'SHARE_FILE', why, 'engine' FROM changed RETURNING entity_id
 
 -- Places that changed, and the end of those that wait no more.
 -- name: engine_queue_write
