@@ -76,6 +76,7 @@ struct spot_prices {
 	int64_t since_us;                    /* incremental feeds: changes after this; 0 = current only */
 	const struct spot_pool_info *pools; size_t pools_n; /* known pools of that region */
 	struct spot_price_point *points; size_t n;
+	bool past;                           /* changes after since_us only, not what is in force (SPOT_CAP_PAST_APART) */
 };
 struct spot_signals {
 	const char *region;
@@ -212,6 +213,8 @@ struct spot_check {
                                          * successor) until ->terminate is called for it */
 #define SPOT_CAP_PRICE_STEADY (1u << 11) /* spot prices are list prices that stand for weeks: one that does not move is
                                           * no sign of a dead feed */
+#define SPOT_CAP_PAST_APART  (1u << 12) /* what spot prices were costs a request for each type: asked for apart from what they
+                                          * are (spot_prices.past), a few types at a time */
 
 enum spot_token_scope { SPOT_TOKEN_NONE = 0, SPOT_TOKEN_ZONE, SPOT_TOKEN_REGION, SPOT_TOKEN_GLOBAL };
 

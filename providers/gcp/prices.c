@@ -5,7 +5,7 @@
  * Prices. The list: machine types (what they are made of) and the Billing Catalog (what the parts cost), composed
  * (skus.c). The past, where it is asked for and the project has it: advice.capacityHistory, whose price of a whole
  * machine type is also a second opinion on the sum. It goes back a year, one request per type and region: for all of
- * them, since it is asked for at the first poll and after long gaps only. What the catalog says is in force: history
+ * them, since it is asked for after long gaps only, or for itself (past). What the catalog says is in force: history
  * that begins after it (rounded prices, another day) is left out. A type whose parts the catalog does not name has the
  * price of its history's last interval.
  */
@@ -112,7 +112,6 @@ static const struct gcp_type *type_of(struct arena *a, const struct gcp_types *t
 /* A type is the same in all zones of a region; the zone's own entry says what it is made of. */
 static void compose(struct spot_call *c, const struct spot_prices *a, struct pricing *x)
 {
-	x->listed_us = arena_array(c->arena, a->pools_n + 1, sizeof(*x->listed_us));
 	if (x->types.n > 0)
 		qsort(x->types.list, x->types.n, sizeof(*x->types.list), type_compare);
 	for (size_t i = 0; i < a->pools_n; i++) {
@@ -212,9 +211,9 @@ static bool past_wanted(const struct gcp *self, const struct spot_call *c, const
 	       *self->advice_version != '\0' && self->advice_calls > 0;
 }
 
-static void skus_over(struct gcp *self, struct spot_call *c, const struct spot_prices *a, struct pricing *x)
+static void past_begin(struct gcp *self, struct spot_call *c, const struct spot_prices *a, struct pricing *x)
 {
-	compose(c, a, x);
+	x->listed_us = arena_array(c->arena, a->pools_n + 1, sizeof(*x->listed_us));
 	x->version = past_wanted(self, c, a) ? self->advice_version : NULL;
 	if (x->version != NULL)
 		x->pairs_n = gcp_pairs(c->arena, a->pools, a->pools_n, a->region, &x->pairs);
@@ -230,7 +229,9 @@ enum spot_step gcp_prices(void *p, struct spot_call *c, struct spot_prices *a)
 
 	if (x->skus == NULL) {
 		x->skus = gcp_skus_new(c->arena);
-		st->at = a->pools_n == 0 ? END : TYPES;
+		st->at = a->pools_n == 0 ? END : a->past ? PAST : TYPES;
+		if (a->past)
+			past_begin(self, c, a, x);
 	}
 	if (c->in != NULL) {
 		if (st->at == TYPES)
@@ -241,8 +242,10 @@ enum spot_step gcp_prices(void *p, struct spot_call *c, struct spot_prices *a)
 			s = past_reply(self, c, a, x);
 		if (s != SPOT_STEP_NONE)
 			return s;
-		if (st->at == SKUS && !more)
-			skus_over(self, c, a, x);
+		if (st->at == SKUS && !more) {
+			past_begin(self, c, a, x);
+			compose(c, a, x);
+		}
 		if (st->at < PAST && !more)
 			st->at++;
 	}

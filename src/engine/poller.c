@@ -5,8 +5,6 @@
 #include "engine/poller_int.h"
 
 #define CALL_TIMEOUT_US (300 * SPOT_US_PER_S)
-/* What a first poll asks for of the past: more than any vendor tells (Google a year, the others 90 days). */
-#define PAST_US         (400 * 24 * SPOT_US_PER_HOUR)
 #define TICK_MAX_US     SPOT_US_PER_S
 #define BACKOFF_MAX_US  (600 * SPOT_US_PER_S)
 #define UPKEEP_ONCE     5    /* steps done at the start of a round */
@@ -19,6 +17,7 @@ static const char *const names[FEED_COUNT] = {
 	[FEED_PRICES_ON_DEMAND] = "prices_on_demand",
 	[FEED_SIGNALS] = "signals",
 	[FEED_QUOTAS] = "quotas",
+	[FEED_PRICES_PAST] = "prices_past",
 };
 
 const char *feed_name(enum feed_kind k)
@@ -53,6 +52,8 @@ int64_t feed_interval_us(const struct poller *p, enum feed_kind k)
 		return c->signals_us;
 	case FEED_QUOTAS:
 		return c->quotas_us;
+	case FEED_PRICES_PAST:
+		return c->pools_us;
 	case FEED_NONE:
 	case FEED_COUNT:
 		break;
@@ -100,7 +101,7 @@ static void poll_end(struct poll *p)
 	loop_bury(poller->deps.loop, p, poll_free);
 }
 
-static void poll_recorded(struct op *op)
+void poll_recorded(struct op *op)
 {
 	struct poll *p = container_of(container_of(op, struct pg_req, op), struct poll, req);
 
@@ -195,6 +196,10 @@ static void poll_call(struct poll *p)
 			.pools_n = p->pools_n,
 		};
 		break;
+	case FEED_PRICES_PAST:
+		verb = CALL_PRICES;
+		past_args(p);
+		break;
 	case FEED_SIGNALS:
 		verb = CALL_SIGNALS;
 		p->args.signals = (struct spot_signals){.region = p->region, .pools = p->pools, .pools_n = p->pools_n};
@@ -227,6 +232,10 @@ static void pools_read(struct op *op)
 	}
 	p->pools_n = q_market_pools_of_rows(&p->req, p->arena, &p->rows);
 	pg_req_fini(&p->req);
+	if (p->pools_n == 0 && p->kind == FEED_PRICES_PAST) {
+		past_none(p);
+		return;
+	}
 	if (p->pools_n == 0) {
 		/* The pools feed has not come in yet, or this region sells nothing: look again when it may have. */
 		q.next_us = p->started_us + (p->first ? 2 * SPOT_US_PER_S : feed_interval_us(p->poller, FEED_POOLS));
@@ -251,14 +260,18 @@ static void poll_begin(struct poller *poller, struct call_provider *provider, co
 	p->since_us = row->since_us;
 	p->fails = row->fails;
 	p->started_us = loop_wall_us(poller->deps.loop);
-	/* Points older than what is stored are never taken later: the past is asked for at once, or not at all. */
-	if (p->first && p->kind == FEED_PRICES_SPOT) {
-		p->since_us = p->started_us - PAST_US;
+	/* Points older than what is stored are not taken later: the past is asked for at once where it costs little. */
+	if (p->first && p->kind == FEED_PRICES_SPOT && (call_provider_ops(provider)->caps & SPOT_CAP_PAST_APART) == 0) {
+		p->since_us = p->started_us - POLL_PAST_US;
 	}
 	p->next = poller->polls;
 	poller->polls = p;
 	poller->running++;
 	op_init(&p->call.op, poller->deps.loop, NULL);
+	if (p->kind == FEED_PRICES_PAST) {
+		past_pools(p, pools_read);
+		return;
+	}
 	if (p->kind == FEED_PRICES_SPOT || p->kind == FEED_PRICES_ON_DEMAND || p->kind == FEED_SIGNALS) {
 		q_market_pools_of(poller->deps.pg, &p->req,
 		    &(struct q_market_pools_of){.provider = row->provider, .region = row->region}, pools_read);
@@ -278,15 +291,17 @@ static bool already_running(const struct poller *p, const struct q_market_feeds_
 	return false;
 }
 
-/* Calls wait for their provider's rate in the slots that they have: each of the others keeps one. */
-static bool has_slot(const struct poller *p, const struct call_provider *provider)
+/* Calls wait for their provider's rate in the slots that they have: each of the others keeps one. The past has half of its
+ * provider's at most. */
+static bool has_slot(const struct poller *p, const struct call_provider *provider, enum feed_kind kind)
 {
-	int most = p->deps.conf->parallel_max - (int)p->deps.providers_n + 1, n = 0;
+	int most = p->deps.conf->parallel_max - (int)p->deps.providers_n + 1, n = 0, past = 0;
 
 	for (const struct poll *q = p->polls; q != NULL; q = q->next) {
 		n += q->provider == provider;
+		past += q->provider == provider && q->kind == FEED_PRICES_PAST;
 	}
-	return n < MAX(most, 1);
+	return n < MAX(most, 1) && (kind != FEED_PRICES_PAST || past < MAX(most / 2, 1));
 }
 
 static void due_read(struct op *op)
@@ -312,7 +327,7 @@ static void due_read(struct op *op)
 	for (size_t i = 0; i < n && p->running < p->deps.conf->parallel_max; i++) {
 		struct call_provider *provider = provider_find(p, rows[i].provider);
 
-		if (provider != NULL && feed_parse(rows[i].feed) != FEED_NONE && has_slot(p, provider) &&
+		if (provider != NULL && feed_parse(rows[i].feed) != FEED_NONE && has_slot(p, provider, feed_parse(rows[i].feed)) &&
 		    !already_running(p, &rows[i])) {
 			poll_begin(p, provider, &rows[i]);
 		}

@@ -7,9 +7,12 @@
 #include "store/price.h"
 #include "store/q.h"
 
+/* What is asked for of the past: more than any vendor tells (Google a year, the others 90 days). */
+#define POLL_PAST_US (400 * 24 * SPOT_US_PER_HOUR)
+
 enum feed_kind {
 	FEED_NONE = 0, FEED_REGIONS, FEED_POOLS, FEED_PRICES_SPOT, FEED_PRICES_ON_DEMAND, FEED_SIGNALS, FEED_QUOTAS,
-	FEED_COUNT
+	FEED_PRICES_PAST, FEED_COUNT
 };
 
 /* One poll of one feed, from claim to stored. At most one per feed at a time. */
@@ -43,6 +46,7 @@ struct poll {
 	size_t seen;                       /* rows the feed gave */
 	int64_t *refused_prices; int32_t *refused_ids; const char **refused_sources, **refused_whys;
 	size_t refused_n;
+	struct spot_price_point *points; int32_t *ids; size_t points_n; /* FEED_PRICES_PAST: before the prices that we have */
 };
 
 struct provider_health {
@@ -77,11 +81,23 @@ enum feed_kind feed_parse(const char *s);
 int64_t feed_interval_us(const struct poller *p, enum feed_kind k);
 /* poller_store.c: takes the finished call's results to the rows, then ends with poll_done or poll_failed. */
 void poll_store(struct poll *p);
+/* A point of a known pool that is not believed. */
+void poll_refuse(struct poll *p, int32_t row, const struct spot_price_point *point, const char *why);
+void poll_refused_room(struct poll *p, size_t n); /* for the points of one call */
+/* Takes the refused points to their rows; done gets &p->req.op. */
+void poll_refused_put(struct poll *p, void (*done)(struct op *));
+void poll_failed(struct poll *p, const struct spot_err *err);
+void poll_recorded(struct op *op);
+/* poller_past.c: the pools whose past is next, and what their provider told. */
+void past_pools(struct poll *p, void (*done)(struct op *));
+void past_args(struct poll *p);
+void past_none(struct poll *p);
+void past_store(struct poll *p);
+
 /* poller_index.c */
 void poll_index_pools(struct poll *p);
 int32_t poll_find(const struct poll *p, const struct spot_pool_key *key); /* row, -1 if not known */
 void poll_done(struct poll *p);
-void poll_failed(struct poll *p, const struct spot_err *err);
 
 /* poller_provider.c */
 void health_init(struct poller *p);

@@ -28,6 +28,8 @@ static bool feed_wanted(const struct spot_provider_ops *ops, enum feed_kind k)
 	switch (k) {
 	case FEED_PRICES_SPOT:
 		return (ops->caps & SPOT_CAP_SPOT) != 0;
+	case FEED_PRICES_PAST:
+		return (ops->caps & SPOT_CAP_PAST_APART) != 0;
 	case FEED_SIGNALS:
 		return ops->signals != NULL;
 	case FEED_QUOTAS:
@@ -131,13 +133,26 @@ static void prices_stored(struct op *op)
 		poll_done(p);
 		return;
 	}
+	poll_refused_put(p, refused_stored);
+}
+
+void poll_refused_put(struct poll *p, void (*done)(struct op *))
+{
 	q_market_refused_put(p->poller->deps.pg, &p->req,
 	    &(struct q_market_refused_put){.pool_ids = p->refused_ids, .pool_ids_n = p->refused_n, .prices = p->refused_prices,
 	        .prices_n = p->refused_n, .sources = p->refused_sources, .sources_n = p->refused_n, .whys = p->refused_whys,
-	        .whys_n = p->refused_n, .observed_us = p->started_us}, refused_stored);
+	        .whys_n = p->refused_n, .observed_us = p->started_us, .past = p->kind == FEED_PRICES_PAST}, done);
 }
 
-static void refuse(struct poll *p, int32_t row, const struct spot_price_point *point, const char *why)
+void poll_refused_room(struct poll *p, size_t n)
+{
+	p->refused_ids = arena_array(p->arena, n + 1, sizeof(*p->refused_ids));
+	p->refused_prices = arena_array(p->arena, n + 1, sizeof(*p->refused_prices));
+	p->refused_sources = arena_array(p->arena, n + 1, sizeof(*p->refused_sources));
+	p->refused_whys = arena_array(p->arena, n + 1, sizeof(*p->refused_whys));
+}
+
+void poll_refuse(struct poll *p, int32_t row, const struct spot_price_point *point, const char *why)
 {
 	size_t n = p->refused_n++;
 
@@ -182,10 +197,7 @@ static void store_prices(struct poll *p)
 	int32_t *before = arena_array(p->arena, p->pools_n + 1, sizeof(*before)); /* row -> its last point + 1 */
 	size_t n = 0;
 
-	p->refused_ids = arena_array(p->arena, in->n + 1, sizeof(*p->refused_ids));
-	p->refused_prices = arena_array(p->arena, in->n + 1, sizeof(*p->refused_prices));
-	p->refused_sources = arena_array(p->arena, in->n + 1, sizeof(*p->refused_sources));
-	p->refused_whys = arena_array(p->arena, in->n + 1, sizeof(*p->refused_whys));
+	poll_refused_room(p, in->n);
 	for (size_t i = 0; i < in->n && n < PRICE_BATCH_MAX; i++) {
 		int32_t row = poll_find(p, &in->points[i].key);
 		const char *why;
@@ -195,7 +207,7 @@ static void store_prices(struct poll *p)
 		}
 		why = point_wrong(p, row, &in->points[i], before[row] > 0 ? &points[before[row] - 1] : NULL);
 		if (why != NULL) {
-			refuse(p, row, &in->points[i], why);
+			poll_refuse(p, row, &in->points[i], why);
 			continue;
 		}
 		before[row] = (int32_t)n + 1;
@@ -282,6 +294,9 @@ void poll_store(struct poll *p)
 	case FEED_PRICES_SPOT:
 	case FEED_PRICES_ON_DEMAND:
 		store_prices(p);
+		return;
+	case FEED_PRICES_PAST:
+		past_store(p);
 		return;
 	case FEED_SIGNALS:
 		store_signals(p);

@@ -58,8 +58,7 @@ static void take(struct call_shared *face, struct call_provider *p, const struct
 	t->token = token;
 	TAILQ_INSERT_TAIL(&s->takes, t, link);
 	snprintf(key, sizeof(key), "%s/%s/%s", call_provider_name(p), limit->name, scope);
-	(void)urgent; /* debts are paid in the order they were made; our own limiter sorts before us
-		       */
+	(void)urgent; /* our own limiter has sorted */
 	q_engine_rate_take(s->pg, &t->req,
 			   &(struct q_engine_rate_take){.key = key,
 							.per_second = limit->per_second,

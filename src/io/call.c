@@ -197,12 +197,8 @@ static void run_woken(struct loop_timer *t)
 {
 	struct run *r = container_of(t, struct run, timer);
 
-	if (r->place == RUN_DELAY) {
-		run_step(r);
-		return;
-	}
-	assert(r->place == RUN_LIMIT); /* what the account-wide bucket told to wait is over */
-	run_take_local(r);
+	assert(r->place == RUN_DELAY);
+	run_step(r);
 }
 
 static void run_throttled(struct run *r, int64_t retry_after_us)

@@ -14,7 +14,7 @@
 struct run;
 struct call_provider;               /* one open provider instance: ops, self, limiter, auth flight */
 /* Account-wide buckets live in Postgres: the owner supplies take(), which calls call_shared_taken()
- * once with the wait that applies (0 = go). NULL: all buckets in process. */
+ * once with 0, the tokens are taken, or how long until they may be there: it is asked again then. NULL: all buckets in process. */
 struct call_shared {
 	void (*take)(struct call_shared *s, struct call_provider *p, const struct spot_limit *limit,
 	    const char *scope, int cost, bool urgent, void *token);

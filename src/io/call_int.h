@@ -22,8 +22,8 @@
 enum run_place {
 	RUN_NEW = 1, /* about to enter its step, or in it */
 	RUN_AUTH,    /* on p->auth_waiters */
-	RUN_LIMIT,   /* in a local bucket's queue, or waiting out what the shared one said */
-	RUN_SHARED,  /* asked the account-wide bucket */
+	RUN_LIMIT,   /* in a local bucket's queue */
+	RUN_SHARED,  /* has the tokens of its own bucket, asked the account-wide one */
 	RUN_DELAY,   /* backing off */
 	RUN_SENT,    /* a request is out */
 	RUN_OVER,
@@ -96,7 +96,6 @@ void run_streamed(struct http_req *req); /* more of a streamed reply is there */
 const struct spot_limit *run_limit(const struct run *r); /* NULL = none */
 void run_take(struct run *r); /* c->out, once the rate limit lets it */
 void run_send(struct run *r);				 /* now */
-void run_take_local(struct run *r);
 void run_granted(struct limit_wait *w);
 void run_log_request(const struct run *r, enum spot_rc rc);
 /* call_auth.c: the provider instance and its credentials */

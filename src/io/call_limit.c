@@ -171,6 +171,25 @@ bool limiter_take(struct limiter *l, const struct spot_limit *limit, const char 
 	return false;
 }
 
+void limiter_put_back(struct limiter *l, const struct spot_limit *limit, const char *scope, int cost,
+    bool urgent, int64_t wait_us, struct limit_wait *w)
+{
+	struct limit_bucket *b = bucket_get(l, limit, scope);
+
+	w->cost = cost > 0 ? cost : 1;
+	w->urgent = urgent;
+	w->bucket = b;
+	bucket_refill(b);
+	b->tokens = MIN(b->tokens + w->cost, bucket_burst(b));
+	b->shut_until_us = MAX(b->shut_until_us, b->as_of_us + wait_us);
+	if (urgent) {
+		TAILQ_INSERT_HEAD(&b->urgent, w, link);
+	} else {
+		TAILQ_INSERT_HEAD(&b->normal, w, link);
+	}
+	bucket_arm(b);
+}
+
 void limiter_cancel(struct limit_wait *w)
 {
 	if (w->bucket == NULL) {

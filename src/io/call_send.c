@@ -9,6 +9,7 @@
 #include "io/call_int.h"
 
 static void run_take_next(struct run *r);
+static void run_taken_all(struct run *r);
 
 const struct spot_limit *run_limit(const struct run *r)
 {
@@ -64,8 +65,20 @@ static void run_go(struct run *r)
 	run_resume(r);
 }
 
-/* The tokens of r->taking are there; a wider limit may follow. */
+static void run_take_shared(struct run *r);
+
+/* The own tokens of r->taking are there; the account-wide bucket may have none left for us. */
 static void run_taken(struct run *r)
+{
+	if (r->taking->shared && r->p->shared != NULL && r->taking->per_second > 0) {
+		run_take_shared(r);
+		return;
+	}
+	run_taken_all(r);
+}
+
+/* The tokens of r->taking are there; a wider limit may follow. */
+static void run_taken_all(struct run *r)
 {
 	const struct spot_provider_ops *ops = r->p->ops;
 	int within = r->taking->within;
@@ -79,7 +92,7 @@ void run_granted(struct limit_wait *w)
 	run_taken(container_of(w, struct run, wait));
 }
 
-void run_take_local(struct run *r)
+static void run_take_local(struct run *r)
 {
 	r->place = RUN_LIMIT;
 	if (limiter_take(r->p->limiter, r->taking, r->c->limit_scope, r->c->limit_cost, r->urgent,
@@ -109,8 +122,6 @@ static void run_take_next(struct run *r)
 {
 	if (r->taking == NULL) {
 		run_go(r);
-	} else if (r->taking->shared && r->p->shared != NULL) {
-		run_take_shared(r);
 	} else {
 		run_take_local(r);
 	}
@@ -137,13 +148,13 @@ void call_shared_taken(struct call_provider *p, void *token, enum spot_rc rc, in
 	}
 	r->share = NULL;
 	r->place = RUN_LIMIT;
-	/* The own bucket comes behind the account-wide one: it serves urgent requests first and knows
+	/* The own bucket comes before the account-wide one: it serves urgent requests first and knows
 	 * when the vendor has shut us out. It alone counts when the store is away: this process stays
 	 * within the limit then, and a terminate does not wait for a database. */
 	if (rc == SPOT_OK && wait_us > 0) {
-		loop_timer_set(&r->timer, wait_us);
+		limiter_put_back(p->limiter, r->taking, r->c->limit_scope, r->c->limit_cost, r->urgent, wait_us, &r->wait);
 	} else {
-		run_take_local(r);
+		run_taken_all(r);
 	}
 }
 

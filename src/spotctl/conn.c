@@ -13,6 +13,7 @@
 #define REPLY_MAX  (64u << 20)
 #define INPUT_MAX  (1u << 20)
 #define TRIES      3
+#define BUSY_TRIES 70 /* one a second: a key is held for 60 s */
 #define WAIT_S_MAX 5
 
 struct exchange {
@@ -272,6 +273,12 @@ static bool worth_repeating(const struct exchange *x)
 	       x->code == CURLE_PARTIAL_FILE;
 }
 
+/* The first request under our key is under way, or its daemon died with it: then the key is free again within a minute. */
+static bool key_busy(const struct exchange *x)
+{
+	return x->code == CURLE_OK && x->reply->status == 409 && reply_header(x->reply, "Retry-After") != NULL;
+}
+
 static void wait_before_repeating(const struct reply *r, int tries)
 {
 	const char *after = reply_header(r, "Retry-After");
@@ -319,11 +326,16 @@ static int exchange(struct ctl *c, const char *method, const char *path, const c
 		rng_hex(&r, fresh, 16);
 		key = fresh;
 	}
-	for (int tries = 1;; tries++) {
+	for (int tries = 1, busy = 0;; tries++) {
 		x = (struct exchange){.c = c, .reply = ret};
 		*ret = (struct reply){0};
 		sbuf_init(&x.body, REPLY_MAX);
 		perform(&x, method, path, type, body, key);
+		if (repeatable && key_busy(&x) && busy++ < BUSY_TRIES) {
+			wait_before_repeating(ret, 1);
+			tries--;
+			continue;
+		}
 		if (tries == TRIES || !repeatable || (want & QUIET) != 0 || !worth_repeating(&x)) {
 			return judge(c, &x, want);
 		}

@@ -5,8 +5,7 @@
 
 #define ROW_BYTES_MAX 256 /* fixed fields and a source's name */
 
-void price_ingest(struct pg *pg, struct price_ingest *p, const struct spot_price_point *points,
-		  const int32_t *pool_ids, size_t n, void (*done)(struct op *))
+static void rows_copy(struct price_ingest *p, const struct spot_price_point *points, const int32_t *pool_ids, size_t n)
 {
 	assert(n <= PRICE_BATCH_MAX);
 	pg_copy_begin(&p->copy, (n + 1) * ROW_BYTES_MAX);
@@ -18,8 +17,22 @@ void price_ingest(struct pg *pg, struct price_ingest *p, const struct spot_price
 		pg_copy_i64(&p->copy, points[i].price_micros);
 		pg_copy_text(&p->copy, points[i].source == NULL ? "" : points[i].source);
 	}
+}
+
+void price_ingest(struct pg *pg, struct price_ingest *p, const struct spot_price_point *points,
+		  const int32_t *pool_ids, size_t n, void (*done)(struct op *))
+{
+	rows_copy(p, points, pool_ids, n);
 	pg_copy_send(pg, &p->copy, q_stmt_copy_merge_prices.setup, q_stmt_copy_merge_prices.copy,
 		     &q_stmt_copy_merge_prices, done);
+}
+
+void price_ingest_past(struct pg *pg, struct price_ingest *p, const struct spot_price_point *points,
+		       const int32_t *pool_ids, size_t n, void (*done)(struct op *))
+{
+	rows_copy(p, points, pool_ids, n);
+	pg_copy_send(pg, &p->copy, q_stmt_copy_merge_past.setup, q_stmt_copy_merge_past.copy,
+		     &q_stmt_copy_merge_past, done);
 }
 
 struct price_ingested price_ingest_result(const struct price_ingest *p)

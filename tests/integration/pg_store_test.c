@@ -208,7 +208,8 @@ struct point {
 	int64_t micros, effective_us, observed_us;
 };
 
-static struct price_ingested ingest(const struct point *in, size_t n)
+static struct price_ingested ingest_by(const struct point *in, size_t n,
+    void (*f)(struct pg *, struct price_ingest *, const struct spot_price_point *, const int32_t *, size_t, void (*)(struct op *)))
 {
 	struct spot_price_point *points = arena_array(arena, n, sizeof(*points));
 	int32_t *ids = arena_array(arena, n, sizeof(*ids));
@@ -222,12 +223,17 @@ static struct price_ingested ingest(const struct point *in, size_t n)
 						      .effective_us = in[i].effective_us,
 						      .observed_us = in[i].observed_us};
 	}
-	price_ingest(pg, &p, points, ids, n, no_done);
+	f(pg, &p, points, ids, n, no_done);
 	assert_true(test_op_wait(&p.copy.op));
 	assert_string_equal(p.copy.op.err.text, "");
 	ret = price_ingest_result(&p);
 	price_ingest_fini(&p);
 	return ret;
+}
+
+static struct price_ingested ingest(const struct point *in, size_t n)
+{
+	return ingest_by(in, n, price_ingest);
 }
 
 static void only_changes_are_appended_and_the_latest_is_confirmed(void **state)
@@ -336,6 +342,108 @@ static void the_faded_mean_of_many_polls_is_that_of_the_history(void **state)
 	assert_true(w > 0.9 && w < 1);
 	assert_int_equal(testdb_int(dsn, arena_printf(arena, "SELECT count(*) FROM pool_latest l, price_faded(l) f WHERE "
 	    "abs(f.w - %.17g) < 1e-8 AND abs(f.w1 - %.17g) < 1e-8 AND abs(f.w2 - %.17g) < 1e-8", w, w1, w2)), 1);
+}
+
+/* Read at once or later, the past is the same: points, their order, the faded mean. */
+static void the_past_may_come_after_the_price(void **state)
+{
+	const int64_t d = PRICE_DAY_US;
+	const struct point past[] = {{1, 500, NOW_US - 9 * d, NOW_US + 7}, {1, 700, NOW_US - 6 * d, NOW_US + 7},
+				     {1, 700, NOW_US - 5 * d, NOW_US + 7}, {1, 600, NOW_US - 2 * d, NOW_US + 7},
+				     {1, 900, NOW_US - d, NOW_US + 7},     {1, 650, NOW_US - d / 2, NOW_US + 7},
+				     {2, 800, NOW_US - d, NOW_US + 7}};
+	const struct point now[] = {{1, 900, NOW_US - d, NOW_US}}, later[] = {{1, 650, NOW_US - d / 2, NOW_US + 3}};
+	struct price_ingested got;
+
+	(void)state;
+	pools_make(2);
+	partitions(NOW_US, NOW_US + 1);
+	ingest(now, 1);
+	ingest(later, 1);
+	got = ingest_by(past, ARRAY_LEN(past), price_ingest_past);
+	assert_int_equal(got.received, 7);
+	assert_int_equal(got.changed, 3); /* 700 twice is one price; from 900 on we saw it ourselves; pool 2 has no price to put it before */
+	assert_string_equal(testdb_text(dsn, "SELECT string_agg(price_micros::text, ' ' ORDER BY observed_us) FROM price_point"),
+	    "500 700 600 900 650");
+	assert_int_equal(testdb_int(dsn, "SELECT price_micros FROM pool_latest"), 650);
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM (SELECT 604800e6::float8 AS c) c, pool_latest l, LATERAL (SELECT "
+	    "sum(exp((till - l.fade_us) / c) - exp((since - l.fade_us) / c)) AS w, sum(price_micros / 1e6 * (exp((till - l.fade_us) / c) "
+	    "- exp((since - l.fade_us) / c))) AS w1 FROM (SELECT price_micros, effective_us AS since, lead(effective_us) OVER (ORDER BY "
+	    "effective_us) AS till FROM price_point) h WHERE till IS NOT NULL) s WHERE abs(s.w - l.fade_w) < 1e-9 AND abs(s.w1 - l.fade_1) < 1e-9 "
+	    "AND l.fade_w > 0.5"), 1);
+	got = ingest_by(past, ARRAY_LEN(past), price_ingest_past);
+	assert_int_equal(got.changed + got.pools, 0);
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_point"), 5);
+}
+
+static void past_poll(const char *what, int want)
+{
+	struct q_market_past_pools q = {.provider = "p", .region = "r", .most = 1};
+	struct q_market_pools_of_row *rows;
+	struct pg_req req = {0};
+	int32_t ids[4];
+	size_t n;
+
+	q_market_past_pools(pg, &req, &q, no_done);
+	assert_true(test_op_wait(&req.op));
+	n = q_market_past_pools_rows(&req, arena, &rows);
+	if (n != (size_t)want)
+		fail_msg("%s: %zu pools", what, n);
+	for (size_t i = 0; i < n; i++)
+		ids[i] = rows[i].id;
+	pg_req_fini(&req);
+	q_market_past_done(pg, &req, &(struct q_market_past_done){.provider = "p", .region = "r", .pools = ids, .pools_n = n,
+	    .now_us = NOW_US, .rows_seen = 10}, no_done);
+	assert_true(test_op_wait(&req.op));
+	assert_string_equal(req.op.err.text, "");
+	pg_req_fini(&req);
+}
+
+static void the_past_is_asked_for_by_types_and_once(void **state)
+{
+	(void)state;
+	pools_make(3);
+	testdb_exec(dsn, "UPDATE pool SET instance_type = 'u' WHERE id = 3; INSERT INTO feed (provider, region, feed, next_us) "
+			 "VALUES ('p', 'r', 'prices_spot', 1), ('p', 'r', 'prices_past', 1)");
+	past_poll("before the current prices", 0);
+	testdb_exec(dsn, "UPDATE feed SET last_ok_us = 5 WHERE feed = 'prices_spot'");
+	past_poll("both zones of the first type", 2);
+	past_poll("the second type", 1);
+	past_poll("all are read", 0);
+	assert_int_equal(testdb_int(dsn, "SELECT rows_seen FROM feed WHERE feed = 'prices_past'"), 40);
+}
+
+/* ---- account-wide rates
+ * ---------------------------------------------------------------------------------------- */
+
+static int64_t rate_wait(int64_t at_us, double cost)
+{
+	struct q_engine_rate_take_row *row;
+	struct pg_req req = {0};
+	int64_t ret;
+
+	q_engine_rate_take(pg, &req, &(struct q_engine_rate_take){.key = "p/general/", .per_second = 2, .burst = 4, .cost = cost, .at_us = at_us},
+	    no_done);
+	assert_true(test_op_wait(&req.op));
+	assert_string_equal(req.op.err.text, "");
+	assert_int_equal(q_engine_rate_take_rows(&req, arena, &row), 1);
+	ret = row->wait_us;
+	pg_req_fini(&req);
+	return ret;
+}
+
+static void who_waits_for_a_rate_owes_nothing(void **state)
+{
+	(void)state;
+	assert_int_equal(rate_wait(NOW_US, 3), 0);
+	assert_int_equal(rate_wait(NOW_US, 1), 0);
+	for (int i = 0; i < 20; i++) /* each of them may have ended since */
+		assert_int_equal(rate_wait(NOW_US, 1), SPOT_US_PER_S / 2);
+	assert_int_equal(rate_wait(NOW_US + SPOT_US_PER_S / 4, 1), SPOT_US_PER_S / 4);
+	assert_int_equal(rate_wait(NOW_US + SPOT_US_PER_S / 2, 1), 0);
+	assert_int_equal(rate_wait(NOW_US + SPOT_US_PER_S / 2, 100), 2 * SPOT_US_PER_S);
+	assert_int_equal(rate_wait(NOW_US + 5 * SPOT_US_PER_S / 2, 100), 0);
+	assert_int_equal(rate_wait(NOW_US - 60 * SPOT_US_PER_S, 1), SPOT_US_PER_S / 2); /* a clock that went back */
 }
 
 /* A price of 2006 is older than exp() can tell. */
@@ -488,6 +596,12 @@ int main(void)
 	    T(a_price_taken_back_to_an_old_value_is_a_change),
 	    T(the_faded_mean_of_many_polls_is_that_of_the_history),
 	    T(a_price_from_long_ago_fills_the_past),
+
+	    T(the_past_may_come_after_the_price),
+
+	    T(the_past_is_asked_for_by_types_and_once),
+
+	    T(who_waits_for_a_rate_owes_nothing),
 	    T(a_late_older_price_does_not_replace_the_latest),
 	    T(a_list_that_dates_the_price_in_force_earlier_confirms_it),
 	    T(a_frozen_pool_stays_frozen_until_its_price_moves),

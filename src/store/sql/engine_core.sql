@@ -79,14 +79,19 @@ SELECT id, pg_notify('spot_api', 'j' || id) IS NOT NULL AS told FROM j
 -- writes: yes
 INSERT INTO event (at_us, entity, entity_id, event, why, actor) VALUES ($1, $2, $3, $4, $5, 'engine')
 
--- An account-wide token bucket: takes cost tokens, in debt if need be, and says how long the taker
--- waits until the debt is paid.
+-- An account-wide token bucket: takes cost tokens and says 0, or takes none and says how long until they could be there. Nobody
+-- runs into debt: who waits may end, and its turn with it. A cost above the burst is served from a full bucket.
 -- name: engine_rate_take
 -- params: key text, per_second float8, burst float8, cost float8, at_us int8
 -- rows: 1 wait_us int8
 -- writes: yes
-INSERT INTO rate_bucket AS b (key, tokens, updated_us) VALUES ($1, $3 - $4, $5)
-ON CONFLICT (key) DO UPDATE SET
-	tokens = least($3, b.tokens + greatest($5 - b.updated_us, 0) * $2 / 1e6) - $4,
-	updated_us = greatest($5, b.updated_us)
-RETURNING (greatest(-tokens, 0) / $2 * 1e6)::int8 AS wait_us
+WITH t AS (
+	INSERT INTO rate_bucket AS b (key, tokens, updated_us) VALUES ($1, $3 - least($4, $3), $5)
+	ON CONFLICT (key) DO UPDATE SET
+		tokens = least($3, b.tokens + greatest($5 - b.updated_us, 0) * $2 / 1e6) - least($4, $3),
+		updated_us = greatest($5, b.updated_us)
+		WHERE least($3, b.tokens + greatest($5 - b.updated_us, 0) * $2 / 1e6) + 1e-6 >= least($4, $3)
+	RETURNING 1
+)
+SELECT CASE WHEN EXISTS (SELECT FROM t) THEN 0 ELSE greatest(1000, coalesce((SELECT
+	((least($4, $3) - b.tokens) / $2 * 1e6)::int8 - greatest($5 - b.updated_us, 0) FROM rate_bucket b WHERE b.key = $1), 0)) END AS wait_us

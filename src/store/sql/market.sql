@@ -28,7 +28,7 @@ ON CONFLICT DO NOTHING;
 -- In turn by provider: one with many regions and a narrow rate would have everybody else wait.
 SELECT provider, region, feed, since_us, fails, last_ok_us FROM feed
 WHERE provider = ANY ($1) AND next_us <= $2
-ORDER BY (feed = 'regions') DESC, (feed = 'pools') DESC,
+ORDER BY (feed = 'regions') DESC, (feed = 'pools') DESC, feed = 'prices_past',
 	row_number() OVER (PARTITION BY provider, feed IN ('regions', 'pools') ORDER BY next_us, region, feed),
 	next_us, provider, region, feed LIMIT $3;
 
@@ -64,6 +64,55 @@ WHERE provider = $1 AND region = $2 AND feed = $3;
 -- rows: none
 -- writes: yes
 UPDATE feed SET next_us = $4 WHERE provider = $1 AND region = $2 AND feed = $3;
+
+-- name: market_past_pools
+-- params: provider text, region text, most int8
+-- rows: many id int4, region text, zone text, zone_name text, instance_type text, market text, gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, quota_class text, last_micros int8, on_demand_micros int8
+-- row: market_pools_of
+-- writes: no
+-- Spot pools whose past was not asked for, where it is asked for apart, of the first $3 types by name: a request for a type is one for all of its zones. None
+-- before the current prices have come.
+WITH t AS (
+	SELECT DISTINCT p.region, p.instance_type FROM pool p
+	WHERE p.provider = $1 AND ($2 = '' OR p.region = $2) AND p.offered AND p.market = 'spot' AND p.past_us IS NULL
+		AND EXISTS (SELECT FROM feed f WHERE f.provider = $1 AND f.region = $2 AND f.feed = 'prices_spot'
+			AND f.last_ok_us IS NOT NULL)
+	ORDER BY p.region, p.instance_type LIMIT $3
+)
+SELECT p.id, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name, p.gpu_milli, p.gpu_mem_mib, p.vcpus,
+	p.mem_mib, p.arch, p.quota_class, coalesce(l.price_micros, 0), coalesce((SELECT max(d.price_micros)
+		FROM pool o JOIN pool_latest d ON d.pool_id = o.id
+		WHERE o.provider = $1 AND o.region = p.region AND o.instance_type = p.instance_type AND o.market = 'on_demand'), 0)
+FROM t JOIN pool p ON p.provider = $1 AND p.region = t.region AND p.instance_type = t.instance_type
+	LEFT JOIN pool_latest l ON l.pool_id = p.id
+WHERE p.offered AND p.market = 'spot' AND p.past_us IS NULL
+ORDER BY p.id;
+
+-- name: market_past_done
+-- params: provider text, region text, pools int4[], now_us int8, rows_seen int8, requests int4
+-- rows: none
+-- writes: yes
+-- The feed is due again at once: for the next pools, if any are left. It is not asked for by the clock: no interval. Its rows
+-- are counted up over all pools.
+WITH p AS (
+	UPDATE pool SET past_us = $4 WHERE id = ANY ($3)
+)
+UPDATE feed SET last_ok_us = $4, next_us = $4, since_us = $4, rows_seen = rows_seen + $5, requests_last = $6, interval_us = 0,
+	fails = 0, last_error = NULL
+WHERE provider = $1 AND region = $2 AND feed = 'prices_past';
+
+-- name: market_past_none
+-- params: provider text, region text, now_us int8, soon_us int8, later_us int8
+-- rows: none
+-- writes: yes
+-- No pool is left: soon, while the current prices have not come; later, for pools that are new then.
+WITH c AS (
+	SELECT EXISTS (SELECT FROM feed f WHERE f.provider = $1 AND f.region = $2 AND f.feed = 'prices_spot'
+		AND f.last_ok_us IS NOT NULL) AS came
+)
+UPDATE feed SET next_us = CASE WHEN c.came THEN $5 ELSE $4 END, last_ok_us = CASE WHEN c.came THEN $3 ELSE last_ok_us END,
+	interval_us = 0, fails = 0, last_error = NULL
+FROM c WHERE provider = $1 AND region = $2 AND feed = 'prices_past';
 
 -- name: market_pools_put
 -- params: provider text, region text, regions text[], zones text[], zone_names text[], types text[], markets text[], gpus text[], gpu_milli int4[], gpu_mem int4[], vcpus int4[], mem int4[], archs text[], classes text[], now_us int8
@@ -103,17 +152,17 @@ WHERE p.provider = $1 AND ($2 = '' OR p.region = $2) AND p.offered
 ORDER BY p.id;
 
 -- name: market_refused_put
--- params: pool_ids int4[], prices int8[], sources text[], whys text[], observed_us int8
+-- params: pool_ids int4[], prices int8[], sources text[], whys text[], observed_us int8, past bool
 -- rows: none
 -- writes: yes
--- A refused point is kept with its reason; the pool's last good price stays and says so.
+-- A refused point is kept with its reason; the pool's last good price stays and says so, unless the point was one of the past.
 WITH r AS (
 	SELECT DISTINCT ON (p) p, v, s, w FROM unnest($1, $2, $3, $4) AS t (p, v, s, w) ORDER BY p
 ), kept AS (
 	INSERT INTO price_refused (pool_id, observed_us, price_micros, source, why)
 	SELECT p, $5, v, s, w FROM r ON CONFLICT DO NOTHING
 )
-UPDATE pool_latest l SET state = 'implausible', why = r.w FROM r WHERE l.pool_id = r.p;
+UPDATE pool_latest l SET state = 'implausible', why = r.w FROM r WHERE l.pool_id = r.p AND NOT $6;
 
 -- name: market_prices_age
 -- params: now_us int8, spot_us int8, on_demand_us int8, frozen_us int8, steady text[]

@@ -90,6 +90,55 @@ WITH d AS (
 SELECT (SELECT count(*) FROM price_in), (SELECT count(*) FROM changed),
 	(SELECT count(*) FROM confirmed) + (SELECT count(*) FROM fresh);
 
+-- name: copy_merge_past
+-- setup: SET LOCAL work_mem = '64MB';
+--        CREATE TEMP TABLE IF NOT EXISTS price_in (pool_id int4 NOT NULL,
+--        observed_us int8 NOT NULL, effective_us int8 NOT NULL, price_micros int8 NOT NULL,
+--        source text NOT NULL)
+--        ON COMMIT DELETE ROWS
+-- copy: COPY price_in (pool_id, observed_us, effective_us, price_micros, source) FROM STDIN BINARY
+-- rows: 1 received int8, changed int8, pools int8
+-- row: copy_merge_prices
+-- writes: yes
+-- What a pool's price was before the first point that we have: put before it, by observed_us too, which orders a pool's
+-- points. From that point on ours is what counts. Doing it again changes nothing.
+WITH f AS MATERIALIZED (
+	SELECT l.pool_id, coalesce(l.fade_us, l.changed_us) AS fade_us, coalesce(p.observed_us, l.observed_us) AS observed_us,
+		coalesce(p.effective_us, l.effective_us) AS until_us
+	FROM pool_latest l LEFT JOIN (SELECT pool_id, min(observed_us) AS observed_us, min(effective_us) AS effective_us
+			FROM price_point WHERE pool_id = ANY (ARRAY(SELECT DISTINCT pool_id FROM price_in)) GROUP BY 1) p USING (pool_id)
+	WHERE l.pool_id = ANY (ARRAY(SELECT DISTINCT pool_id FROM price_in))
+), d AS (
+	SELECT DISTINCT ON (i.pool_id, i.effective_us) i.pool_id, i.effective_us, i.price_micros, i.source, f.until_us,
+		f.observed_us, f.fade_us
+	FROM price_in i JOIN f USING (pool_id) WHERE i.effective_us > 0 AND i.effective_us < f.until_us
+	ORDER BY i.pool_id, i.effective_us, i.observed_us DESC
+), n AS (
+	SELECT *, lag(price_micros) OVER w AS before, coalesce(lead(effective_us) OVER w, until_us) AS next_us,
+		count(*) OVER (PARTITION BY pool_id) - row_number() OVER w AS age
+	FROM d WINDOW w AS (PARTITION BY pool_id ORDER BY effective_us)
+), changed AS (
+	INSERT INTO price_point (pool_id, observed_us, effective_us, price_micros, source)
+	SELECT pool_id, observed_us - 1 - age, effective_us, price_micros, source FROM n WHERE before IS DISTINCT FROM price_micros
+	ON CONFLICT (pool_id, observed_us) DO NOTHING
+	RETURNING 1
+), w AS (
+	-- What the points add to the sums of migration 0010, as of the row's fade_us.
+	SELECT pool_id, fade_us, sum(k) AS w, sum(k * p) AS w1, sum(k * p * p) AS w2
+	FROM (SELECT pool_id, fade_us, price_micros / 1e6::float8 AS p,
+			exp(greatest((next_us - fade_us) / 6.048e11::float8, -700)) - exp(greatest((effective_us - fade_us) / 6.048e11::float8, -700)) AS k
+		FROM n WHERE next_us <= fade_us) x GROUP BY pool_id, fade_us
+), faded AS (
+	-- A price that came meanwhile has brought the row's sums up to a later time.
+	UPDATE pool_latest l SET fade_us = coalesce(l.fade_us, l.changed_us),
+		fade_w = coalesce(l.fade_w, 0) + w.w * exp((w.fade_us - coalesce(l.fade_us, l.changed_us)) / 6.048e11::float8),
+		fade_1 = coalesce(l.fade_1, 0) + w.w1 * exp((w.fade_us - coalesce(l.fade_us, l.changed_us)) / 6.048e11::float8),
+		fade_2 = coalesce(l.fade_2, 0) + w.w2 * exp((w.fade_us - coalesce(l.fade_us, l.changed_us)) / 6.048e11::float8)
+	FROM w WHERE l.pool_id = w.pool_id
+	RETURNING 1
+)
+SELECT (SELECT count(*) FROM price_in), (SELECT count(*) FROM changed), (SELECT count(*) FROM faded);
+
 -- name: pool_latest_all
 -- rows: many pool_id int4, price_micros int8, observed_us int8, effective_us int8, changed_us int8,
 --       state text

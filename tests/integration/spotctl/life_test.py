@@ -38,6 +38,14 @@ class Repeating(Case):
         self.assertEqual(self.run_it("job", "ls", code=6).stderr, "spotctl: the database is away\n")
         self.assertEqual(len(self.daemon.requests), 3)
 
+    def test_a_key_under_way_is_waited_for(self):
+        """Its first request may have died with its daemon: the same key, until it is free again."""
+        busy = problem(409, "conflict", "a request with this Idempotency-Key is under way; repeat it in a second")
+        busy.headers["Retry-After"] = "0"
+        self.daemon.on("POST", "/v1/jobs", *[busy] * 9, Reply(201, JOB))
+        self.assertEqual(self.run_it("job", "submit", self.file("run: x\n"), "--key", "k1").stdout, "j12\n")
+        self.assertEqual([r.headers["Idempotency-Key"] for r in self.daemon.requests], ["k1"] * 10)
+
     def test_what_has_no_key_is_not_repeated(self):
         for method, words in (("DELETE", ["node", "rm", "n7"]), ("PATCH", ["fleet", "scale", "f3", "--nodes", "2"])):
             self.daemon.requests.clear()

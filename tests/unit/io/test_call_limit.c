@@ -233,7 +233,7 @@ struct shared_fake {
 	void *token;
 	bool urgent;
 	char limit[32];
-	enum { SAY_NOTHING = 0, SAY_GO, SAY_WAIT, SAY_BROKEN } answer;
+	enum { SAY_NOTHING = 0, SAY_GO, SAY_WAIT_ONCE, SAY_BROKEN } answer;
 };
 
 static void shared_take(struct call_shared *s, struct call_provider *p,
@@ -248,9 +248,10 @@ static void shared_take(struct call_shared *s, struct call_provider *p,
 	snprintf(x->limit, sizeof(x->limit), "%s/%s/%d", limit->name, scope, cost);
 	if (x->answer == SAY_GO)
 		call_shared_taken(p, token, SPOT_OK, 0);
-	else if (x->answer == SAY_WAIT)
+	else if (x->answer == SAY_WAIT_ONCE) {
+		x->answer = SAY_GO;
 		call_shared_taken(p, token, SPOT_OK, 3 * S);
-	else if (x->answer == SAY_BROKEN)
+	} else if (x->answer == SAY_BROKEN)
 		call_shared_taken(p, token, SPOT_UNAVAILABLE, 0);
 }
 
@@ -289,11 +290,32 @@ static void what_the_shared_bucket_says_is_waited_out(void **state)
 	struct fake_call k;
 
 	fake_reset(f, &x.shared);
-	x.answer = SAY_WAIT;
+	x.answer = SAY_WAIT_ONCE;
 	start_n(f, &k, 1);
 	wait_n(f, &k, 1);
-	assert_int_equal(x.asked, 1);
+	assert_int_equal(x.asked, 2); /* the first time it got nothing */
 	assert_in_range(f->at_us[0] - k.began_us, 3 * S, 3 * S + S / 4);
+	fake_reset(f, NULL);
+}
+
+static void who_was_sent_away_is_first_again_but_for_the_urgent(void **state)
+{
+	struct fake *f = *state;
+	struct shared_fake x = shared_begin(f);
+	struct fake_call k[3], urgent;
+
+	fake_reset(f, &x.shared);
+	x.answer = SAY_WAIT_ONCE;
+	start_n(f, k, 3);
+	fake_turns(f, 20);
+	assert_int_equal(x.asked, 1); /* the others do not ask before their turn */
+	fake_start(f, &urgent, CALL_TERMINATE, 600 * S, 0, true);
+	fake_wait(f, &urgent);
+	assert_int_equal(f->requests, 1);
+	wait_n(f, k, 3);
+	assert_int_equal(x.asked, 5);
+	assert_true(k[0].ended_us < k[1].ended_us && k[1].ended_us < k[2].ended_us);
+	assert_in_range(f->at_us[3] - f->at_us[0], 3 * S - S / 10, 3 * S + S / 4);
 	fake_reset(f, NULL);
 }
 
@@ -381,6 +403,7 @@ int main(void)
 	    T(a_request_that_waited_long_is_built_again),
 	    T(shared_limits_are_asked_for_by_name),
 	    T(what_the_shared_bucket_says_is_waited_out),
+	    T(who_was_sent_away_is_first_again_but_for_the_urgent),
 	    T(without_the_shared_bucket_the_own_one_holds_the_rate),
 	    T(a_refusal_shuts_us_out_also_where_the_shared_bucket_would_let_us),
 	    T(an_answer_for_a_stopped_call_is_dropped),

@@ -161,7 +161,7 @@ static void signals_are_asked_per_type_and_region_within_the_budget(void **state
 #define PAST(nanos) "{\"priceHistory\":[{\"interval\":{\"startTime\":\"2025-03-01T08:00:00Z\",\"endTime\":\"2026-01-02T08:00:00Z\"}," \
 		    "\"listPrice\":{\"currencyCode\":\"USD\",\"nanos\":" nanos "}}]}"
 
-/* It comes once, at the first poll: what is not read then never is. */
+/* After a long gap. */
 static void the_past_is_read_of_every_type_and_region_whatever_the_signals_may_cost(void **state)
 {
 	struct spot_prices a = {.region = "", .market = SPOT_MARKET_SPOT, .since_us = 1, .pools = pools, .pools_n = ARRAY_LEN(pools)};
@@ -180,6 +180,30 @@ static void the_past_is_read_of_every_type_and_region_whatever_the_signals_may_c
 	assert_int_equal(a.points[0].price_micros, 100000);
 	assert_int_equal(a.points[2].price_micros, 200000);
 	assert_string_equal(a.points[2].key.zone, "us-central1-b");
+	drive_fini(&d);
+}
+
+/* No catalog, no types: a request for each type and region, no more. */
+static void the_past_alone_is_read_without_the_catalog(void **state)
+{
+	struct spot_prices a = {.region = "", .market = SPOT_MARKET_SPOT, .since_us = 1, .pools = pools, .pools_n = ARRAY_LEN(pools), .past = true};
+	struct drive d;
+
+	(void)state;
+	ready_init(&d, NULL);
+	assert_int_equal(
+	    RUN_SCRIPT(&d, DRIVE_PRICES, &a,
+		{.url = API "/regions/europe-west4/advice/capacityHistory", .limit = "advice",
+		    .has = {"\"g2-standard-4\"", "\"PRICE\""}, .status = 200, .reply = PAST("100000000")},
+		{.url = API "/regions/us-central1/advice/capacityHistory", .status = 200, .reply = PAST("200000000")}),
+	    SPOT_DONE);
+	assert_int_equal(a.n, 3);
+	assert_string_equal(a.points[0].source, "capacityHistory");
+	drive_fini(&d);
+	ready_init(&d, SETTINGS("advice_calls", "0"));
+	a.n = 0;
+	assert_int_equal(drive_run(&d, DRIVE_PRICES, &a), SPOT_DONE);
+	assert_int_equal(a.n, 0);
 	drive_fini(&d);
 }
 
@@ -277,6 +301,7 @@ int main(void)
 	    cmocka_unit_test(the_price_feed_needs_pools_and_ends_at_the_empty_token),
 	    cmocka_unit_test(signals_are_asked_per_type_and_region_within_the_budget),
 	    cmocka_unit_test(the_past_is_read_of_every_type_and_region_whatever_the_signals_may_cost),
+	    cmocka_unit_test(the_past_alone_is_read_without_the_catalog),
 	    cmocka_unit_test(a_project_without_advice_has_no_signals),
 	    cmocka_unit_test(quotas_of_both_kinds_join_with_the_pools_class),
 	    cmocka_unit_test(settings_are_checked_and_the_key_is_named),
