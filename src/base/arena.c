@@ -104,7 +104,7 @@ static struct chunk *chunk_add(struct arena *a, size_t n)
 	return c;
 }
 
-void *arena_alloc(struct arena *a, size_t n)
+static char *room_take(struct arena *a, size_t n)
 {
 	if (n > a->max)
 		arena_die("over its cap", n);
@@ -117,17 +117,31 @@ void *arena_alloc(struct arena *a, size_t n)
 	char *p = c->data + c->n;
 	c->n += size;
 	a->used += size;
-	memset(p, 0, size);
 	return p;
 }
 
-void *arena_array(struct arena *a, size_t count, size_t size)
+void *arena_alloc(struct arena *a, size_t n)
+{
+	return memset(room_take(a, n), 0, MAX(n, (size_t)1));
+}
+
+static size_t array_bytes(size_t count, size_t size)
 {
 	size_t n;
 
 	if (__builtin_mul_overflow(count, size, &n))
 		arena_die("array size overflows", SIZE_MAX);
-	return arena_alloc(a, n);
+	return n;
+}
+
+void *arena_array(struct arena *a, size_t count, size_t size)
+{
+	return arena_alloc(a, array_bytes(count, size));
+}
+
+void *arena_array_raw(struct arena *a, size_t count, size_t size)
+{
+	return room_take(a, array_bytes(count, size));
 }
 
 char *arena_strndup(struct arena *a, const char *s, size_t n)

@@ -15,6 +15,7 @@ void arena_reset(struct arena *a);
 size_t arena_used(const struct arena *a);
 void *arena_alloc(struct arena *a, size_t n);        /* zeroed, aligned for any type */
 void *arena_array(struct arena *a, size_t count, size_t size); /* overflow-checked */
+void *arena_array_raw(struct arena *a, size_t count, size_t size); /* not zeroed: for what is written whole before it is read */
 char *arena_strdup(struct arena *a, const char *s);  /* NULL gives NULL */
 char *arena_strndup(struct arena *a, const char *s, size_t n);
 char *arena_printf(struct arena *a, const char *fmt, ...) PRINTF(2, 3);

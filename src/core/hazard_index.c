@@ -26,19 +26,34 @@ static uint64_t text_hash(uint64_t h, const char *s, size_t n)
 	return mix(h, v ^ ((uint64_t)n << 56));
 }
 
-static uint64_t name_hash(uint64_t h, const char *s)
+static uint64_t name_hash(const char *s)
 {
-	return s == NULL ? mix(h, 0) : text_hash(h, s, strlen(s));
+	return s == NULL ? 0 : text_hash(1, s, strlen(s));
+}
+
+/* The same by where the name stands, as far as names stand in one place each (offers_share_names). NULL: worked out. */
+static uint64_t near_hash(struct name_near *near, const char *s)
+{
+	struct name_near *at;
+
+	if (near == NULL || s == NULL) {
+		return name_hash(s);
+	}
+	at = &near[(uint64_t)(uintptr_t)s * UINT64_C(0x9e3779b97f4a7c15) >> 54];
+	if (at->name != s) {
+		*at = (struct name_near){s, name_hash(s)};
+	}
+	return at->hash;
 }
 
 /* What shares hardware: the GPU; without one the type's name up to its size: "m5" of m5.large, "n2" of n2-standard-4,
  * "Standard_D" of Standard_D4s_v5. */
-static uint64_t family_hash(const struct offer *o)
+static uint64_t family_hash(struct name_near *near, const struct offer *o)
 {
 	const char *t = o->instance_type;
 
 	if (o->gpu_name != NULL && o->gpu_name[0] != '\0') {
-		return text_hash(1, o->gpu_name, strlen(o->gpu_name));
+		return near_hash(near, o->gpu_name);
 	}
 	if (t == NULL) {
 		return 1;
@@ -52,13 +67,13 @@ struct place {
 	enum signal signal;
 };
 
-static void place_hash(const struct offer *o, enum signal signal, struct place *ret)
+static void place_hash(struct name_near *near, const struct offer *o, enum signal signal, struct place *ret)
 {
 	ret->signal = signal;
-	ret->provider = name_hash(mix(mix(3, (uint64_t)o->market), (uint64_t)signal), o->provider);
-	ret->region = name_hash(ret->provider, o->region);
-	ret->zone = name_hash(ret->region, o->zone);
-	ret->family = family_hash(o);
+	ret->provider = mix(mix(mix(3, (uint64_t)o->market), (uint64_t)signal), near_hash(near, o->provider));
+	ret->region = mix(ret->provider, near_hash(near, o->region));
+	ret->zone = mix(ret->region, near_hash(near, o->zone));
+	ret->family = family_hash(near, o);
 }
 
 static uint64_t group_key(const struct place *place, enum level level)
@@ -138,15 +153,20 @@ static int32_t group_get(struct arena *a, struct hazard_model *m, const struct p
 	return (int32_t)m->groups_n++;
 }
 
-int32_t model_join(struct arena *a, struct hazard_model *m, const struct offer *o, enum signal signal)
+void model_join(struct arena *a, struct hazard_model *m, struct name_near near[NAMES_NEAR], size_t from, size_t n)
 {
-	struct place place;
+	struct place places[JOIN_MAX];
 
 	if (m->slots_n == 0) {
 		slots_grow(a, m);
 	}
-	place_hash(o, signal, &place);
-	return group_get(a, m, &place, LEVEL_ZONE);
+	for (size_t i = 0; i < n; i++) {
+		place_hash(near, &m->offers[from + i], m->leaves[from + i].signal, &places[i]);
+		__builtin_prefetch(&m->keys[(size_t)(group_key(&places[i], LEVEL_ZONE) >> 7) & (m->slots_n - 1)]);
+	}
+	for (size_t i = 0; i < n; i++) {
+		m->leaves[from + i].group = group_get(a, m, &places[i], LEVEL_ZONE);
+	}
 }
 
 int32_t model_group(const struct hazard_model *m, const struct offer *o)
@@ -156,7 +176,7 @@ int32_t model_group(const struct hazard_model *m, const struct offer *o)
 	if (m->slots_n == 0) {
 		return -1;
 	}
-	place_hash(o, hazard_prior(o, m->policy).signal, &place);
+	place_hash(NULL, o, hazard_prior(o, m->policy).signal, &place);
 	for (int level = LEVEL_ZONE; level >= LEVEL_PROVIDER; level--) {
 		size_t slot = slot_of(m, group_key(&place, (enum level)level));
 

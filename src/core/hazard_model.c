@@ -226,18 +226,37 @@ static void used_add(struct arena *a, struct hazard_model *m, size_t i, size_t *
 	}
 }
 
+/* What of the offers is looked at here lies all over them: fetched while those before them are worked on. */
+static void offer_fetch(const struct hazard_model *m, size_t i)
+{
+	const char *o = (const char *)&m->offers[MIN(i, m->n - 1)];
+
+	for (size_t at = 0; at < sizeof(struct offer); at += 64) {
+		__builtin_prefetch(o + at);
+	}
+}
+
 static void offers_group(struct arena *a, struct hazard_model *m)
 {
 	struct priors *priors = arena_alloc(a, sizeof(*priors));
+	struct name_near *near = arena_array(a, NAMES_NEAR, sizeof(*near));
 	size_t cap = 0;
 
-	for (size_t i = 0; i < m->n; i++) {
-		struct prior prior = prior_cached(priors, &m->offers[i], m->policy);
+	for (size_t from = 0; from < m->n; from += JOIN_MAX) {
+		size_t n = MIN(m->n - from, JOIN_MAX);
 
-		m->leaves[i] = (struct leaf){.group = model_join(a, m, &m->offers[i], prior.signal), .signal = prior.signal,
-			.rate = (float)prior.rate, .lo = (float)prior.lo, .hi = (float)prior.hi};
-		if (own_any(&m->offers[i])) {
-			used_add(a, m, i, &cap);
+		for (size_t i = from; i < from + n; i++) {
+			struct prior prior = prior_cached(priors, &m->offers[i], m->policy);
+
+			offer_fetch(m, i + 8);
+			m->leaves[i] = (struct leaf){.signal = prior.signal, .rate = (float)prior.rate, .lo = (float)prior.lo,
+				.hi = (float)prior.hi};
+		}
+		model_join(a, m, near, from, n);
+		for (size_t i = from; i < from + n; i++) {
+			if (own_any(&m->offers[i])) {
+				used_add(a, m, i, &cap);
+			}
 		}
 	}
 }

@@ -80,8 +80,15 @@ struct own {
 };
 struct own own_of(const struct offer *o);
 bool own_any(const struct offer *o);
-/* The group of a pool, made with all above it if it is not there. */
-int32_t model_join(struct arena *a, struct hazard_model *m, const struct offer *o, enum signal signal);
+/* Hashes of names by where these stand. */
+#define NAMES_NEAR 1024
+struct name_near {
+	const char *name;
+	uint64_t hash;
+};
+/* Gives n leaves, whose signals are set, their groups, made with all above them where they are not there. */
+#define JOIN_MAX 64
+void model_join(struct arena *a, struct hazard_model *m, struct name_near near[NAMES_NEAR], size_t from, size_t n);
 void model_ids(struct arena *a, struct hazard_model *m);
 /* What a pool's record says to its group. */
 void leaf_up(const struct hazard_model *m, const struct own *own, const struct leaf *leaf, double *ret_o, double *ret_e);

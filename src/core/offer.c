@@ -270,3 +270,62 @@ const char *price_contradiction(struct arena *a, int64_t price_micros, int64_t e
 	return arena_printf(a, "the same reply says %s and %s for the same time", format_usd(before_micros, other),
 	    format_usd(price_micros, usd));
 }
+
+/* ---- names --------------------------------------------------------------------------------- */
+
+#define NAMES 4096                     /* what finds no room keeps its own place */
+#define TRIES 4
+
+static uint64_t name_hash(const char *s)
+{
+	size_t n = strlen(s);
+	uint64_t h = n, v;
+
+	for (; n >= sizeof(v); s += sizeof(v), n -= sizeof(v)) {
+		memcpy(&v, s, sizeof(v));
+		h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+		h ^= h >> 29;
+	}
+	v = 0;
+	memcpy(&v, s, n);
+	h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+	return h ^ h >> 29;
+}
+
+/* before: the same name of the offer before, often equal. */
+static const char *name_shared(const char **names, const char *s, const char *before)
+{
+	size_t at;
+
+	if (s == NULL || s == before || (before != NULL && strcmp(s, before) == 0)) {
+		return s == NULL ? NULL : before;
+	}
+	at = (size_t)name_hash(s) % NAMES;
+	for (int tried = 0; tried < TRIES; tried++, at = (at + 1) % NAMES) {
+		if (names[at] == NULL) {
+			names[at] = s;
+		}
+		if (strcmp(names[at], s) == 0) {
+			return names[at];
+		}
+	}
+	return s;
+}
+
+void offers_share_names(struct offer *offers, size_t n)
+{
+	const char *names[NAMES] = {0};
+	const struct offer none = {0}, *before = &none;
+
+	for (size_t i = 0; i < n; i++) {
+		struct offer *o = &offers[i];
+
+		o->provider = name_shared(names, o->provider, before->provider);
+		o->region = name_shared(names, o->region, before->region);
+		o->zone = name_shared(names, o->zone, before->zone);
+		o->gpu_name = name_shared(names, o->gpu_name, before->gpu_name);
+		o->instance_type = name_shared(names, o->instance_type, before->instance_type);
+		o->quota_class = name_shared(names, o->quota_class, before->quota_class);
+		before = o;
+	}
+}

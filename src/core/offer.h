@@ -27,7 +27,8 @@ struct offer_record {
 	double joint_alone[4];             /* as many hits as chance would make, by how often those pools lose nodes at all */
 };
 
-/* What every ranking looks at for every offer stands first: it is read for tens of thousands of them. */
+/* What every ranking looks at for every offer stands first, then what it scores those by that suit: it is read for tens of
+ * thousands of them. */
 struct offer {
 	int32_t pool_id;
 	enum spot_market market;
@@ -38,19 +39,23 @@ struct offer {
 	int64_t cool_until_us;
 	double capacity;                   /* provider says 0/1; < 0 none */
 	bool has_odds, has_quota, has_hazard, has_band, has_share;
+	/* What hazard_of() said of it when the market was read; worked out anew without has_hazard. launch: odds of one,
+	 * likewise. */
+	double hazard, launch;
+	/* The pool's recent prices: mean and variance (USD an hour) that fade with price_reversion_s, and the share of that
+	 * past that was seen; nothing is known without price_cover. */
+	double price_mean, price_cover;
+	const char *provider, *region;
+	double hazard_lo, hazard_hi;
+	const char *hazard_source;
 	double odds;                       /* 0..1 that a launch now succeeds */
 	/* the account's limit that the pool counts against; nothing is known without has_quota */
 	int64_t quota_limit, quota_used;   /* used by our own nodes, in that unit */
 	const char *quota_unit;            /* "vcpu", "instances", "gpus" */
-	const char *provider, *region, *zone, *zone_name, *instance_type;
-	/* what hazard_of() said of it when the market was read; worked out anew without has_hazard */
-	double hazard, hazard_lo, hazard_hi;
-	const char *hazard_source;
-	double launch, launch_lo, launch_hi; /* odds of a launch, likewise */
+	const char *zone, *zone_name, *instance_type;
+	double launch_lo, launch_hi;
 	const char *launch_source;
-	/* the pool's recent prices: mean and variance (USD an hour) that fade with price_reversion_s, and the share of that
-	 * past that was seen; nothing is known without price_cover */
-	double price_mean, price_var, price_cover;
+	double price_var;
 	int32_t gpu_mem_mib;
 	const char *arch, *quota_class;
 	int64_t price_observed_us;
@@ -70,6 +75,10 @@ struct offer {
 	double share, share_lo, share_hi;  /* of stopped spot machines that were preempted: newest day, least, most */
 	const struct offer_record *record; /* NULL: own_* above count, unaged */
 };
+
+/* Makes equal names of places, types, GPUs and quotas stand in one place each, where the first of them stands: what looks
+ * them up for every offer (the hazard model, rankings, fleets) then compares pointers. Nothing depends on it but speed. */
+void offers_share_names(struct offer *offers, size_t n);
 
 /* "A100" accepts A100-40GB and A100-80GB; "A100-80GB" only itself; case-insensitive; H100 accepts
  * H100-80GB-SXM... A ":8" count is not part of the name. */

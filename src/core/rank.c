@@ -177,7 +177,7 @@ static bool ask_suits(const struct offer *o, const struct resource_ask *k, uint6
 static bool asks_suit(struct rank_ctx *c, struct arena *a, const struct offer *o, bool bits)
 {
 	const struct job_spec *s = c->job.spec;
-	uint64_t asked = bits ? rank_gpu(c, o->gpu_name)->asked : 0;
+	uint64_t asked = bits ? rank_gpu_near(c, o->gpu_name)->asked : 0;
 
 	for (size_t i = 0; i < s->asks_n; i++) {
 		if (bits ? ask_suits(o, &s->asks[i], asked) : offer_refusal(a, o, &s->asks[i]) == NULL) {
@@ -211,7 +211,7 @@ static enum refusal refusal(struct rank_ctx *c, struct arena *a, const struct of
 	if (o->has_odds && o->odds < ODDS_MIN) {
 		return REFUSED_ODDS;
 	}
-	return offer_quota_room(o) > 0 ? REFUSED_NOT : REFUSED_QUOTA;
+	return !o->has_quota || offer_quota_room(o) > 0 ? REFUSED_NOT : REFUSED_QUOTA;
 }
 
 static const char *ask_words(struct arena *a, const struct rank_ctx *c, const struct offer *o)
@@ -299,30 +299,31 @@ static struct key *keys_sort(struct key *keys, struct key *spare, size_t n)
 	return keys;
 }
 
-/* Indices of the offers by pool id; NULL when they are in that order already, as a read of the market is. */
+/* Indices of the offers by pool id. */
 static const struct key *by_pool(struct arena *a, const struct offer *offers, size_t n)
 {
-	struct key *keys;
-	size_t i = 1;
+	struct key *keys = arena_array_raw(a, n, sizeof(*keys));
 
-	while (i < n && offers[i - 1].pool_id <= offers[i].pool_id) {
-		i++;
+	for (size_t i = 0; i < n; i++) {
+		keys[i] = (struct key){.value = (uint32_t)offers[i].pool_id ^ UINT32_C(0x80000000), .at = (uint32_t)i};
 	}
-	if (i >= n) {
-		return NULL;
-	}
-	keys = arena_array(a, n, sizeof(*keys));
-	for (i = 0; i < n; i++) {
-		keys[i] = (struct key){.value = (uint32_t)offers[i].pool_id, .at = (uint32_t)i};
-	}
-	return keys_sort(keys, arena_array(a, n, sizeof(*keys)), n);
+	return keys_sort(keys, arena_array_raw(a, n, sizeof(*keys)), n);
 }
+
+/* Offers are looked at block by block: what is found to suit is scored while it is on its way from memory. */
+#define BLOCK       256
+#define AHEAD       8
+#define SCORES_EACH 1024               /* scores that are allocated at a time */
 
 struct pass {                          /* of rank_run, in the order of pool ids */
 	const struct offer *offers;
 	const struct key *order;       /* NULL: as they come */
 	size_t n;
 	uint8_t *why;                  /* enum refusal */
+	struct score **raw;            /* as they are made, SCORES_EACH in each */
+	struct key *keys;
+	size_t usable;
+	bool bits;                     /* the asks' GPUs fit in gpu_memo.asked */
 };
 
 static const struct offer *pass_at(const struct pass *p, size_t i)
@@ -330,41 +331,84 @@ static const struct offer *pass_at(const struct pass *p, size_t i)
 	return &p->offers[p->order != NULL ? p->order[i].at : i];
 }
 
-static size_t pass_suits(struct arena *a, struct rank_ctx *c, struct pass *p)
+/* Which of the block suit; *ret_n of them stand in ret. false: the offers do not come by pool id. */
+static bool block_suits(struct arena *a, struct rank_ctx *c, struct pass *p, size_t from, uint32_t *ret, size_t *ret_n)
 {
-	bool bits = asks_fit_bits(c->job.spec);
-	size_t suit = 0;
+	size_t to = MIN(from + BLOCK, p->n), n = 0;
+	int32_t before = from > 0 ? pass_at(p, from - 1)->pool_id : INT32_MIN;
 
-	for (size_t i = 0; i < p->n; i++) {
-		p->why[i] = (uint8_t)refusal(c, a, pass_at(p, i), bits);
-		suit += p->why[i] == REFUSED_NOT;
+	for (size_t i = from; i < to; i++) {
+		const struct offer *o = pass_at(p, i), *next = pass_at(p, MIN(i + AHEAD, p->n - 1));
+
+		__builtin_prefetch(next);
+		__builtin_prefetch(&next->has_odds);
+		if (o->pool_id < before) {
+			return false;
+		}
+		before = o->pool_id;
+		p->why[i] = (uint8_t)refusal(c, a, o, p->bits);
+		if (p->why[i] == REFUSED_NOT) {
+			__builtin_prefetch(&o->hazard);
+			__builtin_prefetch(&o->hazard_source);
+			ret[n++] = (uint32_t)i;
+		}
 	}
-	return suit;
+	*ret_n = n;
+	return true;
 }
 
-static void pass_score(struct arena *a, struct rank_ctx *c, struct pass *p, size_t suit, struct ranking *ret)
+static void block_score(struct arena *a, struct rank_ctx *c, struct pass *p, const uint32_t *suit, size_t n)
 {
-	struct score *raw = arena_array(a, suit + 1, sizeof(*raw));
-	struct key *keys = arena_array(a, suit + 1, sizeof(*keys));
-	struct score_terms t;
-	size_t n = 0;
+	for (size_t k = 0; k < n; k++) {
+		struct score **each = &p->raw[p->usable / SCORES_EACH], *s;
 
-	for (size_t i = 0; i < p->n; i++) {
-		if (p->why[i] != REFUSED_NOT) {
+		if (*each == NULL) {
+			*each = arena_array_raw(a, SCORES_EACH, sizeof(**each));
+		}
+		s = &(*each)[p->usable % SCORES_EACH];
+		if (!score_make(c, pass_at(p, suit[k]), s)) {
+			p->why[suit[k]] = REFUSED_HAZARD;
 			continue;
 		}
-		if (!score_make(c, pass_at(p, i), &raw[n], &t)) {
-			p->why[i] = REFUSED_HAZARD;
-			continue;
-		}
-		keys[n] = (struct key){.value = (uint64_t)MAX(raw[n].total_micros, 0), .at = (uint32_t)n};
-		n++;
+		p->keys[p->usable] = (struct key){.value = (uint64_t)MAX(s->total_micros, 0), .at = (uint32_t)p->usable};
+		p->usable++;
 	}
-	keys = keys_sort(keys, arena_array(a, suit + 1, sizeof(*keys)), n);
-	ret->scores = arena_array(a, n + 1, sizeof(*ret->scores));
+}
+
+static bool pass_score(struct arena *a, struct rank_ctx *c, struct pass *p)
+{
+	uint32_t suit[BLOCK];
+	size_t n;
+
+	p->usable = 0;
+	for (size_t i = 0; i < p->n; i += BLOCK) {
+		if (!block_suits(a, c, p, i, suit, &n)) {
+			return false;
+		}
+		block_score(a, c, p, suit, n);
+	}
+	return true;
+}
+
+static const struct score *raw_at(const struct pass *p, const struct key *k)
+{
+	return &p->raw[k->at / SCORES_EACH][k->at % SCORES_EACH];
+}
+
+static void pass_order(struct arena *a, struct pass *p, struct ranking *ret)
+{
+	size_t n = p->usable;
+	const struct key *keys = keys_sort(p->keys, arena_array_raw(a, n + 1, sizeof(*p->keys)), n);
+
+	ret->scores = arena_array_raw(a, n + 1, sizeof(*ret->scores));
 	ret->usable = n;
 	for (size_t i = 0; i < n; i++) {
-		ret->scores[i] = raw[keys[i].at];
+		const char *next = (const char *)raw_at(p, &keys[MIN(i + 2 * AHEAD, n - 1)]);
+
+		__builtin_prefetch(next);
+		__builtin_prefetch(next + 64);
+		__builtin_prefetch(next + 128);
+		ret->scores[i] = *raw_at(p, &keys[i]);
 	}
 }
 
@@ -387,13 +431,18 @@ void rank_run(struct arena *a, const struct offer *offers, size_t n, const struc
     const struct rank_policy *p, int64_t now_us, struct ranking *ret)
 {
 	struct rank_ctx *c = arena_alloc(a, sizeof(*c));
-	struct pass pass = {.offers = offers, .n = n, .order = by_pool(a, offers, n), .why = arena_alloc(a, n + 1)};
-	size_t suit;
+	struct pass pass = {.offers = offers, .n = n, .why = arena_alloc(a, n + 1), .bits = asks_fit_bits(job->spec)};
 
 	rank_ctx_init(c, job, p, now_us);
 	*ret = (struct ranking){.ctx = c};
-	suit = pass_suits(a, c, &pass);
-	pass_score(a, c, &pass, suit, ret);
+	pass.raw = arena_array(a, n / SCORES_EACH + 1, sizeof(*pass.raw));
+	pass.keys = arena_array_raw(a, n + 1, sizeof(*pass.keys));
+	/* A read of the market comes by pool id. */
+	if (!pass_score(a, c, &pass)) {
+		pass.order = by_pool(a, offers, n);
+		pass_score(a, c, &pass);
+	}
+	pass_order(a, &pass, ret);
 	pass_refused(a, &pass, ret);
 }
 

@@ -15,6 +15,20 @@
 #define Z95 1.645
 #define INTERVAL_MIN_S 30.0
 #define INTERVAL_MAX_S 3600.0
+/* A ranking makes a score of each offer that suits and keeps few of its terms: put together in one body, what is not kept
+ * is not worked out. */
+#define INLINE static inline __attribute__((always_inline))
+
+/* fmax, fmin and llround of numbers that are there and in range; the calls cost more than what they do. */
+INLINE double most(double a, double b) { return a > b ? a : b; }
+INLINE double least(double a, double b) { return a < b ? a : b; }
+INLINE int64_t whole(double x)
+{
+	int64_t near = (int64_t)x;
+	double rest = x - (double)near;
+
+	return near + (rest >= 0.5) - (rest <= -0.5);
+}
 
 double gamma_at(double mean, double var, double z)
 {
@@ -29,10 +43,10 @@ double gamma_at(double mean, double var, double z)
 	return t <= 0 ? 0 : mean * t * t * t;
 }
 
-double save_interval_s(double hazard_per_hour, double notice_saves, double save_s, bool known, const char **ret_source)
+INLINE double interval_best(double hazard_per_hour, double notice_saves, double save_s, bool known, const char **ret_source)
 {
-	double d = fmax(save_s, 0.1);
-	double mtbf = 3600.0 / fmax(hazard_per_hour * (1.0 - notice_saves), 1e-9);
+	double d = most(save_s, 0.1);
+	double mtbf = 3600.0 / most(hazard_per_hour * (1.0 - notice_saves), 1e-9);
 	double i = sqrt(2.0 * d * mtbf);
 
 	*ret_source = "Young";
@@ -42,36 +56,41 @@ double save_interval_s(double hazard_per_hour, double notice_saves, double save_
 		i = d < 2.0 * mtbf ? i * (1.0 + sqrt(x) / 3.0 + x / 9.0) - d : mtbf;
 		*ret_source = "Daly, from the measured save time";
 	}
-	return fmin(fmax(i, INTERVAL_MIN_S), INTERVAL_MAX_S);
+	return least(most(i, INTERVAL_MIN_S), INTERVAL_MAX_S);
+}
+
+double save_interval_s(double hazard_per_hour, double notice_saves, double save_s, bool known, const char **ret_source)
+{
+	return interval_best(hazard_per_hour, notice_saves, save_s, known, ret_source);
 }
 
 /* ---- hours -------------------------------------------------------------------------------- */
 
-static void interval_terms(const struct rank_ctx *c, double hazard, struct score_terms *t)
+INLINE void interval_terms(const struct rank_ctx *c, double hazard, struct score_terms *t)
 {
 	const struct checkpoint_spec *k = &c->job.spec->checkpoint;
 
 	t->save_s = c->save_s;
 	if (k->interval_off) {
 		/* Saved only upon a notice: what is lost goes back to the last one that sufficed. */
-		double between_h = 1.0 / fmax(hazard * t->notice_saves, 1e-9);
+		double between_h = 1.0 / most(hazard * t->notice_saves, 1e-9);
 
 		t->interval_source = "never, by the job file";
-		t->lost_per_h = (1.0 - t->notice_saves) * fmin(between_h, t->work_h / 2.0);
+		t->lost_per_h = (1.0 - t->notice_saves) * least(between_h, t->work_h / 2.0);
 		return;
 	}
 	if (k->interval_s > 0) {
 		t->interval_s = (double)k->interval_s;
 		t->interval_source = "job file";
 	} else {
-		t->interval_s = save_interval_s(hazard, t->notice_saves, c->save_s, c->job.save_us > 0, &t->interval_source);
+		t->interval_s = interval_best(hazard, t->notice_saves, c->save_s, c->job.save_us > 0, &t->interval_source);
 	}
 	t->overhead = t->save_s / t->interval_s;
 	t->lost_per_h = (1.0 - t->notice_saves) * t->interval_s / 2.0 / 3600.0;
 }
 
 /* Everything is lost each time: the expected time of a run that must survive W hours uninterrupted. */
-static bool hours_from_scratch(double hazard, struct score_terms *t)
+INLINE bool hours_from_scratch(double hazard, struct score_terms *t)
 {
 	double x = hazard * t->work_h;
 
@@ -88,7 +107,7 @@ static bool hours_from_scratch(double hazard, struct score_terms *t)
 	return true;
 }
 
-static bool hours_terms(const struct rank_ctx *c, double hazard, struct score_terms *t)
+INLINE bool hours_terms(const struct rank_ctx *c, double hazard, struct score_terms *t)
 {
 	double useful;
 
@@ -117,7 +136,7 @@ static bool hours_terms(const struct rank_ctx *c, double hazard, struct score_te
 
 /* What a price may be off by because it is not known to be today's. A silent feed's may be anything by now; one that
  * stands still while polls succeed is mostly right, so that it only loses ties and near ties against one that moves. */
-static int64_t age_penalty(const struct offer *o, const struct rank_policy *p)
+INLINE int64_t age_penalty(const struct offer *o, const struct rank_policy *p)
 {
 	switch (o->price_state) {
 	case PRICE_STALE:
@@ -132,22 +151,19 @@ static int64_t age_penalty(const struct offer *o, const struct rank_policy *p)
 	return 0;
 }
 
-/* Variance of the average of the path over x reversion times, given its start, in those of the path itself; by its series
- * where the closed form cancels out. */
-static double average_variance(double x)
+/* (1 - e^-x) / x; by its series, exact to the last bit or two, where runs are short against how prices go back. */
+INLINE double average_stay(double x)
 {
-	double gone = -expm1(-x);
-
-	if (x < 0.02) {
-		return x * (2.0 / 3.0 - x * (1.0 / 2.0 - x * (7.0 / 30.0 - x * (1.0 / 12.0 - x * 31.0 / 1260.0))));
+	if (x > 0.03) {
+		return -expm1(-x) / x;
 	}
-	return (2.0 * x - 2.0 * gone - gone * gone) / (x * x);
+	return 1 - x * (1.0 / 2 - x * (1.0 / 6 - x * (1.0 / 24 - x * (1.0 / 120 - x * (1.0 / 720 - x * (1.0 / 5040 - x / 40320))))));
 }
 
 /* A spot price goes slowly back to its faded mean: over a run of F hours with x = F / reversion the share (1 - e^-x) / x of
  * today's distance lasts on average. About that it wanders as an Ornstein-Uhlenbeck process with the time constant in which
  * its past fades. README.md has what this is worth on recorded prices. */
-static void price_terms(const struct rank_ctx *c, const struct offer *o, struct score_terms *t)
+INLINE void price_terms(const struct rank_ctx *c, const struct offer *o, struct score_terms *t)
 {
 	double mean = o->price_mean * 1e6, x = 0;
 
@@ -155,32 +171,31 @@ static void price_terms(const struct rank_ctx *c, const struct offer *o, struct 
 	t->price_mean_micros = o->price_micros;
 	t->price_stay = 1;
 	if (o->market == SPOT_MARKET_SPOT && o->price_cover > 0) {
-		t->price_mean_micros = llround(mean);
+		t->price_mean_micros = whole(mean);
 		t->price_cover = o->price_cover;
-		t->price_sd_micros = 1e6 * sqrt(fmax(o->price_var, 0) * average_variance(t->hours / PRICE_FADE_H));
 		x = c->policy.price_reversion_s > 0 ? t->hours * 3600.0 / (double)c->policy.price_reversion_s : 0;
 	}
 	if (x > 1e-9) {
-		t->price_stay = -expm1(-x) / x;
-		t->price_move_micros = llround((mean - (double)o->price_micros) * (1.0 - t->price_stay) * t->price_cover);
+		t->price_stay = average_stay(x);
+		t->price_move_micros = whole((mean - (double)o->price_micros) * (1.0 - t->price_stay) * t->price_cover);
 	}
 	t->penalty_micros = age_penalty(o, &c->policy);
 	t->price_micros = t->price_now_micros + t->price_move_micros + t->penalty_micros;
 }
 
-static int64_t per_bytes(int64_t bytes, int64_t micros_per_gb)
+INLINE int64_t per_bytes(int64_t bytes, int64_t micros_per_gb)
 {
-	return llround((double)bytes / BYTES_PER_GB * (double)micros_per_gb);
+	return whole((double)bytes / BYTES_PER_GB * (double)micros_per_gb);
 }
 
-static void egress_terms(struct rank_ctx *c, const struct offer *o, struct score_terms *t)
+INLINE void egress_terms(struct rank_ctx *c, const struct offer *o, struct score_terms *t)
 {
 	const struct place_memo *m;
 
 	if (c->checkpoint_bytes <= 0 && c->data_bytes <= 0) {
 		return;
 	}
-	m = rank_place(c, o);
+	m = rank_place_near(c, o);
 	if (c->job.spec->checkpoint.path != NULL) {
 		t->restore_per_micros = per_bytes(c->checkpoint_bytes, m->restore_per_gb);
 		t->upload_per_micros = per_bytes(c->checkpoint_bytes, m->upload_per_gb);
@@ -190,9 +205,9 @@ static void egress_terms(struct rank_ctx *c, const struct offer *o, struct score
 	}
 	t->data_per_micros = per_bytes(c->data_bytes, m->data_per_gb);
 	t->data_reads = t->starts + t->interruptions;
-	t->restore_micros = llround((double)t->restore_per_micros * t->restores);
-	t->upload_micros = llround((double)t->upload_per_micros * t->saves);
-	t->data_micros = llround((double)t->data_per_micros * t->data_reads);
+	t->restore_micros = whole((double)t->restore_per_micros * t->restores);
+	t->upload_micros = whole((double)t->upload_per_micros * t->saves);
+	t->data_micros = whole((double)t->data_per_micros * t->data_reads);
 }
 
 /* ---- together ----------------------------------------------------------------------------- */
@@ -218,7 +233,7 @@ void offers_believe(const struct hazard_model *m, struct offer *offers, size_t n
 	}
 }
 
-static void belief(const struct rank_ctx *c, const struct offer *o, struct score *s, struct score_terms *t)
+INLINE void belief(const struct rank_ctx *c, const struct offer *o, struct score *s, struct score_terms *t)
 {
 	struct hazard h;
 	struct odds q;
@@ -245,7 +260,7 @@ static void belief(const struct rank_ctx *c, const struct offer *o, struct score
 	t->odds_source = q.source;
 }
 
-static void score_copy(struct score *s, const struct score_terms *t)
+INLINE void score_copy(struct score *s, const struct score_terms *t)
 {
 	s->total_micros = t->total_micros;
 	s->compute_micros = t->compute_micros;
@@ -260,9 +275,9 @@ static void score_copy(struct score *s, const struct score_terms *t)
 	s->odds = t->odds;
 }
 
-bool score_make(struct rank_ctx *c, const struct offer *o, struct score *s, struct score_terms *t)
+INLINE bool score_fill(struct rank_ctx *c, const struct offer *o, struct score *s, struct score_terms *t)
 {
-	const struct gpu_memo *g = rank_gpu(c, o->gpu_name);
+	const struct gpu_memo *g = rank_gpu_near(c, o->gpu_name);
 	double count = c->ref_milli > 0 && o->gpu_milli > 0 ? (double)o->gpu_milli / c->ref_milli : 0;
 
 	*t = (struct score_terms){.work_ref_h = c->work_ref_h};
@@ -277,19 +292,43 @@ bool score_make(struct rank_ctx *c, const struct offer *o, struct score *s, stru
 	if (!hours_terms(c, s->hazard, t)) {
 		return false;
 	}
-	t->wait_per_h = c->refused_h * (1.0 - t->odds) / fmax(t->odds, ODDS_FLOOR);
+	t->wait_per_h = c->refused_h * (1.0 - t->odds) / most(t->odds, ODDS_FLOOR);
 	t->wait_h = (t->starts + t->interruptions) * t->wait_per_h;
 	t->hours = t->paid_hours + t->wait_h;
 	price_terms(c, o, t);
 	egress_terms(c, o, t);
-	t->compute_micros = llround((double)t->price_micros * t->paid_hours);
+	t->compute_micros = whole((double)t->price_micros * t->paid_hours);
 	t->egress_micros = t->restore_micros + t->upload_micros + t->data_micros;
 	t->total_micros = t->compute_micros + t->egress_micros;
 	score_copy(s, t);
 	return true;
 }
 
+bool score_make(struct rank_ctx *c, const struct offer *o, struct score *s)
+{
+	struct score_terms t;
+
+	return score_fill(c, o, s, &t);
+}
+
 /* ---- the spread --------------------------------------------------------------------------- */
+
+/* Variance of the average of the path over x reversion times, given its start, in those of the path itself; by its series
+ * where the closed form cancels out. */
+static double average_variance(double x)
+{
+	double gone = -expm1(-x);
+
+	if (x < 0.02) {
+		return x * (2.0 / 3.0 - x * (1.0 / 2.0 - x * (7.0 / 30.0 - x * (1.0 / 12.0 - x * 31.0 / 1260.0))));
+	}
+	return (2.0 * x - 2.0 * gone - gone * gone) / (x * x);
+}
+
+static double price_sd(const struct offer *o, const struct score_terms *t)
+{
+	return t->price_cover > 0 ? 1e6 * sqrt(fmax(o->price_var, 0) * average_variance(t->hours / PRICE_FADE_H)) : 0;
+}
 
 /* Variance of paid hours: the number of reclaims, what each costs, and the doubt in the hazard. */
 static double paid_variance(const struct score *s, const struct score_terms *t, double extra_h)
@@ -320,7 +359,8 @@ void score_explain(const struct score *s, struct score_terms *t)
 	struct score copy = *s;
 	double base, more, q, wait_var, cost_sd;
 
-	score_make(c, s->offer, &copy, t);
+	score_fill(c, s->offer, &copy, t);
+	t->price_sd_micros = price_sd(s->offer, t);
 	t->hazard_sd = (s->hazard_hi - s->hazard_lo) / (2.0 * Z95);
 	base = t->start_h + t->work_h + t->overhead_h;
 	more = paid_variance(s, t, 0);

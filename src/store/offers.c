@@ -83,5 +83,6 @@ size_t offers_rows(const struct pg_req *r, struct arena *a, struct offer **ret)
 		offer_fill(&(*ret)[i], &rows[i]);
 		(*ret)[i].record = offer_record_parse(a, rows[i].record);
 	}
+	offers_share_names(*ret, n);
 	return n;
 }

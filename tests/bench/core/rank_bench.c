@@ -4,7 +4,7 @@
  * qsort. Runs of both alternate, so that a busy machine hurts both. The order must be the same on
  * every run.
  *
- *   rank_bench [RUNS]
+ *   rank_bench [RUNS [OFFERS]]
  */
 #include "bench.h"
 
@@ -52,20 +52,21 @@ static const struct {
 };
 static const char *const regions[] = {"us-east-1", "us-west-2", "eu-west-1", "ap-northeast-1"};
 
-static void offer_make(struct offer *o, int32_t id, struct rng *r)
+/* Names lie apart as they do in rows of the database: each offer has its own. */
+static void offer_make(struct arena *a, struct offer *o, int32_t id, struct rng *r)
 {
 	size_t kind = rng_below(r, ARRAY_LEN(kinds));
 	int32_t gpus = 1 << rng_below(r, 4);
 
 	*o = (struct offer){
 	    .pool_id = id,
-	    .provider = rng_below(r, 10) == 0 ? "lambda" : "aws",
-	    .region = regions[rng_below(r, ARRAY_LEN(regions))],
+	    .provider = arena_strdup(a, rng_below(r, 10) == 0 ? "lambda" : "aws"),
+	    .region = arena_strdup(a, regions[rng_below(r, ARRAY_LEN(regions))]),
 	    .zone = "z1",
 	    .zone_name = "z1",
-	    .instance_type = kinds[kind].type,
+	    .instance_type = arena_strdup(a, kinds[kind].type),
 	    .market = rng_below(r, 3) == 0 ? SPOT_MARKET_ON_DEMAND : SPOT_MARKET_SPOT,
-	    .gpu_name = kinds[kind].gpu,
+	    .gpu_name = arena_strdup(a, kinds[kind].gpu),
 	    .gpu_milli = gpus * 1000,
 	    .gpu_mem_mib = kinds[kind].mib,
 	    .vcpus = gpus * 4,
@@ -80,6 +81,11 @@ static void offer_make(struct offer *o, int32_t id, struct rng *r)
 	    .own_reclaims = (int32_t)rng_below(r, 4),
 	    .cool_until_us = rng_below(r, 50) == 0 ? NOW + 60 * SPOT_US_PER_S : 0};
 	o->price_micros = kinds[kind].micros * gpus * (int64_t)(500 + rng_below(r, 1000)) / 1000;
+	if (o->market == SPOT_MARKET_SPOT) {
+		o->price_mean = (double)o->price_micros / 1e6 * (0.8 + 0.4 * rng_unit(r));
+		o->price_var = 0.01 * o->price_mean * o->price_mean;
+		o->price_cover = rng_unit(r);
+	}
 	o->advisor_lo = rng_below(r, 4) == 0 ? -1 : 0.05;
 	o->advisor_hi = 0.10;
 }
@@ -137,8 +143,9 @@ static bool size_bench(const char *name, const struct rank_job *job, size_t n, s
 	rng_seeded_init(&r, 7);
 	rank_policy_default(&policy);
 	for (size_t i = 0; i < n; i++) {
-		offer_make(&offers[i], (int32_t)i + 1, &r);
+		offer_make(market, &offers[i], (int32_t)i + 1, &r);
 	}
+	offers_share_names(offers, n);
 	believed = bench_us();
 	offers_believe(hazard_model_build(market, offers, n, &policy, NOW), offers, n);
 	believed = bench_us() - believed;
@@ -173,9 +180,14 @@ static bool size_bench(const char *name, const struct rank_job *job, size_t n, s
 	return same;
 }
 
-static bool sizes_bench(const char *name, const struct rank_job *job, size_t runs)
+static bool sizes_bench(const char *name, const struct rank_job *job, size_t runs, size_t only)
 {
-	bool good = size_bench(name, job, 5000, runs);
+	bool good;
+
+	if (only > 0) {
+		return size_bench(name, job, only, runs);
+	}
+	good = size_bench(name, job, 5000, runs);
 
 	good = size_bench(name, job, 50000, runs) && good;
 	return size_bench(name, job, 500000, MAX(runs / 10, 1)) && good;
@@ -194,12 +206,13 @@ int main(int argc, char **argv)
 	struct job_spec *spec = NULL;
 	const char **warnings;
 	struct spot_err err = {0};
-	int64_t runs = 200;
+	int64_t runs = 200, only = 0;
 	size_t n;
 	bool good;
 
-	if (argc > 2 || (argc == 2 && !parse_i64(argv[1], 1, 100000, &runs))) {
-		fprintf(stderr, "usage: rank_bench [RUNS]\n");
+	if (argc > 3 || (argc >= 2 && !parse_i64(argv[1], 1, 100000, &runs)) ||
+	    (argc == 3 && !parse_i64(argv[2], 1, 1000000, &only))) {
+		fprintf(stderr, "usage: rank_bench [RUNS [OFFERS]]\n");
 		return 2;
 	}
 	if (jobspec_parse(a, (struct str){job_text, sizeof(job_text) - 1}, NOW, &spec, &warnings,
@@ -208,13 +221,13 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	job.spec = spec;
-	good = sizes_bench("every constraint", &job, (size_t)runs);
+	good = sizes_bench("every constraint", &job, (size_t)runs, (size_t)only);
 	/* Nothing is refused but for pools that rest. */
 	any.asks = &anything;
 	any.asks_n = 1;
 	any.checkpoint = spec->checkpoint;
 	job.spec = &any;
-	good = sizes_bench("no constraint", &job, (size_t)runs) && good;
+	good = sizes_bench("no constraint", &job, (size_t)runs, (size_t)only) && good;
 	arena_free(a);
 	return good ? 0 : 1;
 }
