@@ -439,6 +439,12 @@ struct agent {
 	struct sample sample;
 };
 
+/* turn.c */
+void agent_init(struct agent *a, const char *dir, const struct clock *clock);
+void agent_begin(struct agent *a);           /* boot was read, rng and descriptors are set: goes on where it was */
+void agent_steps(struct agent *a);           /* what is due now; wake_us says when to come again */
+void agent_end(struct agent *a);             /* the job goes on */
+
 void agent_wake(struct agent *a, int64_t at_us);
 int64_t agent_wall_us(struct agent *a);
 

@@ -1,6 +1,6 @@
 /*
  * spot-agent: one process per node. Enrols, polls, runs the job it is told to, watches for the cloud's
- * notices. The loop and what every part needs; the parts are in agent.h.
+ * notices. The loop and what every part needs of the machine; the turn is in turn.c, the parts are in agent.h.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 #define DIR_DEFAULT "/var/lib/spot-agent"
-#define IDLE_US (60 * SPOT_US_PER_S)
 
 /* ---- events --------------------------------------------------------------------------------------- */
 
@@ -93,47 +92,9 @@ static void wait_turn(struct agent *a)
 
 /* ---- the loop --------------------------------------------------------------------------------------- */
 
-/* Without the daemon for long: nobody wants the result any more, or nobody can fetch it, and the
- * machine costs money. */
-static void orphan_step(struct agent *a)
-{
-	int64_t limit = a->contact_us + a->boot.orphan_us;
-
-	if (a->leaving)
-		return;
-	if (a->now_us < limit) {
-		agent_wake(a, limit);
-		return;
-	}
-	log_error("agent.orphaned", DUR("silent", a->now_us - a->contact_us));
-	a->leaving = true;
-	job_stop(a, STOP_DROPPED, a->job.kill_after_us, "the daemon has been away for too long");
-}
-
-static void leave_step(struct agent *a)
-{
-	if (a->leaving && !job_alive(&a->job))
-		a->quit = true;
-}
-
 static void turn(struct agent *a)
 {
-	a->now_us = a->clock->mono_us(a->clock);
-	a->wake_us = a->now_us + IDLE_US;
-	gpu_step(a);
-	enrol_step(a);
-	notice_source_step(a);
-	notice_step(a);
-	job_step(a);
-	ckpt_step(a);
-	job_step(a); /* what a checkpoint has ended is acted upon in the same turn */
-	logs_step(a);
-	report_step(a);
-	sample_step(a);
-	poll_step(a);
-	orphan_step(a);
-	leave_step(a);
-	notice_stop_step(a);
+	agent_steps(a);
 	if (!a->quit)
 		wait_turn(a);
 }
@@ -211,23 +172,10 @@ static int run(struct agent *a)
 	events_open(a);
 	boot_id_read(a);
 	rng_real_init(&a->rng);
-	a->http = http_new(a->boot.ca_pem);
-	a->now_us = a->contact_us = a->clock->mono_us(a->clock);
-	log_info("agent.start", STR("version", AGENT_VERSION), STR("provider", a->boot.provider),
-	    STR("url", a->boot.url));
-	if (session_read(a, &err) == SPOT_OK)
-		a->enrol.at = ENROL_DONE;
-	else if (err.rc != SPOT_NOT_FOUND)
-		log_warn("session.unreadable", STR("error", err.text));
-	state_read(a);
+	agent_begin(a);
 	while (!a->quit)
 		turn(a);
-	gpu_stop(a);
-	fetch_stop(a);
-	ckpt_reset(a);
-	identity_fini(a);
-	http_free(a->http);
-	boot_fini(&a->boot);
+	agent_end(a);
 	log_info("agent.end", I64("code", a->exit_code));
 	return a->exit_code;
 }
@@ -258,9 +206,7 @@ int main(int argc, char **argv)
 		return shim_main();
 	if (argc == 2 && strcmp(argv[1], "--scan") == 0)
 		return scan_main();
-	a = (struct agent){.dir = str_empty(env) ? DIR_DEFAULT : env, .clock = &clock_real,
-	    .hold_ms = 25000, .sample_us = 15 * SPOT_US_PER_S, .job.watch = -1, .logs.fd = -1,
-	    .logs.watch = -1, .gpu.fd = -1, .gpu.now.util = -1};
+	agent_init(&a, str_empty(env) ? DIR_DEFAULT : env, &clock_real);
 	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
 		if (c == 'd')
 			a.dir = optarg;

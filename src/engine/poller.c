@@ -5,7 +5,8 @@
 #include "engine/poller_int.h"
 
 #define CALL_TIMEOUT_US (300 * SPOT_US_PER_S)
-#define TICK_MAX_US     SPOT_US_PER_S
+#define LOOK_US         SPOT_US_PER_S
+#define UPKEEP_LOOKS    5    /* so many looks from one step of the upkeep to the next */
 #define BACKOFF_MAX_US  (600 * SPOT_US_PER_S)
 #define UPKEEP_ONCE     5    /* steps done at the start of a round */
 #define UPKEEP_ROUND    720  /* about an hour */
@@ -304,13 +305,18 @@ static bool has_slot(const struct poller *p, const struct call_provider *provide
 	return n < MAX(most, 1) && (kind != FEED_PRICES_PAST || past < MAX(most / 2, 1));
 }
 
+static int64_t look_us(const struct poller *p)
+{
+	return p->deps.conf->look_us > 0 ? p->deps.conf->look_us : LOOK_US;
+}
+
 static void due_read(struct op *op)
 {
 	struct poller *p = container_of(container_of(op, struct pg_req, op), struct poller, due);
 	struct q_market_feeds_due_row *rows;
 	size_t n;
 
-	loop_timer_set(&p->tick, TICK_MAX_US);
+	loop_timer_set(&p->tick, look_us(p));
 	if (op->rc != SPOT_OK) {
 		log_warn("poller.due_failed", STR("error", op->err.text));
 		pg_req_fini(&p->due);
@@ -347,7 +353,7 @@ static void tick(struct loop_timer *t)
 		.most = p->deps.conf->parallel_max * 4,
 	};
 
-	loop_timer_set(t, p->deps.active(p->deps.ctx) ? TICK_MAX_US : SPOT_US_PER_S / 2);
+	loop_timer_set(t, p->deps.active(p->deps.ctx) ? look_us(p) : SPOT_US_PER_S / 2);
 	if (!p->deps.active(p->deps.ctx) || op_busy(&p->due.op) || p->running >= p->deps.conf->parallel_max) {
 		return;
 	}
@@ -366,7 +372,7 @@ static void upkeep_done(struct op *op)
 		loop_timer_set(&p->tick, 0);   /* the first feeds are there */
 	}
 	pg_req_fini(&p->upkeep);
-	loop_timer_set(&p->housekeeping, p->upkeep_step < UPKEEP_ONCE + (int)p->deps.providers_n + 3 ? 0 : 5 * SPOT_US_PER_S);
+	loop_timer_set(&p->housekeeping, p->upkeep_step < UPKEEP_ONCE + (int)p->deps.providers_n + 3 ? 0 : UPKEEP_LOOKS * look_us(p));
 }
 
 static void seed_feeds(struct poller *p)

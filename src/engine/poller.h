@@ -18,6 +18,7 @@ struct poller_conf {
 	int64_t frozen_us;                 /* a spot price unmoved this long is marked frozen; 0 = never */
 	int64_t retention_us;              /* of price history */
 	int parallel_max;                  /* calls under way at once */
+	int64_t look_us;                   /* between looks for feeds that are due; 0 = 1 s */
 };
 struct poller_deps {
 	struct loop *loop;

@@ -1,64 +1,21 @@
 /*
- * The loop on libev. libev waits for descriptors and signals; timers are ours, a heap on the
- * injected clock, so that a test moves time by hand and the wake-up is computed in microseconds.
- * Children are watched by pidfd, which works in any number of loops (libev's child watcher needs
- * its default loop and SIGCHLD). Out of memory aborts; nothing else here fails.
+ * The loop's turns. Timers are ours, a heap on the injected clock, so that a test moves time by hand and
+ * the wake-up is computed in microseconds; loop_ev.c waits. Out of memory aborts; nothing else here fails.
  */
 #include "base/base.h"
-#include "io/loop.h"
-
-#include <errno.h>
-#include <ev.h>
-#include <signal.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "io/loop_priv.h"
 
 struct timer_priv {
 	int64_t due;   /* mono */
 	uint64_t seq;  /* order of arming: ties fire first come, first served */
 	size_t at;     /* place in the heap */
 };
-struct grave {
-	void *p;
-	void (*free_fn)(void *);
-};
-struct loop {
-	struct ev_loop *ev;
-	const struct clock *clock;
-	struct rng *rng;
-	int64_t wall, mono;
-	struct loop_timer **heap;
-	size_t heap_n, heap_cap;
-	uint64_t timer_seq;
-	ev_timer wait; /* the nearest of our timers, or the end of loop_turn's patience */
-	struct loop_hook *hooks, **hooks_end;
-	struct loop_task tasks; /* sentinel of a ring */
-	struct grave *graves;
-	size_t graves_n, graves_cap;
-	bool quit, wake;
-};
-
 _Static_assert(sizeof(struct timer_priv) <= sizeof(((struct loop_timer *)0)->priv), "loop_timer");
-_Static_assert(sizeof(ev_io) <= sizeof(((struct loop_fd *)0)->priv), "loop_fd");
-_Static_assert(sizeof(ev_signal) <= sizeof(((struct loop_signal *)0)->priv), "loop_signal");
-_Static_assert(sizeof(ev_io) <= sizeof(((struct loop_child *)0)->priv), "loop_child");
 
-static void clock_update(struct loop *l)
+void loop_clock_update(struct loop *l)
 {
 	l->wall = l->clock->wall_us(l->clock);
 	l->mono = MAX(l->mono, l->clock->mono_us(l->clock));
-}
-
-/* libev calls this when the wait is over: events see the time of now, not of before the wait. */
-static void events_run(struct ev_loop *ev)
-{
-	clock_update(ev_userdata(ev));
-	ev_invoke_pending(ev);
-}
-
-static void wait_over(struct ev_loop *ev UNUSED, ev_timer *t UNUSED, int events UNUSED)
-{
 }
 
 struct loop *loop_new(const struct clock *clock, struct rng *rng)
@@ -67,19 +24,12 @@ struct loop *loop_new(const struct clock *clock, struct rng *rng)
 
 	if (l == NULL)
 		abort();
-	/* A peer that closes early must be an error of write(2), not the end of the process. */
-	signal(SIGPIPE, SIG_IGN);
-	l->ev = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
-	if (l->ev == NULL)
-		abort();
 	l->clock = clock != NULL ? clock : &clock_real;
 	l->rng = rng;
 	l->hooks_end = &l->hooks;
 	l->tasks.next = l->tasks.prev = &l->tasks;
-	ev_set_userdata(l->ev, l);
-	ev_set_invoke_pending_cb(l->ev, events_run);
-	ev_timer_init(&l->wait, wait_over, 0., 0.);
-	clock_update(l);
+	l->waiter = loop_waiter_new(l);
+	loop_clock_update(l);
 	return l;
 }
 
@@ -99,8 +49,7 @@ void loop_free(struct loop *l)
 	if (l == NULL)
 		return;
 	graves_free(l);
-	ev_timer_stop(l->ev, &l->wait);
-	ev_loop_destroy(l->ev);
+	loop_waiter_free(l->waiter);
 	free(l->graves);
 	free(l->heap);
 	free(l);
@@ -119,11 +68,6 @@ int64_t loop_mono_us(const struct loop *l)
 struct rng *loop_rng(struct loop *l)
 {
 	return l->rng;
-}
-
-void *loop_ev(struct loop *l)
-{
-	return l->ev;
 }
 
 void loop_quit(struct loop *l)
@@ -242,137 +186,6 @@ static void timers_fire(struct loop *l)
 	}
 }
 
-/* ---- descriptors, signals, children ----------------------------------------------------- */
-
-static void fd_event(struct ev_loop *ev UNUSED, ev_io *w, int events)
-{
-	struct loop_fd *f = w->data;
-	int got = 0;
-
-	if ((events & EV_READ) != 0)
-		got |= LOOP_READ;
-	if ((events & EV_WRITE) != 0)
-		got |= LOOP_WRITE;
-	/* EV_ERROR: libev dropped a descriptor that is not open; let the owner find out by using it. */
-	if (got == 0)
-		got = f->events;
-	f->ready(f, got);
-}
-
-static ev_io *fd_watcher(struct loop_fd *f)
-{
-	return (ev_io *)(void *)f->priv;
-}
-
-void loop_fd_init(struct loop_fd *f, struct loop *l, void (*ready)(struct loop_fd *, int))
-{
-	memset(f, 0, sizeof(*f));
-	f->loop = l;
-	f->ready = ready;
-	f->fd = -1;
-	ev_init(fd_watcher(f), fd_event);
-	fd_watcher(f)->data = f;
-}
-
-void loop_fd_set(struct loop_fd *f, int fd, int events)
-{
-	ev_io *w = fd_watcher(f);
-
-	if (events == 0) {
-		loop_fd_stop(f);
-		return;
-	}
-	if (f->armed && f->fd == fd && f->events == events)
-		return;
-	loop_fd_stop(f);
-	f->fd = fd;
-	f->events = events;
-	f->armed = true;
-	ev_io_set(w, fd, ((events & LOOP_READ) != 0 ? EV_READ : 0) |
-		((events & LOOP_WRITE) != 0 ? EV_WRITE : 0));
-	ev_io_start(f->loop->ev, w);
-}
-
-void loop_fd_stop(struct loop_fd *f)
-{
-	if (!f->armed)
-		return;
-	ev_io_stop(f->loop->ev, fd_watcher(f));
-	f->armed = false;
-	f->events = 0;
-}
-
-static void signal_event(struct ev_loop *ev UNUSED, ev_signal *w, int events UNUSED)
-{
-	struct loop_signal *s = w->data;
-
-	s->got(s);
-}
-
-void loop_signal_start(struct loop_signal *s, struct loop *l, int signo,
-    void (*got)(struct loop_signal *))
-{
-	memset(s, 0, sizeof(*s));
-	s->loop = l;
-	s->got = got;
-	s->signo = signo;
-	ev_signal *w = (ev_signal *)(void *)s->priv;
-	ev_signal_init(w, signal_event, signo);
-	w->data = s;
-	ev_signal_start(l->ev, w);
-}
-
-void loop_signal_stop(struct loop_signal *s)
-{
-	if (s->loop == NULL)
-		return;
-	ev_signal_stop(s->loop->ev, (ev_signal *)(void *)s->priv);
-	s->loop = NULL;
-}
-
-static void child_event(struct ev_loop *ev UNUSED, ev_io *w, int events UNUSED)
-{
-	struct loop_child *c = w->data;
-	int pid = c->pid, status = 0, got;
-
-	do {
-		got = waitpid(pid, &status, WNOHANG);
-	} while (got < 0 && errno == EINTR);
-	if (got == 0)
-		return;
-	loop_child_stop(c);
-	c->ended(c, status);
-}
-
-void loop_child_start(struct loop_child *c, struct loop *l, int pid,
-    void (*ended)(struct loop_child *, int))
-{
-	memset(c, 0, sizeof(*c));
-	c->loop = l;
-	c->ended = ended;
-	c->pid = pid;
-	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (fd < 0) {
-		fprintf(stderr, "loop: pidfd_open(%d): %m (needs Linux 5.3)\n", pid);
-		abort();
-	}
-	ev_io *w = (ev_io *)(void *)c->priv;
-	ev_io_init(w, child_event, fd, EV_READ);
-	w->data = c;
-	ev_io_start(l->ev, w);
-}
-
-void loop_child_stop(struct loop_child *c)
-{
-	if (c->loop == NULL)
-		return;
-	ev_io *w = (ev_io *)(void *)c->priv;
-	int fd = w->fd;
-	ev_io_stop(c->loop->ev, w);
-	close(fd);
-	c->loop = NULL;
-}
-
 /* ---- hooks, tasks, graves --------------------------------------------------------------- */
 
 void loop_hook_add(struct loop *l, struct loop_hook *h)
@@ -461,33 +274,19 @@ static void wait_for_events(struct loop *l, int64_t wait_us_max)
 {
 	int64_t wait_us = wait_us_max;
 
-	clock_update(l);
+	loop_clock_update(l);
 	if (l->heap_n > 0) {
 		int64_t left = timer_priv(l->heap[0])->due - l->mono;
 
 		left = MAX(left, INT64_C(0));
 		wait_us = wait_us < 0 ? left : MIN(wait_us, left);
 	}
-	if (l->wake || l->tasks.next != &l->tasks || wait_us == 0) {
+	if (l->wake || l->tasks.next != &l->tasks)
+		wait_us = 0;
+	if (wait_us == 0)
 		l->wake = false;
-		ev_run(l->ev, EVRUN_NOWAIT);
-		clock_update(l);
-		return;
-	}
-	if (wait_us > 0) {
-		/* Fractions of a second matter: whole seconds here would mean spinning below one. */
-		ev_now_update(l->ev);
-		ev_timer_set(&l->wait, (double)wait_us / 1e6, 0.);
-		ev_timer_start(l->ev, &l->wait);
-	} else {
-		ev_ref(l->ev); /* nothing to wait for is no reason to return at once */
-	}
-	ev_run(l->ev, EVRUN_ONCE);
-	if (wait_us > 0)
-		ev_timer_stop(l->ev, &l->wait);
-	else
-		ev_unref(l->ev);
-	clock_update(l);
+	loop_waiter_wait(l, wait_us);
+	loop_clock_update(l);
 }
 
 bool loop_turn(struct loop *l, int64_t wait_us_max)

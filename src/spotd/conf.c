@@ -219,6 +219,7 @@ static const struct conf_item items[] = {
     MARKET("signals", "10m", "1s", "7d", signals_us,
 	   "How often interruption and capacity signals are read."),
     MARKET("quotas", "1h", "1s", "7d", quotas_us, "How often account quotas are read."),
+    MARKET("look", "1s", "100ms", "1m", look_us, "How often is looked for what of these is due."),
     MARKET("frozen", "30d", "0s", "365d", frozen_us,
 	   "A spot price unmoved this long is marked frozen; 0s: never."),
     MARKET("retention", "90d", "1d", "3650d", retention_us, "Price history kept."),

@@ -19,18 +19,20 @@ static struct imds *identity(struct sim *s)
 {
 	struct imds *m = s->imds;
 	X509_NAME *name;
+	time_t now;
 
 	if (m)
 		return m;
 	m = s->imds = calloc(1, sizeof(*m));
 	if (!m)
 		abort();
+	now = (time_t)(sim_wall(s) / SPOT_US_PER_S);
 	m->key = EVP_RSA_gen(2048);
 	m->cert = X509_new();
 	X509_set_version(m->cert, 2);
 	ASN1_INTEGER_set(X509_get_serialNumber(m->cert), 1);
-	X509_gmtime_adj(X509_getm_notBefore(m->cert), -3600);
-	X509_gmtime_adj(X509_getm_notAfter(m->cert), 365L * 86400);
+	X509_time_adj_ex(X509_getm_notBefore(m->cert), 0, -3600, &now);
+	X509_time_adj_ex(X509_getm_notAfter(m->cert), 365, 0, &now);
 	X509_set_pubkey(m->cert, m->key);
 	name = X509_get_subject_name(m->cert);
 	X509_NAME_add_entry_by_txt(

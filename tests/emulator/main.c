@@ -1,10 +1,6 @@
-/* cloudsim: options, ports, the announcement file, the end. */
+/* cloudsim: options, signals, the end. */
 #include "base/base.h"
-#include "aws.h"
 #include "clouds.h"
-#include "imds.h"
-#include "lambda.h"
-#include "s3.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -130,15 +126,7 @@ static bool read_options(struct sim_conf *c, int argc, char **argv)
 {
 	int opt;
 
-	*c = (struct sim_conf){.data_dir = CLOUDSIM_DATA,
-	    .throttle = true,
-	    .scale = 1,
-	    .boot_us = 300000,
-	    .terminate_us = 300000,
-	    .notice_us = 120 * SPOT_US_PER_S,
-	    .supply = "open",
-	    .supply_unit = 4,
-	    .quota_vcpus = 100000};
+	*c = sim_conf_default();
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (opt == OPT_HELP) {
 			fputs(usage, stdout);
@@ -155,117 +143,8 @@ static bool read_options(struct sim_conf *c, int argc, char **argv)
 	return false;
 }
 
-/* ---- start and end ---------------------------------------------------------------------- */
-
-static bool open_ports(struct sim *s, struct spot_err *err)
-{
-	struct httpd_conf c = {.address = "127.0.0.1", .ctx = &s->shared, .url_max = 16384};
-
-	s->shared.sim = s;
-	c.port = s->conf.port;
-	c.body_max = front_body_max;
-	c.handle = front_handle;
-	c.queued_max = (size_t)256 << 20;
-	if (httpd_new(s->loop, &c, &s->http, err) != SPOT_OK)
-		return false;
-	c.ctx = s;
-	c.port = s->conf.control_port;
-	c.body_max = NULL;
-	c.handle = control_handle;
-	if (httpd_new(s->loop, &c, &s->control_http, err) != SPOT_OK)
-		return false;
-	c.port = s->conf.imds_port;
-	c.handle = imds_handle;
-	return httpd_new(s->loop, &c, &s->imds_http, err) == SPOT_OK && clouds_open(s, err);
-}
-
-static bool announce(struct sim *s)
-{
-	struct arena *a AUTO(arena) = arena_new(0);
-	char path[4096];
-	int port = httpd_port(s->http), control = httpd_port(s->control_http);
-	json_t *doc = json_pack("{s:i, s:i, s:i, s:i, s:{s:o, s:o, s:o, s:o, s:o}, s:o}", "pid",
-	    (int)getpid(), "port", port, "control_port", control, "imds_port",
-	    httpd_port(s->imds_http), "urls", "aws", json_sprintf("http://127.0.0.1:%d", port),
-	    "lambda", json_sprintf("http://127.0.0.1:%d/api/v1", port), "s3",
-	    json_sprintf("http://127.0.0.1:%d", port), "advisor",
-	    json_sprintf("http://127.0.0.1:%d/spot-advisor-data.json", port), "control",
-	    json_sprintf("http://127.0.0.1:%d", control), "credentials", creds_json(s));
-	const char *certificate = imds_certificate(s, a);
-	char *text;
-
-	/* For a broker's identity_certs: what signs the documents of AWS's instances here. */
-	snprintf(path, sizeof(path), "%s/aws-identity.pem", s->conf.dir);
-	if (!file_put(path, certificate, strlen(certificate), 0644))
-		return false;
-	json_object_set_new(doc, "files", json_pack("{s:s}", "aws_identity_certs", path));
-	clouds_announce(s, json_object_get(doc, "urls"), NULL);
-	text = json_text(a, doc);
-	json_decref(doc);
-	snprintf(path, sizeof(path), "%s/cloudsim.json", s->conf.dir);
-	return file_put(path, text, strlen(text), 0600);
-}
-
-static bool apply_markets(struct sim *s, struct spot_err *err)
-{
-	struct arena *a AUTO(arena) = arena_new(0);
-
-	for (size_t k = 0; k < s->conf.markets_n; k++) {
-		json_t *doc = NULL;
-		struct str text;
-		bool ok;
-
-		if (!file_get(a, s->conf.markets[k], &text)) {
-			err_set(err, SPOT_CONFIG, "cannot read %s", s->conf.markets[k]);
-			return false;
-		}
-		if (json_parse(text, s->conf.markets[k], &doc, err) != SPOT_OK)
-			return false;
-		ok = control_apply(s, doc, err);
-		json_decref(doc);
-		if (!ok) {
-			err_prefix(err, "%s", s->conf.markets[k]);
-			return false;
-		}
-	}
-	return true;
-}
-
-static bool start(struct sim *s, struct spot_err *err)
-{
-	char path[4096];
-
-	dir_make(s->conf.dir, 0700);
-	snprintf(path, sizeof(path), "%s/cloudsim.json", s->conf.dir);
-	unlink(path);
-	books_new(s);
-	waits_new(s);
-	faults_new(s);
-	throttle_new(s);
-	creds_new(s);
-	aws_state_new(s);
-	lambda_new(s);
-	s3_new(s);
-	if (!market_load(s, err) || !clouds_load(s, err) || !apply_markets(s, err) || !open_ports(s, err))
-		return false;
-	if (announce(s))
-		return true;
-	err_set(err, SPOT_CONFIG, "cannot write %s/cloudsim.json", s->conf.dir);
-	return false;
-}
-
 static void leave_when_empty(struct loop_hook *h);
 static struct sim *the_sim; /* for the hook alone: one per process */
-
-void sim_quit(struct sim *s)
-{
-	if (s->quitting)
-		return;
-	s->quitting = true;
-	inst_quit_all(s);
-	clouds_stop(s);
-	loop_wake(s->loop);
-}
 
 /* Leave when no instance's program runs any more. */
 static void leave_when_empty(struct loop_hook *h)
@@ -285,33 +164,6 @@ static void signalled(struct loop_signal *sg)
 {
 	(void)sg;
 	sim_quit(the_sim);
-}
-
-static void fini(struct sim *s)
-{
-	char path[4096];
-
-	snprintf(path, sizeof(path), "%s/cloudsim.json", s->conf.dir);
-	unlink(path);
-	httpd_free(s->http);
-	httpd_free(s->control_http);
-	httpd_free(s->imds_http);
-	clouds_close(s);
-	loop_turn(s->loop, 0);
-	waits_free(s);
-	insts_free(s);
-	loop_turn(s->loop, 0);
-	clouds_free(s);
-	s3_free(s);
-	lambda_free(s);
-	aws_state_free(s);
-	creds_free(s);
-	throttle_free(s);
-	faults_free(s);
-	books_free(s);
-	market_free(s->market);
-	imds_free(s);
-	free(s->conf.markets);
 }
 
 int main(int argc, char **argv)
@@ -341,7 +193,7 @@ int main(int argc, char **argv)
 	loop_signal_start(&term, s.loop, SIGTERM, signalled);
 	loop_signal_start(&intr, s.loop, SIGINT, signalled);
 	loop_hook_add(s.loop, &leave);
-	if (start(&s, &err)) {
+	if (sim_open(&s, &err)) {
 		log_info("cloudsim.ready", I64("port", httpd_port(s.http)),
 		    I64("control_port", httpd_port(s.control_http)));
 		loop_run(s.loop);
@@ -351,7 +203,7 @@ int main(int argc, char **argv)
 	}
 	loop_signal_stop(&term);
 	loop_signal_stop(&intr);
-	fini(&s);
+	sim_close(&s);
 	loop_free(s.loop);
 	return rc;
 }

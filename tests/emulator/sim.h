@@ -98,6 +98,10 @@ int64_t sim_wall(const struct sim *s);
 int64_t sim_clock(const struct sim *s);
 /* prefix + n random bytes in lower-case hex; malloc'd or in arena (a != NULL). */
 char *sim_id(struct sim *s, struct arena *a, const char *prefix, size_t n);
+/* start.c: with conf, loop, rng and start_us set. False: err says why; close it all the same. */
+struct sim_conf sim_conf_default(void);
+NODISCARD bool sim_open(struct sim *s, struct spot_err *err);
+void sim_close(struct sim *s);
 void sim_quit(struct sim *s);
 char *dup_text(const char *s); /* NULL stays NULL; aborts when out of memory */
 bool glob_match(const char *pattern, const char *text); /* * and ?, \ escapes */

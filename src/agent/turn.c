@@ -1,0 +1,84 @@
+/*
+ * One turn of the agent: every part looks at the facts and does what is due. Waiting between turns, signals
+ * and descriptors are the caller's (main.c); nothing here knows where time comes from.
+ */
+#include "base/base.h"
+#include "agent/agent.h"
+
+#include "base/log.h"
+
+#define IDLE_US (60 * SPOT_US_PER_S)
+
+/* Without the daemon for long: nobody wants the result any more, or nobody can fetch it, and the
+ * machine costs money. */
+static void orphan_step(struct agent *a)
+{
+	int64_t limit = a->contact_us + a->boot.orphan_us;
+
+	if (a->leaving)
+		return;
+	if (a->now_us < limit) {
+		agent_wake(a, limit);
+		return;
+	}
+	log_error("agent.orphaned", DUR("silent", a->now_us - a->contact_us));
+	a->leaving = true;
+	job_stop(a, STOP_DROPPED, a->job.kill_after_us, "the daemon has been away for too long");
+}
+
+static void leave_step(struct agent *a)
+{
+	if (a->leaving && !job_alive(&a->job))
+		a->quit = true;
+}
+
+void agent_steps(struct agent *a)
+{
+	a->now_us = a->clock->mono_us(a->clock);
+	a->wake_us = a->now_us + IDLE_US;
+	gpu_step(a);
+	enrol_step(a);
+	notice_source_step(a);
+	notice_step(a);
+	job_step(a);
+	ckpt_step(a);
+	job_step(a); /* what a checkpoint has ended is acted upon in the same turn */
+	logs_step(a);
+	report_step(a);
+	sample_step(a);
+	poll_step(a);
+	orphan_step(a);
+	leave_step(a);
+	notice_stop_step(a);
+}
+
+void agent_init(struct agent *a, const char *dir, const struct clock *clock)
+{
+	*a = (struct agent){.dir = dir, .clock = clock, .hold_ms = 25000, .sample_us = 15 * SPOT_US_PER_S,
+	    .job.watch = -1, .logs.fd = -1, .logs.watch = -1, .gpu.fd = -1, .gpu.now.util = -1};
+}
+
+void agent_begin(struct agent *a)
+{
+	struct spot_err err = {0};
+
+	a->http = http_new(a->boot.ca_pem);
+	a->now_us = a->contact_us = a->clock->mono_us(a->clock);
+	log_info("agent.start", STR("version", AGENT_VERSION), STR("provider", a->boot.provider),
+	    STR("url", a->boot.url));
+	if (session_read(a, &err) == SPOT_OK)
+		a->enrol.at = ENROL_DONE;
+	else if (err.rc != SPOT_NOT_FOUND)
+		log_warn("session.unreadable", STR("error", err.text));
+	state_read(a);
+}
+
+void agent_end(struct agent *a)
+{
+	gpu_stop(a);
+	fetch_stop(a);
+	ckpt_reset(a);
+	identity_fini(a);
+	http_free(a->http);
+	boot_fini(&a->boot);
+}

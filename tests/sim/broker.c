@@ -1,0 +1,159 @@
+#include "world.h"
+#include "broker.h"
+#include "store.h"
+
+#include "api/api.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/sbuf.h"
+#include "engine/engine.h"
+#include "engine/poller.h"
+#include "io/http.h"
+#include "io/pg.h"
+#include "spotd/daemon.h"
+#include "spotd/file.h"
+
+#define INSTALL "cafe0001"
+
+static struct broker {
+	bool up;
+	struct pg *pg;
+	struct api *api;
+	struct http_client *http;
+	struct call_shared *shared;
+	struct providers providers;
+	struct engine *engine;
+	struct poller *poller;
+	struct poller_conf poller_conf;
+	struct spotd_conf conf;
+	struct engine_conf engine_conf;
+} b;
+
+static const char base_conf[] =
+    "[database]\nconnections = 3\n"
+    "[api]\nlisten = 127.0.0.1:8080\npublic_url = http://127.0.0.1:8080\n"
+    "[checkpoint]\nstore = s3://spot-sim/p\nprovider = aws\nregion = us-east-1\nendpoint = http://127.0.0.1:9000\n"
+    /* Whatever must not wait is woken by NOTIFY; the ticks only catch what was missed. */
+    "[engine]\ntick = 1m\nlease = 2m\noffers_age = 30s\nwatch = 1m\nsweep = 2m\nbill = 5m\npatience = 2m\n"
+    "boot_timeout = 10m\nlookup_again = 10s\nagent_lost = 20m\ninfeasible = 12h\n"
+    "[market]\nspot = 10m\non_demand = 6h\nsignals = 2h\npools = 6h\nquotas = 6h\nregions = 1d\nlook = 1m\n";
+
+void broker_install(void)
+{
+	PGconn *c = store_conn();
+	char sql[1024];
+	uint8_t hash[32];
+	int n;
+	PGresult *r;
+
+	api_token_hash(SIM_TOKEN, strlen(SIM_TOKEN), hash);
+	n = snprintf(sql, sizeof(sql), "INSERT INTO install VALUES (true, '" INSTALL "', '\\x0102030405060708', %" PRId64 ");"
+	    "INSERT INTO api_token (name, role, hash, created_us) VALUES ('sim', 'admin', '\\x",
+	    world_now());
+	for (size_t i = 0; i < sizeof(hash); i++)
+		n += snprintf(sql + n, sizeof(sql) - (size_t)n, "%02x", hash[i]);
+	snprintf(sql + n, sizeof(sql) - (size_t)n, "', %" PRId64 ")", world_now());
+	r = PQexec(c, sql);
+	if (PQresultStatus(r) != PGRES_COMMAND_OK) {
+		fprintf(stderr, "sim: install: %s", PQresultErrorMessage(r));
+		abort();
+	}
+	PQclear(r);
+}
+
+bool broker_up(void)
+{
+	return b.up;
+}
+
+static bool poller_active(void *ctx UNUSED)
+{
+	return b.engine != NULL && engine_leads(b.engine);
+}
+
+static void conf_read(const char *providers)
+{
+	char path[512], *text;
+	struct spot_err err = {0};
+
+	snprintf(path, sizeof(path), "%s/spotd.conf", world.conf.dir);
+	if (asprintf(&text, "%s%s", base_conf, providers) < 0)
+		abort();
+	if (file_write(path, text, 0600, &err) != SPOT_OK || spotd_conf_read(path, &b.conf, &err) != SPOT_OK) {
+		fprintf(stderr, "sim: %s\n", err.text);
+		abort();
+	}
+	free(text);
+}
+
+static void api_up(void)
+{
+	struct spot_err err = {0};
+	struct api_conf conf = {.address = "127.0.0.1", .port = SIM_PORT, .install = INSTALL, .version = "sim",
+	    .rank = b.conf.engine.rank, .store_provider = b.conf.store_provider, .store_region = b.conf.store_region,
+	    .classes = b.conf.classes};
+
+	if (api_new(world.loop, b.pg, &conf, &b.api, &err) != SPOT_OK) {
+		fprintf(stderr, "sim: %s\n", err.text);
+		abort();
+	}
+}
+
+static void engine_up(void)
+{
+	static const char key[] = "\1\2\3\4\5\6\7\10";
+	struct spot_err err = {0};
+	char holder[64];
+
+	b.http = http_client_new(world.loop, &(struct http_client_conf){.user_agent = "daemon"});
+	b.shared = engine_shared_new(world.loop, b.pg);
+	if (providers_open(&b.providers, world.loop, b.http, &b.conf, false, b.shared, &err) != SPOT_OK) {
+		fprintf(stderr, "sim: %s\n", err.text);
+		abort();
+	}
+	b.engine_conf = b.conf.engine;
+	b.engine_conf.public_url = "http://127.0.0.1:8080";
+	b.engine_conf.agent_sha256 = "0000000000000000000000000000000000000000000000000000000000000000";
+	b.engine_conf.nvml_sha256 = b.engine_conf.agent_arm64_sha256 = b.engine_conf.nvml_arm64_sha256 = "";
+	snprintf(holder, sizeof(holder), "sim/%" PRId64, world.restarts);
+	b.engine = engine_new(&(struct engine_deps){.loop = world.loop, .pg = b.pg, .providers = b.providers.list,
+	    .providers_n = b.providers.n, .conf = &b.engine_conf, .install = INSTALL, .enrol_key = {key, 8},
+	    .holder = holder, .identity_off = b.providers.identity_off, .identity_off_n = b.providers.identity_off_n,
+	    .http = b.http});
+	b.poller_conf = b.conf.poller;
+	b.poller = poller_new(&(struct poller_deps){.loop = world.loop, .pg = b.pg, .providers = b.providers.list,
+	    .providers_n = b.providers.n, .conf = &b.poller_conf, .active = poller_active});
+}
+
+void broker_start(const char *providers)
+{
+	assert(!b.up);
+	memset(&b, 0, sizeof(b));
+	conf_read(providers);
+	b.pg = pg_new(world.loop, &(struct pg_conf){.dsn = world.conf.dsn, .connections = 3, .application = "d"});
+	api_up();
+	engine_up();
+	b.up = true;
+	trace("daemon starts");
+}
+
+void broker_crash(void)
+{
+	if (!b.up)
+		return;
+	b.up = false;
+	world.restarts++;
+	trace("daemon dies");
+	sometimes("the daemon died");
+	net_crash("daemon");
+	store_crash(b.pg);
+	poller_free(b.poller);
+	engine_free(b.engine);
+	b.engine = NULL;
+	providers_close(&b.providers);
+	engine_shared_free(b.shared);
+	http_client_free(b.http);
+	api_free(b.api);
+	pg_free(b.pg);
+	spotd_conf_free(&b.conf);
+}

@@ -1,0 +1,30 @@
+/* The emulated clouds inside of the simulation, and what happens to them. */
+#ifndef SIM_CLOUD_H
+#define SIM_CLOUD_H
+
+#include "base/base.h"
+
+#define SIM_BUCKET "spot-sim"
+
+/* Before the seed is chosen: reads the market's data, once for all seeds. */
+void cloud_open(const char *dir);
+/* Identities and chances of this seed. */
+void cloud_seed(uint64_t seed);
+/* Files and environment that the daemon finds; returns its configuration's [provider] sections. */
+const char *cloud_conf(const char *dir);
+/* Each minute: what the dice say. */
+void cloud_minute(void);
+/* Ends what was done to it: stock is back, lies are over. */
+void cloud_calm(void);
+
+struct cloud_instance {
+	const char *id, *cloud, *token, *state, *ended_by;
+	bool alive;             /* pending, running, stopping: it costs money or may do so */
+	bool running;
+	int64_t launched_us, running_us, gone_us, cost_micros;
+};
+size_t cloud_instances(struct cloud_instance **ret); /* the caller frees */
+size_t cloud_double_launches(void);
+bool cloud_object(const char *key);
+
+#endif

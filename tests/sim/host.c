@@ -1,0 +1,236 @@
+/* Machines and their agents' turns. */
+#include "world.h"
+#include "host_priv.h"
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/str.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct host *host_now;
+static struct host *hosts;
+
+static struct host *host_find(const char *id)
+{
+	for (struct host *h = hosts; h != NULL; h = h->next) {
+		if (strcmp(h->id, id) == 0)
+			return h;
+	}
+	return NULL;
+}
+
+bool host_runs(const char *id)
+{
+	const struct host *h = host_find(id);
+
+	return h != NULL && h->running;
+}
+
+/* ---- turns ---------------------------------------------------------------------------------- */
+
+static void agent_over(struct host *h)
+{
+	h->running = false;
+	loop_timer_stop(&h->timer);
+	loop_defer_cancel(world.loop, &h->task);
+	host_now = h;
+	agent_end(&h->agent);
+	host_now = NULL;
+}
+
+static void turn(struct host *h)
+{
+	struct agent *a = &h->agent;
+
+	host_now = h;
+	a->now_us = a->clock->mono_us(a->clock);
+	if (a->ckpt.scan_pid > 0 && a->now_us >= h->scan_ready_us)
+		ckpt_scan_ready(a);
+	agent_steps(a);
+	host_now = NULL;
+	if (a->quit) {
+		trace("host %s agent ends %d", h->id, a->exit_code);
+		agent_over(h);
+		return;
+	}
+	if (a->ckpt.scan_pid > 0)
+		a->wake_us = MIN(a->wake_us, h->scan_ready_us);
+	loop_timer_set(&h->timer, MAX(a->wake_us - a->now_us, INT64_C(500)));
+}
+
+static void timer_fire(struct loop_timer *t)
+{
+	turn(container_of(t, struct host, timer));
+}
+
+static void task_run(struct loop_task *t)
+{
+	turn(container_of(t, struct host, task));
+}
+
+void host_wake(struct host *h)
+{
+	if (h->running && h != host_now)
+		loop_defer(world.loop, &h->task, task_run);
+}
+
+void host_enter(struct host *h)
+{
+	host_now = h;
+	h->agent.now_us = h->agent.clock->mono_us(h->agent.clock);
+}
+
+/* ---- boot and end ----------------------------------------------------------------------------- */
+
+/* The line between cat's two EOFs is boot.json, as a shell would write it. */
+static bool boot_json(const struct host_spec *s, const char *dir)
+{
+	const char *at = memmem(s->user_data.p, s->user_data.n, "{\"url\":\"$url\"", 13), *end;
+	const char *url = memmem(s->user_data.p, s->user_data.n, "url='", 5), *url_end;
+	char path[512], text[4096];
+	struct spot_err err = {0};
+	int n;
+
+	if (at == NULL || url == NULL)
+		return false;
+	url += 5;
+	url_end = strchr(url, '\'');
+	end = strchr(at, '\n');
+	at = memchr(at, ',', (size_t)(end - at));
+	at = strstr(at, "\"token\"");
+	n = snprintf(text, sizeof(text), "{\"url\":\"%.*s\",%.*s\n", (int)(url_end - url), url, (int)(end - at), at);
+	snprintf(path, sizeof(path), "%s/boot.json", dir);
+	return file_write(path, (struct str){text, (size_t)n}, 0600, false, &err) == SPOT_OK;
+}
+
+static void agent_start_now(struct host *h)
+{
+	struct agent *a = &h->agent;
+	struct spot_err err = {0};
+
+	agent_init(a, h->dir, &world.clock.clock);
+	if (boot_read(h->dir, &a->boot, &err) != SPOT_OK) {
+		fprintf(stderr, "sim: %s\n", err.text);
+		abort();
+	}
+	rng_seeded_init(&a->rng, rng_u64(&world.dice));
+	a->signal_fd = -1;
+	a->inotify_fd = 1000;
+	snprintf(a->enrol.boot_id, sizeof(a->enrol.boot_id), "boot-%.50s", h->id);
+	loop_timer_init(&h->timer, world.loop, timer_fire);
+	h->running = true;
+	host_now = h;
+	agent_begin(a);
+	host_now = NULL;
+	trace("host %s agent starts", h->id);
+	loop_timer_set(&h->timer, dice_us(1000, 3 * SPOT_US_PER_S));
+}
+
+void host_boot(const struct host_spec *s)
+{
+	struct host *h = calloc(1, sizeof(*h)), **at = &hosts;
+	struct spot_err err = {0};
+
+	assert(h != NULL);
+	snprintf(h->id, sizeof(h->id), "%s", s->id);
+	snprintf(h->dir, sizeof(h->dir), "%s/%s", world.conf.dir, s->id);
+	snprintf(h->gpu, sizeof(h->gpu), "%s", s->gpu != NULL ? s->gpu : "");
+	h->gpus = s->gpus;
+	h->imds_port = s->imds_port;
+	while (*at != NULL)
+		at = &(*at)->next;
+	*at = h;
+	if (dir_make(h->dir, &err) != SPOT_OK || !boot_json(s, h->dir)) {
+		trace("host %s has no agent in its user data", h->id);
+		return;
+	}
+	agent_start_now(h);
+}
+
+void host_agent_crash(const char *id)
+{
+	struct host *h = host_find(id);
+
+	if (h == NULL || !h->running)
+		return;
+	trace("host %s agent crashes", h->id);
+	sometimes("an agent crashed");
+	agent_over(h);
+	agent_start_now(h);
+}
+
+void host_end(const char *id)
+{
+	struct host *h = host_find(id);
+
+	if (h == NULL)
+		return;
+	trace("host %s power off", h->id);
+	program_end_all(h);
+	if (h->running)
+		agent_over(h);
+	net_cut(h->id, false);
+}
+
+void host_cut(const char *id, bool cut)
+{
+	trace("host %s %s", id, cut ? "is cut off" : "is connected again");
+	net_cut(id, cut);
+}
+
+/* ---- facts about the machine: the real ones differ from run to run ----------------------------- */
+
+void own_address(char ret[INET_ADDRSTRLEN])
+{
+	snprintf(ret, INET_ADDRSTRLEN, "10.1.2.3");
+}
+
+void gpu_step(struct agent *a)
+{
+	struct gpu_now *g = &a->gpu.now;
+
+	if (g->known)
+		return;
+	g->known = true;
+	g->count = host_now->gpus;
+	g->gpus = json_array();
+	snprintf(g->driver, sizeof(g->driver), "550.54");
+	for (int i = 0; i < host_now->gpus; i++)
+		(void)json_array_append_new(g->gpus, json_pack("{s:o, s:s, s:i, s:s}", "uuid",
+		    json_sprintf("GPU-%s-%d", host_now->id, i), "name", host_now->gpu, "mem_mib", 81920,
+		    "driver", g->driver));
+	g->util = 0.9;
+}
+
+json_t *sample_hw(struct agent *a)
+{
+	return json_pack("{s:i, s:i, s:s, s:s, s:o}", "vcpus", 8, "mem_mib", 65536, "kernel", "6.1", "ip",
+	    "10.1.2.3", "gpus", a->gpu.now.gpus != NULL ? json_incref(a->gpu.now.gpus) : json_array());
+}
+
+static void sample_done(void *agent, const struct http_reply *reply)
+{
+	struct agent *a = agent;
+	AUTO(daemon_reply) struct daemon_reply r;
+
+	daemon_read(a, reply, &r);
+	a->sample.call = NULL;
+}
+
+void sample_step(struct agent *a)
+{
+	struct sample *s = &a->sample;
+
+	if (a->enrol.at != ENROL_DONE || s->call != NULL)
+		return;
+	if (a->now_us >= s->next_us) {
+		s->next_us = a->now_us + a->sample_us * 8;
+		s->call = daemon_post(a, "sample", json_pack("{s:I, s:I, s:I, s:f}", "at_us",
+		    (json_int_t)agent_wall_us(a), "gpus", (json_int_t)a->gpu.now.count, "mem_used_mib",
+		    (json_int_t)1000, "gpu_util", 0.9), 10 * SPOT_US_PER_S, sample_done);
+	}
+	agent_wake(a, s->next_us);
+}

@@ -1,0 +1,33 @@
+/*
+ * The machines of the simulation: on each runs the real agent (src/agent, all but its processes and its
+ * curl), and below it a program that computes steps, saves when it is asked to, and ends. The agent's files
+ * are real ones in a folder of the seed's own.
+ */
+#ifndef SIM_HOST_H
+#define SIM_HOST_H
+
+#include "base/base.h"
+
+struct host_spec {
+	const char *id;         /* the cloud's */
+	struct str user_data;   /* holds the agent's boot.json */
+	int gpus;
+	const char *gpu;
+	int imds_port;          /* 0 = none */
+};
+void host_boot(const struct host_spec *s);
+void host_end(const char *id);  /* power off: everything on it is gone at once */
+void host_cut(const char *id, bool cut);
+bool host_runs(const char *id);
+void host_agent_crash(const char *id); /* the agent alone; it starts again */
+
+/* What programs did, for the checks. */
+struct host_progress {
+	char job[64];
+	int64_t epoch, begun_at, steps, begun_us, ended_us; /* begun_at: the step it went on from */
+	bool alive;
+	const char *host;
+};
+size_t host_programs(const struct host_progress **ret);
+
+#endif

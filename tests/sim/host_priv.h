@@ -1,0 +1,31 @@
+/* Inside of tests/sim/host*.c, which see the agent's own headers. */
+#ifndef SIM_HOST_PRIV_H
+#define SIM_HOST_PRIV_H
+
+#include "base/base.h"
+#include "agent/agent.h"
+#include "host.h"
+#include "io/loop.h"
+
+struct program;
+struct host {
+	char id[64], dir[256];
+	struct agent agent;
+	bool running, in_turn, again;
+	struct loop_timer timer;
+	struct loop_task task;
+	int gpus, imds_port;
+	char gpu[64];
+	int64_t scan_ready_us;
+	struct program *program;
+	struct host *next;
+};
+extern struct host *host_now; /* whose agent is in its turn */
+
+void host_wake(struct host *h);         /* a turn of its agent soon */
+void host_enter(struct host *h);        /* before a callback of its agent */
+/* host_job.c */
+void program_end_all(struct host *h);   /* power off */
+int host_kill(pid_t pid, int signo);
+
+#endif

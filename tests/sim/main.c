@@ -1,0 +1,432 @@
+/*
+ * sim: one seed, or a batch of them. See README.md.
+ *
+ * The batch forks a child for each seed, after everything that is the same for all was read once; each
+ * child has a database of its own, made from a migrated template.
+ */
+#include "world.h"
+#include "broker.h"
+#include "check.h"
+#include "cloud.h"
+#include "store.h"
+#include "work.h"
+
+#include "base/log.h"
+#include "base/str.h"
+#include "harness.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern bool traps_armed;
+
+static const char usage[] =
+    "usage: sim SEED [--hours H] [--faults MIX] [--trace]\n"
+    "       sim --seeds FROM-TO [--jobs N] [--hours H] [--faults MIX]\n"
+    "  MIX: none, light, heavy, or NAME=PPM,NAME=PPM,... (names: --list-faults)\n";
+
+struct options {
+	uint64_t from, to;
+	int jobs;
+	int64_t hours;
+	const char *mix, *bug;
+	bool trace, keep;
+};
+
+/* ---- fault mixes -------------------------------------------------------------------------------- */
+
+static const struct mix_name {
+	const char *name;
+	size_t at;
+	int64_t light, heavy;
+} mix_names[] = {
+#define X(n) {#n, offsetof(struct faults_mix, n), 0, 0},
+    FAULT_LIST(X)
+#undef X
+};
+
+static const struct faults_mix mix_none = {0};
+static const struct faults_mix mix_light = {.net_lost = 300, .net_reset = 500, .net_reply_lost = 500, .net_twice = 300,
+    .net_slow = 1000, .db_lost_before = 200, .db_lost_after = 200, .db_slow = 300, .crash = 150, .part = 8000,
+    .reclaim = 25000, .kill = 8000, .stock = 20000, .price = 10000, .lie = 30000};
+static const struct faults_mix mix_heavy = {.net_lost = 4000, .net_reset = 6000, .net_reply_lost = 6000,
+    .net_twice = 4000, .net_slow = 8000, .db_lost_before = 2500, .db_lost_after = 2500, .db_slow = 2000, .crash = 1500,
+    .part = 50000, .reclaim = 90000, .kill = 40000, .stock = 80000, .price = 50000, .lie = 150000};
+
+static bool mix_set(struct faults_mix *m, const char *name, size_t n, int64_t ppm)
+{
+	for (size_t i = 0; i < ARRAY_LEN(mix_names); i++) {
+		if (strlen(mix_names[i].name) == n && memcmp(mix_names[i].name, name, n) == 0) {
+			*(int64_t *)(void *)((char *)m + mix_names[i].at) = ppm;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool mix_parse(const char *text, struct faults_mix *ret)
+{
+	*ret = mix_none;
+	if (strcmp(text, "none") == 0)
+		return true;
+	if (strcmp(text, "light") == 0 || strcmp(text, "heavy") == 0) {
+		*ret = text[0] == 'l' ? mix_light : mix_heavy;
+		return true;
+	}
+	while (*text != '\0') {
+		const char *eq = strchr(text, '=');
+		char *end;
+
+		if (eq == NULL || !mix_set(ret, text, (size_t)(eq - text), strtoll(eq + 1, &end, 10)))
+			return false;
+		text = *end == ',' ? end + 1 : end;
+	}
+	return true;
+}
+
+/* Half of the seeds are calm enough to see what should never happen to healthy work, half are rough. */
+static void mix_of_seed(const struct options *o, uint64_t seed, struct faults_mix *ret)
+{
+	if (o->mix != NULL) {
+		if (!mix_parse(o->mix, ret)) {
+			fputs(usage, stderr);
+			exit(2);
+		}
+		return;
+	}
+	*ret = seed % 10 == 0 ? mix_none : seed % 2 == 0 ? mix_light : mix_heavy;
+}
+
+/* ---- one seed ------------------------------------------------------------------------------------- */
+
+static void run_until(int64_t until, bool (*done)(void), const char *providers)
+{
+	int64_t minute = world_now(), second = world_now(), down_until = 0;
+
+	while (world_now() < until && world.failed == NULL && (done == NULL || !done())) {
+		int64_t next = MIN(until, second + SPOT_US_PER_S);
+
+		world_turn(next);
+		if (!broker_up() && world_now() >= down_until)
+			broker_start(providers);
+		/* Between any two turns: a turn ends after each statement, reply and timer. */
+		if (broker_up() && dice(world.conf.mix.crash / 20)) {
+			broker_crash();
+			down_until = world_now() + dice_us(SPOT_US_PER_S / 10, 60 * SPOT_US_PER_S);
+		}
+		if (world_now() >= second + SPOT_US_PER_S)
+			second = world_now();
+		if (world_now() >= minute + 60 * SPOT_US_PER_S) {
+			minute = world_now();
+			cloud_minute();
+			check_step();
+		}
+	}
+}
+
+static void seed_run(const char *providers)
+{
+	int64_t end = SIM_T0 + world.conf.hours * SPOT_US_PER_HOUR;
+
+	store_open(world.conf.dsn);
+	broker_install();
+	broker_start(providers);
+	work_begin(dice_us(1, 4), (end - SIM_T0) / 2);
+	run_until(end, NULL, providers);
+	/* From here on nothing more goes wrong: everything must come to its end. */
+	world.quiet = true;
+	cloud_calm();
+	trace("calm");
+	run_until(world_now() + 12 * SPOT_US_PER_HOUR, check_settled, providers);
+	check_end();
+	broker_crash();
+	store_close();
+}
+
+static void child(const struct options *o, uint64_t seed, const char *dsn, const char *dir, int out)
+{
+	char path[256];
+	const char *providers;
+
+	world.conf = (struct world_conf){.seed = seed, .hours = o->hours, .trace = o->trace, .dsn = dsn, .bug = o->bug};
+	mix_of_seed(o, seed, &world.conf.mix);
+	snprintf(path, sizeof(path), "%s/%" PRIu64, dir, seed);
+	if (mkdir(path, 0700) != 0 && errno != EEXIST)
+		abort();
+	world.conf.dir = path;
+	world.hash = UINT64_C(1469598103934665603);
+	rng_seeded_init(&world.rng, seed);
+	rng_seeded_init(&world.dice, seed ^ UINT64_C(0x9e3779b97f4a7c15));
+	cloud_seed(seed);
+	providers = cloud_conf(path);
+	log_init(&(struct log_conf){.fd = o->trace ? 1 : open("/dev/null", O_WRONLY | O_CLOEXEC),
+	    .level = o->trace ? LOG_INFO : LOG_ERROR, .program = "sim", .clock = &world.clock.clock});
+	traps_armed = true;
+	seed_run(providers);
+	traps_armed = false;
+	if (o->trace)
+		fflush(stdout);
+	seen_write(out);
+	dprintf(out, "stat statements %" PRId64 "\nstat messages %" PRId64 "\nstat turns %" PRId64 "\nstat restarts %" PRId64
+	    "\nstat sim_s %" PRId64 "\nhash %016" PRIx64 " %" PRId64 "\n%s %s\n", world.statements, world.messages,
+	    world.turns, world.restarts, (int64_t)world_s(), world.hash, world.lines,
+	    world.failed != NULL ? "FAILED" : "ok", world.failed != NULL ? world.failed : "");
+	_exit(world.failed != NULL ? 1 : 0);
+}
+
+/* ---- databases ---------------------------------------------------------------------------------------- */
+
+static PGconn *admin;
+static char server[1400];
+
+static void sql(const char *fmt, ...) PRINTF(1, 2);
+static void sql(const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+	PGresult *r;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	r = PQexec(admin, text);
+	if (PQresultStatus(r) != PGRES_COMMAND_OK && PQresultStatus(r) != PGRES_TUPLES_OK)
+		fprintf(stderr, "sim: %s: %s", text, PQresultErrorMessage(r));
+	PQclear(r);
+}
+
+static void server_open(struct testdb *t)
+{
+	const char *dsn = testdb_new(t), *at = strstr(dsn, " dbname=");
+	char text[1500];
+
+	assert(at != NULL);
+	(void)snprintf(server, sizeof(server), "%.*s", (int)(at - dsn), dsn);
+	(void)snprintf(text, sizeof(text), "%s dbname=postgres", server);
+	admin = PQconnectdb(text);
+	PQclear(PQexec(admin, "SET client_min_messages = error"));
+	/* Nothing may run in the server that the seed did not ask for. */
+	sql("ALTER SYSTEM SET autovacuum = off");
+	sql("ALTER SYSTEM SET max_connections = 50");
+	sql("SELECT pg_reload_conf()");
+}
+
+/* ---- the batch ------------------------------------------------------------------------------------------ */
+
+#define SLOTS 16
+struct slot {
+	pid_t pid;
+	int out;
+	uint64_t seed;
+	char name[32], dsn[1500];
+	char *text;
+	size_t n;
+};
+struct total {
+	char kind[16], name[160];
+	int64_t n, seeds;
+};
+static struct total totals[400];
+static size_t totals_n;
+static int64_t failures, done;
+
+static void total_add(const char *kind, const char *name, int64_t n)
+{
+	for (size_t i = 0; i < totals_n; i++) {
+		if (strcmp(totals[i].kind, kind) == 0 && strcmp(totals[i].name, name) == 0) {
+			totals[i].n += n;
+			totals[i].seeds++;
+			return;
+		}
+	}
+	assert(totals_n < ARRAY_LEN(totals));
+	snprintf(totals[totals_n].kind, sizeof(totals[0].kind), "%s", kind);
+	snprintf(totals[totals_n].name, sizeof(totals[0].name), "%s", name);
+	totals[totals_n].n = n;
+	totals[totals_n++].seeds = 1;
+}
+
+static void slot_line(const struct slot *s, char *line)
+{
+	char *kind = line, *name = strchr(line, ' '), *n;
+
+	if (name == NULL)
+		return;
+	*name++ = '\0';
+	n = strrchr(name, ' ');
+	if (strcmp(kind, "FAILED") == 0) {
+		failures++;
+		printf("seed %" PRIu64 " FAILED %s\n", s->seed, name);
+	} else if (n != NULL && strcmp(kind, "hash") != 0 && strcmp(kind, "ok") != 0) {
+		*n++ = '\0';
+		total_add(kind, name, strtoll(n, NULL, 10));
+	}
+}
+
+static void slot_start(struct slot *s, const struct options *o, uint64_t seed, const char *dir)
+{
+	int p[2];
+
+	snprintf(s->name, sizeof(s->name), "seed%" PRIu64, seed);
+	snprintf(s->dsn, sizeof(s->dsn), "%s dbname=%s", server, s->name);
+	sql("CREATE DATABASE %s TEMPLATE migrated", s->name);
+	if (pipe2(p, O_CLOEXEC) != 0)
+		abort();
+	fflush(NULL);
+	s->pid = fork();
+	if (s->pid == 0) {
+		close(p[0]);
+		child(o, seed, s->dsn, dir, p[1]);
+	}
+	close(p[1]);
+	s->out = p[0];
+	s->seed = seed;
+	s->n = 0;
+	s->text = realloc(s->text, 65536);
+	assert(s->text != NULL);
+}
+
+static void slot_end(struct slot *s, const struct options *o, const char *dir)
+{
+	char *line, *save = NULL;
+	int status = 0;
+	bool verdict;
+
+	close(s->out);
+	while (waitpid(s->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	s->pid = 0;
+	s->text[s->n] = '\0';
+	verdict = strstr(s->text, "\nok ") != NULL || strstr(s->text, "\nFAILED ") != NULL;
+	if (!verdict) {
+		failures++;
+		printf("seed %" PRIu64 " CRASHED %s %d\n", s->seed, WIFSIGNALED(status) ? "signal" : "exit",
+		    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	}
+	if (o->from == o->to)
+		fputs(s->text, stdout);
+	for (line = strtok_r(s->text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save))
+		slot_line(s, line);
+	done++;
+	sql("DROP DATABASE %s%s", s->name, " WITH (FORCE)");
+	(void)dir;
+}
+
+/* True: the seed is over. */
+static bool slot_read(struct slot *s)
+{
+	ssize_t got = read(s->out, s->text + s->n, 65535 - s->n);
+
+	if (got > 0)
+		s->n += (size_t)got;
+	return got == 0 || (got < 0 && errno != EINTR);
+}
+
+static void batch(const struct options *o, const char *dir)
+{
+	static struct slot slots[SLOTS];
+	uint64_t next = o->from;
+	int busy = 0;
+
+	for (;;) {
+		struct pollfd fds[SLOTS];
+
+		for (int i = 0; i < o->jobs && next <= o->to; i++) {
+			if (slots[i].pid == 0) {
+				slot_start(&slots[i], o, next++, dir);
+				busy++;
+			}
+		}
+		if (busy == 0)
+			return;
+		for (int i = 0; i < SLOTS; i++)
+			fds[i] = (struct pollfd){.fd = slots[i].pid != 0 ? slots[i].out : -1, .events = POLLIN};
+		(void)poll(fds, SLOTS, -1);
+		for (int i = 0; i < SLOTS; i++) {
+			if (fds[i].revents != 0 && slot_read(&slots[i])) {
+				slot_end(&slots[i], o, dir);
+				busy--;
+			}
+		}
+	}
+}
+
+static int totals_print(const struct options *o, double took_s)
+{
+	printf("%" PRId64 " seeds, %" PRId64 " failed, %.1f s, %.1f seeds/s\n", done, failures, took_s, (double)done / took_s);
+	for (size_t i = 0; i < totals_n && o->from != o->to; i++)
+		printf("%-10s %-60s %10" PRId64 " in %" PRId64 " seeds\n", totals[i].kind, totals[i].name, totals[i].n,
+		    totals[i].seeds);
+	return failures > 0;
+}
+
+/* ---- start --------------------------------------------------------------------------------------------------- */
+
+static double clock_s(void)
+{
+	return (double)clock_real.mono_us(&clock_real) / 1e6;
+}
+
+static bool options_read(struct options *o, int argc, char **argv)
+{
+	static const struct option longs[] = {{"seeds", 1, NULL, 's'}, {"jobs", 1, NULL, 'j'}, {"hours", 1, NULL, 'h'},
+	    {"faults", 1, NULL, 'f'}, {"trace", 0, NULL, 't'}, {"bug", 1, NULL, 'b'}, {NULL, 0, NULL, 0}};
+	int c;
+	char *end;
+
+	*o = (struct options){.jobs = 2, .hours = 1};
+	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+		switch (c) {
+		case 's':
+			o->from = strtoull(optarg, &end, 10);
+			o->to = *end == '-' ? strtoull(end + 1, NULL, 10) : o->from;
+			break;
+		case 'j': o->jobs = (int)MIN(strtol(optarg, NULL, 10), (long)SLOTS); break;
+		case 'h': o->hours = strtoll(optarg, NULL, 10); break;
+		case 'f': o->mix = optarg; break;
+		case 't': o->trace = true; break;
+		case 'b': o->bug = optarg; break;
+		default: return false;
+		}
+	}
+	if (optind < argc)
+		o->from = o->to = strtoull(argv[optind++], NULL, 10);
+	return optind == argc && o->jobs > 0 && o->hours > 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o;
+	struct testdb *db;
+	char dir[] = "/dev/shm/spotbroker-sim-XXXXXX", cloud[64], command[128];
+	double begun;
+	int rc;
+
+	if (!options_read(&o, argc, argv)) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	setvbuf(stdout, NULL, _IOFBF, 1 << 16);
+	if (mkdtemp(dir) == NULL)
+		abort();
+	snprintf(cloud, sizeof(cloud), "%s/cloud", dir);
+	begun = clock_s();
+	db = testdb_start();
+	server_open(db);
+	world_loop_open();
+	cloud_open(strdup(cloud));
+	fprintf(stderr, "sim: ready after %.1f s\n", clock_s() - begun);
+	begun = clock_s();
+	batch(&o, dir);
+	rc = totals_print(&o, clock_s() - begun);
+	PQfinish(admin);
+	testdb_stop(db);
+	(void)command;
+	return rc;
+}

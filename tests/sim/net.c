@@ -1,0 +1,590 @@
+/*
+ * The network: requests travel to the server that listens at the port of their URL, in this process, and
+ * replies travel back, each with a latency of its own, so that messages overtake one another. What may
+ * happen to them on the way is drawn per message.
+ *
+ * A server's side is io/httpd.h: the emulated clouds and the API serve as they do over sockets.
+ */
+#include "base/base.h"
+#include "world.h"
+#include "base/err.h"
+#include "base/sbuf.h"
+#include "base/str.h"
+#include "io/httpd.h"
+
+#include <strings.h>
+
+#define REPLY_MAX ((size_t)64 << 20)
+
+struct httpd {
+	struct httpd *next;
+	struct loop *loop;
+	struct httpd_conf conf;
+	int port;
+	bool draining;
+	struct served *served;
+	struct httpd_stats stats;
+};
+
+/* A request at its server. */
+struct served {
+	struct httpd_req pub;
+	struct httpd *h;
+	struct served *next, **at;
+	struct flight *flight; /* NULL: nobody waits for the reply */
+	struct arena *arena;
+	struct spot_header *extra;
+	size_t extra_n, extra_cap;
+	struct sbuf stream;
+	int status;
+	bool streaming;
+};
+
+struct flight {
+	struct flight_to *to; /* NULL: forgotten */
+	struct arena *arena;
+	struct loop_timer timer;
+	struct served *served;
+	struct flight *next, **at;
+	const char *from, *method, *url, *host;
+	int port;
+	struct spot_header *headers;
+	size_t headers_n;
+	struct str body;
+	bool twice, answered, broken, swallowed;
+	/* the reply on its way */
+	int status;
+	struct spot_header *reply_headers;
+	size_t reply_headers_n;
+	struct str reply;
+};
+
+static struct httpd *servers;
+static struct flight *flights;
+static int port_next = 9100;
+#define CUTS_MAX 64
+static char *cuts[CUTS_MAX];
+
+/* ---- who is cut off ------------------------------------------------------------------------ */
+
+static bool is_cut(const char *from)
+{
+	for (size_t i = 0; i < CUTS_MAX; i++) {
+		if (cuts[i] != NULL && strcmp(cuts[i], from) == 0)
+			return true;
+	}
+	return false;
+}
+
+void net_cut(const char *from, bool cut)
+{
+	for (size_t i = 0; i < CUTS_MAX; i++) {
+		if (!cut && cuts[i] != NULL && strcmp(cuts[i], from) == 0) {
+			free(cuts[i]);
+			cuts[i] = NULL;
+		} else if (cut && cuts[i] == NULL) {
+			cuts[i] = strdup(from);
+			return;
+		}
+	}
+}
+
+/* Only what goes to the daemon: a node that is cut off still reaches its metadata service. */
+static bool blocked(const struct flight *f)
+{
+	return f->port == 8080 && is_cut(f->from);
+}
+
+/* ---- the client's side ----------------------------------------------------------------------- */
+
+static void flight_free(void *p)
+{
+	struct flight *f = p;
+
+	arena_free(f->arena);
+	free(f);
+}
+
+static void flight_end(struct flight *f)
+{
+	loop_timer_stop(&f->timer);
+	*f->at = f->next;
+	if (f->next != NULL)
+		f->next->at = f->at;
+	if (f->served != NULL)
+		f->served->flight = NULL;
+	if (f->to != NULL)
+		f->to->flight = NULL;
+	loop_bury(world.loop, f, flight_free);
+}
+
+static void served_bury(void *p)
+{
+	struct served *s = p;
+
+	sbuf_fini(&s->stream);
+	arena_free(s->arena);
+	free(s);
+}
+
+static void served_done(struct served *s)
+{
+	*s->at = s->next;
+	if (s->next != NULL)
+		s->next->at = s->at;
+	s->h->stats.open--;
+	loop_bury(s->h->loop, s, served_bury);
+}
+
+static void served_lost(struct served *s)
+{
+	s->flight = NULL;
+	if (s->pub.gone != NULL) {
+		void (*gone)(struct httpd_req *) = s->pub.gone;
+
+		s->pub.gone = NULL;
+		gone(&s->pub);
+		served_done(s);
+	}
+}
+
+void flight_forget(struct flight_to *t)
+{
+	struct flight *f = STEAL(t->flight);
+	struct served *s;
+
+	if (f == NULL)
+		return;
+	f->to = NULL;
+	s = f->served;
+	if (s != NULL) {
+		f->served = NULL;
+		served_lost(s);
+		flight_end(f);
+	} else if (f->answered || f->swallowed) {
+		flight_end(f);
+	}
+	/* else: the request is on its way and arrives although nobody waits */
+}
+
+void net_crash(const char *from)
+{
+	for (struct flight *f = flights, *next; f != NULL; f = next) {
+		next = f->next;
+		if (strcmp(f->from, from) == 0 && f->to != NULL)
+			flight_forget(f->to);
+	}
+}
+
+static void tell(struct flight *f)
+{
+	struct flight_to *t = f->to;
+
+	if (t == NULL) {
+		flight_end(f);
+		return;
+	}
+	t->reset = f->broken;
+	t->sent = f->answered || f->served != NULL;
+	t->status = f->status;
+	t->reply_headers = f->reply_headers;
+	t->reply_headers_n = f->reply_headers_n;
+	t->reply = f->reply;
+	trace("net %s <- %s %s %d", f->from, f->method, f->url, f->status);
+	t->over(t);
+	if (t->flight == f)
+		flight_forget(t);
+}
+
+static void reply_arrived(struct loop_timer *timer)
+{
+	struct flight *f = container_of(timer, struct flight, timer);
+
+	f->answered = true;
+	if (!f->broken && blocked(f) && f->to != NULL)
+		f->swallowed = true; /* the deadline of the sender ends it */
+	else
+		tell(f);
+}
+
+static void travel_back(struct flight *f, int64_t us)
+{
+	f->answered = true;
+	loop_timer_init(&f->timer, world.loop, reply_arrived);
+	loop_timer_set(&f->timer, us);
+}
+
+static void break_up(struct flight *f, const char *why)
+{
+	trace("net %s -- %s %s: %s", f->from, f->method, f->url, why);
+	f->broken = true;
+	f->status = 0;
+	f->reply = (struct str){"", 0};
+	travel_back(f, dice_us(200, 40000));
+}
+
+/* ---- arrival ------------------------------------------------------------------------------------ */
+
+static struct httpd *server_at(int port)
+{
+	for (struct httpd *h = servers; h != NULL; h = h->next) {
+		if (h->port == port && !h->draining)
+			return h;
+	}
+	return NULL;
+}
+
+static const char *after_host(const char *url, size_t *ret_host)
+{
+	const char *host = strstr(url, "://");
+
+	host = host == NULL ? url : host + 3;
+	*ret_host = (size_t)(host - url);
+	return host + strcspn(host, "/?#");
+}
+
+static void request_fill(struct served *s, const struct flight *f)
+{
+	struct httpd_req *r = &s->pub;
+	size_t host;
+	const char *path = after_host(f->url, &host);
+	size_t n = strcspn(path, "?#");
+
+	r->method = arena_strdup(s->arena, f->method);
+	r->path = n == 0 ? "/" : arena_strndup(s->arena, path, n);
+	r->query = path[n] == '?' ? arena_strdup(s->arena, path + n + 1) : "";
+	r->target = *path == '\0' ? "/" : arena_strdup(s->arena, path);
+	r->headers = f->headers;
+	r->headers_n = f->headers_n;
+	r->body = f->body;
+	r->peer = "10.0.0.1:1";
+	r->arena = s->arena;
+	r->received_us = loop_wall_us(s->h->loop);
+	r->priv = s;
+}
+
+static void serve(struct httpd *h, struct flight *f, bool heard)
+{
+	struct served *s = calloc(1, sizeof(*s));
+	struct spot_header *copy;
+
+	assert(s != NULL);
+	s->h = h;
+	s->arena = arena_new(0);
+	s->at = &h->served;
+	s->next = h->served;
+	if (s->next != NULL)
+		s->next->at = &s->next;
+	h->served = s;
+	h->stats.requests++;
+	h->stats.open++;
+	sbuf_init(&s->stream, REPLY_MAX);
+	request_fill(s, f);
+	copy = arena_array(s->arena, f->headers_n + 1, sizeof(*copy));
+	for (size_t i = 0; i < f->headers_n; i++)
+		copy[i] = (struct spot_header){arena_strdup(s->arena, f->headers[i].name),
+		    arena_strdup(s->arena, f->headers[i].value)};
+	s->pub.headers = copy;
+	s->pub.body = arena_bytes(s->arena, f->body.p, f->body.n);
+	if (heard) {
+		s->flight = f;
+		f->served = s;
+	}
+	world.messages++;
+	h->conf.handle(h->conf.ctx, &s->pub);
+}
+
+static void request_arrived(struct loop_timer *timer)
+{
+	struct flight *f = container_of(timer, struct flight, timer);
+	struct httpd *h = server_at(f->port);
+
+	if (blocked(f)) {
+		f->swallowed = true;
+		if (f->to == NULL)
+			flight_end(f);
+		return;
+	}
+	if (h == NULL) {
+		break_up(f, "nobody listens");
+		return;
+	}
+	trace("net %s -> %s %s", f->from, f->method, f->url);
+	if (f->twice) {
+		f->twice = false;
+		fault_seen("net_twice");
+		serve(h, f, false);
+		if (server_at(f->port) != h)
+			return;
+	}
+	if (f->to == NULL) {
+		serve(h, f, false);
+		flight_end(f);
+		return;
+	}
+	serve(h, f, true);
+}
+
+static void host_read(struct flight *f)
+{
+	size_t at;
+	const char *end = after_host(f->url, &at), *colon;
+	char *host = arena_strndup(f->arena, f->url + at, (size_t)(end - f->url) - at);
+
+	f->host = host;
+	colon = strrchr(host, ':');
+	f->port = colon != NULL ? (int)strtol(colon + 1, NULL, 10) : 80;
+}
+
+static void headers_copy(struct flight *f, const struct flight_to *t)
+{
+	bool has_host = false;
+
+	f->headers = arena_array(f->arena, t->headers_n + 2, sizeof(*f->headers));
+	for (size_t i = 0; i < t->headers_n; i++) {
+		f->headers[f->headers_n++] = (struct spot_header){
+		    arena_strdup(f->arena, t->headers[i].name), arena_strdup(f->arena, t->headers[i].value)};
+		has_host = has_host || strcasecmp(t->headers[i].name, "host") == 0;
+	}
+	if (!has_host)
+		f->headers[f->headers_n++] = (struct spot_header){"Host", f->host};
+	f->headers[f->headers_n++] = (struct spot_header){"Content-Length", arena_printf(f->arena, "%zu", t->body.n)};
+}
+
+static void draw_fate(struct flight *f)
+{
+	const struct faults_mix *m = &world.conf.mix;
+	int64_t us = dice_us(150, 3000);
+
+	if (dice(m->net_slow)) {
+		fault_seen("net_slow");
+		us = dice_us(SPOT_US_PER_S / 2, 20 * SPOT_US_PER_S);
+	}
+	f->twice = dice(m->net_twice);
+	if (dice(m->net_lost)) {
+		fault_seen("net_lost");
+		trace("net %s xx %s %s: lost", f->from, f->method, f->url);
+		f->swallowed = true; /* the sender's deadline ends it */
+		return;
+	}
+	if (dice(m->net_reset)) {
+		fault_seen("net_reset");
+		break_up(f, "reset");
+		f->answered = false;
+		return;
+	}
+	loop_timer_set(&f->timer, us);
+}
+
+void flight_start(struct flight_to *t)
+{
+	struct flight *f = calloc(1, sizeof(*f));
+
+	assert(f != NULL);
+	f->arena = arena_new(0);
+	f->to = t;
+	t->flight = f;
+	t->status = 0;
+	t->reset = t->sent = false;
+	f->at = &flights;
+	f->next = flights;
+	if (f->next != NULL)
+		f->next->at = &f->next;
+	flights = f;
+	f->from = arena_strdup(f->arena, t->from);
+	f->method = arena_strdup(f->arena, t->method);
+	f->url = arena_strdup(f->arena, t->url);
+	host_read(f);
+	headers_copy(f, t);
+	f->body = arena_bytes(f->arena, t->body.p, t->body.n);
+	loop_timer_init(&f->timer, world.loop, request_arrived);
+	draw_fate(f);
+}
+
+/* ---- the server's side: io/httpd.h ---------------------------------------------------------------- */
+
+enum spot_rc httpd_new(struct loop *l, const struct httpd_conf *conf, struct httpd **ret, struct spot_err *err UNUSED)
+{
+	struct httpd *h = calloc(1, sizeof(*h));
+
+	assert(h != NULL);
+	h->loop = l;
+	h->conf = *conf;
+	h->port = conf->port != 0 ? conf->port : port_next++;
+	h->next = servers;
+	servers = h;
+	*ret = h;
+	return SPOT_OK;
+}
+
+static void reply_send(struct served *s, int status, const char *type, const char *body, size_t n)
+{
+	struct flight *f = s->flight;
+	size_t k = 0;
+
+	if (f == NULL)
+		return;
+	s->flight = NULL;
+	f->served = NULL;
+	f->status = status;
+	f->reply = arena_bytes(f->arena, body, strcmp(f->method, "HEAD") == 0 ? 0 : n);
+	f->reply_headers = arena_array(f->arena, s->extra_n + 2, sizeof(*f->reply_headers));
+	if (type != NULL)
+		f->reply_headers[k++] = (struct spot_header){"Content-Type", arena_strdup(f->arena, type)};
+	for (size_t i = 0; i < s->extra_n; i++)
+		f->reply_headers[k++] = (struct spot_header){
+		    arena_strdup(f->arena, s->extra[i].name), arena_strdup(f->arena, s->extra[i].value)};
+	f->reply_headers_n = k;
+	trace("net %s .. %s %s %d", f->from, f->method, f->url, status);
+	if (dice(world.conf.mix.net_reply_lost)) {
+		fault_seen("net_reply_lost");
+		break_up(f, "reply lost");
+		return;
+	}
+	travel_back(f, dice_us(150, 3000));
+}
+
+void httpd_free(struct httpd *h)
+{
+	if (h == NULL)
+		return;
+	for (struct httpd **p = &servers; *p != NULL; p = &(*p)->next) {
+		if (*p == h) {
+			*p = h->next;
+			break;
+		}
+	}
+	while (h->served != NULL) {
+		struct served *s = h->served;
+		struct flight *f = s->flight;
+
+		if (f != NULL) {
+			f->served = NULL;
+			break_up(f, "the server died");
+		}
+		s->flight = NULL;
+		if (s->pub.gone != NULL)
+			served_lost(s);
+		else
+			served_done(s);
+	}
+	loop_bury(h->loop, h, free);
+}
+
+int httpd_port(const struct httpd *h)
+{
+	return h->port;
+}
+
+void httpd_drain(struct httpd *h)
+{
+	h->draining = true;
+}
+
+enum spot_rc httpd_reload_tls(struct httpd *h UNUSED, struct spot_err *err)
+{
+	return err_set(err, SPOT_CONFIG, "there is no TLS inside of the simulation");
+}
+
+struct httpd_stats httpd_stats(const struct httpd *h)
+{
+	return h->stats;
+}
+
+const char *httpd_header(const struct httpd_req *r, const char *name)
+{
+	for (size_t i = 0; i < r->headers_n; i++) {
+		if (strcasecmp(r->headers[i].name, name) == 0)
+			return r->headers[i].value;
+	}
+	return NULL;
+}
+
+const char *httpd_query(struct httpd_req *r, const char *name)
+{
+	size_t name_n = strlen(name);
+	const char *p = r->query;
+
+	while (*p != '\0') {
+		const char *end = strchrnul(p, '&'), *eq = memchr(p, '=', (size_t)(end - p));
+		const char *key_end = eq != NULL ? eq : end;
+		char *value = NULL;
+
+		if ((size_t)(key_end - p) == name_n && memcmp(p, name, name_n) == 0) {
+			struct str raw = {eq ? eq + 1 : "", eq ? (size_t)(end - eq - 1) : 0};
+
+			return url_decode(r->arena, raw, true, &value) ? value : NULL;
+		}
+		p = *end != '\0' ? end + 1 : end;
+	}
+	return NULL;
+}
+
+void httpd_set(struct httpd_req *r, const char *name, const char *value)
+{
+	struct served *s = r->priv;
+
+	s->extra = arena_grow(s->arena, s->extra, s->extra_n, &s->extra_cap, sizeof(*s->extra));
+	s->extra[s->extra_n++] = (struct spot_header){arena_strdup(s->arena, name), arena_strdup(s->arena, value)};
+}
+
+void httpd_reply(struct httpd_req *r, int status, const char *type, const char *body, size_t n)
+{
+	struct served *s = r->priv;
+
+	reply_send(s, status, type, body, n);
+	served_done(s);
+}
+
+bool httpd_alive(const struct httpd_req *r)
+{
+	const struct served *s = r->priv;
+
+	return s->flight != NULL;
+}
+
+void httpd_abort(struct httpd_req *r)
+{
+	struct served *s = r->priv;
+	struct flight *f = s->flight;
+
+	s->flight = NULL;
+	if (f != NULL) {
+		f->served = NULL;
+		break_up(f, "closed by the server");
+	}
+	served_done(s);
+}
+
+void httpd_stream_begin(struct httpd_req *r, int status, const char *type)
+{
+	struct served *s = r->priv;
+
+	s->streaming = true;
+	s->status = status;
+	if (type != NULL)
+		httpd_set(r, "Content-Type", type);
+}
+
+bool httpd_stream_write(struct httpd_req *r, const char *p, size_t n)
+{
+	struct served *s = r->priv;
+
+	if (s->flight == NULL)
+		return false;
+	sbuf_add(&s->stream, p, n);
+	return true;
+}
+
+size_t httpd_stream_queued(const struct httpd_req *r UNUSED)
+{
+	return 0;
+}
+
+void httpd_stream_end(struct httpd_req *r)
+{
+	struct served *s = r->priv;
+
+	reply_send(s, s->status, NULL, s->stream.p, s->stream.n);
+	served_done(s);
+}

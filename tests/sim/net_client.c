@@ -1,0 +1,133 @@
+/* The client of the daemon: io/http.h over the simulated network. */
+#include "base/base.h"
+#include "world.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "io/http.h"
+#include "io/op.h"
+
+#define TIMEOUT_DEFAULT_US (30 * SPOT_US_PER_S)
+#define REPLY_MAX_DEFAULT ((size_t)8 << 20)
+
+struct xfer {
+	struct flight_to to;
+	struct http_client *client;
+	struct http_req *req;
+	struct xfer *next, **at;
+};
+struct http_client {
+	struct loop *loop;
+	char *from;
+	struct xfer *xfers;
+};
+
+struct http_client *http_client_new(struct loop *l, const struct http_client_conf *conf)
+{
+	struct http_client *c = calloc(1, sizeof(*c));
+
+	assert(c != NULL);
+	c->loop = l;
+	c->from = strdup(conf->user_agent != NULL ? conf->user_agent : "?");
+	assert(c->from != NULL);
+	return c;
+}
+
+static void xfer_free(struct xfer *x)
+{
+	flight_forget(&x->to);
+	*x->at = x->next;
+	if (x->next != NULL)
+		x->next->at = x->at;
+	loop_bury(x->client->loop, x, free);
+}
+
+static void http_abort(struct op *op)
+{
+	struct http_req *req = container_of(op, struct http_req, op);
+	struct xfer *x = STEAL(req->priv);
+
+	if (x != NULL)
+		xfer_free(x);
+}
+
+void http_client_free(struct http_client *c)
+{
+	if (c == NULL)
+		return;
+	while (c->xfers != NULL)
+		op_stop(&c->xfers->req->op);
+	free(c->from);
+	free(c);
+}
+
+static struct spot_header *headers_copy(struct arena *a, const struct spot_header *from, size_t n)
+{
+	struct spot_header *to = arena_array(a, n + 1, sizeof(*to));
+
+	for (size_t i = 0; i < n; i++)
+		to[i] = (struct spot_header){arena_strdup(a, from[i].name), arena_strdup(a, from[i].value)};
+	return to;
+}
+
+static void xfer_over(struct flight_to *t)
+{
+	struct xfer *x = container_of(t, struct xfer, to);
+	struct http_req *req = x->req;
+	struct spot_err err = {0};
+	enum spot_rc rc = SPOT_OK;
+	size_t max = req->out->reply_bytes_max != 0 ? req->out->reply_bytes_max : REPLY_MAX_DEFAULT;
+
+	if (t->reset) {
+		rc = t->sent && req->mutating ? SPOT_UNKNOWN : SPOT_UNAVAILABLE;
+		err_set(&err, rc, "%s: the connection broke", req->op.what);
+	} else if (t->reply.n > max) {
+		rc = req->mutating ? SPOT_UNKNOWN : SPOT_BAD_REPLY;
+		err_set(&err, rc, "%s: reply too large", req->op.what);
+	} else {
+		req->in = (struct spot_http_response){.status = t->status,
+		    .headers = headers_copy(req->arena, t->reply_headers, t->reply_headers_n),
+		    .headers_n = t->reply_headers_n,
+		    .body = arena_bytes(req->arena, t->reply.p, t->reply.n)};
+	}
+	req->priv = NULL;
+	xfer_free(x);
+	op_finish(&req->op, rc, &err);
+}
+
+static const char *what_text(struct arena *a, const struct spot_http_request *out)
+{
+	const char *scheme = strstr(out->url, "://"), *host = scheme != NULL ? scheme + 3 : out->url;
+
+	return arena_printf(a, "http %s %.*s", out->method, (int)strcspn(host, "/?#"), host);
+}
+
+void http_send(struct http_client *c, struct http_req *req, const struct spot_http_request *out,
+    struct arena *arena, bool mutating, void (*done)(struct op *))
+{
+	int64_t timeout_us = out->timeout_us > 0 ? out->timeout_us : TIMEOUT_DEFAULT_US;
+	struct xfer *x = calloc(1, sizeof(*x));
+
+	assert(x != NULL);
+	op_init(&req->op, c->loop, done);
+	req->out = out;
+	req->arena = arena;
+	req->mutating = mutating;
+	req->in = (struct spot_http_response){0};
+	op_begin(&req->op, what_text(arena, out), timeout_us, mutating ? SPOT_UNKNOWN : SPOT_TIMEOUT, http_abort);
+	x->client = c;
+	x->req = req;
+	x->at = &c->xfers;
+	x->next = c->xfers;
+	if (x->next != NULL)
+		x->next->at = &x->next;
+	c->xfers = x;
+	req->priv = x;
+	x->to = (struct flight_to){.over = xfer_over, .loop = c->loop, .from = c->from, .method = out->method,
+	    .url = out->url, .headers = out->headers, .headers_n = out->headers_n, .body = out->body};
+	flight_start(&x->to);
+}
+
+void http_stream_resume(struct http_req *req UNUSED)
+{
+	assert(false && "streams of lines are not simulated");
+}

@@ -1,0 +1,10 @@
+#!/usr/bin/env python3
+"""part.py LIBRARY OUTPUT PREFIX [SYMBOL...]: all objects of a static library as one object in which every
+definition is weak, so that the simulation's own (the seams) win at the final link, and the named symbols
+have a prefix, since two parts of the product that never meet in one program may use one name."""
+import subprocess
+import sys
+
+library, output, prefix, *names = sys.argv[1:]
+subprocess.run(["ld", "-r", "-o", output + ".tmp", "--whole-archive", library], check=True)
+subprocess.run(["objcopy", "--weaken", *("--redefine-sym=%s=%s%s" % (n, prefix, n) for n in names), output + ".tmp", output], check=True)

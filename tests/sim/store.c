@@ -1,0 +1,396 @@
+/*
+ * The connections to Postgres. The server is a real one and src/io/pg.c is the real queue in front of it;
+ * a connection here is a place in which a statement waits for its turn. All of them share one real
+ * connection, on which one statement at a time runs to its end: their order is drawn, not raced for.
+ *
+ * A connection may break before its statement ran or after it was committed; what was sent behind it on
+ * the same connection then never runs.
+ */
+#include "base/base.h"
+#include "world.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "io/pg_priv.h"
+#include "store.h"
+
+#include <poll.h>
+
+#define PREPARED_MAX 1024
+
+static struct {
+	PGconn *c;
+	const char *names[PREPARED_MAX];
+	size_t names_n;
+	struct pg_conn *listeners[8];
+	struct loop_timer notify;
+	struct pg *pg; /* whose statement runs: for the trace */
+} db;
+
+/* ---- the one real connection ----------------------------------------------------------------- */
+
+static void notice_drop(void *arg UNUSED, const char *message UNUSED)
+{
+}
+
+static void notify_fire(struct loop_timer *t);
+
+static void must(const char *sql)
+{
+	PGresult *r = PQexec(db.c, sql);
+
+	if (PQresultStatus(r) != PGRES_COMMAND_OK && PQresultStatus(r) != PGRES_TUPLES_OK) {
+		fprintf(stderr, "sim: %s: %s", sql, PQerrorMessage(db.c));
+		abort();
+	}
+	PQclear(r);
+}
+
+void store_open(const char *dsn)
+{
+	db.c = PQconnectdb(dsn);
+	if (PQstatus(db.c) != CONNECTION_OK) {
+		fprintf(stderr, "sim: %s", PQerrorMessage(db.c));
+		abort();
+	}
+	PQsetNoticeProcessor(db.c, notice_drop, NULL);
+	/* Nothing of the plans may depend on what ran before. */
+	must("SET timezone = 'UTC'; SET client_min_messages = warning; SET plan_cache_mode = force_generic_plan; "
+	     "SET jit = off; SET max_parallel_workers_per_gather = 0; SET synchronize_seqscans = off; "
+	     "LISTEN spot_engine; LISTEN spot_api");
+	loop_timer_init(&db.notify, world.loop, notify_fire);
+}
+
+void store_close(void)
+{
+	PQfinish(db.c);
+	db.c = NULL;
+}
+
+PGconn *store_conn(void)
+{
+	return db.c;
+}
+
+/* ---- notifications ----------------------------------------------------------------------------- */
+
+struct note {
+	struct note *next;
+	char channel[64], payload[256];
+};
+static struct note *notes, **notes_end = &notes;
+
+static void notes_take(void)
+{
+	PGnotify *n;
+
+	(void)PQconsumeInput(db.c);
+	while ((n = PQnotifies(db.c)) != NULL) {
+		struct note *k = calloc(1, sizeof(*k));
+
+		assert(k != NULL);
+		snprintf(k->channel, sizeof(k->channel), "%s", n->relname);
+		snprintf(k->payload, sizeof(k->payload), "%s", n->extra);
+		*notes_end = k;
+		notes_end = &k->next;
+		PQfreemem(n);
+	}
+	if (notes != NULL && !db.notify.armed)
+		loop_timer_set(&db.notify, dice_us(50, 2000));
+}
+
+static void note_tell(struct pg *p, const struct note *n)
+{
+	for (struct pg_listen *l = p->listens, *next; l != NULL; l = next) {
+		next = l->next;
+		if (strcmp(l->channel, n->channel) == 0)
+			l->woken(l, n->channel, n->payload);
+	}
+}
+
+static void notify_fire(struct loop_timer *t UNUSED)
+{
+	struct note *n;
+
+	while ((n = notes) != NULL) {
+		notes = n->next;
+		if (notes == NULL)
+			notes_end = &notes;
+		for (size_t i = 0; i < ARRAY_LEN(db.listeners); i++) {
+			if (db.listeners[i] != NULL && db.listeners[i]->state == PG_CONN_LISTEN)
+				note_tell(db.listeners[i]->pg, n);
+		}
+		free(n);
+	}
+}
+
+void pg_listen(struct pg *p, struct pg_listen *l, const char *channel,
+    void (*woken)(struct pg_listen *, const char *, const char *))
+{
+	l->woken = woken;
+	l->channel = channel;
+	l->next = p->listens;
+	p->listens = l;
+	if (p->listener == NULL) {
+		p->listener = calloc(1, sizeof(*p->listener));
+		assert(p->listener != NULL);
+		pg_conn_init(p->listener, p, -1, true);
+	}
+}
+
+void pg_listen_stop(struct pg *p, struct pg_listen *l)
+{
+	for (struct pg_listen **at = &p->listens; *at != NULL; at = &(*at)->next) {
+		if (*at == l) {
+			*at = l->next;
+			return;
+		}
+	}
+}
+
+void pg_listen_up(struct pg_conn *c)
+{
+	for (struct pg_listen *l = c->pg->listens, *next; l != NULL; l = next) {
+		next = l->next;
+		l->woken(l, l->channel, "");
+	}
+}
+
+void pg_listen_event(struct pg_conn *c UNUSED)
+{
+}
+
+/* ---- life of a connection -------------------------------------------------------------------------- */
+
+static void conn_timer(struct loop_timer *t);
+
+void pg_conn_init(struct pg_conn *c, struct pg *p, int no, bool listener)
+{
+	memset(c, 0, sizeof(*c));
+	c->pg = p;
+	c->no = no;
+	c->listener = listener;
+	c->state = PG_CONN_DOWN;
+	loop_timer_init(&c->timer, p->loop, conn_timer);
+	loop_timer_set(&c->timer, dice_us(100, 5000));
+	for (size_t i = 0; listener && i < ARRAY_LEN(db.listeners); i++) {
+		if (db.listeners[i] == NULL) {
+			db.listeners[i] = c;
+			break;
+		}
+	}
+}
+
+static void conn_close(struct pg_conn *c)
+{
+	loop_timer_stop(&c->timer);
+	if (c->state == PG_CONN_READY || c->state == PG_CONN_COPY)
+		c->pg->stats.up--;
+	c->state = PG_CONN_DOWN;
+	c->c = NULL;
+	c->reserved = c->retiring = c->dirty = false;
+}
+
+void pg_conn_fini(struct pg_conn *c)
+{
+	for (size_t i = 0; i < ARRAY_LEN(db.listeners); i++) {
+		if (db.listeners[i] == c)
+			db.listeners[i] = NULL;
+	}
+	conn_close(c);
+}
+
+const char *pg_conn_words(const struct pg_conn *c UNUSED, char *buf, size_t n)
+{
+	snprintf(buf, n, "the connection broke");
+	return buf;
+}
+
+void pg_conn_lost(struct pg_conn *c, const char *why)
+{
+	struct pg *p = c->pg;
+	struct pg_item *i;
+
+	trace("db %s%d lost: %s", p->application, c->no, why);
+	if (c->state == PG_CONN_COPY)
+		must("ROLLBACK");
+	conn_close(c);
+	while ((i = c->inflight.head) != NULL) {
+		const char *what = i->stmt == NULL ? "copy" : i->stmt->name;
+		bool maybe = i->copy != NULL || i->op == NULL ? i->commit_sent : i->stmt->writes;
+
+		pg_list_remove(&c->inflight, i);
+		pg_item_finish(p, i, pg_err_lost(what, maybe, why, &i->err));
+	}
+	p->stats.reconnects++;
+	loop_timer_set(&c->timer, dice_us(50000, 3 * SPOT_US_PER_S));
+	pg_dispatch_soon(p);
+}
+
+void pg_conn_watchdog(struct pg_conn *c UNUSED, bool on UNUSED)
+{
+}
+
+void pg_conn_ready(struct pg_conn *c)
+{
+	c->state = PG_CONN_READY;
+	pg_dispatch_soon(c->pg);
+}
+
+bool pg_conn_takes(const struct pg_conn *c)
+{
+	return c->state == PG_CONN_READY && !c->reserved && c->inflight.n < PG_PIPELINE_MAX;
+}
+
+static void conn_up(struct pg_conn *c)
+{
+	c->c = db.c;
+	if (c->listener) {
+		c->state = PG_CONN_LISTEN;
+		pg_listen_up(c);
+		return;
+	}
+	c->pg->stats.up++;
+	pg_conn_ready(c);
+}
+
+/* ---- statements ---------------------------------------------------------------------------------------- */
+
+static bool prepare(const struct pg_stmt *s, struct pg_item *i)
+{
+	PGresult *r;
+
+	for (size_t k = 0; k < db.names_n; k++) {
+		if (strcmp(db.names[k], s->name) == 0)
+			return true;
+	}
+	assert(db.names_n < PREPARED_MAX);
+	r = PQprepare(db.c, s->name, s->sql, s->params_n, s->param_types);
+	if (PQresultStatus(r) != PGRES_COMMAND_OK) {
+		pg_err_from(r, s->name, &i->err, i->sqlstate);
+		PQclear(r);
+		return false;
+	}
+	PQclear(r);
+	db.names[db.names_n++] = s->name;
+	return true;
+}
+
+static void item_run(struct pg_conn *c, struct pg_item *i)
+{
+	const struct pg_stmt *s = i->stmt;
+	PGresult *r;
+
+	world.statements++;
+	if (!prepare(s, i))
+		return;
+	r = PQexecPrepared(db.c, s->name, s->params_n, i->values, i->lengths, i->formats, 1);
+	if (PQresultStatus(r) == PGRES_TUPLES_OK || PQresultStatus(r) == PGRES_COMMAND_OK) {
+		trace("db %s%d %s: %d %s", c->pg->application, c->no, s->name, PQntuples(r), PQcmdTuples(r));
+		i->res = r;
+	} else {
+		pg_err_from(r, s->name, &i->err, i->sqlstate);
+		trace("db %s%d %s: %s", c->pg->application, c->no, s->name, i->err.text);
+		PQclear(r);
+		if (PQstatus(db.c) != CONNECTION_OK) {
+			fprintf(stderr, "sim: the real connection to Postgres broke\n");
+			abort();
+		}
+	}
+	notes_take();
+}
+
+/* The whole COPY at once: rows, merge and commit are one transaction anyway. */
+static void copy_run(struct pg_conn *c)
+{
+	trace("db %s%d copy", c->pg->application, c->no);
+	while (c->state == PG_CONN_COPY && c->inflight.head != NULL) {
+		struct pollfd p = {.fd = PQsocket(db.c), .events = POLLIN};
+
+		if (PQflush(db.c) == 0 && PQisBusy(db.c))
+			(void)poll(&p, 1, 10000);
+		(void)PQconsumeInput(db.c);
+		pg_copy_event(c);
+	}
+	world.statements++;
+	notes_take();
+}
+
+static void next_set(struct pg_conn *c)
+{
+	int64_t us = dice_us(100, 1500);
+
+	if (dice(world.conf.mix.db_slow)) {
+		fault_seen("db_slow");
+		us = dice_us(SPOT_US_PER_S / 10, 8 * SPOT_US_PER_S);
+	}
+	if (c->inflight.head != NULL)
+		loop_timer_set(&c->timer, us);
+}
+
+static void conn_work(struct pg_conn *c)
+{
+	struct pg *p = c->pg;
+	struct pg_item *i = c->inflight.head;
+
+	if (i == NULL)
+		return;
+	if (dice(world.conf.mix.db_lost_before)) {
+		fault_seen("db_lost_before");
+		pg_conn_lost(c, "broke before the statement ran");
+		return;
+	}
+	item_run(c, i);
+	if (dice(world.conf.mix.db_lost_after)) {
+		fault_seen("db_lost_after");
+		PQclear(STEAL(i->res));
+		pg_conn_lost(c, "broke after the statement ran");
+		return;
+	}
+	pg_list_remove(&c->inflight, i);
+	pg_item_finish(p, i, i->err.rc);
+	if (c->state == PG_CONN_READY)
+		next_set(c);
+	if (c->reserved || p->queue.n > 0 || p->copies.n > 0)
+		pg_dispatch_soon(p);
+}
+
+static void conn_timer(struct loop_timer *t)
+{
+	struct pg_conn *c = container_of(t, struct pg_conn, timer);
+
+	if (c->state == PG_CONN_DOWN)
+		conn_up(c);
+	else
+		conn_work(c);
+}
+
+void store_crash(struct pg *p)
+{
+	for (int k = 0; k < p->conns_n; k++) {
+		struct pg_conn *c = &p->conns[k];
+
+		for (struct pg_item *i = c->inflight.head; i != NULL && i->stmt != NULL && i->copy == NULL; i = i->next) {
+			if (rng_below(&world.dice, 2) == 0)
+				break;
+			sometimes("a statement ran after its sender had died");
+			item_run(c, i);
+			PQclear(STEAL(i->res));
+		}
+	}
+}
+
+void pg_conn_send(struct pg_conn *c, struct pg_item *i)
+{
+	i->conn = c;
+	pg_list_push(&c->inflight, i);
+	if (c->inflight.n == 1)
+		next_set(c);
+}
+
+void pg_conn_flush(struct pg_conn *c)
+{
+	c->dirty = false;
+	/* A COPY begins and ends in here: nothing else may stand on the one real connection meanwhile. */
+	if (c->state == PG_CONN_COPY)
+		copy_run(c);
+}

@@ -1,0 +1,14 @@
+/* The real connection behind the simulated ones; tests/sim/store.c. */
+#ifndef SIM_STORE_H
+#define SIM_STORE_H
+
+#include <libpq-fe.h>
+
+void store_open(const char *dsn);
+void store_close(void);
+PGconn *store_conn(void); /* for the checks, between turns */
+/* The process behind these connections dies: what it had sent runs or does not. */
+struct pg;
+void store_crash(struct pg *p);
+
+#endif

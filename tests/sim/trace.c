@@ -1,0 +1,94 @@
+/* The trace, the dice, and what a seed has seen. */
+#include "base/base.h"
+#include "world.h"
+#include "base/str.h"
+
+#include <stdarg.h>
+#include <unistd.h>
+
+#define NAMES_MAX 256
+
+static struct seen {
+	const char *kind, *name;
+	int64_t n;
+} seen[NAMES_MAX];
+static size_t seen_n;
+
+/* FNV-1a over all lines: what two runs of one seed are compared by. */
+static void hash_add(const char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		world.hash = (world.hash ^ (uint8_t)p[i]) * UINT64_C(1099511628211);
+}
+
+void trace(const char *fmt, ...)
+{
+	char line[1200];
+	int64_t us = world.clock.wall - SIM_T0;
+	int n = snprintf(line, sizeof(line), "%6" PRId64 ".%06d ", us / SPOT_US_PER_S, (int)(us % SPOT_US_PER_S));
+	va_list ap;
+
+	va_start(ap, fmt);
+	n += vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, ap);
+	va_end(ap);
+	n = MIN(n, (int)sizeof(line) - 2);
+	line[n++] = '\n';
+	hash_add(line, (size_t)n);
+	world.lines++;
+	if (world.conf.trace)
+		(void)fwrite(line, 1, (size_t)n, stdout);
+}
+
+bool dice(int64_t ppm)
+{
+	return !world.quiet && ppm > 0 && (int64_t)rng_below(&world.dice, 1000000) < ppm;
+}
+
+int64_t dice_us(int64_t from, int64_t to)
+{
+	return from + (int64_t)rng_below(&world.dice, (uint64_t)(to - from) + 1);
+}
+
+static void seen_add(const char *kind, const char *name)
+{
+	for (size_t i = 0; i < seen_n; i++) {
+		if (strcmp(seen[i].name, name) == 0 && strcmp(seen[i].kind, kind) == 0) {
+			seen[i].n++;
+			return;
+		}
+	}
+	assert(seen_n < NAMES_MAX);
+	seen[seen_n++] = (struct seen){kind, name, 1};
+}
+
+void fault_seen(const char *name)
+{
+	seen_add("fault", name);
+}
+
+void sometimes(const char *name)
+{
+	seen_add("sometimes", name);
+}
+
+void always(bool ok, const char *name, const char *fmt, ...)
+{
+	char text[1500];
+	va_list ap;
+
+	seen_add("always", name);
+	if (ok)
+		return;
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	trace("BROKEN %s: %s", name, text);
+	if (world.failed == NULL && asprintf(&world.failed, "%s: %s", name, text) < 0)
+		abort();
+}
+
+void seen_write(int fd)
+{
+	for (size_t i = 0; i < seen_n; i++)
+		dprintf(fd, "%s %s %" PRId64 "\n", seen[i].kind, seen[i].name, seen[i].n);
+}

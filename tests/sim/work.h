@@ -1,0 +1,11 @@
+/* Users: they submit jobs, cancel some, and ask again when they hear nothing. */
+#ifndef SIM_WORK_H
+#define SIM_WORK_H
+
+#include "base/base.h"
+
+void work_begin(int64_t jobs, int64_t until_us);
+bool work_done(void);      /* everything was accepted */
+size_t work_accepted(void);
+
+#endif

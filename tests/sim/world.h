@@ -1,0 +1,107 @@
+/*
+ * The simulated world: one process, one thread, one loop on a virtual clock. What the product talks to
+ * is replaced below its lowest layer, by the linker: the loop's waiter (time.c), HTTP client and server
+ * (net*.c), the connections to Postgres (store.c), the agent's processes and its HTTP client (host*.c).
+ * All above that is the product itself.
+ *
+ * Everything that happens is one line of the trace; the same seed gives the same trace, byte for byte.
+ */
+#ifndef SIM_WORLD_H
+#define SIM_WORLD_H
+
+#include "base/base.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/rng.h"
+#include "io/loop.h"
+#include "spot/http.h"
+
+#define SIM_T0 (INT64_C(1793491200) * SPOT_US_PER_S) /* 2026-11-01: where every seed begins */
+
+/* Chances, in parts per million of the messages or steps that each is about. */
+#define FAULT_LIST(X) \
+	X(net_lost)       /* a request never arrives; the sender's deadline ends it */ \
+	X(net_reset)      /* the connection breaks before the request arrived */ \
+	X(net_reply_lost) /* it was served, the connection breaks before the reply */ \
+	X(net_twice)      /* it is served twice */ \
+	X(net_slow)       /* it takes seconds */ \
+	X(db_lost_before) /* the connection breaks before the statement ran */ \
+	X(db_lost_after)  /* it breaks after the statement was committed */ \
+	X(db_slow)        /* a statement takes seconds */ \
+	X(crash)          /* the daemon dies (asked each second) */ \
+	X(part)           /* an instance is cut off from the daemon (asked each minute) */ \
+	X(reclaim)        /* the cloud takes an instance back with its notice (each minute) */ \
+	X(kill)           /* an instance ends without a word (each minute) */ \
+	X(stock)          /* a pool runs dry or has room again (each minute) */ \
+	X(price)          /* a price jumps (each minute) */ \
+	X(lie)            /* the cloud's API misbehaves for a while (each minute) */
+struct faults_mix {
+#define X(name) int64_t name;
+	FAULT_LIST(X)
+#undef X
+};
+
+struct world_conf {
+	uint64_t seed;
+	int64_t hours;
+	struct faults_mix mix;
+	bool trace;           /* print each line as it happens */
+	const char *dsn, *dir;
+	const char *bug;      /* invariant tests break the outcome on purpose; NULL = not */
+};
+
+struct world {
+	struct world_conf conf;
+	struct clock_manual clock;
+	struct loop *loop;
+	struct rng rng;       /* of the product: tokens, jitter */
+	struct rng dice;      /* of the world: latencies, faults, workload */
+	bool quiet;           /* no new faults: things may settle */
+	int64_t lines;
+	uint64_t hash;        /* of the trace */
+	int64_t turns, statements, messages, restarts;
+	char *failed;         /* first broken invariant; NULL = none */
+};
+extern struct world world;
+
+/* time.c */
+void world_loop_open(void);
+/* One turn: time jumps to what is next, never beyond until. */
+void world_turn(int64_t until_us);
+int64_t world_now(void);
+double world_s(void); /* seconds since the start */
+
+/* trace.c */
+void trace(const char *fmt, ...) PRINTF(1, 2);
+bool dice(int64_t ppm);                        /* never while quiet */
+int64_t dice_us(int64_t from, int64_t to);
+void fault_seen(const char *name);             /* counts; printed at the end */
+/* States that a batch must reach: reached in this seed. */
+void sometimes(const char *name);
+void always(bool ok, const char *name, const char *fmt, ...) PRINTF(3, 4);
+void seen_write(int fd);                       /* "sometimes" and faults of this seed, for the batch */
+
+/* net.c */
+struct flight_to {
+	void (*over)(struct flight_to *t); /* reply, or reset */
+	struct loop *loop;
+	const char *from;              /* who sends, for the trace and partitions: "engine", "i-0123" */
+	const char *method, *url;
+	const struct spot_header *headers;
+	size_t headers_n;
+	struct str body;
+	bool reset, sent;              /* no reply: the connection broke; the request may have arrived */
+	int status;
+	struct spot_header *reply_headers; /* these live until flight_forget */
+	size_t reply_headers_n;
+	struct str reply;
+	struct flight *flight;
+};
+void flight_start(struct flight_to *t);
+void flight_forget(struct flight_to *t);       /* idempotent; over is not called any more */
+/* Messages between the two are lost until then. */
+void net_cut(const char *from, bool cut);
+void net_crash(const char *from);              /* what it had sent may still arrive; no reply finds it */
+
+#endif
