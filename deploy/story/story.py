@@ -19,7 +19,7 @@ from world import Daemon, Emulator, Failure, Killer, align, free_port, http, say
 # intervals shrink alike. Prices are per real hour, and money is counted in real seconds.
 NOTICE_S = 12
 PATIENCE, PATIENCE_KILLED = "9s", "25s"  # a daemon that is killed all the time tries less in the same time
-STEPS = 1600
+STEPS, STEPS_KILLED = 1600, 2400  # and its job must be long enough for what happens to it
 STEP_MS = 50
 BUCKET = "spot-demo"
 GPU, GPUS = "H100", 8  # a machine of the kind that all five sell
@@ -109,6 +109,7 @@ class Story:
         self.dir = tempfile.mkdtemp(prefix="spotdemo-", dir=args.dir or open_tmp())
         os.chmod(self.dir, 0o711)  # as root the database runs as another user, who must get to its folder
         self.began = time.monotonic()
+        self.steps = STEPS if args.kill_seed is None else STEPS_KILLED
         self.emulator = self.daemon = self.killer = None
         self.token = None
         self.job = None
@@ -236,7 +237,7 @@ class Story:
     def submit(self):
         path = os.path.join(self.dir, "job.yaml")
         with open(path, "w", encoding="utf-8") as f:
-            f.write(JOB.format(train=self.store.uri("demo/spot-train"), gpu=GPU, gpus=GPUS, steps=STEPS, step_ms=STEP_MS))
+            f.write(JOB.format(train=self.store.uri("demo/spot-train"), gpu=GPU, gpus=GPUS, steps=self.steps, step_ms=STEP_MS))
         if not self.killer:
             self.show("plan", path, lines=9)
 
@@ -358,7 +359,7 @@ class Story:
     def check_result(self, files):
         alone = os.path.join(self.dir, "alone")
         os.makedirs(alone)
-        subprocess.run([os.path.join(self.build, "deploy/examples/spot-train"), "--steps", str(STEPS), "--step-ms", "0", "--seed", "7"],
+        subprocess.run([os.path.join(self.build, "deploy/examples/spot-train"), "--steps", str(self.steps), "--step-ms", "0", "--seed", "7"],
                        check=True, cwd=alone, stdout=subprocess.DEVNULL,
                        env={"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "SPOT_CHECKPOINT_DIR": alone})
         same = True
