@@ -79,7 +79,7 @@ static void conf_read(const char *providers)
 	snprintf(path, sizeof(path), "%s/spotd.conf", world.conf.dir);
 	if (asprintf(&text, "%s%s", base_conf, providers) < 0)
 		abort();
-	if (file_write(path, text, 0600, &err) != SPOT_OK || spotd_conf_read(path, &b.conf, &err) != SPOT_OK) {
+	if (file_write(path, text, 0600, &err) != SPOT_OK || spotd_conf_read(path, &b.conf, NULL, &err) != SPOT_OK) {
 		fprintf(stderr, "sim: %s\n", err.text);
 		abort();
 	}
