@@ -28,7 +28,12 @@ static void ranked(struct areq *q)
 	struct planned *p = q->own;
 	struct offer *offers;
 	size_t n = offers_rows(&q->pg, q->arena, &offers);
+	struct spot_err err = {0};
 
+	if (class_types_check(q->arena, class_get(&q->api->conf.classes, p->spec->class), p->spec, offers, n, &err) != SPOT_OK) {
+		areq_problem(q, 400, &err, NULL);
+		return;
+	}
 	p->policy = q->api->conf.rank;
 	p->job.spec = p->spec;
 	p->job.work_left_s = p->spec->work_s;

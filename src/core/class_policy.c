@@ -158,6 +158,21 @@ static void ask_narrow(struct arena *a, const struct class_policy *c, struct res
 	k->gpus_n = n;
 }
 
+static enum spot_rc tiers_refuse(struct arena *a, const struct class_policy *c, const char *what, struct spot_err *err)
+{
+	return err_set(err, SPOT_INVALID, "%s: a job of class %s may have %s only; ask for one of these, or let an administrator "
+		       "change tiers of [class %s]", what, c->name, tiers_text(a, c), c->name);
+}
+
+/* Which GPU a type has is known when offers are read. */
+static void tiers_keep(struct arena *a, const struct class_policy *c, struct resource_ask *k)
+{
+	k->tiers = arena_array(a, c->tiers_n, sizeof(*k->tiers));
+	for (k->tiers_n = 0; k->tiers_n < c->tiers_n; k->tiers_n++) {
+		k->tiers[k->tiers_n] = arena_strdup(a, c->tiers[k->tiers_n]);
+	}
+}
+
 static enum spot_rc tiers_apply(struct arena *a, const struct class_policy *c, struct job_spec *s, struct spot_err *err)
 {
 	size_t n = 0;
@@ -172,12 +187,13 @@ static enum spot_rc tiers_apply(struct arena *a, const struct class_policy *c, s
 			if (k.gpus_n == 0) {
 				continue;
 			}
+		} else if (k.instance_type != NULL) {
+			tiers_keep(a, c, &k);
 		}
 		s->asks[n++] = k;
 	}
 	if (any && n == 0) {
-		return err_set(err, SPOT_INVALID, "resources.accelerators: a job of class %s may have %s only; ask for one of these, "
-			       "or let an administrator change tiers of [class %s]", c->name, tiers_text(a, c), c->name);
+		return tiers_refuse(a, c, "resources.accelerators", err);
 	}
 	s->asks_n = n;
 	return SPOT_OK;
@@ -198,6 +214,40 @@ enum spot_rc class_apply(struct arena *a, const struct class_policy *c, struct j
 	}
 	s->not_preemptible = !c->preemptible;
 	return c->tiers_n == 0 ? SPOT_OK : tiers_apply(a, c, s, err);
+}
+
+/* The GPU of the ask's type where it is known and not allowed, else NULL. */
+static const char *type_refused(const struct resource_ask *k, const struct offer *offers, size_t n)
+{
+	const char *gpu = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct offer *o = &offers[i];
+
+		if (strcmp(o->instance_type, k->instance_type) != 0 || (k->provider != NULL && strcmp(k->provider, o->provider) != 0)) {
+			continue;
+		}
+		if (offer_tier_allowed(o, k)) {
+			return NULL;
+		}
+		gpu = o->gpu_name;
+	}
+	return gpu;
+}
+
+enum spot_rc class_types_check(struct arena *a, const struct class_policy *c, const struct job_spec *s,
+    const struct offer *offers, size_t n, struct spot_err *err)
+{
+	const char *gpu = NULL, *type = NULL;
+
+	for (size_t i = 0; i < s->asks_n; i++) {
+		type = s->asks[i].instance_type;
+		gpu = s->asks[i].tiers_n > 0 ? type_refused(&s->asks[i], offers, n) : NULL;
+		if (gpu == NULL) {
+			return SPOT_OK;
+		}
+	}
+	return gpu == NULL ? SPOT_OK : tiers_refuse(a, c, arena_printf(a, "resources.instance_type: %s has %s", type, gpu), err);
 }
 
 static bool only_on_demand(const struct job_spec *s)

@@ -30,6 +30,11 @@ const struct class_policy *class_get(const struct class_table *t, const char *na
 NODISCARD enum spot_rc class_set(struct class_policy *c, const char *key, const char *value, struct spot_err *err);
 /* Fills in what the file did not say, and narrows the GPUs to those of the class; refused, in words, where none is left. */
 NODISCARD enum spot_rc class_apply(struct arena *a, const struct class_policy *c, struct job_spec *s, struct spot_err *err);
+/* The same for asks that name an instance type and no GPU, when the market is known: refused where every alternative is
+ * such a type whose GPU the class may not have. A type that no offer is of is let pass: ranking looks again (ask.tiers). */
+struct offer;
+NODISCARD enum spot_rc class_types_check(struct arena *a, const struct class_policy *c, const struct job_spec *s,
+    const struct offer *offers, size_t n, struct spot_err *err);
 /* "eval: fault-tolerant, spot by default; ...": after class_apply. */
 const char *class_words(struct arena *a, const struct class_policy *c, const struct job_spec *s);
 

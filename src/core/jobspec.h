@@ -20,6 +20,7 @@ struct resource_ask {              /* one alternative; any_of gives several */
 	const char *provider, *region, *zone;   /* from infra; NULL = any */
 	const char *instance_type;              /* NULL = any */
 	struct gpu_ask *gpus; size_t gpus_n;    /* any of these; 0 = no GPU needed */
+	const char **tiers; size_t tiers_n;     /* GPUs of which the machine's is one, if it has any; 0 = not limited (class_apply) */
 	int use_spot;                           /* 1 spot, 0 on-demand only, -1 not said (class decides) */
 	int64_t vcpus_min, mem_mib_min;         /* 0 = any */
 	int64_t max_hourly_micros;              /* 0 = none */

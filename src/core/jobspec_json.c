@@ -31,6 +31,14 @@ json_t *resource_ask_to_json(const struct resource_ask *r)
 		json_array_append_new(gpus, json_pack("{s:s, s:i}", "gpu", r->gpus[i].gpu, "milli", r->gpus[i].milli));
 	}
 	json_object_set_new(o, "gpus", gpus);
+	if (r->tiers_n > 0) {
+		json_t *tiers = json_array();
+
+		for (size_t i = 0; i < r->tiers_n; i++) {
+			json_array_append_new(tiers, json_string(r->tiers[i]));
+		}
+		json_object_set_new(o, "tiers", tiers);
+	}
 	json_object_set_new(o, "use_spot", json_integer(r->use_spot));
 	set_int(o, "vcpus_min", r->vcpus_min);
 	set_int(o, "mem_mib_min", r->mem_mib_min);
@@ -121,6 +129,18 @@ static const char *get_text(struct arena *a, const json_t *o, const char *key, c
 	return v != NULL ? arena_strdup(a, v) : dflt;
 }
 
+static void tiers_from_json(struct arena *a, const json_t *tiers, struct resource_ask *r)
+{
+	size_t n = json_array_size(tiers);
+
+	r->tiers = arena_array(a, n + 1, sizeof(*r->tiers));
+	for (size_t i = 0; i < n; i++) {
+		const char *gpu = json_string_value(json_array_get(tiers, i));
+
+		r->tiers[r->tiers_n++] = gpu != NULL ? arena_strdup(a, gpu) : "";
+	}
+}
+
 void resource_ask_from_json(struct arena *a, const json_t *o, struct resource_ask *r, struct spot_err *err)
 {
 	const json_t *gpus = json_object_get(o, "gpus");
@@ -139,6 +159,7 @@ void resource_ask_from_json(struct arena *a, const json_t *o, struct resource_as
 			.milli = (int32_t)json_i64(g, "milli", 1000, err),
 		};
 	}
+	tiers_from_json(a, json_object_get(o, "tiers"), r);
 	r->use_spot = (int)json_i64(o, "use_spot", -1, err);
 	r->vcpus_min = json_i64(o, "vcpus_min", 0, err);
 	r->mem_mib_min = json_i64(o, "mem_mib_min", 0, err);

@@ -47,6 +47,16 @@ bool gpu_matches(const char *asked, const char *pool_gpu)
 	return pool_gpu[n] == '\0' || pool_gpu[n] == '-';
 }
 
+bool offer_tier_allowed(const struct offer *o, const struct resource_ask *ask)
+{
+	for (size_t i = 0; i < ask->tiers_n; i++) {
+		if (gpu_matches(ask->tiers[i], o->gpu_name)) {
+			return true;
+		}
+	}
+	return ask->tiers_n == 0 || o->gpu_name[0] == '\0';
+}
+
 static const char *gpu_refusal(struct arena *a, const struct offer *o, const struct resource_ask *ask)
 {
 	for (size_t i = 0; i < ask->gpus_n; i++) {
@@ -55,7 +65,7 @@ static const char *gpu_refusal(struct arena *a, const struct offer *o, const str
 		}
 	}
 	if (ask->gpus_n == 0) {
-		return NULL;
+		return offer_tier_allowed(o, ask) ? NULL : arena_printf(a, "has %s, which the job's class may not have", o->gpu_name);
 	}
 	return arena_printf(a, "has %.3gx %s", o->gpu_milli / 1000.0, o->gpu_name[0] ? o->gpu_name : "no GPU");
 }

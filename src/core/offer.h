@@ -83,6 +83,8 @@ void offers_share_names(struct offer *offers, size_t n);
 /* "A100" accepts A100-40GB and A100-80GB; "A100-80GB" only itself; case-insensitive; H100 accepts
  * H100-80GB-SXM... A ":8" count is not part of the name. */
 bool gpu_matches(const char *asked, const char *pool_gpu);
+/* Is its GPU one of the ask's tiers? Without a GPU, and without tiers, it is. */
+bool offer_tier_allowed(const struct offer *o, const struct resource_ask *ask);
 /* NULL if the offer suits the ask, else why not, in words (static or arena). */
 struct arena;
 const char *offer_refusal(struct arena *a, const struct offer *o, const struct resource_ask *ask);

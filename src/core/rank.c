@@ -171,7 +171,8 @@ static bool ask_suits(const struct offer *o, const struct resource_ask *k, uint6
 	       (k->provider == NULL || strcmp(k->provider, o->provider) == 0) &&
 	       (k->region == NULL || strcmp(k->region, o->region) == 0) &&
 	       (k->zone == NULL || strcmp(k->zone, o->zone) == 0 || strcmp(k->zone, o->zone_name) == 0) &&
-	       (k->instance_type == NULL || strcmp(k->instance_type, o->instance_type) == 0);
+	       (k->instance_type == NULL || strcmp(k->instance_type, o->instance_type) == 0) &&
+	       (k->tiers_n == 0 || offer_tier_allowed(o, k));
 }
 
 static bool asks_suit(struct rank_ctx *c, struct arena *a, const struct offer *o, bool bits)

@@ -20,6 +20,11 @@ resources: {accelerators: {A10G: 1, L4: 1, T4: 1}}
 run: "sleep 300"
 config: {spotctl: {class: %s, work: 1h, checkpoint: {path: ckpt}}}
 """
+BY_TYPE = """name: bytype
+resources: {instance_type: %s}
+run: "sleep 300"
+config: {spotctl: {class: sweep, work: 1h, checkpoint: {path: ckpt}}}
+"""
 
 
 class Schedule(e2e.Case):
@@ -151,6 +156,10 @@ class Schedule(e2e.Case):
         refused = w.spotctl("job", "submit", "-", text=PLAIN % ("tiers", "sweep"))
         self.assertNotEqual(refused.returncode, 0)
         self.assertIn("class sweep may have H100, A100 only", refused.stderr)
+
+        refused = w.spotctl("job", "submit", "-", text=BY_TYPE % w.api("GET", "/v1/prices?gpu=A10G&limit=1")["items"][0]["instance_type"])
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertRegex(refused.stderr, r"resources.instance_type: \S+ has \S+: a job of class sweep may have H100, A100 only")
 
         job = w.ctl("job", "submit", "-", text=PLAIN % ("web", "serving"))
         j = w.await_job(job, "it runs", 60, lambda j: j["state"] == "RUNNING")

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/str.h"
 #include "core/class_policy.h"
+#include "core/rank.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -115,6 +116,63 @@ static void an_alternative_without_an_allowed_gpu_is_left_out(void **state)
 	assert_int_equal(applied("eval", "cpus: 4+", "")->asks_n, 1);
 }
 
+static void a_type_that_is_named_counts_by_its_gpu(void **state)
+{
+	static const struct offer market[] = {
+	    {.provider = "aws", .instance_type = "p5.48xlarge", .gpu_name = "H100-80GB", .gpu_milli = 8000, .market = SPOT_MARKET_SPOT},
+	    {.provider = "aws", .instance_type = "g4dn.xlarge", .gpu_name = "T4", .gpu_milli = 1000, .market = SPOT_MARKET_SPOT},
+	    {.provider = "aws", .instance_type = "m7i.large", .gpu_name = "", .market = SPOT_MARKET_SPOT}};
+	static const struct { const char *resources; bool good; } cases[] = {
+	    {"instance_type: p5.48xlarge", false}, {"instance_type: g4dn.xlarge", true}, {"instance_type: m7i.large", true},
+	    {"instance_type: p9.unknown", true}, {"any_of: [{instance_type: p5.48xlarge}, {instance_type: g4dn.xlarge}]", true},
+	    {"any_of: [{instance_type: p5.48xlarge}, {accelerators: T4:1}]", true}, {"cpus: 4+", true}};
+	struct class_policy *c = class_find(&table, "eval");
+	struct spot_err err = {0};
+
+	(void)state;
+	assert_int_equal(class_set(c, "tiers", "T4, L4", &err), SPOT_OK);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct job_spec *s = applied("eval", cases[i].resources, "");
+
+		if ((class_types_check(arena, c, s, market, ARRAY_LEN(market), &err) == SPOT_OK) != cases[i].good) {
+			fail_msg("%s: %s", cases[i].resources, err.text);
+		}
+	}
+	assert_string_equal(err.text, "resources.instance_type: p5.48xlarge has H100-80GB: a job of class eval may have T4, L4 only; ask "
+			    "for one of these, or let an administrator change tiers of [class eval]");
+	/* Without tiers nothing is limited. */
+	c = class_find(&table, "training");
+	assert_int_equal(class_types_check(arena, c, applied("training", "instance_type: p5.48xlarge", ""), market, 3, &err), SPOT_OK);
+}
+
+static void ranking_holds_to_the_tiers_of_a_stored_job(void **state)
+{
+	static const struct offer h100 = {.provider = "aws", .region = "r", .zone = "z", .zone_name = "z", .instance_type = "x", .arch = "",
+	    .quota_class = "", .gpu_name = "H100-80GB", .gpu_milli = 8000, .market = SPOT_MARKET_ON_DEMAND, .price_micros = 1000000,
+	    .price_state = PRICE_FRESH, .placement_score = -1, .capacity = -1, .advisor_lo = -1, .advisor_hi = -1};
+	struct rank_policy policy;
+	struct rank_job job = {.spot_allowed = true, .on_demand_allowed = true};
+	struct spot_err err = {0};
+	struct job_spec *back;
+	struct ranking ranking;
+	json_t *j;
+
+	(void)state;
+	rank_policy_default(&policy);
+	assert_int_equal(class_set(class_find(&table, "eval"), "tiers", "T4", &err), SPOT_OK);
+	j = jobspec_to_json(applied("eval", "instance_type: x", ""));
+	assert_int_equal(jobspec_from_json(arena, j, &back, &err), SPOT_OK);
+	json_decref(j);
+	job.spec = back;
+	rank_run(arena, &h100, 1, &job, &policy, 1, &ranking);
+	assert_int_equal(ranking.usable, 0);
+	assert_int_equal(ranking.refused[0].why, REFUSED_ASK);
+	assert_string_equal(refusal_words(arena, &ranking, &ranking.refused[0]), "has H100-80GB, which the job's class may not have");
+	back->asks[0].tiers_n = 0;
+	rank_run(arena, &h100, 1, &job, &policy, 1, &ranking);
+	assert_int_equal(ranking.usable, 1);
+}
+
 static void the_words_say_what_the_class_means(void **state)
 {
 	const struct class_policy *eval = class_get(&table, "eval"), *serving = class_get(&table, "serving");
@@ -170,6 +228,8 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(the_priority_of_the_class_counts_where_the_file_has_none, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_class_has_the_gpus_of_its_tiers_only, setup, teardown),
 	    cmocka_unit_test_setup_teardown(an_alternative_without_an_allowed_gpu_is_left_out, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_type_that_is_named_counts_by_its_gpu, setup, teardown),
+	    cmocka_unit_test_setup_teardown(ranking_holds_to_the_tiers_of_a_stored_job, setup, teardown),
 	    cmocka_unit_test_setup_teardown(the_words_say_what_the_class_means, setup, teardown),
 	    cmocka_unit_test_setup_teardown(what_is_not_a_setting_is_refused_with_words, setup, teardown),
 	    cmocka_unit_test_setup_teardown(what_the_class_decided_is_stored_with_the_job, setup, teardown),
