@@ -84,9 +84,17 @@ struct victim {
 	int64_t saved_us;              /* since its newest checkpoint; ran_us where there is none */
 	int64_t save_us, restart_us;   /* expected */
 	int64_t last_us;               /* it had to leave then; 0 = never */
+	int64_t deadline_us;           /* 0 = none */
+	int64_t left_us;               /* of its work, expected; 0 = cannot be said */
 	int64_t units;                 /* what it frees */
 	int64_t cost_micros;           /* by victim_cost() */
 };
+/*
+ * May it leave and still meet its deadline? It saves, waits for a place as long as it is then left alone (preempt_hold_us),
+ * starts again, does again what no checkpoint has, as if the save failed, and does what is left in half as much time again.
+ * A job without a deadline may; one whose work is not known may not.
+ */
+bool victim_deadline_holds(const struct schedule_policy *p, const struct victim *v, int64_t now_us);
 /* Why a job may not be made to leave for one of this priority; NULL = it may. */
 const char *victim_refusal(struct arena *a, const struct schedule_policy *p, const struct victim *v, int32_t priority,
     int64_t now_us);

@@ -60,6 +60,17 @@ bool backfill_take(struct backfill *b, int64_t units, int64_t end_us)
 
 /* ---- preemption ------------------------------------------------------------------------------- */
 
+bool victim_deadline_holds(const struct schedule_policy *p, const struct victim *v, int64_t now_us)
+{
+	int64_t again = v->has_path ? v->saved_us : v->ran_us, left = v->deadline_us - now_us;
+
+	if (v->deadline_us == 0) {
+		return true;
+	}
+	left -= v->save_us + p->preempt_hold_us + v->restart_us + again;
+	return v->left_us > 0 && left >= 0 && left - v->left_us >= v->left_us / 2;
+}
+
 const char *victim_refusal(struct arena *a, const struct schedule_policy *p, const struct victim *v, int32_t priority,
 			   int64_t now_us)
 {
@@ -80,6 +91,9 @@ const char *victim_refusal(struct arena *a, const struct schedule_policy *p, con
 	if ((int64_t)priority - v->priority < p->preempt_gap) {
 		return arena_printf(a, "its priority is %d: not %" PRId64 " below %d", (int)v->priority, p->preempt_gap,
 				    (int)priority);
+	}
+	if (!victim_deadline_holds(p, v, now_us)) {
+		return "it might miss its deadline";
 	}
 	if (v->last_us != 0 && now_us - v->last_us < p->preempt_hold_us) {
 		return arena_printf(a, "it had to leave %s ago", format_duration(now_us - v->last_us, ago));

@@ -48,7 +48,9 @@ static struct victim victim_of(struct recon *r, const struct q_engine_running_ro
 			   .ran_us = MAX(now - from, 0),
 			   .save_us = w->save_us > 0 ? w->save_us : e->conf.rank.save_s * SPOT_US_PER_S,
 			   .restart_us = e->conf.rank.restart_s * SPOT_US_PER_S,
-			   .last_us = w->has_last_us ? w->last_us : 0};
+			   .last_us = w->has_last_us ? w->last_us : 0,
+			   .deadline_us = w->has_deadline_us ? w->deadline_us : 0,
+			   .left_us = w->work_s > 0 || w->steps_total > 0 ? running_end_us(e, w) - now : 0};
 
 	v.saved_us = w->has_saved_us ? MIN(MAX(now - w->saved_us, 0), v.ran_us) : v.ran_us;
 	v.cost_micros = victim_cost(&v, e->conf.rank.notice_saves);

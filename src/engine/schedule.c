@@ -191,8 +191,7 @@ bool quota_same(const struct offer *a, const struct offer *b)
 	       strcmp(a->region, b->region) == 0 && strcmp(a->quota_class, b->quota_class) == 0;
 }
 
-/* By its own steps; without them by the work that its file declares. Never in the past. */
-static int64_t end_of(const struct engine *e, const struct q_engine_running_row *w)
+int64_t running_end_us(const struct engine *e, const struct q_engine_running_row *w)
 {
 	int64_t now = engine_now(e), from = w->has_started_us ? w->started_us : w->created_us, ran = MAX(now - from, 0), end;
 	int64_t work_s = w->work_s > 0 ? w->work_s : e->conf.rank.default_work_s;
@@ -226,7 +225,7 @@ static struct backfill reserve(struct recon *r, const struct room *m, const stru
 		const struct offer *x = offer_of(r->e, m->rows[i].pool_id);
 
 		if (x != NULL && quota_same(x, o) && !m->rows[i].has_fleet_id) {
-			runs[n++] = (struct backfill_run){.end_us = m->rows[i].moving ? 0 : end_of(r->e, &m->rows[i]),
+			runs[n++] = (struct backfill_run){.end_us = m->rows[i].moving ? 0 : running_end_us(r->e, &m->rows[i]),
 							  .units = offer_quota_need(x)};
 		}
 	}

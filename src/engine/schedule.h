@@ -23,6 +23,9 @@ struct room {
 /* Does the offer count against the same quota? */
 bool quota_same(const struct offer *a, const struct offer *b);
 
+/* When what runs may end: by its own steps; without them by the work that its file declares. Never in the past. */
+int64_t running_end_us(const struct engine *e, const struct q_engine_running_row *w);
+
 /* A blocked job of high priority: others are told to make room for it. true: some were. */
 bool preempt_for_fleet(struct recon *r, struct room *m, const struct job_facts *f, const struct job_spec *spec, int64_t fleet_id);
 bool preempt_for_quota(struct recon *r, struct room *m, const struct job_facts *f, const struct placing *p);

@@ -90,6 +90,24 @@ static void test_who_is_not_far_enough_above_or_was_moved_lately_waits(void **st
 	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempt'"), 0);
 }
 
+static void test_a_job_with_a_deadline_leaves_where_it_still_meets_it(void **state)
+{
+	struct world *w = *state;
+	int64_t now = clock_real.wall_us(&clock_real);
+
+	begin(w, 12);
+	job_of(w, 0, "a1", 3600);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_sql(w, "UPDATE job SET deadline_us = %" PRId64 " WHERE id = 1", now + 2 * SPOT_US_PER_HOUR);
+	job_of(w, 200, "a1", 3600);
+	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 2 AND pos = 1");
+	world_for(w, 300);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempt'"), 0);
+	world_sql(w, "UPDATE job SET deadline_us = %" PRId64 " WHERE id = 1; NOTIFY spot_engine", now + 30 * SPOT_US_PER_HOUR);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempted' AND job_id = 1"), 1);
+}
+
 static void test_room_is_held_for_the_blocked_and_filled_by_who_is_gone_in_time(void **state)
 {
 	struct world *w = *state;
@@ -161,6 +179,7 @@ int main(void)
 	    cmocka_unit_test(test_shares_of_the_file_count_where_none_was_set_and_leave_with_it),
 	    cmocka_unit_test(test_a_machine_that_suits_is_handed_over),
 	    cmocka_unit_test(test_another_machine_is_given_back_for_its_room_in_the_quota),
+	    cmocka_unit_test(test_a_job_with_a_deadline_leaves_where_it_still_meets_it),
 	    cmocka_unit_test(test_who_is_not_far_enough_above_or_was_moved_lately_waits),
 	    cmocka_unit_test(test_room_is_held_for_the_blocked_and_filled_by_who_is_gone_in_time),
 	    cmocka_unit_test(test_a_team_that_spent_is_behind_and_dollars_fade),

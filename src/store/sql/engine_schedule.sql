@@ -83,19 +83,18 @@ RETURNING team
 -- params: most int8
 -- rows: many job_id int8, epoch int4, priority int4, state text, num_nodes int4, node_id int8, pool_id int4, fleet_id int8?,
 --   price_micros int8, created_us int8, started_us int8?, moving bool, interruptible bool, preemptible bool, has_path bool,
---   saved_us int8?, save_us int8, last_us int8?, work_s int8, budget_s int8, steps_start int8, steps_done int8, steps_total int8
+--   saved_us int8?, save_us int8, last_us int8?, work_s int8, budget_s int8, steps_start int8, steps_done int8, steps_total int8, deadline_us int8?
 -- writes: no
 SELECT j.id, j.epoch, j.priority, j.state, j.num_nodes, n.id, n.pool_id, n.fleet_id, n.price_micros, a.created_us, a.started_us,
 	a.desired <> 'run' OR j.cancel_us IS NOT NULL OR n.state <> 'READY' OR EXISTS (SELECT FROM notice o
 		WHERE o.node_id = n.id AND o.kind <> 'rebalance') OR EXISTS (SELECT FROM node r WHERE r.replaces_id = n.id
 		AND r.state NOT IN ('FAILED', 'GONE', 'TERMINATING')),
-	coalesce((j.spec->>'interruptible')::bool, true), NOT coalesce((j.spec->>'not_preemptible')::bool, false)
-		AND j.deadline_us IS NULL, -- its way to the deadline is planned with the machine it has
+	coalesce((j.spec->>'interruptible')::bool, true), NOT coalesce((j.spec->>'not_preemptible')::bool, false),
 	j.spec #>> '{checkpoint,path}' IS NOT NULL, CASE WHEN c.epoch = a.epoch THEN c.created_us END,
 	coalesce(c.committed_us - c.created_us, 0),
 	(SELECT max(d.at_us) FROM decision d WHERE d.job_id = j.id AND d.kind = 'preempted'),
 	coalesce((j.spec->>'work_s')::int8, 0), coalesce((j.spec #>> '{checkpoint,budget_s}')::int8, 60),
-	a.steps_start, a.steps_done, j.steps_total
+	a.steps_start, a.steps_done, j.steps_total, j.deadline_us
 FROM (SELECT x.* FROM attempt x WHERE x.ended_us IS NULL
 	UNION ALL SELECT x.* FROM node d JOIN attempt x ON x.job_id = d.job_id AND x.node_id = d.id AND x.ended_us IS NOT NULL
 		AND x.epoch = (SELECT max(m.epoch) FROM attempt m WHERE m.job_id = d.job_id AND m.node_id = d.id)

@@ -395,6 +395,33 @@ static void the_one_that_saved_last_leaves(void **state)
 	assert_false(victims_choose(arena, v, 3, 4, &chosen, &n));
 }
 
+static void a_job_with_a_deadline_leaves_only_where_it_still_meets_it(void **state)
+{
+	struct victim v = training();
+	int64_t needed;
+
+	(void)state;
+	v.left_us = 4 * H;
+	/* Saved, left alone, started again, the hours since the checkpoint repeated, and the rest with half as much on top. */
+	needed = v.save_us + policy.preempt_hold_us + v.restart_us + v.saved_us + 6 * H;
+	v.deadline_us = NOW + needed;
+	assert_null(victim_refusal(arena, &policy, &v, 100, NOW));
+	assert_string_equal(victim_refusal(arena, &policy, &v, 100, NOW + 1), "it might miss its deadline");
+	/* Without checkpoints everything is done again. */
+	v.has_path = false;
+	v.deadline_us = NOW + needed - v.saved_us + v.ran_us;
+	assert_true(victim_deadline_holds(&policy, &v, NOW));
+	assert_false(victim_deadline_holds(&policy, &v, NOW + 1));
+	v.left_us = 0;
+	v.deadline_us = NOW + 1000 * H;
+	assert_false(victim_deadline_holds(&policy, &v, NOW));
+	v.deadline_us = NOW - 1;
+	v.left_us = 1;
+	assert_false(victim_deadline_holds(&policy, &v, NOW));
+	v.deadline_us = 0;
+	assert_true(victim_deadline_holds(&policy, &v, NOW));
+}
+
 static void exhaustive(const struct victim *v, size_t n, int64_t need, int64_t *cost, int *count)
 {
 	*cost = INT64_MAX;
@@ -485,6 +512,7 @@ int main(void)
 	    T(an_end_that_is_past_counts_as_any_moment),
 	    T(going_ahead_never_delays_the_blocked_job_by_prediction),
 	    T(who_may_not_be_made_to_leave_is_said),
+    T(a_job_with_a_deadline_leaves_only_where_it_still_meets_it),
 	    T(leaving_costs_the_save_the_restart_and_what_is_done_again),
 	    T(the_one_that_saved_last_leaves),
 	    T(the_set_is_the_cheapest_of_all_sets),
