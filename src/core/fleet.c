@@ -236,15 +236,16 @@ void fleet_plan_make(struct arena *a, const struct fleet_ask *ask, struct fleet_
 {
 	struct fleet_model m;
 	int64_t most = ask->search_max == 0 ? SEARCH_DEFAULT : ask->search_max;
+	double cheapest = fleet_cheapest(ask);
 
 	*ret = (struct fleet_plan){0};
 	ret->usable = ask->scores_n;
 	/* A fleet at its size is looked at often, and that does not take the whole market. */
-	fleet_model_build(&m, a, ask, true);
+	fleet_model_build(&m, a, ask, true, cheapest);
 	if (m.total >= m.want && m.floor_have >= m.floor) {
 		ret->proved = true;
 	} else {
-		fleet_model_build(&m, a, ask, false);
+		fleet_model_build(&m, a, ask, false, cheapest);
 		fleet_fill(&m);
 		m.steps_max = STEPS_MAX + m.steps;
 		fleet_improve(&m);

@@ -22,6 +22,7 @@
 struct unit_cost {
 	double first, step;            /* of the first node more than held, and by how much each further one costs more */
 	double last;                   /* of the last picked */
+	double w, fw;                  /* the item's, beside what is looked at with them */
 	int32_t most;                  /* that could be picked, limits alone */
 	int32_t picked;
 	bool fresh;                    /* none held: its first node counts for pools_min */
@@ -33,6 +34,9 @@ struct bound {
 	double base;                   /* dollars that held nodes cost, tangent included */
 	double mu, sigma, tau;
 	int64_t cover, floor, pools;   /* to be added */
+	/* Pools that prices up to these call for: the dual is asked for many times, and most pools are far from any. */
+	int32_t *near; size_t near_n;
+	double near_mu, near_sigma, near_tau;
 	double best, best_mu;
 	double *best_pi;
 	int32_t *tight; size_t tight_n;/* groups, the widest first */
@@ -94,6 +98,8 @@ static void units_make(struct bound *b)
 		b->base += flat * held + own * qq * held * held;
 		u->picked = i->x - held;
 		u->fresh = held == 0;
+		u->w = (double)i->w;
+		u->fw = (double)i->fw;
 		u->first = flat + own * qq * (2 * held + 1);
 		u->step = 2 * own * qq;
 		u->last = u->first + u->step * (u->picked - 1);
@@ -177,16 +183,41 @@ static void prices_set(struct bound *b)
 	}
 }
 
+/* Not even the first node of the pool is worth its cost at these prices. */
+static bool too_dear(const struct unit_cost *u, double mu, double sigma, double tau)
+{
+	return u->most <= 0 || u->first - (mu * u->w + sigma * u->fw) >= (u->fresh ? tau : 0);
+}
+
+/* Rounding keeps the order of sums, so that what is too dear at the highest prices is so at lower ones, to the bit. */
+static void near_make(struct bound *b)
+{
+	if (b->near != NULL && b->mu <= b->near_mu && b->sigma <= b->near_sigma && b->tau <= b->near_tau) {
+		return;
+	}
+	b->near = b->near != NULL ? b->near : arena_array_raw(b->m->arena, b->m->n + 1, sizeof(*b->near));
+	b->near_mu = fmax(b->near_mu, b->mu * 1.2);
+	b->near_sigma = fmax(b->near_sigma, b->sigma * 1.2);
+	b->near_tau = fmax(b->near_tau, b->tau * 1.2);
+	b->near_n = 0;
+	for (size_t k = 0; k < b->m->n; k++) {
+		if (!too_dear(&b->u[k], b->near_mu, b->near_sigma, b->near_tau)) {
+			b->near[b->near_n++] = (int32_t)k;
+		}
+	}
+}
+
 /* How many nodes of a pool these prices call for; *ret_worth what they are below zero. */
 static double units_at(const struct bound *b, size_t k, double *ret_worth)
 {
 	const struct unit_cost *u = &b->u[k];
-	double tau = u->fresh ? b->tau : 0, at = u->first - worth_one(b, &b->m->items[k]), n;
+	double tau = u->fresh ? b->tau : 0, at, n;
 
 	*ret_worth = 0;
-	if (u->most <= 0 || at >= tau) {
+	if (too_dear(u, b->mu, b->sigma, b->tau)) {
 		return 0;
 	}
+	at = u->first - (b->mu * u->w + b->sigma * u->fw);
 	at += b->tight_n > 0 ? group_prices(b, &b->m->items[k]) : 0;
 	n = u->step > 0 ? fmin(fmax(ceil(-at / u->step), 0), u->most) : at < 0 ? u->most : 0;
 	n = n < 1 && at < tau ? 1 : n;
@@ -227,8 +258,9 @@ static double dual_at(struct bound *b)
 
 		sum -= g->dual > 0 ? g->dual * cap_left(b, g) : 0;
 	}
-	for (size_t k = 0; k < m->n; k++) {
-		units_at(b, k, &worth);
+	near_make(b);
+	for (size_t k = 0; k < b->near_n; k++) {
+		units_at(b, (size_t)b->near[k], &worth);
 		sum += worth;
 	}
 	best_keep(b, sum);
@@ -248,7 +280,9 @@ static double slopes_at(struct bound *b, const double *left, struct slopes *ret)
 		b->slope[b->tight[t]] = -left[t];
 		sum -= m->groups[b->tight[t]].dual * left[t];
 	}
-	for (size_t k = 0; k < m->n; k++) {
+	near_make(b);
+	for (size_t at = 0; at < b->near_n; at++) {
+		size_t k = (size_t)b->near[at];
 		const struct fleet_item *i = &m->items[k];
 		double worth, n = units_at(b, k, &worth);
 

@@ -49,6 +49,18 @@ static int32_t group_get(struct fleet_model *m, enum fleet_kind kind, int32_t pa
 	return m->slots[at] - 1;
 }
 
+/* The same by where the names stand: those of one read of the market stand in one place each (offers_share_names). */
+static int32_t group_near(struct fleet_model *m, enum fleet_kind kind, int32_t parent, const char *name, const char *name2)
+{
+	uint64_t h = (uint64_t)(uintptr_t)name + 3 * (uint64_t)(uintptr_t)name2 + ((uint64_t)(parent + 1) << 3) + (uint64_t)kind;
+	struct fleet_near *near = &m->near[h * UINT64_C(0x9e3779b97f4a7c15) >> (64 - FLEET_NEAR_BITS)];
+
+	if (near->name != name || near->name2 != name2 || near->parent != parent || near->kind != kind) {
+		*near = (struct fleet_near){name, name2, kind, parent, group_get(m, kind, parent, name, name2)};
+	}
+	return near->group;
+}
+
 static const char *or_empty(const char *s)
 {
 	return s != NULL ? s : "";
@@ -62,17 +74,17 @@ static void item_groups(struct fleet_model *m, struct fleet_item *i)
 	const char *zone = or_empty(o != NULL ? o->zone : i->have->zone);
 	const char *gpu = or_empty(o != NULL ? o->gpu_name : "");
 
-	i->g[FG_PROVIDER] = group_get(m, FG_PROVIDER, -1, provider, "");
-	i->g[FG_REGION] = group_get(m, FG_REGION, i->g[FG_PROVIDER], region, "");
-	i->g[FG_ZONE] = group_get(m, FG_ZONE, i->g[FG_REGION], zone, "");
-	i->g[FG_FAMILY] = group_get(m, FG_FAMILY, i->g[FG_ZONE],
+	i->g[FG_PROVIDER] = group_near(m, FG_PROVIDER, -1, provider, "");
+	i->g[FG_REGION] = group_near(m, FG_REGION, i->g[FG_PROVIDER], region, "");
+	i->g[FG_ZONE] = group_near(m, FG_ZONE, i->g[FG_REGION], zone, "");
+	i->g[FG_FAMILY] = group_near(m, FG_FAMILY, i->g[FG_ZONE],
 	    *gpu != '\0' || o == NULL ? gpu : or_empty(o->instance_type), "");
-	i->g[FG_GPU] = *gpu != '\0' ? group_get(m, FG_GPU, -1, gpu, "") : -1;
+	i->g[FG_GPU] = *gpu != '\0' ? group_near(m, FG_GPU, -1, gpu, "") : -1;
 	i->g[FG_QUOTA] = -1;
 	if (o != NULL && o->has_quota) {
 		struct fleet_group *g;
 
-		i->g[FG_QUOTA] = group_get(m, FG_QUOTA, i->g[FG_REGION], or_empty(o->quota_class), spot_market_name(o->market));
+		i->g[FG_QUOTA] = group_near(m, FG_QUOTA, i->g[FG_REGION], or_empty(o->quota_class), spot_market_name(o->market));
 		g = &m->groups[i->g[FG_QUOTA]];
 		i->need = MAX(offer_quota_need(o), 1);
 		g->cap = MIN(g->cap, MAX(o->quota_limit - o->quota_used, 0));
@@ -139,9 +151,15 @@ static const struct score *score_of(const struct fleet_item *i)
 	return i->score != NULL ? i->score : i->have->score;
 }
 
-static double reference_cost(const struct fleet_model *m, const struct fleet_item *i)
+static double unscored_cost(const struct fleet_ask *ask, const struct fleet_item *i)
 {
-	struct job_spec job = {.asks = m->ask->spec->asks, .asks_n = m->ask->spec->asks_n};
+	struct job_spec job = {.asks = ask->spec->asks, .asks_n = ask->spec->asks_n};
+
+	return (double)i->price_micros / 1e6 / (i->offer != NULL ? fmax(rank_throughput(&job, i->offer), 1e-3) : 1);
+}
+
+static double reference_cost(const struct fleet_ask *ask, const struct fleet_item *i)
+{
 	const struct score *s = score_of(i);
 	double work_h = s != NULL ? s->work_h * s->throughput : 0;
 
@@ -151,7 +169,7 @@ static double reference_cost(const struct fleet_model *m, const struct fleet_ite
 	if (s != NULL) {
 		return (double)s->total_micros / 1e6 / (work_h > 0 ? work_h : 1);
 	}
-	return (double)i->price_micros / 1e6 / (i->offer != NULL ? fmax(rank_throughput(&job, i->offer), 1e-3) : 1);
+	return unscored_cost(ask, i);
 }
 
 static void item_terms(struct fleet_model *m, struct fleet_item *i)
@@ -165,7 +183,7 @@ static void item_terms(struct fleet_model *m, struct fleet_item *i)
 	i->w = weight_of(m, i);
 	i->u = (double)i->w / (double)m->w_ref;
 	i->fw = market == SPOT_MARKET_SPOT || market == SPOT_MARKET_NONE ? 0 : f->floor_pm > 0 ? i->w : 1;
-	i->c = reference_cost(m, i) * i->u;
+	i->c = reference_cost(m->ask, i) * i->u;
 	i->q = i->u * sqrt(fmax(hazard, 0));
 	i->cap = f->per_pool_max > 0 ? f->per_pool_max : INT32_MAX;
 	if (i->w <= 0) {
@@ -175,58 +193,47 @@ static void item_terms(struct fleet_model *m, struct fleet_item *i)
 
 /* ---- items -------------------------------------------------------------------------------- */
 
-static void items_sort(struct arena *a, struct fleet_item **items, size_t n)
+/* Where an item comes from: scores by their index, then what is held. */
+struct source {
+	uint32_t id;                   /* of the pool, so that unsigned order is that of ids */
+	uint32_t at;
+};
+
+static uint32_t id_key(int32_t pool_id)
 {
-	struct fleet_item *from = *items, *to;
+	return (uint32_t)pool_id ^ UINT32_C(0x80000000);
+}
+
+/* By pool, stable. */
+static struct source *sources_sort(struct arena *a, struct source *from, size_t n)
+{
+	struct source *to;
 	bool sorted = true;
 
 	for (size_t i = 1; i < n && sorted; i++) {
-		sorted = from[i - 1].pool_id <= from[i].pool_id;
+		sorted = from[i - 1].id <= from[i].id;
 	}
 	if (sorted) {
-		return;
+		return from;
 	}
-	to = arena_array(a, n, sizeof(*to));
+	to = arena_array_raw(a, n, sizeof(*to));
 	for (unsigned shift = 0; shift < 33; shift += 11) {
 		size_t at[2049] = {0};
-		struct fleet_item *swap = from;
+		struct source *swap = from;
 
 		for (size_t i = 0; i < n; i++) {
-			at[(((uint32_t)from[i].pool_id ^ UINT32_C(0x80000000)) >> shift & 2047) + 1]++;
+			at[(from[i].id >> shift & 2047) + 1]++;
 		}
 		for (size_t k = 1; k < 2049; k++) {
 			at[k] += at[k - 1];
 		}
 		for (size_t i = 0; i < n; i++) {
-			to[at[((uint32_t)from[i].pool_id ^ UINT32_C(0x80000000)) >> shift & 2047]++] = from[i];
+			to[at[from[i].id >> shift & 2047]++] = from[i];
 		}
 		from = to;
 		to = swap;
 	}
-	*items = from;
-}
-
-/* A pool that is held and usable is one item. */
-static void items_merge(struct fleet_model *m)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < m->n; i++) {
-		struct fleet_item *last = n > 0 ? &m->items[n - 1] : NULL;
-		const struct fleet_item *x = &m->items[i];
-
-		if (last == NULL || last->pool_id != x->pool_id) {
-			m->items[n++] = *x;
-			continue;
-		}
-		last->score = last->score != NULL ? last->score : x->score;
-		last->offer = last->offer != NULL ? last->offer : x->offer;
-		last->have = last->have != NULL ? last->have : x->have;
-		last->held += x->held;
-		last->idle += x->idle;
-		last->price_micros = MAX(last->price_micros, x->price_micros);
-	}
-	m->n = n;
+	return from;
 }
 
 static int id_compare(const void *a, const void *b)
@@ -247,30 +254,83 @@ static int32_t *held_ids(const struct fleet_model *m)
 	return ids;
 }
 
-static void items_take(struct fleet_model *m, bool only_held)
+#define AHEAD 8
+
+static struct source *sources_take(struct fleet_model *m, bool only_held, size_t *ret_n)
 {
 	const struct fleet_ask *ask = m->ask;
 	const int32_t *held = only_held ? held_ids(m) : NULL;
+	struct source *list = arena_array_raw(m->arena, (only_held ? ask->have_n : ask->scores_n) + ask->have_n + 1, sizeof(*list));
+	size_t n = 0;
 
-	m->items = arena_array(m->arena, (only_held ? ask->have_n : ask->scores_n) + ask->have_n + 1, sizeof(*m->items));
-	for (size_t i = 0; i < ask->scores_n; i++) {
-		const struct score *s = &ask->scores[i];
+	for (size_t i = 0; i < ask->scores_n && !(only_held && n == ask->have_n); i++) {
+		int32_t id = ask->scores[i].offer->pool_id;
 
-		if (only_held && (m->n == ask->have_n ||
-		    bsearch(&s->offer->pool_id, held, ask->have_n, sizeof(*held), id_compare) == NULL)) {
-			continue;
+		__builtin_prefetch(ask->scores[MIN(i + AHEAD, ask->scores_n - 1)].offer);
+		if (!only_held || bsearch(&id, held, ask->have_n, sizeof(*held), id_compare) != NULL) {
+			list[n++] = (struct source){id_key(id), (uint32_t)i};
 		}
-		m->items[m->n++] = (struct fleet_item){.score = s, .offer = s->offer, .pool_id = s->offer->pool_id,
-		    .price_micros = s->offer->price_micros};
 	}
 	for (size_t i = 0; i < ask->have_n; i++) {
-		const struct fleet_have *h = &ask->have[i];
+		list[n++] = (struct source){id_key(ask->have[i].pool_id), (uint32_t)(ask->scores_n + i)};
+	}
+	*ret_n = n;
+	return sources_sort(m->arena, list, n);
+}
 
-		m->items[m->n++] = (struct fleet_item){.have = h, .offer = h->offer, .pool_id = h->pool_id, .held = h->nodes,
+static void source_read(const struct fleet_ask *ask, const struct source *from, struct fleet_item *ret)
+{
+	if (from->at < ask->scores_n) {
+		const struct score *s = &ask->scores[from->at];
+
+		*ret = (struct fleet_item){.score = s, .offer = s->offer, .pool_id = s->offer->pool_id,
+		    .price_micros = s->offer->price_micros};
+	} else {
+		const struct fleet_have *h = &ask->have[from->at - ask->scores_n];
+
+		*ret = (struct fleet_item){.have = h, .offer = h->offer, .pool_id = h->pool_id, .held = h->nodes,
 		    .idle = MIN(h->idle, h->nodes), .price_micros = h->price_micros};
 	}
-	items_sort(m->arena, &m->items, m->n);
-	items_merge(m);
+}
+
+/* A pool that is held and usable is one item. */
+static void item_merge(struct fleet_item *to, const struct fleet_item *x)
+{
+	to->score = to->score != NULL ? to->score : x->score;
+	to->offer = to->offer != NULL ? to->offer : x->offer;
+	to->have = to->have != NULL ? to->have : x->have;
+	to->held += x->held;
+	to->idle += x->idle;
+	to->price_micros = MAX(to->price_micros, x->price_micros);
+}
+
+static void items_take(struct fleet_model *m, bool only_held)
+{
+	const struct fleet_ask *ask = m->ask;
+	size_t n;
+	const struct source *from = sources_take(m, only_held, &n);
+
+	m->items = arena_array_raw(m->arena, n + 1, sizeof(*m->items));
+	for (size_t i = 0; i < n; i++) {
+		const struct source *next = &from[MIN(i + AHEAD, n - 1)];
+
+		if (next->at < ask->scores_n) {
+			__builtin_prefetch(&ask->scores[next->at]);
+			__builtin_prefetch(&ask->scores[next->at].hazard);
+		}
+		source_read(ask, &from[i], &m->items[m->n]);
+		if (m->n > 0 && m->items[m->n - 1].pool_id == m->items[m->n].pool_id) {
+			item_merge(&m->items[m->n - 1], &m->items[m->n]);
+			continue;
+		}
+		if (m->n > 0) {
+			item_terms(m, &m->items[m->n - 1]);
+		}
+		m->n++;
+	}
+	if (m->n > 0) {
+		item_terms(m, &m->items[m->n - 1]);
+	}
 }
 
 /* ---- what is wanted ----------------------------------------------------------------------- */
@@ -295,19 +355,27 @@ static void deltas_read(struct fleet_model *m)
 	m->delta[FLEET_LEVELS] = 1 - was;
 }
 
-static void wanted_read(struct fleet_model *m)
+/* Of one reference machine; infinite where nothing usable costs anything. */
+double fleet_cheapest(const struct fleet_ask *ask)
 {
-	const struct fleet_spec *f = m->ask->spec;
 	double cheapest = INFINITY;
 
-	m->w_min = INT64_MAX;
-	for (size_t i = 0; i < m->ask->scores_n; i++) {
-		const struct fleet_item x = {.score = &m->ask->scores[i], .offer = m->ask->scores[i].offer};
-		double c = reference_cost(m, &x);
+	for (size_t i = 0; i < ask->scores_n; i++) {
+		const struct fleet_item x = {.score = &ask->scores[i], .offer = ask->scores[i].offer};
+		double c;
 
+		__builtin_prefetch(ask->scores[MIN(i + AHEAD, ask->scores_n - 1)].offer);
+		c = reference_cost(ask, &x);
 		cheapest = c > 0 ? fmin(cheapest, c) : cheapest;
 	}
+	return cheapest;
+}
 
+static void wanted_read(struct fleet_model *m, double cheapest)
+{
+	const struct fleet_spec *f = m->ask->spec;
+
+	m->w_min = INT64_MAX;
 	for (size_t i = 0; i < m->n; i++) {
 		const struct fleet_item *x = &m->items[i];
 
@@ -355,18 +423,18 @@ static void members_fill(struct fleet_model *m)
 }
 
 void fleet_model_build(struct fleet_model *m, struct arena *a, const struct fleet_ask *ask,
-    bool only_held)
+    bool only_held, double cheapest)
 {
+	size_t most = (only_held ? ask->have_n : ask->scores_n) + ask->have_n;
+
 	*m = (struct fleet_model){.arena = a, .ask = ask, .w_ref = weight_of_reference(ask->spec)};
-	items_take(m, only_held);
-	for (m->slots_n = 64; m->slots_n < m->n * 8; m->slots_n *= 2) {
+	for (m->slots_n = 64; m->slots_n < most * 8; m->slots_n *= 2) {
 	}
 	m->slots = arena_array(a, m->slots_n, sizeof(*m->slots));
-	for (size_t i = 0; i < m->n; i++) {
-		item_terms(m, &m->items[i]);
-	}
+	m->near = arena_array(a, (size_t)1 << FLEET_NEAR_BITS, sizeof(*m->near));
+	items_take(m, only_held);
 	deltas_read(m);
-	wanted_read(m);
+	wanted_read(m, cheapest);
 	members_fill(m);
 	for (size_t i = 0; i < m->n; i++) {
 		fleet_put(m, &m->items[i], m->items[i].held);

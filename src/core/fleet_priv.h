@@ -36,12 +36,21 @@ struct fleet_item {
 /* How good a plan is: compared in this order. */
 struct fleet_value { int64_t missing, floor_short, pools_short; double cost; };
 
+/* Groups by where their names stand. */
+#define FLEET_NEAR_BITS 12
+struct fleet_near {
+	const char *name, *name2;
+	enum fleet_kind kind;
+	int32_t parent, group;
+};
+
 struct fleet_model {
 	struct arena *arena;
 	const struct fleet_ask *ask;
 	struct fleet_item *items; size_t n;      /* by pool id */
 	struct fleet_group *groups; size_t groups_n, groups_cap;
 	int32_t *slots; size_t slots_n;
+	struct fleet_near *near;
 	int32_t *members;
 	double delta[FLEET_LEVELS + 1];          /* risk of a level, of a pool last */
 	double kappa;                            /* risk price / U, dollars */
@@ -53,8 +62,11 @@ struct fleet_model {
 	int64_t steps, steps_max;
 };
 
+/* What the risk is priced by: the cheapest reference machine, dollars per hour. */
+double fleet_cheapest(const struct fleet_ask *ask);
 /* only_held: without the pools that the fleet has nothing in, to see whether it is at its size. */
-void fleet_model_build(struct fleet_model *m, struct arena *a, const struct fleet_ask *ask, bool only_held);
+void fleet_model_build(struct fleet_model *m, struct arena *a, const struct fleet_ask *ask, bool only_held,
+    double cheapest);
 /* Of one node more, dollars an hour, risk included; of one less is fleet_gain(). */
 double fleet_marginal(const struct fleet_model *m, const struct fleet_item *i);
 double fleet_gain(const struct fleet_model *m, const struct fleet_item *i);

@@ -63,6 +63,7 @@ static void market_make(struct arena *a, struct market *m, struct rng *r)
 		m->scores[k - 1] = m->scores[at];
 		m->scores[at] = swap;
 	}
+	offers_share_names(m->offers, POOLS);
 	m->hazards = hazard_model_build(a, m->offers, POOLS, &policy, NOW);
 }
 
