@@ -232,6 +232,12 @@ void fleet_job(const struct fleet_spec *f, struct job_spec *ret)
 	*ret = (struct job_spec){.asks = f->asks, .asks_n = f->asks_n, .interruptible = true, .checkpoint.path = "."};
 }
 
+bool fleet_again(const struct fleet_seen *was, const struct fleet_seen *is, int64_t now_us)
+{
+	return was == NULL || was->fleet_id != is->fleet_id || was->version != is->version || was->offers != is->offers ||
+	       was->nodes != is->nodes || now_us >= was->until_us;
+}
+
 void fleet_plan_make(struct arena *a, const struct fleet_ask *ask, struct fleet_plan *ret)
 {
 	struct fleet_model m;

@@ -100,6 +100,15 @@ struct fleet_plan {
 	double want, have;             /* in nodes, GPUs or GPUs of gpus_of; have without the picks */
 	size_t usable, steps;          /* pools looked at; alternatives weighed */
 };
+/* What a plan that called for nothing was made of: while it is the same, planning again would call for nothing either. */
+struct fleet_seen {
+	int64_t fleet_id, version;
+	uint64_t offers;               /* offers_digest() */
+	uint64_t nodes;                /* of its nodes, their states and use */
+	int64_t until_us;              /* from then on it is planned again whatever is the same: rests end, hazards drift */
+};
+/* was NULL or of another fleet: yes. */
+bool fleet_again(const struct fleet_seen *was, const struct fleet_seen *is, int64_t now_us);
 struct fleet_ask {
 	const struct fleet_spec *spec;
 	const struct fleet_have *have; size_t have_n;

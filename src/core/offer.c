@@ -339,3 +339,45 @@ void offers_share_names(struct offer *offers, size_t n)
 		before = o;
 	}
 }
+
+/* ---- has anything changed? ----------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+	h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+	return h ^ h >> 29;
+}
+
+static uint64_t bits(double v)
+{
+	uint64_t b;
+
+	memcpy(&b, &v, sizeof(b));
+	return b;
+}
+
+uint64_t offers_digest(const struct offer *offers, size_t n, int64_t now_us, int64_t *ret_until_us)
+{
+	uint64_t h = n;
+
+	*ret_until_us = 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct offer *o = &offers[i];
+		bool rests = o->cool_until_us > now_us;
+
+		h = mix(h, (uint64_t)(uint32_t)o->pool_id << 32 | (uint64_t)o->market << 8 | (uint64_t)o->price_state << 4 |
+		    (uint64_t)rests << 3 | (uint64_t)o->has_odds << 2 | (uint64_t)o->has_quota << 1);
+		h = mix(h, (uint64_t)o->price_micros);
+		h = mix(h, bits(o->capacity));
+		if (o->has_odds) {
+			h = mix(h, bits(o->odds));
+		}
+		if (o->has_quota) {
+			h = mix(mix(h, (uint64_t)o->quota_limit), (uint64_t)o->quota_used);
+		}
+		if (rests && (*ret_until_us == 0 || o->cool_until_us < *ret_until_us)) {
+			*ret_until_us = o->cool_until_us;
+		}
+	}
+	return h;
+}

@@ -80,6 +80,11 @@ struct offer {
  * them up for every offer (the hazard model, rankings, fleets) then compares pointers. Nothing depends on it but speed. */
 void offers_share_names(struct offer *offers, size_t n);
 
+/* The same for offers of which the same can be had at the same price: pools, prices, signals of capacity, quotas, rests.
+ * *ret_until_us is when the first rest that still lasts ends; 0 = none does. What is believed of hazards is left out: it
+ * never stands still. */
+uint64_t offers_digest(const struct offer *offers, size_t n, int64_t now_us, int64_t *ret_until_us);
+
 /* "A100" accepts A100-40GB and A100-80GB; "A100-80GB" only itself; case-insensitive; H100 accepts
  * H100-80GB-SXM... A ":8" count is not part of the name. */
 bool gpu_matches(const char *asked, const char *pool_gpu);

@@ -91,6 +91,7 @@ struct offers { /* one read of the market, shared by the turns that need it */
 	struct hazard_model *hazards; /* of the list, in the arena */
 };
 
+struct fleet_seen;
 struct sched;
 struct watch;
 struct exam;
@@ -152,6 +153,8 @@ struct engine {
 	size_t held_n;
 	size_t queued_n; /* places in the queue when they were last written */
 	int64_t spent_us; /* mono: when the teams' dollars were last brought up */
+	struct fleet_seen *fleets_seen; /* fleets whose last plan called for nothing (fleet.c); only pacing */
+	size_t fleets_seen_n;
 	int64_t return_after; /* job where the next turn of the return goes on; 0 = from the top */
 };
 

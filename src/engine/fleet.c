@@ -1,16 +1,23 @@
 /* Keeps fleets at their size: wants missing nodes where core/fleet puts them, gives back what it says
- * is too much, empties fleets that close. The plan is kept with the fleet and in each decision. */
+ * is too much, empties fleets that close. The plan is kept with the fleet and in each decision. A plan
+ * that calls for nothing, because the fleet is at its size or nothing more can be had, is made again
+ * when offers, refusals or the fleet change, and once a minute. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "core/fleet.h"
 #include "engine/engine_int.h"
 
+#define FLEETS_MOST 200		     /* as engine_fleets reads */
+#define AGAIN_US    (60 * SPOT_US_PER_S)
+
 struct fleet_turn {
 	struct q_engine_fleets_row *fleets;
 	size_t fleets_n;
 	struct q_engine_fleet_nodes_row *nodes;
 	size_t nodes_n;
+	uint64_t offers;  /* digest */
+	int64_t until_us; /* the first rest ends */
 };
 
 /* Nodes that count: those on their way out do not. */
@@ -184,7 +191,8 @@ static void want(struct recon *r, const struct q_engine_fleets_row *f, const str
 						.fence = r->e->epoch}));
 }
 
-static void plan_do(struct recon *r, struct fleet_turn *t, const struct q_engine_fleets_row *f,
+/* Returns whether anything was called for. */
+static bool plan_do(struct recon *r, struct fleet_turn *t, const struct q_engine_fleets_row *f,
 		    const struct fleet_ask *ask, int64_t nodes)
 {
 	struct engine *e = r->e;
@@ -211,6 +219,72 @@ static void plan_do(struct recon *r, struct fleet_turn *t, const struct q_engine
 					   .why = plan.why,
 					   .plan = json_text(r->arena, shown),
 					   .at_us = engine_now(e)}));
+	return plan.n > 0 || plan.gives_n > 0;
+}
+
+/* ---- planning again ------------------------------------------------------------------------ */
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+	h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+	return h ^ h >> 29;
+}
+
+static struct fleet_seen seen_now(const struct recon *r, const struct fleet_turn *t,
+				  const struct q_engine_fleets_row *f)
+{
+	int64_t soon = engine_now(r->e) + AGAIN_US;
+	struct fleet_seen s = {.fleet_id = f->id,
+			       .version = f->version,
+			       .offers = t->offers,
+			       .until_us = t->until_us != 0 ? MIN(soon, t->until_us) : soon};
+
+	for (size_t i = 0; i < t->nodes_n; i++) {
+		const struct q_engine_fleet_nodes_row *n = &t->nodes[i];
+
+		if (n->fleet_id != f->id) {
+			continue;
+		}
+		s.nodes = mix(mix(s.nodes, (uint64_t)n->id), n->used);
+		for (const char *c = n->state; *c != '\0'; c++) {
+			s.nodes = mix(s.nodes, (unsigned char)*c);
+		}
+	}
+	return s;
+}
+
+static struct fleet_seen *seen_of(const struct engine *e, int64_t fleet_id)
+{
+	for (size_t i = 0; i < e->fleets_seen_n; i++) {
+		if (e->fleets_seen[i].fleet_id == fleet_id) {
+			return &e->fleets_seen[i];
+		}
+	}
+	return NULL;
+}
+
+static void seen_drop(struct engine *e, int64_t fleet_id)
+{
+	struct fleet_seen *s = seen_of(e, fleet_id);
+
+	if (s != NULL) {
+		*s = e->fleets_seen[--e->fleets_seen_n];
+	}
+}
+
+static void seen_keep(struct engine *e, const struct fleet_seen *is)
+{
+	if (e->fleets_seen == NULL) {
+		e->fleets_seen = calloc(FLEETS_MOST, sizeof(*e->fleets_seen));
+		if (e->fleets_seen == NULL) {
+			abort();
+		}
+	}
+	/* Full of fleets that are gone: what is forgotten is planned once more. */
+	if (e->fleets_seen_n == FLEETS_MOST) {
+		e->fleets_seen_n = 0;
+	}
+	e->fleets_seen[e->fleets_seen_n++] = *is;
 }
 
 static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_engine_fleets_row *f)
@@ -221,12 +295,14 @@ static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_e
 	struct fleet_have *have;
 	struct job_spec *job = arena_alloc(r->arena, sizeof(*job));
 	struct rank_job rank = {.spec = job, .spot_allowed = true, .on_demand_allowed = true};
+	struct fleet_seen is = seen_now(r, t, f);
 	struct score *scores;
 	int64_t nodes;
 
-	if (!spec_read(r, f, &spec)) {
+	if (!fleet_again(seen_of(e, f->id), &is, engine_now(e)) || !spec_read(r, f, &spec)) {
 		return;
 	}
+	seen_drop(e, f->id);
 	fleet_job(spec, job);
 	rank_offers(r->arena, e->offers.list, e->offers.n, &rank, &e->conf.rank, engine_now(e),
 		    &scores, &ask.scores_n);
@@ -235,7 +311,9 @@ static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_e
 	ask.have_n = have_of(r, t, f->id, &have, &nodes);
 	have_score(r, &rank, have, ask.have_n);
 	ask.have = have;
-	plan_do(r, t, f, &ask, nodes);
+	if (!plan_do(r, t, f, &ask, nodes)) {
+		seen_keep(e, &is);
+	}
 }
 
 static void fleet_closing(struct recon *r, struct fleet_turn *t,
@@ -257,7 +335,9 @@ static void fleet_closing(struct recon *r, struct fleet_turn *t,
 static void fleet_decide(struct recon *r, void *ctx)
 {
 	struct fleet_turn *t = ctx;
+	struct engine *e = r->e;
 
+	t->offers = offers_digest(e->offers.list, e->offers.n, engine_now(e), &t->until_us);
 	for (size_t i = 0; i < t->fleets_n; i++) {
 		if (strcmp(t->fleets[i].state, "ACTIVE") == 0) {
 			fleet_active(r, t, &t->fleets[i]);

@@ -520,6 +520,33 @@ static void test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere
 	assert_int_equal(w->cloud.launches, 4);
 }
 
+static void test_a_fleet_that_lacks_nodes_is_planned_again_when_something_changed(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	quota(w, "P/spot", "spot", "instances", 2);
+	world_start(w);
+	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', "
+		     "'ml', 'p', '{\"nodes\":4,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1); "
+		     "NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM node WHERE state = 'READY'");
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE (plan->>'missing')::int = 2");
+	world_for(w, 500);
+	/* A plan made from here on would write when. */
+	world_sql(w, "UPDATE fleet SET plan_us = 1; NOTIFY spot_engine");
+	world_for(w, 1000);
+	assert_int_equal(world_int(w, "SELECT plan_us FROM fleet"), 1);
+	world_sql(w, "UPDATE quota SET quota_limit = 3; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) = 3 FROM node WHERE state = 'READY'");
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE (plan->>'missing')::int = 1");
+	world_pool(w, "z3", "a1", "on_demand", 4000000);
+	world_sql(w, "NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) = 4 FROM node WHERE state = 'READY'");
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE (plan->>'missing')::int = 0");
+}
+
 /* ---- ways to upload --------------------------------------------------------------------------- */
 
 static void test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends(void **state)
@@ -579,6 +606,7 @@ int main(int argc, char **argv)
 	    T(test_a_pool_whose_quota_has_no_room_is_not_chosen),
 	    T(test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room),
 	    T(test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere),
+	    T(test_a_fleet_that_lacks_nodes_is_planned_again_when_something_changed),
 	    T(test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends),
 	};
 

@@ -278,9 +278,61 @@ static void a_fleet_file_is_read_strictly(void **state)
 	assert_non_null(strstr(err.text, "line 3"));
 }
 
+static void a_market_where_other_things_can_be_had_has_another_digest(void **state)
+{
+	struct offer o[2] = {{.pool_id = 1, .market = SPOT_MARKET_SPOT, .price_micros = 5, .price_state = PRICE_FRESH, .capacity = -1,
+		.has_quota = true, .quota_limit = 4}, {.pool_id = 2, .cool_until_us = 90}};
+	uint64_t first, d;
+	int64_t until;
+
+	(void)state;
+	first = offers_digest(o, 2, 50, &until);
+	assert_int_equal(until, 90);
+	o[0].hazard = 3;
+	assert_true(offers_digest(o, 2, 60, &until) == first);
+	d = offers_digest(o, 2, 90, &until);
+	assert_true(d != first);
+	assert_int_equal(until, 0);
+	o[0].price_micros = 6;
+	assert_true(offers_digest(o, 2, 50, &until) != first);
+	o[0].price_micros = 5;
+	o[0].quota_used = 1;
+	assert_true(offers_digest(o, 2, 50, &until) != first);
+	o[0].quota_used = 0;
+	o[0].capacity = 0;
+	assert_true(offers_digest(o, 2, 50, &until) != first);
+	o[0].capacity = -1;
+	o[0].price_state = PRICE_STALE;
+	assert_true(offers_digest(o, 2, 50, &until) != first);
+	assert_true(offers_digest(o, 1, 50, &until) != first);
+}
+
+static void a_fleet_is_planned_again_for_a_reason(void **state)
+{
+	struct fleet_seen was = {.fleet_id = 1, .version = 2, .offers = 3, .nodes = 4, .until_us = 100}, is = was;
+
+	(void)state;
+	assert_true(fleet_again(NULL, &is, 0));
+	assert_false(fleet_again(&was, &is, 99));
+	assert_true(fleet_again(&was, &is, 100));
+	is.version++;
+	assert_true(fleet_again(&was, &is, 0));
+	is = was;
+	is.offers++;
+	assert_true(fleet_again(&was, &is, 0));
+	is = was;
+	is.nodes++;
+	assert_true(fleet_again(&was, &is, 0));
+	is = was;
+	is.fleet_id++;
+	assert_true(fleet_again(&was, &is, 0));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_market_where_other_things_can_be_had_has_another_digest),
+		cmocka_unit_test(a_fleet_is_planned_again_for_a_reason),
 		cmocka_unit_test(five_pools_are_used_where_they_exist),
 		cmocka_unit_test(risk_spreads_nodes_as_far_as_it_pays),
 		cmocka_unit_test(the_floor_is_a_count_or_a_share),
