@@ -13,7 +13,7 @@ enum spot_step aws_regions(void *p, struct spot_call *c, struct spot_regions *a)
 	size_t cap = 0;
 	enum spot_step s;
 
-	aws_state_get(c, 0);
+	call_state_get(c, 0);
 	if (self->regions_n > 0) {
 		a->names = self->regions;
 		a->n = self->regions_n;
@@ -65,7 +65,7 @@ enum spot_step aws_whoami(void *p, struct spot_call *c, const char **ret_account
 	struct query q;
 	enum spot_step s;
 
-	aws_state_get(c, 0);
+	call_state_get(c, 0);
 	if (c->in == NULL) {
 		query_begin(&q, c->arena, "GetCallerIdentity", STS_VERSION);
 		r.body = query_end(&q, &r.body_n);
@@ -182,7 +182,7 @@ static bool quota_value(const json_t *quota, int64_t *ret)
 static enum spot_step quotas_send(
     struct aws *self, struct spot_call *c, const char *region, struct quoting *x)
 {
-	const struct aws_state *st = c->state;
+	const struct call_state *st = c->state;
 	json_t *doc AUTO(json) = json_pack("{s:s}", "ServiceCode", "ec2");
 	struct aws_request r = {.service = AWS_QUOTAS,
 	    .region = region,
@@ -276,7 +276,7 @@ static void quotas_result(
 enum spot_step aws_quotas(void *p, struct spot_call *c, struct spot_quotas *a)
 {
 	struct aws *self = p;
-	struct aws_state *st = aws_state_get(c, sizeof(struct quoting));
+	struct call_state *st = call_state_get(c, sizeof(struct quoting));
 	struct quoting *x = st->own;
 
 	if (str_empty(a->region))

@@ -1,7 +1,7 @@
 /*
  * Inside of the AWS provider. One struct aws per open provider instance: settings (read once at
  * open), credentials (changed by auth only) and the clock skew. Steps keep their place in struct
- * aws_state (arena memory of the call), not in c->at: the number of the request that is out. So a
+ * call_state (arena memory of the call), not in c->at: the number of the request that is out. So a
  * step entered with c->in == NULL builds that request again, which is what AGAIN and REAUTH want.
  */
 #ifndef PROVIDERS_AWS_INT_H
@@ -82,15 +82,6 @@ struct aws {
 	int64_t skew_us; /* vendor's clock minus ours */
 };
 
-/* Place of one call. own: the verb's struct. */
-struct aws_state {
-	int at;
-	bool resynced;
-	const char *next; /* page token of the request to build, NULL = first page */
-	size_t pages;
-	void *own;
-};
-
 struct aws_request {
 	enum aws_service service;
 	const char *region;
@@ -115,7 +106,6 @@ bool aws_region_ok(const char *region);
 bool aws_id_ok(const char *id, const char *prefix); /* "subnet-0a1b" */
 
 /* ---- http.c ------------------------------------------------------------------------------ */
-struct aws_state *aws_state_get(struct spot_call *c, size_t own_size);
 enum spot_step aws_send(struct aws *self, struct spot_call *c, const struct aws_request *r);
 /* What c->in holds: SPOT_STEP_NONE = a good reply, parsed into ret; else the step's verdict. */
 enum spot_step aws_reply_xml(struct aws *self, struct spot_call *c, const char *action,
@@ -129,7 +119,7 @@ enum spot_step aws_reply_plain(struct aws *self, struct spot_call *c, const char
 /* Takes the page token over: true = there is another page to ask for; false with *ret_bad = the
  * vendor repeats itself. The end is an absent or an empty token (EC2 API,
  * DescribeSpotPriceHistory: NextToken). */
-bool aws_next_page(struct aws_state *st, struct arena *a, const char *token, bool *ret_bad);
+bool aws_next_page(struct call_state *st, struct arena *a, const char *token, bool *ret_bad);
 
 /* ---- errors.c ---------------------------------------------------------------------------- */
 enum aws_how { AWS_FAIL = 1, AWS_AGAIN, AWS_REAUTH, AWS_SKEW, AWS_KEYS, AWS_EXPIRED };
@@ -193,7 +183,7 @@ struct aws_run {
 	bool block;		 /* it is a capacity block */
 	bool dry;
 };
-/* Places of a launch, in aws_state.at. */
+/* Places of a launch, in call_state.at. */
 enum { AWS_AT_RESERVATION = 0, AWS_AT_IMAGE, AWS_AT_RUN, AWS_AT_UNDO };
 /* The image that is set for an architecture; NULL = it is looked up. */
 const char *aws_image_fixed(const struct aws *self, const char *arch);
@@ -203,7 +193,7 @@ enum spot_step aws_image_reply(struct aws *self, struct spot_call *c, const char
 enum spot_step aws_launch_check(
     const struct aws *self, struct spot_call *c, const struct spot_launch *l);
 void aws_launch_begin(
-    const struct aws *self, struct aws_state *st, struct aws_run *r, const struct spot_launch *l);
+    const struct aws *self, struct call_state *st, struct aws_run *r, const struct spot_launch *l);
 /* What comes before RunInstances: reservation, image. SPOT_STEP_NONE: it can be sent, or
  * (*ret_answered) c->in is the reply to it or to what came after it. */
 enum spot_step aws_launch_prepare(

@@ -503,11 +503,11 @@ static bool check_sent(
 enum spot_step aws_check(void *p, struct spot_call *c, struct spot_check *a)
 {
 	struct aws *self = p;
-	struct aws_state *st = c->state;
+	struct call_state *st = c->state;
 	struct checking *k;
 
 	if (st == NULL) {
-		st = aws_state_get(c, sizeof(*k));
+		st = call_state_get(c, sizeof(*k));
 		check_begin(self, c, st->own, a);
 	}
 	k = st->own;

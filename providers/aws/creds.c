@@ -164,7 +164,7 @@ static void home_take(struct aws *self, struct spot_call *c, const struct auth *
 /* Reads the answer to what was asked last and moves on. */
 static enum spot_step auth_reply(struct aws *self, struct spot_call *c, struct auth *a)
 {
-	struct aws_state *st = c->state;
+	struct call_state *st = c->state;
 	enum spot_step s = SPOT_STEP_NONE;
 
 	switch (st->at) {
@@ -221,7 +221,7 @@ static enum spot_step auth_read(struct spot_call *c, const char *path)
 /* Asks for what is next. */
 static enum spot_step auth_ask(struct aws *self, struct spot_call *c, struct auth *a)
 {
-	struct aws_state *st = c->state;
+	struct call_state *st = c->state;
 	const char *path;
 
 	switch (st->at) {
@@ -264,12 +264,12 @@ static enum spot_step auth_ask(struct aws *self, struct spot_call *c, struct aut
 enum spot_step aws_auth(void *p, struct spot_call *c)
 {
 	struct aws *self = p;
-	struct aws_state *st = c->state;
+	struct call_state *st = c->state;
 	enum spot_step s = SPOT_STEP_NONE;
 	struct auth *a;
 
 	if (st == NULL) {
-		st = aws_state_get(c, sizeof(struct auth));
+		st = call_state_get(c, sizeof(struct auth));
 		auth_over(self);
 		/* If the core gives up on a broken connection we are not asked again: the old keys
 		 * do for a minute. */

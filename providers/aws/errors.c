@@ -264,7 +264,7 @@ void aws_error_read(struct spot_call *c, const char **ret_code, const char **ret
 /* Only a clock that is off explains these codes as skew; otherwise the keys are wrong. */
 static bool clock_resync(struct aws *self, struct spot_call *c)
 {
-	struct aws_state *st = c->state;
+	struct call_state *st = c->state;
 	int64_t skew, off;
 
 	if (st == NULL || st->resynced || !call_clock_off(c, &skew))

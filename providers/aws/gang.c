@@ -64,7 +64,7 @@ static enum spot_step undo_reply(struct aws *self, struct spot_call *c, const st
 static enum spot_step gang_reply(
     struct aws *self, struct spot_call *c, struct ganging *g, struct spot_launch_gang *a)
 {
-	struct aws_state *st = c->state;
+	struct call_state *st = c->state;
 	const struct xml *doc, *set;
 	enum spot_step s = aws_reply_xml(self, c, "RunInstances", "RunInstancesResponse", &doc);
 
@@ -93,7 +93,7 @@ static enum spot_step gang_reply(
 enum spot_step aws_launch_gang(void *p, struct spot_call *c, struct spot_launch_gang *a)
 {
 	struct aws *self = p;
-	struct aws_state *st = c->state;
+	struct call_state *st = c->state;
 	struct ganging *g;
 	bool answered = false;
 	enum spot_step s;
@@ -105,7 +105,7 @@ enum spot_step aws_launch_gang(void *p, struct spot_call *c, struct spot_launch_
 		s = aws_launch_check(self, c, &a->common);
 		if (s != SPOT_STEP_NONE)
 			return s;
-		st = aws_state_get(c, sizeof(*g));
+		st = call_state_get(c, sizeof(*g));
 		g = st->own;
 		g->run.count = a->want;
 		aws_launch_begin(self, st, &g->run, &a->common);

@@ -9,19 +9,6 @@
 
 #include "base/sign.h"
 
-struct aws_state *aws_state_get(struct spot_call *c, size_t own_size)
-{
-	struct aws_state *st = c->state;
-
-	if (st == NULL) {
-		st = arena_alloc(c->arena, sizeof(*st));
-		if (own_size > 0)
-			st->own = arena_alloc(c->arena, own_size);
-		c->state = st;
-	}
-	return st;
-}
-
 enum spot_step aws_send(struct aws *self, struct spot_call *c, const struct aws_request *r)
 {
 	const struct aws_keys *keys = r->keys != NULL ? r->keys : &self->keys;
@@ -99,7 +86,7 @@ enum spot_step aws_reply_json(
 	return s != SPOT_STEP_NONE ? s : call_json_object(c, "aws", action, ret);
 }
 
-bool aws_next_page(struct aws_state *st, struct arena *a, const char *token, bool *ret_bad)
+bool aws_next_page(struct call_state *st, struct arena *a, const char *token, bool *ret_bad)
 {
 	return call_next_page(a, token, AWS_PAGES_MAX, &st->next, &st->pages, ret_bad);
 }

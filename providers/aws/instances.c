@@ -197,7 +197,7 @@ static enum spot_step found_step(
 static enum spot_step found_send(
     struct aws *self, struct spot_call *c, const char *region, struct query *q)
 {
-	const struct aws_state *st = c->state;
+	const struct call_state *st = c->state;
 
 	if (st->next != NULL)
 		query_add(q, "NextToken", st->next);
@@ -207,7 +207,7 @@ static enum spot_step found_send(
 enum spot_step aws_find(void *p, struct spot_call *c, struct spot_find *a)
 {
 	struct aws *self = p;
-	struct aws_state *st = aws_state_get(c, sizeof(struct found));
+	struct call_state *st = call_state_get(c, sizeof(struct found));
 	struct found *f = st->own;
 	struct query q;
 	enum spot_step s = found_step(self, c, a->region, f);
@@ -234,7 +234,7 @@ enum spot_step aws_find(void *p, struct spot_call *c, struct spot_find *a)
 enum spot_step aws_list(void *p, struct spot_call *c, struct spot_list *a)
 {
 	struct aws *self = p;
-	struct aws_state *st = aws_state_get(c, sizeof(struct found));
+	struct call_state *st = call_state_get(c, sizeof(struct found));
 	struct found *f = st->own;
 	struct query q;
 	enum spot_step s = found_step(self, c, a->region, f);
@@ -370,7 +370,7 @@ static enum spot_step describe_reply(
 enum spot_step aws_describe(void *p, struct spot_call *c, struct spot_describe *a)
 {
 	struct aws *self = p;
-	struct aws_state *st = aws_state_get(c, sizeof(struct found));
+	struct call_state *st = call_state_get(c, sizeof(struct found));
 	struct found *f = st->own;
 
 	if (f->refs == NULL) {
@@ -427,7 +427,7 @@ enum spot_step aws_terminate(void *p, struct spot_call *c, struct spot_terminate
 	enum spot_step s;
 	struct query q;
 
-	aws_state_get(c, 0);
+	call_state_get(c, 0);
 	if (c->in == NULL) {
 		if (!aws_id_ok(a->ref, "i-"))
 			return call_fail(c, SPOT_INVALID, NULL,

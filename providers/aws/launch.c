@@ -327,7 +327,7 @@ enum spot_step aws_launch_check(
 /* ---- the verb ---------------------------------------------------------------------------- */
 
 void aws_launch_begin(
-    const struct aws *self, struct aws_state *st, struct aws_run *r, const struct spot_launch *l)
+    const struct aws *self, struct call_state *st, struct aws_run *r, const struct spot_launch *l)
 {
 	r->launch = l;
 	r->ami = aws_image_fixed(self, l->shape.arch);
@@ -339,7 +339,7 @@ void aws_launch_begin(
 enum spot_step aws_launch_prepare(
     struct aws *self, struct spot_call *c, struct aws_run *r, bool *ret_answered)
 {
-	struct aws_state *st = c->state;
+	struct call_state *st = c->state;
 	bool answered = c->in != NULL;
 	enum spot_step s;
 
@@ -370,7 +370,7 @@ enum spot_step aws_launch_prepare(
 enum spot_step aws_launch(void *p, struct spot_call *c, struct spot_launch *a)
 {
 	struct aws *self = p;
-	struct aws_state *st = c->state;
+	struct call_state *st = c->state;
 	struct aws_run *r;
 	bool answered = false;
 	enum spot_step s;
@@ -379,7 +379,7 @@ enum spot_step aws_launch(void *p, struct spot_call *c, struct spot_launch *a)
 		s = aws_launch_check(self, c, a);
 		if (s != SPOT_STEP_NONE)
 			return s;
-		st = aws_state_get(c, sizeof(*r));
+		st = call_state_get(c, sizeof(*r));
 		r = st->own;
 		r->count = 1;
 		aws_launch_begin(self, st, r, a);

@@ -113,7 +113,7 @@ static enum spot_step status_send(struct aws *self, struct spot_call *c, const c
 {
 	static const char *const codes[] = {"instance-reboot", "system-reboot",
 	    "system-maintenance", "instance-retirement", "instance-stop"};
-	const struct aws_state *st = c->state;
+	const struct call_state *st = c->state;
 	struct query q;
 
 	query_begin(&q, c->arena, "DescribeInstanceStatus", EC2_VERSION);
@@ -131,7 +131,7 @@ static enum spot_step status_reply(
     struct aws *self, struct spot_call *c, const struct spot_notices *a, struct noticed *x)
 {
 	const char *action = "DescribeInstanceStatus";
-	struct aws_state *st = c->state;
+	struct call_state *st = c->state;
 	const struct xml *doc, *set;
 	bool bad;
 	enum spot_step s = aws_reply_xml(self, c, action, "DescribeInstanceStatusResponse", &doc);
@@ -167,7 +167,7 @@ static enum spot_step status_reply(
 static enum spot_step requests_send(
     struct aws *self, struct spot_call *c, const struct spot_notices *a, struct noticed *x)
 {
-	const struct aws_state *st = c->state;
+	const struct call_state *st = c->state;
 	struct query q;
 	size_t n = 0;
 
@@ -193,7 +193,7 @@ static enum spot_step requests_send(
 enum spot_step aws_notices(void *p, struct spot_call *c, struct spot_notices *a)
 {
 	struct aws *self = p;
-	struct aws_state *st = aws_state_get(c, sizeof(struct noticed));
+	struct call_state *st = call_state_get(c, sizeof(struct noticed));
 	struct noticed *x = st->own;
 	enum spot_step s;
 

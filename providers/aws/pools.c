@@ -98,7 +98,7 @@ static enum spot_step pools_send(struct aws *self, struct spot_call *c, const ch
 {
 	static const char *const actions[] = {
 	    "DescribeAvailabilityZones", "DescribeInstanceTypes", "DescribeInstanceTypeOfferings"};
-	const struct aws_state *st = c->state;
+	const struct call_state *st = c->state;
 	const char *action;
 	struct query q;
 
@@ -357,7 +357,7 @@ static enum spot_step reservations_reply(
 enum spot_step aws_pools(void *p, struct spot_call *c, struct spot_pools *a)
 {
 	struct aws *self = p;
-	struct aws_state *st = aws_state_get(c, sizeof(struct pooling));
+	struct call_state *st = call_state_get(c, sizeof(struct pooling));
 	struct pooling *x = st->own;
 	bool more = false;
 	enum spot_step s = SPOT_STEP_NONE;

@@ -41,7 +41,7 @@ static void point_add(struct spot_call *c, struct pricing *x, const struct spot_
 static enum spot_step spot_send(
     struct aws *self, struct spot_call *c, const struct spot_prices *a, struct pricing *x)
 {
-	const struct aws_state *st = c->state;
+	const struct call_state *st = c->state;
 	const char *last = "";
 	struct query q;
 	size_t n = 0;
@@ -197,7 +197,7 @@ enum spot_step aws_list_prices_send(struct aws *self, struct spot_call *c, const
 
 static enum spot_step list_send(struct aws *self, struct spot_call *c, const char *region)
 {
-	const struct aws_state *st = c->state;
+	const struct call_state *st = c->state;
 
 	return aws_list_prices_send(self, c, region,
 	    st->at == LIST_METAL ? "Compute Instance (bare metal)" : "Compute Instance", 100,
@@ -321,7 +321,7 @@ static int wanted_from(int at, const struct spot_prices *a, const struct pricing
 enum spot_step aws_prices(void *p, struct spot_call *c, struct spot_prices *a)
 {
 	struct aws *self = p;
-	struct aws_state *st = aws_state_get(c, sizeof(struct pricing));
+	struct call_state *st = call_state_get(c, sizeof(struct pricing));
 	struct pricing *x = st->own;
 	bool more = false;
 

@@ -42,7 +42,7 @@ bool aws_reservation_at(
 enum spot_step aws_reservations_send(
     struct aws *self, struct spot_call *c, const char *region, const char *type)
 {
-	const struct aws_state *st = c->state;
+	const struct call_state *st = c->state;
 	struct query q;
 
 	query_begin(&q, c->arena, ACTION, EC2_VERSION);

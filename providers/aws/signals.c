@@ -47,7 +47,7 @@ static struct spot_signal *signal_add(struct spot_call *c, struct signalling *x)
 
 static enum spot_step score_send(struct aws *self, struct spot_call *c, const char *region)
 {
-	const struct aws_state *st = c->state;
+	const struct call_state *st = c->state;
 	struct query q;
 
 	query_begin(&q, c->arena, SCORE_SOURCE, EC2_VERSION);
@@ -66,7 +66,7 @@ static enum spot_step score_send(struct aws *self, struct spot_call *c, const ch
 /* The score is the set's: it is given to each pool of the set in that zone. */
 static void score_row(struct spot_call *c, struct signalling *x, const struct xml *row)
 {
-	const struct aws_state *st = c->state;
+	const struct call_state *st = c->state;
 	const char *zone = xml_text(row, "availabilityZoneId", "");
 	int64_t score;
 
@@ -284,7 +284,7 @@ static enum spot_step signals_done(struct spot_signals *a, const struct signalli
 static enum spot_step signals_reply(
     struct aws *self, struct spot_call *c, struct signalling *x, const char *region, bool *ret_over)
 {
-	struct aws_state *st = c->state;
+	struct call_state *st = c->state;
 	size_t had = x->n;
 	bool more = false;
 	enum spot_step s;
@@ -314,7 +314,7 @@ static enum spot_step signals_reply(
 enum spot_step aws_signals(void *p, struct spot_call *c, struct spot_signals *a)
 {
 	struct aws *self = p;
-	struct aws_state *st = aws_state_get(c, sizeof(struct signalling));
+	struct call_state *st = call_state_get(c, sizeof(struct signalling));
 	struct signalling *x = st->own;
 	bool over = false;
 

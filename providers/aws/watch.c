@@ -303,7 +303,7 @@ static enum spot_step watch_done(struct spot_call *c, struct spot_watch *a, stru
 static enum spot_step watch_reply(
     struct aws *self, struct spot_call *c, struct spot_watch *a, struct watching *w)
 {
-	struct aws_state *st = c->state;
+	struct call_state *st = c->state;
 	json_t *doc AUTO(json) = NULL;
 	enum spot_step s;
 
@@ -329,7 +329,7 @@ static enum spot_step watch_reply(
 enum spot_step aws_watch(void *p, struct spot_call *c, struct spot_watch *a)
 {
 	struct aws *self = p;
-	struct aws_state *st = c->state;
+	struct call_state *st = c->state;
 	struct watching *w;
 	enum spot_step s;
 
@@ -340,7 +340,7 @@ enum spot_step aws_watch(void *p, struct spot_call *c, struct spot_watch *a)
 		if (aws_queue(self, a->region) == NULL)
 			return call_fail(c, SPOT_NOT_OFFERED, NULL,
 			    "aws watch: interruption_queue.%s is not set", a->region);
-		st = aws_state_get(c, sizeof(*w));
+		st = call_state_get(c, sizeof(*w));
 		cursor_read(c, st->own, a->cursor);
 	}
 	w = st->own;

@@ -19,7 +19,7 @@ enum spot_step azure_whoami(void *p, struct spot_call *c, const char **ret_accou
 				 self->subscription)};
 	enum spot_step s;
 
-	azure_state_get(c, 0);
+	call_state_get(c, 0);
 	if (c->in == NULL)
 		return azure_send(self, c, &r);
 	s = azure_reply(c, r.what, &doc);
@@ -57,7 +57,7 @@ enum spot_step azure_regions(void *p, struct spot_call *c, struct spot_regions *
 				 self->subscription)};
 	enum spot_step s;
 
-	azure_state_get(c, 0);
+	call_state_get(c, 0);
 	if (self->regions_n > 0) {
 		a->names = self->regions;
 		a->n = self->regions_n;
@@ -144,14 +144,14 @@ static enum spot_step quotas_reply(struct azure *self, struct spot_call *c, cons
 enum spot_step azure_quotas(void *p, struct spot_call *c, struct spot_quotas *a)
 {
 	struct azure *self = p;
-	struct azure_state *st = c->state;
+	struct call_state *st = c->state;
 	struct counting *x;
 	enum spot_step s;
 
 	if (!azure_region_ok(a->region))
 		return call_fail(c, SPOT_INVALID, NULL, "azure quotas: a region is needed");
 	if (st == NULL) {
-		st = azure_state_get(c, sizeof(*x));
+		st = call_state_get(c, sizeof(*x));
 		((struct counting *)st->own)->cores = -1;
 	}
 	x = st->own;

@@ -1,7 +1,7 @@
 /*
  * Inside of the Azure provider. One struct azure per open provider instance: settings (read once at open) and
  * tokens (changed by auth only). A lease is one resource group with one machine of the same name in it; that name, in
- * lower case, is the instance's ref. Steps keep their place in struct azure_state (arena memory of the call), not in c->at:
+ * lower case, is the instance's ref. Steps keep their place in struct call_state (arena memory of the call), not in c->at:
  * the number of the request that is out. So a step entered with c->in == NULL builds that request again, which is what
  * AGAIN and REAUTH want.
  */
@@ -94,14 +94,6 @@ struct azure {
 	int64_t retry_us, blob_retry_us; /* not before this, after a failed renewal */
 };
 
-/* Place of one call. own: the verb's struct. */
-struct azure_state {
-	int at;
-	const char *next; /* link of the page to ask for, NULL = first page */
-	size_t pages;
-	void *own;
-};
-
 struct azure_request {
 	const char *what;   /* "PUT virtualMachines", for messages */
 	const char *method;
@@ -126,7 +118,6 @@ bool azure_id_ok(const char *id, const char *type); /* /subscriptions/.../provid
 bool azure_guid_ok(const char *text);
 
 /* ---- http.c ------------------------------------------------------------------------------ */
-struct azure_state *azure_state_get(struct spot_call *c, size_t own_size);
 /* To the Resource Manager, with its token. */
 enum spot_step azure_send(struct azure *self, struct spot_call *c, const struct azure_request *r);
 /* What c->in holds: SPOT_STEP_NONE = status 200..299 and a JSON object in *ret; else the step's verdict. */
@@ -137,7 +128,7 @@ enum spot_step azure_reply_plain(struct spot_call *c, const char *what);
 #define azure_bad_reply(c, what, ...) call_bad_reply(c, "azure", what, __VA_ARGS__)
 /* Takes the link to the next page over: NONE, st->next set or NULL at the end; or a bad reply when it leads away from
  * base or in circles. */
-enum spot_step azure_next_page(struct azure_state *st, struct spot_call *c, const char *what, const char *base,
+enum spot_step azure_next_page(struct call_state *st, struct spot_call *c, const char *what, const char *base,
     const char *link);
 /* The same scheme, host and port, default ports left out or not. */
 bool azure_same_host(const char *base, const char *url);

@@ -325,7 +325,7 @@ static bool asks(const struct azure *self, const struct spot_check *a, int at)
 static enum spot_step check_send(struct azure *self, struct spot_call *c,
 				 const struct spot_check *a)
 {
-	const struct azure_state *st = c->state;
+	const struct call_state *st = c->state;
 	struct azure_request r = {.what = "GET subscription",
 				  .method = "GET",
 				  .limit = AZURE_LIMIT_READ,
@@ -371,7 +371,7 @@ static enum spot_step check_send(struct azure *self, struct spot_call *c,
 
 static enum spot_step check_reply(struct azure *self, struct spot_call *c, struct checking *k)
 {
-	const struct azure_state *st = c->state;
+	const struct call_state *st = c->state;
 
 	switch (st->at) {
 	case SUBSCRIPTION:
@@ -416,12 +416,12 @@ static void check_over(struct azure *self, struct spot_call *c, struct spot_chec
 enum spot_step azure_check(void *p, struct spot_call *c, struct spot_check *a)
 {
 	struct azure *self = p;
-	struct azure_state *st = c->state;
+	struct call_state *st = c->state;
 	struct checking *k;
 	enum spot_step s;
 
 	if (st == NULL) {
-		st = azure_state_get(c, sizeof(*k));
+		st = call_state_get(c, sizeof(*k));
 		k = st->own;
 		k->allowed = arena_array(c->arena, ARRAY_LEN(needs), sizeof(*k->allowed));
 		check_add(c, &k->found, "credentials", SPOT_CHECK_OK,

@@ -208,7 +208,7 @@ static enum spot_step blob_failed(struct azure *self, struct spot_call *c)
 
 static enum spot_step auth_reply(struct azure *self, struct spot_call *c)
 {
-	struct azure_state *st = c->state;
+	struct call_state *st = c->state;
 	enum spot_step s;
 
 	switch (st->at) {
@@ -242,7 +242,7 @@ static enum spot_step auth_read(struct spot_call *c, const char *path)
 /* Asks for what is next. */
 static enum spot_step auth_ask(struct azure *self, struct spot_call *c)
 {
-	struct azure_state *st = c->state;
+	struct call_state *st = c->state;
 
 	if (st->at == CREDENTIAL_FILE) {
 		if (credential_path(self) != NULL)
@@ -268,7 +268,7 @@ static enum spot_step auth_ask(struct azure *self, struct spot_call *c)
 enum spot_step azure_auth(void *p, struct spot_call *c)
 {
 	struct azure *self = p;
-	struct azure_state *st = azure_state_get(c, 0);
+	struct call_state *st = call_state_get(c, 0);
 	enum spot_step s = SPOT_STEP_NONE;
 	bool storage;
 

@@ -26,7 +26,7 @@ const char *azure_graph_quote(struct arena *a, const char *text)
 
 enum spot_step azure_graph_send(struct azure *self, struct spot_call *c, const char *query)
 {
-	const struct azure_state *st = c->state;
+	const struct call_state *st = c->state;
 	json_t *doc AUTO(json) =
 	    json_pack("{s:[s], s:s, s:{s:s, s:i}}", "subscriptions", self->subscription, "query",
 		      query, "options", "resultFormat", "objectArray", "$top", PAGE);
@@ -47,7 +47,7 @@ enum spot_step azure_graph_send(struct azure *self, struct spot_call *c, const c
 enum spot_step azure_graph_reply(struct spot_call *c, json_t **ret_doc, const json_t **ret_rows)
 {
 	static const char what[] = "POST ResourceGraph";
-	struct azure_state *st = c->state;
+	struct call_state *st = c->state;
 	enum spot_step s = azure_reply(c, what, ret_doc);
 	const char *token;
 	bool bad;

@@ -13,19 +13,6 @@
 
 #define LINK_MAX 8000
 
-struct azure_state *azure_state_get(struct spot_call *c, size_t own_size)
-{
-	struct azure_state *st = c->state;
-
-	if (st == NULL) {
-		st = arena_alloc(c->arena, sizeof(*st));
-		if (own_size > 0)
-			st->own = arena_alloc(c->arena, own_size);
-		c->state = st;
-	}
-	return st;
-}
-
 /* For tracing only: Azure has no idempotency key (learn.microsoft.com/rest/api/azure, common
  * request headers). */
 const char *azure_request_id(struct spot_call *c)
@@ -136,7 +123,7 @@ static const char *link_encode(struct arena *a, const char *link)
 	return out;
 }
 
-enum spot_step azure_next_page(struct azure_state *st, struct spot_call *c, const char *what,
+enum spot_step azure_next_page(struct call_state *st, struct spot_call *c, const char *what,
 			       const char *base, const char *link)
 {
 	bool bad;

@@ -216,7 +216,7 @@ static bool code_is(struct spot_call *c, const char *wanted)
 
 static enum spot_step terminate_send(struct azure *self, struct spot_call *c, const char *ref)
 {
-	const struct azure_state *st = c->state;
+	const struct call_state *st = c->state;
 	const char *path = azure_group_path(self, c->arena, ref);
 	struct azure_request r = {
 	    .what = "GET resourceGroups", .method = "GET", .limit = AZURE_LIMIT_READ};
@@ -242,7 +242,7 @@ static enum spot_step terminate_send(struct azure *self, struct spot_call *c, co
 static enum spot_step look_reply(struct azure *self, struct spot_call *c, struct spot_terminate *a)
 {
 	json_t *doc AUTO(json) = NULL;
-	struct azure_state *st = c->state;
+	struct call_state *st = c->state;
 	enum spot_step s;
 
 	if (c->in->status == 404 && code_is(c, "ResourceGroupNotFound")) {
@@ -292,7 +292,7 @@ static enum spot_step delete_reply(struct azure *self, struct spot_call *c,
 enum spot_step azure_terminate(void *p, struct spot_call *c, struct spot_terminate *a)
 {
 	struct azure *self = p;
-	struct azure_state *st = azure_state_get(c, 0);
+	struct call_state *st = call_state_get(c, 0);
 	enum spot_step s = SPOT_STEP_NONE;
 
 	if (!azure_lease_ok(self, a->ref))

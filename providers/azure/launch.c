@@ -32,7 +32,7 @@ struct launching {
 
 static enum spot_step launch_send(struct azure *self, struct spot_call *c, struct launching *l)
 {
-	const struct azure_state *st = c->state;
+	const struct call_state *st = c->state;
 	struct azure_request r = {.method = "PUT", .limit = AZURE_LIMIT_WRITE, .mutating = true};
 
 	switch (st->at) {
@@ -98,7 +98,7 @@ static bool refusal_is_final(enum spot_rc rc)
 
 static enum spot_step launch_refused(struct azure *self, struct spot_call *c, struct launching *l)
 {
-	struct azure_state *st = c->state;
+	struct call_state *st = c->state;
 
 	l->refused = c->err;
 	st->at = CLEAN_UP;
@@ -210,7 +210,7 @@ static enum spot_step resource_reply(struct azure *self, struct spot_call *c, st
 static enum spot_step group_reply(struct spot_call *c)
 {
 	json_t *doc AUTO(json) = NULL;
-	struct azure_state *st = c->state;
+	struct call_state *st = c->state;
 	enum spot_step s = azure_reply(c, "PUT resourceGroups", &doc);
 
 	if (s != SPOT_STEP_NONE)
@@ -228,7 +228,7 @@ static enum spot_step operation_take(struct azure *self, struct spot_call *c, st
 		const char *header;
 		int at;
 	} ways[] = {{"Azure-AsyncOperation", OPERATION}, {"Location", LOCATION}};
-	struct azure_state *st = c->state;
+	struct call_state *st = c->state;
 
 	for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
 		const char *link = spot_http_header(c->in, ways[i].header);
@@ -329,7 +329,7 @@ static enum spot_step launch_begin(struct azure *self, struct spot_call *c,
 
 	if (s != SPOT_STEP_NONE)
 		return s;
-	l = azure_state_get(c, sizeof(*l))->own;
+	l = call_state_get(c, sizeof(*l))->own;
 	l->lease = azure_lease(self, c->arena, str_empty(a->name) ? a->token : a->name);
 	l->group_body = azure_group_body(c, a);
 	return azure_vm_body(self, c, a, l->lease, &l->body);
@@ -339,7 +339,7 @@ enum spot_step azure_launch(void *p, struct spot_call *c, struct spot_launch *a)
 {
 	struct azure *self = p;
 	enum spot_step s = SPOT_STEP_NONE;
-	struct azure_state *st;
+	struct call_state *st;
 	struct launching *l;
 
 	if (c->state == NULL) {

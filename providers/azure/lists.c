@@ -31,7 +31,7 @@ static enum spot_step page_reply(struct azure *self, struct spot_call *c, const 
 static enum spot_step page_send(struct azure *self, struct spot_call *c, const char *what,
 				const char *path)
 {
-	const struct azure_state *st = c->state;
+	const struct call_state *st = c->state;
 	struct azure_request r = {.what = what,
 				  .method = "GET",
 				  .limit = AZURE_LIMIT_READ,
@@ -194,7 +194,7 @@ static void listing_end(const struct azure *self, struct spot_call *c, struct li
 static enum spot_step listing_step(struct azure *self, struct spot_call *c, const char *region,
 				   const char *tag, const char *value)
 {
-	struct azure_state *st = c->state;
+	struct call_state *st = c->state;
 	struct listing *x = st->own;
 	enum spot_step s = SPOT_STEP_NONE;
 
@@ -221,7 +221,7 @@ static enum spot_step listing_step(struct azure *self, struct spot_call *c, cons
 
 enum spot_step azure_list(void *p, struct spot_call *c, struct spot_list *a)
 {
-	struct listing *x = azure_state_get(c, sizeof(*x))->own;
+	struct listing *x = call_state_get(c, sizeof(*x))->own;
 	enum spot_step s;
 
 	if (str_empty(a->install))
@@ -278,7 +278,7 @@ static enum spot_step machine_reply(struct azure *self, struct spot_call *c,
 enum spot_step azure_find(void *p, struct spot_call *c, struct spot_find *a)
 {
 	struct azure *self = p;
-	struct listing *x = azure_state_get(c, sizeof(*x))->own;
+	struct listing *x = call_state_get(c, sizeof(*x))->own;
 	struct spot_instance *i;
 	enum spot_step s;
 	bool there;
@@ -350,7 +350,7 @@ static enum spot_step describe_page(struct azure *self, struct spot_call *c, str
 			return azure_bad_reply(c, what, "a machine without its parts");
 		d->n++;
 	}
-	d->listed = s == SPOT_STEP_NONE && ((struct azure_state *)c->state)->next == NULL;
+	d->listed = s == SPOT_STEP_NONE && ((struct call_state *)c->state)->next == NULL;
 	return s;
 }
 
@@ -369,7 +369,7 @@ static enum spot_step describe_one(struct azure *self, struct spot_call *c, stru
 enum spot_step azure_describe(void *p, struct spot_call *c, struct spot_describe *a)
 {
 	struct azure *self = p;
-	struct describing *d = azure_state_get(c, sizeof(*d))->own;
+	struct describing *d = call_state_get(c, sizeof(*d))->own;
 	enum spot_step s = SPOT_STEP_NONE;
 
 	if (d->refs == NULL) {

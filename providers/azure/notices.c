@@ -51,7 +51,7 @@ static void row_read(struct spot_call *c, const struct spot_notices *a, const js
 enum spot_step azure_notices(void *p, struct spot_call *c, struct spot_notices *a)
 {
 	struct azure *self = p;
-	struct azure_state *st = azure_state_get(c, sizeof(struct noticed));
+	struct call_state *st = call_state_get(c, sizeof(struct noticed));
 	struct noticed *x = st->own;
 	json_t *doc AUTO(json) = NULL;
 	const json_t *rows;

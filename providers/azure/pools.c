@@ -218,7 +218,7 @@ static enum spot_step pools_reply(struct azure *self, struct spot_call *c, const
 enum spot_step azure_pools(void *p, struct spot_call *c, struct spot_pools *a)
 {
 	struct azure *self = p;
-	struct azure_state *st = azure_state_get(c, sizeof(struct pooling));
+	struct call_state *st = call_state_get(c, sizeof(struct pooling));
 	struct pooling *x = st->own;
 	struct azure_request r = {.what = "GET skus",
 				  .method = "GET",

@@ -153,7 +153,7 @@ static void offers_spread(struct spot_call *c, const struct spot_prices *a, stru
 static enum spot_step retail_send(struct azure *self, struct spot_call *c,
 				  const struct spot_prices *a)
 {
-	const struct azure_state *st = c->state;
+	const struct call_state *st = c->state;
 	const char *filter = arena_printf(c->arena,
 					  "serviceName eq 'Virtual Machines' and armRegionName eq "
 					  "'%s' and priceType eq 'Consumption' "
@@ -200,7 +200,7 @@ static enum spot_step retail_reply(struct azure *self, struct spot_call *c,
 static enum spot_step prices_reply(struct azure *self, struct spot_call *c,
 				   const struct spot_prices *a, struct pricing *x)
 {
-	struct azure_state *st = c->state;
+	struct call_state *st = c->state;
 	enum spot_step s;
 
 	if (st->at == HISTORY) {
@@ -224,7 +224,7 @@ static enum spot_step prices_reply(struct azure *self, struct spot_call *c,
 enum spot_step azure_prices(void *p, struct spot_call *c, struct spot_prices *a)
 {
 	struct azure *self = p;
-	struct azure_state *st = azure_state_get(c, sizeof(struct pricing));
+	struct call_state *st = call_state_get(c, sizeof(struct pricing));
 	struct pricing *x = st->own;
 	enum spot_step s;
 

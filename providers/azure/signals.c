@@ -196,7 +196,7 @@ static enum spot_step scores_reply(struct azure *self, struct spot_call *c,
 enum spot_step azure_signals(void *p, struct spot_call *c, struct spot_signals *a)
 {
 	struct azure *self = p;
-	struct azure_state *st = azure_state_get(c, sizeof(struct signalling));
+	struct call_state *st = call_state_get(c, sizeof(struct signalling));
 	struct signalling *x = st->own;
 	enum spot_step s = SPOT_STEP_NONE;
 

@@ -151,7 +151,7 @@ static bool signer_is_theirs(const struct azure *self, const struct cms_signer *
 static enum spot_step message_check(const struct azure *self, struct spot_call *c,
 				    const struct spot_verify *a, struct verifying *v)
 {
-	struct azure_state *st = c->state;
+	struct call_state *st = c->state;
 	const struct cms_input in = {.signed_der = v->der,
 				     .trusted_pem = v->roots,
 				     .helper_certs = v->issuer,
@@ -229,7 +229,7 @@ static enum spot_step machine_reply(struct spot_call *c, const struct verifying 
 static enum spot_step verify_ask(struct azure *self, struct spot_call *c,
 				 const struct spot_verify *a, const struct verifying *v)
 {
-	const struct azure_state *st = c->state;
+	const struct call_state *st = c->state;
 	struct azure_request r = {
 	    .what = "GET virtualMachines", .method = "GET", .limit = AZURE_LIMIT_READ};
 
@@ -243,7 +243,7 @@ static enum spot_step verify_ask(struct azure *self, struct spot_call *c,
 static enum spot_step verify_reply(struct azure *self, struct spot_call *c,
 				   const struct spot_verify *a, struct verifying *v)
 {
-	const struct azure_state *st = c->state;
+	const struct call_state *st = c->state;
 	enum spot_step s;
 
 	if (st->at == MACHINE)
@@ -259,7 +259,7 @@ enum spot_step azure_verify(void *p, struct spot_call *c, struct spot_verify *a)
 	enum spot_step s = SPOT_STEP_NONE;
 
 	if (c->state == NULL) {
-		v = azure_state_get(c, sizeof(*v))->own;
+		v = call_state_get(c, sizeof(*v))->own;
 		if (!azure_lease_ok(self, a->ref))
 			return call_fail(c, SPOT_INVALID, NULL,
 					 "azure verify: '%.64s' is not a machine of ours",
@@ -271,7 +271,7 @@ enum spot_step azure_verify(void *p, struct spot_call *c, struct spot_verify *a)
 			s = message_check(self, c, a, v);
 		}
 	}
-	v = ((struct azure_state *)c->state)->own;
+	v = ((struct call_state *)c->state)->own;
 	if (c->in != NULL)
 		s = verify_reply(self, c, a, v);
 	if (s != SPOT_STEP_NONE)

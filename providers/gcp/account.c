@@ -72,7 +72,7 @@ static bool name_take(struct spot_call *c, void *ctx, const char *name, const js
 enum spot_step gcp_list_regions(void *p, struct spot_call *c, struct spot_regions *a)
 {
 	struct gcp *self = p;
-	struct gcp_state *st = gcp_state_get(c, sizeof(struct naming));
+	struct call_state *st = call_state_get(c, sizeof(struct naming));
 	struct naming *x = st->own;
 	bool more = true;
 
@@ -115,7 +115,7 @@ enum spot_step gcp_whoami(void *p, struct spot_call *c, const char **ret_account
 	const char *name;
 	enum spot_step s;
 
-	gcp_state_get(c, 0);
+	call_state_get(c, 0);
 	if (c->in == NULL)
 		return project_send(self, c);
 	s = gcp_reply(self, c, PROJECT_WHAT, "compute#project", &doc);
@@ -374,7 +374,7 @@ enum spot_step gcp_quotas(void *p, struct spot_call *c, struct spot_quotas *a)
 {
 	enum { LIST = 0, PROJECT, INFOS };
 	struct gcp *self = p;
-	struct gcp_state *st = gcp_state_get(c, sizeof(struct quoting));
+	struct call_state *st = call_state_get(c, sizeof(struct quoting));
 	struct quoting *x = st->own;
 	enum spot_step s = SPOT_STEP_NONE;
 	bool more = false;

@@ -232,7 +232,7 @@ static void pool_check(struct spot_call *c, struct checking *x, const struct spo
 
 static enum spot_step check_reply(struct gcp *self, struct spot_call *c, struct checking *x)
 {
-	struct gcp_state *st = c->state;
+	struct call_state *st = c->state;
 	enum spot_step s = st->at == PROJECT	   ? project_reply(self, c, x)
 			   : st->at == PERMISSIONS ? permissions_reply(self, c, x)
 						   : bucket_reply(self, c, x);
@@ -259,7 +259,7 @@ static enum spot_step check_quotas(struct gcp *self, struct spot_call *c, struct
 enum spot_step gcp_check(void *p, struct spot_call *c, struct spot_check *a)
 {
 	struct gcp *self = p;
-	struct gcp_state *st = gcp_state_get(c, sizeof(struct checking));
+	struct call_state *st = call_state_get(c, sizeof(struct checking));
 	struct checking *x = st->own;
 
 	if (c->in != NULL && st->at < QUOTAS) {

@@ -281,7 +281,7 @@ static enum spot_step file_reply(struct gcp *self, struct spot_call *c, struct a
 /* Reads the answer to what was asked last and moves on; *ret_over: the token is there. */
 static enum spot_step auth_reply(struct gcp *self, struct spot_call *c, struct auth *a, bool *ret_over)
 {
-	struct gcp_state *st = c->state;
+	struct call_state *st = c->state;
 	enum spot_step s;
 
 	switch (st->at) {
@@ -320,7 +320,7 @@ static enum spot_step auth_reply(struct gcp *self, struct spot_call *c, struct a
 
 static enum spot_step auth_ask(struct gcp *self, struct spot_call *c, struct auth *a)
 {
-	struct gcp_state *st = c->state;
+	struct call_state *st = c->state;
 
 	switch (st->at) {
 	case FILE_READ:
@@ -361,7 +361,7 @@ static void auth_done(struct gcp *self)
 enum spot_step gcp_auth(void *p, struct spot_call *c)
 {
 	struct gcp *self = p;
-	struct gcp_state *st = gcp_state_get(c, sizeof(struct auth));
+	struct call_state *st = call_state_get(c, sizeof(struct auth));
 	bool over = false;
 	enum spot_step s = SPOT_STEP_NONE;
 

@@ -101,7 +101,7 @@ static void cause_keep(struct spot_call *c, struct ganging *x, const json_t *err
 
 static enum spot_step operation_read(struct gcp *self, struct spot_call *c, struct ganging *x)
 {
-	struct gcp_state *st = c->state;
+	struct call_state *st = c->state;
 	json_t *doc AUTO(json) = NULL;
 	const char *name, *status;
 	bool bad = false;
@@ -135,7 +135,7 @@ static enum spot_step operation_read(struct gcp *self, struct spot_call *c, stru
 
 static enum spot_step wait_reply(struct gcp *self, struct spot_call *c, struct ganging *x)
 {
-	struct gcp_state *st = c->state;
+	struct call_state *st = c->state;
 	enum spot_step s;
 
 	if (c->in->status != 200) {
@@ -215,7 +215,7 @@ static enum spot_step list_reply(struct gcp *self, struct spot_call *c, struct s
 
 static enum spot_step gang_reply(struct gcp *self, struct spot_call *c, struct spot_launch_gang *g, struct ganging *x)
 {
-	struct gcp_state *st = c->state;
+	struct call_state *st = c->state;
 
 	switch (st->at) {
 	case WAIT:
@@ -241,7 +241,7 @@ static enum spot_step gang_reply(struct gcp *self, struct spot_call *c, struct s
 enum spot_step gcp_launch_gang(void *p, struct spot_call *c, struct spot_launch_gang *a)
 {
 	struct gcp *self = p;
-	struct gcp_state *st = c->state;
+	struct call_state *st = c->state;
 	struct ganging *x;
 	enum spot_step s;
 
@@ -251,7 +251,7 @@ enum spot_step gcp_launch_gang(void *p, struct spot_call *c, struct spot_launch_
 			return s;
 		if (a->want < 1 || a->want > GANG_MAX)
 			return call_fail(c, SPOT_INVALID, NULL, "gcp launch: a gang of 1 to %d machines", GANG_MAX);
-		st = gcp_state_get(c, sizeof(*x));
+		st = call_state_get(c, sizeof(*x));
 		x = st->own;
 		x->notice = self->notice;
 		x->expires_us = self->run_hours > 0 ? c->now_us + self->run_hours * SPOT_US_PER_HOUR : 0;

@@ -1,7 +1,7 @@
 /*
  * Inside of the Google Cloud provider. One struct gcp per open provider instance: settings (read once at
  * open), the access token and the service account's key (changed by auth only). Steps keep their place
- * in struct gcp_state (arena memory of the call), not in c->at: the number of the request that is out. So
+ * in struct call_state (arena memory of the call), not in c->at: the number of the request that is out. So
  * a step entered with c->in == NULL builds that request again, which is what AGAIN and REAUTH want.
  *
  * An instance's ref is "zone/id" with the numeric id: names are used again, ids never, and a zone is needed to address
@@ -79,14 +79,6 @@ struct gcp {
 	int64_t skew_us; /* vendor's clock minus ours */
 };
 
-/* Place of one call. own: the verb's struct. */
-struct gcp_state {
-	int at;
-	const char *next; /* page token of the request to build, NULL = first page */
-	size_t pages;
-	void *own;
-};
-
 struct gcp_request {
 	enum gcp_service service;
 	const char *method, *path; /* path with query */
@@ -129,7 +121,6 @@ bool gcp_ref_read(struct arena *a, const char *ref, const char **ret_zone, const
 int64_t gcp_time(const char *text); /* 0 if it does not parse */
 
 /* ---- http.c ------------------------------------------------------------------------------ */
-struct gcp_state *gcp_state_get(struct spot_call *c, size_t own_size);
 enum spot_step gcp_send(struct gcp *self, struct spot_call *c, const struct gcp_request *r);
 /* What c->in holds: SPOT_STEP_NONE = a good reply, an object of this kind (NULL = any), in *ret (owned by the
  * caller); else the step's verdict. */

@@ -8,19 +8,6 @@
 
 #define EXACT_MAX 9e15 /* doubles below that hold integers exactly */
 
-struct gcp_state *gcp_state_get(struct spot_call *c, size_t own_size)
-{
-	struct gcp_state *st = c->state;
-
-	if (st == NULL) {
-		st = arena_alloc(c->arena, sizeof(*st));
-		if (own_size > 0)
-			st->own = arena_alloc(c->arena, own_size);
-		c->state = st;
-	}
-	return st;
-}
-
 enum spot_step gcp_send(struct gcp *self, struct spot_call *c, const struct gcp_request *r)
 {
 	if (!r->no_token && !self->have_token)
@@ -77,7 +64,7 @@ enum spot_step gcp_reply(
 
 bool gcp_next_page(struct spot_call *c, const char *what, const json_t *doc, enum spot_step *ret_step)
 {
-	struct gcp_state *st = c->state;
+	struct call_state *st = c->state;
 	const json_t *v = json_object_get(doc, "nextPageToken");
 	const char *token = json_string_value(v);
 	bool more, bad;
@@ -96,7 +83,7 @@ bool gcp_next_page(struct spot_call *c, const char *what, const json_t *doc, enu
 
 const char *gcp_page(struct spot_call *c)
 {
-	const struct gcp_state *st = c->state;
+	const struct call_state *st = c->state;
 
 	return st->next != NULL ? arena_printf(c->arena, "&pageToken=%s", url_encode(c->arena, st->next, false))
 				: "";

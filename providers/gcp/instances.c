@@ -190,7 +190,7 @@ struct found {
 
 static enum spot_step aggregated_send(struct gcp *self, struct spot_call *c, const struct found *f)
 {
-	const struct gcp_state *st = c->state;
+	const struct call_state *st = c->state;
 	struct gcp_request r = {.service = GCP_COMPUTE, .method = "GET", .limit = GCP_LIMIT_LIST};
 
 	r.what = st->at == INSTANCES ? "instances.aggregatedList" : "disks.aggregatedList";
@@ -225,7 +225,7 @@ static bool scope_take(struct gcp *self, struct spot_call *c, struct found *f, c
 
 static enum spot_step aggregated_reply(struct gcp *self, struct spot_call *c, struct found *f)
 {
-	struct gcp_state *st = c->state;
+	struct call_state *st = c->state;
 	bool disks = st->at == DISKS;
 	const char *what = disks ? "disks.aggregatedList" : "instances.aggregatedList", *scope;
 	json_t *doc AUTO(json) = NULL;
@@ -277,7 +277,7 @@ static void token_restore(struct arena *a, struct spot_instance *i, const char *
 enum spot_step gcp_list(void *p, struct spot_call *c, struct spot_list *a)
 {
 	struct gcp *self = p;
-	struct gcp_state *st = gcp_state_get(c, sizeof(struct found));
+	struct call_state *st = call_state_get(c, sizeof(struct found));
 	struct found *f = st->own;
 
 	if (str_empty(a->install))
@@ -322,7 +322,7 @@ static void find_result(struct spot_call *c, struct found *f, struct spot_find *
 enum spot_step gcp_find(void *p, struct spot_call *c, struct spot_find *a)
 {
 	struct gcp *self = p;
-	struct gcp_state *st = gcp_state_get(c, sizeof(struct found));
+	struct call_state *st = call_state_get(c, sizeof(struct found));
 	struct found *f = st->own;
 
 	if (str_empty(a->token) && (str_empty(a->name) || str_empty(a->install)))
@@ -397,7 +397,7 @@ static enum spot_step describe_reply(struct gcp *self, struct spot_call *c, stru
 enum spot_step gcp_describe(void *p, struct spot_call *c, struct spot_describe *a)
 {
 	struct gcp *self = p;
-	struct gcp_state *st = gcp_state_get(c, sizeof(struct found));
+	struct call_state *st = call_state_get(c, sizeof(struct found));
 	struct found *f = st->own;
 	struct gcp_request r = {
 	    .service = GCP_COMPUTE, .method = "GET", .what = "instances.get", .limit = GCP_LIMIT_READ};
@@ -463,7 +463,7 @@ enum spot_step gcp_terminate(void *p, struct spot_call *c, struct spot_terminate
 	bool disk, bad = false;
 	enum spot_step s;
 
-	gcp_state_get(c, 0);
+	call_state_get(c, 0);
 	if (!gcp_ref_read(c->arena, a->ref, &zone, &id, &disk))
 		return call_fail(c, SPOT_INVALID, NULL, "gcp terminate: '%.60s' is not zone/id",
 		    a->ref != NULL ? a->ref : "");

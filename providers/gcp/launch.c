@@ -153,7 +153,7 @@ static bool error_is_taken(const json_t *error)
 /* Of insert and of wait alike. */
 static enum spot_step operation_read(struct gcp *self, struct spot_call *c, struct spot_launch *l, struct launching *x)
 {
-	struct gcp_state *st = c->state;
+	struct call_state *st = c->state;
 	json_t *doc AUTO(json) = NULL;
 	const char *what = st->at == WAIT ? "zoneOperations.wait" : "instances.insert", *name, *status, *id;
 	const json_t *error;
@@ -189,7 +189,7 @@ static enum spot_step operation_read(struct gcp *self, struct spot_call *c, stru
  * of it. */
 static enum spot_step wait_reply(struct gcp *self, struct spot_call *c, struct spot_launch *l, struct launching *x)
 {
-	struct gcp_state *st = c->state;
+	struct call_state *st = c->state;
 	enum spot_step s;
 
 	if (c->in->status != 200) {
@@ -240,7 +240,7 @@ static enum spot_step adopt_reply(struct gcp *self, struct spot_call *c, struct 
 
 static enum spot_step launch_reply(struct gcp *self, struct spot_call *c, struct spot_launch *a, struct launching *x)
 {
-	struct gcp_state *st = c->state;
+	struct call_state *st = c->state;
 
 	if (st->at == WAIT)
 		return wait_reply(self, c, a, x);
@@ -260,7 +260,7 @@ static enum spot_step launch_reply(struct gcp *self, struct spot_call *c, struct
 enum spot_step gcp_launch(void *p, struct spot_call *c, struct spot_launch *a)
 {
 	struct gcp *self = p;
-	struct gcp_state *st = c->state;
+	struct call_state *st = c->state;
 	struct launching *x;
 	enum spot_step s;
 
@@ -268,7 +268,7 @@ enum spot_step gcp_launch(void *p, struct spot_call *c, struct spot_launch *a)
 		s = gcp_launch_check(c, a);
 		if (s != SPOT_STEP_NONE)
 			return s;
-		st = gcp_state_get(c, sizeof(*x));
+		st = call_state_get(c, sizeof(*x));
 		x = st->own;
 		x->vm_name = gcp_vm_name(c->arena, a->name);
 		x->notice = self->notice;

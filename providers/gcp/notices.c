@@ -103,7 +103,7 @@ static enum spot_step notices_reply(
 enum spot_step gcp_notices(void *p, struct spot_call *c, struct spot_notices *a)
 {
 	struct gcp *self = p;
-	struct gcp_state *st = gcp_state_get(c, sizeof(struct noticed));
+	struct call_state *st = call_state_get(c, sizeof(struct noticed));
 	struct noticed *x = st->own;
 	bool more = false;
 

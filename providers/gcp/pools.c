@@ -200,7 +200,7 @@ static bool any_host(const struct gcp_types *t)
 enum spot_step gcp_pools(void *p, struct spot_call *c, struct spot_pools *a)
 {
 	struct gcp *self = p;
-	struct gcp_state *st = gcp_state_get(c, sizeof(struct pooling));
+	struct call_state *st = call_state_get(c, sizeof(struct pooling));
 	struct pooling *x = st->own;
 	bool more = false;
 

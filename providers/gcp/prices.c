@@ -59,7 +59,7 @@ static enum spot_step skus_send(struct gcp *self, struct spot_call *c)
 
 static enum spot_step skus_reply(struct gcp *self, struct spot_call *c, struct pricing *x, bool *ret_more)
 {
-	const struct gcp_state *st = c->state;
+	const struct call_state *st = c->state;
 	json_t *doc AUTO(json) = NULL;
 	const json_t *skus, *sku;
 	size_t i;
@@ -222,7 +222,7 @@ static void past_begin(struct gcp *self, struct spot_call *c, const struct spot_
 enum spot_step gcp_prices(void *p, struct spot_call *c, struct spot_prices *a)
 {
 	struct gcp *self = p;
-	struct gcp_state *st = gcp_state_get(c, sizeof(struct pricing));
+	struct call_state *st = call_state_get(c, sizeof(struct pricing));
 	struct pricing *x = st->own;
 	enum spot_step s = SPOT_STEP_NONE;
 	bool more = false;

@@ -136,7 +136,7 @@ static enum spot_step capacity_read(struct gcp *self, struct spot_call *c, struc
 
 static enum spot_step advice_reply(struct gcp *self, struct spot_call *c, struct signalling *x)
 {
-	struct gcp_state *st = c->state;
+	struct call_state *st = c->state;
 	const char *what = st->at == ASK_HISTORY ? "advice." HISTORY : "advice." CAPACITY;
 	json_t *doc AUTO(json) = NULL;
 	enum spot_step s;
@@ -179,7 +179,7 @@ static void begin(struct gcp *self, struct spot_call *c, const struct spot_signa
 enum spot_step gcp_signals(void *p, struct spot_call *c, struct spot_signals *a)
 {
 	struct gcp *self = p;
-	struct gcp_state *st = gcp_state_get(c, sizeof(struct signalling));
+	struct call_state *st = call_state_get(c, sizeof(struct signalling));
 	struct signalling *x = st->own;
 
 	if (!x->begun)

@@ -127,7 +127,7 @@ static enum spot_step certs_reply(
 enum spot_step gcp_verify(void *p, struct spot_call *c, struct spot_verify *a)
 {
 	struct gcp *self = p;
-	struct gcp_state *st = c->state;
+	struct call_state *st = c->state;
 	struct gcp_request r = {.service = GCP_CERTS,
 	    .method = "GET",
 	    .path = "/oauth2/v3/certs",
@@ -137,7 +137,7 @@ enum spot_step gcp_verify(void *p, struct spot_call *c, struct spot_verify *a)
 	enum spot_step s;
 
 	if (st == NULL) {
-		st = gcp_state_get(c, sizeof(struct verifying));
+		st = call_state_get(c, sizeof(struct verifying));
 		s = proof_read(self, c, a, st->own);
 		if (s != SPOT_STEP_NONE)
 			return s;

@@ -156,6 +156,19 @@ enum spot_step call_json_object(struct spot_call *c, const char *vendor, const c
 	return SPOT_STEP_NONE;
 }
 
+struct call_state *call_state_get(struct spot_call *c, size_t own_size)
+{
+	struct call_state *st = c->state;
+
+	if (st == NULL) {
+		st = arena_alloc(c->arena, sizeof(*st));
+		if (own_size > 0)
+			st->own = arena_alloc(c->arena, own_size);
+		c->state = st;
+	}
+	return st;
+}
+
 bool call_next_page(struct arena *a, const char *token, size_t pages_max, const char **next, size_t *pages,
     bool *ret_bad)
 {

@@ -37,6 +37,16 @@ enum spot_step call_status_verdict(struct spot_call *c, const char *vendor, cons
     const char *words, int64_t wait_us);
 /* The body as a JSON object: SPOT_STEP_NONE and *ret, which the caller owns; or the verdict. */
 enum spot_step call_json_object(struct spot_call *c, const char *vendor, const char *what, json_t **ret);
+/* Where a call of several requests stands, in its own memory; at: what is asked or done next. */
+struct call_state {
+	int at;
+	bool resynced;    /* the vendor's clock was taken over once in this call */
+	const char *next; /* page token or link of the request to build, NULL = first page */
+	size_t pages;
+	void *own;        /* the verb's struct */
+};
+/* The call's, zeroed when it is asked for the first time. */
+struct call_state *call_state_get(struct spot_call *c, size_t own_size);
 /* The page after this one: true, and its token is kept in *next. An absent or empty token is the end. *ret_bad:
  * the token repeats, or there have been pages_max pages. */
 bool call_next_page(struct arena *a, const char *token, size_t pages_max, const char **next, size_t *pages,

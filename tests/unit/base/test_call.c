@@ -186,6 +186,23 @@ static void pages_end_and_do_not_go_round(void **state)
 	arena_free(a);
 }
 
+static void a_call_keeps_its_place_and_the_verbs_own(void **state)
+{
+	struct arena *a = arena_new(0);
+	struct spot_call c = {.arena = a}, other = {.arena = a};
+	struct call_state *st = call_state_get(&c, sizeof(int64_t));
+
+	(void)state;
+	assert_int_equal(st->at, 0);
+	assert_int_equal(*(int64_t *)st->own, 0);
+	*(int64_t *)st->own = 7;
+	assert_ptr_equal(call_state_get(&c, sizeof(int64_t)), st);
+	assert_int_equal(*(int64_t *)call_state_get(&c, sizeof(int64_t))->own, 7);
+	assert_ptr_not_equal(call_state_get(&other, 0), st);
+	assert_null(call_state_get(&other, 0)->own);
+	arena_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -195,6 +212,7 @@ int main(void)
 		cmocka_unit_test(a_broken_connection_leaves_only_changes_open),
 		cmocka_unit_test(bodies_that_are_no_object_are_bad_replies),
 		cmocka_unit_test(unknown_codes_are_judged_by_their_class),
+		cmocka_unit_test(a_call_keeps_its_place_and_the_verbs_own),
 		cmocka_unit_test(pages_end_and_do_not_go_round),
 	};
 

@@ -40,6 +40,23 @@ void cw_open(struct drive *d, const struct spot_provider_ops *ops, FILE *dump)
 	drive_used(d);
 }
 
+int cw_setup(void **state)
+{
+	struct drive *d = calloc(1, sizeof(*d));
+
+	assert_non_null(d);
+	cw_open(d, &coreweave_ops, NULL);
+	*state = d;
+	return 0;
+}
+
+int cw_teardown(void **state)
+{
+	drive_fini(*state);
+	free(*state);
+	return 0;
+}
+
 /* ---- arguments ------------------------------------------------------------------------------- */
 
 static struct spot_launch launch(bool cks)

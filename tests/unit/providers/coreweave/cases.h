@@ -53,5 +53,8 @@ extern const struct drive_try case_auth[2], case_kube_auth[1];
 void *cw_args(struct arena *a, enum drive_verb verb, bool cks);
 /* Opens and authenticates; auth's own requests go to dump if it is not NULL. */
 void cw_open(struct drive *d, const struct spot_provider_ops *ops, FILE *dump);
+/* For cmocka: *state is a struct drive that is open. */
+int cw_setup(void **state);
+int cw_teardown(void **state);
 
 #endif

@@ -5,23 +5,6 @@
 
 /* What Pods, nodes, NodePools and events say about an instance, and what a launch and a terminate leave behind. */
 
-static int setup(void **state)
-{
-	struct drive *d = calloc(1, sizeof(*d));
-
-	assert_non_null(d);
-	cw_open(d, &coreweave_ops, NULL);
-	*state = d;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	drive_fini(*state);
-	free(*state);
-	return 0;
-}
-
 #define UNSCHEDULED                                                                                                    \
 	"\"phase\":\"Pending\",\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\",\"reason\":"            \
 	"\"Unschedulable\",\"message\":\"0/2 nodes\"}]"
@@ -371,7 +354,7 @@ static void a_proof_must_be_of_this_pod_and_for_us(void **state)
 	}
 }
 
-#define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+#define T(fn) cmocka_unit_test_setup_teardown(fn, cw_setup, cw_teardown)
 
 int main(void)
 {

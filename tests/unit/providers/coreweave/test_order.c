@@ -362,23 +362,6 @@ static void every_sequence(struct drive *d, const char *what, int there, int fau
 	} while (choices_next(&ch));
 }
 
-static int setup(void **state)
-{
-	struct drive *d = calloc(1, sizeof(*d));
-
-	assert_non_null(d);
-	cw_open(d, &coreweave_ops, NULL);
-	*state = d;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	drive_fini(*state);
-	free(*state);
-	return 0;
-}
-
 static void two_side_by_side_leave_the_right_target(void **state)
 {
 	every_sequence(*state, "LL", 0, 0);
@@ -404,7 +387,7 @@ static void three_side_by_side_leave_the_right_target(void **state)
 	}
 }
 
-#define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+#define T(fn) cmocka_unit_test_setup_teardown(fn, cw_setup, cw_teardown)
 
 int main(void)
 {
