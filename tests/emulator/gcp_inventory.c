@@ -162,17 +162,22 @@ static void append_types(struct gcp_call *c, json_t *list, const struct zone *z,
 						   : deprecated_json(c, z));
 }
 
-void gcp_types_aggregated(struct gcp_call *c)
+/* What zones hold: all zones together, one zone, one of a zone. */
+struct zonal {
+	const char *plural, *list, *aggregated_list, *aggregated;
+	void (*append)(struct gcp_call *c, json_t *list, const struct zone *z, bool paired);
+};
+
+static void zonal_aggregated(struct gcp_call *c, const struct zonal *k)
 {
 	json_t *items = json_array();
 
-	for (size_t k = 0; k < c->g->zones_n; k++)
-		append_types(c, items, c->g->zones[k].zone, true);
-	gcp_aggregate(c, "compute#machineTypeAggregatedList", "aggregated/machineTypes",
-		      "machineTypes", items, false);
+	for (size_t i = 0; i < c->g->zones_n; i++)
+		k->append(c, items, c->g->zones[i].zone, true);
+	gcp_aggregate(c, k->aggregated_list, k->aggregated, k->plural, items, false);
 }
 
-void gcp_types_list(struct gcp_call *c)
+static void zonal_list(struct gcp_call *c, const struct zonal *k)
 {
 	const struct zone *z = zone_of(c);
 	json_t *items;
@@ -180,18 +185,21 @@ void gcp_types_list(struct gcp_call *c)
 	if (!z)
 		return;
 	items = json_array();
-	append_types(c, items, z, false);
-	gcp_list(c, "compute#machineTypeList", arena_printf(c->a, "zones/%s/machineTypes", z->name),
-		 items);
+	k->append(c, items, z, false);
+	gcp_list(c, k->list, arena_printf(c->a, "zones/%s/%s", z->name, k->plural), items);
 }
 
-/* The one of the items that is asked for. Takes items. */
-static void reply_named(struct gcp_call *c, json_t *items, const struct zone *z, const char *kind)
+static void zonal_get(struct gcp_call *c, const struct zonal *k)
 {
-	json_t *one;
-	size_t k;
+	const struct zone *z = zone_of(c);
+	json_t *items, *one;
+	size_t i;
 
-	json_array_foreach(items, k, one)
+	if (!z)
+		return;
+	items = json_array();
+	k->append(c, items, z, false);
+	json_array_foreach(items, i, one)
 	{
 		if (str_same(gcp_text(one, "name"), c->arg[2])) {
 			gcp_reply(c, json_incref(one));
@@ -200,19 +208,25 @@ static void reply_named(struct gcp_call *c, json_t *items, const struct zone *z,
 		}
 	}
 	json_decref(items);
-	gcp_not_found(c, arena_printf(c->a, GCP_P "zones/%s/%s/%s", z->name, kind, c->arg[2]));
+	gcp_not_found(c, arena_printf(c->a, GCP_P "zones/%s/%s/%s", z->name, k->plural, c->arg[2]));
+}
+
+static const struct zonal types = {"machineTypes", "compute#machineTypeList", "compute#machineTypeAggregatedList",
+				   "aggregated/machineTypes", append_types};
+
+void gcp_types_aggregated(struct gcp_call *c)
+{
+	zonal_aggregated(c, &types);
+}
+
+void gcp_types_list(struct gcp_call *c)
+{
+	zonal_list(c, &types);
 }
 
 void gcp_type_get(struct gcp_call *c)
 {
-	const struct zone *z = zone_of(c);
-	json_t *items;
-
-	if (!z)
-		return;
-	items = json_array();
-	append_types(c, items, z, false);
-	reply_named(c, items, z, "machineTypes");
+	zonal_get(c, &types);
 }
 
 /* ---- accelerator types ------------------------------------------------------------------ */
@@ -260,39 +274,23 @@ static void append_accelerators(struct gcp_call *c, json_t *list, const struct z
 	json_decref(most);
 }
 
+static const struct zonal accelerators = {"acceleratorTypes", "compute#acceleratorTypeList",
+					  "compute#acceleratorTypeAggregatedList", "aggregated/acceleratorTypes",
+					  append_accelerators};
+
 void gcp_accelerators_aggregated(struct gcp_call *c)
 {
-	json_t *items = json_array();
-
-	for (size_t k = 0; k < c->g->zones_n; k++)
-		append_accelerators(c, items, c->g->zones[k].zone, true);
-	gcp_aggregate(c, "compute#acceleratorTypeAggregatedList", "aggregated/acceleratorTypes",
-		      "acceleratorTypes", items, false);
+	zonal_aggregated(c, &accelerators);
 }
 
 void gcp_accelerators_list(struct gcp_call *c)
 {
-	const struct zone *z = zone_of(c);
-	json_t *items;
-
-	if (!z)
-		return;
-	items = json_array();
-	append_accelerators(c, items, z, false);
-	gcp_list(c, "compute#acceleratorTypeList",
-		 arena_printf(c->a, "zones/%s/acceleratorTypes", z->name), items);
+	zonal_list(c, &accelerators);
 }
 
 void gcp_accelerator_get(struct gcp_call *c)
 {
-	const struct zone *z = zone_of(c);
-	json_t *items;
-
-	if (!z)
-		return;
-	items = json_array();
-	append_accelerators(c, items, z, false);
-	reply_named(c, items, z, "acceleratorTypes");
+	zonal_get(c, &accelerators);
 }
 
 /* ---- images ----------------------------------------------------------------------------- */
