@@ -39,10 +39,10 @@ static bool busy(const struct gang_ask *ask, const char *place)
 /* NULL: the whole gang may be sought there. */
 static const char *refusal_of(struct arena *a, const struct offer *o, const struct gang_ask *ask, bool *ret_cooling)
 {
-	int64_t room = offer_quota_room(o);
+	const char *quota = offer_quota_refusal(a, o, ask->want);
 
-	if (room < ask->want) {
-		return arena_printf(a, "the quota has room for %" PRId64 " of %d machines", room, (int)ask->want);
+	if (quota != NULL) {
+		return quota;
 	}
 	*ret_cooling = true;
 	if (rest_of(ask, o->pool_id) != NULL) {
@@ -55,11 +55,12 @@ static const char *refusal_of(struct arena *a, const struct offer *o, const stru
 	return NULL;
 }
 
-static void whole(struct gang_score *g, int32_t want)
+void gang_whole(const struct score *s, int32_t want, struct gang_score *g)
 {
-	const struct score *s = g->one;
 	struct score_terms t = {0};
 	double n = want;
+
+	*g = (struct gang_score){.one = s};
 
 	if (s->by != NULL) {
 		score_explain(s, &t);
@@ -97,12 +98,27 @@ void gang_scores(struct arena *a, const struct score *scores, size_t n, const st
 		out[i] = (struct gang_score){.one = &scores[i]};
 		out[i].refused = refusal_of(a, scores[i].offer, ask, &out[i].cooling);
 		if (out[i].refused == NULL) {
-			whole(&out[i], ask->want);
+			gang_whole(&scores[i], ask->want, &out[i]);
 			++*ret_usable;
 		}
 	}
 	qsort(out, n, sizeof(*out), by_total);
 	*ret = out;
+}
+
+struct score gang_as_score(const struct gang_score *g, int32_t want)
+{
+	struct score s = *g->one;
+
+	s.total_micros = g->total_micros;
+	s.compute_micros = g->compute_micros;
+	s.egress_micros = g->egress_micros;
+	s.price_micros *= want;
+	s.penalty_micros *= want;
+	s.hours = g->hours;
+	s.paid_hours = g->paid_hours;
+	s.interruptions = g->interruptions;
+	return s;
 }
 
 json_t *gang_score_json(const struct gang_score *g)

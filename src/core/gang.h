@@ -41,6 +41,10 @@ struct gang_score {
 /* One per score; those that can be sought first, by total_micros, then pool id; then the refused by pool id. */
 void gang_scores(struct arena *a, const struct score *scores, size_t n, const struct gang_ask *ask,
     struct gang_score **ret, size_t *ret_usable);
+/* Of one score, whether or not it may be sought there; and that as a score of the whole: money is that of all machines,
+ * hazard and by remain those of one. */
+void gang_whole(const struct score *one, int32_t want, struct gang_score *ret);
+struct score gang_as_score(const struct gang_score *g, int32_t want);
 json_t *gang_score_json(const struct gang_score *g);
 
 /* ---- acquiring -------------------------------------------------------------------------------- */

@@ -134,10 +134,13 @@ int64_t offer_quota_room(const struct offer *o)
 	return left > 0 ? left / need : 0;
 }
 
-const char *offer_quota_refusal(struct arena *a, const struct offer *o)
+const char *offer_quota_refusal(struct arena *a, const struct offer *o, int32_t nodes)
 {
-	if (offer_quota_room(o) > 0) {
+	if (offer_quota_room(o) >= MAX(nodes, 1)) {
 		return NULL;
+	}
+	if (nodes > 1) {
+		return arena_printf(a, "the quota has room for %" PRId64 " of %d machines", offer_quota_room(o), (int)nodes);
 	}
 	return arena_printf(a, "no room in quota %s of %s: %" PRId64 " of %" PRId64 " %s taken by our nodes, this one needs %" PRId64,
 	    o->quota_class, o->region, o->quota_used, o->quota_limit, o->quota_unit, offer_quota_need(o));

@@ -98,8 +98,8 @@ const char *offer_refusal(struct arena *a, const struct offer *o, const struct r
 int64_t offer_quota_need(const struct offer *o);
 /* Machines of the offer that its quota has room for; INT64_MAX when nothing is known. */
 int64_t offer_quota_room(const struct offer *o);
-/* NULL if there is room for one, else why not, in words. */
-const char *offer_quota_refusal(struct arena *a, const struct offer *o);
+/* NULL if there is room for so many, else why not, in words. */
+const char *offer_quota_refusal(struct arena *a, const struct offer *o, int32_t nodes);
 
 /* What a feed says a pool costs, and what else is known of it; 0 = not known. */
 struct price_claim {

@@ -212,7 +212,7 @@ static enum refusal refusal(struct rank_ctx *c, struct arena *a, const struct of
 	if (o->has_odds && o->odds < ODDS_MIN) {
 		return REFUSED_ODDS;
 	}
-	return !o->has_quota || offer_quota_room(o) > 0 ? REFUSED_NOT : REFUSED_QUOTA;
+	return !o->has_quota || offer_quota_room(o) >= MAX(c->job.nodes, 1) ? REFUSED_NOT : REFUSED_QUOTA;
 }
 
 static const char *ask_words(struct arena *a, const struct rank_ctx *c, const struct offer *o)
@@ -248,7 +248,7 @@ const char *refusal_words(struct arena *a, const struct ranking *r, const struct
 	case REFUSED_ODDS:
 		return arena_printf(a, "the provider gives a launch now odds of %.1f %%", o->odds * 100);
 	case REFUSED_QUOTA:
-		return offer_quota_refusal(a, o);
+		return offer_quota_refusal(a, o, r->ctx->job.nodes);
 	case REFUSED_HAZARD:
 		return "interruptions would eat the progress";
 	case REFUSED_NOT:

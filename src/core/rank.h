@@ -64,6 +64,7 @@ struct rank_job {                      /* what is known about the job now */
 	const struct gpu_rate *rates;  /* measured; rates_n 0 = nothing is known */
 	size_t rates_n;
 	const char *store_provider, *store_region; /* where checkpoints are uploaded to; NULL = nowhere known */
+	int32_t nodes;                 /* so many at once must have room in the quota; 0 and 1 = one */
 	bool runs_there;               /* the score is of where it runs: no first start, launch, restore or reading */
 };
 /* Lines "GPU milli steps hours", as the store gives them; NULL accepted. */

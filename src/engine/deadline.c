@@ -65,8 +65,8 @@ static void pace_set(struct recon *r, const struct question *q, int64_t tick_us)
 	int64_t now = engine_now(r->e), again = MIN(tick_us, ASK_AGAIN_US);
 
 	for (size_t i = 0; i < q->n; i++) {
-		if (q->pools[i].score == NULL && q->held.act == POLICY_WAIT) {
-			again = MIN(again, MAX(q->pools[i].offer->cool_until_us - now, 0) + 1);
+		if (q->pools[i].score == NULL && q->held.act == POLICY_WAIT && q->pools[i].offer->cool_until_us > now) {
+			again = MIN(again, q->pools[i].offer->cool_until_us - now + 1);
 		}
 	}
 	*p = (struct deadline_pace){
@@ -96,10 +96,19 @@ static int64_t reserve_us(const struct question *q, int64_t left_us, int64_t sla
 	return MIN(MIN((int64_t)(t.interval_s * (double)SPOT_US_PER_S), left_us), MAX(slack_us, 0) / 4);
 }
 
+/* A gang may gather its machines for so long before all are there, or none; nobody is asked meanwhile. Who waits may lose
+ * that once on spot before it begins on demand. */
+static int64_t gather_us(const struct recon *r, const struct question *q)
+{
+	int64_t hold = place_changeover_us(r->e, &q->facts) - r->e->conf.supply.changeover_us;
+
+	return q->held.act == POLICY_WAIT ? 2 * hold : hold;
+}
+
 /* A slower machine loses ground to the plan while it runs: it must be able to finish in time itself. */
 static bool too_slow(const struct recon *r, const struct question *q, const struct score *s)
 {
-	int64_t left = q->facts.deadline_us - engine_now(r->e) - r->e->conf.supply.changeover_us;
+	int64_t left = q->facts.deadline_us - engine_now(r->e) - place_changeover_us(r->e, &q->facts);
 
 	return s != NULL && s->throughput < q->placing.on_demand->throughput &&
 	       s->hours * (double)SPOT_US_PER_HOUR > (double)left;
@@ -112,7 +121,7 @@ static int64_t hour_micros(const struct question *q, const struct offer *o, cons
 {
 	double egress = s != NULL && s->paid_hours > 0 ? (double)s->egress_micros / s->paid_hours : 0;
 
-	return (int64_t)(((double)o->price_micros + egress) * q->placing.on_demand->throughput / t);
+	return (int64_t)(((double)o->price_micros * MAX(q->facts.nodes, 1) + egress) * q->placing.on_demand->throughput / t);
 }
 
 static void candidate_add(const struct recon *r, struct question *q, const struct offer *o, const struct score *s)
@@ -139,6 +148,11 @@ static void candidates(const struct recon *r, struct question *q)
 	for (size_t i = 0; i < p->usable && q->n + 1 < POOLS_MOST; i++) {
 		candidate_add(r, q, p->scores[i].offer, &p->scores[i]);
 	}
+	for (size_t i = p->usable; i < p->gang_n; i++) {
+		if (p->gang[i].cooling) {
+			candidate_add(r, q, p->gang[i].one->offer, NULL);
+		}
+	}
 	for (size_t i = 0; i < p->ranking.refused_n; i++) {
 		if (p->ranking.refused[i].why == REFUSED_COOLING) {
 			candidate_add(r, q, p->ranking.refused[i].offer, NULL);
@@ -163,6 +177,7 @@ static void setup_fill(struct recon *r, const struct question *q, struct policy_
 	s->deadline_us = f->deadline_us - start;
 	s->tick_us = MIN(MAX(r->e->conf.deadline_tick_us, s->deadline_us / TICKS_MOST), MAX(s->deadline_us / TICKS_LEAST, 1));
 	s->deadline_us -= reserve_us(q, (int64_t)left, f->deadline_us - now - (int64_t)left - s->changeover_us);
+	s->deadline_us -= gather_us(r, q);
 	s->deadline_us = MAX(s->deadline_us, now - start);
 	s->on_demand_micros = hour_micros(q, od->offer, od, od->throughput);
 	s->pools_n = q->n;
@@ -320,6 +335,7 @@ bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placi
 	s = step_new(r, words_read, q);
 	STEP(s, engine_supply_words,
 	     (&(struct q_engine_supply_words){
-		 .pools = ids, .pools_n = q->n, .since_us = engine_now(r->e) - PAST_US, .most = WORDS_MOST}));
+		 .pools = ids, .pools_n = q->n, .since_us = engine_now(r->e) - PAST_US, .most = WORDS_MOST,
+		 .want = f->nodes}));
 	return true;
 }

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "core/fsm.h"
+#include "core/gang.h"
 #include "core/hazard.h"
 #include "engine/engine.h"
 #include "store/q.h"
@@ -89,6 +90,9 @@ struct offers { /* one read of the market, shared by the turns that need it */
 	int64_t read_us; /* mono; 0 = never */
 	int64_t stale_us; /* mono: a read sent before this is not good enough */
 	struct hazard_model *hazards; /* of the list, in the arena */
+	struct gang_rest *rests;      /* pools that rest for gangs, and places where one is being acquired */
+	const char **busy;
+	size_t rests_n, busy_n, busy_cap;
 };
 
 struct fleet_seen;
@@ -186,6 +190,8 @@ void token_make(struct engine *e, char token[65], char name[65]);
 void offers_stale(struct engine *e); /* the next need reads again: a pool was just cooled */
 /* Nodes just wanted of o count against its quota before the market is read again. */
 void offers_took(struct engine *e, const struct offer *o, int64_t nodes);
+/* A gang just wanted of o is being acquired there. */
+void offers_busy(struct engine *e, const struct offer *o);
 const struct offer *offer_of(const struct engine *e, int32_t pool_id);
 void offers_need(struct recon *r, void (*then)(struct recon *r, void *ctx), void *ctx);
 void offers_let_go(struct recon *r); /* at the end of a turn */
@@ -205,12 +211,15 @@ struct job_facts {
 	int64_t not_before_us; /* 0 = nobody thought about deferral yet */
 	const char *rates;     /* its own step rates, as gpu_rates_parse() reads them; NULL = none */
 	int64_t restart_us;    /* measured; 0 = unknown */
+	int32_t nodes;	       /* more than 1: a gang; 0 = 1 */
 };
 struct placing {
 	struct job_spec *spec;
 	struct rank_job job;
 	struct ranking ranking;
-	struct score *scores; /* of the ranking: the usable ones */
+	struct score *scores; /* of the ranking: the usable ones; of a gang what the whole would be */
+	struct gang_score *gang; /* of a gang: each score of the ranking, those that cannot give so many behind the usable ones */
+	size_t gang_n;
 	size_t usable;
 	const struct score *spot, *on_demand; /* best usable of each market, NULL = none */
 	const struct score *reserved;	      /* the same: capacity that is paid for already */
@@ -223,7 +232,11 @@ bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret)
 /* Counts the usable scores anew, after some were taken out. */
 void placing_count(struct recon *r, const struct job_facts *f, struct placing *p);
 json_t *place_inputs(struct recon *r, const struct job_facts *f, const struct placing *p);
-/* Wants a node of pool for the job; kind: place, failover, return, rebalance. */
+/* What a start takes: of a gang its machines may be held for so long before all are there, or none. */
+int64_t place_changeover_us(const struct engine *e, const struct job_facts *f);
+/* One score as that of the whole job. */
+struct score place_whole(const struct job_facts *f, const struct score *one);
+/* Wants a node of pool for the job, or a gang; kind: place, failover, return, rebalance. replaces_id: of a gang's rank 0. */
 void place_want(struct recon *r, const struct job_facts *f, const struct placing *p,
 		const struct score *s, int64_t replaces_id, const char *kind, const char *why);
 

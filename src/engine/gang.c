@@ -24,6 +24,7 @@ static void released(struct step *s)
 	struct q_engine_gang_release_row *rows;
 
 	if (q_engine_gang_release_rows(&s->req, s->r->arena, &rows) == 1) {
+		offers_stale(s->r->e);
 		log_info("gang.released", I64("gang", rows[0].id), STR("why", s->ctx));
 	}
 }
@@ -60,6 +61,7 @@ static void assigned(struct step *s)
 	const struct assign *a = s->ctx;
 
 	if (step_rows(s) > 0) {
+		offers_stale(s->r->e);
 		log_info("gang.placed", I64("job", a->g->job_id), I64("gang", a->g->id),
 			 I64("epoch", a->g->job_epoch + 1), I64("nodes", (int64_t)a->n));
 	}
@@ -293,5 +295,4 @@ void gang_run(struct recon *r)
 	struct step *s = step_new(r, gangs_in, NULL);
 
 	STEP(s, engine_gangs, NULL);
-	gang_seek(r);
 }

@@ -8,6 +8,8 @@ struct wait {
 	void (*then)(struct recon *r, void *ctx);
 	void *ctx;
 	int64_t sent_us; /* mono */
+	struct q_engine_gang_market_row *gangs;
+	size_t gangs_n;
 };
 
 void offers_stale(struct engine *e)
@@ -65,6 +67,33 @@ static void market_new(struct engine *e, struct arena *a)
 	e->offers.market = m;
 }
 
+static void gangs_keep(struct offers *o, struct arena *a, const struct wait *w)
+{
+	o->rests = arena_array(a, w->gangs_n + 1, sizeof(*o->rests));
+	o->rests_n = o->busy_n = o->busy_cap = 0;
+	o->busy = NULL;
+	for (size_t i = 0; i < w->gangs_n; i++) {
+		const struct q_engine_gang_market_row *g = &w->gangs[i];
+
+		if (g->place[0] == '\0') {
+			o->rests[o->rests_n++] = (struct gang_rest){
+			    .pool_id = g->pool_id, .want = g->want, .until_us = g->until_us};
+		} else {
+			o->busy = arena_grow(a, o->busy, o->busy_n, &o->busy_cap, sizeof(*o->busy));
+			o->busy[o->busy_n++] = arena_strdup(a, g->place);
+		}
+	}
+}
+
+void offers_busy(struct engine *e, const struct offer *offer)
+{
+	struct offers *o = &e->offers;
+	struct arena *a = o->market->arena;
+
+	o->busy = arena_grow(a, o->busy, o->busy_n, &o->busy_cap, sizeof(*o->busy));
+	o->busy[o->busy_n++] = gang_place(a, offer);
+}
+
 static void offers_read(struct step *s)
 {
 	struct offers *o = &s->r->e->offers;
@@ -73,6 +102,7 @@ static void offers_read(struct step *s)
 
 	market_new(s->r->e, a);
 	o->n = offers_rows(&s->req, a, &o->list);
+	gangs_keep(o, a, w);
 	o->hazards = hazard_model_build(a, o->list, o->n, &s->r->e->conf.rank, engine_now(s->r->e));
 	offers_believe(o->hazards, o->list, o->n);
 	if (o->stale_us > w->sent_us) {
@@ -85,10 +115,20 @@ static void offers_read(struct step *s)
 	w->then(s->r, w->ctx);
 }
 
+static void gangs_read(struct step *s)
+{
+	struct wait *w = s->ctx;
+	struct step *next = step_new(s->r, offers_read, w);
+	struct q_offers ask;
+
+	w->gangs_n = q_engine_gang_market_rows(&s->req, s->r->arena, &w->gangs);
+	offers_ask(&s->r->e->conf.rank, engine_now(s->r->e), &ask);
+	STEP(next, offers, &ask);
+}
+
 void offers_need(struct recon *r, void (*then)(struct recon *, void *), void *ctx)
 {
 	struct engine *e = r->e;
-	struct q_offers ask;
 	struct wait *w;
 	struct step *s;
 
@@ -102,9 +142,9 @@ void offers_need(struct recon *r, void (*then)(struct recon *, void *), void *ct
 	w->then = then;
 	w->ctx = ctx;
 	w->sent_us = loop_mono_us(e->loop);
-	s = step_new(r, offers_read, w);
-	offers_ask(&e->conf.rank, engine_now(e), &ask);
-	STEP(s, offers, &ask);
+	s = step_new(r, gangs_read, w);
+	STEP(s, engine_gang_market,
+	     (&(struct q_engine_gang_market){.at_us = engine_now(e)}));
 }
 
 const struct offer *offer_of(const struct engine *e, int32_t pool_id)

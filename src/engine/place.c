@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "engine/engine_int.h"
+#include "engine/gang.h"
 
 #define SCORES_KEPT 12
 
@@ -65,16 +65,22 @@ static bool spec_read(struct recon *r, const struct job_facts *f, struct job_spe
 	return true;
 }
 
+int64_t place_changeover_us(const struct engine *e, const struct job_facts *f)
+{
+	return e->conf.supply.changeover_us + (f->nodes > 1 ? e->conf.gang_hold_us : 0);
+}
+
 /* Of on-demand offers the one to fall back on is the cheapest that meets the deadline: one that costs less but would be
  * late is no way out at the last safe moment, nor what that moment may be reckoned by. */
 static const struct score *on_demand_of(const struct recon *r, const struct job_facts *f, const struct placing *p)
 {
-	int64_t left = f->deadline_us - engine_now(r->e) - r->e->conf.supply.changeover_us - MAX(f->save_us, 0);
+	int64_t left = f->deadline_us - engine_now(r->e) - place_changeover_us(r->e, f) - MAX(f->save_us, 0);
+	struct ranking whole = {.scores = p->scores, .usable = p->usable};
 
 	if (f->deadline_us == 0 || f->deadline_us <= engine_now(r->e)) {
 		return p->on_demand;
 	}
-	return rank_in_time(&p->ranking, SPOT_MARKET_ON_DEMAND, (double)left / (double)SPOT_US_PER_HOUR);
+	return rank_in_time(&whole, SPOT_MARKET_ON_DEMAND, (double)left / (double)SPOT_US_PER_HOUR);
 }
 
 static void best_of(struct placing *p)
@@ -98,6 +104,45 @@ void placing_count(struct recon *r, const struct job_facts *f, struct placing *p
 	p->on_demand = on_demand_of(r, f, p);
 }
 
+struct score place_whole(const struct job_facts *f, const struct score *one)
+{
+	struct gang_score g;
+
+	if (f->nodes < 2) {
+		return *one;
+	}
+	gang_whole(one, f->nodes, &g);
+	return gang_as_score(&g, f->nodes);
+}
+
+/* The scores of one node become those of the whole gang, where all of it can be sought. */
+static void gang_rank(struct recon *r, const struct job_facts *f, struct placing *p)
+{
+	const struct offers *o = &r->e->offers;
+	int64_t now = engine_now(r->e);
+	struct gang_ask ask = {.want = f->nodes,
+			       .now_us = now,
+			       .rests = o->rests,
+			       .rests_n = o->rests_n,
+			       .busy = o->busy,
+			       .busy_n = o->busy_n};
+
+	p->gang_n = p->ranking.usable;
+	gang_scores(r->arena, p->ranking.scores, p->gang_n, &ask, &p->gang, &p->usable);
+	p->scores = arena_array(r->arena, p->usable + 1, sizeof(*p->scores));
+	for (size_t i = 0; i < p->gang_n; i++) {
+		if (i < p->usable) {
+			p->scores[i] = gang_as_score(&p->gang[i], f->nodes);
+		} else {
+			p->spot_cooling += p->gang[i].cooling &&
+					   p->gang[i].one->offer->market == SPOT_MARKET_SPOT;
+		}
+	}
+	for (size_t i = 0; i < o->rests_n && p->usable < p->gang_n; i++) {
+		engine_later(r->e, MAX(o->rests[i].until_us - now, INT64_C(1000)));
+	}
+}
+
 bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret)
 {
 	struct engine *e = r->e;
@@ -113,6 +158,7 @@ bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret)
 	    .spot_allowed = any_market(ret->spec, true) && spot_sold(e, ret->spec),
 	    .on_demand_allowed = any_market(ret->spec, false),
 	    .restart_us = f->restart_us,
+	    .nodes = f->nodes,
 	};
 	ret->job.rates_n = gpu_rates_parse(r->arena, f->rates, &ret->job.rates);
 	ret->job.work_left_s = work_left_s(&ret->job, f);
@@ -129,6 +175,9 @@ bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret)
 	ret->scores = ret->ranking.scores;
 	ret->usable = ret->ranking.usable;
 	ret->spot_cooling = ret->ranking.spot_cooling;
+	if (f->nodes > 1) {
+		gang_rank(r, f, ret);
+	}
 	placing_count(r, f, ret);
 	return true;
 }
@@ -144,7 +193,7 @@ static json_t *refusals_json(struct arena *a, const struct placing *p)
 		const struct offer *o = x->offer;
 
 		if (o->cool_until_us > 0 || o->capacity >= 0 || o->has_odds ||
-		    offer_quota_room(o) == 0) {
+		    x->why == REFUSED_QUOTA) {
 			json_t *j = offer_json(o);
 
 			json_object_set_new(j, "refused",
@@ -153,6 +202,24 @@ static json_t *refusals_json(struct arena *a, const struct placing *p)
 		}
 	}
 	return list;
+}
+
+/* Of a gang the offers are of one node; what they come to for the whole of it is beside them. */
+static void offers_json(const struct job_facts *f, const struct placing *p, json_t *j)
+{
+	json_t *list;
+
+	if (f->nodes < 2) {
+		json_object_set_new(j, "offers", scores_json(p->scores, p->usable, SCORES_KEPT));
+		return;
+	}
+	list = json_array();
+	for (size_t i = 0; i < p->gang_n && i < SCORES_KEPT; i++) {
+		json_array_append_new(list, gang_score_json(&p->gang[i]));
+	}
+	json_object_set_new(j, "offers", scores_json(p->ranking.scores, p->ranking.usable, SCORES_KEPT));
+	json_object_set_new(j, "nodes", json_integer(f->nodes));
+	json_object_set_new(j, "gang", list);
 }
 
 json_t *place_inputs(struct recon *r, const struct job_facts *f, const struct placing *p)
@@ -177,7 +244,7 @@ json_t *place_inputs(struct recon *r, const struct job_facts *f, const struct pl
 	json_object_set_new(j, "offers_n", json_integer((json_int_t)e->offers.n));
 	json_object_set_new(j, "usable", json_integer((json_int_t)p->usable));
 	json_object_set_new(j, "spot_usable", json_integer((json_int_t)p->spot_n));
-	json_object_set_new(j, "offers", scores_json(p->scores, p->usable, SCORES_KEPT));
+	offers_json(f, p, j);
 	json_object_set_new(j, "not_now", refusals_json(r->arena, p));
 	if (p->plan != NULL) {
 		json_object_set(j, "deadline", p->plan);
@@ -201,6 +268,11 @@ void place_want(struct recon *r, const struct job_facts *f, const struct placing
 		const struct score *s, int64_t replaces_id, const char *kind, const char *why)
 {
 	struct engine *e = r->e;
+
+	if (f->nodes > 1) {
+		gang_want(r, f, p, s, replaces_id != 0, kind, why);
+		return;
+	}
 	AUTO(json) json_t *in = place_inputs(r, f, p);
 	AUTO(json)
 	json_t *out = json_pack("{s:s, s:o}", "choice", spot_market_name(s->offer->market), "pool",

@@ -1,7 +1,8 @@
 /*
  * Room for a job of high priority: who leaves costs least (core/schedule.h). A machine that suits is handed over as it
- * is; else, where a quota is exhausted, as many machines of it are given back as it takes. Who leaves saves first, waits
- * again in the queue and goes on from its checkpoint; the decisions are rows of both jobs.
+ * is; else, where a quota is exhausted, as many machines of it are given back as it takes: for a gang that all of its nodes
+ * have room, in one zone if that is possible. A gang leaves as a whole. Who leaves saves first, waits again in the
+ * queue and goes on from its checkpoint; the decisions are rows of both jobs.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -41,10 +42,10 @@ static struct victim victim_of(struct recon *r, const struct q_engine_running_ro
 	struct victim v = {.job_id = w->job_id,
 			   .priority = w->priority,
 			   .interruptible = w->interruptible,
-			   .preemptible = w->preemptible && w->num_nodes == 1,
+			   .preemptible = w->preemptible,
 			   .has_path = w->has_path,
 			   .moving = w->moving || strcmp(w->state, "RUNNING") != 0,
-			   .price_micros = w->price_micros,
+			   .price_micros = w->price_micros * w->num_nodes,
 			   .ran_us = MAX(now - from, 0),
 			   .save_us = w->save_us > 0 ? w->save_us : e->conf.rank.save_s * SPOT_US_PER_S,
 			   .restart_us = e->conf.rank.restart_s * SPOT_US_PER_S,
@@ -57,11 +58,26 @@ static struct victim victim_of(struct recon *r, const struct q_engine_running_ro
 	return v;
 }
 
+/* The ranks of a gang come one after the other: they leave together or not at all. */
+static bool with_ranks(struct preempting *x, const struct q_engine_running_row *w, int64_t units)
+{
+	if (w->num_nodes == 1 || x->n == 0 || x->rows[x->n - 1]->job_id != w->job_id) {
+		return false;
+	}
+	x->list[x->n - 1].units += units;
+	return true;
+}
+
 static void consider(struct recon *r, struct preempting *x, const struct q_engine_running_row *w, int64_t units)
 {
-	struct victim v = victim_of(r, w);
-	const char *no = victim_refusal(r->arena, &r->e->conf.schedule, &v, x->spec->priority, engine_now(r->e));
+	struct victim v;
+	const char *no;
 
+	if (with_ranks(x, w, units)) {
+		return;
+	}
+	v = victim_of(r, w);
+	no = victim_refusal(r->arena, &r->e->conf.schedule, &v, x->spec->priority, engine_now(r->e));
 	v.units = units;
 	if (json_array_size(x->seen) < SHOWN) {
 		json_array_append_new(x->seen, json_pack("{s:I, s:I, s:i, s:I, s:I, s:I, s:s?}", "job", (json_int_t)v.job_id, "node",
@@ -126,7 +142,7 @@ static void preempt_all(struct recon *r, struct room *m, const struct preempting
 	for (size_t i = 0; i < n; i++) {
 		preempt_one(r, x, chosen[i], hand, n);
 		for (size_t k = 0; k < m->n; k++) {
-			if (&m->rows[k] == x->rows[chosen[i]]) {
+			if (m->rows[k].job_id == x->rows[chosen[i]]->job_id) {
 				m->rows[k].moving = true;
 			}
 		}
@@ -147,7 +163,11 @@ static bool choose(struct recon *r, struct room *m, const struct preempting *x, 
 	size_t *chosen, n;
 	bool found = x->n > 0 && victims_choose(r->arena, x->list, x->n, need, &chosen, &n);
 
-	if (found) {
+	if (found && !hand && r->e->offers.read_us < m->read_us) {
+		/* What the quota has left is older than what runs: who has left since would be counted as still there. */
+		offers_stale(r->e);
+		r->changed = true;
+	} else if (found) {
 		preempt_all(r, m, x, chosen, n, hand);
 	}
 	return found;
@@ -169,11 +189,12 @@ bool preempt_for_fleet(struct recon *r, struct room *m, const struct job_facts *
 	return found;
 }
 
-/* Of one quota as many as free the room for a machine of o. What leaves it already counts. */
-static bool free_quota(struct recon *r, struct room *m, const struct job_facts *f, const struct placing *p, const struct offer *o)
+/* Of one quota as many as free the room for the job in o; here: only machines of its zone. What leaves it already counts. */
+static bool free_quota(struct recon *r, struct room *m, const struct job_facts *f, const struct placing *p, const struct offer *o,
+		       bool here)
 {
 	struct preempting x = begin(r, m, f, p->spec);
-	int64_t need = offer_quota_need(o) - MAX(o->quota_limit - o->quota_used, 0);
+	int64_t need = room_need(f, o) - MAX(o->quota_limit - o->quota_used, 0);
 	bool found;
 
 	for (size_t i = 0; i < m->n; i++) {
@@ -184,7 +205,7 @@ static bool free_quota(struct recon *r, struct room *m, const struct job_facts *
 		}
 		if (m->rows[i].moving) {
 			need -= offer_quota_need(y);
-		} else {
+		} else if (!here || strcmp(y->zone, o->zone) == 0) {
 			consider(r, &x, &m->rows[i], offer_quota_need(y));
 		}
 	}
@@ -202,19 +223,26 @@ bool preempt_for_quota(struct recon *r, struct room *m, const struct job_facts *
 	for (size_t i = 0; i < p->ranking.refused_n; i++) {
 		any |= p->ranking.refused[i].why == REFUSED_QUOTA;
 	}
-	for (size_t i = 0; any && i < m->n; i++) {
-		if (!m->rows[i].has_fleet_id && suits(r, offer_of(r->e, m->rows[i].pool_id), p->spec)) {
+	/* A machine is handed over to a job of one; a gang is launched as a whole, and leaves as one. */
+	for (size_t i = 0; any && f->nodes < 2 && i < m->n; i++) {
+		if (!m->rows[i].has_fleet_id && m->rows[i].num_nodes == 1 && suits(r, offer_of(r->e, m->rows[i].pool_id), p->spec)) {
 			consider(r, &x, &m->rows[i], 1);
 		}
 	}
-	found = any && choose(r, m, &x, 1, true);
+	found = any && f->nodes < 2 && choose(r, m, &x, 1, true);
 	json_decref(x.seen);
+	/* A gang needs its machines in one zone: those that leave there are more likely to come again there. */
+	for (size_t i = 0; any && !found && f->nodes > 1 && i < p->ranking.refused_n; i++) {
+		const struct refused *y = &p->ranking.refused[i];
+
+		found = y->why == REFUSED_QUOTA && free_quota(r, m, f, p, y->offer, true);
+	}
 	for (size_t i = 0; any && !found && i < p->ranking.refused_n; i++) {
 		const struct refused *y = &p->ranking.refused[i];
 
 		if (y->why == REFUSED_QUOTA && (last == NULL || !quota_same(last, y->offer))) {
 			last = y->offer;
-			found = free_quota(r, m, f, p, last);
+			found = free_quota(r, m, f, p, last, false);
 		}
 	}
 	return found;

@@ -1,5 +1,5 @@
 /*
- * Places jobs. A waiting job gets a ready node that suits it; without one, and with none on its
+ * Places jobs, those of several nodes too (gang_place.c). A waiting job gets a ready node that suits it; without one, and with none on its
  * way, a node is wanted for it in the pool where the work is expected to cost least. A job that
  * drains gets its replacement wanted at once, while the old node still saves. No special case for
  * failed launches: the refused pool cools, and the job is found here again.
@@ -7,6 +7,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "engine/gang.h"
 #include "engine/schedule.h"
 #include "engine/supply.h"
 
@@ -66,6 +67,7 @@ static struct job_facts facts_of(const struct q_engine_sched_jobs_row *j)
 	    .not_before_us = j->not_before_us,
 	    .rates = j->rates,
 	    .restart_us = j->has_restart_us ? j->restart_us : 0,
+	    .nodes = j->num_nodes,
 	};
 }
 
@@ -232,7 +234,7 @@ void wait_write(struct recon *r, const struct job_facts *f, const struct placing
 					      .epoch = f->epoch,
 					      .inputs = json_text(r->arena, in),
 					      .outcome = json_text(r->arena, out),
-					      .why = why,
+					      .why = gang_why_wait(r, f, p, why),
 					      .at_us = engine_now(r->e),
 					      .fence = r->e->epoch}));
 }
@@ -261,10 +263,12 @@ static bool room_for(struct recon *r, struct sched_turn *t, const struct job_fac
 static void place_patiently(struct recon *r, struct sched_turn *t, const struct job_facts *f, const struct placing *p)
 {
 	struct engine *e = r->e;
+	struct supply_policy policy = e->conf.supply;
 	int64_t now = engine_now(e), until = 0;
 	const char *why = "";
 	enum supply_choice c;
 
+	policy.changeover_us = place_changeover_us(e, f);
 	c = supply_choose(
 	    r->arena,
 	    &(struct supply_in){
@@ -282,14 +286,14 @@ static void place_patiently(struct recon *r, struct sched_turn *t, const struct 
 		.spot_tight = p->spot != NULL && supply_easy(e, p) == NULL,
 		.spot_best_micros = p->spot != NULL ? p->spot->total_micros : 0,
 		.on_demand_best_micros = p->on_demand != NULL ? p->on_demand->total_micros : 0},
-	    &e->conf.supply, &why, &until);
+	    &policy, &why, &until);
 	switch (c) {
 	case SUPPLY_SPOT:
-		place_want(r, f, p, p->spot, 0, room_take(r, &t->room, p->spot) ? "backfill" : "place", why);
+		place_want(r, f, p, p->spot, 0, room_take(r, &t->room, f, p->spot) ? "backfill" : "place", why);
 		break;
 	case SUPPLY_ON_DEMAND:
 		place_want(r, f, p, p->on_demand, 0,
-			   room_take(r, &t->room, p->on_demand)			       ? "backfill"
+			   room_take(r, &t->room, f, p->on_demand)			       ? "backfill"
 			   : p->job.spot_allowed && (p->spot_n == 0 || p->spot_cooling > 0) ? "failover"
 											 : "place",
 			   why);
@@ -311,7 +315,7 @@ static void place(struct recon *r, struct sched_turn *t, const struct q_engine_s
 	if (!place_rank(r, &f, &p)) {
 		return;
 	}
-	if (p.usable == 0 && e->offers.n > 0 && strcmp(j->state, "QUEUED") == 0 &&
+	if (p.ranking.usable == 0 && e->offers.n > 0 && strcmp(j->state, "QUEUED") == 0 &&
 	    now - f.queued_us > e->conf.infeasible_us && !ever_suits(r, p.spec)) {
 		job_event(r, f.id, f.state, f.epoch, JOB_EV_INFEASIBLE, "infeasible",
 			  "no pool of any provider suits what the job asks for");
@@ -360,7 +364,7 @@ static void sched_job(struct recon *r, struct sched_turn *t,
 		engine_later(r->e, j->not_before_us - engine_now(r->e));
 		return;
 	}
-	if (queued && (i = node_choose(r, t, j, spec)) != SIZE_MAX) {
+	if (queued && j->num_nodes == 1 && (i = node_choose(r, t, j, spec)) != SIZE_MAX) {
 		t->taken[i] = true;
 		assign_start(r, j, spec, &t->nodes[i]);
 		return;
@@ -425,6 +429,7 @@ static void sched_running(struct step *s)
 	struct sched_turn *t = s->ctx;
 
 	t->room.n = q_engine_running_rows(&s->req, s->r->arena, &t->room.rows);
+	t->room.read_us = loop_mono_us(s->r->e->loop);
 	offers_need(s->r, sched_decide, t);
 }
 

@@ -191,6 +191,11 @@ bool quota_same(const struct offer *a, const struct offer *b)
 	       strcmp(a->region, b->region) == 0 && strcmp(a->quota_class, b->quota_class) == 0;
 }
 
+int64_t room_need(const struct job_facts *f, const struct offer *o)
+{
+	return offer_quota_need(o) * MAX(f->nodes, 1);
+}
+
 int64_t running_end_us(const struct engine *e, const struct q_engine_running_row *w)
 {
 	int64_t now = engine_now(e), from = w->has_started_us ? w->started_us : w->created_us, ran = MAX(now - from, 0), end;
@@ -214,8 +219,8 @@ static struct room_hold *hold_of(const struct room *m, const struct offer *o)
 	return NULL;
 }
 
-/* From when on there is room for one machine of the offer, by the predicted ends. */
-static struct backfill reserve(struct recon *r, const struct room *m, const struct offer *o)
+/* From when on the job has room in the offer's quota, by the predicted ends. */
+static struct backfill reserve(struct recon *r, const struct room *m, const struct job_facts *f, const struct offer *o)
 {
 	struct backfill_run *runs = arena_array(r->arena, m->n + 1, sizeof(*runs));
 	struct backfill b;
@@ -229,7 +234,7 @@ static struct backfill reserve(struct recon *r, const struct room *m, const stru
 							  .units = offer_quota_need(x)};
 		}
 	}
-	backfill_reserve(r->arena, engine_now(r->e), MAX(o->quota_limit - o->quota_used, 0), offer_quota_need(o), runs, n, &b);
+	backfill_reserve(r->arena, engine_now(r->e), MAX(o->quota_limit - o->quota_used, 0), room_need(f, o), runs, n, &b);
 	return b;
 }
 
@@ -245,7 +250,7 @@ void room_hold(struct recon *r, struct room *m, const struct job_facts *f, const
 		if (x->why != REFUSED_QUOTA || (best != NULL && quota_same(best, x->offer))) {
 			continue;
 		}
-		b = reserve(r, m, x->offer);
+		b = reserve(r, m, f, x->offer);
 		if (b.shadow_us < at.shadow_us) {
 			at = b;
 			best = x->offer;
@@ -266,6 +271,7 @@ void room_hold(struct recon *r, struct room *m, const struct job_facts *f, const
 	}
 }
 
+/* A gang's spread is that of one node, in proportion: its hours are those of the whole. */
 static int64_t ends_by(const struct recon *r, const struct score *s)
 {
 	struct score_terms t;
@@ -274,7 +280,7 @@ static int64_t ends_by(const struct recon *r, const struct score *s)
 		return engine_now(r->e) + (int64_t)(s->hours * (double)SPOT_US_PER_HOUR);
 	}
 	score_explain(s, &t);
-	return engine_now(r->e) + (int64_t)(t.hours_p95 * (double)SPOT_US_PER_HOUR);
+	return engine_now(r->e) + (int64_t)(t.hours_p95 * (t.hours > 0 ? s->hours / t.hours : 1) * (double)SPOT_US_PER_HOUR);
 }
 
 const char *room_filter(struct recon *r, struct room *m, const struct job_facts *f, struct placing *p)
@@ -288,7 +294,7 @@ const char *room_filter(struct recon *r, struct room *m, const struct job_facts 
 		/* With a deadline it is placed later in the turn: what is spare then is not known. */
 		bool late = f->deadline_us != 0 && h != NULL && ends_by(r, &p->scores[i]) > h->b.shadow_us;
 
-		if (h != NULL && (late || !backfill_fits(&h->b, offer_quota_need(p->scores[i].offer), ends_by(r, &p->scores[i])))) {
+		if (h != NULL && (late || !backfill_fits(&h->b, room_need(f, p->scores[i].offer), ends_by(r, &p->scores[i])))) {
 			last = h;
 			continue;
 		}
@@ -297,7 +303,8 @@ const char *room_filter(struct recon *r, struct room *m, const struct job_facts 
 	if (last == NULL) {
 		return NULL;
 	}
-	p->usable = p->ranking.usable = n;
+	p->usable = n;
+	p->ranking.usable = p->gang == NULL ? n : p->ranking.usable;
 	placing_count(r, f, p);
 	return n > 0 ? NULL
 		     : arena_printf(r->arena, "j%" PRId64 " is ahead and is expected to begin by %s in quota %s of %s, when others end: "
@@ -305,9 +312,9 @@ const char *room_filter(struct recon *r, struct room *m, const struct job_facts 
 				    last->offer->quota_class, last->offer->provider);
 }
 
-bool room_take(struct recon *r, struct room *m, const struct score *s)
+bool room_take(struct recon *r, struct room *m, const struct job_facts *f, const struct score *s)
 {
 	struct room_hold *h = hold_of(m, s->offer);
 
-	return h != NULL && backfill_take(&h->b, offer_quota_need(s->offer), ends_by(r, s));
+	return h != NULL && backfill_take(&h->b, room_need(f, s->offer), ends_by(r, s));
 }

@@ -17,11 +17,14 @@ struct room_hold {
 struct room {
 	struct q_engine_running_row *rows;
 	size_t n;
+	int64_t read_us; /* mono: when the rows came */
 	struct room_hold *holds;
 	size_t holds_n, holds_cap;
 };
 /* Does the offer count against the same quota? */
 bool quota_same(const struct offer *a, const struct offer *b);
+/* What the job takes of the offer's quota, all nodes of a gang together. */
+int64_t room_need(const struct job_facts *f, const struct offer *o);
 
 /* When what runs may end: by its own steps; without them by the work that its file declares. Never in the past. */
 int64_t running_end_us(const struct engine *e, const struct q_engine_running_row *w);
@@ -34,6 +37,6 @@ void room_hold(struct recon *r, struct room *m, const struct job_facts *f, const
 /* Takes out of p what room is held for and the job would not be gone in time; words when that leaves it nothing, else NULL. */
 const char *room_filter(struct recon *r, struct room *m, const struct job_facts *f, struct placing *p);
 /* It goes ahead on s: what it takes is taken. true when room there is held for another, so that this is backfill. */
-bool room_take(struct recon *r, struct room *m, const struct score *s);
+bool room_take(struct recon *r, struct room *m, const struct job_facts *f, const struct score *s);
 
 #endif

@@ -2,50 +2,23 @@
 -- the state of the ranks means. A gang is a row from before anything is sent; its nodes are rows as every node's are.
 -- Several nodes are locked in the order of their ids.
 
--- A job that waits, without a gang that it is acquiring. One whose nodes go is looked for at once, like a single's;
--- what is stopped for another reason may begin again where it is.
--- name: engine_gang_jobs
--- params: most int8, at_us int8
--- rows: many id int8, state text, name text, spec jsonb, epoch int4, num_nodes int4, deadline_us int8?, created_us int8,
---   queued_us int8, steps_done int8, steps_total int8, checkpoint_id int8?, checkpoint_bytes int8, save_us int8, ran_us int8,
---   state_us int8, rates text?, restart_us int8?
--- writes: no
-SELECT j.id, j.state, j.name, j.spec, j.epoch, j.num_nodes, j.deadline_us, j.created_us, j.queued_us, j.steps_done,
-	j.steps_total, j.checkpoint_id, coalesce(c.bytes, 0), coalesce(c.committed_us - c.created_us, 0),
-	coalesce((SELECT sum(coalesce(a.ended_us, $2) - a.started_us) FROM attempt a WHERE a.job_id = j.id AND a.rank = 0
-		AND a.started_us IS NOT NULL), 0)::int8, j.state_us, m.rates, m.restart_us
-FROM job j LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
-LEFT JOIN LATERAL job_measured(ARRAY[j.id]) m ON j.epoch > 0
-LEFT JOIN job_queue w ON w.job_id = j.id
-WHERE j.num_nodes > 1 AND j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL
-	AND coalesce(j.not_before_us, (j.spec->>'start_after_us')::int8, 0) <= $2
-	AND NOT EXISTS (SELECT FROM gang g WHERE g.job_id = j.id AND g.state = 'ACQUIRING')
-	AND CASE j.state WHEN 'QUEUED' THEN NOT EXISTS (SELECT FROM gang g WHERE g.job_id = j.id AND g.state = 'SERVING')
-			AND NOT EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND (a.ended_us IS NULL OR NOT a.settled))
-		ELSE EXISTS (SELECT FROM gang g JOIN node n ON n.gang_id = g.id WHERE g.job_id = j.id AND g.state = 'SERVING'
-			AND n.state IN ('DRAINING', 'TERMINATING', 'GONE')
-			AND EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.job_id = j.id AND a.epoch = j.epoch)) END
-ORDER BY coalesce(w.effective, j.priority) DESC, CASE j.state WHEN 'DRAINING' THEN 0 ELSE w.pos END NULLS LAST, j.id LIMIT $1
-
--- name: engine_gang_rests
+-- Pools that rest for gangs, and (place) where one is being acquired.
+-- name: engine_gang_market
 -- params: at_us int8
--- rows: many pool_id int4, want int4, until_us int8
+-- rows: many pool_id int4, want int4, until_us int8, place text
 -- writes: no
-SELECT pool_id, want, until_us FROM gang_cool WHERE until_us > $1
+SELECT pool_id, want, until_us, '' FROM gang_cool WHERE until_us > $1
+UNION ALL SELECT pool_id, want, 0::int8, place FROM gang WHERE state = 'ACQUIRING'
 
--- name: engine_gang_busy
--- rows: many place text
--- writes: no
-SELECT place FROM gang WHERE state = 'ACQUIRING'
-
--- The gang, its nodes, the decision and the event in one statement. token '' = each node is launched by itself.
+-- The gang, its nodes, the decision and the event in one statement. token '' = each node is launched by itself. replaces:
+-- a planned move of a running job, each rank to a machine of its own.
 -- name: engine_gang_want
 -- params: job_id int8, was text, epoch int4, pool_id int4, place text, token text, tokens text[], names text[],
---   price_micros int8, kind text, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8
+--   price_micros int8, kind text, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8, replaces bool
 -- rows: 0..1 id int8, told bool
 -- writes: yes
 WITH ok AS (
-	SELECT j.id FROM job j
+	SELECT j.id, j.epoch FROM job j
 	WHERE j.id = $1 AND j.state = $2 AND j.epoch = $3 AND j.cancel_us IS NULL
 		AND NOT EXISTS (SELECT FROM gang g WHERE g.state = 'ACQUIRING' AND (g.job_id = $1 OR g.place = $5))
 		AND ($2 <> 'QUEUED' OR NOT EXISTS (SELECT FROM gang g WHERE g.state = 'SERVING' AND g.job_id = $1))
@@ -56,9 +29,10 @@ WITH ok AS (
 	SELECT id, $4, $5, cardinality($7), nullif($6, ''), 'ACQUIRING', $14, $13 FROM ok RETURNING id, job_id
 ), n AS (
 	INSERT INTO node (pool_id, job_id, gang_id, gang_rank, gang_call, state, state_us, token, name, price_micros,
-		created_us, why)
-	SELECT $4, g.job_id, g.id, (s.i - 1)::int4, $6 <> '', 'WANTED', $14, s.token, s.name, $9, $14, $13
-	FROM g, unnest($7, $8) WITH ORDINALITY s (token, name, i) RETURNING id, job_id
+		created_us, why, replaces_id)
+	SELECT $4, g.job_id, g.id, (s.i - 1)::int4, $6 <> '', 'WANTED', $14, s.token, s.name, $9, $14, $13, a.node_id
+	FROM g JOIN ok ON true CROSS JOIN unnest($7, $8) WITH ORDINALITY s (token, name, i)
+	LEFT JOIN attempt a ON $16 AND a.job_id = ok.id AND a.epoch = ok.epoch AND a.rank = s.i - 1 RETURNING id, job_id
 ), d AS (
 	INSERT INTO decision (at_us, kind, job_id, node_id, inputs, outcome, why)
 	SELECT $14, $10, g.job_id, (SELECT min(n.id) FROM n), $11, $12, $13 FROM g

@@ -6,22 +6,28 @@
 -- rows: many id int8, state text, state_us int8, name text, spec jsonb, epoch int4, fleet_id int8?, deadline_us int8?,
 --   created_us int8, queued_us int8, steps_done int8, steps_total int8, checkpoint_id int8?,
 --   checkpoint_bytes int8, checkpoint_steps int8, save_us int8, inflight bool, ran_us int8, live bool,
---   not_before_us int8, rates text?, restart_us int8?
+--   not_before_us int8, rates text?, restart_us int8?, num_nodes int4
 -- writes: no
 SELECT j.id, j.state, j.state_us, j.name, j.spec, j.epoch, j.fleet_id, j.deadline_us, j.created_us, j.queued_us,
 	j.steps_done, j.steps_total, j.checkpoint_id, coalesce(c.bytes, 0), coalesce(c.steps, 0),
 	coalesce(c.committed_us - c.created_us, 0),
-	EXISTS (SELECT FROM node n WHERE n.job_id = j.id AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN',
-		'BOOTING', 'READY') AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.job_id = j.id
-		AND a.ended_us IS NULL)) AS inflight,
+	CASE WHEN j.num_nodes = 1 THEN EXISTS (SELECT FROM node n WHERE n.job_id = j.id AND n.state IN ('WANTED', 'LAUNCHING',
+			'UNKNOWN', 'BOOTING', 'READY') AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.job_id = j.id
+			AND a.ended_us IS NULL))
+		-- One gang is sought at a time; what stopped for another reason than its machines may begin again on them.
+		WHEN EXISTS (SELECT FROM gang g WHERE g.job_id = j.id AND g.state = 'ACQUIRING') THEN true
+		WHEN j.state = 'QUEUED' THEN EXISTS (SELECT FROM gang g WHERE g.job_id = j.id AND g.state = 'SERVING')
+		ELSE NOT EXISTS (SELECT FROM gang g JOIN node n ON n.gang_id = g.id WHERE g.job_id = j.id AND g.state = 'SERVING'
+			AND n.state IN ('DRAINING', 'TERMINATING', 'GONE')
+			AND EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.job_id = j.id AND a.epoch = j.epoch)) END AS inflight,
 	coalesce((SELECT sum(coalesce(a.ended_us, $2) - a.started_us) FROM attempt a WHERE a.job_id = j.id
-		AND a.started_us IS NOT NULL), 0)::int8 AS ran_us,
+		AND a.rank = 0 AND a.started_us IS NOT NULL), 0)::int8 AS ran_us,
 	EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND (a.ended_us IS NULL OR NOT a.settled)) AS live,
-	coalesce(j.not_before_us, 0), m.rates, m.restart_us
+	coalesce(j.not_before_us, 0), m.rates, m.restart_us, j.num_nodes
 FROM job j LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
 LEFT JOIN LATERAL job_measured(ARRAY[j.id]) m ON j.epoch > 0
 LEFT JOIN job_queue w ON w.job_id = j.id
-WHERE j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL AND j.num_nodes = 1
+WHERE j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL
 ORDER BY coalesce(w.effective, j.priority) DESC, CASE j.state WHEN 'DRAINING' THEN 0 ELSE w.pos END NULLS LAST, j.id LIMIT $1
 
 -- name: engine_free_nodes

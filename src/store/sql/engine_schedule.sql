@@ -103,7 +103,7 @@ JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id LEFT JOIN checkpoi
 WHERE n.state IN ('READY', 'DRAINING') ORDER BY j.id, n.id LIMIT $1
 
 -- A job makes room for another: it is told to save and stop. hand: its node is the other's as soon as it has stopped;
--- else the node is drained and given back, for its room in the quota. Both decisions are written down.
+-- else the node, of a gang all nodes, are drained and given back, for their room in the quota. Both decisions are written down.
 -- name: engine_preempt
 -- params: victim int8, epoch int4, node_id int8, for_job int8, for_epoch int4, now text, event text, hand bool, why text,
 --   for_why text, inputs jsonb, outcome jsonb, deadline_us int8, at_us int8, fence int8
@@ -112,7 +112,7 @@ WHERE n.state IN ('READY', 'DRAINING') ORDER BY j.id, n.id LIMIT $1
 WITH ok AS (
 	SELECT j.id, a.epoch, a.node_id FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch
 	JOIN node n ON n.id = a.node_id JOIN job b ON b.id = $4
-	WHERE j.id = $1 AND j.state = 'RUNNING' AND j.epoch = $2 AND j.cancel_us IS NULL AND j.num_nodes = 1
+	WHERE j.id = $1 AND j.state = 'RUNNING' AND j.epoch = $2 AND j.cancel_us IS NULL AND (NOT $8 OR j.num_nodes = 1)
 		AND a.node_id = $3 AND a.ended_us IS NULL AND a.desired = 'run' AND n.state = 'READY'
 		AND b.state = 'QUEUED' AND b.epoch = $5 AND b.cancel_us IS NULL
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $15 FOR SHARE)
@@ -126,7 +126,8 @@ WITH ok AS (
 	UPDATE node SET job_id = $4 FROM ok WHERE node.id = ok.node_id AND $8
 ), o AS (
 	INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us)
-	SELECT ok.node_id, 'maintenance', $13, 'preemption', $9, $14 FROM ok WHERE NOT $8 ON CONFLICT (node_id, kind) DO NOTHING
+	SELECT x.node_id, 'maintenance', $13, 'preemption', $9, $14 FROM ok JOIN attempt x ON x.job_id = ok.id AND x.epoch = ok.epoch
+	WHERE NOT $8 AND x.ended_us IS NULL ON CONFLICT (node_id, kind) DO NOTHING
 ), b AS (
 	UPDATE job SET why = $10 FROM ok WHERE job.id = $4
 ), d AS (

@@ -1,14 +1,18 @@
 -- Supply as our own rows tell it: words about pools for deadline policies, hours of the day for deferral, and the
 -- tightness of pool groups.
 
--- A node that lives says that its pool can be had; a refusal or a reclaim says that it cannot.
+-- A node that lives says that its pool can be had; a refusal or a reclaim says that it cannot. For want nodes at once only
+-- a gang of as many says that they can be had.
 -- name: engine_supply_words
--- params: pools int4[], since_us int8, most int8
+-- params: pools int4[], since_us int8, most int8, want int4
 -- rows: many pool_id int4, from_us int8, to_us int8, up bool
 -- writes: no
 SELECT pool_id, from_us, to_us, up FROM (
 	SELECT pool_id, launched_us AS from_us, coalesce(ended_us, 0) AS to_us, true AS up FROM node
-	WHERE pool_id = ANY ($1) AND created_us > $2 AND launched_us IS NOT NULL
+	WHERE pool_id = ANY ($1) AND created_us > $2 AND launched_us IS NOT NULL AND $4 < 2
+	UNION ALL
+	SELECT g.pool_id, g.served_us, coalesce((SELECT min(n.ended_us) FROM node n WHERE n.gang_id = g.id), 0), true FROM gang g
+	WHERE $4 > 1 AND g.pool_id = ANY ($1) AND g.created_us > $2 AND g.served_us IS NOT NULL AND g.want >= $4
 	UNION ALL
 	SELECT pool_id, ended_us, 0, false FROM node
 	WHERE pool_id = ANY ($1) AND created_us > $2 AND ended_us IS NOT NULL AND end_cause IN ('refused', 'reclaimed')

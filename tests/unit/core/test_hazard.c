@@ -159,13 +159,13 @@ static void a_quota_has_room_in_its_own_unit(void **state)
 	assert_int_equal(offer_quota_room(&o), 2);
 	o.quota_used = 105;
 	assert_int_equal(offer_quota_room(&o), 0);
-	assert_string_equal(offer_quota_refusal(a, &o),
+	assert_string_equal(offer_quota_refusal(a, &o, 1),
 	    "no room in quota P/spot of r1: 105 of 200 vcpu taken by our nodes, this one needs 96");
 	o.quota_unit = "gpus";
 	o.quota_limit = 16;
 	o.quota_used = 8;
 	assert_int_equal(offer_quota_room(&o), 1);
-	assert_null(offer_quota_refusal(a, &o));
+	assert_null(offer_quota_refusal(a, &o, 1));
 	o.quota_unit = "instances";
 	assert_int_equal(offer_quota_room(&o), 8);
 	o.quota_limit = 0;
