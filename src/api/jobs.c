@@ -81,11 +81,14 @@ static bool deadline_feasible(struct areq *q, const struct planned *p)
 {
 	const struct job_spec *s = p->spec;
 	const struct score *f = s->deadline_us != 0 && s->work_s > 0 ? fastest(p) : NULL;
+	struct score whole;
 	char end[TIME_TEXT_MAX], took[32];
 	int64_t begin = MAX(q->now_us, s->start_after_us), need;
 
 	if (f == NULL)
 		return true;
+	whole = plan_whole(p, f);
+	f = &whole;
 	need = (int64_t)(f->hours * (double)SPOT_US_PER_HOUR) + p->policy.restart_s * SPOT_US_PER_S;
 	if (begin + need <= s->deadline_us)
 		return true;
@@ -93,7 +96,7 @@ static bool deadline_feasible(struct areq *q, const struct planned *p)
 	    "with its start and is done at %s for about %.2f USD; set the deadline to then or later, ask for faster GPUs, or "
 	    "correct 'work'", f->offer->provider, *f->offer->zone ? f->offer->zone : f->offer->region, f->offer->instance_type,
 	    spot_market_name(f->offer->market), (double)f->price_micros / 1e6, format_duration(need, took),
-	    format_time_s(begin + need, end), (double)f->total_micros / 1e6 * s->num_nodes);
+	    format_time_s(begin + need, end), (double)f->total_micros / 1e6);
 	return false;
 }
 

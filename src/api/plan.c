@@ -40,6 +40,7 @@ static void ranked(struct areq *q)
 	p->job.checkpoint_bytes = p->spec->checkpoint.size_bytes;
 	p->job.store_provider = q->api->conf.store_provider;
 	p->job.store_region = q->api->conf.store_region;
+	p->job.nodes = p->spec->num_nodes;
 	markets_allowed(p->spec, &p->job.spot_allowed, &p->job.on_demand_allowed);
 	p->hazards = hazard_model_build(q->arena, offers, n, &p->policy, q->now_us);
 	offers_believe(p->hazards, offers, n);
@@ -47,6 +48,8 @@ static void ranked(struct areq *q)
 	p->scores = p->ranking.scores;
 	p->usable = p->ranking.usable;
 	p->n = n;
+	if (p->spec->num_nodes > 1)
+		plan_gang_rank(q, p);
 	p->next(q, p);
 }
 
@@ -165,7 +168,7 @@ json_t *plan_score_json(const struct planned *p, size_t i, int64_t now_us)
 	score_why(s, why);
 	return json_pack("{s:i, s:b, s:o, s:I, s:f, s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:s, "
 	    "s:I, s:f, s:f, s:f, s:I, s:I, s:o}",
-	    "rank", (int)i + 1, "chosen", i == 0, "pool", offer_pool_json(s->offer), "price$", (json_int_t)s->price_micros,
+	    "rank", (int)i + 1, "chosen", s == plan_best(p, SPOT_MARKET_NONE), "pool", offer_pool_json(s->offer), "price$", (json_int_t)s->price_micros,
 	    "price_age_s", (double)MAX(now_us - s->offer->price_observed_us, 0) / 1e6, "hazard_per_hour", s->hazard,
 	    "hazard_lo", s->hazard_lo, "hazard_hi", s->hazard_hi, "hazard_source", s->hazard_source ? s->hazard_source : "",
 	    "throughput", s->throughput, "work_hours", s->work_h, "checkpoint_interval_s", t.interval_s,
@@ -178,6 +181,8 @@ json_t *plan_score_json(const struct planned *p, size_t i, int64_t now_us)
 
 const struct score *plan_best(const struct planned *p, enum spot_market m)
 {
+	if (p->gang)
+		return plan_gang_best(p, m);
 	for (size_t i = 0; i < p->usable; i++) {
 		if (m == SPOT_MARKET_NONE || p->scores[i].offer->market == m)
 			return &p->scores[i];
@@ -217,12 +222,12 @@ json_t *plan_baseline(const struct planned *p)
 
 const char *plan_note(struct areq *q, struct planned *p)
 {
+	if (p->spec->num_nodes > 1 && p->n > 0)
+		return plan_gang_note(q, p);
 	if (p->n == 0)
 		return "no pool with these GPUs is known yet: prices may still be arriving (GET /v1/providers)";
 	if (p->usable == 0)
 		return arena_printf(q->arena, "none of %zu pools suits; see refused", p->n);
-	if (p->spec->num_nodes > 1)
-		return plan_gang_note(q, p);
 	if (p->spec->deadline_us && q->now_us + (int64_t)(p->scores[0].hours * 3600e6) > p->spec->deadline_us)
 		return arena_printf(q->arena, "the best offer needs %.1f hours and would miss the deadline", p->scores[0].hours);
 	return "";
@@ -232,14 +237,17 @@ const char *plan_note(struct areq *q, struct planned *p)
 static json_t *spread_json(struct areq *q, const struct planned *p, const struct score *s, uint64_t seed)
 {
 	struct montecarlo_out m;
+	struct score whole;
 
 	if (!s)
 		return json_null();
+	whole = plan_whole(p, s);
 	montecarlo_run(q->arena, &(struct montecarlo_in){.ranking = &p->ranking, .chosen = (size_t)(s - p->scores),
-	    .hazards = p->hazards, .now_us = q->now_us, .deadline_us = p->spec->deadline_us, .seed = seed}, &m);
+	    .hazards = p->hazards, .now_us = q->now_us, .deadline_us = p->spec->deadline_us, .seed = seed,
+	    .nodes = p->spec->num_nodes}, &m);
 	return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:I, s:I}", "pool",
 	    json_sprintf("p%d", s->offer->pool_id), "market", spot_market_name(s->offer->market), "expected$",
-	    (json_int_t)s->total_micros, "cost_mean$", (json_int_t)m.cost_mean_micros, "cost_p5$", (json_int_t)m.cost_p5_micros,
+	    (json_int_t)whole.total_micros, "cost_mean$", (json_int_t)m.cost_mean_micros, "cost_p5$", (json_int_t)m.cost_p5_micros,
 	    "cost_p50$", (json_int_t)m.cost_p50_micros, "cost_p95$", (json_int_t)m.cost_p95_micros, "hours_mean", m.hours_mean,
 	    "hours_p5", m.hours_p5, "hours_p50", m.hours_p50, "hours_p95", m.hours_p95, "interruptions", m.interruptions,
 	    "lost_work_hours", m.lost_h, "moves", m.moves, "on_demand_hours", m.on_demand_h, "deadline_odds",
@@ -289,7 +297,7 @@ static void plan_done(struct areq *q, struct planned *p)
 	    spread_json(q, p, plan_best(p, SPOT_MARKET_ON_DEMAND), (uint64_t)seed), "cheapest_listed",
 	    spread_json(q, p, cheapest_listed(p), (uint64_t)seed));
 
-	json_object_set_new(doc, "gang", plan_gang_json(q, p));
+	json_object_set_new(doc, "gang", plan_gang_json(p));
 	areq_json(q, 200, lists_json(q, p, doc));
 }
 

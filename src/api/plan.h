@@ -20,16 +20,20 @@ struct planned {
 	struct rank_job job;
 	int64_t seed;                      /* of the distribution */
 	void (*next)(struct areq *q, struct planned *p);
-	struct gang_score *gang;           /* of several nodes (plan_gang.c); NULL = not worked out yet */
+	struct gang_score *gang;           /* of several nodes (plan_gang.c); NULL = of one */
 	size_t gang_usable;
 };
 /* Parses the body as a job file, reads the offers and ranks them, then next. Answers bad files itself. */
 void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p));
 /* One sentence if nothing suits now or the deadline would be missed, else "". */
 const char *plan_note(struct areq *q, struct planned *p);
-/* plan_gang.c: the same of a job of several nodes, where a single would do; what all cost together, null for one node. */
+/* plan_gang.c: whole gangs, worked out once the offers are ranked; a score as that of the whole job; the best of one market. */
+void plan_gang_rank(struct areq *q, struct planned *p);
+struct score plan_whole(const struct planned *p, const struct score *s);
+const struct score *plan_gang_best(const struct planned *p, enum spot_market m);
+/* The same of a job of several nodes, where a single would do; what all cost together, null for one node. */
 const char *plan_gang_note(struct areq *q, struct planned *p);
-json_t *plan_gang_json(struct areq *q, struct planned *p);
+json_t *plan_gang_json(struct planned *p);
 json_t *plan_score_json(const struct planned *p, size_t i, int64_t now_us);
 /* The best of one market, SPOT_MARKET_NONE: of any; NULL = none is usable. */
 const struct score *plan_best(const struct planned *p, enum spot_market m);

@@ -1,28 +1,44 @@
-/* What a job of several nodes would cost: the plan's offers are of one node, here they are those of the whole gang. Pools that
- * rest for gangs of that size just now are not left out. */
+/* What a job of several nodes would cost: the plan's offers are of one node, here and in what is played through they are
+ * those of the whole gang. Pools that rest for gangs of that size just now are not left out. */
 #include "base/base.h"
 #include "api/plan.h"
 #include "core/gang.h"
 
 #define SHOWN 50
 
-static void gang_ready(struct areq *q, struct planned *p)
+void plan_gang_rank(struct areq *q, struct planned *p)
 {
 	struct gang_ask ask = {.want = p->spec->num_nodes, .now_us = q->now_us};
 
-	if (!p->gang)
-		gang_scores(q->arena, p->scores, p->usable, &ask, &p->gang, &p->gang_usable);
+	gang_scores(q->arena, p->scores, p->usable, &ask, &p->gang, &p->gang_usable);
 }
 
-json_t *plan_gang_json(struct areq *q, struct planned *p)
+struct score plan_whole(const struct planned *p, const struct score *s)
 {
-	json_t *list = json_array();
+	struct gang_score g;
 
-	if (p->spec->num_nodes < 2) {
-		json_decref(list);
-		return json_null();
+	if (!p->gang)
+		return *s;
+	gang_whole(s, p->spec->num_nodes, &g);
+	return gang_as_score(&g, p->spec->num_nodes);
+}
+
+const struct score *plan_gang_best(const struct planned *p, enum spot_market m)
+{
+	for (size_t i = 0; i < p->gang_usable; i++) {
+		if (m == SPOT_MARKET_NONE || p->gang[i].one->offer->market == m)
+			return p->gang[i].one;
 	}
-	gang_ready(q, p);
+	return NULL;
+}
+
+json_t *plan_gang_json(struct planned *p)
+{
+	json_t *list;
+
+	if (!p->gang)
+		return json_null();
+	list = json_array();
 	for (size_t i = 0; i < p->usable && i < SHOWN; i++) {
 		json_t *o = gang_score_json(&p->gang[i]);
 		const struct offer *at = p->gang[i].one->offer;
@@ -33,16 +49,28 @@ json_t *plan_gang_json(struct areq *q, struct planned *p)
 		json_array_append_new(list, o);
 	}
 	return json_pack("{s:i, s:i, s:o, s:s}", "nodes", (int)p->spec->num_nodes, "usable", (int)p->gang_usable, "offers", list,
-	    "note", "what all nodes cost together; the plan's offers, chosen and baselines are of one node");
+	    "note", "what all nodes cost together, as do chosen and baselines; the plan's offers are of one node");
+}
+
+/* Suits, and has no room for all of them. */
+static const struct refused *cramped(const struct planned *p)
+{
+	for (size_t i = 0; i < p->ranking.refused_n; i++) {
+		if (p->ranking.refused[i].why == REFUSED_QUOTA)
+			return &p->ranking.refused[i];
+	}
+	return NULL;
 }
 
 const char *plan_gang_note(struct areq *q, struct planned *p)
 {
 	int n = p->spec->num_nodes;
+	const struct refused *x = cramped(p);
 
-	gang_ready(q, p);
+	if (p->gang_usable == 0 && x)
+		return arena_printf(q->arena, "no zone has room for %d nodes together: %s", n, refusal_words(q->arena, &p->ranking, x));
 	if (p->gang_usable == 0)
-		return arena_printf(q->arena, "no zone has room for %d nodes together: %s", n, p->gang[0].refused);
+		return arena_printf(q->arena, "none of %zu pools suits; see refused", p->n);
 	if (p->spec->deadline_us && q->now_us + (int64_t)(p->gang[0].hours * 3600e6) > p->spec->deadline_us)
 		return arena_printf(q->arena, "%d nodes on the best pool need %.1f hours and would miss the deadline", n, p->gang[0].hours);
 	return "";

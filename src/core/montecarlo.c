@@ -23,6 +23,7 @@ struct place {
 
 struct play {
 	const struct montecarlo_in *in;
+	double nodes;
 	struct rng rng;
 	struct place places[MONTECARLO_PLACES];
 	size_t n, on_demand;                   /* on_demand == n: there is none */
@@ -82,6 +83,7 @@ static void play_setup(struct play *p, const struct montecarlo_in *in)
 {
 	const struct ranking *k = in->ranking;
 
+	p->nodes = MAX(in->nodes, 1);
 	place_add(p, &k->scores[in->chosen]);
 	for (size_t i = 0; i < k->usable && p->n < MONTECARLO_PLACES - 1; i++) {
 		/* Who chose on demand stays there. */
@@ -177,12 +179,11 @@ static void wait_for_any(struct play *p, struct run *r)
 	r->now_h = fmax(until, r->now_h + 1e-3);
 }
 
-static void egress(const struct place *x, struct run *r, bool first, double saves)
+static double egress(const struct place *x, bool first, double saves)
 {
-	if (!first || x->t.restores > x->t.interruptions) {
-		r->cost += (double)x->t.restore_per_micros;
-	}
-	r->cost += (double)x->t.data_per_micros + saves * (double)x->t.upload_per_micros;
+	bool restores = !first || x->t.restores > x->t.interruptions;
+
+	return (restores ? (double)x->t.restore_per_micros : 0) + (double)x->t.data_per_micros + saves * (double)x->t.upload_per_micros;
 }
 
 /* The machine is taken after `ran` hours: what was done since the last save is lost, or nothing by a notice in time. */
@@ -221,8 +222,8 @@ static bool stretch(struct play *p, struct run *r, size_t at)
 	double saves = x->t.interval_s > 0 ? fmax(ran - x->t.start_h, 0) * 3600.0 / x->t.interval_s / (1.0 + x->t.overhead) : 0;
 
 	r->moves += r->at < p->n && r->at != at;
-	r->cost += price_over(p, x, r->now_h, ran) * ran;
-	egress(x, r, r->starts == 1, saves + (until < need ? x->t.notice_saves : 0));
+	r->cost += p->nodes * price_over(p, x, r->now_h, ran) * ran;
+	r->cost += p->nodes * egress(x, r->starts == 1, saves + (until < need ? x->t.notice_saves : 0));
 	r->at = at;
 	r->now_h += ran;
 	r->on_demand_h += x->spot ? 0 : ran;
@@ -239,7 +240,7 @@ static bool run_once(struct play *p, struct run *r)
 	for (size_t i = 0; i < p->n; i++) {
 		struct place *x = &p->places[i];
 
-		x->hazard = draw_gamma(&p->rng, x->h_mean, x->h_sd);
+		x->hazard = p->nodes * draw_gamma(&p->rng, x->h_mean, x->h_sd);
 		x->rests_until_h = 0;
 		x->noise = 0;
 		x->price_at_h = 0;
@@ -277,9 +278,9 @@ static double quantile(const double *sorted, size_t n, double q)
 	return i + 1 < n ? sorted[i] + (at - (double)i) * (sorted[i + 1] - sorted[i]) : sorted[n - 1];
 }
 
-static size_t runs_within(const struct score_terms *t)
+static size_t runs_within(const struct score_terms *t, double nodes)
 {
-	double runs = MONTECARLO_STARTS / (1.0 + t->interruptions);
+	double runs = MONTECARLO_STARTS / (1.0 + nodes * t->interruptions);
 
 	return (size_t)fmin(fmax(runs, MONTECARLO_LEAST), MONTECARLO_RUNS);
 }
@@ -294,7 +295,7 @@ void montecarlo_run(struct arena *a, const struct montecarlo_in *in, struct mont
 	p->in = in;
 	rng_seeded_init(&p->rng, in->seed);
 	play_setup(p, in);
-	runs = in->runs > 0 ? in->runs : runs_within(&p->places[0].t);
+	runs = in->runs > 0 ? in->runs : runs_within(&p->places[0].t, p->nodes);
 	n = (double)runs;
 	cost = arena_array(a, runs, sizeof(*cost));
 	hours = arena_array(a, runs, sizeof(*hours));

@@ -24,6 +24,7 @@ struct montecarlo_in {
 	int64_t now_us, deadline_us;       /* 0 = none */
 	size_t runs;                       /* 0 = MONTECARLO_RUNS, or fewer by MONTECARLO_STARTS */
 	uint64_t seed;
+	int32_t nodes;                     /* 0 and 1 = one; else a gang in each place: any reclaim stops all, all are paid */
 };
 struct montecarlo_out {
 	size_t runs;

@@ -197,6 +197,7 @@ static size_t node_choose(struct recon *r, const struct sched_turn *t,
 	}
 	for (size_t i = 0; i < t->nodes_n && best == SIZE_MAX; i++) {
 		if (!t->taken[i] && node_free_for(&t->nodes[i], j) &&
+		    (j->has_fleet_id || !room_held(&t->room, offer_of(r->e, t->nodes[i].pool_id))) &&
 		    suits(r, &t->nodes[i], spec)) {
 			best = i;
 		}
@@ -440,6 +441,8 @@ static void sched_nodes(struct step *s)
 
 	t->nodes_n = q_engine_free_nodes_rows(&s->req, s->r->arena, &t->nodes);
 	t->taken = arena_array(s->r->arena, t->nodes_n + 1, sizeof(*t->taken));
+	t->room.free = t->nodes;
+	t->room.free_n = t->nodes_n;
 	next = step_new(s->r, sched_running, t);
 	STEP(next, engine_running, (&(struct q_engine_running){.most = RUN_MOST}));
 }

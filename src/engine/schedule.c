@@ -219,10 +219,26 @@ static struct room_hold *hold_of(const struct room *m, const struct offer *o)
 	return NULL;
 }
 
-/* From when on the job has room in the offer's quota, by the predicted ends. */
+bool room_held(const struct room *m, const struct offer *o)
+{
+	return o != NULL && hold_of(m, o) != NULL;
+}
+
+/* Of a free machine that nobody waits for: it goes back at once if its room is needed. */
+static bool idle_in(const struct recon *r, const struct q_engine_free_nodes_row *n, const struct offer *o)
+{
+	const struct offer *x = offer_of(r->e, n->pool_id);
+
+	return x != NULL && quota_same(x, o) && !n->has_fleet_id &&
+	       (!n->has_job_id || (n->job_state != NULL && job_state_final(job_state_parse(n->job_state))));
+}
+
+/* From when on the job has room in the offer's quota, by the predicted ends. What has not begun yet runs for as long as a
+ * job that says nothing. */
 static struct backfill reserve(struct recon *r, const struct room *m, const struct job_facts *f, const struct offer *o)
 {
-	struct backfill_run *runs = arena_array(r->arena, m->n + 1, sizeof(*runs));
+	struct backfill_run *runs = arena_array(r->arena, m->n + m->free_n + 1, sizeof(*runs));
+	int64_t now = engine_now(r->e), begins = o->quota_used;
 	struct backfill b;
 	size_t n = 0;
 
@@ -232,9 +248,23 @@ static struct backfill reserve(struct recon *r, const struct room *m, const stru
 		if (x != NULL && quota_same(x, o) && !m->rows[i].has_fleet_id) {
 			runs[n++] = (struct backfill_run){.end_us = m->rows[i].moving ? 0 : running_end_us(r->e, &m->rows[i]),
 							  .units = offer_quota_need(x)};
+		} else if (x != NULL && quota_same(x, o)) {
+			begins -= offer_quota_need(x); /* a fleet keeps its machines */
 		}
 	}
-	backfill_reserve(r->arena, engine_now(r->e), MAX(o->quota_limit - o->quota_used, 0), room_need(f, o), runs, n, &b);
+	for (size_t i = 0; i < m->free_n; i++) {
+		if (idle_in(r, &m->free[i], o)) {
+			runs[n++] = (struct backfill_run){.units = offer_quota_need(offer_of(r->e, m->free[i].pool_id))};
+		}
+	}
+	for (size_t i = 0; i < n; i++) {
+		begins -= runs[i].units;
+	}
+	if (begins > 0) {
+		runs[n++] = (struct backfill_run){
+		    .end_us = now + r->e->conf.supply.changeover_us + r->e->conf.rank.default_work_s * SPOT_US_PER_S, .units = begins};
+	}
+	backfill_reserve(r->arena, now, MAX(o->quota_limit - o->quota_used, 0), room_need(f, o), runs, n, &b);
 	return b;
 }
 

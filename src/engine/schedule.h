@@ -18,6 +18,8 @@ struct room {
 	struct q_engine_running_row *rows;
 	size_t n;
 	int64_t read_us; /* mono: when the rows came */
+	const struct q_engine_free_nodes_row *free; /* ready, with nothing on them */
+	size_t free_n;
 	struct room_hold *holds;
 	size_t holds_n, holds_cap;
 };
@@ -34,6 +36,8 @@ bool preempt_for_fleet(struct recon *r, struct room *m, const struct job_facts *
 bool preempt_for_quota(struct recon *r, struct room *m, const struct job_facts *f, const struct placing *p);
 /* The room that a blocked job is waiting for is held for it: for the rest of the turn. */
 void room_hold(struct recon *r, struct room *m, const struct job_facts *f, const struct placing *p);
+/* Is room held there for a blocked job? A machine there that is free is not for others, it goes back for its room. */
+bool room_held(const struct room *m, const struct offer *o);
 /* Takes out of p what room is held for and the job would not be gone in time; words when that leaves it nothing, else NULL. */
 const char *room_filter(struct recon *r, struct room *m, const struct job_facts *f, struct placing *p);
 /* It goes ahead on s: what it takes is taken. true when room there is held for another, so that this is backfill. */

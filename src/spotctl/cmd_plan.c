@@ -205,7 +205,7 @@ static int show_gang(struct ctl *c, const json_t *plan)
 	}
 	putchar('\n');
 	rc = render_list(c, list, list, gang_cols, "no pool suits");
-	say("%" PRId64 " nodes in one zone; the offers above and what they will cost are of one node", json_i64(gang, "nodes", 0, NULL));
+	say("%" PRId64 " nodes in one zone; the offers above are of one node, what it will cost is of all", json_i64(gang, "nodes", 0, NULL));
 	return rc;
 }
 

@@ -88,6 +88,42 @@ static void test_a_deadline_counts_the_time_that_gathering_takes(void **state)
 	}
 }
 
+/* No spot for three: it waits as long as the deadline allows, by the policy's last safe moment and not by patience. */
+static void test_a_gang_with_a_deadline_waits_until_the_last_safe_moment(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->cloud.gangs = true;
+	w->conf.supply.patience_us = 1000;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z1", "a1", "on_demand", 3000000);
+	cloud_room(&w->cloud, "z1/a1/spot", 2);
+	(void)world_job(w, THREE);
+	world_sql(w, "UPDATE job SET deadline_us = created_us + 12 * 3600000000");
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE why LIKE 'deadline: %'");
+	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'wait' AND inputs->'deadline'->>'choice' = 'wait'");
+	/* What an hour of all three costs. */
+	assert_true(world_int(w, "SELECT min((inputs->'deadline'->>'on_demand_micros')::int8) >= 9000000 FROM decision"
+				 " WHERE inputs ? 'deadline'"));
+	assert_int_equal(world_int(w, "SELECT count(*) FROM gang g JOIN pool p ON p.id = g.pool_id WHERE p.market = 'on_demand'"), 0);
+	world_kill(w); /* who waits is not asked again at once */
+	world_sql(w, "UPDATE leader SET until_us = 0");
+	world_sql(w, "UPDATE job SET deadline_us = %" PRId64 " + (SELECT max((inputs->'deadline'->>'work_us')::int8) FROM decision)",
+		  clock_real.wall_us(&clock_real) + 15000000);
+	world_start(w);
+	world_until(w, LIMIT, RUNS);
+	assert_string_equal(world_text(w, "SELECT DISTINCT market FROM attempt"), "on_demand");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'failover' AND why LIKE '%deadline: %'"), 1);
+	/* With time to gather them. */
+	assert_true(world_int(w, "SELECT g.created_us + 600000 < j.deadline_us - (SELECT max((inputs->'deadline'->>'work_us')::int8)"
+				 " FROM decision) FROM gang g JOIN job j ON j.id = g.job_id JOIN pool p ON p.id = g.pool_id"
+				 " WHERE p.market = 'on_demand'"));
+	finish(w);
+	check_clean(w);
+}
+
 /* The zone has two of three: they are held no longer than the hold, then another zone is used. */
 static void test_two_of_three_are_given_back_and_another_zone_serves(void **state)
 {
@@ -373,6 +409,7 @@ int main(void)
 	    cmocka_unit_test(test_three_nodes_by_single_launches),
 	    cmocka_unit_test(test_two_of_three_are_given_back_and_another_zone_serves),
 	    cmocka_unit_test(test_a_deadline_counts_the_time_that_gathering_takes),
+	    cmocka_unit_test(test_a_gang_with_a_deadline_waits_until_the_last_safe_moment),
 	    cmocka_unit_test(test_a_missing_machine_that_comes_within_the_hold_is_taken),
 	    cmocka_unit_test(test_a_refused_gang_launch_holds_nothing),
 	    cmocka_unit_test(test_two_gangs_never_hold_each_others_halves),

@@ -7,17 +7,28 @@ static void quota(struct world *w, int vcpus)
 }
 
 /* The engine and the API agree on a job's priority: it stands in its row and in its file. */
-static int64_t job_of(struct world *w, int priority, const char *type, int work_s)
+static int64_t gang_of(struct world *w, int priority, const char *type, int nodes, int work_s)
 {
 	char *extra = NULL;
 	int64_t id;
 
 	assert_true(asprintf(&extra, "{\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}],\"use_spot\":-1,\"instance_type\":\"%s\"}],"
-			     "\"priority\":%d,\"work_s\":%d}", type, priority, work_s) > 0);
+			     "\"priority\":%d,\"num_nodes\":%d,\"work_s\":%d}", type, priority, nodes, work_s) > 0);
 	id = world_job(w, extra);
 	free(extra);
 	world_sql(w, "UPDATE job SET priority = %d WHERE id = %" PRId64 "; NOTIFY spot_engine", priority, id);
 	return id;
+}
+
+static int64_t job_of(struct world *w, int priority, const char *type, int work_s)
+{
+	return gang_of(w, priority, type, 1, work_s);
+}
+
+static void end_job(struct world *w, int job)
+{
+	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
+		     " WHERE job_id = %d AND ended_us IS NULL; NOTIFY spot_engine", clock_real.wall_us(&clock_real), job);
 }
 
 static void begin(struct world *w, int vcpus)
@@ -126,6 +137,76 @@ static void test_room_is_held_for_the_blocked_and_filled_by_who_is_gone_in_time(
 	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE id IN (2, 3) AND state = 'QUEUED'"), 2);
 }
 
+/* Two in its zone leave, although one there and one elsewhere would lose less. */
+static void test_a_gang_makes_as_many_leave_as_it_needs_in_one_zone(void **state)
+{
+	struct world *w = *state;
+
+	begin(w, 48);
+	world_sql(w, "UPDATE pool_latest SET price_micros = 500000 WHERE pool_id = 2");
+	job_of(w, 0, "a1", 36000);
+	job_of(w, 0, "a1", 36000);
+	job_of(w, 0, "b1", 36000);
+	job_of(w, 0, "b1", 36000);
+	world_until(w, LIMIT, "SELECT count(*) = 4 FROM job WHERE state = 'RUNNING'");
+	gang_of(w, 200, "a1", 2, 3600);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 5 AND state = 'RUNNING'");
+	assert_string_equal(world_text(w, "SELECT string_agg(job_id::text, ',' ORDER BY job_id) FROM decision WHERE kind = 'preempted'"),
+			    "1,2");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE job_id = 5 AND pool_id = 1"), 2);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE id IN (3, 4) AND state = 'RUNNING' AND epoch = 1"), 2);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE id IN (1, 2) AND state = 'QUEUED' AND checkpoint_id IS NOT NULL"), 2);
+	end_job(w, 5);
+	world_until(w, LIMIT, "SELECT count(*) = 4 FROM job WHERE id < 5 AND state = 'RUNNING'");
+}
+
+/* All ranks save and stop together, and it goes on where they saved. */
+static void test_a_gang_leaves_as_a_whole_and_comes_back(void **state)
+{
+	struct world *w = *state;
+
+	begin(w, 36);
+	w->cloud.gangs = true;
+	gang_of(w, 0, "a1", 3, 36000);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	job_of(w, 200, "b1", 3600);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempted' AND job_id = 1"), 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM notice WHERE source = 'preemption'"), 3);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 1 AND state = 'QUEUED'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE job_id = 1 AND exit_reason = 'drained'"), 3);
+	assert_int_equal(world_int(w, "SELECT set_us IS NOT NULL FROM checkpoint c JOIN job j ON j.checkpoint_id = c.id WHERE j.id = 1"), 1);
+	end_job(w, 2);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 1 AND state = 'RUNNING' AND epoch = 2");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE job_id = 1 AND epoch = 2 AND steps_start = 100"), 3);
+}
+
+/* A gang that needs the whole quota is not kept from it by what keeps arriving; what is gone in time may go ahead. */
+static void test_room_is_held_for_a_blocked_gang(void **state)
+{
+	struct world *w = *state;
+
+	begin(w, 36);
+	job_of(w, 0, "a1", 36000);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	gang_of(w, 50, "a1", 3, 3600);
+	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 2");
+	gang_of(w, 40, "b1", 2, 360000); /* another gang: it would fit, and does not begin before the first */
+	job_of(w, 0, "a1", 360000);
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE id IN (3, 4) AND why LIKE '%j2 is ahead and is expected to begin by%'");
+	job_of(w, 0, "a1", 600);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 5 AND state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'backfill' AND job_id = 5"), 1);
+	end_job(w, 5);
+	world_for(w, 300);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE id IN (2, 3, 4) AND state = 'QUEUED'"), 3);
+	end_job(w, 1);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE job_id IN (3, 4)"), 0);
+	end_job(w, 2);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 3 AND state = 'RUNNING'");
+}
+
 static void test_a_team_that_spent_is_behind_and_dollars_fade(void **state)
 {
 	struct world *w = *state;
@@ -182,6 +263,9 @@ int main(void)
 	    cmocka_unit_test(test_a_job_with_a_deadline_leaves_where_it_still_meets_it),
 	    cmocka_unit_test(test_who_is_not_far_enough_above_or_was_moved_lately_waits),
 	    cmocka_unit_test(test_room_is_held_for_the_blocked_and_filled_by_who_is_gone_in_time),
+	    cmocka_unit_test(test_a_gang_makes_as_many_leave_as_it_needs_in_one_zone),
+	    cmocka_unit_test(test_a_gang_leaves_as_a_whole_and_comes_back),
+	    cmocka_unit_test(test_room_is_held_for_a_blocked_gang),
 	    cmocka_unit_test(test_a_team_that_spent_is_behind_and_dollars_fade),
 	};
 

@@ -32,6 +32,11 @@ class Submit(unittest.TestCase):
         p = A.call("POST", "/v1/jobs", tight.replace("deadline", "work: 5h, deadline"), expect=400)[1]
         self.assertIn("cannot be met", p["detail"])
         self.assertEqual(p["field"], "config.spotctl.deadline")
+        # Of 60 machines any that is taken stops all: what one would do in time all together do not.
+        near = lib.JOB + "num_nodes: %d\nconfig: {spotctl: {work: 5h, deadline: 7h, checkpoint: {path: c}}}\n"
+        A.job(near % 2)
+        p = A.call("POST", "/v1/jobs", near % 60, expect=400)[1]
+        self.assertEqual(p["field"], "config.spotctl.deadline")
         j = A.job(lib.JOB + "config: {spotctl: {start_after: 2h}}\n")
         self.assertTrue(A.call("GET", "/v1/jobs/" + j["id"], expect=200)[1]["not_before_at"])
         d = A.job(lib.JOB.replace("V100", "B200"))

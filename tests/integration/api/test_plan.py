@@ -69,6 +69,21 @@ class Plan(unittest.TestCase):
         self.assertAlmostEqual(od["cost_mean_micros"] / od["expected_micros"], 1, 1)
         self.assertGreater(od["deadline_odds"], 0.98)
 
+    def test_several_nodes_are_played_through_together(self):
+        one, three = self.plan(), self.plan(more="num_nodes: 3\n")
+        self.assertIsNone(one["gang"])
+        best = three["gang"]["offers"][0]
+        self.assertEqual((best["pool"], best["total_micros"]), (three["chosen"]["pool"], three["chosen"]["expected_micros"]))
+        for name in ("on_demand", "cheapest_listed"):
+            a, b = one["baselines"][name], three["baselines"][name]
+            self.assertGreater(b["expected_micros"], 2.9 * a["expected_micros"])
+            self.assertTrue(2.9 * a["cost_mean_micros"] < b["cost_mean_micros"], (a, b))
+            self.assertTrue(b["cost_p50_micros"] <= b["cost_p95_micros"])
+        # Any of three that goes stops all.
+        a, b = (p["baselines"]["cheapest_listed"] for p in (one, three))
+        self.assertGreater(b["interruptions"], a["interruptions"])
+        self.assertGreater(b["hours_p95"], a["hours_p95"])
+
     def test_the_seed_gives_the_distribution(self):
         a, b, c = self.plan(query="?seed=5"), self.plan(query="?seed=5"), self.plan(query="?seed=6")
         self.assertEqual((a["chosen"]["seed"], a["chosen"]["runs"]), (5, 2000))

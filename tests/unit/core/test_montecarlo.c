@@ -2,6 +2,7 @@
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/rng.h"
+#include "core/gang.h"
 #include "core/montecarlo.h"
 
 #include <math.h>
@@ -97,6 +98,26 @@ static void the_mean_is_the_expectation_when_there_is_one_pool(void **state)
 		assert_true(fabs((double)t.cost_p50_micros / (double)m.cost_p50_micros - 1) < 0.12);
 		assert_true(fabs((double)t.cost_p95_micros / (double)m.cost_p95_micros - 1) < 0.12);
 	}
+}
+
+/* Any of its machines that goes stops all of them, and all are paid. */
+static void a_gang_costs_what_its_score_says(void **state)
+{
+	struct setting *s = *state;
+	struct montecarlo_out one, four;
+	struct gang_score g;
+
+	s->offers[0] = offer_make(1, SPOT_MARKET_SPOT, 1000000, 0.03);
+	s->offers[0].hazard_lo = s->offers[0].hazard_hi = 0.03;
+	s->offers[0].launch = 1;
+	rank(s, 1);
+	gang_whole(&s->ranking.scores[0], 4, &g);
+	one = play(s, 20000, 7, 0);
+	montecarlo_run(s->a, &(struct montecarlo_in){.ranking = &s->ranking, .runs = 20000, .seed = 7, .now_us = 1, .nodes = 4}, &four);
+	assert_true(fabs((double)four.cost_mean_micros / (double)g.total_micros - 1) < 0.03);
+	assert_true(fabs(four.interruptions / g.interruptions - 1) < 0.1);
+	assert_true(four.cost_mean_micros > 4 * one.cost_mean_micros);
+	assert_true(four.hours_p95 > one.hours_p95);
 }
 
 static void the_same_seed_gives_the_same_figures(void **state)
@@ -215,6 +236,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_mean_is_the_expectation_when_there_is_one_pool, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_gang_costs_what_its_score_says, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_same_seed_gives_the_same_figures, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_long_job_in_a_bad_pool_gets_fewer_runs, setup, teardown),
 		cmocka_unit_test_setup_teardown(later_deadlines_are_met_more_often, setup, teardown),
