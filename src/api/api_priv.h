@@ -235,6 +235,8 @@ void get_providers(struct areq *q);
 void get_quotas(struct areq *q);
 void get_supply(struct areq *q);
 void get_queue(struct areq *q);
+void get_classes(struct areq *q);
+void get_gpus(struct areq *q);
 void get_shares(struct areq *q);
 void put_share(struct areq *q);
 void post_backtest(struct areq *q);

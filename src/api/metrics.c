@@ -115,6 +115,8 @@ static const struct row_metric {
 	{"spot_deadline_jobs", "how", "Jobs with a deadline: open, late (not done, and it has passed), met, missed (also failed)."},
 	{"spot_supply_groups", "state", "Provider, region and GPU where spot is easy or tight, of those tried lately."},
 	{"spot_queue_jobs", "team", "Jobs that wait for a place."},
+	{"spot_queue_wait_seconds_max", "team", "The longest wait for a place, without jobs whose time to begin is later."},
+	{"spot_deferred_jobs", "team", "Jobs that begin later: start_after, or cheaper hours are expected."},
 	{"spot_preemptions_total", "what", "Jobs that had to leave for one of higher priority."},
 	{"spot_share_ratio", "team", "Dollars of the team, faded, over its share; 1 is exactly its share."},
 	{"spot_share_weight", "team", "The share of the team against the others'; 1 is ordinary."},

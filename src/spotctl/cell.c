@@ -129,8 +129,22 @@ static const char *capacity_text(struct ctl *c, const json_t *signals)
 	return text;
 }
 
+/* Words one after the other; what else is in a list is shown as it came. */
 static const char *plain(struct ctl *c, const json_t *v)
 {
+	const char *words = "";
+
+	for (size_t i = 0; i < json_array_size(v); i++) {
+		const char *word = json_string_value(json_array_get(v, i));
+
+		if (word == NULL) {
+			return json_text(c->arena, v);
+		}
+		words = arena_printf(c->arena, "%s%s%s", words, i > 0 ? ", " : "", word);
+	}
+	if (json_is_array(v)) {
+		return words;
+	}
 	return json_is_string(v) ? json_string_value(v) : json_text(c->arena, v);
 }
 

@@ -1,4 +1,4 @@
-/* queue, shares: who waits in which order, and the teams' claims. */
+/* queue, classes, gpus, shares: who waits in which order, what classes mean, and the teams' claims. */
 #include "base/base.h"
 #include "base/str.h"
 #include "spotctl/ctl.h"
@@ -13,6 +13,25 @@ int cmd_queue(struct ctl *c)
 		{"ORDER", "queue_why", CELL_TEXT, false}, {"WHY", "why", CELL_TEXT, false}, {0}};
 
 	return list_command(c, "/v1/queue", cols, "nothing waits");
+}
+
+int cmd_classes(struct ctl *c)
+{
+	static const struct column cols[] = {
+		{"CLASS", "name", CELL_TEXT, false}, {"TOLERANCE", "tolerance", CELL_TEXT, false},
+		{"PREEMPTIBLE", "preemptible", CELL_TEXT, false}, {"PRIORITY", "priority", CELL_INT, false},
+		{"GPUS", "tiers", CELL_TEXT, false}, {0}};
+
+	return list_command(c, "/v1/classes", cols, "");
+}
+
+int cmd_gpus(struct ctl *c)
+{
+	static const struct column cols[] = {
+		{"GPU", "name", CELL_TEXT, false}, {"FP16 TFLOPS", "fp16_tflops", CELL_REAL, false},
+		{"MEM GIB", "mem_gib", CELL_REAL, false}, {"BANDWIDTH GB/S", "bandwidth_gb_s", CELL_REAL, false}, {0}};
+
+	return list_command(c, "/v1/gpus", cols, "");
 }
 
 static const struct column share_cols[] = {

@@ -141,6 +141,8 @@ const struct ctl_cmd ctl_commands[] = {
 	{"quota", "", "", 0, 0, "account limits as the providers report them", quota_opts, cmd_quota, LIST},
 	{"supply", "", "", 0, 0, "how tight spot is, where we tried lately", supply_opts, cmd_supply, LIST},
 	{"queue", "", "", 0, 0, "jobs that wait, in their order, and why", queue_opts, cmd_queue, LIST},
+	{"classes", "", "", 0, 0, "workload classes: spot or not, priority, preemption, the GPUs they may have", NULL, cmd_classes, LIST},
+	{"gpus", "", "", 0, 0, "GPUs whose speed is known, by the names that files use", NULL, cmd_gpus, LIST},
 	{"shares", "", "", 0, 0, "teams: what they may have of what is scarce, and what they used", NULL, cmd_shares, LIST},
 	{"shares", "set", "TEAM WEIGHT", 2, 2, "a team's share against the others'; 1 is ordinary; stands before the daemon's file (admin)", NULL, cmd_share_set, CTL_OUT},
 	{"shares", "unset", "TEAM", 1, 1, "takes back what was set: the daemon's file counts, or the ordinary share (admin)", NULL, cmd_share_unset, CTL_OUT},

@@ -143,7 +143,9 @@ class Schedule(e2e.Case):
         w.until("the file's share is taken", 20, lambda: self.share("vision") == (2, "set", 0.75))
         w.ctl("shares", "unset", "vision")
         self.assertEqual(self.share("vision"), (0.75, "file", 0.75))
-        self.assertIn('spot_share_weight{team="vision"} 0.75', str(w.ask("GET", "/metrics")))
+        metrics = str(w.ask("GET", "/metrics"))
+        self.assertIn('spot_share_weight{team="vision"} 0.75', metrics)
+        self.assertRegex(metrics, r'spot_queue_wait_seconds_max{team="vision"} [1-9]')
 
     def test_a_class_decides_what_the_file_does_not_say(self):
         w = self.world
@@ -153,6 +155,10 @@ class Schedule(e2e.Case):
         self.assertIn("on-demand or reserved capacity only", plan["job"]["class_why"])
         self.assertNotIn("spot", {o["pool"]["market"] for o in plan["offers"]})
 
+        classes = {c["name"]: c for c in w.ctl_json("classes")["items"]}
+        self.assertEqual((classes["sweep"]["tiers"], classes["batch_inference"]["priority"], classes["serving"]["tolerance"]),
+                         (["H100", "A100"], -7, "on_demand"))
+        self.assertIn("H200", [g["name"] for g in w.ctl_json("gpus")["items"]])
         refused = w.spotctl("job", "submit", "-", text=PLAIN % ("tiers", "sweep"))
         self.assertNotEqual(refused.returncode, 0)
         self.assertIn("class sweep may have H100, A100 only", refused.stderr)

@@ -209,6 +209,10 @@ UNION ALL SELECT 'spot_deadline_jobs', s.how, count(j.how)::float8 FROM (VALUES 
 		WHEN state = 'SUCCEEDED' AND ended_us <= deadline_us THEN 'met' ELSE 'missed' END AS how
 		FROM job WHERE deadline_us IS NOT NULL AND state <> 'CANCELLED') j ON j.how = s.how GROUP BY s.how
 UNION ALL SELECT 'spot_queue_jobs', j.team, count(*)::float8 FROM job j WHERE j.state = 'QUEUED' AND j.cancel_us IS NULL GROUP BY j.team
+UNION ALL SELECT 'spot_queue_wait_seconds_max', team, max($1 - queued_us) / 1e6 FROM job WHERE state = 'QUEUED' AND cancel_us IS NULL
+	AND coalesce(not_before_us, 0) <= $1 GROUP BY team
+UNION ALL SELECT 'spot_deferred_jobs', team, count(*)::float8 FROM job WHERE state = 'QUEUED' AND cancel_us IS NULL AND not_before_us > $1
+	GROUP BY team
 UNION ALL SELECT 'spot_preemptions_total', 'jobs', count(*)::float8 FROM decision WHERE kind = 'preempted'
 UNION ALL SELECT 'spot_share_ratio', s.team, coalesce((s.spent_micros / nullif(sum(s.spent_micros) OVER (), 0))
 	/ (s.weight_pm / sum(s.weight_pm) OVER ()), 0)::float8 FROM team_share_now s

@@ -184,6 +184,17 @@ class Rest(unittest.TestCase):
         A.sql("INSERT INTO leader VALUES ('engine', 1, 'me', %d)" % (lib.now() + lib.HOUR))
         self.assertTrue(A.call("GET", "/readyz", token=None, expect=200)[1]["engine"])
 
+    def test_waiting_and_deferred_jobs_are_told_apart(self):
+        first, later = int(A.job()["id"][1:]), int(A.job()["id"][1:])
+        A.sql("UPDATE job SET team = 'waits', queued_us = %d WHERE id IN (%d, %d)" % (lib.now() - 3600 * lib.US, first, later))
+        A.sql("UPDATE job SET not_before_us = %d WHERE id = %d" % (lib.now() + lib.HOUR, later))
+        text = A.call("GET", "/metrics", token=None, expect=200)[1].decode()
+        self.assertRegex(text, r'spot_queue_wait_seconds_max{team="waits"} 36\d\d')
+        self.assertIn('spot_deferred_jobs{team="waits"} 1\n', text)
+        A.sql("UPDATE job SET not_before_us = %d WHERE id = %d" % (lib.now() + lib.HOUR, first))
+        text = A.call("GET", "/metrics", token=None, expect=200)[1].decode()
+        self.assertNotIn('spot_queue_wait_seconds_max{team="waits"}', text)
+
     def test_metrics_are_well_formed(self):
         A.call("GET", "/v1/nothing", expect=404)
         text = A.call("GET", "/metrics", token=None, expect=200)[1].decode()

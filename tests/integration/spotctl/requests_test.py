@@ -71,6 +71,25 @@ class Requests(Case):
     def test_supply(self):
         self.check(["supply", "--state", "tight", "-g", "A10G"], "GET", "/v1/supply", page([]), "state=tight&gpu=A10G")
 
+    def test_what_classes_mean(self):
+        self.check(["classes"], "GET", "/v1/classes", page([{"name": "eval", "tolerance": "spot", "preemptible": True, "priority": 10,
+                                                             "tiers": ["T4", "L4"]}]))
+        self.assertIn("eval\tspot\ttrue\t10\tT4, L4\n", self.run_it("classes").stdout)
+
+    def test_gpus(self):
+        self.check(["gpus"], "GET", "/v1/gpus", page([{"name": "T4", "fp16_tflops": 65.0, "mem_gib": 16.0, "bandwidth_gb_s": None}]))
+
+    SHARE = {"team": "nlp", "weight": 2, "source": "set", "file_weight": 0.5, "share": 1, "spent_micros": 0, "ratio": 0, "waiting": 0}
+
+    def test_shares(self):
+        self.check(["shares"], "GET", "/v1/shares", page([self.SHARE]))
+
+    def test_shares_set(self):
+        self.check(["shares", "set", "nlp", "2"], "PUT", "/v1/shares", page([self.SHARE]), body='{"team":"nlp","weight":2.0}')
+
+    def test_shares_unset(self):
+        self.check(["shares", "unset", "nlp"], "PUT", "/v1/shares", page([self.SHARE]), body='{"team":"nlp","weight":null}')
+
     def test_plan_sends_the_file(self):
         f = self.file("run: x\n")
         self.check(["plan", f], "POST", "/v1/plan", Reply(body={"offers": [{"pool": POOL, "chosen": True}], "refused": []}),
