@@ -54,8 +54,8 @@ const struct route api_routes[] = {
 
     ROUTE("POST", "/v1/plan", ENGINEER, post_plan, JOB_MAX, "seed", 200, "JobFile", "Plan",
         "Ranks offers for a job file with every term, and plays the choice through; nothing is started."),
-    ROUTE("POST", "/v1/backtest", VIEWER, post_backtest, JOB_MAX, "from to", 200, "JobFile", "Backtest",
-        "Prices and supply of a job file's best pools over past time, out of our own rows; spotctl backtest runs policies over them."),
+    ROUTE("POST", "/v1/backtest", VIEWER, post_backtest, JOB_MAX, "from to deadline_s", 200, "JobFile", "Backtest",
+        "Prices and supply over past time, out of our own rows, of the pools that were the cheapest for a job file at the begin of each round; spotctl backtest runs policies over them."),
     ROUTE("POST", "/v1/jobs", ENGINEER, post_job, JOB_MAX, "", 201, "JobFile", "Job", "Submits a job file."),
     ROUTE("GET", "/v1/jobs", VIEWER, get_jobs, 0, PAGE "state team project class owner name", 200, NULL, "JobList",
         "Jobs, newest first; state is a comma list or `active`."),

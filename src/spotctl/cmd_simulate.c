@@ -36,6 +36,16 @@ static const char *act_word(enum policy_act act)
 	return act == POLICY_SPOT ? "spot" : act == POLICY_ON_DEMAND ? "on-demand" : "wait";
 }
 
+static const struct trace_market *market_at(const struct simulation *s, size_t start)
+{
+	return s->markets != NULL ? &s->markets[start / s->stretch_ticks] : &s->market;
+}
+
+static const struct trace *traces_at(const struct simulation *s, size_t start)
+{
+	return s->markets != NULL ? s->market_traces[start / s->stretch_ticks] : s->traces;
+}
+
 /* What stays the same for several ticks is one row. */
 static json_t *steps_json(const struct simulation *s, const struct trace_run *r)
 {
@@ -47,7 +57,7 @@ static json_t *steps_json(const struct simulation *s, const struct trace_run *r)
 
 		if (was == NULL || was->act != t->act || was->pool != t->pool || !str_same(was->why, t->why)) {
 			row = json_pack("{s:f, s:s, s:s*, s:f, s:s*}", "from", hours(i * s->market.tick_us), "choice", act_word(t->act), "zone",
-			    t->pool >= 0 ? s->traces[t->pool].zone : NULL, "progress", hours(t->done_us), "why", t->why);
+			    t->pool >= 0 ? traces_at(s, r->start)[t->pool].zone : NULL, "progress", hours(t->done_us), "why", t->why);
 			json_array_append_new(list, row);
 		}
 		json_object_set_new(row, "ticks", json_integer(json_i64(row, "ticks", 0, NULL) + 1));
@@ -110,8 +120,9 @@ static int run_all(struct ctl *c, const struct simulation *s, const char *name, 
 
 		arena_reset(a);
 		if (p == NULL) {
-			trace_run_optimal(a, &s->market, &s->job, s->starts[i], &r);
-		} else if (trace_run_policy(a, &s->market, &s->job, s->starts[i], p, s->history, s->history_n, opt_flag(c, "decisions"), &r, &err) != SPOT_OK) {
+			trace_run_optimal(a, market_at(s, s->starts[i]), &s->job, s->starts[i], &r);
+		} else if (trace_run_policy(a, market_at(s, s->starts[i]), &s->job, s->starts[i], p, s->history, s->history_n,
+		    opt_flag(c, "decisions"), &r, &err) != SPOT_OK) {
 			say("spotctl %s: %s", c->cmd->noun, err.text);
 			return CTL_FAILED;
 		}
@@ -188,6 +199,23 @@ int simulation_print(struct ctl *c, const struct simulation *s, json_t *whole)
 	}
 	json_decref(best.runs);
 	return rc == CTL_OK ? print_outcomes(c, whole) : rc;
+}
+
+int simulation_costs(struct ctl *c, const struct simulation *s, json_t **ret)
+{
+	AUTO(json) json_t *all = json_object();
+
+	for (size_t i = 0; i < s->policies_n; i++) {
+		struct outcome own = {0};
+		int rc = run_all(c, s, s->policies[i], &own);
+
+		if (rc != CTL_OK) {
+			return rc;
+		}
+		json_object_set_new(all, s->policies[i], json_real(usd(sum(own.costs, s->starts_n)) / (double)s->starts_n));
+	}
+	*ret = STEAL(all);
+	return CTL_OK;
 }
 
 int cmd_simulate(struct ctl *c)

@@ -62,7 +62,14 @@ static const char traces[] =
     "policies begin at the same places, and a policy sees the past only.\n\n"
     "*-o json* is {\"policies\": {NAME: {*runs*, *mean\\_cost*, *median\\_cost*, *mean\\_cost\\_vs\\_on\\_demand*, "
     "*mean\\_cost\\_vs\\_optimal*, *deadline\\_misses*, *mean\\_changeovers*}}}, costs in USD; with *--per-run* also *per\\_run*: [{*start*, "
-    "*cost*, *finish*, *changeovers*, *missed*}], times in hours. *backtest* gives the same from the daemon's own past.\n\n";
+    "*cost*, *finish*, *changeovers*, *missed*}], times in hours.\n\n"
+    "*backtest* gives the same from the daemon's own past, as it was known then: each round (a day, of long times a thirtieth) the "
+    "five cheapest pools are picked by the prices at its begin; a run sees the pools of the round it begins in, and those of later rounds "
+    "once these begin. On demand is paid at the price of the begin, on the cheapest machine that meets *--deadline*. A move "
+    "between regions costs the dearest egress among them times *checkpoint.size\\_gb* of the file. Supply is known where we tried ourselves; "
+    "elsewhere it is drawn from hazard and odds as believed now (the same *--seed*, the same supply), or taken as *--unknown* says. "
+    "*-o json* has *supply\\_known* (the share of all samples), *mean\\_cost\\_if\\_unknown*: {*up*, *down*} with each policy's "
+    "mean cost were all of the unknown there, or nothing of it, and *pools\\_known*, *pools\\_picked*, *pools\\_tried*, *transfer\\_usd*.\n\n";
 static const char tail[] =
     "# ENVIRONMENT\n\n"
     "*SPOTCTL\\_URL*\n\tThe daemon. *--url* goes before it.\n\n"

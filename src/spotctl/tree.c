@@ -124,6 +124,7 @@ static const struct ctl_opt backtest_opts[] = {
 	{"from", 0, "TIME", "from here on: a time, or a duration back (default 14d before --to)", NULL},
 	{"to", 0, "TIME", "up to here (default now)", NULL},
 	{"deadline", 0, "HOURS", "from the start of each run; else the file's", NULL},
+	{"unknown", 0, "HOW", "supply that nobody tried: prior (drawn from hazard and odds; default), up or down", NULL},
 	{"policy", 'p', "NAME", "auto, uniform-progress, greedy, on-demand, optimal or all (default); several times", NULL},
 	{"starts", 'n', "N", "runs, begun at random moments of that time (default 100)", NULL},
 	{"start-hours", 0, "H,H,..", "begin there instead: hours from --from", NULL},

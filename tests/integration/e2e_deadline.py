@@ -102,6 +102,18 @@ class Deadline(e2e.Case):
             self.assertGreaterEqual(p["mean_cost_vs_optimal"], 1 - 1e-9, name)
         self.assertAlmostEqual(r["on-demand"]["mean_cost_vs_on_demand"], 1, places=6)
         self.assertLess(r["auto"]["mean_cost"], r["on-demand"]["mean_cost"])
+        whole = w.ctl_json("backtest", "-", "--from", "10d", "--starts", "20", "--seed", "3", text=text)
+        self.assertEqual(whole["policies"]["auto"]["mean_cost"], r["auto"]["mean_cost"], "the same seed, another supply")
+        self.assertLess(whole["supply_known"], 1)
+        others = whole["mean_cost_if_unknown"]
+        self.assertEqual((whole["unknown"], set(others)), ("prior", {"up", "down"}))
+        self.assertLessEqual(others["up"]["optimal"], r["optimal"]["mean_cost"] + 1e-9)
+        self.assertGreaterEqual(others["down"]["optimal"], r["optimal"]["mean_cost"] - 1e-9)
+        up = w.ctl_json("backtest", "-", "--from", "10d", "--starts", "20", "--seed", "3", "--unknown", "up", text=text)
+        self.assertAlmostEqual(up["policies"]["auto"]["mean_cost"], others["up"]["auto"], places=6)
+        sure = w.ctl_json("backtest", "-", "--from", "10d", "--starts", "20", "--deadline", "200", text=text)
+        self.assertEqual(sure["deadline_hours"], 200)
+        self.assertIn("of their supply is known", w.spotctl("backtest", "-", "--from", "10d", "--starts", "5", text=text).stderr)
         again = w.ctl_json("backtest", "-", "--from", "10d", "--starts", "20", "--seed", "3", "--policy", "auto", text=text)["policies"]
         self.assertEqual(again["auto"]["runs"], 20)
         p = w.spotctl("backtest", "-", text=text.replace("deadline: 30h, ", ""))

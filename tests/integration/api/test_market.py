@@ -162,10 +162,62 @@ class Market(unittest.TestCase):
         p = r["pools"][0]
         self.assertEqual((p["id"], p["tried"], p["up"]), ("p%d" % spot, True, "1111100011"))
         self.assertEqual(p["prices"], [[0, 300000], [6, 500000]])
+        self.assertEqual((p["rounds"], r["round_s"], r["pools_known"], r["transfer_micros"]), ([0], 86400, 1, 0))
         self.assertEqual((r["tick_s"], r["on_demand_micros"]), (600, 1000000))
         self.assertAlmostEqual(r["deadline_us"], 2 * lib.HOUR, delta=5 * lib.US)
         A.call("POST", "/v1/backtest?from=2099-01-01T00:00:00Z", job, expect=400)
         A.call("POST", "/v1/backtest", "num_nodes: 2\n" + job, expect=400)
+
+    @staticmethod
+    def past(pool, t, *changes):
+        """(ticks of ten minutes ago, micro-dollars)"""
+        A.sql("SELECT price_partitions_ensure(%d, %d)" % (t - 3 * 86400 * lib.US, t + 86400 * lib.US))
+        for i, (ago, micros) in enumerate(changes):
+            A.sql("INSERT INTO price_point VALUES (%d, %d, %d, %d, 'test')" % (pool, t - 1000 + i, t - ago * 600 * lib.US, micros))
+
+    def test_backtest_picks_by_the_prices_of_the_time(self):
+        at = lambda us: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(us / lib.US))
+        t = lib.now() // lib.HOUR * lib.HOUR
+        od = A.pool(region="eu-west-1", zone="bp", itype="g6e.xlarge", market="on_demand", gpu="L40S", price=2.0)
+        self.past(od, t, (400, 1500000), (3, 2000000))
+        ids = [A.pool(region="eu-west-1" if i % 2 else "eu-north-1", zone="bp%d" % i, itype="g6e.xlarge", gpu="L40S", price=0.9) for i in range(5)]
+        for i, p in enumerate(ids):
+            self.past(p, t, (400, 500000 + i))
+        # The best of today: dear when the first two rounds begin, cheap in the second half of the last one.
+        late = A.pool(region="eu-west-1", zone="bplate", itype="g6e.xlarge", gpu="L40S", price=0.1)
+        self.past(late, t, (400, 900000), (20, 100000))
+        # One that the second round finds; in the first one it is the sixth.
+        second = A.pool(region="eu-west-1", zone="bpsecond", itype="g6e.xlarge", gpu="L40S", price=0.4)
+        self.past(second, t, (400, 800000), (200, 400000))
+        job = "resources: {accelerators: 'L40S:1'}\nrun: x\nconfig: {spotctl: {work: 1h, checkpoint: {path: c, size_gb: 40}}}\n"
+        path = "/v1/backtest?from=%s&to=%s" % (at(t - 288 * 600 * lib.US), at(t))
+        r = A.call("POST", path, job, expect=200)[1]
+        self.assertEqual([(p["id"], p["rounds"]) for p in r["pools"]],
+                         [("p%d" % p, [0, 1] if i < 4 else [0]) for i, p in enumerate(ids)] + [("p%d" % second, [1])])
+        self.assertEqual((r["on_demand_micros"], r["pools_known"], r["deadline_us"]), (1500000, 7, 0))
+        self.assertEqual({(p["tried"], p["up"]) for p in r["pools"]}, {(False, "?" * 288)})
+        self.assertTrue(all(p["hazard_per_hour"] > 0 and 0 < p["launch_odds"] < 1 for p in r["pools"]))
+        # 40 GB between two regions of one cloud, at most 2 cents a GB or so; not said how big: nothing.
+        self.assertGreater(r["transfer_micros"], 100000)
+        self.assertEqual(r["checkpoint_bytes"], 40000000000)
+        self.assertEqual(A.call("POST", path, job.replace(", size_gb: 40", ""), expect=200)[1]["transfer_micros"], 0)
+        # What is changed after the last round has begun changes no pick.
+        A.sql("UPDATE price_point SET price_micros = 1 WHERE pool_id = %d AND effective_us > %d" % (late, t - 144 * 600 * lib.US))
+        again = A.call("POST", path, job, expect=200)[1]
+        self.assertEqual([(p["id"], p["rounds"]) for p in again["pools"]], [(p["id"], p["rounds"]) for p in r["pools"]])
+
+    def test_backtest_falls_back_on_a_machine_that_is_in_time(self):
+        slow = A.pool(region="sa-east-1", zone="bf1", itype="g4dn.xlarge", market="on_demand", gpu="T4", price=0.2)
+        fast = A.pool(region="sa-east-1", zone="bf2", itype="p5.4xlarge", market="on_demand", gpu="H100-80GB-SXM", price=9.0)
+        spot = A.pool(region="sa-east-1", zone="bf3", itype="p5.4xlarge", gpu="H100-80GB-SXM", price=1.0)
+        self.past(spot, lib.now(), (300, 1000000))
+        self.assertTrue(slow and fast)
+        job = "resources: {region: sa-east-1, accelerators: {T4: 1, H100: 1}}\nrun: x\nconfig: {spotctl: {work: 4h, checkpoint: {path: c}}}\n"
+        r = A.call("POST", "/v1/backtest?from=%s" % time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(lib.now() / lib.US - 86400)), job, expect=200)[1]
+        self.assertEqual((r["on_demand_type"], r["deadline_us"]), ("g4dn.xlarge", 0))
+        r = A.call("POST", "/v1/backtest?deadline_s=7200", job, expect=200)[1]
+        self.assertEqual((r["on_demand_type"], r["deadline_us"]), ("p5.4xlarge", 2 * lib.HOUR))
+        A.call("POST", "/v1/backtest?deadline_s=-1", job, expect=400)
 
     def test_supply(self):
         A.sql("INSERT INTO supply_state VALUES ('aws', 'us-east-1', 'A10G', 'tight', %d, 0, 0.41, '{\"refusals\": 0.41}', 'refused', %d),"
