@@ -184,14 +184,19 @@ static enum spot_step found_add(
 	return SPOT_STEP_NONE;
 }
 
-/* What find and list do with a reply: NONE: ask on; DONE: all of it is in the list. */
+/* What find and list do with a reply: NONE: ask on; DONE: all of it is in *ret. */
 static enum spot_step found_step(
-    struct aws *self, struct spot_call *c, const char *region, struct found *f)
+    struct aws *self, struct spot_call *c, const char *region, struct spot_instance **ret, size_t *ret_n)
 {
+	struct found *f = call_state_get(c, sizeof(*f))->own;
 	bool more = true;
 	enum spot_step s = c->in != NULL ? found_add(self, c, region, f, &more) : SPOT_STEP_NONE;
 
-	return s == SPOT_STEP_NONE && !more ? SPOT_DONE : s;
+	if (s != SPOT_STEP_NONE || more)
+		return s;
+	*ret = f->l.items;
+	*ret_n = f->l.n;
+	return SPOT_DONE;
 }
 
 static enum spot_step found_send(
@@ -207,15 +212,9 @@ static enum spot_step found_send(
 enum spot_step aws_find(void *p, struct spot_call *c, struct spot_find *a)
 {
 	struct aws *self = p;
-	struct call_state *st = call_state_get(c, sizeof(struct found));
-	struct found *f = st->own;
 	struct query q;
-	enum spot_step s = found_step(self, c, a->region, f);
+	enum spot_step s = found_step(self, c, a->region, &a->found, &a->n);
 
-	if (s == SPOT_DONE) {
-		a->found = f->l.items;
-		a->n = f->l.n;
-	}
 	if (s != SPOT_STEP_NONE)
 		return s;
 	if (str_empty(a->token) && str_empty(a->name))
@@ -234,15 +233,9 @@ enum spot_step aws_find(void *p, struct spot_call *c, struct spot_find *a)
 enum spot_step aws_list(void *p, struct spot_call *c, struct spot_list *a)
 {
 	struct aws *self = p;
-	struct call_state *st = call_state_get(c, sizeof(struct found));
-	struct found *f = st->own;
 	struct query q;
-	enum spot_step s = found_step(self, c, a->region, f);
+	enum spot_step s = found_step(self, c, a->region, &a->found, &a->n);
 
-	if (s == SPOT_DONE) {
-		a->found = f->l.items;
-		a->n = f->l.n;
-	}
 	if (s != SPOT_STEP_NONE)
 		return s;
 	if (str_empty(a->install))
