@@ -239,6 +239,8 @@ void get_classes(struct areq *q);
 void get_gpus(struct areq *q);
 void get_shares(struct areq *q);
 void put_share(struct areq *q);
+void get_leaks(struct areq *q);
+void post_leak(struct areq *q);
 void post_backtest(struct areq *q);
 void post_plan(struct areq *q);
 void post_job(struct areq *q);

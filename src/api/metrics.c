@@ -121,6 +121,7 @@ static const struct row_metric {
 	{"spot_share_ratio", "team", "Dollars of the team, faded, over its share; 1 is exactly its share."},
 	{"spot_share_weight", "team", "The share of the team against the others'; 1 is ordinary."},
 	{"spot_checkpoints", "state", "Checkpoints."},
+	{"spot_leak_usd_per_hour", "state", "What machines of our tag cost that no node accounts for, at today's prices; kept: not ended unless somebody says so."},
 	{"spot_orphans", "kind", "Listed with our tag, and no node accounts for it: instances, and what machines left behind."},
 	{"spot_leader_epoch", "name", "Times that leadership changed hands."},
 	{"spot_leader_lease_seconds", "name", "Left of the leader's lease; negative: nobody leads."},

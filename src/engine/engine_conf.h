@@ -34,6 +34,7 @@ struct engine_conf {
 	int64_t terminate_alarm_us; /* not confirmed gone by then: an alarm */
 	int64_t sweep_us;	    /* list of everything with our tag */
 	int64_t orphan_grace_us;    /* between the alarm about an unknown instance and its end */
+	bool orphan_end;            /* false: it is only shown (a dry run of the sweeper) */
 	int64_t bill_us;	    /* ledger lines of a running node */
 	int64_t
 	    bill_lag_us; /* time is billed when it is so old: facts about it are written by then */

@@ -85,7 +85,8 @@ void lease_turn(struct engine *e)
 		    e->pg, &e->lease_req,
 		    &(struct q_engine_lease_renew){.holder = e->holder,
 						   .epoch = e->epoch,
-						   .until_us = wall + e->conf.lease_us},
+						   .until_us = wall + e->conf.lease_us,
+						   .at_us = wall},
 		    lease_renewed);
 		return;
 	}

@@ -11,7 +11,8 @@
 #include "engine/engine_int.h"
 #include "engine/watch.h"
 
-#define NEVER_US (INT64_MAX / 4)
+#define NEVER_US  (INT64_MAX / 4)
+#define CLOCKS_US (60 * SPOT_US_PER_S) /* the provider's clock against ours, and a launch on its way */
 
 struct sweeping {
 	struct watch_place *place;
@@ -21,6 +22,8 @@ struct sweeping {
 	size_t n, present_n;
 	const char **refs, **tokens, **requests, **present;
 	bool *leftovers;
+	const char **zones, **regions, **types, **markets;
+	int64_t *created;
 	int64_t asked_us, at_us;
 };
 
@@ -81,6 +84,13 @@ static bool is_due(const struct engine *e, const struct sweeping *w,
 	const struct spot_instance *x = instance_of(w, o->ref);
 	int64_t now = engine_now(e), seen = now - o->first_us;
 	int64_t age = x->created_us > 0 ? now - x->created_us : INT64_MAX;
+
+	if (o->word[0] != '\0') {
+		return strcmp(o->word, "end") == 0;
+	}
+	if (o->kept || !e->conf.orphan_end) {
+		return false;
+	}
 
 	if (x->leftover) {
 		int64_t launch = MAX(e->conf.launch_timeout_us,
@@ -158,6 +168,37 @@ static bool counts(const struct engine *e, const struct spot_instance *i)
 	       i->state != SPOT_INSTANCE_STOPPING && i->ref != NULL;
 }
 
+static void rooms_make(struct sweeping *w, struct arena *a, size_t most)
+{
+	w->ours = arena_array(a, most + 1, sizeof(*w->ours));
+	w->refs = arena_array(a, most + 1, sizeof(*w->refs));
+	w->tokens = arena_array(a, most + 1, sizeof(*w->tokens));
+	w->requests = arena_array(a, most + 1, sizeof(*w->requests));
+	w->present = arena_array(a, most + 1, sizeof(*w->present));
+	w->leftovers = arena_array(a, most + 1, sizeof(*w->leftovers));
+	w->zones = arena_array(a, most + 1, sizeof(*w->zones));
+	w->regions = arena_array(a, most + 1, sizeof(*w->regions));
+	w->types = arena_array(a, most + 1, sizeof(*w->types));
+	w->markets = arena_array(a, most + 1, sizeof(*w->markets));
+	w->created = arena_array(a, most + 1, sizeof(*w->created));
+}
+
+static void ours_add(struct sweeping *w, const struct spot_instance *x)
+{
+	size_t n = w->n++;
+
+	w->ours[n] = x;
+	w->refs[n] = x->ref;
+	w->tokens[n] = x->token == NULL ? "" : x->token;
+	w->requests[n] = x->spot_request == NULL ? "" : x->spot_request;
+	w->leftovers[n] = x->leftover;
+	w->zones[n] = x->key.zone == NULL ? "" : x->key.zone;
+	w->regions[n] = str_empty(x->key.region) ? w->place->region : x->key.region;
+	w->types[n] = x->key.instance_type == NULL ? "" : x->key.instance_type;
+	w->markets[n] = x->key.market == SPOT_MARKET_NONE ? "" : spot_market_name(x->key.market);
+	w->created[n] = x->created_us;
+}
+
 static void sweep_called(struct act *a)
 {
 	struct sweeping *w = a->ctx;
@@ -171,12 +212,7 @@ static void sweep_called(struct act *a)
 		act_end(a);
 		return;
 	}
-	w->ours = arena_array(a->arena, most + 1, sizeof(*w->ours));
-	w->refs = arena_array(a->arena, most + 1, sizeof(*w->refs));
-	w->tokens = arena_array(a->arena, most + 1, sizeof(*w->tokens));
-	w->requests = arena_array(a->arena, most + 1, sizeof(*w->requests));
-	w->present = arena_array(a->arena, most + 1, sizeof(*w->present));
-	w->leftovers = arena_array(a->arena, most + 1, sizeof(*w->leftovers));
+	rooms_make(w, a->arena, most);
 	for (size_t i = 0; i < most; i++) {
 		const struct spot_instance *x = &w->list.found[i];
 
@@ -185,12 +221,7 @@ static void sweep_called(struct act *a)
 			w->present[w->present_n++] = x->ref;
 		}
 		if (counts(a->e, x)) {
-			w->ours[w->n] = x;
-			w->refs[w->n] = x->ref;
-			w->tokens[w->n] = x->token == NULL ? "" : x->token;
-			w->requests[w->n] = x->spot_request == NULL ? "" : x->spot_request;
-			w->leftovers[w->n] = x->leftover;
-			w->n++;
+			ours_add(w, x);
 		}
 	}
 	a->writing = true;
@@ -211,6 +242,17 @@ static void sweep_called(struct act *a)
 							    .at_us = w->at_us,
 							    .lag_us = absent_of(a->e, w),
 							    .over_us = w->asked_us - lag_of(a->e, w),
+							    .zones = w->zones,
+							    .zones_n = w->n,
+							    .where_regions = w->regions,
+							    .where_regions_n = w->n,
+							    .types = w->types,
+							    .types_n = w->n,
+							    .markets = w->markets,
+							    .markets_n = w->n,
+							    .created = w->created,
+							    .created_n = w->n,
+							    .slack_us = CLOCKS_US,
 							    .fence = a->e->epoch},
 			     sweep_judged);
 }

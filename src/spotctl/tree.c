@@ -84,6 +84,11 @@ static const struct ctl_opt supply_opts[] = {
 	{"region", 'r', "NAME", "only this region", "region"},
 	{"gpu", 'g', "NAME", "only this GPU", "gpu"},
 	{"state", 's', "STATE", "easy or tight", "state"}, END};
+static const struct ctl_opt leak_opts[] = {
+	{"provider", 'p', "NAME", "only this provider", "provider"},
+	{"state", 's', "STATE", "found, kept, ending, or gone: those that were ended (default: all that are open)", "state"}, END};
+static const struct ctl_opt leak_say_opts[] = {
+	{"provider", 'p', "NAME", "of this provider, where several have one of that name", NULL}, END};
 static const struct ctl_opt fleet_ls_opts[] = {
 	{"state", 's', "STATE", "ACTIVE, CLOSING or CLOSED", "state"},
 	{"team", 0, "NAME", "only this team", "team"},
@@ -144,6 +149,9 @@ const struct ctl_cmd ctl_commands[] = {
 	{"queue", "", "", 0, 0, "jobs that wait, in their order, and why", queue_opts, cmd_queue, LIST},
 	{"classes", "", "", 0, 0, "workload classes: spot or not, priority, preemption, the GPUs they may have", NULL, cmd_classes, LIST},
 	{"gpus", "", "", 0, 0, "GPUs whose speed is known, by the names that files use", NULL, cmd_gpus, LIST},
+	{"leaks", "", "", 0, 0, "what has our tag at the providers and no node accounts for, in dollars", leak_opts, cmd_leaks, LIST},
+	{"leaks", "end", "REF", 1, 1, "end it now, whatever it is (admin)", leak_say_opts, cmd_leak_end, CTL_OUT},
+	{"leaks", "keep", "REF", 1, 1, "leave it alone until somebody says otherwise (admin)", leak_say_opts, cmd_leak_keep, CTL_OUT},
 	{"shares", "", "", 0, 0, "teams: what they may have of what is scarce, and what they used", NULL, cmd_shares, LIST},
 	{"shares", "set", "TEAM WEIGHT", 2, 2, "a team's share against the others'; 1 is ordinary; stands before the daemon's file (admin)", NULL, cmd_share_set, CTL_OUT},
 	{"shares", "unset", "TEAM", 1, 1, "takes back what was set: the daemon's file counts, or the ordinary share (admin)", NULL, cmd_share_unset, CTL_OUT},

@@ -102,6 +102,10 @@ class Faults(e2e.Case):
                      self.launch("behind-4", {tag: install + "0"}), self.launch("behind-5", {"Owner": install})]
         self.addCleanup(self.end_all, strangers)
         w.sim_wait("terminated", 40, instance=orphan)
+        mine = w.until("the leak is over", 30, lambda: next((i for i in w.ctl_json("leaks", "--state", "gone")["items"] if i["ref"] == orphan), None))
+        self.assertEqual((mine["provider"], mine["region"], mine["instance_type"], mine["kind"]), ("aws", "us-east-1", "g4dn.xlarge", "instance"))
+        self.assertGreater(mine["per_hour_micros"], 100000)
+        self.assertGreater(mine["cost_micros"], 0)
         life = w.instance(orphan)
         self.assertGreater(life["gone_us"] - life["launched_us"], 4000000, "no grace")
         self.assertEqual(life["ended_by"], "api")

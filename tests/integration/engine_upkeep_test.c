@@ -53,6 +53,66 @@ static void test_orphans_are_ended_and_foreign_instances_are_not(void **state)
 	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'ORPHAN'"), 1);
 }
 
+static struct machine *unknown_machine(struct world *w, const char *ref, int64_t created_us)
+{
+	struct machine *m = &w->cloud.list[w->cloud.n++];
+
+	snprintf(m->ref, sizeof(m->ref), "%s", ref);
+	snprintf(m->token, sizeof(m->token), "t-%s", ref);
+	snprintf(m->install, sizeof(m->install), "cafe0001");
+	snprintf(m->region, sizeof(m->region), "r1");
+	m->state = SPOT_INSTANCE_RUNNING;
+	m->created_us = created_us;
+	return m;
+}
+
+/* The rows are those of a backup of an hour ago: what was launched since is another history's, and may be at work. */
+static void test_a_restored_backup_ends_nothing_that_was_launched_after_it(void **state)
+{
+	struct world *w = *state;
+	int64_t now = clock_real.wall_us(&clock_real);
+	struct machine *before, *after;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_sql(w, "DELETE FROM led; INSERT INTO led (epoch, from_us, to_us) VALUES (0, %" PRId64 ", %" PRId64 ")",
+	    now - 3 * SPOT_US_PER_HOUR, now - SPOT_US_PER_HOUR);
+	before = unknown_machine(w, "x-before", now - 2 * SPOT_US_PER_HOUR);
+	after = unknown_machine(w, "x-after", now - SPOT_US_PER_HOUR / 2);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) = 1 FROM orphan WHERE gone_us IS NOT NULL");
+	assert_true(before->terminates >= 1);
+	assert_int_equal(after->terminates, 0);
+	assert_string_equal(world_text(w, "SELECT state || ' ' || ref FROM leak WHERE state = 'kept'"), "kept x-after");
+	assert_string_equal(world_text(w, "SELECT entity_id || ' ' || split_part(why, ':', 1) FROM event WHERE event = 'ORPHAN_KEPT'"),
+	    "fake/x-after no row knows it, and nobody led this database when it was launched");
+	/* The operator knows better. */
+	world_sql(w, "UPDATE orphan SET word = 'end' WHERE ref = 'x-after'");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM orphan WHERE gone_us IS NOT NULL");
+	assert_true(after->terminates >= 1);
+}
+
+static void test_a_dry_run_of_the_sweeper_shows_and_ends_nothing(void **state)
+{
+	struct world *w = *state;
+	struct machine *m, *kept;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	m = unknown_machine(w, "x-1", clock_real.wall_us(&clock_real));
+	kept = unknown_machine(w, "x-2", clock_real.wall_us(&clock_real));
+	w->conf.orphan_end = false;
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM leak WHERE state = 'found'");
+	world_for(w, 600);
+	assert_int_equal(m->terminates, 0);
+	world_sql(w, "UPDATE orphan SET word = 'keep' WHERE ref = 'x-2'");
+	w->conf.orphan_end = true;
+	engine_reload(w->engine, &w->conf);
+	world_until(w, LIMIT, "SELECT count(*) = 1 FROM leak WHERE state = 'gone'");
+	assert_int_equal(kept->terminates, 0);
+}
+
 static void test_of_two_instances_with_one_token_one_is_adopted_and_the_other_ended(void **state)
 {
 	struct world *w = *state;
@@ -435,6 +495,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 	    T(test_a_list_from_before_the_end_of_a_machine_raises_no_alarm),
 	    T(test_orphans_are_ended_and_foreign_instances_are_not),
+	    T(test_a_restored_backup_ends_nothing_that_was_launched_after_it),
+	    T(test_a_dry_run_of_the_sweeper_shows_and_ends_nothing),
 	    T(test_of_two_instances_with_one_token_one_is_adopted_and_the_other_ended),
 	    T(test_what_a_vanished_machine_leaves_is_ended),
 	    T(test_checkpoint_urls_are_minted),

@@ -53,6 +53,7 @@ static struct engine_conf conf_quick(void)
 	    .terminate_alarm_us = 5000000,
 	    .sweep_us = 60000,
 	    .orphan_grace_us = 200000,
+	    .orphan_end = true,
 	    .bill_us = 80000,
 	    .bill_lag_us = 300000,
 	    .url_life_us = SPOT_US_PER_HOUR,
@@ -100,6 +101,7 @@ void world_reset(struct world *w, bool tokens)
 	w->kills = 0;
 	w->identity_off = NULL;
 	world_sql(w, "INSERT INTO install VALUES (true, 'cafe0001', '\\x0102030405060708', 1)");
+	world_sql(w, "INSERT INTO led VALUES (0, 0, %" PRId64 ")", clock_real.wall_us(&clock_real));
 }
 
 void world_start(struct world *w)

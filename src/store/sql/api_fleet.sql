@@ -218,6 +218,8 @@ UNION ALL SELECT 'spot_share_ratio', s.team, coalesce((s.spent_micros / nullif(s
 	/ (s.weight_pm / sum(s.weight_pm) OVER ()), 0)::float8 FROM team_share_now s
 UNION ALL SELECT 'spot_share_weight', team, weight_pm / 1000.0 FROM team_share_now
 UNION ALL SELECT 'spot_checkpoints', state, count(*)::float8 FROM checkpoint GROUP BY state
+UNION ALL SELECT 'spot_leak_usd_per_hour', k.state, coalesce(sum(l.price_micros), 0) / 1e6 FROM (VALUES ('found'), ('kept'), ('ending')) k (state)
+	LEFT JOIN leak l ON l.state = k.state GROUP BY k.state
 UNION ALL SELECT 'spot_orphans', k.kind, count(o.ref)::float8 FROM (VALUES ('instance'), ('leftover')) k (kind)
 	LEFT JOIN orphan o ON o.kind = k.kind AND o.gone_us IS NULL GROUP BY k.kind
 UNION ALL SELECT 'spot_leader_epoch', name, epoch::float8 FROM leader

@@ -16,17 +16,28 @@ INSERT INTO install (id, enrol_key, created_us) VALUES ($1, $2, $3) ON CONFLICT 
 -- params: holder text, at_us int8, until_us int8
 -- rows: 0..1 epoch int8
 -- writes: yes
-INSERT INTO leader AS l (name, epoch, holder, until_us) VALUES ('engine', 1, $1, $3)
-ON CONFLICT (name) DO UPDATE
-	SET epoch = l.epoch + 1, holder = excluded.holder, until_us = excluded.until_us
-	WHERE l.until_us <= $2
-RETURNING l.epoch
+WITH t AS (
+	INSERT INTO leader AS l (name, epoch, holder, until_us) VALUES ('engine', 1, $1, $3)
+	ON CONFLICT (name) DO UPDATE
+		SET epoch = l.epoch + 1, holder = excluded.holder, until_us = excluded.until_us
+		WHERE l.until_us <= $2
+	RETURNING l.epoch
+), led AS (
+	INSERT INTO led (epoch, from_us, to_us) SELECT epoch, $2, $2 FROM t
+	ON CONFLICT (epoch) DO UPDATE SET to_us = excluded.to_us
+)
+SELECT epoch FROM t
 
 -- name: engine_lease_renew
--- params: holder text, epoch int8, until_us int8
+-- params: holder text, epoch int8, until_us int8, at_us int8
 -- rows: 0..1 epoch int8
 -- writes: yes
-UPDATE leader SET until_us = $3 WHERE name = 'engine' AND holder = $1 AND epoch = $2 RETURNING epoch
+WITH l AS (
+	UPDATE leader SET until_us = $3 WHERE name = 'engine' AND holder = $1 AND epoch = $2 RETURNING epoch
+), led AS (
+	UPDATE led SET to_us = greatest(to_us, $4) FROM l WHERE led.epoch = l.epoch
+)
+SELECT epoch FROM l
 
 -- name: engine_lease_release
 -- params: holder text, epoch int8

@@ -36,20 +36,26 @@ SELECT DISTINCT provider, region FROM pool
 -- name or the random part of both, which is in every name we give. One that says nothing of its owner (an order for
 -- machines) may be that of any launch under way: busy. over_us: a row that ended after this says nothing about what was listed, since
 -- the list may be older than its end; a row that has not ended owns what carries its token. What has an owner again is forgotten, and what was told to end
--- and is not listed for lag_us any more is gone.
+-- and is not listed for lag_us any more is gone. A machine that no row ever knew was not launched by this database's engine if nobody led it
+-- then (give or take slack_us, for clocks): it is kept, since a backup that was restored knows nothing of what runs since.
 -- name: engine_sweep_judge
 -- params: provider text, region text, refs text[], tokens text[], requests text[], leftovers bool[], at_us int8,
---   lag_us int8, fence int8, present text[], over_us int8
--- rows: many ref text, kind text, first_us int8, why text, busy bool
+--   lag_us int8, fence int8, present text[], over_us int8, zones text[], where_regions text[], types text[], markets text[], created int8[], slack_us int8
+-- rows: many ref text, kind text, first_us int8, why text, busy bool, kept bool, word text
 -- writes: yes
 WITH ok AS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR SHARE),
 s AS (
-	SELECT DISTINCT ON (u.ref) u.* FROM ok, unnest($3, $4, $5, $6) u (ref, token, request, leftover)
+	SELECT DISTINCT ON (u.ref) u.*, u.created_us > 0 AND NOT EXISTS (SELECT FROM led
+			WHERE u.created_us BETWEEN led.from_us - $17 AND led.to_us + $17) AS unled
+	FROM ok, unnest($3, $4, $5, $6, $12, $13, $14, $15, $16)
+		u (ref, token, request, leftover, zone, where_region, instance_type, market, created_us)
 	ORDER BY u.ref, u.leftover
 ), x AS (
-	SELECT s.ref, 'instance' AS kind, CASE WHEN n.id IS NULL THEN 'no row knows it'
+	SELECT s.ref, 'instance' AS kind, CASE WHEN n.id IS NULL AND s.unled THEN 'no row knows it, and nobody led this database when it was launched: '
+			|| 'a restored backup, or another broker with our install id'
+		WHEN n.id IS NULL THEN 'no row knows it'
 		WHEN n.ref IS DISTINCT FROM s.ref THEN 'second instance of n' || n.id
-		ELSE 'n' || n.id || ' is ' || n.state END AS why, false AS busy
+		ELSE 'n' || n.id || ' is ' || n.state END AS why, false AS busy, n.id IS NULL AND s.unled AS kept
 	FROM s LEFT JOIN LATERAL (
 		SELECT n.id, n.ref, n.state, n.ended_us FROM (
 			SELECT id, pool_id, ref, state, ended_us FROM node WHERE ref = s.ref
@@ -63,20 +69,24 @@ s AS (
 		FROM node n WHERE n.ref = s.ref OR (s.token <> '' AND s.token IN (n.token, n.name)) ORDER BY n.id DESC LIMIT 1),
 		'no node knows it'),
 		s.token = '' AND EXISTS (SELECT FROM node n JOIN pool p ON p.id = n.pool_id
-			WHERE p.provider = $1 AND ($2 = '' OR p.region = $2) AND n.state IN ('LAUNCHING', 'UNKNOWN'))
+			WHERE p.provider = $1 AND ($2 = '' OR p.region = $2) AND n.state IN ('LAUNCHING', 'UNKNOWN')),
+		s.unled AND NOT EXISTS (SELECT FROM node n WHERE n.ref = s.ref OR (s.token <> '' AND s.token IN (n.token, n.name)))
 	FROM s WHERE s.leftover AND NOT EXISTS (
 		SELECT FROM node n JOIN pool p ON p.id = n.pool_id
 		WHERE p.provider = $1 AND n.state NOT IN ('GONE', 'FAILED')
 			AND (n.ref IN (s.ref, s.request) OR s.token IN (n.token, n.name)
 				OR position(right(n.token, 16) IN s.ref) > 0 OR position(right(n.token, 16) IN s.token) > 0))
 ), put AS (
-	INSERT INTO orphan AS o (provider, region, ref, kind, first_us, last_us, why)
-	SELECT $1, $2, x.ref, x.kind, $7, $7, x.why FROM x
+	INSERT INTO orphan AS o (provider, region, ref, kind, first_us, last_us, why, zone, where_region, instance_type, market, created_us, kept)
+	SELECT $1, $2, x.ref, x.kind, $7, $7, x.why, s.zone, s.where_region, s.instance_type, s.market, nullif(s.created_us, 0), x.kept
+	FROM x JOIN s USING (ref)
 	ON CONFLICT (provider, region, ref) DO UPDATE SET last_us = excluded.last_us, why = excluded.why,
-		kind = excluded.kind, gone_us = NULL,
+		kind = excluded.kind, gone_us = NULL, kept = excluded.kept, zone = excluded.zone, where_region = excluded.where_region,
+		instance_type = excluded.instance_type, market = excluded.market, created_us = excluded.created_us,
+		word = CASE WHEN o.gone_us IS NULL THEN o.word ELSE '' END,
 		first_us = CASE WHEN o.gone_us IS NULL THEN o.first_us ELSE excluded.first_us END,
 		terminate_us = CASE WHEN o.gone_us IS NULL THEN o.terminate_us END
-	RETURNING ref, kind, first_us, why
+	RETURNING ref, kind, first_us, why, kept, word
 ), owned AS (
 	DELETE FROM orphan o USING ok WHERE o.provider = $1 AND o.region = $2 AND o.gone_us IS NULL
 		AND NOT EXISTS (SELECT FROM x WHERE x.ref = o.ref)
@@ -88,12 +98,46 @@ s AS (
 	RETURNING o.ref, o.kind, o.terminate_us
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, event, why, actor)
-	SELECT $7, 'instance', $1 || '/' || ref, 'ORPHAN', why, 'engine' FROM put WHERE kind = 'instance' AND first_us = $7
+	SELECT $7, 'instance', $1 || '/' || ref, CASE WHEN kept THEN 'ORPHAN_KEPT' ELSE 'ORPHAN' END, why, 'engine' FROM put WHERE kind = 'instance' AND first_us = $7
 	UNION ALL
 	SELECT $7, kind, $1 || '/' || ref, CASE kind WHEN 'leftover' THEN 'LEFTOVER_GONE' ELSE 'ORPHAN_GONE' END,
 		'not listed any more, ' || ($7 - terminate_us) / 1000000 || ' s after we asked to end it', 'engine' FROM gone
 )
-SELECT put.ref, put.kind, put.first_us, put.why, x.busy FROM put JOIN x ON x.ref = put.ref ORDER BY put.ref
+SELECT put.ref, put.kind, put.first_us, put.why, x.busy, put.kept, put.word FROM put JOIN x ON x.ref = put.ref ORDER BY put.ref
+
+-- Machines and what they left behind, with our tag, that no node accounts for: what they cost an hour and cost until now.
+-- name: api_leaks
+-- params: provider text?, state text?, gone bool, ref text?, at_us int8, most int4
+-- rows: 1 doc text
+-- writes: no
+WITH l AS (
+	SELECT *, (price_micros::numeric * greatest(coalesce(gone_us, $5) - coalesce(created_us, first_us), 0) / 3600000000)::int8 AS cost
+	FROM leak WHERE ($1 IS NULL OR provider = $1) AND ($2 IS NULL OR state = $2) AND ($3 OR gone_us IS NULL) AND ($4 IS NULL OR ref = $4)
+)
+SELECT json_build_object('items', coalesce((SELECT json_agg(json_build_object('provider', provider, 'region', region, 'zone', zone, 'instance_type', instance_type,
+		'market', market, 'kind', kind, 'ref', ref, 'state', state, 'launched@', created_us, 'first_seen@', first_us,
+		'end_asked@', terminate_us, 'gone@', gone_us, 'per_hour$', price_micros, 'cost$', cost, 'why', why,
+		'said', word, 'said_by', word_by, 'said@', word_us) ORDER BY cost DESC, provider, ref)
+	FROM (SELECT * FROM l ORDER BY cost DESC, provider, ref LIMIT $6) x), '[]'), 'next', NULL,
+	'total$', (SELECT coalesce(sum(cost), 0) FROM l)::int8,
+	'per_hour$', (SELECT coalesce(sum(price_micros) FILTER (WHERE gone_us IS NULL), 0) FROM l)::int8)::text
+
+-- What somebody says about a leak counts from the next sweep on.
+-- name: api_leak_word
+-- params: provider text?, ref text, word text, actor text, at_us int8
+-- rows: 1 found int8, told int8
+-- writes: yes
+WITH f AS (
+	SELECT provider, region, ref FROM orphan WHERE ($1 IS NULL OR provider = $1) AND ref = $2 AND gone_us IS NULL FOR UPDATE
+), u AS (
+	UPDATE orphan o SET word = $3, word_by = $4, word_us = $5 FROM f
+	WHERE o.provider = f.provider AND o.region = f.region AND o.ref = f.ref AND (SELECT count(DISTINCT provider) FROM f) = 1
+	RETURNING o.provider, o.ref
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, event, why, actor)
+	SELECT DISTINCT $5, 'instance', provider || '/' || ref, CASE $3 WHEN 'end' THEN 'LEAK_END' ELSE 'LEAK_KEEP' END, $4 || ' said so', $4 FROM u
+)
+SELECT (SELECT count(DISTINCT provider) FROM f), (SELECT count(*) FROM u)
 
 -- Before the provider is asked to end them.
 -- name: engine_sweep_ending
@@ -102,7 +146,7 @@ SELECT put.ref, put.kind, put.first_us, put.why, x.busy FROM put JOIN x ON x.ref
 -- writes: yes
 WITH o AS (
 	SELECT o.ref, o.kind, o.why, o.first_us, o.terminate_us FROM orphan o
-	WHERE o.provider = $1 AND o.region = $2 AND o.ref = ANY ($3) AND o.gone_us IS NULL
+	WHERE o.provider = $1 AND o.region = $2 AND o.ref = ANY ($3) AND o.gone_us IS NULL AND o.word <> 'keep'
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE)
 	FOR UPDATE
 ), u AS (
