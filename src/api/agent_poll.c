@@ -6,7 +6,6 @@
 #include "api/agent.h"
 
 #include "core/fsm.h"
-#include "core/hazard.h"
 #include "core/jobspec.h"
 #include "core/rank.h"
 
@@ -33,27 +32,47 @@ static json_t *envs_json(const struct job_spec *s)
 	return o;
 }
 
-/* The interval: as the file says, never, or the best one for hazard and save time, as the plan has it. */
-static int64_t interval_of(const struct rank_policy *policy, const struct job_spec *s, const struct q_api_agent_run_row *r)
+static struct offer pool_of(const struct q_api_agent_run_row *r)
 {
-	struct offer o = {.market = spot_market_parse(r->market), .advisor_lo = r->has_adv_lo ? r->adv_lo : -1,
+	return (struct offer){.pool_id = r->pool_id, .provider = r->provider, .region = r->region, .gpu_name = r->gpu_name,
+	    .gpu_milli = r->gpu_milli, .market = spot_market_parse(r->market), .advisor_lo = r->has_adv_lo ? r->adv_lo : -1,
 	    .advisor_hi = r->has_adv_hi ? r->adv_hi : -1, .advisor_as_of_us = r->adv_as_of_us, .placement_score = -1,
 	    .capacity = -1, .own_node_us = r->own_us, .own_reclaims = r->reclaims,
 	    .has_band = r->has_band_lo && r->has_band_hi, .band_lo = r->band_lo, .band_hi = r->band_hi,
-	    .has_share = r->has_share, .share = r->share, .share_lo = r->share_lo, .share_hi = r->share_hi};
-	struct hazard h;
+	    .has_share = r->has_share, .share = r->share, .share_lo = r->share_lo, .share_hi = r->share_hi,
+	    .has_hazard = r->has_hazard, .hazard = r->hazard, .hazard_source = "the decision for this machine", .launch = 1,
+	    .launch_source = "it is there"};
+}
+
+/* The interval: as the file says, never, or that of the score of this machine for what is left of the work: by the hazard that the
+ * machine was chosen by (its pool's own where it was taken over), the time of a save, and the slack before the deadline. */
+static int64_t interval_of(struct areq *q, const struct job_spec *s, const struct q_api_agent_run_row *r)
+{
+	struct rank_job job = {.spec = s, .save_us = r->save_us, .deadline_us = s->deadline_us, .restart_us = r->restart_us,
+	    .runs_there = true};
+	int64_t steps = r->steps_total - MIN(r->steps_start, r->steps_total), left = s->work_s;
+	const struct rank_policy *policy = &q->api->conf.rank;
+	struct offer o = pool_of(r);
+	const struct score *here;
+	struct score_terms t;
 	const char *source;
 
 	if (s->checkpoint.interval_off || !s->checkpoint.path)
 		return 0;
 	if (s->checkpoint.interval_s > 0)
 		return s->checkpoint.interval_s;
-	hazard_alone(policy, &o, &h, NULL);
-	return (int64_t)save_interval_s(h.per_hour, policy->notice_saves, r->save_us > 0 ? (double)r->save_us / 1e6 : (double)policy->save_s,
-	    r->save_us > 0, &source);
+	if (left > 0 && r->steps_total > 0 && r->steps_start > 0)
+		left = MAX((int64_t)((double)left * (double)steps / (double)r->steps_total), 1);
+	job.rates_n = gpu_rates_parse(q->arena, r->rates, &job.rates);
+	job.work_left_s = rank_work_left_s(&job, steps, left);
+	here = rank_one(q->arena, &o, &job, policy, q->now_us);
+	if (!here)
+		return (int64_t)save_interval_s(1e9, 0, (double)policy->save_s, false, &source);
+	score_explain(here, &t);
+	return (int64_t)t.interval_s;
 }
 
-static json_t *run_json(const struct rank_policy *policy, const struct job_spec *s, const struct q_api_agent_run_row *r)
+static json_t *run_json(struct areq *q, const struct job_spec *s, const struct q_api_agent_run_row *r)
 {
 	const struct checkpoint_spec *c = &s->checkpoint;
 
@@ -61,7 +80,7 @@ static json_t *run_json(const struct rank_policy *policy, const struct job_spec 
 	    "name", r->name, "workdir", "", "setup", s->setup ? s->setup : "", "run", s->run ? s->run : "", "envs",
 	    envs_json(s), "secrets", view_parse(r->secrets), "num_gpus", r->gpu_milli / 1000.0, "max_duration_s",
 	    (json_int_t)s->max_duration_s, "files", view_parse(r->files), "checkpoint", "path", c->path ? c->path : "", "signal",
-	    c->signal ? c->signal : "", "command", c->command ? c->command : "", "interval_s", (json_int_t)interval_of(policy, s, r),
+	    c->signal ? c->signal : "", "command", c->command ? c->command : "", "interval_s", (json_int_t)interval_of(q, s, r),
 	    "budget_s", (json_int_t)(c->budget_s > 0 ? c->budget_s : 60), "then", "TERM", "kill_after_s", 10, "steps_start",
 	    (json_int_t)r->steps_start, "restored_from",
 	    r->has_restore_id ? json_sprintf("c%" PRId64, r->restore_id) : json_null(), "log_offset",
@@ -118,7 +137,7 @@ static void run_read(struct areq *q)
 	}
 	json_decref(stored);
 	doc = want_json(p);
-	run = run_json(&q->api->conf.rank, spec, row);
+	run = run_json(q, spec, row);
 	if (spec->num_nodes > 1)
 		json_object_set_new(run, "nodes", nodes_json(spec, row));
 	json_object_set_new(doc, "run", run);

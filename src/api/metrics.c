@@ -113,6 +113,9 @@ static const struct row_metric {
 	{"spot_poll_requests_per_day", "provider", "What the feeds cost, from their last polls and their intervals."},
 	{"spot_doctor_items", "state", "What the newest examination found (spotctl doctor)."},
 	{"spot_deadline_jobs", "how", "Jobs with a deadline: open, late (not done, and it has passed), met, missed (also failed)."},
+	{"spot_moves_total", "kind", "Planned moves begun: rebalance, return (to spot), park (on demand is left to wait for spot)."},
+	{"spot_moves_usd", "what", "Of the moves of 30 days: what was predicted to be saved, what staying would have cost by the price of then, "
+	    "what was paid, and earned, the difference (spotctl rebalance report goes by the prices since)."},
 	{"spot_supply_groups", "state", "Provider, region and GPU where spot is easy or tight, of those tried lately."},
 	{"spot_queue_jobs", "team", "Jobs that wait for a place."},
 	{"spot_queue_wait_seconds_max", "team", "The longest wait for a place, without jobs whose time to begin is later."},

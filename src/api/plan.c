@@ -37,6 +37,7 @@ static void ranked(struct areq *q)
 	p->policy = q->api->conf.rank;
 	p->job.spec = p->spec;
 	p->job.work_left_s = p->spec->work_s;
+	p->job.deadline_us = p->spec->deadline_us;
 	p->job.checkpoint_bytes = p->spec->checkpoint.size_bytes;
 	p->job.store_provider = q->api->conf.store_provider;
 	p->job.store_region = q->api->conf.store_region;

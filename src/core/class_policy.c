@@ -6,16 +6,18 @@
 #include "core/class_policy.h"
 #include "core/rank.h"
 
+#define PATIENCE_MAX_US (INT64_C(24) * 365 * SPOT_US_PER_HOUR)
+
 void class_table_default(struct class_table *t)
 {
 	*t = (struct class_table){.list = {
-		{.name = "training", .tolerance = CLASS_SPOT, .preemptible = true},
-		{.name = "batch_inference", .tolerance = CLASS_SPOT, .preemptible = true, .priority = -20},
-		{.name = "fine_tune", .tolerance = CLASS_SPOT, .preemptible = true},
-		{.name = "eval", .tolerance = CLASS_SPOT, .preemptible = true, .priority = 10},
-		{.name = "sweep", .tolerance = CLASS_SPOT, .preemptible = true, .priority = -20},
-		{.name = "dev", .tolerance = CLASS_ON_DEMAND, .preemptible = false, .priority = 50},
-		{.name = "serving", .tolerance = CLASS_ON_DEMAND, .preemptible = false, .priority = 100},
+		{.name = "training", .patience_s = -1, .tolerance = CLASS_SPOT, .preemptible = true},
+		{.name = "batch_inference", .patience_s = -1, .tolerance = CLASS_SPOT, .preemptible = true, .priority = -20},
+		{.name = "fine_tune", .patience_s = -1, .tolerance = CLASS_SPOT, .preemptible = true},
+		{.name = "eval", .patience_s = -1, .tolerance = CLASS_SPOT, .preemptible = true, .priority = 10},
+		{.name = "sweep", .patience_s = -1, .tolerance = CLASS_SPOT, .preemptible = true, .priority = -20},
+		{.name = "dev", .patience_s = -1, .tolerance = CLASS_ON_DEMAND, .preemptible = false, .priority = 50},
+		{.name = "serving", .patience_s = -1, .tolerance = CLASS_ON_DEMAND, .preemptible = false, .priority = 100},
 	}};
 }
 
@@ -78,6 +80,32 @@ static enum spot_rc tiers_set(struct class_policy *c, const char *value, struct 
 	return rc;
 }
 
+static enum spot_rc waiting_set(struct class_policy *c, const char *key, const char *value, struct spot_err *err)
+{
+	int64_t us;
+
+	if (strcmp(key, "patience") == 0) {
+		if (strcmp(value, "default") == 0) {
+			c->patience_s = -1;
+			return SPOT_OK;
+		}
+		if (!parse_duration_us(value, &us) || us < 0 || us > PATIENCE_MAX_US) {
+			return err_set(err, SPOT_CONFIG, "patience = %.40s: expected a duration up to a year, such as 2h, or default for "
+				       "that of [engine]", value);
+		}
+		c->patience_s = us / SPOT_US_PER_S;
+		return SPOT_OK;
+	}
+	if (strcmp(key, "late") == 0) {
+		if (strcmp(value, "fastest") != 0 && strcmp(value, "cheapest") != 0) {
+			return err_set(err, SPOT_CONFIG, "late = %.40s: expected fastest or cheapest", value);
+		}
+		c->late_cheapest = value[0] == 'c';
+		return SPOT_OK;
+	}
+	return err_set(err, SPOT_CONFIG, "%.40s is not a key; these are: tolerance, preemptible, priority, patience, late, tiers", key);
+}
+
 enum spot_rc class_set(struct class_policy *c, const char *key, const char *value, struct spot_err *err)
 {
 	int64_t priority;
@@ -108,7 +136,7 @@ enum spot_rc class_set(struct class_policy *c, const char *key, const char *valu
 	if (strcmp(key, "tiers") == 0) {
 		return tiers_set(c, value, err);
 	}
-	return err_set(err, SPOT_CONFIG, "%.40s is not a key; these are: tolerance, preemptible, priority, tiers", key);
+	return waiting_set(c, key, value, err);
 }
 
 /* ---- a job of the class ----------------------------------------------------------------------- */
@@ -211,6 +239,12 @@ enum spot_rc class_apply(struct arena *a, const struct class_policy *c, struct j
 	}
 	if (!s->priority_said) {
 		s->priority = c->priority;
+	}
+	if (s->patience_s < 0) {
+		s->patience_s = c->patience_s;
+	}
+	if (!s->late_said) {
+		s->late_cheapest = c->late_cheapest;
 	}
 	s->not_preemptible = !c->preemptible;
 	return c->tiers_n == 0 ? SPOT_OK : tiers_apply(a, c, s, err);

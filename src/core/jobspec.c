@@ -9,7 +9,6 @@
 
 #include <ctype.h>
 
-#define DEADLINE_MAX_US (INT64_C(87600) * SPOT_US_PER_HOUR) /* ten years */
 #define ENVS_MAX     512
 #define SCRIPT_MAX   (256 * 1024)
 #define NAME_MAX_LEN 60
@@ -267,65 +266,6 @@ static enum spot_rc parse_checkpoint(const struct yaml *y, struct checkpoint_spe
 	return rc;
 }
 
-static enum spot_rc parse_deadline(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err)
-{
-	const char *text = NULL;
-	int64_t us;
-	enum spot_rc rc = spec_text(y, &text, err);
-
-	if (rc != SPOT_OK || text == NULL) {
-		return rc;
-	}
-	if (parse_time_us(text, &us)) {
-		s->deadline_us = us;
-	} else if (parse_duration_us(text, &us) && us > 0 && us <= DEADLINE_MAX_US) {
-		s->deadline_us = x->now_us + us;
-	} else {
-		return yaml_fail(y, err, "deadline: a time such as 2026-01-31T18:00:00Z, or a duration such as 6h");
-	}
-	if (s->deadline_us <= x->now_us) {
-		return yaml_fail(y, err, "deadline: %s is in the past", text);
-	}
-	return SPOT_OK;
-}
-
-/* A job that may not begin before; a deadline must lie after it. */
-static enum spot_rc parse_start(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err)
-{
-	const char *text = NULL;
-	int64_t us;
-	enum spot_rc rc = spec_text(y, &text, err);
-
-	if (rc != SPOT_OK || text == NULL) {
-		return rc;
-	}
-	if (parse_time_us(text, &us)) {
-		s->start_after_us = us;
-	} else if (parse_duration_us(text, &us) && us >= 0 && us <= DEADLINE_MAX_US) {
-		s->start_after_us = x->now_us + us;
-	} else {
-		return yaml_fail(y, err, "start_after: a time such as 2026-01-31T22:00:00Z, or a duration such as 6h");
-	}
-	if (s->start_after_us > x->now_us + DEADLINE_MAX_US) {
-		return yaml_fail(y, err, "start_after: %s is more than ten years away", text);
-	}
-	if (s->deadline_us != 0 && s->start_after_us >= s->deadline_us) {
-		return yaml_fail(y, err, "start_after: %s is not before the deadline", text);
-	}
-	return SPOT_OK;
-}
-
-static enum spot_rc parse_off_peak(const struct yaml *y, struct job_spec *s, struct spot_err *err)
-{
-	bool wanted = s->off_peak > 0;
-	enum spot_rc rc = spec_bool(y, &wanted, err);
-
-	if (rc == SPOT_OK && y != NULL && !yaml_is_null(y)) {
-		s->off_peak = wanted;
-	}
-	return rc;
-}
-
 static enum spot_rc parse_class(const struct yaml *y, struct job_spec *s, struct spot_err *err)
 {
 	static const char *const names[] = {"training", "batch_inference", "fine_tune", "eval", "sweep", "dev", "serving"};
@@ -343,7 +283,7 @@ static enum spot_rc parse_class(const struct yaml *y, struct job_spec *s, struct
 static enum spot_rc parse_ours(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err)
 {
 	static const char *const known[] = {"team", "project", "class", "deadline", "max_duration", "work", "fleet",
-		"interruptible", "checkpoint", "max_restarts", "start_after", "off_peak", "data", NULL};
+		"interruptible", "checkpoint", "max_restarts", "start_after", "off_peak", "data", "patience", "late", NULL};
 	static const struct spec_unsupported later[] = {{"budget", "budgets are not enforced by this version"},
 		{"metric", "not in this version"}, {NULL, NULL}};
 	int64_t restarts = s->max_restarts;
@@ -359,13 +299,7 @@ static enum spot_rc parse_ours(struct jobspec_ctx *x, const struct yaml *y, stru
 		rc = parse_class(yaml_get(y, "class"), s, err);
 	}
 	if (rc == SPOT_OK) {
-		rc = parse_deadline(x, yaml_get(y, "deadline"), s, err);
-	}
-	if (rc == SPOT_OK) {
-		rc = parse_start(x, yaml_get(y, "start_after"), s, err);
-	}
-	if (rc == SPOT_OK) {
-		rc = parse_off_peak(yaml_get(y, "off_peak"), s, err);
+		rc = spec_times(x, y, s, err);
 	}
 	if (rc == SPOT_OK) {
 		rc = spec_data(yaml_get(y, "data"), s, err);
@@ -517,7 +451,7 @@ enum spot_rc jobspec_parse(struct arena *a, struct str text, int64_t now_us, str
 		return yaml_fail(docs[0], err, "a job file is a mapping (name, resources, run, ...)");
 	}
 	*s = (struct job_spec){.num_nodes = 1, .team = "", .project = "", .class = "training", .interruptible = true,
-		.off_peak = -1};
+		.off_peak = -1, .patience_s = -1};
 	rc = parse_task(&x, docs[0], s, err);
 	if (rc != SPOT_OK) {
 		return rc;

@@ -53,6 +53,9 @@ struct job_spec {
 	bool interruptible;                         /* default true */
 	struct checkpoint_spec checkpoint;
 	int64_t start_after_us;                     /* absolute; 0 = at once. The file may say a duration from now */
+	int64_t patience_s;                         /* wait for spot so long before on-demand; -1 = not said (class, then daemon) */
+	bool late_cheapest;                         /* once the deadline has passed: as if there were none; else as soon as may be */
+	bool late_said;                             /* by the file; not stored */
 	int off_peak;                               /* may wait for cheaper hours: 1 yes, 0 no, -1 not said (only if the deadline has room) */
 	/* data that the job reads each time it starts, for the price of moving it */
 	const char *data_uri, *data_provider;       /* NULL = none named; provider by the scheme */

@@ -100,6 +100,12 @@ json_t *jobspec_to_json(const struct job_spec *s)
 	if (s->off_peak >= 0) {
 		json_object_set_new(o, "off_peak", json_boolean(s->off_peak));
 	}
+	if (s->patience_s >= 0) {
+		json_object_set_new(o, "patience_s", json_integer((json_int_t)s->patience_s));
+	}
+	if (s->late_cheapest) {
+		json_object_set_new(o, "late_cheapest", json_true());
+	}
 	set_int(o, "max_duration_s", s->max_duration_s);
 	set_int(o, "work_s", s->work_s);
 	set_text(o, "fleet", s->fleet);
@@ -228,6 +234,8 @@ enum spot_rc jobspec_from_json(struct arena *a, const json_t *j, struct job_spec
 	s->data_region = get_text(a, j, "data_region", NULL, &e);
 	s->data_bytes = json_i64(j, "data_bytes", 0, &e);
 	s->off_peak = json_object_get(j, "off_peak") == NULL ? -1 : json_bool(j, "off_peak", false, &e);
+	s->patience_s = json_i64(j, "patience_s", -1, &e);
+	s->late_cheapest = json_bool(j, "late_cheapest", false, &e);
 	s->max_duration_s = json_i64(j, "max_duration_s", 0, &e);
 	s->work_s = json_i64(j, "work_s", 0, &e);
 	s->fleet = get_text(a, j, "fleet", NULL, &e);

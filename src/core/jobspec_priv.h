@@ -28,6 +28,8 @@ NODISCARD enum spot_rc spec_keys(const struct yaml *map, const char *what, const
 NODISCARD enum spot_rc spec_resources(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s,
     struct spot_err *err);
 
+/* deadline, start_after, off_peak, patience, late of config.spotctl. */
+NODISCARD enum spot_rc spec_times(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err);
 /* data: fills data_*. */
 NODISCARD enum spot_rc spec_data(const struct yaml *y, struct job_spec *s, struct spot_err *err);
 

@@ -7,6 +7,8 @@
 #include "base/str.h"
 #include "core/rank_priv.h"
 
+#include <math.h>
+
 /* Asking for what is refused 19 times out of 20 only makes the pool rest. */
 #define ODDS_MIN 0.05
 #define ASKED_BITS 64
@@ -457,6 +459,16 @@ void rank_offers(struct arena *a, const struct offer *offers, size_t n, const st
 	*ret_usable = r.usable;
 }
 
+const struct score *rank_one(struct arena *a, const struct offer *o, const struct rank_job *job, const struct rank_policy *p,
+    int64_t now_us)
+{
+	struct rank_ctx *c = arena_alloc(a, sizeof(*c));
+	struct score *s = arena_alloc(a, sizeof(*s));
+
+	rank_ctx_init(c, job, p, now_us);
+	return score_make(c, o, s) ? s : NULL;
+}
+
 const struct score *rank_in_time(const struct ranking *r, enum spot_market market, double within_h)
 {
 	const struct score *fastest = NULL;
@@ -473,4 +485,32 @@ const struct score *rank_in_time(const struct ranking *r, enum spot_market marke
 		fastest = fastest == NULL || s->hours < fastest->hours ? s : fastest;
 	}
 	return fastest;
+}
+
+#define AS_QUICK 1.02
+
+static double late_hours(const struct score *s)
+{
+	struct score_terms t;
+
+	if (s->offer->market != SPOT_MARKET_SPOT) {
+		return s->hours;
+	}
+	score_explain(s, &t);
+	return t.hours_p95;
+}
+
+const struct score *rank_quickest(const struct score *scores, size_t n)
+{
+	double least = INFINITY;
+
+	for (size_t i = 0; i < n; i++) {
+		least = fmin(least, late_hours(&scores[i]));
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (late_hours(&scores[i]) <= least * AS_QUICK) {
+			return &scores[i];
+		}
+	}
+	return NULL;
 }

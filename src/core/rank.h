@@ -6,9 +6,10 @@
  *   h   hazard per node-hour (hazard.h), with a 90 % interval
  *   t   throughput relative to the reference GPU ask: the table's, updated by the job's own measured step rates
  *   i   save interval: Young (1974); Daly's higher order (2006, "A higher order estimate of the optimum checkpoint
- *       interval for restart dumps") once the save time is measured. Only reclaims without a save count against it.
+ *       interval for restart dumps") once the save time is measured. Only reclaims without a save count against it. With a
+ *       deadline never more than a quarter of the slack, so that no reclaim can eat what is left of it
  *   W   work hours here = work / t;     r  restart hours (machine, agent, restore, setup)
- *   l   lost hours per reclaim = (1 - notice_saves) i / 2
+ *   l   lost hours per reclaim = (1 - notice_saves) i / 2; notice_saves is 0 where a save takes longer than the notice
  *   H   paid hours  = (r + W (1 + d/i)) / (1 - h (l + r));    n = h H reclaims
  *   w   hours until a launch succeeds = refused_s (1 - q) / q, q the odds of one;   finish F = H + (1 + n) w
  *   P   price per hour expected over F: now + move towards its faded mean + penalty for its age
@@ -36,7 +37,7 @@ struct rank_policy {
 	int64_t restart_s;             /* boot + enrol + restore without transfer, 240 */
 	int64_t save_s;                /* until the job's own is measured, 20 */
 	int64_t default_work_s;        /* job says nothing: 3600 */
-	double notice_saves;           /* share of interruptions whose notice suffices to save, by market/provider; 0.9 */
+	double notice_saves;           /* share of notices that come in time, for saves that are shorter than the notice; 0.9 */
 	int64_t price_frozen_penalty_pm;/* spot price that has not moved for long: +per mille on price, 20 */
 	int64_t refused_s;             /* what a refused launch costs in time, 60; 0 = nothing */
 	int64_t price_reversion_s;     /* a spot price goes 63 % of the way to its faded mean in this, 90 d; 0 = stays */
@@ -66,7 +67,10 @@ struct rank_job {                      /* what is known about the job now */
 	const char *store_provider, *store_region; /* where checkpoints are uploaded to; NULL = nowhere known */
 	int32_t nodes;                 /* so many at once must have room in the quota; 0 and 1 = one */
 	bool runs_there;               /* the score is of where it runs: no first start, launch, restore or reading */
+	int64_t deadline_us;           /* absolute; 0 = none. Once it has passed it says nothing */
 };
+/* Seconds between a provider's notice and the end of a spot machine. */
+double notice_s(const char *provider);
 /* Lines "GPU milli steps hours", as the store gives them; NULL accepted. */
 size_t gpu_rates_parse(struct arena *a, const char *text, const struct gpu_rate **ret);
 
@@ -94,6 +98,8 @@ struct score_terms {
 	double measured_h; const char *throughput_source; /* work_h = work_ref_h / throughput */
 	/* saving */
 	double save_s, interval_s; const char *interval_source;
+	double slack_h;                /* with a deadline, on spot: until it, less start_h, work_h and one restart; else 0 */
+	double notice_s;               /* of the provider */
 	double overhead, overhead_h;   /* save_s / interval_s; work_h * overhead */
 	/* reclaims */
 	double notice_saves, lost_per_h, restart_per_h; const char *restart_source;
@@ -148,8 +154,13 @@ void rank_run(struct arena *a, const struct offer *offers, size_t n, const struc
 /* The usable ones of rank_run() only. */
 void rank_offers(struct arena *a, const struct offer *offers, size_t n, const struct rank_job *job,
     const struct rank_policy *p, int64_t now_us, struct score **ret_scores, size_t *ret_usable);
+/* The score of one offer, whether or not it suits or rests: of where a job is. NULL: interruptions would eat the progress. */
+const struct score *rank_one(struct arena *a, const struct offer *o, const struct rank_job *job, const struct rank_policy *p,
+    int64_t now_us);
 /* The cheapest of that market which finishes within these hours; none does: the fastest. NULL: none is usable. */
 const struct score *rank_in_time(const struct ranking *r, enum spot_market market, double within_h);
+/* Of usable ones, in order, for who is late: where it is done first, of spot with 95 %; of those within 2 % of that the cheapest. NULL: none is usable. */
+const struct score *rank_quickest(const struct score *scores, size_t n);
 /* Why an offer is not usable, in words. */
 const char *refusal_words(struct arena *a, const struct ranking *r, const struct refused *x);
 /* All terms of a score that rank_run() made. */
@@ -174,5 +185,10 @@ double checkpoint_interval_s(double hazard_per_hour, double save_s);
 /* The interval that a job is run at, seconds within 30 s and 1 h: only reclaims whose notice does not suffice for a save
  * count. known: save_s is measured, so that Daly's higher order is worth it. */
 double save_interval_s(double hazard_per_hour, double notice_saves, double save_s, bool known, const char **ret_source);
+/* That interval for a job with so much slack before its deadline: at most a quarter of it. After n reclaims in a row that
+ * each take a whole interval (3/4)^n of the slack is left, as the interval is bounded anew by what is left at each start;
+ * with a half it would be (1/2)^n. But never so short that saving takes more than a tenth of the time: that would eat the
+ * slack by itself, and spot is not taken where an interval does not fit into the slack. */
+double save_interval_slack_s(double interval_s, double slack_s, double save_s);
 
 #endif

@@ -15,6 +15,9 @@
 #define Z95 1.645
 #define INTERVAL_MIN_S 30.0
 #define INTERVAL_MAX_S 3600.0
+/* A reclaim takes this part of the slack before a deadline at most; saving this part of the time because of it. */
+#define SLACK_PARTS 4.0
+#define SAVE_PARTS 10.0
 /* A ranking makes a score of each offer that suits and keeps few of its terms: put together in one body, what is not kept
  * is not worked out. */
 #define INLINE static inline __attribute__((always_inline))
@@ -64,9 +67,36 @@ double save_interval_s(double hazard_per_hour, double notice_saves, double save_
 	return interval_best(hazard_per_hour, notice_saves, save_s, known, ret_source);
 }
 
+double save_interval_slack_s(double interval_s, double slack_s, double save_s)
+{
+	return least(interval_s, most(slack_s / SLACK_PARTS, most(save_s * SAVE_PARTS, INTERVAL_MIN_S)));
+}
+
 /* ---- hours -------------------------------------------------------------------------------- */
 
-INLINE void interval_terms(const struct rank_ctx *c, double hazard, struct score_terms *t)
+/* A notice that is shorter than a save saves nothing. */
+INLINE double notice_share(const struct rank_ctx *c, const struct offer *o, struct score_terms *t)
+{
+	t->notice_s = notice_s(o->provider);
+	return c->save_s > t->notice_s ? 0 : c->policy.notice_saves;
+}
+
+INLINE void slack_terms(const struct rank_ctx *c, const struct offer *o, struct score_terms *t)
+{
+	double i;
+
+	if (c->job.deadline_us <= c->now_us || o->market != SPOT_MARKET_SPOT) {
+		return;
+	}
+	t->slack_h = (double)(c->job.deadline_us - c->now_us) / (double)SPOT_US_PER_HOUR - t->start_h - t->work_h - t->restart_per_h;
+	i = save_interval_slack_s(t->interval_s, t->slack_h * 3600.0, t->save_s);
+	if (i < t->interval_s) {
+		t->interval_s = i;
+		t->interval_source = "the slack before the deadline";
+	}
+}
+
+INLINE void interval_terms(const struct rank_ctx *c, const struct offer *o, double hazard, struct score_terms *t)
 {
 	const struct checkpoint_spec *k = &c->job.spec->checkpoint;
 
@@ -84,6 +114,7 @@ INLINE void interval_terms(const struct rank_ctx *c, double hazard, struct score
 		t->interval_source = "job file";
 	} else {
 		t->interval_s = interval_best(hazard, t->notice_saves, c->save_s, c->job.save_us > 0, &t->interval_source);
+		slack_terms(c, o, t);
 	}
 	t->overhead = t->save_s / t->interval_s;
 	t->lost_per_h = (1.0 - t->notice_saves) * t->interval_s / 2.0 / 3600.0;
@@ -107,11 +138,11 @@ INLINE bool hours_from_scratch(double hazard, struct score_terms *t)
 	return true;
 }
 
-INLINE bool hours_terms(const struct rank_ctx *c, double hazard, struct score_terms *t)
+INLINE bool hours_terms(const struct rank_ctx *c, const struct offer *o, double hazard, struct score_terms *t)
 {
 	double useful;
 
-	t->notice_saves = c->policy.notice_saves;
+	t->notice_saves = notice_share(c, o, t);
 	t->restart_per_h = c->restart_h;
 	t->starts = c->job.runs_there ? 0 : 1;
 	t->start_h = t->starts * t->restart_per_h;
@@ -119,7 +150,7 @@ INLINE bool hours_terms(const struct rank_ctx *c, double hazard, struct score_te
 	if (c->job.spec->checkpoint.path == NULL) {
 		return hours_from_scratch(hazard, t);
 	}
-	interval_terms(c, hazard, t);
+	interval_terms(c, o, hazard, t);
 	useful = 1.0 - hazard * (t->lost_per_h + t->restart_per_h);
 	if (useful <= USEFUL_MIN) {
 		return false;
@@ -289,7 +320,7 @@ INLINE bool score_fill(struct rank_ctx *c, const struct offer *o, struct score *
 	t->measured_h = g->measured_h;
 	t->throughput_source = g->measured_h > 0 ? "table and own step rates" : "table";
 	t->work_h = t->work_ref_h / t->throughput;
-	if (!hours_terms(c, s->hazard, t)) {
+	if (!hours_terms(c, o, s->hazard, t)) {
 		return false;
 	}
 	t->wait_per_h = c->refused_h * (1.0 - t->odds) / most(t->odds, ODDS_FLOOR);

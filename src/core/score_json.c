@@ -13,7 +13,7 @@ static const struct {
 } terms[] = {
 	TERM(work_ref_h, REAL), TERM(throughput, REAL), TERM(throughput_table, REAL), TERM(throughput_source, TEXT),
 	TERM(measured_h, REAL), TERM(work_h, REAL),
-	TERM(save_s, REAL), TERM(interval_s, REAL), TERM(interval_source, TEXT), TERM(overhead, REAL), TERM(overhead_h, REAL),
+	TERM(save_s, REAL), TERM(interval_s, REAL), TERM(interval_source, TEXT), TERM(slack_h, REAL), TERM(notice_s, REAL), TERM(overhead, REAL), TERM(overhead_h, REAL),
 	TERM(notice_saves, REAL), TERM(lost_per_h, REAL), TERM(restart_per_h, REAL), TERM(restart_source, TEXT),
 	TERM(interruptions, REAL), TERM(starts, REAL), TERM(start_h, REAL), TERM(lost_h, REAL), TERM(restart_h, REAL), TERM(paid_hours, REAL),
 	TERM(odds, REAL), TERM(odds_lo, REAL), TERM(odds_hi, REAL), TERM(odds_source, TEXT), TERM(wait_per_h, REAL),

@@ -4,6 +4,8 @@
 #include "base/str.h"
 #include "core/supply.h"
 
+#include <math.h>
+
 void supply_policy_default(struct supply_policy *p)
 {
 	*p = (struct supply_policy){
@@ -108,17 +110,24 @@ static int64_t probe_pause(const struct return_in *in, const struct supply_polic
 	return MIN(pause, MAX(SPOT_US_PER_HOUR, p->return_probe_us));
 }
 
+/* Both are paid while the other boots and is held. What is done here meanwhile is work that is not done there, which pays
+ * for the other's time as far as that is not faster; and one start of the other is in its total already. */
+static int64_t move_cost(const struct return_in *in, const struct supply_policy *p)
+{
+	double both_h = (double)(p->changeover_us + p->return_hold_us) / (double)SPOT_US_PER_HOUR;
+	double start_h = (double)p->changeover_us / (double)SPOT_US_PER_HOUR, speed = in->speed > 0 ? in->speed : 1;
+	double there_h = both_h * (1 - 1 / speed) - start_h;
+
+	return (int64_t)fmax((double)in->here_price_micros * both_h + (double)in->there_price_micros * there_h, 0);
+}
+
 void return_decide(struct arena *a, const struct return_in *in, const struct supply_policy *p, struct return_out *ret)
 {
 	int64_t pause = probe_pause(in, p);
-	/* While the new node boots and is held, both are paid; then the changeover makes no progress. */
-	int64_t both_us = p->changeover_us + p->return_hold_us;
-	double hours = (double)both_us / (double)SPOT_US_PER_HOUR;
-	double changeover_h = (double)p->changeover_us / (double)SPOT_US_PER_HOUR;
 
 	*ret = (struct return_out){.again_us = in->now_us + pause};
 	ret->saving_micros = in->here_total_micros - in->there_total_micros;
-	ret->cost_micros = (int64_t)((double)in->there_price_micros * hours + (double)in->here_price_micros * changeover_h);
+	ret->cost_micros = move_cost(in, p);
 	if (in->there_total_micros <= 0) {
 		ret->why = "no spot pool suits";
 		return;
@@ -141,7 +150,7 @@ void return_decide(struct arena *a, const struct return_in *in, const struct sup
 		ret->why = "supply there is tight: it goes back when that has eased";
 		return;
 	}
-	if (ret->saving_micros * 1000 <= ret->cost_micros * (1000 + p->return_margin_pm)) {
+	if (ret->saving_micros <= 0 || ret->saving_micros * 1000 <= ret->cost_micros * (1000 + p->return_margin_pm)) {
 		ret->why = arena_printf(a, "saves %.4f USD, the move costs %.4f: not worth it",
 		    (double)ret->saving_micros / 1e6, (double)ret->cost_micros / 1e6);
 		return;

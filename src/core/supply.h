@@ -48,6 +48,7 @@ struct return_in {
 	int32_t probes_refused;        /* in a row */
 	int64_t last_probe_us;         /* 0 = never */
 	bool there_tight;              /* supply there is tight: no return before it has eased */
+	double speed;                  /* of there against here; 0 = the same */
 };
 struct return_out { bool move; int64_t saving_micros, cost_micros, again_us; const char *why; };
 /* Should a replacement be sought now? (launch-before-leave: the probe is the replacement itself) */

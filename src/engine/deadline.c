@@ -7,6 +7,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "core/deadline_room.h"
 #include "core/supply_track.h"
 #include "engine/supply.h"
 
@@ -17,6 +18,8 @@
 /* A question costs up to 50 ms (policy.md): so many a turn, the rest in the next. */
 #define ASKS_A_TURN 4
 #define ASK_AGAIN_US (30 * SPOT_US_PER_S)
+/* A job that is parked has so long to save, or what saves took it and may take it. */
+#define PARK_LEAST_US (600 * SPOT_US_PER_S)
 #define TICKS_LEAST 100
 #define TICKS_MOST  1000
 
@@ -32,6 +35,8 @@ struct question {
 	struct deadline_held held;
 	struct candidate pools[POOLS_MOST];
 	size_t n;
+	struct launch_reserve launch;
+	int64_t loss_us;               /* held back: what a reclaim may take */
 };
 
 /* ---- pacing --------------------------------------------------------------------------------- */
@@ -78,22 +83,21 @@ static void pace_set(struct recon *r, const struct question *q, int64_t tick_us)
 /* ---- what is held back ------------------------------------------------------------------------ */
 
 /* The policy's model keeps what is done; a machine that goes without a save takes the work since the last one with it.
- * Spot may run on behind the last safe moment, so that moment comes earlier by so much: at most by a quarter of the slack,
- * or nobody with little of it would ever see spot; by all of the work if the job saves nothing of itself. */
-static int64_t reserve_us(const struct question *q, int64_t left_us, int64_t slack_us)
+ * Spot may run on behind the last safe moment, so that moment comes earlier by so much: by what any of the pools may take,
+ * which is a quarter of the slack at most where the interval is ours (core/rank.h). And a launch on demand may be
+ * refused first, for as long as such launches lately were. */
+static void hold_back(const struct recon *r, struct question *q)
 {
-	const struct checkpoint_spec *k = &q->placing.spec->checkpoint;
-	const struct score *spot = q->placing.spot;
-	struct score_terms t;
+	const struct score *od = q->placing.on_demand;
+	int64_t now = engine_now(r->e), left = (int64_t)(od->hours * (double)SPOT_US_PER_HOUR);
 
-	if (k->path == NULL || k->interval_off) {
-		return left_us;
+	for (size_t i = 0; i < q->n; i++) {
+		if (q->pools[i].score != NULL) {
+			q->loss_us = MAX(q->loss_us, spot_loss_us(q->pools[i].score, &q->placing.spec->checkpoint, left));
+		}
 	}
-	if (spot == NULL) {
-		return 0;
-	}
-	score_explain(spot, &t);
-	return MIN(MIN((int64_t)(t.interval_s * (double)SPOT_US_PER_S), left_us), MAX(slack_us, 0) / 4);
+	launch_reserve_find(&q->placing.ranking, (double)(q->facts.deadline_us - now) / (double)SPOT_US_PER_HOUR,
+			    r->e->conf.cool_min_us, r->e->conf.cool_max_us, &q->launch);
 }
 
 /* A gang may gather its machines for so long before all are there, or none; nobody is asked meanwhile. Who waits may lose
@@ -176,8 +180,7 @@ static void setup_fill(struct recon *r, const struct question *q, struct policy_
 	s->changeover_us = MAX(r->e->conf.supply.changeover_us, f->restart_us) + MAX(f->save_us, 0);
 	s->deadline_us = f->deadline_us - start;
 	s->tick_us = MIN(MAX(r->e->conf.deadline_tick_us, s->deadline_us / TICKS_MOST), MAX(s->deadline_us / TICKS_LEAST, 1));
-	s->deadline_us -= reserve_us(q, (int64_t)left, f->deadline_us - now - (int64_t)left - s->changeover_us);
-	s->deadline_us -= gather_us(r, q);
+	s->deadline_us -= q->loss_us + q->launch.us + gather_us(r, q);
 	s->deadline_us = MAX(s->deadline_us, now - start);
 	s->on_demand_micros = hour_micros(q, od->offer, od, od->throughput);
 	s->pools_n = q->n;
@@ -205,43 +208,64 @@ static json_t *plan_json(const struct question *q, const struct policy_setup *s,
 						       q->pools[i].score != NULL, "price_micros",
 						       (json_int_t)q->pools[i].price_micros));
 	}
-	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:o}", "policy", policy_live()->name, "work_us",
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:I, s:{s:I, s:f, s:f, s:f}}", "policy", policy_live()->name, "work_us",
 			 (json_int_t)s->work_us, "done_us", (json_int_t)v->done_us, "deadline_us",
 			 (json_int_t)s->deadline_us, "elapsed_us", (json_int_t)v->elapsed_us, "changeover_us",
 			 (json_int_t)s->changeover_us, "tick_us", (json_int_t)s->tick_us, "on_demand_micros",
 			 (json_int_t)s->on_demand_micros, "held", acts[q->held.act], "choice", acts[c->act], "why", c->why,
-			 "pools", pools);
+			 "pools", pools, "loss_us", (json_int_t)q->loss_us, "launch_reserve", "us", (json_int_t)q->launch.us,
+			 "launches", q->launch.launches, "refusals", q->launch.refusals, "refused", q->launch.refused);
 }
 
 /* ---- the answer ------------------------------------------------------------------------------- */
 
-/* On demand with time in hand and spot expected back: saved, stopped, and placed again when the policy says so. */
+static void parked(struct step *s)
+{
+	const struct question *q = s->ctx;
+
+	if (pg_rows(s->req.result) == 1) {
+		log_info("job.parks", I64("job", q->facts.id), I64("node", q->held.node_id));
+		s->r->changed = true;
+	}
+}
+
+/* On demand with time in hand and spot expected back: saved and stopped, the machine goes back, and the job is placed again when
+ * the policy says so. */
 static void park(struct recon *r, const struct question *q, const char *why)
 {
-	const char *next = job_next(q->facts.id, q->facts.state, JOB_EV_MOVE);
-	struct step *s;
+	int64_t save = MAX(q->facts.save_us, 0) + q->placing.spec->checkpoint.budget_s * SPOT_US_PER_S;
+	AUTO(json) json_t *inputs = place_inputs(r, &q->facts, &q->placing);
+	struct question *kept = arena_alloc(r->arena, sizeof(*kept));
+	struct step *s = step_new(r, parked, kept);
 
-	if (next[0] == '\0') {
-		return;
+	*kept = *q;
+	STEP(s, engine_park,
+	     (&(struct q_engine_park){.job_id = q->facts.id,
+				      .epoch = q->facts.epoch,
+				      .node_id = q->held.node_id,
+				      .inputs = json_text(r->arena, inputs),
+				      .why = why,
+				      .deadline_us = engine_now(r->e) + MAX(save, PARK_LEAST_US),
+				      .at_us = engine_now(r->e),
+				      .fence = r->e->epoch}));
+}
+
+static const char *why_words(struct recon *r, const struct question *q, const struct policy_choice *c)
+{
+	char text[32];
+
+	if (q->launch.us == 0) {
+		return arena_printf(r->arena, "deadline: %s", c->why);
 	}
-	log_info("job.parks", I64("job", q->facts.id), STR("why", why));
-	s = step_new(r, NULL, NULL);
-	STEP(s, engine_attempt_tell,
-	     (&(struct q_engine_attempt_tell){.job_id = q->facts.id,
-					      .epoch = q->facts.epoch,
-					      .was = q->facts.state,
-					      .now = next,
-					      .event = job_event_name(JOB_EV_MOVE),
-					      .desired = "drain",
-					      .why = why,
-					      .at_us = engine_now(r->e),
-					      .fence = r->e->epoch}));
+	return arena_printf(r->arena, "deadline: %s; %s of it are held back because on-demand launches were refused lately (%.1f of "
+			    "%.1f, by age)", c->why, format_duration(q->launch.us, text), q->launch.refusals,
+			    q->launch.refusals + q->launch.launches);
 }
 
 static void answer(struct recon *r, const struct question *q, const struct policy_choice *c, int64_t tick_us)
 {
 	bool waits = q->held.act == POLICY_WAIT;
-	const char *why = arena_printf(r->arena, "deadline: %s", c->why);
+	const char *why = why_words(r, q, c);
 
 	switch (c->act) {
 	case POLICY_SPOT:
@@ -328,6 +352,7 @@ bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placi
 	q = arena_alloc(r->arena, sizeof(*q));
 	*q = (struct question){.facts = *f, .placing = *p, .held = *held};
 	candidates(r, q);
+	hold_back(r, q);
 	ids = arena_array(r->arena, q->n + 1, sizeof(*ids));
 	for (size_t i = 0; i < q->n; i++) {
 		ids[i] = q->pools[i].offer->pool_id;

@@ -224,11 +224,15 @@ struct placing {
 	const struct score *spot, *on_demand; /* best usable of each market, NULL = none */
 	const struct score *reserved;	      /* the same: capacity that is paid for already */
 	size_t spot_n, on_demand_n, spot_cooling;
+	bool late; /* the deadline has passed, and the job is to be done as soon as may be */
 	json_t *plan; /* what the deadline policy saw and said; stored with the decision. NULL = not asked */
 	json_t *move; /* of a planned move: what staying was expected to cost. NULL = none */
 };
-/* false: the stored spec does not read (logged). */
-bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret);
+/* false: the stored spec does not read (logged). A deadline that has passed is taken out of the facts of a job that has said
+ * so (late: cheapest). */
+bool place_rank(struct recon *r, struct job_facts *f, struct placing *ret);
+/* How long the job waits for spot before on-demand is taken: its file's, its class's, or the daemon's. */
+int64_t place_patience_us(const struct engine *e, const struct job_spec *s);
 /* Counts the usable scores anew, after some were taken out. */
 void placing_count(struct recon *r, const struct job_facts *f, struct placing *p);
 json_t *place_inputs(struct recon *r, const struct job_facts *f, const struct placing *p);

@@ -11,9 +11,12 @@ struct move {
 	const struct score *here, *there; /* NULL = none */
 	struct return_out out;
 };
-/* spot_only: only the best spot pool counts as a destination. false: cannot be judged now. */
 /* The counterfactual: what staying was expected to cost. The caller's. */
 json_t *move_json(const struct move *m, const struct q_engine_move_jobs_row *j);
+/* Why the job is not moved there however much it would save: it saves nothing, it is late, or its deadline could be missed.
+ * NULL: it may be. */
+const char *move_never(struct recon *r, const struct move *m);
+/* spot_only: only the best spot pool counts as a destination. false: cannot be judged now. */
 bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool spot_only,
 		struct move *ret);
 

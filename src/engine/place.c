@@ -143,13 +143,16 @@ static void gang_rank(struct recon *r, const struct job_facts *f, struct placing
 	}
 }
 
-bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret)
+bool place_rank(struct recon *r, struct job_facts *f, struct placing *ret)
 {
 	struct engine *e = r->e;
 
 	*ret = (struct placing){0};
 	if (!spec_read(r, f, &ret->spec)) {
 		return false;
+	}
+	if (f->deadline_us <= engine_now(e) && ret->spec->late_cheapest) {
+		f->deadline_us = 0;
 	}
 	ret->job = (struct rank_job){
 	    .spec = ret->spec,
@@ -159,6 +162,7 @@ bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret)
 	    .on_demand_allowed = any_market(ret->spec, false),
 	    .restart_us = f->restart_us,
 	    .nodes = f->nodes,
+	    .deadline_us = f->deadline_us,
 	};
 	ret->job.rates_n = gpu_rates_parse(r->arena, f->rates, &ret->job.rates);
 	ret->job.work_left_s = work_left_s(&ret->job, f);
@@ -179,7 +183,13 @@ bool place_rank(struct recon *r, const struct job_facts *f, struct placing *ret)
 		gang_rank(r, f, ret);
 	}
 	placing_count(r, f, ret);
+	ret->late = f->deadline_us != 0 && f->deadline_us <= engine_now(e);
 	return true;
+}
+
+int64_t place_patience_us(const struct engine *e, const struct job_spec *s)
+{
+	return s->patience_s >= 0 ? s->patience_s * SPOT_US_PER_S : e->conf.supply.patience_us;
 }
 
 static json_t *refusals_json(struct arena *a, const struct placing *p)
@@ -240,7 +250,7 @@ json_t *place_inputs(struct recon *r, const struct job_facts *f, const struct pl
 			    json_string(f->rates != NULL ? f->rates : ""));
 	json_object_set_new(j, "policy", rank_policy_json(k));
 	json_object_set_new(json_object_get(j, "policy"), "patience_us",
-			    json_integer(e->conf.supply.patience_us));
+			    json_integer(place_patience_us(e, p->spec)));
 	json_object_set_new(j, "offers_n", json_integer((json_int_t)e->offers.n));
 	json_object_set_new(j, "usable", json_integer((json_int_t)p->usable));
 	json_object_set_new(j, "spot_usable", json_integer((json_int_t)p->spot_n));

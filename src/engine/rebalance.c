@@ -218,7 +218,7 @@ static void recommendation_judge(struct recon *r, const struct rebalance *b, con
 		return;
 	}
 	m.there = elsewhere(&m, x->row.pool_id);
-	if (m.there == NULL || m.placing.spec->checkpoint.path == NULL) {
+	if (m.there == NULL || move_never(r, &m) != NULL) {
 		return;
 	}
 	return_decide(r->arena,
@@ -226,7 +226,8 @@ static void recommendation_judge(struct recon *r, const struct rebalance *b, con
 					  .here_total_micros = m.here->total_micros,
 					  .there_total_micros = m.there->total_micros,
 					  .there_price_micros = m.there->price_micros,
-					  .here_price_micros = m.here->price_micros},
+					  .here_price_micros = m.here->price_micros,
+					  .speed = m.there->throughput / m.here->throughput},
 		      &r->e->conf.supply, &m.out);
 	in.move_micros = MAX(m.out.cost_micros - m.out.saving_micros, 0);
 	in.lost_micros = reclaim_cost(m.here);

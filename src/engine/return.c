@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "core/deadline_room.h"
 #include "engine/move.h"
 #include "engine/supply.h"
 
@@ -15,23 +16,43 @@
 static const struct score *score_here(struct recon *r, const struct move *m, int32_t pool_id)
 {
 	const struct offer *o = offer_of(r->e, pool_id);
-	struct offer *alone;
-	struct rank_job job;
-	struct score *s;
-	size_t usable;
+	struct rank_job job = m->placing.job;
 
-	if (o == NULL) {
+	/* We are in it: that it rests, or says that it has no more, is no reason. */
+	job.runs_there = true;
+	return o == NULL ? NULL : rank_one(r->arena, o, &job, &r->e->conf.rank, engine_now(r->e));
+}
+
+int64_t launch_reserve(const struct recon *r, const struct job_facts *f, const struct placing *p)
+{
+	struct launch_reserve x;
+
+	launch_reserve_find(&p->ranking, (double)(f->deadline_us - engine_now(r->e)) / (double)SPOT_US_PER_HOUR,
+			    r->e->conf.cool_min_us, r->e->conf.cool_max_us, &x);
+	return x.us;
+}
+
+const char *move_never(struct recon *r, const struct move *m)
+{
+	if (m->placing.spec->checkpoint.path == NULL) {
+		return "it saves nothing: a move would throw away what it has done";
+	}
+	if (m->facts.deadline_us == 0 || m->there == NULL) {
 		return NULL;
 	}
-	/* We are in it: that it cools, or says that it has no more, is no reason. */
-	alone = arena_alloc(r->arena, sizeof(*alone));
-	*alone = *o;
-	alone->cool_until_us = 0;
-	alone->capacity = -1;
-	job = m->placing.job;
-	job.runs_there = true;
-	rank_offers(r->arena, alone, 1, &job, &r->e->conf.rank, engine_now(r->e), &s, &usable);
-	return usable == 1 ? s : NULL;
+	if (m->placing.late) {
+		return "it is late: it stays where it is, to be done as soon as may be (late: cheapest in its file would move it)";
+	}
+	return move_refused(r->arena, &(struct move_in){
+					  .now_us = engine_now(r->e),
+					  .deadline_us = m->facts.deadline_us,
+					  .here = m->here,
+					  .there = m->there,
+					  .on_demand = m->placing.on_demand,
+					  .save_us = m->facts.save_us,
+					  .changeover_us = r->e->conf.supply.changeover_us,
+					  .launch_us = launch_reserve(r, &m->facts, &m->placing),
+					  .checkpoint = &m->placing.spec->checkpoint});
 }
 
 bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool spot_only,
@@ -39,6 +60,7 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 {
 	struct engine *e = r->e;
 	const struct score *easy;
+	const char *never;
 
 	*ret = (struct move){.facts = {.id = j->id,
 				       .epoch = j->epoch,
@@ -68,10 +90,6 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 	if (ret->here == NULL) {
 		return false;
 	}
-	if (ret->placing.spec->checkpoint.path == NULL) {
-		ret->out.why = "it saves nothing: a move would throw away what it has done";
-		return true;
-	}
 	if (ret->there != NULL && ret->there->offer->pool_id == j->pool_id) {
 		ret->out.why = "it is in the best pool already";
 		return true;
@@ -88,8 +106,14 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 			  .moves_last_hour = j->moves_hour,
 			  .probes_refused = j->probes_refused,
 			  .last_probe_us = j->last_probe_us,
-			  .there_tight = spot_only && easy == NULL},
+			  .there_tight = spot_only && easy == NULL,
+			  .speed = ret->there != NULL ? ret->there->throughput / ret->here->throughput : 0},
 		      &e->conf.supply, &ret->out);
+	never = move_never(r, ret);
+	if (never != NULL) {
+		ret->out.move = false;
+		ret->out.why = never;
+	}
 	return true;
 }
 
@@ -140,8 +164,8 @@ static bool planned(struct recon *r, const struct q_engine_move_jobs_row *j, con
 	const struct offer *o = offer_of(r->e, j->pool_id);
 	int64_t pause = k->return_probe_us << MIN(j->probes_refused, 4);
 
-	if (j->has_deadline_us && (j->moves_hour >= k->moves_per_hour_max ||
-				   engine_now(r->e) - j->last_probe_us < pause)) {
+	if (m->facts.deadline_us != 0 && (m->placing.late || j->moves_hour >= k->moves_per_hour_max ||
+					  engine_now(r->e) - j->last_probe_us < pause)) {
 		return true;
 	}
 	return o != NULL && o->market == SPOT_MARKET_ON_DEMAND && m->placing.job.spot_allowed &&
@@ -151,26 +175,64 @@ static bool planned(struct recon *r, const struct q_engine_move_jobs_row *j, con
 				.act = POLICY_ON_DEMAND, .pool_id = j->pool_id, .node_id = j->node_id});
 }
 
-/* Spot that has become too slow for the deadline (more reclaims, slower than it was declared) is left while on demand is
- * still in time. Nothing else moves a job from spot here. */
-static bool too_slow(struct recon *r, const struct q_engine_move_jobs_row *j, const struct move *m)
+/* Of the work left on demand the part that is done and not saved. Only steps say; without them nothing is taken as done. */
+static int64_t unsaved_us(const struct q_engine_move_jobs_row *j, const struct score *od)
+{
+	int64_t saved = j->has_checkpoint_id ? MIN(j->checkpoint_steps, j->steps_done) : 0;
+
+	if (j->steps_total <= j->steps_done || j->steps_done == 0) {
+		return 0;
+	}
+	return (int64_t)(od->work_h * (double)SPOT_US_PER_HOUR * (double)(j->steps_done - saved) /
+			 (double)(j->steps_total - j->steps_done));
+}
+
+/* Why spot is left for this on-demand offer; NULL: it is not. It has become too slow for the deadline (more reclaims, slower than
+ * it was declared), or a reclaim now would take more than the deadline leaves, since what is done is not saved yet. */
+static const char *spot_left(struct recon *r, const struct q_engine_move_jobs_row *j, const struct move *m, const struct score *od)
+{
+	int64_t now = engine_now(r->e), changeover = r->e->conf.supply.changeover_us, unsaved = unsaved_us(j, od);
+	double left = (double)(m->facts.deadline_us - now) / (double)SPOT_US_PER_HOUR;
+	char text[32];
+
+	enum stay stay = stay_judge(&(struct stay_in){.now_us = now,
+						      .deadline_us = m->facts.deadline_us,
+						      .here = m->here,
+						      .left_us = (int64_t)(od->hours * (double)SPOT_US_PER_HOUR),
+						      .unsaved_us = unsaved,
+						      .save_us = j->save_us,
+						      .changeover_us = changeover,
+						      .launch_us = launch_reserve(r, &m->facts, &m->placing)});
+
+	if (stay == STAY_TOO_SLOW) {
+		return arena_printf(r->arena, "deadline: %.2f h are left, it needs %.2f h here and %.2f h on demand", left,
+				    m->here->hours, od->hours + (double)(changeover + j->save_us) / (double)SPOT_US_PER_HOUR);
+	}
+	if (stay == STAY_UNSAFE && unsaved > 0) {
+		return arena_printf(r->arena, "deadline: %.2f h are left, on demand needs %.2f h; a reclaim now would take %s more",
+				    left, od->hours, format_duration(unsaved, text));
+	}
+	return NULL;
+}
+
+/* Spot is left for the deadline while on demand is still in time. Nothing else moves a job from spot here. */
+static bool on_spot(struct recon *r, const struct q_engine_move_jobs_row *j, const struct move *m)
 {
 	const struct offer *o = offer_of(r->e, j->pool_id);
-	const struct score *od = m->placing.on_demand;
-	double left = (double)(j->deadline_us - engine_now(r->e)) / (double)SPOT_US_PER_HOUR;
-	double changeover = (double)(r->e->conf.supply.changeover_us + j->save_us) / (double)SPOT_US_PER_HOUR;
+	const struct score *od = m->placing.late ? rank_quickest(m->placing.scores, m->placing.usable) : m->placing.on_demand;
+	const char *why;
 
 	if (o == NULL || o->market != SPOT_MARKET_SPOT) {
 		return false;
 	}
-	if (!j->has_deadline_us || od == NULL || m->placing.spec->work_s <= 0 || m->placing.spec->checkpoint.path == NULL ||
-	    m->here->hours <= left || od->hours + changeover >= m->here->hours ||
-	    j->moves_hour >= r->e->conf.supply.moves_per_hour_max) {
+	if (m->facts.deadline_us == 0 || od == NULL || od->offer->market != SPOT_MARKET_ON_DEMAND || m->placing.spec->work_s <= 0 ||
+	    m->placing.spec->checkpoint.path == NULL || j->moves_hour >= r->e->conf.supply.moves_per_hour_max) {
 		return true;
 	}
-	place_want(r, &m->facts, &m->placing, od, j->node_id, "failover",
-		   arena_printf(r->arena, "deadline: %.2f h are left, it needs %.2f h here and %.2f h on demand", left,
-				m->here->hours, od->hours + changeover));
+	why = spot_left(r, j, m, od);
+	if (why != NULL) {
+		place_want(r, &m->facts, &m->placing, od, j->node_id, "failover", why);
+	}
 	return true;
 }
 
@@ -182,7 +244,7 @@ static void return_decide_all(struct recon *r, void *ctx)
 	r->e->asks = 0;
 	for (size_t i = 0; i < t->n; i++) {
 		if (t->rows[i].has_replacement_id || !move_judge(r, &t->rows[i], true, &m) ||
-		    too_slow(r, &t->rows[i], &m) || planned(r, &t->rows[i], &m)) {
+		    on_spot(r, &t->rows[i], &m) || planned(r, &t->rows[i], &m)) {
 			continue;
 		}
 		if (m.out.move && m.there != NULL && m.placing.job.spot_allowed) {

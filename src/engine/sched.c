@@ -270,6 +270,7 @@ static void place_patiently(struct recon *r, struct sched_turn *t, const struct 
 	enum supply_choice c;
 
 	policy.changeover_us = place_changeover_us(e, f);
+	policy.patience_us = place_patience_us(e, p->spec);
 	c = supply_choose(
 	    r->arena,
 	    &(struct supply_in){
@@ -311,6 +312,7 @@ static void place(struct recon *r, struct sched_turn *t, const struct q_engine_s
 	struct engine *e = r->e;
 	struct job_facts f = facts_of(j);
 	int64_t now = engine_now(e);
+	const struct score *quickest;
 	struct placing p;
 
 	if (!place_rank(r, &f, &p)) {
@@ -323,6 +325,11 @@ static void place(struct recon *r, struct sched_turn *t, const struct q_engine_s
 		return;
 	}
 	if (!room_for(r, t, &f, &p)) {
+		return;
+	}
+	quickest = p.late ? rank_quickest(p.scores, p.usable) : NULL;
+	if (quickest != NULL) {
+		place_want(r, &f, &p, quickest, 0, "place", "its deadline has passed: where it is done first");
 		return;
 	}
 	if (p.reserved != NULL && (f.deadline_us == 0 || p.on_demand == NULL ||

@@ -27,6 +27,9 @@ struct deadline_held {
 };
 bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placing *p, const struct deadline_held *held);
 
+/* return.c: how long launches on demand that would be in time lately took to be accepted (core/deadline_room.h). */
+int64_t launch_reserve(const struct recon *r, const struct job_facts *f, const struct placing *p);
+
 /* defer.c: true when the job's start is being thought about in this turn; it is read again afterwards. */
 bool defer_ask(struct recon *r, const struct job_facts *f, const struct placing *p);
 

@@ -135,7 +135,7 @@ static const struct conf_item items[] = {
     ENGINE("drain_grace", "30s", "0s", "1h", drain_grace_us,
 	   "After its deadline a drained node is ended by us."),
     ENGINE("patience", "10m", "0s", "7d", supply.patience_us,
-	   "How long to wait for spot before on-demand is taken."),
+	   "How long a job without a deadline waits for spot before on-demand is taken, where neither its file nor its class says."),
     ENGINE_N("patience_share", "250", "0", "1000", supply.patience_max_share_pm,
 	     "With a deadline: at most this share of the slack, per mille."),
     ENGINE("return_hold", "5m", "0s", "1d", supply.return_hold_us,
@@ -174,7 +174,8 @@ static const struct conf_item items[] = {
 	   "The unit of time in which the way to a deadline is planned."),
 
     RANK("prior_hours", "24", "0.01", "100000", prior_hours, CONF_F64,
-	 "Weight of the published interruption rate, in node-hours of our own record."),
+	 "What the published interruption rate and a pool's neighbours say weighs so many node-hours of the pool's own record, once that "
+	 "contradicts them."),
     RANK("unknown_spot_per_hour", "0.10", "0", "10", unknown_spot_per_hour, CONF_F64,
 	 "Reclaims per node-hour of a spot pool nobody knows anything about."),
     RANK("on_demand_per_hour", "0.0005", "0", "10", on_demand_per_hour, CONF_F64,
@@ -190,7 +191,7 @@ static const struct conf_item items[] = {
     RANK("default_work_s", "3600", "1", "31536000", default_work_s, CONF_I64,
 	 "Work of a job that does not say."),
     RANK("notice_saves", "0.9", "0", "1", notice_saves, CONF_F64,
-	 "Share of notices that leave time enough to save."),
+	 "Share of notices that leave time enough for a save that is shorter than the notice; a longer one saves nothing."),
     RANK("age_half_life_h", "336", "1", "100000", age_half_life_h, CONF_F64,
 	 "Our record of reclaims counts half after so many hours."),
     RANK("odds_half_life_h", "8", "0.1", "100000", odds_half_life_h, CONF_F64,

@@ -91,7 +91,8 @@ WHERE n.id = $1
 -- rows: 0..1 name text, spec text, secrets text, files text, restore_id int8?, steps_start int8, gpu_milli int4,
 --   log_offset int8, market text, adv_lo float8?, adv_hi float8?, adv_as_of_us int8?, own_us int8, reclaims int4,
 --   save_us int8, band_lo float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?, rank int4,
---   ips text
+--   ips text, pool_id int4, provider text, region text, gpu_name text, hazard float8?, steps_total int8, rates text?,
+--   restart_us int8
 -- writes: no
 SELECT j.name, j.spec::text, j.secrets::text, a.files::text, a.restore_id, a.steps_start, p.gpu_milli,
 	coalesce((SELECT max(at_offset + length(bytes)) FROM job_log l WHERE l.job_id = j.id AND l.epoch = a.epoch
@@ -100,7 +101,8 @@ SELECT j.name, j.spec::text, j.secrets::text, a.files::text, a.restore_id, a.ste
 	coalesce((SELECT c.committed_us - c.created_us FROM checkpoint c WHERE c.id = j.checkpoint_id), 0)::int8,
 	s.band_lo, s.band_hi, s.share, s.share_lo, s.share_hi, a.rank,
 	(SELECT string_agg(coalesce(nullif(n.hw->>'ip', ''), n.ip), E'\n' ORDER BY m.rank) FROM attempt m
-		JOIN node n ON n.id = m.node_id WHERE m.job_id = a.job_id AND m.epoch = a.epoch)
+		JOIN node n ON n.id = m.node_id WHERE m.job_id = a.job_id AND m.epoch = a.epoch),
+	p.id, p.provider, p.region, p.gpu_name, d.hazard, j.steps_total, w.rates, coalesce(w.restart_us, 0)
 FROM attempt a JOIN job j ON j.id = a.job_id JOIN pool p ON p.id = a.pool_id
 LEFT JOIN LATERAL (SELECT max(w.advisor_lo) AS advisor_lo, max(w.advisor_hi) AS advisor_hi,
 	max(w.advisor_as_of_us) AS advisor_as_of_us, max(w.band_lo) AS band_lo, max(w.band_hi) AS band_hi,
@@ -109,6 +111,9 @@ LEFT JOIN LATERAL (SELECT max(w.advisor_lo) AS advisor_lo, max(w.advisor_hi) AS 
 		AND w.instance_type = p.instance_type AND w.market = p.market) s ON true
 LEFT JOIN LATERAL (SELECT coalesce(sum(node_us), 0)::int8 AS node_us, coalesce(sum(reclaims), 0)::int4 AS reclaims
 	FROM pool_day WHERE pool_id = p.id AND day >= $3) r ON true
+LEFT JOIN LATERAL (SELECT (d.outcome->'pool'->>'hazard_per_hour')::float8 AS hazard FROM decision d
+	WHERE d.job_id = $1 AND d.node_id = $4 AND d.outcome->'pool' ? 'hazard_per_hour' ORDER BY d.id DESC LIMIT 1) d ON true
+LEFT JOIN LATERAL job_measured(ARRAY[j.id]) w ON true
 WHERE a.job_id = $1 AND a.epoch = $2 AND a.node_id = $4
 
 -- Heartbeats and progress, gathered for a second and written at once. steps -1: nothing said.

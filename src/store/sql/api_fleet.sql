@@ -208,6 +208,18 @@ UNION ALL SELECT 'spot_deadline_jobs', s.how, count(j.how)::float8 FROM (VALUES 
 	LEFT JOIN (SELECT CASE WHEN ended_us IS NULL THEN CASE WHEN deadline_us > $1 THEN 'open' ELSE 'late' END
 		WHEN state = 'SUCCEEDED' AND ended_us <= deadline_us THEN 'met' ELSE 'missed' END AS how
 		FROM job WHERE deadline_us IS NOT NULL AND state <> 'CANCELLED') j ON j.how = s.how GROUP BY s.how
+UNION ALL SELECT 'spot_moves_total', k.kind, count(d.id)::float8 FROM (VALUES ('rebalance'), ('return'), ('park')) k (kind)
+	LEFT JOIN decision d ON d.kind = k.kind GROUP BY k.kind
+UNION ALL SELECT 'spot_moves_usd', s.what, s.micros / 1e6 FROM (SELECT coalesce(sum(m.predicted), 0) AS predicted,
+		coalesce(sum(m.stay), 0) AS stay, coalesce(sum(m.paid), 0) AS paid
+	FROM (SELECT (d.inputs->'move'->>'saving_micros')::float8 - (d.inputs->'move'->>'cost_micros')::float8 AS predicted,
+		coalesce((d.inputs->'move'->>'here_price_micros')::float8, 0) * coalesce(nullif((d.inputs->'move'->>'speed')::float8, 0), 1)
+			* (SELECT coalesce(sum(greatest(coalesce(a.ended_us, $1) - a.started_us, 0)), 0) FROM attempt a
+				WHERE a.job_id = d.job_id AND a.node_id = d.node_id AND a.started_us IS NOT NULL) / 3.6e9 AS stay,
+		coalesce((SELECT sum(l.amount_micros) FROM ledger l WHERE l.node_id = d.node_id
+			AND coalesce(l.job_id, d.job_id) = d.job_id), 0)::float8 AS paid
+		FROM decision d WHERE d.kind IN ('rebalance', 'return') AND d.at_us > $1 - 2592000000000 AND d.inputs ? 'move') m) t
+	CROSS JOIN LATERAL (VALUES ('predicted', t.predicted), ('stay', t.stay), ('paid', t.paid), ('earned', t.stay - t.paid)) s (what, micros)
 UNION ALL SELECT 'spot_queue_jobs', j.team, count(*)::float8 FROM job j WHERE j.state = 'QUEUED' AND j.cancel_us IS NULL GROUP BY j.team
 UNION ALL SELECT 'spot_queue_wait_seconds_max', team, max($1 - queued_us) / 1e6 FROM job WHERE state = 'QUEUED' AND cancel_us IS NULL
 	AND coalesce(not_before_us, 0) <= $1 GROUP BY team

@@ -102,13 +102,14 @@ RETURNING id
 WITH m AS (
 	SELECT d.id, d.at_us, d.kind, d.job_id, d.node_id, d.why, d.inputs->'move' AS move,
 		(d.inputs->'move'->>'from_pool')::int4 AS from_pool, n.pool_id AS to_pool,
-		(d.inputs->'move'->>'speed')::float8 AS speed, a.started_us, coalesce(a.ended_us, $2) AS until_us,
-		a.epoch, n.end_cause, n.state
-	FROM decision d JOIN node n ON n.id = d.node_id LEFT JOIN LATERAL (SELECT * FROM attempt a
-		WHERE a.node_id = d.node_id AND a.job_id = d.job_id ORDER BY a.epoch LIMIT 1) a ON true
+		(d.inputs->'move'->>'speed')::float8 AS speed, a.started_us, a.until_us, a.ran_us
+	FROM decision d JOIN node n ON n.id = d.node_id
+	LEFT JOIN LATERAL (SELECT min(a.started_us) AS started_us, max(coalesce(a.ended_us, $2)) AS until_us,
+			sum(greatest(coalesce(a.ended_us, $2) - a.started_us, 0))::int8 AS ran_us
+		FROM attempt a WHERE a.node_id = d.node_id AND a.job_id = d.job_id AND a.started_us IS NOT NULL) a ON true
 	WHERE d.kind IN ('rebalance', 'return') AND d.at_us > $1 AND d.inputs ? 'move'
 ), x AS (
-	SELECT m.*, greatest(coalesce(until_us - started_us, 0), 0) / 3.6e9 AS hours,
+	SELECT m.*, coalesce(ran_us, 0) / 3.6e9 AS hours,
 		coalesce((SELECT sum(l.amount_micros) FROM ledger l WHERE l.node_id = m.node_id
 			AND coalesce(l.job_id, m.job_id) = m.job_id), 0)::int8 AS paid,
 		coalesce((SELECT sum(p.price_micros * (least(p.to_us, m.until_us) - greatest(p.from_us, m.started_us)))

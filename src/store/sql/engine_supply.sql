@@ -1,6 +1,31 @@
 -- Supply as our own rows tell it: words about pools for deadline policies, hours of the day for deferral, and the
 -- tightness of pool groups.
 
+-- On demand is left to wait for spot, by the deadline policy: its node is drained and goes back, so that the job is not placed on it
+-- again. A decision with its inputs.
+-- name: engine_park
+-- params: job_id int8, epoch int4, node_id int8, inputs jsonb, why text, deadline_us int8, at_us int8, fence int8
+-- rows: 0..1 node_id int8
+-- writes: yes
+WITH ok AS (
+	SELECT j.id, a.epoch, a.node_id FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch
+	JOIN node n ON n.id = a.node_id
+	WHERE j.id = $1 AND j.state = 'RUNNING' AND j.epoch = $2 AND j.cancel_us IS NULL AND j.num_nodes = 1
+		AND a.node_id = $3 AND a.ended_us IS NULL AND a.desired = 'run' AND n.state = 'READY'
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR SHARE)
+	FOR UPDATE OF j, a, n
+), o AS (
+	INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us)
+	SELECT node_id, 'maintenance', $6, 'deadline policy', $5, $7 FROM ok ON CONFLICT (node_id, kind) DO NOTHING RETURNING node_id
+), d AS (
+	INSERT INTO decision (at_us, kind, job_id, node_id, inputs, outcome, why)
+	SELECT $7, 'park', $1, node_id, $4, '{"choice":"wait"}'::jsonb, $5 FROM o
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, epoch, was, now, event, why, actor)
+	SELECT $7, 'job', 'j' || ok.id, ok.id, ok.node_id, ok.epoch, 'RUNNING', 'RUNNING', 'PARKED', $5, 'engine' FROM ok JOIN o ON true
+)
+SELECT node_id FROM o
+
 -- A node that lives says that its pool can be had; a refusal or a reclaim says that it cannot. For want nodes at once only
 -- a gang of as many says that they can be had.
 -- name: engine_supply_words

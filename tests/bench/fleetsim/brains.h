@@ -12,7 +12,7 @@ struct ours_conf {
 	bool no_deadline;               /* patience instead of the deadline policy */
 	bool no_rebalance;              /* nothing moves that is not made to */
 	bool no_defer;                  /* nothing waits for cheaper hours */
-	bool patient;                   /* waits for spot a week, the most that can be configured, not ten minutes */
+	int64_t patience_us;            /* a job without a deadline waits for spot so long; 0: as [engine] patience */
 	bool fixed_interval;            /* saved every half hour, as users do */
 };
 

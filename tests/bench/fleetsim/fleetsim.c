@@ -16,28 +16,33 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define POLICIES_MAX 16
+#define POLICIES_MAX 20
 #define SEEDS_MAX 100
 #define WORKERS 2              /* processes: seeds know nothing of each other */
 #define HORIZON_US (60 * 24 * SPOT_US_PER_HOUR)
 
 static const struct ours_conf whole, no_hazards = {.no_hazards = true}, no_odds = {.no_odds = true},
     no_return = {.no_return = true}, no_deadline = {.no_deadline = true}, no_rebalance = {.no_rebalance = true},
-    no_defer = {.no_defer = true}, fixed_interval = {.fixed_interval = true}, patient = {.patient = true};
+    no_defer = {.no_defer = true}, fixed_interval = {.fixed_interval = true},
+    patient_1h = {.patience_us = SPOT_US_PER_HOUR}, patient_6h = {.patience_us = 6 * SPOT_US_PER_HOUR},
+    patient_1d = {.patience_us = 24 * SPOT_US_PER_HOUR}, patient_7d = {.patience_us = 7 * 24 * SPOT_US_PER_HOUR};
 static const struct base_conf on_demand = {.kind = BASE_ON_DEMAND}, eager = {.kind = BASE_EAGER},
     failover = {.kind = BASE_FAILOVER}, eager_any = {.kind = BASE_EAGER, .or_on_demand = true},
     failover_any = {.kind = BASE_FAILOVER, .or_on_demand = true};
 
 struct options { int64_t seeds, ablations, jobs, days; const char *only; };
 /* So many policies are compared; behind them stands what ours is without a part. */
-#define COMPARED 7
+#define COMPARED 10
 
 static size_t policies(struct fs_brain *ret)
 {
 	size_t n = 0;
 
 	ours_brain("Spotbroker", &whole, &ret[n++]);
-	ours_brain("Spotbroker, patience = 7d", &patient, &ret[n++]);
+	ours_brain("Spotbroker, patience = 1h", &patient_1h, &ret[n++]);
+	ours_brain("Spotbroker, patience = 6h", &patient_6h, &ret[n++]);
+	ours_brain("Spotbroker, patience = 1d", &patient_1d, &ret[n++]);
+	ours_brain("Spotbroker, patience = 7d", &patient_7d, &ret[n++]);
 	base_brain("cheapest, EAGER_NEXT_REGION, spot or on demand", &eager_any, &ret[n++]);
 	base_brain("cheapest, FAILOVER, spot or on demand", &failover_any, &ret[n++]);
 	base_brain("cheapest, EAGER_NEXT_REGION, spot only", &eager, &ret[n++]);

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 
 #define FIXED_INTERVAL_US (1800 * SPOT_US_PER_S)
+#define SHORTEST_INTERVAL_US (30 * SPOT_US_PER_S)
 #define DEFER_POOLS 8
 
 int64_t sim_now(const struct fs_sim *s, int64_t t)
@@ -20,7 +21,7 @@ static void *ours_init(struct fs_sim *s, const void *arg)
 	o->conf = arg;
 	rank_policy_default(&o->rank);
 	supply_policy_default(&o->supply);
-	o->supply.patience_us = o->conf->patient ? 7 * 24 * SPOT_US_PER_HOUR : o->supply.patience_us;
+	o->supply.patience_us = o->conf->patience_us > 0 ? o->conf->patience_us : o->supply.patience_us;
 	tightness_policy_default(&o->tightness);
 	defer_policy_default(&o->defer);
 	rebalance_policy_default(&o->rebalance);
@@ -59,6 +60,7 @@ static void job_fill(const struct fs_sim *s, const struct ours *o, size_t task, 
 		.on_demand_allowed = true,
 		.store_provider = j->store_provider,
 		.store_region = j->store_region,
+		.deadline_us = o->minds[task].spec.deadline_us,
 	};
 }
 
@@ -88,31 +90,29 @@ static void place_rank(struct fs_sim *s, struct ours *o, size_t task, struct pla
 
 static const struct score *score_here(struct fs_sim *s, struct ours *o, struct rank_job job, int32_t pool)
 {
-	struct offer *alone = arena_alloc(o->step, sizeof(*alone));
-	struct score *ret;
-	size_t usable;
-
-	*alone = o->offers[pool];
-	alone->cool_until_us = 0;
 	job.runs_there = true;
-	rank_offers(o->step, alone, 1, &job, &o->rank, sim_now(s, s->t), &ret, &usable);
-	return usable == 1 ? ret : NULL;
+	return rank_one(o->step, &o->offers[pool], &job, &o->rank, sim_now(s, s->t));
 }
 
-/* As the agent is told it: by the pool's own hazard. */
+/* As the agent is told it: that of the score of its machine. */
 static int64_t ours_interval(struct fs_sim *s, void *self, const struct fs_task *k, int32_t pool)
 {
 	struct ours *o = self;
-	const char *source;
-	struct hazard h;
+	const struct score *here;
+	struct rank_job job;
+	struct score_terms t;
 
 	if (o->conf->fixed_interval) {
 		return FIXED_INTERVAL_US;
 	}
 	market_need(s, o);
-	hazard_alone(&o->rank, &o->offers[pool], &h, NULL);
-	return (int64_t)(save_interval_s(h.per_hour, o->rank.notice_saves,
-	    k->has_checkpoint ? (double)k->job->save_us / 1e6 : (double)o->rank.save_s, k->has_checkpoint, &source) * 1e6);
+	job_fill(s, o, (size_t)(k - s->tasks), &job);
+	here = score_here(s, o, job, pool);
+	if (here == NULL) {
+		return SHORTEST_INTERVAL_US;
+	}
+	score_explain(here, &t);
+	return (int64_t)t.interval_s * SPOT_US_PER_S;
 }
 
 bool ours_launch(struct fs_sim *s, struct ours *o, size_t task, int32_t pool, bool replaces)
@@ -128,6 +128,19 @@ bool ours_launch(struct fs_sim *s, struct ours *o, size_t task, int32_t pool, bo
 		s->tasks[task].probed_us = s->t;
 	}
 	return got;
+}
+
+bool ours_late(const struct fs_sim *s, const struct fs_job *j)
+{
+	return j->deadline_us > 0 && j->deadline_us <= s->t;
+}
+
+int64_t ours_launch_reserve(const struct fs_sim *s, const struct ranking *r, int64_t deadline_us)
+{
+	struct launch_reserve x;
+
+	launch_reserve_find(r, (double)(deadline_us - s->t) / (double)SPOT_US_PER_HOUR, COOL_MIN_US, COOL_MAX_US, &x);
+	return x.us;
 }
 
 /* ---- placing ------------------------------------------------------------------------------------ */
@@ -192,6 +205,12 @@ static void place(struct fs_sim *s, struct ours *o, size_t task)
 	struct place p;
 
 	place_rank(s, o, task, &p);
+	if (ours_late(s, k->job) && p.ranking.usable > 0) {
+		const struct score *quickest = rank_quickest(p.ranking.scores, p.ranking.usable);
+
+		(void)ours_launch(s, o, task, quickest->offer->pool_id, false);
+		return;
+	}
 	if (defer_ask(s, o, task, &p) || deadline_decide(s, o, task, &p, POLICY_WAIT)) {
 		return;
 	}
@@ -235,6 +254,21 @@ static int32_t moves_last_hour(const struct job_mind *m, int64_t t)
 
 struct judged { const struct score *there; struct return_out out; struct place p; };
 
+static bool move_in_time(const struct fs_sim *s, const struct ours *o, size_t task, const struct score *here,
+    const struct judged *x)
+{
+	return move_refused(o->step, &(struct move_in){
+		.now_us = sim_now(s, s->t),
+		.deadline_us = o->minds[task].spec.deadline_us,
+		.here = here,
+		.there = x->there,
+		.on_demand = x->p.on_demand,
+		.save_us = x->p.job.save_us,
+		.changeover_us = o->supply.changeover_us,
+		.launch_us = ours_launch_reserve(s, &x->p.ranking, s->tasks[task].job->deadline_us),
+		.checkpoint = &o->minds[task].spec.checkpoint}) == NULL;
+}
+
 static bool judge(struct fs_sim *s, struct ours *o, size_t task, bool spot_only, struct judged *ret)
 {
 	const struct fs_task *k = &s->tasks[task];
@@ -261,8 +295,10 @@ static bool judge(struct fs_sim *s, struct ours *o, size_t task, bool spot_only,
 		.moves_last_hour = moves_last_hour(&o->minds[task], s->t),
 		.probes_refused = k->probes_refused,
 		.last_probe_us = k->probed_us > 0 ? sim_now(s, k->probed_us) : 0,
-		.there_tight = spot_only && easy == NULL},
+		.there_tight = spot_only && easy == NULL,
+		.speed = ret->there != NULL ? ret->there->throughput / here->throughput : 0},
 	    &o->supply, &ret->out);
+	ret->out.move = ret->out.move && ret->there != NULL && !ours_late(s, k->job) && move_in_time(s, o, task, here, ret);
 	return true;
 }
 
@@ -279,7 +315,7 @@ static void return_judge(struct fs_sim *s, struct ours *o, size_t task)
 	if (!judge(s, o, task, true, &x)) {
 		return;
 	}
-	if (k->job->deadline_us > 0 && (moves_last_hour(&o->minds[task], s->t) >= o->supply.moves_per_hour_max ||
+	if (k->job->deadline_us > 0 && (ours_late(s, k->job) || moves_last_hour(&o->minds[task], s->t) >= o->supply.moves_per_hour_max ||
 	    (k->probed_us > 0 && s->t - k->probed_us < pause))) {
 		return;
 	}
@@ -291,10 +327,36 @@ static void return_judge(struct fs_sim *s, struct ours *o, size_t task)
 	}
 }
 
+/* As src/engine/return.c: spot that became too slow for the deadline, or where a reclaim now would take too much. */
+static bool spot_left(struct fs_sim *s, struct ours *o, size_t task, int32_t *ret_pool)
+{
+	const struct fs_task *k = &s->tasks[task];
+	int64_t unsaved = fs_done_us(k, s->t) - fs_saved_us(k, s->t);
+	const struct score *here, *od;
+	struct place p;
+
+	if (moves_last_hour(&o->minds[task], s->t) >= o->supply.moves_per_hour_max) {
+		return false;
+	}
+	place_rank(s, o, task, &p);
+	here = score_here(s, o, p.job, s->nodes[k->node].pool);
+	od = ours_late(s, k->job) ? rank_quickest(p.ranking.scores, p.ranking.usable) : p.on_demand;
+	if (here == NULL || od == NULL || od->offer->market != SPOT_MARKET_ON_DEMAND) {
+		return false;
+	}
+	*ret_pool = od->offer->pool_id;
+	/* Ranked with what is saved; a move saves the rest first. */
+	return stay_judge(&(struct stay_in){.now_us = s->t, .deadline_us = k->job->deadline_us, .here = here,
+	    .left_us = (int64_t)(od->hours * (double)SPOT_US_PER_HOUR) - unsaved, .unsaved_us = unsaved,
+	    .save_us = k->job->save_us, .changeover_us = o->supply.changeover_us,
+	    .launch_us = ours_launch_reserve(s, &p.ranking, k->job->deadline_us)}) != STAY;
+}
+
 static void running(struct fs_sim *s, struct ours *o, size_t task)
 {
 	struct fs_task *k = &s->tasks[task];
 	struct job_mind *m = &o->minds[task];
+	int32_t od;
 
 	if (k->next >= 0) {
 		if (s->nodes[k->next].ready_us + o->supply.return_hold_us <= s->t) {
@@ -304,8 +366,14 @@ static void running(struct fs_sim *s, struct ours *o, size_t task)
 		}
 		return;
 	}
-	if (!o->conf->no_return && k->run_from_us <= s->t &&
-	    s->w->pools[s->nodes[k->node].pool].market == SPOT_MARKET_ON_DEMAND) {
+	if (k->run_from_us > s->t) {
+		return;
+	}
+	if (s->w->pools[s->nodes[k->node].pool].market == SPOT_MARKET_SPOT) {
+		if (k->job->deadline_us > 0 && !o->conf->no_deadline && spot_left(s, o, task, &od)) {
+			(void)ours_launch(s, o, task, od, true);
+		}
+	} else if (!o->conf->no_return) {
 		return_judge(s, o, task);
 	}
 }

@@ -8,6 +8,7 @@
 
 #include "brains.h"
 
+#include "core/deadline_room.h"
 #include "core/defer.h"
 #include "core/hazard.h"
 #include "core/policy.h"
@@ -91,6 +92,8 @@ const struct score *market_easy(const struct ours *o, const struct ranking *r);
 /* ours.c */
 int64_t sim_now(const struct fs_sim *s, int64_t t);              /* as core reads the clock */
 bool ours_launch(struct fs_sim *s, struct ours *o, size_t task, int32_t pool, bool replaces);
+bool ours_late(const struct fs_sim *s, const struct fs_job *j);
+int64_t ours_launch_reserve(const struct fs_sim *s, const struct ranking *r, int64_t deadline_us);
 
 /* ours_deadline.c. True: it was decided (or waits for its turn); false: there is no deadline to plan for. */
 bool deadline_decide(struct fs_sim *s, struct ours *o, size_t task, const struct place *p, enum policy_act held);

@@ -16,7 +16,7 @@
 
 struct candidate {
 	const struct offer *offer;
-	bool up;
+	const struct score *score;     /* NULL: it rests */
 	int64_t price_micros;          /* per hour of the on-demand machine's work */
 };
 
@@ -27,16 +27,17 @@ struct question {
 	size_t n;
 };
 
-/* Held back for work that is not saved when a machine goes, at most a quarter of the slack. */
-static int64_t reserve_us(const struct question *q, int64_t left_us, int64_t slack_us)
+/* Held back for what a reclaim may take and for launches on demand that are refused. */
+static int64_t reserve_us(const struct fs_sim *s, const struct question *q, int64_t left_us)
 {
-	struct score_terms t;
+	int64_t loss = 0;
 
-	if (q->p->spot == NULL) {
-		return 0;
+	for (size_t i = 0; i < q->n; i++) {
+		if (q->pools[i].score != NULL) {
+			loss = MAX(loss, spot_loss_us(q->pools[i].score, &q->p->job.spec->checkpoint, left_us));
+		}
 	}
-	score_explain(q->p->spot, &t);
-	return MIN(MIN((int64_t)(t.interval_s * (double)SPOT_US_PER_S), left_us), MAX(slack_us, 0) / 4);
+	return loss + ours_launch_reserve(s, &q->p->ranking, q->deadline_us);
 }
 
 static int64_t hour_micros(const struct question *q, const struct offer *o, const struct score *s, double speed)
@@ -62,7 +63,7 @@ static void candidate_add(const struct fs_sim *s, const struct ours *o, struct q
 	if (q->n >= POOLS_MOST || x->market != SPOT_MARKET_SPOT || speed < 0.8 * od->throughput || too_slow(s, o, q, score)) {
 		return;
 	}
-	q->pools[q->n++] = (struct candidate){.offer = x, .up = score != NULL, .price_micros = hour_micros(q, x, score, speed)};
+	q->pools[q->n++] = (struct candidate){.offer = x, .score = score, .price_micros = hour_micros(q, x, score, speed)};
 }
 
 static void candidates(const struct fs_sim *s, const struct ours *o, struct question *q)
@@ -90,7 +91,7 @@ static void setup_fill(const struct fs_sim *s, const struct ours *o, const struc
 	ret->deadline_us = j->deadline_us - j->submit_us;
 	ret->changeover_us = o->supply.changeover_us + (k->has_checkpoint ? j->save_us : 0);
 	ret->tick_us = MIN(MAX(DEADLINE_TICK_US, ret->deadline_us / TICKS_MOST), MAX(ret->deadline_us / TICKS_LEAST, 1));
-	ret->deadline_us -= reserve_us(q, (int64_t)left, j->deadline_us - s->t - (int64_t)left - ret->changeover_us);
+	ret->deadline_us -= reserve_us(s, q, (int64_t)left);
 	ret->deadline_us = MAX(ret->deadline_us, s->t - j->submit_us);
 	ret->on_demand_micros = hour_micros(q, q->p->on_demand->offer, q->p->on_demand, q->p->on_demand->throughput);
 	ret->pools_n = q->n;
@@ -116,7 +117,7 @@ static int64_t ask(struct fs_sim *s, struct ours *o, const struct fs_task *k, co
 		int32_t pool = q->pools[i].offer->pool_id;
 
 		prices[i] = q->pools[i].price_micros;
-		up[i] = q->pools[i].up;
+		up[i] = q->pools[i].score != NULL;
 		supply_track_make(a, o->seen[pool].words, o->seen[pool].words_n, pool, setup.tick_us, DOWN_US,
 		    sim_now(s, s->t), &tracks[n]);
 		tracks[n].pool = (int32_t)i;
@@ -131,7 +132,7 @@ static void pace(const struct fs_sim *s, struct job_mind *m, const struct questi
 	/* The policy's promise is kept by being asked every tick. */
 	m->ask_after_us = s->t + MIN(ASK_AGAIN_US, tick_us);
 	for (size_t i = 0; i < q->n && held == POLICY_WAIT; i++) {
-		if (!q->pools[i].up) {
+		if (q->pools[i].score == NULL) {
 			int64_t rest = q->pools[i].offer->cool_until_us - sim_now(s, s->t);
 
 			m->ask_after_us = MIN(m->ask_after_us, s->t + MAX(rest, ASK_FIRST_US));

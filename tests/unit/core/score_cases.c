@@ -61,6 +61,9 @@ static void job_make(struct one *x, struct rng *r)
 			.steps = unit(r, 10, 100000), .hours = unit(r, 0.01, 20)};
 	}
 	x->job.runs_there = rng_below(r, 4) == 0;
+	if (rng_below(r, 3) == 0) {
+		x->job.deadline_us = (int64_t)(unit(r, 0.2, 200) * 3.6e9);
+	}
 	if (coin(r)) {
 		x->job.at_provider = places[at][0];
 		x->job.at_region = places[at][1];
@@ -110,14 +113,15 @@ static json_t *job_json(const struct one *x)
 		json_array_append_new(rates, json_pack("{s:s, s:i, s:f, s:f}", "gpu", x->rates[i].gpu, "milli", x->rates[i].gpu_milli,
 		    "steps", x->rates[i].steps, "hours", x->rates[i].hours));
 	}
-	return json_pack("{s:s, s:i, s:o, s:b, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:b}", "ref", x->ask.gpus->gpu,
+	return json_pack("{s:s, s:i, s:o, s:b, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:I}", "ref", x->ask.gpus->gpu,
 	    "ref_milli", x->ask.gpus->milli, "rates", rates, "checkpoints", c->path != NULL, "interval_s", (json_int_t)c->interval_s,
 	    "interval_off", c->interval_off, "size_bytes", (json_int_t)c->size_bytes, "data_bytes", (json_int_t)x->spec.data_bytes,
 	    "work_left_s", (json_int_t)x->job.work_left_s, "save_us", (json_int_t)x->job.save_us, "restart_us",
 	    (json_int_t)x->job.restart_us, "data_provider", text(x->spec.data_provider), "data_region", text(x->spec.data_region),
 	    "at", x->job.at_provider != NULL ? json_pack("[s, s]", x->job.at_provider, x->job.at_region) : json_null(), "store",
 	    x->job.store_provider != NULL ? json_pack("[s, s]", x->job.store_provider, x->job.store_region) : json_null(), "table",
-	    json_real(gpu_speed_table(&x->spec, x->offer.gpu_name)), "runs_there", x->job.runs_there);
+	    json_real(gpu_speed_table(&x->spec, x->offer.gpu_name)), "runs_there", x->job.runs_there, "deadline_us",
+	    (json_int_t)x->job.deadline_us);
 }
 
 static json_t *case_json(const struct one *x)

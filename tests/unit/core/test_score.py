@@ -65,12 +65,19 @@ def hours(c, t):
         t.update(notice_saves=0.0, interruptions=n, lost_h=lost, lost_per_h=lost / n if n > 0 else 0.0, restart_h=n * r,
                  paid_hours=starts * r + w + lost + n * r)
         return True
-    saves = t['notice_saves'] = pol['notice_saves']
     d = t['save_s'] = job['save_us'] / 1e6 if job['save_us'] else float(pol['save_s'])
+    t['notice_s'] = 120.0 if c['offer']['provider'] == 'aws' else 30.0
+    saves = t['notice_saves'] = pol['notice_saves'] if d <= t['notice_s'] else 0.0
+    t['slack_h'] = 0.0
     if job['interval_off']:
         lost = (1 - saves) * min(1 / max(h * saves, 1e-9), w / 2)
     else:
-        i = t['interval_s'] = float(job['interval_s'] or interval(h, saves, d, job['save_us'] > 0))
+        i = float(job['interval_s'] or interval(h, saves, d, job['save_us'] > 0))
+        if not job['interval_s'] and job['deadline_us'] and c['offer']['market'] == 'spot':
+            # The clock of the cases stands at a microsecond.
+            t['slack_h'] = (job['deadline_us'] - 1) / 3.6e9 - starts * r - w - r
+            i = min(i, max(t['slack_h'] * 900, 10 * d, 30))
+        t['interval_s'] = i
         t['overhead'] = d / i
         lost = (1 - saves) * i / 2 / 3600
     useful = 1 - h * (lost + r)

@@ -131,6 +131,26 @@ static void it_returns_only_when_the_move_pays(void **state)
 	assert_false(back(in).move);
 }
 
+/* Here 3 dollars an hour, there 1; four minutes of start and five of holding, in which work is done here. */
+static void a_move_costs_what_is_paid_twice_and_one_start_only_once(void **state)
+{
+	struct return_in in = {.now_us = 10000 * S, .here_total_micros = 30000000, .there_total_micros = 11000000,
+		.here_price_micros = 3000000, .there_price_micros = 1000000};
+
+	(void)state;
+	/* Nine minutes here; there_total has four minutes of start already. */
+	assert_int_equal(back(in).cost_micros, (int64_t)(3e6 * 9 / 60 - 1e6 * 4 / 60));
+	/* Work done here is worth half as much there: half of the nine minutes is paid on top. */
+	in.speed = 2;
+	assert_int_equal(back(in).cost_micros, (int64_t)(450000 + 75000 - 1e6 * 4 / 60));
+	/* What saves nothing is no move, however little it costs. */
+	in.here_price_micros = 1;
+	in.here_total_micros = in.there_total_micros;
+	in.speed = 0.01;
+	assert_int_equal(back(in).cost_micros, 0);
+	assert_false(back(in).move);
+}
+
 static void it_never_thrashes(void **state)
 {
 	struct return_in in = {.now_us = 10000 * S, .here_total_micros = 10000000, .there_total_micros = 3000000,
@@ -223,6 +243,7 @@ int main(void)
 		cmocka_unit_test(a_deadline_shortens_the_patience),
 		cmocka_unit_test(nothing_anywhere_waits_and_says_so),
 		cmocka_unit_test(it_returns_only_when_the_move_pays),
+		cmocka_unit_test(a_move_costs_what_is_paid_twice_and_one_start_only_once),
 		cmocka_unit_test(it_never_thrashes),
 		cmocka_unit_test(no_adversary_gets_more_moves_an_hour_than_the_limit),
 	};
