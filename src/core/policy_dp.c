@@ -15,7 +15,7 @@
 
 #include <math.h>
 
-enum { WORK_STEPS = 192, SLACK_STEPS = 128, WINDOW_STEPS = 24, NONE = 0, SPOT, DEMAND, HELD };
+enum { WORK_STEPS = 192, SLACK_STEPS = 128, WINDOW_STEPS = 12, NONE = 0, SPOT, DEMAND, HELD };
 #define PENALTY 8.0                    /* price of missing slack, in on-demand prices: never worth it */
 
 struct policy_dp {
@@ -23,8 +23,8 @@ struct policy_dp {
 	double spot, demand;           /* dollars per step */
 	double changeover;             /* steps */
 	float moves;                   /* changeovers from spot to spot per step */
-	int slack_n;                   /* slack 0..slack_n */
-	int pad, row;                  /* floats before slack 0 (continued below zero), and in all */
+	int slack_n, now_n;            /* slack 0..slack_n; of the table as it is solved 0..now_n */
+	int pad, row, used;            /* floats before slack 0 (continued below zero), in all, and of the solved table */
 	int keep, top;                 /* layers kept; newest one solved, -1: none */
 	float *value[HELD];            /* of the layer before */
 	float *drift[HELD], *turn[HELD];
@@ -54,7 +54,7 @@ struct policy_dp *policy_dp_new(struct arena *a, const struct policy_setup *s)
 	d->changeover = (double)s->changeover_us / d->step_us;
 	d->slack_n = (int)ceil(slack / d->step_us) + 1;
 	d->pad = ((int)ceil(d->changeover) + 2 + 3) & ~3;
-	d->row = (d->pad + d->slack_n + 1 + 3) & ~3;
+	d->row = (d->pad + d->slack_n + 1 + 7) & ~7;
 	d->keep = WINDOW_STEPS;
 	d->top = -1;
 	for (int i = 0; i < HELD; i++) {
@@ -119,10 +119,10 @@ static void drift_values(struct policy_dp *d, int held)
 
 		for (int a = 0; a < POLICY_AGES; a++) {
 			mix2(row_of(d, d->drift[held], POLICY_FEAT(up, a, f)), row_of(d, v, POLICY_FEAT(up, a, j)), 1 - w,
-			    row_of(d, v, POLICY_FEAT(up, a, j + 1)), w, d->row);
+			    row_of(d, v, POLICY_FEAT(up, a, j + 1)), w, d->used);
 		}
 		mix2(row_of(d, d->turn[held], k), row_of(d, v, POLICY_FEAT(!up, 0, j)), 1 - w,
-		    row_of(d, v, POLICY_FEAT(!up, 0, j + 1)), w, d->row);
+		    row_of(d, v, POLICY_FEAT(!up, 0, j + 1)), w, d->used);
 	}
 }
 
@@ -138,7 +138,7 @@ static void expect_layer(struct policy_dp *d, int t)
 
 			mix3(row_of(d, e, x), row_of(d, from, x), stay * (1 - w),
 			    row_of(d, from, POLICY_FEAT(up, d->next[a], f)), stay * w,
-			    row_of(d, d->turn[held], up * POLICY_FADES + f), 1 - stay, d->row);
+			    row_of(d, d->turn[held], up * POLICY_FADES + f), 1 - stay, d->used);
 		}
 	}
 }
@@ -152,7 +152,7 @@ static void expect_moves(struct policy_dp *d, int t)
 	for (int x = POLICY_FEATS / 2; m > 0 && x < POLICY_FEATS; x++) {
 		float *e = row_of(d, layer_of(d, t, SPOT), x) + d->pad;
 
-		for (int k = d->slack_n; k >= 0; k--) {
+		for (int k = d->now_n; k >= 0; k--) {
 			e[k] += m * (e[k - whole] * (1 - part) + e[k - whole - 1] * part - e[k]);
 		}
 	}
@@ -161,7 +161,7 @@ static void expect_moves(struct policy_dp *d, int t)
 /* Best choice in each cell of layer t, given the expectations of the layer before. */
 static void choose_row(struct policy_dp *d, int t, int x)
 {
-	int whole = (int)floor(d->changeover), n = MIN(d->slack_n, t - 1);
+	int whole = (int)floor(d->changeover), n = MIN(d->now_n, t - 1);
 	int wait_from = (int)ceil(1 + d->changeover), spot_from = (int)ceil(2 * d->changeover);
 	float part = (float)(d->changeover - whole), ps = (float)d->spot, pd = (float)d->demand;
 	bool up = x >= POLICY_FEATS / 2;
@@ -184,7 +184,7 @@ static void choose_row(struct policy_dp *d, int t, int x)
 		rest = wait < on_d ? wait : on_d;
 		vd[k] = rest < to_s ? rest : to_s;
 	}
-	for (int k = n + 1; k <= d->slack_n; k++) {
+	for (int k = n + 1; k <= d->now_n; k++) {
 		vn[k] = vs[k] = vd[k] = 0;
 	}
 	for (int k = 1; k <= d->pad; k++) {
@@ -209,6 +209,9 @@ void policy_dp_solve(struct policy_dp *d, const struct policy_problem *p)
 	d->spot = p->spot * d->step_h;
 	d->demand = p->on_demand * d->step_h;
 	d->moves = (float)MIN(p->moves_per_hour * d->step_h, 1);
+	/* Slack only shrinks, but for a changeover under way that is given up. */
+	d->now_n = MIN((int)ceil((double)MAX(p->slack_us, 0) / d->step_us + d->changeover) + 1, d->slack_n);
+	d->used = (d->pad + d->now_n + 1 + 7) & ~7;
 	d->top = layer_at(d, p->work_us, p->slack_us);
 	fill_chances(d, p);
 	for (int held = 0; held < HELD; held++) {
@@ -233,7 +236,7 @@ bool policy_dp_covers(const struct policy_dp *d, int64_t work_us, int64_t slack_
 {
 	int t = layer_at(d, work_us, slack_us);
 
-	return t <= d->top && t > d->top - d->keep;
+	return t <= d->top && t > d->top - d->keep && (double)slack_us <= d->now_n * d->step_us;
 }
 
 static double read_at(const float *e, double k)
@@ -248,7 +251,7 @@ void policy_dp_worth(const struct policy_dp *d, const struct policy_pool *p, enu
     int64_t slack_us, struct policy_worth *ret)
 {
 	int t = layer_at(d, work_us, slack_us), age = policy_age_bin(p->age_h), j;
-	double k = MAX(MIN((double)slack_us / d->step_us, (double)d->slack_n), 0), c = d->changeover, x = p->fade * (POLICY_FADES - 1);
+	double k = MAX(MIN((double)slack_us / d->step_us, (double)d->now_n), 0), c = d->changeover, x = p->fade * (POLICY_FADES - 1);
 	double share = MIN((double)work_us / d->step_us, 1);   /* the last piece of a step costs its share, run now or later */
 
 	j = MIN((int)x, POLICY_FADES - 2);

@@ -16,8 +16,8 @@
 #define MEMORY_H 200.0                 /* half-life of a pool's own evidence */
 /* Strength of a level's prior, in foretold changes. */
 #define USUAL_WEIGHT 40.0
-#define POOL_WEIGHT 15.0
-#define BIN_WEIGHT 10.0
+#define POOL_WEIGHT 10.0
+#define BIN_WEIGHT 8.0
 
 const double policy_age_edge_h[POLICY_AGES] = {0, 10.0 / 60, 0.5, 1, 2, 4, 8, 16};
 
