@@ -1,5 +1,6 @@
 """The agent's protocol: enrolment, polls, fencing by epoch, checkpoints, logs, samples."""
 import hashlib
+import json
 import threading
 import time
 import unittest
@@ -155,6 +156,22 @@ class Poll(Case):
         self.assertEqual((r["name"], r["setup"].strip(), r["run"].strip()), ("train", "make", "./train"))
         self.assertEqual((r["envs"], r["secrets"], r["num_gpus"], r["steps_start"]), ({"A": "1"}, {"KEY": "sesame-sesame"}, 1, 7))
         self.assertEqual((r["checkpoint"]["path"], r["checkpoint"]["signal"], r["checkpoint"]["interval_s"]), ("ckpt", "USR1", 60))
+
+    def interval(self, **spec):
+        self.start()
+        A.sql("UPDATE job SET spec = spec || '{\"work_s\": 3600, \"checkpoint\": {\"path\": \"ckpt\"}}' || '%s' WHERE id = %d;"
+              "INSERT INTO decision (at_us, kind, job_id, node_id, inputs, outcome, why) VALUES (1, 'place', %d, %d, '{}', "
+              "'{\"pool\": {\"hazard_per_hour\": 4}}', '')" % (json.dumps(spec), self.job, self.job, self.node))
+        return self.poll(hold=5000)["run"]["checkpoint"]["interval_s"]
+
+    def test_the_interval_goes_by_the_hazard_of_the_decision(self):
+        # Young: sqrt(2 x 20 s x 1 h / (4 x 0.1)).
+        self.assertEqual(self.interval(), 600)
+
+    def test_the_interval_is_bounded_by_the_slack_before_a_deadline(self):
+        # An hour of work, four minutes of restart, and twenty minutes of slack: a quarter of that.
+        left = self.interval(deadline_us=int((time.time() + 3600 + 240 + 1200) * lib.US))
+        self.assertTrue(285 <= left <= 300, left)
 
     def test_what_the_agent_has_is_not_sent_again(self):
         self.start()

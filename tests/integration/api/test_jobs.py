@@ -401,14 +401,15 @@ class Moves(unittest.TestCase):
         self.assertEqual((r["stay_micros"], r["paid_micros"], r["earned_micros"]), (9000000, 2100000, 6900000))
         i = r["items"][0]
         self.assertEqual((i["from"], i["to"], i["hours"], i["done"]), ("p%d" % a, "p%d" % b, 2, True))
-        # It started there a second time: that counts as well, and the hour between the two does not.
+        # It started there a second time: that counts as well, and the time between the two does not.
         A.sql("INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, phase, files, steps_start, steps_done, "
               "created_us, started_us, ended_us, settled) SELECT job_id, 2, node_id, pool_id, market, desired, phase, files, 0, 0, %d, "
-              "%d, %d, true FROM attempt WHERE job_id = %d AND epoch = 1" % (t + 3 * h, t + 3 * h, t + 4 * h, job))
+              "%d, %d, true FROM attempt WHERE job_id = %d AND epoch = 1" % (t + 5 * h // 2, t + 5 * h // 2, t + 3 * h, job))
         r = A.call("GET", "/v1/moves", expect=200)[1]
-        self.assertEqual((r["moves"], r["items"][0]["hours"]), (1, 3))
-        # 3 h at the mean over the 4 h of 3.5 USD, x 1.5.
-        self.assertEqual((r["stay_micros"], r["earned_micros"]), (15750000, 15750000 - 2100000))
+        self.assertEqual((r["moves"], r["items"][0]["hours"]), (1, 2.5))
+        # 2.5 h at 3.33 USD, the mean over all three hours, x 1.5.
+        self.assertAlmostEqual(r["stay_micros"], 12500000, delta=1000)
+        self.assertEqual(r["earned_micros"], r["stay_micros"] - 2100000)
         text = A.call("GET", "/metrics", expect=200)[1].decode()
         self.assertIn('spot_moves_total{kind="rebalance"} 1', text)
         self.assertIn('spot_moves_usd{what="predicted"} 2.5', text)

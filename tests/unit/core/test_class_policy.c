@@ -186,12 +186,34 @@ static void the_words_say_what_the_class_means(void **state)
 			       "its file says"));
 }
 
+/* The job file, then the class, then the daemon. */
+static void how_long_spot_is_waited_for_and_what_counts_when_it_is_late(void **state)
+{
+	struct class_policy *c = class_find(&table, "training");
+	struct spot_err err = {0};
+
+	(void)state;
+	assert_int_equal(applied("training", "accelerators: T4:1", "")->patience_s, -1);
+	assert_int_equal(applied("sweep", "accelerators: T4:1", "")->patience_s, 86400);
+	assert_int_equal(applied("batch_inference", "accelerators: T4:1", ", patience: 5m")->patience_s, 300);
+	assert_int_equal(applied("sweep", "accelerators: T4:1", ", patience: 0s")->patience_s, 0);
+	assert_false(applied("training", "accelerators: T4:1", "")->late_cheapest);
+	assert_int_equal(class_set(c, "patience", "6h", &err), SPOT_OK);
+	assert_int_equal(class_set(c, "late", "cheapest", &err), SPOT_OK);
+	assert_int_equal(applied("training", "accelerators: T4:1", "")->patience_s, 6 * 3600);
+	assert_true(applied("training", "accelerators: T4:1", "")->late_cheapest);
+	assert_false(applied("training", "accelerators: T4:1", ", late: fastest")->late_cheapest);
+	assert_int_equal(class_set(c, "patience", "default", &err), SPOT_OK);
+	assert_int_equal(applied("training", "accelerators: T4:1", "")->patience_s, -1);
+}
+
 static void what_is_not_a_setting_is_refused_with_words(void **state)
 {
 	static const struct { const char *key, *value, *word; } bad[] = {
 		{"tolerance", "maybe", "spot or on_demand"}, {"preemptible", "yes", "true or false"},
 		{"priority", "5000", "-1000 to 1000"}, {"tiers", "T4,,L4", "missing"}, {"tiers", "T4,", "missing"},
 		{"tiers", "GTX9000", "not a GPU"}, {"tier", "T4", "not a key"},
+		{"patience", "soon", "duration"}, {"patience", "400d", "up to a year"}, {"late", "never", "fastest or cheapest"},
 	};
 	struct class_policy *c = class_find(&table, "training");
 
@@ -231,6 +253,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(a_type_that_is_named_counts_by_its_gpu, setup, teardown),
 	    cmocka_unit_test_setup_teardown(ranking_holds_to_the_tiers_of_a_stored_job, setup, teardown),
 	    cmocka_unit_test_setup_teardown(the_words_say_what_the_class_means, setup, teardown),
+	    cmocka_unit_test_setup_teardown(how_long_spot_is_waited_for_and_what_counts_when_it_is_late, setup, teardown),
 	    cmocka_unit_test_setup_teardown(what_is_not_a_setting_is_refused_with_words, setup, teardown),
 	    cmocka_unit_test_setup_teardown(what_the_class_decided_is_stored_with_the_job, setup, teardown),
 	};

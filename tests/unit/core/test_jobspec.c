@@ -42,6 +42,8 @@ static const char full[] =
     "    start_after: 1h\n"
     "    data: {uri: 'gs://bucket/set', size: 1.5TB, region: us-central1}\n"
     "    off_peak: true\n"
+    "    patience: 90m\n"
+    "    late: cheapest\n"
     "    work: 2h\n"
     "    checkpoint: {path: ckpt, signal: SIGUSR2, interval: 10m, budget: 45s, size_gb: 1.5}\n";
 
@@ -71,6 +73,7 @@ static void check_full(const struct job_spec *s)
 	assert_true(s->deadline_us == NOW + 6 * SPOT_US_PER_HOUR);
 	assert_true(s->start_after_us == NOW + SPOT_US_PER_HOUR);
 	assert_int_equal(s->off_peak, 1);
+	assert_true(s->patience_s == 5400 && s->late_cheapest);
 	assert_string_equal(s->data_provider, "gcp");
 	assert_string_equal(s->data_region, "us-central1");
 	assert_int_equal(s->data_bytes, 1500000000000);
@@ -149,6 +152,8 @@ static void refusals_name_the_place_and_what_to_do(void **state)
 		{"run: x\nconfig: {spotctl: {data: {url: 's3://b/c'}}}\n", "unknown key 'url'"},
 		{"run: x\nconfig: {spotctl: {deadline: 2h, start_after: 3h}}\n", "not before the deadline"},
 		{"run: x\nconfig: {spotctl: {off_peak: maybe}}\n", "line 2"},
+		{"run: x\nconfig: {spotctl: {patience: soon}}\n", "such as 2h"},
+		{"run: x\nconfig: {spotctl: {late: never}}\n", "fastest or cheapest"},
 		{"run: x\nconfig: {spotctl: {deadline: 2025-01-01T00:00:00Z}}\n", "past"},
 		{"run: x\nconfig: {spotctl: {class: fun}}\n", "class"},
 		{"run: x\nconfig: {spotctl: {budget: 5}}\n", "not enforced"},
