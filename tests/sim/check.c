@@ -1,3 +1,7 @@
+/*
+ * What must always hold, looked at each simulated minute, and what must hold once nothing more goes wrong.
+ * What the rows say is held against what the clouds and the programs know to be so.
+ */
 #include "world.h"
 #include "broker.h"
 #include "check.h"
@@ -7,20 +11,9 @@
 #include "work.h"
 
 #define SETTLE_US (30 * SPOT_US_PER_S)
-
-static int64_t value(const char *sql)
-{
-	PGresult *r = PQexec(store_conn(), sql);
-	int64_t v;
-
-	if (PQresultStatus(r) != PGRES_TUPLES_OK) {
-		fprintf(stderr, "sim: check: %s: %s", sql, PQresultErrorMessage(r));
-		abort();
-	}
-	v = PQntuples(r) > 0 ? strtoll(PQgetvalue(r, 0, 0), NULL, 10) : 0;
-	PQclear(r);
-	return v;
-}
+/* After its job's end an instance may live so long: a crash, the lease, silence of the cloud, the tries. */
+#define RELEASE_US (3 * SPOT_US_PER_HOUR)
+#define ROW_US (20 * SPOT_US_PER_S) /* between a request's arrival and what is written about it there is none: the row is first */
 
 static char *text(const char *sql)
 {
@@ -37,7 +30,16 @@ static char *text(const char *sql)
 	return v;
 }
 
-/* The statement tells what is wrong, one line each; nothing is right. */
+static int64_t value(const char *sql)
+{
+	char *v = text(sql);
+	int64_t n = strtoll(v, NULL, 10);
+
+	free(v);
+	return n;
+}
+
+/* The statement tells what is wrong in one text; nothing is right. */
 static void none(const char *name, const char *sql)
 {
 	char *found = text(sql);
@@ -46,30 +48,281 @@ static void none(const char *name, const char *sql)
 	free(found);
 }
 
-void check_step(void)
+/* ---- instances and rows ------------------------------------------------------------------------- */
+
+struct rows {
+	PGresult *r;
+	int n;
+};
+
+static struct rows nodes_read(void)
 {
+	struct rows rows = {.r = PQexec(store_conn(), "SELECT token, name, state, coalesce(ref, ''), coalesce(ended_us, 0), id, "
+	    "coalesce(terminate_us, 0) FROM node ORDER BY id")};
+
+	assert(PQresultStatus(rows.r) == PGRES_TUPLES_OK);
+	rows.n = PQntuples(rows.r);
+	return rows;
 }
 
+static const char *cell(const struct rows *rows, int row, int col)
+{
+	return PQgetvalue(rows->r, row, col);
+}
+
+/* The row of an instance: its launch token, or at a cloud without tokens its name. */
+static int row_of(const struct rows *rows, const struct cloud_instance *i)
+{
+	for (int k = 0; i->token != NULL && k < rows->n; k++) {
+		if (strcmp(cell(rows, k, 0), i->token) == 0 || strcmp(cell(rows, k, 1), i->token) == 0)
+			return k;
+	}
+	return -1;
+}
+
+static bool row_is_over(const struct rows *rows, int row)
+{
+	return strcmp(cell(rows, row, 2), "GONE") == 0 || strcmp(cell(rows, row, 2), "FAILED") == 0;
+}
+
+static void check_instances(void)
+{
+	struct cloud_instance *all;
+	size_t n = cloud_instances(&all);
+	struct rows rows = nodes_read();
+
+	for (size_t i = 0; i < n; i++) {
+		int row = row_of(&rows, &all[i]);
+
+		always(row >= 0, "no instance without a row", "%s %s has the token '%s'", all[i].cloud, all[i].id,
+		    all[i].token != NULL ? all[i].token : "");
+		/* A row may end while a lost launch still takes effect; the sweeper finds that one. */
+		if (row >= 0 && all[i].alive && row_is_over(&rows, row)) {
+			int64_t ended = strtoll(cell(&rows, row, 4), NULL, 10);
+
+			sometimes("an instance outlived its row");
+			always(world_now() < MAX(ended, all[i].launched_us) + RELEASE_US, "no instance is left behind",
+			    "%s %s lives, its node n%s is %s since %" PRId64 " s", all[i].cloud, all[i].id, cell(&rows, row, 5),
+			    cell(&rows, row, 2), (world_now() - ended) / SPOT_US_PER_S);
+		}
+	}
+	PQclear(rows.r);
+	free(all);
+}
+
+/* A row may say READY for a while after the machine went; not for ever. */
+static void check_ready_rows(void)
+{
+	static int64_t since[1024];
+	struct cloud_instance *all;
+	size_t n = cloud_instances(&all);
+	struct rows rows = nodes_read();
+
+	for (int k = 0; k < rows.n && k < (int)ARRAY_LEN(since); k++) {
+		bool live = false, claims = strcmp(cell(&rows, k, 2), "READY") == 0 || strcmp(cell(&rows, k, 2), "DRAINING") == 0;
+
+		for (size_t i = 0; i < n; i++)
+			live = live || (all[i].alive && row_of(&rows, &all[i]) == k);
+		if (!claims || live)
+			since[k] = 0;
+		else if (since[k] == 0)
+			since[k] = world_now();
+		always(since[k] == 0 || world_now() < since[k] + 3600 * SPOT_US_PER_S, "no row is ready without an instance",
+		    "n%s is %s since an hour after its instance went", cell(&rows, k, 5), cell(&rows, k, 2));
+	}
+	PQclear(rows.r);
+	free(all);
+}
+
+/* ---- jobs and programs --------------------------------------------------------------------------------- */
+
+/* Two programs of one job may run for a while when one is cut off: but only one of them may act, and one
+ * that is not cut off must be stopped. */
+static void check_programs(void)
+{
+	const struct host_progress *p;
+	size_t n = host_programs(&p);
+
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = i + 1; k < n; k++) {
+			if (p[i].alive && p[k].alive && strcmp(p[i].job, p[k].job) == 0)
+				sometimes("two programs of one job ran at once");
+			always(strcmp(p[i].job, p[k].job) != 0 || p[i].epoch != p[k].epoch || p[i].host == p[k].host,
+			    "one epoch runs on one machine", "%s epoch %" PRId64 " on %s and %s", p[i].job, p[i].epoch, p[i].host,
+			    p[k].host);
+		}
+	}
+}
+
+/* What was committed before an attempt was placed is what its program goes on from. */
+static void check_progress(void)
+{
+	static size_t seen;
+	const struct host_progress *p;
+	size_t n = host_programs(&p);
+
+	for (; seen < n; seen++) {
+		char sql[400];
+		int64_t steps;
+
+		if (p[seen].begun_us == 0 && p[seen].alive)
+			return;
+		snprintf(sql, sizeof(sql), "SELECT coalesce(max(c.steps), 0) FROM checkpoint c, attempt a WHERE c.job_id = %s AND "
+		    "a.job_id = c.job_id AND a.epoch = %" PRId64 " AND c.state = 'COMMITTED' AND c.epoch < a.epoch AND "
+		    "c.committed_us < a.created_us", p[seen].job + 1, p[seen].epoch);
+		steps = value(sql);
+		if (steps > 0)
+			sometimes("a job went on from a checkpoint");
+		always(p[seen].begun_at >= steps, "progress never goes back behind a committed checkpoint",
+		    "%s epoch %" PRId64 " began at step %" PRId64 ", committed was %" PRId64, p[seen].job, p[seen].epoch,
+		    p[seen].begun_at, steps);
+	}
+}
+
+static void check_checkpoints(void)
+{
+	PGresult *r;
+
+	none("an epoch that is over commits nothing",
+	    "SELECT string_agg('c' || c.id || ' of j' || c.job_id || ' epoch ' || c.epoch, '; ') FROM checkpoint c "
+	    "JOIN attempt n ON n.job_id = c.job_id AND n.epoch > c.epoch WHERE c.state = 'COMMITTED' AND c.committed_us > n.created_us");
+	r = PQexec(store_conn(), "SELECT DISTINCT k.object_key, c.id FROM checkpoint_chunk k JOIN checkpoint c ON c.id = k.checkpoint_id "
+	    "JOIN job j ON j.checkpoint_id = c.id WHERE c.state = 'COMMITTED' ORDER BY 2, 1");
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int i = 0; i < PQntuples(r); i++)
+		always(cloud_object(PQgetvalue(r, i, 0)), "every committed checkpoint can be restored", "c%s lacks %s",
+		    PQgetvalue(r, i, 1), PQgetvalue(r, i, 0));
+	PQclear(r);
+}
+
+/* ---- money -------------------------------------------------------------------------------------------------- */
+
+static void check_ledger(void)
+{
+	none("no interval is billed twice",
+	    "SELECT string_agg('n' || a.node_id || ' lines ' || a.id || ' and ' || b.id, '; ') FROM ledger a JOIN ledger b "
+	    "ON b.node_id = a.node_id AND b.id > a.id AND b.from_us < a.to_us AND a.from_us < b.to_us "
+	    "AND a.kind <> 'lost_work' AND b.kind <> 'lost_work' AND a.reverses IS NULL AND b.reverses IS NULL "
+	    "AND NOT EXISTS (SELECT 1 FROM ledger x WHERE x.reverses IN (a.id, b.id))");
+	none("an amount is its interval times its price",
+	    "SELECT string_agg('line ' || id, '; ') FROM ledger WHERE reverses IS NULL AND abs(amount_micros) <> "
+	    "round((to_us - from_us)::numeric * price_micros / 3600000000) AND abs(abs(amount_micros) - "
+	    "(to_us - from_us)::numeric * price_micros / 3600000000) > 1");
+	none("what is billed lies within the machine's life",
+	    "SELECT string_agg('line ' || l.id || ' of n' || n.id, '; ') FROM ledger l JOIN node n ON n.id = l.node_id "
+	    "WHERE l.from_us < n.launched_us OR (n.ended_us IS NOT NULL AND l.to_us > n.ended_us)");
+}
+
+static void check_ledger_end(void)
+{
+	none("every machine's life is billed whole",
+	    "SELECT string_agg('n' || n.id || ' lived ' || (n.ended_us - n.launched_us) || ' billed ' || b.us, '; ') FROM node n, LATERAL ("
+	    "SELECT coalesce(sum(l.to_us - l.from_us) FILTER (WHERE l.reverses IS NULL AND NOT EXISTS "
+	    "(SELECT 1 FROM ledger x WHERE x.reverses = l.id)), 0) us FROM ledger l WHERE l.node_id = n.id AND l.kind <> 'lost_work') b "
+	    "WHERE n.launched_us IS NOT NULL AND n.ended_us > n.launched_us AND b.us <> n.ended_us - n.launched_us "
+	    "AND NOT EXISTS (SELECT 1 FROM ledger r WHERE r.node_id = n.id AND r.reverses IS NOT NULL)");
+}
+
+/* ---- verdicts -------------------------------------------------------------------------------------------------- */
+
+/* Without faults nothing is ever lost, and no attempt is begun twice. */
+static void check_healthy(void)
+{
+	const struct faults_mix *m = &world.conf.mix;
+
+	if (m->reclaim + m->kill + m->part + m->lie + m->crash + m->net_lost + m->net_reset + m->net_slow > 0)
+		return;
+	none("a healthy job is never recovered",
+	    "SELECT string_agg('j' || id || ' epoch ' || epoch, '; ') FROM job j WHERE epoch > 1 AND NOT EXISTS "
+	    "(SELECT 1 FROM attempt a WHERE a.job_id = j.id AND a.exit_reason = 'error') AND NOT EXISTS "
+	    "(SELECT 1 FROM decision d WHERE d.job_id = j.id AND d.kind IN ('rebalance', 'return', 'preempted'))");
+}
+
+/* A job whose program ended well with all steps done does not run again, whatever became of the message. */
+static void check_results(void)
+{
+	none("a job that succeeded did all its steps",
+	    "SELECT string_agg('j' || id || ' at ' || steps_done || ' of ' || steps_total, '; ') FROM job "
+	    "WHERE state = 'SUCCEEDED' AND steps_total > 0 AND steps_done < steps_total");
+}
+
+/* ---- when ----------------------------------------------------------------------------------------------------------- */
+
+void check_step(void)
+{
+	check_instances();
+	check_ready_rows();
+	check_programs();
+	check_progress();
+	check_checkpoints();
+	check_ledger();
+}
+
+/* Nothing is left to do: all jobs are over, all rows, all machines. */
 bool check_settled(void)
 {
 	static int64_t looked;
+	struct cloud_instance *all;
+	size_t n, alive = 0;
 
 	if (!work_done() || !broker_up() || world_now() < looked + SETTLE_US)
 		return false;
 	looked = world_now();
-	return value("SELECT (SELECT count(*) FROM job WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')) + "
-		     "(SELECT count(*) FROM node WHERE state NOT IN ('GONE', 'FAILED'))") == 0;
+	n = cloud_instances(&all);
+	for (size_t i = 0; i < n; i++)
+		alive += all[i].alive;
+	free(all);
+	return alive == 0 &&
+	    value("SELECT (SELECT count(*) FROM job WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')) + "
+		  "(SELECT count(*) FROM node WHERE state NOT IN ('GONE', 'FAILED') OR (launched_us IS NOT NULL AND "
+		  "ended_us > launched_us AND (billed_to_us IS NULL OR billed_to_us < ended_us)))") == 0;
+}
+
+static void timeline(void)
+{
+	char *t = text("SELECT string_agg((at_us - " "1793491200000000" ") / 1000000 || ' ' || entity || ' ' || entity_id || ' ' || was "
+		       "|| '->' || now || ' ' || event || ': ' || why, chr(10) ORDER BY id) FROM event "
+		       "WHERE entity IN ('job', 'node', 'checkpoint', 'orphan')");
+
+	printf("%s\n", t);
+	free(t);
 }
 
 void check_end(void)
 {
-	none("every accepted job reaches an end",
-	    "SELECT string_agg(id || ' ' || state || ' ' || why, '; ') FROM job "
-	    "WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')");
-	if (world.conf.trace) {
-		char *t = text("SELECT string_agg(at_us || ' ' || entity || entity_id || ' ' || was || '->' || now || ' ' || event || "
-			       "': ' || why, chr(10) ORDER BY id) FROM event");
-		puts(t);
-		free(t);
+	struct cloud_instance *all;
+	size_t n = cloud_instances(&all);
+
+	if (world.failed == NULL) {
+		none("every accepted job reaches an end",
+		    "SELECT string_agg('j' || id || ' ' || state || ' ' || why, '; ') FROM job "
+		    "WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')");
+		none("every node reaches an end",
+		    "SELECT string_agg('n' || id || ' ' || state || ' ' || why || ' ' || last_error, '; ') FROM node "
+		    "WHERE state NOT IN ('GONE', 'FAILED')");
+		for (size_t i = 0; i < n; i++)
+			always(!all[i].alive, "in the end no instance is left", "%s %s is %s", all[i].cloud, all[i].id, all[i].state);
+		always(work_done(), "every user is heard", "%zu were", work_accepted());
+		check_step();
+		check_ledger_end();
+		check_healthy();
+		check_results();
 	}
+	free(all);
+	if (value("SELECT count(*) FROM job WHERE state = 'SUCCEEDED'") > 0)
+		sometimes("a job succeeded");
+	if (value("SELECT count(*) FROM job WHERE state = 'FAILED'") > 0)
+		sometimes("a job failed");
+	if (value("SELECT count(*) FROM job WHERE state = 'CANCELLED'") > 0)
+		sometimes("a job ended by its cancellation");
+	if (value("SELECT count(*) FROM event WHERE now = 'UNKNOWN'") > 0)
+		sometimes("a launch's outcome was unknown");
+	if (value("SELECT count(*) FROM orphan") > 0)
+		sometimes("the sweeper found an instance without a live row");
+	if (value("SELECT count(*) FROM attempt WHERE exit_reason = 'lost'") > 0)
+		sometimes("an attempt was lost");
+	if (value("SELECT count(*) FROM attempt WHERE exit_reason = 'drained'") > 0)
+		sometimes("an attempt was drained");
+	if (world.failed != NULL || world.conf.trace)
+		timeline();
 }

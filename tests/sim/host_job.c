@@ -30,7 +30,7 @@ struct program {
 	int64_t steps, step_us, save_us, fail_at;
 	int64_t run_us;         /* when it began to run */
 	int64_t saved_wall_us;
-	struct loop_timer next, save;
+	struct loop_timer next, save, term;
 	size_t log;             /* its line in the list of programs */
 	struct program *older;
 };
@@ -107,6 +107,7 @@ static void dead(struct program *p)
 	history[p->log].ended_us = world_now();
 	loop_timer_stop(&p->next);
 	loop_timer_stop(&p->save);
+	loop_timer_stop(&p->term);
 }
 
 static void program_exit(struct program *p, int code, int signo)
@@ -189,7 +190,7 @@ void program_end_all(struct host *h)
 
 static void program_killed(struct loop_timer *t)
 {
-	program_exit(container_of(t, struct program, next), -1, SIGTERM);
+	program_exit(container_of(t, struct program, term), -1, SIGTERM);
 }
 
 int host_kill(pid_t pid, int signo)
@@ -210,8 +211,8 @@ int host_kill(pid_t pid, int signo)
 		else
 			program_exit(p, -1, SIGKILL);
 	} else if (signo == SIGTERM) {
-		loop_timer_init(&p->next, world.loop, program_killed);
-		loop_timer_set(&p->next, dice_us(1000, 500000));
+		if (!p->term.armed)
+			loop_timer_set(&p->term, dice_us(1000, 500000));
 	}
 	return 0;
 }
@@ -333,6 +334,7 @@ enum spot_rc shim_spawn(json_t *o, pid_t *ret, struct spot_err *err UNUSED)
 	job_json(p);
 	loop_timer_init(&p->next, world.loop, program_tick);
 	loop_timer_init(&p->save, world.loop, program_saved);
+	loop_timer_init(&p->term, world.loop, program_killed);
 	loop_timer_set(&p->next, dice_us(SPOT_US_PER_S / 10, 5 * SPOT_US_PER_S));
 	trace("host %s program %d of %s epoch %" PRId64 " begins at step %" PRId64, p->host->id, (int)p->shim,
 	    history[p->log].job, history[p->log].epoch, history[p->log].begun_at);

@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -27,14 +28,14 @@
 extern bool traps_armed;
 
 static const char usage[] =
-    "usage: sim SEED [--hours H] [--faults MIX] [--trace]\n"
-    "       sim --seeds FROM-TO [--jobs N] [--hours H] [--faults MIX]\n"
+    "usage: sim SEED [--minutes M] [--faults MIX] [--trace]\n"
+    "       sim --seeds FROM-TO [--jobs N] [--minutes M] [--faults MIX]\n"
     "  MIX: none, light, heavy, or NAME=PPM,NAME=PPM,... (names: --list-faults)\n";
 
 struct options {
 	uint64_t from, to;
 	int jobs;
-	int64_t hours;
+	int64_t minutes;
 	const char *mix, *bug;
 	bool trace, keep;
 };
@@ -132,7 +133,7 @@ static void run_until(int64_t until, bool (*done)(void), const char *providers)
 
 static void seed_run(const char *providers)
 {
-	int64_t end = SIM_T0 + world.conf.hours * SPOT_US_PER_HOUR;
+	int64_t end = SIM_T0 + world.conf.minutes * 60 * SPOT_US_PER_S;
 
 	store_open(world.conf.dsn);
 	broker_install();
@@ -146,7 +147,6 @@ static void seed_run(const char *providers)
 	run_until(world_now() + 12 * SPOT_US_PER_HOUR, check_settled, providers);
 	check_end();
 	broker_crash();
-	store_close();
 }
 
 static void child(const struct options *o, uint64_t seed, const char *dsn, const char *dir, int out)
@@ -154,7 +154,7 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 	char path[256];
 	const char *providers;
 
-	world.conf = (struct world_conf){.seed = seed, .hours = o->hours, .trace = o->trace, .dsn = dsn, .bug = o->bug};
+	world.conf = (struct world_conf){.seed = seed, .minutes = o->minutes, .trace = o->trace, .dsn = dsn, .bug = o->bug};
 	mix_of_seed(o, seed, &world.conf.mix);
 	snprintf(path, sizeof(path), "%s/%" PRIu64, dir, seed);
 	if (mkdir(path, 0700) != 0 && errno != EEXIST)
@@ -173,6 +173,14 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 	if (o->trace)
 		fflush(stdout);
 	seen_write(out);
+	{
+		struct rusage u;
+
+		(void)getrusage(RUSAGE_SELF, &u);
+		dprintf(out, "stat cpu_ms %" PRId64 "\nstat db_ms %" PRId64 "\n",
+		    (int64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000 + (u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1000,
+		    store_server_ms());
+	}
 	dprintf(out, "stat statements %" PRId64 "\nstat messages %" PRId64 "\nstat turns %" PRId64 "\nstat restarts %" PRId64
 	    "\nstat sim_s %" PRId64 "\nhash %016" PRIx64 " %" PRId64 "\n%s %s\n", world.statements, world.messages,
 	    world.turns, world.restarts, (int64_t)world_s(), world.hash, world.lines,
@@ -375,12 +383,12 @@ static double clock_s(void)
 
 static bool options_read(struct options *o, int argc, char **argv)
 {
-	static const struct option longs[] = {{"seeds", 1, NULL, 's'}, {"jobs", 1, NULL, 'j'}, {"hours", 1, NULL, 'h'},
+	static const struct option longs[] = {{"seeds", 1, NULL, 's'}, {"jobs", 1, NULL, 'j'}, {"minutes", 1, NULL, 'm'},
 	    {"faults", 1, NULL, 'f'}, {"trace", 0, NULL, 't'}, {"bug", 1, NULL, 'b'}, {NULL, 0, NULL, 0}};
 	int c;
 	char *end;
 
-	*o = (struct options){.jobs = 2, .hours = 1};
+	*o = (struct options){.jobs = 2, .minutes = 20};
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		switch (c) {
 		case 's':
@@ -388,7 +396,7 @@ static bool options_read(struct options *o, int argc, char **argv)
 			o->to = *end == '-' ? strtoull(end + 1, NULL, 10) : o->from;
 			break;
 		case 'j': o->jobs = (int)MIN(strtol(optarg, NULL, 10), (long)SLOTS); break;
-		case 'h': o->hours = strtoll(optarg, NULL, 10); break;
+		case 'm': o->minutes = strtoll(optarg, NULL, 10); break;
 		case 'f': o->mix = optarg; break;
 		case 't': o->trace = true; break;
 		case 'b': o->bug = optarg; break;
@@ -397,7 +405,7 @@ static bool options_read(struct options *o, int argc, char **argv)
 	}
 	if (optind < argc)
 		o->from = o->to = strtoull(argv[optind++], NULL, 10);
-	return optind == argc && o->jobs > 0 && o->hours > 0;
+	return optind == argc && o->jobs > 0 && o->minutes > 0;
 }
 
 int main(int argc, char **argv)
@@ -417,6 +425,8 @@ int main(int argc, char **argv)
 		abort();
 	snprintf(cloud, sizeof(cloud), "%s/cloud", dir);
 	begun = clock_s();
+	/* A database for each seed is some thousand files: in memory they cost nothing. */
+	setenv("TMPDIR", "/dev/shm", 1);
 	db = testdb_start();
 	server_open(db);
 	world_loop_open();

@@ -14,6 +14,7 @@
 #include "store.h"
 
 #include <poll.h>
+#include <unistd.h>
 
 #define PREPARED_MAX 1024
 
@@ -69,6 +70,22 @@ void store_close(void)
 PGconn *store_conn(void)
 {
 	return db.c;
+}
+
+int64_t store_server_ms(void)
+{
+	char path[64], text[1024];
+	unsigned long user = 0, kernel = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", PQbackendPID(db.c));
+	f = fopen(path, "re");
+	if (f == NULL)
+		return 0;
+	if (fgets(text, sizeof(text), f) != NULL && strrchr(text, ')') != NULL)
+		(void)sscanf(strrchr(text, ')') + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel);
+	fclose(f);
+	return (int64_t)(user + kernel) * 1000 / sysconf(_SC_CLK_TCK);
 }
 
 /* ---- notifications ----------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 void store_open(const char *dsn);
 void store_close(void);
 PGconn *store_conn(void); /* for the checks, between turns */
+int64_t store_server_ms(void); /* processor time that the server's side has used */
 /* The process behind these connections dies: what it had sent runs or does not. */
 struct pg;
 void store_crash(struct pg *p);

@@ -97,7 +97,7 @@ static void wish_make(struct wish *w, size_t k, int64_t until_us)
 {
 	static const char *const gpus[] = {"L4: 1", "A10G: 1", "T4: 1", "H100: 1", "A10: 1"};
 	const char *gpu = gpus[rng_below(&world.dice, ARRAY_LEN(gpus))];
-	int64_t steps = dice_us(20, 400), step_ms = dice_us(500, 6000);
+	int64_t steps = dice_us(20, 200), step_ms = dice_us(500, 5000);
 	bool saves = rng_below(&world.dice, 5) > 0, fails = rng_below(&world.dice, 12) == 0;
 	int64_t fail_at = steps / 2;
 
@@ -110,10 +110,10 @@ static void wish_make(struct wish *w, size_t k, int64_t until_us)
 	    saves ? "    checkpoint: {path: ckpt, signal: USR1, interval: 120s, budget: 30s}\n" : "");
 	(void)fail_at;
 	w->cancels = rng_below(&world.dice, 8) == 0;
-	w->cancel_after_us = dice_us(SPOT_US_PER_S, 1800 * SPOT_US_PER_S);
+	w->cancel_after_us = dice_us(SPOT_US_PER_S, 900 * SPOT_US_PER_S);
 	loop_timer_init(&w->timer, world.loop, send);
 	loop_timer_init(&w->late, world.loop, late);
-	loop_timer_set(&w->timer, dice_us(60 * SPOT_US_PER_S, until_us));
+	loop_timer_set(&w->timer, dice_us(5 * SPOT_US_PER_S, until_us));
 }
 
 void work_begin(int64_t jobs, int64_t until_us)

@@ -44,7 +44,7 @@ struct faults_mix {
 
 struct world_conf {
 	uint64_t seed;
-	int64_t hours;
+	int64_t minutes;      /* in which things go wrong; then it is calm until all has settled */
 	struct faults_mix mix;
 	bool trace;           /* print each line as it happens */
 	const char *dsn, *dir;
