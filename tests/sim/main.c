@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <getopt.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -29,15 +30,16 @@ extern bool traps_armed;
 
 static const char usage[] =
     "usage: sim SEED [--minutes M] [--faults MIX] [--trace]\n"
-    "       sim --seeds FROM-TO [--jobs N] [--minutes M] [--faults MIX]\n"
-    "  MIX: none, light, heavy, or NAME=PPM,NAME=PPM,... (names: --list-faults)\n";
+    "       sim --seeds FROM-TO [--jobs N] [--minutes M] [--faults MIX] [--stop]\n"
+    "  MIX: none, light, heavy, or NAME=PPM,NAME=PPM,... (names: FAULT_LIST in tests/sim/world.h)\n"
+    "  --stop: at the first seed that fails. A failing seed is run again with less and less.\n";
 
 struct options {
 	uint64_t from, to;
 	int jobs;
 	int64_t minutes;
-	const char *mix, *bug;
-	bool trace, keep;
+	const char *mix;
+	bool trace, stop, quiet;
 };
 
 /* ---- fault mixes -------------------------------------------------------------------------------- */
@@ -45,9 +47,8 @@ struct options {
 static const struct mix_name {
 	const char *name;
 	size_t at;
-	int64_t light, heavy;
 } mix_names[] = {
-#define X(n) {#n, offsetof(struct faults_mix, n), 0, 0},
+#define X(n) {#n, offsetof(struct faults_mix, n)},
     FAULT_LIST(X)
 #undef X
 };
@@ -154,7 +155,9 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 	char path[256];
 	const char *providers;
 
-	world.conf = (struct world_conf){.seed = seed, .minutes = o->minutes, .trace = o->trace, .dsn = dsn, .bug = o->bug};
+	if (o->quiet)
+		(void)!freopen("/dev/null", "w", stdout);
+	world.conf = (struct world_conf){.seed = seed, .minutes = o->minutes, .trace = o->trace, .dsn = dsn};
 	mix_of_seed(o, seed, &world.conf.mix);
 	snprintf(path, sizeof(path), "%s/%" PRIu64, dir, seed);
 	if (mkdir(path, 0700) != 0 && errno != EEXIST)
@@ -243,6 +246,8 @@ struct total {
 static struct total totals[400];
 static size_t totals_n;
 static int64_t failures, done;
+static uint64_t failed_seeds[64];
+static char last_verdict[256]; /* of the last seed that ended: the broken invariant, "" = none */
 
 static void total_add(const char *kind, const char *name, int64_t n)
 {
@@ -260,6 +265,19 @@ static void total_add(const char *kind, const char *name, int64_t n)
 	totals[totals_n++].seeds = 1;
 }
 
+static bool looking; /* for the shortest reproduction: nothing is counted */
+
+static void failed(uint64_t seed, const char *why)
+{
+	if (looking)
+		return;
+	if (failures < (int64_t)ARRAY_LEN(failed_seeds))
+		failed_seeds[failures] = seed;
+	failures++;
+	printf("seed %" PRIu64 " FAILED %s\n", seed, why);
+	fflush(stdout);
+}
+
 static void slot_line(const struct slot *s, char *line)
 {
 	char *kind = line, *name = strchr(line, ' '), *n;
@@ -269,9 +287,9 @@ static void slot_line(const struct slot *s, char *line)
 	*name++ = '\0';
 	n = strrchr(name, ' ');
 	if (strcmp(kind, "FAILED") == 0) {
-		failures++;
-		printf("seed %" PRIu64 " FAILED %s\n", s->seed, name);
-	} else if (n != NULL && strcmp(kind, "hash") != 0 && strcmp(kind, "ok") != 0) {
+		snprintf(last_verdict, sizeof(last_verdict), "%.*s", (int)strcspn(name, ":"), name);
+		failed(s->seed, name);
+	} else if (!looking && n != NULL && strcmp(kind, "hash") != 0 && strcmp(kind, "ok") != 0) {
 		*n++ = '\0';
 		total_add(kind, name, strtoll(n, NULL, 10));
 	}
@@ -300,6 +318,24 @@ static void slot_start(struct slot *s, const struct options *o, uint64_t seed, c
 	assert(s->text != NULL);
 }
 
+static int entry_remove(const char *path, const struct stat *st UNUSED, int type UNUSED, struct FTW *at UNUSED)
+{
+	return remove(path);
+}
+
+static void tree_remove(const char *path)
+{
+	(void)nftw(path, entry_remove, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void seed_dir_remove(const char *dir, uint64_t seed)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%" PRIu64, dir, seed);
+	tree_remove(path);
+}
+
 static void slot_end(struct slot *s, const struct options *o, const char *dir)
 {
 	char *line, *save = NULL;
@@ -312,18 +348,22 @@ static void slot_end(struct slot *s, const struct options *o, const char *dir)
 	s->pid = 0;
 	s->text[s->n] = '\0';
 	verdict = strstr(s->text, "\nok ") != NULL || strstr(s->text, "\nFAILED ") != NULL;
+	last_verdict[0] = '\0';
 	if (!verdict) {
-		failures++;
-		printf("seed %" PRIu64 " CRASHED %s %d\n", s->seed, WIFSIGNALED(status) ? "signal" : "exit",
+		char why[64];
+
+		snprintf(why, sizeof(why), "crashed with %s %d", WIFSIGNALED(status) ? "signal" : "exit",
 		    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+		snprintf(last_verdict, sizeof(last_verdict), "%s", why);
+		failed(s->seed, why);
 	}
-	if (o->from == o->to)
+	if (o->from == o->to && !looking)
 		fputs(s->text, stdout);
 	for (line = strtok_r(s->text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save))
 		slot_line(s, line);
-	done++;
+	done += !looking;
 	sql("DROP DATABASE %s%s", s->name, " WITH (FORCE)");
-	(void)dir;
+	seed_dir_remove(dir, s->seed);
 }
 
 /* True: the seed is over. */
@@ -345,7 +385,7 @@ static void batch(const struct options *o, const char *dir)
 	for (;;) {
 		struct pollfd fds[SLOTS];
 
-		for (int i = 0; i < o->jobs && next <= o->to; i++) {
+		for (int i = 0; i < o->jobs && next <= o->to && (failures == 0 || !o->stop || looking); i++) {
 			if (slots[i].pid == 0) {
 				slot_start(&slots[i], o, next++, dir);
 				busy++;
@@ -365,13 +405,96 @@ static void batch(const struct options *o, const char *dir)
 	}
 }
 
+/* ---- what a batch must have seen ------------------------------------------------------------------------ */
+
+#define BATCH_MIN 500
+static const char *const musts[] = {"a job succeeded", "a job failed", "a job ended by its cancellation",
+    "a job went on from a checkpoint", "a launch's outcome was unknown", "a node was cut off", "a pool ran dry",
+    "a price jumped", "a statement ran after its sender had died", "an agent crashed", "an attempt was drained",
+    "an attempt was lost", "an instance died without a word", "an instance outlived its row", "an instance was reclaimed",
+    "the daemon died", "the sweeper found an instance without a live row", "two programs of one job ran at once"};
+
+/* A batch that is large enough and never came to one of these tests less than it says. */
+static bool all_reached(const struct options *o)
+{
+	bool all = true;
+
+	if (o->mix != NULL || done < BATCH_MIN)
+		return true;
+	for (size_t i = 0; i < ARRAY_LEN(musts); i++) {
+		bool reached = false;
+
+		for (size_t k = 0; k < totals_n; k++)
+			reached = reached || (strcmp(totals[k].kind, "sometimes") == 0 && strcmp(totals[k].name, musts[i]) == 0);
+		if (!reached)
+			printf("FAILED: never reached: %s\n", musts[i]);
+		all = all && reached;
+	}
+	return all;
+}
+
+/* ---- the shortest reproduction ------------------------------------------------------------------------ */
+
+static void mix_text(const struct faults_mix *m, char *buf, size_t n)
+{
+	size_t at = 0;
+
+	buf[0] = '\0';
+	for (size_t i = 0; i < ARRAY_LEN(mix_names); i++) {
+		int64_t ppm = *(const int64_t *)(const void *)((const char *)m + mix_names[i].at);
+
+		if (ppm > 0)
+			at += (size_t)snprintf(buf + at, n - at, "%s%s=%" PRId64, at > 0 ? "," : "", mix_names[i].name, ppm);
+	}
+	if (at == 0)
+		snprintf(buf, n, "none");
+}
+
+static bool still_fails(struct options *o, const struct faults_mix *m, const char *dir, const char *why)
+{
+	char text[1024];
+
+	mix_text(m, text, sizeof(text));
+	o->mix = text;
+	batch(o, dir);
+	return strcmp(last_verdict, why) == 0;
+}
+
+/* The dice fall otherwise with each change, so this is a search and not a proof: what still fails is kept. */
+static void shrink(const struct options *given, uint64_t seed, const char *dir)
+{
+	struct options o = *given;
+	struct faults_mix m, less;
+	char text[1024], why[256];
+
+	mix_of_seed(given, seed, &m);
+	o.from = o.to = seed;
+	o.quiet = true;
+	o.trace = false;
+	looking = true;
+	(void)still_fails(&o, &m, dir, "");
+	snprintf(why, sizeof(why), "%s", last_verdict);
+	for (size_t i = 0; i < ARRAY_LEN(mix_names); i++) {
+		less = m;
+		*(int64_t *)(void *)((char *)&less + mix_names[i].at) = 0;
+		if (memcmp(&less, &m, sizeof(m)) != 0 && still_fails(&o, &less, dir, why))
+			m = less;
+	}
+	for (int64_t minutes = o.minutes; minutes > 1 && (o.minutes = minutes / 2) > 0 && still_fails(&o, &m, dir, why);)
+		minutes = o.minutes;
+	o.minutes = still_fails(&o, &m, dir, why) ? o.minutes : MIN(o.minutes * 2, given->minutes);
+	looking = false;
+	mix_text(&m, text, sizeof(text));
+	printf("shortest: sim %" PRIu64 " --minutes %" PRId64 " --faults %s\n  breaks: %s\n", seed, o.minutes, text, why);
+}
+
 static int totals_print(const struct options *o, double took_s)
 {
 	printf("%" PRId64 " seeds, %" PRId64 " failed, %.1f s, %.1f seeds/s\n", done, failures, took_s, (double)done / took_s);
 	for (size_t i = 0; i < totals_n && o->from != o->to; i++)
 		printf("%-10s %-60s %10" PRId64 " in %" PRId64 " seeds\n", totals[i].kind, totals[i].name, totals[i].n,
 		    totals[i].seeds);
-	return failures > 0;
+	return failures > 0 || !all_reached(o);
 }
 
 /* ---- start --------------------------------------------------------------------------------------------------- */
@@ -384,7 +507,7 @@ static double clock_s(void)
 static bool options_read(struct options *o, int argc, char **argv)
 {
 	static const struct option longs[] = {{"seeds", 1, NULL, 's'}, {"jobs", 1, NULL, 'j'}, {"minutes", 1, NULL, 'm'},
-	    {"faults", 1, NULL, 'f'}, {"trace", 0, NULL, 't'}, {"bug", 1, NULL, 'b'}, {NULL, 0, NULL, 0}};
+	    {"faults", 1, NULL, 'f'}, {"trace", 0, NULL, 't'}, {"stop", 0, NULL, 'x'}, {NULL, 0, NULL, 0}};
 	int c;
 	char *end;
 
@@ -399,7 +522,7 @@ static bool options_read(struct options *o, int argc, char **argv)
 		case 'm': o->minutes = strtoll(optarg, NULL, 10); break;
 		case 'f': o->mix = optarg; break;
 		case 't': o->trace = true; break;
-		case 'b': o->bug = optarg; break;
+		case 'x': o->stop = true; break;
 		default: return false;
 		}
 	}
@@ -412,7 +535,7 @@ int main(int argc, char **argv)
 {
 	struct options o;
 	struct testdb *db;
-	char dir[] = "/dev/shm/spotbroker-sim-XXXXXX", cloud[64], command[128];
+	char dir[] = "/dev/shm/spotbroker-sim-XXXXXX", cloud[64];
 	double begun;
 	int rc;
 
@@ -435,8 +558,10 @@ int main(int argc, char **argv)
 	begun = clock_s();
 	batch(&o, dir);
 	rc = totals_print(&o, clock_s() - begun);
+	for (int64_t i = 0; i < MIN(failures, INT64_C(2)); i++)
+		shrink(&o, failed_seeds[i], dir);
 	PQfinish(admin);
 	testdb_stop(db);
-	(void)command;
+	tree_remove(dir);
 	return rc;
 }

@@ -48,7 +48,6 @@ struct world_conf {
 	struct faults_mix mix;
 	bool trace;           /* print each line as it happens */
 	const char *dsn, *dir;
-	const char *bug;      /* invariant tests break the outcome on purpose; NULL = not */
 };
 
 struct world {
