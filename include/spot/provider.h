@@ -121,7 +121,8 @@ struct spot_terminate {
 	const char *region, *zone;
 	const char *ref;                     /* one instance per call: a bad id must not fail others */
 	const char *spot_request;
-	struct spot_instance after;          /* state as the reply tells; GONE if the id is unknown */
+	struct spot_instance after;          /* state as the reply tells; GONE if the id is unknown, with raw_state */
+#define SPOT_NOT_FOUND_STATE "not-found"     /* this: an unknown id proves nothing within the list lag of its launch */
 };
 struct spot_notices {                    /* what the control plane says about these instances */
 	const char *region;

@@ -12,7 +12,19 @@ struct reaping {
 	struct call_provider *provider;
 	char me[32];
 	int32_t tries;
+	int64_t launched_us, lag_us;
 };
+
+/* An instance so young may be unknown to some of the provider's own servers (EC2: "eventual consistency"):
+ * that they do not find it says nothing, and its row must not end before it. */
+static bool is_unheard_of(const struct act *a, const struct reaping *p, enum spot_rc rc)
+{
+	bool unknown = rc == SPOT_OK ? p->args.after.state == SPOT_INSTANCE_GONE &&
+					   str_same(p->args.after.raw_state, SPOT_NOT_FOUND_STATE)
+				     : rc == SPOT_NOT_FOUND;
+
+	return unknown && engine_now(a->e) - p->launched_us < p->lag_us;
+}
 
 static void reap_called(struct act *a)
 {
@@ -21,7 +33,9 @@ static void reap_called(struct act *a)
 	int64_t pause = a->e->conf.terminate_retry_us << MIN(MAX(p->tries - 1, 0), 6);
 	const char *state = "";
 
-	if (rc == SPOT_OK && p->args.after.state != SPOT_INSTANCE_NONE) {
+	if (is_unheard_of(a, p, rc)) {
+		log_warn("terminate.not_found_yet", I64("node", a->id), STR("ref", p->args.ref));
+	} else if (rc == SPOT_OK && p->args.after.state != SPOT_INSTANCE_NONE) {
 		state = spot_instance_state_name(p->args.after.state);
 	} else if (rc == SPOT_GONE || rc == SPOT_NOT_FOUND) {
 		state = "gone";
@@ -73,6 +87,8 @@ static void reap_one(struct recon *r, const struct q_engine_reap_due_row *w)
 	a->ctx = p;
 	p->provider = provider;
 	memcpy(p->me, e->me, sizeof(p->me));
+	p->launched_us = w->launched_us;
+	p->lag_us = e->conf.list_lag_us > 0 ? e->conf.list_lag_us : call_provider_ops(provider)->list_lag_us;
 	p->args = (struct spot_terminate){
 	    .region = arena_strdup(a->arena, w->region),
 	    .zone = arena_strdup(a->arena, w->zone),

@@ -337,6 +337,11 @@ static enum spot_step cloud_terminate(void *self, struct spot_call *c, struct sp
 	struct machine *m = cloud_by_ref(cloud_of(self), a->ref);
 
 	(void)c;
+	if (m != NULL && cloud_of(self)->blind_terminates > 0) {
+		cloud_of(self)->blind_terminates--;
+		a->after = (struct spot_instance){.ref = a->ref, .state = SPOT_INSTANCE_GONE, .raw_state = SPOT_NOT_FOUND_STATE};
+		return SPOT_DONE;
+	}
 	if (m == NULL) {
 		a->after = (struct spot_instance){.ref = a->ref, .state = SPOT_INSTANCE_GONE};
 		return SPOT_DONE;

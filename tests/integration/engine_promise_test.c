@@ -97,6 +97,26 @@ static void test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speak
 	finish(w);
 }
 
+/* The provider's servers learn of a launch one after the other; one that has not says "no such instance". */
+static void test_a_young_machine_that_the_terminate_does_not_find_is_not_gone(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.list_lag_us = 3 * SPOT_US_PER_S;
+	w->conf.idle_keep_us = 10000;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	w->cloud.blind_terminates = 2;
+	world_sql(w, "UPDATE job SET cancel_us = %" PRId64 "; NOTIFY spot_engine", clock_real.wall_us(&clock_real));
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'GONE'");
+	assert_int_equal(w->cloud.blind_terminates, 0);
+	assert_int_equal(cloud_live(&w->cloud), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM orphan"), 0);
+}
+
 static void test_one_absence_and_a_silent_agent_are_not_yet_a_loss(void **state)
 {
 	struct world *w = *state;
@@ -238,6 +258,7 @@ int main(void)
 		cmocka_unit_test(test_a_daemon_that_lost_the_lease_launches_nothing),
 		cmocka_unit_test(test_without_tokens_not_even_a_refused_launch_is_sent_again),
 		cmocka_unit_test(test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speaks),
+		cmocka_unit_test(test_a_young_machine_that_the_terminate_does_not_find_is_not_gone),
 		cmocka_unit_test(test_one_absence_and_a_silent_agent_are_not_yet_a_loss),
 		cmocka_unit_test(test_silence_while_no_daemon_listened_does_not_count),
 		cmocka_unit_test(test_a_terminate_is_over_when_the_provider_says_so),

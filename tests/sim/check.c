@@ -13,7 +13,6 @@
 #define SETTLE_US (30 * SPOT_US_PER_S)
 /* After its job's end an instance may live so long: a crash, the lease, silence of the cloud, the tries. */
 #define RELEASE_US (3 * SPOT_US_PER_HOUR)
-#define ROW_US (20 * SPOT_US_PER_S) /* between a request's arrival and what is written about it there is none: the row is first */
 
 static char *text(const char *sql)
 {
@@ -85,6 +84,20 @@ static bool row_is_over(const struct rows *rows, int row)
 	return strcmp(cell(rows, row, 2), "GONE") == 0 || strcmp(cell(rows, row, 2), "FAILED") == 0;
 }
 
+/* A row is over when its instance is: not when we have asked, not because nothing was heard. A second instance of
+ * the same token (a message that came twice) is nobody's, and the sweeper's. */
+static void check_row_end(const struct rows *rows, int row, const struct cloud_instance *i)
+{
+	const char *ref = cell(rows, row, 3), *tail = strrchr(ref, '/');
+	int64_t ended = strtoll(cell(rows, row, 4), NULL, 10);
+
+	if (ended == 0 || !row_is_over(rows, row) || (ref[0] != '\0' && strcmp(tail != NULL ? tail + 1 : ref, i->id) != 0))
+		return;
+	always(i->launched_us >= ended || (i->gone_us != 0 && i->gone_us <= ended), "a row ends after its instance",
+	    "n%s ended as %s at %" PRId64 " s, %s %s was there since %" PRId64 " s", cell(rows, row, 5), cell(rows, row, 2),
+	    (ended - SIM_T0) / SPOT_US_PER_S, i->cloud, i->id, (i->launched_us - SIM_T0) / SPOT_US_PER_S);
+}
+
 static void check_instances(void)
 {
 	struct cloud_instance *all;
@@ -96,6 +109,8 @@ static void check_instances(void)
 
 		always(row >= 0, "no instance without a row", "%s %s has the token '%s'", all[i].cloud, all[i].id,
 		    all[i].token != NULL ? all[i].token : "");
+		if (row >= 0)
+			check_row_end(&rows, row, &all[i]);
 		/* A row may end while a lost launch still takes effect; the sweeper finds that one. */
 		if (row >= 0 && all[i].alive && row_is_over(&rows, row)) {
 			int64_t ended = strtoll(cell(&rows, row, 4), NULL, 10);
@@ -225,6 +240,30 @@ static void check_ledger_end(void)
 
 /* ---- verdicts -------------------------------------------------------------------------------------------------- */
 
+/* A loss is believed on evidence: the instance is gone, or nobody hears of a machine that is cut off. */
+static void check_losses(void)
+{
+	struct cloud_instance *all;
+	size_t n = cloud_instances(&all);
+	PGresult *r = PQexec(store_conn(), "SELECT a.job_id, a.epoch, a.ended_us, n.ref, n.why FROM attempt a JOIN node n ON n.id = a.node_id "
+	    "WHERE a.exit_reason = 'lost' AND n.ref IS NOT NULL ORDER BY 1, 2");
+
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int k = 0; k < PQntuples(r); k++) {
+		const char *ref = PQgetvalue(r, k, 3), *tail = strrchr(ref, '/');
+		int64_t ended = strtoll(PQgetvalue(r, k, 2), NULL, 10);
+
+		for (size_t i = 0; i < n; i++) {
+			if (strcmp(all[i].id, tail != NULL ? tail + 1 : ref) == 0)
+				always((all[i].gone_us != 0 && all[i].gone_us <= ended) || host_was_cut(all[i].id),
+				    "no healthy machine is given up", "j%s epoch %s was called lost while %s ran: %s", PQgetvalue(r, k, 0),
+				    PQgetvalue(r, k, 1), all[i].id, PQgetvalue(r, k, 4));
+		}
+	}
+	PQclear(r);
+	free(all);
+}
+
 /* Without faults nothing is ever lost, and no attempt is begun twice. */
 static void check_healthy(void)
 {
@@ -256,6 +295,7 @@ void check_step(void)
 	check_progress();
 	check_checkpoints();
 	check_ledger();
+	check_losses();
 }
 
 /* Nothing is left to do: all jobs are over, all rows, all machines. */

@@ -308,32 +308,31 @@ static void lag_minute(void)
 
 void cloud_minute(void)
 {
-	const struct faults_mix *m = &world.conf.mix;
 	struct inst *i;
 
-	if (dice(m->reclaim) && (i = any_instance(true)) != NULL) {
+	if (DICE(reclaim) && (i = any_instance(true)) != NULL) {
 		trace("cloud reclaims %s", i->id);
 		sometimes("an instance was reclaimed");
 		inst_reclaim(i, cloud_ops(i->cloud)->notice_s * SPOT_US_PER_S, 0, false);
 	}
-	if (dice(m->kill) && (i = any_instance(false)) != NULL) {
+	if (DICE(kill) && (i = any_instance(false)) != NULL) {
 		trace("cloud kills %s", i->id);
 		sometimes("an instance died without a word");
 		inst_end(i, "kill", "Server.InternalError", "Server.InternalError: Internal error on launch");
 	}
-	if (dice(m->part) && (i = any_instance(false)) != NULL && host_runs(i->id)) {
+	if (DICE(part) && (i = any_instance(false)) != NULL && host_runs(i->id)) {
 		sometimes("a node was cut off");
 		host_cut(i->id, true);
 	}
-	if (dice(m->part) && (i = any_instance(false)) != NULL)
+	if (DICE(part) && (i = any_instance(false)) != NULL)
 		host_cut(i->id, false);
-	if (dice(m->part) && (i = any_instance(false)) != NULL)
+	if (DICE(part) && (i = any_instance(false)) != NULL)
 		host_agent_crash(i->id);
-	if (dice(m->stock))
+	if (DICE(stock))
 		stock_minute();
-	if (dice(m->price))
+	if (DICE(price))
 		price_minute();
-	if (dice(m->lie)) {
+	if (DICE(lie)) {
 		lie_minute();
 		lag_minute();
 	}

@@ -175,8 +175,19 @@ void host_end(const char *id)
 	net_cut(h->id, false);
 }
 
+bool host_was_cut(const char *id)
+{
+	const struct host *h = host_find(id);
+
+	return h != NULL && h->was_cut;
+}
+
 void host_cut(const char *id, bool cut)
 {
+	struct host *h = host_find(id);
+
+	if (h != NULL && cut)
+		h->was_cut = true;
 	trace("host %s %s", id, cut ? "is cut off" : "is connected again");
 	net_cut(id, cut);
 }

@@ -19,6 +19,7 @@ void host_boot(const struct host_spec *s);
 void host_end(const char *id);  /* power off: everything on it is gone at once */
 void host_cut(const char *id, bool cut);
 bool host_runs(const char *id);
+bool host_was_cut(const char *id);
 void host_agent_crash(const char *id); /* the agent alone; it starts again */
 
 /* What programs did, for the checks. */

@@ -11,7 +11,7 @@ struct program;
 struct host {
 	char id[64], dir[256];
 	struct agent agent;
-	bool running, in_turn, again;
+	bool running, was_cut;
 	struct loop_timer timer;
 	struct loop_task task;
 	int gpus, imds_port;

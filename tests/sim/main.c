@@ -55,10 +55,10 @@ static const struct mix_name {
 
 static const struct faults_mix mix_none = {0};
 static const struct faults_mix mix_light = {.net_lost = 300, .net_reset = 500, .net_reply_lost = 500, .net_twice = 300,
-    .net_slow = 1000, .db_lost_before = 200, .db_lost_after = 200, .db_slow = 300, .crash = 150, .part = 8000,
+    .net_slow = 1000, .db_lost_before = 200, .db_lost_after = 200, .db_slow = 300, .crash = 8, .part = 8000,
     .reclaim = 25000, .kill = 8000, .stock = 20000, .price = 10000, .lie = 30000};
 static const struct faults_mix mix_heavy = {.net_lost = 4000, .net_reset = 6000, .net_reply_lost = 6000,
-    .net_twice = 4000, .net_slow = 8000, .db_lost_before = 2500, .db_lost_after = 2500, .db_slow = 2000, .crash = 1500,
+    .net_twice = 4000, .net_slow = 8000, .db_lost_before = 2500, .db_lost_after = 2500, .db_slow = 2000, .crash = 75,
     .part = 50000, .reclaim = 90000, .kill = 40000, .stock = 80000, .price = 50000, .lie = 150000};
 
 static bool mix_set(struct faults_mix *m, const char *name, size_t n, int64_t ppm)
@@ -118,7 +118,7 @@ static void run_until(int64_t until, bool (*done)(void), const char *providers)
 		if (!broker_up() && world_now() >= down_until)
 			broker_start(providers);
 		/* Between any two turns: a turn ends after each statement, reply and timer. */
-		if (broker_up() && dice(world.conf.mix.crash / 20)) {
+		if (broker_up() && DICE(crash)) {
 			broker_crash();
 			down_until = world_now() + dice_us(SPOT_US_PER_S / 10, 60 * SPOT_US_PER_S);
 		}
@@ -166,6 +166,7 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 	world.hash = UINT64_C(1469598103934665603);
 	rng_seeded_init(&world.rng, seed);
 	rng_seeded_init(&world.dice, seed ^ UINT64_C(0x9e3779b97f4a7c15));
+	dice_seed(seed);
 	cloud_seed(seed);
 	providers = cloud_conf(path);
 	log_init(&(struct log_conf){.fd = o->trace ? 1 : open("/dev/null", O_WRONLY | O_CLOEXEC),

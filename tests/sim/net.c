@@ -353,21 +353,20 @@ static void headers_copy(struct flight *f, const struct flight_to *t)
 
 static void draw_fate(struct flight *f)
 {
-	const struct faults_mix *m = &world.conf.mix;
 	int64_t us = dice_us(150, 3000);
 
-	if (dice(m->net_slow)) {
+	if (DICE(net_slow)) {
 		fault_seen("net_slow");
 		us = dice_us(SPOT_US_PER_S / 2, 20 * SPOT_US_PER_S);
 	}
-	f->twice = dice(m->net_twice);
-	if (dice(m->net_lost)) {
+	f->twice = DICE(net_twice);
+	if (DICE(net_lost)) {
 		fault_seen("net_lost");
 		trace("net %s xx %s %s: lost", f->from, f->method, f->url);
 		f->swallowed = true; /* the sender's deadline ends it */
 		return;
 	}
-	if (dice(m->net_reset)) {
+	if (DICE(net_reset)) {
 		fault_seen("net_reset");
 		break_up(f, "reset");
 		f->answered = false;
@@ -436,7 +435,7 @@ static void reply_send(struct served *s, int status, const char *type, const cha
 		    arena_strdup(f->arena, s->extra[i].name), arena_strdup(f->arena, s->extra[i].value)};
 	f->reply_headers_n = k;
 	trace("net %s .. %s %s %d", f->from, f->method, f->url, status);
-	if (dice(world.conf.mix.net_reply_lost)) {
+	if (DICE(net_reply_lost)) {
 		fault_seen("net_reply_lost");
 		break_up(f, "reply lost");
 		return;

@@ -336,7 +336,7 @@ static void next_set(struct pg_conn *c)
 {
 	int64_t us = dice_us(100, 1500);
 
-	if (dice(world.conf.mix.db_slow)) {
+	if (DICE(db_slow)) {
 		fault_seen("db_slow");
 		us = dice_us(SPOT_US_PER_S / 10, 8 * SPOT_US_PER_S);
 	}
@@ -351,13 +351,13 @@ static void conn_work(struct pg_conn *c)
 
 	if (i == NULL)
 		return;
-	if (dice(world.conf.mix.db_lost_before)) {
+	if (DICE(db_lost_before)) {
 		fault_seen("db_lost_before");
 		pg_conn_lost(c, "broke before the statement ran");
 		return;
 	}
 	item_run(c, i);
-	if (dice(world.conf.mix.db_lost_after)) {
+	if (DICE(db_lost_after)) {
 		fault_seen("db_lost_after");
 		PQclear(STEAL(i->res));
 		pg_conn_lost(c, "broke after the statement ran");

@@ -39,9 +39,19 @@ void trace(const char *fmt, ...)
 		(void)fwrite(line, 1, (size_t)n, stdout);
 }
 
-bool dice(int64_t ppm)
+static struct rng fates[FAULTS_MAX];
+
+_Static_assert(sizeof(struct faults_mix) / sizeof(int64_t) <= FAULTS_MAX, "faults");
+
+void dice_seed(uint64_t seed)
 {
-	return !world.quiet && ppm > 0 && (int64_t)rng_below(&world.dice, 1000000) < ppm;
+	for (size_t i = 0; i < FAULTS_MAX; i++)
+		rng_seeded_init(&fates[i], seed * FAULTS_MAX + i);
+}
+
+bool dice(size_t fault, int64_t ppm)
+{
+	return !world.quiet && ppm > 0 && (int64_t)rng_below(&fates[fault], 1000000) < ppm;
 }
 
 int64_t dice_us(int64_t from, int64_t to)

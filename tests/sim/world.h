@@ -29,13 +29,14 @@
 	X(db_lost_before) /* the connection breaks before the statement ran */ \
 	X(db_lost_after)  /* it breaks after the statement was committed */ \
 	X(db_slow)        /* a statement takes seconds */ \
-	X(crash)          /* the daemon dies (asked each second) */ \
+	X(crash)          /* the daemon dies (asked after each turn of the loop) */ \
 	X(part)           /* an instance is cut off from the daemon (asked each minute) */ \
 	X(reclaim)        /* the cloud takes an instance back with its notice (each minute) */ \
 	X(kill)           /* an instance ends without a word (each minute) */ \
 	X(stock)          /* a pool runs dry or has room again (each minute) */ \
 	X(price)          /* a price jumps (each minute) */ \
 	X(lie)            /* the cloud's API misbehaves for a while (each minute) */
+#define FAULTS_MAX 32
 struct faults_mix {
 #define X(name) int64_t name;
 	FAULT_LIST(X)
@@ -73,7 +74,11 @@ double world_s(void); /* seconds since the start */
 
 /* trace.c */
 void trace(const char *fmt, ...) PRINTF(1, 2);
-bool dice(int64_t ppm);                        /* never while quiet */
+/* Does it happen to this one? Each fault has dice of its own, so that leaving one out leaves the others as they fall.
+ * Never while quiet. */
+#define DICE(name) dice(offsetof(struct faults_mix, name) / sizeof(int64_t), world.conf.mix.name)
+bool dice(size_t fault, int64_t ppm);
+void dice_seed(uint64_t seed);
 int64_t dice_us(int64_t from, int64_t to);
 void fault_seen(const char *name);             /* counts; printed at the end */
 /* States that a batch must reach: reached in this seed. */
