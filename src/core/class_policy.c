@@ -6,7 +6,7 @@
 #include "core/class_policy.h"
 #include "core/rank.h"
 
-/* Of whom nobody waits for one: a day of patience costs 0.82 of what ten minutes do, and seven days hardly less
+/* Of whom nobody waits for one: a day of patience costs 0.84 of what ten minutes do, seven days 0.83
  * (tests/bench/fleetsim). */
 #define LONG_PATIENCE_S 86400
 #define PATIENCE_MAX_US (INT64_C(24) * 365 * SPOT_US_PER_HOUR)
