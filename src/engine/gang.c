@@ -6,7 +6,8 @@
  *   ACQUIRING  its nodes come. All ready: assigned at once, one attempt row per rank under one epoch. Not whole within
  *              the hold, refused as a whole, or not needed any more: given up; release.c then ends what came.
  *   SERVING    its job runs on it (gang_ranks.c). When the job waits again and all its nodes are well, it begins again
- *              on them; if not, the gang is given up and another is sought.
+ *              on them; if not, the gang is given up and another is sought. For a planned move the other is sought
+ *              while it runs (return.c), and takes over when all of its machines are ready.
  *   RELEASED   over. Its nodes go.
  *
  * At most one gang acquires at a place (index gang_one_per_place), and what is held is held for a bounded time, so
@@ -223,7 +224,8 @@ static void acquiring(struct recon *r, const struct q_engine_gangs_row *g, size_
 		      .members = m,
 		      .members_n = n,
 		      .one_call = g->one_call,
-		      .wanted = !g->cancel && (queued(g) || strcmp(g->job_state, "DRAINING") == 0),
+		      .wanted = !g->cancel && (queued(g) || strcmp(g->job_state, "DRAINING") == 0 ||
+					       (g->moves && strcmp(g->job_state, "RUNNING") == 0)),
 		      .queued = queued(g) && !g->live,
 		      .now_us = now,
 		      .hold_us = r->e->conf.gang_hold_us,
@@ -263,6 +265,8 @@ static void serving(struct recon *r, const struct q_engine_gangs_row *g, size_t 
 		if (job_state_final(job_state_parse(g->job_state)) || g->cancel) {
 			gang_release(r, g, false, "its job is over");
 		}
+	} else if (g->better) {
+		gang_release(r, g, false, "its job moves to other machines, which are ready");
 	} else if (well) {
 		gang_assign(r, g, n);
 	} else {

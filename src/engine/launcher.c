@@ -27,6 +27,7 @@ struct launching {
 	struct spot_launch_gang args; /* want 1: only its common part is sent, and answered */
 	struct spot_tag tags[4];
 	char me[32];
+	int64_t gang_id; /* of several machines */
 	int32_t tries;
 	bool token; /* a repeat is harmless */
 };
@@ -259,6 +260,7 @@ static struct act *launch_prepare(struct engine *e, const struct q_engine_launch
 		l->tags[n++] =
 		    (struct spot_tag){"brk-job", arena_printf(a->arena, "j%" PRId64, w->job_id)};
 	}
+	l->gang_id = w->gang_id;
 	l->args.want = (size_t)w->want;
 	l->args.common = (struct spot_launch){
 	    .key = {.provider = KEEP(w->provider),
@@ -299,12 +301,15 @@ static void launch_claimed(struct step *s)
 		act_end(a); /* somebody moved one of them first */
 		return;
 	}
-	log_info("launch.sent", I64("node", a->id), I64("machines", (int64_t)l->args.want),
-		 STR("provider", c->key.provider), STR("zone", c->key.zone),
-		 STR("type", c->key.instance_type), STR("launch_token", c->token));
 	if (l->args.want > 1) {
+		log_info("launch.sent", I64("gang", l->gang_id), I64("machines", (int64_t)l->args.want),
+			 STR("provider", c->key.provider), STR("zone", c->key.zone),
+			 STR("type", c->key.instance_type), STR("launch_token", c->token));
 		act_call(a, p, CALL_LAUNCH_GANG, &l->args, e->conf.launch_timeout_us, false);
 	} else {
+		log_info("launch.sent", I64("node", a->id), STR("provider", c->key.provider),
+			 STR("zone", c->key.zone), STR("type", c->key.instance_type),
+			 STR("launch_token", c->token));
 		act_call(a, p, CALL_LAUNCH, &l->args.common, e->conf.launch_timeout_us, false);
 	}
 }

@@ -212,7 +212,9 @@ static void recommendation_judge(struct recon *r, const struct rebalance *b, con
 	struct move m;
 
 	for (size_t i = 0; i < b->n; i++) {
-		x = b->jobs[i].row.id == h->job_id && b->jobs[i].row.node_id == h->node_id ? &b->jobs[i] : x;
+		x = b->jobs[i].row.id == h->job_id && (b->jobs[i].row.num_nodes > 1 || b->jobs[i].row.node_id == h->node_id)
+			? &b->jobs[i]
+			: x;
 	}
 	if (x == NULL || x->row.has_replacement_id || !move_judge(r, &x->row, false, &m)) {
 		return;

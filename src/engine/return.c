@@ -17,10 +17,18 @@ static const struct score *score_here(struct recon *r, const struct move *m, int
 {
 	const struct offer *o = offer_of(r->e, pool_id);
 	struct rank_job job = m->placing.job;
+	const struct score *one;
+	struct score *whole;
 
 	/* We are in it: that it rests, or says that it has no more, is no reason. */
 	job.runs_there = true;
-	return o == NULL ? NULL : rank_one(r->arena, o, &job, &r->e->conf.rank, engine_now(r->e));
+	one = o == NULL ? NULL : rank_one(r->arena, o, &job, &r->e->conf.rank, engine_now(r->e));
+	if (one == NULL || m->facts.nodes < 2) {
+		return one;
+	}
+	whole = arena_alloc(r->arena, sizeof(*whole));
+	*whole = place_whole(&m->facts, one);
+	return whole;
 }
 
 int64_t launch_reserve(const struct recon *r, const struct job_facts *f, const struct placing *p)
@@ -50,7 +58,7 @@ const char *move_never(struct recon *r, const struct move *m)
 					  .there = m->there,
 					  .on_demand = m->placing.on_demand,
 					  .save_us = m->facts.save_us,
-					  .changeover_us = r->e->conf.supply.changeover_us,
+					  .changeover_us = place_changeover_us(r->e, &m->facts),
 					  .launch_us = launch_reserve(r, &m->facts, &m->placing),
 					  .checkpoint = &m->placing.spec->checkpoint});
 }
@@ -76,7 +84,8 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 				       .save_us = j->save_us,
 				       .has_checkpoint = j->has_checkpoint_id,
 				       .rates = j->rates,
-				       .restart_us = j->has_restart_us ? j->restart_us : 0}};
+				       .restart_us = j->has_restart_us ? j->restart_us : 0,
+				       .nodes = j->num_nodes}};
 	if (!place_rank(r, &ret->facts, &ret->placing)) {
 		return false;
 	}
@@ -126,30 +135,56 @@ json_t *move_json(const struct move *m, const struct q_engine_move_jobs_row *j)
 			 (json_int_t)m->out.cost_micros, "here", score_json(m->here));
 }
 
-static void move_now(struct recon *r, const struct q_engine_move_jobs_row *j)
+/* A running job, all of its ranks, is told to save and stop. false: it may not now. */
+static bool move_leave(struct recon *r, const struct job_facts *f, const char *why)
 {
-	const char *next = job_next(j->id, "RUNNING", JOB_EV_MOVE);
-	const char *why =
-	    arena_printf(r->arena, "moves from n%" PRId64 " to n%" PRId64 ", which is ready",
-			 j->node_id, j->replacement_id);
+	const char *next = job_next(f->id, f->state, JOB_EV_MOVE);
 	struct step *s;
 
 	if (next[0] == '\0') {
-		return;
+		return false;
 	}
-	log_info("job.moves", I64("job", j->id), I64("from", j->node_id),
-		 I64("to", j->replacement_id));
 	s = step_new(r, NULL, NULL);
+	if (f->nodes > 1) {
+		STEP(s, engine_gang_tell,
+		     (&(struct q_engine_gang_tell){.job_id = f->id,
+						   .epoch = f->epoch,
+						   .was = f->state,
+						   .now = next,
+						   .event = job_event_name(JOB_EV_MOVE),
+						   .desired = "drain",
+						   .why = why,
+						   .at_us = engine_now(r->e),
+						   .fence = r->e->epoch}));
+		return true;
+	}
 	STEP(s, engine_attempt_tell,
-	     (&(struct q_engine_attempt_tell){.job_id = j->id,
-					      .epoch = j->epoch,
-					      .was = "RUNNING",
+	     (&(struct q_engine_attempt_tell){.job_id = f->id,
+					      .epoch = f->epoch,
+					      .was = f->state,
 					      .now = next,
 					      .event = job_event_name(JOB_EV_MOVE),
 					      .desired = "drain",
 					      .why = why,
 					      .at_us = engine_now(r->e),
 					      .fence = r->e->epoch}));
+	return true;
+}
+
+static void move_now(struct recon *r, const struct q_engine_move_jobs_row *j)
+{
+	struct job_facts f = {.id = j->id, .epoch = j->epoch, .state = "RUNNING", .nodes = j->num_nodes};
+	const char *why = arena_printf(r->arena, "moves from n%" PRId64 " to n%" PRId64 ", which is ready", j->node_id,
+				       j->replacement_id);
+
+	if (j->num_nodes > 1) {
+		why = arena_printf(r->arena, "moves with all of its %d nodes, from n%" PRId64 " to n%" PRId64 " and so on, which are ready",
+				   (int)j->num_nodes, j->node_id, j->replacement_id);
+	}
+	if (move_leave(r, &f, why)) {
+		log_info("job.moves", I64("job", j->id), I64("from", j->node_id),
+			 I64("to", j->replacement_id));
+	}
 }
 
 struct return_turn {
@@ -191,7 +226,7 @@ static int64_t unsaved_us(const struct q_engine_move_jobs_row *j, const struct s
  * it was declared), or a reclaim now would take more than the deadline leaves, since what is done is not saved yet. */
 static const char *spot_left(struct recon *r, const struct q_engine_move_jobs_row *j, const struct move *m, const struct score *od)
 {
-	int64_t now = engine_now(r->e), changeover = r->e->conf.supply.changeover_us, unsaved = unsaved_us(j, od);
+	int64_t now = engine_now(r->e), changeover = place_changeover_us(r->e, &m->facts), unsaved = unsaved_us(j, od);
 	double left = (double)(m->facts.deadline_us - now) / (double)SPOT_US_PER_HOUR;
 	char text[32];
 

@@ -25,7 +25,6 @@ config:
   spotctl:
     team: research
     project: e2e
-    work: 2h
 {ours}
     checkpoint: {{path: ckpt, signal: USR1, interval: {interval}, budget: 15s}}
 """
@@ -45,7 +44,7 @@ class Gang:
         os.makedirs(cls.meet, exist_ok=True)
         os.chmod(cls.meet, 0o777)
 
-    def submit(self, steps=60, step_ms=30, interval="never", pause=20, more="", ours="", resources=""):
+    def submit(self, steps=60, step_ms=30, interval="never", pause=20, more="", ours="work: 2h", resources=""):
         return self.world.ctl("job", "submit", "-", text=JOB.format(
             gpus=self.GPUS, spot="true" if self.SPOT else "false", train=self.world.store.uri("e2e/gang-train"), steps=steps,
             step_ms=step_ms, meet=self.meet, pause=pause, more=more, interval=interval,
@@ -121,7 +120,7 @@ class OneLaunch(Gang, e2e.Case):
     def test_the_plan_tells_what_all_nodes_cost_together(self):
         w = self.world
         text = JOB.format(gpus=self.GPUS, train="s3://b/k", spot="true", steps=1, step_ms=1, meet="/", pause=1, more="", interval="never",
-                          ours="", resources="")
+                          ours="    work: 2h", resources="")
         plan = w.api("POST", "/v1/plan", text.encode(), headers={"Content-Type": "application/yaml"})
         gang, best = plan["gang"], plan["gang"]["offers"][0]
         self.assertEqual((gang["nodes"], best["usable"]), (3, True))
@@ -134,6 +133,8 @@ class OneLaunch(Gang, e2e.Case):
                                 headers={"Content-Type": "application/yaml"})["gang"])
         out = w.ctl("plan", "-", text=text)
         self.assertIn("TOGETHER ON", out)
+        self.assertEqual(plan["chosen"]["expected_micros"], best["total_micros"])
+        self.assertTrue(3 * one["compute_micros"] / 2 < plan["chosen"]["cost_p50_micros"] <= plan["chosen"]["cost_p95_micros"])
 
     def test_one_machine_is_taken_and_all_go_on_elsewhere_from_the_same_step(self):
         w = self.world
@@ -166,6 +167,32 @@ class OneLaunch(Gang, e2e.Case):
         self.assertEqual(len({a["steps_start"] for a in second}), 1)
         self.assertEqual(j["restarts"], 0)
         self.finished(job, 250, attempts=2)
+
+    def test_rebalancing_moves_all_ranks_from_one_checkpoint(self):
+        w = self.world
+        job = self.submit(steps=600, ours="work: 20h")
+        j = w.await_steps(job, 20)
+        here = j["pool"]
+        there = next(p for p in w.api("GET", "/v1/prices?gpu=A10G&market=spot&provider=aws&limit=1000")["items"]
+                     if p["zone"] != here["zone"] and p["gpus"] == 1)
+        usd = here["price_micros"] / 1e6 / 4
+        w.sim("POST", "/price", {"pool": w.pool_text(there), "usd": usd})
+        self.addCleanup(w.sim, "POST", "/price", {"pool": w.pool_text(there), "usd": None})
+
+        def would_move():
+            return [m for m in w.ctl_json("rebalance", "--dry-run")["moves"] if m["job"] == job]
+        move = w.until("a move pays", 60, would_move)[0]
+        self.assertEqual((move["to"]["id"], move["done"]), (there["id"], False))
+        self.assertEqual([m["done"] for m in w.ctl_json("rebalance")["moves"]], [True])
+        w.await_attempt(job, 2)
+        first, second = self.ranks(job, 1), self.ranks(job, 2)
+        self.assertEqual({a["exit_reason"] for a in first}, {"drained"}, first)
+        self.assertEqual({a["pool"]["id"] for a in second}, {there["id"]})
+        starts = {a["steps_start"] for a in second}
+        self.assertEqual(len(starts), 1)
+        self.assertGreaterEqual(starts.pop(), 20)
+        j = self.finished(job, 600, attempts=2)
+        self.assertEqual((j["lost_steps"], j["interruptions"]), (0, 0))
 
     def test_a_rank_that_fails_ends_all(self):
         w = self.world

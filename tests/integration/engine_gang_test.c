@@ -402,6 +402,80 @@ static void test_only_whole_checkpoints_count(void **state)
 	check_clean(w);
 }
 
+/* Where all of epoch 2 went, from the one whole checkpoint, and that the first gang is over. */
+static void check_moved(struct world *w, int pool, const char *kind)
+{
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE epoch = 1 AND exit_reason = 'drained'"), 3);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt a JOIN checkpoint c ON c.id = a.restore_id AND c.rank = a.rank"
+				      " WHERE a.epoch = 2 AND a.steps_start = 100 AND c.set_us IS NOT NULL"),
+			 3);
+	assert_int_equal(world_int(w, "SELECT min(pool_id) FROM attempt WHERE epoch = 2"), pool);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE entity = 'job' AND event = 'MOVE'"), 1);
+	world_sql(w, "CREATE TEMP TABLE IF NOT EXISTS kind AS SELECT ''::text AS k; UPDATE kind SET k = '%s'", kind);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision, kind WHERE kind = k AND inputs ? 'move'"), 1);
+	world_until(w, LIMIT, "SELECT count(*) FROM gang WHERE state = 'RELEASED' AND served_us IS NOT NULL AND why LIKE 'its job moves%'");
+}
+
+/* The spot pool has room for two of three at first: the probe is refused, and nothing of the running gang is touched. */
+static void return_to_spot(struct world *w, bool one_call)
+{
+	int spot;
+
+	world_reset(w, true);
+	w->cloud.gangs = one_call;
+	w->conf.cool_max_us = 400000;
+	spot = world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z2", "a1", "on_demand", 4000000);
+	cloud_room(&w->cloud, "z1/a1/spot", 2);
+	world_start(w);
+	(void)world_job(w, THREE);
+	world_until(w, LIMIT, RUNS);
+	assert_string_equal(world_text(w, "SELECT DISTINCT market FROM attempt"), "on_demand");
+	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'return'");
+	world_until(w, LIMIT, "SELECT count(*) FROM gang g JOIN node n ON n.gang_id = g.id AND n.gang_rank = 0 AND n.replaces_id IS NOT NULL"
+			      " WHERE g.state = 'RELEASED'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 1"), 1);
+	world_sql(w, "DELETE FROM decision WHERE kind = 'return'");
+	cloud_room(&w->cloud, "z1/a1/spot", 3);
+	world_until(w, 2 * LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_sql(w, "DELETE FROM decision WHERE kind = 'return' AND id <> (SELECT max(id) FROM decision WHERE kind = 'return')");
+	check_moved(w, spot, "return");
+	finish(w);
+	check_clean(w);
+}
+
+static void test_a_gang_on_demand_returns_to_spot_as_a_whole(void **state)
+{
+	return_to_spot(*state, true);
+}
+
+static void test_a_gang_of_single_launches_returns_to_spot_as_a_whole(void **state)
+{
+	return_to_spot(*state, false);
+}
+
+static void test_rebalancing_moves_a_gang_as_a_whole(void **state)
+{
+	struct world *w = *state;
+	int cheap;
+
+	world_reset(w, true);
+	w->cloud.gangs = true;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	(void)world_job(w, THREE);
+	world_until(w, LIMIT, RUNS);
+	cheap = world_pool(w, "z2", "a1", "spot", 200000);
+	world_sql(w, "INSERT INTO decision (at_us, kind, inputs, outcome, why) VALUES (1, 'rebalance_request', '{\"dry_run\": false}',"
+		     " '{\"state\": \"pending\"}', ''); NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	check_moved(w, cheap, "rebalance");
+	/* What is saved is that of all three. */
+	assert_true(world_int(w, "SELECT (inputs->'move'->>'saving_micros')::int8 > 20000000 FROM decision WHERE kind = 'rebalance'"));
+	finish(w);
+	check_clean(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -421,6 +495,9 @@ int main(void)
 	    cmocka_unit_test(test_a_quota_without_room_for_all_is_not_tried),
 	    cmocka_unit_test(test_a_lost_reply_of_a_gang_launch_is_looked_up),
 	    cmocka_unit_test(test_only_whole_checkpoints_count),
+	    cmocka_unit_test(test_a_gang_on_demand_returns_to_spot_as_a_whole),
+	    cmocka_unit_test(test_a_gang_of_single_launches_returns_to_spot_as_a_whole),
+	    cmocka_unit_test(test_rebalancing_moves_a_gang_as_a_whole),
 	};
 
 	return cmocka_run_group_tests(tests, world_setup, world_teardown);

@@ -50,33 +50,38 @@ SELECT id, pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM g
 -- rows: 0..1 id int8
 -- writes: yes
 WITH ok AS (
-	SELECT g.id, g.job_id, g.pool_id, (SELECT n.price_micros FROM node n WHERE n.gang_id = g.id ORDER BY n.id LIMIT 1) AS price
+	SELECT g.id, g.job_id, g.pool_id, (SELECT n.price_micros FROM node n WHERE n.gang_id = g.id ORDER BY n.id LIMIT 1) AS price,
+		(SELECT n.replaces_id FROM node n WHERE n.gang_id = g.id AND n.gang_rank = $2 ORDER BY n.id LIMIT 1) AS replaces_id
 	FROM gang g WHERE g.id = $1 AND g.state = 'ACQUIRING' AND g.token IS NULL
 		AND NOT EXISTS (SELECT FROM node n WHERE n.gang_id = $1 AND n.gang_rank = $2
 			AND n.state NOT IN ('GONE', 'FAILED', 'TERMINATING'))
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE)
 	FOR UPDATE OF g
 ), n AS (
-	INSERT INTO node (pool_id, job_id, gang_id, gang_rank, state, state_us, token, name, price_micros, created_us, why)
-	SELECT pool_id, job_id, id, $2, 'WANTED', $6, $3, $4, price, $6, $5 FROM ok RETURNING id, job_id
+	INSERT INTO node (pool_id, job_id, gang_id, gang_rank, state, state_us, token, name, price_micros, created_us, why, replaces_id)
+	SELECT pool_id, job_id, id, $2, 'WANTED', $6, $3, $4, price, $6, $5, replaces_id FROM ok RETURNING id, job_id
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
 	SELECT $6, 'node', 'n' || id, job_id, id, '', 'WANTED', 'REFILL', $5, 'engine' FROM n
 )
 SELECT id FROM n
 
--- Gangs that are not over, with their job and the newest node of every rank.
+-- Gangs that are not over, with their job and the newest node of every rank. moves: sought for a planned move of a job that
+-- runs; better: another that was sought for such a move is whole.
 -- name: engine_gangs
 -- rows: many id int8, job_id int8, state text, want int4, one_call bool, job_state text, job_epoch int4, cancel bool, spec jsonb,
 --   checkpoint_id int8?, checkpoint_steps int8, live bool, last_lost_us int8, rank int4,
---   node_id int8?, node_state text, launched_us int8, noticed bool
+--   node_id int8?, node_state text, launched_us int8, noticed bool, moves bool, better bool
 -- writes: no
 SELECT g.id, g.job_id, g.state, g.want, g.token IS NOT NULL, j.state, j.epoch, j.cancel_us IS NOT NULL, j.spec, j.checkpoint_id,
 	coalesce(c.steps, 0),
 	EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND (a.ended_us IS NULL OR NOT a.settled)),
 	coalesce((SELECT max(n.state_us) FROM node n WHERE n.gang_id = g.id
 		AND n.state IN ('FAILED', 'TERMINATING', 'GONE')), 0)::int8,
-	r.rank, m.id, coalesce(m.state, ''), coalesce(m.launched_us, 0), coalesce(m.noticed, false)
+	r.rank, m.id, coalesce(m.state, ''), coalesce(m.launched_us, 0), coalesce(m.noticed, false),
+	EXISTS (SELECT FROM node n WHERE n.gang_id = g.id AND n.replaces_id IS NOT NULL),
+	g.state = 'SERVING' AND EXISTS (SELECT FROM gang o WHERE o.job_id = g.job_id AND o.state = 'ACQUIRING' AND o.want = (SELECT count(*)
+		FROM node n WHERE n.gang_id = o.id AND n.state = 'READY' AND n.replaces_id IS NOT NULL))
 FROM gang g JOIN job j ON j.id = g.job_id LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
 CROSS JOIN LATERAL generate_series(0, g.want - 1) r (rank)
 LEFT JOIN LATERAL (SELECT n.id, n.state, n.launched_us, n.drain_deadline_us IS NOT NULL OR EXISTS (SELECT FROM notice o

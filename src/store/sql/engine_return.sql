@@ -1,5 +1,5 @@
--- Planned moves: back to spot, and rebalancing. Gangs stay where they are: all ranks would stop for it, and twice the
--- machines would be held meanwhile.
+-- Planned moves: back to spot, and rebalancing. A gang's row is that of its rank 0; its replacement is another gang, ready
+-- when all of its machines are.
 
 -- name: engine_move_jobs
 -- params: at_us int8, any_market bool, after_id int8, most int8, only int8[]
@@ -7,24 +7,30 @@
 --   checkpoint_id int8?, checkpoint_bytes int8, checkpoint_steps int8, save_us int8, node_id int8, pool_id int4,
 --   state_us int8, created_us int8, queued_us int8,
 --   last_move_us int8, moves_hour int4, probes_refused int4, last_probe_us int8,
---   replacement_id int8?, replacement_state text?, replacement_ready_us int8?, rates text?, restart_us int8?
+--   replacement_id int8?, replacement_state text?, replacement_ready_us int8?, rates text?, restart_us int8?, num_nodes int4
 -- writes: no
 SELECT j.id, j.epoch, j.name, j.spec, j.deadline_us, j.steps_done, j.steps_total, j.checkpoint_id,
 	coalesce(c.bytes, 0), coalesce(c.steps, 0), coalesce(c.committed_us - c.created_us, 0),
 	a.node_id, a.pool_id, j.state_us, j.created_us, j.queued_us,
 	coalesce((SELECT max(e.at_us) FROM event e WHERE e.job_id = j.id AND e.event = 'MOVE'), 0),
 	(SELECT count(*) FROM event e WHERE e.job_id = j.id AND e.event = 'MOVE' AND e.at_us > $1 - 3600000000)::int4,
-	(SELECT count(*) FROM node r WHERE r.job_id = j.id AND r.replaces_id = a.node_id AND r.state = 'FAILED')::int4,
+	(SELECT count(*) FROM node r LEFT JOIN gang g ON g.id = r.gang_id WHERE r.job_id = j.id AND r.replaces_id = a.node_id
+		AND CASE WHEN g.id IS NULL THEN r.state = 'FAILED' ELSE g.state = 'RELEASED' AND g.served_us IS NULL END)::int4,
 	coalesce((SELECT max(r.created_us) FROM node r WHERE r.job_id = j.id AND r.replaces_id = a.node_id), 0),
-	r.id, r.state, r.ready_us, m.rates, m.restart_us
+	r.id, r.state, r.ready_us, m.rates, m.restart_us, j.num_nodes
 FROM job j
-JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch AND a.ended_us IS NULL AND a.desired = 'run'
+JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch AND a.rank = 0 AND a.ended_us IS NULL AND a.desired = 'run'
 JOIN node n ON n.id = a.node_id AND n.state = 'READY'
 LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
-LEFT JOIN LATERAL (SELECT r.id, r.state, r.ready_us FROM node r WHERE r.job_id = j.id AND r.replaces_id = a.node_id
-	AND r.state NOT IN ('FAILED', 'GONE', 'TERMINATING') ORDER BY r.id DESC LIMIT 1) r ON true
+LEFT JOIN LATERAL (SELECT r.id, CASE WHEN w.n < j.num_nodes THEN 'BOOTING' ELSE r.state END AS state,
+		CASE WHEN r.gang_id IS NULL THEN r.ready_us ELSE w.ready_us END AS ready_us
+	FROM node r LEFT JOIN gang g ON g.id = r.gang_id
+	LEFT JOIN LATERAL (SELECT count(*) AS n, max(x.ready_us) AS ready_us FROM node x WHERE x.gang_id = r.gang_id
+		AND x.state = 'READY' HAVING r.gang_id IS NOT NULL) w ON true
+	WHERE r.job_id = j.id AND r.replaces_id = a.node_id AND coalesce(g.state = 'ACQUIRING', true)
+		AND r.state NOT IN ('FAILED', 'GONE', 'TERMINATING') ORDER BY r.id DESC LIMIT 1) r ON true
 LEFT JOIN LATERAL job_measured(ARRAY[j.id]) m ON true
-WHERE j.state = 'RUNNING' AND j.cancel_us IS NULL AND j.fleet_id IS NULL AND j.num_nodes = 1
+WHERE j.state = 'RUNNING' AND j.cancel_us IS NULL AND j.fleet_id IS NULL
 	AND ($2 OR a.market <> 'spot' OR r.id IS NOT NULL OR j.deadline_us IS NOT NULL) AND j.id > $3 AND (cardinality($5) = 0 OR j.id = ANY ($5))
 ORDER BY j.id LIMIT $4
 
@@ -66,7 +72,6 @@ WITH open AS (
 	SELECT o.node_id, a.job_id, p.provider
 	FROM notice o JOIN node n ON n.id = o.node_id AND n.state = 'READY' JOIN pool p ON p.id = n.pool_id
 	JOIN attempt a ON a.node_id = n.id AND a.ended_us IS NULL AND a.desired = 'run'
-	JOIN job j ON j.id = a.job_id AND j.num_nodes = 1
 	WHERE o.kind = 'rebalance' AND o.handled_us IS NOT NULL AND o.heard_us > $3 - $2
 		AND NOT EXISTS (SELECT FROM decision d WHERE d.node_id = o.node_id AND d.kind = 'recommendation')
 	ORDER BY o.heard_us LIMIT 50
@@ -102,25 +107,26 @@ RETURNING id
 WITH m AS (
 	SELECT d.id, d.at_us, d.kind, d.job_id, d.node_id, d.why, d.inputs->'move' AS move,
 		(d.inputs->'move'->>'from_pool')::int4 AS from_pool, n.pool_id AS to_pool,
-		(d.inputs->'move'->>'speed')::float8 AS speed, a.started_us, a.until_us, a.ran_us
-	FROM decision d JOIN node n ON n.id = d.node_id
+		(d.inputs->'move'->>'speed')::float8 AS speed, a.started_us, a.until_us, a.ran_us,
+		n.gang_id, coalesce(g.want, 1) AS nodes
+	FROM decision d JOIN node n ON n.id = d.node_id LEFT JOIN gang g ON g.id = n.gang_id
 	LEFT JOIN LATERAL (SELECT min(a.started_us) AS started_us, max(coalesce(a.ended_us, $2)) AS until_us,
 			sum(greatest(coalesce(a.ended_us, $2) - a.started_us, 0))::int8 AS ran_us
 		FROM attempt a WHERE a.node_id = d.node_id AND a.job_id = d.job_id AND a.started_us IS NOT NULL) a ON true
 	WHERE d.kind IN ('rebalance', 'return') AND d.at_us > $1 AND d.inputs ? 'move'
 ), x AS (
 	SELECT m.*, coalesce(ran_us, 0) / 3.6e9 AS hours,
-		coalesce((SELECT sum(l.amount_micros) FROM ledger l WHERE l.node_id = m.node_id
-			AND coalesce(l.job_id, m.job_id) = m.job_id), 0)::int8 AS paid,
+		coalesce((SELECT sum(l.amount_micros) FROM ledger l WHERE l.node_id IN (SELECT m.node_id
+			UNION SELECT y.id FROM node y WHERE y.gang_id = m.gang_id) AND coalesce(l.job_id, m.job_id) = m.job_id), 0)::int8 AS paid,
 		coalesce((SELECT sum(p.price_micros * (least(p.to_us, m.until_us) - greatest(p.from_us, m.started_us)))
 				/ nullif(sum(least(p.to_us, m.until_us) - greatest(p.from_us, m.started_us)), 0)
 			FROM (SELECT price_micros, effective_us AS from_us, coalesce(lead(effective_us) OVER (ORDER BY effective_us,
 				observed_us), $2) AS to_us FROM price_point WHERE pool_id = m.from_pool) p
 			WHERE p.from_us < m.until_us AND p.to_us > m.started_us),
-			(m.move->>'here_price_micros')::float8, 0)::float8 AS stay_price
+			(m.move->>'here_price_micros')::float8 / m.nodes, 0)::float8 AS stay_price
 	FROM m
 ), y AS (
-	SELECT x.*, round(hours * stay_price * coalesce(nullif(speed, 0), 1))::int8 AS stay FROM x
+	SELECT x.*, round(hours * nodes * stay_price * coalesce(nullif(speed, 0), 1))::int8 AS stay FROM x
 )
 SELECT json_build_object('since@', $1, 'moves', count(*), 'done', count(*) FILTER (WHERE started_us IS NOT NULL),
 	'predicted$', coalesce(sum((move->>'saving_micros')::int8 - (move->>'cost_micros')::int8), 0)::int8,

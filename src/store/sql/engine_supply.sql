@@ -10,21 +10,23 @@
 WITH ok AS (
 	SELECT j.id, a.epoch, a.node_id FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch
 	JOIN node n ON n.id = a.node_id
-	WHERE j.id = $1 AND j.state = 'RUNNING' AND j.epoch = $2 AND j.cancel_us IS NULL AND j.num_nodes = 1
+	WHERE j.id = $1 AND j.state = 'RUNNING' AND j.epoch = $2 AND j.cancel_us IS NULL
 		AND a.node_id = $3 AND a.ended_us IS NULL AND a.desired = 'run' AND n.state = 'READY'
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR SHARE)
 	FOR UPDATE OF j, a, n
 ), o AS (
 	INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us)
-	SELECT node_id, 'maintenance', $6, 'deadline policy', $5, $7 FROM ok ON CONFLICT (node_id, kind) DO NOTHING RETURNING node_id
+	SELECT x.node_id, 'maintenance', $6, 'deadline policy', $5, $7 FROM ok JOIN attempt x ON x.job_id = ok.id AND x.epoch = ok.epoch
+	WHERE x.ended_us IS NULL ON CONFLICT (node_id, kind) DO NOTHING RETURNING node_id
 ), d AS (
 	INSERT INTO decision (at_us, kind, job_id, node_id, inputs, outcome, why)
-	SELECT $7, 'park', $1, node_id, $4, '{"choice":"wait"}'::jsonb, $5 FROM o
+	SELECT $7, 'park', $1, min(node_id), $4, '{"choice":"wait"}'::jsonb, $5 FROM o HAVING count(*) > 0
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, epoch, was, now, event, why, actor)
-	SELECT $7, 'job', 'j' || ok.id, ok.id, ok.node_id, ok.epoch, 'RUNNING', 'RUNNING', 'PARKED', $5, 'engine' FROM ok JOIN o ON true
+	SELECT $7, 'job', 'j' || ok.id, ok.id, ok.node_id, ok.epoch, 'RUNNING', 'RUNNING', 'PARKED', $5, 'engine' FROM ok
+	WHERE EXISTS (SELECT FROM o)
 )
-SELECT node_id FROM o
+SELECT min(node_id) FROM o HAVING count(*) > 0
 
 -- A node that lives says that its pool can be had; a refusal or a reclaim says that it cannot. For want nodes at once only
 -- a gang of as many says that they can be had.
