@@ -376,9 +376,6 @@ static enum spot_rc gang_check(const struct yaml *doc, const struct job_spec *s,
 		return yaml_fail(at, err, "num_nodes: %d nodes that begin together are launched together; a fleet is spread over "
 		    "pools: leave config.spotctl.fleet out", (int)s->num_nodes);
 	}
-	if (s->off_peak > 0) {
-		return yaml_fail(at, err, "num_nodes: off_peak: true is for jobs of one node; use start_after");
-	}
 	return SPOT_OK;
 }
 

@@ -137,7 +137,6 @@ static void refusals_name_the_place_and_what_to_do(void **state)
 		{"run: x\nnum_nodes: 0\n", "num_nodes"},
 		{"run: x\nnum_nodes: 257\n", "num_nodes"},
 		{"run: x\nnum_nodes: 2\nconfig: {spotctl: {fleet: f}}\n", "leave config.spotctl.fleet out"},
-		{"run: x\nnum_nodes: 2\nconfig: {spotctl: {off_peak: true}}\n", "use start_after"},
 		{"run: x\nworkdir: .\n", "file_mounts"},
 		{"run: x\nrun: y\n", "line 2"},
 		{"run: &a x\n", "anchor"},
