@@ -297,6 +297,18 @@ static bool only_on_demand(const struct job_spec *s)
 	return s->asks_n > 0;
 }
 
+/* Only what is not the daemon's own. */
+static const char *waiting_words(struct arena *a, const struct job_spec *s)
+{
+	const char *late = s->deadline_us != 0 && s->late_cheapest ? "; once late, what costs least" : "";
+	char text[32];
+
+	if (s->patience_s < 0 || !s->interruptible || s->deadline_us != 0) {
+		return late;
+	}
+	return arena_printf(a, "; waits up to %s for spot before on-demand", format_duration(s->patience_s * SPOT_US_PER_S, text));
+}
+
 const char *class_words(struct arena *a, const struct class_policy *c, const struct job_spec *s)
 {
 	const char *market, *tiers = c->tiers_n == 0 ? "" : arena_printf(a, "; tiers %s", tiers_text(a, c));
@@ -311,7 +323,7 @@ const char *class_words(struct arena *a, const struct class_policy *c, const str
 				      c->tolerance == CLASS_SPOT ? "fault-tolerant, may be interrupted" : "its file says that it may be "
 				      "interrupted", s->checkpoint.path != NULL ? "" : "; it keeps no checkpoint and starts over each time");
 	}
-	return arena_printf(a, "%s: %s%s; priority %d; %s", c->name, market, tiers, (int)s->priority,
+	return arena_printf(a, "%s: %s%s%s; priority %d; %s", c->name, market, waiting_words(a, s), tiers, (int)s->priority,
 			    s->not_preemptible || !s->interruptible ? "is not made to leave for others"
 								    : "may have to leave for a job of much higher priority, with a checkpoint");
 }

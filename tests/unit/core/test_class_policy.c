@@ -203,7 +203,10 @@ static void how_long_spot_is_waited_for_and_what_counts_when_it_is_late(void **s
 	assert_int_equal(applied("training", "accelerators: T4:1", "")->patience_s, 6 * 3600);
 	assert_true(applied("training", "accelerators: T4:1", "")->late_cheapest);
 	assert_false(applied("training", "accelerators: T4:1", ", late: fastest")->late_cheapest);
+	assert_non_null(strstr(class_words(arena, c, applied("training", "accelerators: T4:1", "")), "waits up to 6h"));
+	assert_non_null(strstr(class_words(arena, c, applied("training", "accelerators: T4:1", ", deadline: 9h")), "once late, what costs least"));
 	assert_int_equal(class_set(c, "patience", "default", &err), SPOT_OK);
+	assert_null(strstr(class_words(arena, c, applied("training", "accelerators: T4:1", "")), "waits up to"));
 	assert_int_equal(applied("training", "accelerators: T4:1", "")->patience_s, -1);
 }
 
