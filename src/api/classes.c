@@ -11,9 +11,9 @@ static json_t *class_json(const struct class_policy *c)
 
 	for (size_t i = 0; i < c->tiers_n; i++)
 		json_array_append_new(tiers, json_string(c->tiers[i]));
-	return json_pack("{s:s, s:s, s:b, s:i, s:o}", "name", c->name, "tolerance",
+	return json_pack("{s:s, s:s, s:b, s:i, s:o, s:o, s:s}", "name", c->name, "tolerance",
 	    c->tolerance == CLASS_SPOT ? "spot" : "on_demand", "preemptible", c->preemptible, "priority", (int)c->priority, "tiers",
-	    tiers);
+	    tiers, "patience_s", c->patience_s < 0 ? json_null() : json_integer(c->patience_s), "late", c->late_cheapest ? "cheapest" : "fastest");
 }
 
 void get_classes(struct areq *q)

@@ -20,7 +20,7 @@ int cmd_classes(struct ctl *c)
 	static const struct column cols[] = {
 		{"CLASS", "name", CELL_TEXT, false}, {"TOLERANCE", "tolerance", CELL_TEXT, false},
 		{"PREEMPTIBLE", "preemptible", CELL_TEXT, false}, {"PRIORITY", "priority", CELL_INT, false},
-		{"GPUS", "tiers", CELL_TEXT, false}, {0}};
+		{"PATIENCE S", "patience_s", CELL_INT, false}, {"LATE", "late", CELL_TEXT, false}, {"GPUS", "tiers", CELL_TEXT, false}, {0}};
 
 	return list_command(c, "/v1/classes", cols, "");
 }

@@ -73,8 +73,8 @@ class Requests(Case):
 
     def test_what_classes_mean(self):
         self.check(["classes"], "GET", "/v1/classes", page([{"name": "eval", "tolerance": "spot", "preemptible": True, "priority": 10,
-                                                             "tiers": ["T4", "L4"]}]))
-        self.assertIn("eval\tspot\ttrue\t10\tT4, L4\n", self.run_it("classes").stdout)
+                                                             "tiers": ["T4", "L4"], "patience_s": 86400, "late": "fastest"}]))
+        self.assertIn("eval\tspot\ttrue\t10\t86400\tfastest\tT4, L4\n", self.run_it("classes").stdout)
 
     def test_gpus(self):
         self.check(["gpus"], "GET", "/v1/gpus", page([{"name": "T4", "fp16_tflops": 65.0, "mem_gib": 16.0, "bandwidth_gb_s": None}]))
