@@ -52,11 +52,19 @@ static bool name_ok(const char *s)
 	return n > 0 && n <= NAME_MAX_N && strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n;
 }
 
-/* Comma separated, as the row keeps them. */
+/* Comma separated, as the row keeps them. The invariants of the rows stand among them under a name of their own; they alone are
+ * checked where no provider is named. */
 static bool names_read(struct areq *q, const json_t *body, struct sbuf *ret)
 {
-	const json_t *list = json_object_get(body, "providers"), *v;
+	const json_t *list = json_object_get(body, "providers"), *rows = json_object_get(body, "consistency"), *v;
 	size_t i;
+
+	if (rows && !json_is_null(rows) && !json_is_boolean(rows)) {
+		areq_fail_field(q, "consistency", "must be true or false");
+		return false;
+	}
+	if (json_is_true(rows))
+		sbuf_printf(ret, "consistency");
 
 	if (!list || json_is_null(list))
 		return true;
@@ -69,14 +77,14 @@ static bool names_read(struct areq *q, const json_t *body, struct sbuf *ret)
 			areq_fail_field(q, "providers", "must hold names of providers such as \"aws\"");
 			return false;
 		}
-		sbuf_printf(ret, "%s%s", i > 0 ? "," : "", json_string_value(v));
+		sbuf_printf(ret, "%s%s", ret->n > 0 ? "," : "", json_string_value(v));
 	}
 	return true;
 }
 
 void post_doctor(struct areq *q)
 {
-	static const char *const known[] = {"providers", NULL};
+	static const char *const known[] = {"providers", "consistency", NULL};
 	AUTO(sbuf) struct sbuf names;
 	json_t *body;
 

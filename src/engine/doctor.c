@@ -2,7 +2,7 @@
  * Examinations: what an operator wants to know before trusting a configuration. The API wrote down that somebody
  * asks (table doctor_run); here, where the cloud keys are, every configured provider is asked who we are (verb whoami)
  * and what we may do (verb check, region by region), the daemon looks at itself (doctor_self.c), and an object goes to
- * the store and back (doctor_store.c). Each look writes its items when it ends; the last one closes the run. Nothing
+ * the store and back (doctor_store.c). The invariants of the rows are checked when that is asked (doctor_consistency.c). Each look writes its items when it ends; the last one closes the run. Nothing
  * is created or ended at a provider.
  */
 #include "base/base.h"
@@ -336,7 +336,8 @@ static void strangers(struct exam *x)
 	char *list = arena_strdup(x->arena, x->asked), *save = NULL;
 
 	for (char *name = strtok_r(list, ",", &save); name != NULL; name = strtok_r(NULL, ",", &save)) {
-		if (engine_provider(x->e, name) == NULL && strcmp(name, DOCTOR_SELF) != 0) {
+		if (engine_provider(x->e, name) == NULL && strcmp(name, DOCTOR_SELF) != 0 &&
+		    strcmp(name, DOCTOR_CONSISTENCY) != 0) {
 			untested(x, name, "account", "configured", SPOT_CHECK_BAD,
 				 "no provider of this name is configured",
 				 "add its [provider NAME] section to the daemon's file; spotctl providers lists "
@@ -360,6 +361,9 @@ static void doctor_database(struct step *s)
 		self_database(x, row);
 		self_daemon(x);
 		self_store(x);
+	}
+	if (x->asked[0] != '\0' && asked_for(x, DOCTOR_CONSISTENCY)) {
+		self_consistency(x);
 	}
 	strangers(x);
 	for (size_t i = 0; i < e->providers_n; i++) {

@@ -8,6 +8,7 @@
 #include "engine/engine_int.h"
 
 #define DOCTOR_SELF "spotd" /* the daemon's own items stand under this name */
+#define DOCTOR_CONSISTENCY "consistency" /* among the names that were asked for: the invariants too */
 
 struct exam {
 	struct engine *e;
@@ -58,5 +59,7 @@ void self_daemon(struct exam *x);
 void self_feeds(struct exam *x, const struct q_engine_doctor_feeds_row *w, struct call_provider *p);
 /* doctor_store.c: an object goes to the store of checkpoints and back */
 void self_store(struct exam *x);
+/* doctor_consistency.c: the invariants of the rows */
+void self_consistency(struct exam *x);
 
 #endif

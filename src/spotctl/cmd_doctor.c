@@ -84,6 +84,9 @@ static json_t *request(const struct ctl *c)
 		}
 		json_object_set_new(body, "providers", names);
 	}
+	if (opt_flag(c, "consistency")) {
+		json_object_set_new(body, "consistency", json_true());
+	}
 	return body;
 }
 

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """spotctl doctor: what is wrong is named with what to do about it; secrets stay where they are."""
+import glob
 import json
 import os
+import shutil
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
@@ -10,6 +13,11 @@ import e2e  # noqa: E402
 
 def by_name(run, provider):
     return {(i["region"], i["name"]): i for i in run["items"] if i["provider"] == provider}
+
+
+def psql():
+    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/psql"))
+    return found[-1] if found else shutil.which("psql") or sys.exit("psql is needed")
 
 
 class Healthy(e2e.Case):
@@ -80,6 +88,67 @@ class Healthy(e2e.Case):
         self.assertEqual(w.ask("GET", "/v1/doctor/" + run["id"], headers={"Authorization": "Bearer " + token})[0], 200)
         self.assertEqual(w.ask("POST", "/v1/doctor", {"providers": ["a b"]})[0], 400)
         self.assertEqual(w.ask("GET", "/v1/doctor/r999999")[0], 404)
+
+
+class Invariants(e2e.Case):
+    OPTIONS = {"providers": ("aws",), "regions": "us-east-1"}
+    RULES = ["machines", "vouched", "outlived", "epochs", "checkpoints", "progress", "ledger time", "ledger amounts", "ledger reversals", "moving",
+             "leaders", "orphans"]
+    # What is broken, by SQL, once everything is over; the rules that say so, and how.
+    BREAKS = [("DELETE FROM checkpoint_chunk WHERE checkpoint_id = (SELECT max(id) FROM checkpoint WHERE state = 'COMMITTED')", {"checkpoints": "0 of"}),
+              ("UPDATE attempt SET steps_start = 0 WHERE epoch = 2", {"progress": "epoch 2 began at step 0"}),
+              ("INSERT INTO ledger (at_us, kind, node_id, pool_id, market, from_us, to_us, price_micros, price_observed_us, amount_micros) SELECT at_us, "
+               "kind, node_id, pool_id, market, from_us, to_us, price_micros, price_observed_us, amount_micros + 1 FROM ledger ORDER BY id LIMIT 1",
+               {"ledger time": "us billed twice", "ledger amounts": "which makes"}),
+              ("INSERT INTO led VALUES (1000000, 0, 9000000000000000)", {"leaders": "epoch 1000000 led, and the lease is at"})]
+
+    def sql(self, text):
+        for root, _, names in os.walk(os.path.join(self.world.dir, "data")):
+            if "postmaster.pid" in names:
+                with open(os.path.join(root, "postmaster.pid"), encoding="utf-8") as f:
+                    lines = f.read().splitlines()
+                dsn = "host=%s port=%s dbname=spotbroker user=spotbroker" % (lines[4], lines[3])
+        r = subprocess.run([psql(), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", dsn], input=text, capture_output=True, text=True)
+        self.assertEqual(r.returncode, 0, r.stderr)
+
+    def examine(self, *words):
+        p = self.world.spotctl("doctor", "--consistency", *words, "-o", "json")
+        return p.returncode, {i["name"]: i for i in json.loads(p.stdout)["items"]}
+
+    def all_hold(self, when):
+        code, items = self.examine()
+        self.assertEqual({n: i["words"] for n, i in items.items() if i["state"] != "ok"}, {}, when)
+        self.assertEqual((code, list(items)), (0, self.RULES + ["engine"]))
+        return items
+
+    def test_a_failover_keeps_them_and_each_that_is_broken_is_named(self):
+        w = self.world
+        job = w.submit(steps=500, step_ms=20, interval="2s")
+        j = w.await_job(job, "a periodic checkpoint", 60, lambda j: j["checkpoint"])
+        self.all_hold("while it runs")
+        w.sim("POST", "/kill", {"instance": w.node(j["node"])["ref"]})
+        w.await_attempt(job, 2)
+        self.all_hold("after the loss of its node")
+        self.assertEqual(w.await_end(job)["state"], "SUCCEEDED")
+        w.await_gone()
+        items = self.all_hold("at the end")
+        for name in ("checkpoints", "progress", "ledger time", "ledger amounts", "leaders"):
+            self.assertNotIn(": 0 looked at", items[name]["words"], items[name])
+        wrong = {}
+        for text, rules in self.BREAKS:
+            self.sql(text)
+            wrong.update(rules)
+            code, items = self.examine()
+            self.assertEqual((code, {n for n, i in items.items() if i["state"] == "bad"}), (1, set(wrong)), items)
+            for name, words in wrong.items():
+                self.assertIn(words, items[name]["words"])
+                self.assertTrue(items[name]["fix"] and items[name]["amount"] > 0, items[name])
+        self.assertIn("leaders", w.spotctl("doctor", "--consistency").stdout)
+        # Beside providers, when they are named; and not unless it is asked for.
+        both = self.examine("aws")[1]
+        self.assertTrue({"reachable", "leaders"} <= set(both), both)
+        self.assertNotIn("leaders", {i["name"] for i in json.loads(w.spotctl("doctor", "spotd", "-o", "json").stdout)["items"]})
+        self.assertEqual(w.ask("POST", "/v1/doctor", {"consistency": "yes"})[0], 400)
 
 
 class BadKey(e2e.Case):

@@ -69,7 +69,10 @@ class Document(unittest.TestCase):
         fleet = A.call("POST", "/v1/fleets", {"name": "doc", "gpus": 8, "resources": {"accelerators": "V100:1"}}, expect=201)[1]["id"]
         A.call("POST", "/v1/fleets/plan", {"name": "doc", "gpus": 8, "resources": {"accelerators": "V100:1"}}, expect=200)
         reb = A.call("POST", "/v1/rebalance", {}, expect=202)[1]["id"]
-        exam = A.call("POST", "/v1/doctor", {"providers": ["aws"]}, expect=202)[1]["id"]
+        exam = A.call("POST", "/v1/doctor", {"providers": ["aws"], "consistency": False}, expect=202)[1]["id"]
+        self.assertEqual(A.call("GET", "/v1/doctor/" + A.call("POST", "/v1/doctor", {"providers": ["aws"], "consistency": True}, expect=202)[1]["id"])[1]["providers"],
+                         "consistency,aws")
+        A.call("POST", "/v1/doctor", {"consistency": 1}, expect=400)
         A.sql("INSERT INTO doctor_item VALUES (%s, 'aws', '', 'account', 1, 'account', 'bad', 'refused', 'check the keys', NULL)" % exam[1:])
         tok = A.call("POST", "/v1/tokens", {"name": "doc", "role": "viewer"}, expect=201)[1]["id"]
         j1 = {"job": job, "epoch": 1}

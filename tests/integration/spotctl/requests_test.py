@@ -51,6 +51,10 @@ class Requests(Case):
         run = {"id": "r1", "state": "done", "bad": 0, "warn": 0, "items": []}
         self.check(["doctor", "aws", "gcp"], "POST", "/v1/doctor", Reply(202, run))
 
+    def test_doctor_checks_rows_when_asked(self):
+        run = {"id": "r1", "state": "done", "bad": 0, "warn": 0, "items": []}
+        self.check(["doctor", "--consistency"], "POST", "/v1/doctor", Reply(202, run), body='{"consistency":true}')
+
     def test_pools(self):
         self.check(["pools"], "GET", "/v1/pools", page([POOL]), "limit=100")
 
