@@ -35,7 +35,7 @@ static const char base_conf[] =
     "[checkpoint]\nstore = s3://spot-sim/p\nprovider = aws\nregion = us-east-1\nendpoint = http://127.0.0.1:9000\n"
     /* Whatever must not wait is woken by NOTIFY; the ticks only catch what was missed. */
     "[engine]\ntick = 1m\nlease = 2m\noffers_age = 30s\nwatch = 1m\nsweep = 2m\nbill = 5m\npatience = 2m\n"
-    "boot_timeout = 10m\nlookup_again = 10s\nagent_lost = 20m\ninfeasible = 12h\n"
+    "boot_timeout = 10m\nlookup_again = 10s\nagent_lost = 3m\ninfeasible = 12h\n"
     "[market]\nspot = 10m\non_demand = 6h\nsignals = 2h\npools = 6h\nquotas = 6h\nregions = 1d\nlook = 1m\n";
 
 void broker_install(void)

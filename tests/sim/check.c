@@ -277,6 +277,14 @@ static void check_healthy(void)
 	    "(SELECT 1 FROM decision d WHERE d.job_id = j.id AND d.kind IN ('rebalance', 'return', 'preempted'))");
 }
 
+/* What a user has cancelled does not go on; it may have come to its end before that was heard. */
+static void check_cancels(void)
+{
+	none("a cancelled job does not go on",
+	    "SELECT string_agg('j' || id || ' ' || state || ' ' || (ended_us - cancel_us) / 1000000 || ' s after it was cancelled', '; ') "
+	    "FROM job WHERE cancel_us IS NOT NULL AND state <> 'CANCELLED' AND ended_us > cancel_us + 600000000");
+}
+
 /* A job whose program ended well with all steps done does not run again, whatever became of the message. */
 static void check_results(void)
 {
@@ -347,6 +355,7 @@ void check_end(void)
 		check_ledger_end();
 		check_healthy();
 		check_results();
+		check_cancels();
 	}
 	free(all);
 	if (value("SELECT count(*) FROM job WHERE state = 'SUCCEEDED'") > 0)

@@ -162,12 +162,28 @@ void host_agent_crash(const char *id)
 	agent_start_now(h);
 }
 
+static void host_off(struct loop_timer *t);
+
 void host_end(const char *id)
 {
 	struct host *h = host_find(id);
 
-	if (h == NULL)
+	if (h == NULL || h->end.armed)
 		return;
+	if (DICE(zombie)) {
+		sometimes("a machine outlived its instance");
+		trace("host %s goes on although its instance has ended", h->id);
+		loop_timer_init(&h->end, world.loop, host_off);
+		loop_timer_set(&h->end, dice_us(SPOT_US_PER_S, 300 * SPOT_US_PER_S));
+		return;
+	}
+	host_off(&h->end);
+}
+
+static void host_off(struct loop_timer *t)
+{
+	struct host *h = container_of(t, struct host, end);
+
 	trace("host %s power off", h->id);
 	program_end_all(h);
 	if (h->running)

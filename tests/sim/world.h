@@ -35,6 +35,7 @@
 	X(kill)           /* an instance ends without a word (each minute) */ \
 	X(stock)          /* a pool runs dry or has room again (each minute) */ \
 	X(price)          /* a price jumps (each minute) */ \
+	X(zombie)         /* a machine that its cloud has ended goes on for minutes */ \
 	X(lie)            /* the cloud's API misbehaves for a while (each minute) */
 #define FAULTS_MAX 32
 struct faults_mix {
