@@ -281,8 +281,6 @@ static void lie_minute(void)
 	    {"a launch was never answered", "ec2", "RunInstances", "hang", true, 0, NULL},
 	    {"Lambda launched and answered 500", "lambda", "POST /instance-operations/launch", "status", true, 500, "global/internal-error"},
 	    {"Lambda launched and the line broke", "lambda", "POST /instance-operations/launch", "reset_after", false, 0, NULL},
-	    {"Lambda served a launch twice", "lambda", "POST /instance-operations/launch", "duplicate", false, 0, NULL},
-	    {"Lambda served a launch twice", "lambda", "POST /instance-operations/launch", "duplicate", false, 0, NULL},
 	    {"EC2 served a launch twice", "ec2", "RunInstances", "duplicate", false, 0, NULL},
 	    {"a terminate was done and 500 answered", "ec2", "TerminateInstances", "status", true, 500, "InternalError"},
 	    {"a terminate was refused", "ec2", "TerminateInstances", "status", false, 503, "Unavailable"},

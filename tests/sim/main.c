@@ -54,11 +54,11 @@ static const struct mix_name {
 };
 
 static const struct faults_mix mix_none = {0};
-static const struct faults_mix mix_light = {.net_lost = 300, .net_reset = 500, .net_reply_lost = 500, .net_twice = 300,
+static const struct faults_mix mix_light = {.net_lost = 300, .net_reset = 500, .net_reply_lost = 500, .net_twice = 300, .launch_twice = 50000,
     .net_slow = 1000, .db_lost_before = 200, .db_lost_after = 200, .db_slow = 300, .crash = 8, .part = 8000,
     .reclaim = 25000, .kill = 8000, .stock = 20000, .price = 10000, .zombie = 100000, .lie = 30000};
 static const struct faults_mix mix_heavy = {.net_lost = 4000, .net_reset = 6000, .net_reply_lost = 6000,
-    .net_twice = 4000, .net_slow = 8000, .db_lost_before = 2500, .db_lost_after = 2500, .db_slow = 2000, .crash = 75,
+    .net_twice = 4000, .launch_twice = 200000, .net_slow = 8000, .db_lost_before = 2500, .db_lost_after = 2500, .db_slow = 2000, .crash = 75,
     .part = 50000, .reclaim = 90000, .kill = 40000, .stock = 80000, .price = 50000, .zombie = 300000, .lie = 150000};
 
 static bool mix_set(struct faults_mix *m, const char *name, size_t n, int64_t ppm)

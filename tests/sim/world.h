@@ -25,6 +25,7 @@
 	X(net_reset)      /* the connection breaks before the request arrived */ \
 	X(net_reply_lost) /* it was served, the connection breaks before the reply */ \
 	X(net_twice)      /* it is served twice */ \
+	X(launch_twice)   /* the same for a launch at Lambda, which has no launch tokens */ \
 	X(net_slow)       /* it takes seconds */ \
 	X(db_lost_before) /* the connection breaks before the statement ran */ \
 	X(db_lost_after)  /* it breaks after the statement was committed */ \
