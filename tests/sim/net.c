@@ -350,6 +350,34 @@ static void headers_copy(struct flight *f, const struct flight_to *t)
 	f->headers[f->headers_n++] = (struct spot_header){"Content-Length", arena_printf(f->arena, "%zu", t->body.n)};
 }
 
+static struct flight *flight_new(const struct flight_to *t)
+{
+	struct flight *f = calloc(1, sizeof(*f));
+
+	assert(f != NULL);
+	f->arena = arena_new(0);
+	f->at = &flights;
+	f->next = flights;
+	if (f->next != NULL)
+		f->next->at = &f->next;
+	flights = f;
+	f->from = arena_strdup(f->arena, t->from);
+	f->method = arena_strdup(f->arena, t->method);
+	f->url = arena_strdup(f->arena, t->url);
+	host_read(f);
+	headers_copy(f, t);
+	f->body = arena_bytes(f->arena, t->body.p, t->body.n);
+	loop_timer_init(&f->timer, world.loop, request_arrived);
+	return f;
+}
+
+/* The same request once more, much later; nobody waits for its reply. */
+static void flight_ghost(const struct flight_to *t, int64_t us)
+{
+	fault_seen("launch_twice");
+	loop_timer_set(&flight_new(t)->timer, us);
+}
+
 static void draw_fate(struct flight *f)
 {
 	int64_t us = dice_us(150, 3000);
@@ -358,7 +386,10 @@ static void draw_fate(struct flight *f)
 		fault_seen("net_slow");
 		us = dice_us(SPOT_US_PER_S / 2, 20 * SPOT_US_PER_S);
 	}
-	f->twice = DICE(net_twice) || (strstr(f->url, "/instance-operations/launch") != NULL && DICE(launch_twice));
+	f->twice = DICE(net_twice);
+	/* Later than that cloud takes two launches in a row. */
+	if (strstr(f->url, "/instance-operations/launch") != NULL && DICE(launch_twice))
+		flight_ghost(f->to, dice_us(13 * SPOT_US_PER_S, 90 * SPOT_US_PER_S));
 	if (DICE(net_lost)) {
 		fault_seen("net_lost");
 		trace("net %s xx %s %s: lost", f->from, f->method, f->url);
@@ -376,26 +407,12 @@ static void draw_fate(struct flight *f)
 
 void flight_start(struct flight_to *t)
 {
-	struct flight *f = calloc(1, sizeof(*f));
+	struct flight *f = flight_new(t);
 
-	assert(f != NULL);
-	f->arena = arena_new(0);
 	f->to = t;
 	t->flight = f;
 	t->status = 0;
 	t->reset = t->sent = false;
-	f->at = &flights;
-	f->next = flights;
-	if (f->next != NULL)
-		f->next->at = &f->next;
-	flights = f;
-	f->from = arena_strdup(f->arena, t->from);
-	f->method = arena_strdup(f->arena, t->method);
-	f->url = arena_strdup(f->arena, t->url);
-	host_read(f);
-	headers_copy(f, t);
-	f->body = arena_bytes(f->arena, t->body.p, t->body.n);
-	loop_timer_init(&f->timer, world.loop, request_arrived);
 	draw_fate(f);
 }
 
