@@ -506,35 +506,6 @@ struct httpd_stats httpd_stats(const struct httpd *h)
 	return h->stats;
 }
 
-const char *httpd_header(const struct httpd_req *r, const char *name)
-{
-	for (size_t i = 0; i < r->headers_n; i++) {
-		if (strcasecmp(r->headers[i].name, name) == 0)
-			return r->headers[i].value;
-	}
-	return NULL;
-}
-
-const char *httpd_query(struct httpd_req *r, const char *name)
-{
-	size_t name_n = strlen(name);
-	const char *p = r->query;
-
-	while (*p != '\0') {
-		const char *end = strchrnul(p, '&'), *eq = memchr(p, '=', (size_t)(end - p));
-		const char *key_end = eq != NULL ? eq : end;
-		char *value = NULL;
-
-		if ((size_t)(key_end - p) == name_n && memcmp(p, name, name_n) == 0) {
-			struct str raw = {eq ? eq + 1 : "", eq ? (size_t)(end - eq - 1) : 0};
-
-			return url_decode(r->arena, raw, true, &value) ? value : NULL;
-		}
-		p = *end != '\0' ? end + 1 : end;
-	}
-	return NULL;
-}
-
 void httpd_set(struct httpd_req *r, const char *name, const char *value)
 {
 	struct served *s = r->priv;

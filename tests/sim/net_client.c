@@ -4,7 +4,10 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "io/http.h"
+#include "io/httpd.h"
 #include "io/op.h"
+
+#include <strings.h>
 
 #define TIMEOUT_DEFAULT_US (30 * SPOT_US_PER_S)
 #define REPLY_MAX_DEFAULT ((size_t)8 << 20)
@@ -130,4 +133,35 @@ void http_send(struct http_client *c, struct http_req *req, const struct spot_ht
 void http_stream_resume(struct http_req *req UNUSED)
 {
 	assert(false && "streams of lines are not simulated");
+}
+
+/* ---- what a server reads of a request (io/httpd.h) ------------------------------------------------ */
+
+const char *httpd_header(const struct httpd_req *r, const char *name)
+{
+	for (size_t i = 0; i < r->headers_n; i++) {
+		if (strcasecmp(r->headers[i].name, name) == 0)
+			return r->headers[i].value;
+	}
+	return NULL;
+}
+
+const char *httpd_query(struct httpd_req *r, const char *name)
+{
+	size_t name_n = strlen(name);
+	const char *p = r->query;
+
+	while (*p != '\0') {
+		const char *end = strchrnul(p, '&'), *eq = memchr(p, '=', (size_t)(end - p));
+		const char *key_end = eq != NULL ? eq : end;
+		char *value = NULL;
+
+		if ((size_t)(key_end - p) == name_n && memcmp(p, name, name_n) == 0) {
+			struct str raw = {eq ? eq + 1 : "", eq ? (size_t)(end - eq - 1) : 0};
+
+			return url_decode(r->arena, raw, true, &value) ? value : NULL;
+		}
+		p = *end != '\0' ? end + 1 : end;
+	}
+	return NULL;
 }
