@@ -29,7 +29,7 @@ COUNTED = ("WANTED", "LAUNCHING", "UNKNOWN", "BOOTING", "READY")
 
 class Fleet(e2e.Case):
     # As many agents as nodes on a small machine: instances boot slowly enough for that.
-    OPTIONS = {"emulator": ("--boot-ms", "500"), "settings": {"provider aws": {"reservations": "on"}}}
+    OPTIONS = {"emulator": ("--boot-ms", "500"), "settings": {"provider aws": {"reservations": "on"}, "market": {"pools": "10s"}}}
 
     def mine(self, fleet):
         return [n for n in self.world.nodes(query="&fleet=" + fleet) if n["state"] in COUNTED]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Scarce machines: who is first, who makes room and loses nothing by it, and what a class decides."""
 import os
+import re
 import signal
 import sys
 
@@ -143,9 +144,9 @@ class Schedule(e2e.Case):
         w.until("the file's share is taken", 20, lambda: self.share("vision") == (2, "set", 0.75))
         w.ctl("shares", "unset", "vision")
         self.assertEqual(self.share("vision"), (0.75, "file", 0.75))
-        metrics = str(w.ask("GET", "/metrics"))
-        self.assertIn('spot_share_weight{team="vision"} 0.75', metrics)
-        self.assertRegex(metrics, r'spot_queue_wait_seconds_max{team="vision"} [1-9]')
+        self.assertIn('spot_share_weight{team="vision"} 0.75', str(w.ask("GET", "/metrics")))
+        w.until("they have waited for a second", 20, lambda: re.search(
+            r'spot_queue_wait_seconds_max{team="vision"} [1-9]', str(w.ask("GET", "/metrics"))))
 
     def test_a_class_decides_what_the_file_does_not_say(self):
         w = self.world
