@@ -240,13 +240,15 @@ static void check_ledger_end(void)
 
 /* ---- verdicts -------------------------------------------------------------------------------------------------- */
 
-/* A loss is believed on evidence: the instance is gone, or nobody hears of a machine that is cut off. */
+/* A loss is believed on evidence: the instance is gone, or nobody hears of a machine that is cut off. What was cancelled, and whose
+ * agent cannot be told, is given up with its machine. */
 static void check_losses(void)
 {
 	struct cloud_instance *all;
 	size_t n = cloud_instances(&all);
 	PGresult *r = PQexec(store_conn(), "SELECT a.job_id, a.epoch, a.ended_us, n.ref, n.why FROM attempt a JOIN node n ON n.id = a.node_id "
-	    "WHERE a.exit_reason = 'lost' AND n.ref IS NOT NULL ORDER BY 1, 2");
+	    "WHERE a.exit_reason = 'lost' AND n.ref IS NOT NULL AND NOT EXISTS (SELECT 1 FROM job j WHERE j.id = a.job_id "
+	    "AND j.cancel_us <= a.ended_us) ORDER BY 1, 2");
 
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
 	for (int k = 0; k < PQntuples(r); k++) {
