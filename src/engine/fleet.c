@@ -151,6 +151,12 @@ static bool spec_read(struct recon *r, const struct q_engine_fleets_row *f, stru
 	return true;
 }
 
+/* A market that was read while they were written down may lack them in what it says of the quota. */
+static void wanted(struct step *s)
+{
+	offers_stale(s->r->e);
+}
+
 static void want(struct recon *r, const struct q_engine_fleets_row *f, const struct fleet_pick *k,
 		 int64_t others, const struct fleet_plan *plan, json_t *shown)
 {
@@ -173,7 +179,7 @@ static void want(struct recon *r, const struct q_engine_fleets_row *f, const str
 		tokens[i] = arena_strdup(r->arena, token);
 		names[i] = arena_strdup(r->arena, name);
 	}
-	s = step_new(r, NULL, NULL);
+	s = step_new(r, wanted, NULL);
 	STEP(s, engine_want_for_fleet,
 	     (&(struct q_engine_want_for_fleet){.fleet_id = f->id,
 						.version = f->version,

@@ -63,6 +63,26 @@ const char *move_never(struct recon *r, const struct move *m)
 					  .checkpoint = &m->placing.spec->checkpoint});
 }
 
+static struct job_facts facts_of(const struct q_engine_move_jobs_row *j)
+{
+	return (struct job_facts){.id = j->id,
+				  .epoch = j->epoch,
+				  .state = "RUNNING",
+				  .name = j->name,
+				  .spec_json = j->spec,
+				  .deadline_us = j->has_deadline_us ? j->deadline_us : 0,
+				  .created_us = j->created_us,
+				  .queued_us = j->queued_us,
+				  .steps_done = j->steps_done,
+				  .steps_total = j->steps_total,
+				  .checkpoint_bytes = j->checkpoint_bytes,
+				  .save_us = j->save_us,
+				  .has_checkpoint = j->has_checkpoint_id,
+				  .rates = j->rates,
+				  .restart_us = j->has_restart_us ? j->restart_us : 0,
+				  .nodes = j->num_nodes};
+}
+
 bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool spot_only,
 		struct move *ret)
 {
@@ -70,22 +90,7 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 	const struct score *easy;
 	const char *never;
 
-	*ret = (struct move){.facts = {.id = j->id,
-				       .epoch = j->epoch,
-				       .state = "RUNNING",
-				       .name = j->name,
-				       .spec_json = j->spec,
-				       .deadline_us = j->has_deadline_us ? j->deadline_us : 0,
-				       .created_us = j->created_us,
-				       .queued_us = j->queued_us,
-				       .steps_done = j->steps_done,
-				       .steps_total = j->steps_total,
-				       .checkpoint_bytes = j->checkpoint_bytes,
-				       .save_us = j->save_us,
-				       .has_checkpoint = j->has_checkpoint_id,
-				       .rates = j->rates,
-				       .restart_us = j->has_restart_us ? j->restart_us : 0,
-				       .nodes = j->num_nodes}};
+	*ret = (struct move){.facts = facts_of(j)};
 	if (!place_rank(r, &ret->facts, &ret->placing)) {
 		return false;
 	}

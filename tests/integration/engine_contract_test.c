@@ -502,6 +502,13 @@ static void test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.market = 'spot'"), 1);
 }
 
+static void fleet_of_four(struct world *w)
+{
+	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', "
+		     "'ml', 'p', '{\"nodes\":4,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1); "
+		     "NOTIFY spot_engine");
+}
+
 static void test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere(void **state)
 {
 	struct world *w = *state;
@@ -512,9 +519,7 @@ static void test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere
 	world_pool(w, "z3", "a1", "on_demand", 4000000);
 	quota(w, "P/spot", "spot", "instances", 2);
 	world_start(w);
-	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', "
-		     "'ml', 'p', '{\"nodes\":4,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1); "
-		     "NOTIFY spot_engine");
+	fleet_of_four(w);
 	world_until(w, LIMIT, "SELECT count(*) = 4 FROM node WHERE state = 'READY'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.market = 'spot'"), 2);
 	assert_int_equal(w->cloud.launches, 4);
@@ -528,9 +533,7 @@ static void test_a_fleet_that_lacks_nodes_is_planned_again_when_something_change
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	quota(w, "P/spot", "spot", "instances", 2);
 	world_start(w);
-	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', "
-		     "'ml', 'p', '{\"nodes\":4,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1); "
-		     "NOTIFY spot_engine");
+	fleet_of_four(w);
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM node WHERE state = 'READY'");
 	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE (plan->>'missing')::int = 2");
 	world_for(w, 500);
