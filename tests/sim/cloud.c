@@ -339,6 +339,50 @@ void cloud_minute(void)
 	}
 }
 
+static struct inst *absent;
+static int64_t absent_until;
+
+/* What absence may mean is known of one list, never of two in a row: each machine is hidden once. */
+void cloud_list_begins(const char *url, struct str body)
+{
+	static char had[256][32];
+	static size_t had_n;
+	bool ec2 = memmem(body.p, body.n, "Action=DescribeInstances", 24) != NULL;
+	struct inst *i;
+
+	if ((!ec2 && !str_suffix(url, "/instances")) || !DICE(absent) || (i = any_instance(false)) == NULL ||
+	    (i->cloud == CLOUD_AWS) != ec2 || had_n == ARRAY_LEN(had))
+		return;
+	for (size_t k = 0; k < had_n; k++) {
+		if (str_same(had[k], i->id))
+			return;
+	}
+	snprintf(had[had_n++], sizeof(had[0]), "%s", i->id);
+	trace("cloud a list lacks %s", i->id);
+	fault_seen("a list lacked an instance");
+	absent = i;
+	absent_until = i->visible_us;
+	i->visible_us = INT64_MAX;
+}
+
+void cloud_list_ends(void)
+{
+	if (absent != NULL)
+		absent->visible_us = absent_until;
+	absent = NULL;
+}
+
+bool cloud_raise(bool alive)
+{
+	struct inst *i = sim.insts;
+
+	while (i != NULL && i->state != (alive ? INST_GONE : INST_RUNNING))
+		i = i->next;
+	if (i != NULL)
+		i->state = alive ? INST_RUNNING : INST_GONE;
+	return i != NULL;
+}
+
 void cloud_calm(void)
 {
 	(void)fault_drop(&sim, 0);

@@ -3,6 +3,7 @@
 #define SIM_CLOUD_H
 
 #include "base/base.h"
+#include "base/str.h"
 
 #define SIM_BUCKET "spot-sim"
 
@@ -16,6 +17,12 @@ const char *cloud_conf(const char *dir);
 void cloud_minute(void);
 /* Ends what was done to it: stock is back, lies are over. */
 void cloud_calm(void);
+
+/* Around the service of a request: a list may lack an instance, once. */
+void cloud_list_begins(const char *url, struct str body);
+void cloud_list_ends(void);
+/* For breaks.c: one instance that has ended lives; the next call ends it again. false = there is none. */
+bool cloud_raise(bool alive);
 
 struct cloud_instance {
 	const char *id, *cloud, *token, *state, *ended_by;

@@ -208,6 +208,22 @@ void host_cut(const char *id, bool cut)
 	net_cut(id, cut);
 }
 
+static void host_heal(struct loop_timer *t)
+{
+	host_cut(container_of(t, struct host, heal)->id, false);
+}
+
+void host_cut_for(const char *id, int64_t us)
+{
+	struct host *h = host_find(id);
+
+	if (h == NULL || h->heal.armed)
+		return;
+	host_cut(id, true);
+	loop_timer_init(&h->heal, world.loop, host_heal);
+	loop_timer_set(&h->heal, us);
+}
+
 /* ---- facts about the machine: the real ones differ from run to run ----------------------------- */
 
 void own_address(char ret[INET_ADDRSTRLEN])

@@ -18,6 +18,7 @@ struct host_spec {
 void host_boot(const struct host_spec *s);
 void host_end(const char *id);  /* power off: everything on it is gone at once */
 void host_cut(const char *id, bool cut);
+void host_cut_for(const char *id, int64_t us);
 bool host_runs(const char *id);
 bool host_was_cut(const char *id);
 void host_agent_crash(const char *id); /* the agent alone; it starts again */

@@ -12,7 +12,7 @@ struct host {
 	char id[64], dir[256];
 	struct agent agent;
 	bool running, was_cut;
-	struct loop_timer timer, end;
+	struct loop_timer timer, end, heal;
 	struct loop_task task;
 	int gpus, imds_port;
 	char gpu[64];

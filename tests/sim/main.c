@@ -8,12 +8,12 @@
 #include "broker.h"
 #include "check.h"
 #include "cloud.h"
+#include "server.h"
 #include "store.h"
 #include "work.h"
 
 #include "base/log.h"
 #include "base/str.h"
-#include "harness.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,16 +30,19 @@ extern bool traps_armed;
 
 static const char usage[] =
     "usage: sim SEED [--minutes M] [--faults MIX] [--trace]\n"
-    "       sim --seeds FROM-TO [--jobs N] [--minutes M] [--faults MIX] [--stop]\n"
+    "       sim --seeds FROM-TO [--jobs N] [--minutes M] [--faults MIX] [--seconds S] [--stop] [--prove]\n"
     "  MIX: none, light, heavy, or NAME=PPM,NAME=PPM,... (names: FAULT_LIST in tests/sim/world.h)\n"
-    "  --stop: at the first seed that fails. A failing seed is run again with less and less.\n";
+    "  --stop: at the first seed that fails. Without it a failing seed is run again with less and less.\n"
+    "  --seconds: no seed begins after so many seconds.\n"
+    "  --prove: at its end each seed breaks each rule on purpose (breaks.c); what was noticed is counted as \"proven\".\n";
 
 struct options {
 	uint64_t from, to;
 	int jobs;
 	int64_t minutes;
 	const char *mix;
-	bool trace, stop, quiet;
+	double until_s; /* no seed begins after that; 0 = all do */
+	bool trace, stop, quiet, prove;
 };
 
 /* ---- fault mixes -------------------------------------------------------------------------------- */
@@ -56,10 +59,10 @@ static const struct mix_name {
 static const struct faults_mix mix_none = {0};
 static const struct faults_mix mix_light = {.net_lost = 300, .net_reset = 500, .net_reply_lost = 500, .net_twice = 300, .launch_twice = 50000,
     .net_slow = 1000, .db_lost_before = 200, .db_lost_after = 200, .db_slow = 300, .crash = 8, .part = 8000,
-    .reclaim = 25000, .kill = 8000, .stock = 20000, .price = 10000, .zombie = 100000, .lie = 30000};
+    .reclaim = 25000, .kill = 8000, .stock = 20000, .price = 10000, .zombie = 100000, .lie = 30000, .copy_lost = 20000, .absent = 5000, .cut_commit = 5000};
 static const struct faults_mix mix_heavy = {.net_lost = 4000, .net_reset = 6000, .net_reply_lost = 6000,
     .net_twice = 4000, .launch_twice = 200000, .net_slow = 8000, .db_lost_before = 2500, .db_lost_after = 2500, .db_slow = 2000, .crash = 75,
-    .part = 50000, .reclaim = 90000, .kill = 40000, .stock = 80000, .price = 50000, .zombie = 300000, .lie = 150000};
+    .part = 50000, .reclaim = 90000, .kill = 40000, .stock = 80000, .price = 50000, .zombie = 300000, .lie = 150000, .copy_lost = 100000, .absent = 20000, .cut_commit = 40000};
 
 static bool mix_set(struct faults_mix *m, const char *name, size_t n, int64_t ppm)
 {
@@ -147,6 +150,8 @@ static void seed_run(const char *providers)
 	trace("calm");
 	run_until(world_now() + 12 * SPOT_US_PER_HOUR, check_settled, providers);
 	check_end();
+	if (world.conf.prove && world.failed == NULL)
+		breaks_all();
 	broker_crash();
 }
 
@@ -157,7 +162,8 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 
 	if (o->quiet)
 		(void)!freopen("/dev/null", "w", stdout);
-	world.conf = (struct world_conf){.seed = seed, .minutes = o->minutes, .trace = o->trace, .dsn = dsn};
+	world.conf = (struct world_conf){.seed = seed, .minutes = o->minutes, .trace = o->trace, .dsn = dsn,
+	    .prove = o->prove};
 	mix_of_seed(o, seed, &world.conf.mix);
 	snprintf(path, sizeof(path), "%s/%" PRIu64, dir, seed);
 	if (mkdir(path, 0700) != 0 && errno != EEXIST)
@@ -192,41 +198,9 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 	_exit(world.failed != NULL ? 1 : 0);
 }
 
-/* ---- databases ---------------------------------------------------------------------------------------- */
-
-static PGconn *admin;
-static char server[1400];
-
-static void sql(const char *fmt, ...) PRINTF(1, 2);
-static void sql(const char *fmt, ...)
+static double clock_s(void)
 {
-	char text[512];
-	va_list ap;
-	PGresult *r;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	r = PQexec(admin, text);
-	if (PQresultStatus(r) != PGRES_COMMAND_OK && PQresultStatus(r) != PGRES_TUPLES_OK)
-		fprintf(stderr, "sim: %s: %s", text, PQresultErrorMessage(r));
-	PQclear(r);
-}
-
-static void server_open(struct testdb *t)
-{
-	const char *dsn = testdb_new(t), *at = strstr(dsn, " dbname=");
-	char text[1500];
-
-	assert(at != NULL);
-	(void)snprintf(server, sizeof(server), "%.*s", (int)(at - dsn), dsn);
-	(void)snprintf(text, sizeof(text), "%s dbname=postgres", server);
-	admin = PQconnectdb(text);
-	PQclear(PQexec(admin, "SET client_min_messages = error"));
-	/* Nothing may run in the server that the seed did not ask for. */
-	sql("ALTER SYSTEM SET autovacuum = off");
-	sql("ALTER SYSTEM SET max_connections = 50");
-	sql("SELECT pg_reload_conf()");
+	return (double)clock_real.mono_us(&clock_real) / 1e6;
 }
 
 /* ---- the batch ------------------------------------------------------------------------------------------ */
@@ -234,7 +208,7 @@ static void server_open(struct testdb *t)
 #define SLOTS 16
 struct slot {
 	pid_t pid;
-	int out;
+	int out, no;
 	uint64_t seed;
 	char name[32], dsn[1500];
 	char *text;
@@ -301,14 +275,14 @@ static void slot_start(struct slot *s, const struct options *o, uint64_t seed, c
 	int p[2];
 
 	snprintf(s->name, sizeof(s->name), "seed%" PRIu64, seed);
-	snprintf(s->dsn, sizeof(s->dsn), "%s dbname=%s", server, s->name);
-	sql("CREATE DATABASE %s TEMPLATE migrated", s->name);
+	server_database(s->name, s->dsn, sizeof(s->dsn));
 	if (pipe2(p, O_CLOEXEC) != 0)
 		abort();
 	fflush(NULL);
 	s->pid = fork();
 	if (s->pid == 0) {
 		close(p[0]);
+		core_take(s->no);
 		child(o, seed, s->dsn, dir, p[1]);
 	}
 	close(p[1]);
@@ -363,7 +337,7 @@ static void slot_end(struct slot *s, const struct options *o, const char *dir)
 	for (line = strtok_r(s->text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save))
 		slot_line(s, line);
 	done += !looking;
-	sql("DROP DATABASE %s%s", s->name, " WITH (FORCE)");
+	server_database_drop(s->name);
 	seed_dir_remove(dir, s->seed);
 }
 
@@ -377,6 +351,11 @@ static bool slot_read(struct slot *s)
 	return got == 0 || (got < 0 && errno != EINTR);
 }
 
+static bool go_on(const struct options *o)
+{
+	return looking || ((failures == 0 || !o->stop) && (o->until_s == 0 || clock_s() < o->until_s));
+}
+
 static void batch(const struct options *o, const char *dir)
 {
 	static struct slot slots[SLOTS];
@@ -386,8 +365,9 @@ static void batch(const struct options *o, const char *dir)
 	for (;;) {
 		struct pollfd fds[SLOTS];
 
-		for (int i = 0; i < o->jobs && next <= o->to && (failures == 0 || !o->stop || looking); i++) {
+		for (int i = 0; i < o->jobs && next <= o->to && go_on(o); i++) {
 			if (slots[i].pid == 0) {
+				slots[i].no = i;
 				slot_start(&slots[i], o, next++, dir);
 				busy++;
 			}
@@ -490,9 +470,19 @@ static void shrink(const struct options *given, uint64_t seed, const char *dir)
 	printf("shortest: sim %" PRIu64 " --minutes %" PRId64 " --faults %s\n  breaks: %s\n", seed, o.minutes, text, why);
 }
 
+static int64_t total_of(const char *name)
+{
+	for (size_t i = 0; i < totals_n; i++) {
+		if (strcmp(totals[i].kind, "stat") == 0 && strcmp(totals[i].name, name) == 0)
+			return totals[i].n;
+	}
+	return 0;
+}
+
 static int totals_print(const struct options *o, double took_s)
 {
-	printf("%" PRId64 " seeds, %" PRId64 " failed, %.1f s, %.1f seeds/s\n", done, failures, took_s, (double)done / took_s);
+	printf("%" PRId64 " seeds, %" PRId64 " failed, %.1f s, %.1f seeds/s, %.1f simulated hours\n", done, failures, took_s,
+	    (double)done / took_s, (double)total_of("sim_s") / 3600);
 	for (size_t i = 0; i < totals_n && o->from != o->to; i++)
 		printf("%-10s %-60s %10" PRId64 " in %" PRId64 " seeds\n", totals[i].kind, totals[i].name, totals[i].n,
 		    totals[i].seeds);
@@ -501,15 +491,11 @@ static int totals_print(const struct options *o, double took_s)
 
 /* ---- start --------------------------------------------------------------------------------------------------- */
 
-static double clock_s(void)
-{
-	return (double)clock_real.mono_us(&clock_real) / 1e6;
-}
-
 static bool options_read(struct options *o, int argc, char **argv)
 {
 	static const struct option longs[] = {{"seeds", 1, NULL, 's'}, {"jobs", 1, NULL, 'j'}, {"minutes", 1, NULL, 'm'},
-	    {"faults", 1, NULL, 'f'}, {"trace", 0, NULL, 't'}, {"stop", 0, NULL, 'x'}, {NULL, 0, NULL, 0}};
+	    {"faults", 1, NULL, 'f'}, {"trace", 0, NULL, 't'}, {"stop", 0, NULL, 'x'},
+	    {"prove", 0, NULL, 'p'}, {"seconds", 1, NULL, 'l'}, {NULL, 0, NULL, 0}};
 	int c;
 	char *end;
 
@@ -525,6 +511,8 @@ static bool options_read(struct options *o, int argc, char **argv)
 		case 'f': o->mix = optarg; break;
 		case 't': o->trace = true; break;
 		case 'x': o->stop = true; break;
+		case 'p': o->prove = true; break;
+		case 'l': o->until_s = clock_s() + strtod(optarg, NULL); break;
 		default: return false;
 		}
 	}
@@ -536,7 +524,6 @@ static bool options_read(struct options *o, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct options o;
-	struct testdb *db;
 	char dir[] = "/dev/shm/spotbroker-sim-XXXXXX", cloud[64];
 	double begun;
 	int rc;
@@ -550,20 +537,16 @@ int main(int argc, char **argv)
 		abort();
 	snprintf(cloud, sizeof(cloud), "%s/cloud", dir);
 	begun = clock_s();
-	/* A database for each seed is some thousand files: in memory they cost nothing. */
-	setenv("TMPDIR", "/dev/shm", 1);
-	db = testdb_start();
-	server_open(db);
+	server_start();
 	world_loop_open();
 	cloud_open(strdup(cloud));
 	fprintf(stderr, "sim: ready after %.1f s\n", clock_s() - begun);
 	begun = clock_s();
 	batch(&o, dir);
 	rc = totals_print(&o, clock_s() - begun);
-	for (int64_t i = 0; i < MIN(failures, INT64_C(2)); i++)
+	for (int64_t i = 0; i < MIN(failures, INT64_C(2)) && !o.stop && !o.prove; i++)
 		shrink(&o, failed_seeds[i], dir);
-	PQfinish(admin);
-	testdb_stop(db);
+	server_stop();
 	tree_remove(dir);
 	return rc;
 }

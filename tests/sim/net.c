@@ -7,6 +7,9 @@
  */
 #include "base/base.h"
 #include "world.h"
+#include "check.h"
+#include "cloud.h"
+#include "host.h"
 #include "base/err.h"
 #include "base/sbuf.h"
 #include "base/str.h"
@@ -291,7 +294,9 @@ static void serve(struct httpd *h, struct flight *f, bool heard)
 		f->served = s;
 	}
 	world.messages++;
+	cloud_list_begins(f->url, f->body);
 	h->conf.handle(h->conf.ctx, &s->pub);
+	cloud_list_ends();
 }
 
 static void request_arrived(struct loop_timer *timer)
@@ -390,6 +395,11 @@ static void draw_fate(struct flight *f)
 	/* Later than that cloud takes two launches in a row. */
 	if (strstr(f->url, "/instance-operations/launch") != NULL && DICE(launch_twice))
 		flight_ghost(f->to, dice_us(13 * SPOT_US_PER_S, 90 * SPOT_US_PER_S));
+	/* Long enough to be given up, and with luck the machine still goes on when it is heard again. */
+	if (strstr(f->url, "/v1/agent/commit") != NULL && DICE(cut_commit)) {
+		fault_seen("cut_commit");
+		host_cut_for(f->from, dice_us(240, 480) * SPOT_US_PER_S);
+	}
 	if (DICE(net_lost)) {
 		fault_seen("net_lost");
 		trace("net %s xx %s %s: lost", f->from, f->method, f->url);
@@ -409,6 +419,7 @@ void flight_start(struct flight_to *t)
 {
 	struct flight *f = flight_new(t);
 
+	check_sent(t->url, t->body);
 	f->to = t;
 	t->flight = f;
 	t->status = 0;

@@ -14,6 +14,7 @@
 #include "store.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <unistd.h>
 
 #define PREPARED_MAX 1024
@@ -46,6 +47,15 @@ static void must(const char *sql)
 	PQclear(r);
 }
 
+/* Both sides take turns and never work at once: on one core nobody has to wake another. */
+static void core_share(void)
+{
+	cpu_set_t mine;
+
+	if (sched_getaffinity(0, sizeof(mine), &mine) == 0 && CPU_COUNT(&mine) == 1)
+		(void)sched_setaffinity(PQbackendPID(db.c), sizeof(mine), &mine); /* refused: only slower */
+}
+
 void store_open(const char *dsn)
 {
 	db.c = PQconnectdb(dsn);
@@ -54,6 +64,7 @@ void store_open(const char *dsn)
 		abort();
 	}
 	PQsetNoticeProcessor(db.c, notice_drop, NULL);
+	core_share();
 	/* Nothing of the plans may depend on what ran before. */
 	must("SET timezone = 'UTC'; SET client_min_messages = warning; SET plan_cache_mode = force_generic_plan; "
 	     "SET jit = off; SET max_parallel_workers_per_gather = 0; SET synchronize_seqscans = off; "
@@ -316,9 +327,19 @@ static void item_run(struct pg_conn *c, struct pg_item *i)
 	notes_take();
 }
 
+/* Where the connection breaks: before its rows, after them, after the merge, or unheard after the commit. 0 = nowhere. */
+static enum pg_copy_step copy_fate(void)
+{
+	static const enum pg_copy_step at[] = {PG_COPY_BEGIN, PG_COPY_END, PG_COPY_MERGE, PG_COPY_COMMIT};
+
+	return DICE(copy_lost) ? at[rng_below(&world.dice, ARRAY_LEN(at))] : (enum pg_copy_step)0;
+}
+
 /* The whole COPY at once: rows, merge and commit are one transaction anyway. */
 static void copy_run(struct pg_conn *c)
 {
+	enum pg_copy_step lost = copy_fate();
+
 	trace("db %s%d copy", c->pg->application, c->no);
 	while (c->state == PG_CONN_COPY && c->inflight.head != NULL) {
 		struct pollfd p = {.fd = PQsocket(db.c), .events = POLLIN};
@@ -326,6 +347,11 @@ static void copy_run(struct pg_conn *c)
 		if (PQflush(db.c) == 0 && PQisBusy(db.c))
 			(void)poll(&p, 1, 10000);
 		(void)PQconsumeInput(db.c);
+		if (c->copy_step == lost) {
+			fault_seen(lost == PG_COPY_COMMIT ? "a COPY was committed and the line broke" : "copy_lost");
+			pg_conn_lost(c, "broke within a COPY");
+			break;
+		}
 		pg_copy_event(c);
 	}
 	world.statements++;

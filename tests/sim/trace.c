@@ -81,6 +81,11 @@ void sometimes(const char *name)
 	seen_add("sometimes", name);
 }
 
+void proven(const char *name)
+{
+	seen_add("proven", name);
+}
+
 void always(bool ok, const char *name, const char *fmt, ...)
 {
 	char text[1500];
@@ -89,6 +94,10 @@ void always(bool ok, const char *name, const char *fmt, ...)
 	seen_add("always", name);
 	if (ok)
 		return;
+	if (world.proving != NULL) {
+		world.proven = world.proven || strcmp(world.proving, name) == 0;
+		return;
+	}
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);

@@ -136,3 +136,16 @@ bool work_done(void)
 {
 	return work_accepted() == wishes_n;
 }
+
+void work_forget(bool forget)
+{
+	wishes[0].accepted = !forget;
+}
+
+void work_mishear(void)
+{
+	struct wish w = {.to = {.status = 422, .reply = str_from("refused")}};
+
+	loop_timer_init(&w.late, world.loop, late);
+	heard(&w.to);
+}

@@ -30,6 +30,7 @@
 	X(db_lost_before) /* the connection breaks before the statement ran */ \
 	X(db_lost_after)  /* it breaks after the statement was committed */ \
 	X(db_slow)        /* a statement takes seconds */ \
+	X(copy_lost)      /* the connection breaks within a COPY: in its rows, before or after its commit */ \
 	X(crash)          /* the daemon dies (asked after each turn of the loop) */ \
 	X(part)           /* an instance is cut off from the daemon (asked each minute) */ \
 	X(reclaim)        /* the cloud takes an instance back with its notice (each minute) */ \
@@ -37,7 +38,9 @@
 	X(stock)          /* a pool runs dry or has room again (each minute) */ \
 	X(price)          /* a price jumps (each minute) */ \
 	X(zombie)         /* a machine that its cloud has ended goes on for minutes */ \
-	X(lie)            /* the cloud's API misbehaves for a while (each minute) */
+	X(lie)            /* the cloud's API misbehaves for a while (each minute) */ \
+	X(absent)         /* one list lacks an instance (asked for each list) */ \
+	X(cut_commit)     /* an instance is cut off as it sends the commit of a checkpoint */
 #define FAULTS_MAX 32
 struct faults_mix {
 #define X(name) int64_t name;
@@ -50,6 +53,7 @@ struct world_conf {
 	int64_t minutes;      /* in which things go wrong; then it is calm until all has settled */
 	struct faults_mix mix;
 	bool trace;           /* print each line as it happens */
+	bool prove;
 	const char *dsn, *dir;
 };
 
@@ -64,6 +68,8 @@ struct world {
 	uint64_t hash;        /* of the trace */
 	int64_t turns, statements, messages, restarts;
 	char *failed;         /* first broken invariant; NULL = none */
+	const char *proving;  /* breaks.c: the rule that is to be seen broken */
+	bool proven;
 };
 extern struct world world;
 
@@ -85,6 +91,7 @@ int64_t dice_us(int64_t from, int64_t to);
 void fault_seen(const char *name);             /* counts; printed at the end */
 /* States that a batch must reach: reached in this seed. */
 void sometimes(const char *name);
+void proven(const char *name);                 /* a rule was seen to fail */
 void always(bool ok, const char *name, const char *fmt, ...) PRINTF(3, 4);
 void seen_write(int fd);                       /* "sometimes" and faults of this seed, for the batch */
 

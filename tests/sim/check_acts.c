@@ -1,0 +1,74 @@
+/* What must hold of acts: of a launch when it leaves, of an attempt once it is over. */
+#include "world.h"
+#include "check.h"
+#include "store.h"
+
+/* ---- launches ---------------------------------------------------------------------------------- */
+
+static bool is_launch(const char *url, struct str body)
+{
+	return memmem(body.p, body.n, "Action=RunInstances", 19) != NULL || strstr(url, "/instance-operations/launch") != NULL;
+}
+
+/* The intent comes before the act: whoever carries a row's token or name leaves after that row was claimed. */
+void check_sent(const char *url, struct str body)
+{
+	const char *text;
+	char *copy;
+	PGresult *r;
+
+	if (!is_launch(url, body))
+		return;
+	text = copy = strndup(body.p, body.n);
+	assert(copy != NULL);
+	r = PQexecParams(store_conn(), "SELECT id, state, launch_sent_us IS NOT NULL AND state <> 'WANTED' FROM node "
+	    "WHERE position(token IN $1) > 0 OR position(name IN $1) > 0 ORDER BY id", 1, NULL, &text, NULL, NULL, 0);
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	always(PQntuples(r) > 0, "a launch leaves after its row was claimed", "no row has the token of a launch");
+	for (int i = 0; i < PQntuples(r); i++)
+		always(PQgetvalue(r, i, 2)[0] == 't', "a launch leaves after its row was claimed", "n%s is %s", PQgetvalue(r, i, 0),
+		    PQgetvalue(r, i, 1));
+	PQclear(r);
+	free(copy);
+}
+
+/* ---- epochs that are over ---------------------------------------------------------------------- */
+
+#define ENDS_MAX 512
+static struct end {
+	char key[64], how[160];
+} ends[ENDS_MAX];
+static size_t ends_n;
+
+static struct end *end_of(const char *key)
+{
+	for (size_t i = 0; i < ends_n; i++) {
+		if (strcmp(ends[i].key, key) == 0)
+			return &ends[i];
+	}
+	return NULL;
+}
+
+/* What was settled is what the job went on from: nothing that is heard later changes it. */
+void check_ended(void)
+{
+	PGresult *r = PQexec(store_conn(), "SELECT job_id || '/' || epoch || '/' || rank, concat_ws(' ', ended_us, exit_reason, exit_code, "
+	    "exit_signal, steps_done), ended_us IS NULL AND epoch < (SELECT epoch FROM job WHERE id = job_id), settled "
+	    "FROM attempt ORDER BY job_id, epoch, rank");
+
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int i = 0; i < PQntuples(r); i++) {
+		const char *key = PQgetvalue(r, i, 0), *how = PQgetvalue(r, i, 1);
+		struct end *e = end_of(key);
+
+		always(PQgetvalue(r, i, 2)[0] != 't', "only the newest epoch of a job is live", "j%s has no end", key);
+		if (e == NULL && PQgetvalue(r, i, 3)[0] == 't' && ends_n < ENDS_MAX) {
+			e = &ends[ends_n++];
+			snprintf(e->key, sizeof(e->key), "%s", key);
+			snprintf(e->how, sizeof(e->how), "%s", how);
+		}
+		always(e == NULL || strcmp(e->how, how) == 0, "what an epoch ended as stays", "j%s was '%s', is '%s'", key,
+		    e != NULL ? e->how : "", how);
+	}
+	PQclear(r);
+}
