@@ -108,6 +108,12 @@ static const struct row_metric {
 	{"spot_ledger_usd_total", "kind", "Dollars in the ledger."},
 	{"spot_notices_total", "kind", "Notices heard, one per node and kind."},
 	{"spot_node_ends_total", "cause", "Nodes that are over, by why."},
+	{"spot_verdicts_total", "verdict", "What was decided about machines that might be lost. Given up: lost, reclaimed (their provider says so), "
+	    "silent, broken, boot_timeout. suspected and healthy (again) change nothing; notice: drained; job_lost: a job, or a rank, that ended with its machine."},
+	{"spot_false_recoveries_total", "verdict", "Machines given up though they were alive: the agent went on with the job, or came to enrol, after the verdict, "
+	    "or the provider says running again."},
+	{"spot_missed_losses_total", "verdict", "Machines that were over for longer than loss_bound (beyond agent_lost where only silence tells) before they were given up."},
+	{"spot_suspected_nodes", "when", "Nodes under suspicion: a silent agent, or a provider that does not list the machine."},
 	{"spot_launches_total", "outcome", "Launches that gave an instance, and launches that were refused."},
 	{"spot_reclaims_total", "market", "Nodes that their provider took back."},
 	{"spot_poll_requests_per_day", "provider", "What the feeds cost, from their last polls and their intervals."},

@@ -361,6 +361,7 @@ static void doctor_database(struct step *s)
 		self_database(x, row);
 		self_daemon(x);
 		self_store(x);
+		self_verdicts(x);
 	}
 	if (x->asked[0] != '\0' && asked_for(x, DOCTOR_CONSISTENCY)) {
 		self_consistency(x);

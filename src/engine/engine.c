@@ -136,6 +136,7 @@ static void engine_register(struct engine *e)
 	recon_add(e, "launcher", t, launcher_run);
 	recon_add(e, "lookup", t, lookup_run);
 	recon_add(e, "watch", t, watch_run);
+	recon_add(e, "verdict", t, verdict_run);
 	recon_add(e, "mint", t, mint_run);
 	recon_add(e, "return", t, return_run);
 	recon_add(e, "release", t, release_run);

@@ -25,6 +25,7 @@ struct engine_conf {
 	int64_t watch_us;	   /* providers are asked about our nodes */
 	int64_t agent_silent_us;   /* a silent agent makes us ask its provider now */
 	int64_t agent_lost_us;	   /* silent this long on a running instance: broken */
+	int64_t loss_bound_us;	   /* a loss found later than this is counted as missed */
 	int64_t list_lag_us; /* absence from a list proves nothing before this; 0 = as the provider
 				says */
 	int64_t cool_min_us, cool_max_us; /* rest of a refused pool, doubled per refusal in a row */

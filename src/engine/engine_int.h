@@ -273,6 +273,7 @@ void sched_run(struct recon *r);
 void launcher_run(struct recon *r);
 void lookup_run(struct recon *r);
 void watch_run(struct recon *r);
+void verdict_run(struct recon *r);
 void drain_run(struct recon *r);
 void mint_run(struct recon *r);
 void return_run(struct recon *r);

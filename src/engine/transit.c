@@ -81,7 +81,9 @@ void node_event(struct recon *r, int64_t id, const char *state, enum node_event 
 					   .cause = cause,
 					   .at_us = engine_now(r->e),
 					   .next_us = 0,
-					   .fence = r->e->epoch}));
+					   .fence = r->e->epoch,
+					   .bound_us = r->e->conf.loss_bound_us,
+					   .lost_us = r->e->conf.agent_lost_us}));
 }
 
 void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, enum job_event ev,

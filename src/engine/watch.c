@@ -142,6 +142,19 @@ static void seen_write(struct act *a, const struct asking *k)
 							       : ops->list_lag_us}));
 }
 
+/* Of no use as an answer, but part of what was seen when somebody must decide without one. */
+static void unanswered_write(struct act *a, const struct asking *k)
+{
+	int64_t *ids = arena_array(a->arena, k->n, sizeof(*ids));
+
+	for (size_t i = 0; i < k->n; i++) {
+		ids[i] = k->rows[i].id;
+	}
+	ACT_WRITE(a, engine_watch_unanswered,
+		  (&(struct q_engine_watch_unanswered){
+		      .ids = ids, .ids_n = k->n, .why = a->call.op.err.text, .at_us = engine_now(a->e)}));
+}
+
 static void describe_called(struct act *a)
 {
 	struct asking *k = a->ctx;
@@ -151,7 +164,7 @@ static void describe_called(struct act *a)
 		log_warn("watch.failed", STR("provider", k->place->provider),
 			 STR("region", k->place->region), STR("rc", spot_rc_name(a->call.op.rc)),
 			 STR("error", a->call.op.err.text));
-		act_end(a);
+		unanswered_write(a, k);
 		return;
 	}
 	seen_write(a, k);

@@ -19,6 +19,7 @@ struct watch_place {
 };
 struct watch {
 	LIST_HEAD(, watch_place) places;
+	int64_t doubted_us; /* mono: when nodes were last looked at for doubts */
 };
 struct watch *watch_new(void);
 void watch_free(struct watch *w);

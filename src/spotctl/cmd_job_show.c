@@ -2,6 +2,7 @@
 #include "base/base.h"
 #include "base/str.h"
 #include "spotctl/cmd_job.h"
+#include "spotctl/verdicts.h"
 
 static void line(struct ctl *c, const char *head, const char *text)
 {
@@ -113,6 +114,7 @@ static int show_why(struct ctl *c, const char *job)
 	if (c->format == FORMAT_WIDE) {
 		rc = show_terms(c, json_object_get(r.json, "decisions"));
 	}
+	show_verdicts(c, json_object_get(r.json, "verdicts"));
 	putchar('\n');
 	return rc == CTL_OK ? render_list(c, r.json, json_object_get(r.json, "events"), events, "no events yet") : rc;
 }

@@ -2,6 +2,7 @@
 #include "base/base.h"
 #include "base/str.h"
 #include "spotctl/ctl.h"
+#include "spotctl/verdicts.h"
 
 static const struct column cols[] = {
 	{"NODE", "id", CELL_TEXT, false}, {"STATE", "state", CELL_STATE, false}, {"WHERE", "pool", CELL_PLACE, false},
@@ -55,6 +56,7 @@ int cmd_node_show(struct ctl *c)
 	rc = rc != CTL_OK ? rc : render_one(c, r.json, cols);
 	if (rc == CTL_OK && (c->format == FORMAT_TABLE || c->format == FORMAT_WIDE)) {
 		rc = show_parts(c, r.json);
+		show_verdicts(c, json_object_get(r.json, "verdicts"));
 	}
 	return rc;
 }

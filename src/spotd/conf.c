@@ -103,6 +103,9 @@ static const struct conf_item items[] = {
     ENGINE(
 	"agent_lost", "1h", "5s", "1d", agent_lost_us,
 	"Silent this long on an instance that its provider calls running: broken, and replaced."),
+    ENGINE("loss_bound", "5m", "1s", "1d", loss_bound_us,
+	   "A machine that is over is to be found within this (beyond agent_lost where only silence "
+	   "tells); later counts in spot_missed_losses_total."),
     ENGINE("list_lag", "0s", "0s", "1h", list_lag_us,
 	   "Absence from a provider's list proves nothing before this; 0s: what is known of the "
 	   "provider (2m)."),

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What breaks without a word: a host that dies, an agent that is killed."""
+import json
 import os
 import signal
 import subprocess
@@ -36,10 +37,28 @@ class Loss(e2e.Case):
         self.assertIn(dead["end_cause"], ("lost", "reclaimed"), dead)
         self.assertTrue(dead["why"], "no evidence of the loss at the node")
         self.assertIn("lost", w.ctl("job", "why", job).lower())
+        self.check_evidence(job, node)
         self.assertEqual(w.await_end(job)["state"], "SUCCEEDED")
         self.assertEqual(w.result_of(job), w.result_of_uninterrupted(700))
         books = w.await_gone()
         self.check_money(job, books)
+
+    def check_evidence(self, job, node):
+        """What was seen by whom is with the verdict, about the machine and about the job; neither counter moved."""
+        w = self.world
+        verdicts = {v["verdict"]: v for v in w.api("GET", "/v1/jobs/%s/why" % job)["verdicts"]}
+        given_up = verdicts.get("lost") or verdicts["reclaimed"]
+        for v in (given_up, verdicts["job_lost"]):
+            self.assertEqual((v["node"], v["job"], v["epoch"], v["missed"], v["alive_after_at"]), (node, job, 1, False, None), v)
+            seen = v["seen"]
+            self.assertEqual(seen["agent"]["job"], job, seen)
+            self.assertIsNotNone(seen["agent"]["spoke_at"])
+            self.assertIn("running", [p["state"] for p in seen["provider"]["past"]], seen)
+            self.assertIsNotNone(seen["daemon"]["listens_at"])
+        self.assertEqual([v["verdict"] for v in w.api("GET", "/v1/nodes/" + node)["verdicts"]].count(given_up["verdict"]), 1)
+        self.assertRegex(w.ctl("job", "show", "--why", job), r"(?s)VERDICTS, and what was seen by whom.*agent     spoke last .*it had %s try 1" % job)
+        doctor = {i["name"]: i for i in json.loads(w.spotctl("doctor", "spotd", "-o", "json").stdout)["items"]}
+        self.assertEqual((doctor["false recoveries"]["state"], doctor["missed losses"]["state"]), ("ok", "ok"), doctor)
 
     def check_money(self, job, books):
         w = self.world

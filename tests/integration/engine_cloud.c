@@ -321,6 +321,10 @@ static enum spot_step cloud_describe(void *self, struct spot_call *c, struct spo
 	struct cloud *k = cloud_of(self);
 
 	k->describes++;
+	if (k->describe_faults > 0) {
+		k->describe_faults--;
+		return call_fail(c, SPOT_DENIED, "", "fake describe: out of order");
+	}
 	a->found = arena_array(c->arena, a->refs_n + 1, sizeof(*a->found));
 	for (size_t i = 0; i < a->refs_n && !k->hide; i++) {
 		struct machine *m = cloud_by_ref(k, a->refs[i]);

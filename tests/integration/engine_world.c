@@ -44,6 +44,7 @@ static struct engine_conf conf_quick(void)
 	    .watch_us = 50000,
 	    .agent_silent_us = 300000,
 	    .agent_lost_us = 1200000,
+	    .loss_bound_us = 1500000,
 	    .list_lag_us = 200000,
 	    .cool_min_us = 300000,
 	    .cool_max_us = 2000000,

@@ -125,7 +125,8 @@ WITH s AS (
 	SELECT DISTINCT ON (node_id) * FROM unnest($1, $2, $3, $4, $5) u (node_id, at, job_id, epoch, steps)
 	ORDER BY node_id, at DESC
 ), n AS (
-	UPDATE node SET last_seen_us = greatest(coalesce(last_seen_us, 0), s.at) FROM s WHERE node.id = s.node_id
+	UPDATE node SET last_seen_us = greatest(coalesce(last_seen_us, 0), s.at), said_job = s.job_id, said_epoch = s.epoch, said_step = s.steps
+	FROM s WHERE node.id = s.node_id
 ), a AS (
 	UPDATE attempt a SET steps_done = s.steps, steps_us = s.at FROM s
 	WHERE a.node_id = s.node_id AND a.job_id = s.job_id AND a.epoch = s.epoch AND a.ended_us IS NULL
@@ -182,6 +183,9 @@ WITH o AS (
 	SELECT $12, 'attempt', 'j' || o.job_id || '/' || o.epoch || CASE WHEN o.rank > 0 THEN '/' || o.rank ELSE '' END, o.job_id, $1, o.epoch, o.phase, $4, 'PHASE',
 		CASE WHEN $9 = '' THEN $10 ELSE $9 || CASE WHEN $10 = '' THEN '' ELSE ': ' || $10 END END, 'n' || $1::int8
 	FROM o WHERE o.fresh AND (o.phase <> $4)
+), late AS (
+	UPDATE node SET last_seen_us = greatest(coalesce(last_seen_us, 0), $12), said_job = $2, said_epoch = $3, said_step = $5
+	FROM o WHERE node.id = $1 AND NOT o.fresh
 )
 SELECT fresh, same, pg_notify('spot_engine', '') IS NOT NULL AS woken,
 	pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM o

@@ -81,6 +81,8 @@ SELECT n.state, d.doc::text, json_build_object('hw', n.hw,
 		'gpu_mem_used_mib', s.gpu_mem_used_mib, 'gpu_mem_total_mib', s.gpu_mem_total_mib, 'gpu_power_mw', s.gpu_power_mw,
 		'cpu_util', s.cpu_util, 'mem_used_mib', s.mem_used_mib) ORDER BY s.at_us) FROM (SELECT * FROM node_sample
 		WHERE node_id = n.id ORDER BY at_us DESC LIMIT 40) s), '[]'::json),
+	'verdicts', coalesce((SELECT json_agg(v.doc ORDER BY v.id) FROM (SELECT id, doc FROM api_verdict WHERE node_id = n.id
+		ORDER BY id DESC LIMIT 50) v), '[]'::json),
 	'events', coalesce((SELECT json_agg(e.doc ORDER BY e.id) FROM (SELECT id, doc FROM api_event WHERE node_id = n.id
 		ORDER BY id DESC LIMIT 100) e), '[]'::json))::text AS more
 FROM node n JOIN api_node d ON d.id = n.id WHERE n.id = $1
@@ -195,6 +197,13 @@ UNION ALL SELECT 'spot_feed_fails', provider || '/' || region || '/' || feed, fa
 UNION ALL SELECT 'spot_ledger_usd_total', kind, sum(amount_micros) / 1e6 FROM ledger GROUP BY kind
 UNION ALL SELECT 'spot_notices_total', kind, count(*)::float8 FROM notice GROUP BY kind
 UNION ALL SELECT 'spot_node_ends_total', end_cause, count(*)::float8 FROM node WHERE ended_us IS NOT NULL GROUP BY end_cause
+UNION ALL (SELECT m.metric, v.kind, m.n::float8 FROM (SELECT k.kind, k.up, count(v.id) AS n, count(v.false_us) AS alive,
+		count(v.id) FILTER (WHERE v.missed) AS missed FROM (VALUES ('lost', true), ('reclaimed', true), ('silent', true), ('broken', true),
+		('boot_timeout', true), ('suspected', false), ('healthy', false), ('notice', false), ('job_lost', false)) k (kind, up)
+		LEFT JOIN verdict v ON v.kind = k.kind GROUP BY k.kind, k.up) v
+	CROSS JOIN LATERAL (VALUES ('spot_verdicts_total', v.n, true), ('spot_false_recoveries_total', v.alive, v.up),
+		('spot_missed_losses_total', v.missed, v.up)) m (metric, n, shown) WHERE m.shown ORDER BY m.metric, v.kind)
+UNION ALL SELECT 'spot_suspected_nodes', 'now', count(*)::float8 FROM node WHERE state = 'READY' AND suspect_us IS NOT NULL
 UNION ALL SELECT 'spot_launches_total', 'launched', coalesce(sum(launches), 0)::float8 FROM pool_day
 UNION ALL SELECT 'spot_launches_total', 'refused', coalesce(sum(refusals), 0)::float8 FROM pool_day
 UNION ALL SELECT 'spot_reclaims_total', p.market, sum(d.reclaims)::float8 FROM pool_day d JOIN pool p ON p.id = d.pool_id

@@ -63,6 +63,8 @@ SELECT json_build_object('job', 'j' || j.id, 'state', j.state, 'why', j.why,
 		WHERE job_id = $1 ORDER BY id DESC LIMIT 100) d), '[]'::json),
 	'events', coalesce((SELECT json_agg(e.doc ORDER BY e.id) FROM (SELECT id, doc FROM api_event
 		WHERE job_id = $1 ORDER BY id DESC LIMIT 200) e), '[]'::json),
+	'verdicts', coalesce((SELECT json_agg(v.doc ORDER BY v.id) FROM (SELECT id, doc FROM api_verdict
+		WHERE job_id = $1 ORDER BY id DESC LIMIT 100) v), '[]'::json),
 	'queue', (SELECT json_build_object('position', w.pos, 'effective_priority', w.effective, 'why', w.why) FROM job_queue w
 		WHERE w.job_id = j.id AND j.state = 'QUEUED'))::text AS doc, j.spec::text, j.class
 FROM job j WHERE j.id = $1

@@ -90,6 +90,22 @@ LEFT JOIN (SELECT p.provider, count(*) FILTER (WHERE l.state = 'fresh') AS fresh
 	FROM pool_latest l JOIN pool p ON p.id = l.pool_id WHERE p.offered GROUP BY 1) l ON l.provider = n
 ORDER BY n
 
+-- Machines given up since then, those that were alive and those found late, with examples; and those under suspicion now.
+-- name: engine_doctor_verdicts
+-- params: since_us int8
+-- rows: 1 total int8, alive int8, alive_words text, missed int8, missed_words text, suspects int8
+-- writes: no
+WITH v AS (
+	SELECT id, 'n' || node_id || ' (' || kind || '): ' || false_why AS alive, 'n' || node_id || ' (' || kind || ', after '
+		|| (at_us - since_us) / 1000000 || ' s)' AS late, false_us, missed
+	FROM verdict WHERE at_us > $1 AND kind IN ('lost', 'reclaimed', 'silent', 'broken', 'boot_timeout')
+)
+SELECT count(*), count(false_us), coalesce((SELECT string_agg(alive, '; ') FROM (SELECT alive FROM v WHERE false_us IS NOT NULL
+		ORDER BY id DESC LIMIT 3) x), ''),
+	count(*) FILTER (WHERE missed), coalesce((SELECT string_agg(late, ', ') FROM (SELECT late FROM v WHERE missed ORDER BY id DESC LIMIT 3) x), ''),
+	(SELECT count(*) FROM node WHERE state = 'READY' AND suspect_us IS NOT NULL)
+FROM v
+
 -- The one statement that asks the database for its time: how far its clock is from ours is the question.
 -- name: engine_doctor_database
 -- rows: 1 version text, now_us int8, recovery bool

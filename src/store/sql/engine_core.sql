@@ -45,8 +45,11 @@ SELECT epoch FROM l
 -- writes: yes
 UPDATE leader SET until_us = 0 WHERE name = 'engine' AND holder = $1 AND epoch = $2
 
+-- A verdict that gives a machine up keeps what was seen by whom (node_seen, migration 0019), as it was before the move. It was over
+-- since its agent's last word or since its provider first said so, but never before this daemon listened; longer than bound_us
+-- (lost_us more where silence alone decides) is a loss found too late.
 -- name: engine_node_move
--- params: id int8, was text, now text, event text, why text, cause text, at_us int8, next_us int8, fence int8
+-- params: id int8, was text, now text, event text, why text, cause text, at_us int8, next_us int8, fence int8, bound_us int8, lost_us int8
 -- rows: 0..1 id int8, told bool
 -- writes: yes
 WITH n AS (
@@ -60,6 +63,19 @@ WITH n AS (
 	WHERE id = $1 AND state = $2
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR SHARE)
 	RETURNING id, job_id
+), g AS (
+	SELECT x.id, s.job_id, s.epoch, s.rank, coalesce(s.step, 0) AS step, node_seen(x, l.from_us) AS seen,
+		CASE WHEN $4 = 'BOOT_TIMEOUT' THEN 'boot_timeout' WHEN $6 IN ('reclaimed', 'refused') THEN $6 WHEN $6 = 'identity' THEN 'denied'
+			WHEN $4 = 'VANISHED' THEN 'lost' WHEN $6 = 'broken' OR x.provider_state LIKE 'failed%' THEN 'broken' ELSE 'silent' END AS kind,
+		greatest(l.from_us, least(CASE WHEN $4 = 'VANISHED' OR $6 = 'lost' THEN greatest(x.last_seen_us, x.ready_us) END,
+			CASE WHEN x.provider_state NOT IN ('', 'pending', 'running', 'odd') THEN x.provider_since_us END)) AS over_us
+	FROM n JOIN node x ON x.id = n.id LEFT JOIN led l ON l.epoch = $9 LEFT JOIN LATERAL node_serves(x) s ON true
+	WHERE $4 IN ('VANISHED', 'BROKEN', 'BOOT_TIMEOUT')
+), v AS (
+	INSERT INTO verdict (at_us, node_id, job_id, epoch, rank, kind, why, seen, step, since_us, missed)
+	SELECT $7, id, job_id, epoch, rank, kind, $5, seen, step, since_us,
+		coalesce($7 - since_us > $10 + CASE WHEN kind = 'silent' THEN $11 ELSE 0 END, false)
+	FROM (SELECT *, CASE WHEN kind IN ('lost', 'reclaimed', 'silent', 'broken') THEN over_us END AS since_us FROM g) g
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
 	SELECT $7, 'node', 'n' || id, job_id, id, $2, $3, $4, $5, 'engine' FROM n

@@ -34,6 +34,10 @@ WITH o AS (
 ), h AS (
 	INSERT INTO pool_hour AS h (pool_id, at_hour, reclaims) SELECT pool_id, $9 / 3600000000, 1 FROM n WHERE $8 > 0
 	ON CONFLICT (pool_id, at_hour) DO UPDATE SET reclaims = h.reclaims + 1
+), v AS (
+	INSERT INTO verdict (at_us, node_id, job_id, epoch, rank, kind, why, seen, step)
+	SELECT $9, x.id, s.job_id, s.epoch, s.rank, 'notice', $6, node_seen(x, (SELECT from_us FROM led WHERE epoch = $11)), coalesce(s.step, 0)
+	FROM o JOIN node x ON x.id = o.node_id LEFT JOIN LATERAL node_serves(x) s ON true
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
 	SELECT $9, 'node', 'n' || o.node_id, n.job_id, o.node_id, $3, CASE WHEN $4 = '' THEN $3 ELSE $4 END, $5, $6,
@@ -106,7 +110,7 @@ WHERE a.phase = 'EXITED' AND NOT a.settled AND j.num_nodes = 1 ORDER BY a.job_id
 -- rows: 0..1 node_id int8, told bool, told_job bool
 -- writes: yes
 WITH ok AS (
-	SELECT j.id, a.epoch, a.node_id, (SELECT n.ended_us FROM node n WHERE n.id = a.node_id) AS node_ended_us
+	SELECT j.id, a.epoch, a.node_id, a.steps_done, (SELECT n.ended_us FROM node n WHERE n.id = a.node_id) AS node_ended_us
 	FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch
 	WHERE j.id = $1 AND j.state = $3 AND j.epoch = $2 AND NOT a.settled
 		AND CASE WHEN $9 THEN a.ended_us IS NULL AND a.phase <> 'EXITED' ELSE a.phase = 'EXITED' END
@@ -130,6 +134,10 @@ WITH ok AS (
 ), blank AS (
 	UPDATE checkpoint_chunk k SET upload_url = NULL, upload_headers = NULL FROM c
 	WHERE k.checkpoint_id = c.id AND k.upload_url IS NOT NULL
+), v AS (
+	INSERT INTO verdict (at_us, node_id, job_id, epoch, rank, kind, why, seen, step)
+	SELECT $10, x.id, ok.id, ok.epoch, 0, 'job_lost', $6, node_seen(x, (SELECT from_us FROM led WHERE epoch = $11)), ok.steps_done
+	FROM ok JOIN node x ON x.id = ok.node_id WHERE $5 = 'NODE_LOST'
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, epoch, was, now, event, why, actor)
 	SELECT $10, 'job', 'j' || id, id, node_id, epoch, $3, $4, $5, $6, 'engine' FROM ok

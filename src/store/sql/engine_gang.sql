@@ -223,7 +223,12 @@ WITH a AS (
 	WHERE a.job_id = $1 AND a.epoch = $2 AND a.rank = ANY ($3) AND a.ended_us IS NULL AND a.phase <> 'EXITED'
 		AND n.id = a.node_id AND n.state IN ('TERMINATING', 'GONE', 'FAILED')
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE)
-	RETURNING a.rank, a.node_id, n.why
+	RETURNING a.rank, a.node_id, a.steps_done, n.why
+), v AS (
+	INSERT INTO verdict (at_us, node_id, job_id, epoch, rank, kind, why, seen, step)
+	SELECT $4, x.id, $1, $2, a.rank, 'job_lost', 'n' || x.id || ' is lost: ' || a.why,
+		node_seen(x, (SELECT from_us FROM led WHERE epoch = $5)), a.steps_done
+	FROM a JOIN node x ON x.id = a.node_id
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, epoch, was, now, event, why, actor)
 	SELECT $4, 'attempt', 'j' || $1::int8 || '/' || $2::int4 || '/' || rank, $1, node_id, $2, '', 'EXITED', 'LOST', why, 'engine' FROM a

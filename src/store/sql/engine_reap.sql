@@ -23,7 +23,9 @@ ORDER BY id LIMIT 200
 -- writes: yes
 UPDATE node SET claim_until_us = 0, next_act_us = $4, last_error = $5,
 	provider_state = CASE WHEN $3 <> '' THEN $3 ELSE provider_state END,
-	provider_seen_us = CASE WHEN $3 <> '' THEN $6 ELSE provider_seen_us END
+	provider_seen_us = CASE WHEN $3 <> '' THEN $6 ELSE provider_seen_us END,
+	provider_since_us = CASE WHEN $3 IN ('', provider_state) THEN provider_since_us ELSE $6 END,
+	provider_past = CASE WHEN $3 IN ('', provider_state) THEN provider_past ELSE provider_past(provider_past, $3, $6, 'asked to end it') END
 WHERE id = $1 AND state = 'TERMINATING' AND claimed_by = $2
 
 -- name: engine_sweep_places

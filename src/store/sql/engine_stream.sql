@@ -37,6 +37,8 @@ WITH ok AS (
 		WHERE excluded.deadline_us < o.deadline_us
 ), n AS (
 	UPDATE node n SET provider_state = s.state, provider_seen_us = $14, gone_seen = 0,
+		provider_since_us = CASE WHEN n.provider_state = s.state THEN n.provider_since_us ELSE $14 END,
+		provider_past = CASE WHEN n.provider_state = s.state THEN n.provider_past ELSE provider_past(n.provider_past, s.state, $14, 'told') END,
 		ip = CASE WHEN s.ip <> '' THEN s.ip ELSE n.ip END,
 		last_error = CASE WHEN s.reason <> '' THEN s.reason ELSE n.last_error END
 	FROM (SELECT DISTINCT ON (u.ref) live.id, u.state, u.ip, u.reason

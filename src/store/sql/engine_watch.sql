@@ -26,16 +26,99 @@ ORDER BY n.id LIMIT 5000
 -- params: ids int8[], states text[], ips text[], reasons text[], at_us int8, lag_us int8
 -- rows: none
 -- writes: yes
-UPDATE node n SET provider_state = s.state, provider_seen_us = $5,
+UPDATE node n SET provider_state = s.state, provider_seen_us = $5, unanswered = 0,
+	provider_since_us = CASE WHEN n.provider_state = s.state THEN n.provider_since_us ELSE $5 END,
+	provider_past = CASE WHEN n.provider_state = s.state THEN n.provider_past ELSE provider_past(n.provider_past, s.state, $5, 'asked') END,
 	ip = CASE WHEN s.ip <> '' THEN s.ip ELSE n.ip END,
 	last_error = CASE WHEN s.reason <> '' THEN s.reason ELSE n.last_error END,
 	gone_seen = CASE WHEN s.state <> 'absent' THEN 0
 		WHEN coalesce(n.launched_us, 0) + $6 < $5 THEN n.gone_seen + 1 ELSE 0 END
 FROM unnest($1, $2, $3, $4) s (id, state, ip, reason)
 WHERE n.id = s.id AND n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING')
-	AND (n.provider_state <> s.state OR s.state NOT IN ('pending', 'running') OR n.gone_seen > 0
+	AND (n.provider_state <> s.state OR s.state NOT IN ('pending', 'running') OR n.gone_seen > 0 OR n.unanswered > 0
 		OR (s.ip <> '' AND n.ip <> s.ip) OR n.provider_seen_us IS NULL OR n.provider_seen_us < $5 - 30000000
 		OR n.last_seen_us < $5 - 20000000)
+
+-- A question about these nodes that brought nothing: no answer, or one that is not complete. Not written again and again while their
+-- agents speak.
+-- name: engine_watch_unanswered
+-- params: ids int8[], why text, at_us int8
+-- rows: none
+-- writes: yes
+UPDATE node n SET unanswered = unanswered + 1, unanswered_us = $3, unanswered_why = $2
+WHERE n.id = ANY ($1) AND n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING')
+	AND (n.unanswered = 0 OR n.state = 'BOOTING' OR n.last_seen_us < $3 - 20000000)
+
+-- Nodes that come under suspicion: an agent that is silent for longer than agents are, or answers of the provider without the machine.
+-- And those whose agent speaks and whose provider lists them again. Nothing is done about either but to look harder.
+-- name: engine_watch_doubt
+-- params: at_us int8, silent_us int8, up_us int8, fence int8
+-- rows: many id int8, begins bool, why text, told bool
+-- writes: yes
+WITH d AS MATERIALIZED (
+	SELECT n.id, n.suspect_us IS NULL AS begins, CASE WHEN n.suspect_us IS NOT NULL THEN 'healthy again after '
+			|| ($1 - n.suspect_us) / 1000000 || ' s: its agent spoke ' || ($1 - n.last_seen_us) / 1000000 || ' s ago, its provider says '
+			|| n.provider_state
+		WHEN n.gone_seen > 0 THEN 'absent from ' || n.gone_seen || ' answers of its provider; its agent '
+			|| coalesce('spoke ' || ($1 - n.last_seen_us) / 1000000 || ' s ago', 'never spoke')
+		ELSE 'its agent is silent for ' || ($1 - greatest(coalesce(n.last_seen_us, n.ready_us), $3)) / 1000000 || ' s; its provider says '
+			|| CASE WHEN n.provider_state = '' THEN 'nothing' ELSE n.provider_state END END AS why
+	FROM node n WHERE n.state = 'READY' AND CASE WHEN n.suspect_us IS NULL
+		THEN greatest(coalesce(n.last_seen_us, n.ready_us), $3) + $2 <= $1 OR n.gone_seen > 0
+		ELSE n.last_seen_us > $1 - $2 AND n.gone_seen = 0 END
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR SHARE)
+	ORDER BY n.id LIMIT 500 FOR UPDATE OF n SKIP LOCKED
+), n AS (
+	UPDATE node SET suspect_us = CASE WHEN d.begins THEN $1 END FROM d WHERE node.id = d.id RETURNING node.id, node.job_id
+), v AS (
+	INSERT INTO verdict (at_us, node_id, job_id, epoch, rank, kind, why, seen, step)
+	SELECT $1, x.id, s.job_id, s.epoch, s.rank, CASE WHEN d.begins THEN 'suspected' ELSE 'healthy' END, d.why,
+		node_seen(x, $3), coalesce(s.step, 0)
+	FROM d JOIN node x ON x.id = d.id LEFT JOIN LATERAL node_serves(x) s ON true RETURNING node_id, job_id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, event, why, actor)
+	SELECT $1, 'node', 'n' || d.id, v.job_id, d.id, CASE WHEN d.begins THEN 'SUSPECTED' ELSE 'HEALTHY' END, d.why, 'engine'
+	FROM d JOIN v ON v.node_id = d.id
+)
+SELECT d.id, d.begins, d.why, pg_notify('spot_api', 'n' || d.id) IS NOT NULL AS told FROM d
+
+-- Machines that were given up within a week and turn out to have been alive: their provider takes its word back, their agent goes on
+-- with its job (after a silence: at once; where the provider spoke: later than words that were on the way), or comes to enrol after all;
+-- or it outlived its row and had to be ended as a leak.
+-- name: engine_watch_alive
+-- params: at_us int8, grace_us int8, fence int8
+-- rows: many node_id int8, kind text, why text
+-- writes: yes
+WITH d AS (
+	SELECT v.id, v.node_id, v.job_id, v.kind, CASE WHEN v.kind = 'boot_timeout' THEN 'its agent came to enrol '
+			|| (e.asked_us - v.at_us) / 1000000 || ' s later'
+		WHEN n.provider_state = 'running' AND n.provider_since_us > v.at_us THEN 'its provider says running, '
+			|| (n.provider_since_us - v.at_us) / 1000000 || ' s later'
+		WHEN o.terminate_us > v.at_us THEN 'its provider listed it all the same; it was ended as a leak '
+			|| (o.terminate_us - v.at_us) / 1000000 || ' s later'
+		ELSE 'its agent spoke ' || (n.last_seen_us - v.at_us) / 1000000 || ' s later' || CASE WHEN v.epoch IS NULL THEN ''
+			ELSE ', at step ' || greatest(n.said_step, 0) || ' of try ' || n.said_epoch || ' (it was at ' || v.step || ')' END END AS why
+	FROM verdict v JOIN node n ON n.id = v.node_id
+	LEFT JOIN LATERAL (SELECT max(e.asked_us) AS asked_us FROM enrol_proof e WHERE e.node_id = n.id) e ON true
+	LEFT JOIN LATERAL (SELECT max(o.terminate_us) AS terminate_us FROM orphan o JOIN pool p ON p.id = n.pool_id
+		WHERE o.provider = p.provider AND o.ref = n.ref AND o.kind = 'instance') o ON true
+	WHERE v.kind IN ('lost', 'reclaimed', 'silent', 'broken', 'boot_timeout') AND v.false_us IS NULL AND v.at_us > $1 - 604800000000
+		AND CASE v.kind WHEN 'boot_timeout' THEN e.asked_us > v.at_us
+			ELSE (n.provider_state = 'running' AND n.provider_since_us > v.at_us)
+				OR (v.kind IN ('lost', 'reclaimed') AND o.terminate_us > v.at_us)
+				OR (v.kind = 'silent' AND v.epoch IS NULL AND n.last_seen_us > v.at_us)
+				OR (n.last_seen_us > v.at_us + CASE WHEN v.kind = 'silent' THEN 0 ELSE $2 END AND n.said_job = v.job_id
+					AND n.said_epoch = v.epoch AND (n.said_step > v.step OR (v.kind = 'silent' AND v.step = 0)))
+			END
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR SHARE)
+	ORDER BY v.id LIMIT 200
+), v AS (
+	UPDATE verdict SET false_us = $1, false_why = d.why FROM d WHERE verdict.id = d.id RETURNING verdict.id
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, event, why, actor)
+	SELECT $1, 'node', 'n' || node_id, job_id, node_id, 'WAS_ALIVE', 'given up (' || kind || ') though it was alive: ' || why, 'engine' FROM d
+)
+SELECT node_id, kind, why FROM d
 
 -- name: engine_watch_due
 -- params: at_us int8, boot_us int8, silent_us int8, up_us int8, speaks_us int8, slow text[], slow_us int8[]

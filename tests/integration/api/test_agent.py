@@ -228,6 +228,18 @@ class Poll(Case):
         self.assertEqual(A.sql("SELECT steps_done FROM job WHERE id = %d" % self.job), "42")
         self.assertEqual(A.sql("SELECT last_seen_us > %d FROM node WHERE id = %d" % (lib.now() - 10 * lib.US, self.node)), "t")
 
+    def test_the_last_word_is_kept_also_of_a_node_that_was_given_up(self):
+        self.start()
+        A.sql("UPDATE node SET state = 'TERMINATING' WHERE id = %d; UPDATE attempt SET ended_us = 1, phase = 'EXITED', steps_done = 40 "
+              "WHERE job_id = %d" % (self.node, self.job))
+        said = "SELECT said_job, said_epoch, said_step, last_seen_us > %d FROM node WHERE id = %d" % (lib.now() - 10 * lib.US, self.node)
+        self.poll("j%d" % self.job, 1, 1, steps_done=42)
+        A.until(lambda: A.sql(said) == "%d|1|42|t" % self.job, "the word is written", 5)
+        A.sql("UPDATE node SET last_seen_us = NULL WHERE id = %d; UPDATE job SET epoch = 2 WHERE id = %d" % (self.node, self.job))
+        self.agent("report", {"job": "j%d" % self.job, "epoch": 1, "phase": "EXITED", "reason": "ok", "steps_done": 43}, 409)
+        self.assertEqual(A.sql(said), "%d|1|43|t" % self.job)
+        self.assertEqual(self.attempt("steps_done"), "40")
+
 
 class Report(Case):
     def test_phases_and_exit(self):

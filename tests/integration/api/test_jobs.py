@@ -238,6 +238,31 @@ class One(unittest.TestCase):
               "'{\"price$\": 5, \"at@\": 1}', '{}', 'no spot')" % (lib.now(), j[1:]))
         d = A.call("GET", "/v1/jobs/%s/why" % j, expect=200)[1]
         self.assertEqual((d["decisions"][0]["why"], d["decisions"][0]["kind"]), ("no spot", "wait"))
+        self.assertEqual(d["verdicts"], [])
+
+    def test_verdicts_come_with_what_was_seen_by_whom(self):
+        j = int(A.job()["id"][1:])
+        n, _ = A.node(A.pool(zone="verdict"), job=j)
+        A.attempt(j, n, 1)
+        A.sql("UPDATE node SET last_seen_us = 5000000, said_job = %d, said_epoch = 1, said_step = 7, provider_state = 'gone', provider_seen_us = 9000000, "
+              "provider_past = provider_past(provider_past('[]', 'running', 3000000, 'asked'), 'gone', 9000000, 'told'), unanswered = 2, unanswered_us = 8000000, "
+              "unanswered_why = 'down' WHERE id = %d; INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us) VALUES (%d, 'interruption', 0, "
+              "'imds', '', 4000000); INSERT INTO verdict (at_us, node_id, job_id, epoch, rank, kind, why, seen, step, since_us, missed, false_us, false_why) "
+              "SELECT 10000000, id, %d, 1, 0, 'lost', 'w', node_seen(node, 1000000), 7, 5000000, true, 11000000, 'f' FROM node WHERE id = %d" % (j, n, n, j, n))
+        v, = A.call("GET", "/v1/jobs/j%d/why" % j, expect=200)[1]["verdicts"]
+        self.assertEqual((v["node"], v["job"], v["epoch"], v["verdict"], v["why"], v["missed"]), ("n%d" % n, "j%d" % j, 1, "lost", "w", True))
+        self.assertEqual((v["over_since_at"][:19], v["alive_after_at"][:19], v["alive_after_why"]), ("1970-01-01T00:00:05", "1970-01-01T00:00:11", "f"))
+        seen = v["seen"]
+        self.assertEqual((seen["agent"]["spoke_at"][:19], seen["agent"]["job"], seen["agent"]["step"]), ("1970-01-01T00:00:05", "j%d" % j, 7))
+        self.assertEqual([(p["state"], p["by"]) for p in seen["provider"]["past"]], [("running", "asked"), ("gone", "told")])
+        self.assertEqual((seen["provider"]["unanswered"], seen["provider"]["unanswered_why"]), (2, "down"))
+        self.assertEqual(([o["kind"] for o in seen["notices"]], seen["job"]["epoch"], seen["daemon"]["listens_at"][:19]),
+                         (["interruption"], 1, "1970-01-01T00:00:01"))
+        self.assertEqual(A.call("GET", "/v1/nodes/n%d" % n, expect=200)[1]["verdicts"], [v])
+        text = A.call("GET", "/metrics", token=None, expect=200)[1].decode()
+        for line in ('spot_verdicts_total{verdict="lost"} 1', 'spot_false_recoveries_total{verdict="lost"} 1', 'spot_missed_losses_total{verdict="lost"} 1',
+                     'spot_false_recoveries_total{verdict="silent"} 0', 'spot_missed_losses_total{verdict="silent"} 0', 'spot_suspected_nodes{when="now"} 0'):
+            self.assertIn(line + "\n", text)
 
 
 class Logs(unittest.TestCase):

@@ -116,6 +116,27 @@ class Rendering(Case):
         self.assertEqual(self.run_it("job", "show", "j12", "-o", "name").stdout, "j12\n")
         self.assertEqual(len(list(csv.DictReader(io.StringIO(self.run_it("job", "show", "j12", "-o", "csv").stdout)))), 1)
 
+    def test_verdicts_are_told_with_what_was_seen_by_whom(self):
+        v = {"id": 1, "at": "2026-01-01T00:01:00Z", "node": "n7", "job": "j12", "epoch": 1, "rank": 0, "verdict": "lost", "why": "provider says gone: x",
+             "over_since_at": "2026-01-01T00:00:15Z", "missed": True, "alive_after_at": "2026-01-01T00:05:00Z", "alive_after_why": "its agent spoke",
+             "seen": {"agent": {"enrolled_at": None, "spoke_at": "2026-01-01T00:00:15Z", "job": "j12", "epoch": 1, "step": 40},
+                      "provider": {"state": "gone", "since_at": "2026-01-01T00:01:00Z", "said_at": "2026-01-01T00:01:00Z", "reason": "terminated\033[2J",
+                                   "past": [{"state": "running", "at": "2026-01-01T00:00:00Z", "by": "asked"}], "answers_without_it": 2, "unanswered": 3,
+                                   "unanswered_at": "2026-01-01T00:00:50Z", "unanswered_why": "timeout"},
+                      "notices": [{"kind": "interruption", "by": "imds", "heard_at": "2026-01-01T00:00:10Z", "deadline_at": None}],
+                      "job": {"job": "j12", "epoch": 1, "rank": 0, "phase": "RUNNING", "step": 38, "step_at": None, "ended_at": None, "checkpoint": "c9"},
+                      "daemon": {"listens_at": "2025-12-31T23:01:00Z", "other_agents": 2, "others_spoke_at": "2026-01-01T00:00:58Z"}}}
+        why = {"job": "j12", "state": "RUNNING", "why": "", "class_why": "", "queue": None, "decisions": [], "events": [], "verdicts": [v]}
+        self.daemon.on("GET", "/v1/jobs/j12/why", Reply(body=why))
+        out = self.run_it("job", "show", "--why", "j12").stdout
+        for words in ("n7  lost  j12: provider says gone: x", "agent     spoke last 45s before, it had j12 try 1 at step 40\n",
+                      "provider  gone, heard at that moment, with the words: terminated?[2J; it said running (asked) 1m00s before; 2 whole answers in a row lacked it; "
+                      "3 questions in a row without a whole answer, the last 10s before: timeout", "notice    interruption by imds, heard 50s before",
+                      "job       j12 try 1 was RUNNING at step 38, newest checkpoint c9", "daemon    listened since 1h00m before; of 2 other agents the last spoke 2s before",
+                      "over      since 45s before: found too late (missed loss)", "but       it was alive (false recovery): its agent spoke"):
+            self.assertIn(words, out)
+        self.assertEqual(json.loads(self.run_it("job", "show", "--why", "j12", "-o", "json").stdout), why)
+
     def test_fleet_and_node_in_full(self):
         self.daemon.on("GET", "/v1/fleets/f3", Reply(body=FLEET))
         out = self.run_it("fleet", "show", "f3").stdout

@@ -1,0 +1,10 @@
+/* What was decided about machines that might be lost, with the evidence, for people; -o json has it whole. */
+#ifndef SPOTCTL_VERDICTS_H
+#define SPOTCTL_VERDICTS_H
+
+#include "spotctl/ctl.h"
+
+/* Prints nothing where there are none. */
+void show_verdicts(struct ctl *c, const json_t *list);
+
+#endif

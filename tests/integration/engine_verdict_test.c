@@ -1,0 +1,367 @@
+/*
+ * What is decided about machines that might be lost, and what is kept of what was seen by whom. Agents that come back, providers
+ * that take their word back: machines given up though they were alive are counted, and so are those that were over for too long
+ * before. Both counters are read as /metrics reads them; neither moves where all goes well.
+ */
+#include "engine_world.h"
+#include "store/q.h"
+
+#define VERDICT(kind) "SELECT count(*) FROM verdict WHERE kind = '" kind "'"
+
+/* ---- statements of the API, over the engine's own connections --------------------------------- */
+
+struct asked {
+	struct pg_req req;
+	struct arena *arena;
+	bool done;
+	const char *metric, *label;
+	int64_t value; /* -1 = there is no such line */
+};
+
+static void wait_for(struct world *w, struct asked *a)
+{
+	while (!a->done) {
+		(void)loop_turn(w->loop, 5000);
+	}
+	pg_req_fini(&a->req);
+}
+
+static void said(struct op *op)
+{
+	struct asked *a = container_of(container_of(op, struct pg_req, op), struct asked, req);
+
+	assert_int_equal(op->rc, SPOT_OK);
+	a->done = true;
+}
+
+/* The agent of a node speaks: it has this job at this step; job 0 = nothing. */
+static void agent_says(struct world *w, int64_t node, int64_t job, int32_t epoch, int64_t step)
+{
+	int64_t now = clock_real.wall_us(&clock_real);
+	struct asked a = {0};
+
+	q_api_agents_seen(w->pg, &a.req, &(struct q_api_agents_seen){.node_ids = &node, .node_ids_n = 1, .ats = &now, .ats_n = 1,
+	    .job_ids = &job, .job_ids_n = 1, .epochs = &epoch, .epochs_n = 1, .steps = &step, .steps_n = 1}, said);
+	wait_for(w, &a);
+}
+
+static void metrics_read(struct op *op)
+{
+	struct asked *a = container_of(container_of(op, struct pg_req, op), struct asked, req);
+	struct q_api_metrics_row *rows;
+	size_t n;
+
+	assert_int_equal(op->rc, SPOT_OK);
+	n = q_api_metrics_rows(&a->req, a->arena, &rows);
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(rows[i].metric, a->metric) == 0 && strcmp(rows[i].label, a->label) == 0) {
+			a->value = (int64_t)rows[i].value;
+		}
+	}
+	a->done = true;
+}
+
+static int64_t metric(struct world *w, const char *name, const char *label)
+{
+	struct asked a = {.arena = arena_new(0), .metric = name, .label = label, .value = -1};
+
+	q_api_metrics(w->pg, &a.req, &(struct q_api_metrics){.at_us = clock_real.wall_us(&clock_real)}, metrics_read);
+	wait_for(w, &a);
+	arena_free(a.arena);
+	return a.value;
+}
+
+static void check_counters(struct world *w, int64_t alive, int64_t missed, const char *kind)
+{
+	static const char *const kinds[] = {"lost", "reclaimed", "silent", "broken", "boot_timeout"};
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		bool this = strcmp(kinds[i], kind) == 0;
+
+		assert_int_equal(metric(w, "spot_false_recoveries_total", kinds[i]), this ? alive : 0);
+		assert_int_equal(metric(w, "spot_missed_losses_total", kinds[i]), this ? missed : 0);
+	}
+}
+
+/* ---- the tests ---------------------------------------------------------------------------------- */
+
+static int64_t running(struct world *w)
+{
+	int64_t job;
+
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	job = world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	return job;
+}
+
+static void test_where_all_goes_well_nothing_is_decided_or_counted(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.agent_silent_us = 5 * SPOT_US_PER_S;
+	world_finish(w, running(w));
+	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict"), 0);
+	check_counters(w, 0, 0, "");
+	assert_int_equal(metric(w, "spot_verdicts_total", "lost"), 0);
+	assert_int_equal(metric(w, "spot_suspected_nodes", "now"), 0);
+}
+
+/* A partition: the job went on all the time, and its agent tells so when it is heard again. */
+static void test_an_agent_that_comes_back_with_progress_was_given_up_wrongly(void **state)
+{
+	struct world *w = *state;
+	int64_t job;
+
+	world_reset(w, true);
+	w->cloud.ends_slowly = true;
+	job = running(w);
+	agent_says(w, 1, job, 1, 40);
+	w->agents = false;
+	world_until(w, LIMIT, VERDICT("silent"));
+	world_until(w, LIMIT, VERDICT("job_lost"));
+	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict v, node n WHERE n.id = 1 AND v.kind = 'silent' AND v.node_id = 1 AND v.job_id = 1"
+	    " AND v.epoch = 1 AND v.step = 40 AND (seen->'agent'->>'spoke@')::int8 = n.last_seen_us AND seen->'agent'->>'job' = 'j1'"
+	    " AND (seen->'agent'->>'step')::int8 = 40 AND seen->'provider'->>'state' = 'running'"
+	    " AND (seen->'provider'->>'said@')::int8 <= v.at_us AND seen->'provider'->'past'->-1->>'state' = 'running'"
+	    " AND (seen->'daemon'->>'listens@')::int8 < v.at_us AND seen->'job'->>'phase' = 'RUNNING' AND v.why LIKE 'agent silent for %'"), 1);
+	w->agents = true;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	/* What the agent of the first node says without progress proves nothing. */
+	agent_says(w, 1, job, 1, 40);
+	world_for(w, 300);
+	check_counters(w, 0, 0, "");
+	agent_says(w, 1, job, 1, 41);
+	world_until(w, LIMIT, "SELECT count(*) FROM event WHERE event = 'WAS_ALIVE' AND node_id = 1 AND job_id = 1 AND why LIKE '%at step 41%'");
+	check_counters(w, 1, 0, "silent");
+	agent_says(w, 1, job, 1, 42);
+	world_for(w, 200);
+	check_counters(w, 1, 0, "silent");
+	w->cloud.ends_slowly = false;
+	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
+	world_finish(w, job);
+}
+
+static void test_a_dead_agent_is_given_up_rightly(void **state)
+{
+	struct world *w = *state;
+	int64_t job;
+
+	world_reset(w, true);
+	job = running(w);
+	agent_says(w, 1, job, 1, 40);
+	w->agents = false;
+	world_until(w, LIMIT, VERDICT("silent"));
+	w->agents = true;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_finish(w, job);
+	assert_int_equal(metric(w, "spot_verdicts_total", "silent"), 1);
+	check_counters(w, 0, 0, "");
+}
+
+static void test_a_provider_that_takes_its_word_back(void **state)
+{
+	struct world *w = *state;
+	int64_t job;
+
+	world_reset(w, true);
+	w->cloud.ends_slowly = true;
+	job = running(w);
+	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
+	world_until(w, LIMIT, VERDICT("lost"));
+	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'lost' AND seen->'provider'->>'state' = 'gone'"
+	    " AND seen->'provider'->>'since@' = seen->'provider'->'past'->-1->>'@' AND seen->'provider'->'past'->-1->>'by' = 'asked'"), 1);
+	check_counters(w, 0, 0, "");
+	/* The machine is there after all, seen by whoever looks first: at the node, or at what nobody accounts for. */
+	for (int i = 0; i < 100 && world_int(w, "SELECT count(*) FROM verdict WHERE false_us IS NOT NULL") == 0; i++) {
+		w->cloud.list[0].state = SPOT_INSTANCE_RUNNING;
+		world_for(w, 20);
+	}
+	check_counters(w, 1, 0, "lost");
+	w->cloud.ends_slowly = false;
+	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_finish(w, job);
+}
+
+static void test_a_machine_that_boots_after_its_time_was_given_up_wrongly(void **state)
+{
+	struct world *w = *state;
+	int64_t job;
+
+	world_reset(w, true);
+	w->agents = false;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	job = world_job(w, "{}");
+	world_until(w, LIMIT, VERDICT("boot_timeout"));
+	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'boot_timeout' AND node_id = 1 AND job_id = 1 AND epoch IS NULL"
+	    " AND seen->'agent'->'enrolled@' = 'null' AND seen->'job' = 'null' AND since_us IS NULL"), 1);
+	w->agents = true;
+	check_counters(w, 0, 0, "");
+	world_sql(w, "INSERT INTO enrol_proof (node_id, boot_id, sha256, proof, asked_us, verdict) VALUES (1, 'b', repeat('0', 64), '{}', %" PRId64
+	    ", 'denied')", clock_real.wall_us(&clock_real));
+	world_until(w, LIMIT, "SELECT count(*) FROM verdict WHERE kind = 'boot_timeout' AND node_id = 1 AND false_why LIKE '%came to enrol%'");
+	check_counters(w, 1, 0, "boot_timeout");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_finish(w, job);
+}
+
+/* Its provider does not answer, its agent is silent: nobody may decide before one of them tells. That takes too long. */
+static void test_a_loss_that_was_found_late_is_counted(void **state)
+{
+	struct world *w = *state;
+	int64_t job;
+
+	world_reset(w, true);
+	w->conf.agent_lost_us = 60 * SPOT_US_PER_S;
+	w->conf.loss_bound_us = SPOT_US_PER_S;
+	job = running(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE provider_state = 'running'");
+	w->agents = false;
+	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
+	w->cloud.describe_faults = 1000;
+	world_for(w, 1500);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind <> 'suspected'"), 0);
+	assert_true(w->cloud.describe_faults < 1000);
+	w->cloud.describe_faults = 0;
+	world_until(w, LIMIT, VERDICT("lost"));
+	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'lost' AND missed AND at_us - since_us > 1000000"
+	    " AND since_us = (seen->'agent'->>'spoke@')::int8 AND (seen->'provider'->>'unanswered@')::int8 <= at_us"
+	    " AND seen->'provider'->>'unanswered_why' LIKE '%out of order%'"), 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'suspected' AND (seen->'provider'->>'unanswered')::int4 > 0"), 1);
+	check_counters(w, 0, 1, "lost");
+	w->agents = true;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_finish(w, job);
+}
+
+/* What was not heard because nobody listened is no loss that was missed. */
+static void test_a_loss_while_no_daemon_listened_is_not_counted_as_missed(void **state)
+{
+	struct world *w = *state;
+	int64_t job;
+
+	world_reset(w, true);
+	w->conf.loss_bound_us = 2 * SPOT_US_PER_S;
+	job = running(w);
+	world_kill(w);
+	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
+	world_sql(w, "UPDATE node SET last_seen_us = last_seen_us - 60000000, ready_us = ready_us - 60000000");
+	world_start(w);
+	w->agents = false;
+	world_until(w, LIMIT, VERDICT("lost"));
+	w->agents = true;
+	check_counters(w, 0, 0, "");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'lost' AND since_us = (seen->'daemon'->>'listens@')::int8"), 1);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_finish(w, job);
+}
+
+static void test_suspicion_and_health_again(void **state)
+{
+	struct world *w = *state;
+	int64_t job;
+
+	world_reset(w, true);
+	w->conf.agent_lost_us = 60 * SPOT_US_PER_S;
+	job = running(w);
+	w->agents = false;
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE suspect_us IS NOT NULL");
+	assert_int_equal(metric(w, "spot_suspected_nodes", "now"), 1);
+	w->agents = true;
+	world_until(w, LIMIT, VERDICT("healthy"));
+	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'suspected' AND job_id = 1 AND why LIKE 'its agent is silent for %'"), 1);
+	w->cloud.hide = true;
+	world_until(w, LIMIT, "SELECT count(*) >= 2 FROM verdict WHERE kind = 'suspected'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'suspected' AND (seen->'provider'->>'answers_without_it')::int4 > 0"
+	    " AND seen->'provider'->>'state' = 'absent' AND why LIKE 'absent from % answers of its provider; its agent spoke %'"), 1);
+	w->cloud.hide = false;
+	world_until(w, LIMIT, "SELECT count(*) >= 2 FROM verdict WHERE kind = 'healthy'");
+	assert_int_equal(metric(w, "spot_suspected_nodes", "now"), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event IN ('SUSPECTED', 'HEALTHY') AND job_id = 1 AND node_id = 1"), 4);
+	check_counters(w, 0, 0, "");
+	world_finish(w, job);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt"), 1);
+}
+
+static void test_a_notice_and_the_reclaim_after_it(void **state)
+{
+	struct world *w = *state;
+	int64_t job;
+
+	world_reset(w, true);
+	w->agents_save = false;
+	w->conf.reclaim_cool_us = 1000;
+	job = running(w);
+	snprintf(w->cloud.notice_ref, sizeof(w->cloud.notice_ref), "%s", w->cloud.list[0].ref);
+	world_until(w, LIMIT, VERDICT("notice"));
+	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'notice' AND job_id = 1 AND epoch = 1"
+	    " AND seen->'notices'->0->>'kind' = 'interruption' AND seen->'notices'->0->>'by' = 'fake-control-plane'"
+	    " AND (seen->'notices'->0->>'heard@')::int8 <= at_us"), 1);
+	w->cloud.list[0].cause = SPOT_END_RECLAIM;
+	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
+	world_until(w, LIMIT, VERDICT("job_lost"));
+	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'reclaimed' AND jsonb_array_length(seen->'notices') = 1"
+	    " AND seen->'provider'->>'state' LIKE 'gone%'"), 1);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	check_counters(w, 0, 0, "");
+	world_finish(w, job);
+}
+
+static void test_a_job_that_is_cancelled_and_ends_with_its_machine(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	(void)running(w);
+	w->agents = false;
+	world_sql(w, "UPDATE job SET cancel_us = %" PRId64 "; NOTIFY spot_engine", clock_real.wall_us(&clock_real));
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLING'");
+	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'job_lost' AND job_id = 1 AND epoch = 1 AND why LIKE 'n1 is lost: %'"
+	    " AND seen->'provider'->>'state' = 'gone' AND seen->'job'->>'job' = 'j1'"), 1);
+	world_check_end(w);
+}
+
+static void test_each_rank_of_a_gang_that_is_lost_has_its_evidence(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->cloud.gangs = true;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	(void)world_job(w, "{\"num_nodes\": 3}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	cloud_by_ref(&w->cloud, world_text(w, "SELECT n.ref FROM node n JOIN attempt a ON a.node_id = n.id WHERE a.rank = 2"))->state =
+	    SPOT_INSTANCE_GONE;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'lost' AND job_id = 1 AND epoch = 1 AND rank = 2"
+	    " AND (seen->'daemon'->>'other_agents')::int4 = 2 AND (seen->'daemon'->>'others_spoke@')::int8 <= at_us"), 1);
+	assert_string_equal(world_text(w, "SELECT string_agg(rank::text, ',') FROM verdict WHERE kind = 'job_lost' AND job_id = 1 AND epoch = 1"), "2");
+	check_counters(w, 0, 0, "");
+	world_finish(w, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_where_all_goes_well_nothing_is_decided_or_counted),
+		cmocka_unit_test(test_an_agent_that_comes_back_with_progress_was_given_up_wrongly),
+		cmocka_unit_test(test_a_dead_agent_is_given_up_rightly),
+		cmocka_unit_test(test_a_provider_that_takes_its_word_back),
+		cmocka_unit_test(test_a_machine_that_boots_after_its_time_was_given_up_wrongly),
+		cmocka_unit_test(test_a_loss_that_was_found_late_is_counted),
+		cmocka_unit_test(test_a_loss_while_no_daemon_listened_is_not_counted_as_missed),
+		cmocka_unit_test(test_suspicion_and_health_again),
+		cmocka_unit_test(test_a_notice_and_the_reclaim_after_it),
+		cmocka_unit_test(test_a_job_that_is_cancelled_and_ends_with_its_machine),
+		cmocka_unit_test(test_each_rank_of_a_gang_that_is_lost_has_its_evidence),
+	};
+
+	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+}
