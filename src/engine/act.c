@@ -13,6 +13,7 @@ struct act *act_new(struct engine *e, int64_t id, void (*called)(struct act *))
 	}
 	a->e = e;
 	a->id = id;
+	a->epoch = e->epoch;
 	a->called = called;
 	a->arena = arena_new(0);
 	TAILQ_INSERT_TAIL(&e->acts, a, link);
@@ -45,11 +46,22 @@ static void act_called(struct op *op)
 	a->called(a);
 }
 
+/* A launch is the one thing that a leader which was stopped must not do late: its rows may be somebody else's by then. */
+static bool act_may_send(const struct call *call)
+{
+	const struct act *a = (const struct act *)(const void *)((const char *)call - offsetof(struct act, call));
+
+	return lease_held(a->e) && a->epoch == a->e->epoch;
+}
+
 void act_call(struct act *a, struct call_provider *p, enum call_verb verb, void *args,
 	      int64_t timeout_us, bool urgent)
 {
 	a->calling = true;
 	call_start(&a->call, p, verb, args, a->arena, timeout_us, 0, urgent, act_called);
+	if (verb == CALL_LAUNCH || verb == CALL_LAUNCH_GANG) {
+		a->call.may_send = act_may_send;
+	}
 }
 
 static void act_answered(struct op *op)

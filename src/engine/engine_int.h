@@ -51,6 +51,7 @@ struct act {
 	struct pg_req req;
 	struct arena *arena;
 	bool calling, writing;
+	int64_t epoch; /* of the lease that it began under */
 	struct http_req http; /* for what goes past the providers: presigned requests */
 	struct spot_http_request http_out;
 	bool sending;

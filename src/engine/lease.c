@@ -76,7 +76,10 @@ void lease_turn(struct engine *e)
 		lease_lost(e, "it could not be renewed in time");
 	}
 	if (e->epoch > 0) {
-		if (e->lease_until - now > e->conf.lease_us * 2 / 3) {
+		int64_t early = e->lease_until - e->conf.lease_us * 2 / 3 - now;
+
+		if (early > 0) {
+			engine_later(e, early); /* nothing else may happen until then */
 			return;
 		}
 		e->lease_busy = true;

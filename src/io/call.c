@@ -130,7 +130,7 @@ static void run_end_doubt(struct run *r, enum spot_rc rc, const struct spot_err 
 	run_end(r, rc, &e);
 }
 
-static void run_end_text(struct run *r, enum spot_rc rc, const char *text)
+void run_end_text(struct run *r, enum spot_rc rc, const char *text)
 {
 	struct spot_err e;
 
@@ -543,6 +543,7 @@ void call_start(struct call *call, struct call_provider *p, enum call_verb verb,
 	call->args = args;
 	call->arena = arena;
 	call->requests = 0;
+	call->may_send = NULL;
 	call->urgent = urgent;
 	call->run = r;
 	call->c = (struct spot_call){.arena = arena};

@@ -42,6 +42,9 @@ struct call {
 	void *args;                        /* struct spot_launch etc.; results in it */
 	struct arena *arena;
 	bool urgent;                       /* goes before others at the limiter (terminate) */
+	/* Asked before each request that may have an effect leaves; set after call_start, NULL: always. false ends the call
+	 * with CANCELLED: whoever waited for tokens or was stopped may have lost its right to act meanwhile. */
+	bool (*may_send)(const struct call *call);
 	struct spot_call c;
 	void *priv;
 	struct run *run;                   /* io/call.c's own */

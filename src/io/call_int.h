@@ -90,6 +90,7 @@ void run_start(struct run *r);
 void run_forget(struct run *r); /* no callback, no verdict */
 void run_resume(struct run *r); /* enter the step with c->in as it is */
 void run_end(struct run *r, enum spot_rc rc, const struct spot_err *err);
+void run_end_text(struct run *r, enum spot_rc rc, const char *text); /* in doubt: UNKNOWN */
 void run_answered(struct op *op); /* done of run.http */
 void run_streamed(struct http_req *req); /* more of a streamed reply is there */
 /* call_send.c */

@@ -27,6 +27,10 @@ void run_send(struct run *r)
 	struct spot_call *c = r->c;
 	int64_t left = r->began_us + r->timeout_us - loop_mono_us(p->loop);
 
+	if (c->mutating && r->call != NULL && r->call->may_send != NULL && !r->call->may_send(r->call)) {
+		run_end_text(r, SPOT_CANCELLED, "not sent: this daemon leads no longer");
+		return;
+	}
 	if (c->out.timeout_us <= 0) {
 		c->out.timeout_us = r->launch && p->ops->launch_timeout_us > 0
 					? p->ops->launch_timeout_us

@@ -270,19 +270,20 @@ void loop_bury(struct loop *l, void *p, void (*free_fn)(void *))
 
 /* ---- the turn --------------------------------------------------------------------------- */
 
+int64_t loop_due_in(struct loop *l)
+{
+	loop_clock_update(l);
+	if (l->wake || l->tasks.next != &l->tasks)
+		return 0;
+	return l->heap_n == 0 ? -1 : MAX(timer_priv(l->heap[0])->due - l->mono, INT64_C(0));
+}
+
 static void wait_for_events(struct loop *l, int64_t wait_us_max)
 {
-	int64_t wait_us = wait_us_max;
+	int64_t wait_us = loop_due_in(l);
 
-	loop_clock_update(l);
-	if (l->heap_n > 0) {
-		int64_t left = timer_priv(l->heap[0])->due - l->mono;
-
-		left = MAX(left, INT64_C(0));
-		wait_us = wait_us < 0 ? left : MIN(wait_us, left);
-	}
-	if (l->wake || l->tasks.next != &l->tasks)
-		wait_us = 0;
+	if (wait_us < 0 || (wait_us_max >= 0 && wait_us_max < wait_us))
+		wait_us = wait_us_max;
 	if (wait_us == 0)
 		l->wake = false;
 	loop_waiter_wait(l, wait_us);

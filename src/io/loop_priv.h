@@ -31,6 +31,8 @@ struct loop {
 
 /* Reads the clock; the waiter does so once it has waited, before anything is told. */
 void loop_clock_update(struct loop *l);
+/* How long from now until the next turn is due; < 0: only something outside can make one due. */
+int64_t loop_due_in(struct loop *l);
 
 /* The waiter. Out of memory aborts; nothing else of it fails. */
 struct loop_waiter *loop_waiter_new(struct loop *l);

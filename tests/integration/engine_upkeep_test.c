@@ -254,6 +254,24 @@ static void test_a_second_writer_of_a_transition_gets_no_row(void **state)
 	world_check_end(w);
 }
 
+/* The simulation found that a lease was renewed only when a pass came by. */
+static void test_the_lease_is_renewed_although_nothing_else_happens(void **state)
+{
+	struct world *w = *state;
+	int64_t end;
+
+	world_reset(w, true);
+	w->conf.tick_us = 60 * SPOT_US_PER_S;
+	w->conf.lease_us = 900000;
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM leader");
+	end = clock_real.mono_us(&clock_real) + 3 * SPOT_US_PER_S;
+	for (int64_t left; (left = end - clock_real.mono_us(&clock_real)) > 0;)
+		loop_turn(w->loop, left);
+	assert_int_equal(world_int(w, "SELECT max(epoch) FROM leader"), 1);
+	assert_true(engine_leads(w->engine));
+}
+
 static void test_rebalance_dry_run_proposes_and_a_real_one_moves(void **state)
 {
 	struct world *w = *state;
@@ -506,6 +524,7 @@ int main(int argc, char **argv)
 	    T(test_a_spot_machine_that_was_taken_early_costs_nothing_to_the_micro_dollar),
 	    T(test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed),
 	    T(test_a_second_writer_of_a_transition_gets_no_row),
+	    T(test_the_lease_is_renewed_although_nothing_else_happens),
 	    T(test_rebalance_dry_run_proposes_and_a_real_one_moves),
 	    T(test_a_job_that_saves_nothing_is_not_moved),
 	    T(test_a_deadline_allows_spot_only_as_far_as_work_is_saved),

@@ -7,6 +7,7 @@
 #include "check.h"
 #include "cloud.h"
 #include "host.h"
+#include "leaders.h"
 #include "store.h"
 #include "work.h"
 
@@ -96,6 +97,16 @@ static void launch_unclaimed(void)
 	check_sent("http://ec2", str_from("Action=RunInstances&ClientToken=whose"));
 }
 
+static void launch_late(void)
+{
+	leaders_break(false);
+}
+
+static void write_late(void)
+{
+	leaders_break(true);
+}
+
 /* ---- the rules --------------------------------------------------------------------------------- */
 
 static const struct rule_break {
@@ -110,6 +121,9 @@ static const struct rule_break {
     {"in the end no instance is left", "", instance_lives},
     {"a launch leaves after its row was claimed", "UPDATE node SET token = 'whose', launch_sent_us = NULL "
 	"WHERE id = (SELECT min(id) FROM node)", launch_unclaimed},
+    {"a launch is sent by whoever holds its claim", "UPDATE node SET token = 'whose', state = 'LAUNCHING', claimed_by = 'e0' "
+	"WHERE id = (SELECT min(id) FROM node)", launch_late},
+    {"a daemon that leads no longer changes nothing", "UPDATE job SET why = 'late'", write_late},
     {"one epoch runs on one machine", "", epoch_twice},
     {"only the newest epoch of a job is live",
 	"UPDATE attempt SET ended_us = NULL FROM job WHERE job.id = job_id AND attempt.epoch = 1 AND job.epoch > 1 AND rank = 0", NULL},

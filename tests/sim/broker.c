@@ -1,5 +1,6 @@
 #include "world.h"
 #include "broker.h"
+#include "leaders.h"
 #include "store.h"
 
 #include "api/api.h"
@@ -15,8 +16,13 @@
 
 #define INSTALL "cafe0001"
 
+#define BROKERS 2
 static struct broker {
-	bool up;
+	const char *name;
+	struct skewed_clock clock;  /* its machine's: outlives it */
+	int64_t down_until, paused_until; /* world time; 0 = it runs */
+	bool wanted, up;
+	struct loop *loop;
 	struct pg *pg;
 	struct api *api;
 	struct http_client *http;
@@ -27,14 +33,15 @@ static struct broker {
 	struct poller_conf poller_conf;
 	struct spotd_conf conf;
 	struct engine_conf engine_conf;
-} b;
+} brokers[BROKERS] = {{.name = "daemon-a"}, {.name = "daemon-b"}};
+static const char *providers_conf;
 
 static const char base_conf[] =
     "[database]\nconnections = 3\n"
     "[api]\nlisten = 127.0.0.1:8080\npublic_url = http://127.0.0.1:8080\n"
     "[checkpoint]\nstore = s3://spot-sim/p\nprovider = aws\nregion = us-east-1\nendpoint = http://127.0.0.1:9000\n"
     /* Whatever must not wait is woken by NOTIFY; the ticks only catch what was missed. */
-    "[engine]\ntick = 1m\nlease = 2m\noffers_age = 30s\nwatch = 1m\nsweep = 2m\nbill = 5m\npatience = 2m\n"
+    "[engine]\ntick = 1m\nlease = 45s\noffers_age = 30s\nwatch = 1m\nsweep = 2m\nbill = 5m\npatience = 2m\n"
     "boot_timeout = 10m\nlookup_again = 10s\nagent_lost = 3m\ninfeasible = 12h\n"
     "[market]\nspot = 10m\non_demand = 6h\nsignals = 2h\npools = 6h\nquotas = 6h\nregions = 1d\nlook = 1m\n";
 
@@ -63,97 +70,179 @@ void broker_install(void)
 
 bool broker_up(void)
 {
-	return b.up;
+	for (size_t k = 0; k < BROKERS; k++) {
+		if (brokers[k].wanted && (!brokers[k].up || brokers[k].paused_until != 0))
+			return false;
+	}
+	return true;
 }
 
-static bool poller_active(void *ctx UNUSED)
+static bool poller_active(void *ctx)
 {
-	return b.engine != NULL && engine_leads(b.engine);
+	const struct broker *b = ctx;
+
+	return b->engine != NULL && engine_leads(b->engine);
 }
 
-static void conf_read(const char *providers)
+static void conf_read(struct broker *b)
 {
 	char path[512], *text;
 	struct spot_err err = {0};
 
 	snprintf(path, sizeof(path), "%s/spotd.conf", world.conf.dir);
-	if (asprintf(&text, "%s%s", base_conf, providers) < 0)
+	if (asprintf(&text, "%s%s", base_conf, providers_conf) < 0)
 		abort();
-	if (file_write(path, text, 0600, &err) != SPOT_OK || spotd_conf_read(path, &b.conf, NULL, &err) != SPOT_OK) {
+	if (file_write(path, text, 0600, &err) != SPOT_OK || spotd_conf_read(path, &b->conf, NULL, &err) != SPOT_OK) {
 		fprintf(stderr, "sim: %s\n", err.text);
 		abort();
 	}
 	free(text);
 }
 
-static void api_up(void)
+static void api_up(struct broker *b)
 {
 	struct spot_err err = {0};
 	struct api_conf conf = {.address = "127.0.0.1", .port = SIM_PORT, .install = INSTALL, .version = "sim",
-	    .rank = b.conf.engine.rank, .store_provider = b.conf.store_provider, .store_region = b.conf.store_region,
-	    .classes = b.conf.classes};
+	    .rank = b->conf.engine.rank, .store_provider = b->conf.store_provider, .store_region = b->conf.store_region,
+	    .classes = b->conf.classes};
 
-	if (api_new(world.loop, b.pg, &conf, &b.api, &err) != SPOT_OK) {
+	if (api_new(b->loop, b->pg, &conf, &b->api, &err) != SPOT_OK) {
 		fprintf(stderr, "sim: %s\n", err.text);
 		abort();
 	}
 }
 
-static void engine_up(void)
+static void engine_up(struct broker *b)
 {
 	static const char key[] = "\1\2\3\4\5\6\7\10";
 	struct spot_err err = {0};
 	char holder[64];
 
-	b.http = http_client_new(world.loop, &(struct http_client_conf){.user_agent = "daemon"});
-	b.shared = engine_shared_new(world.loop, b.pg);
-	if (providers_open(&b.providers, world.loop, b.http, &b.conf, false, b.shared, &err) != SPOT_OK) {
+	b->http = http_client_new(b->loop, &(struct http_client_conf){.user_agent = b->name});
+	b->shared = engine_shared_new(b->loop, b->pg);
+	if (providers_open(&b->providers, b->loop, b->http, &b->conf, false, b->shared, &err) != SPOT_OK) {
 		fprintf(stderr, "sim: %s\n", err.text);
 		abort();
 	}
-	b.engine_conf = b.conf.engine;
-	b.engine_conf.public_url = "http://127.0.0.1:8080";
-	b.engine_conf.agent_sha256 = "0000000000000000000000000000000000000000000000000000000000000000";
-	b.engine_conf.nvml_sha256 = b.engine_conf.agent_arm64_sha256 = b.engine_conf.nvml_arm64_sha256 = "";
-	snprintf(holder, sizeof(holder), "sim/%" PRId64, world.restarts);
-	b.engine = engine_new(&(struct engine_deps){.loop = world.loop, .pg = b.pg, .providers = b.providers.list,
-	    .providers_n = b.providers.n, .conf = &b.engine_conf, .install = INSTALL, .enrol_key = {key, 8},
-	    .holder = holder, .identity_off = b.providers.identity_off, .identity_off_n = b.providers.identity_off_n,
-	    .http = b.http});
-	b.poller_conf = b.conf.poller;
-	b.poller = poller_new(&(struct poller_deps){.loop = world.loop, .pg = b.pg, .providers = b.providers.list,
-	    .providers_n = b.providers.n, .conf = &b.poller_conf, .active = poller_active});
+	b->engine_conf = b->conf.engine;
+	b->engine_conf.public_url = "http://127.0.0.1:8080";
+	b->engine_conf.agent_sha256 = "0000000000000000000000000000000000000000000000000000000000000000";
+	b->engine_conf.nvml_sha256 = b->engine_conf.agent_arm64_sha256 = b->engine_conf.nvml_arm64_sha256 = "";
+	snprintf(holder, sizeof(holder), "%s/%" PRId64, b->name, world.restarts);
+	b->engine = engine_new(&(struct engine_deps){.loop = b->loop, .pg = b->pg, .providers = b->providers.list,
+	    .providers_n = b->providers.n, .conf = &b->engine_conf, .install = INSTALL, .enrol_key = {key, 8},
+	    .holder = holder, .identity_off = b->providers.identity_off, .identity_off_n = b->providers.identity_off_n,
+	    .http = b->http});
+	b->poller_conf = b->conf.poller;
+	b->poller = poller_new(&(struct poller_deps){.loop = b->loop, .pg = b->pg, .providers = b->providers.list,
+	    .providers_n = b->providers.n, .conf = &b->poller_conf, .active = poller_active, .ctx = b});
 }
 
-void broker_start(const char *providers)
+static void broker_start(struct broker *b)
 {
-	assert(!b.up);
-	memset(&b, 0, sizeof(b));
-	conf_read(providers);
-	b.pg = pg_new(world.loop, &(struct pg_conf){.dsn = world.conf.dsn, .connections = 3, .application = "d"});
-	api_up();
-	engine_up();
-	b.up = true;
-	trace("daemon starts");
+	conf_read(b);
+	b->loop = world_loop_new(&b->clock.clock);
+	b->pg = pg_new(b->loop, &(struct pg_conf){.dsn = world.conf.dsn, .connections = 3, .application = b->name + 7});
+	leaders_born(b->pg);
+	api_up(b);
+	engine_up(b);
+	b->up = true;
+	b->down_until = 0;
+	trace("%s starts", b->name);
 }
 
-void broker_crash(void)
+/* kill -9: what it had sent may still take effect, what it would have heard is lost. */
+static void broker_crash(struct broker *b)
 {
-	if (!b.up)
-		return;
-	b.up = false;
+	b->up = false;
+	b->paused_until = 0;
+	b->down_until = world_now() + dice_us(SPOT_US_PER_S / 10, 60 * SPOT_US_PER_S);
 	world.restarts++;
-	trace("daemon dies");
+	trace("%s dies", b->name);
 	sometimes("the daemon died");
-	net_crash("daemon");
-	store_crash(b.pg);
-	poller_free(b.poller);
-	engine_free(b.engine);
-	b.engine = NULL;
-	providers_close(&b.providers);
-	engine_shared_free(b.shared);
-	http_client_free(b.http);
-	api_free(b.api);
-	pg_free(b.pg);
-	spotd_conf_free(&b.conf);
+	net_crash(b->name);
+	store_crash(b->pg);
+	poller_free(b->poller);
+	engine_free(b->engine);
+	b->engine = NULL;
+	providers_close(&b->providers);
+	engine_shared_free(b->shared);
+	http_client_free(b->http);
+	api_free(b->api);
+	pg_free(b->pg);
+	world_loop_free(STEAL(b->loop));
+	spotd_conf_free(&b->conf);
+}
+
+/* ---- stopped and continued ------------------------------------------------------------------------ */
+
+static void broker_pause(struct broker *b)
+{
+	b->paused_until = world_now() + dice_us(SPOT_US_PER_S, 300 * SPOT_US_PER_S);
+	trace("%s stops for %" PRId64 " s", b->name, (b->paused_until - world_now()) / SPOT_US_PER_S);
+	sometimes(engine_leads(b->engine) ? "a leader was stopped" : "a follower was stopped");
+	world_loop_pause(b->loop, true);
+	store_pause(b->pg);
+}
+
+static void broker_continue(struct broker *b)
+{
+	b->paused_until = 0;
+	trace("%s goes on", b->name);
+	world_loop_pause(b->loop, false);
+}
+
+static bool stop_asked;
+
+void broker_stop_soon(void)
+{
+	stop_asked = true;
+}
+
+void brokers_begin(const char *providers)
+{
+	providers_conf = providers;
+	brokers[0].wanted = true;
+	brokers[1].wanted = DICE(rival);
+	for (size_t k = 0; k < BROKERS; k++) {
+		skewed_clock_init(&brokers[k].clock, 0);
+		if (brokers[k].wanted)
+			broker_start(&brokers[k]);
+	}
+}
+
+void brokers_turn(const struct loop *turned)
+{
+	for (size_t k = 0; k < BROKERS; k++) {
+		struct broker *b = &brokers[k];
+
+		if (b->up && b->paused_until != 0 && world_now() >= b->paused_until)
+			broker_continue(b);
+		if (b->wanted && !b->up && world_now() >= b->down_until)
+			broker_start(b);
+		if (!b->up || b->loop != turned)
+			continue;
+		/* Between any two turns: a turn ends after each statement, reply and timer. */
+		if (DICE(crash))
+			broker_crash(b);
+		else if (DICE(pause) || stop_asked)
+			broker_pause(b);
+		stop_asked = false;
+	}
+}
+
+void brokers_calm(void)
+{
+	for (size_t k = 0; k < BROKERS; k++) {
+		if (brokers[k].paused_until != 0)
+			brokers[k].paused_until = world_now();
+	}
+}
+
+void brokers_end(void)
+{
+	for (size_t k = 0; k < BROKERS; k++) {
+		if (brokers[k].up)
+			broker_crash(&brokers[k]);
+	}
 }

@@ -1,16 +1,23 @@
-/* The daemon inside of the simulation: wired as src/spotd/roles.c does, killed and started at will. */
+/*
+ * The daemon inside of the simulation: wired as src/spotd/roles.c does, killed, stopped and started at will. In some
+ * seeds there are two of them on the one database, at one address.
+ */
 #ifndef SIM_BROKER_H
 #define SIM_BROKER_H
 
 #include "base/base.h"
+#include "io/loop.h"
 
 #define SIM_PORT 8080
 #define SIM_TOKEN "spt_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 void broker_install(void);          /* rows that the first start makes */
-void broker_start(const char *providers);
-/* kill -9: what it had sent may still take effect, what it would have heard is lost. */
-void broker_crash(void);
-bool broker_up(void);
+void brokers_begin(const char *providers);
+/* After the turn of that loop: who dies, stops, goes on, starts again. */
+void brokers_turn(const struct loop *turned);
+void brokers_calm(void);            /* whoever is stopped goes on */
+void brokers_end(void);
+bool broker_up(void);               /* all that there should be run */
+void broker_stop_soon(void);        /* the one whose turn it is, after this turn */
 
 #endif

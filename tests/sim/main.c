@@ -58,11 +58,13 @@ static const struct mix_name {
 
 static const struct faults_mix mix_none = {0};
 static const struct faults_mix mix_light = {.net_lost = 300, .net_reset = 500, .net_reply_lost = 500, .net_twice = 300, .launch_twice = 50000,
-    .net_slow = 1000, .db_lost_before = 200, .db_lost_after = 200, .db_slow = 300, .crash = 8, .part = 8000,
-    .reclaim = 25000, .kill = 8000, .stock = 20000, .price = 10000, .zombie = 100000, .lie = 30000, .copy_lost = 20000, .absent = 5000, .cut_commit = 5000};
+    .net_slow = 1000, .db_lost_before = 200, .db_lost_after = 200, .db_slow = 300, .crash = 12, .part = 8000,
+    .reclaim = 25000, .kill = 8000, .stock = 20000, .price = 10000, .zombie = 100000, .lie = 30000, .copy_lost = 20000, .absent = 5000, .cut_commit = 5000,
+    .rival = 250000, .pause = 8, .pause_claim = 20000};
 static const struct faults_mix mix_heavy = {.net_lost = 4000, .net_reset = 6000, .net_reply_lost = 6000,
-    .net_twice = 4000, .launch_twice = 200000, .net_slow = 8000, .db_lost_before = 2500, .db_lost_after = 2500, .db_slow = 2000, .crash = 75,
-    .part = 50000, .reclaim = 90000, .kill = 40000, .stock = 80000, .price = 50000, .zombie = 300000, .lie = 150000, .copy_lost = 100000, .absent = 20000, .cut_commit = 40000};
+    .net_twice = 4000, .launch_twice = 200000, .net_slow = 8000, .db_lost_before = 2500, .db_lost_after = 2500, .db_slow = 2000, .crash = 120,
+    .part = 50000, .reclaim = 90000, .kill = 40000, .stock = 80000, .price = 50000, .zombie = 300000, .lie = 150000, .copy_lost = 100000, .absent = 20000, .cut_commit = 40000,
+    .rival = 250000, .pause = 60, .pause_claim = 100000};
 
 static bool mix_set(struct faults_mix *m, const char *name, size_t n, int64_t ppm)
 {
@@ -110,21 +112,12 @@ static void mix_of_seed(const struct options *o, uint64_t seed, struct faults_mi
 
 /* ---- one seed ------------------------------------------------------------------------------------- */
 
-static void run_until(int64_t until, bool (*done)(void), const char *providers)
+static void run_until(int64_t until, bool (*done)(void))
 {
-	int64_t minute = world_now(), second = world_now(), down_until = 0;
+	int64_t minute = world_now(), second = world_now();
 
 	while (world_now() < until && world.failed == NULL && (done == NULL || !done())) {
-		int64_t next = MIN(until, second + SPOT_US_PER_S);
-
-		world_turn(next);
-		if (!broker_up() && world_now() >= down_until)
-			broker_start(providers);
-		/* Between any two turns: a turn ends after each statement, reply and timer. */
-		if (broker_up() && DICE(crash)) {
-			broker_crash();
-			down_until = world_now() + dice_us(SPOT_US_PER_S / 10, 60 * SPOT_US_PER_S);
-		}
+		brokers_turn(world_turn(MIN(until, second + SPOT_US_PER_S)));
 		if (world_now() >= second + SPOT_US_PER_S)
 			second = world_now();
 		if (world_now() >= minute + 60 * SPOT_US_PER_S) {
@@ -141,18 +134,19 @@ static void seed_run(const char *providers)
 
 	store_open(world.conf.dsn);
 	broker_install();
-	broker_start(providers);
+	brokers_begin(providers);
 	work_begin(dice_us(1, 4), (end - SIM_T0) / 2);
-	run_until(end, NULL, providers);
+	run_until(end, NULL);
 	/* From here on nothing more goes wrong: everything must come to its end. */
 	world.quiet = true;
 	cloud_calm();
+	brokers_calm();
 	trace("calm");
-	run_until(world_now() + 12 * SPOT_US_PER_HOUR, check_settled, providers);
+	run_until(world_now() + 12 * SPOT_US_PER_HOUR, check_settled);
 	check_end();
 	if (world.conf.prove && world.failed == NULL)
 		breaks_all();
-	broker_crash();
+	brokers_end();
 }
 
 static void child(const struct options *o, uint64_t seed, const char *dsn, const char *dir, int out)
@@ -394,7 +388,8 @@ static const char *const musts[] = {"a job succeeded", "a job failed", "a job en
     "a price jumped", "a statement ran after its sender had died", "an agent crashed", "an attempt was drained",
     "an attempt was lost", "an instance died without a word", "an instance outlived its row", "an instance was reclaimed",
     "the daemon died", "the sweeper found an instance without a live row", "two programs of one job ran at once",
-    "a machine outlived its instance"};
+    "a machine outlived its instance", "a leader was stopped", "a leader was stopped with a launch in its hands",
+    "the other daemon took over", "a statement came from a daemon that led no longer"};
 
 /* A batch that is large enough and never came to one of these tests less than it says. */
 static bool all_reached(const struct options *o)

@@ -39,6 +39,7 @@ struct served {
 	struct spot_header *extra;
 	size_t extra_n, extra_cap;
 	struct sbuf stream;
+	struct loop_timer gone;
 	int status;
 	bool streaming;
 };
@@ -48,6 +49,7 @@ struct flight {
 	struct arena *arena;
 	struct loop_timer timer;
 	struct served *served;
+	struct httpd *server;  /* it waits there to be taken */
 	struct flight *next, **at;
 	const char *from, *method, *url, *host;
 	int port;
@@ -132,6 +134,7 @@ static void served_bury(void *p)
 
 static void served_done(struct served *s)
 {
+	loop_timer_stop(&s->gone);
 	*s->at = s->next;
 	if (s->next != NULL)
 		s->next->at = s->at;
@@ -139,16 +142,23 @@ static void served_done(struct served *s)
 	loop_bury(s->h->loop, s, served_bury);
 }
 
-static void served_lost(struct served *s)
+/* In a turn of the server. */
+static void served_gone(struct loop_timer *t)
 {
-	s->flight = NULL;
-	if (s->pub.gone != NULL) {
-		void (*gone)(struct httpd_req *) = s->pub.gone;
+	struct served *s = container_of(t, struct served, gone);
+	void (*gone)(struct httpd_req *) = STEAL(s->pub.gone);
 
-		s->pub.gone = NULL;
+	if (gone != NULL) {
 		gone(&s->pub);
 		served_done(s);
 	}
+}
+
+static void served_lost(struct served *s)
+{
+	s->flight = NULL;
+	if (s->pub.gone != NULL)
+		loop_timer_set(&s->gone, 0);
 }
 
 void flight_forget(struct flight_to *t)
@@ -213,7 +223,7 @@ static void reply_arrived(struct loop_timer *timer)
 static void travel_back(struct flight *f, int64_t us)
 {
 	f->answered = true;
-	loop_timer_init(&f->timer, world.loop, reply_arrived);
+	loop_timer_init(&f->timer, f->to != NULL ? f->to->loop : world.loop, reply_arrived);
 	loop_timer_set(&f->timer, us);
 }
 
@@ -228,13 +238,22 @@ static void break_up(struct flight *f, const char *why)
 
 /* ---- arrival ------------------------------------------------------------------------------------ */
 
+/* Of several at one port (the daemons, behind a balancer) one is drawn; one that does not answer gets less. */
 static struct httpd *server_at(int port)
 {
-	for (struct httpd *h = servers; h != NULL; h = h->next) {
+	struct httpd *found[4];
+	size_t n = 0, k;
+
+	for (struct httpd *h = servers; h != NULL && n < ARRAY_LEN(found); h = h->next) {
 		if (h->port == port && !h->draining)
-			return h;
+			found[n++] = h;
 	}
-	return NULL;
+	if (n <= 1)
+		return n == 0 ? NULL : found[0];
+	k = (size_t)rng_below(&world.dice, n);
+	if (world_loop_paused(found[k]->loop) && rng_below(&world.dice, 4) > 0)
+		k = (k + 1) % n;
+	return found[k];
 }
 
 static const char *after_host(const char *url, size_t *ret_host)
@@ -282,6 +301,7 @@ static void serve(struct httpd *h, struct flight *f, bool heard)
 	h->stats.requests++;
 	h->stats.open++;
 	sbuf_init(&s->stream, REPLY_MAX);
+	loop_timer_init(&s->gone, h->loop, served_gone);
 	request_fill(s, f);
 	copy = arena_array(s->arena, f->headers_n + 1, sizeof(*copy));
 	for (size_t i = 0; i < f->headers_n; i++)
@@ -299,6 +319,30 @@ static void serve(struct httpd *h, struct flight *f, bool heard)
 	cloud_list_ends();
 }
 
+static void request_serve(struct httpd *h, struct flight *f)
+{
+	trace("net %s -> %s %s", f->from, f->method, f->url);
+	if (f->to == NULL) {
+		serve(h, f, false);
+		flight_end(f);
+		return;
+	}
+	serve(h, f, true); /* f is there until the end of this turn */
+	if (f->twice) {
+		fault_seen("net_twice");
+		sometimes("a message was served twice");
+		serve(h, f, false);
+	}
+}
+
+/* In a turn of the server: a paused one takes it when it goes on, whether somebody still waits or not. */
+static void request_taken(struct loop_timer *timer)
+{
+	struct flight *f = container_of(timer, struct flight, timer);
+
+	request_serve(STEAL(f->server), f);
+}
+
 static void request_arrived(struct loop_timer *timer)
 {
 	struct flight *f = container_of(timer, struct flight, timer);
@@ -314,19 +358,13 @@ static void request_arrived(struct loop_timer *timer)
 		break_up(f, "nobody listens");
 		return;
 	}
-	trace("net %s -> %s %s", f->from, f->method, f->url);
-	if (f->to == NULL) {
-		serve(h, f, false);
-		flight_end(f);
+	if (h->loop == world.loop) {
+		request_serve(h, f);
 		return;
 	}
-	serve(h, f, true); /* f is there until the end of this turn */
-	if (f->twice) {
-		fault_seen("net_twice");
-		sometimes("a message was served twice");
-		if (server_at(f->port) == h)
-			serve(h, f, false);
-	}
+	f->server = h;
+	loop_timer_init(&f->timer, h->loop, request_taken);
+	loop_timer_set(&f->timer, 0);
 }
 
 static void host_read(struct flight *f)
@@ -480,6 +518,14 @@ void httpd_free(struct httpd *h)
 			break;
 		}
 	}
+	for (struct flight *f = flights, *next; f != NULL; f = next) {
+		next = f->next;
+		if (f->server == h) {
+			f->server = NULL;
+			loop_timer_stop(&f->timer);
+			break_up(f, "the server died");
+		}
+	}
 	while (h->served != NULL) {
 		struct served *s = h->served;
 		struct flight *f = s->flight;
@@ -490,7 +536,7 @@ void httpd_free(struct httpd *h)
 		}
 		s->flight = NULL;
 		if (s->pub.gone != NULL)
-			served_lost(s);
+			served_gone(&s->gone);
 		else
 			served_done(s);
 	}

@@ -6,6 +6,7 @@
 #include "io/http.h"
 #include "io/httpd.h"
 #include "io/op.h"
+#include "leaders.h"
 
 #include <strings.h>
 
@@ -127,6 +128,7 @@ void http_send(struct http_client *c, struct http_req *req, const struct spot_ht
 	req->priv = x;
 	x->to = (struct flight_to){.over = xfer_over, .loop = c->loop, .from = c->from, .method = out->method,
 	    .url = out->url, .headers = out->headers, .headers_n = out->headers_n, .body = out->body};
+	leaders_send(c->from, out->url, out->body);
 	flight_start(&x->to);
 }
 

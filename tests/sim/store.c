@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "io/pg_priv.h"
+#include "leaders.h"
 #include "store.h"
 
 #include <poll.h>
@@ -19,13 +20,18 @@
 
 #define PREPARED_MAX 1024
 
+struct note {
+	struct note *next;
+	char channel[64], payload[256];
+};
 static struct {
 	PGconn *c;
 	const char *names[PREPARED_MAX];
 	size_t names_n;
-	struct pg_conn *listeners[8];
-	struct loop_timer notify;
-	struct pg *pg; /* whose statement runs: for the trace */
+	struct listener {
+		struct pg_conn *c;
+		struct note *notes, **end; /* on their way to it */
+	} listeners[8];
 } db;
 
 /* ---- the one real connection ----------------------------------------------------------------- */
@@ -33,8 +39,6 @@ static struct {
 static void notice_drop(void *arg UNUSED, const char *message UNUSED)
 {
 }
-
-static void notify_fire(struct loop_timer *t);
 
 static void must(const char *sql)
 {
@@ -69,7 +73,6 @@ void store_open(const char *dsn)
 	must("SET timezone = 'UTC'; SET client_min_messages = warning; SET plan_cache_mode = force_generic_plan; "
 	     "SET jit = off; SET max_parallel_workers_per_gather = 0; SET synchronize_seqscans = off; "
 	     "LISTEN spot_engine; LISTEN spot_api");
-	loop_timer_init(&db.notify, world.loop, notify_fire);
 }
 
 void store_close(void)
@@ -101,11 +104,18 @@ int64_t store_server_ms(void)
 
 /* ---- notifications ----------------------------------------------------------------------------- */
 
-struct note {
-	struct note *next;
-	char channel[64], payload[256];
-};
-static struct note *notes, **notes_end = &notes;
+static void note_add(struct listener *l, const PGnotify *n)
+{
+	struct note *k = calloc(1, sizeof(*k));
+
+	assert(k != NULL);
+	snprintf(k->channel, sizeof(k->channel), "%s", n->relname);
+	snprintf(k->payload, sizeof(k->payload), "%s", n->extra);
+	*l->end = k;
+	l->end = &k->next;
+	if (!l->c->timer.armed)
+		loop_timer_set(&l->c->timer, dice_us(50, 2000));
+}
 
 static void notes_take(void)
 {
@@ -113,17 +123,21 @@ static void notes_take(void)
 
 	(void)PQconsumeInput(db.c);
 	while ((n = PQnotifies(db.c)) != NULL) {
-		struct note *k = calloc(1, sizeof(*k));
-
-		assert(k != NULL);
-		snprintf(k->channel, sizeof(k->channel), "%s", n->relname);
-		snprintf(k->payload, sizeof(k->payload), "%s", n->extra);
-		*notes_end = k;
-		notes_end = &k->next;
+		for (size_t i = 0; i < ARRAY_LEN(db.listeners); i++) {
+			if (db.listeners[i].c != NULL && db.listeners[i].c->state == PG_CONN_LISTEN)
+				note_add(&db.listeners[i], n);
+		}
 		PQfreemem(n);
 	}
-	if (notes != NULL && !db.notify.armed)
-		loop_timer_set(&db.notify, dice_us(50, 2000));
+}
+
+static struct listener *listener_of(const struct pg_conn *c)
+{
+	size_t i = 0;
+
+	while (db.listeners[i].c != c)
+		i++;
+	return &db.listeners[i];
 }
 
 static void note_tell(struct pg *p, const struct note *n)
@@ -135,20 +149,19 @@ static void note_tell(struct pg *p, const struct note *n)
 	}
 }
 
-static void notify_fire(struct loop_timer *t UNUSED)
+/* In a turn of the process that listens. */
+static void notes_tell(struct pg_conn *c, bool tell)
 {
+	struct listener *l = listener_of(c);
 	struct note *n;
 
-	while ((n = notes) != NULL) {
-		notes = n->next;
-		if (notes == NULL)
-			notes_end = &notes;
-		for (size_t i = 0; i < ARRAY_LEN(db.listeners); i++) {
-			if (db.listeners[i] != NULL && db.listeners[i]->state == PG_CONN_LISTEN)
-				note_tell(db.listeners[i]->pg, n);
-		}
+	while ((n = l->notes) != NULL) {
+		l->notes = n->next;
+		if (tell)
+			note_tell(c->pg, n);
 		free(n);
 	}
+	l->end = &l->notes;
 }
 
 void pg_listen(struct pg *p, struct pg_listen *l, const char *channel,
@@ -201,8 +214,8 @@ void pg_conn_init(struct pg_conn *c, struct pg *p, int no, bool listener)
 	loop_timer_init(&c->timer, p->loop, conn_timer);
 	loop_timer_set(&c->timer, dice_us(100, 5000));
 	for (size_t i = 0; listener && i < ARRAY_LEN(db.listeners); i++) {
-		if (db.listeners[i] == NULL) {
-			db.listeners[i] = c;
+		if (db.listeners[i].c == NULL) {
+			db.listeners[i] = (struct listener){.c = c, .end = &db.listeners[i].notes};
 			break;
 		}
 	}
@@ -220,9 +233,9 @@ static void conn_close(struct pg_conn *c)
 
 void pg_conn_fini(struct pg_conn *c)
 {
-	for (size_t i = 0; i < ARRAY_LEN(db.listeners); i++) {
-		if (db.listeners[i] == c)
-			db.listeners[i] = NULL;
+	if (c->listener) {
+		notes_tell(c, false);
+		listener_of(c)->c = NULL;
 	}
 	conn_close(c);
 }
@@ -306,12 +319,18 @@ static bool prepare(const struct pg_stmt *s, struct pg_item *i)
 static void item_run(struct pg_conn *c, struct pg_item *i)
 {
 	const struct pg_stmt *s = i->stmt;
+	bool late = leaders_late(c->pg, s);
 	PGresult *r;
 
 	world.statements++;
 	if (!prepare(s, i))
 		return;
+	if (late)
+		must("BEGIN");
 	r = PQexecPrepared(db.c, s->name, s->params_n, i->values, i->lengths, i->formats, 1);
+	leaders_ran(c->pg, s, r, late);
+	if (late)
+		must("COMMIT");
 	if (PQresultStatus(r) == PGRES_TUPLES_OK || PQresultStatus(r) == PGRES_COMMAND_OK) {
 		trace("db %s%d %s: %d %s", c->pg->application, c->no, s->name, PQntuples(r), PQcmdTuples(r));
 		i->res = r;
@@ -377,12 +396,13 @@ static void conn_work(struct pg_conn *c)
 
 	if (i == NULL)
 		return;
-	if (DICE(db_lost_before)) {
+	if (!i->prepared && DICE(db_lost_before)) {
 		fault_seen("db_lost_before");
 		pg_conn_lost(c, "broke before the statement ran");
 		return;
 	}
-	item_run(c, i);
+	if (!i->prepared)
+		item_run(c, i);
 	if (DICE(db_lost_after)) {
 		fault_seen("db_lost_after");
 		PQclear(STEAL(i->res));
@@ -403,6 +423,8 @@ static void conn_timer(struct loop_timer *t)
 
 	if (c->state == PG_CONN_DOWN)
 		conn_up(c);
+	else if (c->state == PG_CONN_LISTEN)
+		notes_tell(c, true);
 	else
 		conn_work(c);
 }
@@ -413,11 +435,27 @@ void store_crash(struct pg *p)
 		struct pg_conn *c = &p->conns[k];
 
 		for (struct pg_item *i = c->inflight.head; i != NULL && i->stmt != NULL && i->copy == NULL; i = i->next) {
+			if (i->prepared)
+				continue;
 			if (rng_below(&world.dice, 2) == 0)
 				break;
 			sometimes("a statement ran after its sender had died");
 			item_run(c, i);
 			PQclear(STEAL(i->res));
+		}
+	}
+}
+
+void store_pause(struct pg *p)
+{
+	for (int k = 0; k < p->conns_n; k++) {
+		struct pg_conn *c = &p->conns[k];
+
+		for (struct pg_item *i = c->inflight.head; i != NULL && i->stmt != NULL && i->copy == NULL; i = i->next) {
+			if (i->prepared || rng_below(&world.dice, 2) == 0)
+				break;
+			item_run(c, i);
+			i->prepared = true;
 		}
 	}
 }

@@ -11,5 +11,7 @@ int64_t store_server_ms(void); /* processor time that the server's side has used
 /* The process behind these connections dies: what it had sent runs or does not. */
 struct pg;
 void store_crash(struct pg *p);
+/* It is stopped: what it had sent runs now, and its result waits, or it runs when the process goes on. */
+void store_pause(struct pg *p);
 
 #endif

@@ -31,7 +31,7 @@
 	X(db_lost_after)  /* it breaks after the statement was committed */ \
 	X(db_slow)        /* a statement takes seconds */ \
 	X(copy_lost)      /* the connection breaks within a COPY: in its rows, before or after its commit */ \
-	X(crash)          /* the daemon dies (asked after each turn of the loop) */ \
+	X(crash)          /* a daemon dies (asked after each of its turns) */ \
 	X(part)           /* an instance is cut off from the daemon (asked each minute) */ \
 	X(reclaim)        /* the cloud takes an instance back with its notice (each minute) */ \
 	X(kill)           /* an instance ends without a word (each minute) */ \
@@ -40,7 +40,10 @@
 	X(zombie)         /* a machine that its cloud has ended goes on for minutes */ \
 	X(lie)            /* the cloud's API misbehaves for a while (each minute) */ \
 	X(absent)         /* one list lacks an instance (asked for each list) */ \
-	X(cut_commit)     /* an instance is cut off as it sends the commit of a checkpoint */
+	X(cut_commit)     /* an instance is cut off as it sends the commit of a checkpoint */ \
+	X(rival)          /* there are two daemons (asked once) */ \
+	X(pause)          /* a daemon stops for seconds to minutes and goes on (asked after each of its turns) */ \
+	X(pause_claim)    /* it does so when the claim of a launch has just run */
 #define FAULTS_MAX 32
 struct faults_mix {
 #define X(name) int64_t name;
@@ -73,10 +76,20 @@ struct world {
 };
 extern struct world world;
 
-/* time.c */
+/* time.c. world.loop is everybody's but the daemons'; each of these has one of its own, and a clock that may be wrong. */
 void world_loop_open(void);
-/* One turn: time jumps to what is next, never beyond until. */
-void world_turn(int64_t until_us);
+/* One turn of the loop that is due next: time jumps there, never beyond until (then NULL: none had a turn). */
+struct loop *world_turn(int64_t until_us);
+struct skewed_clock {
+	struct clock clock;
+	int64_t skew_us; /* of its wall */
+};
+void skewed_clock_init(struct skewed_clock *c, int64_t skew_us);
+struct loop *world_loop_new(const struct clock *clock);
+void world_loop_free(struct loop *l);
+/* Has no turns until it goes on (SIGSTOP, a sleeping laptop); what comes for it waits. */
+void world_loop_pause(struct loop *l, bool paused);
+bool world_loop_paused(const struct loop *l);
 int64_t world_now(void);
 double world_s(void); /* seconds since the start */
 

@@ -483,6 +483,41 @@ static void a_reply_over_the_cap_is_a_bad_one_and_of_a_change_unknown(void **sta
 	assert_int_equal(f->requests, 3);
 }
 
+static bool rights_left;
+
+static bool may_send(const struct call *call)
+{
+	(void)call;
+	return rights_left;
+}
+
+static void a_change_whose_owner_lost_the_right_to_make_it_is_not_sent(void **state)
+{
+	struct fake *f = *state;
+	struct fake_call k;
+
+	f->step = fake_step_post;
+	rights_left = false;
+	fake_start(f, &k, CALL_LAUNCH, 60 * S, 0, false);
+	k.call.may_send = may_send;
+	fake_wait(f, &k);
+	assert_int_equal(k.rc, SPOT_CANCELLED);
+	assert_int_equal(f->requests, 0);
+	/* Reading changes nothing and is nobody's right. */
+	f->step = fake_step_get;
+	fake_start(f, &k, CALL_LIST, 60 * S, 0, false);
+	k.call.may_send = may_send;
+	fake_wait(f, &k);
+	assert_int_equal(k.rc, SPOT_OK);
+	rights_left = true;
+	f->step = fake_step_post;
+	fake_start(f, &k, CALL_LAUNCH, 60 * S, 0, false);
+	k.call.may_send = may_send;
+	fake_wait(f, &k);
+	assert_int_equal(k.rc, SPOT_OK);
+	assert_int_equal(f->requests, 2);
+}
+
 #define T(fn) cmocka_unit_test_setup_teardown(fn, fake_setup, fake_teardown)
 
 int main(void)
@@ -511,6 +546,7 @@ int main(void)
 	    T(a_change_answered_with_a_fault_stays_in_doubt),
 	    T(a_change_that_was_throttled_did_not_happen),
 	    T(a_change_that_was_never_sent_is_unavailable),
+	    T(a_change_whose_owner_lost_the_right_to_make_it_is_not_sent),
 	    T(a_reply_over_the_cap_is_a_bad_one_and_of_a_change_unknown),
 	};
 

@@ -1,0 +1,127 @@
+/*
+ * Fencing. Each lease has an epoch; whoever's is not the newest leads no longer, whatever it believes. What such a daemon
+ * still sends to the database must change nothing, and it must launch nothing.
+ *
+ * Statements that only write down what was seen (an answer of a cloud, the state of an attempt that was shut) have no
+ * fence and need none: they are guarded by the claim of their rows, or true whoever says them.
+ */
+#include "base/base.h"
+#include "world.h"
+#include "base/str.h"
+#include "broker.h"
+#include "io/pg_priv.h"
+#include "leaders.h"
+#include "store.h"
+
+static const char *const facts[] = {"engine_doctor_items", "engine_doctor_done", "engine_rate_take", "engine_lease_take",
+    "engine_lease_renew", "engine_event", "engine_enrol_verdict", "engine_enrol_later", "engine_fleet_why", "engine_node_exists",
+    "engine_launch_refused", "engine_launch_undone", "engine_lookup_again", "engine_dispose_done", "engine_reap_result",
+    "engine_watch_seen", "engine_pool_rest", "engine_pool_refused_late", "engine_pool_serves", "engine_notice_add",
+    "engine_attempt_shut", "engine_gang_shut", "engine_install_create"};
+
+static int64_t newest;
+static int64_t led[2]; /* by daemon: the epoch it was given last */
+
+static size_t daemon_of(const struct pg *p)
+{
+	return str_same(p->application, "b");
+}
+
+void leaders_born(const struct pg *p)
+{
+	led[daemon_of(p)] = 0;
+}
+
+static void epoch_set(const struct pg *p, int64_t epoch)
+{
+	size_t k = daemon_of(p);
+
+	if (newest != 0 && led[!k] == newest)
+		sometimes("the other daemon took over");
+	led[k] = newest = epoch;
+	trace("daemon-%s leads with epoch %" PRId64, p->application, epoch);
+}
+
+bool leaders_late(const struct pg *p, const struct pg_stmt *s)
+{
+	if (!s->writes || !str_prefix(s->name, "engine_") || led[daemon_of(p)] == newest)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(facts); i++) {
+		if (str_same(s->name, facts[i]))
+			return false;
+	}
+	return true;
+}
+
+/* A row that was changed or only locked gives the transaction a number. */
+static bool transaction_wrote(void)
+{
+	PGresult *r = PQexec(store_conn(), "SELECT pg_current_xact_id_if_assigned() IS NOT NULL");
+	bool wrote = PQresultStatus(r) == PGRES_TUPLES_OK && PQgetvalue(r, 0, 0)[0] == 't';
+
+	PQclear(r);
+	return wrote;
+}
+
+void leaders_ran(const struct pg *p, const struct pg_stmt *s, const PGresult *r, bool late)
+{
+	uint64_t epoch = 0;
+
+	if (late) {
+		sometimes("a statement came from a daemon that led no longer");
+		always(!transaction_wrote(), "a daemon that leads no longer changes nothing", "%s of daemon-%s, epoch %" PRId64
+		    " of %" PRId64, s->name, p->application, led[daemon_of(p)], newest);
+	}
+	if (PQntuples(r) != 1)
+		return;
+	if (str_same(s->name, "engine_lease_take")) {
+		for (int i = 0; i < PQgetlength(r, 0, 0); i++)
+			epoch = epoch << 8 | (uint8_t)PQgetvalue(r, 0, 0)[i];
+		epoch_set(p, (int64_t)epoch);
+	} else if (str_same(s->name, "engine_launch_claim") && DICE(pause_claim)) {
+		sometimes("a leader was stopped with a launch in its hands");
+		broker_stop_soon();
+	}
+}
+
+static bool is_launch(const char *url, struct str body)
+{
+	return strstr(url, "/instance-operations/launch") != NULL ||
+	    memmem(body.p, body.n, "Action=RunInstances", 19) != NULL || memmem(body.p, body.n, "Action=CreateFleet", 18) != NULL;
+}
+
+/* Whoever sends a launch holds its rows' claim: another leader that took over may have given the row up already. */
+void leaders_send(const char *from, const char *url, struct str body)
+{
+	char claim[32], *text;
+	const char *params[2];
+	PGresult *r;
+
+	if (!is_launch(url, body))
+		return;
+	text = strndup(body.p, body.n);
+	assert(text != NULL);
+	snprintf(claim, sizeof(claim), "e%" PRId64, led[str_same(from, "daemon-b")]);
+	params[0] = text;
+	params[1] = claim;
+	r = PQexecParams(store_conn(), "SELECT string_agg('n' || id || ' ' || state || ' ' || claimed_by, '; ') FROM node WHERE "
+	    "(position(token in $1) > 0 OR position(name in $1) > 0) AND NOT (state = 'LAUNCHING' AND claimed_by = $2)", 2, NULL,
+	    params, NULL, NULL, 0);
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	always(PQgetisnull(r, 0, 0), "a launch is sent by whoever holds its claim", "%s (%s): %s", from, claim, PQgetvalue(r, 0, 0));
+	PQclear(r);
+	free(text);
+}
+
+void leaders_break(bool late_write)
+{
+	struct pg p = {.application = (char *)(uintptr_t)"a"};
+	struct pg_stmt s = {.name = "engine_none"};
+	PGresult *r = PQexec(store_conn(), "SELECT 1 WHERE false");
+
+	if (late_write)
+		leaders_ran(&p, &s, r, true);
+	else
+		leaders_send("daemon-a", "http://ec2", str_from("Action=RunInstances&ClientToken=whose"));
+	PQclear(r);
+}
