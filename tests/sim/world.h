@@ -56,7 +56,7 @@ struct world_conf {
 	int64_t minutes;      /* in which things go wrong; then it is calm until all has settled */
 	struct faults_mix mix;
 	bool trace;           /* print each line as it happens */
-	bool prove;
+	bool prove, gates_off;
 	const char *dsn, *dir;
 };
 
@@ -69,7 +69,7 @@ struct world {
 	bool quiet;           /* no new faults: things may settle */
 	int64_t lines;
 	uint64_t hash;        /* of the trace */
-	int64_t turns, statements, messages, restarts;
+	int64_t turns, statements, asked, messages, restarts;
 	char *failed;         /* first broken invariant; NULL = none */
 	const char *proving;  /* breaks.c: the rule that is to be seen broken */
 	bool proven;

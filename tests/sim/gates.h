@@ -1,0 +1,14 @@
+/* Statements whose result is known to be empty are not sent; tests/sim/gates.c. */
+#ifndef SIM_GATES_H
+#define SIM_GATES_H
+
+#include "io/pg_priv.h"
+
+#define GATE_WRONG 3 /* the exit code of a seed that saw that */
+
+/* True: it would return no rows. audit: false was said to see whether that is so. */
+bool gate_closed(PGconn *c, const struct pg_stmt *s, const struct pg_item *i, bool *audit);
+/* What ran may have changed what the gates know. rows: it returned. NULL: a COPY. */
+void gate_ran(const struct pg_stmt *s, int rows);
+
+#endif
