@@ -320,11 +320,11 @@ static bool prepare(const struct pg_stmt *s, struct pg_item *i)
 static void item_run(struct pg_conn *c, struct pg_item *i)
 {
 	const struct pg_stmt *s = i->stmt;
-	bool late = leaders_late(c->pg, s), audit;
+	bool late = leaders_late(c->pg, s), audit = false;
 	PGresult *r;
 
 	world.statements++;
-	if (gate_closed(db.c, s, i, &audit)) {
+	if (!late && gate_closed(db.c, s, i, &audit)) {
 		trace("db %s%d %s: 0 0", c->pg->application, c->no, s->name);
 		i->res = PQmakeEmptyPGresult(db.c, PGRES_TUPLES_OK);
 		return;
