@@ -90,6 +90,7 @@ struct offers { /* one read of the market, shared by the turns that need it */
 	size_t n;
 	int64_t read_us; /* mono; 0 = never */
 	int64_t stale_us; /* mono: a read sent before this is not good enough */
+	int wanting;	  /* statements under way that write nodes down: no read is good enough */
 	struct hazard_model *hazards; /* of the list, in the arena */
 	struct gang_rest *rests;      /* pools that rest for gangs, and places where one is being acquired */
 	const char **busy;
@@ -191,6 +192,9 @@ void token_make(struct engine *e, char token[65], char name[65]);
 void offers_stale(struct engine *e); /* the next need reads again: a pool was just cooled */
 /* Nodes just wanted of o count against its quota before the market is read again. */
 void offers_took(struct engine *e, const struct offer *o, int64_t nodes);
+/* Around a statement that writes nodes down, whatever becomes of it (step.always). */
+void offers_wanting(struct engine *e);
+void offers_wanted(struct engine *e);
 /* A gang just wanted of o is being acquired there. */
 void offers_busy(struct engine *e, const struct offer *o);
 const struct offer *offer_of(const struct engine *e, int32_t pool_id);

@@ -151,10 +151,9 @@ static bool spec_read(struct recon *r, const struct q_engine_fleets_row *f, stru
 	return true;
 }
 
-/* A market that was read while they were written down may lack them in what it says of the quota. */
 static void wanted(struct step *s)
 {
-	offers_stale(s->r->e);
+	offers_wanted(s->r->e);
 }
 
 static void want(struct recon *r, const struct q_engine_fleets_row *f, const struct fleet_pick *k,
@@ -180,6 +179,8 @@ static void want(struct recon *r, const struct q_engine_fleets_row *f, const str
 		names[i] = arena_strdup(r->arena, name);
 	}
 	s = step_new(r, wanted, NULL);
+	s->always = true;
+	offers_wanting(r->e);
 	STEP(s, engine_want_for_fleet,
 	     (&(struct q_engine_want_for_fleet){.fleet_id = f->id,
 						.version = f->version,

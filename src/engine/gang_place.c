@@ -11,7 +11,8 @@ static void wanted(struct step *s)
 {
 	struct q_engine_gang_want_row *rows;
 
-	if (q_engine_gang_want_rows(&s->req, s->r->arena, &rows) == 1) {
+	offers_wanted(s->r->e);
+	if (step_rows(s) == 1 && q_engine_gang_want_rows(&s->req, s->r->arena, &rows) == 1) {
 		log_info("gang.wanted", I64("gang", rows[0].id), STR("why", s->ctx));
 	}
 }
@@ -77,8 +78,10 @@ void gang_want(struct recon *r, const struct job_facts *f, const struct placing 
 			    o->zone[0] != '\0' ? o->zone : o->region, o->instance_type,
 			    o->market == SPOT_MARKET_SPOT ? "spot" : "on demand", (double)o->price_micros / 1e6, why);
 	st = step_new(r, wanted, arena_strdup(r->arena, text));
+	st->always = true;
 	offers_took(e, o, (int64_t)n);
 	offers_busy(e, o);
+	offers_wanting(e);
 	STEP(st, engine_gang_want,
 	     (&(struct q_engine_gang_want){.job_id = f->id,
 					   .was = f->state,

@@ -18,6 +18,19 @@ void offers_stale(struct engine *e)
 	e->offers.stale_us = loop_mono_us(e->loop);
 }
 
+/* Nodes are being written down: until that is over a read of the market may lack them, and is made again. The market that they were
+ * chosen from counts them already (offers_took). */
+void offers_wanting(struct engine *e)
+{
+	e->offers.wanting++;
+}
+
+void offers_wanted(struct engine *e)
+{
+	e->offers.wanting--;
+	e->offers.stale_us = loop_mono_us(e->loop);
+}
+
 static void market_let_go(struct market *m)
 {
 	if (m != NULL && --m->holds == 0) {
@@ -105,7 +118,7 @@ static void offers_read(struct step *s)
 	gangs_keep(o, a, w);
 	o->hazards = hazard_model_build(a, o->list, o->n, &s->r->e->conf.rank, engine_now(s->r->e));
 	offers_believe(o->hazards, o->list, o->n);
-	if (o->stale_us > w->sent_us) {
+	if (o->wanting > 0 || o->stale_us > w->sent_us) {
 		/* What changed meanwhile may not be in it. */
 		offers_need(s->r, w->then, w->ctx);
 		return;

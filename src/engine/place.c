@@ -269,7 +269,8 @@ static void wanted(struct step *s)
 {
 	struct q_engine_want_for_job_row *rows;
 
-	if (q_engine_want_for_job_rows(&s->req, s->r->arena, &rows) == 1) {
+	offers_wanted(s->r->e);
+	if (step_rows(s) == 1 && q_engine_want_for_job_rows(&s->req, s->r->arena, &rows) == 1) {
 		log_info("node.wanted", I64("node", rows[0].id), STR("why", s->ctx));
 	}
 }
@@ -297,7 +298,9 @@ void place_want(struct recon *r, const struct job_facts *f, const struct placing
 	struct step *st = step_new(r, wanted, arena_strdup(r->arena, text));
 
 	token_make(e, token, name);
+	st->always = true;
 	offers_took(e, o, 1);
+	offers_wanting(e);
 	STEP(st, engine_want_for_job,
 	     (&(struct q_engine_want_for_job){.job_id = f->id,
 					      .was = f->state,

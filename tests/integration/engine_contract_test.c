@@ -1,5 +1,5 @@
-/* What providers tell and vouch for: identity at enrolment, streams, leftovers, refusals that come late, quotas,
- * ways to upload. */
+/* What providers tell and vouch for: identity at enrolment, streams, leftovers, ways to upload. Refusals
+ * that come late, and quotas: engine_quota_test.c. */
 #include "engine_world.h"
 #include "base/sign.h"
 
@@ -421,137 +421,6 @@ static void test_a_leftover_that_shows_up_once_is_not_touched(void **state)
 
 /* ---- refusals that come late, quotas ---------------------------------------------------------- */
 
-static void late(struct world *w, const char *reason, const char *rc, int cooled)
-{
-	char sql[160];
-
-	world_reset(w, true);
-	w->conf.cool_min_us = w->conf.cool_max_us = 5 * SPOT_US_PER_S;
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_pool(w, "z2", "a1", "spot", 1100000);
-	world_pool(w, "z3", "a1", "on_demand", 1200000);
-	w->cloud.late_reason = reason;
-	w->agents = false; /* what never ran has none */
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE end_cause = 'refused'");
-	w->cloud.late_reason = NULL;
-	w->agents = true;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	snprintf(sql, sizeof(sql), "SELECT count(*) FROM pool_cool WHERE rc = '%s' AND why LIKE '%%%s%%'", rc, reason);
-	assert_true(world_int(w, sql) >= cooled);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id"
-				      " WHERE n.end_cause = 'refused' AND n.state = 'READY'"), 0);
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE id = 1 AND state = 'GONE'");
-	assert_true(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 1") > 1);
-}
-
-static void test_a_pod_that_cannot_be_scheduled_cools_its_pool_and_the_job_goes_elsewhere(void **state)
-{
-	late(*state, "NO_CAPACITY: 0/3 nodes are available", "late_no_capacity", 1);
-}
-
-static void test_a_late_quota_refusal_cools_every_pool_of_the_class(void **state)
-{
-	struct world *w = *state;
-
-	late(w, "QUOTA: over quota", "late_quota", 2);
-	assert_string_equal(world_text(w, "SELECT market FROM attempt WHERE epoch = 1"), "on_demand");
-}
-
-static void quota(struct world *w, const char *cls, const char *market, const char *unit, int limit)
-{
-	world_sql(w, "INSERT INTO quota VALUES ('fake', 'r1', '%s', '%s', '%s', %d, 1)", cls, market, unit, limit);
-}
-
-static void test_a_pool_whose_quota_has_no_room_is_not_chosen(void **state)
-{
-	struct world *w = *state;
-
-	world_reset(w, true);
-	world_pool(w, "z1", "a1", "spot", 1000000); /* class P/spot, 12 vCPUs, one GPU */
-	world_pool(w, "z3", "a1", "on_demand", 1200000);
-	quota(w, "P/spot", "spot", "vcpu", 12);
-	w->conf.supply.patience_us = 0;
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.market = 'spot'"), 1);
-	assert_int_equal(w->cloud.launches, 2);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE job_id = 2 AND inputs::text LIKE "
-				      "'%no room in quota P/spot of r1: 12 of 12 vcpu taken by our nodes, this one needs 12%'"), 1);
-}
-
-static void test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room(void **state)
-{
-	struct world *w = *state;
-
-	world_reset(w, true);
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_pool(w, "z3", "a1", "on_demand", 1200000);
-	quota(w, "P/spot", "spot", "gpus", 1);
-	quota(w, "P/on_demand", "on_demand", "instances", -1);
-	w->conf.supply.patience_us = 0;
-	w->conf.offers_age_us = 2 * SPOT_US_PER_S;
-	world_job(w, "{}");
-	world_job(w, "{}");
-	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.market = 'spot'"), 1);
-}
-
-static void fleet_of_four(struct world *w)
-{
-	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', "
-		     "'ml', 'p', '{\"nodes\":4,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1); "
-		     "NOTIFY spot_engine");
-}
-
-static void test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere(void **state)
-{
-	struct world *w = *state;
-
-	world_reset(w, true);
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	/* Dear enough that spreading against joint loss does not pay. */
-	world_pool(w, "z3", "a1", "on_demand", 4000000);
-	quota(w, "P/spot", "spot", "instances", 2);
-	world_start(w);
-	fleet_of_four(w);
-	world_until(w, LIMIT, "SELECT count(*) = 4 FROM node WHERE state = 'READY'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.market = 'spot'"), 2);
-	assert_int_equal(w->cloud.launches, 4);
-}
-
-static void test_a_fleet_that_lacks_nodes_is_planned_again_when_something_changed(void **state)
-{
-	struct world *w = *state;
-
-	world_reset(w, true);
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	quota(w, "P/spot", "spot", "instances", 2);
-	world_start(w);
-	fleet_of_four(w);
-	world_until(w, LIMIT, "SELECT count(*) = 2 FROM node WHERE state = 'READY'");
-	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE (plan->>'missing')::int = 2");
-	world_for(w, 500);
-	/* A plan made from here on would write when. */
-	world_sql(w, "UPDATE fleet SET plan_us = 1; NOTIFY spot_engine");
-	world_for(w, 1000);
-	assert_int_equal(world_int(w, "SELECT plan_us FROM fleet"), 1);
-	world_sql(w, "UPDATE quota SET quota_limit = 3; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) = 3 FROM node WHERE state = 'READY'");
-	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE (plan->>'missing')::int = 1");
-	world_pool(w, "z3", "a1", "on_demand", 4000000);
-	world_sql(w, "NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) = 4 FROM node WHERE state = 'READY'");
-	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE (plan->>'missing')::int = 0");
-}
-
-/* ---- ways to upload --------------------------------------------------------------------------- */
-
 static void test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends(void **state)
 {
 	struct world *w = *state;
@@ -604,12 +473,6 @@ int main(int argc, char **argv)
 	    T(test_a_leftover_of_a_node_still_launching_is_left_alone),
 	    T(test_an_order_is_left_alone_while_a_launch_is_under_way),
 	    T(test_a_leftover_that_shows_up_once_is_not_touched),
-	    T(test_a_pod_that_cannot_be_scheduled_cools_its_pool_and_the_job_goes_elsewhere),
-	    T(test_a_late_quota_refusal_cools_every_pool_of_the_class),
-	    T(test_a_pool_whose_quota_has_no_room_is_not_chosen),
-	    T(test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room),
-	    T(test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere),
-	    T(test_a_fleet_that_lacks_nodes_is_planned_again_when_something_changed),
 	    T(test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends),
 	};
 

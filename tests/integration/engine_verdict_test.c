@@ -333,6 +333,8 @@ static void test_each_rank_of_a_gang_that_is_lost_has_its_evidence(void **state)
 
 	world_reset(w, true);
 	w->cloud.gangs = true;
+	w->conf.agent_silent_us = 5 * SPOT_US_PER_S;
+	w->conf.agent_lost_us = 60 * SPOT_US_PER_S;
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_start(w);
 	(void)world_job(w, "{\"num_nodes\": 3}");

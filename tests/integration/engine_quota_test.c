@@ -1,0 +1,177 @@
+/* Room at the providers: refusals that come late, quotas and our own nodes in them, fleets that take what there is. */
+#include "engine_world.h"
+
+static void late(struct world *w, const char *reason, const char *rc, int cooled)
+{
+	char sql[160];
+
+	world_reset(w, true);
+	w->conf.cool_min_us = w->conf.cool_max_us = 5 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z2", "a1", "spot", 1100000);
+	world_pool(w, "z3", "a1", "on_demand", 1200000);
+	w->cloud.late_reason = reason;
+	w->agents = false; /* what never ran has none */
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE end_cause = 'refused'");
+	w->cloud.late_reason = NULL;
+	w->agents = true;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	snprintf(sql, sizeof(sql), "SELECT count(*) FROM pool_cool WHERE rc = '%s' AND why LIKE '%%%s%%'", rc, reason);
+	assert_true(world_int(w, sql) >= cooled);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id"
+				      " WHERE n.end_cause = 'refused' AND n.state = 'READY'"), 0);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE id = 1 AND state = 'GONE'");
+	assert_true(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 1") > 1);
+}
+
+static void test_a_pod_that_cannot_be_scheduled_cools_its_pool_and_the_job_goes_elsewhere(void **state)
+{
+	late(*state, "NO_CAPACITY: 0/3 nodes are available", "late_no_capacity", 1);
+}
+
+static void test_a_late_quota_refusal_cools_every_pool_of_the_class(void **state)
+{
+	struct world *w = *state;
+
+	late(w, "QUOTA: over quota", "late_quota", 2);
+	assert_string_equal(world_text(w, "SELECT market FROM attempt WHERE epoch = 1"), "on_demand");
+}
+
+static void quota(struct world *w, const char *cls, const char *market, const char *unit, int limit)
+{
+	world_sql(w, "INSERT INTO quota VALUES ('fake', 'r1', '%s', '%s', '%s', %d, 1)", cls, market, unit, limit);
+}
+
+static void test_a_pool_whose_quota_has_no_room_is_not_chosen(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000); /* class P/spot, 12 vCPUs, one GPU */
+	world_pool(w, "z3", "a1", "on_demand", 1200000);
+	quota(w, "P/spot", "spot", "vcpu", 12);
+	w->conf.supply.patience_us = 0;
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.market = 'spot'"), 1);
+	assert_int_equal(w->cloud.launches, 2);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE job_id = 2 AND inputs::text LIKE "
+				      "'%no room in quota P/spot of r1: 12 of 12 vcpu taken by our nodes, this one needs 12%'"), 1);
+}
+
+static void test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z3", "a1", "on_demand", 1200000);
+	quota(w, "P/spot", "spot", "gpus", 1);
+	quota(w, "P/on_demand", "on_demand", "instances", -1);
+	w->conf.supply.patience_us = 0;
+	w->conf.offers_age_us = 2 * SPOT_US_PER_S;
+	world_job(w, "{}");
+	world_job(w, "{}");
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.market = 'spot'"), 1);
+}
+
+/* Others read the market while a node is being written down; what they read lacks it, and says nothing of the room that is left. */
+static void test_a_market_read_while_a_node_is_written_down_does_not_place_another_over_the_quota(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z3", "a1", "on_demand", 1200000);
+	quota(w, "P/spot", "spot", "instances", 2);
+	w->conf.supply.patience_us = 0;
+	w->conf.offers_age_us = 300000;
+	world_start(w);
+	/* It looks at the market in every turn. */
+	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', "
+		     "'ml', 'p', '{\"nodes\":1,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1); NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'READY'");
+	world_sql(w, "CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.8); RETURN NEW; END $$;"
+		     "CREATE TRIGGER slowly BEFORE INSERT ON node FOR EACH ROW EXECUTE FUNCTION slowly()");
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'");
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.market = 'spot'"), 2);
+	assert_int_equal(w->cloud.launches, 3);
+}
+
+static void fleet_of_four(struct world *w)
+{
+	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', "
+		     "'ml', 'p', '{\"nodes\":4,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1); "
+		     "NOTIFY spot_engine");
+}
+
+static void test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	/* Dear enough that spreading against joint loss does not pay. */
+	world_pool(w, "z3", "a1", "on_demand", 4000000);
+	quota(w, "P/spot", "spot", "instances", 2);
+	world_start(w);
+	fleet_of_four(w);
+	world_until(w, LIMIT, "SELECT count(*) = 4 FROM node WHERE state = 'READY'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.market = 'spot'"), 2);
+	assert_int_equal(w->cloud.launches, 4);
+}
+
+static void test_a_fleet_that_lacks_nodes_is_planned_again_when_something_changed(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	quota(w, "P/spot", "spot", "instances", 2);
+	world_start(w);
+	fleet_of_four(w);
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM node WHERE state = 'READY'");
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE (plan->>'missing')::int = 2");
+	world_for(w, 500);
+	/* A plan made from here on would write when. */
+	world_sql(w, "UPDATE fleet SET plan_us = 1; NOTIFY spot_engine");
+	world_for(w, 1000);
+	assert_int_equal(world_int(w, "SELECT plan_us FROM fleet"), 1);
+	world_sql(w, "UPDATE quota SET quota_limit = 3; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) = 3 FROM node WHERE state = 'READY'");
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE (plan->>'missing')::int = 1");
+	world_pool(w, "z3", "a1", "on_demand", 4000000);
+	world_sql(w, "NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) = 4 FROM node WHERE state = 'READY'");
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE (plan->>'missing')::int = 0");
+}
+
+/* ---- ways to upload --------------------------------------------------------------------------- */
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_a_pod_that_cannot_be_scheduled_cools_its_pool_and_the_job_goes_elsewhere),
+	    cmocka_unit_test(test_a_late_quota_refusal_cools_every_pool_of_the_class),
+	    cmocka_unit_test(test_a_pool_whose_quota_has_no_room_is_not_chosen),
+	    cmocka_unit_test(test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room),
+	    cmocka_unit_test(test_a_market_read_while_a_node_is_written_down_does_not_place_another_over_the_quota),
+	    cmocka_unit_test(test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere),
+	    cmocka_unit_test(test_a_fleet_that_lacks_nodes_is_planned_again_when_something_changed),
+	};
+
+	if (argc > 1) {
+		cmocka_set_test_filter(argv[1]);
+	}
+	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+}
