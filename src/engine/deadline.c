@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "core/deadline_room.h"
 #include "core/supply_track.h"
+#include "engine/move.h"
 #include "engine/supply.h"
 
 #define POOLS_MOST  5
@@ -262,6 +263,20 @@ static const char *why_words(struct recon *r, const struct question *q, const st
 			    q->launch.refusals + q->launch.launches);
 }
 
+/* Back to spot: what staying would have cost is kept, so that the report of moves can tell what it earned. */
+static void go_back(struct recon *r, const struct question *q, const struct score *there, const char *why)
+{
+	struct placing p = q->placing;
+	struct return_out out;
+	struct return_in in = move_pair(r, q->held.here, there);
+
+	return_decide(r->arena, &in, &r->e->conf.supply, &out);
+	AUTO(json) json_t *move = move_json(q->held.here, there, &out, q->held.node_id);
+
+	p.move = move;
+	place_want(r, &q->facts, &p, there, q->held.node_id, "return", why);
+}
+
 static void answer(struct recon *r, const struct question *q, const struct policy_choice *c, int64_t tick_us)
 {
 	bool waits = q->held.act == POLICY_WAIT;
@@ -269,8 +284,11 @@ static void answer(struct recon *r, const struct question *q, const struct polic
 
 	switch (c->act) {
 	case POLICY_SPOT:
-		place_want(r, &q->facts, &q->placing, q->pools[c->pool].score, waits ? 0 : q->held.node_id,
-			   waits ? "place" : "return", why);
+		if (waits) {
+			place_want(r, &q->facts, &q->placing, q->pools[c->pool].score, 0, "place", why);
+		} else {
+			go_back(r, q, q->pools[c->pool].score, why);
+		}
 		return;
 	case POLICY_ON_DEMAND:
 		if (waits) {

@@ -11,8 +11,10 @@ struct move {
 	const struct score *here, *there; /* NULL = none */
 	struct return_out out;
 };
+/* What the two places say of a move; its past (moves, probes) is the caller's to add. there NULL = none. */
+struct return_in move_pair(const struct recon *r, const struct score *here, const struct score *there);
 /* The counterfactual: what staying was expected to cost. The caller's. */
-json_t *move_json(const struct move *m, const struct q_engine_move_jobs_row *j);
+json_t *move_json(const struct score *here, const struct score *there, const struct return_out *out, int64_t node_id);
 /* Why the job is not moved there however much it would save: it saves nothing, it is late, or its deadline could be missed.
  * NULL: it may be. */
 const char *move_never(struct recon *r, const struct move *m);

@@ -108,7 +108,7 @@ static bool begin(struct recon *r, const struct judged *x)
 	if (!move_judge(r, &x->row, false, &m) || !m.out.move || m.there == NULL) {
 		return false;
 	}
-	AUTO(json) json_t *move = move_json(&m, &x->row);
+	AUTO(json) json_t *move = move_json(m.here, m.there, &m.out, x->row.node_id);
 
 	m.placing.move = move;
 	place_want(r, &m.facts, &m.placing, m.there, x->row.node_id, "rebalance", m.out.why);
@@ -237,7 +237,7 @@ static void recommendation_judge(struct recon *r, const struct rebalance *b, con
 	recommend_judge(r->arena, &in, r->e->conf.supply.return_margin_pm, &out);
 	recommendation_write(r, h, &in, &out);
 	if (out.move && x->row.moves_hour < r->e->conf.supply.moves_per_hour_max) {
-		AUTO(json) json_t *move = move_json(&m, &x->row);
+		AUTO(json) json_t *move = move_json(m.here, m.there, &m.out, x->row.node_id);
 
 		m.placing.move = move;
 		place_want(r, &m.facts, &m.placing, m.there, x->row.node_id, "rebalance", out.why);

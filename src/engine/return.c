@@ -83,12 +83,24 @@ static struct job_facts facts_of(const struct q_engine_move_jobs_row *j)
 				  .nodes = j->num_nodes};
 }
 
+struct return_in move_pair(const struct recon *r, const struct score *here, const struct score *there)
+{
+	return (struct return_in){.now_us = engine_now(r->e),
+				  .work_left_us = (int64_t)(here->hours * (double)SPOT_US_PER_HOUR),
+				  .here_total_micros = here->total_micros,
+				  .there_total_micros = there != NULL ? there->total_micros : 0,
+				  .there_price_micros = there != NULL ? there->price_micros : 0,
+				  .here_price_micros = here->price_micros,
+				  .speed = there != NULL ? there->throughput / here->throughput : 0};
+}
+
 bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool spot_only,
 		struct move *ret)
 {
 	struct engine *e = r->e;
 	const struct score *easy;
 	const char *never;
+	struct return_in in;
 
 	*ret = (struct move){.facts = facts_of(j)};
 	if (!place_rank(r, &ret->facts, &ret->placing)) {
@@ -108,21 +120,13 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 		ret->out.why = "it is in the best pool already";
 		return true;
 	}
-	return_decide(r->arena,
-		      &(struct return_in){
-			  .now_us = engine_now(e),
-			  .work_left_us = (int64_t)(ret->here->hours * (double)SPOT_US_PER_HOUR),
-			  .here_total_micros = ret->here->total_micros,
-			  .there_total_micros = ret->there != NULL ? ret->there->total_micros : 0,
-			  .there_price_micros = ret->there != NULL ? ret->there->price_micros : 0,
-			  .here_price_micros = ret->here->price_micros,
-			  .last_move_us = j->last_move_us,
-			  .moves_last_hour = j->moves_hour,
-			  .probes_refused = j->probes_refused,
-			  .last_probe_us = j->last_probe_us,
-			  .there_tight = spot_only && easy == NULL,
-			  .speed = ret->there != NULL ? ret->there->throughput / ret->here->throughput : 0},
-		      &e->conf.supply, &ret->out);
+	in = move_pair(r, ret->here, ret->there);
+	in.last_move_us = j->last_move_us;
+	in.moves_last_hour = j->moves_hour;
+	in.probes_refused = j->probes_refused;
+	in.last_probe_us = j->last_probe_us;
+	in.there_tight = spot_only && easy == NULL;
+	return_decide(r->arena, &in, &e->conf.supply, &ret->out);
 	never = move_never(r, ret);
 	if (never != NULL) {
 		ret->out.move = false;
@@ -131,13 +135,13 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 	return true;
 }
 
-json_t *move_json(const struct move *m, const struct q_engine_move_jobs_row *j)
+json_t *move_json(const struct score *here, const struct score *there, const struct return_out *out, int64_t node_id)
 {
-	return json_pack("{s:I, s:i, s:I, s:f, s:I, s:I, s:o}", "from_node", (json_int_t)j->node_id, "from_pool",
-			 (int)j->pool_id, "here_price_micros", (json_int_t)m->here->price_micros, "speed",
-			 m->here->throughput > 0 ? m->there->throughput / m->here->throughput : 1.0,
-			 "saving_micros", (json_int_t)m->out.saving_micros, "cost_micros",
-			 (json_int_t)m->out.cost_micros, "here", score_json(m->here));
+	return json_pack("{s:I, s:i, s:I, s:f, s:I, s:I, s:o}", "from_node", (json_int_t)node_id, "from_pool",
+			 (int)here->offer->pool_id, "here_price_micros", (json_int_t)here->price_micros, "speed",
+			 here->throughput > 0 ? there->throughput / here->throughput : 1.0, "saving_micros",
+			 (json_int_t)out->saving_micros, "cost_micros", (json_int_t)out->cost_micros, "here",
+			 score_json(here));
 }
 
 /* A running job, all of its ranks, is told to save and stop. false: it may not now. */
@@ -212,7 +216,7 @@ static bool planned(struct recon *r, const struct q_engine_move_jobs_row *j, con
 	       m->placing.spec->checkpoint.path != NULL &&
 	       deadline_ask(r, &m->facts, &m->placing,
 			    &(struct deadline_held){
-				.act = POLICY_ON_DEMAND, .pool_id = j->pool_id, .node_id = j->node_id});
+				.act = POLICY_ON_DEMAND, .pool_id = j->pool_id, .node_id = j->node_id, .here = m->here});
 }
 
 /* Of the work left on demand the part that is done and not saved. Only steps say; without them nothing is taken as done. */
@@ -288,7 +292,7 @@ static void return_decide_all(struct recon *r, void *ctx)
 			continue;
 		}
 		if (m.out.move && m.there != NULL && m.placing.job.spot_allowed) {
-			AUTO(json) json_t *move = move_json(&m, &t->rows[i]);
+			AUTO(json) json_t *move = move_json(m.here, m.there, &m.out, t->rows[i].node_id);
 
 			m.placing.move = move;
 			place_want(r, &m.facts, &m.placing, m.there, t->rows[i].node_id, "return",

@@ -24,6 +24,7 @@ struct deadline_held {
 	enum policy_act act;           /* POLICY_WAIT: the job waits for a place */
 	int32_t pool_id;
 	int64_t node_id;               /* that would be replaced */
+	const struct score *here;      /* of that machine; NULL while it waits */
 };
 bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placing *p, const struct deadline_held *held);
 

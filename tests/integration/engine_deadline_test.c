@@ -63,6 +63,29 @@ static void test_on_demand_is_left_to_wait_for_spot_while_there_is_time(void **s
 	world_finish(w, 1);
 }
 
+/* Spot comes while it runs on demand, and its policy takes it: a move like any other, with what staying would have cost. */
+static void test_a_return_that_the_policy_decides_is_in_the_report_of_moves(void **state)
+{
+	struct world *w = *state;
+
+	on_demand(w, "{}");
+	assert_true(world_metric(w, "spot_moves_usd", "predicted") >= 0 && world_metric(w, "spot_moves_usd", "predicted") < 1e-9);
+	world_sql(w, "UPDATE job SET deadline_us = created_us + 300 * 3600000000");
+	world_pool(w, "z2", "a1", "spot", 300000);
+	world_sql(w, "NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'return'");
+	/* Ten hours that are left at 3 dollars against 0.3: both machines' totals and what the move costs are kept. */
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision d, node n WHERE d.kind = 'return' AND d.why LIKE '%deadline: %' AND n.id = 1"
+				      " AND (inputs->'move'->>'from_node')::int8 = 1 AND (inputs->'move'->>'from_pool')::int4 = n.pool_id"
+				      " AND (inputs->'move'->>'here_price_micros')::int8 = 3000000 AND (inputs->'move'->>'cost_micros')::int8 >= 0"
+				      " AND (inputs->'move'->>'saving_micros')::int8 = (inputs->'move'->'here'->>'total_micros')::int8"
+				      " - (outcome->'pool'->>'total_micros')::int8 AND (inputs->'move'->>'saving_micros')::int8 > 20000000"), 1);
+	world_until(w, LIMIT, "SELECT count(*) FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch"
+			      " WHERE j.state = 'RUNNING' AND a.market = 'spot'");
+	assert_true(world_metric(w, "spot_moves_usd", "predicted") > 20);
+	world_finish(w, 1);
+}
+
 /* A move that would pay, with time for the work and not for a reclaim as well. */
 static void test_no_move_makes_a_deadline_infeasible(void **state)
 {
@@ -183,6 +206,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_on_demand_is_left_to_wait_for_spot_while_there_is_time),
+		T(test_a_return_that_the_policy_decides_is_in_the_report_of_moves),
 		T(test_no_move_makes_a_deadline_infeasible),
 		T(test_work_that_is_not_saved_counts_as_undone),
 		T(test_a_late_job_stays_on_demand_unless_its_file_says_otherwise),

@@ -1,5 +1,43 @@
-/* How a test of the engine ends: the work is over and nothing is left behind. */
+/* How a test of the engine ends: the work is over and nothing is left behind. And what /metrics would say of it. */
 #include "engine_world.h"
+#include "store/q.h"
+
+struct scrape {
+	struct pg_req req;
+	struct arena *arena;
+	bool done;
+	const char *name, *label;
+	double value;
+};
+
+static void scraped(struct op *op)
+{
+	struct scrape *a = container_of(container_of(op, struct pg_req, op), struct scrape, req);
+	struct q_api_metrics_row *rows;
+	size_t n;
+
+	assert_int_equal(op->rc, SPOT_OK);
+	n = q_api_metrics_rows(&a->req, a->arena, &rows);
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(rows[i].metric, a->name) == 0 && strcmp(rows[i].label, a->label) == 0) {
+			a->value = rows[i].value;
+		}
+	}
+	a->done = true;
+}
+
+double world_metric(struct world *w, const char *name, const char *label)
+{
+	struct scrape a = {.arena = arena_new(0), .name = name, .label = label, .value = -1e18};
+
+	q_api_metrics(w->pg, &a.req, &(struct q_api_metrics){.at_us = clock_real.wall_us(&clock_real)}, scraped);
+	while (!a.done) {
+		(void)loop_turn(w->loop, 5000);
+	}
+	pg_req_fini(&a.req);
+	arena_free(a.arena);
+	return a.value;
+}
 
 void world_empty(struct world *w)
 {

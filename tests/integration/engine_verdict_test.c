@@ -8,23 +8,12 @@
 
 #define VERDICT(kind) "SELECT count(*) FROM verdict WHERE kind = '" kind "'"
 
-/* ---- statements of the API, over the engine's own connections --------------------------------- */
+/* ---- what agents say, by the statement of the API ------------------------------------------------ */
 
 struct asked {
 	struct pg_req req;
-	struct arena *arena;
 	bool done;
-	const char *metric, *label;
-	int64_t value; /* -1 = there is no such line */
 };
-
-static void wait_for(struct world *w, struct asked *a)
-{
-	while (!a->done) {
-		(void)loop_turn(w->loop, 5000);
-	}
-	pg_req_fini(&a->req);
-}
 
 static void said(struct op *op)
 {
@@ -42,33 +31,10 @@ static void agent_says(struct world *w, int64_t node, int64_t job, int32_t epoch
 
 	q_api_agents_seen(w->pg, &a.req, &(struct q_api_agents_seen){.node_ids = &node, .node_ids_n = 1, .ats = &now, .ats_n = 1,
 	    .job_ids = &job, .job_ids_n = 1, .epochs = &epoch, .epochs_n = 1, .steps = &step, .steps_n = 1}, said);
-	wait_for(w, &a);
-}
-
-static void metrics_read(struct op *op)
-{
-	struct asked *a = container_of(container_of(op, struct pg_req, op), struct asked, req);
-	struct q_api_metrics_row *rows;
-	size_t n;
-
-	assert_int_equal(op->rc, SPOT_OK);
-	n = q_api_metrics_rows(&a->req, a->arena, &rows);
-	for (size_t i = 0; i < n; i++) {
-		if (strcmp(rows[i].metric, a->metric) == 0 && strcmp(rows[i].label, a->label) == 0) {
-			a->value = (int64_t)rows[i].value;
-		}
+	while (!a.done) {
+		(void)loop_turn(w->loop, 5000);
 	}
-	a->done = true;
-}
-
-static int64_t metric(struct world *w, const char *name, const char *label)
-{
-	struct asked a = {.arena = arena_new(0), .metric = name, .label = label, .value = -1};
-
-	q_api_metrics(w->pg, &a.req, &(struct q_api_metrics){.at_us = clock_real.wall_us(&clock_real)}, metrics_read);
-	wait_for(w, &a);
-	arena_free(a.arena);
-	return a.value;
+	pg_req_fini(&a.req);
 }
 
 static void check_counters(struct world *w, int64_t alive, int64_t missed, const char *kind)
@@ -78,8 +44,8 @@ static void check_counters(struct world *w, int64_t alive, int64_t missed, const
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		bool this = strcmp(kinds[i], kind) == 0;
 
-		assert_int_equal(metric(w, "spot_false_recoveries_total", kinds[i]), this ? alive : 0);
-		assert_int_equal(metric(w, "spot_missed_losses_total", kinds[i]), this ? missed : 0);
+		assert_int_equal((int64_t)world_metric(w, "spot_false_recoveries_total", kinds[i]), this ? alive : 0);
+		assert_int_equal((int64_t)world_metric(w, "spot_missed_losses_total", kinds[i]), this ? missed : 0);
 	}
 }
 
@@ -105,8 +71,8 @@ static void test_where_all_goes_well_nothing_is_decided_or_counted(void **state)
 	world_finish(w, running(w));
 	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict"), 0);
 	check_counters(w, 0, 0, "");
-	assert_int_equal(metric(w, "spot_verdicts_total", "lost"), 0);
-	assert_int_equal(metric(w, "spot_suspected_nodes", "now"), 0);
+	assert_int_equal((int64_t)world_metric(w, "spot_verdicts_total", "lost"), 0);
+	assert_int_equal((int64_t)world_metric(w, "spot_suspected_nodes", "now"), 0);
 }
 
 /* A partition: the job went on all the time, and its agent tells so when it is heard again. */
@@ -157,7 +123,7 @@ static void test_a_dead_agent_is_given_up_rightly(void **state)
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	world_finish(w, job);
-	assert_int_equal(metric(w, "spot_verdicts_total", "silent"), 1);
+	assert_int_equal((int64_t)world_metric(w, "spot_verdicts_total", "silent"), 1);
 	check_counters(w, 0, 0, "");
 }
 
@@ -270,7 +236,7 @@ static void test_suspicion_and_health_again(void **state)
 	job = running(w);
 	w->agents = false;
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE suspect_us IS NOT NULL");
-	assert_int_equal(metric(w, "spot_suspected_nodes", "now"), 1);
+	assert_int_equal((int64_t)world_metric(w, "spot_suspected_nodes", "now"), 1);
 	w->agents = true;
 	world_until(w, LIMIT, VERDICT("healthy"));
 	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'suspected' AND job_id = 1 AND why LIKE 'its agent is silent for %'"), 1);
@@ -280,7 +246,7 @@ static void test_suspicion_and_health_again(void **state)
 	    " AND seen->'provider'->>'state' = 'absent' AND why LIKE 'absent from % answers of its provider; its agent spoke %'"), 1);
 	w->cloud.hide = false;
 	world_until(w, LIMIT, "SELECT count(*) >= 2 FROM verdict WHERE kind = 'healthy'");
-	assert_int_equal(metric(w, "spot_suspected_nodes", "now"), 0);
+	assert_int_equal((int64_t)world_metric(w, "spot_suspected_nodes", "now"), 0);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event IN ('SUSPECTED', 'HEALTHY') AND job_id = 1 AND node_id = 1"), 4);
 	check_counters(w, 0, 0, "");
 	world_finish(w, job);

@@ -110,6 +110,8 @@ void world_check_end(struct world *w);
 void world_finish(struct world *w, int64_t job);
 void world_for(struct world *w, int64_t ms);
 int64_t world_int(struct world *w, const char *sql);
+/* A line of /metrics that is made of rows; -1e18: there is none. */
+double world_metric(struct world *w, const char *name, const char *label);
 const char *world_text(struct world *w, const char *sql);
 void world_sql(struct world *w, const char *fmt, ...) PRINTF(2, 3);
 /* Returns the pool's id. */
