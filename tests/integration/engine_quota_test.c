@@ -98,6 +98,7 @@ static void test_a_market_read_while_a_node_is_written_down_does_not_place_anoth
 	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', "
 		     "'ml', 'p', '{\"nodes\":1,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1); NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'READY'");
+	w->cloud.reply_after_us = 500000;
 	world_sql(w, "CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.8); RETURN NEW; END $$;"
 		     "CREATE TRIGGER slowly BEFORE INSERT ON node FOR EACH ROW EXECUTE FUNCTION slowly()");
 	world_job(w, "{}");
