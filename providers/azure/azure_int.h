@@ -135,6 +135,8 @@ bool azure_same_host(const char *base, const char *url);
 const char *azure_request_id(struct spot_call *c); /* a fresh GUID */
 /* Members of arrays and objects that may be anything: NULL or "" when they are not what is wanted. */
 const char *azure_text(const json_t *o, const char *key);
+/* The value of a tag, or "". Names of tags may come back in another case (azure-resource-manager/management/tag-resources). */
+const char *azure_tag(const json_t *tags, const char *name);
 
 /* ---- errors.c ---------------------------------------------------------------------------- */
 enum azure_how { AZURE_FAIL = 1, AZURE_AGAIN, AZURE_REAUTH };

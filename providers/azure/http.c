@@ -61,6 +61,19 @@ const char *azure_text(const json_t *o, const char *key)
 	return v != NULL ? v : "";
 }
 
+const char *azure_tag(const json_t *tags, const char *name)
+{
+	const char *key;
+	json_t *v;
+
+	json_object_foreach((json_t *)(uintptr_t)tags, key, v)
+	{
+		if (strcasecmp(key, name) == 0 && json_is_string(v))
+			return json_string_value(v);
+	}
+	return "";
+}
+
 /* ---- replies ----------------------------------------------------------------------------- */
 
 enum spot_step azure_reply_plain(struct spot_call *c, const char *what)

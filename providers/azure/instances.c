@@ -166,8 +166,8 @@ bool azure_instance_read(const struct azure *self, struct arena *a, const json_t
 
 	if (*i.ref == '\0' || !json_is_object(properties) || *azure_text(vm, "location") == '\0')
 		return false;
-	i.token = arena_strdup(a, azure_text(tags, AZURE_TAG_TOKEN));
-	i.install = arena_strdup(a, azure_text(tags, AZURE_TAG_INSTALL));
+	i.token = arena_strdup(a, azure_tag(tags, AZURE_TAG_TOKEN));
+	i.install = arena_strdup(a, azure_tag(tags, AZURE_TAG_INSTALL));
 	i.key.provider = self->name;
 	i.key.region = azure_region(a, azure_text(vm, "location"));
 	i.key.zone = azure_zone(a, i.key.region, zone);
@@ -252,7 +252,7 @@ static enum spot_step look_reply(struct azure *self, struct spot_call *c, struct
 	s = azure_reply(c, "GET resourceGroups", &doc);
 	if (s != SPOT_STEP_NONE)
 		return s;
-	if (*azure_text(json_object_get(doc, "tags"), AZURE_TAG_INSTALL) == '\0')
+	if (*azure_tag(json_object_get(doc, "tags"), AZURE_TAG_INSTALL) == '\0')
 		return call_fail(
 		    c, SPOT_DENIED, NULL,
 		    "azure terminate: resource group %s does not carry the tag " AZURE_TAG_INSTALL

@@ -100,11 +100,11 @@ static enum spot_step groups_reply(struct azure *self, struct spot_call *c, cons
 		if (!azure_lease_ok(self, g.name) ||
 		    (!str_empty(region) && strcmp(where, region) != 0))
 			continue;
-		g.install = arena_strdup(c->arena, azure_text(tags, AZURE_TAG_INSTALL));
-		g.token = arena_strdup(c->arena, azure_text(tags, AZURE_TAG_TOKEN));
+		g.install = arena_strdup(c->arena, azure_tag(tags, AZURE_TAG_INSTALL));
+		g.token = arena_strdup(c->arena, azure_tag(tags, AZURE_TAG_TOKEN));
 		g.state = arena_strdup(
 		    c->arena, azure_text(json_object_get(row, "properties"), "provisioningState"));
-		if (parse_i64(azure_text(tags, AZURE_TAG_CREATED), 1, INT64_C(100000000000),
+		if (parse_i64(azure_tag(tags, AZURE_TAG_CREATED), 1, INT64_C(100000000000),
 			      &created_s))
 			g.created_us = created_s * SPOT_US_PER_S;
 		x->groups = arena_grow(c->arena, x->groups, x->n, &x->cap, sizeof(*x->groups));

@@ -91,7 +91,7 @@ bool gcp_instance_read(const struct gcp *self, struct spot_call *c, const json_t
 	i.key.instance_type = type_name(c->arena, item, &bad);
 	i.created_us = gcp_time(gcp_str(c->arena, item, "creationTimestamp", &bad));
 	if (bad || !gcp_id_ok(id) || !gcp_zone_ok(zone) || *i.raw_state == '\0' ||
-	    (labels != NULL && !json_is_object(labels)))
+	    (labels != NULL && !json_is_null(labels) && !json_is_object(labels)))
 		return false;
 	i.ref = arena_printf(c->arena, "%s/%s", zone, id);
 	i.token = label_read(c->arena, item, GCP_LABEL_TOKEN);

@@ -69,7 +69,7 @@ static enum spot_step skus_reply(struct gcp *self, struct spot_call *c, struct p
 		return s;
 	skus = json_object_get(doc, "skus");
 	/* An empty list is left out; on the first page that is no catalog. */
-	if (!json_is_array(skus) && (skus != NULL || st->pages == 0))
+	if (!json_is_array(skus) && ((skus != NULL && !json_is_null(skus)) || st->pages == 0))
 		return gcp_bad_reply(c, CATALOG_WHAT, "no skus");
 	json_array_foreach(skus, i, sku)
 	{

@@ -206,7 +206,7 @@ bool gcp_sku_take(struct gcp_skus *s, struct arena *a, const json_t *sku, int64_
 	size_t i;
 	int at;
 
-	if (!json_is_object(sku) || (description != NULL && text == NULL))
+	if (!json_is_object(sku) || (description != NULL && !json_is_null(description) && text == NULL))
 		return false;
 	if (text == NULL)
 		return true;

@@ -243,6 +243,31 @@ static void only_a_group_with_our_tag_is_deleted(void **state)
 	drive_fini(&d);
 }
 
+/* Names of tags are the same in any case, and what hands them on may change it (a policy that sets tags does). */
+static void tags_in_another_case_are_ours_too(void **state)
+{
+	struct spot_list a = {.region = "eastus2", .install = "7f3a"};
+	struct spot_terminate e = end(LEASE);
+	struct drive d;
+
+	(void)state;
+	keyed_init(&d, NULL);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LIST, &a,
+				    {.status = 200,
+				     .reply = LIST("{\"name\":\"" LEASE "\",\"location\":\"eastus2\",\"tags\":{\"Owner\":null,"
+						   "\"SpotBroker-Install\":\"7f3a\",\"SPOTBROKER-TOKEN\":\"spt-1\"}}")},
+				    {.status = 200, .reply = LIST("")}),
+			 SPOT_DONE);
+	assert_int_equal(a.n, 1);
+	assert_string_equal(a.found[0].install, "7f3a");
+	assert_string_equal(a.found[0].token, "spt-1");
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_TERMINATE, &e,
+				    {.status = 200, .reply = "{\"tags\":{\"SpotBroker-Install\":\"7f3a\"}}"},
+				    {.method = "DELETE", .status = 202, .reply = ""}),
+			 SPOT_DONE);
+	drive_fini(&d);
+}
+
 static void an_end_under_way_is_not_asked_for_again(void **state)
 {
 	struct spot_terminate a = end(LEASE);
@@ -320,6 +345,7 @@ int main(void)
 	    cmocka_unit_test(unknown_machines_are_absent_and_odd_answers_are_not),
 	    cmocka_unit_test(another_installations_machine_is_not_found),
 	    cmocka_unit_test(without_a_name_the_token_in_the_tags_is_looked_for),
+	    cmocka_unit_test(tags_in_another_case_are_ours_too),
 	    cmocka_unit_test(pages_lead_nowhere_else),
 	    cmocka_unit_test(only_a_group_with_our_tag_is_deleted),
 	    cmocka_unit_test(an_end_under_way_is_not_asked_for_again),

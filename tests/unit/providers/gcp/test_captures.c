@@ -69,7 +69,8 @@ static void ids_may_be_numbers_and_kind_may_be_left_out(void **state)
 	assert_string_equal(a.instance.ref, VM_42);
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_DESCRIBE, &e,
 			     {.status = 200,
-				 .reply = "{\"id\":42,\"name\":\"x\",\"status\":\"REPAIRING\",\"zone\":\"" LINK "/zones/" ZONE
+				 .reply = "{\"id\":42,\"name\":\"x\",\"labels\":null,\"scheduling\":null,\"networkInterfaces\":null,"
+					  "\"status\":\"REPAIRING\",\"zone\":\"" LINK "/zones/" ZONE
 					  "\",\"creationTimestamp\":\"2026-01-02T02:00:00.5-07:00\"}"}),
 	    SPOT_DONE);
 	assert_string_equal(e.found[0].ref, VM_42);
@@ -187,8 +188,10 @@ static void a_catalog_may_have_a_nameless_part_and_an_empty_last_page(void **sta
 	ready_init(&d, NULL);
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_PRICES, &a,
 			     {.status = 200, .reply = "{\"kind\":\"compute#machineTypeAggregatedList\",\"items\":{}}"},
-			     {.status = 200, .reply = "{\"skus\":[{\"skuId\":\"A\"}],\"nextPageToken\":\"p2\"}"},
-			     {.status = 200, .reply = "{\"nextPageToken\":\"\"}"}),
+			     {.status = 200,
+				 .reply = "{\"skus\":[{\"skuId\":\"A\"},{\"description\":null,\"category\":null,\"serviceRegions\":null}],"
+					  "\"nextPageToken\":\"p2\"}"},
+			     {.status = 200, .reply = "{\"skus\":null,\"nextPageToken\":\"\"}"}),
 	    SPOT_DONE);
 	assert_int_equal(a.n, 0);
 	failed_with(&d,
