@@ -116,25 +116,44 @@ void get_prices(struct areq *q)
 /* One document per GPU: the rows come in its order. */
 static void gpus_done(struct areq *q)
 {
-	struct q_api_prices_gpus_row *rows;
+	struct q_api_pool_row *rows;
 	size_t n = q_api_prices_gpus_rows(&q->pg, q->arena, &rows);
+	const struct market_ask *ask = q->own;
 	json_t *items = json_array(), *offers = NULL;
+	const char *last = "";
 
 	for (size_t i = 0; i < n; i++) {
-		if (i == 0 || strcmp(rows[i].gpu, rows[i - 1].gpu) != 0) {
+		json_t *doc = pool_doc(ask->believed, &rows[i]);
+		const char *gpu = arena_strdup(q->arena, json_str(doc, "gpu", "", NULL));
+
+		if (strcmp(gpu, last) != 0) {
 			offers = json_array();
-			json_array_append_new(items, json_pack("{s:s, s:o}", "gpu", rows[i].gpu, "offers", offers));
+			json_array_append_new(items, json_pack("{s:s, s:o}", "gpu", gpu, "offers", offers));
+			last = gpu;
 		}
-		json_array_append_new(offers, json_pack("{s:I, s:o}", "per_gpu_micros", (json_int_t)rows[i].per_gpu_micros,
-		        "pool", view_parse(rows[i].doc)));
+		json_array_append_new(offers, json_pack("{s:O, s:o}", "per_gpu_micros",
+		        json_object_get(doc, "price_per_gpu_micros"), "pool", doc));
 	}
 	areq_json(q, 200, json_pack("{s:o, s:n}", "items", items, "next"));
 }
 
+static void gpus_believed(struct areq *q, struct believed *b)
+{
+	struct market_ask *ask = q->own;
+
+	ask->believed = b;
+	SQL(q, api_prices_gpus, gpus_done, .gpu = ask->f.gpu, .provider = ask->f.provider, .region = ask->f.region,
+	    .since_day = day_of(q->now_us) - RECORD_DAYS);
+}
+
 void get_prices_gpus(struct areq *q)
 {
-	SQL(q, api_prices_gpus, gpus_done, .gpu = areq_query(q, "gpu"), .provider = areq_query(q, "provider"),
-	    .region = areq_query(q, "region"));
+	struct market_ask *ask = arena_alloc(q->arena, sizeof(*ask));
+
+	if (!filter_read(q, &ask->f))
+		return;
+	q->own = ask;
+	believe_begin(q, gpus_believed);
 }
 
 static void refused_done(struct areq *q)

@@ -28,7 +28,7 @@ const struct route api_routes[] = {
         PAGE "gpu provider region zone instance_type market state max_usd", 200, NULL, "PoolDetailList",
         "Current prices with hazard and signals, cheapest first."),
     ROUTE("GET", "/v1/prices/gpus", VIEWER, get_prices_gpus, 0, "gpu provider region", 200, NULL, "GpuPriceList",
-        "The cheapest believed price per GPU-hour of each GPU, provider and market, side by side."),
+        "The cheapest believed price per GPU-hour of each GPU, provider and market, side by side, with hazard and signals."),
     ROUTE("GET", "/v1/prices/refused", VIEWER, get_prices_refused, 0, "limit gpu provider region instance_type market", 200, NULL,
         "RefusedPriceList", "Prices that were not believed, newest first, and why."),
     ROUTE("GET", "/v1/pools", VIEWER, get_pools, 0,

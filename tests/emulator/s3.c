@@ -26,6 +26,7 @@ static void object_free(struct s3_object *o)
 	free(o->etag);
 	free(o->type);
 	free(o->file);
+	s3_meta_free(&o->meta);
 	free(o);
 }
 
@@ -245,6 +246,7 @@ const char *s3_action(struct sim_req *rq)
 	    {"HEAD", false, NULL, "HeadBucket"},
 	    {"DELETE", false, NULL, "DeleteBucket"},
 	    {"GET", false, "location", "GetBucketLocation"},
+	    {"GET", false, "uploads", "ListMultipartUploads"},
 	    {"GET", false, "list-type", "ListObjectsV2"},
 	    {"GET", false, NULL, "ListObjects"},
 	};
@@ -253,6 +255,10 @@ const char *s3_action(struct sim_req *rq)
 	split_path(rq, &bucket, &key);
 	if (!*bucket)
 		return "ListBuckets";
+	if (s3_unserved(rq))
+		return "Unserved";
+	if (*key && str_same(rq->http->method, "PUT") && req_header(rq, "x-amz-copy-source"))
+		return httpd_query(rq->http, "partNumber") ? "UploadPartCopy" : "CopyObject";
 	for (size_t k = 0; k < ARRAY_LEN(table); k++) {
 		if (str_same(table[k].method, rq->http->method) &&
 		    table[k].object == (*key != '\0') &&
@@ -374,6 +380,8 @@ static void serve_bucket(struct s3_call *c, const char *action)
 		bucket_location(c);
 	} else if (str_same(action, "DeleteObjects")) {
 		s3_objects_delete(c);
+	} else if (str_same(action, "ListMultipartUploads")) {
+		s3_uploads_list(c);
 	} else if (str_prefix(action, "ListObjects")) {
 		s3_list(c);
 	} else {
@@ -388,6 +396,7 @@ static void serve_object(struct s3_call *c, const char *action)
 		void (*fn)(struct s3_call *);
 	} table[] = {
 	    {"PutObject", s3_object_put},
+	    {"CopyObject", s3_object_copy},
 	    {"DeleteObject", s3_object_delete},
 	    {"UploadPart", s3_upload_part},
 	    {"CreateMultipartUpload", s3_upload_create},

@@ -7,9 +7,17 @@
 
 #include "aws.h"
 
+#define S3_META_MAX 16 /* x-amz-meta-... headers kept of an object */
+struct s3_meta {
+	struct {
+		char *name, *value;
+	} *at;
+	size_t n;
+};
 struct s3_object {
 	struct s3_object *next; /* by key, ascending */
 	char *key, *etag, *type, *file;
+	struct s3_meta meta;
 	size_t size;
 	int64_t at_us;
 };
@@ -22,6 +30,7 @@ struct s3_part {
 struct s3_upload {
 	struct s3_upload *next;
 	char *id, *key, *type;
+	struct s3_meta meta;
 	int64_t at_us;
 	struct s3_part *parts;
 	size_t parts_n;
@@ -77,5 +86,13 @@ void s3_upload_complete(struct s3_call *c);
 void s3_upload_abort(struct s3_call *c);
 void s3_upload_free(struct s3_upload *u);
 void s3_parts_list(struct s3_call *c);
+
+/* s3_more.c */
+const char *s3_unserved(struct sim_req *rq); /* the sub-resource that is asked for and not served, or NULL */
+void s3_object_copy(struct s3_call *c);
+void s3_uploads_list(struct s3_call *c);
+void s3_meta_read(struct s3_call *c, struct s3_meta *m);
+void s3_meta_show(struct s3_call *c, const struct s3_meta *m);
+void s3_meta_free(struct s3_meta *m);
 
 #endif

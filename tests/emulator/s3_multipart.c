@@ -24,6 +24,7 @@ void s3_upload_free(struct s3_upload *u)
 	free(u->id);
 	free(u->key);
 	free(u->type);
+	s3_meta_free(&u->meta);
 	free(u);
 }
 
@@ -61,6 +62,7 @@ void s3_upload_create(struct s3_call *c)
 	u->id = sim_id(c->rq->sim, NULL, "", 24);
 	u->key = dup_text(c->key);
 	u->type = dup_text(req_header(c->rq, "content-type"));
+	s3_meta_read(c, &u->meta);
 	u->at_us = sim_wall(c->rq->sim);
 	u->next = c->b->uploads;
 	c->b->uploads = u;
@@ -251,6 +253,8 @@ static void upload_finish(
 	}
 	s3_md5(all, n * 16, md5);
 	o = s3_put(c->b, c->key, u->type, size, s3_quoted_etag(md5, n), file, sim_wall(c->rq->sim));
+	o->meta = u->meta;
+	u->meta = (struct s3_meta){0};
 	upload_unlink(c, u);
 	s3_upload_free(u);
 	sbuf_init(&b, 1 << 16);

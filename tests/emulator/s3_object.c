@@ -44,10 +44,6 @@ void s3_object_put(struct s3_call *c)
 	uint8_t md5[16];
 	char *file;
 
-	if (req_header(c->rq, "x-amz-copy-source")) {
-		reply_fail(c->rq, c->rep, 501, "NotImplemented", "CopyObject is not emulated");
-		return;
-	}
 	s3_md5(c->body.p, c->body.n, md5);
 	if (!md5_agrees(c, md5))
 		return;
@@ -66,6 +62,7 @@ void s3_object_put(struct s3_call *c)
 	}
 	o = s3_put(c->b, c->key, req_header(c->rq, "content-type"), c->body.n,
 	    s3_quoted_etag(md5, 0), file, sim_wall(c->rq->sim));
+	s3_meta_read(c, &o->meta);
 	reply_header(c->rep, "ETag", arena_strdup(c->rq->arena, o->etag));
 	echo_checksums(c);
 	reply_set(c->rep, 200, NULL, NULL, 0);
@@ -153,6 +150,7 @@ void s3_object_get(struct s3_call *c, bool head)
 	reply_header(c->rep, "ETag", arena_strdup(c->rq->arena, o->etag));
 	reply_header(c->rep, "Last-Modified", arena_strdup(c->rq->arena, date));
 	reply_header(c->rep, "Accept-Ranges", "bytes");
+	s3_meta_show(c, &o->meta);
 	if (none && str_same(none, o->etag))
 		reply_set(c->rep, 304, NULL, NULL, 0);
 	else

@@ -25,10 +25,14 @@ ORDER BY x.price_micros, x.id
 
 -- The cheapest believed price per GPU-hour of each GPU, provider and market.
 -- name: api_prices_gpus
--- params: gpu text?, provider text?, region text?
--- rows: many gpu text, per_gpu_micros int8, doc text
+-- params: gpu text?, provider text?, region text?, since_day int4
+-- rows: many id int4, doc text, more text, market text, adv_lo float8?, adv_hi float8?, adv_as_of_us int8?,
+--   own_us int8, reclaims int4, band_lo float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?
+-- row: api_pool
 -- writes: no
-SELECT x.gpu_name, x.per_gpu, d.doc::text FROM (
+SELECT x.id, d.doc::text, m.more::text, m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.reclaims,
+	m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
+FROM (
 	SELECT DISTINCT ON (p.gpu_name, p.provider, p.market) p.gpu_name, p.id, p.provider, p.market,
 		(l.price_micros * 1000 / p.gpu_milli)::int8 AS per_gpu
 	FROM pool p JOIN pool_latest l ON l.pool_id = p.id
@@ -36,7 +40,7 @@ SELECT x.gpu_name, x.per_gpu, d.doc::text FROM (
 		AND ($1 IS NULL OR upper(p.gpu_name) = upper($1) OR upper(p.gpu_name) LIKE upper($1) || '-%')
 		AND ($2 IS NULL OR p.provider = $2) AND ($3 IS NULL OR p.region = $3)
 	ORDER BY p.gpu_name, p.provider, p.market, l.state = 'implausible', l.state = 'stale', per_gpu, p.id) x
-JOIN api_pool d ON d.id = x.id
+JOIN api_pool d ON d.id = x.id, LATERAL api_pool_more(x.id, $4) m
 ORDER BY x.gpu_name, x.provider, x.market
 
 -- Points that were not believed, newest first.

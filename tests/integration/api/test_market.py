@@ -52,6 +52,20 @@ class Market(unittest.TestCase):
         self.assertEqual(n("?zone=use1-az2&instance_type=p4d"), 1)
         self.assertEqual(n("?gpu=A100&region=us-west-1"), 1)
 
+    def test_the_clouds_side_by_side_tell_age_source_interval_and_room(self):
+        best, now = self.ids[-1], lib.now()
+        A.sql("INSERT INTO signal VALUES ('aws','us-east-1','use1-az5','p4d','spot','placement_score',7,0,0,0,%d,'scores')" % now)
+        rows = {i["gpu"]: i["offers"] for i in A.call("GET", "/v1/prices/gpus?gpu=A100", expect=200)[1]["items"]}
+        self.assertEqual(sorted(rows), ["A100-40GB", "A100-80GB"])
+        spot, on_demand = (next(o for o in rows["A100-40GB"] if o["pool"]["market"] == m) for m in ("spot", "on_demand"))
+        self.assertEqual((spot["pool"]["id"], spot["per_gpu_micros"]), ("p%d" % best, 625000))
+        self.assertEqual((on_demand["per_gpu_micros"], rows["A100-80GB"][0]["per_gpu_micros"]), (4096250, 1290000))
+        for p in (spot["pool"], on_demand["pool"]):
+            self.assertTrue(p["source"] and p["age_s"] is not None and p["hazard"]["source"])
+            self.assertLess(p["hazard"]["lo"], p["hazard"]["hi"])
+        self.assertIn("placement_score", [s["kind"] for s in spot["pool"]["signals"]])
+        self.assertEqual(A.call("GET", "/v1/prices/gpus?provider=lambda", expect=200)[1]["items"][0]["gpu"], "A100-80GB")
+
     def test_a_stale_price_says_so_with_its_age(self):
         p = self.prices("?state=stale")["items"][0]
         self.assertEqual(p["price_state"], "stale")
