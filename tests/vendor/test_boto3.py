@@ -486,6 +486,38 @@ class Objects(Base):
         self.assertEqual(got['Body'].read(), data)
         self.assertRegex(got['ETag'], '^"[0-9a-f]{32}-[0-9]+"$')
 
+    def test_copies_metadata_and_unfinished_uploads(self):
+        put = self.s3.put_object(Bucket='ckpt', Key='from/ä b', Body=b'hello', Metadata={'epoch': '7'}, ContentType='text/x')
+        self.s3.copy_object(Bucket='ckpt', Key='to', CopySource={'Bucket': 'ckpt', 'Key': 'from/ä b'},
+                            CopySourceIfMatch=put['ETag'])
+        got = self.s3.get_object(Bucket='ckpt', Key='to')
+        self.assertEqual((got['Body'].read(), got['ContentType'], got['Metadata']), (b'hello', 'text/x', {'epoch': '7'}))
+        copy = {'Bucket': 'ckpt', 'Key': 'to', 'CopySource': 'ckpt/to'}
+        self.fails('InvalidRequest', 400, self.s3.copy_object, **copy)
+        self.s3.copy_object(MetadataDirective='REPLACE', Metadata={'epoch': '8'}, **copy)
+        self.assertEqual(self.s3.head_object(Bucket='ckpt', Key='to')['Metadata'], {'epoch': '8'})
+        self.fails('PreconditionFailed', 412, self.s3.copy_object, CopySourceIfMatch='"0"', **copy)
+        self.fails('NoSuchKey', 404, self.s3.copy_object, Bucket='ckpt', Key='to', CopySource='ckpt/none')
+        ids = [self.s3.create_multipart_upload(Bucket='ckpt', Key=k, Metadata={'a': 'b'})['UploadId'] for k in ('up/2', 'up/1', 'x')]
+        listed = self.s3.list_multipart_uploads(Bucket='ckpt', Prefix='up/')['Uploads']
+        self.assertEqual([(u['Key'], u['UploadId']) for u in listed], [('up/1', ids[1]), ('up/2', ids[0])])
+        tag = self.s3.upload_part(Bucket='ckpt', Key='up/1', UploadId=ids[1], PartNumber=1, Body=b'x')['ETag']
+        self.s3.complete_multipart_upload(Bucket='ckpt', Key='up/1', UploadId=ids[1],
+                                          MultipartUpload={'Parts': [{'PartNumber': 1, 'ETag': tag}]})
+        self.assertEqual(self.s3.head_object(Bucket='ckpt', Key='up/1')['Metadata'], {'a': 'b'})
+        for k, u in (('up/2', ids[0]), ('x', ids[2])):
+            self.s3.abort_multipart_upload(Bucket='ckpt', Key=k, UploadId=u)
+
+    def test_what_belongs_to_an_object_does_not_overwrite_it(self):
+        self.s3.put_object(Bucket='ckpt', Key='kept', Body=b'precious')
+        self.fails('NotImplemented', 501, self.s3.put_object_tagging, Bucket='ckpt', Key='kept',
+                   Tagging={'TagSet': [{'Key': 'a', 'Value': 'b'}]})
+        self.fails('NotImplemented', 501, self.s3.delete_object_tagging, Bucket='ckpt', Key='kept')
+        self.fails('NotImplemented', 501, self.s3.put_object_acl, Bucket='ckpt', Key='kept', ACL='private')
+        self.fails('NotImplemented', 501, self.s3.get_object_attributes, Bucket='ckpt', Key='kept', ObjectAttributes=['ETag'])
+        self.fails('NotImplemented', 501, self.s3.list_object_versions, Bucket='ckpt')
+        self.assertEqual(self.s3.get_object(Bucket='ckpt', Key='kept')['Body'].read(), b'precious')
+
     def test_multipart_rules(self):
         u = self.s3.create_multipart_upload(Bucket='ckpt', Key='mp')['UploadId']
         at = {'Bucket': 'ckpt', 'Key': 'mp', 'UploadId': u}
