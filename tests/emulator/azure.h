@@ -13,6 +13,7 @@
 
 #include "clouds.h"
 
+#define AZ_ETAG		"\"1\"" /* of every machine: changes are not counted */
 #define AZ_SUBSCRIPTION "6f0d4b52-9f3e-4c1b-8a77-2d5c0e9a1b34"
 #define AZ_TENANT	"1c7be6d0-53a9-4f0e-9b86-7f2f64c3e8a5"
 #define AZ_CLIENT	"a3e1f2c4-0b6d-4c58-b1f7-90d2e5a87c16"
@@ -228,6 +229,8 @@ void az_vms_at(struct az_call *c);
 bool az_vm_action(struct az_call *c, struct az_res *r); /* false: no such action here */
 void az_set(struct az_call *c);
 void az_set_list(struct az_call *c);
+/* A subnet of network r that a NIC's address stands in, or NULL. */
+const char *az_subnet_used(struct azure *az, const struct az_res *r);
 bool az_children(struct az_call *c, struct az_res *r); /* false: it has no such children */
 
 /* azure_skus.c */
@@ -243,6 +246,9 @@ int az_vcpus(const struct itype *t);
 /* azure_prices.c, azure_graph.c, azure_score.c, azure_imds.c, azure_market.c, azure_control.c */
 void az_prices(struct az_call *c);
 void az_graph(struct az_call *c);
+bool az_graph_rows(struct az_call *c, const char *table, json_t *rows); /* false: no such table */
+/* Rows as resultFormat "table" has them: names and types of columns, then values. */
+json_t *az_graph_columns(const json_t *rows);
 void az_scores(struct az_call *c);
 void az_permissions(struct az_call *c);
 void az_imds(struct inst *i, struct httpd_req *r, const char *path);

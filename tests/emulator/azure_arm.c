@@ -35,6 +35,7 @@ static const struct {
     {"Microsoft.Compute", "availabilitySets", compute},
     {"Microsoft.Compute", "virtualMachineScaleSets", compute},
     {"Microsoft.Compute", "disks", disks},
+    {"Microsoft.Compute", "locations/DiskOperations", disks},
     {"Microsoft.Compute", "skus", skus},
     {"Microsoft.Network", "networkInterfaces", network},
     {"Microsoft.Network", "publicIPAddresses", network},
@@ -323,10 +324,12 @@ void az_op_end(struct sim *s, struct az_op *op, const char *status, const char *
 
 void az_op_headers(struct az_call *c, const struct az_op *op)
 {
+	/* Below the provider that was asked, whose API versions differ: the link repeats the request's. */
+	const char *kind = az_same(c->type, "disks") ? "DiskOperations" : "operations";
 	const char *url = arena_printf(c->rq->arena,
-	    "%s/subscriptions/" AZ_SUBSCRIPTION "/providers/Microsoft.Compute/locations/%s/operations/%s"
-	    "?p=%s&api-version=%s",
-	    c->base, op->location, op->id, c->rq->request_id, c->version);
+	    "%s/subscriptions/" AZ_SUBSCRIPTION "/providers/%s/locations/%s/%s/%s?p=%s&api-version=%s", c->base,
+	    az_same(c->ns, "Microsoft.Network") ? "Microsoft.Network" : "Microsoft.Compute", op->location, kind, op->id,
+	    c->rq->request_id, c->version);
 
 	reply_header(c->rep, "Azure-AsyncOperation", url);
 	if (op->is_delete)
@@ -518,6 +521,7 @@ static void route(struct az_call *c)
 	} table[] = {
 	    {"Microsoft.Compute", "virtualMachines", az_vm, az_vm_list, AZ_NONE},
 	    {"Microsoft.Compute", "locations/operations", operation, NULL, AZ_NONE},
+	    {"Microsoft.Compute", "locations/DiskOperations", operation, NULL, AZ_NONE},
 	    {"Microsoft.Compute", "locations/usages", NULL, az_usages, AZ_NONE},
 	    {"Microsoft.Compute", "locations/placementScores", az_scores, NULL, AZ_NONE},
 	    {"Microsoft.Compute", "locations/publishers", az_image_catalog, az_image_catalog, AZ_NONE},

@@ -1,6 +1,7 @@
 /*
- * Resource Graph: the tables SpotResources, Resources and HealthResources, and of the query language
- * what collectors use: where (==, =~, !=, in, in~, contains, and, isnotempty), project, order by, take.
+ * Resource Graph: of the query language (the tables are in azure_graph_rows.c)
+ * what collectors use: where (==, =~, !=, in, in~, contains, and, isnotempty), project, extend, summarize count(),
+ * count, order by, take.
  */
 #include "base/base.h"
 #include "azure.h"
@@ -15,100 +16,6 @@ struct query {
 	const char *p;
 	const char *wrong;
 };
-
-/* ---- tables ----------------------------------------------------------------------------- */
-
-/* The vendor gives a band for the last 28 days; here it is the type's and region's for good. */
-static const char *band(const char *type, const char *region)
-{
-	static const char *const bands[] = {"0-5", "5-10", "10-15", "15-20", "20+"};
-	unsigned h = 5381;
-
-	for (const char *p = type; *p; p++)
-		h = h * 33 + (unsigned char)*p;
-	for (const char *p = region; *p; p++)
-		h = h * 33 + (unsigned char)*p;
-	return bands[h % 5];
-}
-
-static json_t *spot_row(struct query *q, const struct pool *p, const char *kind, const char *tail, json_t *properties)
-{
-	const char *sku = az_lower(q->a, p->type->name);
-
-	return json_pack("{s:o, s:s, s:s, s:s, s:s, s:{s:s}, s:o}", "id",
-	    json_sprintf("/subscriptions/" AZ_SUBSCRIPTION "/providers/microsoft.compute/%s/%s/%s/%s", kind, sku,
-		p->region->name, tail),
-	    "name", p->region->name, "type", arena_printf(q->a, "microsoft.compute/%s", tail), "location",
-	    p->region->name, "subscriptionId", AZ_SUBSCRIPTION, "sku", "name", sku, "properties", properties);
-}
-
-static json_t *price_points(struct query *q, const struct pool *p)
-{
-	const struct price_log *l = &p->price[SIDE_SPOT];
-	json_t *list = json_array();
-
-	for (size_t k = l->n; k-- > 0;) {
-		if (l->at[k].us <= sim_wall(q->c->rq->sim))
-			json_array_append_new(list,
-			    json_pack("{s:s, s:o}", "effectiveDate", az_time(q->a, l->at[k].us), "priceUSD",
-				json_usd(l->at[k].micros)));
-	}
-	return list;
-}
-
-static void spot_rows(struct query *q, json_t *rows)
-{
-	const struct market *m = q->c->rq->sim->market;
-
-	for (size_t k = 0; k < m->pools_n; k++) {
-		const struct pool *p = &m->pools[k];
-
-		if (p->cloud != CLOUD_AZURE || p->zone || !p->price[SIDE_SPOT].sold)
-			continue;
-		json_array_append_new(rows,
-		    spot_row(q, p, "rate", "skuspotevictionrate/location",
-			json_pack("{s:s}", "evictionRate", band(p->type->name, p->region->name))));
-		json_array_append_new(rows,
-		    spot_row(q, p, "price", "skuspotpricehistory/ostype/location",
-			json_pack("{s:s, s:o}", "osType", "linux", "spotPrices", price_points(q, p))));
-	}
-}
-
-static void resource_rows(struct query *q, json_t *rows, bool groups)
-{
-	for (const struct az_res *r = q->c->az->res; r; r = r->next) {
-		json_t *o;
-
-		if ((r->kind == AZ_GROUP) != groups || !az_visible(q->c->rq->sim, r))
-			continue;
-		o = az_view(q->c->rq->sim, r);
-		json_object_set_new(o, "type", json_string(az_lower(q->a, az_kind_type(r->kind))));
-		json_object_set_new(o, "resourceGroup", json_string(r->group ? r->group : r->name));
-		json_object_set_new(o, "subscriptionId", json_string(AZ_SUBSCRIPTION));
-		json_array_append_new(rows, o);
-	}
-}
-
-/* Short-lived in the vendor's table: an hour here. */
-static void health_rows(struct query *q, json_t *rows)
-{
-	int64_t now = sim_wall(q->c->rq->sim);
-
-	for (const struct inst *i = q->c->rq->sim->insts; i; i = i->next) {
-		int64_t at = i->notice_us ? i->notice_us : i->billed_to_us;
-
-		if (i->cloud != CLOUD_AZURE || !i->reclaimed || now - at > SPOT_US_PER_HOUR)
-			continue;
-		json_array_append_new(rows,
-		    json_pack("{s:o, s:s, s:s, s:s, s:{s:s, s:s, s:s, s:s, s:s, s:s}}", "id",
-			json_sprintf("%s/providers/Microsoft.ResourceHealth/resourceAnnotations/%s", i->reservation, i->id),
-			"name", i->name, "type", "microsoft.resourcehealth/resourceannotations", "location",
-			i->pool->region->name, "properties", "annotationName", "VirtualMachinePreempted", "context",
-			"Platform Initiated", "category", "Unplanned", "occurredTime", az_time(q->a, at),
-			"targetResourceId", i->reservation,
-			"summary", "Virtual machine was preempted"));
-	}
-}
 
 /* ---- words of the language -------------------------------------------------------------- */
 
@@ -307,8 +214,8 @@ static json_t *project_one(struct query *q, const json_t *row)
 			json_object_set_new(out, key, value(q, row));
 			/* properties.a without a name becomes properties_a */
 			if (q->p > before && memchr(before, '.', (size_t)(q->p - before))) {
-				char *flat = arena_strndup(q->a, before + strspn(before, " \n"),
-				    (size_t)(q->p - before) - strspn(before, " \n"));
+				size_t from = strspn(before, " \n"), n = strcspn(before + from, " \n,|");
+				char *flat = arena_strndup(q->a, before + from, MIN(n, (size_t)(q->p - before) - from));
 				json_t *v = json_incref(json_object_get(out, key));
 
 				for (char *c = flat; *c; c++)
@@ -340,7 +247,77 @@ static json_t *project(struct query *q, json_t *rows)
 	return out;
 }
 
+/* extend a = x, b = y: the row and more. */
+static json_t *extend(struct query *q, json_t *rows)
+{
+	const char *start = q->p;
+	json_t *row, *none = json_object();
+	size_t k;
+
+	json_array_append(rows, none); /* read on where there are no rows */
+	json_array_foreach(rows, k, row)
+	{
+		q->p = start;
+		do {
+			const char *key = name(q);
+
+			if (!word(q, "="))
+				q->wrong = "a sign of equality is expected";
+			else
+				json_object_set_new(row, key, value(q, row));
+		} while (!q->wrong && word(q, ","));
+	}
+	json_array_remove(rows, json_array_size(rows) - 1);
+	json_decref(none);
+	return rows;
+}
+
 #define KEYS_MAX 4
+/* summarize [n =] count() [by a, b]: groups in the order in which they come. */
+static json_t *summarize(struct query *q, json_t *rows)
+{
+	const char *column = "count_", *keys[KEYS_MAX];
+	json_t *out = json_array(), *row, *groups = json_object();
+	size_t k, n = 0;
+
+	if (!word(q, "count")) {
+		column = name(q);
+		if (!word(q, "=") || !word(q, "count"))
+			q->wrong = "count() is expected";
+	}
+	if (!q->wrong && (!word(q, "(") || !word(q, ")")))
+		q->wrong = "a parenthesis is expected";
+	if (!q->wrong && word(q, "by")) {
+		do
+			keys[n++] = name(q);
+		while (!q->wrong && n < KEYS_MAX && word(q, ","));
+	}
+	json_array_foreach(rows, k, row)
+	{
+		const char *id = "";
+		json_t *group;
+
+		for (size_t i = 0; i < n; i++)
+			id = arena_printf(q->a, "%s\n%s", id, as_text(q->a, json_object_get(row, keys[i]) ?
+			    json_object_get(row, keys[i]) : json_null()));
+		group = json_object_get(groups, id);
+		if (!group) {
+			group = json_object();
+			for (size_t i = 0; i < n; i++)
+				json_object_set(group, keys[i], json_object_get(row, keys[i]));
+			json_object_set(groups, id, group);
+			json_array_append_new(out, group);
+		}
+		json_object_set_new(group, column,
+		    json_integer(json_integer_value(json_object_get(group, column)) + 1));
+	}
+	if (n == 0 && json_array_size(out) == 0)
+		json_array_append_new(out, json_pack("{s:i}", column, 0));
+	json_decref(groups);
+	json_decref(rows);
+	return out;
+}
+
 struct sorting {
 	const char *key[KEYS_MAX];
 	bool down[KEYS_MAX];
@@ -410,20 +387,19 @@ static json_t *take(struct query *q, json_t *rows)
 	return rows;
 }
 
+static json_t *counted(json_t *rows)
+{
+	json_t *out = json_pack("[{s:I}]", "Count", (json_int_t)json_array_size(rows));
+
+	json_decref(rows);
+	return out;
+}
+
 static json_t *table(struct query *q)
 {
 	json_t *rows = json_array();
-	const char *t = name(q);
 
-	if (az_same(t, "SpotResources"))
-		spot_rows(q, rows);
-	else if (az_same(t, "Resources"))
-		resource_rows(q, rows, false);
-	else if (az_same(t, "ResourceContainers"))
-		resource_rows(q, rows, true);
-	else if (az_same(t, "HealthResources"))
-		health_rows(q, rows);
-	else
+	if (!az_graph_rows(q->c, name(q), rows))
 		q->wrong = "the table is unknown";
 	return rows;
 }
@@ -437,6 +413,12 @@ static json_t *run(struct query *q)
 			rows = where(q, rows);
 		else if (word(q, "project"))
 			rows = project(q, rows);
+		else if (word(q, "extend"))
+			rows = extend(q, rows);
+		else if (word(q, "summarize"))
+			rows = summarize(q, rows);
+		else if (word(q, "count"))
+			rows = counted(rows);
 		else if (word(q, "order") || word(q, "sort"))
 			rows = order(q, rows);
 		else if (word(q, "take") || word(q, "limit"))
@@ -460,6 +442,7 @@ static void page(struct az_call *c, const json_t *rows)
 	int64_t at = json_integer_value(json_object_get(options, "$skip")),
 		top = json_integer_value(json_object_get(options, "$top")), n = (int64_t)json_array_size(rows);
 	json_t *data = json_array(), *doc;
+	size_t count;
 	struct str raw;
 	bool more, has_id = json_object_get(json_array_get(rows, 0), "id") != NULL;
 
@@ -472,8 +455,15 @@ static void page(struct az_call *c, const json_t *rows)
 	for (int64_t k = at; k < n && k < at + top; k++)
 		json_array_append(data, json_array_get(rows, (size_t)k));
 	more = at + top < n;
+	count = json_array_size(data);
+	if (az_same(json_string_value(json_object_get(options, "resultFormat")), "table")) {
+		json_t *columns = az_graph_columns(data);
+
+		json_decref(data);
+		data = columns;
+	}
 	doc = json_pack("{s:I, s:I, s:s, s:[], s:o}", "totalRecords", (json_int_t)n, "count",
-	    (json_int_t)json_array_size(data), "resultTruncated", more && !has_id ? "true" : "false", "facets", "data", data);
+	    (json_int_t)count, "resultTruncated", more && !has_id ? "true" : "false", "facets", "data", data);
 	if (more && has_id) {
 		const char *next = arena_printf(c->rq->arena, "%lld", (long long)(at + top));
 

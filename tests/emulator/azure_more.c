@@ -1,7 +1,7 @@
 /*
  * What clients of Compute and Network ask beside machines: images and sizes of a region, machines by region,
  * run command and redeploy, availability and scale sets (there are none, and a policy forbids making them),
- * subnets and security rules by their own addresses, the list of resource providers.
+ * subnets and security rules by their own addresses, the list of resource providers, Resource Graph as a table.
  */
 #include "base/base.h"
 #include "azure.h"
@@ -300,6 +300,21 @@ static bool subnet_used(struct azure *az, const char *id)
 	return false;
 }
 
+const char *az_subnet_used(struct azure *az, const struct az_res *r)
+{
+	json_t *sub;
+	size_t k;
+
+	json_array_foreach(json_object_get(json_object_get(r->doc, "properties"), "subnets"), k, sub)
+	{
+		const char *id = json_string_value(json_object_get(sub, "id"));
+
+		if (id && subnet_used(az, id))
+			return json_string_value(json_object_get(sub, "name"));
+	}
+	return NULL;
+}
+
 static bool child_good(struct az_call *c, const char *list)
 {
 	const json_t *p;
@@ -396,4 +411,37 @@ bool az_children(struct az_call *c, struct az_res *r)
 	else
 		az_fail(c, 404, "NotFound", "Resource %s/%s/%s not found.", r->id, list, c->child_name);
 	return true;
+}
+
+/* ---- Resource Graph as a table ---------------------------------------------------------- */
+
+static const char *column_type(const json_t *v)
+{
+	return json_is_string(v) ? "string"
+	    : json_is_integer(v) ? "integer"
+	    : json_is_real(v)	 ? "number"
+	    : json_is_boolean(v) ? "boolean"
+				 : "object";
+}
+
+json_t *az_graph_columns(const json_t *rows)
+{
+	json_t *columns = json_array(), *out = json_array(), *row, *v, *column;
+	const char *key;
+	size_t k, i;
+
+	json_object_foreach(json_array_get(rows, 0), key, v)
+		json_array_append_new(columns, json_pack("{s:s, s:s}", "name", key, "type", column_type(v)));
+	json_array_foreach(rows, k, row)
+	{
+		json_t *cells = json_array();
+
+		json_array_foreach(columns, i, column)
+		{
+			v = json_object_get(row, json_string_value(json_object_get(column, "name")));
+			json_array_append_new(cells, v ? json_incref(v) : json_null());
+		}
+		json_array_append_new(out, cells);
+	}
+	return json_pack("{s:o, s:o}", "columns", columns, "rows", out);
 }

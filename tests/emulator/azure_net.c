@@ -274,6 +274,17 @@ static void put(struct az_call *c, enum az_kind kind, struct az_res *r)
 	az_send(c, made && kind != AZ_DISK ? 201 : 200, az_view(c->rq->sim, r));
 }
 
+static bool group_used(struct azure *az, const char *id)
+{
+	for (const struct az_res *r = az->res; r; r = r->next) {
+		const json_t *g = json_object_get(json_object_get(r->doc, "properties"), "networkSecurityGroup");
+
+		if (r->kind == AZ_NIC && az_same(json_string_value(json_object_get(g, "id")), id))
+			return true;
+	}
+	return false;
+}
+
 static bool in_use(struct az_call *c, const struct az_res *r)
 {
 	if (r->kind == AZ_NIC && r->owner) {
@@ -298,6 +309,18 @@ static bool in_use(struct az_call *c, const struct az_res *r)
 	}
 	if (r->kind == AZ_DISK && r->owner) {
 		az_fail(c, 409, "OperationNotAllowed", "Disk %s is attached to VM %s.", r->name, r->owner->id);
+		return true;
+	}
+	if (r->kind == AZ_VNET && az_subnet_used(c->az, r)) {
+		az_fail(c, 400, "InUseSubnetCannotBeDeleted",
+		    "Subnet %s is in use and cannot be deleted. In order to delete the subnet, delete all the "
+		    "resources within the subnet.",
+		    az_subnet_used(c->az, r));
+		return true;
+	}
+	if (r->kind == AZ_NSG && group_used(c->az, r->id)) {
+		az_fail(c, 400, "InUseNetworkSecurityGroupCannotBeDeleted",
+		    "Network security group %s cannot be deleted because it is in use by network interfaces.", r->id);
 		return true;
 	}
 	return false;

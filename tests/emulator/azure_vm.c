@@ -237,7 +237,7 @@ static void repeated(struct az_call *c, struct az_res *r)
 
 static void put(struct az_call *c, struct az_res *r)
 {
-	const char *none = req_header(c->rq, "if-none-match"), *code, *message;
+	const char *none = req_header(c->rq, "if-none-match"), *match = req_header(c->rq, "if-match"), *code, *message;
 	struct az_want w = {0};
 
 	if (!az_group_for_write(c) || !az_need_doc(c) || !az_schema_check(c))
@@ -245,6 +245,10 @@ static void put(struct az_call *c, struct az_res *r)
 	if (r && str_same(none, "*")) {
 		az_fail(c, 412, "PreconditionFailed",
 		    "The resource '%s' exists and the request has the header If-None-Match: *.", r->id);
+		return;
+	}
+	if (match && !(r && (str_same(match, "*") || str_same(match, AZ_ETAG)))) {
+		az_fail(c, 412, "PreconditionFailed", "The etag of the request's If-Match is not the resource's.");
 		return;
 	}
 	if (!az_vm_check(c, &w))

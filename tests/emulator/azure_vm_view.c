@@ -180,7 +180,7 @@ json_t *az_vm_view(struct sim *s, const struct az_res *r, bool instance_view)
 	json_object_set_new(o, "name", json_string(r->name));
 	json_object_set_new(o, "type", json_string(az_kind_type(AZ_VM)));
 	json_object_set_new(o, "location", json_string(r->location));
-	json_object_set_new(o, "etag", json_string("\"1\""));
+	json_object_set_new(o, "etag", json_string(AZ_ETAG));
 	identity(s, r, o);
 	json_object_del(p, "userData");
 	os_profile(r, p);

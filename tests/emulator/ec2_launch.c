@@ -186,6 +186,8 @@ static struct inst *make_one(struct ec2 *e, const struct run *r, const char *res
 		i->user_data_n = r->user_data_raw.n;
 	}
 	copy_tags(r->tags, r->tags_n, &i->tags, &i->tags_n);
+	copy_tags(r->volume_tags, r->volume_tags_n, &i->volume_tags, &i->volume_tags_n);
+	copy_tags(r->nic_tags, r->nic_tags_n, &i->nic_tags, &i->nic_tags_n);
 	if (r->template_id) {
 		inst_tag_set(&i->tags, &i->tags_n, "aws:ec2launchtemplate:id", r->template_id);
 		inst_tag_set(&i->tags, &i->tags_n, "aws:ec2launchtemplate:version", "1");

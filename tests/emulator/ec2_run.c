@@ -19,17 +19,47 @@ static const char *need(struct ec2 *e, const char *name)
 	return v ? v : "";
 }
 
+/* Where tags for a kind of resource are kept; NULL: no such kind. */
+static struct inst_tag **tags_of(struct run *r, const char *kind, size_t **ret_n)
+{
+	const struct {
+		const char *kind;
+		struct inst_tag **list;
+		size_t *n;
+	} kinds[] = {{"instance", &r->tags, &r->tags_n}, {"volume", &r->volume_tags, &r->volume_tags_n},
+	    {"network-interface", &r->nic_tags, &r->nic_tags_n},
+	    {"spot-instances-request", &r->sir_tags, &r->sir_tags_n}};
+
+	for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
+		if (str_same(kinds[k].kind, kind)) {
+			*ret_n = kinds[k].n;
+			return kinds[k].list;
+		}
+	}
+	return NULL;
+}
+
+static bool tag_there(const struct inst_tag *list, size_t n, const char *key)
+{
+	for (size_t k = 0; k < n; k++) {
+		if (str_same(list[k].key, key))
+			return true;
+	}
+	return false;
+}
+
 static void read_tag_spec(struct ec2 *e, struct run *r, int k)
 {
 	struct arena *a = e->rq->arena;
+	struct inst_tag **list;
+	size_t *list_n;
 	const char *kind =
 	    form_get(&e->form, arena_printf(a, "TagSpecification.%d.ResourceType", k));
 
 	if (!kind)
 		return;
-	if (!glob_match("*", kind) ||
-	    !(str_same(kind, "instance") || str_same(kind, "volume") ||
-		str_same(kind, "spot-instances-request") || str_same(kind, "network-interface"))) {
+	list = tags_of(r, kind, &list_n);
+	if (!list) {
 		ec2_fail(e, 400, "InvalidParameterValue",
 		    "'%s' is not a valid taggable resource type for this operation.", kind);
 		return;
@@ -51,10 +81,10 @@ static void read_tag_spec(struct ec2 *e, struct run *r, int k)
 		} else if (strlen(key) > 128 || strlen(value ? value : "") > 256) {
 			ec2_fail(e, 400, "InvalidParameterValue",
 			    "Tag key or value exceeds the maximum length");
-		} else if (str_same(kind, "instance")) {
-			inst_tag_set(&r->tags, &r->tags_n, key, value ? value : "");
-		} else if (str_same(kind, "spot-instances-request")) {
-			inst_tag_set(&r->sir_tags, &r->sir_tags_n, key, value ? value : "");
+		} else if (tag_there(*list, *list_n, key)) {
+			ec2_fail(e, 400, "InvalidParameterValue", "Duplicate tag key '%s' specified.", key);
+		} else {
+			inst_tag_set(list, list_n, key, value ? value : "");
 		}
 	}
 }
@@ -113,6 +143,9 @@ static void read_market(struct ec2 *e, struct run *r)
 		    "The request with type 'one-time' is not supported when "
 		    "instanceInterruptionBehavior is set to '%s'.",
 		    behaviour);
+	if (str_same(kind, "persistent") && str_same(behaviour, "terminate"))
+		ec2_fail(e, 400, "InvalidParameterCombination",
+		    "The request with type 'persistent' is not supported when instanceInterruptionBehavior is set to 'terminate'.");
 	r->persistent = str_same(kind, "persistent");
 	r->behaviour = behaviour;
 	if (cap && (!parse_usd_micros(cap, &r->max_price) || r->max_price <= 1000))
@@ -142,17 +175,55 @@ static void read_metadata(struct ec2 *e, struct run *r)
 static void read_ignored(struct ec2 *e)
 {
 	static const char *const patterns[] = {"EbsOptimized",
-	    "Monitoring.Enabled", "Placement.Tenancy", "Placement.GroupName", "Placement.GroupId",
+	    "Monitoring.Enabled", "Placement.Tenancy",
 	    "CreditSpecification.*", "CpuOptions.*", "DisableApiStop", "EnclaveOptions.*", "MaintenanceOptions.*",
 	    "PrivateDnsNameOptions.*", "PrivateIpAddress", "Ipv6AddressCount",
-	    "NetworkInterface.*.DeviceIndex", "NetworkInterface.*.NetworkCardIndex",
-	    "NetworkInterface.*.AssociatePublicIpAddress", "NetworkInterface.*.DeleteOnTermination",
+	    "NetworkInterface.*.NetworkCardIndex", "NetworkInterface.*.DeleteOnTermination",
 	    "NetworkInterface.*.InterfaceType", "NetworkInterface.*.Description",
 	    "NetworkInterface.*.Ipv6AddressCount", "HibernationOptions.*",
 	    "LicenseSpecification.*"};
 
 	for (size_t k = 0; k < ARRAY_LEN(patterns); k++)
 		form_accept(&e->form, patterns[k]);
+}
+
+/* Beside the first interface none exists here, but what the vendor refuses is refused. */
+static void read_nics(struct ec2 *e)
+{
+	struct arena *a = e->rq->arena;
+	bool public_ip = false;
+	int n = 0;
+
+	for (int k = 1; k <= 40; k++) {
+		const char *at = arena_printf(a, "NetworkInterface.%d.", k);
+
+		n += form_get(&e->form, arena_printf(a, "%sDeviceIndex", at)) != NULL;
+		public_ip = form_get(&e->form, arena_printf(a, "%sAssociatePublicIpAddress", at)) || public_ip;
+	}
+	if (n > 1 && public_ip)
+		ec2_fail(e, 400, "InvalidParameterCombination",
+		    "The associatePublicIPAddress parameter cannot be specified when launching with multiple network interfaces.");
+}
+
+/* Groups of placement cannot be made here, so that none is known. */
+static void read_group(struct ec2 *e)
+{
+	const char *name = form_get(&e->form, "Placement.GroupName"), *id = form_get(&e->form, "Placement.GroupId");
+
+	if ((name && *name) || (id && *id))
+		ec2_fail(e, 400, name ? "InvalidPlacementGroup.Unknown" : "InvalidPlacementGroupId.NotFound",
+		    "The Placement Group '%s' is unknown.", name ? name : id);
+}
+
+static void read_profile(struct ec2 *e, struct run *r)
+{
+	const char *name = form_get(&e->form, "IamInstanceProfile.Name");
+
+	r->profile = name ? name : form_get(&e->form, "IamInstanceProfile.Arn");
+	if (name && (!*name || strlen(name) > 128 || name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+								  "0123456789_+=,.@-")]))
+		ec2_fail(e, 400, "InvalidParameterValue",
+		    "Value (%s) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name", name);
 }
 
 /* The root volume is all that there is of disks. */
@@ -211,9 +282,9 @@ void run_read(struct ec2 *e, struct run *r)
 	if (r->key_name && !key_known(e, r->key_name))
 		ec2_fail(e, 400, "InvalidKeyPair.NotFound", "The key pair '%s' does not exist",
 		    r->key_name);
-	r->profile = form_get(&e->form, "IamInstanceProfile.Name");
-	if (!r->profile)
-		r->profile = form_get(&e->form, "IamInstanceProfile.Arn");
+	read_profile(e, r);
+	read_nics(e);
+	read_group(e);
 	r->shutdown = form_get(&e->form, "InstanceInitiatedShutdownBehavior");
 	if (r->token && strlen(r->token) > TOKEN_MAX)
 		ec2_fail(e, 400, "InvalidParameterValue",
@@ -327,6 +398,8 @@ static void free_tags(struct inst_tag *tags, size_t n)
 void run_fini(struct run *r)
 {
 	free_tags(r->tags, r->tags_n);
+	free_tags(r->volume_tags, r->volume_tags_n);
+	free_tags(r->nic_tags, r->nic_tags_n);
 	free_tags(r->sir_tags, r->sir_tags_n);
 }
 

@@ -13,8 +13,8 @@ struct run {
 	int64_t min, max, max_price, hop_limit;
 	bool tokens_required, metadata_tags, metadata_off;
 	struct str user_data_raw;
-	struct inst_tag *tags, *sir_tags;
-	size_t tags_n, sir_tags_n;
+	struct inst_tag *tags, *sir_tags, *volume_tags, *nic_tags;
+	size_t tags_n, sir_tags_n, volume_tags_n, nic_tags_n;
 	const struct itype *type;
 	const struct zone *zone; /* asked for; NULL = any of the region */
 	struct pool *pool;
@@ -63,6 +63,8 @@ const char *request_cancel(struct ec2 *e, struct spot_ask *q);
 struct inst_tag **request_tags(struct spot_ask *q, size_t **ret_n);
 struct spot_ask *request_find(struct ec2 *e, const char *id);
 
+/* Tags of a root volume or network interface by its id; NULL: there is none. */
+struct inst_tag **ec2_thing_tags(struct ec2 *e, const char *id, size_t **ret_n);
 bool key_known(struct ec2 *e, const char *name);
 void keys_free(struct aws_controls *c); /* ec2_things.c */
 

@@ -412,7 +412,14 @@ static bool tag_targets(struct ec2 *e, const char **ids, size_t n)
 			by_sir(e, ids[k]);
 		else if (str_prefix(ids[k], "sir-"))
 			continue;
-		else if (!str_prefix(ids[k], "i-"))
+		else if (str_prefix(ids[k], "vol-") || str_prefix(ids[k], "eni-")) {
+			size_t *none;
+
+			if (!ec2_thing_tags(e, ids[k], &none))
+				ec2_fail(e, 400,
+				    str_prefix(ids[k], "vol-") ? "InvalidVolume.NotFound" : "InvalidNetworkInterfaceID.NotFound",
+				    "The ID '%s' does not exist", ids[k]);
+		} else if (!str_prefix(ids[k], "i-"))
 			ec2_fail(e, 400, "InvalidID", "The ID '%s' is not valid", ids[k]);
 		else if (!i || !inst_visible(i) || !str_same(i->pool->region->name, e->rq->region))
 			ec2_fail(e, 400, "InvalidInstanceID.NotFound",
@@ -443,11 +450,12 @@ static void change_tags(struct ec2 *e, bool unset)
 	if (e->failed || !ec2_ready(e) || !tag_targets(e, ids, n))
 		return;
 	for (size_t k = 0; k < n; k++) {
-		bool sir = str_prefix(ids[k], "sir-");
+		bool sir = str_prefix(ids[k], "sir-"), thing = str_prefix(ids[k], "vol-") || str_prefix(ids[k], "eni-");
 		struct spot_ask *q = sir ? request_find(e, ids[k]) : NULL;
-		struct inst *i = q ? NULL : sir ? by_sir(e, ids[k]) : inst_find(e->sim, ids[k]);
+		struct inst *i = q || thing ? NULL : sir ? by_sir(e, ids[k]) : inst_find(e->sim, ids[k]);
 		size_t *list_n = i ? sir ? &i->sir_tags_n : &i->tags_n : NULL;
-		struct inst_tag **list = q ? request_tags(q, &list_n)
+		struct inst_tag **list = thing ? ec2_thing_tags(e, ids[k], &list_n)
+		    : q		   ? request_tags(q, &list_n)
 		    : sir		   ? &i->sir_tags
 					   : &i->tags;
 

@@ -62,6 +62,7 @@ void ec2_nic_xml(struct ec2 *e, struct sbuf *b, const struct inst *i, bool full)
 	if (full) {
 		x_text(b, "availabilityZone", i->pool->zone->name);
 		x_bool(b, "requesterManaged", false);
+		ec2_tags_xml(b, i->nic_tags, i->nic_tags_n);
 	}
 	x_text(b, "description", "");
 	x_text(b, "ownerId", AWS_ACCOUNT);
@@ -113,13 +114,27 @@ static const char *thing_field(struct ec2 *e, const struct inst *i, const char *
 		return i->private_ip;
 	if (str_same(name, "attachment.delete-on-termination"))
 		return i->keep_root ? "false" : "true";
-	return NULL; /* tags: launches put none on these */
+	return NULL;
 }
 
-static bool thing_shown(struct ec2 *e, const struct inst *i, const struct ec2_filter *f, size_t n)
+static bool tags_hit(const struct ec2_filter *f, const struct inst_tag *tags, size_t n)
 {
 	for (size_t k = 0; k < n; k++) {
-		if (!ec2_filter_hits(&f[k], thing_field(e, i, f[k].name)))
+		if (str_same(f->name, "tag-key") ? ec2_filter_hits(f, tags[k].key)
+						 : str_same(f->name + 4, tags[k].key) && ec2_filter_hits(f, tags[k].value))
+			return true;
+	}
+	return false;
+}
+
+static bool thing_shown(struct ec2 *e, const struct inst *i, const struct ec2_filter *f, size_t n, bool volumes)
+{
+	for (size_t k = 0; k < n; k++) {
+		bool hit = str_prefix(f[k].name, "tag")
+		    ? tags_hit(&f[k], volumes ? i->volume_tags : i->nic_tags, volumes ? i->volume_tags_n : i->nic_tags_n)
+		    : ec2_filter_hits(&f[k], thing_field(e, i, f[k].name));
+
+		if (!hit)
 			return false;
 	}
 	return here(e, i);
@@ -150,6 +165,7 @@ static void volume_xml(struct ec2 *e, const struct inst *i)
 	x_text(b, "attachTime", aws_time_ms(a, i->launched_us));
 	x_bool(b, "deleteOnTermination", !i->keep_root);
 	sbuf_puts(b, "</item></attachmentSet>");
+	ec2_tags_xml(b, i->volume_tags, i->volume_tags_n);
 	x_close(b, "item");
 }
 
@@ -171,7 +187,7 @@ static void list_things(struct ec2 *e, const char *const *known, const char *ids
 		struct ec2_filter one = {.name = field, .values = &ids[k], .n = 1};
 		const struct inst *i = e->sim->insts;
 
-		while (i && !thing_shown(e, i, &one, 1))
+		while (i && !thing_shown(e, i, &one, 1, volumes))
 			i = i->next;
 		if (!i) {
 			ec2_fail(e, 400, missing, volumes ? "The volume '%s' does not exist."
@@ -183,7 +199,7 @@ static void list_things(struct ec2 *e, const char *const *known, const char *ids
 	ec2_begin(e);
 	x_open(&e->out, set);
 	for (const struct inst *i = e->sim->insts; i && shown <= page.size; i = i->next) {
-		if ((int64_t)i->seq <= page.at || !thing_shown(e, i, f, n) ||
+		if ((int64_t)i->seq <= page.at || !thing_shown(e, i, f, n, volumes) ||
 		    !ec2_match_any(ids, ids_n, thing_field(e, i, field)))
 			continue;
 		if (shown++ == page.size)
@@ -215,6 +231,23 @@ void ec2_describe_nics(struct ec2 *e)
 
 	list_things(e, known, "NetworkInterfaceId", "networkInterfaceSet",
 	    "InvalidNetworkInterfaceID.NotFound", false);
+}
+
+struct inst_tag **ec2_thing_tags(struct ec2 *e, const char *id, size_t **ret_n)
+{
+	for (struct inst *i = e->sim->insts; i; i = i->next) {
+		if (!here(e, i))
+			continue;
+		if (str_same(ec2_volume_id(e->rq->arena, i), id)) {
+			*ret_n = &i->volume_tags_n;
+			return &i->volume_tags;
+		}
+		if (str_same(nic_id(e->rq->arena, i), id)) {
+			*ret_n = &i->nic_tags_n;
+			return &i->nic_tags;
+		}
+	}
+	return NULL;
 }
 
 /* ---- tags as a list --------------------------------------------------------------------- */
@@ -258,6 +291,10 @@ void ec2_describe_tags(struct ec2 *e)
 			continue;
 		for (size_t k = 0; k < i->tags_n; k++)
 			tag_xml(e, i->id, "instance", &i->tags[k], f, n);
+		for (size_t k = 0; k < i->volume_tags_n; k++)
+			tag_xml(e, ec2_volume_id(e->rq->arena, i), "volume", &i->volume_tags[k], f, n);
+		for (size_t k = 0; k < i->nic_tags_n; k++)
+			tag_xml(e, nic_id(e->rq->arena, i), "network-interface", &i->nic_tags[k], f, n);
 		for (size_t k = 0; k < i->sir_tags_n; k++)
 			tag_xml(e, i->sir, "spot-instances-request", &i->sir_tags[k], f, n);
 	}

@@ -441,6 +441,8 @@ static void inst_free(void *p)
 	for (size_t k = 0; k < ARRAY_LEN(texts); k++)
 		free(texts[k]);
 	tags_free(i->tags, i->tags_n);
+	tags_free(i->volume_tags, i->volume_tags_n);
+	tags_free(i->nic_tags, i->nic_tags_n);
 	tags_free(i->sir_tags, i->sir_tags_n);
 	free(i->spans);
 	free(i);

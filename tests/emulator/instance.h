@@ -42,8 +42,8 @@ struct inst {
 	int64_t max_price; /* 0 = none */
 	int launch_index, hop_limit;
 	bool tokens_required, metadata_tags, metadata_off;
-	struct inst_tag *tags;
-	size_t tags_n;
+	struct inst_tag *tags, *volume_tags, *nic_tags; /* its own, its root volume's, its interface's */
+	size_t tags_n, volume_tags_n, nic_tags_n;
 	/* identity */
 	char ip[24], private_ip[24];
 	int64_t ip_us; /* public ip shown from then */

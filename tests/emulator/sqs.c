@@ -9,6 +9,7 @@
 #define BATCH_MAX  10
 #define WAIT_MAX_S 20
 #define HIDE_MAX_S 43200
+#define DELAY_MAX_S 900
 
 /* ---- replies ---------------------------------------------------------------------------- */
 
@@ -175,15 +176,17 @@ static void send_message(struct sim_req *rq, struct sim_reply *rep, const json_t
 {
 	const char *body = json_string_value(json_object_get(doc, "MessageBody"));
 	struct queue *q = need_queue(rq, rep, doc);
-	const struct message *m;
+	struct message *m;
+	int64_t delay_s;
 
-	if (!q)
+	if (!q || !number(rq, rep, doc, "DelaySeconds", 0, DELAY_MAX_S, 0, &delay_s))
 		return;
 	if (!body || !*body || strlen(body) > BODY_MAX) {
 		bad_value(rq, rep, "The request must contain the parameter MessageBody of 1 to 1048576 bytes.");
 		return;
 	}
 	m = sqs_put(q, body);
+	m->visible_us += delay_s * SPOT_US_PER_S;
 	sqs_reply(rq, rep,
 	    json_pack("{s:s, s:s}", "MessageId", m->id, "MD5OfMessageBody", sqs_md5(rq->arena, body)));
 	sqs_wake(q);
@@ -281,7 +284,7 @@ static const struct {
     {"CreateQueue", create_queue, {"QueueName", "Attributes", "tags"}},
     {"GetQueueUrl", get_url, {"QueueName", "QueueOwnerAWSAccountId"}},
     {"GetQueueAttributes", get_attributes, {"QueueUrl", "AttributeNames"}},
-    {"SendMessage", send_message, {"QueueUrl", "MessageBody"}},
+    {"SendMessage", send_message, {"QueueUrl", "MessageBody", "DelaySeconds"}},
     {"ReceiveMessage", receive,
 	{"QueueUrl", "MaxNumberOfMessages", "WaitTimeSeconds", "VisibilityTimeout",
 	    "AttributeNames", "MessageSystemAttributeNames", "MessageAttributeNames"}},

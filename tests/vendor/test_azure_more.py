@@ -6,7 +6,7 @@ import unittest
 
 import azure_base  # first: it says when the packages are not there  # noqa: F401
 from azure.core.exceptions import ResourceNotFoundError
-from azure_base import MODELS, REGION, SIZE, Base, compute_models, network_models, resource_models
+from azure_base import MODELS, REGION, SIZE, Base, compute_models, graph_models, network_models, resource_models
 from azure_models import complaints
 
 MORE = [
@@ -17,7 +17,8 @@ MORE = [
     (r'/subscriptions/[^/]+/providers$', resource_models.ProviderListResult),
     (r'/availabilitySets$', compute_models.AvailabilitySetListResult),
     (r'/virtualMachineScaleSets$', compute_models.VirtualMachineScaleSetListResult),
-    (r'/operations/[^/]+$', None),
+    (r'/operations/[^/]+$', None), (r'/DiskOperations/[^/]+$', None),
+    (r'/Microsoft.ResourceGraph/resources$', graph_models.QueryResponse),
 ]
 
 
@@ -65,6 +66,41 @@ class Machines(Checked):
         self.assertEqual([v.name for v in vms.list_by_location('westus3')], [])
         self.assertIn(SIZE, [s.name for s in vms.list_available_sizes(g, 'p-1')])
         vms.begin_delete(g, 'p-1').result()
+
+    def test_a_disk_of_its_own_and_what_is_in_use(self):
+        g = self.group('inuse')
+        self.create(g, 'u-1').result()
+        disks = self.compute.disks
+        disks.begin_create_or_update(g, 'd1', {'location': REGION, 'creation_data': {'create_option': 'Empty'}, 'disk_size_gb': 8}).result()
+        disks.begin_delete(g, 'd1').result()
+        self.assertNotIn('d1', [d.name for d in disks.list_by_resource_group(g)])
+        attached = [d.name for d in disks.list_by_resource_group(g)][0]
+        self.fails('OperationNotAllowed', 409, disks.begin_delete, g, attached)
+        self.fails('InUseSubnetCannotBeDeleted', 400, self.network.virtual_networks.begin_delete, 'shared', 'net')
+        self.fails('InUseNetworkSecurityGroupCannotBeDeleted', 400, self.network.network_security_groups.begin_delete, 'shared', 'nsg')
+        put = self.compute.virtual_machines.begin_create_or_update
+        etag = self.compute.virtual_machines.get(g, 'u-1').etag
+        put(g, 'u-1', self.body(), headers={'If-Match': etag}).result()
+        self.fails('PreconditionFailed', 412, put, g, 'u-1', self.body(), headers={'If-Match': '"another"'})
+        self.fails('PreconditionFailed', 412, put, g, 'u-2', self.body(), headers={'If-Match': '*'})
+        self.resource.resource_groups.begin_delete(g).result()
+
+    def test_resource_graph_counts_and_tables(self):
+        g = self.group('graph')
+        self.create(g, 'q-1').result()
+
+        def ask(query, form='objectArray'):
+            return self.graph.resources({'subscriptions': [self.sub], 'query': query, 'options': {'resultFormat': form}}).data
+        mine = "Resources | where resourceGroup =~ 'graph'"
+        self.assertEqual(ask(mine + ' | count'), [{'Count': 4}])
+        self.assertEqual(ask(mine + " and type =~ 'microsoft.compute/virtualmachines' | summarize n=count() by location"),
+                         [{'location': REGION, 'n': 1}])
+        self.assertEqual(ask("Resources | where name == 'nobody' | summarize count()"), [{'count_': 0}])
+        self.assertEqual(ask(mine + " and name == 'q-1' | extend up=location | project up, tags.lease | take 1"),
+                         [{'up': REGION, 'tags_lease': 'l-77'}])
+        self.assertEqual(ask(mine + " and name == 'q-1' | project name, zones", 'table'),
+                         {'columns': [{'name': 'name', 'type': 'string'}, {'name': 'zones', 'type': 'object'}], 'rows': [['q-1', ['1']]]})
+        self.resource.resource_groups.begin_delete(g).result()
 
     def test_sizes_of_a_region(self):
         s = {x.name: x for x in self.compute.virtual_machine_sizes.list(REGION)}[SIZE]

@@ -225,6 +225,14 @@ class Launch(Base):
                            ('InvalidUserData.Malformed', {'UserData': 'x' * 16385}),
                            ('InvalidSubnetID.NotFound', {'SubnetId': 'subnet-00000000000000000', 'Placement': {}}),
                            ('InvalidGroup.NotFound', {'SecurityGroupIds': ['sg-00000000']}),
+                           ('InvalidPlacementGroup.Unknown', {'Placement': {'AvailabilityZone': 'us-east-1a', 'GroupName': 'pg'}}),
+                           ('InvalidParameterValue', {'IamInstanceProfile': {'Name': 'two words'}}),
+                           ('InvalidParameterValue', {'TagSpecifications': [
+                               {'ResourceType': 'instance', 'Tags': [{'Key': 'k', 'Value': '1'}, {'Key': 'k', 'Value': '2'}]}]}),
+                           ('InvalidParameterCombination', {'NetworkInterfaces': [
+                               {'DeviceIndex': 0, 'AssociatePublicIpAddress': True}, {'DeviceIndex': 1, 'NetworkCardIndex': 1}]}),
+                           ('InvalidParameterCombination', {'InstanceMarketOptions': {'MarketType': 'spot', 'SpotOptions': {
+                               'SpotInstanceType': 'persistent', 'InstanceInterruptionBehavior': 'terminate'}}}),
                            ('InvalidParameterValue', {'zone': 'us-east-1z'})):
             self.fails(code, 400, self.ec2.run_instances, **self.args('refused', **more))
         self.fails('Unsupported', 400, self.ec2.run_instances, **self.args('x', InstanceType='p6-b300.48xlarge', zone='us-east-1e'))

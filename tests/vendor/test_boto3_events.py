@@ -73,6 +73,13 @@ class Events(Base):
         self.sqs.delete_message(QueueUrl=url, ReceiptHandle=again['ReceiptHandle'])
         self.assertNotIn('Messages', self.sqs.receive_message(QueueUrl=url, WaitTimeSeconds=2))
 
+    def test_a_delayed_message_is_not_there_at_once(self):
+        url = self.sqs.create_queue(QueueName='later')['QueueUrl']
+        self.sqs.send_message(QueueUrl=url, MessageBody='hello', DelaySeconds=1)
+        self.assertNotIn('Messages', self.sqs.receive_message(QueueUrl=url))
+        self.assertEqual(self.sqs.receive_message(QueueUrl=url, WaitTimeSeconds=5)['Messages'][0]['Body'], 'hello')
+        self.fails('InvalidParameterValue', 400, self.sqs.send_message, QueueUrl=url, MessageBody='x', DelaySeconds=901)
+
     def test_a_long_poll_waits_no_longer_than_it_says(self):
         began = datetime.datetime.now(UTC)
         self.assertNotIn('Messages', self.sqs.receive_message(

@@ -278,6 +278,22 @@ class Things(Base):
         self.fails('InvalidNetworkInterfaceID.NotFound', 400, self.ec2.describe_network_interfaces,
                    NetworkInterfaceIds=['eni-0123456789abcdef0'])
 
+    def test_volumes_and_interfaces_have_tags_of_their_own(self):
+        spec = [{'ResourceType': r, 'Tags': [{'Key': 'job', 'Value': r}]} for r in ('instance', 'volume', 'network-interface')]
+        i = self.launch('tagged', TagSpecifications=spec)
+        disk, nic = i['BlockDeviceMappings'][0]['Ebs']['VolumeId'], i['NetworkInterfaces'][0]['NetworkInterfaceId']
+        by = lambda value: {'Filters': [{'Name': 'tag:job', 'Values': [value]}]}
+        self.assertEqual([v['VolumeId'] for v in self.ec2.describe_volumes(**by('volume'))['Volumes']], [disk])
+        self.assertEqual([n['NetworkInterfaceId'] for n in self.ec2.describe_network_interfaces(**by('network-int*'))['NetworkInterfaces']], [nic])
+        self.assertEqual(self.ec2.describe_volumes(**by('instance'))['Volumes'], [])
+        self.ec2.create_tags(Resources=[disk, nic], Tags=[{'Key': 'later', 'Value': '1'}])
+        self.ec2.delete_tags(Resources=[nic], Tags=[{'Key': 'job'}])
+        tags = self.ec2.describe_tags(Filters=[{'Name': 'resource-id', 'Values': [disk, nic]}])['Tags']
+        self.assertEqual(sorted((t['ResourceType'], t['Key'], t['Value']) for t in tags),
+                         [('network-interface', 'later', '1'), ('volume', 'job', 'volume'), ('volume', 'later', '1')])
+        self.fails('InvalidVolume.NotFound', 400, self.ec2.create_tags, Resources=['vol-0123456789abcdef0'], Tags=[{'Key': 'k', 'Value': 'v'}])
+        self.ec2.terminate_instances(InstanceIds=[i['InstanceId']])
+
     def test_the_default_network_is_the_only_one(self):
         vpc = self.ec2.describe_vpcs(Filters=[{'Name': 'is-default', 'Values': ['true']}])['Vpcs'][0]['VpcId']
         group = self.ec2.describe_security_groups(Filters=[{'Name': 'vpc-id', 'Values': [vpc]}])['SecurityGroups'][0]
