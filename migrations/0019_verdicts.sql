@@ -68,3 +68,6 @@ SELECT v.id, v.job_id, v.node_id, v.at_us, v.kind, v.missed, v.false_us, json_bu
 	'job', 'j' || v.job_id, 'epoch', v.epoch, 'rank', v.rank, 'verdict', v.kind, 'why', v.why, 'seen', v.seen, 'over_since@', v.since_us,
 	'missed', v.missed, 'alive_after@', v.false_us, 'alive_after_why', v.false_why) AS doc
 FROM verdict v;
+
+-- What a machine was chosen by, for whoever it serves by now.
+CREATE INDEX decision_node ON decision (node_id, id) WHERE node_id IS NOT NULL;

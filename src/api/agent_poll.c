@@ -45,11 +45,12 @@ static struct offer pool_of(const struct q_api_agent_run_row *r)
 }
 
 /* The interval: as the file says, never, or that of the score of this machine for what is left of the work: by the hazard that the
- * machine was chosen by (its pool's own where it was taken over), the time of a save, and the slack before the deadline. */
+ * machine was chosen by, whoever it was wanted for (a gang's by rank 0's decision, and for all of its nodes), the time of a save, and
+ * the slack before the deadline. */
 static int64_t interval_of(struct areq *q, const struct job_spec *s, const struct q_api_agent_run_row *r)
 {
 	struct rank_job job = {.spec = s, .save_us = r->save_us, .deadline_us = s->deadline_us, .restart_us = r->restart_us,
-	    .runs_there = true};
+	    .runs_there = true, .nodes = s->num_nodes};
 	int64_t steps = r->steps_total - MIN(r->steps_start, r->steps_total), left = s->work_s;
 	const struct rank_policy *policy = &q->api->conf.rank;
 	struct offer o = pool_of(r);

@@ -65,7 +65,8 @@ struct rank_job {                      /* what is known about the job now */
 	const struct gpu_rate *rates;  /* measured; rates_n 0 = nothing is known */
 	size_t rates_n;
 	const char *store_provider, *store_region; /* where checkpoints are uploaded to; NULL = nowhere known */
-	int32_t nodes;                 /* so many at once must have room in the quota; 0 and 1 = one */
+	int32_t nodes;                 /* so many at once must have room in the quota, and any of them that is taken stops
+	                                * all: saved as often as that asks for; 0 and 1 = one */
 	bool runs_there;               /* the score is of where it runs: no first start, launch, restore or reading */
 	int64_t deadline_us;           /* absolute; 0 = none. Once it has passed it says nothing */
 };

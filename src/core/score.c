@@ -100,6 +100,8 @@ INLINE void interval_terms(const struct rank_ctx *c, const struct offer *o, doub
 {
 	const struct checkpoint_spec *k = &c->job.spec->checkpoint;
 
+	/* A gang goes back to its last save whichever of its machines is taken. */
+	hazard *= c->job.nodes > 1 ? c->job.nodes : 1;
 	t->save_s = c->save_s;
 	if (k->interval_off) {
 		/* Saved only upon a notice: what is lost goes back to the last one that sufficed. */

@@ -86,6 +86,8 @@ FROM node n LEFT JOIN LATERAL (SELECT * FROM attempt WHERE node_id = n.id ORDER 
 	ON true
 WHERE n.id = $1
 
+-- hazard: of the newest decision for this machine, whichever job or fleet it was for; of a gang or of several nodes of a fleet that
+-- were chosen together the decision names one.
 -- name: api_agent_run
 -- params: job_id int8, epoch int4, since_day int4, node_id int8
 -- rows: 0..1 name text, spec text, secrets text, files text, restore_id int8?, steps_start int8, gpu_milli int4,
@@ -103,7 +105,7 @@ SELECT j.name, j.spec::text, j.secrets::text, a.files::text, a.restore_id, a.ste
 	(SELECT string_agg(coalesce(nullif(n.hw->>'ip', ''), n.ip), E'\n' ORDER BY m.rank) FROM attempt m
 		JOIN node n ON n.id = m.node_id WHERE m.job_id = a.job_id AND m.epoch = a.epoch),
 	p.id, p.provider, p.region, p.gpu_name, d.hazard, j.steps_total, w.rates, coalesce(w.restart_us, 0)
-FROM attempt a JOIN job j ON j.id = a.job_id JOIN pool p ON p.id = a.pool_id
+FROM attempt a JOIN job j ON j.id = a.job_id JOIN pool p ON p.id = a.pool_id JOIN node me ON me.id = a.node_id
 LEFT JOIN LATERAL (SELECT max(w.advisor_lo) AS advisor_lo, max(w.advisor_hi) AS advisor_hi,
 	max(w.advisor_as_of_us) AS advisor_as_of_us, max(w.band_lo) AS band_lo, max(w.band_hi) AS band_hi,
 	max(w.share) AS share, min(w.share_lo) AS share_lo, max(w.share_hi) AS share_hi
@@ -111,8 +113,11 @@ LEFT JOIN LATERAL (SELECT max(w.advisor_lo) AS advisor_lo, max(w.advisor_hi) AS 
 		AND w.instance_type = p.instance_type AND w.market = p.market) s ON true
 LEFT JOIN LATERAL (SELECT coalesce(sum(node_us), 0)::int8 AS node_us, coalesce(sum(reclaims), 0)::int4 AS reclaims
 	FROM pool_day WHERE pool_id = p.id AND day >= $3) r ON true
-LEFT JOIN LATERAL (SELECT (d.outcome->'pool'->>'hazard_per_hour')::float8 AS hazard FROM decision d
-	WHERE d.job_id = $1 AND d.node_id = $4 AND d.outcome->'pool' ? 'hazard_per_hour' ORDER BY d.id DESC LIMIT 1) d ON true
+LEFT JOIN LATERAL (SELECT (d.outcome->'pool'->>'hazard_per_hour')::float8 AS hazard
+	FROM (SELECT me.id, 0 AS far UNION ALL SELECT x.id, 1 FROM node x WHERE x.gang_id = me.gang_id
+		UNION ALL SELECT x.id, 2 FROM node x WHERE x.fleet_id = me.fleet_id AND x.pool_id = me.pool_id
+			AND x.state NOT IN ('GONE', 'FAILED')) x
+	JOIN decision d ON d.node_id = x.id AND d.outcome->'pool' ? 'hazard_per_hour' ORDER BY x.far, d.id DESC LIMIT 1) d ON true
 LEFT JOIN LATERAL job_measured(ARRAY[j.id]) w ON true
 WHERE a.job_id = $1 AND a.epoch = $2 AND a.node_id = $4
 

@@ -168,6 +168,25 @@ class Poll(Case):
         # Young: sqrt(2 x 20 s x 1 h / (4 x 0.1)).
         self.assertEqual(self.interval(), 600)
 
+    def test_a_machine_taken_over_keeps_the_hazard_that_it_was_chosen_by(self):
+        other = int(A.job(SPEC)["id"][1:])
+        self.start()
+        A.sql("UPDATE job SET spec = spec || '{\"work_s\": 3600, \"checkpoint\": {\"path\": \"ckpt\"}}' WHERE id = %d;"
+              "INSERT INTO decision (at_us, kind, job_id, node_id, inputs, outcome, why) VALUES (1, 'place', %d, %d, '{}', "
+              "'{\"pool\": {\"hazard_per_hour\": 4}}', '')" % (self.job, other, self.node))
+        self.assertEqual(self.poll(hold=5000)["run"]["checkpoint"]["interval_s"], 600)
+
+    def test_a_node_of_a_fleet_has_the_hazard_of_those_that_it_was_chosen_with(self):
+        fleet = int(A.sql("INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('h', 'me', 'ml', 'p', '{}', "
+                          "'ACTIVE', 1, 1) RETURNING id"))
+        first, _ = A.node(self.pool, fleet=fleet)
+        self.start()
+        A.sql("UPDATE job SET spec = spec || '{\"work_s\": 3600, \"checkpoint\": {\"path\": \"ckpt\"}}' WHERE id = %d;"
+              "UPDATE node SET fleet_id = %d WHERE id = %d;"
+              "INSERT INTO decision (at_us, kind, node_id, inputs, outcome, why) VALUES (1, 'place', %d, '{}', "
+              "'{\"pool\": {\"hazard_per_hour\": 4}}', '')" % (self.job, fleet, self.node, first))
+        self.assertEqual(self.poll(hold=5000)["run"]["checkpoint"]["interval_s"], 600)
+
     def test_the_interval_is_bounded_by_the_slack_before_a_deadline(self):
         # An hour of work, four minutes of restart, and twenty minutes of slack: a quarter of that.
         left = self.interval(deadline_us=int((time.time() + 3600 + 240 + 1200) * lib.US))

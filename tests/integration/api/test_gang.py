@@ -71,6 +71,17 @@ class Gang(unittest.TestCase):
                          token=self.sessions[rank], expect=200)[1]["run"]
             self.assertEqual(run["nodes"], {"count": 3, "rank": rank, "ips": ["10.0.0.0", "10.0.0.1", "10.0.0.2"]})
 
+    def test_each_rank_saves_as_often_as_any_machine_of_the_gang_may_be_taken(self):
+        self.start()
+        A.sql("UPDATE job SET spec = spec || '{\"work_s\": 3600, \"checkpoint\": {\"path\": \"ckpt\"}}' WHERE id = %d;"
+              "INSERT INTO decision (at_us, kind, job_id, node_id, inputs, outcome, why) VALUES (1, 'place', %d, %d, '{}', "
+              "'{\"pool\": {\"hazard_per_hour\": 3}}', '')" % (self.job, self.job, self.nodes[0]))
+        for rank in range(3):
+            run = A.call("POST", "/v1/agent/poll", {"have": {"job": None, "epoch": 0, "phase": "", "version": 0}, "hold_ms": 0},
+                         token=self.sessions[rank], expect=200)[1]["run"]
+            # Young: sqrt(2 x 20 s x 1 h / (3 x 3 x 0.1)).
+            self.assertEqual(run["checkpoint"]["interval_s"], 400)
+
     def test_each_rank_reports_for_itself_alone(self):
         self.start()
         self.agent(1, "report", phase="RUNNING", steps_done=9, steps_total=50)

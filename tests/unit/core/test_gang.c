@@ -131,6 +131,33 @@ static void a_place_is_offered_only_where_the_whole_gang_fits(void **state)
 	}
 }
 
+/* Whichever machine is taken, all go back to the last save: as often as one machine with all of their hazard. */
+static void a_gang_is_saved_as_often_as_any_of_its_machines_may_be_taken(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct rank_policy policy;
+	struct offer o[2] = {{.pool_id = 1, .provider = "aws", .region = "r", .zone = "z", .zone_name = "", .instance_type = "t", .gpu_name = "A100-80GB",
+	    .gpu_milli = 1000, .market = SPOT_MARKET_SPOT, .arch = "x86_64", .vcpus = 8, .quota_class = "", .price_micros = 1000000,
+	    .price_state = PRICE_FRESH, .placement_score = -1, .capacity = -1, .has_hazard = true, .hazard = 0.5, .launch = 1}};
+
+	(void)state;
+	spec.asks = &ask_any;
+	spec.asks_n = 1;
+	rank_policy_default(&policy);
+	for (int32_t n = 1; n <= 16; n *= 2) {
+		struct rank_job job = {.spec = &spec, .spot_allowed = true, .on_demand_allowed = true, .nodes = n};
+		struct score_terms t, one;
+
+		score_explain(rank_one(a, &o[0], &job, &policy, 1000000), &t);
+		o[1] = o[0];
+		o[1].hazard *= n;
+		job.nodes = 1;
+		score_explain(rank_one(a, &o[1], &job, &policy, 1000000), &one);
+		assert_true(fabs(t.interval_s - one.interval_s) < 1e-6 && fabs(t.lost_per_h - one.lost_per_h) < 1e-9);
+		assert_true(t.interval_s < 3600);
+	}
+}
+
 /* ---- acquiring: gangs in a world with little room ------------------------------------------------ */
 
 #define GANGS 4
@@ -456,6 +483,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_place_is_offered_only_where_the_whole_gang_fits),
+		cmocka_unit_test(a_gang_is_saved_as_often_as_any_of_its_machines_may_be_taken),
 		cmocka_unit_test(gangs_that_want_each_others_room_all_get_their_turn),
 		cmocka_unit_test(what_is_held_goes_on_time_and_for_a_reason),
 		cmocka_unit_test(ranks_are_judged_as_a_whole),
