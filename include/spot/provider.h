@@ -123,6 +123,7 @@ struct spot_terminate {
 	const char *spot_request;
 	struct spot_instance after;          /* state as the reply tells; GONE if the id is unknown, with raw_state */
 #define SPOT_NOT_FOUND_STATE "not-found"     /* this: an unknown id proves nothing within the list lag of its launch */
+	bool was_gone;                       /* before this call: who ended it, and so who pays, its description tells */
 };
 struct spot_notices {                    /* what the control plane says about these instances */
 	const char *region;

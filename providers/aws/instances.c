@@ -117,8 +117,6 @@ bool aws_instance_read(const struct aws *self, struct spot_call *c, const char *
 	if (i.state == SPOT_INSTANCE_GONE || i.state == SPOT_INSTANCE_STOPPING ||
 	    i.state == SPOT_INSTANCE_FAILED)
 		i.end_cause = cause_read(why);
-	if (i.state == SPOT_INSTANCE_GONE && i.end_cause == SPOT_END_RECLAIM)
-		i.state = SPOT_INSTANCE_INTERRUPTED;
 	i.ip = xml_text(item, "ipAddress", xml_text(item, "privateIpAddress", ""));
 	i.spot_request = xml_text(item, "spotInstanceRequestId", "");
 	i.created_us = aws_time(xml_text(item, "launchTime", ""));
@@ -448,6 +446,7 @@ enum spot_step aws_terminate(void *p, struct spot_call *c, struct spot_terminate
 			continue;
 		terminate_after(self, a, state_read(xml_at(i, "currentState")),
 		    xml_text(i, "currentState/name", ""));
+		a->was_gone = state_read(xml_at(i, "previousState")) == SPOT_INSTANCE_GONE;
 		return SPOT_DONE;
 	}
 	return aws_bad_reply(c, "TerminateInstances", "the instance is not in the reply");

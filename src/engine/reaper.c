@@ -35,6 +35,8 @@ static void reap_called(struct act *a)
 
 	if (is_unheard_of(a, p, rc)) {
 		log_warn("terminate.not_found_yet", I64("node", a->id), STR("ref", p->args.ref));
+	} else if (rc == SPOT_OK && p->args.was_gone) {
+		state = ""; /* the next look at our nodes tells the cause, too */
 	} else if (rc == SPOT_OK && p->args.after.state != SPOT_INSTANCE_NONE) {
 		state = spot_instance_state_name(p->args.after.state);
 	} else if (rc == SPOT_GONE || rc == SPOT_NOT_FOUND) {

@@ -86,7 +86,7 @@ static void events_come_through_the_queue_once_each(struct live *v)
 			json_decref(live_control(v, "/reclaim", arena_printf(v->arena,
 			    "{\"instance\":\"%s\",\"notice_s\":0.5,\"rebalance_s_before\":0.2}", a.instance.ref)));
 		}
-		ended = seen_as(&w, a.instance.ref, SPOT_INSTANCE_INTERRUPTED);
+		ended = seen_as(&w, a.instance.ref, SPOT_INSTANCE_GONE);
 	}
 	json_decref(live_control(v, "/aws/events", "{\"twice\":false}"));
 	assert_true(ran && ended);

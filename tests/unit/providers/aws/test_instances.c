@@ -251,10 +251,12 @@ static void states_are_the_low_byte_of_the_code(void **state)
 
 /* ---- terminate and notices --------------------------------------------------------------- */
 
-#define ENDED(id, code)                                                                            \
+#define ENDED_FROM(id, code, was)                                                                  \
 	"<TerminateInstancesResponse><instancesSet><item><instanceId>" id                          \
 	"</instanceId><currentState><code>" code                                                   \
-	"</code><name>x</name></currentState></item></instancesSet></TerminateInstancesResponse>"
+	"</code><name>x</name></currentState><previousState><code>" was                            \
+	"</code><name>y</name></previousState></item></instancesSet></TerminateInstancesResponse>"
+#define ENDED(id, code) ENDED_FROM(id, code, "16")
 
 static void terminate_tells_the_state_and_takes_unknown_for_gone(void **state)
 {
@@ -272,10 +274,17 @@ static void terminate_tells_the_state_and_takes_unknown_for_gone(void **state)
 				 .reply = ENDED("i-1", "32")}),
 	    SPOT_DONE);
 	assert_int_equal(a.after.state, SPOT_INSTANCE_STOPPING);
+	assert_false(a.was_gone);
 	assert_int_equal(
 	    RUN_SCRIPT(&d, DRIVE_TERMINATE, &a, {.status = 200, .reply = ENDED("i-1", "48")}),
 	    SPOT_DONE);
 	assert_int_equal(a.after.state, SPOT_INSTANCE_GONE);
+	/* It was gone already, perhaps taken by EC2, which then bills nothing: the description tells. */
+	assert_int_equal(
+	    RUN_SCRIPT(&d, DRIVE_TERMINATE, &a, {.status = 200, .reply = ENDED_FROM("i-1", "48", "48")}),
+	    SPOT_DONE);
+	assert_int_equal(a.after.state, SPOT_INSTANCE_GONE);
+	assert_true(a.was_gone);
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_TERMINATE, &a,
 			     {.status = 400,
 				 .reply = EC2_XML("InvalidInstanceID.NotFound",

@@ -1,0 +1,235 @@
+"""The world of the chaos stories: e2e's clouds with real agents, a Postgres that we hold in our own hands, and daemons that are
+started again whenever they end, as systemd does it. What every story must leave behind is judged by judge.py."""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "harness")]
+
+import e2e  # noqa: E402
+from e2e import Failure  # noqa: E402,F401
+from pgproxy import Plan, Proxy  # noqa: E402,F401
+from pgserver import NAME, Postgres  # noqa: E402
+
+# spotctl's word for a daemon that is not there, or says so (docs: spotctl exit codes).
+UNREACHABLE = (6, 7)
+
+# What was cut off is repeated soon; a connection that says nothing is given up soon.
+SETTINGS = {"database": {"statement_timeout": "5s"}, "market": {"on_demand": "8s", "signals": "15s", "pools": "8s", "quotas": "15s"}}
+
+
+class Spotd:
+    """A daemon and who starts it again. env: over its environment, read at each start; wrap: what stands before its program."""
+
+    def __init__(self, directory, config, env, name="spotd", wrap=()):
+        self.config, self.env, self.name, self.wrap = config, env, name, list(wrap)
+        self.extra = {}
+        self.log = open(os.path.join(directory, name + ".log"), "ab")
+        self.proc = self.keeper = None
+        self.wanted = False
+        self.ends = []
+        self.lock = threading.Lock()
+        self.born = threading.Event()
+
+    def start(self):
+        self.wanted = True
+        self.born.clear()
+        self.keeper = threading.Thread(target=self.keep, daemon=True)
+        self.keeper.start()
+        if not self.born.wait(20):
+            raise Failure("spotd does not start")
+
+    def keep(self):
+        pause = threading.Event()
+        while True:
+            with self.lock:
+                if not self.wanted:
+                    return
+                self.proc = subprocess.Popen([*self.wrap, os.path.join(e2e.BUILD, "src/spotd/spotd"), "--config", self.config],
+                                             stdout=self.log, stderr=self.log, env=dict(self.env, **self.extra))
+                self.born.set()
+            self.ends.append(self.proc.wait())
+            # RestartSec; a kill is answered at once, a daemon that gives up by itself is not hurried.
+            pause.wait(0.05 if self.ends[-1] == -signal.SIGKILL else 0.5)
+
+    def kill9(self):
+        with self.lock:
+            if self.proc.poll() is None:
+                self.proc.send_signal(signal.SIGKILL)
+                self.proc.wait()
+
+    def signal(self, number):
+        self.proc.send_signal(number)
+
+    def stop(self):
+        with self.lock:
+            self.wanted = False
+        if self.proc and self.proc.poll() is None:
+            self.proc.send_signal(signal.SIGCONT)
+            self.proc.terminate()
+            try:
+                self.proc.wait(20)
+            except subprocess.TimeoutExpired:
+                self.proc.kill()
+        if self.keeper:
+            self.keeper.join(20)
+        self.log.close()
+
+    def text(self):
+        with open(self.log.name, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+
+class World(e2e.World):
+    """postgres: arguments of Postgres. The daemon's first statement is the proxy's number one."""
+
+    def __init__(self, postgres=None, plan=None, extra=None, settings=None, **more):
+        self.postgres_args, self.first_plan, self.first_extra = postgres or {}, plan, extra or {}
+        self.pg = self.proxy = None
+        self.told = time.monotonic()
+        self.others = []
+        merged = {k: dict(v) for k, v in SETTINGS.items()}
+        for section, keys in (settings or {}).items():
+            merged.setdefault(section, {}).update(keys)
+        super().__init__(providers=more.pop("providers", ("aws",)), regions=more.pop("regions", "us-east-1"), settings=merged, **more)
+
+    def tell(self, text):
+        print("%6.1f s  %s" % (time.monotonic() - self.told, text), flush=True)
+
+    # ---- building ------------------------------------------------------------------------
+
+    def dsn(self, port):
+        return "host=127.0.0.1 port=%d user=%s dbname=%s sslmode=disable gssencmode=disable" % (port, NAME, NAME)
+
+    def raise_daemon(self):
+        home = os.path.join(self.dir, "postgres")
+        os.makedirs(home)
+        self.pg = Postgres(home, **self.postgres_args)
+        self.proxy = Proxy(self.pg.socket_path)
+        env = dict(self.environment(), DATABASE_URL=self.dsn(self.proxy.port))
+        config = self.write_config()
+        made = subprocess.run([os.path.join(e2e.BUILD, "src/spotd/spotd"), "--config", config, "--create-token", "chaos", "--role", "admin"],
+                              env=env, capture_output=True, text=True, timeout=120)
+        if made.returncode != 0:
+            raise Failure("no token: " + made.stderr)
+        self.token = made.stdout.strip()
+        self.token_file = self.private_file("token", self.token + "\n")
+        self.proxy.count = 0
+        self.proxy.plan = self.first_plan(self) if self.first_plan else None
+        self.daemon = Spotd(self.dir, config, env)
+        self.daemon.extra = dict(self.first_extra)
+        self.daemon.start()
+        self.await_ready()
+        self.feed = e2e.Feed(self)
+        self.feed.start()
+
+    def await_ready(self):
+        def up():
+            try:
+                return self.ask("GET", "/readyz")[0] == 200
+            except OSError:
+                return False
+        self.until("spotd is ready", 90, up)
+
+    def second(self, name="second", **more):
+        """Another daemon on the same database, with a port of its own."""
+        port = e2e.free_port()
+        path = os.path.join(self.dir, name + ".conf")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(self.config_text().replace("listen = 127.0.0.1:%d" % self.port, "listen = 127.0.0.1:%d" % port))
+        other = Spotd(self.dir, path, self.daemon.env, name, **more)
+        other.port = port
+        self.others.append(other)
+        other.start()
+        return other
+
+    def close(self, failed=False):
+        if self.proxy:
+            self.proxy.plan = None
+        for other in self.others:
+            other.stop()
+        if self.feed:
+            self.feed.over = True
+            self.feed.hang_up()
+        for part in (self.daemon, self.emulator, self.proxy, self.pg):
+            if part:
+                part.stop()
+        if failed or os.environ.get("E2E_KEEP"):
+            self.tell("files of this world: %s" % self.dir)
+        else:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    # ---- speaking with a daemon that may be away -----------------------------------------
+
+    def api(self, method, path, body=None, ok=(200, 201, 202), **kw):
+        end = time.monotonic() + 90
+        pause = threading.Event()
+        while True:
+            try:
+                status, reply = self.ask(method, path, body, **kw)
+            except OSError as e:
+                status, reply = 503, str(e)
+            if status in ok:
+                return reply
+            if status not in (500, 502, 503, 504, 429, 408) or time.monotonic() > end:
+                raise Failure("%s %s: %s %s" % (method, path, status, reply))
+            pause.wait(0.1)
+
+    def ctl(self, *words, text=None):
+        """Repeated while nobody is there; a submission has a key, so that it counts once."""
+        end = time.monotonic() + 90
+        pause = threading.Event()
+        if words[:2] == ("job", "submit"):
+            words = (*words, "--key", os.urandom(8).hex())
+        while True:
+            out = self.spotctl(*words, text=text)
+            if out.returncode == 0:
+                return out.stdout.strip()
+            if out.returncode not in UNREACHABLE or time.monotonic() > end:
+                raise Failure("spotctl %s: exit %d: %s%s" % (" ".join(words), out.returncode, out.stdout, out.stderr))
+            pause.wait(0.1)
+
+    def submit(self, **kw):
+        job = super().submit(**kw)
+        self.jobs = dict(getattr(self, "jobs", {}), **{job: kw.get("steps", 400)})
+        return job
+
+    def ref_of(self, job):
+        """(job, instance) once it runs on one."""
+        j = self.await_job(job, "%s runs" % job, 120, lambda j: j["state"] == "RUNNING" and j["node"])
+        return j, self.node(j["node"])["ref"]
+
+
+def tale(w, steps=200, reclaims=1):
+    """A job that its provider takes the machine from, and one beside it. Returns when both are over."""
+    w.prices()
+    b = w.submit(name="beside", steps=steps // 4, step_ms=25, interval="2s")
+    a = w.submit(name="moved", steps=steps, step_ms=25, interval="2s")
+    w.tell("submitted %s and %s" % (a, b))
+    for k in range(reclaims):
+        take(w, a, 20 + 40 * k)
+    for job in (a, b):
+        j = w.await_end(job, 240)
+        w.tell("%s %s after %d attempts, %s steps" % (job, j["state"], j["attempts"], j["steps_done"]))
+
+
+def take(w, job, steps):
+    """The provider takes the job's machine once it has done so many steps; a job that was faster is let go."""
+    def far():
+        j = w.job(job)
+        if j["state"] in e2e.TERMINAL:
+            return j
+        return j if j["state"] == "RUNNING" and j["node"] and w.local_steps(job, j["node"]) >= steps else None
+    j = w.until("%s at step %d" % (job, steps), 180, far)
+    live = [i["id"] for i in w.instances(live=True)]
+    ref = w.node(j["node"])["ref"] if j["node"] else None
+    if ref in live:
+        w.sim("POST", "/reclaim", {"instance": ref, "notice_s": 6})
+        w.tell("%s is being taken from %s at step %d" % (ref, job, w.local_steps(job, j["node"])))
+    else:
+        w.tell("%s was faster than its provider" % job)

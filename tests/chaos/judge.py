@@ -1,0 +1,177 @@
+"""What must hold at the end of every story. Nothing here shares code with the product: the money is counted again from the
+emulator's own record and the price rows, in integers."""
+import hashlib
+
+HOUR_US = 3600 * 1000 * 1000
+
+
+class Broken(Exception):
+    pass
+
+
+def need(ok, text, *args):
+    if not ok:
+        raise Broken(text % args if args else text)
+
+
+# ---- nothing left, nothing lost ------------------------------------------------------------
+
+def nothing_left(w):
+    """Neither machines nor what hangs on them: disks, cards, addresses, orders, unfinished uploads."""
+    def clean():
+        books = w.sim("GET", "/books")
+        return books["alive"] == 0 and not books["left"] and all(i["terminated"] for i in books["instances"]) and not w.nodes()
+    w.until("nothing is left at the clouds", 120, clean)
+    books = w.sim("GET", "/books")
+    need(not books["double_launches"], "launched twice: %s", books["double_launches"])
+    return books
+
+
+def jobs_whole(w):
+    rows = {"j%d" % r["id"]: r for r in w.pg.rows("SELECT id, state, epoch FROM job")}
+    need(set(rows) == set(w.jobs), "accepted were %s, the database has %s", sorted(w.jobs), sorted(rows))
+    for job, steps in w.jobs.items():
+        j = w.job(job)
+        need(j["state"] == "SUCCEEDED", "%s is %s: %s", job, j["state"], j["why"])
+        need(j["steps_done"] == steps, "%s has done %s of %d steps", job, j["steps_done"], steps)
+        need(w.result_of(job) == w.result_of_uninterrupted(steps), "%s: its result is not that of an uninterrupted run", job)
+
+
+def progress_kept(w):
+    """No attempt began behind a checkpoint that was committed before; each committed one is in the store as it was told."""
+    marks = w.pg.rows("SELECT job_id, epoch, rank, steps, id, committed_us FROM checkpoint WHERE state = 'COMMITTED' ORDER BY id")
+    for a in w.pg.rows("SELECT job_id, epoch, rank, steps_start, created_us, steps_done FROM attempt ORDER BY job_id, epoch"):
+        before = [m["steps"] for m in marks if (m["job_id"], m["rank"]) == (a["job_id"], a["rank"]) and m["committed_us"] <= a["created_us"]]
+        need(a["steps_start"] >= max(before, default=0), "j%d attempt %d began at step %d, and step %d was committed",
+             a["job_id"], a["epoch"], a["steps_start"], max(before, default=0))
+    for job in w.jobs:
+        for c in w.job(job)["checkpoints"]:
+            if c["state"] != "COMMITTED":
+                continue
+            for chunk in w.api("GET", "/v1/checkpoints/" + c["id"])["chunks"]:
+                status, body = w.get_object(chunk["object_key"])
+                need(status == 200 and hashlib.sha256(body).hexdigest() == chunk["sha256"],
+                     "%s: piece %s of %s is not in the store as committed", job, chunk["path"], c["id"])
+
+
+def consistent(w):
+    def clean():
+        out = w.spotctl("doctor", "--consistency", "-o", "json")
+        consistent.words = out.stdout + out.stderr
+        return out.returncode == 0
+    w.until("spotctl doctor --consistency is clean", 40, lambda: clean() or None)
+
+
+# ---- the money -------------------------------------------------------------------------------
+
+def billed_whole(w):
+    """Until the ledger has all that there is: every interval, what was lost, what was credited."""
+    due = ("SELECT (SELECT count(*) FROM node WHERE launched_us IS NOT NULL AND billed_to_us IS DISTINCT FROM ended_us)"
+           " + (SELECT count(*) FROM attempt WHERE NOT settled OR ended_us IS NULL)"
+           " + (SELECT count(*) FROM attempt a WHERE a.exit_reason = 'lost' AND a.started_us IS NOT NULL AND NOT EXISTS"
+           "    (SELECT FROM ledger l WHERE l.node_id = a.node_id AND l.kind IN ('lost_work', 'credit'))"
+           "    AND coalesce((SELECT max(c.committed_us) FROM checkpoint c WHERE c.job_id = a.job_id AND c.epoch = a.epoch"
+           "        AND c.state = 'COMMITTED'), a.started_us) < least(a.ended_us, (SELECT ended_us FROM node n WHERE n.id = a.node_id)))")
+    w.until("everything is billed", 60, lambda: w.pg.psql(due) == "0")
+    free = {i["instance"] for i in w.sim("GET", "/books")["instances"] if i["free_first_hour"]}
+    w.until("what is free is credited", 40, lambda: free <= {
+        r["ref"] for r in w.pg.rows("SELECT n.ref FROM node n JOIN ledger l ON l.node_id = n.id WHERE l.kind = 'credit'")})
+
+
+def cost(price, origin, a, b):
+    """Floor differences, so that the parts of an interval sum to the whole."""
+    return price * (b - origin) // HOUR_US - price * (a - origin) // HOUR_US
+
+
+def segments(prices, noted, a, b, known_by):
+    """[(from, to, price)] of [a, b): the newest price row in force at each moment, of those observed by then; before the first
+    row counts what was noted at the launch."""
+    rows = [p for p in prices if p["observed_us"] <= known_by]
+    cuts = sorted({a, b, *(p["effective_us"] for p in rows if a < p["effective_us"] < b)})
+    out = []
+    for x, y in zip(cuts, cuts[1:]):
+        in_force = [p for p in rows if p["effective_us"] <= x]
+        out.append((x, y, max(in_force, key=lambda p: p["observed_us"])["price_micros"] if in_force else noted))
+    return out
+
+
+def node_money(node, prices, lines):
+    """The lines that stand tile the node's life, each priced as the rows say. Returns them."""
+    taken = {r["reverses"] for r in lines if r["reverses"] and r["kind"] != "credit"}
+    stand = sorted((r for r in lines if not r["reverses"] and r["id"] not in taken), key=lambda r: r["from_us"])
+    at = node["launched_us"]
+    for r in stand:
+        need(r["from_us"] == at, "n%d: the ledger goes on at %d where %d was due", node["id"], r["from_us"], at)
+        at = r["to_us"]
+    need(at == node["ended_us"], "n%d: the ledger ends at %d, the node at %d", node["id"], at, node["ended_us"])
+    expected = 0
+    for r in stand:
+        # A line that was written for another one knows what that one knew.
+        first = min(x["at_us"] for x in lines if not x["reverses"] and x["from_us"] <= r["from_us"] and x["to_us"] >= r["to_us"])
+        for x, y, price in segments(prices, node["price_micros"], r["from_us"], r["to_us"], first):
+            need(price == r["price_micros"], "n%d: a line of %d micro-dollars an hour from %d, and the price rows say %d", node["id"],
+                 r["price_micros"], x, price)
+            expected += cost(price, node["launched_us"], x, y)
+    got = sum(r["amount_micros"] for r in lines if r["kind"] != "credit")
+    need(got == expected, "n%d: the ledger has %d micro-dollars, interval x price is %d", node["id"], got, expected)
+    return stand
+
+
+def provider_money(node, stand, inst, lag_us):
+    """The same interval as the provider's own bill: equal but for its rounding and for prices that we heard of late."""
+    a, b = inst["from_us"], inst["to_us"]
+    need(node["launched_us"] <= a and node["ended_us"] >= b or a >= b, "n%d was billed %d..%d, its provider bills %d..%d", node["id"],
+         node["launched_us"], node["ended_us"], a, b)
+    ours = sum(cost(r["price_micros"], node["launched_us"], max(a, r["from_us"]), min(b, r["to_us"])) for r in stand
+               if max(a, r["from_us"]) < min(b, r["to_us"]))
+    steps = [s["usd_micros_per_hour"] for s in inst["segments"]]
+    late = sum(abs(x - y) for x, y in zip(steps, steps[1:])) * lag_us // HOUR_US
+    slack = len(steps) + len(stand) + late
+    need(abs(ours - inst["cost_micros"]) <= slack, "n%d: of its provider's interval we have %d micro-dollars, its bill says %d", node["id"], ours,
+         inst["cost_micros"])
+
+
+def money(w, books, lag_us=30 * 1000 * 1000):
+    nodes = w.pg.rows("SELECT id, ref, pool_id, price_micros, launched_us, ended_us, state FROM node")
+    lines, prices = {}, {}
+    for r in w.pg.rows("SELECT id, at_us, kind, node_id, from_us, to_us, price_micros, amount_micros, reverses FROM ledger ORDER BY id"):
+        lines.setdefault(r["node_id"], []).append(r)
+    for p in w.pg.rows("SELECT pool_id, observed_us, effective_us, price_micros FROM price_point WHERE pool_id IN (SELECT pool_id FROM node)"):
+        prices.setdefault(p["pool_id"], []).append(p)
+    theirs = {i["instance"]: i for i in books["instances"]}
+    ours = {n["ref"]: n for n in nodes if n["ref"]}
+    need(set(theirs) == set(ours), "the provider bills %s, we know %s", sorted(theirs), sorted(ours))
+    total = 0
+    for node in nodes:
+        mine = lines.get(node["id"], [])
+        total += sum(r["amount_micros"] for r in mine)
+        if not node["ref"]:
+            need(not mine, "n%d never had an instance and was billed", node["id"])
+            continue
+        stand = node_money(node, prices.get(node["pool_id"], []), mine)
+        inst = theirs[node["ref"]]
+        provider_money(node, stand, inst, lag_us)
+        rest = sum(r["amount_micros"] for r in mine)
+        credited = any(r["kind"] == "credit" for r in mine)
+        need(credited == inst["free_first_hour"], "n%d: credited %s, and its provider's free hour is %s", node["id"], credited, inst["free_first_hour"])
+        need(not credited or rest == 0, "n%d: credited, and %d micro-dollars stand", node["id"], rest)
+    shown = w.api("GET", "/v1/cost?by=job")["totals"]["total_micros"]
+    need(shown == total, "the cost shown is %d, the ledger has %d", shown, total)
+    return len(nodes), len(theirs), total, sum(i["cost_micros"] for i in books["instances"] if not i["free_first_hour"])
+
+
+# ---- all of it -------------------------------------------------------------------------------
+
+def judge(w):
+    books = nothing_left(w)
+    jobs_whole(w)
+    progress_kept(w)
+    billed_whole(w)
+    try:
+        consistent(w)
+    except Exception as e:
+        raise Broken("%s\n%s" % (e, consistent.words)) from e
+    nodes, machines, total, bill = money(w, books)
+    w.tell("judged: %d jobs whole, %d machines gone, none twice, ledger %d micro-dollars = intervals x prices (the provider's own intervals: %d)" % (
+        len(w.jobs), machines, total, bill))
+

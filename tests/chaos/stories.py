@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+"""One point of one story: stories.py BUILD STORY [ARGUMENT...]. What each story is says its docstring; run.py has the list of
+points that a run sweeps over."""
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import chaos  # noqa: E402
+import e2e  # noqa: E402
+from chaos import Failure, Plan, Postgres, Proxy, World, tale  # noqa: E402
+from judge import Broken, judge, need  # noqa: E402
+
+TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+
+
+class Worlds:
+    """with: a world that is closed, and kept for reading when the story failed."""
+
+    def __init__(self, **options):
+        self.world = World(**options)
+
+    def __enter__(self):
+        return self.world
+
+    def __exit__(self, kind, value, trace):
+        self.world.close(kind is not None)
+
+
+def writing_statements():
+    """Names of the statements that change something, from the SQL files' own headers."""
+    names = set()
+    folder = os.path.join(TOP, "src/store/sql")
+    for file in os.listdir(folder):
+        with open(os.path.join(folder, file), encoding="utf-8") as f:
+            for name, rest in re.findall(r"-- name: (\w+)\n(.*?)(?=\n-- name: |\Z)", f.read(), re.S):
+                if re.search(r"-- writes: yes", rest):
+                    names.add(name)
+    return names
+
+
+# ---- between any two statements ----------------------------------------------------------------
+
+def kill_at(w, mode, at, every, names=None):
+    def hit(count, name):
+        w.daemon.kill9()
+    return Plan(mode, at, every, hit, names=names)
+
+
+def story_statements(mode, at, every):
+    """kill -9 of the daemon at statement AT and every EVERY statements from there on; MODE says on which side of it."""
+    at, every = int(at), int(every)
+    with Worlds(plan=lambda w: kill_at(w, mode, at, every)) as w:
+        tale(w)
+        w.proxy.plan = None
+        w.tell("%d kills, %d statements; the last ones %s" % (len(w.proxy.hits), w.proxy.count, [n for _, n in w.proxy.hits[-4:]]))
+        need(w.proxy.hits, "nothing was killed: the story has fewer than %d statements", at)
+        judge(w)
+
+
+class EachName(Plan):
+    """The k-th time that a statement which writes is seen, once for every name."""
+
+    def __init__(self, mode, k, hit):
+        super().__init__(mode, None, 0, hit)
+        self.k, self.writes, self.times = k, writing_statements(), {}
+
+    def wants(self, name):
+        if name not in self.writes and not name.startswith(("BEGIN", "COPY", "COMMIT")):
+            return False
+        name = name.split(" ")[0]
+        self.times[name] = self.times.get(name, 0) + 1
+        return self.times[name] == self.k
+
+
+def story_writes(mode, k):
+    """kill -9 of the daemon at the K-th time of every statement that writes, each in its turn."""
+    with Worlds(plan=lambda w: EachName(mode, int(k), lambda count, name: w.daemon.kill9())) as w:
+        tale(w)
+        plan, w.proxy.plan = w.proxy.plan, None
+        w.tell("%d kills, each at another statement: %s" % (len(w.proxy.hits), " ".join(n for _, n in w.proxy.hits)))
+        w.tell("seen fewer than %s times: %s" % (k, " ".join(sorted(n for n, t in plan.times.items() if t < plan.k)) or "none"))
+        need(len(w.proxy.hits) >= 10, "only %d kills", len(w.proxy.hits))
+        judge(w)
+
+
+def story_losses(mode, at, every):
+    """The database connection breaks around every EVERY-th statement from AT on; nobody is killed."""
+    with Worlds(plan=lambda w: Plan(mode, int(at), int(every), lambda count, name: None)) as w:
+        tale(w)
+        w.proxy.plan = None
+        w.tell("%d connections broken, %d statements" % (len(w.proxy.hits), w.proxy.count))
+        need(len(w.proxy.hits) > 5 and not w.daemon.ends, "broken %d, spotd ended %s", len(w.proxy.hits), w.daemon.ends)
+        judge(w)
+
+
+def story_migrate(stride):
+    """spotd --migrate on an empty database, killed around each STRIDE-th statement in turn; then it is finished and the schema
+    must be the one of a run that nobody disturbed."""
+    with tempfile.TemporaryDirectory(prefix="spotchaos-") as top:
+        os.chmod(top, 0o711)
+        pg = Postgres(os.path.join(top, "pg"))
+        proxy = Proxy(pg.socket_path)
+        points = 0
+        try:
+            proc = {}
+
+            def migrate(name):
+                env = dict(os.environ, DATABASE_URL="host=127.0.0.1 port=%d user=spotbroker dbname=%s sslmode=disable gssencmode=disable" % (
+                    proxy.port, name))
+                proc["p"] = subprocess.Popen([os.path.join(e2e.BUILD, "src/spotd/spotd"), "--migrate"], env=env, stdout=pg.log, stderr=pg.log)
+                return proc["p"].wait(60)
+
+            def schema(name):
+                text = subprocess.run(["pg_dump", "-h", pg.sock, "-U", "spotbroker", "-s", name], capture_output=True, text=True, check=True).stdout
+                return [line for line in text.splitlines() if not line.startswith(("\\restrict", "\\unrestrict"))]
+
+            pg.run("createdb", "-h", pg.sock, "-U", "spotbroker", "calm")
+            proxy.count = 0
+            need(migrate("calm") == 0, "spotd --migrate fails")
+            total, whole = proxy.count, schema("calm")
+            for k, mode in enumerate(("before", "sent", "replied")):
+                for n in range(1 + k, total + 1, int(stride)):
+                    pg.run("createdb", "-h", pg.sock, "-U", "spotbroker", "torn")
+                    proxy.count = 0
+                    proxy.plan = Plan(mode, n, 0, lambda count, name: proc["p"].kill())
+                    killed = migrate("torn")
+                    proxy.plan = None
+                    need(killed == -signal.SIGKILL or mode == "replied", "statement %d %s: not killed, exit %d", n, mode, killed)
+                    need(migrate("torn") == 0, "statement %d %s: spotd --migrate does not finish after a kill", n, mode)
+                    need(schema("torn") == whole, "statement %d %s: another schema", n, mode)
+                    pg.run("dropdb", "-h", pg.sock, "-U", "spotbroker", "--force", "torn")
+                    points += 1
+            print("%d kills within %d statements of the migrations, the same schema each time" % (points, total))
+        finally:
+            proxy.stop()
+            pg.stop()
+
+
+# ---- n-th call failures ---------------------------------------------------------------------------
+
+def shim_env(kind, at, every, program, mark, port=0):
+    return {"LD_PRELOAD": os.path.join(e2e.BUILD, "tests/chaos/spot_chaos_shim.so"), "SPOT_SHIM": "%s:%s:%s" % (kind, at, every),
+            "SPOT_SHIM_PROGRAM": program, "SPOT_SHIM_DB_PORT": str(port), "SPOT_SHIM_MARK": mark}
+
+
+def marks(path):
+    try:
+        with open(path, encoding="ascii") as f:
+            return f.read().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def story_calls(kind, at, every):
+    """Calls of KIND (db, http, serve, disk) fail in the daemon: the AT-th and every EVERY-th from there on, counted anew at each
+    start of it."""
+    with tempfile.TemporaryDirectory(prefix="spotchaos-") as top:
+        mark = os.path.join(top, "mark")
+
+        def arm(w):
+            w.first_extra = shim_env(kind, at, every, "spotd", mark, w.proxy.port)
+        with Worlds(plan=arm) as w:
+            tale(w)
+            got = marks(mark)
+            w.tell("%d calls failed (%s); spotd ended by itself %d times" % (
+                len(got), ", ".join(sorted({m.split()[1] for m in got})), len(w.daemon.ends)))
+            need(got, "no call failed")
+            # Whoever judges must be able to ask: a daemon without the shim.
+            w.daemon.extra.clear()
+            w.daemon.kill9()
+            w.await_ready()
+            judge(w)
+
+
+def story_start(kind):
+    """The daemon's start with its n-th call of KIND failing, n = 1, 2, ... until a start in which none failed: it comes up, or
+    ends with words; and comes up the next time."""
+    with tempfile.TemporaryDirectory(prefix="spotchaos-") as top, Worlds() as w:
+        w.daemon.stop()
+        silent, ended, n = [], 0, 0
+        while True:
+            n += 1
+            mark = os.path.join(top, "mark%d" % n)
+            log = os.path.join(top, "log%d" % n)
+            with open(log, "wb") as f:
+                p = subprocess.Popen([os.path.join(e2e.BUILD, "src/spotd/spotd"), "--config", w.daemon.config], stdout=f, stderr=f,
+                                     env=dict(w.daemon.env, **shim_env(kind, n, 0, "spotd", mark, w.proxy.port)))
+                started = up_or_over(w, p)
+            with open(log, encoding="utf-8", errors="replace") as f:
+                words = f.read()
+            if p.poll() is None:
+                p.terminate()
+                need(p.wait(20) == 0, "%s call %d: spotd does not stop in good order\n%s", kind, n, words)
+            elif not words.strip() or p.returncode < 0:
+                silent.append(n)
+            ended += not started
+            if not marks(mark):
+                break
+            need(n < 3000, "a start has more calls than that?")
+        print("%s: %d starts with one failing call, %d of them given up with words" % (kind, n - 1, ended))
+        need(not silent, "%s calls %s: spotd died or ended without a word", kind, silent)
+        w.daemon = chaos.Spotd(w.dir, w.daemon.config, w.daemon.env)
+        w.daemon.start()
+        w.await_ready()
+
+
+def up_or_over(w, p):
+    """True: it serves. False: it ended."""
+    end = time.monotonic() + 30
+    pause = threading.Event()
+    while p.poll() is None:
+        try:
+            if w.ask("GET", "/readyz")[0] == 200:
+                return True
+        except OSError:
+            pass
+        if time.monotonic() > end:
+            p.kill()
+            raise Broken("spotd neither comes up nor ends")
+        pause.wait(0.02)
+    return False
+
+
+def wrap_agent(w, env):
+    """What nodes download as their agent is a script that preloads the shim and becomes the agent."""
+    folder = os.path.join(w.dir, "agents")
+    os.rename(os.path.join(folder, "spot-agent"), os.path.join(w.dir, "spot-agent"))
+    with open(os.path.join(folder, "spot-agent"), "w", encoding="utf-8") as f:
+        f.write("#!/bin/sh\n%s\nexec %s \"$@\"\n" % ("\n".join("export %s='%s'" % kv for kv in env.items()), os.path.join(w.dir, "spot-agent")))
+    os.chmod(os.path.join(folder, "spot-agent"), 0o755)
+    os.chmod(w.dir, 0o755)
+
+
+def story_agent_calls(kind, at, every):
+    """The same in the agents: http, disk. Their job is none of it."""
+    with tempfile.TemporaryDirectory(prefix="spotchaos-") as top:
+        os.chmod(top, 0o755)
+        mark = os.path.join(top, "mark")
+        with Worlds(plan=lambda w: wrap_agent(w, shim_env(kind, at, every, "spot-agent", mark))) as w:
+            tale(w)
+            got = marks(mark)
+            w.tell("%d calls of agents failed (%s)" % (len(got), ", ".join(sorted({m.split()[1] for m in got}))))
+            need(got, "no call failed")
+            judge(w)
+
+
+# ---- the database -----------------------------------------------------------------------------
+
+def story_postgres(seed):
+    """kill -9 of the whole Postgres at random moments, and started again after a while."""
+    rng = random.Random(int(seed))
+    with Worlds() as w:
+        over = threading.Event()
+        kills = []
+
+        def trouble():
+            while not over.wait(rng.uniform(0.5, 5)):
+                w.pg.kill9()
+                kills.append(1)
+                over.wait(rng.uniform(0, 3))
+                w.pg.start()
+        t = threading.Thread(target=trouble)
+        t.start()
+        try:
+            tale(w)
+        finally:
+            over.set()
+            t.join()
+        w.tell("%d kills of Postgres, %d ends of spotd" % (len(kills), len(w.daemon.ends)))
+        need(len(kills) >= 2, "Postgres was killed %d times", len(kills))
+        judge(w)
+
+
+def main():
+    e2e.BUILD = os.path.abspath(sys.argv[1])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    stories = {k[len("story_"):]: v for k, v in globals().items() if k.startswith("story_")}
+    try:
+        stories[sys.argv[2]](*sys.argv[3:])
+    except (Broken, Failure) as e:
+        print("BROKEN: %s" % e, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
