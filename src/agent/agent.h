@@ -299,12 +299,13 @@ struct fetch {
 	struct fetch_chunk *chunks;
 	size_t files_n, chunks_n, done_n;
 	int flying;
-	bool refused;                        /* an URL is not honoured (any more): fresh ones are needed */
+	bool refused;                        /* an URL is not honoured (any more), the disk is full: to be begun anew */
 	int rounds;                          /* with fresh URLs, in a row; outlives fetch_stop */
 	char why[400];
 };
 void fetch_begin(struct agent *a, const json_t *files);
 void fetch_step(struct agent *a);
+void fetch_fail(struct agent *a, bool refused, const char *why);
 void fetch_stop(struct agent *a);
 
 /* ---- checkpoints (checkpoint.c, upload.c) ---------------------------------------------------------------- */

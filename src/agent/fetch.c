@@ -39,7 +39,7 @@ struct fetch_chunk {
 	bool done;
 };
 
-static void fetch_fail(struct agent *a, bool refused, const char *why)
+void fetch_fail(struct agent *a, bool refused, const char *why)
 {
 	struct fetch *f = &a->fetch;
 
@@ -177,7 +177,7 @@ static void file_complete(struct agent *a, struct fetch_file *file)
 	if (fchmod(file->fd, (mode_t)file->mode) != 0 || fstat(file->fd, &st) != 0 ||
 	    rename(file->part, file->place) != 0) {
 		(void)snprintf(why, sizeof(why), "cannot finish %.200s: %s", file->place, strerror(errno));
-		fetch_fail(a, false, why);
+		fetch_fail(a, true, why);
 	}
 	close(file->fd);
 	file->fd = -1;
@@ -206,13 +206,13 @@ static bool file_open(struct agent *a, struct fetch_file *file)
 	if (file->fd >= 0)
 		return true;
 	if (dir_make_above(file->place, &err) != SPOT_OK) {
-		fetch_fail(a, false, err.text);
+		fetch_fail(a, true, err.text);
 		return false;
 	}
 	file->fd = open(file->part, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (file->fd < 0) {
 		(void)snprintf(why, sizeof(why), "cannot write %.200s: %s", file->part, strerror(errno));
-		fetch_fail(a, false, why);
+		fetch_fail(a, true, why);
 		return false;
 	}
 	return true;

@@ -122,7 +122,8 @@ void job_begin(struct agent *a, const char *id, int64_t epoch, json_t *run)
 	}
 	if (dir_make(j->ckpt_dir, &err) != SPOT_OK || dir_make(j->cwd, &err) != SPOT_OK ||
 	    dir_make_above(j->progress, &err) != SPOT_OK) {
-		job_end(a, "error", err.text);
+		fetch_stop(a);
+		fetch_fail(a, true, err.text); /* a disk that is full now may have room soon */
 		return;
 	}
 	fetch_begin(a, json_object_get(run, "files"));

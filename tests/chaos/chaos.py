@@ -1,5 +1,6 @@
 """The world of the chaos stories: e2e's clouds with real agents, a Postgres that we hold in our own hands, and daemons that are
 started again whenever they end, as systemd does it. What every story must leave behind is judged by judge.py."""
+import http.client
 import os
 import shutil
 import signal
@@ -13,7 +14,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "harness")]
 
 import e2e  # noqa: E402
 from e2e import Failure  # noqa: E402,F401
-from pgproxy import Plan, Proxy  # noqa: E402,F401
+from relay import Balancer, Plan, Proxy  # noqa: E402,F401
 from pgserver import NAME, Postgres  # noqa: E402
 
 # spotctl's word for a daemon that is not there, or says so (docs: spotctl exit codes).
@@ -88,8 +89,8 @@ class Spotd:
 class World(e2e.World):
     """postgres: arguments of Postgres. The daemon's first statement is the proxy's number one."""
 
-    def __init__(self, postgres=None, plan=None, extra=None, settings=None, **more):
-        self.postgres_args, self.first_plan, self.first_extra = postgres or {}, plan, extra or {}
+    def __init__(self, postgres=None, plan=None, extra=None, settings=None, net=None, **more):
+        self.postgres_args, self.first_plan, self.first_extra, self.net = postgres or {}, plan, extra or {}, net
         self.pg = self.proxy = None
         self.told = time.monotonic()
         self.others = []
@@ -104,13 +105,13 @@ class World(e2e.World):
     # ---- building ------------------------------------------------------------------------
 
     def dsn(self, port):
-        return "host=127.0.0.1 port=%d user=%s dbname=%s sslmode=disable gssencmode=disable" % (port, NAME, NAME)
+        return "host=%s port=%d user=%s dbname=%s sslmode=disable gssencmode=disable" % (self.net.outside("database") if self.net else "127.0.0.1", port, NAME, NAME)
 
     def raise_daemon(self):
         home = os.path.join(self.dir, "postgres")
         os.makedirs(home)
         self.pg = Postgres(home, **self.postgres_args)
-        self.proxy = Proxy(self.pg.socket_path)
+        self.proxy = Proxy(self.pg.socket_path, self.net.outside("database") if self.net else "127.0.0.1")
         env = dict(self.environment(), DATABASE_URL=self.dsn(self.proxy.port))
         config = self.write_config()
         made = subprocess.run([os.path.join(e2e.BUILD, "src/spotd/spotd"), "--config", config, "--create-token", "chaos", "--role", "admin"],
@@ -121,7 +122,7 @@ class World(e2e.World):
         self.token_file = self.private_file("token", self.token + "\n")
         self.proxy.count = 0
         self.proxy.plan = self.first_plan(self) if self.first_plan else None
-        self.daemon = Spotd(self.dir, config, env)
+        self.daemon = Spotd(self.dir, config, env, wrap=self.net.wrap() if self.net else ())
         self.daemon.extra = dict(self.first_extra)
         self.daemon.start()
         self.await_ready()
@@ -164,6 +165,32 @@ class World(e2e.World):
         else:
             shutil.rmtree(self.dir, ignore_errors=True)
 
+    # ---- a daemon in a network of its own (net.py) ----------------------------------------
+
+    def config_text(self):
+        text = super().config_text()
+        if not self.net:
+            return text
+        lines = []
+        for line in text.splitlines():
+            if line.startswith("listen ="):
+                line = "listen = 0.0.0.0:%d" % self.port
+            elif line.startswith("public_url ="):
+                line = "public_url = http://%s:%d" % (self.net.inside("agents"), self.port)
+            else:
+                line = self.net.at_clouds(line)
+            lines.append(line + "\n")
+        return "".join(lines)
+
+    @property
+    def base(self):
+        return "http://%s:%d" % (self.net.inside("control") if self.net else "127.0.0.1", self.port)
+
+    def connection(self, timeout=60):
+        if not self.net:
+            return super().connection(timeout)
+        return http.client.HTTPConnection(self.net.inside("control"), self.port, timeout=timeout)
+
     # ---- speaking with a daemon that may be away -----------------------------------------
 
     def api(self, method, path, body=None, ok=(200, 201, 202), **kw):
@@ -198,6 +225,10 @@ class World(e2e.World):
         job = super().submit(**kw)
         self.jobs = dict(getattr(self, "jobs", {}), **{job: kw.get("steps", 400)})
         return job
+
+    def local_steps_of(self, ref, job):
+        """Without asking anybody but the machine."""
+        return self.clouds.steps(os.path.join(self.dir, "cloud", "instances", ref), job)
 
     def ref_of(self, job):
         """(job, instance) once it runs on one."""

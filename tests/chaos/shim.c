@@ -10,7 +10,6 @@
  * disk is what changes files (and reading them back at a start): open, read, write, fsync, rename, unlink, mkdir, ftruncate of
  * anything but sockets, pipes and what was inherited.
  */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

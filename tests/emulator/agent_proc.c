@@ -36,6 +36,11 @@ static void agent_ended(struct loop_child *c, int status)
 	i->agent_ended = true;
 	i->agent_status = status;
 	books_event(i->sim, "agent_ended", i, json_pack("{s:i}", "status", status));
+	if (i->rebooting && i->state == INST_RUNNING) {
+		i->rebooting = false;
+		agent_start(i);
+		return;
+	}
 	if (i->state != INST_RUNNING || !poweroff)
 		return;
 	if (cloud_ops(i->cloud)->guest_off) {
@@ -113,7 +118,7 @@ void agent_start(struct inst *i)
 	snprintf(path, sizeof(path),
 	    "PATH=%s/sbin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", i->home);
 	snprintf(dir, sizeof(dir), "SPOT_AGENT_DIR=%s/var/lib/spot-agent", i->home);
-	if (cloud_ops(i->cloud)->imds && !i->metadata_off)
+	if (cloud_ops(i->cloud)->imds && !i->metadata_off && !i->imds_http)
 		imds_open(i);
 	if (cloud_ops(i->cloud)->env)
 		cloud_ops(i->cloud)->env(i, a, env + 3, ENV_MAX);
@@ -137,6 +142,13 @@ void agent_kill(struct inst *i)
 {
 	if (i->pid)
 		kill(i->pid, SIGTERM);
+}
+
+/* A machine starts its agent at every boot (systemd has the unit); the user data does the same and may run again. */
+void agent_reboot(struct inst *i)
+{
+	i->rebooting = i->pid != 0;
+	agent_kill(i);
 }
 
 /* ---- instance-init ---------------------------------------------------------------------- */

@@ -164,17 +164,19 @@ static json_t *post_reclaim(struct sim *s, const json_t *doc, struct arena *a, s
 	return picked_json(&p);
 }
 
-/* A host that fails: no notice, no reclaim status. what=program ends only the process tree. */
+/* A host that fails: no notice, no reclaim status. what=program ends only the process tree, what=reboot starts it again. */
 static json_t *post_kill(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
-	bool program = str_same(json_str(doc, "what", "", err), "program");
+	const char *what = json_str(doc, "what", "", err);
 	struct picked p;
 
 	if (!pick(s, doc, a, &p, err))
 		return NULL;
 	for (size_t k = 0; k < p.n; k++) {
-		if (program)
+		if (str_same(what, "program"))
 			agent_kill(p.list[k]);
+		else if (str_same(what, "reboot"))
+			agent_reboot(p.list[k]);
 		else
 			inst_end(p.list[k], "kill", "Server.InternalError",
 			    "Server.InternalError: Internal error on launch");

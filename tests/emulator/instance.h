@@ -60,7 +60,7 @@ struct inst {
 	/* running program */
 	int pid;
 	struct loop_child child;
-	bool agent_started, agent_ended;
+	bool agent_started, agent_ended, rebooting;
 	int agent_status;
 	char *home;
 	struct httpd *imds_http;
@@ -113,6 +113,7 @@ void insts_free(struct sim *s);
 /* agent_proc.c */
 void agent_start(struct inst *i);
 void agent_kill(struct inst *i); /* whole process tree; the child watcher tells the end */
+void agent_reboot(struct inst *i); /* power off and on: the tree dies, then the user data runs again */
 int agent_init_main(int argc, char **argv); /* the tree's ancestor: cloudsim instance-init ... */
 void agent_kill_tree(void);		    /* in such an ancestor: all that is below it */
 int pod_init_main(int argc, char **argv);   /* k8s_init.c: cloudsim pod-init ... */

@@ -448,6 +448,27 @@ class Metadata(Base):
         self.assertEqual(names, {'HOME', 'PATH', 'SPOT_AGENT_DIR', 'AWS_EC2_METADATA_SERVICE_ENDPOINT'})
         self.assertGreater(os.path.getsize(home + '/done.txt'), 40)
 
+    def test_a_reboot_ends_the_programs_and_runs_the_user_data_again(self):
+        i = self.boot('reboot-1', '#!/bin/sh\necho $$ >> pids\nexec tail -f /dev/null\n')
+        self.sim.wait('agent_started', instance=i)
+        home = self.sim.state(i)['agent']['home']
+
+        def pids(n):
+            for _ in range(5000):
+                if os.path.exists(home + '/pids'):
+                    with open(home + '/pids') as f:
+                        got = [int(p) for p in f.read().split()]
+                    if len(got) == n:
+                        return got
+                self.sim.ctl('GET', '/healthz')
+            self.fail('the program did not start')
+        first = pids(1)[0]
+        self.sim.ctl('POST', '/kill', {'instance': i, 'what': 'reboot'})
+        self.sim.wait('agent_started', instance=i, count=2)
+        self.assertNotEqual(pids(2)[1], first)
+        self.assertFalse(os.path.exists('/proc/%d' % first))
+        self.assertEqual(self.sim.state(i)['state'], 'running')
+
     def test_the_whole_process_tree_dies_with_the_instance(self):
         i = self.boot('tree-1', '#!/bin/sh\nsetsid sh -c "setsid sh -c \'echo \\$\\$ >> pids; exec tail -f /dev/null\' & '
                                 'echo \\$\\$ >> pids; exec tail -f /dev/null" &\necho $$ >> pids\ntouch up\nexec tail -f /dev/null\n')

@@ -228,6 +228,17 @@ class Files(AgentCase):
         self.assertEqual(self.exited()["reason"], "ok")
         self.assertEqual(self.daemon.log("j1", 1), b"here\n")
 
+    def test_a_disk_without_room_is_tried_again(self):
+        jobs = os.path.join(self.agent.dir, "jobs")
+        with open(jobs, "w", encoding="ascii"):
+            pass  # where a file is, no directory can be made
+        self.agent.start()
+        self.job("cat input", files=[self.daemon.file("mount", "input", b"here\n")])
+        self.until(lambda: "job.fetch_refused" in self.agent.consoles(), "a first try")
+        os.unlink(jobs)
+        self.assertEqual(self.exited()["reason"], "ok")
+        self.assertEqual(self.daemon.log("j1", 1), b"here\n")
+
     def test_a_path_that_leaves_its_root_is_refused(self):
         self.agent.start()
         self.job("true", files=[self.daemon.file("checkpoint", "../../../evil", b"x")])

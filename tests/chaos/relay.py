@@ -43,6 +43,19 @@ class Link:
         self.hold = None      # (count, name) of a statement whose answer is awaited
         self.syncs = 0        # ReadyForQuery still to come from the server, this statement's included
 
+    async def run(self):
+        """Until one side ends; then both do."""
+        self.proxy.links.add(self)
+        pumps = [asyncio.ensure_future(self.pump_up()), asyncio.ensure_future(self.pump_down())]
+        try:
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for p in pumps:
+                p.cancel()
+            self.close()
+            self.proxy.links.discard(self)
+            await asyncio.gather(*pumps, return_exceptions=True)
+
     async def pump_up(self):
         reader, writer = self.client[0], self.server[1]
         while True:
@@ -120,19 +133,18 @@ class Cut(Exception):
     pass
 
 
-class Proxy:
-    def __init__(self, socket_path):
-        self.target, self.plan = socket_path, None
-        self.count, self.last, self.hits = 0, "", []
+class Relay:
+    """A listener with a loop and a thread of its own; serve() has each connection."""
+
+    def __init__(self, address, port=0):
         self.links = set()
-        self.refuse = False
         self.loop = asyncio.new_event_loop()
         ready = threading.Event()
 
         async def up():
             self.open = asyncio.Event()
             self.open.set()
-            self.listener = await asyncio.start_server(self.serve, "127.0.0.1", 0)
+            self.listener = await asyncio.start_server(self.serve, address, port)
             self.port = self.listener.sockets[0].getsockname()[1]
             ready.set()
 
@@ -143,37 +155,7 @@ class Proxy:
         self.thread = threading.Thread(target=run, daemon=True)
         self.thread.start()
         if not ready.wait(20):
-            raise RuntimeError("the proxy does not start")
-
-    async def serve(self, reader, writer):
-        link = None
-        try:
-            if self.refuse:
-                writer.transport.abort()
-                return
-            server = await asyncio.open_unix_connection(self.target)
-            link = Link(self, (reader, writer), server)
-            self.links.add(link)
-            pumps = [asyncio.ensure_future(link.pump_up()), asyncio.ensure_future(link.pump_down())]
-            done, rest = await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
-            for p in rest:
-                p.cancel()
-            await asyncio.gather(*pumps, return_exceptions=True)
-        except (OSError, asyncio.IncompleteReadError):
-            writer.transport.abort()
-        finally:
-            if link:
-                link.close()
-                self.links.discard(link)
-
-    async def strike(self, link, count, name):
-        plan = self.plan
-        self.hits.append((count, name))
-        print("          %s %d %s" % (plan.mode, count, name), flush=True)
-        await self.loop.run_in_executor(None, plan.hit, count, name)
-        if plan.cut:
-            link.close()
-            raise Cut()
+            raise RuntimeError("nothing listens at %s:%d" % (address, port))
 
     # ---- from the story's thread ---------------------------------------------------------
 
@@ -193,6 +175,64 @@ class Proxy:
         self.call(lambda: [link.close() for link in list(self.links)])
 
     def stop(self):
-        self.cut_all()
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        def end():
+            for task in asyncio.all_tasks(self.loop):
+                task.cancel()
+            self.loop.call_later(0.1, self.loop.stop)
+        self.loop.call_soon_threadsafe(end)
         self.thread.join(5)
+
+
+class Plain(Link):
+    """Bytes, whatever they mean."""
+
+    async def pump(self, reader, writer):
+        while True:
+            data = await reader.read(1 << 16)
+            if not data:
+                raise Cut()
+            await self.give(writer, data)
+
+    def pump_up(self):
+        return self.pump(self.client[0], self.server[1])
+
+    def pump_down(self):
+        return self.pump(self.server[0], self.client[1])
+
+
+class Balancer(Relay):
+    """To whichever (host, port) target() says now, as the balancer before several daemons does."""
+
+    def __init__(self, target, address="127.0.0.1", port=0):
+        self.target = target
+        super().__init__(address, port)
+
+    async def serve(self, reader, writer):
+        try:
+            link = Plain(self, (reader, writer), await asyncio.open_connection(*self.target()))
+            await link.run()
+        except OSError:
+            writer.transport.abort()
+
+
+class Proxy(Relay):
+    def __init__(self, socket_path, address="127.0.0.1"):
+        self.target, self.plan = socket_path, None
+        self.count, self.last, self.hits = 0, "", []
+        super().__init__(address)
+
+    async def serve(self, reader, writer):
+        try:
+            server = await asyncio.open_unix_connection(self.target)
+            await Link(self, (reader, writer), server).run()
+        except OSError:
+            writer.transport.abort()
+
+    async def strike(self, link, count, name):
+        plan = self.plan
+        self.hits.append((count, name))
+        print("          %s %d %s" % (plan.mode, count, name), flush=True)
+        await self.loop.run_in_executor(None, plan.hit, count, name)
+        if plan.cut:
+            link.close()
+            raise Cut()

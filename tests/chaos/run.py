@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""tests/chaos/run.py BUILD [--all|--short] [--jobs N] [STORY...]
+
+Sweeps the points of the stories, several at a time (each waits most of the time), one line for each; what a broken one said is shown,
+and its world's files are kept. Exit 0: all held. --short: one point of each kind that a minute or two allow; --all (or SPOT_CHAOS_ALL=1):
+every point."""
+import argparse
+import concurrent.futures
+import os
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LIMIT_S = 600
+MODES = ("before", "sent", "replied")
+
+
+def points(size):
+    """Lines of arguments of stories.py. The default is a few dozen that take minutes."""
+    if size == "short":
+        return ["writes sent 1", "postgres 1", "leader 1", "agent_kill 1", "calls db 400 1500", "agent_calls disk 30 400"]
+    every = size == "all"
+    out = []
+    for mode in MODES:
+        out += ["writes %s %d" % (mode, k) for k in ((1, 2, 3, 4, 5) if every else (1, 2))]
+        out += ["statements %s %d 500" % (mode, at) for at in (range(1, 501, 10) if every else (20, 270))]
+        out += ["losses %s %d 60" % (mode, at) for at in (range(1, 61, 4) if every else (5, 35))]
+    out.append("migrate %d" % (1 if every else 12))
+    for kind, at, step in (("db", 60, 900), ("http", 10, 40), ("serve", 20, 90), ("disk", 40, 50)):
+        out += ["calls %s %d %d" % (kind, k, step) for k in (range(at, at + step, max(step // 25, 1)) if every else (at, at + step // 2))]
+        out.append("start %s" % kind)
+    for kind, at, step in (("http", 12, 70), ("disk", 30, 400)):
+        out += ["agent_calls %s %d %d" % (kind, k, step) for k in (range(at, at + step, max(step // 25, 1)) if every else (at, at + step // 2))]
+    seeds = range(1, 9) if every else (1, 2)
+    for story in ("postgres", "disk_full", "connections", "agent_kill", "reboot", "leader"):
+        out += ["%s %d" % (story, seed) for seed in seeds]
+    out += ["partition %s %d" % (link, s) for link in ("clouds", "agents", "database") for s in ((10, 25, 45) if every else (15,))]
+    return out
+
+
+def play(build, point):
+    began = time.monotonic()
+    try:
+        out = subprocess.run([sys.executable, os.path.join(HERE, "stories.py"), build, *point.split()], stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True, timeout=LIMIT_S, env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"))
+        code, text = out.returncode, out.stdout
+    except subprocess.TimeoutExpired as e:
+        code, text = 1, (e.stdout or b"").decode(errors="replace") + "BROKEN: not over after %d s\n" % LIMIT_S
+    return point, code, text, time.monotonic() - began
+
+
+def main():
+    p = argparse.ArgumentParser(usage=__doc__)
+    p.add_argument("build")
+    p.add_argument("stories", nargs="*")
+    p.add_argument("--all", action="store_true", default=os.environ.get("SPOT_CHAOS_ALL", "") not in ("", "0"))
+    p.add_argument("--short", action="store_true")
+    p.add_argument("--jobs", type=int, default=max(2, os.cpu_count() or 2))
+    args = p.parse_args()
+    todo = [x for x in points("short" if args.short else "all" if args.all else "default") if not args.stories or x.split()[0] in args.stories]
+    broken, skipped = [], 0
+    print("%d points, %d at a time" % (len(todo), args.jobs), flush=True)
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for point, code, text, took in pool.map(lambda x: play(args.build, x), todo):
+            lines = text.strip().splitlines()
+            word = {0: "held", 77: "skipped"}.get(code, "BROKEN")
+            print("%-8s %-28s %4.0f s  %s" % (word, point, took, lines[-1].strip() if lines else ""), flush=True)
+            skipped += code == 77
+            if code not in (0, 77):
+                broken.append(point)
+                print("".join("    | %s\n" % line for line in lines), end="", flush=True)
+    print("%d points, %d broken, %d skipped" % (len(todo), len(broken), skipped))
+    for point in broken:
+        print("again: python3 tests/chaos/stories.py %s %s" % (args.build, point))
+    return 1 if broken or not todo else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
