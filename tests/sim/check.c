@@ -14,9 +14,30 @@
 /* After its job's end an instance may live so long: a crash, the lease, silence of the cloud, the tries. */
 #define RELEASE_US (3 * SPOT_US_PER_HOUR)
 
-static char *text(const char *sql)
+/* The same statements each minute: they are planned once. Known by where their text stands. */
+PGresult *check_rows(const char *sql)
 {
-	PGresult *r = PQexec(store_conn(), sql);
+	static const char *known[64];
+	char name[32];
+	PGresult *r;
+	size_t i = 0;
+
+	while (i < ARRAY_LEN(known) && known[i] != NULL && known[i] != sql)
+		i++;
+	assert(i < ARRAY_LEN(known));
+	snprintf(name, sizeof(name), "check%zu", i);
+	if (known[i] == NULL) {
+		r = PQprepare(store_conn(), name, sql, 0, NULL);
+		if (PQresultStatus(r) != PGRES_COMMAND_OK)
+			return r;
+		PQclear(r);
+		known[i] = sql;
+	}
+	return PQexecPrepared(store_conn(), name, 0, NULL, NULL, NULL, 0);
+}
+
+static char *text_of(PGresult *r, const char *sql)
+{
 	char *v;
 
 	if (PQresultStatus(r) != PGRES_TUPLES_OK) {
@@ -29,9 +50,24 @@ static char *text(const char *sql)
 	return v;
 }
 
+static char *text(const char *sql)
+{
+	return text_of(check_rows(sql), sql);
+}
+
 static int64_t value(const char *sql)
 {
 	char *v = text(sql);
+	int64_t n = strtoll(v, NULL, 10);
+
+	free(v);
+	return n;
+}
+
+/* Of a text made for this once. */
+static int64_t value_now(const char *sql)
+{
+	char *v = text_of(PQexec(store_conn(), sql), sql);
 	int64_t n = strtoll(v, NULL, 10);
 
 	free(v);
@@ -56,7 +92,7 @@ struct rows {
 
 static struct rows nodes_read(void)
 {
-	struct rows rows = {.r = PQexec(store_conn(), "SELECT token, name, state, coalesce(ref, ''), coalesce(ended_us, 0), id, "
+	struct rows rows = {.r = check_rows("SELECT token, name, state, coalesce(ref, ''), coalesce(ended_us, 0), id, "
 	    "coalesce(terminate_us, 0) FROM node ORDER BY id")};
 
 	assert(PQresultStatus(rows.r) == PGRES_TUPLES_OK);
@@ -191,7 +227,7 @@ static void check_progress(void)
 		snprintf(sql, sizeof(sql), "SELECT coalesce(max(c.steps), 0) FROM checkpoint c, attempt a WHERE c.job_id = %s AND "
 		    "a.job_id = c.job_id AND a.epoch = %" PRId64 " AND c.state = 'COMMITTED' AND c.epoch < a.epoch AND "
 		    "c.committed_us < a.created_us", p[seen].job + 1, p[seen].epoch);
-		steps = value(sql);
+		steps = value_now(sql);
 		if (steps > 0)
 			sometimes("a job went on from a checkpoint");
 		always(p[seen].begun_at >= steps, "progress never goes back behind a committed checkpoint",
@@ -207,7 +243,7 @@ static void check_checkpoints(void)
 	none("an epoch that is over commits nothing",
 	    "SELECT string_agg('c' || c.id || ' of j' || c.job_id || ' epoch ' || c.epoch, '; ') FROM checkpoint c "
 	    "JOIN attempt n ON n.job_id = c.job_id AND n.epoch > c.epoch WHERE c.state = 'COMMITTED' AND c.committed_us > n.created_us");
-	r = PQexec(store_conn(), "SELECT DISTINCT k.object_key, c.id FROM checkpoint_chunk k JOIN checkpoint c ON c.id = k.checkpoint_id "
+	r = check_rows("SELECT DISTINCT k.object_key, c.id FROM checkpoint_chunk k JOIN checkpoint c ON c.id = k.checkpoint_id "
 	    "JOIN job j ON j.checkpoint_id = c.id WHERE c.state = 'COMMITTED' ORDER BY 2, 1");
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
 	for (int i = 0; i < PQntuples(r); i++)
@@ -252,7 +288,7 @@ static void check_losses(void)
 {
 	struct cloud_instance *all;
 	size_t n = cloud_instances(&all);
-	PGresult *r = PQexec(store_conn(), "SELECT a.job_id, a.epoch, a.ended_us, n.ref, n.why FROM attempt a JOIN node n ON n.id = a.node_id "
+	PGresult *r = check_rows("SELECT a.job_id, a.epoch, a.ended_us, n.ref, n.why FROM attempt a JOIN node n ON n.id = a.node_id "
 	    "WHERE a.exit_reason = 'lost' AND n.ref IS NOT NULL AND NOT EXISTS (SELECT 1 FROM job j WHERE j.id = a.job_id "
 	    "AND j.cancel_us <= a.ended_us) ORDER BY 1, 2");
 

@@ -52,7 +52,7 @@ static struct end *end_of(const char *key)
 /* What was settled is what the job went on from: nothing that is heard later changes it. */
 void check_ended(void)
 {
-	PGresult *r = PQexec(store_conn(), "SELECT job_id || '/' || epoch || '/' || rank, concat_ws(' ', ended_us, exit_reason, exit_code, "
+	PGresult *r = check_rows("SELECT job_id || '/' || epoch || '/' || rank, concat_ws(' ', ended_us, exit_reason, exit_code, "
 	    "exit_signal, steps_done), ended_us IS NULL AND epoch < (SELECT epoch FROM job WHERE id = job_id), settled "
 	    "FROM attempt ORDER BY job_id, epoch, rank");
 

@@ -58,7 +58,7 @@ void server_stop(void)
 void server_database(const char *name, char *buf, size_t n)
 {
 	(void)snprintf(buf, n, "%s dbname=%s", server, name);
-	sql("CREATE DATABASE %s TEMPLATE migrated", name);
+	sql("CREATE DATABASE %s TEMPLATE migrated STRATEGY FILE_COPY", name); /* half the time of WAL_LOG here */
 }
 
 void server_database_drop(const char *name)
