@@ -66,11 +66,25 @@ static const char *plain_signature(const struct imds *m, struct arena *a, const 
 	return out;
 }
 
+static PKCS7 *pkcs7_sign(const struct sim *s, const struct imds *m, BIO *in)
+{
+	PKCS7 *p7 = PKCS7_sign(NULL, NULL, NULL, in, PKCS7_BINARY | PKCS7_PARTIAL);
+	PKCS7_SIGNER_INFO *signer = p7 ? PKCS7_sign_add_signer(p7, m->cert, m->key, NULL, PKCS7_BINARY) : NULL;
+
+	/* The library would take the time from the machine's clock. */
+	if (!signer || !PKCS7_add0_attrib_signing_time(signer, ASN1_TIME_set(NULL, (time_t)(sim_wall(s) / SPOT_US_PER_S))) ||
+	    !PKCS7_final(p7, in, PKCS7_BINARY)) {
+		PKCS7_free(p7);
+		return NULL;
+	}
+	return p7;
+}
+
 /* The vendor leaves out the PEM frame. */
-static const char *pkcs7_signature(const struct imds *m, struct arena *a, const char *document)
+static const char *pkcs7_signature(const struct sim *s, const struct imds *m, struct arena *a, const char *document)
 {
 	BIO *in = BIO_new_mem_buf(document, (int)strlen(document));
-	PKCS7 *p7 = PKCS7_sign(m->cert, m->key, NULL, in, PKCS7_BINARY);
+	PKCS7 *p7 = pkcs7_sign(s, m, in);
 	unsigned char *der = NULL;
 	int n = p7 ? i2d_PKCS7(p7, &der) : -1;
 	const char *out = n > 0 ? base64_encode(a, der, (size_t)n) : NULL;
@@ -86,7 +100,7 @@ const char *imds_signature(struct sim *s, struct arena *a, const char *kind, con
 	if (str_same(kind, "signature"))
 		return plain_signature(identity(s), a, document);
 	if (str_same(kind, "pkcs7") || str_same(kind, "rsa2048"))
-		return pkcs7_signature(identity(s), a, document);
+		return pkcs7_signature(s, identity(s), a, document);
 	return NULL;
 }
 

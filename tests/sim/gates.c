@@ -8,6 +8,7 @@
  * ends the seed if it has rows, and where SPOT_SIM_GATES is set none is gated; test_sim.py compares the traces.
  */
 #include "base/base.h"
+#include "base/str.h"
 #include "gates.h"
 #include "world.h"
 
@@ -59,6 +60,8 @@ static const struct gate {
     {"engine_dispose_close", "CASE WHEN c.bare THEN 0 ELSE c.urls_us END", 1},
     {"engine_doctor_due", IF("EXISTS (SELECT FROM doctor_run WHERE state <> 'done')"), 0},
     {"engine_rebalance_due", IF("EXISTS (SELECT FROM decision WHERE kind = 'rebalance_request')"), 0},
+    {"engine_watch_doubt", IF("n.ready"), 0},
+    {"engine_watch_alive", IF("EXISTS (SELECT FROM verdict WHERE false_us IS NULL)"), 0},
     {"engine_lease_take", "coalesce((SELECT until_us FROM leader WHERE name = 'engine'), 0)", 2},
 };
 static const char tables[] =
@@ -86,9 +89,14 @@ static const char tables[] =
     " min(urls_us) FILTER (WHERE state = 'ABANDONED' AND disposed_us IS NULL) AS urls_us FROM checkpoint) c,"
     " (SELECT bool_or(verdict = '') AS open, bool_or(verdict = 'denied') AS denied FROM enrol_proof) e";
 
-/* Writes that no gate looks at; a lease that is renewed only opens later than known. */
-static const char *const elsewhere[] = {"api_agent_sample", "api_agents_seen", "api_log_append", "engine_lease_renew",
-    "engine_rate_take", "market_feeds_due"};
+/* Writes that no gate looks at, by how their names begin; a lease that is renewed only opens later than known. */
+static const char *const elsewhere[] = {"api_agent_sample", "api_agents_seen", "api_idem_", "api_log_append", "engine_act_claim",
+    "engine_lease_renew", "engine_lookup_claim", "engine_pool_", "engine_queue_write", "engine_rate_take", "engine_reap_result",
+    "engine_shares_spend", "engine_supply_", "engine_sweep_", "engine_wait_for_job", "engine_watch_seen", "market_", "price_"};
+
+/* The one question whose answer is always the same: it knows only pools. */
+#define STEADY "engine_sweep_places"
+static PGresult *steady;
 
 static int64_t from[ARRAY_LEN(gates)]; /* INT64_MAX = closed */
 static bool known;
@@ -158,12 +166,30 @@ bool gate_closed(PGconn *c, const struct pg_stmt *s, const struct pg_item *i, bo
 	return !*audit;
 }
 
+PGresult *gate_steady(const struct pg_stmt *s)
+{
+	return world.conf.gates_off || steady == NULL || strcmp(s->name, STEADY) != 0 ? NULL
+	    : PQcopyResult(steady, PG_COPYRES_ATTRS | PG_COPYRES_TUPLES);
+}
+
+void gate_keep(const struct pg_stmt *s, const PGresult *r)
+{
+	if (strcmp(s->name, STEADY) == 0) {
+		PQclear(steady);
+		steady = PQcopyResult(r, PG_COPYRES_ATTRS | PG_COPYRES_TUPLES);
+	}
+}
+
 void gate_ran(const struct pg_stmt *s, int rows)
 {
-	if (s != NULL && (!s->writes || (rows == 0 && gate_of(s) != NULL)))
-		return;
-	for (size_t i = 0; s != NULL && i < ARRAY_LEN(elsewhere); i++) {
-		if (strcmp(elsewhere[i], s->name) == 0)
+	if (s == NULL || (s->writes && str_prefix(s->name, "market_"))) {
+		PQclear(steady);
+		steady = NULL;
+	}
+	if (s == NULL || !s->writes || (rows == 0 && gate_of(s) != NULL))
+		return; /* a COPY brings prices and pools */
+	for (size_t i = 0; i < ARRAY_LEN(elsewhere); i++) {
+		if (str_prefix(s->name, elsewhere[i]))
 			return;
 	}
 	known = false;
