@@ -167,14 +167,16 @@ static void host_off(struct loop_timer *t);
 void host_end(const char *id)
 {
 	struct host *h = host_find(id);
+	bool zombie;
 
 	if (h == NULL || h->end.armed)
 		return;
-	if (DICE(zombie)) {
+	zombie = DICE(zombie);
+	if (zombie || (h->stays && !world.quiet)) {
 		sometimes("a machine outlived its instance");
 		trace("host %s goes on although its instance has ended", h->id);
 		loop_timer_init(&h->end, world.loop, host_off);
-		loop_timer_set(&h->end, dice_us(SPOT_US_PER_S, 300 * SPOT_US_PER_S));
+		loop_timer_set(&h->end, (h->stays ? 300 * SPOT_US_PER_S : 0) + dice_us(SPOT_US_PER_S, 300 * SPOT_US_PER_S));
 		return;
 	}
 	host_off(&h->end);
@@ -220,6 +222,7 @@ void host_cut_for(const char *id, int64_t us)
 	if (h == NULL || h->heal.armed)
 		return;
 	host_cut(id, true);
+	h->stays = true;
 	loop_timer_init(&h->heal, world.loop, host_heal);
 	loop_timer_set(&h->heal, us);
 }

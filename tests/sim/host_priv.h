@@ -11,7 +11,7 @@ struct program;
 struct host {
 	char id[64], dir[256];
 	struct agent agent;
-	bool running, was_cut;
+	bool running, was_cut, stays; /* stays: longer than its instance */
 	struct loop_timer timer, end, heal;
 	struct loop_task task;
 	int gpus, imds_port;
