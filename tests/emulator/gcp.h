@@ -298,6 +298,7 @@ const char *gcp_tags_print(struct arena *a, const struct inst *i);
 void gcp_vm_stop(struct gcp_call *c);
 void gcp_vm_start(struct gcp_call *c);
 void gcp_vm_reset(struct gcp_call *c);
+void gcp_vm_protect(struct gcp_call *c);
 void gcp_vm_set_metadata(struct gcp_call *c);
 void gcp_vm_set_tags(struct gcp_call *c);
 void gcp_vm_serial(struct gcp_call *c);

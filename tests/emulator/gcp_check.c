@@ -137,6 +137,9 @@ static bool check_termination(struct gcp_call *c, const json_t *s, bool spot)
 		return invalid(c, "scheduling.maxRunDuration", "",
 			       "instanceTerminationAction must be specified with maxRunDuration or "
 			       "terminationTime.");
+	if (json_object_get(s, "maxRunDuration") && json_object_get(s, "terminationTime"))
+		return invalid(c, "scheduling.terminationTime", gcp_text(s, "terminationTime"),
+			       "Only one of maxRunDuration and terminationTime can be specified.");
 	if (json_object_get(s, "maxRunDuration") && (run < 30 || run > 120 * 86400))
 		return invalid(c, "scheduling.maxRunDuration", arena_printf(c->a, "%" PRId64, run),
 			       "Must be between 30 seconds and 120 days.");
@@ -184,6 +187,10 @@ static bool check_disk(struct gcp_call *c, const struct gcp_want *w, const json_
 	    w->type && (str_prefix(w->type->machine, "g4-") || str_prefix(w->type->machine, "a4-"));
 	const char *name = type ? w->bulk ? type : zonal(c, type, "diskTypes", zone) : NULL;
 
+	if (name && !gcp_disk_type_known(gcp_last(name))) {
+		gcp_not_found(c, arena_printf(c->a, GCP_P "zones/%s/diskTypes/%s", zone, gcp_last(name)));
+		return false;
+	}
 	if (gcp_text(d, "source"))
 		return invalid(c, "disks[0].source", gcp_text(d, "source"),
 			       "Existing disks are not emulated.");
@@ -281,7 +288,7 @@ static bool check_accounts(struct gcp_call *c, const struct gcp_want *w)
  */
 static bool spot_only(const char *machine)
 {
-	static const char *const names[] = {"a4-*", "a3-ultragpu-*", "a3-highgpu-1g",
+	static const char *const names[] = {"a4-*", "a4x-*", "a3-ultragpu-*", "a3-highgpu-1g",
 					    "a3-highgpu-2g", "a3-highgpu-4g"};
 
 	for (size_t k = 0; k < ARRAY_LEN(names); k++) {

@@ -81,22 +81,11 @@ static const char *value_text(struct parser *f)
 	return start;
 }
 
-static const char *item_text(struct parser *f, const char *path, bool *ret_has)
+#define TEXTS_MAX 64
+
+static const char *item_text(struct parser *f, const json_t *at, bool *ret_has)
 {
-	const json_t *at = f->item;
-	char name[128];
-
 	*ret_has = false;
-	while (at && *path) {
-		size_t n = strcspn(path, ".");
-
-		if (n >= sizeof(name))
-			return "";
-		memcpy(name, path, n);
-		name[n] = '\0';
-		at = json_object_get(at, name);
-		path += n + (path[n] == '.');
-	}
 	if (!at || json_is_null(at))
 		return "";
 	*ret_has = true;
@@ -107,6 +96,29 @@ static const char *item_text(struct parser *f, const char *path, bool *ret_has)
 	if (json_is_integer(at))
 		return arena_printf(f->a, "%" PRId64, (int64_t)json_integer_value(at));
 	return "";
+}
+
+/* What a path leads to: of a repeated field every element. */
+static size_t item_find(const json_t *at, const char *path, const json_t **out, size_t n)
+{
+	char name[128];
+	size_t len = strcspn(path, "."), k;
+	const json_t *one;
+
+	if (json_is_array(at)) {
+		json_array_foreach(at, k, one)
+			n = item_find(one, path, out, n);
+		return n;
+	}
+	if (!at || json_is_null(at) || n == TEXTS_MAX || len >= sizeof(name))
+		return n;
+	if (!*path) {
+		out[n] = at;
+		return n + 1;
+	}
+	memcpy(name, path, len);
+	name[len] = '\0';
+	return item_find(json_object_get(at, name), path + len + (path[len] == '.'), out, n);
 }
 
 static bool regex_matches(struct parser *f, const char *pattern, const char *text)
@@ -134,40 +146,59 @@ static bool ordered(const char *had, const char *want, const char *op)
 	return op[0] == '<' ? cmp < 0 || (op[1] && cmp == 0) : cmp > 0 || (op[1] && cmp == 0);
 }
 
+/* One value against an operator; the negative ones (ne, !=) are made of the positive. */
+static bool holds(struct parser *f, const char *op, const char *value, const json_t *at)
+{
+	bool has;
+	const char *had = item_text(f, at, &has);
+
+	if (str_same(op, "eq"))
+		return regex_matches(f, value, had);
+	if (str_same(op, "=="))
+		return str_same(had, value);
+	if (str_same(op, "="))
+		return glob_match(value, had) && (has || !*value);
+	if (str_same(op, ":"))
+		return str_same(value, "*") ? at != NULL
+		    : strchr(value, '*')    ? glob_match(arena_printf(f->a, "*%s*", value), had)
+					    : strcasestr(had, value) != NULL;
+	return has && ordered(had, value, op);
+}
+
 static bool comparison(struct parser *f)
 {
-	static const char *const ops[] = {"!=", "<=", ">=", "=", ":", "<", ">"};
-	const char *field = field_name(f), *value, *had;
-	bool has;
+	/* as written, as looked at, turned round */
+	static const struct {
+		const char *text, *op;
+		bool negative;
+	} ops[] = {{"!=", "==", true}, {"<=", "<=", false}, {">=", ">=", false}, {"=", "=", false}, {":", ":", false},
+	    {"<", "<", false}, {">", ">", false}};
+	const char *field = field_name(f), *op = NULL, *value;
+	const json_t *found[TEXTS_MAX] = {NULL};
+	bool negative = false, any = false;
+	size_t n;
 
 	if (f->broken)
 		return false;
-	had = item_text(f, field, &has);
-	if (word(f, "eq"))
-		return regex_matches(f, value_text(f), had);
-	if (word(f, "ne"))
-		return !regex_matches(f, value_text(f), had);
+	if (word(f, "eq") || (negative = word(f, "ne")))
+		op = "eq";
 	skip_space(f);
-	for (size_t k = 0; k < ARRAY_LEN(ops); k++) {
-		size_t n = strlen(ops[k]);
-
-		if (strncmp(f->p, ops[k], n) != 0)
+	for (size_t k = 0; !op && k < ARRAY_LEN(ops); k++) {
+		if (strncmp(f->p, ops[k].text, strlen(ops[k].text)) != 0)
 			continue;
-		f->p += n;
-		value = value_text(f);
-		if (k == 0)
-			return !str_same(had, value);
-		if (k == 3)
-			return glob_match(value, had) && (has || !*value);
-		if (k == 4)
-			return str_same(value, "*") ? has
-			       : strchr(value, '*')
-				   ? glob_match(arena_printf(f->a, "*%s*", value), had)
-				   : strcasestr(had, value) != NULL;
-		return has && ordered(had, value, ops[k]);
+		f->p += strlen(ops[k].text);
+		op = ops[k].op;
+		negative = ops[k].negative;
 	}
-	f->broken = true;
-	return false;
+	if (!op) {
+		f->broken = true;
+		return false;
+	}
+	value = value_text(f);
+	n = item_find(f->item, field, found, 0);
+	for (size_t k = 0; k < MAX(n, (size_t)1) && !any; k++)
+		any = holds(f, op, value, found[k]);
+	return any != negative;
 }
 
 static bool expression(struct parser *f);

@@ -116,6 +116,18 @@ void gcp_vm_reset(struct gcp_call *c)
 		reply_op(c, op_of(c, i, "reset", request), 1);
 }
 
+/* Without the parameter it is put on. */
+void gcp_vm_protect(struct gcp_call *c)
+{
+	const char *request, *want = gcp_param(c, "deletionProtection");
+	struct inst *i = find(c, &request);
+
+	if (!i)
+		return;
+	gcp_vm(i)->undeletable = !str_same(want, "false");
+	reply_op(c, op_of(c, i, "setDeletionProtection", request), 1);
+}
+
 /* ---- metadata, tags --------------------------------------------------------------------- */
 
 static bool print_fits(struct gcp_call *c, const char *now, const char *what)

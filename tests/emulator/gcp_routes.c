@@ -77,6 +77,8 @@ const struct gcp_route gcp_routes[] = {
      "requestId", COMPUTE, "mutate"},
     {"compute", "POST", P "/zones/{}/instances/{}/reset", "instances.reset", gcp_vm_reset, NULL,
      "requestId", COMPUTE, "mutate"},
+    {"compute", "POST", P "/zones/{}/instances/{}/setDeletionProtection", "instances.setDeletionProtection",
+     gcp_vm_protect, NULL, "requestId deletionProtection", COMPUTE, "mutate"},
     {"compute", "POST", P "/zones/{}/instances/{}/setMetadata", "instances.setMetadata",
      gcp_vm_set_metadata, "Metadata", "requestId", COMPUTE, "mutate"},
     {"compute", "POST", P "/zones/{}/instances/{}/setTags", "instances.setTags", gcp_vm_set_tags,

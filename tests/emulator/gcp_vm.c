@@ -172,6 +172,7 @@ json_t *gcp_vm_json(const struct inst *i, struct arena *a)
 	put_labels(o, i);
 	if (v->accounts)
 		json_object_set(o, "serviceAccounts", v->accounts);
+	json_object_set_new(o, "deletionProtection", json_boolean(v->undeletable));
 	if (i->running_us)
 		json_object_set_new(o, "lastStartTimestamp",
 				    json_string(gcp_time(a, i->running_us)));

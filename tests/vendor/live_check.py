@@ -190,11 +190,12 @@ class CoreWeave(Kubernetes):
 CLOUDS = {"aws": Aws, "gcp": Gcp, "gcp-attached": Gcp, "azure": Azure, "coreweave": CoreWeave, "kubernetes": Kubernetes}
 
 
-def exchanges(program, conform, cloud):
+def exchanges(program, conform, cloud, ended):
+    """What went to and fro, also of a run that failed (what is misspelt is refused there, too); ended gets its exit status."""
     with tempfile.TemporaryDirectory() as tmp:
         path = os.path.join(tmp, "live")
-        subprocess.run([conform, program, cloud], env=dict(os.environ, LIVE_RECORD=path), stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL, timeout=360, check=True)
+        ended.append(subprocess.run([conform, program, cloud], env=dict(os.environ, LIVE_RECORD=path), stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.DEVNULL, timeout=360).returncode)
         with open(path, encoding="utf-8") as f:
             for line in f:
                 e = json.loads(line)
@@ -217,8 +218,8 @@ def awake(judge, e):
 
 def main(program, conform, cloud):
     judge = CLOUDS[cloud]()
-    seen, wrong, spoilt, requests, replies, bodies = set(), {}, 0, 0, 0, set()
-    for e in exchanges(program, conform, cloud):
+    seen, wrong, spoilt, requests, replies, bodies, ended = set(), {}, 0, 0, 0, set(), []
+    for e in exchanges(program, conform, cloud, ended):
         name = judge.name(e)
         if name is None or e["body"] is None:
             continue
@@ -238,10 +239,12 @@ def main(program, conform, cloud):
             wrong["%s: %s" % (name, str(w)[:600])] += 1
     for w, n in list(wrong.items())[:40]:
         print("%d x %s" % (n, w))
+    if ended != [0]:
+        print("the conformance run itself ended with status %s: tests/run conformance tells more" % ended)
     missing = {w for w in judge.wanted if not seen & set(w.split("|"))}
     print("%s: %d requests and %d replies of %d kinds judged, %d misspellings refused, %d wrong%s" % (
         cloud, requests, replies, len(seen), spoilt, len(wrong), "; never sent: %s of %s" % (sorted(missing), sorted(seen)) if missing else ""))
-    return 1 if wrong or missing or not replies or not spoilt else 0
+    return 1 if ended != [0] or wrong or missing or not replies or not spoilt else 0
 
 
 if __name__ == "__main__":

@@ -85,6 +85,41 @@ class Power(More):
         self.assertEqual(dict(self.get('meta-1').labels), {'x': 'y'})
         self.delete('meta-1')
 
+    def test_protection_is_put_on_and_taken_off(self):
+        self.assertFalse(self.launch('guard-1').deletion_protection)
+        where = dict(project=self.project, zone=ZONE, resource='guard-1')
+        self.done(self.instances.set_deletion_protection_unary(compute_v1.SetDeletionProtectionInstanceRequest(**where)))
+        self.assertTrue(self.get('guard-1').deletion_protection)
+        with self.assertRaises(exceptions.BadRequest):
+            self.instances.delete_unary(**self.at('guard-1'))
+        self.done(self.instances.set_deletion_protection_unary(
+            compute_v1.SetDeletionProtectionInstanceRequest(deletion_protection=False, **where)))
+        self.delete('guard-1')
+
+    def test_filters_look_into_repeated_fields(self):
+        vm = self.launch('filter-1')
+        names = lambda f: [i.name for i in self.instances.list(compute_v1.ListInstancesRequest(project=self.project, zone=ZONE, filter=f))]
+        for f in ('networkInterfaces.networkIP="%s"' % vm.network_interfaces[0].network_i_p, 'networkInterfaces.accessConfigs.natIP:*',
+                  'disks.boot=true', 'serviceAccounts.email eq defaul.', 'disks.boot=true AND NOT disks.boot=false'):
+            self.assertEqual(names(f), ['filter-1'], f)
+        for f in ('networkInterfaces.networkIP="10.99.99.99"', 'disks.boot!=true', 'serviceAccounts.email ne default', 'tags.items=web'):
+            self.assertEqual(names(f), [], f)
+        self.delete('filter-1')
+
+    def test_what_an_insert_says_too_much_of(self):
+        def insert(change):
+            body = self.body('much-1')
+            change(body)
+            self.instances.insert_unary(compute_v1.InsertInstanceRequest(project=self.project, zone=ZONE, instance_resource=body))
+
+        def both(b):
+            b.scheduling.max_run_duration = compute_v1.Duration(seconds=3600)
+            b.scheduling.termination_time = '2030-01-01T00:00:00Z'
+        with self.assertRaises(exceptions.BadRequest):
+            insert(both)
+        with self.assertRaises(exceptions.NotFound):
+            insert(lambda b: setattr(b.disks[0].initialize_params, 'disk_type', 'zones/%s/diskTypes/pd-nonsense' % ZONE))
+
     def test_what_the_guest_tells(self):
         self.launch('serial-1')
         out = self.instances.get_serial_port_output(**self.at('serial-1'))
