@@ -328,6 +328,11 @@ enum spot_step aws_prices(void *p, struct spot_call *c, struct spot_prices *a)
 	if (x->spot.items == NULL) {
 		if (str_empty(a->region))
 			return call_fail(c, SPOT_INVALID, NULL, "aws prices: a region is needed");
+		/* Spot history there has no currency in it and tells yuan. */
+		if (str_prefix(a->region, "cn-"))
+			return call_fail(c, SPOT_CONFIG, NULL,
+			    "aws prices: %s: prices of China's regions are in CNY, and prices here are dollars: leave it out of 'regions'",
+			    a->region);
 		pool_index_init(&x->spot, c->arena, a->pools, a->pools_n, SPOT_MARKET_SPOT);
 		pool_index_init(
 		    &x->on_demand, c->arena, a->pools, a->pools_n, SPOT_MARKET_ON_DEMAND);

@@ -23,7 +23,8 @@ NODE = {
 MODEL = {'H100-80GB-SXM': 'H100_NVLINK_80GB', 'GH200-96GB': 'GH200_480GB'}
 CLASS = {'RTXPRO6000-96GB': 'RTX_PRO_6000'}
 ROOTS = ('V1Pod', 'V1Node', 'V1Namespace', 'V1ServiceAccount', 'AuthenticationV1TokenRequest', 'V1TokenReview',
-         'V1SelfSubjectAccessReview', 'V1SelfSubjectReview', 'CoreV1Event', 'V1ResourceQuota', 'V1DeleteOptions')
+         'V1SelfSubjectAccessReview', 'V1SelfSubjectReview', 'CoreV1Event', 'V1ResourceQuota', 'V1DeleteOptions',
+         'V1Eviction')
 QUANTITIES = {'limits', 'requests', 'capacity', 'allocatable', 'hard', 'used', 'overhead', 'allocatedResources'}
 # The custom resource, after docs.coreweave.com/products/cks/reference/node-pool. Its status is the controller's.
 NODE_POOL = {

@@ -178,6 +178,7 @@ void k8s_create(struct k8s_call *q);
 void k8s_update(struct k8s_call *q); /* PUT and PATCH */
 void k8s_delete(struct k8s_call *q);
 void k8s_delete_all(struct k8s_call *q);
+void k8s_evict(struct k8s_call *q);
 /* What deleting means; grace < 0: the object's own. false: it stays (finalizer, grace period). */
 bool k8s_delete_object(struct k8s_obj *o, int64_t grace_s);
 bool k8s_body(struct k8s_call *q, const char *schema, const char *kind, bool optional);
@@ -227,6 +228,7 @@ void kubelet_delete(struct k8s_obj *pod, int64_t grace_s); /* TERM, KILL after t
 void kubelet_lose(struct k8s_obj *pod);			   /* the node is gone: KILL and remove */
 void kubelet_log(struct k8s_call *q, struct k8s_obj *pod);
 void kubelet_kill(struct k8s_obj *pod); /* the container crashes */
+void pod_evict(struct k8s_obj *pod, int64_t grace_s);
 void pod_evict_due(struct loop_timer *t); /* k8s_node.c: a NoExecute taint is no longer tolerated */
 void kubelet_free(struct k8s_obj *pod);
 struct kubelet_pod {

@@ -267,6 +267,8 @@ static void serve_sub(struct k8s_call *q)
 		token_request(q);
 	else if (q->kind->id == K8S_POD && str_same(q->sub, "log") && get)
 		get_one(q);
+	else if (q->kind->id == K8S_POD && str_same(q->sub, "eviction") && str_same(q->verb, "create"))
+		k8s_evict(q);
 	else if (str_same(q->sub, "status") && get)
 		get_one(q);
 	else if (str_same(q->sub, "status") &&

@@ -178,7 +178,7 @@ void node_cordon(struct k8s_obj *node, const char *taint)
 }
 
 /* The pods of a reclaimed node end by eviction: a condition says so, the grace is what is left. */
-static void evict(struct k8s_obj *pod, int64_t grace_s)
+void pod_evict(struct k8s_obj *pod, int64_t grace_s)
 {
 	int64_t own = k_int(pod->doc, "spec.terminationGracePeriodSeconds", 30);
 	json_t *doc;
@@ -203,7 +203,7 @@ static void node_notice(struct inst *i)
 	for (struct k8s_obj *p = node->c->objs[K8S_POD]; p; p = next) {
 		next = p->next;
 		if (str_same(k_str(p->doc, "spec.nodeName"), node->name))
-			evict(p, (left_us + SPOT_US_PER_S - 1) / SPOT_US_PER_S);
+			pod_evict(p, (left_us + SPOT_US_PER_S - 1) / SPOT_US_PER_S);
 	}
 }
 

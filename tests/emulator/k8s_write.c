@@ -157,7 +157,7 @@ bool k8s_body(struct k8s_call *q, const char *schema, const char *kind, bool opt
 		    err.rc != SPOT_OK ? err.text : "expected an object");
 		return false;
 	}
-	if (!options && !str_same(kind, "TokenRequest") &&
+	if (!options && !str_same(kind, "TokenRequest") && !str_same(kind, "Eviction") &&
 	    !kind_check(q, kind, version_text(q, q->kind)))
 		return false;
 	if (!options && !str_same(q->sub, "status"))
@@ -537,6 +537,36 @@ void k8s_delete(struct k8s_call *q)
 		reply = json_incref(o->doc);
 	}
 	k8s_reply(q, 200, reply);
+}
+
+/* POST pods/NAME/eviction (policy/v1): there are no disruption budgets here, so it is always allowed. */
+void k8s_evict(struct k8s_call *q)
+{
+	struct k8s_obj *o = k8s_find(q->c, q->kind->id, q->ns, q->name);
+	const char *named;
+	json_t *options;
+
+	if (!k8s_body(q, "V1Eviction", "Eviction", false))
+		return;
+	named = k_str(q->body, "metadata.name");
+	if (named && !str_same(named, q->name)) {
+		k8s_fail(q, 400, "BadRequest", "name in URL does not match name in Eviction object");
+		return;
+	}
+	if (!o) {
+		k8s_fail(q, 404, "NotFound", "%s \"%s\" not found", k8s_resource_text(q), q->name);
+		return;
+	}
+	options = json_incref(json_object_get(q->body, "deleteOptions"));
+	json_decref(q->body);
+	q->body = options ? options : json_object();
+	if (!precondition(q, o))
+		return;
+	dry_run_read(q);
+	if (!q->dry_run)
+		pod_evict(o, k_int(q->body, "gracePeriodSeconds", INT32_MAX));
+	k8s_reply(q, 201, json_pack("{s:s, s:s, s:{}, s:s, s:i}", "kind", "Status", "apiVersion", "v1", "metadata",
+		"status", "Success", "code", 201));
 }
 
 void k8s_delete_all(struct k8s_call *q)

@@ -160,6 +160,26 @@ class Pods(Base):
             grace_period_seconds=0, preconditions=client.V1Preconditions(uid=uid)))
         self.fails(404, 'NotFound', self.core.read_namespaced_pod, 'p-2', NS)
 
+    def test_an_eviction_ends_a_pod_with_its_condition(self):
+        self.core.create_namespaced_pod(NS, self.pod('evicted'))
+        body = client.V1Eviction(metadata=client.V1ObjectMeta(name='evicted', namespace=NS))
+        self.fails(403, 'Forbidden', self.core.create_namespaced_pod_eviction, 'evicted', NS, body)
+        body.delete_options = client.V1DeleteOptions(dry_run=['All'])
+        self.owner_core.create_namespaced_pod_eviction('evicted', NS, body)
+        self.assertIsNone(self.core.read_namespaced_pod('evicted', NS).metadata.deletion_timestamp)
+        body.delete_options = client.V1DeleteOptions(preconditions=client.V1Preconditions(uid='another'))
+        self.fails(409, 'Conflict', self.owner_core.create_namespaced_pod_eviction, 'evicted', NS, body)
+        body.delete_options = None
+        seen = watch.Watch().stream(self.core.list_namespaced_pod, NS, field_selector='metadata.name=evicted', timeout_seconds=20)
+        self.owner_core.create_namespaced_pod_eviction('evicted', NS, body)
+        for e in seen:
+            last = e['object']
+            if e['type'] == 'DELETED':
+                break
+        self.assertIn(('DisruptionTarget', 'True', 'EvictionByEvictionAPI'),
+                      [(c.type, c.status, c.reason) for c in last.status.conditions])
+        self.fails(404, 'NotFound', self.owner_core.create_namespaced_pod_eviction, 'evicted', NS, body)
+
     def test_what_is_wrong_with_a_pod_is_told_member_by_member(self):
         def causes(**change):
             body = self.pod('p-3')

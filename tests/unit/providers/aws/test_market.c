@@ -121,7 +121,6 @@ static void the_price_list_region_is_not_the_resource_region(void **state)
 	    {"ap-northeast-1", "https://api.pricing.ap-south-1.amazonaws.com/"},
 	    {"eu-north-1", "https://api.pricing.eu-central-1.amazonaws.com/"},
 	    {"sa-east-1", "https://api.pricing.us-east-1.amazonaws.com/"},
-	    {"cn-north-1", "https://api.pricing.cn-northwest-1.amazonaws.com.cn/"},
 	    {"us-gov-west-1", NULL},
 	    {"eusc-de-east-1", NULL},
 	};
@@ -140,6 +139,24 @@ static void the_price_list_region_is_not_the_resource_region(void **state)
 		drive_script(&d, &t, cases[i].url != NULL);
 		assert_int_equal(drive_run(&d, DRIVE_PRICES, &a), SPOT_DONE);
 		assert_int_equal(a.n, 0);
+		drive_fini(&d);
+	}
+}
+
+/* Spot history has no currency in it: taken for dollars, yuan would rank and bill seven times too high. */
+static void prices_in_another_currency_are_not_asked_for(void **state)
+{
+	static const enum spot_market markets[] = {SPOT_MARKET_SPOT, SPOT_MARKET_ON_DEMAND};
+	(void)state;
+
+	for (size_t i = 0; i < ARRAY_LEN(markets); i++) {
+		struct spot_prices a = prices(markets[i]);
+		struct drive d;
+
+		a.region = "cn-north-1";
+		keyed_init(&d, NULL);
+		drive_script(&d, NULL, 0);
+		failed_with(&d, drive_run(&d, DRIVE_PRICES, &a), SPOT_CONFIG, "CNY");
 		drive_fini(&d);
 	}
 }
@@ -443,6 +460,7 @@ int main(void)
 	    cmocka_unit_test(prices_that_are_no_prices_make_a_bad_reply),
 	    cmocka_unit_test(both_markets_come_in_one_call_and_metal_only_where_there_is_some),
 	    cmocka_unit_test(the_price_list_region_is_not_the_resource_region),
+	    cmocka_unit_test(prices_in_another_currency_are_not_asked_for),
 	    cmocka_unit_test(price_lists_of_the_wrong_shape_are_bad_replies),
 	    cmocka_unit_test(scores_that_are_refused_leave_the_advisor),
 	    cmocka_unit_test(an_advisor_of_another_shape_is_refused),
