@@ -236,6 +236,7 @@ static void total_add(const char *kind, const char *name, int64_t n)
 	totals[totals_n++].seeds = 1;
 }
 
+static uint64_t hashes;
 static bool looking; /* for the shortest reproduction: nothing is counted */
 
 static void failed(uint64_t seed, const char *why)
@@ -260,7 +261,9 @@ static void slot_line(const struct slot *s, char *line)
 	if (strcmp(kind, "FAILED") == 0) {
 		snprintf(last_verdict, sizeof(last_verdict), "%.*s", (int)strcspn(name, ":"), name);
 		failed(s->seed, name);
-	} else if (!looking && n != NULL && strcmp(kind, "hash") != 0 && strcmp(kind, "ok") != 0) {
+	} else if (!looking && strcmp(kind, "hash") == 0) {
+		hashes ^= strtoull(name, NULL, 16);
+	} else if (!looking && n != NULL && strcmp(kind, "ok") != 0) {
 		*n++ = '\0';
 		total_add(kind, name, strtoll(n, NULL, 10));
 	}
@@ -487,6 +490,8 @@ static int totals_print(const struct options *o, double took_s)
 {
 	printf("%" PRId64 " seeds, %" PRId64 " failed, %.1f s, %.1f seeds/s, %.1f simulated hours\n", done, failures, took_s,
 	    (double)done / took_s, (double)total_of("sim_s") / 3600);
+	if (o->from != o->to)
+		printf("hashes %016" PRIx64 " of all traces, in any order\n", hashes);
 	for (size_t i = 0; i < totals_n && o->from != o->to; i++)
 		printf("%-10s %-60s %10" PRId64 " in %" PRId64 " seeds\n", totals[i].kind, totals[i].name, totals[i].n,
 		    totals[i].seeds);
