@@ -66,6 +66,16 @@ struct policy_dp *policy_dp_new(struct arena *a, const struct policy_setup *s)
 	return d;
 }
 
+/* A wide bin is left for the next one with a chance per step, so the time in it is random: the chance to last a step is set
+ * so that the chance to last through the bin is what the rate says of the bin's width. At the rate itself states that outlive a few
+ * bins would be far too frequent: losses look rarer, and waits longer, than they are. */
+static double stay_through(double rate_h, double wide_h, double advance)
+{
+	double through = exp(-rate_h * wide_h);
+
+	return through / (advance + through * (1 - advance));
+}
+
 /* What a pool's state does in one step: survival over the step from the bin's lower edge on, or anywhere in a wide bin. */
 static void fill_chances(struct policy_dp *d, const struct policy_problem *p)
 {
@@ -85,7 +95,8 @@ static void fill_chances(struct policy_dp *d, const struct policy_problem *p)
 				gone += (to - at) * policy_hazard(p->model, p->pool, up, b, fade);
 				at = to;
 			}
-			d->stay[POLICY_FEAT(up, a, k % POLICY_FADES)] = (float)exp(-gone);
+			d->stay[POLICY_FEAT(up, a, k % POLICY_FADES)] = (float)(wide > d->step_h && a + 1 < POLICY_AGES ?
+			    stay_through(gone / d->step_h, wide, d->advance[a]) : exp(-gone));
 		}
 	}
 }

@@ -330,6 +330,55 @@ static void do_zones(const struct folder *f, int64_t nodes, int64_t d, struct to
 	}
 }
 
+/* ---- time -------------------------------------------------------------------------------------------- */
+
+#define TIMES 9
+#define WARM 2000
+
+/* One job of 48 h: its table solved from the start, and the same moment decided again from the table. */
+static void time_job(size_t pools, bool own_prices, double deadline_h)
+{
+	struct policy_setup s = {.work_us = 48 * SPOT_US_PER_HOUR, .deadline_us = (int64_t)(deadline_h * 3600e6 + 0.5),
+	    .changeover_us = 720 * SPOT_US_PER_S, .tick_us = 600 * SPOT_US_PER_S, .on_demand_micros = PRICE_OD, .pools_n = pools};
+	const struct policy *p = policy_find("auto");
+	uint8_t up[8] = {0, 1, 0, 1, 1};
+	int64_t price[8], solve_us[TIMES], warm_us = 0;
+
+	for (size_t i = 0; i < pools; i++) {
+		price[i] = PRICE_SPOT + (own_prices ? (int64_t)i * 200000 : 0);
+	}
+	for (int k = 0; k < TIMES; k++) {
+		AUTO(arena) struct arena *a = arena_new((size_t)1 << 30);
+		void *state = p->begin(a, &s, NULL, 0);
+		struct policy_view v = {.held = POLICY_WAIT, .last_pool = SIZE_MAX, .up = up, .price_micros = price};
+		struct policy_choice choice;
+
+		solve_us[k] = bench_us();
+		p->decide(state, &v, &choice);
+		warm_us -= bench_us();
+		solve_us[k] = bench_us() - solve_us[k];
+		for (int i = 0; i < WARM; i++) {
+			p->decide(state, &v, &choice);
+		}
+		warm_us += bench_us();
+	}
+	printf("| %zu%s | %g | %.1f | %.2f |\n", pools, own_prices ? ", each its price" : "", deadline_h, bench_ms(solve_us, TIMES, 50),
+	    (double)warm_us / TIMES / WARM);
+}
+
+static void times(void)
+{
+	printf("\nTime of auto, 48 h of work, d = 720 s, ticks of 10 minutes\n\n| pools | R0 (h) | solving the table of the whole job, ms (median of %d) "
+	       "| us / decision from it |\n|---|---|---|---|\n", TIMES);
+	for (size_t i = 0; i < ARRAY_LEN(deadlines); i++) {
+		time_job(1, false, deadlines[i]);
+		time_job(3, true, deadlines[i]);
+		time_job(5, false, deadlines[i]);
+		time_job(5, true, deadlines[i]);
+	}
+	fflush(stdout);
+}
+
 static const char *const folders[] = {
 	"availability/1-node/aws-10-26-2022", "availability/1-node/aws-02-15-2023", "availability/1-node/aws-11-28-2022",
 	"availability/16-node/aws-08-27-2023", "availability/16-node/gcp-10-03-2025", "availability/4-node/gcp-a100-3day",
@@ -388,6 +437,7 @@ int main(int argc, char **argv)
 	for (int i = 3; i < argc; i++) {
 		add_history(argv[1], argv[i]);
 	}
+	times();
 	tables(argv[1]);
 	arena_free(run_arena);
 	arena_free(arena);

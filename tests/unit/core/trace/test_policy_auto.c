@@ -2,6 +2,8 @@
 #include "trace_case.h"
 #include "core/policy_priv.h"
 
+#include <math.h>
+
 #define HOUR_US (3600 * SPOT_US_PER_S)
 
 static struct arena *arena;
@@ -172,6 +174,30 @@ static void the_table_is_right_where_supply_is_certain(void **state)
 	assert_true(w.spot >= POLICY_NEVER);
 }
 
+/* Down, it comes back at 0.5 per hour between the 4th and the 8th hour and never later; up, it stays. */
+static void a_stretch_outlives_an_age_as_often_as_its_rate_says(void **state)
+{
+	struct policy_prior prior = {.per_hour = {{{0}}}};
+	struct policy_setup s = setup_of(20, 32);
+	struct policy_model m;
+	struct policy_dp *d = policy_dp_new(arena, &s);
+	struct policy_problem p = {.model = &m, .work_us = s.work_us, .slack_us = s.deadline_us - s.work_us, .spot = 1,
+	    .on_demand = 3};
+	struct policy_worth w;
+	float never = expf(-4 * 0.5F);
+
+	(void)state;
+	for (int f = 0; f < POLICY_FADES; f++) {
+		prior.per_hour[0][policy_age_bin(4)][f] = 0.5;
+	}
+	policy_model_init(&m, arena, &prior, 1);
+	m.pools[0] = (struct policy_pool){.known = true, .up = false, .age_h = 4, .fade = 0.5};
+	p.pool = &m.pools[0];
+	policy_dp_solve(d, &p);
+	policy_dp_worth(d, p.pool, POLICY_WAIT, p.work_us, p.slack_us, &w);
+	assert_float_equal(w.wait, 20.2F + never * 40.4F, 1.0F);
+}
+
 /* A cheap pool that is there half of the time in turns of 4 hours, and one that is there always and costs more. */
 static struct trace_run run_two(int64_t dear_price, double deadline_h)
 {
@@ -297,6 +323,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(other_pools_tracks_say_what_is_usual_and_nothing_of_this_pool, setup, teardown),
 		cmocka_unit_test_setup_teardown(own_evidence_moves_the_rates_the_way_it_points, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_table_is_right_where_supply_is_certain, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_stretch_outlives_an_age_as_often_as_its_rate_says, setup, teardown),
 		cmocka_unit_test_setup_teardown(with_room_a_cheap_pool_is_waited_for_while_a_dear_one_is_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(without_room_the_dear_pool_bridges_what_the_cheap_one_leaves, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_little_cheaper_is_not_worth_a_move, setup, teardown),
