@@ -89,7 +89,7 @@ class Emulator:
             if self.proc.poll() is not None:
                 raise Failure("the emulator ended at once: see %s" % self.log.name)
             return os.path.exists(path)
-        until("the emulator is ready", 20, is_ready)
+        until("the emulator is ready", 60, is_ready)
         with open(path, encoding="utf-8") as f:
             return json.load(f)
 

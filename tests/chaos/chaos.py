@@ -22,6 +22,8 @@ UNREACHABLE = (6, 7)
 
 # What was cut off is repeated soon; a connection that says nothing is given up soon.
 SETTINGS = {"database": {"statement_timeout": "5s"}, "market": {"on_demand": "8s", "signals": "15s", "pools": "8s", "quotas": "15s"}}
+# Several worlds share the machine, and daemons that are killed all the time need more of it.
+PATIENCE = 3
 
 
 class Spotd:
@@ -191,6 +193,9 @@ class World(e2e.World):
             return super().connection(timeout)
         return http.client.HTTPConnection(self.net.inside("control"), self.port, timeout=timeout)
 
+    def until(self, what, timeout_s, test):
+        return super().until(what, timeout_s * PATIENCE, test)
+
     # ---- speaking with a daemon that may be away -----------------------------------------
 
     def api(self, method, path, body=None, ok=(200, 201, 202), **kw):
@@ -226,6 +231,18 @@ class World(e2e.World):
         self.jobs = dict(getattr(self, "jobs", {}), **{job: kw.get("steps", 400)})
         return job
 
+    def stray(self):
+        """A machine past the broker, without its tag."""
+        image = next(i["image"] for i in self.instances() if i["image"])
+        status, text = self.ec2("RunInstances", **{"ImageId": image, "InstanceType": "g4dn.xlarge", "MinCount": "1", "MaxCount": "1",
+                                                   "ClientToken": "stray", "Placement.AvailabilityZone": "us-east-1a"})
+        self.stray_ref = text.split("<instanceId>")[1].split("<")[0] if status == 200 else None
+        if status != 200:
+            raise Failure("no stray machine: %s" % text)
+
+    def end_stray(self):
+        self.ec2("TerminateInstances", **{"InstanceId.1": self.stray_ref})
+
     def local_steps_of(self, ref, job):
         """Without asking anybody but the machine."""
         return self.clouds.steps(os.path.join(self.dir, "cloud", "instances", ref), job)
@@ -245,7 +262,7 @@ def tale(w, steps=200, reclaims=1):
     for k in range(reclaims):
         take(w, a, 20 + 40 * k)
     for job in (a, b):
-        j = w.await_end(job, 240)
+        j = w.await_end(job, 400)
         w.tell("%s %s after %d attempts, %s steps" % (job, j["state"], j["attempts"], j["steps_done"]))
 
 

@@ -160,6 +160,10 @@ def money(w, books, lag_us=30 * 1000 * 1000):
     return len(nodes), len(theirs), total, sum(i["cost_micros"] for i in books["instances"] if not i["free_first_hour"])
 
 
+def money_now(w):
+    money(w, w.sim("GET", "/books"))
+
+
 # ---- all of it -------------------------------------------------------------------------------
 
 def judge(w):

@@ -21,7 +21,7 @@ def points(size):
     if size == "short":
         return ["writes sent 1", "postgres 1", "leader 1", "agent_kill 1", "calls db 400 1500", "agent_calls disk 30 400"]
     every = size == "all"
-    out = []
+    out = ["judge"]
     for mode in MODES:
         out += ["writes %s %d" % (mode, k) for k in ((1, 2, 3, 4, 5) if every else (1, 2))]
         out += ["statements %s %d 500" % (mode, at) for at in (range(1, 501, 10) if every else (20, 270))]
@@ -44,7 +44,7 @@ def play(build, point):
     try:
         out = subprocess.run([sys.executable, os.path.join(HERE, "stories.py"), build, *point.split()], stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True, timeout=LIMIT_S, env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"))
-        code, text = out.returncode, out.stdout
+        code, text = out.returncode if out.stdout.strip() else 1, out.stdout
     except subprocess.TimeoutExpired as e:
         code, text = 1, (e.stdout or b"").decode(errors="replace") + "BROKEN: not over after %d s\n" % LIMIT_S
     return point, code, text, time.monotonic() - began
