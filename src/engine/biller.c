@@ -96,7 +96,7 @@ static void bill_write(struct recon *r, const struct billing *b)
 					    .observed_n = n,
 					    .amounts = c.amounts,
 					    .amounts_n = n,
-					    .fence = r->e->epoch}));
+					    .fence = r->epoch}));
 }
 
 static void bill_ready(struct recon *r, struct billing *b)
@@ -220,7 +220,7 @@ static void lost_lines(struct step *s)
 					    .tos_n = c.n,
 					    .amounts = c.amounts,
 					    .amounts_n = c.n,
-					    .fence = r->e->epoch}));
+					    .fence = r->epoch}));
 }
 
 /* ---- credits ----------------------------------------------------------------------------------- */
@@ -241,7 +241,7 @@ static void credit_due(struct step *s)
 					     "the provider took it back so early that it is not billed: %" PRId64
 					     " micro-dollars credited",
 					     rows[i].credit_micros),
-			 .fence = s->r->e->epoch}));
+			 .fence = s->r->epoch}));
 	}
 }
 

@@ -248,7 +248,7 @@ static void park(struct recon *r, const struct question *q, const char *why)
 				      .why = why,
 				      .deadline_us = engine_now(r->e) + MAX(save, PARK_LEAST_US),
 				      .at_us = engine_now(r->e),
-				      .fence = r->e->epoch}));
+				      .fence = r->epoch}));
 }
 
 static const char *why_words(struct recon *r, const struct question *q, const struct policy_choice *c)

@@ -56,7 +56,7 @@ static void deferral_write(struct recon *r, const struct deferral *d, const stru
 				       .outcome = json_text(r->arena, outcome),
 				       .why = out->why,
 				       .at_us = in->now_us,
-				       .fence = r->e->epoch}));
+				       .fence = r->epoch}));
 	r->changed = true;
 }
 

@@ -32,7 +32,8 @@ static void dispose_answered(struct act *a)
 			  (&(struct q_engine_dispose_done){.checkpoint_id = d->checkpoint_id,
 							   .path = d->path,
 							   .seq = d->seq,
-							   .at_us = engine_now(a->e)}));
+							   .at_us = engine_now(a->e),
+							   .fence = a->epoch}));
 		return;
 	}
 	log_warn("checkpoint.dispose", I64("checkpoint", d->checkpoint_id), STR("key", d->key),
@@ -102,5 +103,5 @@ void dispose_run(struct recon *r)
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_dispose_close,
 	     (&(struct q_engine_dispose_close){
-		 .before_us = before, .at_us = engine_now(e), .fence = e->epoch}));
+		 .before_us = before, .at_us = engine_now(e), .fence = r->epoch}));
 }

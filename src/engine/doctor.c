@@ -159,7 +159,7 @@ static void look_wrote(struct act *a)
 	last->wrote = done_wrote;
 	ACT_WRITE(last, engine_doctor_done,
 		  (&(struct q_engine_doctor_done){
-		      .id = x->id, .claimed_by = x->me, .at_us = engine_now(x->e)}));
+		      .id = x->id, .claimed_by = x->me, .at_us = engine_now(x->e), .fence = x->epoch}));
 }
 
 void look_write(struct act *a)
@@ -192,7 +192,8 @@ void look_write(struct act *a)
 						   .fixes = t[3],
 						   .fixes_n = l->n,
 						   .amounts = l->amounts,
-						   .amounts_n = l->n}));
+						   .amounts_n = l->n,
+						   .fence = l->x->epoch}));
 }
 
 /* ---- providers ------------------------------------------------------------------------------ */
@@ -461,6 +462,7 @@ static void doctor_due(struct step *s)
 	x->id = row->id;
 	x->asked = arena_strdup(x->arena, row->providers);
 	memcpy(x->me, e->me, sizeof(x->me));
+	x->epoch = s->r->epoch;
 	e->exam = x;
 	next = step_new(s->r, doctor_claimed, x);
 	next->always = true;
@@ -469,7 +471,7 @@ static void doctor_due(struct step *s)
 					      .claimed_by = e->me,
 					      .at_us = engine_now(e),
 					      .until_us = engine_now(e) + CLAIM_US,
-					      .fence = e->epoch}));
+					      .fence = s->r->epoch}));
 }
 
 void doctor_run(struct recon *r)

@@ -15,6 +15,7 @@ struct exam {
 	struct arena *arena;
 	int64_t id;
 	char me[32];
+	int64_t epoch;      /* of the claim */
 	const char *asked;  /* names, comma separated; "" = all */
 	int pending;        /* looks that are not written yet */
 	bool lost;          /* one could not be written: the run is begun again when its claim is over */

@@ -57,7 +57,7 @@ static void notice_one(struct recon *r, const struct q_engine_notices_due_row *o
 			 : 0,
 		 .at_us = engine_now(e),
 		 .day = engine_day(e),
-		 .fence = e->epoch}));
+		 .fence = r->epoch}));
 }
 
 static void notices_due(struct step *s)
@@ -97,7 +97,7 @@ static void tell(struct recon *r, const struct q_engine_attempts_odd_row *w, enu
 					     .has_deadline_us = deadline && w->has_node_deadline_us,
 					     .deadline_us = w->node_deadline_us,
 					     .at_us = engine_now(r->e),
-					     .fence = r->e->epoch}));
+					     .fence = r->epoch}));
 }
 
 static void settle(struct recon *r, int64_t job_id, int32_t epoch, const char *state,
@@ -123,7 +123,7 @@ static void settle(struct recon *r, int64_t job_id, int32_t epoch, const char *s
 						.retry = ev == JOB_EV_RETRY,
 						.lost = lost,
 						.at_us = engine_now(r->e),
-						.fence = r->e->epoch}));
+						.fence = r->epoch}));
 }
 
 static void shut(struct recon *r, int64_t job_id, int32_t epoch, bool lost)
@@ -132,7 +132,11 @@ static void shut(struct recon *r, int64_t job_id, int32_t epoch, bool lost)
 
 	STEP(s, engine_attempt_shut,
 	     (&(struct q_engine_attempt_shut){
-		 .job_id = job_id, .epoch = epoch, .lost = lost, .at_us = engine_now(r->e)}));
+		 .job_id = job_id,
+		 .epoch = epoch,
+		 .lost = lost,
+		 .at_us = engine_now(r->e),
+		 .fence = r->epoch}));
 }
 
 static void odd_one(struct recon *r, const struct q_engine_attempts_odd_row *w)

@@ -90,9 +90,13 @@ void engine_later(struct engine *e, int64_t after_us)
 
 static void engine_heard(struct pg_listen *l, const char *channel, const char *payload)
 {
+	struct engine *e = container_of(l, struct engine, listen);
+
 	(void)channel;
-	(void)payload;
-	engine_wake(container_of(l, struct engine, listen));
+	if (strcmp(payload, "lease") == 0) {
+		e->lease_sent = 0; /* it was given back */
+	}
+	engine_wake(e);
 }
 
 /* Once per loop turn, after its events: starts the turns that are due. */
@@ -112,6 +116,7 @@ static void engine_pass(struct loop_hook *h)
 			continue;
 		}
 		r->running = true;
+		r->epoch = e->epoch;
 		r->dirty = false;
 		r->changed = false;
 		r->due_us = now + r->every_us;

@@ -52,6 +52,7 @@ void engine_reload(struct engine *e, const struct engine_conf *conf);
 /* Something may have changed: pass soon. */
 void engine_wake(struct engine *e);
 bool engine_leads(const struct engine *e);
+int64_t engine_epoch(const struct engine *e); /* of the lease that we hold, 0 = none */
 
 /* For the pollers beside us (src/engine/poller.h). */
 struct loop *engine_loop(const struct engine *e);

@@ -22,6 +22,7 @@ struct recon {
 	void (*run)(struct recon *r);
 	int64_t every_us; /* run at least this often */
 	int64_t due_us;	  /* mono */
+	int64_t epoch;	  /* what the turn writes is fenced with: our lease when it began */
 	bool dirty, running;
 	bool changed; /* this turn wrote something: another pass soon */
 	int steps;
@@ -51,13 +52,13 @@ struct act {
 	struct pg_req req;
 	struct arena *arena;
 	bool calling, writing;
-	int64_t epoch; /* of the lease that it began under */
 	struct http_req http; /* for what goes past the providers: presigned requests */
 	struct spot_http_request http_out;
 	bool sending;
 	void (*called)(struct act *a); /* the call is over: writes (ACT_WRITE) or act_end */
 	void (*wrote)(struct act *a);  /* may be NULL; a->req.op.rc says whether it worked; act_end follows */
 	int64_t id;		       /* row it is for, 0 = none */
+	int64_t epoch;		       /* our lease when it began: what it learned counts only under that one */
 	void *ctx;		       /* in arena, or owned elsewhere */
 	TAILQ_ENTRY(act) link;
 };
@@ -127,7 +128,9 @@ struct engine {
 	int64_t led_since_us; /* wall */
 	bool lease_busy, closing;
 	struct pg_req lease_req;
-	int64_t lease_sent; /* mono */
+	int64_t lease_sent; /* mono; 0: ask at once */
+	int64_t seen_epoch, seen_until_us; /* another's lease, as we saw it last */
+	int64_t seen_us;		   /* mono: since when it has stood like that */
 	void (*released)(void *ctx);
 	void *released_ctx;
 

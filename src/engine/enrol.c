@@ -44,7 +44,8 @@ static void verdict_write(struct act *a, const struct judging *j, const char *ve
 						    .claimed_by = j->me,
 						    .verdict = verdict,
 						    .why = why,
-						    .at_us = engine_now(a->e)}));
+						    .at_us = engine_now(a->e),
+						    .fence = a->epoch}));
 }
 
 static void denied(struct act *a, const struct judging *j, const char *why)
@@ -73,7 +74,8 @@ static void later(struct act *a, const struct judging *j)
 						  .claimed_by = j->me,
 						  .next_us = engine_now(a->e) +
 							     MAX(pause, err->retry_after_us),
-						  .why = err->text}));
+						  .why = err->text,
+						  .fence = a->epoch}));
 }
 
 /* A refusal with a vendor's code is that of our own request (our account may not look): it says nothing about the
@@ -164,7 +166,7 @@ static void judge_one(struct recon *r, const struct q_engine_enrol_due_row *w,
 					     .at_us = engine_now(e),
 					     .until_us =
 						 engine_now(e) + e->conf.call_timeout_us * 2,
-					     .fence = e->epoch}));
+					     .fence = r->epoch}));
 }
 
 static void judge_due(struct step *s)
@@ -215,7 +217,7 @@ static void waive(struct recon *r)
 		     (&(struct q_engine_enrol_waive){.providers = names,
 						     .providers_n = n,
 						     .at_us = engine_now(e),
-						     .fence = e->epoch}));
+						     .fence = r->epoch}));
 	}
 }
 

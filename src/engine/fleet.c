@@ -195,7 +195,7 @@ static void want(struct recon *r, const struct q_engine_fleets_row *f, const str
 						.outcome = json_text(r->arena, out),
 						.why = plan->why,
 						.at_us = engine_now(r->e),
-						.fence = r->e->epoch}));
+						.fence = r->epoch}));
 }
 
 /* Returns whether anything was called for. */
@@ -225,7 +225,8 @@ static bool plan_do(struct recon *r, struct fleet_turn *t, const struct q_engine
 	     (&(struct q_engine_fleet_why){.id = f->id,
 					   .why = plan.why,
 					   .plan = json_text(r->arena, shown),
-					   .at_us = engine_now(e)}));
+					   .at_us = engine_now(e),
+					   .fence = r->epoch}));
 	return plan.n > 0 || plan.gives_n > 0;
 }
 
@@ -336,7 +337,7 @@ static void fleet_closing(struct recon *r, struct fleet_turn *t,
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_fleet_closed,
 	     (&(struct q_engine_fleet_closed){
-		 .id = f->id, .at_us = engine_now(r->e), .fence = r->e->epoch}));
+		 .id = f->id, .at_us = engine_now(r->e), .fence = r->epoch}));
 }
 
 static void fleet_decide(struct recon *r, void *ctx)

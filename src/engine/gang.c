@@ -44,7 +44,7 @@ static void gang_release(struct recon *r, const struct q_engine_gangs_row *g, bo
 					      .cool_min_us = e->conf.cool_min_us,
 					      .cool_max_us = e->conf.cool_max_us,
 					      .at_us = engine_now(e),
-					      .fence = e->epoch}));
+					      .fence = r->epoch}));
 }
 
 /* ---- assigning ---------------------------------------------------------------------------- */
@@ -101,7 +101,7 @@ static void assign_write(struct recon *r, struct assign *a, bool restored)
 		 .steps_start = g->checkpoint_steps,
 		 .urls_until_us = engine_now(r->e) + r->e->conf.url_life_us,
 		 .at_us = engine_now(r->e),
-		 .fence = r->e->epoch}));
+		 .fence = r->epoch}));
 }
 
 /* Each rank gets its own files back. */
@@ -198,7 +198,7 @@ static void refill(struct recon *r, const struct q_engine_gangs_row *g, int32_t 
 		 .why = arena_printf(r->arena, "rank %d of gang g%" PRId64 " again: the others are held",
 				     (int)rank, g->id),
 		 .at_us = engine_now(r->e),
-		 .fence = r->e->epoch}));
+		 .fence = r->epoch}));
 }
 
 static bool queued(const struct q_engine_gangs_row *g)

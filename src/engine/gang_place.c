@@ -99,7 +99,7 @@ void gang_want(struct recon *r, const struct job_facts *f, const struct placing 
 					   .outcome = json_text(r->arena, out),
 					   .why = text,
 					   .at_us = engine_now(e),
-					   .fence = e->epoch,
+					   .fence = r->epoch,
 					   .replaces = replaces}));
 }
 

@@ -20,7 +20,7 @@ static void mark_lost(struct recon *r, const struct q_engine_gang_ranks_row *w, 
 					   .ranks = ranks,
 					   .ranks_n = n,
 					   .at_us = engine_now(r->e),
-					   .fence = r->e->epoch}));
+					   .fence = r->epoch}));
 }
 
 static void tell(struct recon *r, const struct q_engine_gang_ranks_row *w,
@@ -46,7 +46,7 @@ static void tell(struct recon *r, const struct q_engine_gang_ranks_row *w,
 					   .has_deadline_us = v->deadline_us > 0,
 					   .deadline_us = v->deadline_us,
 					   .at_us = engine_now(r->e),
-					   .fence = r->e->epoch}));
+					   .fence = r->epoch}));
 }
 
 static void settle(struct recon *r, const struct q_engine_gang_ranks_row *w,
@@ -71,7 +71,7 @@ static void settle(struct recon *r, const struct q_engine_gang_ranks_row *w,
 					     .reason = v->reason,
 					     .retry = v->retry,
 					     .at_us = engine_now(r->e),
-					     .fence = r->e->epoch}));
+					     .fence = r->epoch}));
 }
 
 static void act_on(struct recon *r, const struct q_engine_gang_ranks_row *w,
@@ -94,7 +94,8 @@ static void act_on(struct recon *r, const struct q_engine_gang_ranks_row *w,
 		STEP(s, engine_gang_shut,
 		     (&(struct q_engine_gang_shut){.job_id = w->job_id,
 						   .epoch = w->epoch,
-						   .at_us = engine_now(r->e)}));
+						   .at_us = engine_now(r->e),
+						   .fence = r->epoch}));
 		break;
 	case GANG_LEAVE:
 		break;
@@ -183,5 +184,5 @@ void gang_ranks_run(struct recon *r)
 	struct step *s = step_new(r, sets_marked, NULL);
 
 	STEP(s, engine_gang_sets,
-	     (&(struct q_engine_gang_sets){.at_us = engine_now(r->e), .fence = r->e->epoch}));
+	     (&(struct q_engine_gang_sets){.at_us = engine_now(r->e), .fence = r->epoch}));
 }

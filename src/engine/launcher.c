@@ -156,7 +156,8 @@ static void launch_refused(struct act *a, struct launching *l, enum spot_rc rc, 
 		      .cool_max_us = c->cool_max_us,
 		      .claimed_by = l->me,
 		      .at_us = engine_now(a->e),
-		      .day = engine_day(a->e)}));
+		      .day = engine_day(a->e),
+		      .fence = a->epoch}));
 }
 
 static void launch_undone(struct act *a, struct launching *l, enum node_event ev, int64_t after_us)
@@ -176,7 +177,8 @@ static void launch_undone(struct act *a, struct launching *l, enum node_event ev
 						    .why = why,
 						    .claimed_by = l->me,
 						    .next_us = engine_now(a->e) + after_us,
-						    .at_us = engine_now(a->e)}));
+						    .at_us = engine_now(a->e),
+						    .fence = a->epoch}));
 }
 
 static int64_t launch_retry_us(struct engine *e, int32_t tries, int64_t said_us)
@@ -333,7 +335,7 @@ static void launch_claim(struct recon *r, const struct q_engine_launch_due_row *
 		 .claimed_by = e->me,
 		 .at_us = now,
 		 .until_us = now + e->conf.launch_timeout_us + CLAIM_SLACK_US,
-		 .fence = e->epoch}));
+		 .fence = r->epoch}));
 }
 
 static int64_t flying_of(const struct launch_turn *t, const char *provider)
@@ -414,7 +416,8 @@ static void launch_stale(struct step *s)
 			 .why = "nobody answers for the launch call any more",
 			 .claimed_by = rows[i].claimed_by,
 			 .next_us = 0,
-			 .at_us = engine_now(e)}));
+			 .at_us = engine_now(e),
+			 .fence = s->r->epoch}));
 	}
 }
 

@@ -1,10 +1,15 @@
 /*
- * Who acts: the lease row. Taken when free or run out, renewed at a third of its life. Our own
- * clock of it starts before the statement is sent, so we stop before others may start.
+ * Who acts: the lease row, renewed at a third of its life. Our own clock of it starts before the
+ * statement is sent, so we stop before others may start: they take it when they have watched the
+ * same row for a whole lease by their own clock (engine_lease_take), as wall clocks of machines
+ * differ. That clocks stop, with a process or its machine, is what the epoch is for: whatever is
+ * sent later carries an epoch that is over, and changes nothing.
  */
 #include "base/base.h"
 #include "base/log.h"
 #include "engine/engine_int.h"
+
+#define LOOK_US INT64_C(100000)
 
 bool lease_held(const struct engine *e)
 {
@@ -14,6 +19,17 @@ bool lease_held(const struct engine *e)
 bool engine_leads(const struct engine *e)
 {
 	return lease_held(e);
+}
+
+int64_t engine_epoch(const struct engine *e)
+{
+	return lease_held(e) ? e->epoch : 0;
+}
+
+/* Between two looks at a lease that another holds. */
+static int64_t look_us(const struct engine *e)
+{
+	return MIN(e->conf.lease_us / 3, LOOK_US);
 }
 
 static void lease_lost(struct engine *e, const char *why)
@@ -43,25 +59,64 @@ static void lease_renewed(struct op *op)
 	loop_wake(e->loop);
 }
 
+static void lease_ours(struct engine *e, int64_t epoch)
+{
+	e->epoch = epoch;
+	e->lease_until = e->lease_sent + e->conf.lease_us;
+	e->led_since_us = engine_now(e);
+	snprintf(e->me, sizeof(e->me), "e%" PRId64, e->epoch);
+	log_info("engine.leads", I64("epoch", e->epoch), STR("holder", e->holder));
+	engine_wake(e);
+}
+
+/* Another holds it: the next look is when it will have stood unchanged for long enough, or soon. */
+static void lease_watch(struct engine *e, int64_t epoch, int64_t until_us)
+{
+	int64_t now = loop_mono_us(e->loop);
+
+	if (epoch != e->seen_epoch || until_us != e->seen_until_us || e->seen_us == 0) {
+		e->seen_epoch = epoch;
+		e->seen_until_us = until_us;
+		e->seen_us = now;
+	}
+	engine_later(e, MIN(look_us(e), e->seen_us + e->conf.lease_us - now));
+}
+
 static void lease_taken(struct op *op)
 {
 	struct pg_req *req = container_of(op, struct pg_req, op);
 	struct engine *e = container_of(req, struct engine, lease_req);
 
 	e->lease_busy = false;
-	if (op->rc == SPOT_OK && pg_rows(req->result) == 1) {
-		e->epoch = pg_int(req->result, 0, 0);
-		e->lease_until = e->lease_sent + e->conf.lease_us;
-		e->led_since_us = engine_now(e);
-		snprintf(e->me, sizeof(e->me), "e%" PRId64, e->epoch);
-		log_info("engine.leads", I64("epoch", e->epoch), STR("holder", e->holder));
-		engine_wake(e);
-	} else if (op->rc != SPOT_OK && op->rc != SPOT_CANCELLED) {
-		log_warn("engine.lease", STR("rc", spot_rc_name(op->rc)),
-			 STR("error", op->err.text));
+	if (op->rc == SPOT_OK && pg_rows(req->result) == 1 && pg_bool(req->result, 0, 1)) {
+		lease_ours(e, pg_int(req->result, 0, 0));
+	} else if (op->rc == SPOT_OK && pg_rows(req->result) == 1) {
+		lease_watch(e, pg_int(req->result, 0, 0), pg_int(req->result, 0, 2));
+	} else {
+		if (op->rc != SPOT_OK && op->rc != SPOT_CANCELLED) {
+			log_warn("engine.lease", STR("rc", spot_rc_name(op->rc)),
+				 STR("error", op->err.text));
+		}
+		engine_later(e, look_us(e));
 	}
 	pg_req_fini(req);
-	engine_later(e, MIN(e->conf.lease_us / 3, INT64_C(250000)));
+}
+
+static void lease_take(struct engine *e, int64_t now, int64_t wall)
+{
+	bool stood = e->seen_us > 0 && now - e->seen_us >= e->conf.lease_us;
+
+	e->lease_busy = true;
+	e->lease_sent = now;
+	q_engine_lease_take(
+	    e->pg, &e->lease_req,
+	    &(struct q_engine_lease_take){.holder = e->holder,
+					  .at_us = wall,
+					  .until_us = wall + e->conf.lease_us,
+					  .grace_us = e->conf.lease_us,
+					  .seen_epoch = stood ? e->seen_epoch : -1,
+					  .seen_until_us = stood ? e->seen_until_us : -1},
+	    lease_taken);
 }
 
 /* Called in every pass. */
@@ -93,16 +148,10 @@ void lease_turn(struct engine *e)
 		    lease_renewed);
 		return;
 	}
-	if (now - e->lease_sent < MIN(e->conf.lease_us / 3, INT64_C(250000)) && e->lease_sent > 0) {
-		return;
+	if (e->lease_sent == 0 || now - e->lease_sent >= look_us(e) ||
+	    (e->seen_us > 0 && now - e->seen_us >= e->conf.lease_us)) {
+		lease_take(e, now, wall);
 	}
-	e->lease_busy = true;
-	e->lease_sent = now;
-	q_engine_lease_take(e->pg, &e->lease_req,
-			    &(struct q_engine_lease_take){.holder = e->holder,
-							  .at_us = wall,
-							  .until_us = wall + e->conf.lease_us},
-			    lease_taken);
 }
 
 static void lease_released(struct op *op)

@@ -77,7 +77,8 @@ static void look_move(struct act *a, const struct looking *l, enum node_event ev
 						    .why = why,
 						    .claimed_by = l->me,
 						    .next_us = next_us,
-						    .at_us = engine_now(a->e)}));
+						    .at_us = engine_now(a->e),
+						    .fence = a->epoch}));
 }
 
 static void look_again(struct act *a, const struct looking *l, const char *error)
@@ -89,7 +90,8 @@ static void look_again(struct act *a, const struct looking *l, const char *error
 		  (&(struct q_engine_lookup_again){.id = a->id,
 						   .claimed_by = l->me,
 						   .next_us = next,
-						   .error = l->mismatch != NULL ? l->mismatch : error}));
+						   .error = l->mismatch != NULL ? l->mismatch : error,
+						   .fence = a->epoch}));
 }
 
 /* Each round counts twice: the launch and the look-up. The first repeat goes out at once. */
@@ -179,7 +181,7 @@ static void look_one(struct recon *r, const struct q_engine_lookup_due_row *w)
 					      .claimed_by = e->me,
 					      .at_us = engine_now(e),
 					      .until_us = engine_now(e) + e->conf.call_timeout_us * 2,
-					      .fence = e->epoch}));
+					      .fence = r->epoch}));
 }
 
 static void look_due(struct step *s)

@@ -51,7 +51,7 @@ static void mint_one(struct recon *r, const struct q_engine_mint_due_row *rows, 
 					  .headers = headers,
 					  .headers_n = n,
 					  .at_us = engine_now(r->e),
-					  .fence = r->e->epoch}));
+					  .fence = r->epoch}));
 }
 
 static void mint_due(struct step *s)
@@ -94,7 +94,7 @@ static void stale_write(struct recon *r, const struct stale *t,
 					   .files = files,
 					   .urls_until_us =
 					       engine_now(r->e) + r->e->conf.url_life_us,
-					   .fence = r->e->epoch}));
+					   .fence = r->epoch}));
 }
 
 static void stale_chunks(struct step *s)
@@ -151,7 +151,7 @@ void mint_run(struct recon *r)
 	STEP(s, engine_mint_due, (&(struct q_engine_mint_due){.most = MINT_MOST}));
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_mint_empty,
-	     (&(struct q_engine_mint_empty){.at_us = engine_now(r->e), .fence = r->e->epoch}));
+	     (&(struct q_engine_mint_empty){.at_us = engine_now(r->e), .fence = r->epoch}));
 	s = step_new(r, stale_due, NULL);
 	STEP(s, engine_files_stale,
 	     (&(struct q_engine_files_stale){.before_us =

@@ -127,6 +127,7 @@ void poll_done(struct poll *p)
 		.since_us = p->started_us,
 		.rows_seen = (int64_t)p->seen,
 		.requests = p->call.requests,
+		.fence = p->epoch,
 		.interval_us = feed_interval_us(poller, p->kind),
 		.tells_past = p->kind == FEED_PRICES_SPOT && p->since_us > 0 &&
 		    (call_provider_ops(p->provider)->caps & SPOT_CAP_PRICE_HISTORY) != 0,
@@ -150,6 +151,7 @@ void poll_failed(struct poll *p, const struct spot_err *err)
 		.feed = feed_name(p->kind),
 		.error = err->text,
 		.requests = p->call.requests,
+		.fence = p->epoch,
 	};
 
 	for (int32_t i = 0; i < p->fails && pause < BACKOFF_MAX_US; i++) {
@@ -225,6 +227,7 @@ static void pools_read(struct op *op)
 		.region = p->region,
 		.feed = feed_name(p->kind),
 		.next_us = p->started_us + 2 * SPOT_US_PER_S,
+		.fence = p->epoch,
 	};
 
 	if (op->rc != SPOT_OK) {
@@ -261,6 +264,7 @@ static void poll_begin(struct poller *poller, struct call_provider *provider, co
 	p->since_us = row->since_us;
 	p->fails = row->fails;
 	p->started_us = loop_wall_us(poller->deps.loop);
+	p->epoch = poller->deps.epoch(poller->deps.ctx);
 	/* Points older than what is stored are not taken later: the past is asked for at once where it costs little. */
 	if (p->first && p->kind == FEED_PRICES_SPOT && (call_provider_ops(provider)->caps & SPOT_CAP_PAST_APART) == 0) {
 		p->since_us = p->started_us - POLL_PAST_US;
@@ -353,8 +357,8 @@ static void tick(struct loop_timer *t)
 		.most = p->deps.conf->parallel_max * 4,
 	};
 
-	loop_timer_set(t, p->deps.active(p->deps.ctx) ? look_us(p) : SPOT_US_PER_S / 2);
-	if (!p->deps.active(p->deps.ctx) || op_busy(&p->due.op) || p->running >= p->deps.conf->parallel_max) {
+	loop_timer_set(t, p->deps.epoch(p->deps.ctx) > 0 ? look_us(p) : SPOT_US_PER_S / 2);
+	if (p->deps.epoch(p->deps.ctx) == 0 || op_busy(&p->due.op) || p->running >= p->deps.conf->parallel_max) {
 		return;
 	}
 	p->due_old = false;
@@ -387,7 +391,7 @@ static void seed_feeds(struct poller *p)
 	}
 	q_market_feeds_add(p->deps.pg, &p->upkeep,
 	    &(struct q_market_feeds_add){.providers = p->names, .providers_n = n, .regions = regions, .regions_n = n,
-	        .feeds = feeds, .feeds_n = n, .now_us = loop_wall_us(p->deps.loop)}, upkeep_done);
+	        .feeds = feeds, .feeds_n = n, .now_us = loop_wall_us(p->deps.loop), .fence = p->deps.epoch(p->deps.ctx)}, upkeep_done);
 }
 
 static void housekeeping(struct loop_timer *t)
@@ -397,7 +401,7 @@ static void housekeeping(struct loop_timer *t)
 	int64_t now = loop_wall_us(p->deps.loop);
 	size_t at;
 
-	if (!p->deps.active(p->deps.ctx)) {
+	if (p->deps.epoch(p->deps.ctx) == 0) {
 		loop_timer_set(t, SPOT_US_PER_S / 2);
 		return;
 	}

@@ -5,7 +5,7 @@
  * needed to go on after a restart. A failing feed backs off and its error is shown; prices that fail the
  * plausibility checks are kept aside with their reason; silent feeds make prices stale, they do not vanish.
  *
- * Owns nothing it is given. Works only while active() says so (leadership).
+ * Owns nothing it is given. Works only while epoch() names a lease (leadership).
  */
 #ifndef ENGINE_POLLER_H
 #define ENGINE_POLLER_H
@@ -26,7 +26,7 @@ struct poller_deps {
 	struct call_provider *const *providers;
 	size_t providers_n;
 	const struct poller_conf *conf;    /* read at each use: a reload is seen */
-	bool (*active)(void *ctx);
+	int64_t (*epoch)(void *ctx);       /* of our lease: fences what is written; 0 = we do not lead, nothing is done */
 	void *ctx;
 };
 struct poller;

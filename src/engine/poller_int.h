@@ -24,6 +24,7 @@ struct poll {
 	enum feed_kind kind;
 	const char *region;
 	int64_t since_us, started_us;
+	int64_t epoch;                     /* our lease when it began */
 	bool first;                        /* nothing is known of this feed yet */
 	int32_t fails;
 	struct call call;

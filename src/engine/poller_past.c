@@ -41,7 +41,7 @@ void past_none(struct poll *p)
 	q_market_past_none(p->poller->deps.pg, &p->req,
 	    &(struct q_market_past_none){.provider = call_provider_name(p->provider), .region = p->region,
 	        .now_us = p->started_us, .soon_us = p->started_us + SOON_US,
-	        .later_us = p->started_us + feed_interval_us(p->poller, p->kind)}, poll_recorded);
+	        .later_us = p->started_us + feed_interval_us(p->poller, p->kind), .fence = p->epoch}, poll_recorded);
 }
 
 static void past_done(struct poll *p)
@@ -57,7 +57,7 @@ static void past_done(struct poll *p)
 	q_market_past_done(p->poller->deps.pg, &p->req,
 	    &(struct q_market_past_done){.provider = call_provider_name(p->provider), .region = p->region, .pools = ids,
 	        .pools_n = p->pools_n, .now_us = loop_wall_us(p->poller->deps.loop), .rows_seen = (int64_t)p->seen,
-	        .requests = p->call.requests}, poll_recorded);
+	        .requests = p->call.requests, .fence = p->epoch}, poll_recorded);
 }
 
 static void refused_stored(struct op *op)

@@ -119,5 +119,5 @@ void health_store(struct poller *p, size_t i, void (*done)(struct op *))
 	        .account = h->account[0] != '\0' ? h->account : NULL, .state = health_state(h),
 	        .has_ok_us = h->ok_us != 0, .ok_us = h->ok_us, .error = h->err_us != 0 ? h->err.text : NULL,
 	        .has_error_us = h->err_us != 0, .error_us = h->err_us, .requests = s.requests, .throttled = s.throttled,
-	        .now_us = loop_wall_us(p->deps.loop)}, done);
+	        .now_us = loop_wall_us(p->deps.loop), .fence = p->deps.epoch(p->deps.ctx)}, done);
 }

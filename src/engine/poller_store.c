@@ -66,7 +66,7 @@ static void store_regions(struct poll *p)
 	p->seen = p->args.regions.n;
 	q_market_feeds_add(p->poller->deps.pg, &p->req,
 	    &(struct q_market_feeds_add){.providers = names, .providers_n = n, .regions = regions, .regions_n = n,
-	        .feeds = feeds, .feeds_n = n, .now_us = loop_wall_us(p->poller->deps.loop)}, stored);
+	        .feeds = feeds, .feeds_n = n, .now_us = loop_wall_us(p->poller->deps.loop), .fence = p->epoch}, stored);
 }
 
 /* ---- pools -------------------------------------------------------------------------------- */
@@ -109,7 +109,7 @@ static void store_pools(struct poll *p)
 	        .types = t[3], .types_n = n, .markets = t[4], .markets_n = n, .gpus = t[5], .gpus_n = n,
 	        .gpu_milli = v[0], .gpu_milli_n = n, .gpu_mem = v[1], .gpu_mem_n = n, .vcpus = v[2], .vcpus_n = n,
 	        .mem = v[3], .mem_n = n, .archs = t[6], .archs_n = n, .classes = t[7], .classes_n = n,
-	        .now_us = loop_wall_us(p->poller->deps.loop)}, stored);
+	        .now_us = loop_wall_us(p->poller->deps.loop), .fence = p->epoch}, stored);
 }
 
 /* ---- prices ------------------------------------------------------------------------------- */
@@ -141,7 +141,7 @@ void poll_refused_put(struct poll *p, void (*done)(struct op *))
 	q_market_refused_put(p->poller->deps.pg, &p->req,
 	    &(struct q_market_refused_put){.pool_ids = p->refused_ids, .pool_ids_n = p->refused_n, .prices = p->refused_prices,
 	        .prices_n = p->refused_n, .sources = p->refused_sources, .sources_n = p->refused_n, .whys = p->refused_whys,
-	        .whys_n = p->refused_n, .observed_us = p->started_us, .past = p->kind == FEED_PRICES_PAST}, done);
+	        .whys_n = p->refused_n, .observed_us = p->started_us, .past = p->kind == FEED_PRICES_PAST, .fence = p->epoch}, done);
 }
 
 void poll_refused_room(struct poll *p, size_t n)
@@ -255,7 +255,7 @@ static void store_signals(struct poll *p)
 	    &(struct q_market_signals_put){.provider = call_provider_name(p->provider), .regions = t[0], .regions_n = n,
 	        .zones = t[1], .zones_n = n, .types = t[2], .types_n = n, .markets = t[3], .markets_n = n, .kinds = t[4],
 	        .kinds_n = n, .vals = v[0], .vals_n = n, .los = v[1], .los_n = n, .his = v[2], .his_n = n, .as_ofs = as_of,
-	        .as_ofs_n = n, .sources = t[5], .sources_n = n, .now_us = loop_wall_us(p->poller->deps.loop)}, stored);
+	        .as_ofs_n = n, .sources = t[5], .sources_n = n, .now_us = loop_wall_us(p->poller->deps.loop), .fence = p->epoch}, stored);
 }
 
 static void store_quotas(struct poll *p)
@@ -279,7 +279,7 @@ static void store_quotas(struct poll *p)
 	q_market_quotas_put(p->poller->deps.pg, &p->req,
 	    &(struct q_market_quotas_put){.provider = call_provider_name(p->provider), .regions = t[0], .regions_n = n,
 	        .classes = t[1], .classes_n = n, .markets = t[2], .markets_n = n, .units = t[3], .units_n = n,
-	        .limits = limits, .limits_n = n, .now_us = loop_wall_us(p->poller->deps.loop)}, stored);
+	        .limits = limits, .limits_n = n, .now_us = loop_wall_us(p->poller->deps.loop), .fence = p->epoch}, stored);
 }
 
 void poll_store(struct poll *p)

@@ -133,7 +133,7 @@ static void preempt_one(struct recon *r, const struct preempting *x, size_t i, b
 					 .outcome = json_text(r->arena, out),
 					 .deadline_us = engine_now(e) + MAX(e->conf.notice_default_us, w->budget_s * SPOT_US_PER_S),
 					 .at_us = engine_now(e),
-					 .fence = e->epoch}));
+					 .fence = r->epoch}));
 }
 
 /* The chosen leave, once in a turn: to the rest of it they are on their way. */

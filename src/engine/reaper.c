@@ -52,7 +52,8 @@ static void reap_called(struct act *a)
 					    .state = state,
 					    .next_us = engine_now(a->e) + MIN(pause, RETRY_MAX_US),
 					    .error = rc == SPOT_OK ? "" : a->call.op.err.text,
-					    .at_us = engine_now(a->e)}));
+					    .at_us = engine_now(a->e),
+					    .fence = a->epoch}));
 }
 
 static void reap_claimed(struct step *s)
@@ -105,7 +106,7 @@ static void reap_one(struct recon *r, const struct q_engine_reap_due_row *w)
 					   .claimed_by = e->me,
 					   .at_us = engine_now(e),
 					   .until_us = engine_now(e) + e->conf.call_timeout_us * 2,
-					   .fence = e->epoch}));
+					   .fence = r->epoch}));
 }
 
 static void reap_due(struct step *s)

@@ -156,7 +156,7 @@ static void answer(struct recon *r, const struct q_engine_rebalance_due_row *q, 
 		 .outcome = json_text(r->arena, out),
 		 .why = arena_printf(r->arena, "%zu of %zu running jobs %s, for %.4f USD less", json_array_size(moves), b->n,
 				     dry ? "would move" : "move", (double)saves / 1e6),
-		 .fence = r->e->epoch}));
+		 .fence = r->epoch}));
 }
 
 /* ---- recommendations ---------------------------------------------------------------------------- */
@@ -191,7 +191,7 @@ static void recommendation_write(struct recon *r, const struct q_engine_recommen
 						.outcome = json_text(r->arena, outcome),
 						.why = out->why,
 						.at_us = engine_now(r->e),
-						.fence = r->e->epoch}));
+						.fence = r->epoch}));
 }
 
 /* What a reclaim without the early move costs: the work lost, the restart and the wait for capacity, at today's price. */
@@ -338,6 +338,6 @@ void rebalance_run(struct recon *r)
 		s = step_new(r, NULL, NULL);
 		STEP(s, engine_rebalance_self,
 		     (&(struct q_engine_rebalance_self){
-			 .every_us = e->conf.rebalance_every_us, .at_us = now, .fence = e->epoch}));
+			 .every_us = e->conf.rebalance_every_us, .at_us = now, .fence = r->epoch}));
 	}
 }

@@ -164,7 +164,7 @@ static bool move_leave(struct recon *r, const struct job_facts *f, const char *w
 						   .desired = "drain",
 						   .why = why,
 						   .at_us = engine_now(r->e),
-						   .fence = r->e->epoch}));
+						   .fence = r->epoch}));
 		return true;
 	}
 	STEP(s, engine_attempt_tell,
@@ -176,7 +176,7 @@ static bool move_leave(struct recon *r, const struct job_facts *f, const char *w
 					      .desired = "drain",
 					      .why = why,
 					      .at_us = engine_now(r->e),
-					      .fence = r->e->epoch}));
+					      .fence = r->epoch}));
 	return true;
 }
 

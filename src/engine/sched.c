@@ -111,7 +111,7 @@ static void assign_write(struct recon *r, struct assign *a,
 		 .restore_id = j->checkpoint_id,
 		 .steps_start = j->checkpoint_steps,
 		 .at_us = engine_now(r->e),
-		 .fence = r->e->epoch}));
+		 .fence = r->epoch}));
 }
 
 static void assign_chunks(struct step *s)
@@ -237,7 +237,7 @@ void wait_write(struct recon *r, const struct job_facts *f, const struct placing
 					      .outcome = json_text(r->arena, out),
 					      .why = gang_why_wait(r, f, p, why),
 					      .at_us = engine_now(r->e),
-					      .fence = r->e->epoch}));
+					      .fence = r->epoch}));
 }
 
 /* A job that is blocked by quotas makes others leave, or has the room held that is expected next; what is held for another

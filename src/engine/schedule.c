@@ -86,7 +86,7 @@ static void queue_write(struct recon *r, const struct queue_turn *t, const struc
 					     .whys = whys,
 					     .whys_n = n,
 					     .at_us = engine_now(r->e),
-					     .fence = r->e->epoch}));
+					     .fence = r->epoch}));
 }
 
 static bool shares_as_filed(const struct engine_conf *c, const struct q_engine_shares_row *rows, size_t n)
@@ -125,7 +125,7 @@ static void shares_file(struct recon *r, const struct q_engine_shares_row *rows,
 					     .weights = weights,
 					     .weights_n = c->shares_n,
 					     .at_us = engine_now(r->e),
-					     .fence = r->e->epoch}));
+					     .fence = r->epoch}));
 }
 
 static void shares_read(struct step *s)
@@ -172,7 +172,7 @@ static void spend(struct recon *r)
 	STEP(s, engine_shares_spend,
 	     (&(struct q_engine_shares_spend){.at_us = engine_now(e),
 					      .half_us = MAX(e->conf.schedule.share_half_life_us, 1),
-					      .fence = e->epoch}));
+					      .fence = r->epoch}));
 }
 
 void schedule_run(struct recon *r)

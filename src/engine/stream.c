@@ -141,7 +141,7 @@ static void stream_called(struct act *a)
 	    .region = w->place->region,
 	    .was = w->args.cursor,
 	    .at_us = engine_now(a->e),
-	    .fence = a->e->epoch,
+	    .fence = a->epoch,
 	};
 
 	if (a->call.op.rc == SPOT_GONE && w->args.cursor[0] != '\0') {

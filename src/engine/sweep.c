@@ -158,7 +158,7 @@ static void sweep_judged(struct op *op)
 						   .refs = w->refs,
 						   .refs_n = due,
 						   .at_us = now,
-						   .fence = e->epoch}));
+						   .fence = a->epoch}));
 }
 
 static bool counts(const struct engine *e, const struct spot_instance *i)
@@ -253,7 +253,7 @@ static void sweep_called(struct act *a)
 							    .created = w->created,
 							    .created_n = w->n,
 							    .slack_us = CLOCKS_US,
-							    .fence = a->e->epoch},
+							    .fence = a->epoch},
 			     sweep_judged);
 }
 

@@ -154,7 +154,7 @@ static void group_step(struct recon *r, const struct group *g)
 					    .parts = json_text(r->arena, parts),
 					    .why = now.why,
 					    .at_us = engine_now(r->e),
-					    .fence = r->e->epoch}));
+					    .fence = r->epoch}));
 }
 
 static void tighten_decide(struct recon *r, void *ctx)

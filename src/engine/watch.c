@@ -139,7 +139,8 @@ static void seen_write(struct act *a, const struct asking *k)
 						 .at_us = engine_now(a->e),
 						 .lag_us = a->e->conf.list_lag_us > 0
 							       ? a->e->conf.list_lag_us
-							       : ops->list_lag_us}));
+							       : ops->list_lag_us,
+						 .fence = a->epoch}));
 }
 
 /* Of no use as an answer, but part of what was seen when somebody must decide without one. */
@@ -221,7 +222,8 @@ static void notices_called(struct act *a)
 						 .sources_n = n,
 						 .raws = raws,
 						 .raws_n = n,
-						 .at_us = now}));
+						 .at_us = now,
+						 .fence = a->epoch}));
 }
 
 static void ask_notices(struct engine *e, struct asking *from, struct call_provider *p)
@@ -351,7 +353,8 @@ static void pool_rest(struct recon *r, const struct q_engine_watch_due_row *w, c
 					   .why = w->why,
 					   .at_us = engine_now(r->e),
 					   .day = engine_day(r->e),
-					   .reclaims = reclaims}));
+					   .reclaims = reclaims,
+					   .fence = r->epoch}));
 }
 
 static void refused_ends(struct step *s)
@@ -378,7 +381,8 @@ static void refused_late(struct recon *r, struct q_engine_watch_due_row *w)
 						   .cool_min_us = c->cool_min_us,
 						   .cool_max_us = c->cool_max_us,
 						   .at_us = engine_now(r->e),
-						   .day = engine_day(r->e)}));
+						   .day = engine_day(r->e),
+						   .fence = r->epoch}));
 }
 
 /* What an end says about the pool it was in. */
@@ -391,7 +395,7 @@ static void rest_after(struct recon *r, const struct q_engine_watch_due_row *w, 
 	if (ev == NODE_EV_ENROLLED) {
 		struct step *s = step_new(r, NULL, NULL);
 
-		STEP(s, engine_pool_serves, (&(struct q_engine_pool_serves){.pool_id = w->pool_id}));
+		STEP(s, engine_pool_serves, (&(struct q_engine_pool_serves){.pool_id = w->pool_id, .fence = r->epoch}));
 	} else if (ev == NODE_EV_BOOT_TIMEOUT || ev == NODE_EV_BROKEN) {
 		pool_rest(r, w, ev == NODE_EV_BROKEN ? "broken" : "boot_timeout", c->cool_max_us,
 			  0);

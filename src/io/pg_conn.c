@@ -184,7 +184,7 @@ static const char *opts_get(const struct conn_opts *o, const char *key, const ch
 	for (int i = 0; i < o->n; i++)
 		if (str_same(o->keys[i], key))
 			return o->values[i];
-	return getenv(env);
+	return env == NULL ? NULL : getenv(env);
 }
 
 static bool opts_parse(const char *dsn, struct conn_opts *o, PQconninfoOption **ret)
@@ -233,8 +233,10 @@ static void conn_poll(struct pg_conn *c)
 	}
 	(void)snprintf(words, sizeof(words),
 		       "SET statement_timeout = %" PRId64
+		       "; SET idle_in_transaction_session_timeout = %" PRId64
 		       "; SET client_min_messages = warning; SET timezone = 'UTC'",
-		       c->listener ? 0 : c->pg->statement_timeout_us / 1000);
+		       c->listener ? 0 : c->pg->statement_timeout_us / 1000,
+		       PG_IDLE_TX_US / 1000);
 	c->state = PG_CONN_SETUP;
 	if (PQsetnonblocking(c->c, 1) != 0 || PQsendQuery(c->c, words) == 0) {
 		pg_conn_lost(c, pg_conn_words(c, words, sizeof(words)));
@@ -243,9 +245,26 @@ static void conn_poll(struct pg_conn *c)
 	pg_conn_flush(c);
 }
 
+/* Of several hosts each connection and each attempt begins with another one: a machine that swallows our packets keeps
+ * an attempt for as long as it lasts, and what comes behind it in the list would never be asked. */
+static void opts_turn(struct conn_opts *o, int k, char *made[3])
+{
+	static const char *const keys[3] = {"host", "hostaddr", "port"};
+
+	for (int i = 0; i < 3; i++) {
+		const char *list = opts_get(o, keys[i], NULL);
+
+		if (list == NULL || strchr(list, ',') == NULL)
+			continue;
+		made[i] = pg_list_turn(list, k);
+		opts_set(o, keys[i], made[i], true);
+	}
+}
+
 static void conn_start(struct pg_conn *c, const struct pg_resolve_result *res)
 {
 	PQconninfoOption *info = NULL;
+	char *turned[3] = {NULL};
 	struct conn_opts o;
 	char words[300];
 
@@ -262,7 +281,10 @@ static void conn_start(struct pg_conn *c, const struct pg_resolve_result *res)
 		opts_set(&o, "hostaddr", res->addrs, true);
 		opts_set(&o, "port", res->ports, true);
 	}
+	opts_turn(&o, MAX(c->no, 0) + c->fails, turned);
 	c->c = PQconnectStartParams(o.keys, o.values, 0);
+	for (size_t i = 0; i < ARRAY_LEN(turned); i++)
+		free(turned[i]);
 	PQconninfoFree(info);
 	if (c->c == NULL || PQstatus(c->c) == CONNECTION_BAD) {
 		pg_conn_lost(c, pg_conn_words(c, words, sizeof(words)));

@@ -17,8 +17,9 @@
 #define PG_PIPELINE_MAX	  32		       /* statements in flight on one connection */
 #define PG_GRACE_US	  SPOT_US_PER_S	       /* our deadline behind the server's own */
 #define PG_CONNECT_US	  (10 * SPOT_US_PER_S) /* resolving, connecting and setting up */
+#define PG_IDLE_TX_US	  (5 * SPOT_US_PER_S)  /* a COPY whose sender stopped holds its locks no longer */
 #define PG_BACKOFF_MIN_US (SPOT_US_PER_S / 10)
-#define PG_BACKOFF_MAX_US (10 * SPOT_US_PER_S)
+#define PG_BACKOFF_MAX_US SPOT_US_PER_S	       /* a fail-over is over when it is over: we look every second */
 
 struct pg_result {
 	PGresult *res;
@@ -150,6 +151,8 @@ struct pg_resolve *pg_resolve_start(struct loop *l, const char *hosts, const cha
 				    void (*done)(void *arg, const struct pg_resolve_result *res),
 				    void *arg);
 void pg_resolve_cancel(struct pg_resolve *r); /* NULL accepted; done is not called */
-bool pg_resolve_needed(const char *hosts);    /* some host is a name: no address, no socket path */
+bool pg_resolve_needed(const char *hosts);
+/* A comma list begun at its k-th item and gone round; of one item the same. The caller frees it. */
+char *pg_list_turn(const char *list, int k);    /* some host is a name: no address, no socket path */
 
 #endif

@@ -185,11 +185,11 @@ static void engine_conf_fill(struct daemon *d, struct engine_conf *ret)
 	ret->store_endpoint = arena_strdup(d->arena, ret->store_endpoint);
 }
 
-static bool poller_active(void *ctx)
+static int64_t poller_epoch(void *ctx)
 {
 	const struct daemon *d = ctx;
 
-	return d->engine != NULL && engine_leads(d->engine);
+	return d->engine == NULL ? 0 : engine_epoch(d->engine);
 }
 
 static enum spot_rc engine_start(struct daemon *d, struct spot_err *err)
@@ -230,7 +230,7 @@ static enum spot_rc engine_start(struct daemon *d, struct spot_err *err)
 						     .providers = d->providers.list,
 						     .providers_n = d->providers.n,
 						     .conf = &d->poller_conf,
-						     .active = poller_active,
+						     .epoch = poller_epoch,
 						     .ctx = d});
 	return SPOT_OK;
 }

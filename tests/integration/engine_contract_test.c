@@ -291,7 +291,7 @@ static void test_a_stream_of_an_engine_that_lost_the_lease_writes_nothing(void *
 	running(w);
 	world_sql(w, "UPDATE leader SET epoch = epoch + 1, holder = 'other', until_us = 9000000000000000000");
 	snprintf(w->cloud.watch_notice, sizeof(w->cloud.watch_notice), "i-1");
-	world_for(w, 1500);
+	world_for(w, 700);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM notice"), 0);
 	assert_false(engine_leads(w->engine));
 }

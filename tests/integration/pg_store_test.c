@@ -393,7 +393,7 @@ static void past_poll(const char *what, int want)
 		ids[i] = rows[i].id;
 	pg_req_fini(&req);
 	q_market_past_done(pg, &req, &(struct q_market_past_done){.provider = "p", .region = "r", .pools = ids, .pools_n = n,
-	    .now_us = NOW_US, .rows_seen = 10}, no_done);
+	    .now_us = NOW_US, .rows_seen = 10, .fence = 1}, no_done);
 	assert_true(test_op_wait(&req.op));
 	assert_string_equal(req.op.err.text, "");
 	pg_req_fini(&req);
@@ -403,7 +403,7 @@ static void the_past_is_asked_for_by_types_and_once(void **state)
 {
 	(void)state;
 	pools_make(3);
-	testdb_exec(dsn, "UPDATE pool SET instance_type = 'u' WHERE id = 3; INSERT INTO feed (provider, region, feed, next_us) "
+	testdb_exec(dsn, "INSERT INTO leader VALUES ('engine', 1, 'test', 0); UPDATE pool SET instance_type = 'u' WHERE id = 3; INSERT INTO feed (provider, region, feed, next_us) "
 			 "VALUES ('p', 'r', 'prices_spot', 1), ('p', 'r', 'prices_past', 1)");
 	past_poll("before the current prices", 0);
 	testdb_exec(dsn, "UPDATE feed SET last_ok_us = 5 WHERE feed = 'prices_spot'");

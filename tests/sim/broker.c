@@ -77,11 +77,11 @@ bool broker_up(void)
 	return true;
 }
 
-static bool poller_active(void *ctx)
+static int64_t poller_epoch(void *ctx)
 {
 	const struct broker *b = ctx;
 
-	return b->engine != NULL && engine_leads(b->engine);
+	return b->engine == NULL ? 0 : engine_epoch(b->engine);
 }
 
 static void conf_read(struct broker *b)
@@ -135,7 +135,7 @@ static void engine_up(struct broker *b)
 	    .http = b->http});
 	b->poller_conf = b->conf.poller;
 	b->poller = poller_new(&(struct poller_deps){.loop = b->loop, .pg = b->pg, .providers = b->providers.list,
-	    .providers_n = b->providers.n, .conf = &b->poller_conf, .active = poller_active, .ctx = b});
+	    .providers_n = b->providers.n, .conf = &b->poller_conf, .epoch = poller_epoch, .ctx = b});
 }
 
 static void broker_start(struct broker *b)

@@ -113,7 +113,7 @@ FROM v
 SELECT current_setting('server_version'), (extract(epoch FROM clock_timestamp()) * 1000000)::int8, pg_is_in_recovery()
 
 -- name: engine_doctor_items
--- params: run_id int8, claimed_by text, provider text, region text, part text, names text[], states text[], words text[], fixes text[], amounts int8[]
+-- params: run_id int8, claimed_by text, provider text, region text, part text, names text[], states text[], words text[], fixes text[], amounts int8[], fence int8
 -- rows: none
 -- writes: yes
 -- An amount below 0 is none.
@@ -121,15 +121,17 @@ INSERT INTO doctor_item (run_id, provider, region, part, seq, name, state, words
 SELECT r.id, $3, $4, $5, t.seq, t.name, t.state, t.words, t.fix, CASE WHEN t.amount >= 0 THEN t.amount END
 FROM doctor_run r, unnest($6, $7, $8, $9, $10) WITH ORDINALITY AS t (name, state, words, fix, amount, seq)
 WHERE r.id = $1 AND r.state = 'running' AND r.claimed_by = $2
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR SHARE)
 ON CONFLICT DO NOTHING
 
 -- name: engine_doctor_done
--- params: id int8, claimed_by text, at_us int8
+-- params: id int8, claimed_by text, at_us int8, fence int8
 -- rows: 0..1 id int8, told bool
 -- writes: yes
 WITH d AS (
-	UPDATE doctor_run SET state = 'done', done_us = $3 WHERE id = $1 AND state = 'running' AND claimed_by = $2 RETURNING id
+	UPDATE doctor_run SET state = 'done', done_us = $3 WHERE id = $1 AND state = 'running' AND claimed_by = $2
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR SHARE) RETURNING id
 ), old AS (
-	DELETE FROM doctor_run WHERE state = 'done' AND id <= $1 - 100
+	DELETE FROM doctor_run WHERE state = 'done' AND id <= $1 - 100 AND EXISTS (SELECT FROM d)
 )
 SELECT id, pg_notify('spot_api', 'r' || id) IS NOT NULL AS told FROM d

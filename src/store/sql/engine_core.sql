@@ -12,21 +12,27 @@ SELECT id, enrol_key FROM install
 -- writes: yes
 INSERT INTO install (id, enrol_key, created_us) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
 
+-- Taken when it was given back, when it has run out by a whole lease (grace) more, or when its row is still the one that the
+-- taker has watched for a whole lease: clocks that differ neither keep it nor take it. Who may not take it only reads, and is
+-- told what to watch.
 -- name: engine_lease_take
--- params: holder text, at_us int8, until_us int8
--- rows: 0..1 epoch int8
+-- params: holder text, at_us int8, until_us int8, grace_us int8, seen_epoch int8, seen_until_us int8
+-- rows: 0..1 epoch int8, taken bool, until_us int8
 -- writes: yes
-WITH t AS (
-	INSERT INTO leader AS l (name, epoch, holder, until_us) VALUES ('engine', 1, $1, $3)
+WITH c AS (
+	SELECT epoch, until_us FROM leader WHERE name = 'engine'
+), t AS (
+	INSERT INTO leader AS l (name, epoch, holder, until_us)
+	SELECT 'engine', 1, $1, $3 WHERE NOT EXISTS (SELECT FROM c WHERE until_us > $2 - $4 AND (epoch, until_us) <> ($5, $6))
 	ON CONFLICT (name) DO UPDATE
 		SET epoch = l.epoch + 1, holder = excluded.holder, until_us = excluded.until_us
-		WHERE l.until_us <= $2
+		WHERE l.until_us <= $2 - $4 OR (l.epoch = $5 AND l.until_us = $6)
 	RETURNING l.epoch
 ), led AS (
 	INSERT INTO led (epoch, from_us, to_us) SELECT epoch, $2, $2 FROM t
 	ON CONFLICT (epoch) DO UPDATE SET to_us = excluded.to_us
 )
-SELECT epoch FROM t
+SELECT epoch, true, $3 FROM t UNION ALL SELECT epoch, false, until_us FROM c WHERE NOT EXISTS (SELECT FROM t)
 
 -- name: engine_lease_renew
 -- params: holder text, epoch int8, until_us int8, at_us int8
@@ -39,11 +45,15 @@ WITH l AS (
 )
 SELECT epoch FROM l
 
+-- Whoever waits for it is told.
 -- name: engine_lease_release
 -- params: holder text, epoch int8
--- rows: none
+-- rows: 0..1 told bool
 -- writes: yes
-UPDATE leader SET until_us = 0 WHERE name = 'engine' AND holder = $1 AND epoch = $2
+WITH l AS (
+	UPDATE leader SET until_us = 0 WHERE name = 'engine' AND holder = $1 AND epoch = $2 RETURNING 1
+)
+SELECT pg_notify('spot_engine', 'lease') IS NOT NULL AS told FROM l
 
 -- A verdict that gives a machine up keeps what was seen by whom (node_seen, migration 0019), as it was before the move. It was over
 -- since its agent's last word or since its provider first said so, but never before this daemon listened; longer than bound_us
@@ -99,12 +109,6 @@ WITH j AS (
 	SELECT $8, 'job', 'j' || id, id, epoch, $2, $4, $5, $6, 'engine' FROM j
 )
 SELECT id, pg_notify('spot_api', 'j' || id) IS NOT NULL AS told FROM j
-
--- name: engine_event
--- params: at_us int8, entity text, entity_id text, event text, why text
--- rows: none
--- writes: yes
-INSERT INTO event (at_us, entity, entity_id, event, why, actor) VALUES ($1, $2, $3, $4, $5, 'engine')
 
 -- An account-wide token bucket: takes cost tokens and says 0, or takes none and says how long until they could be there. Nobody
 -- runs into debt: who waits may end, and its turn with it. A cost above the burst is served from a full bucket.

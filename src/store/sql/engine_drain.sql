@@ -147,14 +147,15 @@ SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told,
 
 -- An attempt whose end changes nothing for the job (an old epoch, or the job is over).
 -- name: engine_attempt_shut
--- params: job_id int8, epoch int4, lost bool, at_us int8
+-- params: job_id int8, epoch int4, lost bool, at_us int8, fence int8
 -- rows: 0..1 node_id int8, told bool
 -- writes: yes
 WITH a AS (
 	UPDATE attempt SET settled = true, phase = 'EXITED', ended_us = coalesce(ended_us, $4),
 		exit_reason = CASE WHEN $3 AND phase <> 'EXITED' THEN 'lost' ELSE exit_reason END,
 		files = '[]', urls_until_us = 0
-	WHERE job_id = $1 AND epoch = $2 AND NOT settled RETURNING node_id
+	WHERE job_id = $1 AND epoch = $2 AND NOT settled
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE) RETURNING node_id
 ), c AS (
 	UPDATE checkpoint SET state = 'ABANDONED'
 	WHERE job_id = $1 AND checkpoint.epoch = $2 AND state = 'OPEN' AND EXISTS (SELECT FROM a) RETURNING checkpoint.id

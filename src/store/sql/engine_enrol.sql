@@ -36,12 +36,13 @@ WHERE node_id = $1 AND boot_id = $2 AND sha256 = $3 AND verdict = '' AND (claim_
 RETURNING tries
 
 -- name: engine_enrol_verdict
--- params: node_id int8, boot_id text, sha256 text, claimed_by text, verdict text, why text, at_us int8
+-- params: node_id int8, boot_id text, sha256 text, claimed_by text, verdict text, why text, at_us int8, fence int8
 -- rows: 0..1 id int8, told bool
 -- writes: yes
 WITH e AS (
 	UPDATE enrol_proof SET verdict = $5, verdict_us = $7, why = $6, proof = '', claim_until_us = 0
 	WHERE node_id = $1 AND boot_id = $2 AND sha256 = $3 AND verdict = '' AND claimed_by = $4
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR SHARE)
 	RETURNING node_id, instance_ref, peer
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, node_id, event, why, actor)
@@ -52,11 +53,12 @@ SELECT node_id, pg_notify('spot_api', 'v' || node_id) IS NOT NULL AS told FROM e
 
 -- Not to be judged now: later, and why. Those who wait for the answer are told these words at their end.
 -- name: engine_enrol_later
--- params: node_id int8, boot_id text, sha256 text, claimed_by text, next_us int8, why text
+-- params: node_id int8, boot_id text, sha256 text, claimed_by text, next_us int8, why text, fence int8
 -- rows: none
 -- writes: yes
 UPDATE enrol_proof SET next_us = $5, why = $6, claim_until_us = 0
 WHERE node_id = $1 AND boot_id = $2 AND sha256 = $3 AND verdict = '' AND claimed_by = $4
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE)
 
 -- Nodes whose token somebody else has, before our machine used it: they are replaced.
 -- name: engine_enrol_denied

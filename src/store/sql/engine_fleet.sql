@@ -57,9 +57,10 @@ SELECT id FROM f
 
 -- Its figures follow the prices: kept when something changed, and once a minute.
 -- name: engine_fleet_why
--- params: id int8, why text, plan jsonb, at_us int8
+-- params: id int8, why text, plan jsonb, at_us int8, fence int8
 -- rows: none
 -- writes: yes
 UPDATE fleet SET why = $2, plan = $3, plan_us = $4
 WHERE id = $1 AND (why <> $2 OR plan IS NULL OR plan->'missing' <> $3->'missing' OR plan->'have' <> $3->'have'
 	OR plan_us < $4 - 60000000)
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE)

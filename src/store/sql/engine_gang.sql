@@ -298,12 +298,13 @@ SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AND pg_notify(
 
 -- The end of all ranks of an epoch that changes nothing for the job.
 -- name: engine_gang_shut
--- params: job_id int8, epoch int4, at_us int8
+-- params: job_id int8, epoch int4, at_us int8, fence int8
 -- rows: many node_id int8, told bool
 -- writes: yes
 WITH a AS (
 	UPDATE attempt SET settled = true, phase = 'EXITED', ended_us = coalesce(ended_us, $3), files = '[]', urls_until_us = 0
-	WHERE job_id = $1 AND epoch = $2 AND NOT settled RETURNING node_id
+	WHERE job_id = $1 AND epoch = $2 AND NOT settled
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR SHARE) RETURNING node_id
 ), c AS (
 	UPDATE checkpoint SET state = 'ABANDONED' WHERE job_id = $1 AND checkpoint.epoch = $2
 		AND (state = 'OPEN' OR (state = 'COMMITTED' AND set_us IS NULL)) AND EXISTS (SELECT FROM a) RETURNING checkpoint.id

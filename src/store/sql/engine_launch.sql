@@ -87,7 +87,7 @@ SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 -- GPUs or more); '' (nothing is cooled). Backoff: cool_min doubled per refusal in a row. A gang's counts as one refusal.
 -- name: engine_launch_refused
 -- params: id int8, was text, now text, event text, why text, rc text, scope text, cool_min_us int8, cool_max_us int8,
---   claimed_by text, at_us int8, day int4
+--   claimed_by text, at_us int8, day int4, fence int8
 -- rows: many id int8, told bool
 -- writes: yes
 WITH n AS (
@@ -95,6 +95,7 @@ WITH n AS (
 		claim_until_us = 0
 	WHERE id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.gang_call)
 		AND state = $2 AND claimed_by = $10
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $13 FOR SHARE)
 	RETURNING id, job_id, pool_id
 ), c AS (
 	INSERT INTO pool_cool AS c (pool_id, until_us, refusals, rc, why, at_us)
@@ -125,7 +126,7 @@ SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 
 -- Back to WANTED (nothing exists, later), on to UNKNOWN (it may exist), or void (FAILED), with the words of the reply.
 -- name: engine_launch_undone
--- params: id int8, was text, now text, event text, why text, claimed_by text, next_us int8, at_us int8
+-- params: id int8, was text, now text, event text, why text, claimed_by text, next_us int8, at_us int8, fence int8
 -- rows: many id int8, told bool
 -- writes: yes
 WITH n AS (
@@ -134,6 +135,7 @@ WITH n AS (
 		end_cause = CASE WHEN $3 = 'FAILED' THEN 'void' ELSE end_cause END
 	WHERE id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.gang_call)
 		AND state = $2 AND claimed_by = $6
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR SHARE)
 	RETURNING id, job_id
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)

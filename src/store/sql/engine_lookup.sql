@@ -27,12 +27,13 @@ WHERE id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = 
 RETURNING tries
 
 -- name: engine_lookup_again
--- params: id int8, claimed_by text, next_us int8, error text
+-- params: id int8, claimed_by text, next_us int8, error text, fence int8
 -- rows: none
 -- writes: yes
 UPDATE node SET claim_until_us = 0, next_act_us = $3, last_error = $4
 WHERE id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.gang_call)
 	AND state = 'UNKNOWN' AND claimed_by = $2
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE)
 
 -- A lease on an act at the provider that is harmless to repeat (find, terminate).
 -- name: engine_act_claim

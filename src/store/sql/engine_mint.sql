@@ -78,10 +78,11 @@ WHERE NOT EXISTS (SELECT FROM checkpoint_chunk o JOIN checkpoint oc ON oc.id = o
 ORDER BY k.checkpoint_id, k.path, k.seq LIMIT $2
 
 -- name: engine_dispose_done
--- params: checkpoint_id int8, path text, seq int4, at_us int8
+-- params: checkpoint_id int8, path text, seq int4, at_us int8, fence int8
 -- rows: none
 -- writes: yes
 UPDATE checkpoint_chunk SET deleted_us = $4 WHERE checkpoint_id = $1 AND path = $2 AND seq = $3
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE)
 
 -- Of these nothing is left that only they have. Never minted: nothing was ever uploaded.
 -- name: engine_dispose_close

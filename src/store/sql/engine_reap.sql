@@ -18,7 +18,7 @@ WHERE confirmed OR (next_act_us <= $2 AND (claim_until_us <= $2 OR claimed_by <>
 ORDER BY id LIMIT 200
 
 -- name: engine_reap_result
--- params: id int8, claimed_by text, state text, next_us int8, error text, at_us int8
+-- params: id int8, claimed_by text, state text, next_us int8, error text, at_us int8, fence int8
 -- rows: none
 -- writes: yes
 UPDATE node SET claim_until_us = 0, next_act_us = $4, last_error = $5,
@@ -27,6 +27,7 @@ UPDATE node SET claim_until_us = 0, next_act_us = $4, last_error = $5,
 	provider_since_us = CASE WHEN $3 IN ('', provider_state) THEN provider_since_us ELSE $6 END,
 	provider_past = CASE WHEN $3 IN ('', provider_state) THEN provider_past ELSE provider_past(provider_past, $3, $6, 'asked to end it') END
 WHERE id = $1 AND state = 'TERMINATING' AND claimed_by = $2
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE)
 
 -- name: engine_sweep_places
 -- rows: many provider text, region text

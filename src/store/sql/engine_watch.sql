@@ -23,7 +23,7 @@ WHERE n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING') AND n.ref IS NO
 ORDER BY n.id LIMIT 5000
 
 -- name: engine_watch_seen
--- params: ids int8[], states text[], ips text[], reasons text[], at_us int8, lag_us int8
+-- params: ids int8[], states text[], ips text[], reasons text[], at_us int8, lag_us int8, fence int8
 -- rows: none
 -- writes: yes
 UPDATE node n SET provider_state = s.state, provider_seen_us = $5, unanswered = 0,
@@ -34,7 +34,8 @@ UPDATE node n SET provider_state = s.state, provider_seen_us = $5, unanswered = 
 	gone_seen = CASE WHEN s.state <> 'absent' THEN 0
 		WHEN coalesce(n.launched_us, 0) + $6 < $5 THEN n.gone_seen + 1 ELSE 0 END
 FROM unnest($1, $2, $3, $4) s (id, state, ip, reason)
-WHERE n.id = s.id AND n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING')
+WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE)
+	AND n.id = s.id AND n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING')
 	AND (n.provider_state <> s.state OR s.state NOT IN ('pending', 'running') OR n.gone_seen > 0 OR n.unanswered > 0
 		OR (s.ip <> '' AND n.ip <> s.ip) OR n.provider_seen_us IS NULL OR n.provider_seen_us < $5 - 30000000
 		OR n.last_seen_us < $5 - 20000000)
@@ -171,54 +172,60 @@ ORDER BY n.id LIMIT 500
 
 -- A pool whose node was taken or did not boot rests; the record feeds the hazard estimate.
 -- name: engine_pool_rest
--- params: pool_id int4, until_us int8, rc text, why text, at_us int8, day int4, reclaims int4
+-- params: pool_id int4, until_us int8, rc text, why text, at_us int8, day int4, reclaims int4, fence int8
 -- rows: none
 -- writes: yes
-WITH c AS (
-	INSERT INTO pool_cool AS c (pool_id, until_us, refusals, rc, why, at_us) VALUES ($1, $2, 1, $3, $4, $5)
+WITH f AS (
+	SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR SHARE
+), c AS (
+	INSERT INTO pool_cool AS c (pool_id, until_us, refusals, rc, why, at_us) SELECT $1, $2, 1, $3, $4, $5 FROM f
 	ON CONFLICT (pool_id) DO UPDATE SET until_us = greatest(c.until_us, excluded.until_us), rc = excluded.rc,
 		why = excluded.why, at_us = excluded.at_us
 ), h AS (
-	INSERT INTO pool_hour AS h (pool_id, at_hour, reclaims) VALUES ($1, $5 / 3600000000, $7)
+	INSERT INTO pool_hour AS h (pool_id, at_hour, reclaims) SELECT $1, $5 / 3600000000, $7 FROM f
 	ON CONFLICT (pool_id, at_hour) DO UPDATE SET reclaims = h.reclaims + excluded.reclaims
 )
-INSERT INTO pool_day AS d (pool_id, day, reclaims) VALUES ($1, $6, $7)
+INSERT INTO pool_day AS d (pool_id, day, reclaims) SELECT $1, $6, $7 FROM f
 ON CONFLICT (pool_id, day) DO UPDATE SET reclaims = d.reclaims + $7
 
 -- A refusal that came after the launch had been accepted: like engine_launch_refused, which see. Its rc begins with
 -- late: another accepted launch proves nothing, only a node that serves does (engine_pool_serves).
 -- name: engine_pool_refused_late
--- params: pool_id int4, rc text, scope text, why text, cool_min_us int8, cool_max_us int8, at_us int8, day int4
+-- params: pool_id int4, rc text, scope text, why text, cool_min_us int8, cool_max_us int8, at_us int8, day int4, fence int8
 -- rows: none
 -- writes: yes
-WITH c AS (
+WITH f AS (
+	SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR SHARE
+), c AS (
 	INSERT INTO pool_cool AS c (pool_id, until_us, refusals, rc, why, at_us)
 	SELECT q.id, $7 + $5, 1, $2, $4, $7
-	FROM pool p JOIN pool q ON q.provider = p.provider AND q.region = p.region
+	FROM f, pool p JOIN pool q ON q.provider = p.provider AND q.region = p.region
 	WHERE p.id = $1 AND CASE $3 WHEN 'class' THEN q.quota_class = p.quota_class AND q.market = p.market
 		ELSE q.id = p.id END
 	ON CONFLICT (pool_id) DO UPDATE SET
 		until_us = greatest(c.until_us, $7 + least($6, $5 * (1 << least(c.refusals, 10)))),
 		refusals = c.refusals + 1, rc = excluded.rc, why = excluded.why, at_us = excluded.at_us
 ), h AS (
-	INSERT INTO pool_hour AS h (pool_id, at_hour, refusals) VALUES ($1, $7 / 3600000000, 1)
+	INSERT INTO pool_hour AS h (pool_id, at_hour, refusals) SELECT $1, $7 / 3600000000, 1 FROM f
 	ON CONFLICT (pool_id, at_hour) DO UPDATE SET refusals = h.refusals + 1
 )
-INSERT INTO pool_day AS d (pool_id, day, refusals) VALUES ($1, $8, 1)
+INSERT INTO pool_day AS d (pool_id, day, refusals) SELECT $1, $8, 1 FROM f
 ON CONFLICT (pool_id, day) DO UPDATE SET refusals = d.refusals + 1
 
 -- name: engine_pool_serves
--- params: pool_id int4
+-- params: pool_id int4, fence int8
 -- rows: none
 -- writes: yes
 DELETE FROM pool_cool WHERE pool_id = $1 AND rc LIKE 'late%'
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR SHARE)
 
 -- name: engine_notice_add
--- params: node_ids int8[], kinds text[], deadlines int8[], sources text[], raws text[], at_us int8
+-- params: node_ids int8[], kinds text[], deadlines int8[], sources text[], raws text[], at_us int8, fence int8
 -- rows: none
 -- writes: yes
 INSERT INTO notice AS o (node_id, kind, deadline_us, source, raw, heard_us)
 SELECT s.id, s.kind, s.deadline, s.source, s.raw, $6
 FROM unnest($1, $2, $3, $4, $5) s (id, kind, deadline, source, raw)
+WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE)
 ON CONFLICT (node_id, kind) DO UPDATE SET deadline_us = least(o.deadline_us, excluded.deadline_us)
 	WHERE excluded.deadline_us < o.deadline_us

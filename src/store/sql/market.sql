@@ -1,12 +1,13 @@
 -- The market poller: feeds, pools, signals, quotas, and the ageing of prices.
 
 -- name: market_provider_put
--- params: name text, kind text, account text?, state text, ok_us int8?, error text?, error_us int8?, requests int8, throttled int8, now_us int8
+-- params: name text, kind text, account text?, state text, ok_us int8?, error text?, error_us int8?, requests int8, throttled int8, now_us int8, fence int8
 -- rows: none
 -- writes: yes
 INSERT INTO provider AS p (name, kind, account, state, last_ok_us, last_error, last_error_us, requests, throttled,
 	updated_us)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10
+WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR SHARE)
 ON CONFLICT (name) DO UPDATE SET kind = EXCLUDED.kind, account = coalesce(EXCLUDED.account, p.account),
 	state = EXCLUDED.state, last_ok_us = coalesce(EXCLUDED.last_ok_us, p.last_ok_us),
 	last_error = coalesce(EXCLUDED.last_error, p.last_error),
@@ -14,11 +15,12 @@ ON CONFLICT (name) DO UPDATE SET kind = EXCLUDED.kind, account = coalesce(EXCLUD
 	requests = EXCLUDED.requests, throttled = EXCLUDED.throttled, updated_us = EXCLUDED.updated_us;
 
 -- name: market_feeds_add
--- params: providers text[], regions text[], feeds text[], now_us int8
+-- params: providers text[], regions text[], feeds text[], now_us int8, fence int8
 -- rows: none
 -- writes: yes
 INSERT INTO feed (provider, region, feed, next_us)
 SELECT p, r, f, $4 FROM unnest($1, $2, $3) AS t (p, r, f)
+WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE)
 ON CONFLICT DO NOTHING;
 
 -- name: market_feeds_due
@@ -39,7 +41,7 @@ ORDER BY (feed = 'regions') DESC, (feed = 'pools') DESC, feed = 'prices_past',
 SELECT min(next_us) FROM feed WHERE provider = ANY ($1);
 
 -- name: market_feed_done
--- params: provider text, region text, feed text, ok_us int8, next_us int8, since_us int8, rows_seen int8, requests int4, interval_us int8, tells_past bool
+-- params: provider text, region text, feed text, ok_us int8, next_us int8, since_us int8, rows_seen int8, requests int4, interval_us int8, tells_past bool, fence int8
 -- rows: none
 -- writes: yes
 -- A silence of three intervals is written down, unless the provider told what happened in it.
@@ -47,23 +49,27 @@ WITH gap AS (
 	INSERT INTO feed_gap (provider, region, feed, from_us, to_us)
 	SELECT provider, region, feed, last_ok_us, $4 FROM feed
 	WHERE provider = $1 AND region = $2 AND feed = $3 AND NOT $10 AND $4 - last_ok_us > 3 * $9
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR SHARE)
 	ON CONFLICT DO NOTHING
 )
 UPDATE feed SET last_ok_us = $4, next_us = $5, since_us = $6, rows_seen = $7, requests_last = $8, interval_us = $9, fails = 0, last_error = NULL
-WHERE provider = $1 AND region = $2 AND feed = $3;
+WHERE provider = $1 AND region = $2 AND feed = $3
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR SHARE);
 
 -- name: market_feed_failed
--- params: provider text, region text, feed text, next_us int8, error text, requests int4
+-- params: provider text, region text, feed text, next_us int8, error text, requests int4, fence int8
 -- rows: none
 -- writes: yes
 UPDATE feed SET next_us = $4, fails = fails + 1, last_error = $5, requests_last = $6
-WHERE provider = $1 AND region = $2 AND feed = $3;
+WHERE provider = $1 AND region = $2 AND feed = $3
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE);
 
 -- name: market_feed_later
--- params: provider text, region text, feed text, next_us int8
+-- params: provider text, region text, feed text, next_us int8, fence int8
 -- rows: none
 -- writes: yes
-UPDATE feed SET next_us = $4 WHERE provider = $1 AND region = $2 AND feed = $3;
+UPDATE feed SET next_us = $4 WHERE provider = $1 AND region = $2 AND feed = $3
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE);
 
 -- name: market_past_pools
 -- params: provider text, region text, most int8
@@ -89,20 +95,22 @@ WHERE p.offered AND p.market = 'spot' AND p.past_us IS NULL
 ORDER BY p.id;
 
 -- name: market_past_done
--- params: provider text, region text, pools int4[], now_us int8, rows_seen int8, requests int4
+-- params: provider text, region text, pools int4[], now_us int8, rows_seen int8, requests int4, fence int8
 -- rows: none
 -- writes: yes
 -- The feed is due again at once: for the next pools, if any are left. It is not asked for by the clock: no interval. Its rows
 -- are counted up over all pools.
 WITH p AS (
 	UPDATE pool SET past_us = $4 WHERE id = ANY ($3)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE)
 )
 UPDATE feed SET last_ok_us = $4, next_us = $4, since_us = $4, rows_seen = rows_seen + $5, requests_last = $6, interval_us = 0,
 	fails = 0, last_error = NULL
-WHERE provider = $1 AND region = $2 AND feed = 'prices_past';
+WHERE provider = $1 AND region = $2 AND feed = 'prices_past'
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE);
 
 -- name: market_past_none
--- params: provider text, region text, now_us int8, soon_us int8, later_us int8
+-- params: provider text, region text, now_us int8, soon_us int8, later_us int8, fence int8
 -- rows: none
 -- writes: yes
 -- No pool is left: soon, while the current prices have not come; later, for pools that are new then.
@@ -112,10 +120,11 @@ WITH c AS (
 )
 UPDATE feed SET next_us = CASE WHEN c.came THEN $5 ELSE $4 END, last_ok_us = CASE WHEN c.came THEN $3 ELSE last_ok_us END,
 	interval_us = 0, fails = 0, last_error = NULL
-FROM c WHERE provider = $1 AND region = $2 AND feed = 'prices_past';
+FROM c WHERE provider = $1 AND region = $2 AND feed = 'prices_past'
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $6 FOR SHARE);
 
 -- name: market_pools_put
--- params: provider text, region text, regions text[], zones text[], zone_names text[], types text[], markets text[], gpus text[], gpu_milli int4[], gpu_mem int4[], vcpus int4[], mem int4[], archs text[], classes text[], now_us int8
+-- params: provider text, region text, regions text[], zones text[], zone_names text[], types text[], markets text[], gpus text[], gpu_milli int4[], gpu_mem int4[], vcpus int4[], mem int4[], archs text[], classes text[], now_us int8, fence int8
 -- rows: 1 seen int8, withdrawn int8
 -- writes: yes
 -- Region '' = the list covers every region of the provider. A pool that is no longer in the list stays as a
@@ -124,6 +133,7 @@ WITH put AS (
 	INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, gpu_milli, gpu_mem_mib,
 		vcpus, mem_mib, arch, quota_class, offered, seen_us)
 	SELECT $1, t.* , true, $15 FROM unnest($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) AS t
+	WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $16 FOR SHARE)
 	ON CONFLICT (provider, region, zone, instance_type, market) DO UPDATE SET
 		zone_name = EXCLUDED.zone_name, gpu_name = EXCLUDED.gpu_name, gpu_milli = EXCLUDED.gpu_milli,
 		gpu_mem_mib = EXCLUDED.gpu_mem_mib, vcpus = EXCLUDED.vcpus, mem_mib = EXCLUDED.mem_mib,
@@ -132,6 +142,7 @@ WITH put AS (
 ), gone AS (
 	UPDATE pool SET offered = false
 	WHERE provider = $1 AND ($2 = '' OR region = $2) AND offered
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $16 FOR SHARE)
 		AND (region, zone, instance_type, market) NOT IN (
 			SELECT * FROM unnest($3, $4, $6, $7))
 	RETURNING id
@@ -152,12 +163,13 @@ WHERE p.provider = $1 AND ($2 = '' OR p.region = $2) AND p.offered
 ORDER BY p.id;
 
 -- name: market_refused_put
--- params: pool_ids int4[], prices int8[], sources text[], whys text[], observed_us int8, past bool
+-- params: pool_ids int4[], prices int8[], sources text[], whys text[], observed_us int8, past bool, fence int8
 -- rows: none
 -- writes: yes
 -- A refused point is kept with its reason; the pool's last good price stays and says so, unless the point was one of the past.
 WITH r AS (
-	SELECT DISTINCT ON (p) p, v, s, w FROM unnest($1, $2, $3, $4) AS t (p, v, s, w) ORDER BY p
+	SELECT DISTINCT ON (p) p, v, s, w FROM unnest($1, $2, $3, $4) AS t (p, v, s, w)
+	WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE) ORDER BY p
 ), kept AS (
 	INSERT INTO price_refused (pool_id, observed_us, price_micros, source, why)
 	SELECT p, $5, v, s, w FROM r ON CONFLICT DO NOTHING
@@ -165,7 +177,7 @@ WITH r AS (
 UPDATE pool_latest l SET state = 'implausible', why = r.w FROM r WHERE l.pool_id = r.p AND NOT $6;
 
 -- name: market_prices_age
--- params: now_us int8, spot_us int8, on_demand_us int8, frozen_us int8, steady text[]
+-- params: now_us int8, spot_us int8, on_demand_us int8, frozen_us int8, steady text[], fence int8
 -- rows: 1 changed int8
 -- writes: yes
 -- A price is stale when its feed was silent for three intervals, and frozen when polls succeed but a spot price has
@@ -176,6 +188,7 @@ WITH s AS (
 		WHEN p.market = 'spot' AND $4 > 0 AND $1 - l.changed_us > $4 AND p.provider <> ALL ($5) THEN 'frozen'
 		ELSE 'fresh' END AS state
 	FROM pool_latest l JOIN pool p ON p.id = l.pool_id WHERE l.state <> 'implausible'
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $6 FOR SHARE)
 ), u AS (
 	UPDATE pool_latest l SET state = s.state, why = CASE s.state
 		WHEN 'stale' THEN 'the price feed has been silent for three polls'
@@ -185,23 +198,25 @@ WITH s AS (
 SELECT count(*) FROM u;
 
 -- name: market_signals_put
--- params: provider text, regions text[], zones text[], types text[], markets text[], kinds text[], vals float8[], los float8[], his float8[], as_ofs int8[], sources text[], now_us int8
+-- params: provider text, regions text[], zones text[], types text[], markets text[], kinds text[], vals float8[], los float8[], his float8[], as_ofs int8[], sources text[], now_us int8, fence int8
 -- rows: none
 -- writes: yes
 INSERT INTO signal (provider, region, zone, instance_type, market, kind, value, lo, hi, as_of_us, source, observed_us)
 SELECT $1, t.*, $12 FROM (SELECT DISTINCT ON (a, b, c, d, e) * FROM
 	unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS u (a, b, c, d, e, f, g, h, i, j)) AS t
+WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $13 FOR SHARE)
 ON CONFLICT (provider, region, zone, instance_type, market, kind) DO UPDATE SET value = EXCLUDED.value,
 	lo = EXCLUDED.lo, hi = EXCLUDED.hi, as_of_us = EXCLUDED.as_of_us, source = EXCLUDED.source,
 	observed_us = EXCLUDED.observed_us;
 
 -- name: market_quotas_put
--- params: provider text, regions text[], classes text[], markets text[], units text[], limits int8[], now_us int8
+-- params: provider text, regions text[], classes text[], markets text[], units text[], limits int8[], now_us int8, fence int8
 -- rows: none
 -- writes: yes
 INSERT INTO quota (provider, region, class, market, unit, quota_limit, observed_us)
 SELECT $1, t.*, $7 FROM (SELECT DISTINCT ON (a, b, c) * FROM
 	unnest($2, $3, $4, $5, $6) AS u (a, b, c, d, e)) AS t
+WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR SHARE)
 ON CONFLICT (provider, region, class, market) DO UPDATE SET unit = EXCLUDED.unit, quota_limit = EXCLUDED.quota_limit,
 	observed_us = EXCLUDED.observed_us;
 
