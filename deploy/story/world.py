@@ -111,7 +111,7 @@ class Emulator:
 
 
 class Daemon:
-    """spotd with its private Postgres. Keys reach it by files only, as they should."""
+    """spotd with its private Postgres. Keys reach it by files only, as they should. SPOT_TEST_SPOTD: another program in its place."""
 
     def __init__(self, build, directory, config, env):
         self.build, self.dir, self.env = build, directory, env
@@ -127,7 +127,8 @@ class Daemon:
             if not self.wanted:
                 return
             self.restarts += 1
-            self.proc = subprocess.Popen([os.path.join(self.build, "src/spotd/spotd"), "--local", "--config", self.config],
+            program = os.environ.get("SPOT_TEST_SPOTD") or os.path.join(self.build, "src/spotd/spotd")
+            self.proc = subprocess.Popen([program, "--local", "--config", self.config],
                                          stdout=self.log, stderr=subprocess.STDOUT, env=self.env)
 
     def kill9(self):

@@ -132,6 +132,7 @@ static const struct row_metric {
 	{"spot_checkpoints", "state", "Checkpoints."},
 	{"spot_leak_usd_per_hour", "state", "What machines of our tag cost that no node accounts for, at today's prices; kept: not ended unless somebody says so."},
 	{"spot_orphans", "kind", "Listed with our tag, and no node accounts for it: instances, and what machines left behind."},
+	{"spot_leader", "holder", "1: this daemon (host/pid) leads; 0: it was the last, and nobody does."},
 	{"spot_leader_epoch", "name", "Times that leadership changed hands."},
 	{"spot_leader_lease_seconds", "name", "Left of the leader's lease; negative: nobody leads."},
 };

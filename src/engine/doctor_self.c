@@ -72,6 +72,8 @@ void self_daemon(struct exam *x)
 	const struct engine_conf *c = &x->e->conf;
 	struct act *a = look_new(x, DOCTOR_SELF, "", "daemon", NULL);
 
+	look_item(a, "leader", SPOT_CHECK_OK, "", "%s, since %" PRId64 " s, epoch %" PRId64, x->e->holder,
+		  (engine_now(x->e) - x->e->led_since_us) / SPOT_US_PER_S, x->epoch);
 	address_item(a, c->public_url == NULL ? "" : c->public_url);
 	binary_item(a, "spot-agent", c->agent_sha256, SPOT_CHECK_BAD,
 		    "install spot-agent beside spotd or set [api] agent_dir: no node can run a job without it");

@@ -82,7 +82,7 @@ static const struct conf_item items[] = {
 
     ENGINE("tick", "1s", "50ms", "1m", tick_us,
 	   "Everything is looked at again at least this often."),
-    ENGINE("lease", "1500ms", "500ms", "5m", lease_us,
+    ENGINE("lease", "1200ms", "500ms", "5m", lease_us,
 	   "Leadership without renewal: so long after a crash another daemon goes on; the same for all daemons of one database."),
     ENGINE("offers_age", "2s", "0s", "5m", offers_age_us,
 	   "How old a read of the market may be at a placement."),

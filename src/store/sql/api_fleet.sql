@@ -243,6 +243,7 @@ UNION ALL SELECT 'spot_leak_usd_per_hour', k.state, coalesce(sum(l.price_micros)
 	LEFT JOIN leak l ON l.state = k.state GROUP BY k.state
 UNION ALL SELECT 'spot_orphans', k.kind, count(o.ref)::float8 FROM (VALUES ('instance'), ('leftover')) k (kind)
 	LEFT JOIN orphan o ON o.kind = k.kind AND o.gone_us IS NULL GROUP BY k.kind
+UNION ALL SELECT 'spot_leader', holder, (until_us > $1)::int::float8 FROM leader
 UNION ALL SELECT 'spot_leader_epoch', name, epoch::float8 FROM leader
 UNION ALL SELECT 'spot_leader_lease_seconds', name, (until_us - $1) / 1e6 FROM leader
 

@@ -1,0 +1,295 @@
+"""Several daemons on one Postgres that is nobody's child, behind a balancer that knows which of them can be asked.
+
+`Replicas` is a world of e2e.py: what speaks to the broker, the agents too, reaches any of the daemons.
+"""
+import glob
+import os
+import pwd
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import e2e
+from world import Failure, free_port, http, until
+
+
+def pg_bin():
+    """Folder of the newest server's programs."""
+    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/postgres"), key=lambda p: int(p.split("/")[4]))
+    if not found and not shutil.which("postgres"):
+        raise Failure("there is no Postgres server: deploy/packages run")
+    return os.path.dirname(found[-1] if found else os.path.realpath(shutil.which("postgres")))
+
+
+def lent(path):
+    """Postgres does not run as root: the folder is lent to its user. Returns the words to run a program as that user."""
+    if os.geteuid() != 0:
+        return []
+    who = pwd.getpwnam("postgres")
+    os.chown(path, who.pw_uid, who.pw_gid)
+    return ["setpriv", "--reuid=%d" % who.pw_uid, "--regid=%d" % who.pw_gid, "--clear-groups"]
+
+
+class Postgres:
+    """A server by itself, on a port of the loopback."""
+
+    def __init__(self, directory, settings=()):
+        self.dir = os.path.join(directory, "pg")
+        os.makedirs(self.dir, mode=0o755)
+        self.as_user = lent(self.dir)
+        self.port, self.proc, self.bin = free_port(), None, pg_bin()
+        self.data = os.path.join(self.dir, "data")
+        self.run("initdb", "-D", self.data, "-U", "spotbroker", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
+        with open(os.path.join(self.data, "postgresql.conf"), "a", encoding="utf-8") as f:
+            f.write("port = %d\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\nmax_connections = 60\n"
+                    "fsync = off\n%s\n" % (self.port, "\n".join(settings)))
+        self.start()
+        self.sql("CREATE DATABASE spotbroker", database="postgres")
+
+    def run(self, program, *words, **kw):
+        out = subprocess.run([*self.as_user, os.path.join(self.bin, program), *words], capture_output=True, text=True, cwd=self.dir, **kw)
+        if out.returncode != 0:
+            raise Failure("%s %s: %s%s" % (program, " ".join(words), out.stdout, out.stderr))
+        return out.stdout
+
+    def start(self):
+        with open(os.path.join(self.dir, "server.log"), "ab") as log:
+            self.proc = subprocess.Popen([*self.as_user, os.path.join(self.bin, "postgres"), "-D", self.data], stdout=log, stderr=log, cwd=self.dir)
+        until("Postgres answers", 30, self.answers)
+
+    def answers(self):
+        return subprocess.run([os.path.join(self.bin, "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)], check=False).returncode == 0
+
+    def dsn(self, database="spotbroker"):
+        return "host=127.0.0.1 port=%d user=spotbroker dbname=%s" % (self.port, database)
+
+    def sql(self, text, database="spotbroker"):
+        return self.run("psql", "-qAtX", "-v", "ON_ERROR_STOP=1", "-d", self.dsn(database), "-c", text).strip()
+
+    def stop(self):
+        if self.proc and self.proc.poll() is None:
+            self.proc.send_signal(signal.SIGQUIT)
+            self.proc.wait(20)
+
+
+class Balancer:
+    """Hands each connection to one of the daemons that can be asked, by turns; those of one that cannot are cut."""
+
+    def __init__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.port = self.listener.getsockname()[1]
+        self.lock, self.turn, self.backends, self.pairs, self.over = threading.Lock(), 0, [], [], False
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def add(self, port):
+        with self.lock:
+            if port not in self.backends:
+                self.backends.append(port)
+
+    def remove(self, port):
+        with self.lock:
+            self.backends = [p for p in self.backends if p != port]
+            cut = [pair for pair in self.pairs if pair[0] == port]
+        for _, *sockets in cut:
+            self.cut(*sockets)
+
+    @staticmethod
+    def cut(*sockets):
+        for s in sockets:
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def run(self):
+        while not self.over:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def pick(self):
+        with self.lock:
+            self.turn += 1
+            return [self.backends[(self.turn + k) % len(self.backends)] for k in range(len(self.backends))]
+
+    def serve(self, client):
+        for port in self.pick():
+            try:
+                server = socket.create_connection(("127.0.0.1", port), timeout=2)
+            except OSError:
+                continue
+            server.settimeout(None)
+            pair = (port, client, server)
+            with self.lock:
+                self.pairs.append(pair)
+                known = port in self.backends
+            if known:
+                self.pump(client, server)
+            with self.lock:
+                self.pairs.remove(pair)
+            server.close()
+            break
+        client.close()
+
+    @staticmethod
+    def pump(a, b):
+        other = {a: b, b: a}
+        while True:
+            ready, _, _ = select.select([a, b], [], [])
+            for s in ready:
+                try:
+                    data = s.recv(1 << 16)
+                    if not data:
+                        return
+                    other[s].sendall(data)
+                except OSError:
+                    return
+
+    def close(self):
+        self.over = True
+        self.cut(self.listener)
+        self.listener.close()
+
+
+class Replica:
+    """One daemon."""
+
+    def __init__(self, world, name, program=None):
+        self.world, self.name, self.port = world, name, free_port()
+        self.program = program or os.path.join(e2e.BUILD, "src/spotd/spotd")
+        self.config = os.path.join(world.dir, name + ".conf")
+        self.log_path = os.path.join(world.dir, name + ".log")
+        self.log = open(self.log_path, "ab")  # as world.Daemon has it
+        self.proc, self.stopped = None, False
+
+    def start(self):
+        with open(self.config, "w", encoding="utf-8") as f:
+            f.write(self.world.config_text().replace("listen = 127.0.0.1:%d" % self.world.port, "listen = 127.0.0.1:%d" % self.port))
+        self.proc = subprocess.Popen([self.program, "--config", self.config], stdout=self.log, stderr=self.log,
+                                     env=dict(self.world.environment(), DATABASE_URL=self.world.dsn()))
+        self.await_ready()
+        self.world.balancer.add(self.port)
+
+    def await_ready(self):
+        def up():
+            if self.proc.poll() is not None:
+                raise Failure("%s ended at once:\n%s" % (self.name, "\n".join(self.text().splitlines()[-15:])))
+            try:
+                return http("GET", "http://127.0.0.1:%d/readyz" % self.port, timeout=5)[0] == 200
+            except OSError:
+                return False
+        until("%s is ready" % self.name, 60, up)
+
+    def text(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def kill9(self):
+        """The moment of it."""
+        at = time.time()
+        self.proc.kill()
+        self.proc.wait()
+        self.world.balancer.remove(self.port)
+        return at
+
+    def freeze(self):
+        at = time.time()
+        self.proc.send_signal(signal.SIGSTOP)
+        self.stopped = True
+        self.world.balancer.remove(self.port)
+        return at
+
+    def thaw(self):
+        self.proc.send_signal(signal.SIGCONT)
+        self.stopped = False
+        self.world.balancer.add(self.port)
+
+    def terminate(self):
+        at = time.time()
+        self.proc.terminate()
+        self.world.balancer.remove(self.port)
+        return at
+
+    def stop(self):
+        if self.proc and self.proc.poll() is None:
+            if self.stopped:
+                self.proc.send_signal(signal.SIGCONT)
+            self.proc.terminate()
+            try:
+                self.proc.wait(30)
+            except subprocess.TimeoutExpired:
+                self.proc.kill()
+                self.proc.wait()
+        self.log.close()
+
+
+class Replicas(e2e.World):
+    """daemons: how many; programs: what they run, in order, the build's spotd where none is said."""
+
+    def __init__(self, daemons=2, programs=(), **kw):
+        self.count, self.programs = daemons, programs
+        self.balancer, self.server, self.replicas = Balancer(), None, []
+        super().__init__(**kw)
+
+    def raise_server(self):
+        return Postgres(self.dir)
+
+    def dsn(self):
+        return self.server.dsn()
+
+    def sql(self, text):
+        return self.server.sql(text)
+
+    def raise_daemon(self):
+        self.port = self.balancer.port
+        self.server = self.raise_server()
+        self.token_file = os.path.join(self.dir, "admin-token")
+        for k in range(self.count):
+            r = Replica(self, "spotd-%d" % k, self.programs[k] if k < len(self.programs) else None)
+            self.replicas.append(r)
+            r.start()
+            if k == 0:
+                self.make_token(r.program)
+        self.daemon = self.replicas[0]
+        self.feed = e2e.Feed(self)
+        self.feed.start()
+
+    def make_token(self, program):
+        out = subprocess.run([program, "--create-token", "tests", "--role", "admin"], env=dict(self.environment(), DATABASE_URL=self.dsn()),
+                             capture_output=True, text=True, timeout=60)
+        if out.returncode != 0:
+            raise Failure("no token: " + out.stderr)
+        self.token = out.stdout.strip()
+        with open(os.open(self.token_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as f:
+            f.write(self.token + "\n")
+
+    def leader(self):
+        """The daemon whose lease is in force."""
+        holder = self.sql("SELECT holder FROM leader WHERE until_us > extract(epoch FROM clock_timestamp()) * 1000000")
+        for r in self.replicas:
+            if r.proc and r.proc.poll() is None and holder.endswith("/%d" % r.proc.pid):
+                return r
+        return None
+
+    def await_leader(self, other_than=None, timeout_s=30):
+        return until("somebody leads", timeout_s, lambda: (lambda r: r if r is not other_than else None)(self.leader()))
+
+    def log(self):
+        return "".join(r.text() for r in self.replicas)
+
+    def close(self, failed=False):
+        self.daemon = None
+        if self.feed:
+            self.feed.over = True
+        for r in self.replicas:
+            r.stop()
+        self.balancer.close()
+        if self.server:
+            self.server.stop()
+        super().close(failed)
