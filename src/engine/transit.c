@@ -81,13 +81,9 @@ void node_event(struct recon *r, int64_t id, const char *state, enum node_event 
 					   .cause = cause,
 					   .at_us = engine_now(r->e),
 					   .next_us = 0,
-<<<<<<< HEAD
-					   .fence = r->e->epoch,
+					   .fence = r->epoch,
 					   .bound_us = r->e->conf.loss_bound_us,
 					   .lost_us = r->e->conf.agent_lost_us}));
-=======
-					   .fence = r->epoch}));
->>>>>>> 605a3c9 (Every write of the engine and the poller is fenced with the lease it was decided under; a lease that stands unchanged is taken whatever the wall clocks say; handed over at once)
 }
 
 void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, enum job_event ev,

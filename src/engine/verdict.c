@@ -54,11 +54,11 @@ void verdict_run(struct recon *r)
 	     (&(struct q_engine_watch_doubt){.at_us = now,
 					     .silent_us = e->conf.agent_silent_us,
 					     .up_us = e->led_since_us,
-					     .fence = e->epoch}));
+					     .fence = r->epoch}));
 	s = step_new(r, alive, NULL);
 	STEP(s, engine_watch_alive,
 	     (&(struct q_engine_watch_alive){
-		 .at_us = now, .grace_us = e->conf.agent_silent_us, .fence = e->epoch}));
+		 .at_us = now, .grace_us = e->conf.agent_silent_us, .fence = r->epoch}));
 }
 
 /* ---- what doctor tells ------------------------------------------------------------------------- */

@@ -153,7 +153,8 @@ static void unanswered_write(struct act *a, const struct asking *k)
 	}
 	ACT_WRITE(a, engine_watch_unanswered,
 		  (&(struct q_engine_watch_unanswered){
-		      .ids = ids, .ids_n = k->n, .why = a->call.op.err.text, .at_us = engine_now(a->e)}));
+		      .ids = ids, .ids_n = k->n, .why = a->call.op.err.text, .at_us = engine_now(a->e),
+		      .fence = a->epoch}));
 }
 
 static void describe_called(struct act *a)

@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -293,3 +294,31 @@ class Replicas(e2e.World):
         if self.server:
             self.server.stop()
         super().close(failed)
+
+
+class Case(e2e.Case):
+    """One world of WORLD per class."""
+    WORLD = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.broken = False
+        cls.world = (cls.WORLD or Replicas)(**cls.OPTIONS)
+        try:
+            cls.world.prices()
+        except BaseException:
+            cls.world.close(True)
+            raise
+
+    def act_after(self, at):
+        """Seconds from a moment until something was decided about a job that is submitted now."""
+        w = self.world
+        job = w.submit(name="probe", gpus="T4: 1", steps=10)
+        first = w.until("a decision about the probe", 30, lambda: w.sql(
+            "SELECT min(at_us) FROM decision WHERE job_id = %s" % job[1:]))
+        w.ctl("job", "cancel", job)
+        return int(first) / 1e6 - at
+
+    def consistent(self):
+        out = self.world.spotctl("doctor", "--consistency")
+        self.assertEqual(out.returncode, 0, out.stdout + out.stderr)

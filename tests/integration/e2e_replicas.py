@@ -12,42 +12,15 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 import e2e  # noqa: E402
-from replicas import Replicas  # noqa: E402
+from replicas import Case  # noqa: E402
 
+OPTIONS = {"providers": ("aws",), "regions": "us-east-1", "daemons": 3, "settings": {"engine": {"lease": "1200ms"}}}
 KILLS = int(os.environ.get("SPOT_KILLS", "3"))
 
 
-class Case(e2e.Case):
-    OPTIONS = {"providers": ("aws",), "regions": "us-east-1", "daemons": 3, "settings": {"engine": {"lease": "1200ms"}}}
-
-    @classmethod
-    def setUpClass(cls):
-        cls.broken = False
-        cls.world = Replicas(**cls.OPTIONS)
-        try:
-            cls.world.prices()
-        except BaseException:
-            cls.world.close(True)
-            raise
-
-    def act_after(self, at):
-        """Seconds from a moment until something was decided about a job that is submitted now."""
-        w = self.world
-        job = w.submit(name="probe", gpus="T4: 1", steps=10)
-        first = w.until("a decision about the probe", 30, lambda: w.sql(
-            "SELECT min(at_us) FROM decision WHERE job_id = %s" % job[1:]))
-        if os.environ.get("E2E_DEBUG"):
-            sys.stderr.write(w.sql("SELECT 'submitted ' || (created_us - %d) / 1e6 || ' led ' || (from_us - %d) / 1e6 || ' decided ' || (%s - %d) / 1e6 FROM job, led"
-                                   " WHERE id = %s ORDER BY led.epoch DESC LIMIT 1" % (at * 1e6, at * 1e6, first, at * 1e6, job[1:])) + "\n")
-        w.ctl("job", "cancel", job)
-        return int(first) / 1e6 - at
-
-    def consistent(self):
-        out = self.world.spotctl("doctor", "--consistency")
-        self.assertEqual(out.returncode, 0, out.stdout + out.stderr)
-
-
 class Takeover(Case):
+    OPTIONS = OPTIONS
+
     def test_a_killed_leader_is_followed_within_two_seconds_and_no_job_notices(self):
         w = self.world
         job = w.submit(steps=60 * KILLS + 400)
@@ -119,6 +92,8 @@ class Takeover(Case):
 
 
 class Anybody(Case):
+    OPTIONS = OPTIONS
+
     def test_every_daemon_serves_everything(self):
         """Each request of each kind to each daemon: submit, read, cancel, the agents' end, one key of a repeat for all."""
         w = self.world

@@ -40,7 +40,7 @@ WHERE state <> 'done' AND (state = 'pending' OR claimed_by <> $1 OR claim_until_
 WITH r AS (
 	UPDATE doctor_run SET state = 'running', claimed_by = $2, claim_until_us = $4
 	WHERE id = $1 AND state <> 'done' AND (state = 'pending' OR claimed_by <> $2 OR claim_until_us < $3)
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR KEY SHARE)
 	RETURNING id
 ), gone AS (
 	DELETE FROM doctor_item i USING r WHERE i.run_id = r.id
@@ -121,7 +121,7 @@ INSERT INTO doctor_item (run_id, provider, region, part, seq, name, state, words
 SELECT r.id, $3, $4, $5, t.seq, t.name, t.state, t.words, t.fix, CASE WHEN t.amount >= 0 THEN t.amount END
 FROM doctor_run r, unnest($6, $7, $8, $9, $10) WITH ORDINALITY AS t (name, state, words, fix, amount, seq)
 WHERE r.id = $1 AND r.state = 'running' AND r.claimed_by = $2
-	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR SHARE)
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR KEY SHARE)
 ON CONFLICT DO NOTHING
 
 -- name: engine_doctor_done
@@ -130,7 +130,7 @@ ON CONFLICT DO NOTHING
 -- writes: yes
 WITH d AS (
 	UPDATE doctor_run SET state = 'done', done_us = $3 WHERE id = $1 AND state = 'running' AND claimed_by = $2
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR SHARE) RETURNING id
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE) RETURNING id
 ), old AS (
 	DELETE FROM doctor_run WHERE state = 'done' AND id <= $1 - 100 AND EXISTS (SELECT FROM d)
 )

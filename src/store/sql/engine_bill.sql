@@ -43,7 +43,7 @@ WITH n AS (
 	UPDATE node SET billed_to_us = $3
 	WHERE id = $1 AND billed_to_us IS NOT DISTINCT FROM CASE WHEN $4 THEN NULL ELSE $2 END
 		AND (ended_us IS NULL OR ended_us >= $3)
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $16 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $16 FOR KEY SHARE)
 	RETURNING id, pool_id, fleet_id
 ), l AS (
 	INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, team, project, class, from_us, to_us,
@@ -102,7 +102,7 @@ WITH ok AS (
 	SELECT id FROM job WHERE id = $1
 		AND NOT EXISTS (SELECT FROM ledger l WHERE l.job_id = $1 AND l.epoch = $2 AND l.kind = 'lost_work'
 			AND l.node_id IN (SELECT x.node_id FROM ledger x WHERE x.id = ANY ($4)))
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR KEY SHARE)
 ), rev AS (
 	INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, team, project, class, from_us, to_us,
 		price_micros, price_observed_us, amount_micros, reverses)
@@ -149,7 +149,7 @@ ORDER BY n.id LIMIT 50
 WITH ok AS (
 	SELECT id, job_id FROM node WHERE id = $1
 		AND NOT EXISTS (SELECT FROM ledger l WHERE l.node_id = $1 AND l.kind = 'credit')
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE)
 ), c AS (
 	INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, team, project, class, from_us, to_us,
 		price_micros, price_observed_us, amount_micros, reverses)

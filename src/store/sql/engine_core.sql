@@ -71,7 +71,7 @@ WITH n AS (
 		terminate_us = CASE WHEN $3 = 'TERMINATING' THEN coalesce(terminate_us, $7) ELSE terminate_us END,
 		ended_us = CASE WHEN $3 IN ('GONE', 'FAILED') THEN greatest($7, billed_to_us) ELSE ended_us END
 	WHERE id = $1 AND state = $2
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR KEY SHARE)
 	RETURNING id, job_id
 ), g AS (
 	SELECT x.id, s.job_id, s.epoch, s.rank, coalesce(s.step, 0) AS step, node_seen(x, l.from_us) AS seen,
@@ -102,7 +102,7 @@ WITH j AS (
 		started_us = CASE WHEN $4 = 'RUNNING' THEN coalesce(started_us, $8) ELSE started_us END,
 		ended_us = CASE WHEN $4 IN ('SUCCEEDED', 'FAILED', 'CANCELLED') THEN $8 ELSE NULL END
 	WHERE id = $1 AND state = $2 AND epoch = $3
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR KEY SHARE)
 	RETURNING id, epoch
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, epoch, was, now, event, why, actor)

@@ -17,7 +17,7 @@ WHERE o.handled_us IS NULL ORDER BY o.heard_us, o.node_id LIMIT 200
 WITH o AS (
 	UPDATE notice SET handled_us = $9 WHERE node_id = $1 AND kind = $2 AND handled_us IS NULL
 		AND EXISTS (SELECT FROM node WHERE id = $1 AND state = $3)
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR KEY SHARE)
 	RETURNING node_id
 ), n AS (
 	UPDATE node SET state = $4, state_us = $9, why = $6,
@@ -79,7 +79,7 @@ ORDER BY a.job_id LIMIT 500
 WITH ok AS (
 	SELECT j.id, a.epoch, a.node_id FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch
 	WHERE j.id = $1 AND j.state = $3 AND j.epoch = $2 AND a.ended_us IS NULL AND a.desired <> 'kill'
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR KEY SHARE)
 	FOR UPDATE OF j, a
 ), a AS (
 	UPDATE attempt SET desired = $6, version = version + 1, drain_why = $7, drain_deadline_us = $8
@@ -114,7 +114,7 @@ WITH ok AS (
 	FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch
 	WHERE j.id = $1 AND j.state = $3 AND j.epoch = $2 AND NOT a.settled
 		AND CASE WHEN $9 THEN a.ended_us IS NULL AND a.phase <> 'EXITED' ELSE a.phase = 'EXITED' END
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR KEY SHARE)
 	FOR UPDATE OF j, a
 ), a AS (
 	UPDATE attempt SET settled = true, phase = 'EXITED', ended_us = coalesce(ended_us, least($10, ok.node_ended_us)),
@@ -155,7 +155,7 @@ WITH a AS (
 		exit_reason = CASE WHEN $3 AND phase <> 'EXITED' THEN 'lost' ELSE exit_reason END,
 		files = '[]', urls_until_us = 0
 	WHERE job_id = $1 AND epoch = $2 AND NOT settled
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE) RETURNING node_id
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR KEY SHARE) RETURNING node_id
 ), c AS (
 	UPDATE checkpoint SET state = 'ABANDONED'
 	WHERE job_id = $1 AND checkpoint.epoch = $2 AND state = 'OPEN' AND EXISTS (SELECT FROM a) RETURNING checkpoint.id

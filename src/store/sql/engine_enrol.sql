@@ -9,7 +9,7 @@ WITH e AS (
 	UPDATE enrol_proof e SET verdict = 'waived', verdict_us = $2, proof = '', why = ''
 	FROM node n JOIN pool p ON p.id = n.pool_id
 	WHERE n.id = e.node_id AND e.verdict = '' AND p.provider = ANY ($1)
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR KEY SHARE)
 	RETURNING e.node_id
 )
 SELECT node_id, pg_notify('spot_api', 'v' || node_id) IS NOT NULL AS told FROM e
@@ -32,7 +32,7 @@ ORDER BY e.next_us, e.asked_us, e.node_id LIMIT 50
 -- writes: yes
 UPDATE enrol_proof SET claimed_by = $4, claim_until_us = $6, tries = tries + 1
 WHERE node_id = $1 AND boot_id = $2 AND sha256 = $3 AND verdict = '' AND (claim_until_us <= $5 OR claimed_by <> $4)
-	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE)
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
 RETURNING tries
 
 -- name: engine_enrol_verdict
@@ -42,7 +42,7 @@ RETURNING tries
 WITH e AS (
 	UPDATE enrol_proof SET verdict = $5, verdict_us = $7, why = $6, proof = '', claim_until_us = 0
 	WHERE node_id = $1 AND boot_id = $2 AND sha256 = $3 AND verdict = '' AND claimed_by = $4
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR KEY SHARE)
 	RETURNING node_id, instance_ref, peer
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, node_id, event, why, actor)
@@ -58,7 +58,7 @@ SELECT node_id, pg_notify('spot_api', 'v' || node_id) IS NOT NULL AS told FROM e
 -- writes: yes
 UPDATE enrol_proof SET next_us = $5, why = $6, claim_until_us = 0
 WHERE node_id = $1 AND boot_id = $2 AND sha256 = $3 AND verdict = '' AND claimed_by = $4
-	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE)
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
 
 -- Nodes whose token somebody else has, before our machine used it: they are replaced.
 -- name: engine_enrol_denied

@@ -22,7 +22,7 @@ WHERE n.state NOT IN ('GONE', 'FAILED') AND f.state IN ('ACTIVE', 'CLOSING') ORD
 -- writes: yes
 WITH ok AS (
 	SELECT f.id FROM fleet f WHERE f.id = $1 AND f.version = $2 AND f.state = 'ACTIVE'
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $12 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $12 FOR KEY SHARE)
 		AND (SELECT count(*) FROM node n WHERE n.fleet_id = $1 AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN',
 			'BOOTING', 'READY')) <= $3
 	FOR UPDATE OF f
@@ -47,7 +47,7 @@ WITH f AS (
 	UPDATE fleet SET state = 'CLOSED', updated_us = $2, version = version + 1
 	WHERE id = $1 AND state = 'CLOSING'
 		AND NOT EXISTS (SELECT FROM node n WHERE n.fleet_id = $1 AND n.state NOT IN ('GONE', 'FAILED'))
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR KEY SHARE)
 	RETURNING id
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, was, now, event, why, actor)
@@ -63,4 +63,4 @@ SELECT id FROM f
 UPDATE fleet SET why = $2, plan = $3, plan_us = $4
 WHERE id = $1 AND (why <> $2 OR plan IS NULL OR plan->'missing' <> $3->'missing' OR plan->'have' <> $3->'have'
 	OR plan_us < $4 - 60000000)
-	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE)
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR KEY SHARE)

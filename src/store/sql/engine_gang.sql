@@ -22,7 +22,7 @@ WITH ok AS (
 	WHERE j.id = $1 AND j.state = $2 AND j.epoch = $3 AND j.cancel_us IS NULL
 		AND NOT EXISTS (SELECT FROM gang g WHERE g.state = 'ACQUIRING' AND (g.job_id = $1 OR g.place = $5))
 		AND ($2 <> 'QUEUED' OR NOT EXISTS (SELECT FROM gang g WHERE g.state = 'SERVING' AND g.job_id = $1))
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $15 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $15 FOR KEY SHARE)
 	FOR UPDATE OF j
 ), g AS (
 	INSERT INTO gang (job_id, pool_id, place, want, token, state, created_us, why)
@@ -55,7 +55,7 @@ WITH ok AS (
 	FROM gang g WHERE g.id = $1 AND g.state = 'ACQUIRING' AND g.token IS NULL
 		AND NOT EXISTS (SELECT FROM node n WHERE n.gang_id = $1 AND n.gang_rank = $2
 			AND n.state NOT IN ('GONE', 'FAILED', 'TERMINATING'))
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
 	FOR UPDATE OF g
 ), n AS (
 	INSERT INTO node (pool_id, job_id, gang_id, gang_rank, state, state_us, token, name, price_micros, created_us, why, replaces_id)
@@ -97,7 +97,7 @@ ORDER BY j.priority DESC, j.id, g.id, r.rank LIMIT 20000
 -- writes: yes
 WITH g AS (
 	UPDATE gang SET state = 'RELEASED', ended_us = $7, why = $4 WHERE id = $1 AND state = $2
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR KEY SHARE)
 	RETURNING id, job_id, pool_id, want
 ), c AS (
 	INSERT INTO gang_cool AS c (pool_id, want, until_us, refusals, why) SELECT pool_id, want, $7 + $5, 1, $4 FROM g WHERE $3
@@ -136,7 +136,7 @@ WITH ok AS (
 		AND g.id = $4 AND g.state = $5 AND g.want = cardinality($6)
 		AND ($5 = 'SERVING' OR NOT EXISTS (SELECT FROM gang o WHERE o.job_id = $1 AND o.state = 'SERVING'))
 		AND NOT EXISTS (SELECT FROM attempt a WHERE a.job_id = $1 AND (a.ended_us IS NULL OR NOT a.settled))
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $16 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $16 FOR KEY SHARE)
 	FOR UPDATE OF j, g
 ), m AS MATERIALIZED (
 	SELECT n.id, n.gang_rank FROM node n JOIN ok ON n.gang_id = ok.gang_id
@@ -177,7 +177,7 @@ WITH w AS (
 	SELECT c.job_id, c.epoch, c.set_key, max(c.id) FILTER (WHERE c.rank = 0) AS head
 	FROM checkpoint c JOIN job j ON j.id = c.job_id
 	WHERE j.num_nodes > 1 AND j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') AND j.epoch = c.epoch
-		AND c.state = 'COMMITTED' AND c.set_key IS NOT NULL AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR SHARE)
+		AND c.state = 'COMMITTED' AND c.set_key IS NOT NULL AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)
 	GROUP BY c.job_id, c.epoch, c.set_key, j.num_nodes
 	HAVING count(DISTINCT c.rank) = j.num_nodes AND count(*) FILTER (WHERE c.set_us IS NULL) > 0
 ), u AS (
@@ -222,7 +222,7 @@ WITH a AS (
 	FROM node n
 	WHERE a.job_id = $1 AND a.epoch = $2 AND a.rank = ANY ($3) AND a.ended_us IS NULL AND a.phase <> 'EXITED'
 		AND n.id = a.node_id AND n.state IN ('TERMINATING', 'GONE', 'FAILED')
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR KEY SHARE)
 	RETURNING a.rank, a.node_id, a.steps_done, n.why
 ), v AS (
 	INSERT INTO verdict (at_us, node_id, job_id, epoch, rank, kind, why, seen, step)
@@ -242,7 +242,7 @@ SELECT rank FROM a
 -- writes: yes
 WITH ok AS (
 	SELECT j.id FROM job j WHERE j.id = $1 AND j.state = $3 AND j.epoch = $2
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR KEY SHARE)
 	FOR UPDATE OF j
 ), a AS (
 	UPDATE attempt SET desired = $6, version = version + 1, drain_why = $7, drain_deadline_us = $8
@@ -267,7 +267,7 @@ WITH ok AS (
 		AND NOT EXISTS (SELECT FROM attempt a WHERE a.job_id = $1 AND a.epoch = $2 AND (a.ended_us IS NULL OR a.settled))
 		AND NOT EXISTS (SELECT FROM checkpoint c WHERE c.job_id = $1 AND c.epoch = $2 AND c.state = 'COMMITTED' AND c.set_key IS NOT NULL
 			GROUP BY c.set_key HAVING count(DISTINCT c.rank) = j.num_nodes AND count(*) FILTER (WHERE c.set_us IS NULL) > 0)
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR KEY SHARE)
 	FOR UPDATE OF j
 ), a AS (
 	UPDATE attempt SET settled = true, files = '[]', urls_until_us = 0 FROM ok
@@ -304,7 +304,7 @@ SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AND pg_notify(
 WITH a AS (
 	UPDATE attempt SET settled = true, phase = 'EXITED', ended_us = coalesce(ended_us, $3), files = '[]', urls_until_us = 0
 	WHERE job_id = $1 AND epoch = $2 AND NOT settled
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR SHARE) RETURNING node_id
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE) RETURNING node_id
 ), c AS (
 	UPDATE checkpoint SET state = 'ABANDONED' WHERE job_id = $1 AND checkpoint.epoch = $2
 		AND (state = 'OPEN' OR (state = 'COMMITTED' AND set_us IS NULL)) AND EXISTS (SELECT FROM a) RETURNING checkpoint.id

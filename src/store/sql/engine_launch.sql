@@ -30,7 +30,7 @@ WITH m AS MATERIALIZED (
 	SELECT n.id FROM node n LEFT JOIN gang g ON g.id = n.gang_id
 	WHERE n.id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.gang_call)
 		AND n.state = $3 AND (NOT n.gang_call OR g.state = 'ACQUIRING')
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR KEY SHARE)
 	ORDER BY n.id FOR UPDATE OF n
 ), n AS (
 	UPDATE node SET state = $4, state_us = $8, why = $6, claimed_by = $7, claim_until_us = $9,
@@ -95,7 +95,7 @@ WITH n AS (
 		claim_until_us = 0
 	WHERE id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.gang_call)
 		AND state = $2 AND claimed_by = $10
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $13 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $13 FOR KEY SHARE)
 	RETURNING id, job_id, pool_id
 ), c AS (
 	INSERT INTO pool_cool AS c (pool_id, until_us, refusals, rc, why, at_us)
@@ -135,7 +135,7 @@ WITH n AS (
 		end_cause = CASE WHEN $3 = 'FAILED' THEN 'void' ELSE end_cause END
 	WHERE id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.gang_call)
 		AND state = $2 AND claimed_by = $6
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR KEY SHARE)
 	RETURNING id, job_id
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)

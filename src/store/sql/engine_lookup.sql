@@ -23,7 +23,7 @@ ORDER BY n.next_act_us, n.id LIMIT 50
 UPDATE node SET claimed_by = $2, claim_until_us = $4, tries = tries + 1
 WHERE id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.gang_call)
 	AND state = 'UNKNOWN' AND (claim_until_us <= $3 OR claimed_by <> $2)
-	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE)
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR KEY SHARE)
 RETURNING tries
 
 -- name: engine_lookup_again
@@ -33,7 +33,7 @@ RETURNING tries
 UPDATE node SET claim_until_us = 0, next_act_us = $3, last_error = $4
 WHERE id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.gang_call)
 	AND state = 'UNKNOWN' AND claimed_by = $2
-	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE)
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR KEY SHARE)
 
 -- A lease on an act at the provider that is harmless to repeat (find, terminate).
 -- name: engine_act_claim
@@ -42,5 +42,5 @@ WHERE id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = 
 -- writes: yes
 UPDATE node SET claimed_by = $3, claim_until_us = $5, tries = tries + 1
 WHERE id = $1 AND state = $2 AND (claim_until_us <= $4 OR claimed_by <> $3)
-	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $6 FOR SHARE)
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $6 FOR KEY SHARE)
 RETURNING tries

@@ -17,7 +17,7 @@ ORDER BY c.id, k.path, k.seq
 WITH c AS (
 	UPDATE checkpoint SET urls_us = $1 WHERE state = 'OPEN' AND urls_us IS NULL
 		AND NOT EXISTS (SELECT FROM checkpoint_chunk k WHERE k.checkpoint_id = checkpoint.id AND k.fresh)
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)
 	RETURNING id
 )
 SELECT id, pg_notify('spot_api', 'c' || id) IS NOT NULL AS told FROM c
@@ -29,7 +29,7 @@ SELECT id, pg_notify('spot_api', 'c' || id) IS NOT NULL AS told FROM c
 -- writes: yes
 WITH c AS (
 	UPDATE checkpoint SET urls_us = $6 WHERE id = $1 AND state = 'OPEN' AND urls_us IS NULL
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
 	RETURNING id
 ), k AS (
 	UPDATE checkpoint_chunk k SET upload_url = s.url, object_key = s.key, upload_how = s.how,
@@ -55,7 +55,7 @@ ORDER BY a.job_id LIMIT 50
 WITH a AS (
 	UPDATE attempt SET files = $3, urls_until_us = $4, version = version + 1
 	WHERE job_id = $1 AND epoch = $2 AND rank = $6 AND ended_us IS NULL AND phase = 'ASSIGNED'
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR KEY SHARE)
 	RETURNING node_id
 )
 SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM a
@@ -82,7 +82,7 @@ ORDER BY k.checkpoint_id, k.path, k.seq LIMIT $2
 -- rows: none
 -- writes: yes
 UPDATE checkpoint_chunk SET deleted_us = $4 WHERE checkpoint_id = $1 AND path = $2 AND seq = $3
-	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE)
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR KEY SHARE)
 
 -- Of these nothing is left that only they have. Never minted: nothing was ever uploaded.
 -- name: engine_dispose_close
@@ -97,5 +97,5 @@ WHERE a.job_id = c.job_id AND a.epoch = c.epoch AND a.rank = c.rank AND a.ended_
 		SELECT FROM checkpoint_chunk k WHERE k.checkpoint_id = c.id AND k.fresh AND k.deleted_us IS NULL
 			AND NOT EXISTS (SELECT FROM checkpoint_chunk o JOIN checkpoint oc ON oc.id = o.checkpoint_id
 				WHERE o.sha256 = k.sha256 AND o.object_key = k.object_key AND oc.state <> 'ABANDONED'))))
-	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR SHARE)
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR KEY SHARE)
 RETURNING c.id

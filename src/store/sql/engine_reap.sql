@@ -27,7 +27,7 @@ UPDATE node SET claim_until_us = 0, next_act_us = $4, last_error = $5,
 	provider_since_us = CASE WHEN $3 IN ('', provider_state) THEN provider_since_us ELSE $6 END,
 	provider_past = CASE WHEN $3 IN ('', provider_state) THEN provider_past ELSE provider_past(provider_past, $3, $6, 'asked to end it') END
 WHERE id = $1 AND state = 'TERMINATING' AND claimed_by = $2
-	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE)
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
 
 -- name: engine_sweep_places
 -- rows: many provider text, region text
@@ -46,7 +46,7 @@ SELECT DISTINCT provider, region FROM pool
 --   lag_us int8, fence int8, present text[], over_us int8, zones text[], where_regions text[], types text[], markets text[], created int8[], slack_us int8
 -- rows: many ref text, kind text, first_us int8, why text, busy bool, kept bool, word text
 -- writes: yes
-WITH ok AS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR SHARE),
+WITH ok AS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR KEY SHARE),
 s AS (
 	SELECT DISTINCT ON (u.ref) u.*, u.created_us > 0 AND NOT EXISTS (SELECT FROM led
 			WHERE u.created_us BETWEEN led.from_us - $17 AND led.to_us + $17) AS unled
@@ -150,7 +150,7 @@ SELECT (SELECT count(DISTINCT provider) FROM f), (SELECT count(*) FROM u)
 WITH o AS (
 	SELECT o.ref, o.kind, o.why, o.first_us, o.terminate_us FROM orphan o
 	WHERE o.provider = $1 AND o.region = $2 AND o.ref = ANY ($3) AND o.gone_us IS NULL AND o.word <> 'keep'
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR KEY SHARE)
 	FOR UPDATE
 ), u AS (
 	UPDATE orphan SET terminate_us = $4 FROM o

@@ -46,7 +46,7 @@ WHERE kind = 'rebalance_request' AND outcome->>'state' = 'pending' ORDER BY id L
 -- writes: yes
 WITH d AS (
 	UPDATE decision SET outcome = $2, why = $3 WHERE id = $1 AND outcome->>'state' = 'pending'
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE)
 	RETURNING id
 )
 SELECT id, pg_notify('spot_api', 'd' || id) IS NOT NULL AS told FROM d
@@ -58,7 +58,7 @@ SELECT id, pg_notify('spot_api', 'd' || id) IS NOT NULL AS told FROM d
 -- writes: yes
 INSERT INTO decision (at_us, kind, inputs, outcome, why)
 SELECT $2, 'rebalance_request', '{"dry_run": false, "by": "engine"}', '{"state":"pending"}', ''
-WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR SHARE)
+WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR KEY SHARE)
 	AND NOT EXISTS (SELECT FROM decision WHERE kind = 'rebalance_request' AND at_us > $2 - $1)
 	AND EXISTS (SELECT FROM job WHERE state = 'RUNNING')
 RETURNING id
@@ -93,7 +93,7 @@ FROM open LEFT JOIN past ON past.provider = open.provider
 -- writes: yes
 INSERT INTO decision (at_us, kind, job_id, node_id, inputs, outcome, why)
 SELECT $6, 'recommendation', $1, $2, $3, $4, $5
-WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE)
+WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
 	AND NOT EXISTS (SELECT FROM decision d WHERE d.node_id = $2 AND d.kind = 'recommendation')
 RETURNING id
 

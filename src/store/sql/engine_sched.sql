@@ -61,7 +61,7 @@ WITH ok AS (
 		AND j.checkpoint_id IS NOT DISTINCT FROM $10
 		AND n.id = $4 AND n.state = 'READY'
 		AND NOT EXISTS (SELECT FROM attempt a WHERE a.ended_us IS NULL AND (a.node_id = $4 OR a.job_id = $1))
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $13 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $13 FOR KEY SHARE)
 	FOR UPDATE OF j, n
 ), n AS (
 	UPDATE node SET job_id = ok.id, idle_since_us = NULL, replaces_id = NULL FROM ok WHERE node.id = ok.node_id
@@ -91,7 +91,7 @@ WITH ok AS (
 		AND NOT EXISTS (SELECT FROM node n WHERE n.job_id = $1 AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN',
 			'BOOTING', 'READY') AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.job_id = $1
 			AND a.ended_us IS NULL))
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $15 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $15 FOR KEY SHARE)
 	FOR UPDATE OF j
 ), n AS (
 	INSERT INTO node (pool_id, job_id, replaces_id, state, state_us, token, name, price_micros, price_cap_micros,
@@ -115,7 +115,7 @@ SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 -- writes: yes
 WITH j AS (
 	UPDATE job SET why = $6 WHERE id = $1 AND state = $2 AND epoch = $3 AND why <> $6
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR KEY SHARE)
 	RETURNING id, queued_us
 ), d AS (
 	INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why)

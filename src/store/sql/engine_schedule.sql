@@ -22,7 +22,7 @@ SELECT team, weight_pm, spent_micros, file_pm FROM team_share_now ORDER BY team
 -- rows: many team text
 -- writes: yes
 WITH ok AS (
-	SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR SHARE
+	SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE
 ), gone AS (
 	UPDATE team_share SET file_pm = NULL FROM ok WHERE file_pm IS NOT NULL AND team <> ALL ($1) RETURNING team
 ), here AS (
@@ -42,7 +42,7 @@ SELECT $3, 'team', team, 'SHARE_FILE', why, 'engine' FROM changed RETURNING enti
 -- rows: many job_id int8
 -- writes: yes
 WITH ok AS (
-	SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE
+	SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE
 ), gone AS (
 	DELETE FROM job_queue q USING ok WHERE NOT EXISTS (SELECT FROM job j WHERE j.id = q.job_id AND j.state = 'QUEUED'
 		AND j.cancel_us IS NULL)
@@ -71,7 +71,7 @@ WITH m AS (
 )
 INSERT INTO team_share AS s (team, spent_micros, spent_us, ledger_id)
 SELECT x.team, round(x.micros)::int8, $1, top.id FROM x, top
-WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR SHARE)
+WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR KEY SHARE)
 ON CONFLICT (team) DO UPDATE SET spent_us = excluded.spent_us, ledger_id = excluded.ledger_id,
 	spent_micros = round(s.spent_micros * power(0.5, least(greatest(excluded.spent_us - s.spent_us, 0)::float8 / $2, 300)))::int8
 		+ excluded.spent_micros
@@ -115,7 +115,7 @@ WITH ok AS (
 	WHERE j.id = $1 AND j.state = 'RUNNING' AND j.epoch = $2 AND j.cancel_us IS NULL AND (NOT $8 OR j.num_nodes = 1)
 		AND a.node_id = $3 AND a.ended_us IS NULL AND a.desired = 'run' AND n.state = 'READY'
 		AND b.state = 'QUEUED' AND b.epoch = $5 AND b.cancel_us IS NULL
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $15 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $15 FOR KEY SHARE)
 	FOR UPDATE OF j, a, n, b
 ), a AS (
 	UPDATE attempt SET desired = 'drain', version = version + 1, drain_why = $9, drain_deadline_us = NULL

@@ -21,7 +21,7 @@ SELECT cursor FROM watch_cursor WHERE provider = $1 AND region = $2
 -- writes: yes
 WITH ok AS (
 	INSERT INTO watch_cursor AS w (provider, region, cursor, at_us)
-	SELECT $1, $2, $4, $14 WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $15 FOR SHARE)
+	SELECT $1, $2, $4, $14 WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $15 FOR KEY SHARE)
 	ON CONFLICT (provider, region) DO UPDATE SET cursor = excluded.cursor, at_us = excluded.at_us WHERE w.cursor = $3
 	RETURNING w.region
 ), live AS (

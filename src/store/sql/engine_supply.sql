@@ -12,7 +12,7 @@ WITH ok AS (
 	JOIN node n ON n.id = a.node_id
 	WHERE j.id = $1 AND j.state = 'RUNNING' AND j.epoch = $2 AND j.cancel_us IS NULL
 		AND a.node_id = $3 AND a.ended_us IS NULL AND a.desired = 'run' AND n.state = 'READY'
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR KEY SHARE)
 	FOR UPDATE OF j, a, n
 ), o AS (
 	INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us)
@@ -84,7 +84,7 @@ FROM generate_series(0, 23) g (hour) LEFT JOIN h ON h.hour = g.hour LEFT JOIN n 
 WITH j AS (
 	UPDATE job SET not_before_us = $4, why = CASE WHEN $5 THEN $8 ELSE why END
 	WHERE id = $1 AND state = $2 AND epoch = $3 AND cancel_us IS NULL AND not_before_us IS NULL
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR KEY SHARE)
 	RETURNING id
 ), d AS (
 	INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why) SELECT $9, 'defer', id, $6, $7, $8 FROM j WHERE $5
@@ -126,7 +126,7 @@ SELECT provider, region, gpu_name, state, since_us, calm_us FROM supply_state
 WITH s AS (
 	INSERT INTO supply_state AS s (provider, region, gpu_name, state, since_us, calm_us, idx, parts, why, at_us)
 	SELECT $1, $2, $3, $5, $6, $7, $8, $9, $10, $11
-	WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $12 FOR SHARE)
+	WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $12 FOR KEY SHARE)
 	ON CONFLICT (provider, region, gpu_name) DO UPDATE SET state = excluded.state, since_us = excluded.since_us,
 		calm_us = excluded.calm_us, idx = excluded.idx, parts = excluded.parts, why = excluded.why, at_us = excluded.at_us
 	WHERE s.state = $4

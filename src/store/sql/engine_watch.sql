@@ -34,7 +34,7 @@ UPDATE node n SET provider_state = s.state, provider_seen_us = $5, unanswered = 
 	gone_seen = CASE WHEN s.state <> 'absent' THEN 0
 		WHEN coalesce(n.launched_us, 0) + $6 < $5 THEN n.gone_seen + 1 ELSE 0 END
 FROM unnest($1, $2, $3, $4) s (id, state, ip, reason)
-WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE)
+WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
 	AND n.id = s.id AND n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING')
 	AND (n.provider_state <> s.state OR s.state NOT IN ('pending', 'running') OR n.gone_seen > 0 OR n.unanswered > 0
 		OR (s.ip <> '' AND n.ip <> s.ip) OR n.provider_seen_us IS NULL OR n.provider_seen_us < $5 - 30000000
@@ -43,11 +43,12 @@ WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE)
 -- A question about these nodes that brought nothing: no answer, or one that is not complete. Not written again and again while their
 -- agents speak.
 -- name: engine_watch_unanswered
--- params: ids int8[], why text, at_us int8
+-- params: ids int8[], why text, at_us int8, fence int8
 -- rows: none
 -- writes: yes
 UPDATE node n SET unanswered = unanswered + 1, unanswered_us = $3, unanswered_why = $2
-WHERE n.id = ANY ($1) AND n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING')
+WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE)
+	AND n.id = ANY ($1) AND n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING')
 	AND (n.unanswered = 0 OR n.state = 'BOOTING' OR n.last_seen_us < $3 - 20000000)
 
 -- Nodes that come under suspicion: an agent that is silent for longer than agents are, or answers of the provider without the machine.
@@ -67,7 +68,7 @@ WITH d AS MATERIALIZED (
 	FROM node n WHERE n.state = 'READY' AND CASE WHEN n.suspect_us IS NULL
 		THEN greatest(coalesce(n.last_seen_us, n.ready_us), $3) + $2 <= $1 OR n.gone_seen > 0
 		ELSE n.last_seen_us > $1 - $2 AND n.gone_seen = 0 END
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE)
 	ORDER BY n.id LIMIT 500 FOR UPDATE OF n SKIP LOCKED
 ), n AS (
 	UPDATE node SET suspect_us = CASE WHEN d.begins THEN $1 END FROM d WHERE node.id = d.id RETURNING node.id, node.job_id
@@ -111,7 +112,7 @@ WITH d AS (
 				OR (n.last_seen_us > v.at_us + CASE WHEN v.kind = 'silent' THEN 0 ELSE $2 END AND n.said_job = v.job_id
 					AND n.said_epoch = v.epoch AND (n.said_step > v.step OR (v.kind = 'silent' AND v.step = 0)))
 			END
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR KEY SHARE)
 	ORDER BY v.id LIMIT 200
 ), v AS (
 	UPDATE verdict SET false_us = $1, false_why = d.why FROM d WHERE verdict.id = d.id RETURNING verdict.id
@@ -176,7 +177,7 @@ ORDER BY n.id LIMIT 500
 -- rows: none
 -- writes: yes
 WITH f AS (
-	SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR SHARE
+	SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR KEY SHARE
 ), c AS (
 	INSERT INTO pool_cool AS c (pool_id, until_us, refusals, rc, why, at_us) SELECT $1, $2, 1, $3, $4, $5 FROM f
 	ON CONFLICT (pool_id) DO UPDATE SET until_us = greatest(c.until_us, excluded.until_us), rc = excluded.rc,
@@ -195,7 +196,7 @@ ON CONFLICT (pool_id, day) DO UPDATE SET reclaims = d.reclaims + $7
 -- rows: none
 -- writes: yes
 WITH f AS (
-	SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR SHARE
+	SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR KEY SHARE
 ), c AS (
 	INSERT INTO pool_cool AS c (pool_id, until_us, refusals, rc, why, at_us)
 	SELECT q.id, $7 + $5, 1, $2, $4, $7
@@ -217,7 +218,7 @@ ON CONFLICT (pool_id, day) DO UPDATE SET refusals = d.refusals + 1
 -- rows: none
 -- writes: yes
 DELETE FROM pool_cool WHERE pool_id = $1 AND rc LIKE 'late%'
-	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR SHARE)
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)
 
 -- name: engine_notice_add
 -- params: node_ids int8[], kinds text[], deadlines int8[], sources text[], raws text[], at_us int8, fence int8
@@ -226,6 +227,6 @@ DELETE FROM pool_cool WHERE pool_id = $1 AND rc LIKE 'late%'
 INSERT INTO notice AS o (node_id, kind, deadline_us, source, raw, heard_us)
 SELECT s.id, s.kind, s.deadline, s.source, s.raw, $6
 FROM unnest($1, $2, $3, $4, $5) s (id, kind, deadline, source, raw)
-WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE)
+WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
 ON CONFLICT (node_id, kind) DO UPDATE SET deadline_us = least(o.deadline_us, excluded.deadline_us)
 	WHERE excluded.deadline_us < o.deadline_us

@@ -7,7 +7,7 @@
 INSERT INTO provider AS p (name, kind, account, state, last_ok_us, last_error, last_error_us, requests, throttled,
 	updated_us)
 SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10
-WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR SHARE)
+WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR KEY SHARE)
 ON CONFLICT (name) DO UPDATE SET kind = EXCLUDED.kind, account = coalesce(EXCLUDED.account, p.account),
 	state = EXCLUDED.state, last_ok_us = coalesce(EXCLUDED.last_ok_us, p.last_ok_us),
 	last_error = coalesce(EXCLUDED.last_error, p.last_error),
@@ -20,7 +20,7 @@ ON CONFLICT (name) DO UPDATE SET kind = EXCLUDED.kind, account = coalesce(EXCLUD
 -- writes: yes
 INSERT INTO feed (provider, region, feed, next_us)
 SELECT p, r, f, $4 FROM unnest($1, $2, $3) AS t (p, r, f)
-WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE)
+WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR KEY SHARE)
 ON CONFLICT DO NOTHING;
 
 -- name: market_feeds_due
@@ -49,12 +49,12 @@ WITH gap AS (
 	INSERT INTO feed_gap (provider, region, feed, from_us, to_us)
 	SELECT provider, region, feed, last_ok_us, $4 FROM feed
 	WHERE provider = $1 AND region = $2 AND feed = $3 AND NOT $10 AND $4 - last_ok_us > 3 * $9
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR KEY SHARE)
 	ON CONFLICT DO NOTHING
 )
 UPDATE feed SET last_ok_us = $4, next_us = $5, since_us = $6, rows_seen = $7, requests_last = $8, interval_us = $9, fails = 0, last_error = NULL
 WHERE provider = $1 AND region = $2 AND feed = $3
-	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR SHARE);
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR KEY SHARE);
 
 -- name: market_feed_failed
 -- params: provider text, region text, feed text, next_us int8, error text, requests int4, fence int8
@@ -62,14 +62,14 @@ WHERE provider = $1 AND region = $2 AND feed = $3
 -- writes: yes
 UPDATE feed SET next_us = $4, fails = fails + 1, last_error = $5, requests_last = $6
 WHERE provider = $1 AND region = $2 AND feed = $3
-	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE);
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE);
 
 -- name: market_feed_later
 -- params: provider text, region text, feed text, next_us int8, fence int8
 -- rows: none
 -- writes: yes
 UPDATE feed SET next_us = $4 WHERE provider = $1 AND region = $2 AND feed = $3
-	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR SHARE);
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR KEY SHARE);
 
 -- name: market_past_pools
 -- params: provider text, region text, most int8
@@ -102,12 +102,12 @@ ORDER BY p.id;
 -- are counted up over all pools.
 WITH p AS (
 	UPDATE pool SET past_us = $4 WHERE id = ANY ($3)
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
 )
 UPDATE feed SET last_ok_us = $4, next_us = $4, since_us = $4, rows_seen = rows_seen + $5, requests_last = $6, interval_us = 0,
 	fails = 0, last_error = NULL
 WHERE provider = $1 AND region = $2 AND feed = 'prices_past'
-	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE);
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE);
 
 -- name: market_past_none
 -- params: provider text, region text, now_us int8, soon_us int8, later_us int8, fence int8
@@ -121,7 +121,7 @@ WITH c AS (
 UPDATE feed SET next_us = CASE WHEN c.came THEN $5 ELSE $4 END, last_ok_us = CASE WHEN c.came THEN $3 ELSE last_ok_us END,
 	interval_us = 0, fails = 0, last_error = NULL
 FROM c WHERE provider = $1 AND region = $2 AND feed = 'prices_past'
-	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $6 FOR SHARE);
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $6 FOR KEY SHARE);
 
 -- name: market_pools_put
 -- params: provider text, region text, regions text[], zones text[], zone_names text[], types text[], markets text[], gpus text[], gpu_milli int4[], gpu_mem int4[], vcpus int4[], mem int4[], archs text[], classes text[], now_us int8, fence int8
@@ -133,7 +133,7 @@ WITH put AS (
 	INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, gpu_milli, gpu_mem_mib,
 		vcpus, mem_mib, arch, quota_class, offered, seen_us)
 	SELECT $1, t.* , true, $15 FROM unnest($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) AS t
-	WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $16 FOR SHARE)
+	WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $16 FOR KEY SHARE)
 	ON CONFLICT (provider, region, zone, instance_type, market) DO UPDATE SET
 		zone_name = EXCLUDED.zone_name, gpu_name = EXCLUDED.gpu_name, gpu_milli = EXCLUDED.gpu_milli,
 		gpu_mem_mib = EXCLUDED.gpu_mem_mib, vcpus = EXCLUDED.vcpus, mem_mib = EXCLUDED.mem_mib,
@@ -142,7 +142,7 @@ WITH put AS (
 ), gone AS (
 	UPDATE pool SET offered = false
 	WHERE provider = $1 AND ($2 = '' OR region = $2) AND offered
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $16 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $16 FOR KEY SHARE)
 		AND (region, zone, instance_type, market) NOT IN (
 			SELECT * FROM unnest($3, $4, $6, $7))
 	RETURNING id
@@ -169,7 +169,7 @@ ORDER BY p.id;
 -- A refused point is kept with its reason; the pool's last good price stays and says so, unless the point was one of the past.
 WITH r AS (
 	SELECT DISTINCT ON (p) p, v, s, w FROM unnest($1, $2, $3, $4) AS t (p, v, s, w)
-	WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR SHARE) ORDER BY p
+	WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE) ORDER BY p
 ), kept AS (
 	INSERT INTO price_refused (pool_id, observed_us, price_micros, source, why)
 	SELECT p, $5, v, s, w FROM r ON CONFLICT DO NOTHING
@@ -188,7 +188,7 @@ WITH s AS (
 		WHEN p.market = 'spot' AND $4 > 0 AND $1 - l.changed_us > $4 AND p.provider <> ALL ($5) THEN 'frozen'
 		ELSE 'fresh' END AS state
 	FROM pool_latest l JOIN pool p ON p.id = l.pool_id WHERE l.state <> 'implausible'
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $6 FOR SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $6 FOR KEY SHARE)
 ), u AS (
 	UPDATE pool_latest l SET state = s.state, why = CASE s.state
 		WHEN 'stale' THEN 'the price feed has been silent for three polls'
@@ -204,7 +204,7 @@ SELECT count(*) FROM u;
 INSERT INTO signal (provider, region, zone, instance_type, market, kind, value, lo, hi, as_of_us, source, observed_us)
 SELECT $1, t.*, $12 FROM (SELECT DISTINCT ON (a, b, c, d, e) * FROM
 	unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS u (a, b, c, d, e, f, g, h, i, j)) AS t
-WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $13 FOR SHARE)
+WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $13 FOR KEY SHARE)
 ON CONFLICT (provider, region, zone, instance_type, market, kind) DO UPDATE SET value = EXCLUDED.value,
 	lo = EXCLUDED.lo, hi = EXCLUDED.hi, as_of_us = EXCLUDED.as_of_us, source = EXCLUDED.source,
 	observed_us = EXCLUDED.observed_us;
@@ -216,7 +216,7 @@ ON CONFLICT (provider, region, zone, instance_type, market, kind) DO UPDATE SET 
 INSERT INTO quota (provider, region, class, market, unit, quota_limit, observed_us)
 SELECT $1, t.*, $7 FROM (SELECT DISTINCT ON (a, b, c) * FROM
 	unnest($2, $3, $4, $5, $6) AS u (a, b, c, d, e)) AS t
-WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR SHARE)
+WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR KEY SHARE)
 ON CONFLICT (provider, region, class, market) DO UPDATE SET unit = EXCLUDED.unit, quota_limit = EXCLUDED.quota_limit,
 	observed_us = EXCLUDED.observed_us;
 

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Two daemons behind PgBouncer in the documented mode (deploy/README.md): a story, PgBouncer's restart in the middle of
+it, and the leader's end.
+
+    pgbouncer_test.py BUILD
+"""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+import e2e  # noqa: E402
+from replicas import Case, Postgres, Replicas, free_port, lent, until  # noqa: E402
+
+# The lines of deploy/README.md; the rest is where it runs.
+DOCUMENTED = """pool_mode = session
+default_pool_size = 30
+ignore_startup_parameters = extra_float_digits,options
+server_reset_query = DISCARD ALL
+"""
+
+
+class Bouncer:
+    def __init__(self, directory, server):
+        self.program = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
+        self.dir, self.port, self.proc = os.path.join(directory, "bouncer"), free_port(), None
+        os.makedirs(self.dir)
+        self.ini = os.path.join(self.dir, "pgbouncer.ini")
+        with open(self.ini, "w", encoding="utf-8") as f:
+            f.write("[databases]\nspotbroker = host=127.0.0.1 port=%d user=spotbroker\n[pgbouncer]\n%slisten_addr = 127.0.0.1\n"
+                    "listen_port = %d\nunix_socket_dir =\nauth_type = any\nlogfile = %s\n" % (
+                        server.port, DOCUMENTED, self.port, os.path.join(self.dir, "log")))
+        self.as_user = lent(self.dir)
+        self.start()
+
+    def start(self):
+        with open(os.path.join(self.dir, "out"), "ab") as out:
+            self.proc = subprocess.Popen([*self.as_user, self.program, self.ini], stdout=out, stderr=out, cwd=self.dir)
+        until("PgBouncer answers", 20, self.answers)
+
+    def answers(self):
+        return subprocess.run(["psql", "-qAtX", "-c", "SELECT 1", self.dsn()], capture_output=True, check=False).returncode == 0
+
+    def dsn(self):
+        return "host=127.0.0.1 port=%d user=spotbroker dbname=spotbroker" % self.port
+
+    def stop(self, sig=signal.SIGKILL):
+        if self.proc.poll() is None:
+            self.proc.send_signal(sig)
+            self.proc.wait(20)
+
+
+class Bounced(Replicas):
+    def raise_server(self):
+        server = Postgres(self.dir)
+        self.bouncer = Bouncer(self.dir, server)
+        return server
+
+    def dsn(self):
+        return self.bouncer.dsn()
+
+    def close(self, failed=False):
+        super().close(failed)
+        self.bouncer.stop()
+
+
+class Behind(Case):
+    WORLD = Bounced
+    OPTIONS = {"providers": ("aws",), "regions": "us-east-1", "daemons": 2, "settings": {"engine": {"lease": "1200ms"}}}
+
+    def test_a_story_with_restarts_of_pgbouncer_and_the_end_of_the_leader(self):
+        w = self.world
+        self.assertEqual(w.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'spotd' AND client_port IS NULL"), "0")
+        job = w.submit(steps=900)
+        ref = w.node(w.await_steps(job, 20)["node"])["ref"]
+        for sig in (signal.SIGTERM, signal.SIGKILL):
+            w.bouncer.stop(sig)
+            w.bouncer.start()
+            back = self.act_after(time.time())
+            sys.stderr.write("        first act after PgBouncer is back (%s): %.2f s\n" % (sig.name, back))
+            self.assertLess(back, 4)
+        leader = w.await_leader()
+        took = self.act_after(leader.kill9())
+        sys.stderr.write("        first act after kill -9 of the leader: %.2f s\n" % took)
+        self.assertLess(took, 3)
+        leader.start()
+        w.sim("POST", "/reclaim", {"instance": ref, "notice_s": 10})
+        w.await_attempt(job, 2, 60)
+        j = w.await_end(job)
+        self.assertEqual((j["state"], j["attempts"], j["lost_steps"]), ("SUCCEEDED", 2, 0), j["why"])
+        self.assertEqual(w.result_of(job), w.result_of_uninterrupted(900))
+        w.await_gone()
+        self.consistent()
+
+
+if __name__ == "__main__":
+    e2e.main()
