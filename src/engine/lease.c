@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "engine/engine_int.h"
 
-#define LOOK_US INT64_C(100000)
+#define LOOKS 12
 
 bool lease_held(const struct engine *e)
 {
@@ -29,7 +29,7 @@ int64_t engine_epoch(const struct engine *e)
 /* Between two looks at a lease that another holds. */
 static int64_t look_us(const struct engine *e)
 {
-	return MIN(e->conf.lease_us / 3, LOOK_US);
+	return e->conf.lease_us / LOOKS;
 }
 
 static void lease_lost(struct engine *e, const char *why)

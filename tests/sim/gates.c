@@ -62,7 +62,6 @@ static const struct gate {
     {"engine_rebalance_due", IF("EXISTS (SELECT FROM decision WHERE kind = 'rebalance_request')"), 0},
     {"engine_watch_doubt", IF("n.ready"), 0},
     {"engine_watch_alive", IF("EXISTS (SELECT FROM verdict WHERE false_us IS NULL)"), 0},
-    {"engine_lease_take", "coalesce((SELECT until_us FROM leader WHERE name = 'engine'), 0)", 2},
 };
 static const char tables[] =
     " FROM (SELECT bool_or(state = 'WANTED') AS wanted, bool_or(state = 'LAUNCHING') AS launching,"

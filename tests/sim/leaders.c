@@ -13,11 +13,8 @@
 #include "leaders.h"
 #include "store.h"
 
-static const char *const facts[] = {"engine_doctor_items", "engine_doctor_done", "engine_rate_take", "engine_lease_take",
-    "engine_lease_renew", "engine_event", "engine_enrol_verdict", "engine_enrol_later", "engine_fleet_why", "engine_node_exists",
-    "engine_launch_refused", "engine_launch_undone", "engine_lookup_again", "engine_dispose_done", "engine_reap_result",
-    "engine_watch_seen", "engine_pool_rest", "engine_pool_refused_late", "engine_pool_serves", "engine_notice_add",
-    "engine_attempt_shut", "engine_gang_shut", "engine_install_create"};
+static const char *const facts[] = {"engine_rate_take", "engine_lease_take", "engine_lease_renew", "engine_lease_release",
+    "engine_node_exists", "engine_install_create"};
 
 static int64_t newest;
 static int64_t led[2]; /* by daemon: the epoch it was given last */
@@ -74,7 +71,7 @@ void leaders_ran(const struct pg *p, const struct pg_stmt *s, const PGresult *r,
 	}
 	if (PQntuples(r) != 1)
 		return;
-	if (str_same(s->name, "engine_lease_take")) {
+	if (str_same(s->name, "engine_lease_take") && PQgetvalue(r, 0, 1)[0] == 1) { /* taken */
 		for (int i = 0; i < PQgetlength(r, 0, 0); i++)
 			epoch = epoch << 8 | (uint8_t)PQgetvalue(r, 0, 0)[i];
 		epoch_set(p, (int64_t)epoch);
