@@ -122,6 +122,7 @@ const char *move_refused(struct arena *a, const struct move_in *in)
 		work = hours_us(in->on_demand->hours);
 		need = in->changeover_us + in->save_us + spot_loss_us(in->there, in->checkpoint, work) + in->launch_us + work;
 	}
+	need += in->unsaved_us;
 	if (need <= left) {
 		return NULL;
 	}
@@ -138,7 +139,8 @@ enum stay stay_judge(const struct stay_in *in)
 	if (hours_us(t.work_h + t.overhead_h) > left && gone < hours_us(in->here->hours)) {
 		return STAY_TOO_SLOW;
 	}
-	if (in->left_us + in->unsaved_us + in->changeover_us + in->launch_us > left && in->left_us + in->save_us <= left) {
+	if (in->left_us - in->clock_us + in->unsaved_us + in->changeover_us + in->launch_us > left &&
+	    in->left_us - in->clock_us + in->save_us <= left) {
 		return STAY_UNSAFE;
 	}
 	return STAY;

@@ -36,6 +36,7 @@ struct move_in {
 	const struct score *here, *there;
 	const struct score *on_demand; /* to fall back on; NULL: none can be had now */
 	int64_t save_us, changeover_us, launch_us;
+	int64_t unsaved_us;            /* done, and not saved: to be done again should the save before the move fail */
 	const struct checkpoint_spec *checkpoint;
 };
 /* May a running job move there? A move that pays is not made when the deadline could be missed for it. NULL: it may; else why
@@ -47,6 +48,7 @@ struct stay_in {                       /* of a job that runs on spot */
 	const struct score *here;
 	int64_t left_us;               /* on demand with its start, of what is not done */
 	int64_t unsaved_us;            /* done, and not saved */
+	int64_t clock_us;              /* in left_us, and done by the clock: of a job that reports no steps what is not saved; else 0 */
 	int64_t save_us, changeover_us, launch_us;
 };
 enum stay { STAY = 1, STAY_TOO_SLOW, STAY_UNSAFE };

@@ -9,6 +9,7 @@ struct move {
 	struct job_facts facts;
 	struct placing placing;
 	const struct score *here, *there; /* NULL = none */
+	int64_t unsaved_us; /* of the work left on demand, or there: done and not saved */
 	struct return_out out;
 };
 /* What the two places say of a move; its past (moves, probes) is the caller's to add. there NULL = none. */

@@ -60,6 +60,7 @@ const char *move_never(struct recon *r, const struct move *m)
 					  .save_us = m->facts.save_us,
 					  .changeover_us = place_changeover_us(r->e, &m->facts),
 					  .launch_us = launch_reserve(r, &m->facts, &m->placing),
+					  .unsaved_us = m->unsaved_us,
 					  .checkpoint = &m->placing.spec->checkpoint});
 }
 
@@ -81,6 +82,25 @@ static struct job_facts facts_of(const struct q_engine_move_jobs_row *j)
 				  .rates = j->rates,
 				  .restart_us = j->has_restart_us ? j->restart_us : 0,
 				  .nodes = j->num_nodes};
+}
+
+/* Of the work left where it goes the part that is done and not saved. A job that reports no steps has done by the clock what it ran
+ * for since its newest save, though not more than its work; for all else nothing of it is taken as done. */
+static int64_t unsaved_us(const struct recon *r, const struct q_engine_move_jobs_row *j, const struct score *here, const struct score *to)
+{
+	int64_t saved = j->has_checkpoint_id ? MIN(j->checkpoint_steps, j->steps_done) : 0;
+	double work = to->work_h * (double)SPOT_US_PER_HOUR, ran;
+
+	if (j->steps_total > 0) {
+		return j->steps_total <= j->steps_done || j->steps_done == 0
+			   ? 0
+			   : (int64_t)(work * (double)(j->steps_done - saved) / (double)(j->steps_total - j->steps_done));
+	}
+	if (!j->has_unsaved_from_us || here->throughput <= 0 || to->throughput <= 0) {
+		return 0;
+	}
+	ran = (double)(engine_now(r->e) - j->unsaved_from_us) * here->throughput / to->throughput;
+	return (int64_t)MIN(MAX(ran, 0.0), work);
 }
 
 struct return_in move_pair(const struct recon *r, const struct score *here, const struct score *there)
@@ -115,6 +135,9 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 					       : NULL;
 	if (ret->here == NULL) {
 		return false;
+	}
+	if (ret->there != NULL && j->steps_total > 0) { /* without steps all of the work counts as undone */
+		ret->unsaved_us = unsaved_us(r, j, ret->here, ret->placing.on_demand != NULL ? ret->placing.on_demand : ret->there);
 	}
 	if (ret->there != NULL && ret->there->offer->pool_id == j->pool_id) {
 		ret->out.why = "it is in the best pool already";
@@ -219,23 +242,12 @@ static bool planned(struct recon *r, const struct q_engine_move_jobs_row *j, con
 				.act = POLICY_ON_DEMAND, .pool_id = j->pool_id, .node_id = j->node_id, .here = m->here});
 }
 
-/* Of the work left on demand the part that is done and not saved. Only steps say; without them nothing is taken as done. */
-static int64_t unsaved_us(const struct q_engine_move_jobs_row *j, const struct score *od)
-{
-	int64_t saved = j->has_checkpoint_id ? MIN(j->checkpoint_steps, j->steps_done) : 0;
-
-	if (j->steps_total <= j->steps_done || j->steps_done == 0) {
-		return 0;
-	}
-	return (int64_t)(od->work_h * (double)SPOT_US_PER_HOUR * (double)(j->steps_done - saved) /
-			 (double)(j->steps_total - j->steps_done));
-}
-
 /* Why spot is left for this on-demand offer; NULL: it is not. It has become too slow for the deadline (more reclaims, slower than
  * it was declared), or a reclaim now would take more than the deadline leaves, since what is done is not saved yet. */
 static const char *spot_left(struct recon *r, const struct q_engine_move_jobs_row *j, const struct move *m, const struct score *od)
 {
-	int64_t now = engine_now(r->e), changeover = place_changeover_us(r->e, &m->facts), unsaved = unsaved_us(j, od);
+	int64_t now = engine_now(r->e), changeover = place_changeover_us(r->e, &m->facts);
+	int64_t unsaved = unsaved_us(r, j, m->here, od);
 	double left = (double)(m->facts.deadline_us - now) / (double)SPOT_US_PER_HOUR;
 	char text[32];
 
@@ -244,6 +256,7 @@ static const char *spot_left(struct recon *r, const struct q_engine_move_jobs_ro
 						      .here = m->here,
 						      .left_us = (int64_t)(od->hours * (double)SPOT_US_PER_HOUR),
 						      .unsaved_us = unsaved,
+						      .clock_us = j->steps_total > 0 ? 0 : unsaved,
 						      .save_us = j->save_us,
 						      .changeover_us = changeover,
 						      .launch_us = launch_reserve(r, &m->facts, &m->placing)});

@@ -130,6 +130,36 @@ static void test_work_that_is_not_saved_counts_as_undone(void **state)
 	world_finish(w, 1);
 }
 
+/* A job that says nothing of its steps has run for three hours since its last save: a reclaim would take them, a save keeps them. */
+static void test_what_a_job_without_steps_has_not_saved_counts_by_the_clock(void **state)
+{
+	struct world *w = *state;
+	int64_t now = clock_real.wall_us(&clock_real);
+	int pool;
+
+	world_reset(w, true);
+	w->conf.cool_min_us = 600 * SPOT_US_PER_S;
+	w->conf.cool_max_us = 1800 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	pool = world_pool(w, "z1", "a1", "on_demand", 3000000);
+	/* On demand is refused for up to an hour: there is that much beside the ten of its work, and then half of it. */
+	world_sql(w, "INSERT INTO pool_hour (pool_id, at_hour, refusals) VALUES (%d, %" PRId64 ", 20);"
+		     "INSERT INTO pool_day (pool_id, day, refusals) VALUES (%d, %" PRId64 ", 20);"
+		     "UPDATE job SET deadline_us = created_us + 42000000000;"
+		     "UPDATE attempt SET started_us = started_us - 3 * 3600000000", pool, now / SPOT_US_PER_HOUR, pool, now / SPOT_US_PER_HOUR / 24);
+	world_sql(w, "NOTIFY spot_engine");
+	world_for(w, 500);
+	assert_int_equal(decisions(w, "failover"), 0);
+	world_sql(w, "UPDATE job SET deadline_us = created_us + 38400000000; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'failover' AND why LIKE '%a reclaim now would take 3h00m more%'");
+	world_until(w, LIMIT, "SELECT count(*) FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch"
+			      " WHERE j.state = 'RUNNING' AND a.market = 'on_demand'");
+	world_finish(w, 1);
+}
+
 /* Once it is late, on demand is kept whatever spot costs; a job that says so is moved for money as if it had no deadline. */
 static void test_a_late_job_stays_on_demand_unless_its_file_says_otherwise(void **state)
 {
@@ -209,6 +239,7 @@ int main(int argc, char **argv)
 		T(test_a_return_that_the_policy_decides_is_in_the_report_of_moves),
 		T(test_no_move_makes_a_deadline_infeasible),
 		T(test_work_that_is_not_saved_counts_as_undone),
+		T(test_what_a_job_without_steps_has_not_saved_counts_by_the_clock),
 		T(test_a_late_job_stays_on_demand_unless_its_file_says_otherwise),
 		T(test_a_late_job_is_placed_where_it_is_done_first),
 		T(test_refused_on_demand_launches_bring_the_last_safe_moment_forward),

@@ -7,7 +7,8 @@
 --   checkpoint_id int8?, checkpoint_bytes int8, checkpoint_steps int8, save_us int8, node_id int8, pool_id int4,
 --   state_us int8, created_us int8, queued_us int8,
 --   last_move_us int8, moves_hour int4, probes_refused int4, last_probe_us int8,
---   replacement_id int8?, replacement_state text?, replacement_ready_us int8?, rates text?, restart_us int8?, num_nodes int4
+--   replacement_id int8?, replacement_state text?, replacement_ready_us int8?, rates text?, restart_us int8?, num_nodes int4,
+--   unsaved_from_us int8?
 -- writes: no
 SELECT j.id, j.epoch, j.name, j.spec, j.deadline_us, j.steps_done, j.steps_total, j.checkpoint_id,
 	coalesce(c.bytes, 0), coalesce(c.steps, 0), coalesce(c.committed_us - c.created_us, 0),
@@ -17,7 +18,8 @@ SELECT j.id, j.epoch, j.name, j.spec, j.deadline_us, j.steps_done, j.steps_total
 	(SELECT count(*) FROM node r LEFT JOIN gang g ON g.id = r.gang_id WHERE r.job_id = j.id AND r.replaces_id = a.node_id
 		AND CASE WHEN g.id IS NULL THEN r.state = 'FAILED' ELSE g.state = 'RELEASED' AND g.served_us IS NULL END)::int4,
 	coalesce((SELECT max(r.created_us) FROM node r WHERE r.job_id = j.id AND r.replaces_id = a.node_id), 0),
-	r.id, r.state, r.ready_us, m.rates, m.restart_us, j.num_nodes
+	r.id, r.state, r.ready_us, m.rates, m.restart_us, j.num_nodes,
+	greatest(a.started_us, CASE WHEN c.epoch = a.epoch THEN c.created_us END)
 FROM job j
 JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch AND a.rank = 0 AND a.ended_us IS NULL AND a.desired = 'run'
 JOIN node n ON n.id = a.node_id AND n.state = 'READY'

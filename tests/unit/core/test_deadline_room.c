@@ -193,6 +193,13 @@ static void a_move_is_made_only_when_the_deadline_is_kept_whatever_spot_does(voi
 	assert_null(move_refused(arena, &in));
 	in.deadline_us--;
 	assert_non_null(strstr(move_refused(arena, &in), "deadline"));
+	/* The save before it may fail: what it had to save is done again. */
+	in.unsaved_us = 900 * S;
+	in.deadline_us = NOW + need + 900 * S;
+	assert_null(move_refused(arena, &in));
+	in.deadline_us--;
+	assert_non_null(strstr(move_refused(arena, &in), "deadline"));
+	in.unsaved_us = 0;
 	in.on_demand = NULL;
 	in.deadline_us = NOW + 1000 * H;
 	assert_non_null(strstr(move_refused(arena, &in), "fall back"));
@@ -227,6 +234,20 @@ static void spot_is_left_before_what_is_not_saved_is_more_than_the_slack(void **
 	assert_int_equal(stay_judge(&in), STAY_TOO_SLOW);
 }
 
+/* Without steps all of the work counts as undone, also what the clock says is done and not saved: a reclaim costs no more than that,
+ * leaving with a save less. */
+static void what_the_clock_says_is_done_is_saved_in_time(void **state)
+{
+	struct ranking r = ranked(0, 0);
+	struct stay_in in = {.now_us = NOW, .here = of_pool(&r, 0), .left_us = 11 * H, .unsaved_us = 3 * H, .clock_us = 3 * H, .save_us = 20 * S,
+		.changeover_us = 240 * S, .launch_us = H, .deadline_us = NOW + 12 * H + 240 * S};
+
+	(void)state;
+	assert_int_equal(stay_judge(&in), STAY);
+	in.deadline_us--;
+	assert_int_equal(stay_judge(&in), STAY_UNSAFE);
+}
+
 static void who_is_late_goes_where_it_is_done_first(void **state)
 {
 	struct ranking r = ranked(NOW - H, 0);
@@ -253,6 +274,7 @@ int main(void)
 		T(what_a_reclaim_may_take),
 		T(a_move_is_made_only_when_the_deadline_is_kept_whatever_spot_does),
 		T(spot_is_left_before_what_is_not_saved_is_more_than_the_slack),
+		T(what_the_clock_says_is_done_is_saved_in_time),
 		T(who_is_late_goes_where_it_is_done_first),
 	};
 
