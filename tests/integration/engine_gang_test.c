@@ -476,7 +476,8 @@ static void test_rebalancing_moves_a_gang_as_a_whole(void **state)
 	check_clean(w);
 }
 
-int main(void)
+/* An argument runs only the tests whose names contain it. */
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_three_nodes_by_one_launch),
@@ -500,5 +501,8 @@ int main(void)
 	    cmocka_unit_test(test_rebalancing_moves_a_gang_as_a_whole),
 	};
 
+	if (argc > 1) {
+		cmocka_set_test_filter(argv[1]);
+	}
 	return cmocka_run_group_tests(tests, world_setup, world_teardown);
 }
