@@ -61,3 +61,29 @@ void world_finish(struct world *w, int64_t job)
 	world_until(w, LIMIT, "SELECT bool_and(state = 'SUCCEEDED')::int FROM job");
 	world_check_end(w);
 }
+
+void world_exit_all(struct world *w)
+{
+	world_sql(w,
+		  "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
+		  " WHERE ended_us IS NULL; NOTIFY spot_engine",
+		  clock_real.wall_us(&clock_real));
+}
+
+void world_check_gangs(struct world *w)
+{
+	world_until(w, 10000, "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
+	world_until(w, 5000, "SELECT count(*) = 0 FROM gang WHERE state <> 'RELEASED'");
+	world_until(w, 10000,
+		    "SELECT count(*) = 0 FROM node WHERE launched_us IS NOT NULL AND billed_to_us IS DISTINCT FROM ended_us");
+	assert_int_equal(cloud_live(&w->cloud), 0);
+	assert_int_equal(cloud_doubled(&w->cloud), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE ended_us IS NULL OR NOT settled"), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event IN ('ORPHAN', 'ORPHAN_ENDED')"), 0);
+	/* Every epoch had all ranks, on nodes of one pool. */
+	assert_int_equal(world_int(w, "SELECT count(*) FROM (SELECT a.job_id, a.epoch FROM attempt a JOIN job j ON j.id = a.job_id"
+				      " GROUP BY a.job_id, a.epoch, j.num_nodes HAVING count(*) <> j.num_nodes"
+				      " OR count(DISTINCT a.pool_id) <> 1 OR count(DISTINCT a.node_id) <> j.num_nodes"
+				      " OR max(a.created_us) <> min(a.created_us)) x"),
+			 0);
+}

@@ -1,40 +1,12 @@
 /*
  * Jobs of several nodes: all machines in one zone at once or none, held for a bounded time, one epoch for all ranks,
- * whole checkpoints only, moved as a whole. By one launch where the cloud has it, by single launches where not.
+ * whole checkpoints only. Moves: engine_gang_move_test.c. By one launch where the cloud has it, by single launches where not.
  */
 #include "engine_world.h"
 #include "base/str.h"
 
 #define THREE "{\"num_nodes\": 3}"
 #define RUNS  "SELECT count(*) = 1 FROM job WHERE state = 'RUNNING' AND epoch >= 1"
-#define CLEAN "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')"
-
-static void finish(struct world *w)
-{
-	world_sql(w,
-		  "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
-		  " WHERE ended_us IS NULL; NOTIFY spot_engine",
-		  clock_real.wall_us(&clock_real));
-}
-
-/* Nothing is left: no machine, no row, no rank that nobody settled, no gang. */
-static void check_clean(struct world *w)
-{
-	world_until(w, 10000, CLEAN);
-	world_until(w, 5000, "SELECT count(*) = 0 FROM gang WHERE state <> 'RELEASED'");
-	world_until(w, 10000,
-		    "SELECT count(*) = 0 FROM node WHERE launched_us IS NOT NULL AND billed_to_us IS DISTINCT FROM ended_us");
-	assert_int_equal(cloud_live(&w->cloud), 0);
-	assert_int_equal(cloud_doubled(&w->cloud), 0);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE ended_us IS NULL OR NOT settled"), 0);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event IN ('ORPHAN', 'ORPHAN_ENDED')"), 0);
-	/* Every epoch had all ranks, on nodes of one pool. */
-	assert_int_equal(world_int(w, "SELECT count(*) FROM (SELECT a.job_id, a.epoch FROM attempt a JOIN job j ON j.id = a.job_id"
-				      " GROUP BY a.job_id, a.epoch, j.num_nodes HAVING count(*) <> j.num_nodes"
-				      " OR count(DISTINCT a.pool_id) <> 1 OR count(DISTINCT a.node_id) <> j.num_nodes"
-				      " OR max(a.created_us) <> min(a.created_us)) x"),
-			 0);
-}
 
 static void test_runs_to_the_end(struct world *w, bool one_call)
 {
@@ -50,9 +22,9 @@ static void test_runs_to_the_end(struct world *w, bool one_call)
 	assert_string_equal(world_text(w, "SELECT string_agg(rank::text, ',' ORDER BY rank) FROM attempt"), "0,1,2");
 	assert_int_equal(w->cloud.gang_launches, one_call ? 1 : 0);
 	assert_int_equal(w->cloud.launches, one_call ? 0 : 3);
-	finish(w);
+	world_exit_all(w);
 	world_until(w, 5000, "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
-	check_clean(w);
+	world_check_gangs(w);
 	assert_int_equal(world_int(w, "SELECT count(DISTINCT node_id) FROM ledger WHERE kind = 'compute' AND job_id = 1"), 3);
 }
 
@@ -83,8 +55,8 @@ static void test_a_deadline_counts_the_time_that_gathering_takes(void **state)
 		world_start(w);
 		world_until(w, 8000, RUNS);
 		assert_string_equal(world_text(w, "SELECT DISTINCT market FROM attempt"), markets[i]);
-		finish(w);
-		check_clean(w);
+		world_exit_all(w);
+		world_check_gangs(w);
 	}
 }
 
@@ -120,8 +92,8 @@ static void test_a_gang_with_a_deadline_waits_until_the_last_safe_moment(void **
 	assert_true(world_int(w, "SELECT g.created_us + 600000 < j.deadline_us - (SELECT max((inputs->'deadline'->>'work_us')::int8)"
 				 " FROM decision) FROM gang g JOIN job j ON j.id = g.job_id JOIN pool p ON p.id = g.pool_id"
 				 " WHERE p.market = 'on_demand'"));
-	finish(w);
-	check_clean(w);
+	world_exit_all(w);
+	world_check_gangs(w);
 }
 
 /* The zone has two of three: they are held no longer than the hold, then another zone is used. */
@@ -143,9 +115,9 @@ static void test_two_of_three_are_given_back_and_another_zone_serves(void **stat
 	/* The hold, and what ending takes. */
 	assert_true(world_int(w, "SELECT max(n.terminate_us - n.launched_us) < 2500000 FROM node n JOIN pool p ON p.id = n.pool_id"
 				 " WHERE p.zone = 'z1' AND n.launched_us IS NOT NULL"));
-	finish(w);
+	world_exit_all(w);
 	world_until(w, 5000, "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
-	check_clean(w);
+	world_check_gangs(w);
 }
 
 /* Capacity that comes back within the hold is used. */
@@ -163,8 +135,8 @@ static void test_a_missing_machine_that_comes_within_the_hold_is_taken(void **st
 	cloud_room(&w->cloud, "z1/a1/spot", 3);
 	world_until(w, 4000, RUNS);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM gang"), 1);
-	finish(w);
-	check_clean(w);
+	world_exit_all(w);
+	world_check_gangs(w);
 }
 
 static void test_a_refused_gang_launch_holds_nothing(void **state)
@@ -183,8 +155,8 @@ static void test_a_refused_gang_launch_holds_nothing(void **state)
 	assert_int_equal(w->cloud.gang_launches, 2);
 	/* Refused for three: single nodes may still go there. */
 	assert_int_equal(world_int(w, "SELECT count(*) FROM pool_cool"), 0);
-	finish(w);
-	check_clean(w);
+	world_exit_all(w);
+	world_check_gangs(w);
 }
 
 /* Two gangs of three, four machines in the only zone: one after the other, never two halves. */
@@ -203,11 +175,11 @@ static void test_two_gangs_never_hold_each_others_halves(void **state)
 	world_for(w, 1500);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'QUEUED' AND id = 2"), 1);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE job_id = 2"), 0);
-	finish(w);
+	world_exit_all(w);
 	world_until(w, 10000, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND id = 2");
-	finish(w);
+	world_exit_all(w);
 	world_until(w, 5000, "SELECT count(*) = 2 FROM job WHERE state = 'SUCCEEDED'");
-	check_clean(w);
+	world_check_gangs(w);
 }
 
 static void notice_on(struct world *w, int rank)
@@ -238,8 +210,8 @@ static void test_a_notice_on_one_rank_moves_the_whole_gang(void **state)
 			 3);
 	assert_string_equal(world_text(w, "SELECT DISTINCT p.zone FROM attempt a JOIN pool p ON p.id = a.pool_id WHERE epoch = 2"), "z2");
 	world_until(w, 5000, "SELECT count(*) = 3 FROM node WHERE state = 'READY'");
-	finish(w);
-	check_clean(w);
+	world_exit_all(w);
+	world_check_gangs(w);
 }
 
 /* Lost without a word: no whole checkpoint of that epoch, so the others are stopped and all begin again. */
@@ -259,8 +231,8 @@ static void test_a_lost_node_stops_all_and_all_begin_again(void **state)
 	assert_string_equal(world_text(w, "SELECT string_agg(exit_reason, ',' ORDER BY exit_reason) FROM attempt WHERE epoch = 1"),
 			    "killed,killed,lost");
 	assert_int_equal(world_int(w, "SELECT restarts FROM job"), 0);
-	finish(w);
-	check_clean(w);
+	world_exit_all(w);
+	world_check_gangs(w);
 	assert_int_equal(world_int(w, "SELECT count(DISTINCT node_id) FROM ledger WHERE kind = 'lost_work'"), 3);
 }
 
@@ -288,7 +260,7 @@ static void test_a_rank_that_fails_stops_the_others_and_the_job_fails(void **sta
 	world_until(w, 5000, "SELECT count(*) FROM job WHERE state = 'FAILED'");
 	assert_string_equal(world_text(w, "SELECT why FROM job"), "rank 2: error: exit code 7");
 	assert_string_equal(world_text(w, "SELECT reason FROM job"), "error");
-	check_clean(w);
+	world_check_gangs(w);
 }
 
 /* With restarts left it begins again on the machines that it has. */
@@ -305,8 +277,8 @@ static void test_a_restart_after_an_error_keeps_the_machines(void **state)
 	world_until(w, 5000, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2 AND restarts = 1");
 	assert_int_equal(w->cloud.n, 3);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM gang"), 1);
-	finish(w);
-	check_clean(w);
+	world_exit_all(w);
+	world_check_gangs(w);
 }
 
 static void test_a_cancelled_gang_ends_wherever_it_is(void **state)
@@ -324,7 +296,7 @@ static void test_a_cancelled_gang_ends_wherever_it_is(void **state)
 		world_until(w, 8000, i == 0 ? "SELECT count(*) = 2 FROM node WHERE state = 'READY'" : RUNS);
 		world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine");
 		world_until(w, 8000, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
-		check_clean(w);
+		world_check_gangs(w);
 	}
 }
 
@@ -343,8 +315,8 @@ static void test_a_quota_without_room_for_all_is_not_tried(void **state)
 	assert_int_equal(w->cloud.n, 0);
 	world_sql(w, "UPDATE quota SET quota_limit = 3");
 	world_until(w, 5000, RUNS);
-	finish(w);
-	check_clean(w);
+	world_exit_all(w);
+	world_check_gangs(w);
 }
 
 /* The reply of the one launch is lost: looked up by the token, adopted, never launched twice. */
@@ -360,8 +332,8 @@ static void test_a_lost_reply_of_a_gang_launch_is_looked_up(void **state)
 	(void)world_job(w, THREE);
 	world_until(w, 8000, RUNS);
 	assert_int_equal(w->cloud.n, 3);
-	finish(w);
-	check_clean(w);
+	world_exit_all(w);
+	world_check_gangs(w);
 	/* Without effect: sent again under the same token. */
 	world_reset(w, true);
 	w->cloud.gangs = true;
@@ -372,8 +344,8 @@ static void test_a_lost_reply_of_a_gang_launch_is_looked_up(void **state)
 	world_until(w, 8000, RUNS);
 	assert_int_equal(w->cloud.n, 3);
 	assert_int_equal(w->cloud.gang_launches, 2);
-	finish(w);
-	check_clean(w);
+	world_exit_all(w);
+	world_check_gangs(w);
 }
 
 /* A set that one rank did not save does not count: restored is the one before. */
@@ -398,82 +370,8 @@ static void test_only_whole_checkpoints_count(void **state)
 				      " AND a.steps_start = 50 AND c.steps = 50 AND c.rank = a.rank"),
 			 3);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint WHERE steps = 60 AND state = 'ABANDONED'"), 2);
-	finish(w);
-	check_clean(w);
-}
-
-/* Where all of epoch 2 went, from the one whole checkpoint, and that the first gang is over. */
-static void check_moved(struct world *w, int pool, const char *kind)
-{
-	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE epoch = 1 AND exit_reason = 'drained'"), 3);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt a JOIN checkpoint c ON c.id = a.restore_id AND c.rank = a.rank"
-				      " WHERE a.epoch = 2 AND a.steps_start = 100 AND c.set_us IS NOT NULL"),
-			 3);
-	assert_int_equal(world_int(w, "SELECT min(pool_id) FROM attempt WHERE epoch = 2"), pool);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE entity = 'job' AND event = 'MOVE'"), 1);
-	world_sql(w, "CREATE TEMP TABLE IF NOT EXISTS kind AS SELECT ''::text AS k; UPDATE kind SET k = '%s'", kind);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM decision, kind WHERE kind = k AND inputs ? 'move'"), 1);
-	world_until(w, LIMIT, "SELECT count(*) FROM gang WHERE state = 'RELEASED' AND served_us IS NOT NULL AND why LIKE 'its job moves%'");
-}
-
-/* The spot pool has room for two of three at first: the probe is refused, and nothing of the running gang is touched. */
-static void return_to_spot(struct world *w, bool one_call)
-{
-	int spot;
-
-	world_reset(w, true);
-	w->cloud.gangs = one_call;
-	w->conf.cool_max_us = 400000;
-	spot = world_pool(w, "z1", "a1", "spot", 1000000);
-	world_pool(w, "z2", "a1", "on_demand", 4000000);
-	cloud_room(&w->cloud, "z1/a1/spot", 2);
-	world_start(w);
-	(void)world_job(w, THREE);
-	world_until(w, LIMIT, RUNS);
-	assert_string_equal(world_text(w, "SELECT DISTINCT market FROM attempt"), "on_demand");
-	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'return'");
-	world_until(w, LIMIT, "SELECT count(*) FROM gang g JOIN node n ON n.gang_id = g.id AND n.gang_rank = 0 AND n.replaces_id IS NOT NULL"
-			      " WHERE g.state = 'RELEASED'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 1"), 1);
-	world_sql(w, "DELETE FROM decision WHERE kind = 'return'");
-	cloud_room(&w->cloud, "z1/a1/spot", 3);
-	world_until(w, 2 * LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
-	world_sql(w, "DELETE FROM decision WHERE kind = 'return' AND id <> (SELECT max(id) FROM decision WHERE kind = 'return')");
-	check_moved(w, spot, "return");
-	finish(w);
-	check_clean(w);
-}
-
-static void test_a_gang_on_demand_returns_to_spot_as_a_whole(void **state)
-{
-	return_to_spot(*state, true);
-}
-
-static void test_a_gang_of_single_launches_returns_to_spot_as_a_whole(void **state)
-{
-	return_to_spot(*state, false);
-}
-
-static void test_rebalancing_moves_a_gang_as_a_whole(void **state)
-{
-	struct world *w = *state;
-	int cheap;
-
-	world_reset(w, true);
-	w->cloud.gangs = true;
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	(void)world_job(w, THREE);
-	world_until(w, LIMIT, RUNS);
-	cheap = world_pool(w, "z2", "a1", "spot", 200000);
-	world_sql(w, "INSERT INTO decision (at_us, kind, inputs, outcome, why) VALUES (1, 'rebalance_request', '{\"dry_run\": false}',"
-		     " '{\"state\": \"pending\"}', ''); NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
-	check_moved(w, cheap, "rebalance");
-	/* What is saved is that of all three. */
-	assert_true(world_int(w, "SELECT (inputs->'move'->>'saving_micros')::int8 > 20000000 FROM decision WHERE kind = 'rebalance'"));
-	finish(w);
-	check_clean(w);
+	world_exit_all(w);
+	world_check_gangs(w);
 }
 
 /* An argument runs only the tests whose names contain it. */
@@ -496,9 +394,6 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_a_quota_without_room_for_all_is_not_tried),
 	    cmocka_unit_test(test_a_lost_reply_of_a_gang_launch_is_looked_up),
 	    cmocka_unit_test(test_only_whole_checkpoints_count),
-	    cmocka_unit_test(test_a_gang_on_demand_returns_to_spot_as_a_whole),
-	    cmocka_unit_test(test_a_gang_of_single_launches_returns_to_spot_as_a_whole),
-	    cmocka_unit_test(test_rebalancing_moves_a_gang_as_a_whole),
 	};
 
 	if (argc > 1) {

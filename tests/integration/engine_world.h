@@ -108,6 +108,10 @@ void world_empty(struct world *w);
 void world_check_end(struct world *w);
 /* The job's work ends well, all jobs are SUCCEEDED, and world_check_end. */
 void world_finish(struct world *w, int64_t job);
+/* All that runs ends well. */
+void world_exit_all(struct world *w);
+/* Nothing is left of gangs: no machine, no row, no rank that nobody settled; and every epoch had all ranks. */
+void world_check_gangs(struct world *w);
 void world_for(struct world *w, int64_t ms);
 int64_t world_int(struct world *w, const char *sql);
 /* A line of /metrics that is made of rows; -1e18: there is none. */

@@ -96,6 +96,8 @@ static void refusals_of_one_region_do_not_matter_while_another_accepts(void **st
 
 static void the_reserve_grows_with_refusals_and_has_an_end(void **state)
 {
+	struct launch_reserve x;
+	struct ranking r;
 	int64_t last = 0;
 
 	(void)state;
@@ -105,6 +107,10 @@ static void the_reserve_grows_with_refusals_and_has_an_end(void **state)
 		last = reserve(100);
 	}
 	assert_int_equal(last, LAUNCH_RESERVE_MOST_US);
+	r = ranked(0, 0);
+	/* A rest that is longer than what is left of the most. */
+	launch_reserve_find(&r, 100, 2500 * S, 2500 * S, &x);
+	assert_int_equal(x.us, LAUNCH_RESERVE_MOST_US);
 }
 
 static void a_pool_that_would_be_late_is_no_way_out(void **state)
@@ -246,6 +252,11 @@ static void what_the_clock_says_is_done_is_saved_in_time(void **state)
 	assert_int_equal(stay_judge(&in), STAY);
 	in.deadline_us--;
 	assert_int_equal(stay_judge(&in), STAY_UNSAFE);
+	/* Too late for all of the work, in time for what is left once this is saved. */
+	in.deadline_us = NOW + 10 * H + 1800 * S;
+	assert_int_equal(stay_judge(&in), STAY_UNSAFE);
+	in.clock_us = in.unsaved_us = 0;
+	assert_int_equal(stay_judge(&in), STAY);
 }
 
 static void who_is_late_goes_where_it_is_done_first(void **state)
