@@ -27,10 +27,10 @@ def points(size):
         out += ["statements %s %d 500" % (mode, at) for at in (range(1, 501, 10) if every else (20, 270))]
         out += ["losses %s %d 60" % (mode, at) for at in (range(1, 61, 4) if every else (5, 35))]
     out.append("migrate %d" % (1 if every else 12))
-    for kind, at, step in (("db", 60, 900), ("http", 10, 40), ("serve", 20, 90), ("disk", 40, 50)):
+    for kind, at, step in (("db", 60, 900), ("http", 10, 40), ("serve", 20, 90)):
         out += ["calls %s %d %d" % (kind, k, step) for k in (range(at, at + step, max(step // 25, 1)) if every else (at, at + step // 2))]
-        if kind != "http":  # the clouds are first called when it is up
-            out.append("start %s" % kind)
+    # The clouds are first called when it is up; the disk hardly ever is after that.
+    out += ["start db", "start serve", "start disk"]
     for kind, at, step in (("http", 12, 70), ("disk", 30, 400)):
         out += ["agent_calls %s %d %d" % (kind, k, step) for k in (range(at, at + step, max(step // 25, 1)) if every else (at, at + step // 2))]
     seeds = range(1, 9) if every else (1, 2)

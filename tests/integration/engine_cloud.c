@@ -358,6 +358,8 @@ static enum spot_step cloud_terminate(void *self, struct spot_call *c, struct sp
 		m->state =
 		    cloud_of(self)->ends_slowly ? SPOT_INSTANCE_STOPPING : SPOT_INSTANCE_GONE;
 		m->cause = SPOT_END_USER;
+	} else {
+		a->was_gone = true;
 	}
 	return SPOT_DONE;
 }

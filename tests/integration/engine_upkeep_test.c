@@ -492,6 +492,26 @@ static void test_a_spot_machine_that_was_taken_early_costs_nothing_to_the_micro_
 	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger WHERE node_id = 1"), 0);
 }
 
+static void test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_either(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->cloud.reclaim_free_us = SPOT_US_PER_HOUR;
+	w->conf.watch_us = 3 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 3600000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	/* Nobody looks for a while: the job ends, and the terminate finds the machine gone. */
+	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
+	w->cloud.list[0].cause = SPOT_END_RECLAIM;
+	world_finish(w, 1);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'GONE' AND end_cause <> 'reclaimed'");
+	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE kind = 'credit'");
+	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger"), 0);
+}
+
 static void test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed(void **state)
 {
 	struct world *w = *state;
@@ -522,6 +542,7 @@ int main(int argc, char **argv)
 	    T(test_checkpoint_urls_are_minted),
 	    T(test_the_ledger_sums_to_interval_times_price_across_a_price_change),
 	    T(test_a_spot_machine_that_was_taken_early_costs_nothing_to_the_micro_dollar),
+	    T(test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_either),
 	    T(test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed),
 	    T(test_a_second_writer_of_a_transition_gets_no_row),
 	    T(test_the_lease_is_renewed_although_nothing_else_happens),

@@ -127,7 +127,7 @@ SELECT id FROM ok
 SELECT n.id, (SELECT sum(l.amount_micros)::int8 FROM ledger l WHERE l.node_id = n.id)
 FROM node n JOIN pool p ON p.id = n.pool_id JOIN unnest($1, $2) f (provider, us) ON f.provider = p.provider
 WHERE n.state = 'GONE' AND n.ended_us > $3 AND n.ended_us - n.launched_us < f.us AND p.market = 'spot'
-	AND n.provider_state = 'gone_reclaimed' AND n.end_cause = 'reclaimed'
+	AND n.provider_state = 'gone_reclaimed'
 	AND n.billed_to_us >= n.ended_us
 	AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND (NOT a.settled OR (a.started_us IS NOT NULL
 		AND (a.exit_reason = 'lost' OR (a.exit_reason = 'killed'
