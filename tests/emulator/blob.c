@@ -330,6 +330,7 @@ static const struct {
     {"PUT", NULL, "PutBlob", blob_put},
     {"PUT", "block", "PutBlock", blob_put_block},
     {"PUT", "blocklist", "PutBlockList", blob_put_list},
+    {"PUT", "metadata", "SetBlobMetadata", blob_put_meta},
     {"GET", "blocklist", "GetBlockList", blob_get_list},
     {"GET", NULL, "GetBlob", NULL},
     {"HEAD", NULL, "GetBlobProperties", NULL},

@@ -78,6 +78,7 @@ void blob_delete(struct blob_call *b);
 void blob_stamp(struct blob_call *b, const struct blob *x);
 void blob_written(struct blob_call *b, struct blob *x);
 bool blob_md5_good(struct blob_call *b, uint8_t md5[16]);
+void blob_put_meta(struct blob_call *b);
 void blob_put_block(struct blob_call *b);
 void blob_put_list(struct blob_call *b);
 void blob_get_list(struct blob_call *b);

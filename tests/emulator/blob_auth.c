@@ -254,7 +254,7 @@ static const char *needed(struct blob_call *b)
 {
 	static const struct {
 		const char *action, *letters;
-	} table[] = {{"PutBlob", "wc"}, {"PutBlock", "w"}, {"PutBlockList", "wc"}, {"GetBlockList", "r"},
+	} table[] = {{"PutBlob", "wc"}, {"PutBlock", "w"}, {"PutBlockList", "wc"}, {"SetBlobMetadata", "w"}, {"GetBlockList", "r"},
 	    {"GetBlob", "r"}, {"GetBlobProperties", "r"}, {"DeleteBlob", "d"}, {"ListBlobs", "l"}};
 
 	for (size_t k = 0; k < ARRAY_LEN(table); k++) {

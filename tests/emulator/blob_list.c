@@ -36,6 +36,12 @@ static void entry(struct blob_call *b, struct sbuf *s, const struct blob *x)
 		x_text(s, "ServerEncrypted", "true");
 	}
 	x_close(s, "Properties");
+	if (az_query(b->c, "include") && strstr(az_query(b->c, "include"), "metadata") && x->meta_n > 0) {
+		x_open(s, "Metadata");
+		for (size_t k = 0; k < x->meta_n; k++)
+			x_text(s, x->meta[k].key, x->meta[k].value);
+		x_close(s, "Metadata");
+	}
 	x_close(s, "Blob");
 }
 

@@ -250,6 +250,25 @@ void blob_read(struct blob_call *b, bool head)
 		    arena_printf(b->rq->arena, "bytes %zu-%zu/%zu", from, from + n - 1, x->size));
 }
 
+void blob_put_meta(struct blob_call *b)
+{
+	struct blob *x = blob_find(b->box, b->name);
+
+	if (!x || !x->committed) {
+		blob_fail(b, 404, "BlobNotFound", "The specified blob does not exist.");
+		return;
+	}
+	if (!blob_conditions(b, x))
+		return;
+	keep_meta(b, x);
+	free(x->etag);
+	x->etag = blob_etag(b->rq->sim);
+	x->at_us = sim_wall(b->rq->sim);
+	reply_set(b->rep, 200, NULL, NULL, 0);
+	blob_stamp(b, x);
+	reply_header(b->rep, "x-ms-request-server-encrypted", "true");
+}
+
 void blob_delete(struct blob_call *b)
 {
 	const struct blob *x = blob_find(b->box, b->name);

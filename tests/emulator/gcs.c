@@ -4,6 +4,7 @@
 #include "base/sign.h"
 #include "base/str.h"
 
+#include <fnmatch.h>
 #include <openssl/evp.h>
 
 bool gcs_new(struct sim *s, struct spot_err *err)
@@ -343,10 +344,28 @@ int64_t gcs_wanted_generation(struct gcp_call *c)
 	return t && parse_i64(t, 0, INT64_MAX, &v) ? v : -1;
 }
 
+/* A condition of the query that names a number; absent ones hold. */
+static bool number_holds(struct gcp_call *c, const char *name, int64_t have, bool same)
+{
+	const char *text = gcp_param(c, name);
+	int64_t v;
+
+	return !text || (parse_i64(text, 0, INT64_MAX, &v) && (v == have) == same);
+}
+
 bool gcs_matches(struct gcp_call *c, const struct gcs_object *o, int64_t generation)
 {
-	if (generation < 0 || (o ? o->generation : 0) == generation)
+	int64_t meta = o ? o->metageneration : 0, now = o ? o->generation : 0;
+
+	if (!number_holds(c, "ifGenerationNotMatch", now, false) ||
+	    !number_holds(c, "ifMetagenerationNotMatch", meta, false)) {
+		if (str_same(c->rq->http->method, "GET")) {
+			reply_set(c->rep, 304, NULL, "", 0);
+			return false;
+		}
+	} else if ((generation < 0 || now == generation) && number_holds(c, "ifMetagenerationMatch", meta, true)) {
 		return true;
+	}
 	gcp_fail(c, 412,
 		 str_prefix(c->rq->action, "xml.") ? "PreconditionFailed" : "conditionNotMet",
 		 "At least one of the pre-conditions you specified did not hold.");
@@ -525,6 +544,15 @@ static void list_reply(struct gcp_call *c, struct list_page *x, bool more)
 	gcp_reply(c, out);
 }
 
+/* startOffset, endOffset and matchGlob, where * stays within a folder unless there are two. */
+static bool list_wants(struct gcp_call *c, const char *name)
+{
+	const char *from = gcp_param(c, "startOffset"), *to = gcp_param(c, "endOffset"), *glob = gcp_param(c, "matchGlob");
+
+	return (!from || strcmp(name, from) >= 0) && (!to || !*to || strcmp(name, to) < 0) &&
+	    (!glob || fnmatch(glob, name, strstr(glob, "**") ? 0 : FNM_PATHNAME) == 0);
+}
+
 void gcs_object_list(struct gcp_call *c)
 {
 	const char *prefix = gcp_param(c, "prefix"), *delimiter = gcp_param(c, "delimiter");
@@ -547,7 +575,7 @@ void gcs_object_list(struct gcp_call *c)
 	for (o = b->objects; o; o = o->next) {
 		const char *cut;
 
-		if ((prefix && !str_prefix(o->name, prefix)) ||
+		if ((prefix && !str_prefix(o->name, prefix)) || !list_wants(c, o->name) ||
 		    (after && strcmp(o->name, after) <= 0))
 			continue;
 		if (x.n == max)

@@ -95,8 +95,7 @@ void gcs_object_change(struct gcp_call *c)
 	struct gcs_bucket *b;
 	struct gcs_object *o = object_at(c, 0, &b);
 
-	if (!o || !gcs_matches(c, o, gcs_wanted_generation(c)) ||
-	    !precondition(c, "ifMetagenerationMatch", o->metageneration))
+	if (!o || !gcs_matches(c, o, gcs_wanted_generation(c)))
 		return;
 	if (type) {
 		free(o->type);

@@ -61,6 +61,18 @@ class Blobs(Base):
         self.assertEqual(got.exception.error_code, 'ConditionNotMet')
         self.assertEqual(b.download_blob().readall(), b'2')
 
+    def test_metadata_is_changed_alone_and_listed(self):
+        blob = self.box.get_blob_client('meta')
+        etag = blob.upload_blob(b'hello', metadata={'epoch': '7'})['etag']
+        self.assertNotEqual(blob.set_blob_metadata({'epoch': '8', 'rank': '0'})['etag'], etag)
+        self.assertEqual((blob.download_blob().readall(), blob.get_blob_properties().metadata), (b'hello', {'epoch': '8', 'rank': '0'}))
+        listed = list(self.box.list_blobs(name_starts_with='meta', include=['metadata']))
+        self.assertEqual(listed[0].metadata, {'epoch': '8', 'rank': '0'})
+        blob.delete_blob()
+        with self.assertRaises(HttpResponseError) as got:
+            blob.set_blob_metadata({'a': 'b'})
+        self.assertEqual(got.exception.error_code, 'BlobNotFound')
+
     def test_lists_with_prefixes_and_pages(self):
         for name in ('l/a', 'l/b', 'l/sub/c', 'l/sub/d', 'l/z & <x>'):
             self.box.upload_blob(name, name.encode(), metadata={'kind': 'test'})

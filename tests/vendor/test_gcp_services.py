@@ -207,6 +207,22 @@ class Storage(Base):
         with self.assertRaises(exceptions.NotFound):
             blob.download_as_bytes()
 
+    def test_conditions_on_metadata_and_lists_by_offset(self):
+        for name in ('a/1', 'a/2', 'b/1'):
+            self.bucket.blob(name).upload_from_string(b'x')
+        blob = self.bucket.get_blob('a/1')
+        blob.metadata = {'epoch': '7'}
+        blob.patch(if_metageneration_match=1)
+        for call in (lambda: blob.upload_from_string(b'y', if_metageneration_match=1), lambda: blob.delete(if_metageneration_match=1),
+                     lambda: blob.patch(if_metageneration_match=1), lambda: blob.upload_from_string(b'y', if_generation_not_match=blob.generation)):
+            with self.assertRaises(exceptions.PreconditionFailed):
+                call()
+        self.assertEqual(blob.download_as_bytes(if_metageneration_match=2), b'x')
+        names = lambda **kw: [b.name for b in self.client.list_blobs(self.bucket, **kw)]
+        self.assertEqual(names(start_offset='a/2'), ['a/2', 'b/1'])
+        self.assertEqual(names(end_offset='b'), ['a/1', 'a/2'])
+        self.assertEqual((names(match_glob='*/1'), names(match_glob='*'), names(match_glob='**')), (['a/1', 'b/1'], [], ['a/1', 'a/2', 'b/1']))
+
     def test_what_the_caller_may_do_with_a_bucket(self):
         asked = ['storage.objects.create', 'storage.objects.get', 'storage.buckets.setIamPolicy']
         self.assertEqual(self.bucket.test_iam_permissions(asked), asked[:2])
