@@ -230,6 +230,7 @@ static void test_a_lost_node_stops_all_and_all_begin_again(void **state)
 	world_until(w, 8000, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	assert_string_equal(world_text(w, "SELECT string_agg(exit_reason, ',' ORDER BY exit_reason) FROM attempt WHERE epoch = 1"),
 			    "killed,killed,lost");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE entity = 'job' AND event = 'NODE_LOST'"), 1);
 	assert_int_equal(world_int(w, "SELECT restarts FROM job"), 0);
 	world_exit_all(w);
 	world_check_gangs(w);
