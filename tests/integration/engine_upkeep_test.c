@@ -25,12 +25,22 @@ static void test_a_list_from_before_the_end_of_a_machine_raises_no_alarm(void **
 	assert_string_equal(world_text(w, "SELECT coalesce(string_agg(why, '; '), '') FROM event WHERE event = 'ORPHAN'"), "");
 }
 
+/* Whoever led until now launched what is there: a machine of a time that nobody led would be another history's. */
+static void led_until_now(struct world *w)
+{
+	int64_t now = clock_real.wall_us(&clock_real);
+
+	world_sql(w, "INSERT INTO led (epoch, from_us, to_us) VALUES (0, %" PRId64 ", %" PRId64 ")"
+	    " ON CONFLICT (epoch) DO UPDATE SET from_us = excluded.from_us, to_us = excluded.to_us", now - SPOT_US_PER_HOUR, now + SPOT_US_PER_S);
+}
+
 static void test_orphans_are_ended_and_foreign_instances_are_not(void **state)
 {
 	struct world *w = *state;
 	struct machine *m;
 
 	world_reset(w, true);
+	led_until_now(w);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	for (int i = 0; i < 3; i++) {
 		m = &w->cloud.list[w->cloud.n++];
@@ -98,6 +108,7 @@ static void test_a_dry_run_of_the_sweeper_shows_and_ends_nothing(void **state)
 	struct machine *m, *kept;
 
 	world_reset(w, true);
+	led_until_now(w);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	m = unknown_machine(w, "x-1", clock_real.wall_us(&clock_real));
 	kept = unknown_machine(w, "x-2", clock_real.wall_us(&clock_real));
