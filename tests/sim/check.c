@@ -83,6 +83,23 @@ static void none(const char *name, const char *sql)
 	free(found);
 }
 
+void check_none(const char *name, const char *sql)
+{
+	none(name, sql);
+}
+
+int64_t check_value(const char *sql)
+{
+	return value(sql);
+}
+
+bool check_no_faults(void)
+{
+	static const struct faults_mix none_at_all;
+
+	return memcmp(&world.conf.mix, &none_at_all, sizeof(none_at_all)) == 0;
+}
+
 /* ---- instances and rows ------------------------------------------------------------------------- */
 
 struct rows {
@@ -198,7 +215,7 @@ static void check_programs(void)
 		for (size_t k = i + 1; k < n; k++) {
 			if (p[i].alive && p[k].alive && strcmp(p[i].job, p[k].job) == 0)
 				sometimes("two programs of one job ran at once");
-			always(strcmp(p[i].job, p[k].job) != 0 || p[i].epoch != p[k].epoch || p[i].host == p[k].host,
+			always(strcmp(p[i].job, p[k].job) != 0 || p[i].epoch != p[k].epoch || p[i].rank != p[k].rank || p[i].host == p[k].host,
 			    "one epoch runs on one machine", "%s epoch %" PRId64 " on %s and %s", p[i].job, p[i].epoch, p[i].host,
 			    p[k].host);
 		}
@@ -219,14 +236,15 @@ static void check_progress(void)
 	size_t n = host_programs(&p);
 
 	for (; seen < n; seen++) {
-		char sql[400];
+		char sql[600];
 		int64_t steps;
 
 		if (p[seen].begun_us == 0 && p[seen].alive)
 			return;
 		snprintf(sql, sizeof(sql), "SELECT coalesce(max(c.steps), 0) FROM checkpoint c, attempt a WHERE c.job_id = %s AND "
-		    "a.job_id = c.job_id AND a.epoch = %" PRId64 " AND c.state = 'COMMITTED' AND c.epoch < a.epoch AND "
-		    "c.committed_us < a.created_us", p[seen].job + 1, p[seen].epoch);
+		    "a.job_id = c.job_id AND a.rank = c.rank AND a.rank = %" PRId64 " AND a.epoch = %" PRId64 " AND c.state = 'COMMITTED' "
+		    "AND c.epoch < a.epoch AND CASE WHEN c.set_key IS NULL THEN c.committed_us ELSE c.set_us END < a.created_us",
+		    p[seen].job + 1, p[seen].rank, p[seen].epoch);
 		steps = value_now(sql);
 		if (steps > 0)
 			sometimes("a job went on from a checkpoint");
@@ -349,6 +367,7 @@ void check_step(void)
 	check_ledger();
 	check_losses();
 	check_ended();
+	check_gangs();
 }
 
 /* Nothing is left to do: all jobs are over, all rows, all machines. */
@@ -367,6 +386,7 @@ bool check_settled(void)
 	free(all);
 	return alive == 0 &&
 	    value("SELECT (SELECT count(*) FROM job WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')) + "
+		  "(SELECT count(*) FROM fleet WHERE state <> 'CLOSED') + "
 		  "(SELECT count(*) FROM node WHERE state NOT IN ('GONE', 'FAILED') OR (launched_us IS NOT NULL AND "
 		  "ended_us > launched_us AND (billed_to_us IS NULL OR billed_to_us < ended_us)))") == 0;
 }
@@ -400,6 +420,7 @@ void check_rules_end(void)
 	check_healthy();
 	check_results();
 	check_cancels();
+	check_work_end();
 	free(all);
 }
 
@@ -421,6 +442,7 @@ void check_end(void)
 		sometimes("an attempt was lost");
 	if (value("SELECT count(*) FROM attempt WHERE exit_reason = 'drained'") > 0)
 		sometimes("an attempt was drained");
+	check_work_seen();
 	if (world.failed != NULL || world.conf.trace)
 		timeline();
 }

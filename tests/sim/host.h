@@ -26,7 +26,7 @@ void host_agent_crash(const char *id); /* the agent alone; it starts again */
 /* What programs did, for the checks. */
 struct host_progress {
 	char job[64];
-	int64_t epoch, begun_at, steps, begun_us, ended_us; /* begun_at: the step it went on from */
+	int64_t epoch, rank, ranks, begun_at, steps, begun_us, ended_us; /* begun_at: the step it went on from */
 	bool alive;
 	const char *host;
 };

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define PID_FIRST 1000000
+#define SAVE_ROUND 10 /* steps */
 #define TICK_US (15 * SPOT_US_PER_S)
 
 struct program {
@@ -30,6 +31,7 @@ struct program {
 	int64_t steps, step_us, save_us, fail_at;
 	int64_t run_us;         /* when it began to run */
 	int64_t saved_wall_us;
+	int64_t save_at;        /* the step that is being saved */
 	struct loop_timer next, save, term;
 	size_t log;             /* its line in the list of programs */
 	struct program *older;
@@ -126,13 +128,13 @@ static void program_exit(struct program *p, int code, int signo)
 	host_wake(p->host);
 }
 
-static void ckpt_put(struct program *p)
+static void ckpt_put(struct program *p, int64_t step)
 {
 	char path[AGENT_PATH_MAX], text[64];
 
 	if (p->ckpt[0] == '\0' || !path_join(path, p->ckpt, "model.bin"))
 		return;
-	snprintf(text, sizeof(text), "step %" PRId64 "\n", steps_done(p));
+	snprintf(text, sizeof(text), "step %" PRId64 "\n", step);
 	put(path, text);
 	p->saved_wall_us = world_now();
 }
@@ -142,11 +144,13 @@ static void program_saved(struct loop_timer *t)
 	struct program *p = container_of(t, struct program, save);
 	char text[32];
 
-	ckpt_put(p);
+	if (history[p->log].ranks <= 1)
+		p->save_at = steps_done(p);
+	ckpt_put(p, p->save_at);
 	progress_put(p);
-	snprintf(text, sizeof(text), "%" PRId64 "\n", steps_done(p));
+	snprintf(text, sizeof(text), "%" PRId64 "\n", p->save_at);
 	put(p->saved, text);
-	trace("host %s program %d saved step %" PRId64, p->host->id, (int)p->shim, steps_done(p));
+	trace("host %s program %d saved step %" PRId64, p->host->id, (int)p->shim, p->save_at);
 	host_wake(p->host);
 }
 
@@ -169,7 +173,7 @@ static void program_tick(struct loop_timer *t)
 		return;
 	}
 	if (steps_done(p) >= p->steps) {
-		ckpt_put(p);
+		ckpt_put(p, p->steps);
 		program_exit(p, 0, 0);
 		return;
 	}
@@ -193,6 +197,18 @@ static void program_killed(struct loop_timer *t)
 	program_exit(container_of(t, struct program, term), -1, SIGTERM);
 }
 
+/* The ranks of a gang save at a common step: the next round one. */
+static int64_t save_begin(struct program *p)
+{
+	int64_t from = history[p->log].begun_at, next;
+
+	if (history[p->log].ranks <= 1 || p->run_us == 0)
+		return p->save_us;
+	next = MIN((steps_done(p) / SAVE_ROUND + 1) * SAVE_ROUND, p->steps);
+	p->save_at = next;
+	return MAX(p->run_us + (next - from) * p->step_us - world_now(), INT64_C(0)) + p->save_us;
+}
+
 int host_kill(pid_t pid, int signo)
 {
 	struct program *p = program_of(pid < 0 ? -pid : pid);
@@ -202,7 +218,7 @@ int host_kill(pid_t pid, int signo)
 	trace("host %s signal %d to %d", p->host->id, signo, (int)pid);
 	if (signo == SIGUSR1) {
 		if (!p->save.armed)
-			loop_timer_set(&p->save, p->save_us);
+			loop_timer_set(&p->save, save_begin(p));
 	} else if (p->shim == pid && signo == SIGTERM) {
 		program_exit(p, -1, SIGKILL);
 	} else if (signo == SIGKILL) {
@@ -300,7 +316,9 @@ static void history_add(struct program *p, const json_t *env)
 	}
 	p->log = history_n++;
 	history[p->log] = (struct host_progress){.alive = true, .host = p->host->id,
-	    .epoch = strtoll(json_str(env, "SPOT_EPOCH", "0", NULL), NULL, 10), .begun_at = restored_step(p)};
+	    .epoch = strtoll(json_str(env, "SPOT_EPOCH", "0", NULL), NULL, 10), .begun_at = restored_step(p),
+	    .rank = strtoll(json_str(env, "SPOT_NODE_RANK", "0", NULL), NULL, 10),
+	    .ranks = strtoll(json_str(env, "SPOT_NUM_NODES", "1", NULL), NULL, 10)};
 	snprintf(history[p->log].job, sizeof(history[p->log].job), "%s", json_str(env, "SPOT_JOB_ID", "", NULL));
 	history[p->log].steps = history[p->log].begun_at;
 }

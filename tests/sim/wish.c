@@ -1,0 +1,124 @@
+/*
+ * Jobs of all kinds: alone, gangs, with deadlines, not to be interrupted, on a fleet with one of higher priority behind them;
+ * fleets that are closed again; passes of rebalancing that somebody asks for.
+ */
+#include "world.h"
+#include "wish.h"
+
+#include "base/sbuf.h"
+
+static const char *const gpus[] = {"L4: 1", "A10G: 1", "T4: 1", "H100: 1", "A10: 1"};
+#define GPUS_WIDE 3 /* the first of them exist in several pools of a zone */
+
+static bool one_in(uint64_t n)
+{
+	return rng_below(&world.dice, n) == 0;
+}
+
+struct job_draw {
+	const char *gpu, *fleet;
+	bool spot, saves, fails, stays;
+	int64_t nodes, steps, step_ms, priority, slack_s;
+};
+
+static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
+{
+	struct sbuf b AUTO(sbuf);
+	int64_t work_s = d->steps * d->step_ms / 1000 + 1;
+
+	sbuf_init(&b, sizeof(w->text));
+	sbuf_printf(&b, "name: job-%zu\n", k);
+	if (d->nodes > 1)
+		sbuf_printf(&b, "num_nodes: %" PRId64 "\n", d->nodes);
+	sbuf_printf(&b, "resources:\n  accelerators: {%s}\n  use_spot: %s\n", d->gpu, d->spot ? "true" : "false");
+	if (d->priority != 0)
+		sbuf_printf(&b, "  priority: %" PRId64 "\n", d->priority);
+	sbuf_printf(&b, "run: |\n  steps=%" PRId64 " step_ms=%" PRId64 " save_ms=%" PRId64 "%s\n", d->steps, d->step_ms,
+	    dice_us(100, 20000), d->fails ? " fail_at=1" : "");
+	sbuf_printf(&b, "config:\n  spotctl:\n    team: research\n    project: sim\n    class: training\n");
+	if (d->stays)
+		sbuf_printf(&b, "    interruptible: false\n");
+	if (d->fleet != NULL)
+		sbuf_printf(&b, "    fleet: %s\n", d->fleet);
+	if (d->slack_s > 0)
+		sbuf_printf(&b, "    work: %" PRId64 "s\n    deadline: %" PRId64 "s\n", work_s, work_s + d->slack_s);
+	if (d->saves)
+		sbuf_printf(&b, "    checkpoint: {path: ckpt, signal: USR1, interval: 120s, budget: 30s}\n");
+	assert(b.n < sizeof(w->text));
+	memcpy(w->text, b.p, b.n);
+	w->text[b.n] = '\0';
+	w->kind = WISH_JOB;
+	w->fleet = d->fleet;
+	w->cancels = one_in(8);
+	/* Half of them while the machine is still to come. */
+	w->cancel_after_us = one_in(2) ? dice_us(SPOT_US_PER_S, 120 * SPOT_US_PER_S) : dice_us(SPOT_US_PER_S, 900 * SPOT_US_PER_S);
+}
+
+static void job_draw(struct wish_text *w, size_t k)
+{
+	struct job_draw d = {.gpu = gpus[rng_below(&world.dice, ARRAY_LEN(gpus))], .steps = dice_us(20, 200),
+	    .step_ms = dice_us(500, 5000), .nodes = 1, .spot = true, .saves = !one_in(5), .fails = one_in(12)};
+
+	switch (rng_below(&world.dice, 8)) {
+	case 0:
+	case 1:
+		d.nodes = dice_us(2, 3);
+		d.gpu = gpus[rng_below(&world.dice, GPUS_WIDE)];
+		break;
+	case 2:
+		d.slack_s = dice_us(900, 3600);
+		break;
+	case 3:
+		d.stays = true;
+		break;
+	case 4:
+		d.spot = false;
+		break;
+	default:
+		break;
+	}
+	job_text(w, k, &d);
+}
+
+static void fleet_draw(struct wish_text *w)
+{
+	snprintf(w->text, sizeof(w->text), "name: crew\nnodes: %" PRId64 "\nteam: research\nproject: sim\nresources:\n"
+	    "  accelerators: {A10G: 1, L4: 1, T4: 1}\n  use_spot: true\n", dice_us(1, 3));
+	w->kind = WISH_FLEET;
+	w->fleet = "crew";
+	w->cancels = true;
+	w->cancel_after_us = dice_us(60 * SPOT_US_PER_S, 1200 * SPOT_US_PER_S);
+}
+
+/* On the fleet: one works, one of higher priority comes. */
+static void crew_draw(struct wish_text *w, size_t k, bool high)
+{
+	struct job_draw d = {.gpu = "A10G: 1, L4: 1, T4: 1", .fleet = "crew", .steps = high ? dice_us(20, 60) : dice_us(100, 400),
+	    .step_ms = dice_us(500, 3000), .nodes = 1, .spot = true, .saves = true, .priority = high ? 500 : 0};
+
+	job_text(w, k, &d);
+	w->cancels = w->cancels && high;
+}
+
+size_t wishes_draw(struct wish_text *ret, size_t max, int64_t jobs, int64_t until_us)
+{
+	size_t n = 0;
+
+	for (; (int64_t)n < jobs && n < max; n++) {
+		ret[n] = (struct wish_text){.at_us = dice_us(5 * SPOT_US_PER_S, until_us)};
+		job_draw(&ret[n], n);
+	}
+	if (one_in(5) && n + 3 <= max) {
+		int64_t begin = dice_us(SPOT_US_PER_S, until_us / 4);
+
+		for (size_t k = 0; k < 3; k++)
+			ret[n + k] = (struct wish_text){.at_us = begin + (int64_t)k * dice_us(SPOT_US_PER_S, until_us / 3)};
+		fleet_draw(&ret[n]);
+		crew_draw(&ret[n + 1], n + 1, false);
+		crew_draw(&ret[n + 2], n + 2, true);
+		n += 3;
+	}
+	if (one_in(6) && n < max)
+		ret[n++] = (struct wish_text){.kind = WISH_REBALANCE, .at_us = dice_us(until_us / 2, until_us), .text = "{}"};
+	return n;
+}

@@ -1,0 +1,18 @@
+/* What users ask for: drawn per seed; work.c sends it. */
+#ifndef SIM_WISH_H
+#define SIM_WISH_H
+
+#include "base/base.h"
+
+enum wish_kind { WISH_JOB = 1, WISH_FLEET, WISH_REBALANCE };
+struct wish_text {
+	enum wish_kind kind;
+	char text[1400];
+	const char *fleet;      /* of the fleet, or the one that the job runs on; NULL = none */
+	bool cancels;           /* the job is cancelled, the fleet closed */
+	int64_t at_us, cancel_after_us;
+};
+/* Returns how many of them there are; at most max. */
+size_t wishes_draw(struct wish_text *ret, size_t max, int64_t jobs, int64_t until_us);
+
+#endif
