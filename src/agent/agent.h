@@ -251,6 +251,8 @@ struct job {
 	int watch;                           /* inotify of dir */
 };
 void job_begin(struct agent *a, const char *id, int64_t epoch, json_t *run);
+/* It was never begun here and is not wanted any more: its end is reported, or the daemon would wait for it. */
+void job_refuse(struct agent *a, const char *id, int64_t epoch, const char *reason, const char *why);
 void job_step(struct agent *a);
 void job_stop(struct agent *a, enum job_stop stop, int64_t grace_us, const char *why);
 void job_drop(struct agent *a);              /* forgets it and removes its files; must not be running */

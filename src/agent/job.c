@@ -130,6 +130,22 @@ void job_begin(struct agent *a, const char *id, int64_t epoch, json_t *run)
 	state_write(a);
 }
 
+void job_refuse(struct agent *a, const char *id, int64_t epoch, const char *reason, const char *why)
+{
+	struct job *j = &a->job;
+
+	assert(j->phase == JOB_NONE);
+	if (!id_is_good(id)) {
+		log_error("job.bad_id", STR("job", id));
+		return;
+	}
+	*j = (struct job){.phase = JOB_FETCH, .epoch = epoch, .watch = -1, .spec = json_object()};
+	memcpy(j->id, id, strlen(id) + 1);
+	report_reset(a);
+	ckpt_reset(a);
+	job_end(a, reason, why);
+}
+
 /* ---- adopt -------------------------------------------------------------------------------------------- */
 
 static void watch_set(struct agent *a)

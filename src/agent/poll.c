@@ -71,6 +71,8 @@ static void want_run(struct agent *a, const struct desired *d)
 
 static void want_drain(struct agent *a, const struct desired *d)
 {
+	if (a->job.phase == JOB_NONE && d->job[0] != '\0')
+		job_refuse(a, d->job, d->epoch, "drained", d->why);
 	if (!is_ours(a, d) || !job_alive(&a->job))
 		return;
 	log_info("job.drain", STR("job", a->job.id), STR("why", d->why));
@@ -94,7 +96,10 @@ static void apply(struct agent *a, const struct desired *d)
 		want_drain(a, d);
 	} else if (strcmp(d->what, "kill") == 0) {
 		/* Whichever job it names: what we run is not wanted. */
-		job_stop(a, STOP_KILLED, 0, d->why);
+		if (a->job.phase == JOB_NONE && d->job[0] != '\0')
+			job_refuse(a, d->job, d->epoch, "killed", d->why);
+		else
+			job_stop(a, STOP_KILLED, 0, d->why);
 	} else if (strcmp(d->what, "shutdown") == 0) {
 		want_shutdown(a, d);
 	} else if (strcmp(d->what, "idle") == 0) {

@@ -97,6 +97,26 @@ static void test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speak
 	finish(w);
 }
 
+/* The simulation found it: what a daemon hears when it leads no longer may be minutes old. */
+static void test_what_a_daemon_hears_after_it_lost_the_lease_is_no_evidence(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.lease_us = 3 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_sql(w, "UPDATE leader SET epoch = epoch + 1, until_us = until_us + 60000000");
+	w->cloud.hide = true;
+	world_for(w, 700);
+	assert_int_equal(world_int(w, "SELECT gone_seen FROM node"), 0);
+	w->cloud.hide = false;
+	world_sql(w, "UPDATE leader SET until_us = 0");
+	finish(w);
+}
+
 /* The provider's servers learn of a launch one after the other; one that has not says "no such instance". */
 static void test_a_young_machine_that_the_terminate_does_not_find_is_not_gone(void **state)
 {
@@ -256,6 +276,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_claim_that_does_not_succeed_sends_no_launch),
 		cmocka_unit_test(test_a_daemon_that_lost_the_lease_launches_nothing),
+		cmocka_unit_test(test_what_a_daemon_hears_after_it_lost_the_lease_is_no_evidence),
 		cmocka_unit_test(test_without_tokens_not_even_a_refused_launch_is_sent_again),
 		cmocka_unit_test(test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speaks),
 		cmocka_unit_test(test_a_young_machine_that_the_terminate_does_not_find_is_not_gone),

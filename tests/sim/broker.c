@@ -20,7 +20,7 @@
 static struct broker {
 	const char *name;
 	struct skewed_clock clock;  /* its machine's: outlives it */
-	int64_t down_until, paused_until; /* world time; 0 = it runs */
+	int64_t down_until, paused_until, wrong_until; /* world time; 0 = it runs, its clock is right */
 	bool wanted, up;
 	struct loop *loop;
 	struct pg *pg;
@@ -231,9 +231,35 @@ void brokers_turn(const struct loop *turned)
 	}
 }
 
+static void clock_set(struct broker *b, int64_t skew_us)
+{
+	b->clock.skew_us = skew_us;
+	world.skew_max = MAX(world.skew_max, skew_us < 0 ? -skew_us : skew_us);
+	trace("%s's clock is off by %" PRId64 " s", b->name, skew_us / SPOT_US_PER_S);
+}
+
+void brokers_minute(void)
+{
+	struct broker *b = &brokers[brokers[1].wanted && rng_below(&world.dice, 2) == 0];
+
+	for (size_t k = 0; k < BROKERS; k++) {
+		if (brokers[k].wrong_until != 0 && world_now() >= brokers[k].wrong_until) {
+			brokers[k].wrong_until = 0;
+			clock_set(&brokers[k], 0);
+		}
+	}
+	if (DICE(clock)) {
+		b->wrong_until = world_now() + dice_us(SPOT_US_PER_S, 600 * SPOT_US_PER_S);
+		clock_set(b, clock_jump_draw());
+		sometimes(b->clock.skew_us > 0 ? "a daemon's clock jumped forward" : "a daemon's clock jumped back");
+	}
+}
+
 void brokers_calm(void)
 {
 	for (size_t k = 0; k < BROKERS; k++) {
+		if (brokers[k].clock.skew_us != 0)
+			clock_set(&brokers[k], 0);
 		if (brokers[k].paused_until != 0)
 			brokers[k].paused_until = world_now();
 	}

@@ -15,7 +15,8 @@ void broker_install(void);          /* rows that the first start makes */
 void brokers_begin(const char *providers);
 /* After the turn of that loop: who dies, stops, goes on, starts again. */
 void brokers_turn(const struct loop *turned);
-void brokers_calm(void);            /* whoever is stopped goes on */
+void brokers_minute(void);
+void brokers_calm(void);            /* whoever is stopped goes on, clocks are right */
 void brokers_end(void);
 bool broker_up(void);               /* all that there should be run */
 void broker_stop_soon(void);        /* the one whose turn it is, after this turn */

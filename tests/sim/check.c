@@ -17,7 +17,7 @@
 /* The same statements each minute: they are planned once. Known by where their text stands. */
 PGresult *check_rows(const char *sql)
 {
-	static const char *known[64];
+	static const char *known[128];
 	char name[32];
 	PGresult *r;
 	size_t i = 0;
@@ -78,6 +78,14 @@ static int64_t value_now(const char *sql)
 static void none(const char *name, const char *sql)
 {
 	char *found = text(sql);
+
+	always(found[0] == '\0', name, "%.1000s", found);
+	free(found);
+}
+
+static void none_now(const char *name, const char *sql)
+{
+	char *found = text_of(PQexec(store_conn(), sql), sql);
 
 	always(found[0] == '\0', name, "%.1000s", found);
 	free(found);
@@ -146,7 +154,7 @@ static void check_row_end(const struct rows *rows, int row, const struct cloud_i
 
 	if (ended == 0 || !row_is_over(rows, row) || (ref[0] != '\0' && strcmp(tail != NULL ? tail + 1 : ref, i->id) != 0))
 		return;
-	always(i->launched_us >= ended || (i->gone_us != 0 && i->gone_us <= ended), "a row ends after its instance",
+	always(i->launched_us >= ended || (i->gone_us != 0 && i->gone_us <= ended + world.skew_max), "a row ends after its instance",
 	    "n%s ended as %s at %" PRId64 " s, %s %s was there since %" PRId64 " s", cell(rows, row, 5), cell(rows, row, 2),
 	    (ended - SIM_T0) / SPOT_US_PER_S, i->cloud, i->id, (i->launched_us - SIM_T0) / SPOT_US_PER_S);
 }
@@ -169,7 +177,7 @@ static void check_instances(void)
 			int64_t ended = strtoll(cell(&rows, row, 4), NULL, 10);
 
 			sometimes("an instance outlived its row");
-			always(world_now() < MAX(ended, all[i].launched_us) + RELEASE_US, "no instance is left behind",
+			always(world_now() < MAX(ended, all[i].launched_us) + RELEASE_US + world.skew_max, "no instance is left behind",
 			    "%s %s lives, its node n%s is %s since %" PRId64 " s", all[i].cloud, all[i].id, cell(&rows, row, 5),
 			    cell(&rows, row, 2), (world_now() - ended) / SPOT_US_PER_S);
 		}
@@ -243,8 +251,8 @@ static void check_progress(void)
 			return;
 		snprintf(sql, sizeof(sql), "SELECT coalesce(max(c.steps), 0) FROM checkpoint c, attempt a WHERE c.job_id = %s AND "
 		    "a.job_id = c.job_id AND a.rank = c.rank AND a.rank = %" PRId64 " AND a.epoch = %" PRId64 " AND c.state = 'COMMITTED' "
-		    "AND c.epoch < a.epoch AND CASE WHEN c.set_key IS NULL THEN c.committed_us ELSE c.set_us END < a.created_us",
-		    p[seen].job + 1, p[seen].rank, p[seen].epoch);
+		    "AND c.epoch < a.epoch AND CASE WHEN c.set_key IS NULL THEN c.committed_us ELSE c.set_us END < a.created_us - %" PRId64,
+		    p[seen].job + 1, p[seen].rank, p[seen].epoch, world.skew_max);
 		steps = value_now(sql);
 		if (steps > 0)
 			sometimes("a job went on from a checkpoint");
@@ -257,10 +265,13 @@ static void check_progress(void)
 static void check_checkpoints(void)
 {
 	PGresult *r;
+	char sql[400];
 
-	none("an epoch that is over commits nothing",
+	snprintf(sql, sizeof(sql),
 	    "SELECT string_agg('c' || c.id || ' of j' || c.job_id || ' epoch ' || c.epoch, '; ') FROM checkpoint c "
-	    "JOIN attempt n ON n.job_id = c.job_id AND n.epoch > c.epoch WHERE c.state = 'COMMITTED' AND c.committed_us > n.created_us");
+	    "JOIN attempt n ON n.job_id = c.job_id AND n.epoch > c.epoch WHERE c.state = 'COMMITTED' AND c.committed_us > n.created_us + %" PRId64,
+	    world.skew_max);
+	none_now("an epoch that is over commits nothing", sql);
 	r = check_rows("SELECT DISTINCT k.object_key, c.id FROM checkpoint_chunk k JOIN checkpoint c ON c.id = k.checkpoint_id "
 	    "JOIN job j ON j.checkpoint_id = c.id WHERE c.state = 'COMMITTED' ORDER BY 2, 1");
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
@@ -317,7 +328,7 @@ static void check_losses(void)
 
 		for (size_t i = 0; i < n; i++) {
 			if (strcmp(all[i].id, tail != NULL ? tail + 1 : ref) == 0)
-				always((all[i].gone_us != 0 && all[i].gone_us <= ended) || host_was_cut(all[i].id),
+				always((all[i].gone_us != 0 && all[i].gone_us <= ended + world.skew_max) || host_was_cut(all[i].id),
 				    "no healthy machine is given up", "j%s epoch %s was called lost while %s ran: %s", PQgetvalue(r, k, 0),
 				    PQgetvalue(r, k, 1), all[i].id, PQgetvalue(r, k, 4));
 		}
@@ -342,9 +353,13 @@ static void check_healthy(void)
 /* What a user has cancelled does not go on; it may have come to its end before that was heard. */
 static void check_cancels(void)
 {
-	none("a cancelled job does not go on",
+	char sql[400];
+
+	snprintf(sql, sizeof(sql),
 	    "SELECT string_agg('j' || id || ' ' || state || ' ' || (ended_us - cancel_us) / 1000000 || ' s after it was cancelled', '; ') "
-	    "FROM job WHERE cancel_us IS NOT NULL AND state <> 'CANCELLED' AND ended_us > cancel_us + 600000000");
+	    "FROM job WHERE cancel_us IS NOT NULL AND state <> 'CANCELLED' AND ended_us > cancel_us + 600000000 + %" PRId64,
+	    world.skew_max);
+	none_now("a cancelled job does not go on", sql);
 }
 
 /* A job whose program ended well with all steps done does not run again, whatever became of the message. */

@@ -203,7 +203,7 @@ const char *cloud_conf(const char *dir)
 
 /* ---- what happens ------------------------------------------------------------------------------------- */
 
-static struct inst *any_instance(bool spot)
+struct inst *cloud_any(bool spot)
 {
 	struct inst *found = NULL;
 	uint64_t n = 0;
@@ -215,7 +215,7 @@ static struct inst *any_instance(bool spot)
 	return found;
 }
 
-static void post(const char *path, json_t *body)
+void cloud_post(const char *path, json_t *body)
 {
 	struct spot_err err = {0};
 	json_t *doc = json_pack("[{s:s, s:o}]", "post", path, "body", body);
@@ -238,12 +238,12 @@ static void stock_minute(void)
 {
 	static char held[8][256];
 	static size_t held_n;
-	const struct inst *i = any_instance(false);
+	const struct inst *i = cloud_any(false);
 	char text[256];
 
 	if (held_n > 0 && (held_n == ARRAY_LEN(held) || rng_below(&world.dice, 2) == 0)) {
 		trace("cloud %s has room again", held[0]);
-		post("/stock", json_pack("{s:s, s:n}", "pool", held[0], "count"));
+		cloud_post("/stock", json_pack("{s:s, s:n}", "pool", held[0], "count"));
 		memmove(held, held + 1, --held_n * sizeof(held[0]));
 		return;
 	}
@@ -251,20 +251,20 @@ static void stock_minute(void)
 		return;
 	snprintf(held[held_n++], 256, "%s", pool_text(i->pool, side_name(i->side), text));
 	trace("cloud %s is sold out", text);
-	post("/stock", json_pack("{s:s, s:i}", "pool", text, "count", 0));
+	cloud_post("/stock", json_pack("{s:s, s:i}", "pool", text, "count", 0));
 	sometimes("a pool ran dry");
 }
 
 static void price_minute(void)
 {
-	const struct inst *i = any_instance(true);
+	const struct inst *i = cloud_any(true);
 	char text[256];
 	double usd = (double)dice_us(100, 20000) / 1000.0;
 
 	if (i == NULL || i->cloud != CLOUD_AWS)
 		return;
 	trace("cloud %s costs %.3f", pool_text(i->pool, "spot", text), usd);
-	post("/price", json_pack("{s:s, s:f}", "pool", text, "usd", usd));
+	cloud_post("/price", json_pack("{s:s, s:f}", "pool", text, "usd", usd));
 	sometimes("a price jumped");
 }
 
@@ -299,7 +299,7 @@ static void lie_minute(void)
 		json_object_set_new(body, "code", json_string(lies[k].code));
 	trace("cloud will lie: %s", lies[k].name);
 	fault_seen(lies[k].name);
-	post("/fault", body);
+	cloud_post("/fault", body);
 }
 
 static void lag_minute(void)
@@ -311,23 +311,23 @@ void cloud_minute(void)
 {
 	struct inst *i;
 
-	if (DICE(reclaim) && (i = any_instance(true)) != NULL) {
+	if (DICE(reclaim) && (i = cloud_any(true)) != NULL) {
 		trace("cloud reclaims %s", i->id);
 		sometimes("an instance was reclaimed");
 		inst_reclaim(i, cloud_ops(i->cloud)->notice_s * SPOT_US_PER_S, 0, false);
 	}
-	if (DICE(kill) && (i = any_instance(false)) != NULL) {
+	if (DICE(kill) && (i = cloud_any(false)) != NULL) {
 		trace("cloud kills %s", i->id);
 		sometimes("an instance died without a word");
 		inst_end(i, "kill", "Server.InternalError", "Server.InternalError: Internal error on launch");
 	}
-	if (DICE(part) && (i = any_instance(false)) != NULL && host_runs(i->id)) {
+	if (DICE(part) && (i = cloud_any(false)) != NULL && host_runs(i->id)) {
 		sometimes("a node was cut off");
 		host_cut(i->id, true);
 	}
-	if (DICE(part) && (i = any_instance(false)) != NULL)
+	if (DICE(part) && (i = cloud_any(false)) != NULL)
 		host_cut(i->id, false);
-	if (DICE(part) && (i = any_instance(false)) != NULL)
+	if (DICE(part) && (i = cloud_any(false)) != NULL)
 		host_agent_crash(i->id);
 	if (DICE(stock))
 		stock_minute();
@@ -350,7 +350,7 @@ void cloud_list_begins(const char *url, struct str body)
 	bool ec2 = memmem(body.p, body.n, "Action=DescribeInstances", 24) != NULL;
 	struct inst *i;
 
-	if ((!ec2 && !str_suffix(url, "/instances")) || !DICE(absent) || (i = any_instance(false)) == NULL ||
+	if ((!ec2 && !str_suffix(url, "/instances")) || !DICE(absent) || (i = cloud_any(false)) == NULL ||
 	    (i->cloud == CLOUD_AWS) != ec2 || had_n == ARRAY_LEN(had))
 		return;
 	for (size_t k = 0; k < had_n; k++) {
@@ -387,7 +387,7 @@ void cloud_calm(void)
 {
 	(void)fault_drop(&sim, 0);
 	sim.conf.lag_us = 0;
-	post("/stock", json_pack("{s:s, s:n}", "pool", "*/*/*/*/*", "count"));
+	cloud_post("/stock", json_pack("{s:s, s:n}", "pool", "*/*/*/*/*", "count"));
 	for (struct inst *i = sim.insts; i != NULL; i = i->next) {
 		if (i->state == INST_RUNNING)
 			host_cut(i->id, false);

@@ -3,6 +3,7 @@
 #define SIM_CLOUD_H
 
 #include "base/base.h"
+#include "base/json.h"
 #include "base/str.h"
 
 #define SIM_BUCKET "spot-sim"
@@ -23,6 +24,11 @@ void cloud_list_begins(const char *url, struct str body);
 void cloud_list_ends(void);
 /* For breaks.c: one instance that has ended lives; the next call ends it again. false = there is none. */
 bool cloud_raise(bool alive);
+
+struct inst;
+/* One that runs, drawn; NULL = there is none. */
+struct inst *cloud_any(bool spot);
+void cloud_post(const char *path, json_t *body); /* the emulator's control */
 
 struct cloud_instance {
 	const char *id, *cloud, *token, *state, *ended_by;

@@ -111,7 +111,7 @@ static void agent_start_now(struct host *h)
 	struct agent *a = &h->agent;
 	struct spot_err err = {0};
 
-	agent_init(a, h->dir, &world.clock.clock);
+	agent_init(a, h->dir, &h->clock.clock);
 	if (boot_read(h->dir, &a->boot, &err) != SPOT_OK) {
 		fprintf(stderr, "sim: %s\n", err.text);
 		abort();
@@ -119,7 +119,7 @@ static void agent_start_now(struct host *h)
 	rng_seeded_init(&a->rng, rng_u64(&world.dice));
 	a->signal_fd = -1;
 	a->inotify_fd = 1000;
-	snprintf(a->enrol.boot_id, sizeof(a->enrol.boot_id), "boot-%.50s", h->id);
+	snprintf(a->enrol.boot_id, sizeof(a->enrol.boot_id), "boot-%.50s-%d", h->id, h->boots);
 	loop_timer_init(&h->timer, world.loop, timer_fire);
 	h->running = true;
 	host_now = h;
@@ -138,6 +138,7 @@ void host_boot(const struct host_spec *s)
 	snprintf(h->id, sizeof(h->id), "%s", s->id);
 	snprintf(h->dir, sizeof(h->dir), "%s/%s", world.conf.dir, s->id);
 	snprintf(h->gpu, sizeof(h->gpu), "%s", s->gpu != NULL ? s->gpu : "");
+	skewed_clock_init(&h->clock, 0);
 	h->gpus = s->gpus;
 	h->imds_port = s->imds_port;
 	while (*at != NULL)
@@ -160,6 +161,32 @@ void host_agent_crash(const char *id)
 	sometimes("an agent crashed");
 	agent_over(h);
 	agent_start_now(h);
+}
+
+void host_reboot(const char *id)
+{
+	struct host *h = host_find(id);
+
+	if (h == NULL || !h->running)
+		return;
+	trace("host %s starts again", h->id);
+	sometimes("a machine started again");
+	h->was_cut = true; /* silent for a while, and nothing runs on it afterwards */
+	h->boots++;
+	program_end_all(h);
+	agent_over(h);
+	agent_start_now(h);
+}
+
+void host_clock(const char *id, int64_t skew_us)
+{
+	struct host *h = host_find(id);
+
+	if (h == NULL)
+		return;
+	trace("host %s has a clock that is off by %" PRId64 " s", h->id, skew_us / SPOT_US_PER_S);
+	sometimes("a machine's clock jumped");
+	h->clock.skew_us = skew_us;
 }
 
 static void host_off(struct loop_timer *t);

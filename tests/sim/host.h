@@ -22,6 +22,8 @@ void host_cut_for(const char *id, int64_t us);
 bool host_runs(const char *id);
 bool host_was_cut(const char *id);
 void host_agent_crash(const char *id); /* the agent alone; it starts again */
+void host_reboot(const char *id);      /* its programs end, its disk stays */
+void host_clock(const char *id, int64_t skew_us);
 
 /* What programs did, for the checks. */
 struct host_progress {

@@ -6,6 +6,7 @@
 #include "agent/agent.h"
 #include "host.h"
 #include "io/loop.h"
+#include "world.h"
 
 struct program;
 struct host {
@@ -18,6 +19,8 @@ struct host {
 	char gpu[64];
 	int64_t scan_ready_us;
 	struct program *program;
+	struct skewed_clock clock;
+	int boots;
 	struct host *next;
 };
 extern struct host *host_now; /* whose agent is in its turn */

@@ -11,6 +11,7 @@
 #include "gates.h"
 #include "server.h"
 #include "store.h"
+#include "weather.h"
 #include "work.h"
 
 #include "base/log.h"
@@ -62,11 +63,11 @@ static const struct faults_mix mix_none = {0};
 static const struct faults_mix mix_light = {.net_lost = 300, .net_reset = 500, .net_reply_lost = 500, .net_twice = 300, .launch_twice = 50000,
     .net_slow = 1000, .db_lost_before = 200, .db_lost_after = 200, .db_slow = 300, .crash = 12, .part = 8000,
     .reclaim = 25000, .kill = 8000, .stock = 20000, .price = 10000, .zombie = 100000, .lie = 30000, .copy_lost = 20000, .absent = 5000, .cut_commit = 5000,
-    .rival = 250000, .pause = 8, .pause_claim = 20000};
+    .rival = 250000, .pause = 8, .pause_claim = 20000, .clock = 3000, .agent_clock = 5000, .reboot = 5000, .drought = 5000, .silent_feed = 5000};
 static const struct faults_mix mix_heavy = {.net_lost = 4000, .net_reset = 6000, .net_reply_lost = 6000,
     .net_twice = 4000, .launch_twice = 200000, .net_slow = 8000, .db_lost_before = 2500, .db_lost_after = 2500, .db_slow = 2000, .crash = 120,
     .part = 50000, .reclaim = 90000, .kill = 40000, .stock = 80000, .price = 50000, .zombie = 300000, .lie = 150000, .copy_lost = 100000, .absent = 20000, .cut_commit = 40000,
-    .rival = 250000, .pause = 60, .pause_claim = 100000};
+    .rival = 250000, .pause = 60, .pause_claim = 100000, .clock = 15000, .agent_clock = 30000, .reboot = 20000, .drought = 20000, .silent_feed = 20000};
 
 static bool mix_set(struct faults_mix *m, const char *name, size_t n, int64_t ppm)
 {
@@ -125,6 +126,8 @@ static void run_until(int64_t until, bool (*done)(void))
 		if (world_now() >= minute + 60 * SPOT_US_PER_S) {
 			minute = world_now();
 			cloud_minute();
+			weather_minute();
+			brokers_minute();
 			check_step();
 		}
 	}
@@ -142,6 +145,7 @@ static void seed_run(const char *providers)
 	/* From here on nothing more goes wrong: everything must come to its end. */
 	world.quiet = true;
 	cloud_calm();
+	weather_calm();
 	brokers_calm();
 	trace("calm");
 	run_until(world_now() + 12 * SPOT_US_PER_HOUR, check_settled);
@@ -401,7 +405,10 @@ static const char *const musts[] = {"a job succeeded", "a job failed", "a job en
     "an attempt was lost", "an instance died without a word", "an instance outlived its row", "an instance was reclaimed",
     "the daemon died", "the sweeper found an instance without a live row", "two programs of one job ran at once",
     "a machine outlived its instance", "a leader was stopped", "a leader was stopped with a launch in its hands",
-    "the other daemon took over", "a statement came from a daemon that led no longer"};
+    "the other daemon took over", "a daemon's clock jumped forward", "a daemon's clock jumped back", "a machine's clock jumped",
+    "a machine started again", "a cloud had no spot left", "a feed was silent", "a price could not be", "a gang succeeded",
+    "a gang began again elsewhere", "a gang went on from a whole checkpoint", "a job with a deadline succeeded", "a fleet was closed",
+    "a job ran on a fleet", "a job left for one of higher priority", "a job went to on-demand since there was no spot", "a statement came from a daemon that led no longer"};
 
 /* A batch that is large enough and never came to one of these tests less than it says. */
 static bool all_reached(const struct options *o)

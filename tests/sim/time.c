@@ -47,6 +47,14 @@ void skewed_clock_init(struct skewed_clock *c, int64_t skew_us)
 	*c = (struct skewed_clock){.clock = {.wall_us = skewed_wall, .mono_us = skewed_mono}, .skew_us = skew_us};
 }
 
+int64_t clock_jump_draw(void)
+{
+	static const int64_t most_s[] = {10, 600, 4 * 3600};
+	int64_t us = dice_us(SPOT_US_PER_S, most_s[rng_below(&world.dice, ARRAY_LEN(most_s))] * SPOT_US_PER_S);
+
+	return rng_below(&world.dice, 2) == 0 ? us : -us;
+}
+
 struct loop *world_loop_new(const struct clock *clock)
 {
 	for (size_t i = 0; i < LOOPS_MAX; i++) {

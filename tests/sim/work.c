@@ -43,7 +43,7 @@ static void accepted(struct wish *w, struct str reply)
 
 	if (json_parse(reply, "job", &o, NULL) != SPOT_OK)
 		return;
-	snprintf(w->id, sizeof(w->id), "%s", w->what.kind == WISH_FLEET ? w->what.fleet : json_str(o, "id", "", NULL));
+	snprintf(w->id, sizeof(w->id), "%s", json_str(o, "id", "", NULL));
 	w->accepted = true;
 	trace("user's wish %s is accepted", w->id);
 	if (w->what.cancels)
@@ -74,7 +74,7 @@ static void heard(struct flight_to *to)
 		if (w->refused)
 			trace("a wish is refused: %.*s", (int)MIN(to->reply.n, (size_t)300), to->reply.p);
 		/* A job that ended before its cancellation arrived. */
-		always(w->accepted || w->refused, "a user's request is understood", "%d %.*s", to->status,
+		always((w->accepted && w->what.kind == WISH_JOB) || w->refused, "a user's request is understood", "%d %.*s", to->status,
 		    (int)MIN(to->reply.n, (size_t)300), to->reply.p);
 		return;
 	}

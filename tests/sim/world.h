@@ -43,7 +43,12 @@
 	X(cut_commit)     /* an instance is cut off as it sends the commit of a checkpoint */ \
 	X(rival)          /* there are two daemons (asked once) */ \
 	X(pause)          /* a daemon stops for seconds to minutes and goes on (asked after each of its turns) */ \
-	X(pause_claim)    /* it does so when the claim of a launch has just run */
+	X(pause_claim)    /* it does so when the claim of a launch has just run */ \
+	X(clock)          /* a daemon's wall clock jumps by seconds to hours and back after minutes (asked each minute) */ \
+	X(agent_clock)    /* the same on a machine (each minute) */ \
+	X(reboot)         /* a machine starts again (each minute) */ \
+	X(drought)        /* a cloud has no spot left for minutes (each minute) */ \
+	X(silent_feed)    /* a feed of prices answers nothing, or prices that cannot be (each minute) */
 #define FAULTS_MAX 32
 struct faults_mix {
 #define X(name) int64_t name;
@@ -67,6 +72,7 @@ struct world {
 	struct rng rng;       /* of the product: tokens, jitter */
 	struct rng dice;      /* of the world: latencies, faults, workload */
 	bool quiet;           /* no new faults: things may settle */
+	int64_t skew_max;     /* so far a daemon's clock was off in this seed */
 	int64_t lines;
 	uint64_t hash;        /* of the trace */
 	int64_t turns, statements, asked, messages, restarts;
@@ -90,6 +96,8 @@ void world_loop_free(struct loop *l);
 /* Has no turns until it goes on (SIGSTOP, a sleeping laptop); what comes for it waits. */
 void world_loop_pause(struct loop *l, bool paused);
 bool world_loop_paused(const struct loop *l);
+/* Seconds, minutes or hours, forward or back. */
+int64_t clock_jump_draw(void);
 int64_t world_now(void);
 double world_s(void); /* seconds since the start */
 

@@ -103,6 +103,17 @@ class Running(AgentCase):
         self.assertEqual((r["reason"], r["why"]), ("killed", "cancelled"))
         self.assertEqual([p for p in pids if fake.alive(p)], [])
 
+    def test_what_was_never_begun_here_is_told_to_be_over(self):
+        """The simulation found a daemon that waited for the end of a rank which had been placed while it was away."""
+        self.agent.start()
+        self.daemon.want("kill", "j1", 1, why="rank 1 is lost")
+        r = self.exited()
+        self.assertEqual((r["reason"], r["why"]), ("killed", "rank 1 is lost"))
+        self.daemon.want("idle")
+        self.until(lambda: self.daemon.haves[-1]["job"] is None, "idle")
+        self.daemon.want("drain", "j2", 1)
+        self.assertEqual(self.exited("j2")["reason"], "drained")
+
     def test_in_a_delegated_cgroup_the_job_gets_one_of_its_own(self):
         with open("/proc/self/mounts") as f:
             root = next((line.split()[1] for line in f if line.split()[2] == "cgroup2"), None)
