@@ -143,7 +143,7 @@ static const struct rule_break {
     {"a job that succeeded did all its steps", "UPDATE job SET steps_done = steps_total - 1 WHERE steps_total > 0", NULL},
     {"a gang begins whole", "DELETE FROM attempt WHERE rank = 1", NULL},
     {"the ranks of a gang are in one place", "UPDATE node SET pool_id = (SELECT min(id) FROM pool) + id", NULL},
-    {"a machine has one rank of one job", "DROP INDEX attempt_one_live; UPDATE attempt SET ended_us = NULL, node_id = 1", NULL},
+    {"a machine has one rank of one job", "DROP INDEX attempt_one_live; DROP INDEX attempt_one_per_node; UPDATE attempt SET ended_us = NULL, node_id = 1", NULL},
     {"a fleet that was closed ends at zero", "UPDATE fleet SET state = 'ACTIVE'", NULL},
     {"a deadline that can be met is met", "UPDATE job SET deadline_us = started_us", NULL},
     {"every accepted job reaches an end", "UPDATE job SET state = 'RUNNING'", NULL},
