@@ -58,7 +58,7 @@ def main():
     p.add_argument("--all", action="store_true", default=os.environ.get("SPOT_CHAOS_ALL", "") not in ("", "0"))
     p.add_argument("--short", action="store_true")
     p.add_argument("--jobs", type=int, default=max(2, os.cpu_count() or 2))
-    args = p.parse_args()
+    args = p.parse_intermixed_args()
     todo = [x for x in points("short" if args.short else "all" if args.all else "default") if not args.stories or x.split()[0] in args.stories]
     broken, skipped = [], 0
     print("%d points, %d at a time" % (len(todo), args.jobs), flush=True)
