@@ -211,7 +211,7 @@ class Balancer(Relay):
         try:
             link = Plain(self, (reader, writer), await asyncio.open_connection(*self.target()))
             await link.run()
-        except OSError:
+        except (OSError, asyncio.CancelledError):
             writer.transport.abort()
 
 
@@ -225,7 +225,7 @@ class Proxy(Relay):
         try:
             server = await asyncio.open_unix_connection(self.target)
             await Link(self, (reader, writer), server).run()
-        except OSError:
+        except (OSError, asyncio.CancelledError):
             writer.transport.abort()
 
     async def strike(self, link, count, name):
