@@ -83,7 +83,7 @@ static void job_draw(struct wish_text *w, size_t k)
 static void fleet_draw(struct wish_text *w)
 {
 	snprintf(w->text, sizeof(w->text), "name: crew\nnodes: %" PRId64 "\nteam: research\nproject: sim\nresources:\n"
-	    "  accelerators: {A10G: 1, L4: 1, T4: 1}\n  use_spot: true\n", dice_us(1, 3));
+	    "  accelerators: {A10G: 1, L4: 1, T4: 1}\n  use_spot: true\n", one_in(3) ? dice_us(2, 3) : 1);
 	w->kind = WISH_FLEET;
 	w->fleet = "crew";
 	w->cancels = true;
@@ -93,8 +93,8 @@ static void fleet_draw(struct wish_text *w)
 /* On the fleet: one works, one of higher priority comes. */
 static void crew_draw(struct wish_text *w, size_t k, bool high)
 {
-	struct job_draw d = {.gpu = "A10G: 1, L4: 1, T4: 1", .fleet = "crew", .steps = high ? dice_us(20, 60) : dice_us(100, 400),
-	    .step_ms = dice_us(500, 3000), .nodes = 1, .spot = true, .saves = true, .priority = high ? 500 : 0};
+	struct job_draw d = {.gpu = "A10G: 1, L4: 1, T4: 1", .fleet = "crew", .steps = high ? dice_us(20, 60) : dice_us(200, 600),
+	    .step_ms = dice_us(800, 3000), .nodes = 1, .spot = true, .saves = true, .priority = high ? 500 : 0};
 
 	job_text(w, k, &d);
 	w->cancels = w->cancels && high;
