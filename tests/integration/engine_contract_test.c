@@ -386,6 +386,7 @@ static void test_an_order_is_left_alone_while_a_launch_is_under_way(void **state
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	m = cloud_add(&w->cloud, "nodepool/one", "", true);
 	m->created_us = 1;
+	world_sql(w, "INSERT INTO led (epoch, from_us, to_us) VALUES (0, 0, 2) ON CONFLICT (epoch) DO UPDATE SET to_us = 2");
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'UNKNOWN'");
@@ -411,6 +412,7 @@ static void test_a_leftover_that_shows_up_once_is_not_touched(void **state)
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	m = cloud_add(&w->cloud, "nic-1", "", true);
 	m->created_us = 1;
+	world_sql(w, "INSERT INTO led (epoch, from_us, to_us) VALUES (0, 0, 2) ON CONFLICT (epoch) DO UPDATE SET to_us = 2");
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM orphan");
 	m->state = SPOT_INSTANCE_GONE;
