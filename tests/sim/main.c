@@ -160,7 +160,7 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 	char path[256];
 	const char *providers;
 
-	if (o->quiet)
+	if (o->quiet || o->from != o->to)
 		(void)!freopen("/dev/null", "w", stdout);
 	world.conf = (struct world_conf){.seed = seed, .minutes = o->minutes, .trace = o->trace, .dsn = dsn,
 	    .prove = o->prove, .gates_off = gates_off};
@@ -180,8 +180,7 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 	traps_armed = true;
 	seed_run(providers);
 	traps_armed = false;
-	if (o->trace)
-		fflush(stdout);
+	fflush(stdout);
 	seen_write(out);
 	{
 		struct rusage u;
