@@ -1,6 +1,7 @@
 -- Ending instances until the provider confirms, and instances nobody knows.
 
 -- Of a provider whose machines leave something, an end is confirmed only after a terminate.
+-- launched_us: of a launch that was sent more than once, when it was answered; the machine may be as young as that.
 -- name: engine_reap_due
 -- params: claimed_by text, at_us int8, leaving text[]
 -- rows: many id int8, provider text, region text, zone text, ref text, spot_request text, tries int4,
@@ -12,7 +13,8 @@ SELECT id, provider, region, zone, ref, spot_request, tries, confirmed, terminat
 		n.ref IS NULL OR (n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user')
 			AND (n.tries > 0 OR p.provider <> ALL ($3))) OR (n.gone_seen >= 2 AND n.tries > 0) AS confirmed,
 		coalesce(n.terminate_us, n.state_us) AS terminate_us, n.provider_state, n.gone_seen, n.last_error,
-		coalesce(n.launched_us, n.launch_sent_us, n.created_us) AS launched_us, n.next_act_us, n.claim_until_us, n.claimed_by
+		greatest(coalesce(n.launched_us, n.launch_sent_us, n.created_us), (SELECT max(e.at_us) FROM event e
+			WHERE e.node_id = n.id AND e.now = 'BOOTING')) AS launched_us, n.next_act_us, n.claim_until_us, n.claimed_by
 	FROM node n JOIN pool p ON p.id = n.pool_id WHERE n.state = 'TERMINATING') t
 WHERE confirmed OR (next_act_us <= $2 AND (claim_until_us <= $2 OR claimed_by <> $1))
 ORDER BY id LIMIT 200
