@@ -118,10 +118,8 @@ static void test_what_a_daemon_hears_after_it_lost_the_lease_is_no_evidence(void
 }
 
 /* The provider's servers learn of a launch one after the other; one that has not says "no such instance". */
-static void test_a_young_machine_that_the_terminate_does_not_find_is_not_gone(void **state)
+static void young_machine(struct world *w, int64_t sent_before_us)
 {
-	struct world *w = *state;
-
 	world_reset(w, true);
 	w->conf.list_lag_us = 3 * SPOT_US_PER_S;
 	w->conf.idle_keep_us = 10000;
@@ -129,12 +127,24 @@ static void test_a_young_machine_that_the_terminate_does_not_find_is_not_gone(vo
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_sql(w, "UPDATE node SET launched_us = launched_us - %" PRId64, sent_before_us);
 	w->cloud.blind_terminates = 2;
 	world_sql(w, "UPDATE job SET cancel_us = %" PRId64 "; NOTIFY spot_engine", clock_real.wall_us(&clock_real));
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'GONE'");
 	assert_int_equal(w->cloud.blind_terminates, 0);
 	assert_int_equal(cloud_live(&w->cloud), 0);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM orphan"), 0);
+}
+
+static void test_a_young_machine_that_the_terminate_does_not_find_is_not_gone(void **state)
+{
+	young_machine(*state, 0);
+}
+
+/* A launch that is repeated keeps the time of its first call, since from then on it may cost money. */
+static void test_the_machine_of_a_launch_that_was_repeated_is_young(void **state)
+{
+	young_machine(*state, 600 * SPOT_US_PER_S);
 }
 
 static void test_one_absence_and_a_silent_agent_are_not_yet_a_loss(void **state)
@@ -280,6 +290,7 @@ int main(void)
 		cmocka_unit_test(test_without_tokens_not_even_a_refused_launch_is_sent_again),
 		cmocka_unit_test(test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speaks),
 		cmocka_unit_test(test_a_young_machine_that_the_terminate_does_not_find_is_not_gone),
+		cmocka_unit_test(test_the_machine_of_a_launch_that_was_repeated_is_young),
 		cmocka_unit_test(test_one_absence_and_a_silent_agent_are_not_yet_a_loss),
 		cmocka_unit_test(test_silence_while_no_daemon_listened_does_not_count),
 		cmocka_unit_test(test_a_terminate_is_over_when_the_provider_says_so),
