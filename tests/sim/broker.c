@@ -248,9 +248,11 @@ void brokers_minute(void)
 			clock_set(&brokers[k], 0);
 		}
 	}
-	if (DICE(clock)) {
+	if (DICE(clock) || DICE(clock_far)) {
+		bool far = world.conf.mix.clock_far > 0;
+
 		b->wrong_until = world_now() + dice_us(SPOT_US_PER_S, 600 * SPOT_US_PER_S);
-		clock_set(b, clock_jump_draw());
+		clock_set(b, far ? clock_jump_draw() : dice_us(-40 * SPOT_US_PER_S, 40 * SPOT_US_PER_S));
 		sometimes(b->clock.skew_us > 0 ? "a daemon's clock jumped forward" : "a daemon's clock jumped back");
 	}
 }

@@ -69,7 +69,7 @@ static void heard(struct flight_to *to)
 			w->cancelled = true;
 		return;
 	}
-	if (!to->reset && to->status / 100 == 4 && to->status != 409 && to->status != 429) {
+	if (!to->reset && to->status / 100 == 4 && to->status != 409 && to->status != 412 && to->status != 429) {
 		w->refused = !w->accepted && refused(w, to->reply);
 		if (w->refused)
 			trace("a wish is refused: %.*s", (int)MIN(to->reply.n, (size_t)300), to->reply.p);
