@@ -368,6 +368,12 @@ static void sched_job(struct recon *r, struct sched_turn *t,
 		}
 		return;
 	}
+	if (queued && j->fleet_closed) {
+		job_event(r, j->id, j->state, j->epoch, JOB_EV_INFEASIBLE, "fleet_closed",
+			  arena_printf(r->arena, "its fleet f%" PRId64 " is closed: submit it again, without a fleet or for another",
+				       j->fleet_id));
+		return;
+	}
 	if (queued && j->not_before_us > engine_now(r->e)) {
 		engine_later(r->e, j->not_before_us - engine_now(r->e));
 		return;

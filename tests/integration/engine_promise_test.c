@@ -185,6 +185,26 @@ static void test_silence_while_no_daemon_listened_does_not_count(void **state)
 	finish(w);
 }
 
+/* Agents are heard by the API's clock and judged by the leader's: one of them may be wrong, or jump. */
+static void test_an_agent_heard_by_a_clock_that_differs_is_not_silent(void **state)
+{
+	struct world *w = *state;
+	int64_t end = clock_real.mono_us(&clock_real) + 3 * w->conf.agent_lost_us;
+
+	running(w);
+	w->agents = false;
+	while (clock_real.mono_us(&clock_real) < end) {
+		world_sql(w, "UPDATE node SET last_seen_us = %" PRId64, clock_real.wall_us(&clock_real) - 10 * w->conf.agent_lost_us);
+		world_for(w, 100);
+		still_running(w);
+	}
+	/* What falls silent is found all the same. */
+	world_until(w, LIMIT, "SELECT count(*) FROM verdict WHERE kind = 'silent'");
+	w->agents = true;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	finish(w);
+}
+
 static void test_a_terminate_is_over_when_the_provider_says_so(void **state)
 {
 	struct world *w = *state;
@@ -293,6 +313,7 @@ int main(void)
 		cmocka_unit_test(test_the_machine_of_a_launch_that_was_repeated_is_young),
 		cmocka_unit_test(test_one_absence_and_a_silent_agent_are_not_yet_a_loss),
 		cmocka_unit_test(test_silence_while_no_daemon_listened_does_not_count),
+		cmocka_unit_test(test_an_agent_heard_by_a_clock_that_differs_is_not_silent),
 		cmocka_unit_test(test_a_terminate_is_over_when_the_provider_says_so),
 		cmocka_unit_test(test_a_decision_follows_from_the_inputs_stored_with_it),
 		cmocka_unit_test(test_waiting_is_a_decision_with_its_inputs),

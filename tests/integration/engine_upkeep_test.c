@@ -458,6 +458,10 @@ static void test_a_fleet_grows_serves_a_job_shrinks_and_closes(void **state)
 		  " WHERE ended_us IS NULL; NOTIFY spot_engine",
 		  clock_real.wall_us(&clock_real));
 	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE state = 'CLOSED'");
+	/* Who still waits for it hears so. */
+	world_job(w, "{}");
+	world_sql(w, "UPDATE job SET fleet_id = 1 WHERE id = 2; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'FAILED' AND reason = 'fleet_closed' AND why LIKE '%closed%'");
 	world_check_end(w);
 }
 

@@ -97,10 +97,7 @@ static void crew_draw(struct wish_text *w, size_t k, bool high)
 	    .step_ms = dice_us(800, 3000), .nodes = 1, .spot = true, .saves = true, .priority = high ? 500 : 0};
 
 	job_text(w, k, &d);
-	/* What still waits when the fleet is closed waits for ever: its user takes it back. */
-	if (!high || !w->cancels)
-		w->cancel_after_us = dice_us(1200 * SPOT_US_PER_S, 1500 * SPOT_US_PER_S);
-	w->cancels = true;
+	w->cancels = w->cancels && high;
 }
 
 size_t wishes_draw(struct wish_text *ret, size_t max, int64_t jobs, int64_t until_us)

@@ -45,7 +45,7 @@
 	X(pause)          /* a daemon stops for seconds to minutes and goes on (asked after each of its turns) */ \
 	X(pause_claim)    /* it does so when the claim of a launch has just run */ \
 	X(clock)          /* a daemon's wall clock jumps by seconds and back after minutes (asked each minute) */ \
-	X(clock_far)      /* by up to hours; in no mix: README.md, "Not changed" */ \
+	X(clock_far)      /* by up to hours */ \
 	X(agent_clock)    /* the same on a machine (each minute) */ \
 	X(reboot)         /* a machine starts again (each minute) */ \
 	X(drought)        /* a cloud has no spot left for minutes (each minute) */ \

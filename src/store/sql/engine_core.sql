@@ -57,7 +57,8 @@ SELECT pg_notify('spot_engine', 'lease') IS NOT NULL AS told FROM l
 
 -- A verdict that gives a machine up keeps what was seen by whom (node_seen, migration 0019), as it was before the move. It was over
 -- since its agent's last word or since its provider first said so, but never before this daemon listened; longer than bound_us
--- (lost_us more where silence alone decides) is a loss found too late.
+-- (lost_us more where silence alone decides) is a loss found too late. A node that was given a job since it was read as idle is
+-- not released (engine_assign takes idle_since_us away).
 -- name: engine_node_move
 -- params: id int8, was text, now text, event text, why text, cause text, at_us int8, next_us int8, fence int8, bound_us int8, lost_us int8
 -- rows: 0..1 id int8, told bool
@@ -71,6 +72,7 @@ WITH n AS (
 		terminate_us = CASE WHEN $3 = 'TERMINATING' THEN coalesce(terminate_us, $7) ELSE terminate_us END,
 		ended_us = CASE WHEN $3 IN ('GONE', 'FAILED') THEN greatest($7, billed_to_us) ELSE ended_us END
 	WHERE id = $1 AND state = $2
+		AND ($4 <> 'RELEASE' OR $2 <> 'READY' OR idle_since_us IS NOT NULL OR job_id IS NULL)
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR KEY SHARE)
 	RETURNING id, job_id
 ), g AS (

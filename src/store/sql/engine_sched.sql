@@ -6,7 +6,7 @@
 -- rows: many id int8, state text, state_us int8, name text, spec jsonb, epoch int4, fleet_id int8?, deadline_us int8?,
 --   created_us int8, queued_us int8, steps_done int8, steps_total int8, checkpoint_id int8?,
 --   checkpoint_bytes int8, checkpoint_steps int8, save_us int8, inflight bool, ran_us int8, live bool,
---   not_before_us int8, rates text?, restart_us int8?, num_nodes int4
+--   not_before_us int8, rates text?, restart_us int8?, num_nodes int4, fleet_closed bool
 -- writes: no
 SELECT j.id, j.state, j.state_us, j.name, j.spec, j.epoch, j.fleet_id, j.deadline_us, j.created_us, j.queued_us,
 	j.steps_done, j.steps_total, j.checkpoint_id, coalesce(c.bytes, 0), coalesce(c.steps, 0),
@@ -23,7 +23,8 @@ SELECT j.id, j.state, j.state_us, j.name, j.spec, j.epoch, j.fleet_id, j.deadlin
 	coalesce((SELECT sum(coalesce(a.ended_us, $2) - a.started_us) FROM attempt a WHERE a.job_id = j.id
 		AND a.rank = 0 AND a.started_us IS NOT NULL), 0)::int8 AS ran_us,
 	EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND (a.ended_us IS NULL OR NOT a.settled)) AS live,
-	coalesce(j.not_before_us, 0), m.rates, m.restart_us, j.num_nodes
+	coalesce(j.not_before_us, 0), m.rates, m.restart_us, j.num_nodes,
+	EXISTS (SELECT FROM fleet f WHERE f.id = j.fleet_id AND f.state = 'CLOSED') AS fleet_closed
 FROM job j LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
 LEFT JOIN LATERAL job_measured(ARRAY[j.id]) m ON j.epoch > 0
 LEFT JOIN job_queue w ON w.job_id = j.id

@@ -52,7 +52,8 @@ WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SH
 	AND (n.unanswered = 0 OR n.state = 'BOOTING' OR n.last_seen_us < $3 - 20000000)
 
 -- Nodes that come under suspicion: an agent that is silent for longer than agents are, or answers of the provider without the machine.
--- And those whose agent speaks and whose provider lists them again. Nothing is done about either but to look harder.
+-- And those whose agent speaks and whose provider lists them again. Nothing is done about either but to look harder. An agent that said
+-- something since, however old that is by our clock, is not silent: its suspicion begins anew.
 -- name: engine_watch_doubt
 -- params: at_us int8, silent_us int8, up_us int8, fence int8
 -- rows: many id int8, begins bool, why text, told bool
@@ -71,7 +72,12 @@ WITH d AS MATERIALIZED (
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE)
 	ORDER BY n.id LIMIT 500 FOR UPDATE OF n SKIP LOCKED
 ), n AS (
-	UPDATE node SET suspect_us = CASE WHEN d.begins THEN $1 END FROM d WHERE node.id = d.id RETURNING node.id, node.job_id
+	UPDATE node SET suspect_us = CASE WHEN d.begins THEN $1 END, suspect_seen_us = CASE WHEN d.begins THEN last_seen_us END
+	FROM d WHERE node.id = d.id RETURNING node.id, node.job_id
+), spoke AS (
+	UPDATE node SET suspect_us = $1, suspect_seen_us = last_seen_us
+	WHERE state = 'READY' AND suspect_us IS NOT NULL AND last_seen_us <= $1 - $2 AND last_seen_us IS DISTINCT FROM suspect_seen_us
+		AND id NOT IN (SELECT id FROM d) AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE)
 ), v AS (
 	INSERT INTO verdict (at_us, node_id, job_id, epoch, rank, kind, why, seen, step)
 	SELECT $1, x.id, s.job_id, s.epoch, s.rank, CASE WHEN d.begins THEN 'suspected' ELSE 'healthy' END, d.why,
@@ -168,7 +174,8 @@ WHERE n.state IN ('BOOTING', 'READY', 'DRAINING') AND (
 	OR (n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL)
 	OR (n.state = 'BOOTING' AND n.launched_us + greatest($2, coalesce(slow.us, 0)) <= $1)
 	OR (n.state = 'READY' AND n.provider_state = 'running'
-		AND greatest(coalesce(n.last_seen_us, n.ready_us), $4) + $3 <= $1))
+		AND greatest(coalesce(n.last_seen_us, n.ready_us), $4) + $3 <= $1
+		AND n.suspect_us + $3 - $5 <= $1 AND n.suspect_seen_us IS NOT DISTINCT FROM n.last_seen_us))
 ORDER BY n.id LIMIT 500
 
 -- A pool whose node was taken or did not boot rests; the record feeds the hazard estimate.
