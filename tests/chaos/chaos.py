@@ -253,6 +253,19 @@ class World(e2e.World):
         return j, self.node(j["node"])["ref"]
 
 
+class Worlds:
+    """with: a world that is closed, and kept for reading when the story failed."""
+
+    def __init__(self, **options):
+        self.world = World(**options)
+
+    def __enter__(self):
+        return self.world
+
+    def __exit__(self, kind, value, trace):
+        self.world.close(kind is not None)
+
+
 def tale(w, steps=200, reclaims=1):
     """A job that its provider takes the machine from, and one beside it. Returns when both are over."""
     w.prices()
