@@ -2,11 +2,10 @@
  * The network: requests travel to the server that listens at the port of their URL, in this process, and
  * replies travel back, each with a latency of its own, so that messages overtake one another. What may
  * happen to them on the way is drawn per message.
- *
- * A server's side is io/httpd.h: the emulated clouds and the API serve as they do over sockets.
  */
 #include "base/base.h"
 #include "world.h"
+#include "net_priv.h"
 #include "check.h"
 #include "cloud.h"
 #include "host.h"
@@ -19,54 +18,8 @@
 
 #define REPLY_MAX ((size_t)64 << 20)
 
-struct httpd {
-	struct httpd *next;
-	struct loop *loop;
-	struct httpd_conf conf;
-	int port;
-	bool draining;
-	struct served *served;
-	struct httpd_stats stats;
-};
-
-/* A request at its server. */
-struct served {
-	struct httpd_req pub;
-	struct httpd *h;
-	struct served *next, **at;
-	struct flight *flight; /* NULL: nobody waits for the reply */
-	struct arena *arena;
-	struct spot_header *extra;
-	size_t extra_n, extra_cap;
-	struct sbuf stream;
-	struct loop_timer gone;
-	int status;
-	bool streaming;
-};
-
-struct flight {
-	struct flight_to *to; /* NULL: forgotten */
-	struct arena *arena;
-	struct loop_timer timer;
-	struct served *served;
-	struct httpd *server;  /* it waits there to be taken */
-	struct flight *next, **at;
-	const char *from, *method, *url, *host;
-	int port;
-	struct spot_header *headers;
-	size_t headers_n;
-	struct str body;
-	bool twice, answered, broken, swallowed;
-	/* the reply on its way */
-	int status;
-	struct spot_header *reply_headers;
-	size_t reply_headers_n;
-	struct str reply;
-};
-
-static struct httpd *servers;
-static struct flight *flights;
-static int port_next = 9100;
+struct httpd *net_servers;
+struct flight *net_flights;
 #define CUTS_MAX 64
 static char *cuts[CUTS_MAX];
 
@@ -132,7 +85,7 @@ static void served_bury(void *p)
 	free(s);
 }
 
-static void served_done(struct served *s)
+void net_served_done(struct served *s)
 {
 	loop_timer_stop(&s->gone);
 	*s->at = s->next;
@@ -143,14 +96,14 @@ static void served_done(struct served *s)
 }
 
 /* In a turn of the server. */
-static void served_gone(struct loop_timer *t)
+void net_served_gone(struct loop_timer *t)
 {
 	struct served *s = container_of(t, struct served, gone);
 	void (*gone)(struct httpd_req *) = STEAL(s->pub.gone);
 
 	if (gone != NULL) {
 		gone(&s->pub);
-		served_done(s);
+		net_served_done(s);
 	}
 }
 
@@ -182,7 +135,7 @@ void flight_forget(struct flight_to *t)
 
 void net_crash(const char *from)
 {
-	for (struct flight *f = flights, *next; f != NULL; f = next) {
+	for (struct flight *f = net_flights, *next; f != NULL; f = next) {
 		next = f->next;
 		if (strcmp(f->from, from) == 0 && f->to != NULL)
 			flight_forget(f->to);
@@ -220,20 +173,20 @@ static void reply_arrived(struct loop_timer *timer)
 		tell(f);
 }
 
-static void travel_back(struct flight *f, int64_t us)
+void net_travel_back(struct flight *f, int64_t us)
 {
 	f->answered = true;
 	loop_timer_init(&f->timer, f->to != NULL ? f->to->loop : world.loop, reply_arrived);
 	loop_timer_set(&f->timer, us);
 }
 
-static void break_up(struct flight *f, const char *why)
+void net_break_up(struct flight *f, const char *why)
 {
 	trace("net %s -- %s %s: %s", f->from, f->method, f->url, why);
 	f->broken = true;
 	f->status = 0;
 	f->reply = (struct str){"", 0};
-	travel_back(f, dice_us(200, 40000));
+	net_travel_back(f, dice_us(200, 40000));
 }
 
 /* ---- arrival ------------------------------------------------------------------------------------ */
@@ -244,7 +197,7 @@ static struct httpd *server_at(int port)
 	struct httpd *found[4];
 	size_t n = 0, k;
 
-	for (struct httpd *h = servers; h != NULL && n < ARRAY_LEN(found); h = h->next) {
+	for (struct httpd *h = net_servers; h != NULL && n < ARRAY_LEN(found); h = h->next) {
 		if (h->port == port && !h->draining)
 			found[n++] = h;
 	}
@@ -301,7 +254,7 @@ static void serve(struct httpd *h, struct flight *f, bool heard)
 	h->stats.requests++;
 	h->stats.open++;
 	sbuf_init(&s->stream, REPLY_MAX);
-	loop_timer_init(&s->gone, h->loop, served_gone);
+	loop_timer_init(&s->gone, h->loop, net_served_gone);
 	request_fill(s, f);
 	copy = arena_array(s->arena, f->headers_n + 1, sizeof(*copy));
 	for (size_t i = 0; i < f->headers_n; i++)
@@ -355,7 +308,7 @@ static void request_arrived(struct loop_timer *timer)
 		return;
 	}
 	if (h == NULL) {
-		break_up(f, "nobody listens");
+		net_break_up(f, "nobody listens");
 		return;
 	}
 	if (h->loop == world.loop) {
@@ -399,11 +352,11 @@ static struct flight *flight_new(const struct flight_to *t)
 
 	assert(f != NULL);
 	f->arena = arena_new(0);
-	f->at = &flights;
-	f->next = flights;
+	f->at = &net_flights;
+	f->next = net_flights;
 	if (f->next != NULL)
 		f->next->at = &f->next;
-	flights = f;
+	net_flights = f;
 	f->from = arena_strdup(f->arena, t->from);
 	f->method = arena_strdup(f->arena, t->method);
 	f->url = arena_strdup(f->arena, t->url);
@@ -446,7 +399,7 @@ static void draw_fate(struct flight *f)
 	}
 	if (DICE(net_reset)) {
 		fault_seen("net_reset");
-		break_up(f, "reset");
+		net_break_up(f, "reset");
 		f->answered = false;
 		return;
 	}
@@ -463,171 +416,4 @@ void flight_start(struct flight_to *t)
 	t->status = 0;
 	t->reset = t->sent = false;
 	draw_fate(f);
-}
-
-/* ---- the server's side: io/httpd.h ---------------------------------------------------------------- */
-
-enum spot_rc httpd_new(struct loop *l, const struct httpd_conf *conf, struct httpd **ret, struct spot_err *err UNUSED)
-{
-	struct httpd *h = calloc(1, sizeof(*h));
-
-	assert(h != NULL);
-	h->loop = l;
-	h->conf = *conf;
-	h->port = conf->port != 0 ? conf->port : port_next++;
-	h->next = servers;
-	servers = h;
-	*ret = h;
-	return SPOT_OK;
-}
-
-static void reply_send(struct served *s, int status, const char *type, const char *body, size_t n)
-{
-	struct flight *f = s->flight;
-	size_t k = 0;
-
-	if (f == NULL)
-		return;
-	s->flight = NULL;
-	f->served = NULL;
-	f->status = status;
-	f->reply = arena_bytes(f->arena, body, strcmp(f->method, "HEAD") == 0 ? 0 : n);
-	f->reply_headers = arena_array(f->arena, s->extra_n + 2, sizeof(*f->reply_headers));
-	if (type != NULL)
-		f->reply_headers[k++] = (struct spot_header){"Content-Type", arena_strdup(f->arena, type)};
-	for (size_t i = 0; i < s->extra_n; i++)
-		f->reply_headers[k++] = (struct spot_header){
-		    arena_strdup(f->arena, s->extra[i].name), arena_strdup(f->arena, s->extra[i].value)};
-	f->reply_headers_n = k;
-	trace("net %s .. %s %s %d", f->from, f->method, f->url, status);
-	if (DICE(net_reply_lost)) {
-		fault_seen("net_reply_lost");
-		break_up(f, "reply lost");
-		return;
-	}
-	travel_back(f, dice_us(150, 3000));
-}
-
-void httpd_free(struct httpd *h)
-{
-	if (h == NULL)
-		return;
-	for (struct httpd **p = &servers; *p != NULL; p = &(*p)->next) {
-		if (*p == h) {
-			*p = h->next;
-			break;
-		}
-	}
-	for (struct flight *f = flights, *next; f != NULL; f = next) {
-		next = f->next;
-		if (f->server == h) {
-			f->server = NULL;
-			loop_timer_stop(&f->timer);
-			break_up(f, "the server died");
-		}
-	}
-	while (h->served != NULL) {
-		struct served *s = h->served;
-		struct flight *f = s->flight;
-
-		if (f != NULL) {
-			f->served = NULL;
-			break_up(f, "the server died");
-		}
-		s->flight = NULL;
-		if (s->pub.gone != NULL)
-			served_gone(&s->gone);
-		else
-			served_done(s);
-	}
-	loop_bury(h->loop, h, free);
-}
-
-int httpd_port(const struct httpd *h)
-{
-	return h->port;
-}
-
-void httpd_drain(struct httpd *h)
-{
-	h->draining = true;
-}
-
-enum spot_rc httpd_reload_tls(struct httpd *h UNUSED, struct spot_err *err)
-{
-	return err_set(err, SPOT_CONFIG, "there is no TLS inside of the simulation");
-}
-
-struct httpd_stats httpd_stats(const struct httpd *h)
-{
-	return h->stats;
-}
-
-void httpd_set(struct httpd_req *r, const char *name, const char *value)
-{
-	struct served *s = r->priv;
-
-	s->extra = arena_grow(s->arena, s->extra, s->extra_n, &s->extra_cap, sizeof(*s->extra));
-	s->extra[s->extra_n++] = (struct spot_header){arena_strdup(s->arena, name), arena_strdup(s->arena, value)};
-}
-
-void httpd_reply(struct httpd_req *r, int status, const char *type, const char *body, size_t n)
-{
-	struct served *s = r->priv;
-
-	reply_send(s, status, type, body, n);
-	served_done(s);
-}
-
-bool httpd_alive(const struct httpd_req *r)
-{
-	const struct served *s = r->priv;
-
-	return s->flight != NULL;
-}
-
-void httpd_abort(struct httpd_req *r)
-{
-	struct served *s = r->priv;
-	struct flight *f = s->flight;
-
-	s->flight = NULL;
-	if (f != NULL) {
-		f->served = NULL;
-		break_up(f, "closed by the server");
-	}
-	served_done(s);
-}
-
-void httpd_stream_begin(struct httpd_req *r, int status, const char *type)
-{
-	struct served *s = r->priv;
-
-	s->streaming = true;
-	s->status = status;
-	if (type != NULL)
-		httpd_set(r, "Content-Type", type);
-}
-
-bool httpd_stream_write(struct httpd_req *r, const char *p, size_t n)
-{
-	struct served *s = r->priv;
-
-	if (s->flight == NULL)
-		return false;
-	sbuf_add(&s->stream, p, n);
-	return true;
-}
-
-size_t httpd_stream_queued(const struct httpd_req *r UNUSED)
-{
-	return 0;
-}
-
-void httpd_stream_end(struct httpd_req *r)
-{
-	struct served *s = r->priv;
-
-	reply_send(s, s->status, NULL, s->stream.p, s->stream.n);
-	served_done(s);
 }
