@@ -164,6 +164,8 @@ struct seen {                  /* heartbeats and progress until they are written
 	struct pg_req req;
 	struct loop_timer timer;
 	bool busy;
+	struct pg_req beat;          /* that we listen */
+	struct loop_timer beat_timer;
 };
 
 struct stream_hub;

@@ -1,13 +1,30 @@
 /*
  * Heartbeats and progress of agents: kept for a second and written in one statement, because a row
  * update per poll would be most of the database's work (100,000 agents every 15 s). What is not yet
- * written is lost with the daemon, and said again by the next poll.
+ * written is lost with the daemon, and said again by the next poll. And our own heartbeat: an agent is silent only while an API
+ * listens (engine_watch_due).
  */
 #include "base/base.h"
 #include "api/api_priv.h"
+#include "store/listen.h"
 
 #define FLUSH_US  SPOT_US_PER_S
 #define BATCH_MAX 20000
+
+static void beaten(struct op *op)
+{
+	struct api *api = container_of(op, struct api, seen.beat.op);
+
+	pg_req_fini(&api->seen.beat);
+	loop_timer_set(&api->seen.beat_timer, LISTEN_BEAT_US);
+}
+
+static void beat(struct loop_timer *t)
+{
+	struct api *api = container_of(t, struct api, seen.beat_timer);
+
+	q_api_listens(api->pg, &api->seen.beat, NULL, beaten);
+}
 
 static void flush(struct seen *s, struct api *api);
 
@@ -50,6 +67,8 @@ static void *grown(void *p, size_t cap, size_t size)
 void seen_init(struct api *api)
 {
 	loop_timer_init(&api->seen.timer, api->loop, timer_fire);
+	loop_timer_init(&api->seen.beat_timer, api->loop, beat);
+	loop_timer_set(&api->seen.beat_timer, 0);
 }
 
 void seen_add(struct api *api, int64_t node, int64_t job, int32_t epoch, int64_t steps)
@@ -86,7 +105,9 @@ void seen_fini(struct api *api)
 	struct seen *s = &api->seen;
 
 	loop_timer_stop(&s->timer);
+	loop_timer_stop(&s->beat_timer);
 	pg_req_fini(&s->req);
+	pg_req_fini(&s->beat);
 	free(s->nodes);
 	free(s->ats);
 	free(s->jobs);

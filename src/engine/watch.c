@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "engine/engine_int.h"
 #include "engine/watch.h"
+#include "store/listen.h"
 
 #define HURRY_US (2 * SPOT_US_PER_S)
 
@@ -463,5 +464,6 @@ void watch_run(struct recon *r)
 					   .slow = slow,
 					   .slow_n = slow_n,
 					   .slow_us = slow_us,
-					   .slow_us_n = slow_n}));
+					   .slow_us_n = slow_n,
+					   .beat_us = LISTEN_BEAT_US}));
 }

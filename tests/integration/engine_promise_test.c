@@ -185,6 +185,25 @@ static void test_silence_while_no_daemon_listened_does_not_count(void **state)
 	finish(w);
 }
 
+/* With no API to speak to every agent is silent, and that says nothing about machines. */
+static void test_silence_while_no_api_listened_does_not_count(void **state)
+{
+	struct world *w = *state;
+
+	running(w);
+	world_sql(w, "INSERT INTO listener VALUES ('api', 10)");
+	w->agents = false;
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE suspect_us IS NOT NULL AND suspect_beats = 10");
+	world_sql(w, "UPDATE listener SET beats = 9"); /* fewer since than there should have been */
+	world_for(w, 2 * w->conf.agent_lost_us / 1000);
+	still_running(w);
+	world_sql(w, "UPDATE listener SET beats = 11");
+	world_until(w, LIMIT, "SELECT count(*) FROM verdict WHERE kind = 'silent'");
+	w->agents = true;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	finish(w);
+}
+
 /* Agents are heard by the API's clock and judged by the leader's: one of them may be wrong, or jump. */
 static void test_an_agent_heard_by_a_clock_that_differs_is_not_silent(void **state)
 {
@@ -313,6 +332,7 @@ int main(void)
 		cmocka_unit_test(test_the_machine_of_a_launch_that_was_repeated_is_young),
 		cmocka_unit_test(test_one_absence_and_a_silent_agent_are_not_yet_a_loss),
 		cmocka_unit_test(test_silence_while_no_daemon_listened_does_not_count),
+		cmocka_unit_test(test_silence_while_no_api_listened_does_not_count),
 		cmocka_unit_test(test_an_agent_heard_by_a_clock_that_differs_is_not_silent),
 		cmocka_unit_test(test_a_terminate_is_over_when_the_provider_says_so),
 		cmocka_unit_test(test_a_decision_follows_from_the_inputs_stored_with_it),

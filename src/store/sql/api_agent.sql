@@ -121,6 +121,12 @@ LEFT JOIN LATERAL (SELECT (d.outcome->'pool'->>'hazard_per_hour')::float8 AS haz
 LEFT JOIN LATERAL job_measured(ARRAY[j.id]) w ON true
 WHERE a.job_id = $1 AND a.epoch = $2 AND a.node_id = $4
 
+-- An API is there to be spoken to by agents.
+-- name: api_listens
+-- rows: none
+-- writes: yes
+INSERT INTO listener (name, beats) VALUES ('api', 1) ON CONFLICT (name) DO UPDATE SET beats = listener.beats + 1
+
 -- Heartbeats and progress, gathered for a second and written at once. steps -1: nothing said.
 -- name: api_agents_seen
 -- params: node_ids int8[], ats int8[], job_ids int8[], epochs int4[], steps int8[]

@@ -72,10 +72,11 @@ WITH d AS MATERIALIZED (
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE)
 	ORDER BY n.id LIMIT 500 FOR UPDATE OF n SKIP LOCKED
 ), n AS (
-	UPDATE node SET suspect_us = CASE WHEN d.begins THEN $1 END, suspect_seen_us = CASE WHEN d.begins THEN last_seen_us END
+	UPDATE node SET suspect_us = CASE WHEN d.begins THEN $1 END, suspect_seen_us = CASE WHEN d.begins THEN last_seen_us END,
+		suspect_beats = (SELECT beats FROM listener WHERE name = 'api')
 	FROM d WHERE node.id = d.id RETURNING node.id, node.job_id
 ), spoke AS (
-	UPDATE node SET suspect_us = $1, suspect_seen_us = last_seen_us
+	UPDATE node SET suspect_us = $1, suspect_seen_us = last_seen_us, suspect_beats = (SELECT beats FROM listener WHERE name = 'api')
 	WHERE state = 'READY' AND suspect_us IS NOT NULL AND last_seen_us <= $1 - $2 AND last_seen_us IS DISTINCT FROM suspect_seen_us
 		AND id NOT IN (SELECT id FROM d) AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE)
 ), v AS (
@@ -128,8 +129,10 @@ WITH d AS (
 )
 SELECT node_id, kind, why FROM d
 
+-- An agent is silent when its suspicion lasted without another word (clocks differ and jump), and half of that time at least an API
+-- was there to be spoken to (a beat every beat_us; one that never beat is of an earlier version).
 -- name: engine_watch_due
--- params: at_us int8, boot_us int8, silent_us int8, up_us int8, speaks_us int8, slow text[], slow_us int8[]
+-- params: at_us int8, boot_us int8, silent_us int8, up_us int8, speaks_us int8, slow text[], slow_us int8[], beat_us int8
 -- rows: many id int8, state text, event text, cause text, why text, pool_id int4, market text, ended_by text
 -- writes: no
 SELECT n.id, n.state,
@@ -175,7 +178,8 @@ WHERE n.state IN ('BOOTING', 'READY', 'DRAINING') AND (
 	OR (n.state = 'BOOTING' AND n.launched_us + greatest($2, coalesce(slow.us, 0)) <= $1)
 	OR (n.state = 'READY' AND n.provider_state = 'running'
 		AND greatest(coalesce(n.last_seen_us, n.ready_us), $4) + $3 <= $1
-		AND n.suspect_us + $3 - $5 <= $1 AND n.suspect_seen_us IS NOT DISTINCT FROM n.last_seen_us))
+		AND n.suspect_us + $3 - $5 <= $1 AND n.suspect_seen_us IS NOT DISTINCT FROM n.last_seen_us
+		AND coalesce((SELECT beats FROM listener WHERE name = 'api') - n.suspect_beats >= ($3 - $5) / (2 * $8), true)))
 ORDER BY n.id LIMIT 500
 
 -- A pool whose node was taken or did not boot rests; the record feeds the hazard estimate.

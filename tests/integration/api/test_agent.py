@@ -240,6 +240,11 @@ class Poll(Case):
         A.sql("UPDATE node SET state = 'TERMINATING' WHERE id = %d" % self.node)
         self.assertEqual(self.poll(hold=5000)["desired"], "shutdown")
 
+    def test_it_says_that_it_is_there_to_be_spoken_to(self):
+        beats = lambda: int(A.sql("SELECT coalesce(sum(beats), 0) FROM listener"))
+        first = beats()
+        A.until(lambda: beats() > first, "another beat")
+
     def test_heartbeats_and_progress_are_written_within_seconds(self):
         self.start()
         self.poll("j%d" % self.job, 1, 1, steps_done=42)
