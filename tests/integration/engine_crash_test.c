@@ -7,7 +7,7 @@
 #include "engine_world.h"
 #include "base/str.h"
 
-#define CRASH_LIMIT 30000
+#define CRASH_LIMIT 90000
 
 struct killer {
 	struct world *w;

@@ -101,7 +101,7 @@ void world_kill(struct world *w);
 /* Turns until the query's first column is not 0. Fails the test after limit_ms. */
 void world_until(struct world *w, int64_t limit_ms, const char *sql);
 /* Long enough for anything that the engine does in a test, on a busy machine. */
-#define LIMIT 8000
+#define LIMIT 20000
 /* Waits until no machine is left, neither in the rows nor at the cloud. */
 void world_empty(struct world *w);
 /* The same, and every attempt is settled. */
