@@ -438,7 +438,7 @@ static void housekeeping(struct loop_timer *t)
 		}
 		q_market_prices_age(p->deps.pg, &p->upkeep,
 		    &(struct q_market_prices_age){.now_us = now, .spot_us = c->spot_us, .on_demand_us = c->on_demand_us,
-		        .frozen_us = c->frozen_us, .steady = p->steady, .steady_n = p->steady_n}, upkeep_done);
+		        .frozen_us = c->frozen_us, .steady = p->steady, .steady_n = p->steady_n, .fence = p->deps.epoch(p->deps.ctx)}, upkeep_done);
 		return;
 	}
 }

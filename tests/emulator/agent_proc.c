@@ -83,7 +83,8 @@ static bool prepare_home(struct inst *i, char *script, size_t script_n)
 	char path[4096];
 
 	snprintf(path, sizeof(path), "%s/instances/%s", i->sim->conf.dir, i->id);
-	i->home = dup_text(path);
+	if (i->home == NULL) /* else it starts again */
+		i->home = dup_text(path);
 	snprintf(path, sizeof(path), "%s/var/lib/cloud", i->home);
 	dir_make(path, 0755);
 	snprintf(path, sizeof(path), "%s/var/lib/spot-agent", i->home);

@@ -170,7 +170,9 @@ class Pods(Base):
         body.delete_options = client.V1DeleteOptions(preconditions=client.V1Preconditions(uid='another'))
         self.fails(409, 'Conflict', self.owner_core.create_namespaced_pod_eviction, 'evicted', NS, body)
         body.delete_options = None
-        seen = watch.Watch().stream(self.core.list_namespaced_pod, NS, field_selector='metadata.name=evicted', timeout_seconds=20)
+        since = self.core.list_namespaced_pod(NS).metadata.resource_version
+        seen = watch.Watch().stream(self.core.list_namespaced_pod, NS, field_selector='metadata.name=evicted', timeout_seconds=20,
+                                    resource_version=since)  # it is opened when it is read
         self.owner_core.create_namespaced_pod_eviction('evicted', NS, body)
         for e in seen:
             last = e['object']
