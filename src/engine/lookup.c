@@ -16,7 +16,7 @@ struct looking {
 	struct spot_find args;
 	size_t want;
 	char me[32];
-	int64_t sent_us;
+	int64_t sent_us, last_us; /* its first call, its last */
 	int32_t tries;
 	bool token, wanted;
 	const char *mismatch; /* words to keep, NULL = none */
@@ -105,7 +105,7 @@ static int64_t pause_us(const struct act *a, const struct looking *l)
 static void look_called(struct act *a)
 {
 	struct looking *l = a->ctx;
-	int64_t now = engine_now(a->e), age = now - l->sent_us;
+	int64_t now = engine_now(a->e), age = now - l->last_us;
 
 	machines_only(&l->args);
 	if (a->call.op.rc != SPOT_OK) {
@@ -114,7 +114,7 @@ static void look_called(struct act *a)
 		look_again(a, l, a->call.op.err.text);
 	} else if (l->args.n >= l->want || (l->args.n > 0 && age >= l->lag_us)) {
 		look_found(a, l);
-	} else if (l->args.n == 0 && l->token && l->wanted && age < l->life_us &&
+	} else if (l->args.n == 0 && l->token && l->wanted && now - l->sent_us < l->life_us &&
 		   l->mismatch == NULL) {
 		look_move(a, l, NODE_EV_RESEND,
 			  "not found by its token: repeated with the same token", now + pause_us(a, l));
@@ -160,6 +160,7 @@ static void look_one(struct recon *r, const struct q_engine_lookup_due_row *w)
 	memcpy(l->me, e->me, sizeof(l->me));
 	l->want = (size_t)w->want;
 	l->sent_us = w->launch_sent_us;
+	l->last_us = w->launch_last_us;
 	l->token = (ops->caps & SPOT_CAP_TOKEN) != 0;
 	l->wanted = w->wanted;
 	if (str_prefix(w->last_error, LAUNCH_MISMATCH)) {

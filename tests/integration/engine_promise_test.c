@@ -147,6 +147,48 @@ static void test_the_machine_of_a_launch_that_was_repeated_is_young(void **state
 	young_machine(*state, 600 * SPOT_US_PER_S);
 }
 
+static void test_lists_that_lack_the_machine_of_a_repeated_launch_say_nothing_yet(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.list_lag_us = 60 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_sql(w, "UPDATE node SET launched_us = launched_us - 600000000");
+	w->cloud.hide = true;
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE provider_state = 'absent'");
+	world_for(w, 300);
+	assert_int_equal(world_int(w, "SELECT gone_seen FROM node"), 0);
+	w->cloud.hide = false;
+	finish(w);
+}
+
+/* Its first call is long ago, its last is not: what that made may come to the lists yet. */
+static void test_a_repeated_launch_that_is_not_found_is_not_given_up_within_the_lag_of_its_last_call(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, false);
+	w->conf.list_lag_us = 60 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	w->cloud.hide = true;
+	w->cloud.lose_replies = 1;
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE last_error LIKE 'not found yet%%'");
+	world_sql(w, "UPDATE node SET launch_sent_us = launch_sent_us - 600000000, next_act_us = 0, last_error = ''; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE last_error LIKE 'not found yet%%' OR state = 'FAILED'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'UNKNOWN'"), 1);
+	w->cloud.hide = false;
+	world_sql(w, "UPDATE node SET next_act_us = 0; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	assert_int_equal(w->cloud.launches, 1);
+	finish(w);
+}
+
 static void test_one_absence_and_a_silent_agent_are_not_yet_a_loss(void **state)
 {
 	struct world *w = *state;
@@ -330,6 +372,8 @@ int main(void)
 		cmocka_unit_test(test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speaks),
 		cmocka_unit_test(test_a_young_machine_that_the_terminate_does_not_find_is_not_gone),
 		cmocka_unit_test(test_the_machine_of_a_launch_that_was_repeated_is_young),
+		cmocka_unit_test(test_lists_that_lack_the_machine_of_a_repeated_launch_say_nothing_yet),
+		cmocka_unit_test(test_a_repeated_launch_that_is_not_found_is_not_given_up_within_the_lag_of_its_last_call),
 		cmocka_unit_test(test_one_absence_and_a_silent_agent_are_not_yet_a_loss),
 		cmocka_unit_test(test_silence_while_no_daemon_listened_does_not_count),
 		cmocka_unit_test(test_silence_while_no_api_listened_does_not_count),

@@ -241,6 +241,7 @@ static void clock_set(struct broker *b, int64_t skew_us)
 void brokers_minute(void)
 {
 	struct broker *b = &brokers[brokers[1].wanted && rng_below(&world.dice, 2) == 0];
+	bool near = DICE(clock), far = DICE(clock_far);
 
 	for (size_t k = 0; k < BROKERS; k++) {
 		if (brokers[k].wrong_until != 0 && world_now() >= brokers[k].wrong_until) {
@@ -248,9 +249,7 @@ void brokers_minute(void)
 			clock_set(&brokers[k], 0);
 		}
 	}
-	if (DICE(clock) || DICE(clock_far)) {
-		bool far = world.conf.mix.clock_far > 0;
-
+	if (near || far) {
 		b->wrong_until = world_now() + dice_us(SPOT_US_PER_S, 600 * SPOT_US_PER_S);
 		clock_set(b, far ? clock_jump_draw() : dice_us(-40 * SPOT_US_PER_S, 40 * SPOT_US_PER_S));
 		sometimes(b->clock.skew_us > 0 ? "a daemon's clock jumped forward" : "a daemon's clock jumped back");

@@ -1,13 +1,14 @@
 -- Looking up launches whose outcome is not known; what a launch is says engine_launch.sql.
 
--- None of the rows of a launch may still be LAUNCHING.
+-- None of the rows of a launch may still be LAUNCHING. Its token lives from its first call, what it made may be as young as its last.
 -- name: engine_lookup_due
 -- params: claimed_by text, at_us int8
--- rows: many id int8, want int4, provider text, region text, zone text, token text, name text, launch_sent_us int8, wanted bool,
---   last_error text
+-- rows: many id int8, want int4, provider text, region text, zone text, token text, name text, launch_sent_us int8,
+--   launch_last_us int8, wanted bool, last_error text
 -- writes: no
 SELECT n.id, CASE WHEN n.gang_call THEN g.want ELSE 1 END, p.provider, p.region, p.zone, n.token, n.name,
 	coalesce(n.launch_sent_us, n.created_us),
+	greatest(n.launch_sent_us, n.created_us, (SELECT max(e.at_us) FROM event e WHERE e.node_id = n.id AND e.now = 'LAUNCHING')),
 	coalesce((n.job_id IS NULL AND n.fleet_id IS NOT NULL) OR (coalesce(g.state = 'ACQUIRING', true) AND j.cancel_us IS NULL
 		AND (j.state IN ('QUEUED', 'DRAINING') OR (j.state = 'RUNNING' AND n.replaces_id IS NOT NULL))), false),
 	n.last_error

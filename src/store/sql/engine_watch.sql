@@ -22,6 +22,7 @@ WHERE n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING') AND n.ref IS NO
 	AND p.provider = $1 AND p.region = $2
 ORDER BY n.id LIMIT 5000
 
+-- Absence counts from when lists must have it. The machine of a launch that was sent more than once may be as young as its answer.
 -- name: engine_watch_seen
 -- params: ids int8[], states text[], ips text[], reasons text[], at_us int8, lag_us int8, fence int8
 -- rows: none
@@ -32,7 +33,8 @@ UPDATE node n SET provider_state = s.state, provider_seen_us = $5, unanswered = 
 	ip = CASE WHEN s.ip <> '' THEN s.ip ELSE n.ip END,
 	last_error = CASE WHEN s.reason <> '' THEN s.reason ELSE n.last_error END,
 	gone_seen = CASE WHEN s.state <> 'absent' THEN 0
-		WHEN coalesce(n.launched_us, 0) + $6 < $5 THEN n.gone_seen + 1 ELSE 0 END
+		WHEN greatest(n.launched_us, (SELECT max(e.at_us) FROM event e WHERE e.node_id = n.id AND e.now = 'BOOTING'), 0) + $6 < $5
+			THEN n.gone_seen + 1 ELSE 0 END
 FROM unnest($1, $2, $3, $4) s (id, state, ip, reason)
 WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
 	AND n.id = s.id AND n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING')
