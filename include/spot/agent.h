@@ -23,6 +23,10 @@
  *     become ready within five minutes): the node is ended as broken and replaced, and its pool rests.
  *     hw.ip is how other machines of its network reach it. Machines of one gang launch share their one-time token: which of them
  *     it is says instance_ref, and 503 that the launch's reply is still out.
+ *     boot_id says which machine since when: the kernel's id of this boot, and an id that the agent drew for its directory ("kernel.home"),
+ *     since Pods of one host share the kernel's and two machines that one launch made (a vendor without launch tokens) share
+ *     everything else. Where the cloud vouches for nothing, the daemon waits for a list of the account that shows the machine, and, while
+ *     that shows another of the same launch, for that one's end.
  *     A second use from the same boot_id+instance_ref (agent restart before it stored the session, lost
  *     reply) gives a new session and ends the old; from another: 409 conflict and an alarm event.
  * POST /v1/agent/poll    {"have": {"job": "j1"|null, "epoch": 2, "phase": "RUNNING", "version": 3},

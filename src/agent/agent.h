@@ -50,6 +50,9 @@ struct boot {
 };
 NODISCARD enum spot_rc boot_read(const char *dir, struct boot *ret, struct spot_err *err);
 void boot_fini(struct boot *b);
+#define HOME_ID_MAX 17
+/* Never fails: "" where a directory in use has none. Of the agent, dir and rng are set. */
+void home_id(struct agent *a, char ret[HOME_ID_MAX]);
 NODISCARD enum spot_rc session_read(struct agent *a, struct spot_err *err); /* NOT_FOUND: none yet */
 NODISCARD enum spot_rc session_write(struct agent *a, const char *session, struct spot_err *err);
 void session_remove(struct agent *a);

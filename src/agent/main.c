@@ -116,15 +116,18 @@ static enum spot_rc lock_take(struct agent *a, struct spot_err *err)
 	return SPOT_OK; /* held until we end */
 }
 
+/* The kernel's, which the Pods of one host share, and ours. */
 static void boot_id_read(struct agent *a)
 {
+	char home[HOME_ID_MAX], kernel[37] = "";
 	struct str text;
 
-	if (file_read("/proc/sys/kernel/random/boot_id", 128, &text, NULL) != SPOT_OK)
-		return;
-	(void)snprintf(a->enrol.boot_id, sizeof(a->enrol.boot_id), "%.*s", (int)strcspn(text.p, "\n"),
-	    text.p);
-	free((char *)(uintptr_t)text.p);
+	home_id(a, home);
+	if (file_read("/proc/sys/kernel/random/boot_id", 128, &text, NULL) == SPOT_OK) {
+		(void)snprintf(kernel, sizeof(kernel), "%.*s", (int)strcspn(text.p, "\n"), text.p);
+		free((char *)(uintptr_t)text.p);
+	}
+	(void)snprintf(a->enrol.boot_id, sizeof(a->enrol.boot_id), "%s%s%s", kernel, *home != '\0' ? "." : "", home);
 }
 
 static void events_open(struct agent *a)
@@ -170,8 +173,8 @@ static int run(struct agent *a)
 		return 1;
 	}
 	events_open(a);
-	boot_id_read(a);
 	rng_real_init(&a->rng);
+	boot_id_read(a);
 	agent_begin(a);
 	while (!a->quit)
 		turn(a);

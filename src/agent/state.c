@@ -1,6 +1,7 @@
 /*
  * What the agent keeps on disk, in its directory (0700):
  *   boot.json   written by the node's user data
+ *   home        who we are beside others with the same boot.json: 16 random hex digits, made at the first start
  *   session     {"session","boot_id","node","poll_hold_ms","sample_s"}, 0600
  *   state.json  the job it is responsible for, without environment and secrets
  *   jobs/ID-EPOCH/  the job's own directory
@@ -109,6 +110,28 @@ void boot_fini(struct boot *b)
 	free(b->install);
 	free(b->node);
 	secret_fini(&b->token);
+}
+
+/* Two machines of one launch have one boot.json, and Pods of one host one kernel: what is drawn here tells them apart, and
+ * a restart finds it again. A directory that is in use without it is an earlier agent's, which enrolled as it was. */
+void home_id(struct agent *a, char ret[HOME_ID_MAX])
+{
+	char path[AGENT_PATH_MAX], session[AGENT_PATH_MAX];
+	struct spot_err err = {0};
+	struct str text;
+
+	ret[0] = '\0';
+	if (!path_join(path, a->dir, "home") || !path_join(session, a->dir, "session"))
+		return;
+	if (file_read(path, 128, &text, NULL) == SPOT_OK) {
+		(void)snprintf(ret, HOME_ID_MAX, "%.*s", (int)strspn(text.p, "0123456789abcdef"), text.p);
+		free((char *)(uintptr_t)text.p);
+	}
+	if (ret[0] != '\0' || file_exists(session))
+		return;
+	rng_hex(&a->rng, ret, (HOME_ID_MAX - 1) / 2);
+	if (file_write(path, str_from(ret), 0600, true, &err) != SPOT_OK)
+		log_error("home.not_written", STR("error", err.text)); /* a restart is taken for another machine then */
 }
 
 /* ---- session ------------------------------------------------------------------------------------ */

@@ -4,7 +4,8 @@
  * repeated with the same bytes. The proof becomes a row; the engine, which has the cloud keys, judges it, and
  * the request is held until it has (20 s, then 503: repeat). The first use is bound to boot and instance: the
  * same machine may ask again (its agent restarted, or the reply was lost) and gets a new session, for a good proof;
- * another gets 409 and an alarm. Only the session's SHA-256 is stored.
+ * another gets 409 and an alarm. Two machines that one launch made differ in boot_id, which names the agent's directory, too.
+ * Only the session's SHA-256 is stored.
  */
 #include "base/base.h"
 #include "api/agent.h"

@@ -10,6 +10,7 @@
 #include "base/sign.h"
 #include "base/str.h"
 #include "engine/engine_int.h"
+#include "engine/watch.h"
 
 #define AGAIN_US       (2 * SPOT_US_PER_S)
 #define AGAIN_DOUBLINGS 4
@@ -197,28 +198,58 @@ static void denied_due(struct step *s)
 	}
 }
 
+/* The account is listed for who waits for that, sooner than its turn would be. */
+static void unlisted_due(struct step *s)
+{
+	struct q_engine_enrol_unlisted_row *rows;
+	size_t n = q_engine_enrol_unlisted_rows(&s->req, s->r->arena, &rows);
+	struct engine *e = s->r->e;
+	int64_t now = loop_mono_us(e->loop);
+
+	for (size_t i = 0; i < n; i++) {
+		struct watch_place *place = watch_place_of(e, rows[i].provider, rows[i].region);
+
+		if (place == NULL || place->sweeping) {
+			continue;
+		}
+		if (now - place->swept_us >= AGAIN_US) {
+			place->swept_us = 0;
+		}
+		engine_later(e, MAX(place->swept_us + AGAIN_US - now, 0));
+	}
+}
+
 static void waive(struct recon *r)
 {
 	struct engine *e = r->e;
 	const char **names = arena_array(r->arena, e->providers_n + 1, sizeof(*names));
+	int64_t *lags = arena_array(r->arena, e->providers_n + 1, sizeof(*lags));
+	struct step *s;
 	size_t n = 0;
 
 	for (size_t i = 0; i < e->providers_n; i++) {
+		const struct spot_provider_ops *ops = call_provider_ops(e->providers[i]);
 		const char *name = call_provider_name(e->providers[i]);
 
-		if (call_provider_ops(e->providers[i])->verify == NULL || identity_off(e, name)) {
+		if (ops->verify == NULL || identity_off(e, name)) {
+			lags[n] = e->conf.list_lag_us > 0 ? e->conf.list_lag_us : ops->list_lag_us;
 			names[n++] = name;
 		}
 	}
-	if (n > 0) {
-		struct step *s = step_new(r, NULL, NULL);
-
-		STEP(s, engine_enrol_waive,
-		     (&(struct q_engine_enrol_waive){.providers = names,
-						     .providers_n = n,
-						     .at_us = engine_now(e),
-						     .fence = r->epoch}));
+	if (n == 0) {
+		return;
 	}
+	s = step_new(r, unlisted_due, NULL);
+	STEP(s, engine_enrol_unlisted,
+	     (&(struct q_engine_enrol_unlisted){.providers = names, .providers_n = n}));
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_enrol_waive,
+	     (&(struct q_engine_enrol_waive){.providers = names,
+					     .providers_n = n,
+					     .lags = lags,
+					     .lags_n = n,
+					     .at_us = engine_now(e),
+					     .fence = r->epoch}));
 }
 
 void enrol_run(struct recon *r)

@@ -230,8 +230,7 @@ static void stream_places(struct step *s)
 		if (ops == NULL || ops->watch == NULL) {
 			continue;
 		}
-		place = watch_place(e->watch, rows[i].provider,
-				    (ops->caps & SPOT_CAP_ALL_REGIONS) != 0 ? "" : rows[i].region);
+		place = watch_place_of(e, rows[i].provider, rows[i].region);
 		if (place->stream == NULL && now >= place->stream_next_us &&
 		    streams_of(e, rows[i].provider) < STREAMS_MOST) {
 			stream_one(s->r, place, p);

@@ -148,6 +148,7 @@ static void sweep_judged(struct op *op)
 				  STR("ref", rows[i].ref), STR("why", rows[i].why));
 		}
 	}
+	engine_later(e, 0); /* who enrols may have waited for this */
 	if (due == 0) {
 		act_end(a);
 		return;
@@ -283,14 +284,9 @@ static void sweep_places(struct step *s)
 
 	for (size_t i = 0; i < n; i++) {
 		struct call_provider *p = engine_provider(e, rows[i].provider);
-		bool all = p != NULL && (call_provider_ops(p)->caps & SPOT_CAP_ALL_REGIONS) != 0;
-		struct watch_place *place;
+		struct watch_place *place = watch_place_of(e, rows[i].provider, rows[i].region);
 
-		if (p == NULL) {
-			continue;
-		}
-		place = watch_place(e->watch, rows[i].provider, all ? "" : rows[i].region);
-		if (!place->sweeping &&
+		if (place != NULL && !place->sweeping &&
 		    (place->swept_us == 0 || now - place->swept_us >= e->conf.sweep_us)) {
 			sweep_one(e, place, p);
 		}

@@ -56,6 +56,17 @@ struct watch_place *watch_place(struct watch *w, const char *provider, const cha
 	return p;
 }
 
+struct watch_place *watch_place_of(struct engine *e, const char *provider, const char *region)
+{
+	const struct call_provider *p = engine_provider(e, provider);
+
+	if (p == NULL) {
+		return NULL;
+	}
+	return watch_place(e->watch, provider,
+			   (call_provider_ops(p)->caps & SPOT_CAP_ALL_REGIONS) != 0 ? "" : region);
+}
+
 /* ---- asking ---------------------------------------------------------------------------------- */
 
 struct asking {

@@ -8,6 +8,7 @@
 #include "base/base.h"
 
 struct act;
+struct engine;
 struct watch_place {
 	char *provider, *region;
 	int64_t asked_us, swept_us; /* mono; 0 = never */
@@ -24,5 +25,7 @@ struct watch {
 struct watch *watch_new(void);
 void watch_free(struct watch *w);
 struct watch_place *watch_place(struct watch *w, const char *provider, const char *region);
+/* That whose lists cover the region: of some providers one covers all. NULL: the provider is not configured. */
+struct watch_place *watch_place_of(struct engine *e, const char *provider, const char *region);
 
 #endif

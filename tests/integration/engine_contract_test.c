@@ -192,6 +192,65 @@ static void test_identity_off_takes_the_token_alone(void **state)
 	assert_int_equal(w->cloud.verify_calls, 0);
 }
 
+/* ---- clouds that vouch for nothing -------------------------------------------------------------- */
+
+#define WAIVED "SELECT count(*) FROM enrol_proof WHERE verdict = 'waived'"
+
+/* A node of such a cloud that boots; its agent, which asks from address, is held as long as nothing is listed. */
+static struct machine *held(struct world *w, const char *address)
+{
+	world_reset(w, true);
+	w->agents = false;
+	w->conf.boot_timeout_us = 60 * SPOT_US_PER_S;
+	w->conf.sweep_us = 60 * SPOT_US_PER_S; /* nobody waits for its next turn */
+	w->conf.list_lag_us = 60 * SPOT_US_PER_S;
+	w->conf.orphan_end = false;
+	w->cloud.hide = true;
+	world_pool(w, "z1", "a1", "on_demand", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	ask(w, 1, "b1", NULL);
+	world_sql(w, "UPDATE enrol_proof SET peer = '%s'; NOTIFY spot_engine", address);
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE why = 'no list of the account has shown it yet'");
+	return &w->cloud.list[0];
+}
+
+static void test_a_machine_that_nobody_vouches_for_is_listed_before_its_token_is_believed(void **state)
+{
+	struct world *w = *state;
+
+	(void)held(w, "127.0.0.1:1");
+	assert_int_equal(world_int(w, WAIVED), 0);
+	w->cloud.hide = false;
+	world_until(w, LIMIT, WAIVED);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE listed_us > 0"), 1);
+}
+
+static void test_while_its_launch_has_a_second_machine_no_token_is_believed(void **state)
+{
+	struct world *w = *state;
+	struct machine *ours, *second;
+
+	ours = held(w, "127.0.0.1:1");
+	second = cloud_add(&w->cloud, "x-second", ours->token, false);
+	w->cloud.hide = false;
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE why = 'its launch made a second machine, which is ended first'");
+	/* The machine that the row names is told by its address. */
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE ip <> ''");
+	world_sql(w, "INSERT INTO enrol_proof (node_id, boot_id, sha256, proof, peer, asked_us) SELECT 1, 'b2', repeat('0', 64), '{}', "
+		     "ip || ':55', 1 FROM node; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'waived' AND boot_id = 'b2'");
+	assert_int_equal(world_int(w, WAIVED), 1);
+	w->conf.orphan_end = true;
+	w->conf.list_lag_us = 1;
+	w->conf.sweep_us = SPOT_US_PER_S / 10;
+	engine_reload(w->engine, &w->conf);
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM enrol_proof WHERE verdict = 'waived'");
+	assert_true(second->terminates >= 1);
+	assert_int_equal(ours->terminates, 0);
+}
+
 /* ---- streams ---------------------------------------------------------------------------------- */
 
 static void running(struct world *w)
@@ -378,7 +437,7 @@ static void test_an_order_is_left_alone_while_a_launch_is_under_way(void **state
 	struct machine *m;
 
 	world_reset(w, true);
-	w->conf.launch_timeout_us = 1000000;
+	w->conf.launch_timeout_us = 60 * SPOT_US_PER_S;
 	w->conf.lookup_again_us = 60 * SPOT_US_PER_S;
 	w->conf.list_lag_us = 60 * SPOT_US_PER_S;
 	w->cloud.tokens = false;
@@ -395,6 +454,8 @@ static void test_an_order_is_left_alone_while_a_launch_is_under_way(void **state
 	world_for(w, 1500);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM orphan WHERE terminate_us IS NULL"), 1);
 	assert_int_equal(m->terminates, 0);
+	w->conf.launch_timeout_us = 1;
+	engine_reload(w->engine, &w->conf);
 	world_sql(w, "UPDATE job SET cancel_us = 1; UPDATE node SET next_act_us = 0, claim_until_us = 0; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM orphan WHERE gone_us IS NOT NULL");
 	assert_true(m->terminates > 0);
@@ -464,6 +525,8 @@ int main(int argc, char **argv)
 	    T(test_a_proof_waits_for_the_look_up_of_a_lost_launch),
 	    T(test_an_engine_that_dies_in_the_middle_judges_after_its_restart),
 	    T(test_identity_off_takes_the_token_alone),
+	    T(test_a_machine_that_nobody_vouches_for_is_listed_before_its_token_is_believed),
+	    T(test_while_its_launch_has_a_second_machine_no_token_is_believed),
 	    T(test_a_notice_from_the_stream_drains_the_job),
 	    T(test_an_end_from_the_stream_is_a_reclaim),
 	    T(test_the_stream_goes_on_where_it_was_after_a_restart),

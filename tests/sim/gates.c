@@ -53,6 +53,7 @@ static const struct gate {
     {"engine_recommended", IF("EXISTS (SELECT FROM notice WHERE kind = 'rebalance')"), 0},
     {"engine_enrol_due", IF("e.open"), 0},
     {"engine_enrol_waive", IF("e.open"), 0},
+    {"engine_enrol_unlisted", IF("e.open"), 0},
     {"engine_enrol_denied", IF("e.denied"), 0},
     {"engine_mint_due", IF("c.unminted"), 0},
     {"engine_mint_empty", IF("c.unminted"), 0},

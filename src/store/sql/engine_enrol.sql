@@ -1,18 +1,39 @@
 -- Is the caller of an enrolment the machine that we launched? The API wrote down the proof, we judge it.
 
--- Of clouds that vouch for nothing, or where the operator does not want it: as the one-time token alone says.
+-- Of clouds that vouch for nothing, or where the operator does not want it: as the one-time token alone says. Two machines of one launch
+-- have that, so first a list must have shown ours (or the list's lag be over), and another of the same launch be gone; or the caller has
+-- our machine's address.
 -- name: engine_enrol_waive
--- params: providers text[], at_us int8, fence int8
+-- params: providers text[], lags int8[], at_us int8, fence int8
 -- rows: many id int8, told bool
 -- writes: yes
-WITH e AS (
-	UPDATE enrol_proof e SET verdict = 'waived', verdict_us = $2, proof = '', why = ''
-	FROM node n JOIN pool p ON p.id = n.pool_id
-	WHERE n.id = e.node_id AND e.verdict = '' AND p.provider = ANY ($1)
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR KEY SHARE)
+WITH d AS MATERIALIZED (
+	SELECT e.node_id, e.boot_id, e.sha256, e.why, CASE WHEN n.ref IS NULL THEN 'its launch is being looked up'
+		WHEN n.listed_us IS NULL AND coalesce(n.launched_us, $3) + l.lag_us > $3 THEN 'no list of the account has shown it yet'
+		WHEN EXISTS (SELECT FROM orphan o WHERE o.node_id = n.id AND o.gone_us IS NULL) AND (n.ip = '' OR NOT starts_with(e.peer, n.ip || ':'))
+			THEN 'its launch made a second machine, which is ended first' ELSE '' END AS holds
+	FROM enrol_proof e JOIN node n ON n.id = e.node_id JOIN pool p ON p.id = n.pool_id
+	JOIN unnest($1, $2) l (provider, lag_us) ON l.provider = p.provider
+	WHERE e.verdict = '' AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE)
+), h AS (
+	UPDATE enrol_proof e SET why = d.holds FROM d
+	WHERE d.holds <> '' AND d.why <> d.holds AND (e.node_id, e.boot_id, e.sha256) = (d.node_id, d.boot_id, d.sha256)
+), e AS (
+	UPDATE enrol_proof e SET verdict = 'waived', verdict_us = $3, proof = '', why = '' FROM d
+	WHERE d.holds = '' AND (e.node_id, e.boot_id, e.sha256) = (d.node_id, d.boot_id, d.sha256) AND e.verdict = ''
 	RETURNING e.node_id
 )
 SELECT node_id, pg_notify('spot_api', 'v' || node_id) IS NOT NULL AS told FROM e
+
+-- Where the account is to be listed for those who wait for it.
+-- name: engine_enrol_unlisted
+-- params: providers text[]
+-- rows: many provider text, region text
+-- writes: no
+SELECT DISTINCT p.provider, p.region
+FROM enrol_proof e JOIN node n ON n.id = e.node_id JOIN pool p ON p.id = n.pool_id
+WHERE e.verdict = '' AND p.provider = ANY ($1) AND n.ref IS NOT NULL AND n.listed_us IS NULL
+	AND n.state IN ('BOOTING', 'READY', 'DRAINING')
 
 -- A node without a ref is not known to exist yet: its look-up comes first.
 -- name: engine_enrol_due

@@ -60,7 +60,8 @@ s AS (
 			|| 'a restored backup, or another broker with our install id'
 		WHEN n.id IS NULL THEN 'no row knows it'
 		WHEN n.ref IS DISTINCT FROM s.ref THEN 'second instance of n' || n.id
-		ELSE 'n' || n.id || ' is ' || n.state END AS why, false AS busy, n.id IS NULL AND s.unled AS kept
+		ELSE 'n' || n.id || ' is ' || n.state END AS why, false AS busy, n.id IS NULL AND s.unled AS kept,
+		CASE WHEN n.ref IS DISTINCT FROM s.ref THEN n.id END AS node_id
 	FROM s LEFT JOIN LATERAL (
 		SELECT n.id, n.ref, n.state, n.ended_us FROM (
 			SELECT id, pool_id, ref, state, ended_us FROM node WHERE ref = s.ref
@@ -75,23 +76,27 @@ s AS (
 		'no node knows it'),
 		s.token = '' AND EXISTS (SELECT FROM node n JOIN pool p ON p.id = n.pool_id
 			WHERE p.provider = $1 AND ($2 = '' OR p.region = $2) AND n.state IN ('LAUNCHING', 'UNKNOWN')),
-		s.unled AND NOT EXISTS (SELECT FROM node n WHERE n.ref = s.ref OR (s.token <> '' AND s.token IN (n.token, n.name)))
+		s.unled AND NOT EXISTS (SELECT FROM node n WHERE n.ref = s.ref OR (s.token <> '' AND s.token IN (n.token, n.name))), NULL
 	FROM s WHERE s.leftover AND NOT EXISTS (
 		SELECT FROM node n JOIN pool p ON p.id = n.pool_id
 		WHERE p.provider = $1 AND n.state NOT IN ('GONE', 'FAILED')
 			AND (n.ref IN (s.ref, s.request) OR s.token IN (n.token, n.name)
 				OR position(right(n.token, 16) IN s.ref) > 0 OR position(right(n.token, 16) IN s.token) > 0))
 ), put AS (
-	INSERT INTO orphan AS o (provider, region, ref, kind, first_us, last_us, why, zone, where_region, instance_type, market, created_us, kept)
-	SELECT $1, $2, x.ref, x.kind, $7, $7, x.why, s.zone, s.where_region, s.instance_type, s.market, nullif(s.created_us, 0), x.kept
+	INSERT INTO orphan AS o (provider, region, ref, kind, first_us, last_us, why, zone, where_region, instance_type, market, created_us, kept, node_id)
+	SELECT $1, $2, x.ref, x.kind, $7, $7, x.why, s.zone, s.where_region, s.instance_type, s.market, nullif(s.created_us, 0), x.kept, x.node_id
 	FROM x JOIN s USING (ref)
 	ON CONFLICT (provider, region, ref) DO UPDATE SET last_us = excluded.last_us, why = excluded.why,
 		kind = excluded.kind, gone_us = NULL, kept = excluded.kept, zone = excluded.zone, where_region = excluded.where_region,
-		instance_type = excluded.instance_type, market = excluded.market, created_us = excluded.created_us,
+		instance_type = excluded.instance_type, market = excluded.market, created_us = excluded.created_us, node_id = excluded.node_id,
 		word = CASE WHEN o.gone_us IS NULL THEN o.word ELSE '' END,
 		first_us = CASE WHEN o.gone_us IS NULL THEN o.first_us ELSE excluded.first_us END,
 		terminate_us = CASE WHEN o.gone_us IS NULL THEN o.terminate_us END
 	RETURNING ref, kind, first_us, why, kept, word
+), listed AS (
+	UPDATE node n SET listed_us = $7 FROM s, pool p
+	WHERE n.ref = s.ref AND n.listed_us IS NULL AND NOT s.leftover AND n.state IN ('BOOTING', 'READY', 'DRAINING')
+		AND p.id = n.pool_id AND p.provider = $1
 ), owned AS (
 	DELETE FROM orphan o USING ok WHERE o.provider = $1 AND o.region = $2 AND o.gone_us IS NULL
 		AND NOT EXISTS (SELECT FROM x WHERE x.ref = o.ref)

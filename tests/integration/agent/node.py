@@ -27,7 +27,7 @@ class Enrolment(AgentCase):
             self.assertEqual(e["instance_ref"], "i-0123456789abcdef0")
             self.assertEqual(e["proof"], {"kind": "aws", "document": '{"instanceId": "i-0123456789abcdef0"}',
                                           "rsa2048": "c2lnbmF0dXJl"})
-            self.assertRegex(e["boot_id"], r"^[0-9a-f-]{36}$")
+            self.assertRegex(e["boot_id"], r"^[0-9a-f-]{36}\.[0-9a-f]{16}$")
             self.assertGreater(e["hw"]["vcpus"], 0)
             self.assertGreater(e["hw"]["mem_mib"], 0)
         self.assertEqual(first["boot_id"], second["boot_id"])
