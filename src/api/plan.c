@@ -6,6 +6,7 @@
 #include "store/offers.h"
 
 #include <ctype.h>
+#include <math.h>
 
 #define OFFERS_SHOWN 200
 #define REFUSED_SHOWN 500
@@ -46,6 +47,9 @@ static void ranked(struct areq *q)
 	p->hazards = hazard_model_build(q->arena, offers, n, &p->policy, q->now_us);
 	offers_believe(p->hazards, offers, n);
 	rank_run(q->arena, offers, n, &p->job, &p->policy, q->now_us, &p->ranking);
+	p->begin_us = MAX(q->now_us, p->spec->start_after_us);
+	p->within_h = p->spec->deadline_us == 0 ? HUGE_VAL
+	    : (double)(p->spec->deadline_us - p->begin_us) / (double)SPOT_US_PER_HOUR - (double)p->policy.restart_s / 3600.0;
 	p->scores = p->ranking.scores;
 	p->usable = p->ranking.usable;
 	p->n = n;
@@ -159,36 +163,51 @@ static json_t *offer_pool_json(const struct offer *o)
 	    (json_int_t)o->price_observed_us);
 }
 
-json_t *plan_score_json(const struct planned *p, size_t i, int64_t now_us)
+static json_t *late_json(const struct planned *p, const struct score_terms *t)
 {
-	const struct score *s = &p->scores[i];
+	if (p->spec->deadline_us == 0)
+		return json_null();
+	return json_real(score_late_odds(t, (double)(p->spec->deadline_us - p->begin_us) / (double)SPOT_US_PER_HOUR));
+}
+
+static json_t *score_json(const struct planned *p, const struct score *s, bool chosen, int64_t now_us)
+{
 	struct score_terms t;
 	char why[SCORE_WHY_MAX];
 
 	score_explain(s, &t);
 	score_why(s, why);
 	return json_pack("{s:i, s:b, s:o, s:I, s:f, s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:s, "
-	    "s:I, s:f, s:f, s:f, s:I, s:I, s:o}",
-	    "rank", (int)i + 1, "chosen", s == plan_best(p, SPOT_MARKET_NONE), "pool", offer_pool_json(s->offer), "price$", (json_int_t)s->price_micros,
+	    "s:I, s:f, s:f, s:f, s:o, s:I, s:I, s:o}",
+	    "rank", (int)(s - p->scores) + 1, "chosen", chosen, "pool", offer_pool_json(s->offer), "price$", (json_int_t)s->price_micros,
 	    "price_age_s", (double)MAX(now_us - s->offer->price_observed_us, 0) / 1e6, "hazard_per_hour", s->hazard,
 	    "hazard_lo", s->hazard_lo, "hazard_hi", s->hazard_hi, "hazard_source", s->hazard_source ? s->hazard_source : "",
 	    "throughput", s->throughput, "work_hours", s->work_h, "checkpoint_interval_s", t.interval_s,
 	    "checkpoint_overhead", t.overhead, "expected_interruptions", s->interruptions, "lost_work_hours", t.lost_h,
 	    "restart_hours", t.restart_h, "hours_to_finish", s->hours, "compute$", (json_int_t)s->compute_micros, "egress$",
 	    (json_int_t)s->egress_micros, "total$", (json_int_t)s->total_micros, "why", why, "price_penalty_micros",
-	    (json_int_t)s->penalty_micros, "launch_odds", s->odds, "hours_p50", t.hours_p50, "hours_p95", t.hours_p95, "cost_p50$",
+	    (json_int_t)s->penalty_micros, "launch_odds", s->odds, "hours_p50", t.hours_p50, "hours_p95", t.hours_p95, "deadline_risk", late_json(p, &t),
+	    "cost_p50$",
 	    (json_int_t)t.cost_p50_micros, "cost_p95$", (json_int_t)t.cost_p95_micros, "terms", score_terms_json(&t));
 }
 
 const struct score *plan_best(const struct planned *p, enum spot_market m)
 {
+	const struct score *out = p->spec->deadline_us ? rank_in_time(&p->ranking, SPOT_MARKET_ON_DEMAND, p->within_h) : NULL;
+	const struct score *fastest = NULL;
+
 	if (p->gang)
 		return plan_gang_best(p, m);
 	for (size_t i = 0; i < p->usable; i++) {
-		if (m == SPOT_MARKET_NONE || p->scores[i].offer->market == m)
-			return &p->scores[i];
+		const struct score *s = &p->scores[i];
+
+		if (m != SPOT_MARKET_NONE && s->offer->market != m)
+			continue;
+		if (rank_suits_deadline(s, out, p->within_h))
+			return s;
+		fastest = !fastest || s->hours < fastest->hours ? s : fastest;
 	}
-	return NULL;
+	return fastest;
 }
 
 /* By list price for an hour, as others choose; NULL = none is usable. */
@@ -223,14 +242,17 @@ json_t *plan_baseline(const struct planned *p)
 
 const char *plan_note(struct areq *q, struct planned *p)
 {
+	const struct score *best;
+
 	if (p->spec->num_nodes > 1 && p->n > 0)
 		return plan_gang_note(q, p);
 	if (p->n == 0)
 		return "no pool with these GPUs is known yet: prices may still be arriving (GET /v1/providers)";
 	if (p->usable == 0)
 		return arena_printf(q->arena, "none of %zu pools suits; see refused", p->n);
-	if (p->spec->deadline_us && q->now_us + (int64_t)(p->scores[0].hours * 3600e6) > p->spec->deadline_us)
-		return arena_printf(q->arena, "the best offer needs %.1f hours and would miss the deadline", p->scores[0].hours);
+	best = plan_best(p, SPOT_MARKET_NONE);
+	if (best->hours > p->within_h)
+		return arena_printf(q->arena, "the fastest offer needs %.1f hours and would miss the deadline", best->hours);
 	return "";
 }
 
@@ -244,7 +266,7 @@ static json_t *spread_json(struct areq *q, const struct planned *p, const struct
 		return json_null();
 	whole = plan_whole(p, s);
 	montecarlo_run(q->arena, &(struct montecarlo_in){.ranking = &p->ranking, .chosen = (size_t)(s - p->scores),
-	    .hazards = p->hazards, .now_us = q->now_us, .deadline_us = p->spec->deadline_us, .seed = seed,
+	    .hazards = p->hazards, .now_us = p->begin_us, .deadline_us = p->spec->deadline_us, .seed = seed,
 	    .nodes = p->spec->num_nodes}, &m);
 	return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:I, s:I}", "pool",
 	    json_sprintf("p%d", s->offer->pool_id), "market", spot_market_name(s->offer->market), "expected$",
@@ -272,9 +294,12 @@ static void refused_add(struct areq *q, const struct planned *p, json_t *list, b
 static json_t *lists_json(struct areq *q, struct planned *p, json_t *doc)
 {
 	json_t *offers = json_array(), *refused = json_array(), *warnings = json_array();
+	const struct score *best = plan_best(p, SPOT_MARKET_NONE);
 
-	for (size_t i = 0; i < p->usable && i < OFFERS_SHOWN; i++)
-		json_array_append_new(offers, plan_score_json(p, i, q->now_us));
+	for (size_t i = 0; i < p->usable; i++) {
+		if (i < OFFERS_SHOWN || &p->scores[i] == best)
+			json_array_append_new(offers, score_json(p, &p->scores[i], &p->scores[i] == best, q->now_us));
+	}
 	refused_add(q, p, refused, false);
 	refused_add(q, p, refused, true);
 	for (size_t i = 0; i < p->warnings_n; i++)

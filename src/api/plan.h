@@ -19,6 +19,8 @@ struct planned {
 	struct rank_policy policy;
 	struct rank_job job;
 	int64_t seed;                      /* of the distribution */
+	int64_t begin_us;                  /* now, or start_after */
+	double within_h;                   /* from then to the deadline, less a start in reserve; HUGE_VAL: none */
 	void (*next)(struct areq *q, struct planned *p);
 	struct gang_score *gang;           /* of several nodes (plan_gang.c); NULL = of one */
 	size_t gang_usable;
@@ -34,8 +36,8 @@ const struct score *plan_gang_best(const struct planned *p, enum spot_market m);
 /* The same of a job of several nodes, where a single would do; what all cost together, null for one node. */
 const char *plan_gang_note(struct areq *q, struct planned *p);
 json_t *plan_gang_json(struct planned *p);
-json_t *plan_score_json(const struct planned *p, size_t i, int64_t now_us);
-/* The best of one market, SPOT_MARKET_NONE: of any; NULL = none is usable. */
+/* The best of one market, SPOT_MARKET_NONE: of any; NULL = none is usable. With a deadline the best that a job with that
+ * deadline would be placed on; where all would be late, the fastest. */
 const struct score *plan_best(const struct planned *p, enum spot_market m);
 /* Stored with the job: the cheapest pool of all and the cheapest on demand, at submit. */
 json_t *plan_baseline(const struct planned *p);

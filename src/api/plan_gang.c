@@ -25,11 +25,18 @@ struct score plan_whole(const struct planned *p, const struct score *s)
 
 const struct score *plan_gang_best(const struct planned *p, enum spot_market m)
 {
+	const struct gang_score *fastest = NULL;
+
 	for (size_t i = 0; i < p->gang_usable; i++) {
-		if (m == SPOT_MARKET_NONE || p->gang[i].one->offer->market == m)
-			return p->gang[i].one;
+		const struct gang_score *g = &p->gang[i];
+
+		if (m != SPOT_MARKET_NONE && g->one->offer->market != m)
+			continue;
+		if (g->hours <= p->within_h)
+			return g->one;
+		fastest = !fastest || g->hours < fastest->hours ? g : fastest;
 	}
-	return NULL;
+	return fastest ? fastest->one : NULL;
 }
 
 json_t *plan_gang_json(struct planned *p)
@@ -66,12 +73,14 @@ const char *plan_gang_note(struct areq *q, struct planned *p)
 {
 	int n = p->spec->num_nodes;
 	const struct refused *x = cramped(p);
+	struct score whole;
 
 	if (p->gang_usable == 0 && x)
 		return arena_printf(q->arena, "no zone has room for %d nodes together: %s", n, refusal_words(q->arena, &p->ranking, x));
 	if (p->gang_usable == 0)
 		return arena_printf(q->arena, "none of %zu pools suits; see refused", p->n);
-	if (p->spec->deadline_us && q->now_us + (int64_t)(p->gang[0].hours * 3600e6) > p->spec->deadline_us)
-		return arena_printf(q->arena, "%d nodes on the best pool need %.1f hours and would miss the deadline", n, p->gang[0].hours);
+	whole = plan_whole(p, plan_gang_best(p, SPOT_MARKET_NONE));
+	if (whole.hours > p->within_h)
+		return arena_printf(q->arena, "%d nodes on the fastest pool need %.1f hours and would miss the deadline", n, whole.hours);
 	return "";
 }

@@ -79,32 +79,58 @@ static void place_add(struct play *p, const struct score *s)
 	}
 }
 
+/* What takes over where no spot is left: the best that is in time, else the fastest. */
+static const struct score *way_out(const struct ranking *k, double within_h)
+{
+	const struct score *fastest = NULL;
+
+	for (size_t i = 0; i < k->usable; i++) {
+		const struct score *s = &k->scores[i];
+
+		if (!spot_offer(s) && s->hours <= within_h) {
+			return s;
+		}
+		if (!spot_offer(s) && (fastest == NULL || s->hours < fastest->hours)) {
+			fastest = s;
+		}
+	}
+	return fastest;
+}
+
+static void places_add(struct play *p, const struct montecarlo_in *in)
+{
+	const struct ranking *k = in->ranking;
+	double within_h = p->deadline_h - k->ctx->restart_h;
+	const struct score *out = way_out(k, within_h);
+
+	place_add(p, &k->scores[in->chosen]);
+	for (size_t i = 0; i < k->usable && p->n < MONTECARLO_PLACES - 1; i++) {
+		const struct score *s = &k->scores[i];
+
+		/* Who chose on demand stays there; nobody falls back on what would be late. */
+		if (i != in->chosen && spot_offer(s) == p->places[0].spot && rank_suits_deadline(s, in->deadline_us > 0 ? out : NULL, within_h)) {
+			place_add(p, s);
+		}
+	}
+	p->on_demand = p->places[0].spot ? p->n : 0;
+	if (p->on_demand == p->n && out != NULL) {
+		place_add(p, out);
+	}
+}
+
 static void play_setup(struct play *p, const struct montecarlo_in *in)
 {
 	const struct ranking *k = in->ranking;
 
 	p->nodes = MAX(in->nodes, 1);
-	place_add(p, &k->scores[in->chosen]);
-	for (size_t i = 0; i < k->usable && p->n < MONTECARLO_PLACES - 1; i++) {
-		/* Who chose on demand stays there. */
-		if (i != in->chosen && spot_offer(&k->scores[i]) == p->places[0].spot) {
-			place_add(p, &k->scores[i]);
-		}
-	}
-	p->on_demand = p->places[0].spot ? p->n : 0;
-	for (size_t i = 0; i < k->usable && p->on_demand == p->n; i++) {
-		if (!spot_offer(&k->scores[i])) {
-			place_add(p, &k->scores[i]);
-			break;
-		}
-	}
+	p->deadline_h = in->deadline_us > 0 ? (double)(in->deadline_us - in->now_us) / (double)SPOT_US_PER_HOUR : HUGE_VAL;
+	places_add(p, in);
 	for (size_t i = 0; i < p->n; i++) {
 		for (size_t j = 0; j < p->n; j++) {
 			p->places[i].corr[j] = in->hazards != NULL && i != j
 			    ? hazard_correlation(in->hazards, p->places[i].score->offer, p->places[j].score->offer) : 0;
 		}
 	}
-	p->deadline_h = in->deadline_us > 0 ? (double)(in->deadline_us - in->now_us) / (double)SPOT_US_PER_HOUR : HUGE_VAL;
 	p->checkpoints = k->ctx->job.spec->checkpoint.path != NULL;
 }
 

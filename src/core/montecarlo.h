@@ -3,8 +3,9 @@
  * times over the current estimates. Pure and deterministic: the same inputs and seed give the same figures. Each run draws
  * how wrong the hazards are (gamma by their intervals), the times of the reclaims, which other pools go with the one
  * that was lost (hazard_correlation), launches that are refused, notices that do not suffice, and the path of each price
- * (towards its faded mean, wandering as an Ornstein-Uhlenbeck process). It fails over in the order of the ranking, to on-demand where no
- * spot pool is left, and at the last moment at which on-demand still meets the deadline. Who chose on demand stays there.
+ * (towards its faded mean, wandering as an Ornstein-Uhlenbeck process). It fails over in the order of the ranking, with a deadline
+ * to what would be in time only, to on-demand where no spot pool is left, and at the last moment at which on-demand still meets the
+ * deadline. Who chose on demand stays there.
  */
 #ifndef CORE_MONTECARLO_H
 #define CORE_MONTECARLO_H

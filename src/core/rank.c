@@ -487,6 +487,14 @@ const struct score *rank_in_time(const struct ranking *r, enum spot_market marke
 	return fastest;
 }
 
+bool rank_suits_deadline(const struct score *s, const struct score *on_demand, double within_h)
+{
+	bool slow = s->offer->market == SPOT_MARKET_SPOT && on_demand != NULL &&
+	            s->throughput < DEADLINE_SPEED_LEAST * on_demand->throughput;
+
+	return !slow && s->hours <= within_h;
+}
+
 #define AS_QUICK 1.02
 
 static double late_hours(const struct score *s)

@@ -160,12 +160,18 @@ const struct score *rank_one(struct arena *a, const struct offer *o, const struc
     int64_t now_us);
 /* The cheapest of that market which finishes within these hours; none does: the fastest. NULL: none is usable. */
 const struct score *rank_in_time(const struct ranking *r, enum spot_market market, double within_h);
+/* Would a job with a deadline be placed there? It must finish within these hours, and a spot machine must not be much slower
+ * than the on-demand one that is its way out: the clock of progress that the deadline policy keeps is that one's. */
+#define DEADLINE_SPEED_LEAST 0.8
+bool rank_suits_deadline(const struct score *s, const struct score *on_demand, double within_h);
 /* Of usable ones, in order, for who is late: where it is done first, of spot with 95 %; of those within 2 % of that the cheapest. NULL: none is usable. */
 const struct score *rank_quickest(const struct score *scores, size_t n);
 /* Why an offer is not usable, in words. */
 const char *refusal_words(struct arena *a, const struct ranking *r, const struct refused *x);
 /* All terms of a score that rank_run() made. */
 void score_explain(const struct score *s, struct score_terms *ret);
+/* The odds that it takes longer than these hours, by hours and hours_sd_h as hours_p95 is. */
+double score_late_odds(const struct score_terms *t, double within_h);
 json_t *score_terms_json(const struct score_terms *t);
 json_t *rank_policy_json(const struct rank_policy *p);
 /* One line of words. */

@@ -412,6 +412,17 @@ void score_explain(const struct score *s, struct score_terms *t)
 	t->cost_p95_micros = t->total_micros + llround(cost_sd);
 }
 
+double score_late_odds(const struct score_terms *t, double within_h)
+{
+	double base = t->start_h + t->work_h + t->overhead_h, more = t->hours - base, c;
+
+	if (within_h < base || more <= 0 || t->hours_sd_h <= 0) {
+		return within_h < t->hours ? 1 : 0;
+	}
+	c = t->hours_sd_h * t->hours_sd_h / (9.0 * more * more);
+	return 0.5 * erfc((cbrt((within_h - base) / more) - 1.0 + c) / sqrt(2.0 * c));
+}
+
 void score_why(const struct score *s, char buf[SCORE_WHY_MAX])
 {
 	char penalty[96] = "";

@@ -135,7 +135,7 @@ static void candidate_add(const struct recon *r, struct question *q, const struc
 	double t = rank_throughput(q->placing.spec, o);
 
 	/* Much slower machines would make the policy's clock of progress wrong; the fast ones that rest are worth more. */
-	if (q->n >= POOLS_MOST || o->market != SPOT_MARKET_SPOT || t < 0.8 * od->throughput || too_slow(r, q, s)) {
+	if (q->n >= POOLS_MOST || o->market != SPOT_MARKET_SPOT || t < DEADLINE_SPEED_LEAST * od->throughput || too_slow(r, q, s)) {
 		return;
 	}
 	q->pools[q->n] = (struct candidate){

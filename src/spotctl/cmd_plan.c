@@ -18,6 +18,7 @@ static const struct column cols[] = {
 	{"LOST H", "lost_work_hours", CELL_HOURS, false},
 	{"FINISH H", "hours_to_finish", CELL_HOURS, false},
 	{"P95 H", "hours_p95", CELL_HOURS, false},
+	{"LATE", "deadline_risk", CELL_RATE, false},
 	{"TOTAL USD", "total_micros", CELL_USD, false},
 	{"P95 USD", "cost_p95_micros", CELL_USD, false},
 	{"RECLAIMS LOW", "hazard_lo", CELL_RATE, true},
@@ -236,7 +237,9 @@ int cmd_plan(struct ctl *c)
 	if (c->format == FORMAT_TABLE && n > SHOWN) {
 		say("the best %d of %zu offers (-o wide: all, with every term)", SHOWN, n);
 		for (i = n; i > SHOWN; i--) {
-			json_array_remove(offers, i - 1);
+			if (!json_bool(json_array_get(offers, i - 1), "chosen", false, NULL)) {
+				json_array_remove(offers, i - 1);
+			}
 		}
 	}
 	rc = render_list(c, r.json, offers, score_columns(c, cols), "no pool suits");

@@ -1,4 +1,5 @@
 """POST /v1/plan: every term adds up, the distribution is the seed's, and what rows know moves the figures."""
+import math
 import os
 import sys
 import unittest
@@ -83,6 +84,37 @@ class Plan(unittest.TestCase):
         a, b = (p["baselines"]["cheapest_listed"] for p in (one, three))
         self.assertGreater(b["interruptions"], a["interruptions"])
         self.assertGreater(b["hours_p95"], a["hours_p95"])
+
+    def test_with_a_deadline_what_would_be_late_is_not_chosen_nor_fallen_back_on(self):
+        slow = [A.pool(zone="use1-az1", itype="slow", gpu="T4", price=0.02), A.pool(zone="use1-az1", itype="slow", gpu="T4", market="on_demand", price=0.03)]
+        both = (FILE % ("x", "")).replace("A100-80GB:1", "{A100-80GB: 1, T4: 1}")
+        p = A.call("POST", "/v1/plan", both, expect=200)[1]
+        for pool in slow:
+            o = self.offer(p, pool)
+            self.assertLess(o["total_micros"], self.offer(p, self.calm)["total_micros"], "it costs less, and is late")
+            self.assertGreater(o["hours_to_finish"], 60)
+            self.assertEqual((o["chosen"], o["deadline_risk"]), (False, 1))
+        self.assertEqual((p["chosen"]["pool"], p["baselines"]["on_demand"]["pool"], p["note"]), ("p%d" % self.calm, "p%d" % self.od, ""))
+        self.assertEqual([o["pool"]["id"] for o in p["offers"] if o["chosen"]], [p["chosen"]["pool"]])
+        for s in (p["chosen"], p["baselines"]["on_demand"]):
+            self.assertLess(s["deadline_risk"], 0.02)
+            self.assertLess(s["hours_p95"], 30)
+        late = A.call("POST", "/v1/plan", both.replace("deadline: 30h", "deadline: 10h"), expect=200)[1]
+        self.assertRegex(late["note"], r"^the fastest offer needs 20\.. hours and would miss the deadline$")
+        alone = A.call("POST", "/v1/plan", both.replace("    deadline: 30h\n", ""), expect=200)[1]
+        self.assertIn(alone["chosen"]["pool"], ["p%d" % x for x in slow])
+        self.assertIsNone(alone["offers"][0]["deadline_risk"])
+        for pool in slow:
+            A.sql("UPDATE pool SET offered = false WHERE id = %d" % pool)
+
+    def test_the_odds_of_being_late_follow_from_the_terms(self):
+        for o in self.plan(more="    start_after: 9h30m\n")["offers"]:
+            t = o["terms"]
+            base = t["start_h"] + t["work_h"] + t["overhead_h"]
+            more = t["hours"] - base
+            c = t["hours_sd_h"] ** 2 / (9 * more ** 2)
+            z = ((max(20.5 - base, 0) / more) ** (1 / 3) - 1 + c) / math.sqrt(c)
+            self.assertAlmostEqual(o["deadline_risk"], 0.5 * math.erfc(z / math.sqrt(2)), 3)
 
     def test_the_seed_gives_the_distribution(self):
         a, b, c = self.plan(query="?seed=5"), self.plan(query="?seed=5"), self.plan(query="?seed=6")

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 static struct gpu_ask v100 = {.gpu = "V100", .milli = 1000};
+static struct gpu_ask slow_or_fast[] = {{.gpu = "V100", .milli = 1000}, {.gpu = "V100", .milli = 50}};
 
 struct setting {
 	struct arena *a;
@@ -67,6 +68,20 @@ static struct montecarlo_out play(struct setting *s, size_t runs, uint64_t seed,
 
 	montecarlo_run(s->a, &(struct montecarlo_in){.ranking = &s->ranking, .hazards = s->hazards, .runs = runs, .seed = seed,
 	    .now_us = 1, .deadline_us = deadline_h > 0 ? 1 + (int64_t)(deadline_h * 3.6e9) : 0}, &m);
+	return m;
+}
+
+/* Begun in this pool. */
+static struct montecarlo_out play_from(struct setting *s, int32_t pool, double deadline_h)
+{
+	struct montecarlo_out m;
+	size_t at = 0;
+
+	while (s->ranking.scores[at].offer->pool_id != pool) {
+		at++;
+	}
+	montecarlo_run(s->a, &(struct montecarlo_in){.ranking = &s->ranking, .chosen = at, .runs = 2000, .seed = 3, .now_us = 1,
+	    .deadline_us = deadline_h > 0 ? 1 + (int64_t)(deadline_h * 3.6e9) : 0}, &m);
 	return m;
 }
 
@@ -192,6 +207,32 @@ static void on_demand_saves_a_deadline_that_spot_alone_would_miss(void **state)
 	assert_true(helped.cost_mean_micros > alone.cost_mean_micros);
 }
 
+/* The cheapest way out is no way out when it would be late, nor is a spot pool that is too slow. */
+static void nobody_falls_back_on_what_would_be_late(void **state)
+{
+	struct setting *s = *state;
+	struct montecarlo_out m;
+
+	s->offers[0] = offer_make(1, SPOT_MARKET_SPOT, 1000000, 1.0);
+	s->offers[1] = offer_make(2, SPOT_MARKET_SPOT, 10000, 0.01);
+	s->offers[2] = offer_make(3, SPOT_MARKET_ON_DEMAND, 20000, 0.0001);
+	s->offers[3] = offer_make(4, SPOT_MARKET_ON_DEMAND, 4000000, 0.0001);
+	s->offers[1].gpu_milli = s->offers[2].gpu_milli = 50;
+	s->offers[3].launch = 1;
+	s->ask.gpus = slow_or_fast;
+	s->ask.gpus_n = 2;
+	rank(s, 4);
+	assert_int_equal(s->ranking.usable, 4);
+	m = play_from(s, 1, 20);
+	assert_true(m.deadline_odds > 0.95);
+	assert_true(m.on_demand_h > 0);
+	assert_true(m.hours_p95 < 20);
+	m = play_from(s, 4, 20);
+	assert_true(m.deadline_odds > 0.99);
+	m = play_from(s, 1, 0);
+	assert_true(m.hours_p95 > 100);
+}
+
 /* A price far under its mean comes back to it: the longer the run, the more it costs. */
 static void prices_go_back_to_their_mean(void **state)
 {
@@ -241,6 +282,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_long_job_in_a_bad_pool_gets_fewer_runs, setup, teardown),
 		cmocka_unit_test_setup_teardown(later_deadlines_are_met_more_often, setup, teardown),
 		cmocka_unit_test_setup_teardown(on_demand_saves_a_deadline_that_spot_alone_would_miss, setup, teardown),
+		cmocka_unit_test_setup_teardown(nobody_falls_back_on_what_would_be_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(prices_go_back_to_their_mean, setup, teardown),
 		cmocka_unit_test_setup_teardown(pools_that_fail_together_help_each_other_less, setup, teardown),
 	};
