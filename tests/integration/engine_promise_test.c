@@ -4,6 +4,7 @@
 
 static void finish(struct world *w)
 {
+	world_until(w, LIMIT, "SELECT bool_and(state = 'RUNNING')::int FROM job");
 	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
 	    " WHERE ended_us IS NULL; NOTIFY spot_engine", clock_real.wall_us(&clock_real));
 	world_until(w, LIMIT, "SELECT bool_and(state = 'SUCCEEDED')::int FROM job");
