@@ -44,7 +44,7 @@ static void test_on_demand_is_left_to_wait_for_spot_while_there_is_time(void **s
 		     ", %" PRId64 ", 'reclaimed', '');"
 		     "INSERT INTO pool_cool (pool_id, until_us, refusals, rc, why, at_us) VALUES (%d, %" PRId64 ", 1, 'NO_CAPACITY', 'sold out', 1)",
 		  spot, now - 1000000, now - 200 * SPOT_US_PER_HOUR, now - 200 * SPOT_US_PER_HOUR, now - 200 * SPOT_US_PER_HOUR,
-		  now - 1000000, spot, now + 5000000);
+		  now - 1000000, spot, clock_real.wall_us(&clock_real) + 6000000);
 	world_sql(w, "UPDATE job SET deadline_us = created_us + 300 * 3600000000; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'park'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'park' AND job_id = 1 AND why LIKE 'deadline: waiting%'"

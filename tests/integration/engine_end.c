@@ -72,8 +72,8 @@ void world_exit_all(struct world *w)
 
 void world_check_gangs(struct world *w)
 {
-	world_until(w, 10000, "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
-	world_until(w, 5000, "SELECT count(*) = 0 FROM gang WHERE state <> 'RELEASED'");
+	world_until(w, LIMIT, "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
+	world_until(w, LIMIT, "SELECT count(*) = 0 FROM gang WHERE state <> 'RELEASED'");
 	world_until(w, 10000,
 		    "SELECT count(*) = 0 FROM node WHERE launched_us IS NOT NULL AND billed_to_us IS DISTINCT FROM ended_us");
 	assert_int_equal(cloud_live(&w->cloud), 0);

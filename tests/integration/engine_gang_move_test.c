@@ -143,7 +143,8 @@ static void test_a_gang_is_parked_as_a_whole_to_wait_for_spot(void **state)
 		  spot, now - 200 * SPOT_US_PER_HOUR, now - 200 * SPOT_US_PER_HOUR, spot, now - 1000000, now - 200 * SPOT_US_PER_HOUR,
 		  now - 200 * SPOT_US_PER_HOUR, now - 200 * SPOT_US_PER_HOUR, now - 1000000, now - 1000000);
 	world_sql(w, "INSERT INTO pool_cool (pool_id, until_us, refusals, rc, why, at_us) VALUES (%d, %" PRId64 ", 1, 'NO_CAPACITY', 'sold out', 1);"
-		     "UPDATE job SET deadline_us = created_us + 300 * 3600000000; NOTIFY spot_engine", spot, now + 6000000);
+		     "UPDATE job SET deadline_us = created_us + 300 * 3600000000; NOTIFY spot_engine", spot,
+		  clock_real.wall_us(&clock_real) + 6000000);
 	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'park'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM notice o JOIN attempt a ON a.node_id = o.node_id AND a.epoch = 1"
 				      " WHERE o.kind = 'maintenance' AND o.source = 'deadline policy'"), 3);

@@ -16,14 +16,14 @@ static void test_runs_to_the_end(struct world *w, bool one_call)
 	world_pool(w, "z2", "a1", "spot", 900000);
 	world_start(w);
 	(void)world_job(w, THREE);
-	world_until(w, 8000, RUNS);
+	world_until(w, LIMIT, RUNS);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE ended_us IS NULL AND desired = 'run'"), 3);
 	assert_int_equal(world_int(w, "SELECT count(DISTINCT p.zone) FROM attempt a JOIN pool p ON p.id = a.pool_id"), 1);
 	assert_string_equal(world_text(w, "SELECT string_agg(rank::text, ',' ORDER BY rank) FROM attempt"), "0,1,2");
 	assert_int_equal(w->cloud.gang_launches, one_call ? 1 : 0);
 	assert_int_equal(w->cloud.launches, one_call ? 0 : 3);
 	world_exit_all(w);
-	world_until(w, 5000, "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
 	world_check_gangs(w);
 	assert_int_equal(world_int(w, "SELECT count(DISTINCT node_id) FROM ledger WHERE kind = 'compute' AND job_id = 1"), 3);
 }
@@ -53,7 +53,7 @@ static void test_a_deadline_counts_the_time_that_gathering_takes(void **state)
 		(void)world_job(w, THREE);
 		world_sql(w, "UPDATE job SET deadline_us = created_us + 13 * 3600000000");
 		world_start(w);
-		world_until(w, 8000, RUNS);
+		world_until(w, LIMIT, RUNS);
 		assert_string_equal(world_text(w, "SELECT DISTINCT market FROM attempt"), markets[i]);
 		world_exit_all(w);
 		world_check_gangs(w);
@@ -105,18 +105,20 @@ static void test_two_of_three_are_given_back_and_another_zone_serves(void **stat
 	world_pool(w, "z1", "a1", "spot", 900000);
 	world_pool(w, "z2", "a1", "spot", 1000000);
 	cloud_room(&w->cloud, "z1/a1/spot", 2);
+	w->conf.gang_hold_us = 2 * SPOT_US_PER_S; /* both are ready well before it is over */
+	w->conf.cool_min_us = w->conf.cool_max_us = 60 * SPOT_US_PER_S;
 	world_start(w);
 	(void)world_job(w, THREE);
-	world_until(w, 4000, "SELECT count(*) = 2 FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.zone = 'z1' AND n.state = 'READY'");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.zone = 'z1' AND n.state = 'READY'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt"), 0);
-	world_until(w, 8000, RUNS);
+	world_until(w, LIMIT, RUNS);
 	assert_string_equal(world_text(w, "SELECT DISTINCT p.zone FROM attempt a JOIN pool p ON p.id = a.pool_id"), "z2");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM gang_cool c JOIN pool p ON p.id = c.pool_id WHERE p.zone = 'z1' AND want = 3"), 1);
 	/* The hold, and what ending takes. */
-	assert_true(world_int(w, "SELECT max(n.terminate_us - n.launched_us) < 2500000 FROM node n JOIN pool p ON p.id = n.pool_id"
+	assert_true(world_int(w, "SELECT max(n.terminate_us - n.launched_us) < 5000000 FROM node n JOIN pool p ON p.id = n.pool_id"
 				 " WHERE p.zone = 'z1' AND n.launched_us IS NOT NULL"));
 	world_exit_all(w);
-	world_until(w, 5000, "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
 	world_check_gangs(w);
 }
 
@@ -126,14 +128,14 @@ static void test_a_missing_machine_that_comes_within_the_hold_is_taken(void **st
 	struct world *w = *state;
 
 	world_reset(w, true);
-	w->conf.gang_hold_us = 4000000;
+	w->conf.gang_hold_us = 10 * SPOT_US_PER_S;
 	world_pool(w, "z1", "a1", "spot", 900000);
 	cloud_room(&w->cloud, "z1/a1/spot", 2);
 	world_start(w);
 	(void)world_job(w, THREE);
-	world_until(w, 4000, "SELECT count(*) = 2 FROM node WHERE state = 'READY'");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM node WHERE state = 'READY'");
 	cloud_room(&w->cloud, "z1/a1/spot", 3);
-	world_until(w, 4000, RUNS);
+	world_until(w, LIMIT, RUNS);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM gang"), 1);
 	world_exit_all(w);
 	world_check_gangs(w);
@@ -148,9 +150,10 @@ static void test_a_refused_gang_launch_holds_nothing(void **state)
 	world_pool(w, "z1", "a1", "spot", 900000);
 	world_pool(w, "z2", "a1", "spot", 1000000);
 	cloud_room(&w->cloud, "z1/a1/spot", 2);
+	w->conf.cool_min_us = w->conf.cool_max_us = 60 * SPOT_US_PER_S; /* asked once */
 	world_start(w);
 	(void)world_job(w, THREE);
-	world_until(w, 8000, RUNS);
+	world_until(w, LIMIT, RUNS);
 	assert_int_equal(w->cloud.n, 3);
 	assert_int_equal(w->cloud.gang_launches, 2);
 	/* Refused for three: single nodes may still go there. */
@@ -170,15 +173,15 @@ static void test_two_gangs_never_hold_each_others_halves(void **state)
 	world_start(w);
 	(void)world_job(w, THREE);
 	(void)world_job(w, THREE);
-	world_until(w, 8000, RUNS);
+	world_until(w, LIMIT, RUNS);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND id = 1"), 1);
 	world_for(w, 1500);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'QUEUED' AND id = 2"), 1);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE job_id = 2"), 0);
 	world_exit_all(w);
-	world_until(w, 10000, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND id = 2");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND id = 2");
 	world_exit_all(w);
-	world_until(w, 5000, "SELECT count(*) = 2 FROM job WHERE state = 'SUCCEEDED'");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'SUCCEEDED'");
 	world_check_gangs(w);
 }
 
@@ -187,7 +190,7 @@ static void notice_on(struct world *w, int rank)
 	world_sql(w,
 		  "INSERT INTO notice SELECT node_id, 'interruption', %" PRId64
 		  ", 'imds', '', 1 FROM attempt WHERE ended_us IS NULL AND rank = %d; NOTIFY spot_engine",
-		  clock_real.wall_us(&clock_real) + 1500000, rank);
+		  clock_real.wall_us(&clock_real) + 4000000, rank);
 }
 
 static void test_a_notice_on_one_rank_moves_the_whole_gang(void **state)
@@ -196,20 +199,21 @@ static void test_a_notice_on_one_rank_moves_the_whole_gang(void **state)
 
 	world_reset(w, true);
 	w->cloud.gangs = true;
+	w->conf.reclaim_cool_us = 60 * SPOT_US_PER_S; /* z1 is the cheapest once it does not rest */
 	world_pool(w, "z1", "a1", "spot", 900000);
 	world_pool(w, "z2", "a1", "spot", 1000000);
 	world_start(w);
 	(void)world_job(w, THREE);
-	world_until(w, 8000, RUNS);
+	world_until(w, LIMIT, RUNS);
 	notice_on(w, 1);
-	world_until(w, 8000, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE epoch = 1 AND exit_reason = 'drained'"), 3);
 	/* Each rank got its own part of the one whole checkpoint. */
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt a JOIN checkpoint c ON c.id = a.restore_id AND c.rank = a.rank"
 				      " WHERE a.epoch = 2 AND a.steps_start = 100 AND c.set_us IS NOT NULL"),
 			 3);
 	assert_string_equal(world_text(w, "SELECT DISTINCT p.zone FROM attempt a JOIN pool p ON p.id = a.pool_id WHERE epoch = 2"), "z2");
-	world_until(w, 5000, "SELECT count(*) = 3 FROM node WHERE state = 'READY'");
+	world_until(w, LIMIT, "SELECT count(*) = 3 FROM node WHERE state = 'READY'");
 	world_exit_all(w);
 	world_check_gangs(w);
 }
@@ -224,10 +228,10 @@ static void test_a_lost_node_stops_all_and_all_begin_again(void **state)
 	world_pool(w, "z2", "a1", "spot", 1000000);
 	world_start(w);
 	(void)world_job(w, THREE);
-	world_until(w, 8000, RUNS);
+	world_until(w, LIMIT, RUNS);
 	w->cloud.list[1].state = SPOT_INSTANCE_GONE;
 	w->cloud.list[1].cause = SPOT_END_RECLAIM;
-	world_until(w, 8000, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	assert_string_equal(world_text(w, "SELECT string_agg(exit_reason, ',' ORDER BY exit_reason) FROM attempt WHERE epoch = 1"),
 			    "killed,killed,lost");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE entity = 'job' AND event = 'NODE_LOST'"), 1);
@@ -253,12 +257,12 @@ static void test_a_rank_that_fails_stops_the_others_and_the_job_fails(void **sta
 	world_pool(w, "z1", "a1", "spot", 900000);
 	world_start(w);
 	(void)world_job(w, THREE);
-	world_until(w, 8000, RUNS);
+	world_until(w, LIMIT, RUNS);
 	end_rank(w, 0, "ok", 0);
 	world_for(w, 200);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING'"), 1);
 	end_rank(w, 2, "error", 7);
-	world_until(w, 5000, "SELECT count(*) FROM job WHERE state = 'FAILED'");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'FAILED'");
 	assert_string_equal(world_text(w, "SELECT why FROM job"), "rank 2: error: exit code 7");
 	assert_string_equal(world_text(w, "SELECT reason FROM job"), "error");
 	world_check_gangs(w);
@@ -273,9 +277,9 @@ static void test_a_restart_after_an_error_keeps_the_machines(void **state)
 	world_pool(w, "z1", "a1", "spot", 900000);
 	world_start(w);
 	(void)world_job(w, "{\"num_nodes\": 3, \"max_restarts\": 1}");
-	world_until(w, 8000, RUNS);
+	world_until(w, LIMIT, RUNS);
 	end_rank(w, 1, "error", 7);
-	world_until(w, 5000, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2 AND restarts = 1");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2 AND restarts = 1");
 	assert_int_equal(w->cloud.n, 3);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM gang"), 1);
 	world_exit_all(w);
@@ -294,9 +298,9 @@ static void test_a_cancelled_gang_ends_wherever_it_is(void **state)
 		w->conf.gang_hold_us = 60000000;
 		world_start(w);
 		(void)world_job(w, THREE);
-		world_until(w, 8000, i == 0 ? "SELECT count(*) = 2 FROM node WHERE state = 'READY'" : RUNS);
+		world_until(w, LIMIT, i == 0 ? "SELECT count(*) = 2 FROM node WHERE state = 'READY'" : RUNS);
 		world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine");
-		world_until(w, 8000, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
+		world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
 		world_check_gangs(w);
 	}
 }
@@ -311,11 +315,11 @@ static void test_a_quota_without_room_for_all_is_not_tried(void **state)
 	world_sql(w, "INSERT INTO quota VALUES ('fake', 'r1', 'P/spot', 'spot', 'instances', 2, 1)");
 	world_start(w);
 	(void)world_job(w, THREE);
-	world_until(w, 5000, "SELECT count(*) FROM job WHERE why LIKE '%the quota has room for 2 of 3 machines%'");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE why LIKE '%the quota has room for 2 of 3 machines%'");
 	world_for(w, 600);
 	assert_int_equal(w->cloud.n, 0);
 	world_sql(w, "UPDATE quota SET quota_limit = 3");
-	world_until(w, 5000, RUNS);
+	world_until(w, LIMIT, RUNS);
 	world_exit_all(w);
 	world_check_gangs(w);
 }
@@ -331,7 +335,7 @@ static void test_a_lost_reply_of_a_gang_launch_is_looked_up(void **state)
 	world_pool(w, "z1", "a1", "spot", 900000);
 	world_start(w);
 	(void)world_job(w, THREE);
-	world_until(w, 8000, RUNS);
+	world_until(w, LIMIT, RUNS);
 	assert_int_equal(w->cloud.n, 3);
 	world_exit_all(w);
 	world_check_gangs(w);
@@ -342,7 +346,7 @@ static void test_a_lost_reply_of_a_gang_launch_is_looked_up(void **state)
 	world_pool(w, "z1", "a1", "spot", 900000);
 	world_start(w);
 	(void)world_job(w, THREE);
-	world_until(w, 8000, RUNS);
+	world_until(w, LIMIT, RUNS);
 	assert_int_equal(w->cloud.n, 3);
 	assert_int_equal(w->cloud.gang_launches, 2);
 	world_exit_all(w);
@@ -359,14 +363,14 @@ static void test_only_whole_checkpoints_count(void **state)
 	world_pool(w, "z1", "a1", "spot", 900000);
 	world_start(w);
 	(void)world_job(w, THREE);
-	world_until(w, 8000, RUNS);
+	world_until(w, LIMIT, RUNS);
 	world_sql(w, "INSERT INTO checkpoint (job_id, epoch, rank, state, reason, steps, bytes, set_key, created_us, urls_us, committed_us)"
 		     " SELECT 1, 1, r, 'COMMITTED', 'periodic', s, 10, s, 1, 1, 1 FROM generate_series(0, 2) r, unnest(ARRAY[50, 60]) s"
 		     " WHERE NOT (r = 2 AND s = 60); NOTIFY spot_engine");
-	world_until(w, 5000, "SELECT count(*) FROM job j JOIN checkpoint c ON c.id = j.checkpoint_id WHERE c.steps = 50 AND c.rank = 0");
+	world_until(w, LIMIT, "SELECT count(*) FROM job j JOIN checkpoint c ON c.id = j.checkpoint_id WHERE c.steps = 50 AND c.rank = 0");
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	w->cloud.list[0].cause = SPOT_END_RECLAIM;
-	world_until(w, 8000, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt a JOIN checkpoint c ON c.id = a.restore_id WHERE a.epoch = 2"
 				      " AND a.steps_start = 50 AND c.steps = 50 AND c.rank = a.rank"),
 			 3);

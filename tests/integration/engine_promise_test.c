@@ -67,14 +67,20 @@ static void test_without_tokens_not_even_a_refused_launch_is_sent_again(void **s
 	finish(w);
 }
 
-/* A job that runs, with an agent that speaks. */
-static void running(struct world *w)
+/* A job that runs, with an agent that speaks; lost_us: one that falls silent for so long is given up. */
+static void running_until(struct world *w, int64_t lost_us)
 {
 	world_reset(w, true);
+	w->conf.agent_lost_us = lost_us;
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+}
+
+static void running(struct world *w)
+{
+	running_until(w, 60 * SPOT_US_PER_S);
 }
 
 static void still_running(struct world *w)
@@ -122,7 +128,7 @@ static void test_what_a_daemon_hears_after_it_lost_the_lease_is_no_evidence(void
 static void young_machine(struct world *w, int64_t sent_before_us)
 {
 	world_reset(w, true);
-	w->conf.list_lag_us = 3 * SPOT_US_PER_S;
+	w->conf.list_lag_us = 60 * SPOT_US_PER_S; /* it is young until all terminates were sent */
 	w->conf.idle_keep_us = 10000;
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_start(w);
@@ -233,7 +239,7 @@ static void test_silence_while_no_api_listened_does_not_count(void **state)
 {
 	struct world *w = *state;
 
-	running(w);
+	running_until(w, 1500000);
 	world_sql(w, "INSERT INTO listener VALUES ('api', 10)");
 	w->agents = false;
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE suspect_us IS NOT NULL AND suspect_beats = 10");
@@ -251,9 +257,10 @@ static void test_silence_while_no_api_listened_does_not_count(void **state)
 static void test_an_agent_heard_by_a_clock_that_differs_is_not_silent(void **state)
 {
 	struct world *w = *state;
-	int64_t end = clock_real.mono_us(&clock_real) + 3 * w->conf.agent_lost_us;
+	int64_t end;
 
-	running(w);
+	running_until(w, 1500000);
+	end = clock_real.mono_us(&clock_real) + 3 * w->conf.agent_lost_us;
 	w->agents = false;
 	while (clock_real.mono_us(&clock_real) < end) {
 		world_sql(w, "UPDATE node SET last_seen_us = %" PRId64, clock_real.wall_us(&clock_real) - 10 * w->conf.agent_lost_us);
@@ -352,7 +359,7 @@ static void test_every_ledger_line_has_the_price_that_was_in_force(void **state)
 	world_sql(w, "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 7200000000, 'test'),"
 	    " (%d, %" PRId64 ", %" PRId64 ", 1800000000, 'test')", pool, now + 10000, now + 10000, pool, now + 20000, now + 20000);
 	world_start(w);
-	world_for(w, 600);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	finish(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
 	assert_int_equal(world_int(w, "SELECT count(DISTINCT price_micros) FROM ledger"), 3);

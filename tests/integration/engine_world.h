@@ -98,6 +98,8 @@ int world_teardown(void **state);
 void world_reset(struct world *w, bool tokens);
 void world_start(struct world *w);
 void world_kill(struct world *w);
+/* Turns until the engine knows that another leads. */
+void world_deposed(struct world *w);
 /* Turns until the query's first column is not 0. Fails the test after limit_ms. */
 void world_until(struct world *w, int64_t limit_ms, const char *sql);
 /* Long enough for anything that the engine does in a test, on a busy machine. */
