@@ -240,12 +240,27 @@ json_t *plan_baseline(const struct planned *p)
 	return doc;
 }
 
+/* The first GPU asked for whose name nobody knows; NULL: all are known. */
+static const char *strange_gpu(const struct job_spec *s)
+{
+	for (size_t i = 0; i < s->asks_n; i++) {
+		for (size_t k = 0; k < s->asks[i].gpus_n; k++) {
+			if (!gpu_perf_find(s->asks[i].gpus[k].gpu))
+				return s->asks[i].gpus[k].gpu;
+		}
+	}
+	return NULL;
+}
+
 const char *plan_note(struct areq *q, struct planned *p)
 {
 	const struct score *best;
 
 	if (p->spec->num_nodes > 1 && p->n > 0)
 		return plan_gang_note(q, p);
+	if (p->n == 0 && strange_gpu(p->spec))
+		return arena_printf(q->arena, "no pool has a GPU named %s, and none of that name is known: GET /v1/gpus (spotctl gpus) has the names",
+		    strange_gpu(p->spec));
 	if (p->n == 0)
 		return "no pool with these GPUs is known yet: prices may still be arriving (GET /v1/providers)";
 	if (p->usable == 0)

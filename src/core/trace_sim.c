@@ -44,15 +44,16 @@ static enum spot_rc check_gaps(const struct trace *supply, size_t n, struct spot
 	return SPOT_OK;
 }
 
-static size_t shortest(const struct trace *supply, const struct trace *const *prices, size_t n)
+static size_t shortest(const struct trace *supply, const struct trace *const *prices, size_t n, const char **ret_name)
 {
 	size_t ticks = SIZE_MAX;
 
-	for (size_t i = 0; i < n; i++) {
-		ticks = MIN(ticks, supply[i].n);
-		if (prices != NULL && prices[i] != NULL) {
-			ticks = MIN(ticks, (size_t)ticks_up((int64_t)prices[i]->n * prices[i]->gap_us, supply[0].gap_us));
-		}
+	for (size_t i = 0; i < 2 * n; i++) {
+		const struct trace *t = i % 2 == 0 ? &supply[i / 2] : prices != NULL ? prices[i / 2] : NULL;
+		size_t own = t != NULL ? (size_t)ticks_up((int64_t)t->n * t->gap_us, supply[0].gap_us) : SIZE_MAX;
+
+		*ret_name = own < ticks ? t->name : *ret_name;
+		ticks = MIN(ticks, own);
 	}
 	return ticks;
 }
@@ -71,7 +72,8 @@ enum spot_rc trace_market_build(struct arena *a, const struct trace *supply, con
     int64_t spot_micros, struct trace_market *ret, struct spot_err *err)
 {
 	enum spot_rc rc = check_gaps(supply, n, err);
-	size_t ticks = shortest(supply, prices, n);
+	const char *ends_first = NULL;
+	size_t ticks = shortest(supply, prices, n, &ends_first);
 	uint8_t *up;
 	int64_t *price;
 	int32_t *regions;
@@ -84,7 +86,7 @@ enum spot_rc trace_market_build(struct arena *a, const struct trace *supply, con
 	regions = arena_array(a, n, sizeof(*regions));
 	*ret = (struct trace_market){.tick_us = supply[0].gap_us, .ticks = ticks, .pools_n = n, .up = up, .price_micros = price,
 	    .pool_up = arena_array(a, n, sizeof(*ret->pool_up)), .pool_price = arena_array(a, n, sizeof(*ret->pool_price)),
-	    .regions = regions};
+	    .regions = regions, .ends_first = ends_first};
 	for (size_t k = 0; k < n; k++) {
 		const struct trace *p = prices != NULL ? prices[k] : NULL;
 		int64_t *own = arena_array(a, ticks, sizeof(*own));
@@ -131,7 +133,7 @@ enum spot_rc trace_job_check(const struct trace_market *m, const struct trace_jo
 		return err_set(err, SPOT_TOO_LARGE, "a run of %zu ticks; at most %d are simulated", trace_job_ticks(m, j), JOB_TICKS_MAX);
 	}
 	if (trace_starts(m, j) == 0) {
-		return err_set(err, SPOT_INVALID, "the trace is too short: %s of samples, the deadline is %s",
+		return err_set(err, SPOT_INVALID, "the trace is too short: %s ends after %s, the deadline is %s", m->ends_first,
 		    format_duration((int64_t)m->ticks * m->tick_us, have), format_duration(j->deadline_us, need));
 	}
 	return SPOT_OK;

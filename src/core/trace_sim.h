@@ -33,6 +33,7 @@ struct trace_market {                  /* pools side by side; made by trace_mark
 	const uint8_t **pool_up;       /* [pool][tick] */
 	const int64_t **pool_price;
 	const int32_t *regions;        /* per pool */
+	const char *ends_first;        /* name of the trace that it is as long as */
 };
 struct trace_job {
 	int64_t work_us, deadline_us, changeover_us;

@@ -10,6 +10,7 @@ struct simulation {
 	struct trace_market market;
 	struct trace_job job;
 	const struct trace *traces;    /* pools of the market */
+	size_t traces_n;
 	const struct policy_track *history;
 	size_t history_n;
 	const size_t *starts;          /* ticks */

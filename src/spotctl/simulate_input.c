@@ -138,6 +138,22 @@ static int check_counts(const struct ctl *c)
 	return CTL_OK;
 }
 
+/* A run needs all of the zones and prices: what goes on behind the first end is not used, which is said. */
+static void say_end(const struct ctl *c, const struct trace *supply, size_t n, const struct trace_market *m)
+{
+	char end[32], most[32];
+	size_t longest = 0;
+
+	for (size_t i = 1; i < n; i++) {
+		longest = supply[i].n > supply[longest].n ? i : longest;
+	}
+	if (supply[longest].n > m->ticks) {
+		say("spotctl %s: %s ends after %s, %s after %s: what is behind the first end is not used", c->cmd->noun, m->ends_first,
+		    format_duration((int64_t)m->ticks * m->tick_us, end), supply[longest].name,
+		    format_duration((int64_t)supply[longest].n * m->tick_us, most));
+	}
+}
+
 static int read_market(struct ctl *c, int64_t nodes, struct simulation *ret)
 {
 	const struct trace *supply, *prices, *per_pool[CTL_VALUES_MAX];
@@ -161,8 +177,28 @@ static int read_market(struct ctl *c, int64_t nodes, struct simulation *ret)
 		say("spotctl %s: %s", c->cmd->noun, err.text);
 		return CTL_USAGE;
 	}
+	if (rc == CTL_OK) {
+		say_end(c, supply, n, &ret->market);
+	}
 	ret->traces = supply;
+	ret->traces_n = n;
 	return rc;
+}
+
+/* A trace that is run over says what is to come, under whatever name: of that a policy learns what is before its start. */
+static bool run_over(const struct ctl *c, const struct simulation *s, const struct trace *t)
+{
+	for (size_t i = 0; i < s->traces_n; i++) {
+		const struct trace *own = &s->traces[i];
+		size_t n = MIN(own->n, t->n);
+
+		if (own->gap_us == t->gap_us && memcmp(own->counts, t->counts, n * sizeof(*t->counts)) == 0) {
+			say("spotctl %s: --history %s is what --trace %s shows: only what is before each start is learned from it", c->cmd->noun,
+			    t->name, own->name);
+			return true;
+		}
+	}
+	return false;
 }
 
 static int read_history(struct ctl *c, int64_t nodes, struct simulation *ret)
@@ -177,10 +213,12 @@ static int read_history(struct ctl *c, int64_t nodes, struct simulation *ret)
 	}
 	tracks = arena_array(c->arena, n + 1, sizeof(*tracks));
 	for (size_t i = 0; i < n; i++) {
-		tracks[i] = (struct policy_track){.pool = -1, .tick_us = t[i].gap_us, .n = t[i].n, .up = trace_up(c->arena, &t[i], nodes)};
+		if (!run_over(c, ret, &t[i])) {
+			tracks[ret->history_n++] = (struct policy_track){.pool = -1, .tick_us = t[i].gap_us, .n = t[i].n,
+			    .up = trace_up(c->arena, &t[i], nodes)};
+		}
 	}
 	ret->history = tracks;
-	ret->history_n = n;
 	return CTL_OK;
 }
 

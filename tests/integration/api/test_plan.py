@@ -116,6 +116,11 @@ class Plan(unittest.TestCase):
             z = ((max(20.5 - base, 0) / more) ** (1 / 3) - 1 + c) / math.sqrt(c)
             self.assertAlmostEqual(o["deadline_risk"], 0.5 * math.erfc(z / math.sqrt(2)), 3)
 
+    def test_a_gpu_that_nobody_knows_is_named(self):
+        note = lambda gpu: A.call("POST", "/v1/plan", (FILE % ("x", "")).replace("A100-80GB:1", gpu), expect=200)[1]["note"]
+        self.assertIn("GPU named H9000, and none of that name is known", note("H9000:8"))
+        self.assertIn("prices may still be arriving", note("K80:1"))
+
     def test_the_seed_gives_the_distribution(self):
         a, b, c = self.plan(query="?seed=5"), self.plan(query="?seed=5"), self.plan(query="?seed=6")
         self.assertEqual((a["chosen"]["seed"], a["chosen"]["runs"]), (5, 2000))

@@ -170,6 +170,29 @@ class Simulate(unittest.TestCase):
         self.assertIn("--history", p.stderr)
         self.assertIn("bad.json: data[1]", p.stderr)
 
+    def test_a_history_that_is_the_trace_itself_tells_nothing_of_what_comes(self):
+        path, words = self.drawn(3, n=900), ["--start-hours", "20", "-p", "auto", "--decisions"]
+        plain = self.policies("--trace", path, *JOB, *words)
+        with open(path) as f:
+            data = json.load(f)["data"]
+        for copy in (data, data[:500], data + [1] * 50):
+            p = self.run_it("--trace", path, *JOB, *words, "--history", self.trace(copy, name="copy.json"), "-o", "json")
+            self.assertEqual(json.loads(p.stdout)["policies"], plain)
+            self.assertIn("--history copy.json is what --trace us-east-1a_v100_1.json shows", p.stderr)
+        other = self.run_it("--trace", path, *JOB, *words, "--history", self.trace(data[1:], name="other.json"), "-o", "json")
+        self.assertNotEqual(json.loads(other.stdout)["policies"], plain, "another track is learned from")
+
+    def test_where_the_first_trace_ends_is_said(self):
+        long, short = self.drawn(3, n=600), self.drawn(4, n=300, name="us-east-1b_v100_1.json")
+        prices = [self.trace([0.9] * n, gap=3600, name="p%d.json" % n) for n in (100, 40)]
+        one = self.run_it("--trace", long, "--trace", short, *JOB, "--starts", "2", "-p", "greedy")
+        self.assertIn("us-east-1b_v100_1.json ends after 2d02h, us-east-1a_v100_1.json after 4d04h", one.stderr)
+        two = self.run_it("--trace", long, "--trace", long, "--price-trace", prices[0], "--price-trace", prices[1], *JOB, "--starts", "2", "-p", "greedy")
+        self.assertIn("p40.json ends after 1d16h", two.stderr)
+        self.assertEqual(self.run_it("--trace", long, *JOB, "--starts", "2", "-p", "greedy").stderr, "")
+        none = self.run_it("--trace", long, "--price-trace", prices[1], *JOB, "--deadline", "41", code=2)
+        self.assertIn("the trace is too short: p40.json ends after 1d16h, the deadline is 1d17h", none.stderr)
+
     def test_a_table_for_people_and_csv_for_programs(self):
         path = self.drawn(4)
         lines = self.run_it("--trace", path, *JOB, "--starts", "2").stdout.splitlines()
