@@ -124,21 +124,7 @@ static void wanted_collect(const struct lambda *self, struct spot_call *c, const
 	}
 	for (size_t i = 0; i < a->refs_n; i++) {
 		if (!found_has(a, a->refs[i])) {
-			e->list[e->n++] = (struct spot_instance){
-			    .ref = arena_strdup(c->arena, a->refs[i]),
-			    .token = "",
-			    .install = "",
-			    .key = {.provider = arena_strdup(c->arena, self->name),
-				.region = arena_strdup(c->arena, a->region != NULL ? a->region : ""),
-				.zone = "",
-				.instance_type = "",
-				.market = SPOT_MARKET_ON_DEMAND},
-			    .state = SPOT_INSTANCE_GONE,
-			    .raw_state = "absent",
-			    .raw_reason = "",
-			    .ip = "",
-			    .spot_request = "",
-			};
+			e->list[e->n++] = lambda_gone(self, c, a->region, a->refs[i], "absent", "");
 		}
 	}
 }

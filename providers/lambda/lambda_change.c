@@ -201,26 +201,6 @@ enum spot_step lambda_launch(void *p, struct spot_call *c, struct spot_launch *a
 
 enum { AT_POST = 0, AT_LOOK };
 
-static struct spot_instance ended(struct spot_call *c, const struct lambda *self,
-    const struct spot_terminate *a, const char *why)
-{
-	return (struct spot_instance){
-	    .ref = arena_strdup(c->arena, a->ref),
-	    .token = "",
-	    .install = "",
-	    .key = {.provider = arena_strdup(c->arena, self->name),
-		.region = arena_strdup(c->arena, a->region != NULL ? a->region : ""),
-		.zone = "",
-		.instance_type = "",
-		.market = SPOT_MARKET_ON_DEMAND},
-	    .state = SPOT_INSTANCE_GONE,
-	    .raw_state = "",
-	    .raw_reason = why,
-	    .ip = "",
-	    .spot_request = "",
-	};
-}
-
 static enum spot_step terminate_send(const struct lambda *self, struct spot_call *c,
     const char *ref)
 {
@@ -256,7 +236,7 @@ static enum spot_step look_read(const struct lambda *self, struct spot_call *c,
 		return s;
 	}
 	if (!there) {
-		a->after = ended(c, self, a, "absent from the list");
+		a->after = lambda_gone(self, c, a->region, a->ref, "", "absent from the list");
 		return SPOT_DONE;
 	}
 	if (i.state == SPOT_INSTANCE_STOPPING || i.state == SPOT_INSTANCE_GONE) {
@@ -310,7 +290,7 @@ static enum spot_step terminate_read(const struct lambda *self, struct spot_call
 		return lambda_key_refused(self, c, "terminate", &r);
 	}
 	if (strcmp(r.code, "global/object-does-not-exist") == 0) {
-		a->after = ended(c, self, a, r.code);
+		a->after = lambda_gone(self, c, a->region, a->ref, "", r.code);
 		return SPOT_DONE;
 	}
 	if (r.rc == SPOT_DENIED || r.rc == SPOT_CONFIG) {

@@ -98,6 +98,9 @@ NODISCARD enum spot_rc lambda_instance_read(const struct lambda *self, struct ar
  * cannot be terminated now, NULL if it can. */
 enum spot_step lambda_instance_look(const struct lambda *self, struct spot_call *c, const char *ref,
     bool *ret_there, struct spot_instance *ret, const char **ret_blocked);
+/* One that is not there, as far as that can be said of it: raw_state and raw_reason are kept as they are. */
+struct spot_instance lambda_gone(const struct lambda *self, struct spot_call *c, const char *region, const char *ref,
+    const char *raw_state, const char *raw_reason);
 void lambda_instances_request(const struct lambda *self, struct spot_call *c);
 int64_t lambda_name_time_us(const char *name); /* 0 if the name carries no time */
 

@@ -115,6 +115,8 @@ struct imds {
 	struct http_call *token_call;
 	struct backoff backoff;
 };
+/* base: where the service is, with or without http://; NULL or "" = its usual address. False: too long for n. */
+bool metadata_url(const char *base, const char *root, const char *path, char *ret, size_t n);
 bool imds_ready(struct agent *a);            /* has a fresh token; else fetches one */
 struct http_call *imds_get(struct agent *a, const char *path, void (*done)(void *agent, const struct http_reply *r));
 void imds_token_refused(struct agent *a);    /* 401 */

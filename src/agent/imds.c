@@ -13,19 +13,24 @@
 #define TOKEN_MARGIN_US (15 * SPOT_US_PER_S)
 #define TIMEOUT_US (2 * SPOT_US_PER_S)
 
-static bool imds_url(const char *path, char *ret, size_t n)
+bool metadata_url(const char *base, const char *root, const char *path, char *ret, size_t n)
 {
-	const char *base = getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT");
 	size_t len;
 	int put;
 
+	/* The address needs no name lookup at a bad moment. */
 	if (str_empty(base))
-		base = "http://169.254.169.254";
+		base = "169.254.169.254";
 	len = strlen(base);
 	while (len > 0 && base[len - 1] == '/')
 		len--;
-	put = snprintf(ret, n, "%.*s/latest/%s", (int)len, base, path);
+	put = snprintf(ret, n, "%s%.*s/%s%s", strstr(base, "://") != NULL ? "" : "http://", (int)len, base, root, path);
 	return put > 0 && put < (int)n;
+}
+
+static bool imds_url(const char *path, char *ret, size_t n)
+{
+	return metadata_url(getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT"), "latest/", path, ret, n);
 }
 
 static void token_done(void *agent, const struct http_reply *r)

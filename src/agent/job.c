@@ -92,22 +92,32 @@ static json_t *spec_of(const json_t *run)
 	return spec;
 }
 
+/* Takes spec. False: not an id that we would make a folder of. */
+static bool job_take(struct agent *a, const char *id, int64_t epoch, json_t *spec)
+{
+	struct job *j = &a->job;
+
+	assert(j->phase == JOB_NONE);
+	if (!id_is_good(id)) {
+		log_error("job.bad_id", STR("job", id));
+		json_decref(spec);
+		return false;
+	}
+	*j = (struct job){.phase = JOB_FETCH, .epoch = epoch, .watch = -1, .spec = spec};
+	memcpy(j->id, id, strlen(id) + 1);
+	report_reset(a);
+	ckpt_reset(a);
+	return true;
+}
+
 void job_begin(struct agent *a, const char *id, int64_t epoch, json_t *run)
 {
 	struct job *j = &a->job;
 	struct spot_err err = {0};
 
-	assert(j->phase == JOB_NONE);
-	if (!id_is_good(id)) {
-		log_error("job.bad_id", STR("job", id));
+	if (!job_take(a, id, epoch, spec_of(run)))
 		return;
-	}
-	*j = (struct job){.phase = JOB_FETCH, .epoch = epoch, .watch = -1};
-	memcpy(j->id, id, strlen(id) + 1);
-	report_reset(a);
-	ckpt_reset(a);
 	j->run = json_incref(run);
-	j->spec = spec_of(run);
 	if (job_spec_read(a, j, &err) != SPOT_OK) {
 		job_end(a, "error", err.text);
 		return;
@@ -132,18 +142,8 @@ void job_begin(struct agent *a, const char *id, int64_t epoch, json_t *run)
 
 void job_refuse(struct agent *a, const char *id, int64_t epoch, const char *reason, const char *why)
 {
-	struct job *j = &a->job;
-
-	assert(j->phase == JOB_NONE);
-	if (!id_is_good(id)) {
-		log_error("job.bad_id", STR("job", id));
-		return;
-	}
-	*j = (struct job){.phase = JOB_FETCH, .epoch = epoch, .watch = -1, .spec = json_object()};
-	memcpy(j->id, id, strlen(id) + 1);
-	report_reset(a);
-	ckpt_reset(a);
-	job_end(a, reason, why);
+	if (job_take(a, id, epoch, json_object()))
+		job_end(a, reason, why);
 }
 
 /* ---- adopt -------------------------------------------------------------------------------------------- */

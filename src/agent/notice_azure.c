@@ -23,17 +23,7 @@
 static bool azure_url(const char *path, char *ret, size_t n)
 {
 	/* The variable of the vendor's own libraries for another place of the service. */
-	const char *base = getenv("AZURE_POD_IDENTITY_AUTHORITY_HOST");
-	size_t len;
-	int put;
-
-	if (str_empty(base))
-		base = "http://169.254.169.254";
-	len = strlen(base);
-	while (len > 0 && base[len - 1] == '/')
-		len--;
-	put = snprintf(ret, n, "%s%.*s/%s", strstr(base, "://") != NULL ? "" : "http://", (int)len, base, path);
-	return put > 0 && put < (int)n;
+	return metadata_url(getenv("AZURE_POD_IDENTITY_AUTHORITY_HOST"), "", path, ret, n);
 }
 
 static struct http_call *azure_send(struct agent *a, const char *method, const char *path, struct str body,

@@ -27,17 +27,10 @@
 
 bool gcp_url(const char *path, char *ret, size_t n)
 {
-	/* The variables of Google's own libraries. The address needs no name lookup at a bad moment. */
+	/* The variables of Google's own libraries. */
 	const char *base = getenv("GCE_METADATA_HOST");
-	int put;
 
-	if (str_empty(base))
-		base = getenv("GCE_METADATA_IP");
-	if (str_empty(base))
-		base = "169.254.169.254";
-	put = snprintf(ret, n, "%s%s/computeMetadata/v1/%s", strstr(base, "://") != NULL ? "" : "http://", base,
-	    path);
-	return put > 0 && put < (int)n;
+	return metadata_url(str_empty(base) ? getenv("GCE_METADATA_IP") : base, "computeMetadata/v1/", path, ret, n);
 }
 
 struct http_call *gcp_get(struct agent *a, const char *path, int64_t timeout_us,

@@ -69,9 +69,20 @@ static void want_run(struct agent *a, const struct desired *d)
 	job_begin(a, d->job, d->epoch, d->run);
 }
 
+/* The daemon waits for the end of something that it placed here and we never heard of. What was here before it is over
+ * and told: whoever answers about another job knows that. */
+static bool never_begun(struct agent *a, const struct desired *d)
+{
+	if (d->job[0] == '\0')
+		return false;
+	if (a->job.phase == JOB_REPORTED && !is_ours(a, d))
+		job_drop(a);
+	return a->job.phase == JOB_NONE;
+}
+
 static void want_drain(struct agent *a, const struct desired *d)
 {
-	if (a->job.phase == JOB_NONE && d->job[0] != '\0')
+	if (never_begun(a, d))
 		job_refuse(a, d->job, d->epoch, "drained", d->why);
 	if (!is_ours(a, d) || !job_alive(&a->job))
 		return;
@@ -96,7 +107,7 @@ static void apply(struct agent *a, const struct desired *d)
 		want_drain(a, d);
 	} else if (strcmp(d->what, "kill") == 0) {
 		/* Whichever job it names: what we run is not wanted. */
-		if (a->job.phase == JOB_NONE && d->job[0] != '\0')
+		if (never_begun(a, d))
 			job_refuse(a, d->job, d->epoch, "killed", d->why);
 		else
 			job_stop(a, STOP_KILLED, 0, d->why);

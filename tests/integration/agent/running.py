@@ -109,10 +109,21 @@ class Running(AgentCase):
         self.daemon.want("kill", "j1", 1, why="rank 1 is lost")
         r = self.exited()
         self.assertEqual((r["reason"], r["why"]), ("killed", "rank 1 is lost"))
+        n = len(self.daemon.haves)
         self.daemon.want("idle")
-        self.until(lambda: self.daemon.haves[-1]["job"] is None, "idle")
+        self.until(lambda: any(h["job"] is None for h in self.daemon.haves[n:]), "idle")
         self.daemon.want("drain", "j2", 1)
         self.assertEqual(self.exited("j2")["reason"], "drained")
+
+    def test_what_was_never_begun_after_another_job_is_told_to_be_over(self):
+        """Nobody was there to say that the node was idle in between."""
+        self.agent.start()
+        self.job("true")
+        self.assertEqual(self.exited()["reason"], "ok")
+        self.daemon.want("drain", "j2", 1)
+        self.assertEqual(self.exited("j2")["reason"], "drained")
+        self.daemon.want("kill", "j3", 2, why="rank 1 is lost")
+        self.assertEqual(self.exited("j3", 2)["reason"], "killed")
 
     def test_in_a_delegated_cgroup_the_job_gets_one_of_its_own(self):
         with open("/proc/self/mounts") as f:
