@@ -137,7 +137,7 @@ bool az_keys_new(struct sim *s, struct spot_err *err);
 void az_keys_free(struct azure *az);
 /* RSASSA-PKCS1-v1_5 with SHA-256 by the leaf; base64url. */
 const char *az_sign(struct azure *az, struct arena *a, const char *text);
-const char *az_pkcs7(struct azure *az, struct arena *a, const char *text);
+const char *az_pkcs7(const struct sim *s, struct arena *a, const char *text);
 const char *az_b64url(struct arena *a, const void *p, size_t n);
 bool az_b64url_decode(struct arena *a, const char *s, size_t n, struct str *ret);
 /* kid, n, e of the leaf for the key set */

@@ -331,7 +331,7 @@ static void attested(struct inst *i, struct httpd_req *r)
 	json_decref(doc);
 	reply(r, 200,
 	    json_pack("{s:s, s:s}", "encoding", "pkcs7", "signature",
-		az_pkcs7(i->sim->azure, r->arena, text)));
+		az_pkcs7(i->sim, r->arena, text)));
 }
 
 static void identity_token(struct inst *i, struct httpd_req *r)

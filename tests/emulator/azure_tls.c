@@ -40,8 +40,8 @@ static X509 *make_cert(struct sim *s, const char *cn, const char *names, EVP_PKE
 
 	X509_set_version(cert, 2);
 	ASN1_INTEGER_set_uint64(X509_get_serialNumber(cert), rng_u64(&s->rng) >> 2 | 1);
-	X509_gmtime_adj(X509_getm_notBefore(cert), -3600);
-	X509_gmtime_adj(X509_getm_notAfter(cert), 365L * 86400);
+	(void)ASN1_TIME_set(X509_getm_notBefore(cert), (time_t)(sim_wall(s) / SPOT_US_PER_S - 3600));
+	(void)ASN1_TIME_set(X509_getm_notAfter(cert), (time_t)(sim_wall(s) / SPOT_US_PER_S + 365 * 86400));
 	X509_set_pubkey(cert, key);
 	X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)cn, -1, -1, 0);
 	X509_set_issuer_name(cert, issuer ? X509_get_subject_name(issuer) : name);
@@ -167,22 +167,25 @@ const char *az_sign(struct azure *az, struct arena *a, const char *text)
 }
 
 /* Attested data: PKCS #7 signed data with the document inside, base64 without a frame. */
-const char *az_pkcs7(struct azure *az, struct arena *a, const char *text)
+const char *az_pkcs7(const struct sim *s, struct arena *a, const char *text)
 {
+	const struct azure *az = azure_of(s);
 	BIO *in = BIO_new_mem_buf(text, (int)strlen(text));
-	STACK_OF(X509) *chain = sk_X509_new_null();
-	PKCS7 *p7;
+	PKCS7 *p7 = PKCS7_sign(NULL, NULL, NULL, in, PKCS7_BINARY | PKCS7_PARTIAL);
+	PKCS7_SIGNER_INFO *signer =
+	    p7 ? PKCS7_sign_add_signer(p7, az->leaf_cert, az->leaf_key, NULL, PKCS7_BINARY) : NULL;
 	unsigned char *der = NULL;
 	const char *out;
-	int n;
+	int n = -1;
 
-	sk_X509_push(chain, az->ca_cert);
-	p7 = PKCS7_sign(az->leaf_cert, az->leaf_key, chain, in, PKCS7_BINARY);
-	n = p7 ? i2d_PKCS7(p7, &der) : -1;
+	/* The library would take the time from the machine's clock. */
+	if (signer && PKCS7_add_certificate(p7, az->ca_cert) == 1 &&
+	    PKCS7_add0_attrib_signing_time(signer, ASN1_TIME_set(NULL, (time_t)(sim_wall(s) / SPOT_US_PER_S))) == 1 &&
+	    PKCS7_final(p7, in, PKCS7_BINARY) == 1)
+		n = i2d_PKCS7(p7, &der);
 	out = n > 0 ? base64_encode(a, der, (size_t)n) : NULL;
 	OPENSSL_free(der);
 	PKCS7_free(p7);
-	sk_X509_free(chain);
 	BIO_free(in);
 	return out;
 }

@@ -152,7 +152,7 @@ static void check_row_end(const struct rows *rows, int row, const struct cloud_i
 	const char *ref = cell(rows, row, 3), *tail = strrchr(ref, '/');
 	int64_t ended = strtoll(cell(rows, row, 4), NULL, 10);
 
-	if (ended == 0 || !row_is_over(rows, row) || (ref[0] != '\0' && strcmp(tail != NULL ? tail + 1 : ref, i->id) != 0))
+	if (ended == 0 || !row_is_over(rows, row) || (ref[0] != '\0' && strcmp(tail != NULL ? tail + 1 : ref, i->ref) != 0))
 		return;
 	always(i->launched_us >= ended || (i->gone_us != 0 && i->gone_us <= ended + world.skew_max), "a row ends after its instance",
 	    "n%s ended as %s at %" PRId64 " s, %s %s was there since %" PRId64 " s", cell(rows, row, 5), cell(rows, row, 2),
@@ -327,7 +327,7 @@ static void check_losses(void)
 		int64_t ended = strtoll(PQgetvalue(r, k, 2), NULL, 10);
 
 		for (size_t i = 0; i < n; i++) {
-			if (strcmp(all[i].id, tail != NULL ? tail + 1 : ref) == 0)
+			if (strcmp(all[i].ref, tail != NULL ? tail + 1 : ref) == 0)
 				always((all[i].gone_us != 0 && all[i].gone_us <= ended + world.skew_max) || host_was_cut(all[i].id),
 				    "no healthy machine is given up", "j%s epoch %s was called lost while %s ran: %s", PQgetvalue(r, k, 0),
 				    PQgetvalue(r, k, 1), all[i].id, PQgetvalue(r, k, 4));

@@ -27,6 +27,7 @@ void check_work_seen(void); /* states that must be reached sometimes */
 
 /* check_acts.c */
 void check_sent(const char *url, struct str body); /* a message leaves */
+bool check_is_launch(const char *url, struct str body);
 void check_ended(void);
 
 /* breaks.c: breaks each rule on purpose, at the end of a seed, and counts what was heard of it. */

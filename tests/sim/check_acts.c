@@ -5,9 +5,21 @@
 
 /* ---- launches ---------------------------------------------------------------------------------- */
 
-static bool is_launch(const char *url, struct str body)
+/* Google: insert and bulkInsert; Azure: what is put to the name of a machine. */
+bool check_is_launch(const char *url, struct str body)
 {
-	return memmem(body.p, body.n, "Action=RunInstances", 19) != NULL || strstr(url, "/instance-operations/launch") != NULL;
+	static const char *const forms[] = {"Action=RunInstances", "Action=CreateFleet"};
+	static const char *const urls[] = {"/instance-operations/launch", "/instances?requestId=", "/instances/bulkInsert?"};
+
+	for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+		if (memmem(body.p, body.n, forms[i], strlen(forms[i])) != NULL)
+			return true;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(urls); i++) {
+		if (strstr(url, urls[i]) != NULL)
+			return true;
+	}
+	return body.n > 0 && strstr(url, "Microsoft.Compute/virtualMachines/") != NULL;
 }
 
 /* The intent comes before the act: whoever carries a row's token or name leaves after that row was claimed. */
@@ -17,7 +29,7 @@ void check_sent(const char *url, struct str body)
 	char *copy;
 	PGresult *r;
 
-	if (!is_launch(url, body))
+	if (!check_is_launch(url, body))
 		return;
 	text = copy = strndup(body.p, body.n);
 	assert(copy != NULL);

@@ -1,20 +1,18 @@
 /* The clouds of tests/emulator in this process, on the same loop and clock. */
 #include "world.h"
 #include "cloud.h"
+#include "cloud_priv.h"
 #include "host.h"
 
 #include "../emulator/aws.h"
 #include "../emulator/books.h"
-#include "../emulator/clouds.h"
 #include "../emulator/lambda.h"
 #include "../emulator/s3.h"
-#include "base/sbuf.h"
 #include "base/str.h"
 
-#include <dirent.h>
 #include <unistd.h>
 
-static struct sim sim;
+struct sim sim;
 
 /* ---- machines ---------------------------------------------------------------------------------- */
 
@@ -56,79 +54,7 @@ static void key_add(void)
 	l->keys = realloc(l->keys, (l->keys_n + 1) * sizeof(*l->keys));
 	assert(l->keys != NULL);
 	l->keys[l->keys_n++] = (struct lambda_ssh_key){dup_text("key-1"), dup_text("spotbroker"),
-	    dup_text("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDemoDemoDemoDemoDemoDemoDemoDemoDemoDemoDemo spotbroker")};
-}
-
-/* A small market: what every look at it costs is paid in each of the thousands of simulated hours. */
-static bool kept(const char *file, const char *line)
-{
-	static const char *const types[] = {"g4dn.xlarge,", "g5.xlarge,", "g6.xlarge,", "g6.2xlarge,", "p5.4xlarge,"};
-	static const char *const lambda[] = {"gpu_1x_a10,", "gpu_1x_h100_pcie,", "gpu_1x_gh200,", "us-east-1,", "us-west-1,", "us-west-2,"};
-
-	if (str_prefix(file, "lambda_")) {
-		for (size_t i = 0; i < ARRAY_LEN(lambda); i++) {
-			if (str_prefix(line, lambda[i]))
-				return true;
-		}
-		return false;
-	}
-	if (str_same(file, "aws_pools.csv") && strstr(line, "use1-az1,") == NULL && strstr(line, "use1-az2,") == NULL)
-		return false;
-	if (str_same(file, "aws_history.csv") && strstr(line, ",us-east-1,") == NULL)
-		return false;
-	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
-		if (strstr(line, types[i]) != NULL)
-			return true;
-	}
-	return false;
-}
-
-static void data_copy(const char *from, const char *to, const char *name, bool all)
-{
-	struct arena *a AUTO(arena) = arena_new(0);
-	struct sbuf b AUTO(sbuf);
-	struct str text;
-	char path[1024];
-	size_t lines = 0;
-
-	snprintf(path, sizeof(path), "%s/%s", from, name);
-	sbuf_init(&b, 0);
-	if (!file_get(a, path, &text))
-		return;
-	for (const char *p = text.p, *end; p < text.p + text.n; p = end + 1) {
-		char *line;
-
-		end = strchrnul(p, '\n');
-		line = arena_strndup(a, p, (size_t)(end - p));
-		if (all || lines++ == 0 || kept(name, line))
-			sbuf_printf(&b, "%s\n", line);
-	}
-	snprintf(path, sizeof(path), "%s/%s", to, name);
-	if (!file_put(path, b.p, b.n, 0600))
-		abort();
-}
-
-static const char *data_make(const char *dir)
-{
-	static const char *const fewer[] = {"aws_advisor.csv", "aws_history.csv", "aws_pools.csv", "aws_types.csv",
-	    "lambda_regions.csv", "lambda_types.csv"};
-	static char to[512];
-	const char *from = sim_conf_default().data_dir;
-	DIR *d = opendir(from);
-
-	snprintf(to, sizeof(to), "%s/data", dir);
-	dir_make(to, 0700);
-	for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;) {
-		bool all = true;
-
-		for (size_t i = 0; i < ARRAY_LEN(fewer); i++)
-			all = all && !str_same(fewer[i], e->d_name);
-		if (e->d_name[0] != '.')
-			data_copy(from, to, e->d_name, all);
-	}
-	if (d != NULL)
-		closedir(d);
-	return to;
+	    dup_text(SSH_KEY)};
 }
 
 void cloud_open(const char *dir)
@@ -137,7 +63,7 @@ void cloud_open(const char *dir)
 
 	sim.conf = sim_conf_default();
 	sim.conf.dir = dir;
-	sim.conf.data_dir = data_make(dir);
+	sim.conf.data_dir = market_small(dir);
 	sim.conf.agents = true;
 	sim.conf.port = 9000;
 	sim.conf.boot_us = 40 * SPOT_US_PER_S;
@@ -152,53 +78,12 @@ void cloud_open(const char *dir)
 	}
 	bucket_add();
 	key_add();
+	azure_network();
 }
 
 void cloud_seed(uint64_t seed)
 {
 	rng_seeded_init(&sim.rng, seed * 2 + 1);
-}
-
-/* ---- the daemon's view ----------------------------------------------------------------------------- */
-
-static void private_file(const char *path, const char *text)
-{
-	if (!file_put(path, text, strlen(text), 0600)) {
-		fprintf(stderr, "sim: cannot write %s\n", path);
-		exit(1);
-	}
-}
-
-const char *cloud_conf(const char *dir)
-{
-	static char text[4096];
-	char path[512], keys[600];
-	struct arena *a AUTO(arena) = arena_new(0);
-	json_t *doc = creds_json(&sim);
-	json_t *aws = json_object_get(doc, "aws");
-
-	snprintf(path, sizeof(path), "%s/aws-credentials", dir);
-	snprintf(keys, sizeof(keys), "[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n",
-	    json_string_value(json_object_get(aws, "access_key_id")),
-	    json_string_value(json_object_get(aws, "secret_access_key")));
-	private_file(path, keys);
-	setenv("AWS_SHARED_CREDENTIALS_FILE", path, 1);
-	setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
-	setenv("HOME", dir, 1);
-	snprintf(path, sizeof(path), "%s/lambda.key", dir);
-	snprintf(keys, sizeof(keys), "%s\n",
-	    json_string_value(json_object_get(json_object_get(doc, "lambda"), "api_key")));
-	private_file(path, keys);
-	json_decref(doc);
-	snprintf(text, sizeof(text),
-	    "[provider aws]\nkind = aws\nendpoint = http://127.0.0.1:9000\n"
-	    "advisor_url = http://127.0.0.1:9000/spot-advisor-data.json\nregions = us-east-1\n"
-	    "identity_certs = %s/aws-identity.pem\n"
-	    "[provider lambda]\nkind = lambda\nendpoint = http://127.0.0.1:9000\napi_key_file = %s\n"
-	    "ssh_key_name = spotbroker\n",
-	    sim.conf.dir, path);
-	(void)a;
-	return text;
 }
 
 /* ---- what happens ------------------------------------------------------------------------------------- */
@@ -261,38 +146,64 @@ static void price_minute(void)
 	char text[256];
 	double usd = (double)dice_us(100, 20000) / 1000.0;
 
-	if (i == NULL || i->cloud != CLOUD_AWS)
+	if (i == NULL)
 		return;
 	trace("cloud %s costs %.3f", pool_text(i->pool, "spot", text), usd);
 	cloud_post("/price", json_pack("{s:s, s:f}", "pool", text, "usd", usd));
 	sometimes("a price jumped");
 }
 
+static const struct lie {
+	const char *cloud, *name, *service, *action, *kind;
+	bool after;
+	int status;
+	const char *code;
+} lies[] = {
+    {"aws", "an instance was made and 500 answered", "ec2", "RunInstances", "status", true, 500, "InternalError"},
+    {"aws", "an instance was made and the line broke", "ec2", "RunInstances", "reset_after", false, 0, NULL},
+    {"aws", "a launch was never answered", "ec2", "RunInstances", "hang", true, 0, NULL},
+    {"aws", "EC2 served a launch twice", "ec2", "RunInstances", "duplicate", false, 0, NULL},
+    {"aws", "a terminate was done and 500 answered", "ec2", "TerminateInstances", "status", true, 500, "InternalError"},
+    {"aws", "a terminate was refused", "ec2", "TerminateInstances", "status", false, 503, "Unavailable"},
+    {"aws", "a list was refused", "ec2", "DescribeInstances", "status", false, 503, "RequestLimitExceeded"},
+    {"aws", "a list was cut short", "ec2", "DescribeInstances", "truncate", false, 0, NULL},
+    {"aws", "prices were garbage", "ec2", "DescribeSpotPriceHistory", "malform", false, 0, NULL},
+    {"lambda", "Lambda launched and answered 500", "lambda", "POST /instance-operations/launch", "status", true, 500, "global/internal-error"},
+    {"lambda", "Lambda launched and the line broke", "lambda", "POST /instance-operations/launch", "reset_after", false, 0, NULL},
+    {"lambda", "Lambda's list was cut short", "lambda", "GET /instances", "truncate", false, 0, NULL},
+    {"gcp", "Google took an insert and answered 503", "compute", "instances.insert", "status", true, 503, "backendError"},
+    {"gcp", "Google took an insert and the line broke", "compute", "instances.insert", "reset_after", false, 0, NULL},
+    {"gcp", "Google served an insert twice", "compute", "instances.insert", "duplicate", false, 0, NULL},
+    {"gcp", "Google never answered an insert", "compute", "instances.insert", "hang", true, 0, NULL},
+    {"gcp", "Google took a bulkInsert and the line broke", "compute", "instances.bulkInsert", "reset_after", false, 0, NULL},
+    {"gcp", "Google's operation was not told", "compute", "zoneOperations.wait", "status", false, 503, "backendError"},
+    {"gcp", "Google deleted and answered 503", "compute", "instances.delete", "status", true, 503, "backendError"},
+    {"gcp", "Google's list was refused", "compute", "instances.aggregatedList", "status", false, 403, "rateLimitExceeded"},
+    {"gcp", "Google's list was cut short", "compute", "instances.aggregatedList", "truncate", false, 0, NULL},
+    {"gcp", "Google gave no token", "oauth2", "token", "status", false, 503, "internal_failure"},
+    {"gcp", "Google's prices were garbage", "billing", "services.skus.list", "malform", false, 0, NULL},
+    {"azure", "Azure took a machine and answered 500", "arm", "PUT virtualMachines", "status", true, 500, "InternalServerError"},
+    {"azure", "Azure took a machine and the line broke", "arm", "PUT virtualMachines", "reset_after", false, 0, NULL},
+    {"azure", "Azure served a machine's creation twice", "arm", "PUT virtualMachines", "duplicate", false, 0, NULL},
+    {"azure", "Azure never answered for a machine", "arm", "PUT virtualMachines", "hang", true, 0, NULL},
+    {"azure", "Azure made a group and the line broke", "arm", "PUT resourceGroups", "reset_after", false, 0, NULL},
+    {"azure", "Azure deleted and answered 500", "arm", "DELETE resourceGroups", "status", true, 500, "InternalServerError"},
+    {"azure", "Azure's list was refused", "arm", "POST resources", "status", false, 429, "RateLimiting"},
+    {"azure", "Azure's list was cut short", "arm", "POST resources", "truncate", false, 0, NULL},
+    {"azure", "Azure gave no token", "login", "token", "status", false, 503, "temporarily_unavailable"},
+    {"azure", "Azure's prices were garbage", "prices", "GET prices", "malform", false, 0, NULL},
+};
+
 static void lie_minute(void)
 {
-	static const struct {
-		const char *name, *service, *action, *kind;
-		bool after;
-		int status;
-		const char *code;
-	} lies[] = {
-	    {"an instance was made and 500 answered", "ec2", "RunInstances", "status", true, 500, "InternalError"},
-	    {"an instance was made and the line broke", "ec2", "RunInstances", "reset_after", false, 0, NULL},
-	    {"a launch was never answered", "ec2", "RunInstances", "hang", true, 0, NULL},
-	    {"Lambda launched and answered 500", "lambda", "POST /instance-operations/launch", "status", true, 500, "global/internal-error"},
-	    {"Lambda launched and the line broke", "lambda", "POST /instance-operations/launch", "reset_after", false, 0, NULL},
-	    {"EC2 served a launch twice", "ec2", "RunInstances", "duplicate", false, 0, NULL},
-	    {"a terminate was done and 500 answered", "ec2", "TerminateInstances", "status", true, 500, "InternalError"},
-	    {"a terminate was refused", "ec2", "TerminateInstances", "status", false, 503, "Unavailable"},
-	    {"a list was refused", "ec2", "DescribeInstances", "status", false, 503, "RequestLimitExceeded"},
-	    {"a list was cut short", "ec2", "DescribeInstances", "truncate", false, 0, NULL},
-	    {"Lambda's list was cut short", "lambda", "GET /instances", "truncate", false, 0, NULL},
-	    {"prices were garbage", "ec2", "DescribeSpotPriceHistory", "malform", false, 0, NULL},
-	};
-	size_t k = (size_t)rng_below(&world.dice, ARRAY_LEN(lies));
-	json_t *body = json_pack("{s:{s:s, s:s}, s:s, s:i, s:b}", "match", "service", lies[k].service, "action",
-	    lies[k].action, "kind", lies[k].kind, "count", (int)dice_us(1, 3), "after", lies[k].after);
+	size_t k;
+	json_t *body;
 
+	do
+		k = (size_t)rng_below(&world.dice, ARRAY_LEN(lies));
+	while (!cloud_is_here(lies[k].cloud));
+	body = json_pack("{s:{s:s, s:s}, s:s, s:i, s:b}", "match", "service", lies[k].service, "action",
+	    lies[k].action, "kind", lies[k].kind, "count", (int)dice_us(1, 3), "after", lies[k].after);
 	if (lies[k].status != 0)
 		json_object_set_new(body, "status", json_integer(lies[k].status));
 	if (lies[k].code != NULL)
@@ -342,16 +253,24 @@ void cloud_minute(void)
 static struct inst *absent;
 static int64_t absent_until;
 
+static enum cloud listed(const char *url, struct str body)
+{
+	if (memmem(body.p, body.n, "Action=DescribeInstances", 24) != NULL)
+		return CLOUD_AWS;
+	if (strstr(url, "Microsoft.ResourceGraph/resources") != NULL)
+		return CLOUD_AZURE;
+	return strstr(url, "/aggregated/instances") != NULL ? CLOUD_GCP : str_suffix(url, "/instances") ? CLOUD_LAMBDA : CLOUD_NONE;
+}
+
 /* What absence may mean is known of one list, never of two in a row: each machine is hidden once. */
 void cloud_list_begins(const char *url, struct str body)
 {
 	static char had[256][32];
 	static size_t had_n;
-	bool ec2 = memmem(body.p, body.n, "Action=DescribeInstances", 24) != NULL;
+	enum cloud c = listed(url, body);
 	struct inst *i;
 
-	if ((!ec2 && !str_suffix(url, "/instances")) || !DICE(absent) || (i = cloud_any(false)) == NULL ||
-	    (i->cloud == CLOUD_AWS) != ec2 || had_n == ARRAY_LEN(had))
+	if (c == CLOUD_NONE || !DICE(absent) || (i = cloud_any(false)) == NULL || i->cloud != c || had_n == ARRAY_LEN(had))
 		return;
 	for (size_t k = 0; k < had_n; k++) {
 		if (str_same(had[k], i->id))
@@ -396,6 +315,14 @@ void cloud_calm(void)
 
 /* ---- for the checks -------------------------------------------------------------------------------------- */
 
+/* The launch token, or at a cloud without tokens the name that it was given; Google keeps it as a label, Azure as a tag. */
+static const char *token_of(const struct inst *i)
+{
+	const char *label = i->cloud == CLOUD_GCP || i->cloud == CLOUD_AZURE ? inst_tag(i, "spotbroker-token") : NULL;
+
+	return label != NULL ? label : i->token != NULL ? i->token : i->name;
+}
+
 size_t cloud_instances(struct cloud_instance **ret)
 {
 	size_t n = 0;
@@ -405,8 +332,8 @@ size_t cloud_instances(struct cloud_instance **ret)
 	for (const struct inst *i = sim.insts; i != NULL; i = i->next) {
 		int64_t from, to;
 
-		all[n++] = (struct cloud_instance){.id = i->id, .cloud = cloud_name(i->cloud),
-		    .token = i->token != NULL ? i->token : i->name, .state = inst_state_name(i), .ended_by = i->ended_by,
+		all[n++] = (struct cloud_instance){.id = i->id, .ref = i->cloud == CLOUD_AZURE ? i->name : i->id, .cloud = cloud_name(i->cloud),
+		    .token = token_of(i), .state = inst_state_name(i), .ended_by = i->ended_by,
 		    .alive = i->state != INST_GONE && i->state != INST_SHUTTING, .running = i->state == INST_RUNNING,
 		    .launched_us = i->launched_us, .running_us = i->running_us, .gone_us = i->billed_to_us,
 		    .cost_micros = bill_micros(i, &from, &to)};

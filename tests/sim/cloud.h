@@ -12,6 +12,10 @@
 void cloud_open(const char *dir);
 /* Identities and chances of this seed. */
 void cloud_seed(uint64_t seed);
+/* account.c: which clouds the daemon has, by name, AWS always. false: there is no such cloud. */
+bool clouds_choose(const char *list);
+const char *clouds_of_seed(uint64_t seed);
+bool cloud_is_here(const char *name);
 /* Files and environment that the daemon finds; returns its configuration's [provider] sections. */
 const char *cloud_conf(const char *dir);
 /* Each minute: what the dice say. */
@@ -32,6 +36,7 @@ void cloud_post(const char *path, json_t *body); /* the emulator's control */
 
 struct cloud_instance {
 	const char *id, *cloud, *token, *state, *ended_by;
+	const char *ref;        /* what a row's ref ends in */
 	bool alive;             /* pending, running, stopping: it costs money or may do so */
 	bool running;
 	int64_t launched_us, running_us, gone_us, cost_micros;

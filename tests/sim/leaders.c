@@ -9,6 +9,7 @@
 #include "world.h"
 #include "base/str.h"
 #include "broker.h"
+#include "check.h"
 #include "io/pg_priv.h"
 #include "leaders.h"
 #include "store.h"
@@ -81,12 +82,6 @@ void leaders_ran(const struct pg *p, const struct pg_stmt *s, const PGresult *r,
 	}
 }
 
-static bool is_launch(const char *url, struct str body)
-{
-	return strstr(url, "/instance-operations/launch") != NULL ||
-	    memmem(body.p, body.n, "Action=RunInstances", 19) != NULL || memmem(body.p, body.n, "Action=CreateFleet", 18) != NULL;
-}
-
 /* Whoever sends a launch holds its rows' claim: another leader that took over may have given the row up already. */
 void leaders_send(const char *from, const char *url, struct str body)
 {
@@ -94,7 +89,7 @@ void leaders_send(const char *from, const char *url, struct str body)
 	const char *params[2];
 	PGresult *r;
 
-	if (!is_launch(url, body))
+	if (!check_is_launch(url, body))
 		return;
 	text = strndup(body.p, body.n);
 	assert(text != NULL);

@@ -32,9 +32,10 @@ extern bool traps_armed;
 static bool gates_off;
 
 static const char usage[] =
-    "usage: sim SEED [--minutes M] [--faults MIX] [--trace]\n"
-    "       sim --seeds FROM-TO [--jobs N] [--minutes M] [--faults MIX] [--seconds S] [--stop] [--prove]\n"
+    "usage: sim SEED [--minutes M] [--faults MIX] [--clouds LIST] [--trace]\n"
+    "       sim --seeds FROM-TO [--jobs N] [--minutes M] [--faults MIX] [--clouds LIST] [--seconds S] [--stop] [--prove]\n"
     "  MIX: none, light, heavy, clocks, or NAME=PPM,NAME=PPM,... (names: FAULT_LIST in tests/sim/world.h)\n"
+    "  LIST: of aws, lambda, gcp, azure; without it two or three of them by the seed\n"
     "  --stop: at the first seed that fails. Without it a failing seed is run again with less and less.\n"
     "  --seconds: no seed begins after so many seconds.\n"
     "  --prove: at its end each seed breaks each rule on purpose (breaks.c); what was noticed is counted as \"proven\".\n";
@@ -43,7 +44,7 @@ struct options {
 	uint64_t from, to;
 	int jobs;
 	int64_t minutes;
-	const char *mix;
+	const char *mix, *clouds;
 	double until_s; /* no seed begins after that; 0 = all do */
 	bool trace, stop, quiet, prove;
 };
@@ -182,6 +183,7 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 	rng_seeded_init(&world.dice, seed ^ UINT64_C(0x9e3779b97f4a7c15));
 	dice_seed(seed);
 	cloud_seed(seed);
+	(void)clouds_choose(o->clouds != NULL ? o->clouds : clouds_of_seed(seed));
 	providers = cloud_conf(path);
 	log_init(&(struct log_conf){.fd = o->trace ? 1 : open("/dev/null", O_WRONLY | O_CLOEXEC),
 	    .level = o->trace ? LOG_INFO : LOG_ERROR, .program = "sim", .clock = &world.clock.clock});
@@ -520,7 +522,7 @@ static bool options_read(struct options *o, int argc, char **argv)
 {
 	static const struct option longs[] = {{"seeds", 1, NULL, 's'}, {"jobs", 1, NULL, 'j'}, {"minutes", 1, NULL, 'm'},
 	    {"faults", 1, NULL, 'f'}, {"trace", 0, NULL, 't'}, {"stop", 0, NULL, 'x'},
-	    {"prove", 0, NULL, 'p'}, {"seconds", 1, NULL, 'l'}, {NULL, 0, NULL, 0}};
+	    {"prove", 0, NULL, 'p'}, {"seconds", 1, NULL, 'l'}, {"clouds", 1, NULL, 'c'}, {NULL, 0, NULL, 0}};
 	int c;
 	char *end;
 
@@ -537,13 +539,14 @@ static bool options_read(struct options *o, int argc, char **argv)
 		case 't': o->trace = true; break;
 		case 'x': o->stop = true; break;
 		case 'p': o->prove = true; break;
+		case 'c': o->clouds = optarg; break;
 		case 'l': o->until_s = clock_s() + strtod(optarg, NULL); break;
 		default: return false;
 		}
 	}
 	if (optind < argc)
 		o->from = o->to = strtoull(argv[optind++], NULL, 10);
-	return optind == argc && o->jobs > 0 && o->minutes > 0;
+	return optind == argc && o->jobs > 0 && o->minutes > 0 && (o->clouds == NULL || clouds_choose(o->clouds));
 }
 
 int main(int argc, char **argv)

@@ -7,6 +7,19 @@
 #include "../emulator/clouds.h"
 
 static int64_t drought_until;
+static const char *drought_at; /* the cloud that has none */
+
+/* One of the clouds that sell spot and that the daemon has. */
+static const char *spot_cloud(void)
+{
+	static const char *const all[] = {"aws", "gcp", "azure"};
+	size_t k;
+
+	do
+		k = (size_t)rng_below(&world.dice, ARRAY_LEN(all));
+	while (!cloud_is_here(all[k]));
+	return all[k];
+}
 
 static void drought(const char *cloud, bool dry)
 {
@@ -21,22 +34,31 @@ static void drought_minute(void)
 {
 	if (drought_until != 0 && world_now() >= drought_until) {
 		drought_until = 0;
-		drought("aws", false);
+		drought(drought_at, false);
 	}
 	if (!DICE(drought) || drought_until != 0)
 		return;
 	drought_until = world_now() + dice_us(60 * SPOT_US_PER_S, 1200 * SPOT_US_PER_S);
-	drought("aws", true);
+	drought_at = spot_cloud();
+	drought(drought_at, true);
 	sometimes("a cloud had no spot left");
 }
 
 /* The last price that was heard stays in the rows; it gets old. */
 static void feed_silent(void)
 {
+	static const struct {
+		const char *cloud, *service, *action;
+	} feeds[] = {{"aws", "ec2", "DescribeSpotPriceHistory"}, {"gcp", "billing", "services.skus.list"}, {"azure", "prices", "GET prices"}};
+	const char *cloud = spot_cloud();
+	size_t k = 0;
+
+	while (strcmp(feeds[k].cloud, cloud) != 0)
+		k++;
 	sometimes("a feed was silent");
-	trace("cloud aws tells no prices");
-	cloud_post("/fault", json_pack("{s:{s:s, s:s}, s:s, s:i, s:i, s:s}", "match", "service", "ec2", "action",
-	    "DescribeSpotPriceHistory", "kind", "status", "count", (int)dice_us(3, 30), "status", 503, "code", "Unavailable"));
+	trace("cloud %s tells no prices", cloud);
+	cloud_post("/fault", json_pack("{s:{s:s, s:s}, s:s, s:i, s:i, s:s}", "match", "service", feeds[k].service, "action",
+	    feeds[k].action, "kind", "status", "count", (int)dice_us(3, 30), "status", 503, "code", "Unavailable"));
 }
 
 static void price_absurd(void)
@@ -45,9 +67,9 @@ static void price_absurd(void)
 	char pool[256];
 	double usd = rng_below(&world.dice, 2) == 0 ? 0.000001 : 90000.0;
 
-	if (i == NULL || i->cloud != CLOUD_AWS)
+	if (i == NULL)
 		return;
-	snprintf(pool, sizeof(pool), "aws/%s/%s/%s/spot", i->pool->region->name, i->pool->zone->id, i->pool->type->name);
+	snprintf(pool, sizeof(pool), "%s/%s/%s/%s/spot", cloud_name(i->cloud), i->pool->region->name, i->pool->zone->id, i->pool->type->name);
 	trace("cloud %s costs %g", pool, usd);
 	cloud_post("/price", json_pack("{s:s, s:f}", "pool", pool, "usd", usd));
 	sometimes("a price could not be");
