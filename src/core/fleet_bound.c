@@ -9,7 +9,8 @@
  * The prices come from the plan: of a group that is full, the least profit of what was let in, the widest group first
  * (for nested limits that is the dual optimum; greedy is exact there); mu, sigma and tau by coordinate search. Where limits
  * cross that is not enough: then all of them by subgradient steps (B. T. Polyak, "Minimization of unsmooth functionals",
- * 1969), whose length the plan's own cost sets.
+ * 1969), whose length the plan's own cost sets. Where few nodes are wanted a tangent says little of other plans: then no
+ * risk at all, and the cheapest pool without end, may be the higher bound.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -449,6 +450,23 @@ static void start_prices(struct bound *b)
 	b->tau = pools;
 }
 
+static double riskless(const struct bound *b)
+{
+	double held = 0, least = INFINITY, floor = INFINITY;
+
+	for (size_t k = 0; k < b->m->n; k++) {
+		const struct fleet_item *i = &b->m->items[k];
+
+		held += i->c * MIN(i->held, i->x);
+		if (b->u[k].most > 0) {
+			least = fmin(least, i->c / (double)i->w);
+			floor = i->fw > 0 ? fmin(floor, i->c / (double)i->fw) : floor;
+		}
+	}
+	return held + fmax(b->cover > 0 && isfinite(least) ? least * (double)b->cover : 0,
+	    b->floor > 0 && isfinite(floor) ? floor * (double)b->floor : 0);
+}
+
 double fleet_bound(struct fleet_model *m)
 {
 	struct bound b = {.m = m, .best = -INFINITY, .u = arena_array(m->arena, m->n + 1, sizeof(*b.u))};
@@ -475,5 +493,5 @@ double fleet_bound(struct fleet_model *m)
 	for (size_t t = 0; t < b.tight_n; t++) {
 		m->groups[b.tight[t]].dual = b.best_pi[t];
 	}
-	return b.best;
+	return fmax(b.best, riskless(&b));
 }

@@ -167,6 +167,36 @@ static void check_random(struct arena *a, struct rng *r)
 	}
 }
 
+/* Nothing is lost together with a single node, so that the cheapest is the best, and the printed gap says so. */
+static void one_node_has_no_gap(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct rng r;
+	int cases = 0;
+
+	(void)state;
+	rng_seeded_init(&r, 43);
+	while (cases < 200) {
+		struct made *x = arena_alloc(a, sizeof(*x));
+		struct fleet_plan p;
+
+		fleet_make(a, x, &r, POOLS_MAX - 1, 40);
+		x->f.on_demand_floor = x->f.floor_pm = x->f.pools_min = 0;
+		x->ask.search_max = -1;
+		for (size_t k = 0; k < x->n; k++) {
+			x->o[k].has_quota = false;
+		}
+		if (x->f.nodes > 0 && x->n > 0) {
+			x->f.nodes = 1;
+			fleet_plan_make(a, &x->ask, &p);
+			assert_int_equal(p.missing, 0);
+			assert_true(p.gap < 1e-5);
+			cases++;
+		}
+		arena_reset(a);
+	}
+}
+
 static void limits_hold_in_random_fleets(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
@@ -310,6 +340,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(small_fleets_are_optimal),
 		cmocka_unit_test(larger_fleets_are_near_a_linear_programme),
+		cmocka_unit_test(one_node_has_no_gap),
 		cmocka_unit_test(limits_hold_in_random_fleets),
 		cmocka_unit_test(the_order_of_rows_does_not_matter),
 		cmocka_unit_test(a_fleet_at_its_size_rests_while_prices_move),
