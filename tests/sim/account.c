@@ -257,6 +257,15 @@ static void azure_conf(struct sbuf *b, const char *dir, const json_t *creds)
 	    port, port, port, port, private_file(dir, "azure.secret", key), sim.conf.dir);
 }
 
+/* Where there is another cloud AWS is short of what that one has too, or its prices would win each time. */
+static void aws_short(void)
+{
+	static const char *const pools[] = {"aws/*/*/g4dn*/*", "aws/*/*/g6*/*", "aws/*/*/p5*/*"};
+
+	for (size_t i = 0; i < ARRAY_LEN(pools); i++)
+		cloud_post("/stock", json_pack("{s:s, s:i}", "pool", pools[i], "count", 0));
+}
+
 const char *cloud_conf(const char *dir)
 {
 	static char text[4096];
@@ -271,6 +280,8 @@ const char *cloud_conf(const char *dir)
 		gcp_conf(&b, creds);
 	if (cloud_is_here("azure"))
 		azure_conf(&b, dir, creds);
+	if (cloud_is_here("gcp") || cloud_is_here("azure"))
+		aws_short();
 	snprintf(text, sizeof(text), "%.*s", (int)b.n, b.p);
 	return text;
 }

@@ -50,6 +50,12 @@ void check_work_seen(void)
 	seen("a fleet was closed", "SELECT count(*) FROM fleet WHERE state = 'CLOSED'");
 	seen("a job ran on a fleet", "SELECT count(*) FROM attempt a JOIN node n ON n.id = a.node_id WHERE n.fleet_id IS NOT NULL");
 	seen("a job went to on-demand since there was no spot", "SELECT count(*) FROM decision WHERE kind = 'failover'");
+	seen("a job ran at Google Cloud", "SELECT count(*) FROM attempt a JOIN node n ON n.id = a.node_id JOIN pool p ON p.id = n.pool_id "
+	    "WHERE p.provider = 'gcp' AND a.started_us IS NOT NULL");
+	seen("a job ran at Azure", "SELECT count(*) FROM attempt a JOIN node n ON n.id = a.node_id JOIN pool p ON p.id = n.pool_id "
+	    "WHERE p.provider = 'azure' AND a.started_us IS NOT NULL");
+	seen("a gang of Google Cloud came by one call", "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id "
+	    "WHERE p.provider = 'gcp' AND n.gang_call AND n.launched_us IS NOT NULL");
 	seen("a job came back to spot", "SELECT count(*) FROM decision WHERE kind = 'return'");
 	seen("a job was moved since it paid", "SELECT count(*) FROM decision WHERE kind = 'rebalance' AND job_id IS NOT NULL");
 }

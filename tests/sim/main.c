@@ -417,7 +417,8 @@ static const char *const musts[] = {"a job succeeded", "a job failed", "a job en
     "the other daemon took over", "a daemon's clock jumped forward", "a daemon's clock jumped back", "a machine's clock jumped",
     "a machine started again", "a cloud had no spot left", "a feed was silent", "a price could not be", "a gang succeeded",
     "a gang began again elsewhere", "a gang went on from a whole checkpoint", "a job with a deadline succeeded", "a fleet was closed",
-    "a job ran on a fleet", "a job left for one of higher priority", "a job went to on-demand since there was no spot", "a statement came from a daemon that led no longer"};
+    "a job ran on a fleet", "a job left for one of higher priority", "a job went to on-demand since there was no spot", "a statement came from a daemon that led no longer",
+    "a job ran at Google Cloud", "a job ran at Azure", "a gang of Google Cloud came by one call"};
 
 /* A batch that is large enough and never came to one of these tests less than it says. */
 static bool all_reached(const struct options *o)
@@ -485,12 +486,17 @@ static void shrink(const struct options *given, uint64_t seed, const char *dir)
 		if (memcmp(&less, &m, sizeof(m)) != 0 && still_fails(&o, &less, dir, why))
 			m = less;
 	}
+	if (given->clouds == NULL) {
+		o.clouds = "lambda";
+		o.clouds = still_fails(&o, &m, dir, why) ? "lambda" : NULL;
+	}
 	for (int64_t minutes = o.minutes; minutes > 1 && (o.minutes = minutes / 2) > 0 && still_fails(&o, &m, dir, why);)
 		minutes = o.minutes;
 	o.minutes = still_fails(&o, &m, dir, why) ? o.minutes : MIN(o.minutes * 2, given->minutes);
 	looking = false;
 	mix_text(&m, text, sizeof(text));
-	printf("shortest: sim %" PRIu64 " --minutes %" PRId64 " --faults %s\n  breaks: %s\n", seed, o.minutes, text, why);
+	printf("shortest: sim %" PRIu64 " --minutes %" PRId64 " --faults %s%s%s\n  breaks: %s\n", seed, o.minutes, text,
+	    o.clouds != NULL ? " --clouds " : "", o.clouds != NULL ? o.clouds : "", why);
 }
 
 static int64_t total_of(const char *name)
