@@ -205,6 +205,7 @@ static int market_make(const struct backtest *b, struct arena *a, char *const *u
 		say("spotctl backtest: %s", n == 0 ? "no price is known of any pool" : err.text);
 		return CTL_FAILED;
 	}
+	ret->ends_first = "what lies between --from and --to";
 	return CTL_OK;
 }
 
