@@ -200,6 +200,22 @@ class Simulate(unittest.TestCase):
         self.assertIn("on-demand\t2\t255.50\t255.50\t1.000", "\n".join(lines))
         self.assertIn("POLICY,RUNS", self.run_it("--trace", path, *JOB, "--starts", "2", "-o", "csv").stdout)
 
+    def test_the_table_of_the_readme_is_what_it_prints(self):
+        root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
+        with open(os.path.join(root, "README.md")) as f:
+            lines = f.read().split("$ spotctl simulate ", 1)[1].splitlines()
+        words = (lines[0].rstrip("\\ ") + " " + lines[1]).replace("tests/integration/spotctl/traces", TRACES).split()
+        printed = self.policies(*words)
+        rows = [line.split() for line in lines[3:8]]
+        self.assertEqual([r[0] for r in rows], list(printed))
+        for name, runs, mean, median, vs_on_demand, vs_optimal, misses, _ in rows:
+            o = printed[name]
+            self.assertEqual((o["runs"], o["deadline_misses"]), (int(runs), int(misses)))
+            self.assertAlmostEqual(o["mean_cost"] / float(mean), 1, delta=0.003, msg=name)
+            self.assertAlmostEqual(o["median_cost"] / float(median), 1, delta=0.005, msg=name)
+            self.assertAlmostEqual(o["mean_cost_vs_on_demand"], float(vs_on_demand), delta=0.002)
+            self.assertAlmostEqual(o["mean_cost_vs_optimal"], float(vs_optimal), delta=0.005)
+
     def test_wrong_use_is_answered_with_words(self):
         good = self.drawn(6)
         for words, said in (
