@@ -257,6 +257,19 @@ static void same_steps(const struct trace_run *a, const struct trace_run *b, siz
 	}
 }
 
+/* Whatever spot saves in changeovers: on demand, which nobody takes back, is not dearer. */
+static void no_spot_at_the_price_of_on_demand(const struct trace_case *c, const struct trace_run *run)
+{
+	int32_t n = run->spot_ticks + run->on_demand_ticks + run->wait_ticks;
+
+	for (int32_t i = 0; i < n; i++) {
+		const struct trace_step *s = &run->steps[i];
+		size_t tick = run->start + (size_t)i;
+
+		assert_true(s->act != POLICY_SPOT || c->market.pool_price[s->pool][tick] < c->job.on_demand_micros);
+	}
+}
+
 static void no_deadline_is_missed_and_the_same_run_decides_the_same(void **state)
 {
 	struct rng r;
@@ -273,6 +286,7 @@ static void no_deadline_is_missed_and_the_same_run_decides_the_same(void **state
 		case_draw(a, &r, 20 + rng_below(&r, 60), pools, spare, &c);
 		assert_int_equal(trace_run_policy(a, &c.market, &c.job, spare, &policy_auto, NULL, 0, true, &one, &err), SPOT_OK);
 		assert_false(one.missed);
+		no_spot_at_the_price_of_on_demand(&c, &one);
 		if (i % 10 == 0) {
 			assert_int_equal(trace_run_policy(a, &c.market, &c.job, spare, &policy_auto, NULL, 0, true, &two, &err), SPOT_OK);
 			assert_int_equal(one.cost_micros, two.cost_micros);
