@@ -44,12 +44,22 @@ static float *layer_of(const struct policy_dp *d, int t, int held)
 	return d->expect + (size_t)((t % d->keep) * HELD + held) * POLICY_FEATS * (size_t)d->row;
 }
 
+/* A changeover of whole steps ends on a grid line. Between two lines its cost, which is convex in the slack, is read too high. */
+double policy_dp_step_us(const struct policy_setup *s)
+{
+	double slack = (double)MAX(s->deadline_us - s->work_us, 0);
+	double step = MAX(MAX((double)s->work_us / WORK_STEPS, slack / SLACK_STEPS), (double)s->tick_us);
+	double whole = (double)s->changeover_us / MAX(round((double)s->changeover_us / step), 1);
+
+	return fabs(whole - step) <= step / 4 && whole >= (double)s->tick_us ? whole : step;
+}
+
 struct policy_dp *policy_dp_new(struct arena *a, const struct policy_setup *s)
 {
 	struct policy_dp *d = arena_alloc(a, sizeof(*d));
 	double slack = (double)MAX(s->deadline_us - s->work_us, 0);
 
-	d->step_us = MAX(MAX((double)s->work_us / WORK_STEPS, slack / SLACK_STEPS), (double)s->tick_us);
+	d->step_us = policy_dp_step_us(s);
 	d->step_h = d->step_us / 3.6e9;
 	d->changeover = (double)s->changeover_us / d->step_us;
 	d->slack_n = (int)ceil(slack / d->step_us) + 1;

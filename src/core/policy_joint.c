@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-enum { WORK_STEPS = 192, SLACK_STEPS = 128, WINDOW_STEPS = 24, RATES_STEPS = 4, PHASES = 2, SIDES = 2 * PHASES,
+enum { WINDOW_STEPS = 24, RATES_STEPS = 4, PHASES = 2, SIDES = 2 * PHASES,
 	NONE = 0, DEMAND, SPOT, HELD_MAX = SPOT + POLICY_SLOTS };
 #define PENALTY 8.0                    /* price of missing slack, in on-demand prices: never worth it */
 
@@ -50,7 +50,7 @@ struct policy_joint *policy_joint_new(struct arena *a, const struct policy_setup
 	double slack = (double)MAX(s->deadline_us - s->work_us, 0);
 
 	*d = (struct policy_joint){0};
-	d->step_us = MAX(MAX((double)s->work_us / WORK_STEPS, slack / SLACK_STEPS), (double)s->tick_us);
+	d->step_us = policy_dp_step_us(s); /* as fine as that of one pool */
 	d->step_h = d->step_us / 3.6e9;
 	d->changeover = (double)s->changeover_us / d->step_us;
 	d->slots = (int)MIN(s->pools_n, (size_t)POLICY_SLOTS);

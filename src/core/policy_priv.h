@@ -53,6 +53,7 @@ struct policy_problem {                /* what a table is solved for */
 };
 struct policy_worth { double wait, spot, on_demand, slack; }; /* expected dollars to the end; slack: per hour of it */
 
+double policy_dp_step_us(const struct policy_setup *s); /* width of the grid's steps, in time and in slack */
 struct policy_dp *policy_dp_new(struct arena *a, const struct policy_setup *s);
 void policy_dp_solve(struct policy_dp *dp, const struct policy_problem *p);
 /* Do the solved layers reach to this point of the run? */

@@ -174,6 +174,28 @@ static void the_table_is_right_where_supply_is_certain(void **state)
 	assert_true(w.spot >= POLICY_NEVER);
 }
 
+/* Between two lines of the grid a changeover's cost is read too high. */
+static void a_changeover_ends_on_a_line_of_the_grid(void **state)
+{
+	static const struct { int64_t work_h, slack_h, changeover_s, want_s; } c[] = {
+		{48, 12, 720, 720}, {48, 12, 900, 900}, {48, 12, 1800, 900}, {48, 12, 2000, 1000},
+		{12, 3, 720, 240},  /* three steps */
+		{48, 12, 72, 900},  /* far from a step: as it is */
+		{48, 12, 0, 900}, {48, 12, 600, 900}, {48, 400, 720, 11250},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
+		struct policy_setup s = {.work_us = c[i].work_h * SPOT_US_PER_HOUR, .deadline_us = (c[i].work_h + c[i].slack_h) * SPOT_US_PER_HOUR,
+			.changeover_us = c[i].changeover_s * SPOT_US_PER_S, .tick_us = 60 * SPOT_US_PER_S};
+		double step_s = policy_dp_step_us(&s) / (double)SPOT_US_PER_S;
+
+		assert_true(fabs(step_s - (double)c[i].want_s) < 0.001);
+		s.tick_us = 3600 * SPOT_US_PER_S; /* never finer than what is seen */
+		assert_true(policy_dp_step_us(&s) >= (double)s.tick_us);
+	}
+}
+
 /* Down, it comes back at 0.5 per hour between the 4th and the 8th hour and never later; up, it stays. */
 static void a_stretch_outlives_an_age_as_often_as_its_rate_says(void **state)
 {
@@ -337,6 +359,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(other_pools_tracks_say_what_is_usual_and_nothing_of_this_pool, setup, teardown),
 		cmocka_unit_test_setup_teardown(own_evidence_moves_the_rates_the_way_it_points, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_table_is_right_where_supply_is_certain, setup, teardown),
+		cmocka_unit_test(a_changeover_ends_on_a_line_of_the_grid),
 		cmocka_unit_test_setup_teardown(a_stretch_outlives_an_age_as_often_as_its_rate_says, setup, teardown),
 		cmocka_unit_test_setup_teardown(with_room_a_cheap_pool_is_waited_for_while_a_dear_one_is_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(without_room_the_dear_pool_bridges_what_the_cheap_one_leaves, setup, teardown),
