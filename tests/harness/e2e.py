@@ -457,17 +457,17 @@ class World:
         root = os.path.join(self.dir, "cloud", "instances", ref, "var/lib/spot-agent/jobs")
         return any(os.path.exists(os.path.join(root, d, name)) for d in os.listdir(root) if d.split("-")[0] == job)
 
-    def await_steps(self, job, steps, timeout_s=60):
+    def await_steps(self, job, steps, timeout_s=150):
         """The job, once it runs somewhere and has come so far."""
         return self.await_job(job, "%s at step %d" % (job, steps), timeout_s,
                               lambda j: j["state"] == "RUNNING" and j["node"] and self.local_steps(job, j["node"]) >= steps)
 
-    def await_attempt(self, job, epoch, timeout_s=60):
+    def await_attempt(self, job, epoch, timeout_s=150):
         """The job, once this attempt or a later one has started to run."""
         return self.await_job(job, "attempt %d of %s" % (epoch, job), timeout_s,
                               lambda j: any(a["epoch"] >= epoch and a["started_at"] for a in j["attempts_list"]))
 
-    def await_end(self, job, timeout_s=90):
+    def await_end(self, job, timeout_s=150):
         """By the API's own long poll."""
         end = time.monotonic() + timeout_s
         while True:
@@ -477,7 +477,7 @@ class World:
             if time.monotonic() > end:
                 raise Failure("%s does not end%s" % (job, self.trouble()))
 
-    def await_gone(self, timeout_s=60):
+    def await_gone(self, timeout_s=120):
         """Nothing lives: neither in the clouds' books nor in ours; nothing was launched twice."""
         self.until("every instance is gone", timeout_s, lambda: self.sim("GET", "/books")["alive"] == 0 and not self.nodes() and
                    not [i for i in self.sim("GET", "/books")["instances"] if not i["terminated"]])
