@@ -125,7 +125,7 @@ static void end_read(struct areq *q)
 	}
 	event = state == NODE_WANTED ? NODE_EV_UNWANTED : NODE_EV_TERMINATE;
 	edge = node_edge(state, event);
-	if (!edge.to) {
+	if (!edge.to || row->unsure) {
 		areq_fail(q, SPOT_CONFLICT, "node n%" PRId64 " is %s: its launch is under way; repeat when that is known", q->id,
 		    row->state);
 		return;

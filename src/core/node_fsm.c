@@ -9,6 +9,7 @@ static const struct fsm_edge table[NODE_STATE_COUNT][NODE_EVENT_COUNT] = {
 		[NODE_EV_CLAIMED] = TO(LAUNCHING, "launch call begins"),
 		[NODE_EV_UNWANTED] = TO(FAILED, "no longer needed: nothing was launched"),
 		[NODE_EV_REFUSED] = TO(FAILED, "cannot be launched"),
+		[NODE_EV_AMBIGUOUS] = TO(UNKNOWN, "not to be repeated: look up what an earlier call made"),
 	},
 	[NODE_LAUNCHING] = {
 		[NODE_EV_LAUNCHED] = TO(BOOTING, "the provider gave an instance"),

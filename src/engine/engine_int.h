@@ -180,6 +180,9 @@ bool lease_held(const struct engine *e);
 /* One node or job transition through the table; refused edges are logged and nothing is sent. */
 void node_event(struct recon *r, int64_t id, const char *state, enum node_event ev,
 		const char *cause, const char *why);
+/* A WANTED node that nobody needs. unsure: it waits for the repeat of a launch whose outcome is not known, so that it is looked
+ * up before its row ends; end_cause 'unwanted' keeps that from being repeated (engine_lookup_due). */
+void node_unwanted(struct recon *r, int64_t id, bool unsure, const char *why);
 void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, enum job_event ev,
 	       const char *reason, const char *why);
 /* "" and a log line when the table refuses. */

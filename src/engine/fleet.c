@@ -29,7 +29,7 @@ static bool counts(const struct q_engine_fleet_nodes_row *n)
 static void give_back(struct recon *r, const struct q_engine_fleet_nodes_row *n, const char *why)
 {
 	if (strcmp(n->state, "WANTED") == 0) {
-		node_event(r, n->id, n->state, NODE_EV_UNWANTED, "unwanted", why);
+		node_unwanted(r, n->id, n->unsure, why);
 	} else if (strcmp(n->state, "BOOTING") == 0 || strcmp(n->state, "READY") == 0) {
 		node_event(r, n->id, n->state, NODE_EV_RELEASE, "released", why);
 	}

@@ -372,7 +372,9 @@ static void launch_decide(struct recon *r, struct launch_turn *t)
 			before += strcmp(t->rows[k].provider, t->rows[i].provider) == 0;
 		}
 		if (p == NULL || (t->rows[i].want > 1 && call_provider_ops(p)->launch_gang == NULL)) {
-			node_event(r, t->rows[i].id, "WANTED", NODE_EV_REFUSED, "refused",
+			node_event(r, t->rows[i].id, "WANTED",
+				   t->rows[i].unsure ? NODE_EV_AMBIGUOUS : NODE_EV_REFUSED,
+				   t->rows[i].unsure ? "unwanted" : "refused",
 				   "its provider is not configured any more");
 		} else if (flying_of(t, t->rows[i].provider) + before < launches_most(e, p)) {
 			launch_claim(r, &t->rows[i], p);

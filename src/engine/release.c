@@ -8,14 +8,16 @@ static void release_due(struct step *s)
 	size_t n = q_engine_release_due_rows(&s->req, s->r->arena, &rows);
 
 	for (size_t i = 0; i < n; i++) {
-		bool unsent = strcmp(rows[i].event, "UNWANTED") == 0;
+		bool unsure = strcmp(rows[i].event, "AMBIGUOUS") == 0;
 		bool overdue = strcmp(rows[i].event, "TERMINATE") == 0;
 
-		node_event(s->r, rows[i].id, rows[i].state,
-			   unsent    ? NODE_EV_UNWANTED
-			   : overdue ? NODE_EV_TERMINATE
-				     : NODE_EV_RELEASE,
-			   unsent ? "unwanted" : "released", rows[i].why);
+		if (unsure || strcmp(rows[i].event, "UNWANTED") == 0) {
+			node_unwanted(s->r, rows[i].id, unsure, rows[i].why);
+		} else {
+			node_event(s->r, rows[i].id, rows[i].state,
+				   overdue ? NODE_EV_TERMINATE : NODE_EV_RELEASE, "released",
+				   rows[i].why);
+		}
 	}
 }
 

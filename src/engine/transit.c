@@ -86,6 +86,11 @@ void node_event(struct recon *r, int64_t id, const char *state, enum node_event 
 					   .lost_us = r->e->conf.agent_lost_us}));
 }
 
+void node_unwanted(struct recon *r, int64_t id, bool unsure, const char *why)
+{
+	node_event(r, id, "WANTED", unsure ? NODE_EV_AMBIGUOUS : NODE_EV_UNWANTED, "unwanted", why);
+}
+
 void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, enum job_event ev,
 	       const char *reason, const char *why)
 {

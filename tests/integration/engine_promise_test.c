@@ -196,6 +196,57 @@ static void test_a_repeated_launch_that_is_not_found_is_not_given_up_within_the_
 	finish(w);
 }
 
+/* Nothing exists of a launch that was put off: neither a bill nor the time to boot begins with it. */
+static void test_a_launch_that_was_put_off_was_not_sent(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.bill_us = 60 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "on_demand", 1000000);
+	w->cloud.throttle = 1000000;
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) >= 2 FROM event WHERE event = 'CLAIMED'");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'WANTED' AND launch_sent_us IS NULL");
+	w->cloud.throttle = 0;
+	world_sql(w, "UPDATE node SET next_act_us = 0; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE launched_us >= (SELECT max(at_us) FROM event WHERE event = 'CLAIMED')"), 1);
+	finish(w);
+}
+
+/* Its first call made a machine, which no list shows yet; its repeat waits, and then nobody needs it any more. */
+static void test_a_launch_to_be_repeated_is_looked_up_before_its_row_ends(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->agents = false;
+	w->conf.list_lag_us = 60 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "on_demand", 1000000);
+	w->cloud.hide = true;
+	w->cloud.lose_replies = 1;
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'UNKNOWN' OR state = 'WANTED' AND launch_sent_us IS NOT NULL");
+	w->cloud.throttle = 1000000;
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'WANTED' AND launch_sent_us IS NOT NULL");
+	assert_int_equal(cloud_live(&w->cloud), 1);
+	world_sql(w, "UPDATE node SET next_act_us = %" PRId64 " WHERE state = 'WANTED'; UPDATE job SET cancel_us = 1; NOTIFY spot_engine",
+	    clock_real.wall_us(&clock_real) + 600 * SPOT_US_PER_S);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state NOT IN ('WANTED', 'LAUNCHING')");
+	assert_string_equal(world_text(w, "SELECT state || ' ' || (launch_sent_us IS NOT NULL)::text FROM node"), "UNKNOWN true");
+	w->cloud.hide = false;
+	world_sql(w, "UPDATE node SET next_act_us = 0; NOTIFY spot_engine");
+	world_empty(w);
+	/* It was the row's to the end: billed, and nobody's leak. */
+	assert_string_equal(world_text(w, "SELECT state || ' ' || end_cause FROM node"), "GONE released");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event LIKE 'ORPHAN%%'"), 0);
+	world_until(w, LIMIT, "SELECT count(*) FROM ledger");
+}
+
 static void test_one_absence_and_a_silent_agent_are_not_yet_a_loss(void **state)
 {
 	struct world *w = *state;
@@ -382,6 +433,8 @@ int main(void)
 		cmocka_unit_test(test_the_machine_of_a_launch_that_was_repeated_is_young),
 		cmocka_unit_test(test_lists_that_lack_the_machine_of_a_repeated_launch_say_nothing_yet),
 		cmocka_unit_test(test_a_repeated_launch_that_is_not_found_is_not_given_up_within_the_lag_of_its_last_call),
+		cmocka_unit_test(test_a_launch_that_was_put_off_was_not_sent),
+		cmocka_unit_test(test_a_launch_to_be_repeated_is_looked_up_before_its_row_ends),
 		cmocka_unit_test(test_one_absence_and_a_silent_agent_are_not_yet_a_loss),
 		cmocka_unit_test(test_silence_while_no_daemon_listened_does_not_count),
 		cmocka_unit_test(test_silence_while_no_api_listened_does_not_count),

@@ -68,9 +68,10 @@ SELECT x.id, d.doc::text FROM x JOIN api_node d ON d.id = x.id ORDER BY x.id DES
 
 -- name: api_node
 -- params: id int8
--- rows: 0..1 state text, doc text, more text
+-- rows: 0..1 state text, unsure bool, doc text, more text
 -- writes: no
-SELECT n.state, d.doc::text, json_build_object('hw', n.hw,
+SELECT n.state, n.state = 'UNKNOWN' OR (n.state = 'WANTED' AND EXISTS (SELECT FROM event e WHERE e.node_id = n.id AND e.now = 'UNKNOWN')),
+	d.doc::text, json_build_object('hw', n.hw,
 	'notices', coalesce((SELECT json_agg(json_build_object('kind', o.kind, 'deadline@', nullif(o.deadline_us, 0),
 		'source', o.source, 'raw', o.raw, 'heard@', o.heard_us, 'handled@', o.handled_us) ORDER BY o.heard_us)
 		FROM notice o WHERE o.node_id = n.id), '[]'::json),

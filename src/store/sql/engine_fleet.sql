@@ -8,10 +8,11 @@ ORDER BY id LIMIT 200
 
 -- name: engine_fleet_nodes
 -- rows: many fleet_id int8, id int8, pool_id int4, state text, provider text, region text, zone text, market text,
---   gpu_milli int4, price_micros int8, used bool
+--   gpu_milli int4, price_micros int8, used bool, unsure bool
 -- writes: no
 SELECT n.fleet_id, n.id, n.pool_id, n.state, p.provider, p.region, p.zone, p.market, p.gpu_milli, n.price_micros,
-	EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND (a.ended_us IS NULL OR NOT a.settled))
+	EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND (a.ended_us IS NULL OR NOT a.settled)),
+	n.state = 'WANTED' AND n.launch_sent_us IS NOT NULL AND EXISTS (SELECT FROM event e WHERE e.node_id = n.id AND e.now = 'UNKNOWN')
 FROM node n JOIN pool p ON p.id = n.pool_id JOIN fleet f ON f.id = n.fleet_id
 WHERE n.state NOT IN ('GONE', 'FAILED') AND f.state IN ('ACTIVE', 'CLOSING') ORDER BY n.fleet_id, n.id
 

@@ -6,11 +6,12 @@
 -- params: at_us int8, most int8
 -- rows: many id int8, want int4, gang_id int8?, provider text, region text, zone text, zone_name text, instance_type text,
 --   market text, gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, token text, name text,
---   price_cap_micros int8, tries int4, fresh bool, job_id int8?
+--   price_cap_micros int8, tries int4, fresh bool, job_id int8?, unsure bool
 -- writes: no
 SELECT n.id, CASE WHEN n.gang_call THEN g.want ELSE 1 END, n.gang_id, p.provider, p.region, p.zone, p.zone_name, p.instance_type,
 	p.market, p.gpu_name, p.gpu_milli, p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, n.token, n.name, n.price_cap_micros, n.tries,
-	n.launch_sent_us IS NULL, n.job_id
+	n.launch_sent_us IS NULL, n.job_id,
+	n.launch_sent_us IS NOT NULL AND EXISTS (SELECT FROM event e WHERE e.node_id = n.id AND e.now = 'UNKNOWN')
 FROM node n JOIN pool p ON p.id = n.pool_id LEFT JOIN gang g ON g.id = n.gang_id
 WHERE n.state = 'WANTED' AND n.next_act_us <= $1 AND (NOT n.gang_call OR (n.gang_rank = 0 AND g.state = 'ACQUIRING'
 	AND (SELECT count(*) FROM node m WHERE m.gang_id = g.id AND m.state = 'WANTED' AND m.next_act_us <= $1) = g.want))
@@ -62,7 +63,7 @@ WITH o AS MATERIALIZED (
 		ref = s.ref, spot_request = coalesce(s.request, ''), ip = CASE WHEN coalesce(s.ip, '') <> '' THEN s.ip ELSE node.ip END,
 		launched_us = CASE WHEN s.ref IS NULL THEN launched_us ELSE coalesce(launched_us, launch_sent_us, $9) END,
 		ended_us = CASE WHEN s.ref IS NULL THEN $9 ELSE ended_us END,
-		end_cause = CASE WHEN s.ref IS NULL THEN 'void' ELSE end_cause END,
+		end_cause = CASE WHEN s.ref IS NULL THEN 'void' ELSE '' END,
 		claim_until_us = 0, next_act_us = 0, tries = 0, last_error = ''
 	FROM o LEFT JOIN s ON s.i = o.i WHERE node.id = o.id
 	RETURNING node.id, job_id, pool_id, o.state AS was, s.ref, node.state, why
@@ -124,7 +125,8 @@ WITH n AS (
 )
 SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 
--- Back to WANTED (nothing exists, later), on to UNKNOWN (it may exist), or void (FAILED), with the words of the reply.
+-- Back to WANTED (nothing exists, later), on to UNKNOWN (it may exist), or void (FAILED), with the words of the reply. Of which no call
+-- may have had an effect was not sent: neither its bill nor its time to boot begins there.
 -- name: engine_launch_undone
 -- params: id int8, was text, now text, event text, why text, claimed_by text, next_us int8, at_us int8, fence int8
 -- rows: many id int8, told bool
@@ -132,7 +134,9 @@ SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 WITH n AS (
 	UPDATE node SET state = $3, state_us = $8, why = $5, last_error = $5, claim_until_us = 0, next_act_us = $7,
 		ended_us = CASE WHEN $3 = 'FAILED' THEN $8 END,
-		end_cause = CASE WHEN $3 = 'FAILED' THEN 'void' ELSE end_cause END
+		end_cause = CASE WHEN $3 = 'FAILED' THEN 'void' ELSE end_cause END,
+		launch_sent_us = CASE WHEN $2 = 'LAUNCHING' AND $3 = 'WANTED' AND NOT EXISTS (SELECT FROM event e
+			WHERE e.node_id = node.id AND e.now = 'UNKNOWN') THEN NULL ELSE launch_sent_us END
 	WHERE id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.gang_call)
 		AND state = $2 AND claimed_by = $6
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR KEY SHARE)

@@ -9,7 +9,7 @@
 SELECT n.id, CASE WHEN n.gang_call THEN g.want ELSE 1 END, p.provider, p.region, p.zone, n.token, n.name,
 	coalesce(n.launch_sent_us, n.created_us),
 	greatest(n.launch_sent_us, n.created_us, (SELECT max(e.at_us) FROM event e WHERE e.node_id = n.id AND e.now = 'LAUNCHING')),
-	coalesce((n.job_id IS NULL AND n.fleet_id IS NOT NULL) OR (coalesce(g.state = 'ACQUIRING', true) AND j.cancel_us IS NULL
+	n.end_cause <> 'unwanted' AND coalesce((n.job_id IS NULL AND n.fleet_id IS NOT NULL) OR (coalesce(g.state = 'ACQUIRING', true) AND j.cancel_us IS NULL
 		AND (j.state IN ('QUEUED', 'DRAINING') OR (j.state = 'RUNNING' AND n.replaces_id IS NOT NULL))), false),
 	n.last_error
 FROM node n JOIN pool p ON p.id = n.pool_id LEFT JOIN job j ON j.id = n.job_id LEFT JOIN gang g ON g.id = n.gang_id

@@ -23,7 +23,8 @@ live AS (
 	WHERE n.state IN ('WANTED', 'BOOTING', 'READY', 'DRAINING')
 )
 SELECT id, state,
-	CASE WHEN state = 'WANTED' THEN 'UNWANTED' WHEN used THEN 'TERMINATE' ELSE 'RELEASE' END,
+	CASE WHEN state = 'WANTED' THEN CASE WHEN EXISTS (SELECT FROM event e WHERE e.node_id = live.id AND e.now = 'UNKNOWN')
+		THEN 'AMBIGUOUS' ELSE 'UNWANTED' END WHEN used THEN 'TERMINATE' ELSE 'RELEASE' END,
 	CASE WHEN used AND state = 'READY' THEN 'its agent does not stop the ' || CASE WHEN told THEN '' ELSE 'cancelled ' END || 'job'
 		WHEN used THEN 'its drain is overdue'
 		WHEN state = 'DRAINING' THEN 'drained'

@@ -177,7 +177,7 @@ WHERE n.state IN ('BOOTING', 'READY', 'DRAINING') AND (
 		'failed_quota')
 	OR (n.gone_seen >= 2 AND coalesce(n.last_seen_us, 0) < $1 - $5)
 	OR (n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL)
-	OR (n.state = 'BOOTING' AND n.launched_us + greatest($2, coalesce(slow.us, 0)) <= $1)
+	OR (n.state = 'BOOTING' AND greatest(n.launched_us, n.state_us) + greatest($2, coalesce(slow.us, 0)) <= $1)
 	OR (n.state = 'READY' AND n.provider_state = 'running'
 		AND greatest(coalesce(n.last_seen_us, n.ready_us), $4) + $3 <= $1
 		AND n.suspect_us + $3 - $5 <= $1 AND n.suspect_seen_us IS NOT DISTINCT FROM n.last_seen_us
