@@ -382,6 +382,11 @@ class Nodes(unittest.TestCase):
         self.assertEqual(A.call("DELETE", "/v1/nodes/n%d" % w, expect=202)[1]["state"], "FAILED")
         x, _ = A.node(p, "LAUNCHING")
         self.assertEqual(A.call("DELETE", "/v1/nodes/n%d" % x, expect=409)[1]["code"], "conflict")
+        u, _ = A.node(p, "WANTED")  # to be repeated: an earlier call may have made it
+        A.sql("INSERT INTO event (at_us, entity, entity_id, node_id, was, now, event, why, actor) "
+              "VALUES (1, 'node', 'n%d', %d, 'LAUNCHING', 'UNKNOWN', 'AMBIGUOUS', '', 'engine')" % (u, u))
+        self.assertEqual(A.call("DELETE", "/v1/nodes/n%d" % u, expect=409)[1]["code"], "conflict")
+        self.assertEqual(A.sql("SELECT state FROM node WHERE id = %d" % u), "WANTED")
 
 
 class Rebalance(unittest.TestCase):
