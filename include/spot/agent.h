@@ -32,7 +32,8 @@
  * POST /v1/agent/poll    {"have": {"job": "j1"|null, "epoch": 2, "phase": "RUNNING", "version": 3},
  *                         "steps_done": n, "hold_ms": 25000}
  *     200 {"desired": "idle"|"run"|"drain"|"kill"|"shutdown", "job", "epoch", "version",
- *          "deadline_us" (drain: when the node goes; 0 = no hurry), "why",
+ *          "deadline_us" (drain: when the node goes; 0 = no hurry), "left_us"? (beside a deadline: how long from this answer on, since the
+ *          two clocks may differ), "why",
  *          "run": {...}}     "run" is present when desired is "run" and have.epoch != epoch
  *     Held up to hold_ms until (job, epoch, version, desired) differ from what the agent has.
  *   run: {"name", "workdir": relative, "setup", "run", "envs": {..}, "secrets": {..},
@@ -46,8 +47,9 @@
  *         "log_offset": n,
  *         "nodes"?: {"count", "rank": from 0, "ips": [of all, by rank]}}   (a job of several nodes; each reports, saves and logs for
  *                    itself under the same job and epoch)
- * POST /v1/agent/notice  {"kind": "interruption"|"rebalance"|"maintenance", "deadline_us", "source",
+ * POST /v1/agent/notice  {"kind": "interruption"|"rebalance"|"maintenance", "deadline_us", "left_us"?, "source",
  *                         "raw"}                                      200 {}
+ *     left_us: the source said how long and not until when; it counts from the arrival, and the machine's clock (deadline_us) does not.
  * POST /v1/agent/report  {"job", "epoch", "phase": "SETUP"|"RUNNING"|"SAVING"|"EXITED", "steps_done",
  *                         "steps_total", "exit_code"?, "exit_signal"?, "reason"? ("ok" "error"
  *                         "setup_failed" "drained" "killed"), "why", "signalled_us"?}

@@ -157,6 +157,7 @@ struct notice_post {                         /* one notice on its way to the dae
 	struct backoff backoff;
 	const char *kind;
 	int64_t deadline_wall_us;
+	int64_t deadline_us;                 /* the source told a span, not a time; 0 = a time */
 	const char *source;
 	char raw[1024];
 };
@@ -196,6 +197,8 @@ NODISCARD bool notice_aws_action(struct str body, int64_t now_wall_us, int64_t *
 NODISCARD bool notice_aws_maintenance(struct str body, int64_t *ret_deadline_wall_us); /* false: none active */
 enum { NOTICE_INTERRUPTION = 0, NOTICE_REBALANCE, NOTICE_MAINTENANCE };
 void notice_seen(struct agent *a, int kind, int64_t deadline_wall_us, const char *source, struct str raw);
+/* Of a source that says how long and not until when: no wall clock has a part in it, here or at the daemon. */
+void notice_seen_for(struct agent *a, int kind, int64_t left_us, const char *source, struct str raw);
 void notice_step(struct agent *a);
 void notice_file_write(struct agent *a);     /* for a job that starts after the notice */
 
@@ -243,6 +246,7 @@ struct job {
 	int64_t spawned_us, running_us;
 	/* stopping */
 	enum job_stop stop;
+	int64_t exit_unread_us;              /* since when exit.json is there and cannot be read; 0 = never */
 	int64_t kill_us;                     /* when to stop asking; 0 = not asked yet */
 	int kills;
 	char why[400];
@@ -306,13 +310,16 @@ struct fetch {
 	struct fetch_chunk *chunks;
 	size_t files_n, chunks_n, done_n;
 	int flying;
-	bool refused;                        /* an URL is not honoured (any more), the disk is full: to be begun anew */
+	int rounds_max;                      /* an URL is not honoured (any more), the disk is full: begun anew so often; 0 = never */
 	int rounds;                          /* with fresh URLs, in a row; outlives fetch_stop */
+	struct backoff again;                /* between them; outlives it, too */
 	char why[400];
 };
 void fetch_begin(struct agent *a, const json_t *files);
 void fetch_step(struct agent *a);
-void fetch_fail(struct agent *a, bool refused, const char *why);
+#define FETCH_ROUNDS 5       /* a quarter of a minute: who named a file wrongly hears of it soon */
+#define FETCH_ROUNDS_OURS 26 /* ten minutes: a checkpoint's URLs are our business, and the daemon's clock or the store may be off */
+void fetch_fail(struct agent *a, int rounds_max, const char *why);
 void fetch_stop(struct agent *a);
 
 /* ---- checkpoints (checkpoint.c, upload.c) ---------------------------------------------------------------- */

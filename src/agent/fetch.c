@@ -39,14 +39,14 @@ struct fetch_chunk {
 	bool done;
 };
 
-void fetch_fail(struct agent *a, bool refused, const char *why)
+void fetch_fail(struct agent *a, int rounds_max, const char *why)
 {
 	struct fetch *f = &a->fetch;
 
 	if (f->at == FETCH_FAILED)
 		return;
 	f->at = FETCH_FAILED;
-	f->refused = refused;
+	f->rounds_max = rounds_max;
 	(void)snprintf(f->why, sizeof(f->why), "%s", why);
 }
 
@@ -147,7 +147,7 @@ void fetch_begin(struct agent *a, const json_t *files)
 	fetch_stop(a);
 	f->at = FETCH_RUNNING;
 	if (files_n > SPOT_AGENT_FILES_MAX) {
-		fetch_fail(a, false, "too many files");
+		fetch_fail(a, 0, "too many files");
 		return;
 	}
 	for (size_t i = 0; i < files_n; i++)
@@ -159,7 +159,7 @@ void fetch_begin(struct agent *a, const json_t *files)
 	for (size_t i = 0; i < files_n; i++) {
 		f->files_n++;
 		if (file_read_spec(a, json_array_get(files, i), &f->files[i], &err) != SPOT_OK) {
-			fetch_fail(a, false, err.text);
+			fetch_fail(a, 0, err.text);
 			return;
 		}
 	}
@@ -177,7 +177,7 @@ static void file_complete(struct agent *a, struct fetch_file *file)
 	if (fchmod(file->fd, (mode_t)file->mode) != 0 || fstat(file->fd, &st) != 0 ||
 	    rename(file->part, file->place) != 0) {
 		(void)snprintf(why, sizeof(why), "cannot finish %.200s: %s", file->place, strerror(errno));
-		fetch_fail(a, true, why);
+		fetch_fail(a, FETCH_ROUNDS, why);
 	}
 	close(file->fd);
 	file->fd = -1;
@@ -206,13 +206,13 @@ static bool file_open(struct agent *a, struct fetch_file *file)
 	if (file->fd >= 0)
 		return true;
 	if (dir_make_above(file->place, &err) != SPOT_OK) {
-		fetch_fail(a, true, err.text);
+		fetch_fail(a, FETCH_ROUNDS, err.text);
 		return false;
 	}
 	file->fd = open(file->part, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (file->fd < 0) {
 		(void)snprintf(why, sizeof(why), "cannot write %.200s: %s", file->part, strerror(errno));
-		fetch_fail(a, true, why);
+		fetch_fail(a, FETCH_ROUNDS, why);
 		return false;
 	}
 	return true;
@@ -224,6 +224,7 @@ static void chunk_done(void *chunk, const struct http_reply *r)
 {
 	struct fetch_chunk *c = chunk;
 	struct agent *a = c->agent;
+	int rounds = c->file->name != NULL ? FETCH_ROUNDS_OURS : FETCH_ROUNDS;
 	char why[400];
 
 	c->call = NULL;
@@ -240,11 +241,13 @@ static void chunk_done(void *chunk, const struct http_reply *r)
 	backoff_fail(a, &c->backoff, r->retry_after_us);
 	(void)snprintf(why, sizeof(why), "cannot fetch %.150s: status %d %.60s", c->file->place, r->status,
 	    r->error);
-	/* An expired signature is 403, an object that is gone 404: only new URLs can help. */
-	if (r->status == 403 || r->status == 404 || r->status == 400)
-		fetch_fail(a, true, why);
+	/* An expired signature, or one of a clock that is ahead, is 403, an object that is gone 404: only new URLs can help. */
+	if (r->status == 404)
+		fetch_fail(a, FETCH_ROUNDS, why);
+	else if (r->status == 403 || r->status == 400)
+		fetch_fail(a, rounds, why);
 	else if (c->backoff.failures >= TRIES_MAX)
-		fetch_fail(a, !r->wrong_bytes, why);
+		fetch_fail(a, r->wrong_bytes ? 0 : rounds, why);
 }
 
 static void chunk_start(struct agent *a, struct fetch_chunk *c)
@@ -301,7 +304,7 @@ void fetch_step(struct agent *a)
 void fetch_stop(struct agent *a)
 {
 	struct fetch *f = &a->fetch;
-	int rounds = f->rounds;
+	struct fetch keep = {.rounds = f->rounds, .again = f->again};
 
 	for (size_t i = 0; i < f->chunks_n; i++) {
 		http_stop(a->http, f->chunks[i].call);
@@ -318,5 +321,5 @@ void fetch_stop(struct agent *a)
 	}
 	free(f->files);
 	free(f->chunks);
-	*f = (struct fetch){.rounds = rounds};
+	*f = keep;
 }

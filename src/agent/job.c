@@ -21,7 +21,7 @@
 #define LOOK_OFTEN_US (SPOT_US_PER_S / 10) /* without */
 #define KILL_AGAIN_US (2 * SPOT_US_PER_S)
 #define SHIM_START_US (10 * SPOT_US_PER_S)
-#define FETCH_ROUNDS_MAX 3
+#define EXIT_READ_US  (60 * SPOT_US_PER_S)
 
 bool job_alive(const struct job *j)
 {
@@ -133,7 +133,7 @@ void job_begin(struct agent *a, const char *id, int64_t epoch, json_t *run)
 	if (dir_make(j->ckpt_dir, &err) != SPOT_OK || dir_make(j->cwd, &err) != SPOT_OK ||
 	    dir_make_above(j->progress, &err) != SPOT_OK) {
 		fetch_stop(a);
-		fetch_fail(a, true, err.text); /* a disk that is full now may have room soon */
+		fetch_fail(a, FETCH_ROUNDS, err.text); /* a disk that is full now may have room soon */
 		return;
 	}
 	fetch_begin(a, json_object_get(run, "files"));
@@ -197,18 +197,21 @@ void job_progress_read(struct job *j)
 	free((char *)(uintptr_t)text.p);
 }
 
-static json_t *shim_file(const struct job *j, const char *name)
+/* SPOT_NOT_FOUND: the shim has not written it. Anything else may be better the next time. */
+static enum spot_rc shim_file(const struct job *j, const char *name, json_t **ret, struct spot_err *err)
 {
 	char path[AGENT_PATH_MAX];
 	struct str text;
-	json_t *o = NULL;
+	enum spot_rc rc;
 
-	if (!path_join(path, j->dir, name) || file_read(path, 65536, &text, NULL) != SPOT_OK)
-		return NULL;
-	if (json_parse(text, name, &o, NULL) != SPOT_OK)
-		o = NULL;
+	if (!path_join(path, j->dir, name))
+		return err_set(err, SPOT_INVALID, "path too long: %.80s...", j->dir);
+	rc = file_read(path, 65536, &text, err);
+	if (rc != SPOT_OK)
+		return rc;
+	rc = json_parse(text, name, ret, err);
 	free((char *)(uintptr_t)text.p);
-	return o;
+	return rc;
 }
 
 void job_look(struct agent *a)
@@ -219,8 +222,7 @@ void job_look(struct agent *a)
 	if ((j->phase != JOB_SETUP && j->phase != JOB_RUNNING) ||
 	    (j->shim_start != 0 && j->leader != 0 && j->phase == JOB_RUNNING))
 		return;
-	o = shim_file(j, SHIM_JOB_FILE);
-	if (o == NULL)
+	if (shim_file(j, SHIM_JOB_FILE, &o, NULL) != SPOT_OK)
 		return;
 	j->shim = (pid_t)json_i64(o, "shim_pid", 0, NULL);
 	j->shim_start = (uint64_t)json_i64(o, "shim_start", 0, NULL);
@@ -241,9 +243,8 @@ static bool shim_is_alive(struct agent *a)
 	if (j->spawned_us == 0)
 		return false; /* of another boot */
 	if (j->shim_start == 0) /* has not said who it is yet; a restarted agent waits for it, too */
-		return (j->shim > 0 && proc_start_time(j->shim) != 0) ||
-		    a->now_us < j->spawned_us + SHIM_START_US;
-	return proc_start_time(j->shim) == j->shim_start;
+		return !proc_is_gone(j->shim, 0) || a->now_us < j->spawned_us + SHIM_START_US;
+	return !proc_is_gone(j->shim, j->shim_start);
 }
 
 /* An exit with 0 while it was asked to leave is not yet success: only its own count can say so. */
@@ -318,12 +319,31 @@ static void job_over(struct agent *a, bool known)
 	}
 }
 
+/* It is there and cannot be read: a disk in trouble, a descriptor too few. That is no verdict on the job, for a while. */
+static bool exit_unread(struct agent *a, const struct spot_err *err)
+{
+	struct job *j = &a->job;
+
+	if (j->exit_unread_us == 0) {
+		j->exit_unread_us = a->now_us;
+		log_warn("job.exit_unread", STR("job", j->id), I64("epoch", j->epoch), STR("error", err->text));
+	}
+	if (a->now_us >= j->exit_unread_us + EXIT_READ_US)
+		return false;
+	agent_wake(a, a->now_us + LOOK_OFTEN_US);
+	return true;
+}
+
 static void exit_look(struct agent *a)
 {
 	struct job *j = &a->job;
 	bool alive = shim_is_alive(a); /* before the file: it is written before the shim ends */
-	AUTO(json) json_t *o = shim_file(j, SHIM_EXIT_FILE);
+	AUTO(json) json_t *o = NULL;
+	struct spot_err err = {0};
+	enum spot_rc rc = shim_file(j, SHIM_EXIT_FILE, &o, &err);
 
+	if (!alive && o == NULL && rc != SPOT_NOT_FOUND && exit_unread(a, &err))
+		return;
 	if (o != NULL) {
 		(void)!str_copy(j->exit_phase, sizeof(j->exit_phase), json_str(o, "phase", "", NULL));
 		j->exit_code = (int)json_i64(o, "code", -1, NULL);
@@ -459,25 +479,35 @@ void job_child_ended(struct agent *a, pid_t pid)
 
 /* ---- the step ----------------------------------------------------------------------------------------------- */
 
+static void fetch_rounds_clear(struct agent *a)
+{
+	a->fetch.rounds = 0;
+	backoff_clear(&a->fetch.again);
+}
+
 static void step_fetch(struct agent *a)
 {
 	struct job *j = &a->job;
 	struct spot_err err = {0};
 
 	if (j->stop == STOP_DROPPED) {
+		fetch_rounds_clear(a);
 		job_drop(a);
 	} else if (j->stop != STOP_NONE) {
+		fetch_rounds_clear(a);
 		fetch_stop(a);
 		job_end(a, j->stop == STOP_DRAINED ? "drained" : "killed", NULL);
-	} else if (a->fetch.at == FETCH_FAILED && a->fetch.refused && a->fetch.rounds < FETCH_ROUNDS_MAX) {
+	} else if (a->fetch.at == FETCH_FAILED && a->fetch.rounds < a->fetch.rounds_max) {
 		log_warn("job.fetch_refused", STR("job", j->id), STR("why", a->fetch.why));
 		a->fetch.rounds++;
+		backoff_fail(a, &a->fetch.again, 0);
 		job_drop(a); /* asked again, the daemon gives fresh URLs */
-		backoff_fail(a, &a->poll.backoff, 0);
+		a->poll.backoff.next_us = a->fetch.again.next_us;
 	} else if (a->fetch.at == FETCH_FAILED) {
+		fetch_rounds_clear(a);
 		job_end(a, "error", a->fetch.why);
 	} else if (a->fetch.at == FETCH_DONE) {
-		a->fetch.rounds = 0;
+		fetch_rounds_clear(a);
 		j->spawned_us = a->now_us;
 		j->phase = JOB_SETUP;
 		state_write(a); /* first: what runs must be known to a successor */

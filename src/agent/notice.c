@@ -67,7 +67,8 @@ static void rebalance(struct agent *a)
 	ckpt_begin(a, "notice", false, 0);
 }
 
-void notice_seen(struct agent *a, int kind, int64_t deadline_wall_us, const char *source, struct str raw)
+static void seen(struct agent *a, int kind, int64_t deadline_wall_us, int64_t deadline_us, const char *source,
+    struct str raw)
 {
 	struct notice_post *p = &a->notice.post[kind];
 	size_t n = MIN(raw.n, sizeof(p->raw) - 1);
@@ -81,6 +82,7 @@ void notice_seen(struct agent *a, int kind, int64_t deadline_wall_us, const char
 	p->wanted = true;
 	p->kind = kinds[kind];
 	p->deadline_wall_us = deadline_wall_us;
+	p->deadline_us = deadline_us;
 	p->source = source;
 	memcpy(p->raw, raw.p, n);
 	p->raw[n] = '\0';
@@ -91,6 +93,16 @@ void notice_seen(struct agent *a, int kind, int64_t deadline_wall_us, const char
 	backoff_clear(&p->backoff);
 	http_stop(a->http, STEAL(p->call));
 	notice_step(a);
+}
+
+void notice_seen(struct agent *a, int kind, int64_t deadline_wall_us, const char *source, struct str raw)
+{
+	seen(a, kind, deadline_wall_us, 0, source, raw);
+}
+
+void notice_seen_for(struct agent *a, int kind, int64_t left_us, const char *source, struct str raw)
+{
+	seen(a, kind, agent_wall_us(a) + left_us, a->now_us + left_us, source, raw);
 }
 
 void notice_source_step(struct agent *a)
@@ -149,12 +161,15 @@ void notice_step(struct agent *a)
 		return;
 	for (int i = 0; i < 3; i++) {
 		struct notice_post *p = &a->notice.post[i];
+		json_t *body;
 
 		if (!p->wanted || p->call != NULL || !backoff_due(a, &p->backoff))
 			continue;
-		p->call = daemon_post(a, "notice",
-		    json_pack("{s:s, s:I, s:s, s:s}", "kind", p->kind, "deadline_us",
-		        (json_int_t)p->deadline_wall_us, "source", p->source, "raw", p->raw),
-		    POST_TIMEOUT_US, dones[i]);
+		body = json_pack("{s:s, s:I, s:s, s:s}", "kind", p->kind, "deadline_us",
+		    (json_int_t)p->deadline_wall_us, "source", p->source, "raw", p->raw);
+		if (p->deadline_us != 0)
+			(void)json_object_set_new(body, "left_us",
+			    json_integer((json_int_t)MAX(p->deadline_us - a->now_us, INT64_C(0))));
+		p->call = daemon_post(a, "notice", body, POST_TIMEOUT_US, dones[i]);
 	}
 }

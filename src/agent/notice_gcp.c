@@ -101,7 +101,7 @@ static void preempted_done(void *agent, const struct http_reply *r)
 	struct gcp_key *k = &a->notice.preempted;
 
 	if (key_answer(a, k, r) && strcasecmp(k->value, "TRUE") == 0)
-		notice_seen(a, NOTICE_INTERRUPTION, agent_wall_us(a) + PREEMPTION_US, "gcp", r->body);
+		notice_seen_for(a, NOTICE_INTERRUPTION, PREEMPTION_US, "gcp", r->body);
 }
 
 static void maintenance_done(void *agent, const struct http_reply *r)
@@ -111,7 +111,7 @@ static void maintenance_done(void *agent, const struct http_reply *r)
 
 	/* MIGRATE_ON_HOST_MAINTENANCE is a pause, not an end. */
 	if (key_answer(a, k, r) && strcmp(k->value, "TERMINATE_ON_HOST_MAINTENANCE") == 0)
-		notice_seen(a, NOTICE_MAINTENANCE, agent_wall_us(a) + MAINTENANCE_US, "gcp", r->body);
+		notice_seen_for(a, NOTICE_MAINTENANCE, MAINTENANCE_US, "gcp", r->body);
 }
 
 static void key_ask(struct agent *a, struct gcp_key *k, const char *name,

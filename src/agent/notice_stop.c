@@ -43,7 +43,7 @@ void notice_stop(struct agent *a, int signo)
 	n->stop_final = in_pod(a);
 	/* Told to go by the daemon, this is only how it ends us. */
 	if (n->stop_final && !a->leaving)
-		notice_seen(a, NOTICE_INTERRUPTION, agent_wall_us(a) + grace_us(), "sigterm", STR_LIT("SIGTERM"));
+		notice_seen_for(a, NOTICE_INTERRUPTION, grace_us(), "sigterm", STR_LIT("SIGTERM"));
 	else if (strcmp(a->boot.provider, "gcp") == 0 && !n->interrupted)
 		notice_gcp_ask(a); /* by default the shutdown begins with the notice, not after it */
 }

@@ -12,7 +12,7 @@
 
 struct desired {
 	const char *what, *job, *why;
-	int64_t epoch, deadline_wall_us;
+	int64_t epoch, deadline_wall_us, left_us;
 	json_t *run;
 };
 
@@ -34,10 +34,11 @@ static const char *phase_name(enum job_phase p)
 	return "IDLE";
 }
 
-/* 0 = no hurry. */
+/* 0 = no hurry. What is left is counted from the answer on: of the daemon's clock and ours one may be wrong. Earlier daemons do not
+ * say it. */
 static int64_t deadline_of(struct agent *a, const struct desired *d)
 {
-	int64_t left = d->deadline_wall_us - agent_wall_us(a);
+	int64_t left = d->left_us >= 0 ? d->left_us : d->deadline_wall_us - agent_wall_us(a);
 
 	return d->deadline_wall_us == 0 ? 0 : a->now_us + MAX(left, INT64_C(0));
 }
@@ -145,7 +146,8 @@ static void poll_answer(struct agent *a, const struct daemon_reply *r)
 	struct desired d = {.what = json_need_str(r->body, "desired", &bad),
 	    .job = json_str(r->body, "job", "", &bad), .why = json_str(r->body, "why", "", &bad),
 	    .epoch = json_i64(r->body, "epoch", 0, &bad),
-	    .deadline_wall_us = json_i64(r->body, "deadline_us", 0, &bad)};
+	    .deadline_wall_us = json_i64(r->body, "deadline_us", 0, &bad),
+	    .left_us = json_i64(r->body, "left_us", -1, &bad)};
 	int64_t version = json_i64(r->body, "version", 0, &bad);
 	enum job_phase before = a->job.phase;
 	bool claimed = a->poll.claim_nothing;

@@ -4,26 +4,31 @@
 #include "base/str.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Reads a small /proc file; false if the process is gone. */
+/* Reads a small /proc file; false: errno is ENOENT or ESRCH if the process is gone. */
 static bool proc_file(pid_t pid, const char *name, char *buf, size_t n)
 {
 	char path[64];
 	int fd;
 	ssize_t got;
+	int why;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
 	got = read(fd, buf, n - 1);
+	why = got < 0 ? errno : EIO;
 	close(fd);
-	if (got <= 0)
+	if (got <= 0) {
+		errno = why;
 		return false;
+	}
 	buf[got] = '\0';
 	return true;
 }
@@ -39,12 +44,9 @@ static const char *proc_stat(pid_t pid, char *buf, size_t n)
 	return p != NULL && p[1] == ' ' ? p + 2 : NULL;
 }
 
-uint64_t proc_start_time(pid_t pid)
+static uint64_t stat_start(const char *p)
 {
-	char buf[1024];
-	const char *p = proc_stat(pid, buf, sizeof(buf));
-
-	if (pid <= 0 || p == NULL || p[0] == 'Z' || p[0] == 'X')
+	if (p[0] == 'Z' || p[0] == 'X')
 		return 0;
 	for (int field = 3; field < 22; field++) {
 		p = strchr(p, ' ');
@@ -53,6 +55,30 @@ uint64_t proc_start_time(pid_t pid)
 		p++;
 	}
 	return strtoull(p, NULL, 10);
+}
+
+uint64_t proc_start_time(pid_t pid)
+{
+	char buf[1024];
+	const char *p = pid <= 0 ? NULL : proc_stat(pid, buf, sizeof(buf));
+
+	return p == NULL ? 0 : stat_start(p);
+}
+
+bool proc_is_gone(pid_t pid, uint64_t start)
+{
+	char buf[1024];
+	const char *p;
+	uint64_t now;
+
+	if (pid <= 0)
+		return true;
+	errno = 0;
+	p = proc_stat(pid, buf, sizeof(buf));
+	if (p == NULL)
+		return errno == ENOENT || errno == ESRCH;
+	now = stat_start(p);
+	return now == 0 || (start != 0 && now != start);
 }
 
 struct proc_parent {

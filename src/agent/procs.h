@@ -13,8 +13,11 @@
 
 #define PROCS_MAX 4096
 
-/* Field 22 of /proc/PID/stat, clock ticks since boot; 0 = no such process or a zombie. */
+/* Field 22 of /proc/PID/stat, clock ticks since boot; 0 = no such process, a zombie, or it cannot be read. */
 uint64_t proc_start_time(pid_t pid);
+/* Only what the kernel says is gone: no such process, a zombie, or another one has its number by now. What cannot be read for another
+ * reason (no descriptor or memory left) may be alive. start 0: any. */
+bool proc_is_gone(pid_t pid, uint64_t start);
 /* Fills ret with every live descendant of root (not root itself); returns the count. */
 size_t proc_tree(pid_t root, pid_t ret[PROCS_MAX]);
 /* Has a handler installed for the signal. */

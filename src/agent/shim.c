@@ -308,6 +308,21 @@ static bool instructions_read(struct shim *s, json_t **ret)
 	return true;
 }
 
+/* Without this file the job's end is unknown, however well it went: a full disk gets time, unless nobody wants it any more. */
+static bool exit_file_put(struct shim *s)
+{
+	s->command = "";
+	for (int i = 0;; i++) {
+		if (file_put(s, SHIM_EXIT_FILE, json_pack("{s:s, s:i, s:i}", "phase", s->phase, "code",
+		    WIFEXITED(s->leader_status) ? WEXITSTATUS(s->leader_status) : -1, "signal",
+		    WIFSIGNALED(s->leader_status) ? WTERMSIG(s->leader_status) : 0)))
+			return true;
+		if (i >= LINGER_S || s->killed || !file_exists(s->dir))
+			return false;
+		turn(s, 1);
+	}
+}
+
 int shim_main(void)
 {
 	struct shim s = {0};
@@ -338,9 +353,7 @@ int shim_main(void)
 	if (ok && !s.killed)
 		(void)stage(&s, "run", s.run);
 	clear_up(&s);
-	ok = file_put(&s, SHIM_EXIT_FILE, json_pack("{s:s, s:i, s:i}", "phase", s.phase, "code",
-	    WIFEXITED(s.leader_status) ? WEXITSTATUS(s.leader_status) : -1, "signal",
-	    WIFSIGNALED(s.leader_status) ? WTERMSIG(s.leader_status) : 0));
+	ok = exit_file_put(&s);
 	json_decref(keep);
 	return ok ? 0 : 125;
 }

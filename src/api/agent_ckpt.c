@@ -25,9 +25,21 @@ static void urls_read(struct areq *q)
 {
 	struct chunks *c = q->own;
 	struct q_api_checkpoint_urls_row *row;
+	bool given_up;
 
-	if (q_api_checkpoint_urls_rows(&q->pg, q->arena, &row) == 0 || strcmp(row->state, "ABANDONED") == 0) {
+	if (q_api_checkpoint_urls_rows(&q->pg, q->arena, &row) == 0) {
 		agent_stale(q, c->claim.job, c->claim.epoch);
+		return;
+	}
+	given_up = strcmp(row->state, "ABANDONED") == 0;
+	if (given_up && !row->current) {
+		agent_stale(q, c->claim.job, c->claim.epoch);
+		return;
+	}
+	/* The same request came twice and the later one began a checkpoint of its own: nothing is wrong with the attempt. */
+	if (given_up) {
+		httpd_set(q->http, "Retry-After", "1");
+		areq_fail(q, SPOT_UNAVAILABLE, "a newer request began another checkpoint; repeat the request");
 		return;
 	}
 	if (row->ready) {

@@ -104,18 +104,24 @@ static json_t *nodes_json(const struct job_spec *s, const struct q_api_agent_run
 
 /* ---- the answer ---------------------------------------------------------------------------------- */
 
-static json_t *want_json(const struct poll *p)
+/* left_us is right whatever the clock of the machine says. */
+static json_t *want_json(const struct areq *q, const struct poll *p)
 {
 	const struct q_api_agent_want_row *w = &p->want;
 	bool has = w->has_job_id && (w->live || strcmp(p->desired, "kill") == 0);
 	int64_t deadline = w->has_attempt_deadline_us ? w->attempt_deadline_us
 	    : w->has_drain_deadline_us                ? w->drain_deadline_us
 	                                              : 0;
+	json_t *doc;
 
-	return json_pack("{s:s, s:o, s:i, s:I, s:I, s:s}", "desired", p->desired, "job",
+	doc = json_pack("{s:s, s:o, s:i, s:I, s:I, s:s}", "desired", p->desired, "job",
 	    has ? json_sprintf("j%" PRId64, w->job_id) : json_null(), "epoch", has ? w->epoch : 0, "version",
 	    (json_int_t)(has ? w->version : 0), "deadline_us", (json_int_t)deadline, "why",
 	    w->drain_why && *w->drain_why ? w->drain_why : w->why);
+	if (deadline > 0)
+		(void)json_object_set_new(doc, "left_us",
+		    json_integer((json_int_t)MAX(deadline - loop_wall_us(q->api->loop), INT64_C(0))));
+	return doc;
 }
 
 static void run_read(struct areq *q)
@@ -137,7 +143,7 @@ static void run_read(struct areq *q)
 		return;
 	}
 	json_decref(stored);
-	doc = want_json(p);
+	doc = want_json(q, p);
 	run = run_json(q, spec, row);
 	if (spec->num_nodes > 1)
 		json_object_set_new(run, "nodes", nodes_json(spec, row));
@@ -199,7 +205,7 @@ static void want_read(struct areq *q)
 		SQL(q, api_agent_run, run_read, .job_id = row->job_id, .epoch = row->epoch,
 		    .since_day = day_of(q->now_us) - RECORD_DAYS, .node_id = q->who.node_id);
 	else
-		areq_json(q, 200, want_json(p));
+		areq_json(q, 200, want_json(q, p));
 }
 
 static void want_look(struct areq *q)

@@ -4,6 +4,8 @@
 
 #include "spot/agent.h"
 
+#define LEFT_MAX_US (24 * SPOT_US_PER_HOUR)
+
 bool agent_body(struct areq *q, json_t **ret)
 {
 	return areq_body(q, ret);
@@ -48,13 +50,14 @@ void post_notice(struct areq *q)
 {
 	struct spot_err err = {0};
 	const char *kind, *source, *raw;
-	int64_t deadline;
+	int64_t deadline, left;
 	json_t *body;
 
 	if (!agent_body(q, &body))
 		return;
 	kind = json_need_str(body, "kind", &err);
 	deadline = json_i64(body, "deadline_us", 0, &err);
+	left = json_i64(body, "left_us", -1, &err);
 	source = json_str(body, "source", "agent", &err);
 	raw = json_str(body, "raw", "", &err);
 	if (err.rc != SPOT_OK) {
@@ -69,6 +72,9 @@ void post_notice(struct areq *q)
 		areq_fail_field(q, "deadline_us", "not below 0; source has up to 100 bytes, raw up to 4096");
 		return;
 	}
+	/* A span that the machine knows counts from now by our clock: what its own makes of it may be long over. */
+	if (left >= 0)
+		deadline = q->now_us + MIN(left, LEFT_MAX_US);
 	SQL(q, api_agent_notice, written, .node_id = q->who.node_id, .kind = kind, .deadline_us = deadline, .source = source,
 	    .raw = raw, .at_us = q->now_us);
 }

@@ -197,6 +197,8 @@ void auth_begin(struct areq *q, void (*next)(struct areq *q));
 enum scope role_scope(const char *role);
 /* idem.c */
 void idem_begin(struct areq *q);                       /* then the route's handler */
+/* Of a create that returned no id (0) since its key is not open any more: answered, true. */
+bool idem_overtaken(struct areq *q, int64_t id);
 bool idem_settle(struct areq *q, int status, const char *type, const char *body, size_t n);
 /* dispatch.c */
 void api_handle(void *ctx, struct httpd_req *r);

@@ -23,6 +23,8 @@ static void created(struct areq *q)
 		areq_fail(q, SPOT_INTERNAL, "the fleet was not written");
 		return;
 	}
+	if (idem_overtaken(q, row->id))
+		return;
 	q->id = row->id;
 	httpd_set(q->http, "Location", arena_printf(q->arena, "/v1/fleets/f%" PRId64, row->id));
 	show_fleet(q, 201);

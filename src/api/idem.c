@@ -90,6 +90,16 @@ void idem_begin(struct areq *q)
 	    .route = arena_printf(q->arena, "POST %s", q->http->target), .body_sha256 = sha, .at_us = q->now_us);
 }
 
+bool idem_overtaken(struct areq *q, int64_t id)
+{
+	if (id != 0)
+		return false;
+	q->idem_key = NULL; /* settled by the other */
+	httpd_set(q->http, "Retry-After", "1");
+	areq_fail(q, SPOT_CONFLICT, "the same request was sent again and served meanwhile; repeat it, and its answer comes");
+	return true;
+}
+
 static void settled(struct areq *q)
 {
 	areq_reply(q, q->reply_status, q->reply_type, q->reply_body.p, q->reply_body.n);

@@ -44,6 +44,8 @@ static void submitted(struct areq *q)
 		areq_fail_field(q, "config.spotctl.fleet", "there is no active fleet %s; create it first", p->spec->fleet);
 		return;
 	}
+	if (idem_overtaken(q, row->id))
+		return;
 	q->id = row->id;
 	httpd_set(q->http, "Location", arena_printf(q->arena, "/v1/jobs/j%" PRId64, row->id));
 	q->own = submit_shown(q, p);

@@ -40,6 +40,8 @@ static void asked(struct areq *q)
 		areq_fail(q, SPOT_INTERNAL, "the request was not written");
 		return;
 	}
+	if (idem_overtaken(q, row->id))
+		return;
 	q->id = row->id;
 	httpd_set(q->http, "Location", arena_printf(q->arena, "/v1/rebalance/d%" PRId64, row->id));
 	show_rebalance(q, 202);

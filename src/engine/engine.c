@@ -247,5 +247,6 @@ void engine_free(struct engine *e)
 	tighten_drop(e);
 	mem_wipe(e->enrol_key, sizeof(e->enrol_key));
 	free(e->fleets_seen);
+	free(e->told);
 	free(e);
 }

@@ -99,6 +99,7 @@ struct offers { /* one read of the market, shared by the turns that need it */
 };
 
 struct fleet_seen;
+struct release_told;
 struct sched;
 struct watch;
 struct exam;
@@ -164,6 +165,9 @@ struct engine {
 	int64_t spent_us; /* mono: when the teams' dollars were last brought up */
 	struct fleet_seen *fleets_seen; /* fleets whose last plan called for nothing (fleet.c); only pacing */
 	size_t fleets_seen_n;
+	struct release_told *told; /* nodes whose agents were told to stop (release.c); under told_epoch */
+	size_t told_n;
+	int64_t told_epoch;
 	int64_t return_after; /* job where the next turn of the return goes on; 0 = from the top */
 };
 

@@ -2,8 +2,8 @@
  * Launches wanted nodes, and all nodes of a gang by one call where the provider has one (verb launch_gang). The rows of
  * a launch are claimed (LAUNCHING, with the time the call may first have left us) in one statement before anything is
  * sent. A definite answer moves them on; an indefinite one makes them UNKNOWN (lookup.c), and so does a claim that nobody
- * answers for any more (the daemon that held it died). Machines are given to ranks in the order of their refs, so that
- * a repeat gives the same.
+ * answers for any more (the daemon that held it died; that its time is over says nothing while its call is under way).
+ * Machines are given to ranks in the order of their refs, so that a repeat gives the same.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -423,10 +423,30 @@ static void launch_stale(struct step *s)
 	}
 }
 
+/* Rows whose call has not come to its end here: however old their claims are by the clock, it may leave yet. */
+static size_t launch_calls(struct recon *r, int64_t **ret)
+{
+	struct act *a;
+	size_t n = 0;
+
+	TAILQ_FOREACH(a, &r->e->acts, link)
+		n += a->called == launch_called;
+	*ret = arena_array(r->arena, n + 1, sizeof(**ret));
+	n = 0;
+	TAILQ_FOREACH(a, &r->e->acts, link)
+	{
+		if (a->called == launch_called && a->epoch == r->epoch) {
+			(*ret)[n++] = a->id;
+		}
+	}
+	return n;
+}
+
 void launcher_run(struct recon *r)
 {
 	struct launch_turn *t = arena_alloc(r->arena, sizeof(*t));
-	int64_t now = engine_now(r->e);
+	int64_t now = engine_now(r->e), *calls;
+	size_t calls_n = launch_calls(r, &calls);
 	struct step *s = step_new(r, launch_flying, t);
 
 	STEP(s, engine_launch_flying, NULL);
@@ -435,5 +455,6 @@ void launcher_run(struct recon *r)
 	     (&(struct q_engine_launch_due){.at_us = now, .most = LAUNCH_MOST}));
 	s = step_new(r, launch_stale, NULL);
 	STEP(s, engine_launch_stale,
-	     (&(struct q_engine_launch_stale){.claimed_by = r->e->me, .at_us = now}));
+	     (&(struct q_engine_launch_stale){
+		 .claimed_by = r->e->me, .at_us = now, .calls = calls, .calls_n = calls_n}));
 }

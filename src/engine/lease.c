@@ -113,7 +113,6 @@ static void lease_take(struct engine *e, int64_t now, int64_t wall)
 	    &(struct q_engine_lease_take){.holder = e->holder,
 					  .at_us = wall,
 					  .until_us = wall + e->conf.lease_us,
-					  .grace_us = e->conf.lease_us,
 					  .seen_epoch = stood ? e->seen_epoch : -1,
 					  .seen_until_us = stood ? e->seen_until_us : -1},
 	    lease_taken);

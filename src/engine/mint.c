@@ -6,6 +6,7 @@
 #include "engine/engine_int.h"
 
 #define MINT_MOST 16
+#define AHEAD_US (60 * SPOT_US_PER_S) /* a clock that was ahead by less hurts nobody */
 
 static void mint_one(struct recon *r, const struct q_engine_mint_due_row *rows, size_t n)
 {
@@ -147,13 +148,14 @@ static void stale_due(struct step *s)
 void mint_run(struct recon *r)
 {
 	struct step *s = step_new(r, mint_due, NULL);
+	int64_t now = engine_now(r->e);
 
 	STEP(s, engine_mint_due, (&(struct q_engine_mint_due){.most = MINT_MOST}));
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_mint_empty,
-	     (&(struct q_engine_mint_empty){.at_us = engine_now(r->e), .fence = r->epoch}));
+	     (&(struct q_engine_mint_empty){.at_us = now, .fence = r->epoch}));
 	s = step_new(r, stale_due, NULL);
 	STEP(s, engine_files_stale,
-	     (&(struct q_engine_files_stale){.before_us =
-						 engine_now(r->e) + r->e->conf.url_life_us / 4}));
+	     (&(struct q_engine_files_stale){.before_us = now + r->e->conf.url_life_us / 4,
+					     .after_us = now + r->e->conf.url_life_us + AHEAD_US}));
 }

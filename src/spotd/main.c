@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "spotd/daemon.h"
 #include "spotd/version.h"
+#include "store/session.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -186,6 +187,9 @@ static int work(const struct args *a, struct spotd_conf *conf, const char *dsn, 
 	struct spot_err err;
 	bool migrates = conf->migrate || a->migrate || a->options.local;
 
+	if (session_check(dsn, &err) != SPOT_OK) {
+		return fail(&err);
+	}
 	if (schema_up_to_date(
 		dsn, migrates && (a->options.role_engine || a->token_name != NULL || a->migrate),
 		&err) != SPOT_OK) {

@@ -36,6 +36,13 @@ def points(size):
     seeds = range(1, 9) if every else (1, 2)
     for story in ("postgres", "disk_full", "connections", "agent_kill", "reboot", "leader"):
         out += ["%s %d" % (story, seed) for seed in seeds]
+    for cloud in ("gcp", "azure", "coreweave", "lambda"):
+        out += ["writes@%s sent %d" % (cloud, k) for k in ((1, 2, 3) if every else (1,))]
+        # A reply of Google's price list is hundreds of reads long.
+        out += ["calls@%s http %d %d" % (cloud, at, 400 if cloud == "gcp" else 40) for at in (range(2, 42, 4) if every else (17,))]
+        if every:
+            out += ["writes@%s %s 1" % (cloud, mode) for mode in ("before", "replied")]
+            out += ["agent_calls@%s http %d 70" % (cloud, at) for at in range(5, 75, 10)]
     out += ["partition %s %d" % (link, s) for link in ("clouds", "agents", "database") for s in ((10, 25, 45) if every else (15,))]
     return out
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""One point of one story: stories.py BUILD STORY [ARGUMENT...]. What each story is says its docstring; run.py has the list of
-points that a run sweeps over."""
+"""One point of one story: stories.py BUILD STORY[@CLOUD] [ARGUMENT...]. What each story is says its docstring; run.py has the list of
+points that a run sweeps over. CLOUD: aws unless told; stories that need a machine's own programs are told of AWS alone."""
 import os
 import random
 import re
@@ -526,8 +526,10 @@ def main():
     e2e.BUILD = os.path.abspath(sys.argv[1])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     stories = {k[len("story_"):]: v for k, v in globals().items() if k.startswith("story_")}
+    name, _, at = sys.argv[2].partition("@")
+    chaos.cloud = at or chaos.cloud
     try:
-        stories[sys.argv[2]](*sys.argv[3:])
+        stories[name](*sys.argv[3:])
     except (Broken, Failure) as e:
         print("BROKEN: %s" % e, flush=True)
         return 1

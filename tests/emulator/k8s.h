@@ -81,6 +81,8 @@ struct k8s_cluster {
 	bool quota_by_admission;    /* NodePools over quota are refused at once */
 	bool deliver;		    /* NodePools get nodes */
 	bool finalizer_stuck;	    /* deleted NodePools stay */
+	/* Told of each change as watches are; NULL = nobody. */
+	void (*seen)(const struct k8s_obj *o, const char *type);
 	int64_t bookmark_us, token_s_max, pull_us, watch_us_max;
 	json_t *denied;		    /* "verb resource" that RBAC refuses to the broker's account */
 	json_t *bad_images;	    /* pattern -> reason */
@@ -241,6 +243,10 @@ struct kubelet_pod {
 	struct loop_timer timer, token_timer, evict_timer;
 	int stage;
 };
+/* The container's program (k8s_program.c): env and argv end with NULL, k->pid is set when it runs. */
+bool pod_program_start(struct kubelet_pod *k, const char **argv, const char **env);
+void pod_program_signal(struct kubelet_pod *k, int signo); /* TERM: to end; USR2: at once, all of it */
+void kubelet_program_ended(struct kubelet_pod *k, int status);
 /* Makes the folders of the volumes and fills them; text: why it cannot be mounted (arena), NULL = done.
  * ret_renew_us: when the first token must be renewed, 0 = never. */
 const char *volumes_fill(struct kubelet_pod *k, struct arena *a, int64_t *ret_renew_us);

@@ -1,6 +1,5 @@
 /*
- * The kubelet of every node: images, volumes, the container's program as a local process tree, phases
- * and container states, TERM at deletion and KILL after the grace period (kubernetes.io, "Pod
+ * The kubelet of every node: images, volumes, the container's program (k8s_program.c), phases and container states, TERM at deletion and KILL after the grace period (kubernetes.io, "Pod
  * Lifecycle"). Without --agents a container runs as long as nobody ends it.
  */
 #include "base/base.h"
@@ -9,9 +8,7 @@
 #include "base/log.h"
 #include "base/sbuf.h"
 #include "base/str.h"
-#include "io/proc.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -109,8 +106,6 @@ static void set_ended(struct k8s_obj *pod, int code)
 }
 
 /* ---- the program ------------------------------------------------------------------------ */
-
-static void ended(struct loop_child *c, int status);
 
 static const char *env_value(struct kubelet_pod *k, struct arena *a, const json_t *e)
 {
@@ -221,58 +216,6 @@ static size_t argv_fill(struct kubelet_pod *k, struct arena *a, const char **arg
 	return n;
 }
 
-/* What would reach the host is not in a container's image. */
-static void hide_host_tools(const char *home)
-{
-	static const char *const names[] = {"shutdown", "poweroff", "halt", "reboot", "systemctl"};
-	char path[4096];
-
-	snprintf(path, sizeof(path), "%s/var/lib/spot-agent", home);
-	dir_make(path, 0700);
-	snprintf(path, sizeof(path), "%s/sbin", home);
-	dir_make(path, 0755);
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		snprintf(path, sizeof(path), "%s/sbin/%s", home, names[i]);
-		file_put(path, "#!/bin/sh\nexit 127\n", 19, 0755);
-	}
-}
-
-static void spawn(struct kubelet_pod *k, const char **argv, const char **env)
-{
-	struct spot_err err = {0};
-	struct proc_spec spec = {.argv = argv,
-	    .env = env,
-	    .dir = k->home,
-	    .in = -1,
-	    .new_session = true,
-	    .uid = -1,
-	    .gid = -1,
-	    .death_signal = SIGUSR2};
-	char console[4096];
-	struct inst *i = server_of(k);
-
-	snprintf(console, sizeof(console), "%s/console.log", k->home);
-	spec.out = spec.err = open(console, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-	if (proc_spawn(&spec, &k->pid, &err) != SPOT_OK) {
-		log_error("pod.program_failed", STR("pod", k->pod->name), STR("error", err.text));
-		k->pid = 0;
-	} else {
-		k->started = true;
-		k->pod->c->programs++;
-		loop_child_start(&k->child, k->sim->loop, k->pid, ended);
-		if (i) {
-			free(i->home);
-			i->home = dup_text(k->home);
-			i->agent_started = true;
-			i->agent_ended = false;
-			books_event(
-			    k->sim, "agent_started", i, json_pack("{s:s}", "pod", k->pod->name));
-		}
-	}
-	if (spec.out >= 0)
-		close(spec.out);
-}
-
 /* NULL: it runs, or there is nothing to run. */
 static const char *program_start(struct kubelet_pod *k, struct arena *a)
 {
@@ -289,9 +232,18 @@ static const char *program_start(struct kubelet_pod *k, struct arena *a)
 	argv[1] = "pod-init";
 	argv[2] = k->home;
 	n = argv_fill(k, a, argv + 3, 64, env, env_n);
-	if (n > 0) {
-		hide_host_tools(k->home);
-		spawn(k, argv, env);
+	if (n > 0 && pod_program_start(k, argv, env)) {
+		struct inst *i = server_of(k);
+
+		k->started = true;
+		k->pod->c->programs++;
+		if (i) {
+			free(i->home);
+			i->home = dup_text(k->home);
+			i->agent_started = true;
+			i->agent_ended = false;
+			books_event(k->sim, "agent_started", i, json_pack("{s:s}", "pod", k->pod->name));
+		}
 	}
 	return NULL;
 }
@@ -372,7 +324,7 @@ static void due(struct loop_timer *t)
 		start(k);
 	} else if (k->stage == STAGE_KILL) {
 		if (k->pid)
-			kill(k->pid, SIGUSR2);
+			pod_program_signal(k, SIGUSR2);
 		else if (k->pod)
 			k8s_remove(k->pod);
 	}
@@ -447,9 +399,8 @@ static void again(struct kubelet_pod *k, int code)
 	loop_timer_set(&k->timer, RETRY_US);
 }
 
-static void ended(struct loop_child *c, int status)
+void kubelet_program_ended(struct kubelet_pod *k, int status)
 {
-	struct kubelet_pod *k = container_of(c, struct kubelet_pod, child);
 	int code = WIFEXITED(status) ? WEXITSTATUS(status) : 137;
 	struct inst *i = server_of(k);
 	const char *policy;
@@ -490,7 +441,7 @@ void kubelet_delete(struct k8s_obj *pod, int64_t grace_s)
 	k->removing = true;
 	k->stage = STAGE_KILL;
 	if (k->pid) {
-		kill(k->pid, SIGTERM);
+		pod_program_signal(k, SIGTERM);
 		loop_timer_set(&k->timer, MAX(grace_s, 1) * SPOT_US_PER_S);
 	} else {
 		loop_timer_set(&k->timer, MAX(k->sim->conf.terminate_us, 1));
@@ -500,7 +451,7 @@ void kubelet_delete(struct k8s_obj *pod, int64_t grace_s)
 void kubelet_kill(struct k8s_obj *pod)
 {
 	if (pod->run && pod->run->pid)
-		kill(pod->run->pid, SIGUSR2);
+		pod_program_signal(pod->run, SIGUSR2);
 	else if (pod->run && str_same(k_str(pod->doc, "status.phase"), "Running"))
 		set_ended(pod, 137);
 }
@@ -523,7 +474,7 @@ void kubelet_free(struct k8s_obj *pod)
 	loop_timer_stop(&k->evict_timer);
 	k->pod = NULL;
 	if (k->pid) {
-		kill(k->pid, SIGUSR2);
+		pod_program_signal(k, SIGUSR2);
 		pod->c->programs--;
 		pod->c->sim->coreweave->orphans++;
 	} else {

@@ -107,6 +107,8 @@ static void change_add(
 	    (o->kind->id == K8S_POD && (str_same(type, "DELETED") || pod_over(o))))
 		c->epoch++;
 	k8s_watch_feed(c, e);
+	if (c->seen)
+		c->seen(o, type);
 	k8s_wake(c);
 }
 

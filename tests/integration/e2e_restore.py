@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A backup is taken in the middle of a story, the story goes on, and the older backup is restored: what was launched since
 runs on, is shown with what it costs, and ends only when somebody says so; jobs of the backup go on. The steps are those of
-deploy/README.md."""
+deploy/README.md, for both kinds of backup that it names."""
 import os
 import sys
 
@@ -10,7 +10,8 @@ import e2e  # noqa: E402
 from replicas import Case  # noqa: E402
 
 
-class Restore(Case):
+class Restore:
+    """The story; below, one class for each kind of backup."""
     OPTIONS = {"providers": ("aws",), "regions": "us-east-1", "daemons": 1,
                "settings": {"engine": {"lease": "1200ms", "orphan_grace": "2s", "sweep": "1s"}}}
 
@@ -19,19 +20,16 @@ class Restore(Case):
         daemon = w.replicas[0]
         old = w.submit(name="of-the-backup", steps=700, interval="3s")
         old_ref = w.node(w.await_steps(old, 10)["node"])["ref"]
-        dump = os.path.join(w.server.dir, "backup.dump")
-        w.server.run("pg_dump", "-Fc", "-f", dump, "-d", w.server.dsn())
+        self.back_up(os.path.join(w.server.dir, "backup"))
         new = [w.submit(name="since-%d" % k, steps=3000, gpus="T4: 1") for k in range(2)]
         refs = [w.node(w.await_steps(job, 5)["node"])["ref"] for job in new]
         daemon.terminate()
         self.assertEqual(daemon.proc.wait(30), 0)
-        w.server.sql("CREATE DATABASE restored", database="postgres")
-        w.server.run("pg_restore", "--no-owner", "-d", w.server.dsn("restored"), dump)
-        w.server.sql("UPDATE led SET from_us = from_us - 120000000, to_us = to_us - 120000000", database="restored")
-        lost = int(w.server.sql("SELECT count(*) FROM job WHERE name LIKE 'since-%'", database="restored"))
-        self.assertEqual(lost, 0, "the backup knows what came after it")
-        w.dsn = lambda: w.server.dsn("restored")
-        w.sql = lambda text: w.server.sql(text, database="restored")
+        database = self.put_back(os.path.join(w.server.dir, "backup"))
+        w.dsn = lambda: w.server.dsn(database)
+        w.sql = lambda text: w.server.sql(text, database=database)
+        w.sql("UPDATE led SET from_us = from_us - 120000000, to_us = to_us - 120000000")
+        self.assertEqual(w.sql("SELECT count(*) FROM job WHERE name LIKE 'since-%'"), "0", "the backup knows what came after it")
         daemon.start()
         # Found, kept, priced; the job of the backup goes on where it is.
         found = w.until("the sweeper shows both", 60, lambda: (lambda got: got if {i["ref"] for i in got} >= set(refs) else None)(
@@ -57,6 +55,30 @@ class Restore(Case):
         w.ctl("leaks", "end", refs[0])
         w.await_gone()
         self.consistent()
+
+
+class Dump(Restore, Case):
+    def back_up(self, path):
+        self.world.server.run("pg_dump", "-Fc", "-f", path, "-d", self.world.server.dsn())
+
+    def put_back(self, path):
+        server = self.world.server
+        server.sql("CREATE DATABASE restored", database="postgres")
+        server.run("pg_restore", "--no-owner", "-d", server.dsn("restored"), path)
+        return "restored"
+
+
+class BaseBackup(Restore, Case):
+    def back_up(self, path):
+        self.world.server.run("pg_basebackup", "-D", path, "-X", "stream", "-c", "fast", "-d", self.world.server.dsn())
+
+    def put_back(self, path):
+        """The server's files are those of the backup; what came after it is not replayed."""
+        server = self.world.server
+        server.stop()
+        server.data = path
+        server.start()
+        return "spotbroker"
 
 
 if __name__ == "__main__":

@@ -251,6 +251,35 @@ static void test_while_its_launch_has_a_second_machine_no_token_is_believed(void
 	assert_int_equal(ours->terminates, 0);
 }
 
+/* Lists lag: the second machine may come before any shows it. One that has booted again is no second one. */
+static void test_of_two_machines_with_one_token_none_is_believed_before_lists_tell_them_apart(void **state)
+{
+	struct world *w = *state;
+	struct machine *ours = held(w, "127.0.0.1:1"), *second;
+
+	world_sql(w, "INSERT INTO enrol_proof (node_id, boot_id, sha256, proof, peer, asked_us) SELECT 1, b, repeat('0', 64), '{}', p, 0 FROM "
+		     "(VALUES ('k1.h1', '127.0.0.1:1'), ('k3.h1', '127.0.0.1:1'), ('k2.h2', '127.0.0.2:1')) v (b, p); "
+		     "DELETE FROM enrol_proof WHERE boot_id = 'b1'; "
+		     "UPDATE enrol_proof SET asked_us = (extract(epoch FROM clock_timestamp()) * 1000000)::int8; NOTIFY spot_engine");
+	w->cloud.hide = false;
+	world_until(w, LIMIT, "SELECT count(*) = 3 FROM enrol_proof WHERE why LIKE 'two machines came with the token%%'");
+	assert_int_equal(world_int(w, WAIVED), 0);
+	second = cloud_add(&w->cloud, "x-second", ours->token, false);
+	world_until(w, LIMIT, "SELECT count(*) = 3 FROM enrol_proof WHERE why = 'its launch made a second machine, which is ended first'");
+	/* It goes on for a while after its end: who asks then is not told apart. */
+	world_sql(w, "UPDATE enrol_proof SET asked_us = asked_us + 30000000 WHERE boot_id = 'k2.h2'");
+	w->conf.orphan_end = true;
+	w->conf.list_lag_us = 1;
+	w->conf.sweep_us = SPOT_US_PER_S / 10;
+	engine_reload(w->engine, &w->conf);
+	world_until(w, LIMIT, "SELECT count(*) FROM orphan WHERE gone_us IS NOT NULL");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM enrol_proof WHERE verdict = 'waived' AND boot_id LIKE '%%.h1'"), 0);
+	world_sql(w, "UPDATE enrol_proof SET asked_us = asked_us - 30000000 WHERE boot_id = 'k2.h2'; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM enrol_proof WHERE verdict = 'waived' AND boot_id LIKE '%%.h1'");
+	assert_true(second->terminates >= 1);
+	assert_int_equal(ours->terminates, 0);
+}
+
 /* ---- streams ---------------------------------------------------------------------------------- */
 
 static void running(struct world *w)
@@ -528,6 +557,7 @@ int main(int argc, char **argv)
 	    T(test_identity_off_takes_the_token_alone),
 	    T(test_a_machine_that_nobody_vouches_for_is_listed_before_its_token_is_believed),
 	    T(test_while_its_launch_has_a_second_machine_no_token_is_believed),
+	    T(test_of_two_machines_with_one_token_none_is_believed_before_lists_tell_them_apart),
 	    T(test_a_notice_from_the_stream_drains_the_job),
 	    T(test_an_end_from_the_stream_is_a_reclaim),
 	    T(test_the_stream_goes_on_where_it_was_after_a_restart),

@@ -50,6 +50,49 @@ static void test_a_daemon_that_lost_the_lease_launches_nothing(void **state)
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'WANTED'"), 1);
 }
 
+/* The simulation found it: a wall clock that was set right let the claim run out while its launch waited to be sent. The row was
+ * given up, and then the launch left. */
+static void test_a_claim_does_not_run_out_while_its_call_is_under_way(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.launch_timeout_us = LIMIT * 1000;
+	w->conf.lease_us = LIMIT * 1000; /* the claim of a lease that was lost is nobody's */
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	w->cloud.reply_after_us = SPOT_US_PER_S;
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'LAUNCHING'");
+	world_sql(w, "UPDATE node SET claim_until_us = 1; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'AMBIGUOUS'"), 0);
+	assert_int_equal(w->cloud.launches, 1);
+	assert_int_equal(w->cloud.finds, 0);
+	finish(w);
+}
+
+/* until_us is by its writer's clock, which may be years behind ours: what counts is that it moves. */
+static void test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are_apart(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.lease_us = 2 * SPOT_US_PER_S;
+	world_sql(w, "INSERT INTO leader (name, epoch, holder, until_us) VALUES ('engine', 7, 'another/1', 1000)");
+	world_start(w);
+	for (int i = 0; i < 12; i++) {
+		world_for(w, 200);
+		world_sql(w, "UPDATE leader SET until_us = until_us + 1000");
+	}
+	assert_int_equal(world_int(w, "SELECT epoch FROM leader"), 7);
+	world_until(w, LIMIT, "SELECT (epoch = 8)::int FROM leader");
+	world_sql(w, "UPDATE leader SET epoch = 9, holder = 'another/1', until_us = 9000000000000000000");
+	world_deposed(w);
+	/* One that stands is, also with an end in the far future. */
+	world_until(w, LIMIT, "SELECT (epoch = 10)::int FROM leader");
+}
+
 static void test_without_tokens_not_even_a_refused_launch_is_sent_again(void **state)
 {
 	struct world *w = *state;
@@ -325,6 +368,83 @@ static void test_an_agent_heard_by_a_clock_that_differs_is_not_silent(void **sta
 	finish(w);
 }
 
+/* A job that was cancelled, and an agent that does not say that it has stopped. */
+static void told_to_stop(struct world *w)
+{
+	w->agents = false;
+	world_sql(w, "UPDATE job SET cancel_us = %" PRId64 "; NOTIFY spot_engine", clock_real.wall_us(&clock_real));
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLING'");
+}
+
+static void stopped(struct world *w)
+{
+	w->agents = true;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
+	world_empty(w);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'TERMINATE'"), 0);
+}
+
+/* The simulation found it: nobody heard that it had stopped. */
+static void test_the_time_to_stop_does_not_pass_while_no_daemon_listens(void **state)
+{
+	struct world *w = *state;
+
+	running(w);
+	told_to_stop(w);
+	world_kill(w);
+	world_sql(w, "UPDATE job SET state_us = state_us - 600000000");
+	world_start(w);
+	world_until(w, LIMIT, "SELECT (epoch >= 2)::int FROM leader WHERE name = 'engine'");
+	world_for(w, 400);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'READY'"), 1);
+	stopped(w);
+}
+
+static void test_an_agent_that_does_not_stop_is_given_up_when_an_api_was_there_to_be_told(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.agent_silent_us = 60 * SPOT_US_PER_S; /* silent it is not */
+	w->conf.agent_lost_us = 1500000;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_sql(w, "INSERT INTO listener VALUES ('api', 10)");
+	told_to_stop(w);
+	world_for(w, 300);
+	world_sql(w, "UPDATE listener SET beats = 9"); /* fewer since than there should have been */
+	world_for(w, 2 * w->conf.agent_lost_us / 1000);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'READY'"), 1);
+	world_sql(w, "UPDATE listener SET beats = 11");
+	world_until(w, LIMIT, "SELECT count(*) FROM event WHERE event = 'TERMINATE' AND why = 'its agent does not stop the cancelled job'");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
+	world_empty(w);
+}
+
+/* By a clock that jumped ahead every deadline has passed when its notice comes. */
+static void test_a_drain_whose_deadline_had_passed_before_it_began_has_time_all_the_same(void **state)
+{
+	struct world *w = *state;
+
+	running(w);
+	w->conf.notice_default_us = 15 * SPOT_US_PER_S;
+	world_kill(w);
+	world_start(w);
+	w->agents = false;
+	world_sql(w, "INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us) SELECT id, 'interruption', %" PRId64
+	    ", 'imds', '', %" PRId64 " FROM node; NOTIFY spot_engine", clock_real.wall_us(&clock_real) - 3 * SPOT_US_PER_HOUR,
+	    clock_real.wall_us(&clock_real));
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'DRAINING'");
+	world_for(w, 600);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE id = 1 AND state = 'DRAINING'"), 1);
+	w->agents = true;
+	world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE exit_reason = 'drained'");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	finish(w);
+}
+
 static void test_a_terminate_is_over_when_the_provider_says_so(void **state)
 {
 	struct world *w = *state;
@@ -426,6 +546,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_claim_that_does_not_succeed_sends_no_launch),
 		cmocka_unit_test(test_a_daemon_that_lost_the_lease_launches_nothing),
+		cmocka_unit_test(test_a_claim_does_not_run_out_while_its_call_is_under_way),
+		cmocka_unit_test(test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are_apart),
 		cmocka_unit_test(test_what_a_daemon_hears_after_it_lost_the_lease_is_no_evidence),
 		cmocka_unit_test(test_without_tokens_not_even_a_refused_launch_is_sent_again),
 		cmocka_unit_test(test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speaks),
@@ -439,6 +561,9 @@ int main(void)
 		cmocka_unit_test(test_silence_while_no_daemon_listened_does_not_count),
 		cmocka_unit_test(test_silence_while_no_api_listened_does_not_count),
 		cmocka_unit_test(test_an_agent_heard_by_a_clock_that_differs_is_not_silent),
+		cmocka_unit_test(test_the_time_to_stop_does_not_pass_while_no_daemon_listens),
+		cmocka_unit_test(test_an_agent_that_does_not_stop_is_given_up_when_an_api_was_there_to_be_told),
+		cmocka_unit_test(test_a_drain_whose_deadline_had_passed_before_it_began_has_time_all_the_same),
 		cmocka_unit_test(test_a_terminate_is_over_when_the_provider_says_so),
 		cmocka_unit_test(test_a_decision_follows_from_the_inputs_stored_with_it),
 		cmocka_unit_test(test_waiting_is_a_decision_with_its_inputs),

@@ -200,6 +200,24 @@ static void test_checkpoint_urls_are_minted(void **state)
 	world_finish(w, 1);
 }
 
+/* An agent that is still fetching reports SETUP; a store honours neither what ran out nor what a clock signed that was ahead. */
+static void test_download_urls_are_signed_anew_until_the_files_are_there(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://b/k\"}]}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	for (int ahead = 0; ahead < 2; ahead++) {
+		world_sql(w, "UPDATE attempt SET phase = 'SETUP', version = 1, urls_until_us = %" PRId64 "; NOTIFY spot_engine",
+		    clock_real.wall_us(&clock_real) + ahead * 2 * w->conf.url_life_us);
+		world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE version = 2");
+	}
+	world_finish(w, 1);
+}
+
 static void test_the_ledger_sums_to_interval_times_price_across_a_price_change(void **state)
 {
 	struct world *w = *state;
@@ -556,6 +574,7 @@ int main(int argc, char **argv)
 	    T(test_of_two_instances_with_one_token_one_is_adopted_and_the_other_ended),
 	    T(test_what_a_vanished_machine_leaves_is_ended),
 	    T(test_checkpoint_urls_are_minted),
+	    T(test_download_urls_are_signed_anew_until_the_files_are_there),
 	    T(test_the_ledger_sums_to_interval_times_price_across_a_price_change),
 	    T(test_a_spot_machine_that_was_taken_early_costs_nothing_to_the_micro_dollar),
 	    T(test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_either),

@@ -122,6 +122,8 @@ class Cluster:
         until("a primary with a synchronous standby", 120, self.whole)
         self.sql("CREATE ROLE spotbroker SUPERUSER LOGIN", "postgres")
         self.sql("CREATE DATABASE spotbroker OWNER spotbroker", "postgres")
+        # libpq asks no other host when one says that there is no such database, and one standby is asynchronous.
+        until("every server has the database", 60, lambda: all(self.has_database(n) for n in self.nodes))
 
     def start_etcd(self):
         url, peer = "http://127.0.0.1:%d" % self.etcd_port, "http://127.0.0.1:%d" % free_port()
@@ -148,9 +150,17 @@ class Cluster:
             ",".join("127.0.0.1" for _ in self.nodes), ",".join(str(n.port) for n in self.nodes))
 
     def sql(self, text, database="spotbroker", user="postgres"):
-        p = until("a primary", 60, self.primary)
+        return self.at(until("a primary", 60, self.primary), text, database, user)
+
+    def has_database(self, node):
+        try:
+            return self.at(node, "SELECT 1", "spotbroker", "postgres") == "1"
+        except e2e.Failure:
+            return False
+
+    def at(self, node, text, database, user):
         out = subprocess.run(["psql", "-qAtX", "-v", "ON_ERROR_STOP=1", "-c", text, "host=127.0.0.1 port=%d user=%s dbname=%s" % (
-            p.port, user, database)], capture_output=True, text=True, check=False)
+            node.port, user, database)], capture_output=True, text=True, check=False)
         if out.returncode != 0:
             raise e2e.Failure(out.stderr)
         return out.stdout.strip()

@@ -9,7 +9,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 import e2e  # noqa: E402
@@ -29,12 +31,15 @@ class Bouncer:
         self.dir, self.port, self.proc = os.path.join(directory, "bouncer"), free_port(), None
         os.makedirs(self.dir)
         self.ini = os.path.join(self.dir, "pgbouncer.ini")
+        self.configure(server, DOCUMENTED)
+        self.as_user = lent(self.dir)
+        self.start()
+
+    def configure(self, server, lines):
         with open(self.ini, "w", encoding="utf-8") as f:
             f.write("[databases]\nspotbroker = host=127.0.0.1 port=%d user=spotbroker\n[pgbouncer]\n%slisten_addr = 127.0.0.1\n"
                     "listen_port = %d\nunix_socket_dir =\nauth_type = any\nlogfile = %s\n" % (
-                        server.port, DOCUMENTED, self.port, os.path.join(self.dir, "log")))
-        self.as_user = lent(self.dir)
-        self.start()
+                        server.port, lines, self.port, os.path.join(self.dir, "log")))
 
     def start(self):
         with open(os.path.join(self.dir, "out"), "ab") as out:
@@ -94,6 +99,26 @@ class Behind(Case):
         self.assertEqual(w.result_of(job), w.result_of_uninterrupted(900))
         w.await_gone()
         self.consistent()
+
+
+class Shared(unittest.TestCase):
+    def test_a_pooler_that_shares_sessions_is_refused_with_what_to_do(self):
+        with tempfile.TemporaryDirectory(prefix="spotbounce-") as top:
+            os.chmod(top, 0o755)
+            server = Postgres(top)
+            bouncer = Bouncer(top, server)
+            try:
+                for mode, reset in (("session", "0"), ("transaction", "0"), ("transaction", "1"), ("statement", "0")):
+                    bouncer.stop()
+                    bouncer.configure(server, DOCUMENTED.replace("session", mode, 1) + "server_reset_query_always = %s\n" % reset)
+                    bouncer.start()
+                    out = subprocess.run([os.path.join(e2e.BUILD, "src/spotd/spotd"), "--migrate"], env=dict(os.environ, DATABASE_URL=bouncer.dsn()),
+                                         capture_output=True, text=True, timeout=120, check=False)
+                    self.assertEqual(out.returncode == 0, mode == "session", "%s: %s" % (mode, out.stderr))
+                    self.assertEqual("pool_mode = session" in out.stderr, mode != "session", "%s: %s" % (mode, out.stderr))
+            finally:
+                bouncer.stop()
+                server.stop()
 
 
 if __name__ == "__main__":

@@ -40,6 +40,13 @@ static void instance_lives(void)
 	}
 }
 
+static void order_stands(void)
+{
+	cloud_orders_raise(true);
+	check_rules_end();
+	cloud_orders_raise(false);
+}
+
 static void later(void)
 {
 	check_rules_end();
@@ -85,6 +92,31 @@ static void begun_anew(void)
 	}
 }
 
+static void alien_found(void)
+{
+	size_t n;
+	struct host_progress *p = programs(&n);
+
+	for (size_t i = 0; i < n; i++)
+		p[i].alien = !p[i].alien;
+	check_progress_again();
+	check_rules_end();
+	for (size_t i = 0; i < n; i++)
+		p[i].alien = !p[i].alien;
+}
+
+static void notice_unheeded(void)
+{
+	cloud_unheeded("j1", "i-1");
+}
+
+static void other_ended(void)
+{
+	cloud_end_other(true);
+	check_rules_end();
+	cloud_end_other(false);
+}
+
 static void user_unheard(void)
 {
 	work_forget(true);
@@ -119,11 +151,14 @@ static const struct rule_break {
     {"no instance is left behind", "", lives_on},
     {"no row is ready without an instance", "UPDATE node SET state = 'READY'", later},
     {"in the end no instance is left", "", instance_lives},
+    {"in the end no order is left", "", order_stands},
     {"a launch leaves after its row was claimed", "UPDATE node SET token = 'whose', launch_sent_us = NULL "
 	"WHERE id = (SELECT min(id) FROM node)", launch_unclaimed},
     {"a launch is sent by whoever holds its claim", "UPDATE node SET token = 'whose', state = 'LAUNCHING', claimed_by = 'e0' "
 	"WHERE id = (SELECT min(id) FROM node)", launch_late},
     {"a daemon that leads no longer changes nothing", "UPDATE job SET why = 'late'", write_late},
+    {"who takes the lease has an epoch of its own", "", leaders_break_lease},
+    {"a lease that is kept is not taken", "", leaders_break_lease},
     {"one epoch runs on one machine", "", epoch_twice},
     {"only the newest epoch of a job is live",
 	"UPDATE attempt SET ended_us = NULL FROM job WHERE job.id = job_id AND attempt.epoch = 1 AND job.epoch > 1 AND rank = 0", NULL},
@@ -131,6 +166,7 @@ static const struct rule_break {
     {"progress never goes back behind a committed checkpoint", "", begun_anew},
     {"an epoch that is over commits nothing", "UPDATE checkpoint SET committed_us = committed_us + 3600000000", NULL},
     {"every committed checkpoint can be restored", "UPDATE checkpoint_chunk SET object_key = 'x'", NULL},
+    {"each rank goes on from its own checkpoint", "UPDATE checkpoint SET rank = rank + 1", NULL},
     {"no interval is billed twice", "UPDATE ledger SET from_us = from_us - 1000000", NULL},
     {"an amount is its interval times its price", "UPDATE ledger SET amount_micros = amount_micros + 5", NULL},
     {"what is billed lies within the machine's life", "UPDATE ledger SET to_us = to_us + 3600000000", NULL},
@@ -141,6 +177,7 @@ static const struct rule_break {
     {"a cancelled job does not go on",
 	"UPDATE job SET cancel_us = ended_us - 700000000, state = 'SUCCEEDED'", NULL},
     {"a job that succeeded did all its steps", "UPDATE job SET steps_done = steps_total - 1 WHERE steps_total > 0", NULL},
+    {"a job that succeeded ended well on all ranks", "UPDATE attempt SET exit_reason = 'lost'", NULL},
     {"a gang begins whole", "DELETE FROM attempt WHERE rank = 1", NULL},
     {"the ranks of a gang are in one place", "UPDATE node SET pool_id = (SELECT min(id) FROM pool) + id", NULL},
     {"a machine has one rank of one job", "DROP INDEX attempt_one_live; DROP INDEX attempt_one_per_node; UPDATE attempt SET ended_us = NULL, node_id = 1", NULL},
@@ -148,6 +185,29 @@ static const struct rule_break {
     {"a deadline that can be met is met", "UPDATE job SET deadline_us = started_us", NULL},
     {"every accepted job reaches an end", "UPDATE job SET state = 'RUNNING'", NULL},
     {"every node reaches an end", "UPDATE node SET state = 'UNKNOWN'", NULL},
+    {"a price is the pool's", "UPDATE ledger SET price_micros = price_micros + 1", NULL},
+    {"a price is the newest", "INSERT INTO price_point SELECT pool_id, greatest(max(price_observed_us), min(from_us)) + 1, 1, 7, 'x' FROM ledger GROUP BY 1",
+	NULL},
+    {"a reversal takes one line back", "UPDATE ledger SET amount_micros = amount_micros - 5 WHERE reverses IS NOT NULL", NULL},
+    {"lost work is billed as well", "UPDATE ledger SET to_us = to_us + 1000000 WHERE kind = 'lost_work'", NULL},
+    {"work is lost from the last checkpoint on", "UPDATE ledger SET kind = 'lost_work', from_us = 0", NULL},
+    {"what the cloud bills is not credited", "UPDATE ledger SET kind = 'credit'", NULL},
+    {"a program finds its own checkpoint", "", alien_found},
+    {"a notice is heeded", "", notice_unheeded},
+    {"what is not ours is left alone", "", other_ended},
+    {"a job is sought one machine at a time", "UPDATE node SET state = 'WANTED', gang_id = NULL, job_id = 1, end_cause = ''", NULL},
+    {"a fleet is not larger than it was asked to be", "UPDATE node SET state = 'READY', fleet_id = (SELECT min(id) FROM fleet)", NULL},
+    {"a machine without work is given back", "UPDATE node SET state = 'READY', fleet_id = NULL", later},
+    {"a cancellation is heard", "UPDATE job SET cancel_us = 1, state = 'RUNNING'", later},
+    {"a job runs where it may", "UPDATE job SET spec = jsonb_set(spec, '{asks}', '[]')", NULL},
+    {"no job begins on a machine that is being taken", "INSERT INTO notice (node_id, kind, deadline_us, source, heard_us) SELECT DISTINCT node_id, "
+	"'interruption', 0, 'x', 0 FROM attempt ON CONFLICT (node_id, kind) DO UPDATE SET heard_us = 0", NULL},
+    {"who leaves for another is less urgent", "INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why) SELECT 1, 'preempted', id, '{}', "
+	"jsonb_build_object('for_job', id), '' FROM job", NULL},
+    {"a request that is repeated is served once", "DELETE FROM job WHERE id = (SELECT max(id) FROM job)", NULL},
+    {"a job fails for a reason of its own", "UPDATE job SET state = 'FAILED', fleet_id = NULL, spec = jsonb_set(spec, '{run}', '\"\"')", NULL},
+    {"what nobody owns is ended after its grace", "INSERT INTO orphan (provider, region, ref, kind, first_us, last_us, why, terminate_us) "
+	"VALUES ('aws', 'x', 'i-1', 'instance', 100, 100, '', 100)", NULL},
     {"every user is heard", "", user_unheard},
     {"a user's request is understood", "", work_mishear},
 };

@@ -178,6 +178,7 @@ static void broker_crash(struct broker *b)
 
 static void broker_pause(struct broker *b)
 {
+	world.stood = true;
 	b->paused_until = world_now() + dice_us(SPOT_US_PER_S, 300 * SPOT_US_PER_S);
 	trace("%s stops for %" PRId64 " s", b->name, (b->paused_until - world_now()) / SPOT_US_PER_S);
 	sometimes(engine_leads(b->engine) ? "a leader was stopped" : "a follower was stopped");

@@ -96,6 +96,11 @@ void check_none(const char *name, const char *sql)
 	none(name, sql);
 }
 
+void check_none_now(const char *name, const char *sql)
+{
+	none_now(name, sql);
+}
+
 int64_t check_value(const char *sql)
 {
 	return value(sql);
@@ -168,6 +173,11 @@ static void check_instances(void)
 	for (size_t i = 0; i < n; i++) {
 		int row = row_of(&rows, &all[i]);
 
+		if (all[i].server) {
+			always(!all[i].alive || all[i].idle_us == 0 || world_now() < all[i].idle_us + RELEASE_US, "no instance is left behind",
+			    "%s %s is without a Pod since %" PRId64 " s", all[i].cloud, all[i].id, (world_now() - all[i].idle_us) / SPOT_US_PER_S);
+			continue;
+		}
 		always(row >= 0, "no instance without a row", "%s %s has the token '%s'", all[i].cloud, all[i].id,
 		    all[i].token != NULL ? all[i].token : "");
 		if (row >= 0)
@@ -249,6 +259,8 @@ static void check_progress(void)
 
 		if (p[seen].begun_us == 0 && p[seen].alive)
 			return;
+		always(!p[seen].alien, "a program finds its own checkpoint", "%s epoch %" PRId64 " rank %" PRId64 " found another's", p[seen].job,
+		    p[seen].epoch, p[seen].rank);
 		snprintf(sql, sizeof(sql), "SELECT coalesce(max(c.steps), 0) FROM checkpoint c, attempt a WHERE c.job_id = %s AND "
 		    "a.job_id = c.job_id AND a.rank = c.rank AND a.rank = %" PRId64 " AND a.epoch = %" PRId64 " AND c.state = 'COMMITTED' "
 		    "AND c.epoch < a.epoch AND CASE WHEN c.set_key IS NULL THEN c.committed_us ELSE c.set_us END < a.created_us - %" PRId64,
@@ -272,6 +284,8 @@ static void check_checkpoints(void)
 	    "JOIN attempt n ON n.job_id = c.job_id AND n.epoch > c.epoch WHERE c.state = 'COMMITTED' AND c.committed_us > n.created_us + %" PRId64,
 	    world.skew_max);
 	none_now("an epoch that is over commits nothing", sql);
+	none("each rank goes on from its own checkpoint", "SELECT string_agg('j' || a.job_id || ' epoch ' || a.epoch || ' rank ' || a.rank || ' from c' || c.id, '; ') "
+	    "FROM attempt a JOIN checkpoint c ON c.id = a.restore_id WHERE (c.job_id, c.rank) <> (a.job_id, a.rank) OR c.state <> 'COMMITTED'");
 	r = check_rows("SELECT DISTINCT k.object_key, c.id FROM checkpoint_chunk k JOIN checkpoint c ON c.id = k.checkpoint_id "
 	    "JOIN job j ON j.checkpoint_id = c.id WHERE c.state = 'COMMITTED' ORDER BY 2, 1");
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
@@ -311,23 +325,39 @@ static void check_ledger_end(void)
 
 /* ---- verdicts -------------------------------------------------------------------------------------------------- */
 
+/* The machine that an attempt was on: where its program ran. That may be another than its row names: a second machine of the launch,
+ * which the cloud ended and which went on, came to enrol first, and nobody vouches for either. */
+static const char *lost_on(const char *job, const char *epoch, const char *rank, const char *ref)
+{
+	const struct host_progress *p;
+	const char *tail = strrchr(ref, '/');
+
+	for (size_t n = host_programs(&p); n > 0; n--) {
+		const struct host_progress *x = &p[n - 1];
+
+		if (strcmp(x->job + 1, job) == 0 && x->epoch == strtoll(epoch, NULL, 10) && x->rank == strtoll(rank, NULL, 10))
+			return x->host;
+	}
+	return tail != NULL ? tail + 1 : ref;
+}
+
 /* A loss is believed on evidence: the instance is gone, or nobody hears of a machine that is cut off. What was cancelled, and whose
  * agent cannot be told, is given up with its machine. */
 static void check_losses(void)
 {
 	struct cloud_instance *all;
 	size_t n = cloud_instances(&all);
-	PGresult *r = check_rows("SELECT a.job_id, a.epoch, a.ended_us, n.ref, n.why FROM attempt a JOIN node n ON n.id = a.node_id "
+	PGresult *r = check_rows("SELECT a.job_id, a.epoch, a.ended_us, n.ref, n.why, a.rank FROM attempt a JOIN node n ON n.id = a.node_id "
 	    "WHERE a.exit_reason = 'lost' AND n.ref IS NOT NULL AND NOT EXISTS (SELECT 1 FROM job j WHERE j.id = a.job_id "
 	    "AND j.cancel_us <= a.ended_us) ORDER BY 1, 2");
 
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
 	for (int k = 0; k < PQntuples(r); k++) {
-		const char *ref = PQgetvalue(r, k, 3), *tail = strrchr(ref, '/');
+		const char *ref = lost_on(PQgetvalue(r, k, 0), PQgetvalue(r, k, 1), PQgetvalue(r, k, 5), PQgetvalue(r, k, 3));
 		int64_t ended = strtoll(PQgetvalue(r, k, 2), NULL, 10);
 
 		for (size_t i = 0; i < n; i++) {
-			if (strcmp(all[i].ref, tail != NULL ? tail + 1 : ref) == 0)
+			if (strcmp(all[i].ref, ref) == 0 || strcmp(all[i].id, ref) == 0)
 				always((all[i].gone_us != 0 && all[i].gone_us <= ended + world.skew_max) || host_was_cut(all[i].id),
 				    "no healthy machine is given up", "j%s epoch %s was called lost while %s ran: %s", PQgetvalue(r, k, 0),
 				    PQgetvalue(r, k, 1), all[i].id, PQgetvalue(r, k, 4));
@@ -368,6 +398,8 @@ static void check_results(void)
 	none("a job that succeeded did all its steps",
 	    "SELECT string_agg('j' || id || ' at ' || steps_done || ' of ' || steps_total, '; ') FROM job "
 	    "WHERE state = 'SUCCEEDED' AND steps_total > 0 AND steps_done < steps_total");
+	none("a job that succeeded ended well on all ranks", "SELECT string_agg('j' || j.id || ' rank ' || a.rank || ' ' || a.exit_reason, '; ') "
+	    "FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch WHERE j.state = 'SUCCEEDED' AND a.exit_reason <> 'ok'");
 }
 
 /* ---- when ----------------------------------------------------------------------------------------------------------- */
@@ -382,7 +414,8 @@ void check_step(void)
 	check_ledger();
 	check_losses();
 	check_ended();
-	check_gangs();
+	check_work();
+	cloud_check_others();
 }
 
 /* Nothing is left to do: all jobs are over, all rows, all machines. */
@@ -399,7 +432,7 @@ bool check_settled(void)
 	for (size_t i = 0; i < n; i++)
 		alive += all[i].alive;
 	free(all);
-	return alive == 0 &&
+	return alive == 0 && cloud_orders_open() == 0 &&
 	    value("SELECT (SELECT count(*) FROM job WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')) + "
 		  "(SELECT count(*) FROM fleet WHERE state <> 'CLOSED') + "
 		  "(SELECT count(*) FROM node WHERE state NOT IN ('GONE', 'FAILED') OR (launched_us IS NOT NULL AND "
@@ -429,9 +462,12 @@ void check_rules_end(void)
 	    "WHERE state NOT IN ('GONE', 'FAILED')");
 	for (size_t i = 0; i < n; i++)
 		always(!all[i].alive, "in the end no instance is left", "%s %s is %s", all[i].cloud, all[i].id, all[i].state);
+	if (cloud_is_here("coreweave"))
+		always(cloud_orders_open() == 0, "in the end no order is left", "%zu machines are still ordered", cloud_orders_open());
 	always(work_done(), "every user is heard", "%zu were", work_accepted());
 	check_step();
 	check_ledger_end();
+	check_money_end();
 	check_healthy();
 	check_results();
 	check_cancels();

@@ -17,13 +17,17 @@ PGresult *check_rows(const char *sql); /* sql: a literal, prepared once */
 
 /* The statement tells what is wrong in one text, the rule is kept if that is NULL. */
 void check_none(const char *name, const char *sql);
+void check_none_now(const char *name, const char *sql); /* a text made for this once */
 int64_t check_value(const char *sql);
 bool check_no_faults(void);
 
 /* check_work.c */
-void check_gangs(void);
+void check_work(void);
 void check_work_end(void);
 void check_work_seen(void); /* states that must be reached sometimes */
+
+/* check_money.c */
+void check_money_end(void);
 
 /* check_acts.c */
 void check_sent(const char *url, struct str body); /* a message leaves */

@@ -5,11 +5,11 @@
 
 /* ---- launches ---------------------------------------------------------------------------------- */
 
-/* Google: insert and bulkInsert; Azure: what is put to the name of a machine. */
+/* Google: insert and bulkInsert; CoreWeave: a Pod that is posted; Azure: what is put to the name of a machine. */
 bool check_is_launch(const char *url, struct str body)
 {
 	static const char *const forms[] = {"Action=RunInstances", "Action=CreateFleet"};
-	static const char *const urls[] = {"/instance-operations/launch", "/instances?requestId=", "/instances/bulkInsert?"};
+	static const char *const urls[] = {"/instance-operations/launch", "/instances?requestId=", "/instances/bulkInsert?", "/pods?fieldManager="};
 
 	for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
 		if (memmem(body.p, body.n, forms[i], strlen(forms[i])) != NULL)

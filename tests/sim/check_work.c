@@ -1,10 +1,11 @@
-/* What must hold of gangs, fleets and deadlines. */
+/* What must hold of gangs, fleets and deadlines, of where jobs run and of how much is launched for them. */
 #include "world.h"
 #include "check.h"
+#include "work.h"
 
 /* ---- gangs ------------------------------------------------------------------------------------- */
 
-void check_gangs(void)
+static void check_gangs(void)
 {
 	check_none("a gang begins whole", "SELECT string_agg('j' || g.job_id || ' epoch ' || g.epoch || ' has ' || g.n || ' of ' || j.num_nodes, '; ') "
 	    "FROM (SELECT job_id, epoch, count(*) n FROM attempt GROUP BY job_id, epoch) g JOIN job j ON j.id = g.job_id WHERE g.n <> j.num_nodes");
@@ -13,6 +14,47 @@ void check_gangs(void)
 	    "GROUP BY a.job_id, a.epoch HAVING count(DISTINCT (p.provider, p.region, p.zone, p.instance_type, p.market)) > 1) x");
 	check_none("a machine has one rank of one job", "SELECT string_agg('n' || node_id, '; ') FROM "
 	    "(SELECT node_id FROM attempt WHERE ended_us IS NULL GROUP BY node_id HAVING count(*) > 1) x");
+}
+
+/* ---- as many machines as are needed -------------------------------------------------------- */
+
+#define NEEDLESS_US "3600000000"
+
+static void check_numbers(void)
+{
+	char sql[500];
+
+	check_none("a job is sought one machine at a time", "SELECT string_agg('j' || job_id || ' has ' || n || ' on their way', '; ') FROM "
+	    "(SELECT job_id, count(*) n FROM node WHERE state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING') AND gang_id IS NULL AND job_id IS NOT NULL "
+	    "AND end_cause <> 'unwanted' GROUP BY job_id HAVING count(*) > 1) x");
+	check_none("a fleet is not larger than it was asked to be", "SELECT string_agg('f' || f.id || ' has ' || x.n, '; ') FROM fleet f, LATERAL (SELECT count(*) n "
+	    "FROM node n WHERE n.fleet_id = f.id AND n.state IN ('WANTED', 'LAUNCHING', 'BOOTING', 'READY')) x WHERE x.n > (f.spec->>'nodes')::int");
+	snprintf(sql, sizeof(sql), "SELECT string_agg('n' || n.id || ' ' || n.state || ' of j' || j.id, '; ') FROM node n JOIN job j ON j.id = n.job_id "
+	    "WHERE n.state IN ('WANTED', 'BOOTING', 'READY') AND n.fleet_id IS NULL AND greatest(j.ended_us, n.state_us) + " NEEDLESS_US " + %" PRId64
+	    " < %" PRId64, world.skew_max, world_now());
+	check_none_now("a machine without work is given back", sql);
+}
+
+/* What is cancelled ends soon, unless something goes wrong meanwhile. */
+#define CANCEL_US (150 * SPOT_US_PER_S)
+
+static void check_cancelled(void)
+{
+	char sql[500];
+
+	if (world.skew_max != 0 || MAX(world.harm_until, world.taken_until) + CANCEL_US > world_now() || net_any_cut())
+		return;
+	sometimes("a cancellation had time to take effect");
+	snprintf(sql, sizeof(sql), "SELECT string_agg('j' || id || ' is ' || state || ' ' || (%" PRId64 " - cancel_us) / 1000000 || ' s after it was cancelled', '; ') "
+	    "FROM job WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') AND cancel_us + %" PRId64 " < %" PRId64, world_now(), CANCEL_US, world_now());
+	check_none_now("a cancellation is heard", sql);
+}
+
+void check_work(void)
+{
+	check_gangs();
+	check_numbers();
+	check_cancelled();
 }
 
 /* ---- at the end -------------------------------------------------------------------------------- */
@@ -54,14 +96,58 @@ void check_work_seen(void)
 	    "WHERE p.provider = 'gcp' AND a.started_us IS NOT NULL");
 	seen("a job ran at Azure", "SELECT count(*) FROM attempt a JOIN node n ON n.id = a.node_id JOIN pool p ON p.id = n.pool_id "
 	    "WHERE p.provider = 'azure' AND a.started_us IS NOT NULL");
+	seen("a job ran at CoreWeave", "SELECT count(*) FROM attempt a JOIN node n ON n.id = a.node_id JOIN pool p ON p.id = n.pool_id "
+	    "WHERE p.provider = 'coreweave' AND a.started_us IS NOT NULL");
+	seen("a gang ran at CoreWeave", "SELECT count(*) FROM attempt a JOIN node n ON n.id = a.node_id JOIN pool p ON p.id = n.pool_id "
+	    "WHERE p.provider = 'coreweave' AND a.rank = 1 AND a.started_us IS NOT NULL");
 	seen("a gang of Google Cloud came by one call", "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id "
 	    "WHERE p.provider = 'gcp' AND n.gang_call AND n.launched_us IS NOT NULL");
 	seen("a job came back to spot", "SELECT count(*) FROM decision WHERE kind = 'return'");
 	seen("a job was moved since it paid", "SELECT count(*) FROM decision WHERE kind = 'rebalance' AND job_id IS NOT NULL");
 }
 
+/* Where its file lets it: its market, its GPU, its fleet; not on a machine that was known to be taken. */
+static void check_places(void)
+{
+	char sql[500];
+
+	check_none("a job runs where it may", "SELECT string_agg('j' || j.id || ' epoch ' || a.epoch || ' on n' || n.id || ' ' || p.market || ' ' || p.gpu_name, '; ') "
+	    "FROM attempt a JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id JOIN pool p ON p.id = n.pool_id "
+	    "WHERE (p.market = 'spot' AND j.spec->>'interruptible' = 'false') OR (j.fleet_id IS NOT NULL AND j.fleet_id IS DISTINCT FROM n.fleet_id) "
+	    "OR NOT EXISTS (SELECT FROM jsonb_array_elements(j.spec->'asks') k, jsonb_array_elements(k->'gpus') g "
+	    "WHERE (p.market <> 'spot' OR (k->>'use_spot')::int <> 0) AND position(lower(g->>'gpu') IN lower(p.gpu_name)) > 0)");
+	snprintf(sql, sizeof(sql), "SELECT string_agg('j' || a.job_id || ' epoch ' || a.epoch || ' on n' || a.node_id, '; ') FROM attempt a JOIN notice o "
+	    "ON o.node_id = a.node_id AND o.kind = 'interruption' WHERE a.created_us > o.heard_us + 60000000 + %" PRId64, world.skew_max);
+	check_none_now("no job begins on a machine that is being taken", sql);
+	check_none("who leaves for another is less urgent", "SELECT string_agg('j' || v.id || ' for j' || f.id, '; ') FROM decision d JOIN job v ON v.id = d.job_id "
+	    "JOIN job f ON f.id = (d.outcome->>'for_job')::int8 WHERE d.kind = 'preempted' AND (v.priority + 100 > f.priority OR v.spec->>'interruptible' = 'false')");
+}
+
+/* Each wish was accepted once, however often it was sent. */
+static void check_wishes(void)
+{
+	int64_t jobs = check_value("SELECT count(*) FROM job"), fleets = check_value("SELECT count(*) FROM fleet");
+
+	always(jobs == (int64_t)work_jobs() && fleets == (int64_t)work_fleets(), "a request that is repeated is served once",
+	    "%" PRId64 " jobs of %zu wishes, %" PRId64 " fleets of %zu", jobs, work_jobs(), fleets, work_fleets());
+	check_none("a job fails for a reason of its own", "SELECT string_agg('j' || id || ' ' || reason || ': ' || why, '; ') FROM job WHERE state = 'FAILED' "
+	    "AND position('fail_at=1' IN spec->>'run') = 0 AND fleet_id IS NULL");
+}
+
+static void check_leaks(void)
+{
+	char sql[400];
+
+	snprintf(sql, sizeof(sql), "SELECT string_agg(ref || ' after ' || (terminate_us - first_us) / 1000000 || ' s', '; ') FROM orphan "
+	    "WHERE kind = 'instance' AND word = '' AND terminate_us < first_us + 120000000 - %" PRId64, world.skew_max);
+	check_none_now("what nobody owns is ended after its grace", sql);
+}
+
 void check_work_end(void)
 {
+	check_places();
+	check_wishes();
+	check_leaks();
 	check_fleets();
 	check_deadlines();
 }

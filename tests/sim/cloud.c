@@ -28,10 +28,30 @@ void agent_start(struct inst *i)
 	host_boot(&s);
 }
 
+void cloud_unheeded(const char *job, const char *id)
+{
+	always(job == NULL, "a notice is heeded", "%s runs on %s to its end", job, id);
+}
+
+/* Two minutes are enough for any program here to save and to stop, if nothing went wrong meanwhile. */
+static void check_heeded(const struct inst *i)
+{
+	const char *job = i->cloud == CLOUD_AWS && i->notice_us != 0 && sim_wall(&sim) >= i->notice_us + 110 * SPOT_US_PER_S &&
+		    world.harm_until < i->notice_us
+		? host_unheeding(i->id, i->notice_us)
+		: NULL;
+
+	if (i->notice_us != 0 && i->cloud == CLOUD_AWS && world.harm_until < i->notice_us)
+		sometimes("nothing went wrong between a notice and the end");
+	cloud_unheeded(job, i->id);
+}
+
 void agent_kill(struct inst *i)
 {
-	if (i->agent_started)
+	if (i->agent_started) {
+		check_heeded(i);
 		host_end(i->id);
+	}
 }
 
 /* ---- opening ------------------------------------------------------------------------------------ */
@@ -79,11 +99,25 @@ void cloud_open(const char *dir)
 	bucket_add();
 	key_add();
 	azure_network();
+	coreweave_open();
 }
 
 void cloud_seed(uint64_t seed)
 {
 	rng_seeded_init(&sim.rng, seed * 2 + 1);
+	others_come();
+}
+
+void cloud_files(const char *dir)
+{
+	static const char *const folders[] = {"s3", "blobs"};
+	char path[512];
+
+	for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, folders[i]);
+		dir_make(path, 0700);
+	}
+	sim.conf.dir = dup_text(dir);
 }
 
 /* ---- what happens ------------------------------------------------------------------------------------- */
@@ -94,7 +128,7 @@ struct inst *cloud_any(bool spot)
 	uint64_t n = 0;
 
 	for (struct inst *i = sim.insts; i != NULL; i = i->next) {
-		if (i->state == INST_RUNNING && (!spot || i->side == SIDE_SPOT) && rng_below(&world.dice, ++n) == 0)
+		if (i->state == INST_RUNNING && (!spot || i->side == SIDE_SPOT) && !other_is(i) && rng_below(&world.dice, ++n) == 0)
 			found = i;
 	}
 	return found;
@@ -218,36 +252,48 @@ static void lag_minute(void)
 	sim.conf.lag_us = rng_below(&world.dice, 3) == 0 ? dice_us(0, 90 * SPOT_US_PER_S) : 0;
 }
 
+/* Of one machine or one cloud's answers: who waits for these may wait for so long. */
+static bool felt(bool hit)
+{
+	if (hit)
+		world.taken_until = world_now() + 600 * SPOT_US_PER_S;
+	return hit;
+}
+
 void cloud_minute(void)
 {
 	struct inst *i;
 
-	if (DICE(reclaim) && (i = cloud_any(true)) != NULL) {
+	if (felt(DICE(reclaim)) && (i = cloud_any(true)) != NULL) {
 		trace("cloud reclaims %s", i->id);
 		sometimes("an instance was reclaimed");
-		inst_reclaim(i, cloud_ops(i->cloud)->notice_s * SPOT_US_PER_S, 0, false);
+		/* CoreWeave: at most seven minutes, not at least. */
+		inst_reclaim(i, (i->cloud == CLOUD_COREWEAVE ? dice_us(10, cloud_ops(i->cloud)->notice_s) : cloud_ops(i->cloud)->notice_s) *
+		    SPOT_US_PER_S, 0, false);
 	}
-	if (DICE(kill) && (i = cloud_any(false)) != NULL) {
+	if (felt(DICE(kill)) && (i = cloud_any(false)) != NULL) {
 		trace("cloud kills %s", i->id);
 		sometimes("an instance died without a word");
 		inst_end(i, "kill", "Server.InternalError", "Server.InternalError: Internal error on launch");
 	}
-	if (DICE(part) && (i = cloud_any(false)) != NULL && host_runs(i->id)) {
+	if (felt(DICE(part)) && (i = cloud_any(false)) != NULL && host_runs(machine_of(i))) {
 		sometimes("a node was cut off");
-		host_cut(i->id, true);
+		host_cut(machine_of(i), true);
 	}
-	if (DICE(part) && (i = cloud_any(false)) != NULL)
-		host_cut(i->id, false);
-	if (DICE(part) && (i = cloud_any(false)) != NULL)
-		host_agent_crash(i->id);
+	if (felt(DICE(part)) && (i = cloud_any(false)) != NULL)
+		host_cut(machine_of(i), false);
+	if (felt(DICE(part)) && (i = cloud_any(false)) != NULL)
+		host_agent_crash(machine_of(i));
 	if (DICE(stock))
 		stock_minute();
 	if (DICE(price))
 		price_minute();
-	if (DICE(lie)) {
+	if (felt(DICE(lie))) {
 		lie_minute();
 		lag_minute();
 	}
+	if (cloud_is_here("coreweave"))
+		coreweave_minute();
 }
 
 static struct inst *absent;
@@ -295,21 +341,23 @@ bool cloud_raise(bool alive)
 {
 	struct inst *i = sim.insts;
 
-	while (i != NULL && i->state != (alive ? INST_GONE : INST_RUNNING))
+	while (i != NULL && (i->cloud == CLOUD_COREWEAVE || other_is(i) || i->state != (alive ? INST_GONE : INST_RUNNING)))
 		i = i->next;
-	if (i != NULL)
-		i->state = alive ? INST_RUNNING : INST_GONE;
-	return i != NULL;
+	if (i == NULL)
+		return coreweave_raise(alive);
+	i->state = alive ? INST_RUNNING : INST_GONE;
+	return true;
 }
 
 void cloud_calm(void)
 {
 	(void)fault_drop(&sim, 0);
+	coreweave_calm();
 	sim.conf.lag_us = 0;
 	cloud_post("/stock", json_pack("{s:s, s:n}", "pool", "*/*/*/*/*", "count"));
 	for (struct inst *i = sim.insts; i != NULL; i = i->next) {
-		if (i->state == INST_RUNNING)
-			host_cut(i->id, false);
+		if (i->state == INST_RUNNING && !other_is(i))
+			host_cut(machine_of(i), false);
 	}
 }
 
@@ -326,18 +374,21 @@ static const char *token_of(const struct inst *i)
 size_t cloud_instances(struct cloud_instance **ret)
 {
 	size_t n = 0;
-	struct cloud_instance *all = calloc((size_t)sim.inst_seq + 1, sizeof(*all));
+	struct cloud_instance *all = calloc((size_t)sim.inst_seq + coreweave_instances_max() + 1, sizeof(*all));
 
 	assert(all != NULL);
 	for (const struct inst *i = sim.insts; i != NULL; i = i->next) {
 		int64_t from, to;
 
+		if (i->cloud == CLOUD_COREWEAVE || other_is(i))
+			continue;
 		all[n++] = (struct cloud_instance){.id = i->id, .ref = i->cloud == CLOUD_AZURE ? i->name : i->id, .cloud = cloud_name(i->cloud),
 		    .token = token_of(i), .state = inst_state_name(i), .ended_by = i->ended_by,
 		    .alive = i->state != INST_GONE && i->state != INST_SHUTTING, .running = i->state == INST_RUNNING,
 		    .launched_us = i->launched_us, .running_us = i->running_us, .gone_us = i->billed_to_us,
 		    .cost_micros = bill_micros(i, &from, &to)};
 	}
+	n += coreweave_instances(all + n);
 	*ret = all;
 	return n;
 }

@@ -18,6 +18,8 @@ const char *clouds_of_seed(uint64_t seed);
 bool cloud_is_here(const char *name);
 /* Files and environment that the daemon finds; returns its configuration's [provider] sections. */
 const char *cloud_conf(const char *dir);
+/* After that: objects and volumes are files below dir. Other seeds run at the same time and have files of the same names. */
+void cloud_files(const char *dir);
 /* Each minute: what the dice say. */
 void cloud_minute(void);
 /* Ends what was done to it: stock is back, lies are over. */
@@ -26,6 +28,12 @@ void cloud_calm(void);
 /* Around the service of a request: a list may lack an instance, once. */
 void cloud_list_begins(const char *url, struct str body);
 void cloud_list_ends(void);
+/* A program that did not stop for a notice; NULL = it did. */
+void cloud_unheeded(const char *job, const char *id);
+/* Somebody else's machines in the same accounts: still as they were. */
+void cloud_check_others(void);
+/* For breaks.c: one of them is ended, and lives again with the next call. */
+void cloud_end_other(bool end);
 /* For breaks.c: one instance that has ended lives; the next call ends it again. false = there is none. */
 bool cloud_raise(bool alive);
 
@@ -37,11 +45,16 @@ void cloud_post(const char *path, json_t *body); /* the emulator's control */
 struct cloud_instance {
 	const char *id, *cloud, *token, *state, *ended_by;
 	const char *ref;        /* what a row's ref ends in */
+	bool server;            /* under Pods that are instances: no row's; costs money */
+	int64_t idle_us;        /* a server: since when no Pod of ours is on it; 0 = there is one */
 	bool alive;             /* pending, running, stopping: it costs money or may do so */
 	bool running;
 	int64_t launched_us, running_us, gone_us, cost_micros;
 };
 size_t cloud_instances(struct cloud_instance **ret); /* the caller frees */
+/* Orders of machines beyond the Pods that want them. */
+size_t cloud_orders_open(void);
+void cloud_orders_raise(bool open); /* for breaks.c */
 size_t cloud_double_launches(void);
 bool cloud_object(const char *key);
 

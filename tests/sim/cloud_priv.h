@@ -3,12 +3,31 @@
 #define SIM_CLOUD_PRIV_H
 
 #include "../emulator/clouds.h"
+#include "base/sbuf.h"
 
 extern struct sim sim;
+
+/* coreweave.c: Pods are its instances, and each is a machine of host.c. */
+struct cloud_instance;
+void coreweave_open(void);
+void coreweave_conf(struct sbuf *b, const char *dir, const json_t *creds);
+void coreweave_minute(void);
+void coreweave_calm(void);
+size_t coreweave_instances(struct cloud_instance *ret); /* at most coreweave_instances_max() */
+size_t coreweave_instances_max(void);
+bool coreweave_raise(bool alive);
+/* The machine behind an instance of the emulator: the Pod's on it, or itself. */
+const char *machine_of(const struct inst *i);
+/* account.c: a file that only we may read; the path stays until the next call. */
+const char *private_file(const char *dir, const char *name, const char *text);
 
 /* account.c: a folder of data with few pools, below dir. */
 const char *market_small(const char *dir);
 void azure_network(void);
+
+/* others.c: somebody else's machines in the same accounts. */
+void others_come(void);
+bool other_is(const struct inst *i);
 
 #define SSH_KEY "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDemoDemoDemoDemoDemoDemoDemoDemoDemoDemoDemo spotbroker"
 

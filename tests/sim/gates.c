@@ -80,7 +80,7 @@ static const char tables[] =
     " bool_or(cancel_us IS NOT NULL AND state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')) AS cancelled,"
     " bool_or(num_nodes > 1) AS gang FROM job) j,"
     " (SELECT bool_or(a.ended_us IS NULL) AS live, bool_or(a.phase = 'EXITED' AND NOT a.settled) AS exited,"
-    " bool_or(a.ended_us IS NULL AND a.phase = 'ASSIGNED') AS assigned, bool_or(a.exit_reason = 'lost') AS lost,"
+    " bool_or(a.ended_us IS NULL AND a.phase IN ('ASSIGNED', 'SETUP')) AS assigned, bool_or(a.exit_reason = 'lost') AS lost,"
     " bool_or(a.ended_us IS NULL AND (n.state <> 'READY' OR j.cancel_us IS NOT NULL OR j.state = 'STARTING'"
     " OR coalesce((j.spec->>'max_duration_s')::int8, 0) > 0)) AS odd"
     " FROM attempt a JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id) a,"

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/str.h"
 
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,6 +42,73 @@ static void agent_over(struct host *h)
 	host_now = NULL;
 }
 
+/* ---- containers: their first process is the script that keeps the agent running (src/agent/bootstrap.sh) ----- */
+
+static void container_gone(struct loop_timer *t)
+{
+	struct host *h = container_of(t, struct host, gone);
+
+	h->over(h->id, h->code);
+}
+
+static void container_over(struct host *h, int code)
+{
+	trace("host %s container ends %d", h->id, code);
+	program_end_all(h);
+	if (h->running)
+		agent_over(h);
+	net_cut(h->id, false);
+	h->code = code;
+	if (!h->gone.armed)
+		loop_timer_set(&h->gone, 0);
+}
+
+/* The agent's environment is its container's. */
+char *agent_getenv(const char *name);
+char *agent_getenv(const char *name)
+{
+	size_t n = strlen(name);
+
+	for (size_t i = 0; host_now != NULL && host_now->env != NULL && host_now->env[i] != NULL; i++) {
+		if (strncmp(host_now->env[i], name, n) == 0 && host_now->env[i][n] == '=')
+			return host_now->env[i] + n + 1;
+	}
+	return getenv(name);
+}
+
+static void env_copy(struct host *h, const char *const *env)
+{
+	size_t n = 0;
+
+	while (env[n] != NULL)
+		n++;
+	h->env = calloc(n + 1, sizeof(*h->env));
+	assert(h->env != NULL);
+	for (size_t i = 0; i < n; i++) {
+		h->env[i] = strdup(env[i]);
+		assert(h->env[i] != NULL);
+	}
+}
+
+void host_term(const char *id)
+{
+	struct host *h = host_find(id);
+
+	if (h == NULL)
+		return;
+	trace("host %s is told to stop", id);
+	h->stopping = true;
+	if (!h->running) {
+		if (!h->gone.armed)
+			container_over(h, 143);
+		return;
+	}
+	host_enter(h);
+	notice_stop(&h->agent, SIGTERM);
+	host_now = NULL;
+	host_wake(h);
+}
+
 static void turn(struct host *h)
 {
 	struct agent *a = &h->agent;
@@ -53,7 +121,10 @@ static void turn(struct host *h)
 	host_now = NULL;
 	if (a->quit) {
 		trace("host %s agent ends %d", h->id, a->exit_code);
-		agent_over(h);
+		if (h->over != NULL)
+			container_over(h, h->stopping && a->exit_code != 0 ? 143 : a->exit_code);
+		else
+			agent_over(h);
 		return;
 	}
 	if (a->ckpt.scan_pid > 0)
@@ -119,7 +190,7 @@ static void agent_start_now(struct host *h)
 	rng_seeded_init(&a->rng, rng_u64(&world.dice));
 	a->signal_fd = -1;
 	a->inotify_fd = 1000;
-	snprintf(a->enrol.boot_id, sizeof(a->enrol.boot_id), "boot-%.50s-%d", h->id, h->boots);
+	snprintf(a->enrol.boot_id, sizeof(a->enrol.boot_id), "boot-%d.%.50s", h->boots, h->id);
 	loop_timer_init(&h->timer, world.loop, timer_fire);
 	h->running = true;
 	host_now = h;
@@ -141,6 +212,10 @@ void host_boot(const struct host_spec *s)
 	skewed_clock_init(&h->clock, 0);
 	h->gpus = s->gpus;
 	h->imds_port = s->imds_port;
+	h->over = s->over;
+	if (s->env != NULL)
+		env_copy(h, s->env);
+	loop_timer_init(&h->gone, world.loop, container_gone);
 	while (*at != NULL)
 		at = &(*at)->next;
 	*at = h;
@@ -159,6 +234,10 @@ void host_agent_crash(const char *id)
 		return;
 	trace("host %s agent crashes", h->id);
 	sometimes("an agent crashed");
+	if (h->stopping) { /* told to stop, the script does not start it again */
+		container_over(h, 143);
+		return;
+	}
 	agent_over(h);
 	agent_start_now(h);
 }
@@ -172,6 +251,10 @@ void host_reboot(const char *id)
 	trace("host %s starts again", h->id);
 	sometimes("a machine started again");
 	h->was_cut = true; /* silent for a while, and nothing runs on it afterwards */
+	if (h->over != NULL) { /* a Pod that is not to be restarted ends with its node's turn */
+		container_over(h, 137);
+		return;
+	}
 	h->boots++;
 	program_end_all(h);
 	agent_over(h);
@@ -218,6 +301,14 @@ static void host_off(struct loop_timer *t)
 	if (h->running)
 		agent_over(h);
 	net_cut(h->id, false);
+}
+
+void host_end_now(const char *id)
+{
+	struct host *h = host_find(id);
+
+	if (h != NULL && !h->end.armed)
+		host_off(&h->end);
 }
 
 bool host_was_cut(const char *id)

@@ -14,22 +14,31 @@ struct host_spec {
 	int gpus;
 	const char *gpu;
 	int imds_port;          /* 0 = none */
+	/* A container: its environment (NULL at the end), and who hears that its program has ended, in a turn of its own. */
+	const char *const *env;
+	void (*over)(const char *id, int code);
 };
 void host_boot(const struct host_spec *s);
 void host_end(const char *id);  /* power off: everything on it is gone at once */
 void host_cut(const char *id, bool cut);
 void host_cut_for(const char *id, int64_t us);
+void host_end_now(const char *id); /* no longer, whatever the dice say */
+void host_term(const char *id); /* SIGTERM to a container's program */
 bool host_runs(const char *id);
 bool host_was_cut(const char *id);
 void host_agent_crash(const char *id); /* the agent alone; it starts again */
 void host_reboot(const char *id);      /* its programs end, its disk stays */
 void host_clock(const char *id, int64_t skew_us);
 
+/* Its program, if it has one that keeps checkpoints and ran a while before the notice; NULL = none. Before its end. */
+const char *host_unheeding(const char *id, int64_t notice_us);
+
 /* What programs did, for the checks. */
 struct host_progress {
 	char job[64];
 	int64_t epoch, rank, ranks, begun_at, steps, begun_us, ended_us; /* begun_at: the step it went on from */
 	bool alive;
+	bool alien;             /* what it found to go on from is another job's, or none */
 	const char *host;
 };
 size_t host_programs(const struct host_progress **ret);

@@ -137,17 +137,36 @@ static void call_over(struct flight_to *t)
 	loop_bury(world.loop, c, call_bury);
 }
 
-static void call_late(struct loop_timer *timer)
+static void call_ends(struct http_call *c, struct http_reply r)
 {
-	struct http_call *c = container_of(timer, struct http_call, deadline);
-	struct http_reply r = {.error = "timed out", .body = {"", 0}};
-
 	flight_forget(&c->to);
 	*c->at = c->next;
 	if (c->next != NULL)
 		c->next->at = c->at;
 	call_tell(c, &r);
 	loop_bury(world.loop, c, call_bury);
+}
+
+static void call_late(struct loop_timer *timer)
+{
+	call_ends(container_of(timer, struct http_call, deadline), (struct http_reply){.error = "timed out", .body = {"", 0}});
+}
+
+/* The file changed since it was hashed: the product's client notices at the last byte, and the object does not come to be. */
+static void call_changed(struct loop_timer *timer)
+{
+	call_ends(container_of(timer, struct http_call, deadline),
+	    (struct http_reply){.error = "wrong bytes", .wrong_bytes = true, .body = {"", 0}});
+}
+
+static bool piece_changed(const struct http_call *c)
+{
+	char hex[SHA256_HEX];
+
+	if (!c->writes || !c->has_piece || c->piece.sha256[0] == '\0')
+		return false;
+	sha256_hex(c->to.body.p, c->to.body.n, hex);
+	return strcmp(hex, c->piece.sha256) != 0;
 }
 
 /* ---- the start ------------------------------------------------------------------------------------ */
@@ -232,6 +251,13 @@ struct http_call *http_start(struct http *h, const struct http_want *w)
 	c->to.method = w->method;
 	c->to.url = url_of(c, w);
 	c->to.body = body_of(c, w);
-	flight_start(&c->to);
+	if (piece_changed(c)) {
+		loop_timer_stop(&c->deadline);
+		loop_timer_init(&c->deadline, world.loop, call_changed);
+		loop_timer_set(&c->deadline, SPOT_US_PER_S / 1000);
+		sometimes("a file changed under its upload");
+	} else {
+		flight_start(&c->to);
+	}
 	return c;
 }

@@ -130,11 +130,11 @@ static void program_exit(struct program *p, int code, int signo)
 
 static void ckpt_put(struct program *p, int64_t step)
 {
-	char path[AGENT_PATH_MAX], text[64];
+	char path[AGENT_PATH_MAX], text[128];
 
 	if (p->ckpt[0] == '\0' || !path_join(path, p->ckpt, "model.bin"))
 		return;
-	snprintf(text, sizeof(text), "step %" PRId64 "\n", step);
+	snprintf(text, sizeof(text), "step %" PRId64 " of %s\n", step, history[p->log].job);
 	put(path, text);
 	p->saved_wall_us = world_now();
 }
@@ -190,6 +190,16 @@ void program_end_all(struct host *h)
 	}
 }
 
+const char *host_unheeding(const char *id, int64_t notice_us)
+{
+	for (const struct program *p = programs; p != NULL; p = p->older) {
+		if (p->alive && strcmp(p->host->id, id) == 0 && p->ckpt[0] != '\0' && p->run_us != 0 &&
+		    p->run_us + 30 * SPOT_US_PER_S < notice_us && p->host->clock.skew_us == 0 && !p->host->was_cut)
+			return history[p->log].job;
+	}
+	return NULL;
+}
+
 /* ---- signals -------------------------------------------------------------------------------------------- */
 
 static void program_killed(struct loop_timer *t)
@@ -238,6 +248,13 @@ uint64_t proc_start_time(pid_t pid)
 	const struct program *p = program_of(pid);
 
 	return p == NULL ? 0 : p->start;
+}
+
+bool proc_is_gone(pid_t pid, uint64_t start)
+{
+	uint64_t now = proc_start_time(pid);
+
+	return now == 0 || (start != 0 && now != start);
 }
 
 size_t proc_tree(pid_t root, pid_t ret[PROCS_MAX])
@@ -293,18 +310,17 @@ static int64_t number_of(const char *run, const char *name, int64_t otherwise)
 }
 
 /* What it finds in its checkpoint directory decides where it goes on, as in a real program. */
-static int64_t restored_step(const struct program *p)
+static void restore(const struct program *p, struct host_progress *h)
 {
-	char path[AGENT_PATH_MAX];
+	char path[AGENT_PATH_MAX], job[64];
 	struct str text;
 	long long step = 0;
 
 	if (p->ckpt[0] == '\0' || !path_join(path, p->ckpt, "model.bin") || file_read(path, 256, &text, NULL) != SPOT_OK)
-		return 0;
-	if (sscanf(text.p, "step %lld", &step) != 1)
-		step = -1;
+		return;
+	h->alien = sscanf(text.p, "step %lld of %63s", &step, job) != 2 || strcmp(job, h->job) != 0;
+	h->begun_at = h->alien ? -1 : step;
 	free((char *)(uintptr_t)text.p);
-	return step;
 }
 
 static void history_add(struct program *p, const json_t *env)
@@ -316,10 +332,11 @@ static void history_add(struct program *p, const json_t *env)
 	}
 	p->log = history_n++;
 	history[p->log] = (struct host_progress){.alive = true, .host = p->host->id,
-	    .epoch = strtoll(json_str(env, "SPOT_EPOCH", "0", NULL), NULL, 10), .begun_at = restored_step(p),
+	    .epoch = strtoll(json_str(env, "SPOT_EPOCH", "0", NULL), NULL, 10),
 	    .rank = strtoll(json_str(env, "SPOT_NODE_RANK", "0", NULL), NULL, 10),
 	    .ranks = strtoll(json_str(env, "SPOT_NUM_NODES", "1", NULL), NULL, 10)};
 	snprintf(history[p->log].job, sizeof(history[p->log].job), "%s", json_str(env, "SPOT_JOB_ID", "", NULL));
+	restore(p, &history[p->log]);
 	history[p->log].steps = history[p->log].begun_at;
 }
 

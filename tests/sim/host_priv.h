@@ -17,6 +17,11 @@ struct host {
 	struct loop_task task;
 	int gpus, imds_port;
 	char gpu[64];
+	char **env;             /* a container's; NULL = a machine */
+	void (*over)(const char *id, int code);
+	bool stopping;
+	int code;
+	struct loop_timer gone;
 	int64_t scan_ready_us;
 	struct program *program;
 	struct skewed_clock clock;

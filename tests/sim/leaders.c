@@ -30,10 +30,18 @@ void leaders_born(const struct pg *p)
 	led[daemon_of(p)] = 0;
 }
 
+/* An epoch is one leader's, and a leader that renews in time stays: nothing went wrong for as long as that. */
+static void check_taken(size_t k, int64_t epoch, bool calm)
+{
+	always(epoch > newest, "who takes the lease has an epoch of its own", "%" PRId64 ", it was %" PRId64, epoch, newest);
+	always(newest == 0 || led[!k] != newest || !calm, "a lease that is kept is not taken", "epoch %" PRId64 " of the other daemon", newest);
+}
+
 static void epoch_set(const struct pg *p, int64_t epoch)
 {
 	size_t k = daemon_of(p);
 
+	check_taken(k, epoch, world.harm_until < world_now() && world.skew_max == 0);
 	if (newest != 0 && led[!k] == newest)
 		sometimes("the other daemon took over");
 	led[k] = newest = epoch;
@@ -103,6 +111,15 @@ void leaders_send(const char *from, const char *url, struct str body)
 	always(PQgetisnull(r, 0, 0), "a launch is sent by whoever holds its claim", "%s (%s): %s", from, claim, PQgetvalue(r, 0, 0));
 	PQclear(r);
 	free(text);
+}
+
+void leaders_break_lease(void)
+{
+	int64_t was = newest;
+
+	led[1] = newest = 7;
+	check_taken(0, 7, true);
+	newest = was;
 }
 
 void leaders_break(bool late_write)

@@ -18,5 +18,7 @@ void leaders_ran(const struct pg *p, const struct pg_stmt *s, const PGresult *r,
 void leaders_send(const char *from, const char *url, struct str body);
 /* Breaks the first or the second rule of the two, for breaks.c; within its transaction. */
 void leaders_break(bool late_write);
+/* Those of how the lease is taken. */
+void leaders_break_lease(void);
 
 #endif

@@ -35,7 +35,7 @@ static const char usage[] =
     "usage: sim SEED [--minutes M] [--faults MIX] [--clouds LIST] [--trace]\n"
     "       sim --seeds FROM-TO [--jobs N] [--minutes M] [--faults MIX] [--clouds LIST] [--seconds S] [--stop] [--prove]\n"
     "  MIX: none, light, heavy, clocks, or NAME=PPM,NAME=PPM,... (names: FAULT_LIST in tests/sim/world.h)\n"
-    "  LIST: of aws, lambda, gcp, azure; without it two or three of them by the seed\n"
+    "  LIST: of aws, lambda, gcp, azure, coreweave; without it two or three of them by the seed\n"
     "  --stop: at the first seed that fails. Without it a failing seed is run again with less and less.\n"
     "  --seconds: no seed begins after so many seconds.\n"
     "  --prove: at its end each seed breaks each rule on purpose (breaks.c); what was noticed is counted as \"proven\".\n";
@@ -64,11 +64,13 @@ static const struct faults_mix mix_none = {0};
 static const struct faults_mix mix_light = {.net_lost = 300, .net_reset = 500, .net_reply_lost = 500, .net_twice = 300, .launch_twice = 50000,
     .net_slow = 1000, .db_lost_before = 200, .db_lost_after = 200, .db_slow = 300, .crash = 12, .part = 8000,
     .reclaim = 25000, .kill = 8000, .stock = 20000, .price = 10000, .zombie = 100000, .lie = 30000, .copy_lost = 20000, .absent = 5000, .cut_commit = 5000,
-    .rival = 250000, .pause = 8, .pause_claim = 20000, .clock = 3000, .clock_far = 1500, .agent_clock = 5000, .reboot = 5000, .drought = 5000, .silent_feed = 5000};
+    .rival = 250000, .pause = 8, .pause_claim = 20000, .clock = 3000, .clock_far = 1500, .agent_clock = 5000, .reboot = 5000, .drought = 5000, .silent_feed = 5000,
+    .cluster = 100000, .pod = 50000, .stream_cut = 10000};
 static const struct faults_mix mix_heavy = {.net_lost = 4000, .net_reset = 6000, .net_reply_lost = 6000,
     .net_twice = 4000, .launch_twice = 200000, .net_slow = 8000, .db_lost_before = 2500, .db_lost_after = 2500, .db_slow = 2000, .crash = 120,
     .part = 50000, .reclaim = 90000, .kill = 40000, .stock = 80000, .price = 50000, .zombie = 300000, .lie = 150000, .copy_lost = 100000, .absent = 20000, .cut_commit = 40000,
-    .rival = 250000, .pause = 60, .pause_claim = 100000, .clock = 15000, .clock_far = 8000, .agent_clock = 30000, .reboot = 20000, .drought = 20000, .silent_feed = 20000};
+    .rival = 250000, .pause = 60, .pause_claim = 100000, .clock = 15000, .clock_far = 8000, .agent_clock = 30000, .reboot = 20000, .drought = 20000, .silent_feed = 20000,
+    .cluster = 300000, .pod = 150000, .stream_cut = 60000};
 
 /* Clocks are wrong, and nothing else is: no excuse for anything that a clock is not the reason of. */
 static const struct faults_mix mix_clocks = {.rival = 250000, .clock = 60000, .clock_far = 60000, .agent_clock = 60000};
@@ -185,6 +187,7 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 	cloud_seed(seed);
 	(void)clouds_choose(o->clouds != NULL ? o->clouds : clouds_of_seed(seed));
 	providers = cloud_conf(path);
+	cloud_files(path);
 	log_init(&(struct log_conf){.fd = o->trace ? 1 : open("/dev/null", O_WRONLY | O_CLOEXEC),
 	    .level = o->trace ? LOG_INFO : LOG_ERROR, .program = "sim", .clock = &world.clock.clock});
 	traps_armed = true;
@@ -418,7 +421,9 @@ static const char *const musts[] = {"a job succeeded", "a job failed", "a job en
     "a machine started again", "a cloud had no spot left", "a feed was silent", "a price could not be", "a gang succeeded",
     "a gang began again elsewhere", "a gang went on from a whole checkpoint", "a job with a deadline succeeded", "a fleet was closed",
     "a job ran on a fleet", "a job left for one of higher priority", "a job went to on-demand since there was no spot", "a statement came from a daemon that led no longer",
-    "a job ran at Google Cloud", "a job ran at Azure", "a gang of Google Cloud came by one call"};
+    "a job ran at Google Cloud", "a job ran at Azure", "a gang of Google Cloud came by one call",
+    "a job ran at CoreWeave", "a gang ran at CoreWeave", "a Pod was evicted", "a node of a cluster was silent", "a stream of lines broke",
+    "a watch was too old to go on"};
 
 /* A batch that is large enough and never came to one of these tests less than it says. */
 static bool all_reached(const struct options *o)

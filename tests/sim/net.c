@@ -34,6 +34,15 @@ static bool is_cut(const char *from)
 	return false;
 }
 
+bool net_any_cut(void)
+{
+	for (size_t i = 0; i < CUTS_MAX; i++) {
+		if (cuts[i] != NULL)
+			return true;
+	}
+	return false;
+}
+
 void net_cut(const char *from, bool cut)
 {
 	for (size_t i = 0; i < CUTS_MAX; i++) {
@@ -59,6 +68,7 @@ static void flight_free(void *p)
 {
 	struct flight *f = p;
 
+	sbuf_fini(&f->lines);
 	arena_free(f->arena);
 	free(f);
 }
@@ -66,6 +76,7 @@ static void flight_free(void *p)
 static void flight_end(struct flight *f)
 {
 	loop_timer_stop(&f->timer);
+	loop_timer_stop(&f->lines_timer);
 	*f->at = f->next;
 	if (f->next != NULL)
 		f->next->at = f->at;
@@ -101,10 +112,10 @@ void net_served_gone(struct loop_timer *t)
 	struct served *s = container_of(t, struct served, gone);
 	void (*gone)(struct httpd_req *) = STEAL(s->pub.gone);
 
-	if (gone != NULL) {
+	if (gone != NULL)
 		gone(&s->pub);
+	if (gone != NULL || s->streaming)
 		net_served_done(s);
-	}
 }
 
 static void served_lost(struct served *s)
@@ -142,6 +153,13 @@ void net_crash(const char *from)
 	}
 }
 
+/* A watch that asks for changes that are forgotten: told by the status, or by an event of a good stream. */
+static void too_old(const struct flight_to *t)
+{
+	if (t->streamed != NULL && (t->status == 410 || memmem(t->reply.p, t->reply.n, "\"code\":410", 10) != NULL))
+		sometimes("a watch was too old to go on");
+}
+
 static void tell(struct flight *f)
 {
 	struct flight_to *t = f->to;
@@ -157,6 +175,7 @@ static void tell(struct flight *f)
 	t->reply_headers_n = f->reply_headers_n;
 	t->reply = f->reply;
 	trace("net %s <- %s %s %d", f->from, f->method, f->url, f->status);
+	too_old(t);
 	t->over(t);
 	if (t->flight == f)
 		flight_forget(t);
@@ -183,10 +202,52 @@ void net_travel_back(struct flight *f, int64_t us)
 void net_break_up(struct flight *f, const char *why)
 {
 	trace("net %s -- %s %s: %s", f->from, f->method, f->url, why);
+	loop_timer_stop(&f->lines_timer);
 	f->broken = true;
 	f->status = 0;
 	f->reply = (struct str){"", 0};
 	net_travel_back(f, dice_us(200, 40000));
+}
+
+/* ---- replies that go on -------------------------------------------------------------------------- */
+
+static void lines_arrived(struct loop_timer *timer)
+{
+	struct flight *f = container_of(timer, struct flight, lines_timer);
+	struct flight_to *t = f->to;
+
+	trace("net %s <~ %s %s", f->from, f->method, f->url);
+	t->status = f->status;
+	t->reply = (struct str){f->lines.p, f->lines.n};
+	too_old(t);
+	t->streamed(t);
+	sbuf_reset(&f->lines);
+}
+
+/* What is written while bytes are on their way arrives with them: in order, whatever the latency. */
+void net_stream(struct served *s, const char *p, size_t n)
+{
+	struct flight *f = s->flight;
+	int64_t us = dice_us(150, 3000);
+
+	f->status = s->status;
+	sbuf_add(&f->lines, p, n);
+	if (f->lines_timer.armed)
+		return;
+	if (DICE(stream_cut)) {
+		fault_seen("stream_cut");
+		sometimes("a stream of lines broke");
+		f->served = NULL;
+		served_lost(s);
+		net_break_up(f, "the stream broke");
+		return;
+	}
+	if (DICE(net_slow)) {
+		fault_seen("net_slow");
+		us = dice_us(SPOT_US_PER_S / 2, 20 * SPOT_US_PER_S);
+	}
+	loop_timer_init(&f->lines_timer, f->to->loop, lines_arrived);
+	loop_timer_set(&f->lines_timer, us);
 }
 
 /* ---- arrival ------------------------------------------------------------------------------------ */
@@ -364,6 +425,8 @@ static struct flight *flight_new(const struct flight_to *t)
 	headers_copy(f, t);
 	f->body = arena_bytes(f->arena, t->body.p, t->body.n);
 	loop_timer_init(&f->timer, world.loop, request_arrived);
+	loop_timer_init(&f->lines_timer, world.loop, lines_arrived);
+	sbuf_init(&f->lines, REPLY_MAX);
 	return f;
 }
 

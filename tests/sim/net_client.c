@@ -2,6 +2,7 @@
 #include "base/base.h"
 #include "world.h"
 #include "base/err.h"
+#include "base/sbuf.h"
 #include "base/str.h"
 #include "io/http.h"
 #include "io/httpd.h"
@@ -18,6 +19,11 @@ struct xfer {
 	struct http_client *client;
 	struct http_req *req;
 	struct xfer *next, **at;
+	/* of a streamed reply */
+	struct sbuf lines;       /* arrived, not handed on */
+	struct loop_task task;
+	bool handed, ended, reset, sent; /* handed: nothing more before http_stream_resume */
+	int status;
 };
 struct http_client {
 	struct loop *loop;
@@ -36,13 +42,22 @@ struct http_client *http_client_new(struct loop *l, const struct http_client_con
 	return c;
 }
 
+static void xfer_bury(void *p)
+{
+	struct xfer *x = p;
+
+	sbuf_fini(&x->lines);
+	free(x);
+}
+
 static void xfer_free(struct xfer *x)
 {
 	flight_forget(&x->to);
+	loop_defer_cancel(x->client->loop, &x->task);
 	*x->at = x->next;
 	if (x->next != NULL)
 		x->next->at = x->at;
-	loop_bury(x->client->loop, x, free);
+	loop_bury(x->client->loop, x, xfer_bury);
 }
 
 static void http_abort(struct op *op)
@@ -98,6 +113,83 @@ static void xfer_over(struct flight_to *t)
 	op_finish(&req->op, rc, &err);
 }
 
+/* ---- streams of lines, handed on as io/http.c does ---------------------------------------------- */
+
+static void stream_finish(struct xfer *x)
+{
+	x->to.reset = x->reset;
+	x->to.sent = x->sent;
+	x->to.status = x->status;
+	x->to.reply = (struct str){x->lines.p != NULL ? x->lines.p : "", x->lines.n};
+	x->to.reply_headers_n = 0;
+	xfer_over(&x->to);
+}
+
+static size_t whole_lines(const struct xfer *x)
+{
+	const char *end = x->lines.n > 0 ? memrchr(x->lines.p, '\n', x->lines.n) : NULL;
+
+	return end != NULL ? (size_t)(end - x->lines.p) + 1 : 0;
+}
+
+static void lines_hand(struct loop_task *t)
+{
+	struct xfer *x = container_of(t, struct xfer, task);
+	struct http_req *req = x->req;
+	size_t n = whole_lines(x);
+
+	req->in = (struct spot_http_response){.status = x->to.status, .body = arena_bytes(req->arena, x->lines.p, n), .partial = true};
+	sbuf_consume(&x->lines, n);
+	x->handed = true;
+	req->streamed(req);
+}
+
+static void lines_look(struct xfer *x)
+{
+	if (!x->handed && whole_lines(x) > 0)
+		loop_defer(x->client->loop, &x->task, lines_hand);
+}
+
+static void stream_arrived(struct flight_to *t)
+{
+	struct xfer *x = container_of(t, struct xfer, to);
+
+	sbuf_add(&x->lines, t->reply.p, t->reply.n);
+	lines_look(x);
+}
+
+/* A reply that did not come as a stream is told whole; else the rest waits until the lines before it were read. */
+static void stream_over(struct flight_to *t)
+{
+	struct xfer *x = container_of(t, struct xfer, to);
+
+	if (!x->handed && x->lines.n == 0) {
+		xfer_over(t);
+		return;
+	}
+	x->ended = true;
+	x->reset = t->reset;
+	x->sent = t->sent;
+	x->status = t->status;
+	sbuf_add(&x->lines, t->reply.p, t->reply.n);
+	if (!x->handed) {
+		loop_defer_cancel(x->client->loop, &x->task);
+		stream_finish(x);
+	}
+}
+
+void http_stream_resume(struct http_req *req)
+{
+	struct xfer *x = req->priv;
+
+	assert(x != NULL && x->handed);
+	x->handed = false;
+	if (x->ended)
+		stream_finish(x);
+	else
+		lines_look(x);
+}
+
 static const char *what_text(struct arena *a, const struct spot_http_request *out)
 {
 	const char *scheme = strstr(out->url, "://"), *host = scheme != NULL ? scheme + 3 : out->url;
@@ -128,13 +220,13 @@ void http_send(struct http_client *c, struct http_req *req, const struct spot_ht
 	req->priv = x;
 	x->to = (struct flight_to){.over = xfer_over, .loop = c->loop, .from = c->from, .method = out->method,
 	    .url = out->url, .headers = out->headers, .headers_n = out->headers_n, .body = out->body};
+	sbuf_init(&x->lines, REPLY_MAX_DEFAULT);
+	if (req->streamed != NULL) {
+		x->to.over = stream_over;
+		x->to.streamed = stream_arrived;
+	}
 	leaders_send(c->from, out->url, out->body);
 	flight_start(&x->to);
-}
-
-void http_stream_resume(struct http_req *req UNUSED)
-{
-	assert(false && "streams of lines are not simulated");
 }
 
 /* ---- what a server reads of a request (io/httpd.h) ------------------------------------------------ */

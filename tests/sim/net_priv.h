@@ -34,7 +34,8 @@ struct served {
 struct flight {
 	struct flight_to *to; /* NULL: forgotten */
 	struct arena *arena;
-	struct loop_timer timer;
+	struct loop_timer timer, lines_timer;
+	struct sbuf lines;     /* of a streamed reply: on their way */
 	struct served *served;
 	struct httpd *server;  /* it waits there to be taken */
 	struct flight *next, **at;
@@ -60,5 +61,7 @@ void net_served_gone(struct loop_timer *t);
 /* The reply is sent off and arrives after us; the connection breaks instead. */
 void net_travel_back(struct flight *f, int64_t us);
 void net_break_up(struct flight *f, const char *why);
+/* Bytes of a reply that goes on leave. */
+void net_stream(struct served *s, const char *p, size_t n);
 
 #endif

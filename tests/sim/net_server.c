@@ -32,6 +32,11 @@ static void reply_send(struct served *s, int status, const char *type, const cha
 	s->flight = NULL;
 	f->served = NULL;
 	f->status = status;
+	if (f->lines.n > 0) { /* a stream ends behind its last lines */
+		loop_timer_stop(&f->lines_timer);
+		body = f->lines.p;
+		n = f->lines.n;
+	}
 	f->reply = arena_bytes(f->arena, body, strcmp(f->method, "HEAD") == 0 ? 0 : n);
 	f->reply_headers = arena_array(f->arena, s->extra_n + 2, sizeof(*f->reply_headers));
 	if (type != NULL)
@@ -146,6 +151,8 @@ void httpd_stream_begin(struct httpd_req *r, int status, const char *type)
 
 	s->streaming = true;
 	s->status = status;
+	if (s->flight == NULL) /* a request that came twice: nobody reads the second reply */
+		loop_timer_set(&s->gone, 0);
 	if (type != NULL)
 		httpd_set(r, "Content-Type", type);
 }
@@ -156,7 +163,10 @@ bool httpd_stream_write(struct httpd_req *r, const char *p, size_t n)
 
 	if (s->flight == NULL)
 		return false;
-	sbuf_add(&s->stream, p, n);
+	if (s->flight->to->streamed != NULL)
+		net_stream(s, p, n);
+	else
+		sbuf_add(&s->stream, p, n);
 	return true;
 }
 

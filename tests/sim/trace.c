@@ -49,9 +49,35 @@ void dice_seed(uint64_t seed)
 		rng_seeded_init(&fates[i], seed * FAULTS_MAX + i);
 }
 
+/* Messages and statements are sent again soon; a daemon or a machine that stops is away for minutes. */
+static int64_t felt_us(size_t fault)
+{
+	static const struct {
+		size_t at;
+		int64_t us;
+	} felt[] = {
+#define FELT(name, s) {offsetof(struct faults_mix, name) / sizeof(int64_t), (s) * SPOT_US_PER_S}
+	    FELT(net_lost, 90), FELT(net_reset, 90), FELT(net_reply_lost, 90), FELT(net_twice, 90), FELT(net_slow, 90),
+	    FELT(db_lost_before, 90), FELT(db_lost_after, 90), FELT(db_slow, 90), FELT(copy_lost, 90), FELT(rival, 0),
+	    FELT(reclaim, 0), FELT(stock, 0), FELT(price, 0), FELT(drought, 0), FELT(silent_feed, 0), FELT(absent, 0), FELT(lie, 0), FELT(kill, 0), FELT(zombie, 0),
+	    FELT(part, 120), FELT(agent_clock, 90), FELT(crash, 240),
+#undef FELT
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(felt); i++) {
+		if (felt[i].at == fault)
+			return felt[i].us;
+	}
+	return 600 * SPOT_US_PER_S;
+}
+
 bool dice(size_t fault, int64_t ppm)
 {
-	return !world.quiet && ppm > 0 && (int64_t)rng_below(&fates[fault], 1000000) < ppm;
+	bool hit = !world.quiet && ppm > 0 && (int64_t)rng_below(&fates[fault], 1000000) < ppm;
+
+	if (hit && felt_us(fault) > 0)
+		world.harm_until = MAX(world.harm_until, world_now() + felt_us(fault));
+	return hit;
 }
 
 int64_t dice_us(int64_t from, int64_t to)

@@ -1,22 +1,22 @@
 /* Droughts of spot, feeds of prices that are silent or absurd, machines that start again or lose their clock. */
 #include "world.h"
 #include "cloud.h"
+#include "cloud_priv.h"
 #include "host.h"
 #include "weather.h"
 
-#include "../emulator/clouds.h"
 
 static int64_t drought_until;
 static const char *drought_at; /* the cloud that has none */
 
-/* One of the clouds that sell spot and that the daemon has. */
-static const char *spot_cloud(void)
+/* One of the clouds that sell spot and that the daemon has; fed: by a feed of prices, which CoreWeave lacks. */
+static const char *spot_cloud(bool fed)
 {
-	static const char *const all[] = {"aws", "gcp", "azure"};
-	size_t k;
+	static const char *const all[] = {"aws", "gcp", "azure", "coreweave"};
+	size_t n = ARRAY_LEN(all) - (fed || !cloud_is_here("coreweave")), k;
 
 	do
-		k = (size_t)rng_below(&world.dice, ARRAY_LEN(all));
+		k = (size_t)rng_below(&world.dice, n);
 	while (!cloud_is_here(all[k]));
 	return all[k];
 }
@@ -39,7 +39,7 @@ static void drought_minute(void)
 	if (!DICE(drought) || drought_until != 0)
 		return;
 	drought_until = world_now() + dice_us(60 * SPOT_US_PER_S, 1200 * SPOT_US_PER_S);
-	drought_at = spot_cloud();
+	drought_at = spot_cloud(false);
 	drought(drought_at, true);
 	sometimes("a cloud had no spot left");
 }
@@ -50,7 +50,7 @@ static void feed_silent(void)
 	static const struct {
 		const char *cloud, *service, *action;
 	} feeds[] = {{"aws", "ec2", "DescribeSpotPriceHistory"}, {"gcp", "billing", "services.skus.list"}, {"azure", "prices", "GET prices"}};
-	const char *cloud = spot_cloud();
+	const char *cloud = spot_cloud(true);
 	size_t k = 0;
 
 	while (strcmp(feeds[k].cloud, cloud) != 0)
@@ -87,9 +87,9 @@ void weather_minute(void)
 			price_absurd();
 	}
 	if (DICE(reboot) && (i = cloud_any(false)) != NULL)
-		host_reboot(i->id);
+		host_reboot(machine_of(i));
 	if (DICE(agent_clock) && (i = cloud_any(false)) != NULL)
-		host_clock(i->id, clock_jump_draw());
+		host_clock(machine_of(i), clock_jump_draw());
 }
 
 void weather_calm(void)

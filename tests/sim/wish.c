@@ -3,6 +3,7 @@
  * fleets that are closed again; passes of rebalancing that somebody asks for.
  */
 #include "world.h"
+#include "cloud.h"
 #include "wish.h"
 
 #include "base/sbuf.h"
@@ -54,16 +55,26 @@ static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
 	w->cancel_after_us = one_in(2) ? dice_us(SPOT_US_PER_S, 120 * SPOT_US_PER_S) : dice_us(SPOT_US_PER_S, 900 * SPOT_US_PER_S);
 }
 
+/* Where there is CoreWeave, half of the jobs want what only it has: whole servers. */
+static const char *gpu_draw(size_t of)
+{
+	static const char *const servers[] = {"A100-80GB: 8", "L40S: 8", "H100: 8"};
+
+	if (cloud_is_here("coreweave") && one_in(2))
+		return servers[rng_below(&world.dice, ARRAY_LEN(servers))];
+	return gpus[rng_below(&world.dice, of)];
+}
+
 static void job_draw(struct wish_text *w, size_t k)
 {
-	struct job_draw d = {.gpu = gpus[rng_below(&world.dice, ARRAY_LEN(gpus))], .steps = dice_us(20, 200),
+	struct job_draw d = {.gpu = gpu_draw(ARRAY_LEN(gpus)), .steps = dice_us(20, 200),
 	    .step_ms = dice_us(500, 5000), .nodes = 1, .spot = true, .saves = !one_in(5), .fails = one_in(12)};
 
 	switch (rng_below(&world.dice, 8)) {
 	case 0:
 	case 1:
 		d.nodes = dice_us(2, 3);
-		d.gpu = gpus[rng_below(&world.dice, GPUS_WIDE)];
+		d.gpu = gpu_draw(GPUS_WIDE);
 		break;
 	case 2:
 		d.slack_s = dice_us(900, 3600);

@@ -156,6 +156,25 @@ size_t work_accepted(void)
 	return n;
 }
 
+static size_t accepted_of(enum wish_kind kind)
+{
+	size_t n = 0;
+
+	for (size_t k = 0; k < wishes_n; k++)
+		n += wishes[k].accepted && wishes[k].what.kind == kind;
+	return n;
+}
+
+size_t work_jobs(void)
+{
+	return accepted_of(WISH_JOB);
+}
+
+size_t work_fleets(void)
+{
+	return accepted_of(WISH_FLEET);
+}
+
 bool work_done(void)
 {
 	return work_accepted() == wishes_n;

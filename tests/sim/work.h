@@ -7,6 +7,8 @@
 void work_begin(int64_t jobs, int64_t until_us);
 bool work_done(void);      /* everything was accepted */
 size_t work_accepted(void);
+size_t work_jobs(void);    /* of them jobs, fleets */
+size_t work_fleets(void);
 /* For breaks.c: forgets that one was accepted, or hears it refused. */
 void work_forget(bool forget);
 void work_mishear(void);

@@ -49,7 +49,10 @@
 	X(agent_clock)    /* the same on a machine (each minute) */ \
 	X(reboot)         /* a machine starts again (each minute) */ \
 	X(drought)        /* a cloud has no spot left for minutes (each minute) */ \
-	X(silent_feed)    /* a feed of prices answers nothing, or prices that cannot be (each minute) */
+	X(silent_feed)    /* a feed of prices answers nothing, or prices that cannot be (each minute) */ \
+	X(cluster)        /* a Kubernetes cluster misbehaves for a while (each minute) */ \
+	X(pod)            /* something happens to a Pod or its node (each minute) */ \
+	X(stream_cut)     /* a stream of lines breaks (asked as its lines leave) */
 #define FAULTS_MAX 32
 struct faults_mix {
 #define X(name) int64_t name;
@@ -74,6 +77,9 @@ struct world {
 	struct rng dice;      /* of the world: latencies, faults, workload */
 	bool quiet;           /* no new faults: things may settle */
 	int64_t skew_max;     /* so far a daemon's clock was off in this seed */
+	bool stood;           /* a daemon stood still for a while */
+	int64_t harm_until;   /* what went wrong last may be felt until then; nothing of the market counts */
+	int64_t taken_until;  /* a machine was taken or cut off, or a cloud lies: it may not be known before */
 	int64_t lines;
 	uint64_t hash;        /* of the trace */
 	int64_t turns, statements, asked, messages, restarts;
@@ -120,6 +126,8 @@ void seen_write(int fd);                       /* "sometimes" and faults of this
 /* net.c */
 struct flight_to {
 	void (*over)(struct flight_to *t); /* reply, or reset */
+	/* NULL: a reply comes whole. Else reply has what arrived since it was called last; the rest comes with over. */
+	void (*streamed)(struct flight_to *t);
 	struct loop *loop;
 	const char *from;              /* who sends, for the trace and partitions: "engine", "i-0123" */
 	const char *method, *url;
@@ -137,6 +145,7 @@ void flight_start(struct flight_to *t);
 void flight_forget(struct flight_to *t);       /* idempotent; over is not called any more */
 /* Messages between the two are lost until then. */
 void net_cut(const char *from, bool cut);
+bool net_any_cut(void);
 void net_crash(const char *from);              /* what it had sent may still arrive; no reply finds it */
 
 #endif

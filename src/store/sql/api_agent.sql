@@ -75,6 +75,8 @@ SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM n
 INSERT INTO event (at_us, entity, entity_id, node_id, event, why, actor) VALUES ($3, 'node', 'n' || $1::int8, $1,
 	'ENROL_REFUSED', $2, 'api')
 
+-- What the node should be doing is its live attempt, of which it has one at most; only what is over is told apart by when it began, which a
+-- clock that was set back in between tells wrongly.
 -- name: api_agent_want
 -- params: node_id int8
 -- rows: 0..1 state text, drain_deadline_us int8?, why text, job_id int8?, epoch int4?, desired text?, version int8?,
@@ -82,8 +84,8 @@ INSERT INTO event (at_us, entity, entity_id, node_id, event, why, actor) VALUES 
 -- writes: no
 SELECT n.state, n.drain_deadline_us, n.why, a.job_id, a.epoch, a.desired, a.version, a.phase, a.drain_deadline_us,
 	a.drain_why, a.job_id IS NOT NULL AND a.ended_us IS NULL
-FROM node n LEFT JOIN LATERAL (SELECT * FROM attempt WHERE node_id = n.id ORDER BY created_us DESC, epoch DESC LIMIT 1) a
-	ON true
+FROM node n LEFT JOIN LATERAL (SELECT * FROM attempt WHERE node_id = n.id
+	ORDER BY ended_us IS NULL DESC, created_us DESC, epoch DESC LIMIT 1) a ON true
 WHERE n.id = $1
 
 -- hazard: of the newest decision for this machine, whichever job or fleet it was for; of a gang or of several nodes of a fleet that
@@ -235,11 +237,13 @@ WITH ok AS (
 SELECT id, (SELECT count(*) FROM s WHERE have IS NULL)::int8 AS fresh, pg_notify('spot_engine', '') IS NOT NULL AS woken
 FROM c
 
+-- current: its attempt goes on; then only a newer checkpoint of the same can have taken its place.
 -- name: api_checkpoint_urls
 -- params: id int8
--- rows: 0..1 state text, ready bool, doc text
+-- rows: 0..1 state text, ready bool, current bool, doc text
 -- writes: no
-SELECT c.state, c.urls_us IS NOT NULL, json_build_object('checkpoint', 'c' || c.id,
+SELECT c.state, c.urls_us IS NOT NULL, EXISTS (SELECT FROM attempt a JOIN job j ON j.id = a.job_id AND j.epoch = a.epoch
+		WHERE a.job_id = c.job_id AND a.epoch = c.epoch AND a.rank = c.rank AND a.ended_us IS NULL), json_build_object('checkpoint', 'c' || c.id,
 	'uploads', coalesce((SELECT json_agg(json_strip_nulls(json_build_object('path', k.path, 'seq', k.seq,
 		'url', k.upload_url, 'how', nullif(k.upload_how, 'put'), 'headers', k.upload_headers))
 		ORDER BY k.path, k.seq) FROM checkpoint_chunk k WHERE k.checkpoint_id = c.id AND k.fresh), '[]'::json))::text AS doc

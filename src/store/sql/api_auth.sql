@@ -32,11 +32,12 @@ SELECT CASE WHEN EXISTS (SELECT FROM ins) THEN 'fresh'
 	WHEN i.status IS NULL THEN 'busy' ELSE 'replay' END AS outcome, i.status, i.response
 FROM (SELECT 1) one LEFT JOIN idempotency i ON i.token_id = $1 AND i.key = $2
 
+-- What was settled stays: an earlier sending of the request may end later.
 -- name: api_idem_end
 -- params: token_id int8, key text, status int4, response text
 -- rows: none
 -- writes: yes
-UPDATE idempotency SET status = $3, response = $4 WHERE token_id = $1 AND key = $2
+UPDATE idempotency SET status = $3, response = $4 WHERE token_id = $1 AND key = $2 AND (status IS NULL OR status = $3)
 
 -- A failure on our side is forgotten, so that the same request may be tried again.
 -- name: api_idem_drop

@@ -1,12 +1,14 @@
--- Fleets, nodes, rebalancing, events.
+-- Fleets, nodes, rebalancing, events. Creates settle their key as api_job_submit does, which see.
 
 -- name: api_fleet_create
 -- params: name text, owner text, team text, project text, spec jsonb, at_us int8, token_id int8, idem_key text
 -- rows: 1 id int8, woken bool
 -- writes: yes
-WITH f AS (
+WITH k AS MATERIALIZED (
+	SELECT status FROM idempotency WHERE token_id = $7 AND key = $8 FOR UPDATE
+), f AS (
 	INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us)
-	VALUES ($1, $2, $3, $4, $5, 'ACTIVE', $6, $6) RETURNING id
+	SELECT $1, $2, $3, $4, $5, 'ACTIVE', $6, $6 WHERE $8 = '' OR EXISTS (SELECT FROM k WHERE status IS NULL) RETURNING id
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, was, now, event, why, actor)
 	SELECT $6, 'fleet', 'f' || id, '', 'ACTIVE', 'CREATED', 'created by ' || $2, $2 FROM f
@@ -14,6 +16,7 @@ WITH f AS (
 	UPDATE idempotency SET status = 201, response = 'ref:f' || f.id FROM f WHERE token_id = $7 AND key = $8
 )
 SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM f
+UNION ALL SELECT 0, false WHERE $8 <> '' AND NOT EXISTS (SELECT FROM k WHERE status IS NULL)
 
 -- name: api_fleets
 -- params: state text?, team text?, before_id int8, most int4
@@ -125,13 +128,17 @@ SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken, pg_notify('spot_ap
 -- params: dry_run bool, actor text, at_us int8, token_id int8, idem_key text
 -- rows: 1 id int8, woken bool
 -- writes: yes
-WITH d AS (
+WITH k AS MATERIALIZED (
+	SELECT status FROM idempotency WHERE token_id = $4 AND key = $5 FOR UPDATE
+), d AS (
 	INSERT INTO decision (at_us, kind, inputs, outcome, why)
-	VALUES ($3, 'rebalance_request', jsonb_build_object('dry_run', $1, 'by', $2), '{"state":"pending"}', '') RETURNING id
+	SELECT $3, 'rebalance_request', jsonb_build_object('dry_run', $1, 'by', $2), '{"state":"pending"}', ''
+	WHERE $5 = '' OR EXISTS (SELECT FROM k WHERE status IS NULL) RETURNING id
 ), i AS (
 	UPDATE idempotency SET status = 202, response = 'ref:d' || d.id FROM d WHERE token_id = $4 AND key = $5
 )
 SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM d
+UNION ALL SELECT 0, false WHERE $5 <> '' AND NOT EXISTS (SELECT FROM k WHERE status IS NULL)
 
 -- name: api_rebalance
 -- params: id int8

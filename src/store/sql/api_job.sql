@@ -1,7 +1,8 @@
 -- Jobs: submit, lists, one with everything, logs, cancel, why, cost.
 
 -- fleet '' = none. No row: no such fleet. A create that carries an idempotency key settles it here, so
--- that no crash can come between.
+-- that no crash can come between, and creates nothing when the key is not open (any more): a request that was held up for
+-- longer than a key waits finds that its repeat came first. id 0 then.
 -- name: api_job_submit
 -- params: name text, owner text, team text, project text, class text, spec jsonb, source text, secrets jsonb,
 --   priority int4, fleet text, deadline_us int8?, baseline jsonb?, at_us int8, token_id int8, idem_key text,
@@ -10,11 +11,13 @@
 -- writes: yes
 WITH f AS (
 	SELECT (SELECT id FROM fleet WHERE name = $10 AND state = 'ACTIVE') AS id
+), k AS MATERIALIZED (
+	SELECT status FROM idempotency WHERE token_id = $14 AND key = $15 FOR UPDATE
 ), j AS (
 	INSERT INTO job (name, owner, team, project, class, spec, source, secrets, state, state_us, priority, fleet_id,
 		deadline_us, created_us, queued_us, baseline, not_before_us)
 	SELECT $1, $2, $3, $4, $5, $6, $7, $8, 'QUEUED', $13, $9, f.id, $11, $13, $13, $12, $16
-	FROM f WHERE $10 = '' OR f.id IS NOT NULL RETURNING id
+	FROM f WHERE ($10 = '' OR f.id IS NOT NULL) AND ($15 = '' OR EXISTS (SELECT FROM k WHERE status IS NULL)) RETURNING id
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, was, now, event, why, actor)
 	SELECT $13, 'job', 'j' || id, id, '', 'QUEUED', 'SUBMITTED', 'submitted by ' || $2, $2 FROM j
@@ -22,6 +25,7 @@ WITH f AS (
 	UPDATE idempotency SET status = 201, response = 'ref:j' || j.id FROM j WHERE token_id = $14 AND key = $15
 )
 SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken, pg_notify('spot_api', 'j' || id) IS NOT NULL AS told FROM j
+UNION ALL SELECT 0, false, false WHERE $15 <> '' AND NOT EXISTS (SELECT FROM k WHERE status IS NULL)
 
 -- states: empty = all.
 -- name: api_jobs

@@ -4,12 +4,16 @@
 -- params: actor text, providers text, at_us int8, token_id int8, idem_key text
 -- rows: 1 id int8, woken bool
 -- writes: yes
-WITH d AS (
-	INSERT INTO doctor_run (actor, providers, state, created_us) VALUES ($1, $2, 'pending', $3) RETURNING id
+WITH k AS MATERIALIZED (
+	SELECT status FROM idempotency WHERE token_id = $4 AND key = $5 FOR UPDATE
+), d AS (
+	INSERT INTO doctor_run (actor, providers, state, created_us) SELECT $1, $2, 'pending', $3
+	WHERE $5 = '' OR EXISTS (SELECT FROM k WHERE status IS NULL) RETURNING id
 ), i AS (
 	UPDATE idempotency SET status = 202, response = 'ref:r' || d.id FROM d WHERE token_id = $4 AND key = $5
 )
 SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM d
+UNION ALL SELECT 0, false WHERE $5 <> '' AND NOT EXISTS (SELECT FROM k WHERE status IS NULL)
 
 -- name: api_doctor
 -- params: id int8

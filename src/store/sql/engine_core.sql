@@ -12,21 +12,20 @@ SELECT id, enrol_key FROM install
 -- writes: yes
 INSERT INTO install (id, enrol_key, created_us) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
 
--- Taken when it was given back, when it has run out by a whole lease (grace) more, or when its row is still the one that the
--- taker has watched for a whole lease: clocks that differ neither keep it nor take it. Who may not take it only reads, and is
--- told what to watch.
+-- Taken when it was given back (until_us 0), or when its row is still the one that the taker has watched for a whole lease: clocks
+-- that differ neither keep it nor take it. Who may not take it only reads, and is told what to watch.
 -- name: engine_lease_take
--- params: holder text, at_us int8, until_us int8, grace_us int8, seen_epoch int8, seen_until_us int8
+-- params: holder text, at_us int8, until_us int8, seen_epoch int8, seen_until_us int8
 -- rows: 0..1 epoch int8, taken bool, until_us int8
 -- writes: yes
 WITH c AS (
 	SELECT epoch, until_us FROM leader WHERE name = 'engine'
 ), t AS (
 	INSERT INTO leader AS l (name, epoch, holder, until_us)
-	SELECT 'engine', 1, $1, $3 WHERE NOT EXISTS (SELECT FROM c WHERE until_us > $2 - $4 AND (epoch, until_us) <> ($5, $6))
+	SELECT 'engine', 1, $1, $3 WHERE NOT EXISTS (SELECT FROM c WHERE until_us > 0 AND (epoch, until_us) <> ($4, $5))
 	ON CONFLICT (name) DO UPDATE
 		SET epoch = l.epoch + 1, holder = excluded.holder, until_us = excluded.until_us
-		WHERE l.until_us <= $2 - $4 OR (l.epoch = $5 AND l.until_us = $6)
+		WHERE l.until_us <= 0 OR (l.epoch = $4 AND l.until_us = $5)
 	RETURNING l.epoch
 ), led AS (
 	INSERT INTO led (epoch, from_us, to_us) SELECT epoch, $2, $2 FROM t

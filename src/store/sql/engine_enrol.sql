@@ -2,7 +2,8 @@
 
 -- Of clouds that vouch for nothing, or where the operator does not want it: as the one-time token alone says. Two machines of one launch
 -- have that, so first a list must have shown ours (or the list's lag be over), and another of the same launch be gone; or the caller has
--- our machine's address.
+-- our machine's address. Two that ask (what follows the dot in a boot's id tells machines apart, whatever they booted since) are two before
+-- any list says so: both wait until one was not heard since the other machine was gone, or for longer than agents pause between tries.
 -- name: engine_enrol_waive
 -- params: providers text[], lags int8[], at_us int8, fence int8
 -- rows: many id int8, told bool
@@ -11,7 +12,13 @@ WITH d AS MATERIALIZED (
 	SELECT e.node_id, e.boot_id, e.sha256, e.why, CASE WHEN n.ref IS NULL THEN 'its launch is being looked up'
 		WHEN n.listed_us IS NULL AND coalesce(n.launched_us, $3) + l.lag_us > $3 THEN 'no list of the account has shown it yet'
 		WHEN EXISTS (SELECT FROM orphan o WHERE o.node_id = n.id AND o.gone_us IS NULL) AND (n.ip = '' OR NOT starts_with(e.peer, n.ip || ':'))
-			THEN 'its launch made a second machine, which is ended first' ELSE '' END AS holds
+			THEN 'its launch made a second machine, which is ended first'
+		WHEN EXISTS (SELECT FROM enrol_proof o WHERE o.node_id = n.id AND o.asked_us > greatest($3 - 120000000,
+				(SELECT max(x.gone_us) FROM orphan x WHERE x.node_id = n.id))
+			AND coalesce(nullif(split_part(o.boot_id, '.', 2), ''), o.boot_id)
+				<> coalesce(nullif(split_part(e.boot_id, '.', 2), ''), e.boot_id))
+			AND (n.ip = '' OR NOT starts_with(e.peer, n.ip || ':'))
+			THEN 'two machines came with the token of its launch, and no list has told yet which is ours' ELSE '' END AS holds
 	FROM enrol_proof e JOIN node n ON n.id = e.node_id JOIN pool p ON p.id = n.pool_id
 	JOIN unnest($1, $2) l (provider, lag_us) ON l.provider = p.provider
 	WHERE e.verdict = '' AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE)
@@ -25,14 +32,16 @@ WITH d AS MATERIALIZED (
 )
 SELECT node_id, pg_notify('spot_api', 'v' || node_id) IS NOT NULL AS told FROM e
 
--- Where the account is to be listed for those who wait for it.
+-- Where the account is to be listed for those who wait for it: for the first sight of their machine, or of another that came with its token.
 -- name: engine_enrol_unlisted
 -- params: providers text[]
 -- rows: many provider text, region text
 -- writes: no
 SELECT DISTINCT p.provider, p.region
 FROM enrol_proof e JOIN node n ON n.id = e.node_id JOIN pool p ON p.id = n.pool_id
-WHERE e.verdict = '' AND p.provider = ANY ($1) AND n.ref IS NOT NULL AND n.listed_us IS NULL
+WHERE e.verdict = '' AND p.provider = ANY ($1) AND n.ref IS NOT NULL AND (n.listed_us IS NULL
+		OR (EXISTS (SELECT FROM enrol_proof o WHERE o.node_id = n.id AND o.boot_id <> e.boot_id)
+			AND NOT EXISTS (SELECT FROM orphan o WHERE o.node_id = n.id)))
 	AND n.state IN ('BOOTING', 'READY', 'DRAINING')
 
 -- A node without a ref is not known to exist yet: its look-up comes first.

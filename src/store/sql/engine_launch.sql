@@ -147,10 +147,11 @@ WITH n AS (
 )
 SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 
--- Claims nobody answers for: held by another daemon or too old.
+-- Claims nobody answers for: held by another daemon, or too old and none of the calls that are under way here. Those may leave yet, and
+-- clocks jump.
 -- name: engine_launch_stale
--- params: claimed_by text, at_us int8
+-- params: claimed_by text, at_us int8, calls int8[]
 -- rows: many id int8, claimed_by text
 -- writes: no
 SELECT min(id), claimed_by FROM node WHERE state = 'LAUNCHING' AND (claimed_by <> $1 OR claim_until_us <= $2)
-GROUP BY CASE WHEN gang_call THEN -gang_id ELSE id END, claimed_by ORDER BY 1 LIMIT 200
+GROUP BY CASE WHEN gang_call THEN -gang_id ELSE id END, claimed_by HAVING claimed_by <> $1 OR min(id) <> ALL ($3) ORDER BY 1 LIMIT 200

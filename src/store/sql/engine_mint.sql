@@ -39,13 +39,15 @@ WITH c AS (
 )
 SELECT id, pg_notify('spot_api', 'c' || id) IS NOT NULL AS told FROM c
 
--- Attempts that have not fetched their files yet although the URLs are about to expire.
+-- Attempts that may not have fetched their files yet (agents report SETUP while they do) although the URLs are about to
+-- expire, or were signed by a clock that was ahead (their end is too far off): no store honours those yet.
 -- name: engine_files_stale
--- params: before_us int8
+-- params: before_us int8, after_us int8
 -- rows: many job_id int8, epoch int4, rank int4, restore_id int8?, spec jsonb
 -- writes: no
 SELECT a.job_id, a.epoch, a.rank, a.restore_id, j.spec FROM attempt a JOIN job j ON j.id = a.job_id
-WHERE a.ended_us IS NULL AND a.phase = 'ASSIGNED' AND a.urls_until_us > 0 AND a.urls_until_us < $1
+WHERE a.ended_us IS NULL AND a.phase IN ('ASSIGNED', 'SETUP') AND a.urls_until_us > 0
+	AND (a.urls_until_us < $1 OR a.urls_until_us > $2)
 ORDER BY a.job_id LIMIT 50
 
 -- name: engine_files_put
@@ -54,7 +56,7 @@ ORDER BY a.job_id LIMIT 50
 -- writes: yes
 WITH a AS (
 	UPDATE attempt SET files = $3, urls_until_us = $4, version = version + 1
-	WHERE job_id = $1 AND epoch = $2 AND rank = $6 AND ended_us IS NULL AND phase = 'ASSIGNED'
+	WHERE job_id = $1 AND epoch = $2 AND rank = $6 AND ended_us IS NULL AND phase IN ('ASSIGNED', 'SETUP')
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR KEY SHARE)
 	RETURNING node_id
 )

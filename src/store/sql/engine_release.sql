@@ -3,9 +3,12 @@
 -- it does (User Guide, "Billing for interrupted Spot Instances"), and the cause stays readable. The nodes of a gang stay
 -- together: none goes before the gang is given up as a whole (engine_gang.sql).
 
+-- patience_us > 0: its agent was told to stop and has not said that it did. Such rows come from then on, since how long that was is
+-- counted by who asks (release.c), with the beats of the API that agents speak to; due: by the clock, its deadline has passed. A
+-- deadline that had passed when its notice came (a clock is wrong) leaves what a notice leaves that names none.
 -- name: engine_release_due
--- params: at_us int8, idle_us int8, grace_us int8
--- rows: many id int8, state text, event text, why text
+-- params: at_us int8, idle_us int8, grace_us int8, stop_us int8, notice_us int8
+-- rows: many id int8, state text, event text, why text, due bool, patience_us int8, beats int8?
 -- writes: no
 WITH busy AS (SELECT EXISTS (SELECT FROM job WHERE state = 'QUEUED' AND cancel_us IS NULL) AS queue),
 live AS (
@@ -31,12 +34,15 @@ SELECT id, state,
 		WHEN gang_state = 'RELEASED' THEN 'gang g' || gang_id || ' is given up: ' || gang_why
 		WHEN job_over THEN 'job j' || job_id || ' is over'
 		WHEN job_id IS NULL THEN 'idle: no job needs it'
-		ELSE 'job j' || job_id || ' is ' || job_state || ' and does not need it' END
+		ELSE 'job j' || job_id || ' is ' || job_state || ' and does not need it' END,
+	state <> 'DRAINING' OR NOT used OR drain_deadline_us + $3 <= $1 AS due,
+	CASE WHEN NOT used THEN 0 WHEN state = 'DRAINING' THEN least(greatest(drain_deadline_us - state_us, $5) + $3, $4) ELSE $4 END,
+	(SELECT beats FROM listener WHERE name = 'api')
 FROM live, busy
 WHERE CASE
-	WHEN state = 'DRAINING' AND (used OR reclaimed) THEN drain_deadline_us + $3 <= $1
-	WHEN used AND state = 'READY' AND job_state = 'CANCELLING' THEN job_state_us + 120000000 <= $1
-	WHEN used AND state = 'READY' AND told AND job_state = 'DRAINING' THEN job_state_us + 120000000 <= $1
+	WHEN state = 'DRAINING' AND used THEN drain_deadline_us IS NOT NULL
+	WHEN state = 'DRAINING' AND reclaimed THEN drain_deadline_us + $3 <= $1
+	WHEN used AND state = 'READY' THEN job_state = 'CANCELLING' OR (told AND job_state = 'DRAINING')
 	WHEN used THEN false
 	WHEN state = 'DRAINING' THEN true
 	WHEN gang_state IS NOT NULL THEN gang_state = 'RELEASED'
@@ -55,4 +61,4 @@ WHERE CASE
 		WHEN job_state IN ('QUEUED', 'DRAINING') AND job_cancel IS NULL THEN false
 		ELSE true END
 	END
-ORDER BY id LIMIT 500
+ORDER BY due DESC, id LIMIT 500

@@ -346,10 +346,10 @@ class Daemon(Server):
     def wanted(self):
         return (self.desired["job"], self.desired["epoch"], self.version)
 
-    def want(self, desired, job=None, epoch=0, run=None, deadline_us=0, why=""):
+    def want(self, desired, job=None, epoch=0, run=None, deadline_us=0, why="", **more):
         with self.lock:
             self.desired = {"desired": desired, "job": job, "epoch": epoch, "deadline_us": deadline_us,
-                            "why": why}
+                            "why": why, **more}
             self.run = run
             self.version += 1
             self.lock.notify_all()

@@ -63,6 +63,7 @@ class GcpNotices(CloudCase):
         self.assertLess(self.signalled() - published, 1.0)
         self.assertEqual((notice["kind"], notice["source"], notice["raw"]), ("interruption", "gcp", "TRUE"))
         self.assertAlmostEqual(notice["deadline_us"] / 1e6, published + 30, delta=2)
+        self.assertAlmostEqual(notice["left_us"] / 1e6, 30, delta=2)
         self.assertEqual(self.exited()["reason"], "drained")
         self.assertEqual(len(self.committed()), 1)
         self.assertEqual(self.order(), ["commit", "EXITED"])

@@ -250,6 +250,15 @@ class Files(AgentCase):
         self.assertEqual(self.exited()["reason"], "ok")
         self.assertEqual(self.daemon.log("j1", 1), b"here\n")
 
+    def test_a_checkpoint_that_the_store_refuses_for_a_while_does_not_fail_the_job(self):
+        self.agent.start()
+        self.daemon.set(url_status=403)
+        self.job("cat \"$SPOT_CHECKPOINT_DIR/model\"", files=[self.daemon.file("checkpoint", "model", b"here\n")])
+        self.until(lambda: self.agent.consoles().count("job.fetch_refused") >= 6, "more refusals than a wrong file gets", 90)
+        self.daemon.set(url_status=0)
+        self.assertEqual(self.exited()["reason"], "ok")
+        self.assertEqual(self.daemon.log("j1", 1), b"here\n")
+
     def test_a_disk_without_room_is_tried_again(self):
         jobs = os.path.join(self.agent.dir, "jobs")
         with open(jobs, "w", encoding="ascii"):

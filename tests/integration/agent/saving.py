@@ -90,6 +90,15 @@ class Checkpoints(AgentCase):
         self.assertLess(done[0]["steps"], done[1]["steps"])
         self.assertTrue(fake.alive(leader))
 
+    def test_what_is_left_for_a_drain_does_not_depend_on_the_clock_of_the_machine(self):
+        self.agent.start()
+        self.job("trap 'for i in $(seq 40); do sleep 0.2; done; echo 7 >ckpt/slow; echo 7 >\"$SPOT_SAVED_FILE\"' USR1; trap : TERM; echo up; while :; do sleep 0.2; done")
+        self.until_log("up")
+        self.daemon.want("drain", "j1", 1, deadline_us=int((time.time() - 3600) * 1e6), left_us=60 * 10**6)
+        self.assertEqual(self.exited()["reason"], "drained")
+        (c,) = self.committed()
+        self.assertEqual([x["path"] for x in c["chunks"]], ["slow"])
+
     def test_a_job_that_ignores_the_signal_costs_its_budget_and_stores_nothing(self):
         self.agent.start()
         self.job("trap '' USR1; trap : TERM; echo half >ckpt/torn; echo up; while :; do echo more >>ckpt/torn; "

@@ -1,5 +1,6 @@
 """Starts apid, speaks HTTP to it, and holds every reply against the OpenAPI document it serves."""
 import atexit
+import contextlib
 import glob
 import hashlib
 import hmac
@@ -177,6 +178,21 @@ class Apid:
         if r.returncode != 0:
             raise AssertionError(r.stderr + "\n" + text)
         return r.stdout.strip()
+
+    @contextlib.contextmanager
+    def locked(self, table):
+        """Rows of the table cannot be written meanwhile."""
+        p = subprocess.Popen([PSQL, "-X", "-q", "-A", "-t", self.dsn], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            p.stdin.write("BEGIN; LOCK TABLE %s IN SHARE MODE; SELECT 'locked';\n" % table)
+            p.stdin.flush()
+            assert p.stdout.readline().strip() == "locked"
+            yield
+        finally:
+            p.communicate("COMMIT;\n")
+
+    def waiters(self, table):
+        return int(self.sql("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '%s'::regclass" % table))
 
     def pool(self, provider="aws", region="us-east-1", zone="use1-az1", itype="p3.2xlarge", market="spot", gpu="V100",
              gpus=1, price=1.0, state="fresh", age_s=0):

@@ -235,6 +235,15 @@ class Poll(Case):
         w = self.agent("poll", {"have": {"job": "j%d" % self.job, "epoch": 1, "phase": "EXITED", "version": 1}, "hold_ms": 5000})
         self.assertEqual((w["desired"], w["job"]), ("idle", None))
 
+    def test_a_clock_that_was_set_back_does_not_hide_the_job_of_today_behind_that_of_before(self):
+        self.start()
+        self.report("EXITED", reason="ok", exit_code=0)
+        A.sql("UPDATE attempt SET created_us = created_us + %d WHERE job_id = %d" % (lib.HOUR, self.job))
+        second = int(A.job(SPEC)["id"][1:])
+        A.attempt(second, self.node, 1)
+        w = self.poll(hold=5000)
+        self.assertEqual((w["desired"], w["job"], w["run"]["name"]), ("run", "j%d" % second, "train"))
+
     def test_a_node_that_goes_is_told_to_shut_down(self):
         self.start()
         A.sql("UPDATE node SET state = 'TERMINATING' WHERE id = %d" % self.node)
@@ -325,6 +334,22 @@ class Notice(Case):
         self.assertEqual(A.sql("SELECT count(*) FROM event WHERE event = 'NOTICE_HEARD' AND node_id = %d" % self.node), "1")
         self.assertEqual(A.call("GET", "/v1/nodes/n%d" % self.node, expect=200)[1]["notice"]["kind"], "interruption")
 
+    def test_a_span_counts_from_its_arrival_whatever_the_clock_of_the_machine_says(self):
+        self.start()
+        for wrong in (-lib.HOUR, lib.HOUR):
+            A.sql("DELETE FROM notice WHERE node_id = %d" % self.node)
+            self.agent("notice", {"kind": "interruption", "deadline_us": lib.now() + wrong, "left_us": 30 * lib.US, "source": "gcp", "raw": "TRUE"})
+            left = int(A.sql("SELECT deadline_us - heard_us FROM notice WHERE node_id = %d" % self.node))
+            self.assertEqual(left, 30 * lib.US)
+
+    def test_a_drain_says_how_long_is_left(self):
+        self.start()
+        A.sql("UPDATE attempt SET desired = 'drain', version = 2, drain_deadline_us = %d WHERE job_id = %d" % (lib.now() + 40 * lib.US, self.job))
+        w = self.poll("j%d" % self.job, 1, 1)
+        self.assertAlmostEqual(w["left_us"] / lib.US, 40, delta=5)
+        A.sql("UPDATE attempt SET version = 3, drain_deadline_us = NULL WHERE job_id = %d" % self.job)
+        self.assertNotIn("left_us", self.poll("j%d" % self.job, 1, 2))
+
 
 class Checkpoint(Case):
     def open(self, named, expect=200, **more):
@@ -379,6 +404,20 @@ class Checkpoint(Case):
         self.open([("a", 0, "ZZ")])
         self.mint(held=False)
         self.assertEqual(len(self.open([("a", 0, "ZZ")])["uploads"]), 1)
+
+    def test_a_request_that_came_twice_is_no_end_of_the_attempt(self):
+        self.start()
+        first, second = {}, {}
+        th = threading.Thread(target=lambda: first.update(self.open([("a", 0, "twice")], expect=503)))
+        th.start()
+        A.until_parked()
+        later = threading.Thread(target=lambda: second.update(self.open([("a", 0, "twice")])))
+        later.start()
+        th.join()
+        self.assertEqual(first["code"], "unavailable")
+        self.mint(held=False).join()
+        later.join()
+        self.agent("commit", {"job": "j%d" % self.job, "epoch": 1, "checkpoint": second["checkpoint"]})
 
     def test_commit_needs_the_urls(self):
         self.start()

@@ -124,6 +124,26 @@ class Idempotency(unittest.TestCase):
         b = A.call("POST", "/v1/jobs", lib.JOB, headers=h, expect=201)[1]
         self.assertEqual((b["id"], self.jobs()), (a["id"], n))
 
+    def test_a_create_that_was_held_up_until_its_repeat_came_makes_no_second_job(self):
+        n, got = self.jobs(), []
+        age = lambda: int(A.sql("SELECT coalesce(max(%d - created_us), -1) FROM idempotency WHERE key = 'k-held'" % lib.now()))
+
+        def one():
+            got.append(A.call("POST", "/v1/jobs", lib.JOB, headers={"Idempotency-Key": "k-held"})[:2])
+        with A.locked("job"):
+            threads = [threading.Thread(target=one) for _ in range(2)]
+            threads[0].start()
+            A.until(lambda: age() >= 0 and A.waiters("job") > 0, "the first waits")
+            A.sql("UPDATE idempotency SET created_us = created_us - %d WHERE key = 'k-held'" % (61 * lib.US))
+            threads[1].start()
+            A.until(lambda: age() < 60 * lib.US, "the second took the key over")
+        for t in threads:
+            t.join()
+        self.assertEqual(self.jobs(), n + 1)
+        self.assertEqual(sorted(s for s, _ in got), [201, 409], got)
+        again = A.call("POST", "/v1/jobs", lib.JOB, headers={"Idempotency-Key": "k-held"}, expect=201)[1]
+        self.assertEqual(again["id"], [j for s, j in got if s == 201][0]["id"])
+
     def test_a_hundred_copies_at_once_make_one_job(self):
         n, results = self.jobs(), []
 

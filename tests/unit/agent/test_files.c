@@ -7,6 +7,7 @@
 #include "base/str.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -151,10 +152,33 @@ static void processes_are_known_by_start_time_and_handlers(void **state)
 	assert_int_equal(signal_parse(""), 0);
 }
 
+static void what_cannot_be_read_is_not_gone(void **state)
+{
+	struct rlimit had, none = {0, 0};
+	uint64_t start = proc_start_time(getpid()), blind;
+	bool gone;
+
+	(void)state;
+	assert_false(proc_is_gone(getpid(), 0));
+	assert_false(proc_is_gone(getpid(), start));
+	assert_true(proc_is_gone(getpid(), start + 1));
+	assert_true(proc_is_gone(0x3fffffff, 0));
+	assert_true(proc_is_gone(0, 0));
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &had), 0);
+	none.rlim_max = had.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	blind = proc_start_time(getpid());
+	gone = proc_is_gone(getpid(), start);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &had), 0);
+	assert_int_equal(blind, 0);
+	assert_false(gone);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(paths_stay_inside),
+	    cmocka_unit_test(what_cannot_be_read_is_not_gone),
 	    cmocka_unit_test_setup_teardown(a_write_replaces_the_whole_and_keeps_its_mode, dir_new, dir_end),
 	    cmocka_unit_test_setup_teardown(a_file_over_its_limit_is_refused, dir_new, dir_end),
 	    cmocka_unit_test_setup_teardown(removing_a_directory_does_not_follow_links, dir_new, dir_end),

@@ -1,0 +1,67 @@
+/*
+ * What must hold of money beyond each line for itself: its price is what the pool's rows say, what was reversed was that line and
+ * once, work is lost from the last checkpoint on, and what is credited the cloud does not bill.
+ */
+#include "world.h"
+#include "check.h"
+#include "cloud.h"
+#include "store.h"
+
+#include "base/str.h"
+
+/* A line says which row of prices it is of. Where neither clocks nor daemons stood still that was the newest one for its time that
+ * had been in the rows for a minute. */
+static void check_prices(void)
+{
+	check_none("a price is the pool's", "SELECT string_agg('line ' || l.id || ' of n' || l.node_id, '; ') FROM ledger l JOIN node n ON n.id = l.node_id "
+	    "WHERE NOT CASE WHEN l.price_observed_us = 0 THEN l.price_micros = n.price_micros ELSE EXISTS (SELECT FROM price_point p "
+	    "WHERE p.pool_id = n.pool_id AND p.observed_us = l.price_observed_us AND p.price_micros = l.price_micros AND p.effective_us <= l.from_us) END");
+	if (world.skew_max == 0 && !world.stood)
+		check_none("a price is the newest", "SELECT string_agg('line ' || l.id || ' of n' || l.node_id || ' is of ' || l.price_observed_us || ', not ' || q.observed_us, '; ') "
+		    "FROM ledger l JOIN price_point q ON q.pool_id = l.pool_id AND q.observed_us > l.price_observed_us AND q.effective_us < l.to_us "
+		    "AND q.observed_us < l.at_us - 60000000 AND q.price_micros <> l.price_micros "
+		    "WHERE l.reverses IS NULL AND NOT EXISTS (SELECT FROM ledger r WHERE r.node_id = l.node_id AND r.reverses IS NOT NULL) "
+		    "AND NOT EXISTS (SELECT FROM price_point o WHERE o.pool_id = q.pool_id AND o.observed_us > q.observed_us AND o.effective_us < l.to_us)");
+}
+
+static void check_reversals(void)
+{
+	check_none("a reversal takes one line back", "SELECT string_agg('line ' || l.id || ' of n' || l.node_id, '; ') FROM ledger l WHERE EXISTS "
+	    "(SELECT FROM ledger r WHERE r.reverses = l.id AND (r.amount_micros <> -l.amount_micros OR (r.from_us, r.to_us, r.node_id) <> (l.from_us, l.to_us, l.node_id))) "
+	    "OR (SELECT count(*) FROM ledger r WHERE r.reverses = l.id) > 1");
+	check_none("lost work is billed as well", "SELECT string_agg('n' || n.id || ' lived ' || (n.ended_us - n.launched_us) || ' billed ' || b.us, '; ') FROM node n, LATERAL "
+	    "(SELECT sum(l.to_us - l.from_us) us FROM ledger l WHERE l.node_id = n.id AND l.reverses IS NULL AND NOT EXISTS "
+	    "(SELECT FROM ledger x WHERE x.reverses = l.id)) b WHERE n.ended_us > n.launched_us AND b.us <> n.ended_us - n.launched_us "
+	    "AND EXISTS (SELECT FROM ledger r WHERE r.node_id = n.id AND r.kind = 'lost_work')");
+	check_none("work is lost from the last checkpoint on", "SELECT string_agg('line ' || l.id || ' of j' || l.job_id || ' epoch ' || l.epoch || ': c' || c.id, '; ') "
+	    "FROM ledger l JOIN attempt a ON a.job_id = l.job_id AND a.epoch = l.epoch AND a.node_id = l.node_id "
+	    "JOIN checkpoint c ON c.job_id = a.job_id AND c.epoch = a.epoch AND c.rank = a.rank AND c.state = 'COMMITTED' "
+	    "WHERE l.kind = 'lost_work' AND l.reverses IS NULL AND CASE WHEN c.set_key IS NULL THEN c.committed_us ELSE c.set_us END > l.from_us");
+}
+
+/* A cloud that bills a machine gives nothing back for it. */
+static void check_credits(void)
+{
+	struct cloud_instance *all;
+	size_t n = cloud_instances(&all);
+	PGresult *r = check_rows("SELECT n.id, n.ref FROM node n WHERE EXISTS (SELECT FROM ledger l WHERE l.node_id = n.id AND l.kind = 'credit') ORDER BY 1");
+
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int k = 0; k < PQntuples(r); k++) {
+		for (size_t i = 0; i < n; i++) {
+			if (strcmp(all[i].ref, PQgetvalue(r, k, 1)) == 0)
+				always(str_same(all[i].ended_by, "reclaim"), "what the cloud bills is not credited", "n%s was credited, %s was ended by %s",
+				    PQgetvalue(r, k, 0), all[i].id, all[i].ended_by);
+		}
+		sometimes("a machine was credited");
+	}
+	PQclear(r);
+	free(all);
+}
+
+void check_money_end(void)
+{
+	check_prices();
+	check_reversals();
+	check_credits();
+}
