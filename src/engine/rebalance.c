@@ -309,6 +309,8 @@ static void rebalance_due(struct step *s)
 
 	b->reqs_n = q_engine_rebalance_due_rows(&s->req, s->r->arena, &b->reqs);
 	if (b->reqs_n > 0) {
+		/* Who asks knows prices that may be newer than the market that this turn has read. */
+		offers_stale(s->r->e);
 		offers_need(s->r, rebalance_begin, b);
 	}
 }
