@@ -15,6 +15,7 @@ import threading
 import time
 
 import e2e
+from late import Late
 from world import Failure, free_port, http, until
 
 
@@ -302,7 +303,7 @@ class Case(e2e.Case):
 
     @classmethod
     def setUpClass(cls):
-        cls.broken = False
+        cls.broken, cls.late = False, Late()
         cls.world = (cls.WORLD or Replicas)(**cls.OPTIONS)
         try:
             cls.world.prices()

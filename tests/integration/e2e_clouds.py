@@ -45,7 +45,7 @@ class Cloud:
         text = self.agent_log(home)
         seen, signalled = self.at(text, "notice.seen"), self.at(text, "job.signalled")
         self.assertIn("source=" + self.NOTICE, text)
-        self.assertLess((signalled - seen).total_seconds(), 1)
+        self.assertLess((signalled - seen).total_seconds(), self.late.limit(1))
 
     def test_a_job_from_price_to_nothing_left(self):
         w = self.world

@@ -340,7 +340,6 @@ static enum spot_step cloud_terminate(void *self, struct spot_call *c, struct sp
 {
 	struct machine *m = cloud_by_ref(cloud_of(self), a->ref);
 
-	(void)c;
 	if (m != NULL && cloud_of(self)->blind_terminates > 0) {
 		cloud_of(self)->blind_terminates--;
 		a->after = (struct spot_instance){.ref = a->ref, .state = SPOT_INSTANCE_GONE, .raw_state = SPOT_NOT_FOUND_STATE};
@@ -351,7 +350,7 @@ static enum spot_step cloud_terminate(void *self, struct spot_call *c, struct sp
 		return SPOT_DONE;
 	}
 	/* As EC2: first it is stopping; the next look finds it gone. */
-	m->terminates++;
+	m->terminated_us = m->terminates++ == 0 ? c->now_us : m->terminated_us;
 	a->after = instance_of(c->arena, m);
 	if (m->state != SPOT_INSTANCE_GONE) {
 		a->after.state = SPOT_INSTANCE_STOPPING;

@@ -52,9 +52,10 @@ static void test_on_demand_is_left_to_wait_for_spot_while_there_is_time(void **s
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'QUEUED'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'PARKED'"), 1);
 	/* Its machine goes back, nothing is bought while it waits; spot takes it when it is back. */
-	world_for(w, 500);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE n.ended_us IS NULL"
-				      " AND p.market = 'on_demand'"), 0);
+	world_until(w, LIMIT, "SELECT count(*) = 0 FROM node n JOIN pool p ON p.id = n.pool_id WHERE n.ended_us IS NULL"
+			      " AND p.market = 'on_demand'");
+	world_for(w, 300);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.market = 'on_demand'"), 1);
 	cloud_sell_again(&w->cloud);
 	world_until(w, LIMIT, "SELECT count(*) FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch"
 			      " WHERE j.state = 'RUNNING' AND a.market = 'spot'");
@@ -71,7 +72,7 @@ static void test_a_return_that_the_policy_decides_is_in_the_report_of_moves(void
 	on_demand(w, "{}");
 	assert_true(world_metric(w, "spot_moves_usd", "predicted") >= 0 && world_metric(w, "spot_moves_usd", "predicted") < 1e-9);
 	world_kill(w); /* whoever sees the pool knows the deadline */
-	world_sql(w, "UPDATE job SET deadline_us = created_us + 300 * 3600000000; UPDATE leader SET until_us = 0");
+	world_sql(w, "UPDATE job SET deadline_us = created_us + 300 * 3600000000");
 	world_pool(w, "z2", "a1", "spot", 300000);
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'return'");
@@ -167,9 +168,10 @@ static void test_a_late_job_stays_on_demand_unless_its_file_says_otherwise(void 
 	struct world *w = *state;
 
 	on_demand(w, "{}");
-	world_sql(w, "UPDATE job SET deadline_us = created_us - 1; NOTIFY spot_engine");
-	world_for(w, 300);             /* whoever reads the job knows its deadline */
+	world_kill(w); /* whoever sees the pool knows the deadline */
+	world_sql(w, "UPDATE job SET deadline_us = created_us - 1");
 	world_pool(w, "z2", "a1", "spot", 100000);
+	world_start(w);
 	world_for(w, 600);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 1);
 	ask_rebalance(w);

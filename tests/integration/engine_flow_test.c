@@ -384,7 +384,7 @@ static void test_a_node_that_does_not_boot_is_replaced(void **state)
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_pool(w, "z2", "a1", "spot", 1100000);
-	w->conf.boot_timeout_us = 600000; /* of the second, too */
+	w->conf.boot_timeout_us = 600000;
 	w->agents = false;
 	world_start(w);
 	world_job(w, "{}");
@@ -392,6 +392,8 @@ static void test_a_node_that_does_not_boot_is_replaced(void **state)
 		    "SELECT count(*) FROM node WHERE id = 1 AND state = 'GONE' AND end_cause = "
 		    "'boot_timeout'");
 	w->agents = true;
+	w->conf.boot_timeout_us = 15 * SPOT_US_PER_S;
+	engine_reload(w->engine, &w->conf);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	world_finish(w, 1);
 }

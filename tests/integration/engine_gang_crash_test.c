@@ -35,7 +35,6 @@ static void killer_tick(struct killer *k)
 		return;
 	}
 	world_kill(k->w);
-	world_sql(k->w, "UPDATE leader SET until_us = 0");
 	world_start(k->w);
 	k->next_us = 0;
 }

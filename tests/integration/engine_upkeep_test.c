@@ -292,10 +292,10 @@ static void test_the_lease_is_renewed_although_nothing_else_happens(void **state
 
 	world_reset(w, true);
 	w->conf.tick_us = 60 * SPOT_US_PER_S;
-	w->conf.lease_us = 1500000;
+	w->conf.lease_us = 4 * SPOT_US_PER_S;
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM leader");
-	end = clock_real.mono_us(&clock_real) + 3 * w->conf.lease_us;
+	end = clock_real.mono_us(&clock_real) + w->conf.lease_us + SPOT_US_PER_S;
 	for (int64_t left; (left = end - clock_real.mono_us(&clock_real)) > 0;)
 		loop_turn(w->loop, left);
 	assert_int_equal(world_int(w, "SELECT max(epoch) FROM leader"), 1);
@@ -533,7 +533,7 @@ static void test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_eithe
 
 	world_reset(w, true);
 	w->cloud.reclaim_free_us = SPOT_US_PER_HOUR;
-	w->conf.watch_us = 6 * SPOT_US_PER_S;
+	w->conf.watch_us = 60 * SPOT_US_PER_S;
 	world_pool(w, "z1", "a1", "spot", 3600000000);
 	world_start(w);
 	world_job(w, "{}");

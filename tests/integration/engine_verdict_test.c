@@ -235,6 +235,7 @@ static void test_suspicion_and_health_again(void **state)
 	int64_t job;
 
 	world_reset(w, true);
+	w->conf.agent_silent_us = 2 * SPOT_US_PER_S; /* it speaks more often, on a busy machine too */
 	w->conf.agent_lost_us = 60 * SPOT_US_PER_S;
 	job = running(w);
 	w->agents = false;

@@ -35,7 +35,7 @@ static struct engine_conf conf_quick(void)
 {
 	struct engine_conf c = {
 	    .tick_us = 20000,
-	    .lease_us = 1000000,
+	    .lease_us = 3000000,
 	    .offers_age_us = 10000,
 	    .launch_timeout_us = 1500000,
 	    .call_timeout_us = 1000000,
@@ -114,6 +114,9 @@ void world_start(struct world *w)
 	assert_null(w->engine);
 	if (getenv("ENGINE_TEST_LOG") != NULL) {
 		log_init(&(struct log_conf){.fd = 2, .level = LOG_DEBUG, .program = "engine"});
+	}
+	if (w->kills > 0) {
+		world_sql(w, "UPDATE leader SET until_us = 0");
 	}
 	rng_real_init(&w->rng);
 	w->loop = loop_new(&clock_real, &w->rng);

@@ -25,6 +25,7 @@ struct machine {
 	enum spot_end_cause cause;
 	int64_t created_us;
 	int terminates;
+	int64_t terminated_us; /* the first of them */
 	bool leftover;
 	const char *reason; /* raw_reason, NULL = "" */
 	size_t gang; /* so many were launched with its token; 0 = it alone */
@@ -96,6 +97,7 @@ int world_setup(void **state); /* one server for all tests of a binary */
 int world_teardown(void **state);
 /* A fresh database and cloud; the engine is not started. */
 void world_reset(struct world *w, bool tokens);
+/* The lease of one that was killed would run out by itself; here it has. */
 void world_start(struct world *w);
 void world_kill(struct world *w);
 /* Turns until the engine knows that another leads. */
@@ -103,7 +105,7 @@ void world_deposed(struct world *w);
 /* Turns until the query's first column is not 0. Fails the test after limit_ms. */
 void world_until(struct world *w, int64_t limit_ms, const char *sql);
 /* Long enough for anything that the engine does in a test, on a busy machine. */
-#define LIMIT 20000
+#define LIMIT 60000
 /* Waits until no machine is left, neither in the rows nor at the cloud. */
 void world_empty(struct world *w);
 /* The same, and every attempt is settled. */

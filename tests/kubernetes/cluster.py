@@ -4,19 +4,16 @@ import http.client
 import json
 import os
 import shutil
-import socket
 import ssl
 import subprocess
+import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "deploy", "story"))
+from world import free_port  # noqa: E402
+
 START_S = 60
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def openssl(*args):

@@ -4,7 +4,9 @@ import os
 import sys
 import unittest
 
-import fake
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "harness"))
+import fake  # noqa: E402
+from late import Late  # noqa: E402
 
 AGENT, TRAIN = sys.argv[1:3] if len(sys.argv) > 2 else ("", "")
 CKPT = {"path": "ckpt", "signal": "USR1", "command": "", "interval_s": 0, "budget_s": 20, "then": "TERM",
@@ -15,6 +17,8 @@ class AgentCase(unittest.TestCase):
     aws = False
 
     def setUp(self):
+        self.late = Late()
+        self.addCleanup(self.late.stop)
         self.daemon = fake.Daemon()
         self.addCleanup(self.daemon.close)
         self.metadata = fake.Metadata() if self.aws else None
@@ -44,13 +48,13 @@ class AgentCase(unittest.TestCase):
         self.daemon.want("run", job, epoch, doc)
         return doc
 
-    def until(self, condition, what, timeout=30):
+    def until(self, condition, what, timeout=60):
         return self.daemon.until(condition, what, timeout)
 
-    def until_log(self, text, job="j1", epoch=1, timeout=30):
+    def until_log(self, text, job="j1", epoch=1, timeout=60):
         self.until(lambda: text.encode() in self.daemon.log(job, epoch), f"log line {text!r}", timeout)
 
-    def exited(self, job="j1", epoch=1, timeout=30):
+    def exited(self, job="j1", epoch=1, timeout=60):
         return self.daemon.until_report("EXITED", job, epoch, timeout)
 
     def leader(self, job="j1", epoch=1):

@@ -81,7 +81,7 @@ class Server:
         self.httpd.shutdown()
         self.httpd.server_close()
 
-    def until(self, condition, what, timeout=30):
+    def until(self, condition, what, timeout=60):
         """Returns the first true value of condition()."""
         with self.lock:
             end = time.monotonic() + timeout
@@ -380,7 +380,7 @@ class Daemon(Server):
                 return r
         return None
 
-    def until_report(self, phase, job=None, epoch=None, timeout=30):
+    def until_report(self, phase, job=None, epoch=None, timeout=60):
         return self.until(lambda: self.report(phase, job, epoch), f"report {phase} of {job} {epoch}", timeout)
 
     def story(self):
@@ -427,7 +427,7 @@ class Agent:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
-    def wait(self, timeout=30):
+    def wait(self, timeout=60):
         return self.process.wait(timeout)
 
     def job_dir(self, job, epoch):

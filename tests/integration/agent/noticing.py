@@ -60,10 +60,10 @@ class GcpNotices(CloudCase):
         self.waiting()
         published = self.cloud.put("instance/preempted", "TRUE")
         _, notice = self.until(lambda: self.daemon.notices and self.daemon.notices[0], "the notice")
-        self.assertLess(self.signalled() - published, 1.0)
+        self.assertLess(self.signalled() - published, self.late.limit(1.0))
         self.assertEqual((notice["kind"], notice["source"], notice["raw"]), ("interruption", "gcp", "TRUE"))
-        self.assertAlmostEqual(notice["deadline_us"] / 1e6, published + 30, delta=2)
-        self.assertAlmostEqual(notice["left_us"] / 1e6, 30, delta=2)
+        self.assertAlmostEqual(notice["deadline_us"] / 1e6, published + 30, delta=self.late.limit(2))
+        self.assertAlmostEqual(notice["left_us"] / 1e6, 30, delta=self.late.limit(2))
         self.assertEqual(self.exited()["reason"], "drained")
         self.assertEqual(len(self.committed()), 1)
         self.assertEqual(self.order(), ["commit", "EXITED"])
@@ -101,7 +101,7 @@ class GcpNotices(CloudCase):
         with self.cloud.lock:
             self.cloud.down = False
         signalled = self.signalled()
-        self.assertLess(signalled - self.cloud.first_read["instance/preempted"], 1.0)
+        self.assertLess(signalled - self.cloud.first_read["instance/preempted"], self.late.limit(1.0))
 
     def test_503_is_asked_again_but_not_in_a_storm(self):
         self.cloud.status = 503
@@ -190,10 +190,10 @@ class AzureNotices(CloudCase):
         self.train()
         name = self.cloud.event()
         at = time.time() + 30
-        self.assertLess(self.signalled() - self.cloud.first_read[name], 1.0)
+        self.assertLess(self.signalled() - self.cloud.first_read[name], self.late.limit(1.0))
         notice = self.daemon.notices[0][1]
         self.assertEqual((notice["kind"], notice["source"]), ("interruption", "azure"))
-        self.assertAlmostEqual(notice["deadline_us"] / 1e6, at, delta=2)
+        self.assertAlmostEqual(notice["deadline_us"] / 1e6, at, delta=self.late.limit(2))
         self.cloud.until(lambda: self.cloud.acks, "the approval")
         self.assertEqual(self.cloud.acks, [[name]])
         self.assertEqual(self.order(), ["commit", "EXITED", "ack"])
@@ -237,13 +237,13 @@ class AzureNotices(CloudCase):
         with self.cloud.lock:
             self.cloud.awake = True
             self.cloud.lock.notify_all()
-        self.assertLess(self.signalled() - self.cloud.first_read[name], 1.0)
+        self.assertLess(self.signalled() - self.cloud.first_read[name], self.late.limit(1.0))
 
     def test_it_asks_once_a_second_also_after_410_429_and_500(self):
         self.agent.start()
         self.polls_more(4)
-        gaps = [b - a for a, b in zip(self.event_polls()[1:], self.event_polls()[2:])]
-        self.assertGreater(min(gaps), 0.8)
+        polls = self.event_polls()[1:]
+        self.assertGreater((polls[-1] - polls[0]) / (len(polls) - 1), 0.8)  # two may come closer together than they were sent
         with self.cloud.lock:
             self.cloud.faults = [(410, []), (429, [("Retry-After", "2")]), (500, [])]
         self.cloud.until(lambda: not self.cloud.faults, "the faults")
@@ -307,12 +307,12 @@ class PodNotices(CloudCase):
         self.train()
         began = time.time()
         self.agent.process.send_signal(signal.SIGTERM)
-        self.assertLess(self.signalled() - began, 1.0)
+        self.assertLess(self.signalled() - began, self.late.limit(1.0))
         self.agent.process.send_signal(signal.SIGTERM)
         self.assertEqual(self.agent.wait(), 0)
         notice = self.daemon.notices[0][1]
         self.assertEqual((notice["kind"], notice["source"]), ("interruption", "sigterm"))
-        self.assertAlmostEqual(notice["deadline_us"] / 1e6, began + 60, delta=2)
+        self.assertAlmostEqual(notice["deadline_us"] / 1e6, began + 60, delta=self.late.limit(2))
         self.assertEqual(self.order(), ["commit", "EXITED"])
         self.assertEqual((len(self.committed()), len(self.daemon.notices)), (1, 1))
         self.assertEqual(self.daemon.report("EXITED")["reason"], "drained")
@@ -326,13 +326,13 @@ class PodNotices(CloudCase):
         began = time.monotonic()
         self.agent.process.send_signal(signal.SIGTERM)
         self.assertEqual(self.agent.wait(), 0)
-        self.assertLess(time.monotonic() - began, 8)
+        self.assertLess(time.monotonic() - began, self.late.limit(8))
 
     def test_without_a_job_it_tells_and_leaves(self):
         self.agent.start()
         self.until(lambda: self.daemon.haves, "a poll")
         self.agent.process.send_signal(signal.SIGTERM)
-        self.assertEqual(self.agent.wait(10), 0)
+        self.assertEqual(self.agent.wait(), 0)
         self.assertEqual(self.daemon.notices[0][1]["kind"], "interruption")
 
     def test_it_proves_itself_by_its_service_account(self):

@@ -93,7 +93,7 @@ class Apid:
         text = self.call("GET", "/metrics", expect=200)[1].decode()
         return float([l for l in text.split("\n") if l.startswith(name + " ")][0].split()[1])
 
-    def until(self, cond, what, limit=10):
+    def until(self, cond, what, limit=60):
         end = time.monotonic() + limit
         while not cond():
             if time.monotonic() > end:
@@ -103,6 +103,15 @@ class Apid:
     def until_parked(self, n=1):
         """Until the daemon says that it holds so many requests: each has read what there is and waits to be woken."""
         self.until(lambda: self.metric("spot_http_parked") >= n, "%d requests are held" % n)
+
+    @staticmethod
+    def soon(limit, act):
+        """act() gives the seconds that something took. A busy machine may take long for anything; not in each of several tries."""
+        took = []
+        while not took or took[-1] >= limit:
+            if len(took) == 8:
+                raise AssertionError("each time not within %g s: %s" % (limit, took))
+            took.append(act())
 
     # ---- the document ------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ class Stream:
     def ids(self):
         return [int(i) for i in re.findall(r"^id: (\d+)$", self.text, re.M)]
 
-    def until(self, cond, limit=6):
+    def until(self, cond, limit=60):
         end = time.time() + limit
         while time.time() < end and not cond():
             if not self.pump():
@@ -59,7 +59,7 @@ class Events(unittest.TestCase):
         want = event()
         for r in readers:
             self.assertTrue(r.until(lambda: r.ids()[-1:] == want), r.text)
-        self.assertLess(time.time() - t, 3)
+        self.assertLess(time.time() - t, 20)
         for r in readers:
             r.close()
 
@@ -82,7 +82,7 @@ class Events(unittest.TestCase):
         a = event(1)
         many = event(2300)
         r = Stream(last=a[0])
-        self.assertTrue(r.until(lambda: len(r.ids()) >= 2300, 15), len(r.ids()))
+        self.assertTrue(r.until(lambda: len(r.ids()) >= 2300), len(r.ids()))
         self.assertEqual(r.ids(), many)
         r.close()
 
@@ -105,7 +105,7 @@ class Events(unittest.TestCase):
         want = event()
         t = time.time()
         self.assertTrue(r.until(lambda: want[0] in r.ids()), r.text)
-        self.assertLess(time.time() - t, 4)
+        self.assertLess(time.time() - t, 20)
         r.close()
 
     def test_filters(self):
@@ -123,7 +123,7 @@ class Events(unittest.TestCase):
         rs = [Stream().ready() for _ in range(5)]
         for r in rs:
             r.close()
-        A.until(lambda: A.metric("spot_http_streams") == 0, "they are forgotten", 5)
+        A.until(lambda: A.metric("spot_http_streams") == 0, "they are forgotten")
 
     def test_a_slow_reader_is_cut_and_the_others_go_on(self):
         slow = socket.socket()
@@ -134,12 +134,11 @@ class Events(unittest.TestCase):
         base = A.metric("spot_http_streams")
         self.assertGreaterEqual(base, 2)
         big = "x" * 6000
-        for _ in range(8):
+        for i in range(8):
             A.sql("INSERT INTO event (at_us, entity, entity_id, event, why) SELECT %d, 'job', 'j', 'BIG', '%s' FROM generate_series(1, 200); "
                   "NOTIFY spot_api, 'e'" % (lib.now(), big))
-            r.until(lambda: False, 0.5)
-        self.assertTrue(r.until(lambda: len(r.ids()) >= 1600, 20), len(r.ids()))
-        A.until(lambda: A.metric("spot_http_streams") == base - 1, "the slow one is cut", 5)
+            self.assertTrue(r.until(lambda: len(r.ids()) >= 200 * (i + 1)), len(r.ids()))
+        A.until(lambda: A.metric("spot_http_streams") == base - 1, "the slow one is cut")
         slow.close()
         r.close()
 
@@ -172,14 +171,14 @@ class Drain(unittest.TestCase):
         b.proc.stdin.write("d\n")
         b.proc.stdin.flush()
         th.join()
-        s.settimeout(5)
+        s.settimeout(30)
         text = b""
         while True:
             data = s.recv(4096)
             if not data:
                 break
             text += data
-        self.assertLess(time.time() - t, 3)
+        self.assertLess(time.time() - t, 20)
         self.assertTrue(text.endswith(b"0\r\n\r\n"), text)
         self.assertEqual(out["r"][1]["state"], "QUEUED")
         with self.assertRaises(OSError):

@@ -223,14 +223,14 @@ class One(unittest.TestCase):
         out = self.wait("/v1/jobs/%s?wait_state=RUNNING&timeout_s=20" % j["id"],
                         "UPDATE job SET state = 'RUNNING' WHERE id = %s; NOTIFY spot_api, 'j%s'" % (i, i))
         self.assertEqual(out["reply"][1]["state"], "RUNNING")
-        self.assertLess(out["took"], 2)
+        self.assertLess(out["took"], 4.5)  # without it: five seconds
 
     def test_a_lost_notification_costs_seconds_only(self):
         j = A.job()
         out = self.wait("/v1/jobs/%s?wait_state=terminal&timeout_s=20" % j["id"],
                         "UPDATE job SET state = 'FAILED' WHERE id = " + j["id"][1:])
         self.assertEqual(out["reply"][1]["state"], "FAILED")
-        self.assertLess(out["took"], 7)
+        self.assertLess(out["took"], 18)
 
     def test_the_wait_ends_with_what_there_is(self):
         j = A.job()
@@ -319,15 +319,20 @@ class Logs(unittest.TestCase):
 
     def test_following_is_woken_by_new_bytes(self):
         self.add(1, 0, "a")
-        out = {}
-        th = threading.Thread(target=lambda: out.update(r=self.get("?offset=1&follow_s=20"), t=time.time()))
-        th.start()
-        A.until_parked()
-        t = time.time()
-        self.add(1, 1, "bc")
-        th.join()
-        self.assertEqual(out["r"], ("bc", 1, 3, None))
-        self.assertLess(out["t"] - t, 1)
+        self.end = 1
+
+        def more():
+            out = {}
+            th = threading.Thread(target=lambda: out.update(r=self.get("?offset=%d&follow_s=20" % self.end), t=time.monotonic()))
+            th.start()
+            A.until_parked()
+            t = time.monotonic()
+            self.add(1, self.end, "bc")
+            self.end += 2
+            th.join()
+            self.assertEqual(out["r"], ("bc", 1, self.end, None))
+            return out["t"] - t
+        A.soon(1.5, more)  # without a notification: two seconds
 
 
 class Fleets(unittest.TestCase):

@@ -13,7 +13,7 @@ import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', '..', 'emulator'))
+sys.path[:0] = [os.path.join(HERE, '..', '..', 'emulator'), os.path.join(HERE, '..', '..', '..', 'deploy', 'story')]
 try:
     from azure.core import MatchConditions
     from azure.core.exceptions import HttpResponseError
@@ -22,6 +22,7 @@ except ImportError as e:
     print('no Azure SDK (%s): skipped' % e)
     sys.exit(77)
 from cloudsim_proc import Cloudsim  # noqa: E402
+from world import free_port  # noqa: E402
 
 BUILD, PROGRAM = sys.argv[1:3]
 del sys.argv[1:3]
@@ -130,9 +131,7 @@ class Judge(unittest.TestCase):
             select.select([], [], [], 0.05)
 
     def test_the_same_steps_end_the_same(self):
-        with socket.socket() as s:
-            s.bind(('127.0.0.1', 0))
-            port = s.getsockname()[1]
+        port = free_port()
         self.azurite(port)
         sim = Cloudsim(PROGRAM, '--seed', '5', '--no-throttle')
         self.addCleanup(sim.stop)

@@ -11,13 +11,14 @@ import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.join(HERE, '..', '..', '..', 'deploy', 'story')]
 try:
     from azure.storage.blob import BlobServiceClient
 except ImportError as e:
     print('no Azure SDK (%s): skipped' % e)
     sys.exit(77)
 from stores import Client, http  # noqa: E402
+from world import free_port  # noqa: E402
 
 BUILD, CLIENT = sys.argv[1:3]
 del sys.argv[1:3]
@@ -34,9 +35,7 @@ NAME = 'j1/a b+c/chunk'
 class Azurite(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        with socket.socket() as s:
-            s.bind(('127.0.0.1', 0))
-            port = s.getsockname()[1]
+        port = free_port()
         cls.tmp = tempfile.TemporaryDirectory()
         cls.proc = subprocess.Popen(['node', installed.stdout.strip(), '--blobPort', str(port), '--inMemoryPersistence',
                                      '--skipApiVersionCheck', '--silent', '--disableTelemetry'], cwd=cls.tmp.name,
