@@ -199,6 +199,8 @@ static const struct rule_break {
     {"a fleet is not larger than it was asked to be", "UPDATE node SET state = 'READY', fleet_id = (SELECT min(id) FROM fleet)", NULL},
     {"a machine without work is given back", "UPDATE node SET state = 'READY', fleet_id = NULL", later},
     {"a cancellation is heard", "UPDATE job SET cancel_us = 1, state = 'RUNNING'", later},
+    {"a cancellation is told", "UPDATE job SET cancel_us = 1, state = 'RUNNING'", later},
+    {"a job begins on machines that are ready", "UPDATE node SET ready_us = NULL", NULL},
     {"a job runs where it may", "UPDATE job SET spec = jsonb_set(spec, '{asks}', '[]')", NULL},
     {"no job begins on a machine that is being taken", "INSERT INTO notice (node_id, kind, deadline_us, source, heard_us) SELECT DISTINCT node_id, "
 	"'interruption', 0, 'x', 0 FROM attempt ON CONFLICT (node_id, kind) DO UPDATE SET heard_us = 0", NULL},

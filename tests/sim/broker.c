@@ -161,6 +161,7 @@ static void broker_crash(struct broker *b)
 	trace("%s dies", b->name);
 	sometimes("the daemon died");
 	net_crash(b->name);
+	leaders_stop(b->pg, true);
 	store_crash(b->pg);
 	poller_free(b->poller);
 	engine_free(b->engine);
@@ -183,6 +184,7 @@ static void broker_pause(struct broker *b)
 	trace("%s stops for %" PRId64 " s", b->name, (b->paused_until - world_now()) / SPOT_US_PER_S);
 	sometimes(engine_leads(b->engine) ? "a leader was stopped" : "a follower was stopped");
 	world_loop_pause(b->loop, true);
+	leaders_stop(b->pg, true);
 	store_pause(b->pg);
 }
 
@@ -191,6 +193,7 @@ static void broker_continue(struct broker *b)
 	b->paused_until = 0;
 	trace("%s goes on", b->name);
 	world_loop_pause(b->loop, false);
+	leaders_stop(b->pg, false);
 }
 
 static bool stop_asked;

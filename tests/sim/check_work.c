@@ -1,6 +1,7 @@
 /* What must hold of gangs, fleets and deadlines, of where jobs run and of how much is launched for them. */
 #include "world.h"
 #include "check.h"
+#include "leaders.h"
 #include "work.h"
 
 /* ---- gangs ------------------------------------------------------------------------------------- */
@@ -50,11 +51,38 @@ static void check_cancelled(void)
 	check_none_now("a cancellation is heard", sql);
 }
 
+/* What a pass of the engine does is done after a few of them, whatever becomes of clouds and agents: by our clock, under one leader. */
+#define PASSES_US (240 * SPOT_US_PER_S)
+
+static void check_told(void)
+{
+	static int64_t asked[128]; /* by the job's number: since when we see it; 0 = not */
+	bool open[ARRAY_LEN(asked)] = {false};
+	int64_t steady = leaders_steady_since();
+	PGresult *r = check_rows("SELECT id, state FROM job WHERE cancel_us IS NOT NULL AND state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED', "
+	    "'CANCELLING') ORDER BY id");
+
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int i = 0; i < PQntuples(r); i++) {
+		size_t job = (size_t)strtoull(PQgetvalue(r, i, 0), NULL, 10);
+
+		assert(job < ARRAY_LEN(asked));
+		open[job] = true;
+		asked[job] = asked[job] == 0 ? world_now() : asked[job];
+		always(steady == 0 || MAX(asked[job], steady) + PASSES_US > world_now(), "a cancellation is told", "j%zu is %s, cancelled for %" PRId64
+		    " s", job, PQgetvalue(r, i, 1), (world_now() - asked[job]) / SPOT_US_PER_S);
+	}
+	for (size_t k = 0; k < ARRAY_LEN(asked); k++)
+		asked[k] = open[k] ? asked[k] : 0;
+	PQclear(r);
+}
+
 void check_work(void)
 {
 	check_gangs();
 	check_numbers();
 	check_cancelled();
+	check_told();
 }
 
 /* ---- at the end -------------------------------------------------------------------------------- */
@@ -119,6 +147,10 @@ static void check_places(void)
 	snprintf(sql, sizeof(sql), "SELECT string_agg('j' || a.job_id || ' epoch ' || a.epoch || ' on n' || a.node_id, '; ') FROM attempt a JOIN notice o "
 	    "ON o.node_id = a.node_id AND o.kind = 'interruption' WHERE a.created_us > o.heard_us + 60000000 + %" PRId64, world.skew_max);
 	check_none_now("no job begins on a machine that is being taken", sql);
+	snprintf(sql, sizeof(sql), "SELECT string_agg('j' || a.job_id || ' epoch ' || a.epoch || ' rank ' || a.rank || ' on n' || n.id, '; ') FROM attempt a "
+	    "JOIN node n ON n.id = a.node_id WHERE n.ready_us IS NULL OR n.ready_us > a.created_us + %" PRId64 " OR n.terminate_us + %" PRId64 " < a.created_us",
+	    world.skew_max, world.skew_max);
+	check_none_now("a job begins on machines that are ready", sql);
 	check_none("who leaves for another is less urgent", "SELECT string_agg('j' || v.id || ' for j' || f.id, '; ') FROM decision d JOIN job v ON v.id = d.job_id "
 	    "JOIN job f ON f.id = (d.outcome->>'for_job')::int8 WHERE d.kind = 'preempted' AND (v.priority + 100 > f.priority OR v.spec->>'interruptible' = 'false')");
 }

@@ -194,7 +194,7 @@ const char *host_unheeding(const char *id, int64_t notice_us)
 {
 	for (const struct program *p = programs; p != NULL; p = p->older) {
 		if (p->alive && strcmp(p->host->id, id) == 0 && p->ckpt[0] != '\0' && p->run_us != 0 &&
-		    p->run_us + 30 * SPOT_US_PER_S < notice_us && p->host->clock.skew_us == 0 && !p->host->was_cut)
+		    p->run_us + 30 * SPOT_US_PER_S < notice_us && p->host->clock.skew_us == 0)
 			return history[p->log].job;
 	}
 	return NULL;

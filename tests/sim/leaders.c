@@ -19,6 +19,12 @@ static const char *const facts[] = {"engine_rate_take", "engine_lease_take", "en
 
 static int64_t newest;
 static int64_t led[2]; /* by daemon: the epoch it was given last */
+static int64_t steady; /* 0 = nobody leads, or it stands still */
+
+int64_t leaders_steady_since(void)
+{
+	return steady;
+}
 
 static size_t daemon_of(const struct pg *p)
 {
@@ -28,6 +34,12 @@ static size_t daemon_of(const struct pg *p)
 void leaders_born(const struct pg *p)
 {
 	led[daemon_of(p)] = 0;
+}
+
+void leaders_stop(const struct pg *p, bool stop)
+{
+	if (newest != 0 && led[daemon_of(p)] == newest)
+		steady = stop ? 0 : world_now();
 }
 
 /* An epoch is one leader's, and a leader that renews in time stays: nothing went wrong for as long as that. */
@@ -45,6 +57,7 @@ static void epoch_set(const struct pg *p, int64_t epoch)
 	if (newest != 0 && led[!k] == newest)
 		sometimes("the other daemon took over");
 	led[k] = newest = epoch;
+	steady = world_now();
 	trace("daemon-%s leads with epoch %" PRId64, p->application, epoch);
 }
 

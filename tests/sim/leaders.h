@@ -16,6 +16,10 @@ bool leaders_late(const struct pg *p, const struct pg_stmt *s);
 void leaders_ran(const struct pg *p, const struct pg_stmt *s, const PGresult *r, bool late);
 /* A request of a daemon leaves it. */
 void leaders_send(const char *from, const char *url, struct str body);
+/* That daemon stops, or goes on. */
+void leaders_stop(const struct pg *p, bool stop);
+/* Since when one daemon leads that never stood still; 0 = none does. What is to be done is done within a few of its passes. */
+int64_t leaders_steady_since(void);
 /* Breaks the first or the second rule of the two, for breaks.c; within its transaction. */
 void leaders_break(bool late_write);
 /* Those of how the lease is taken. */
