@@ -17,6 +17,9 @@
 static const char *const facts[] = {"engine_rate_take", "engine_lease_take", "engine_lease_renew", "engine_lease_release",
     "engine_node_exists", "engine_install_create"};
 
+#define PROBES_EVERY 8 /* seeds */
+#define PROBES_MOST  16
+
 static int64_t newest;
 static int64_t led[2]; /* by daemon: the epoch it was given last */
 static int64_t steady; /* 0 = nobody leads, or it stands still */
@@ -61,15 +64,20 @@ static void epoch_set(const struct pg *p, int64_t epoch)
 	trace("daemon-%s leads with epoch %" PRId64, p->application, epoch);
 }
 
-bool leaders_late(const struct pg *p, const struct pg_stmt *s)
+static bool is_fenced(const struct pg_stmt *s)
 {
-	if (!s->writes || !str_prefix(s->name, "engine_") || led[daemon_of(p)] == newest)
+	if (!s->writes || !str_prefix(s->name, "engine_"))
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(facts); i++) {
 		if (str_same(s->name, facts[i]))
 			return false;
 	}
 	return true;
+}
+
+bool leaders_late(const struct pg *p, const struct pg_stmt *s)
+{
+	return led[daemon_of(p)] != newest && is_fenced(s);
 }
 
 /* A row that was changed or only locked gives the transaction a number. */
@@ -80,6 +88,47 @@ static bool transaction_wrote(void)
 
 	PQclear(r);
 	return wrote;
+}
+
+/* How often each statement was asked what it does without the lease. */
+static bool asked_enough(const struct pg_stmt *s)
+{
+	static struct {
+		const struct pg_stmt *s;
+		int n;
+	} asked[256];
+	size_t i = 0;
+
+	while (i < ARRAY_LEN(asked) && asked[i].s != NULL && asked[i].s != s)
+		i++;
+	if (i == ARRAY_LEN(asked))
+		return true;
+	asked[i].s = s;
+	return asked[i].n++ >= PROBES_MOST;
+}
+
+static void must(const char *sql)
+{
+	PGresult *r = PQexec(store_conn(), sql);
+
+	assert(PQresultStatus(r) == PGRES_COMMAND_OK);
+	PQclear(r);
+}
+
+/* Few statements happen to come late. In some seeds each is tried a few times just before it runs, with the lease in other
+ * hands; then all is as it was. */
+void leaders_try(const struct pg *p, const struct pg_stmt *s, const struct pg_item *i)
+{
+	PGresult *r;
+
+	if (world.conf.seed % PROBES_EVERY != 1 || newest == 0 || led[daemon_of(p)] != newest || !is_fenced(s) || asked_enough(s))
+		return;
+	must("BEGIN; UPDATE leader SET epoch = epoch + 1; COMMIT; BEGIN");
+	r = PQexecPrepared(store_conn(), s->name, s->params_n, i->values, i->lengths, i->formats, 1);
+	if (PQresultStatus(r) == PGRES_TUPLES_OK || PQresultStatus(r) == PGRES_COMMAND_OK)
+		always(!transaction_wrote(), "a daemon that leads no longer changes nothing", "%s without the lease", s->name);
+	PQclear(r);
+	must("ROLLBACK; BEGIN; UPDATE leader SET epoch = epoch - 1; COMMIT");
 }
 
 void leaders_ran(const struct pg *p, const struct pg_stmt *s, const PGresult *r, bool late)

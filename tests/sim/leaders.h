@@ -12,6 +12,9 @@ struct pg_stmt;
 void leaders_born(const struct pg *p); /* a daemon starts; this is its pool */
 /* Before the statement runs: its sender is not the leader, so it must change nothing. It runs in a transaction then. */
 bool leaders_late(const struct pg *p, const struct pg_stmt *s);
+/* Before it runs: would it change anything if its sender led no longer? */
+struct pg_item;
+void leaders_try(const struct pg *p, const struct pg_stmt *s, const struct pg_item *i);
 /* After it ran, the transaction still open. */
 void leaders_ran(const struct pg *p, const struct pg_stmt *s, const PGresult *r, bool late);
 /* A request of a daemon leaves it. */

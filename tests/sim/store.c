@@ -339,6 +339,8 @@ static void item_run(struct pg_conn *c, struct pg_item *i)
 	world.asked++;
 	if (late)
 		must("BEGIN");
+	else
+		leaders_try(c->pg, s, i);
 	r = PQexecPrepared(db.c, s->name, s->params_n, i->values, i->lengths, i->formats, 1);
 	leaders_ran(c->pg, s, r, late);
 	if (late)
