@@ -188,6 +188,9 @@ static const struct rule_break {
     {"a price is the pool's", "UPDATE ledger SET price_micros = price_micros + 1", NULL},
     {"a price is the newest", "INSERT INTO price_point SELECT pool_id, greatest(max(price_observed_us), min(from_us)) + 1, 1, 7, 'x' FROM ledger GROUP BY 1",
 	NULL},
+    {"a line is of what the machine did", "UPDATE ledger SET kind = CASE kind WHEN 'boot' THEN 'idle' ELSE 'boot' END", NULL},
+    {"a line is the team's", "UPDATE ledger SET team = 'x'", NULL},
+    {"what the cloud does not bill is credited", "UPDATE ledger SET kind = 'compute'", later},
     {"a reversal takes one line back", "UPDATE ledger SET amount_micros = amount_micros - 5 WHERE reverses IS NOT NULL", NULL},
     {"lost work is billed as well", "UPDATE ledger SET to_us = to_us + 1000000 WHERE kind = 'lost_work'", NULL},
     {"work is lost from the last checkpoint on", "UPDATE ledger SET kind = 'lost_work', from_us = 0", NULL},
@@ -201,6 +204,12 @@ static const struct rule_break {
     {"a cancellation is heard", "UPDATE job SET cancel_us = 1, state = 'RUNNING'", later},
     {"a cancellation is told", "UPDATE job SET cancel_us = 1, state = 'RUNNING'", later},
     {"a job begins on machines that are ready", "UPDATE node SET ready_us = NULL", NULL},
+    {"a job that is over does not begin", "UPDATE job SET ended_us = 1", NULL},
+    {"no machine is wanted for a job that is over", "UPDATE job SET cancel_us = 1; UPDATE node SET job_id = (SELECT min(id) FROM job)", NULL},
+    {"a job moves to machines that are ready", "INSERT INTO event (at_us, entity, entity_id, job_id, event, why, actor) SELECT 1, 'job', 'j' || j.id, j.id, 'MOVE', "
+	"'moves from n0 to n' || n.id || ', which is ready', 'x' FROM job j, node n", NULL},
+    {"a pool that refused rests", "UPDATE node SET state = 'FAILED', end_cause = 'refused', pool_id = 1, ended_us = created_us - 20000000, gang_id = NULL; DELETE FROM event",
+	NULL},
     {"a job runs where it may", "UPDATE job SET spec = jsonb_set(spec, '{asks}', '[]')", NULL},
     {"no job begins on a machine that is being taken", "INSERT INTO notice (node_id, kind, deadline_us, source, heard_us) SELECT DISTINCT node_id, "
 	"'interruption', 0, 'x', 0 FROM attempt ON CONFLICT (node_id, kind) DO UPDATE SET heard_us = 0", NULL},

@@ -286,11 +286,11 @@ static void check_checkpoints(void)
 	none_now("an epoch that is over commits nothing", sql);
 	none("each rank goes on from its own checkpoint", "SELECT string_agg('j' || a.job_id || ' epoch ' || a.epoch || ' rank ' || a.rank || ' from c' || c.id, '; ') "
 	    "FROM attempt a JOIN checkpoint c ON c.id = a.restore_id WHERE (c.job_id, c.rank) <> (a.job_id, a.rank) OR c.state <> 'COMMITTED'");
-	r = check_rows("SELECT DISTINCT k.object_key, c.id FROM checkpoint_chunk k JOIN checkpoint c ON c.id = k.checkpoint_id "
+	r = check_rows("SELECT DISTINCT k.object_key, c.id, k.sha256 FROM checkpoint_chunk k JOIN checkpoint c ON c.id = k.checkpoint_id "
 	    "JOIN job j ON j.checkpoint_id = c.id WHERE c.state = 'COMMITTED' ORDER BY 2, 1");
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
 	for (int i = 0; i < PQntuples(r); i++)
-		always(cloud_object(PQgetvalue(r, i, 0)), "every committed checkpoint can be restored", "c%s lacks %s",
+		always(cloud_object(PQgetvalue(r, i, 0), PQgetvalue(r, i, 2)), "every committed checkpoint can be restored", "c%s lacks %s",
 		    PQgetvalue(r, i, 1), PQgetvalue(r, i, 0));
 	PQclear(r);
 }

@@ -59,8 +59,47 @@ static void check_credits(void)
 	free(all);
 }
 
+/* For what each line is: a job's time on a machine is compute, no other is; half a minute for what was decided meanwhile. */
+static void check_kinds(void)
+{
+	if (world.skew_max != 0 || world.stood)
+		return;
+	check_none("a line is of what the machine did", "SELECT string_agg('line ' || l.id || ' of n' || l.node_id || ' ' || l.kind, '; ') FROM ledger l "
+	    "JOIN node n ON n.id = l.node_id WHERE l.reverses IS NULL AND NOT EXISTS (SELECT FROM ledger r WHERE r.reverses = l.id) AND CASE l.kind "
+	    "WHEN 'boot' THEN l.to_us > n.ready_us WHEN 'idle' THEN n.ready_us IS NULL OR l.from_us < n.ready_us OR EXISTS (SELECT FROM attempt a "
+	    "WHERE a.node_id = l.node_id AND least(l.to_us, coalesce(a.ended_us, l.to_us)) - greatest(l.from_us, a.created_us) > 30000000) "
+	    "WHEN 'compute' THEN NOT EXISTS (SELECT FROM attempt a WHERE (a.job_id, a.epoch, a.node_id) = (l.job_id, l.epoch, l.node_id) "
+	    "AND a.created_us <= l.from_us + 30000000 AND coalesce(a.ended_us, l.to_us) + 30000000 >= l.to_us) ELSE false END");
+	check_none("a line is the team's", "SELECT string_agg('line ' || l.id, '; ') FROM ledger l JOIN job j ON j.id = l.job_id WHERE (l.team, l.project) "
+	    "<> (j.team, j.project)");
+}
+
+/* EC2 ended it within its first hour, and the daemon heard so. Soon after it is credited. */
+static void check_uncredited(void)
+{
+	char sql[500];
+	struct cloud_instance *all;
+	size_t n = cloud_instances(&all);
+	PGresult *r;
+
+	snprintf(sql, sizeof(sql), "SELECT n.id, n.ref FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.provider = 'aws' AND p.market = 'spot' AND n.state = 'GONE' "
+	    "AND n.provider_state = 'gone_reclaimed' AND n.ended_us - n.launched_us < 3600000000 AND n.ended_us < %" PRId64
+	    " AND NOT EXISTS (SELECT FROM ledger l WHERE l.node_id = n.id AND l.kind = 'credit')", world_now() - 600 * SPOT_US_PER_S - world.skew_max);
+	r = PQexec(store_conn(), sql);
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int k = 0; k < PQntuples(r); k++) {
+		for (size_t i = 0; i < n; i++)
+			always(strcmp(all[i].ref, PQgetvalue(r, k, 1)) != 0 || all[i].cost_micros != 0, "what the cloud does not bill is credited",
+			    "n%s is not, %s was ended by %s", PQgetvalue(r, k, 0), all[i].id, all[i].ended_by);
+	}
+	PQclear(r);
+	free(all);
+}
+
 void check_money_end(void)
 {
+	check_kinds();
+	check_uncredited();
 	check_prices();
 	check_reversals();
 	check_credits();

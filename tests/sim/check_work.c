@@ -155,6 +155,42 @@ static void check_places(void)
 	    "JOIN job f ON f.id = (d.outcome->>'for_job')::int8 WHERE d.kind = 'preempted' AND (v.priority + 100 > f.priority OR v.spec->>'interruptible' = 'false')");
 }
 
+/* What was cancelled or is over begins nothing and wants no machines; clocks of API and engine may differ. */
+static void check_over(void)
+{
+	char sql[500];
+
+	snprintf(sql, sizeof(sql), "SELECT string_agg('j' || j.id || ' epoch ' || a.epoch, '; ') FROM attempt a JOIN job j ON j.id = a.job_id "
+	    "WHERE a.created_us > least(j.cancel_us, j.ended_us) + 20000000 + %" PRId64, world.skew_max);
+	check_none_now("a job that is over does not begin", sql);
+	snprintf(sql, sizeof(sql), "SELECT string_agg('n' || n.id || ' for j' || j.id, '; ') FROM node n JOIN job j ON j.id = n.job_id "
+	    "WHERE n.created_us > least(j.cancel_us, j.ended_us) + 20000000 + %" PRId64, world.skew_max);
+	check_none_now("no machine is wanted for a job that is over", sql);
+}
+
+/* Launch before leave: what a job moves to is ready, of a gang all machines. */
+static void check_moves(void)
+{
+	char sql[700];
+
+	snprintf(sql, sizeof(sql), "SELECT string_agg('j' || e.job_id || ' ' || e.why, '; ') FROM event e JOIN job j ON j.id = e.job_id "
+	    "JOIN node t ON t.id = substring(e.why FROM ' to n([0-9]+)')::int8 WHERE e.entity = 'job' AND e.event = 'MOVE' AND e.why ~ '^moves (from|with)' "
+	    "AND (SELECT count(DISTINCT coalesce(n.gang_rank, 0)) FROM node n WHERE (n.id = t.id OR n.gang_id = t.gang_id) AND n.ready_us <= e.at_us + %" PRId64
+	    ") < j.num_nodes", world.skew_max);
+	check_none_now("a job moves to machines that are ready", sql);
+}
+
+/* A pool that refused rests, as long as nothing else was launched there. */
+static void check_rests(void)
+{
+	if (world.skew_max != 0 || world.stood)
+		return;
+	check_none("a pool that refused rests", "SELECT string_agg('n' || b.id || ' after n' || a.id || ': ' || a.why, '; ') FROM node a JOIN node b "
+	    "ON b.pool_id = a.pool_id AND b.created_us BETWEEN a.ended_us + 15000000 AND a.ended_us + 50000000 "
+	    "WHERE a.state = 'FAILED' AND a.end_cause = 'refused' AND a.gang_id IS NULL AND b.gang_id IS NULL AND NOT EXISTS (SELECT FROM event e JOIN node c "
+	    "ON c.id = e.node_id AND c.pool_id = a.pool_id WHERE e.now = 'BOOTING' AND e.at_us BETWEEN a.ended_us AND b.created_us)");
+}
+
 /* Each wish was accepted once, however often it was sent. */
 static void check_wishes(void)
 {
@@ -178,6 +214,9 @@ static void check_leaks(void)
 void check_work_end(void)
 {
 	check_places();
+	check_over();
+	check_moves();
+	check_rests();
 	check_wishes();
 	check_leaks();
 	check_fleets();

@@ -8,6 +8,8 @@
 #include "../emulator/books.h"
 #include "../emulator/lambda.h"
 #include "../emulator/s3.h"
+#include "base/arena.h"
+#include "base/sign.h"
 #include "base/str.h"
 
 #include <unistd.h>
@@ -401,7 +403,19 @@ size_t cloud_double_launches(void)
 	return n;
 }
 
-bool cloud_object(const char *key)
+bool cloud_object(const char *key, const char *sha256)
 {
-	return s3_find(sim.s3->buckets, key) != NULL;
+	const struct s3_object *o = s3_find(sim.s3->buckets, key);
+	struct arena *arena;
+	struct str all = {"", 0};
+	char hex[SHA256_HEX];
+
+	if (o == NULL)
+		return false;
+	arena = arena_new(0);
+	if (o->file != NULL && !file_get(arena, o->file, &all))
+		all = (struct str){"", 0};
+	sha256_hex(all.p, all.n, hex);
+	arena_free(arena);
+	return strcmp(hex, sha256) == 0;
 }

@@ -56,6 +56,7 @@ size_t cloud_instances(struct cloud_instance **ret); /* the caller frees */
 size_t cloud_orders_open(void);
 void cloud_orders_raise(bool open); /* for breaks.c */
 size_t cloud_double_launches(void);
-bool cloud_object(const char *key);
+/* An object with these bytes: their SHA-256, in hex. */
+bool cloud_object(const char *key, const char *sha256);
 
 #endif
