@@ -9,6 +9,7 @@
 #include "host.h"
 #include "leaders.h"
 #include "store.h"
+#include "twice.h"
 #include "work.h"
 
 static void rows(const char *sql)
@@ -204,6 +205,7 @@ static const struct rule_break {
     {"a cancellation is heard", "UPDATE job SET cancel_us = 1, state = 'RUNNING'", later},
     {"a cancellation is told", "UPDATE job SET cancel_us = 1, state = 'RUNNING'", later},
     {"a job begins on machines that are ready", "UPDATE node SET ready_us = NULL", NULL},
+    {"what comes a second time changes nothing", "", twice_break},
     {"a job that is over does not begin", "UPDATE job SET ended_us = 1", NULL},
     {"no machine is wanted for a job that is over", "UPDATE job SET cancel_us = 1; UPDATE node SET job_id = (SELECT min(id) FROM job)", NULL},
     {"a job moves to machines that are ready", "INSERT INTO event (at_us, entity, entity_id, job_id, event, why, actor) SELECT 1, 'job', 'j' || j.id, j.id, 'MOVE', "

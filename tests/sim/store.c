@@ -14,6 +14,7 @@
 #include "io/pg_priv.h"
 #include "leaders.h"
 #include "store.h"
+#include "twice.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -345,6 +346,8 @@ static void item_run(struct pg_conn *c, struct pg_item *i)
 	leaders_ran(c->pg, s, r, late);
 	if (late)
 		must("COMMIT");
+	else
+		twice_try(s, i, r);
 	gate_ran(s, PQntuples(r));
 	gate_keep(s, r);
 	if (audit && PQntuples(r) > 0) {

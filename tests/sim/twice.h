@@ -1,0 +1,13 @@
+/* Statements that come a second time. */
+#ifndef SIM_TWICE_H
+#define SIM_TWICE_H
+
+#include <libpq-fe.h>
+
+struct pg_stmt;
+struct pg_item;
+/* It ran, and this is what it returned. */
+void twice_try(const struct pg_stmt *s, const struct pg_item *i, const PGresult *first);
+void twice_break(void); /* for breaks.c */
+
+#endif
