@@ -251,7 +251,7 @@ class Metadata(Base):
                                            'mv "$HOME/tmp" "$HOME/host"\n')
         self.sim.wait('agent_started', instance=vm)
         home = self.sim.state(vm)['agent']['home']
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while not os.path.exists(os.path.join(home, 'host')):
             self.assertLess(time.monotonic(), end)
             select.select([], [], [], 0.01)

@@ -60,7 +60,7 @@ class Schedule(e2e.Case):
         w.await_job(near, "its place in the queue", 20, lambda j: j["queue"] and j["queue"]["position"] == 1)
         self.assertEqual(w.job(low)["epoch"], 1)
 
-        high = w.submit(name="high", steps=120, resources=["priority: 500"], ours="work: 1h\nfleet: one")
+        high = w.submit(name="high", steps=240, resources=["priority: 500"], ours="work: 1h\nfleet: one")
         j = w.await_steps(high, 5)
         was = w.job(low)
         first = was["attempts_list"][0]

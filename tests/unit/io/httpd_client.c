@@ -94,7 +94,7 @@ void server_stop(struct server *s)
 
 void server_until_open(struct server *s, int want)
 {
-	int64_t end = clock_real.mono_us(&clock_real) + 2 * SPOT_US_PER_S;
+	int64_t end = clock_real.mono_us(&clock_real) + WAIT_US;
 
 	while (httpd_stats(s->httpd).open != want && clock_real.mono_us(&clock_real) < end)
 		loop_turn(s->loop, 2000);
@@ -130,7 +130,7 @@ int client_open(struct server *s)
 
 void client_send(struct server *s, int fd, const char *p, size_t n)
 {
-	int64_t end = clock_real.mono_us(&clock_real) + 5 * SPOT_US_PER_S;
+	int64_t end = clock_real.mono_us(&clock_real) + WAIT_US;
 
 	while (n > 0 && clock_real.mono_us(&clock_real) < end) {
 		ssize_t w = send(fd, p, n, MSG_NOSIGNAL);
@@ -187,7 +187,7 @@ int client_probe(struct server *s, const char *raw, size_t n, bool *ret_closed)
 	char *text;
 
 	client_send(s, fd, raw, n);
-	text = client_read(s, fd, NULL, SPOT_US_PER_S, ret_closed);
+	text = client_read(s, fd, NULL, WAIT_US, ret_closed);
 	if (strncmp(text, "HTTP/1.1 ", 9) == 0)
 		status = (int)strtol(text + 9, NULL, 10);
 	else if (*ret_closed)

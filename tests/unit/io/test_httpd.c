@@ -13,7 +13,7 @@
 static char *ask(struct server *s, int fd, const char *raw, const char *needle)
 {
 	client_puts(s, fd, raw);
-	return client_read(s, fd, needle, 2 * SPOT_US_PER_S, NULL);
+	return client_read(s, fd, needle, WAIT_US, NULL);
 }
 
 static void a_connection_serves_many_requests(void **state UNUSED)
@@ -53,7 +53,7 @@ static void pipelined_requests_are_answered_in_order(void **state UNUSED)
 		sbuf_printf(&b, "GET /hello?who=n%03d HTTP/1.1\r\nHost: a\r\n\r\n", i);
 	fd = client_open(&s);
 	client_send(&s, fd, b.p, b.n);
-	text = client_read(&s, fd, "n199", 2 * SPOT_US_PER_S, NULL);
+	text = client_read(&s, fd, "n199", WAIT_US, NULL);
 	assert_int_equal(count_of(text, "HTTP/1.1 200 OK"), 200);
 	for (const char *p = text, *q; (q = strstr(p, "\r\n\r\nn")); p = q + 5)
 		assert_true(strtol(q + 5, NULL, 10) == count_of(text, "\r\n\r\nn") - count_of(q, "\r\n\r\nn"));
@@ -71,13 +71,15 @@ static void requests_behind_a_parked_one_wait_for_it(void **state UNUSED)
 
 	server_start(&s, NULL);
 	fd = client_open(&s);
-	text = ask(&s, fd, "GET /park HTTP/1.1\r\nHost: a\r\n\r\n" GET_HELLO, NULL);
+	client_puts(&s, fd, "GET /park HTTP/1.1\r\nHost: a\r\n\r\n" GET_HELLO);
+	server_until(&s, &s.parked_n, 1, WAIT_US);
+	text = client_read(&s, fd, NULL, 100 * MS, NULL);
 	assert_string_equal(text, "");
 	assert_int_equal(s.parked_n, 1);
 	assert_int_equal(s.served, 1);
 	free(text);
 	httpd_reply(s.parked[0], 200, "text/plain", "first", 5);
-	text = client_read(&s, fd, "world", SPOT_US_PER_S, NULL);
+	text = client_read(&s, fd, "world", WAIT_US, NULL);
 	assert_true(strstr(text, "first") && strstr(text, "world") && strstr(text, "first") < strstr(text, "world"));
 	free(text);
 	close(fd);
@@ -111,7 +113,7 @@ static void bodies_arrive_whole_however_they_are_cut(void **state UNUSED)
 	}
 	sbuf_puts(&b, "0\r\n\r\n");
 	client_send(&s, fd, b.p, b.n);
-	text = client_read(&s, fd, "llll", SPOT_US_PER_S, NULL);
+	text = client_read(&s, fd, "llll", WAIT_US, NULL);
 	assert_non_null(strstr(text, "Content-Length: 92160\r\n"));
 	free(text);
 	close(fd);
@@ -130,7 +132,7 @@ static void a_reply_larger_than_the_socket_takes_is_delivered_whole(void **state
 	fd = client_open(&s);
 	client_puts(&s, fd, "GET /big HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
 	server_turns(&s, 20);
-	text = client_read(&s, fd, NULL, 5 * SPOT_US_PER_S, &closed);
+	text = client_read(&s, fd, NULL, WAIT_US, &closed);
 	assert_true(closed);
 	assert_int_equal(strlen(strstr(text, "\r\n\r\n") + 4), 4 << 20);
 	free(text);
@@ -168,7 +170,7 @@ static void http_1_0_is_answered_and_closed(void **state UNUSED)
 	server_start(&s, NULL);
 	fd = client_open(&s);
 	client_puts(&s, fd, "GET /hello HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n");
-	text = client_read(&s, fd, NULL, SPOT_US_PER_S, &closed);
+	text = client_read(&s, fd, NULL, WAIT_US, &closed);
 	assert_true(closed);
 	assert_non_null(strstr(text, "Connection: close\r\n"));
 	free(text);
@@ -228,11 +230,11 @@ static void idle_connections_are_closed_without_words(void **state UNUSED)
 	fd = client_open(&s);
 	text = ask(&s, fd, GET_HELLO, "world");
 	free(text);
-	text = client_read(&s, fd, NULL, SPOT_US_PER_S, &closed);
+	text = client_read(&s, fd, NULL, WAIT_US, &closed);
 	assert_true(closed);
 	assert_string_equal(text, "");
 	free(text);
-	text = client_read(&s, silent, NULL, SPOT_US_PER_S, &closed);
+	text = client_read(&s, silent, NULL, WAIT_US, &closed);
 	assert_true(closed);
 	assert_string_equal(text, "");
 	free(text);
@@ -252,12 +254,12 @@ static void a_thousand_parked_requests_are_woken(void **state UNUSED)
 		fds[i] = client_open(&s);
 		client_puts(&s, fds[i], "GET /park HTTP/1.1\r\nHost: a\r\n\r\n");
 	}
-	server_until(&s, &s.parked_n, N, 10 * SPOT_US_PER_S);
+	server_until(&s, &s.parked_n, N, WAIT_US);
 	assert_int_equal(httpd_stats(s.httpd).open, N);
 	for (size_t i = 0; i < N; i++)
 		httpd_reply(s.parked[i], 200, "text/plain", "up", 2);
 	for (int i = 0; i < N; i++) {
-		char *text = client_read(&s, fds[i], "\r\n\r\nup", SPOT_US_PER_S, NULL);
+		char *text = client_read(&s, fds[i], "\r\n\r\nup", WAIT_US, NULL);
 
 		assert_non_null(strstr(text, "\r\n\r\nup"));
 		free(text);
@@ -275,16 +277,16 @@ static void a_parked_client_that_leaves_is_told_once(void **state UNUSED)
 	server_start(&s, NULL);
 	fd = client_open(&s);
 	client_puts(&s, fd, "GET /park HTTP/1.1\r\nHost: a\r\n\r\n");
-	server_until(&s, &s.parked_n, 1, SPOT_US_PER_S);
+	server_until(&s, &s.parked_n, 1, WAIT_US);
 	close(fd);
-	server_until(&s, &s.gone, 1, 2 * SPOT_US_PER_S);
+	server_until(&s, &s.gone, 1, WAIT_US);
 	assert_int_equal(s.gone, 1);
 	assert_int_equal(httpd_stats(s.httpd).open, 0);
 
 	/* without a callback the request lives until its reply, which goes nowhere */
 	fd = client_open(&s);
 	client_puts(&s, fd, "GET /keep HTTP/1.1\r\nHost: a\r\n\r\n");
-	server_until(&s, &s.parked_n, 2, SPOT_US_PER_S);
+	server_until(&s, &s.parked_n, 2, WAIT_US);
 	close(fd);
 	server_turns(&s, 5);
 	assert_string_equal(s.parked[1]->path, "/keep");
@@ -302,9 +304,9 @@ static void a_stream_reaches_its_reader_and_ends(void **state UNUSED)
 	server_start(&s, NULL);
 	fd = client_open(&s);
 	client_puts(&s, fd, "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
-	server_until(&s, &s.parked_n, 1, SPOT_US_PER_S);
+	server_until(&s, &s.parked_n, 1, WAIT_US);
 	assert_true(httpd_stream_write(s.parked[0], "data: 1\n\n", 9));
-	text = client_read(&s, fd, "data: 1\n\n", SPOT_US_PER_S, NULL);
+	text = client_read(&s, fd, "data: 1\n\n", WAIT_US, NULL);
 	assert_non_null(strstr(text, "Transfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n"));
 	free(text);
 	httpd_stream_end(s.parked[0]);
@@ -326,7 +328,7 @@ static void a_slow_stream_reader_is_cut_at_one_mebibyte(void **state UNUSED)
 	fd = client_open(&s);
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
 	client_puts(&s, fd, "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
-	server_until(&s, &s.parked_n, 1, SPOT_US_PER_S);
+	server_until(&s, &s.parked_n, 1, WAIT_US);
 	for (int i = 0; i < 1000 && httpd_stream_write(s.parked[0], block, sizeof(block)); i++) {
 		queued = httpd_stream_queued(s.parked[0]);
 		server_turns(&s, 1);
@@ -334,7 +336,7 @@ static void a_slow_stream_reader_is_cut_at_one_mebibyte(void **state UNUSED)
 	}
 	assert_in_range(queued, 512 * 1024, 1024 * 1024);
 	assert_int_equal(s.gone, 0); /* not told inside the write */
-	server_until(&s, &s.gone, 1, 2 * SPOT_US_PER_S);
+	server_until(&s, &s.gone, 1, WAIT_US);
 	assert_int_equal(s.gone, 1);
 	assert_int_equal(httpd_stats(s.httpd).open, 0);
 	close(fd);
@@ -369,7 +371,7 @@ static void connections_over_the_limit_get_503(void **state UNUSED)
 	server_start(&s, &conf);
 	for (int i = 0; i < 3; i++)
 		fd[i] = client_open(&s);
-	text = client_read(&s, fd[2], NULL, SPOT_US_PER_S, NULL);
+	text = client_read(&s, fd[2], NULL, WAIT_US, NULL);
 	assert_non_null(strstr(text, "503 Service Unavailable"));
 	free(text);
 	assert_int_equal(httpd_stats(s.httpd).refused, 1);
@@ -394,13 +396,13 @@ static void draining_finishes_what_is_in_work(void **state UNUSED)
 	text = ask(&s, idle, GET_HELLO, "world");
 	free(text);
 	client_puts(&s, busy, "GET /park HTTP/1.1\r\nHost: a\r\n\r\n");
-	server_until(&s, &s.parked_n, 1, SPOT_US_PER_S);
+	server_until(&s, &s.parked_n, 1, WAIT_US);
 	httpd_drain(s.httpd);
-	free(client_read(&s, idle, NULL, SPOT_US_PER_S, &closed));
+	free(client_read(&s, idle, NULL, WAIT_US, &closed));
 	assert_true(closed);
 	assert_int_equal(httpd_stats(s.httpd).open, 1);
 	httpd_reply(s.parked[0], 200, "text/plain", "late", 4);
-	text = client_read(&s, busy, NULL, SPOT_US_PER_S, &closed);
+	text = client_read(&s, busy, NULL, WAIT_US, &closed);
 	assert_true(closed);
 	assert_non_null(strstr(text, "Connection: close\r\n"));
 	assert_non_null(strstr(text, "late"));
@@ -418,7 +420,7 @@ static void freeing_the_server_tells_parked_requests(void **state UNUSED)
 	server_start(&s, NULL);
 	fd = client_open(&s);
 	client_puts(&s, fd, "GET /park HTTP/1.1\r\nHost: a\r\n\r\n");
-	server_until(&s, &s.parked_n, 1, SPOT_US_PER_S);
+	server_until(&s, &s.parked_n, 1, WAIT_US);
 	httpd_free(s.httpd);
 	assert_int_equal(s.gone, 1);
 	loop_turn(s.loop, 0);
@@ -448,7 +450,7 @@ static void a_half_closed_client_still_gets_its_reply(void **state UNUSED)
 	fd = client_open(&s);
 	client_puts(&s, fd, GET_HELLO GET_HELLO);
 	shutdown(fd, SHUT_WR);
-	text = client_read(&s, fd, NULL, SPOT_US_PER_S, &closed);
+	text = client_read(&s, fd, NULL, WAIT_US, &closed);
 	assert_true(closed);
 	assert_int_equal(count_of(text, "world"), 2);
 	free(text);

@@ -25,6 +25,9 @@ struct server {
 	size_t served;
 };
 
+/* For what must come, on a busy machine too. */
+#define WAIT_US (30 * SPOT_US_PER_S)
+
 /* conf may be NULL. The handler knows the paths /hello /echo /park /stream /flood /big /headers. */
 void server_start(struct server *s, const struct httpd_conf *conf);
 void server_stop(struct server *s);
@@ -40,7 +43,7 @@ void client_puts(struct server *s, int fd, const char *text);
 /* Reads until the text holds `needle` (NULL: until the server closes) or limit_us passes; NUL terminated, the caller
  * frees. *ret_closed tells whether the server closed. */
 char *client_read(struct server *s, int fd, const char *needle, int64_t limit_us, bool *ret_closed);
-/* Status of the one reply to these raw bytes; 0 = closed without reply, -1 = nothing within a second. */
+/* Status of the one reply to these raw bytes; 0 = closed without reply, -1 = nothing within WAIT_US. */
 int client_probe(struct server *s, const char *raw, size_t n, bool *ret_closed);
 int count_of(const char *text, const char *needle);
 

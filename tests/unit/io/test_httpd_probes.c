@@ -162,7 +162,7 @@ static void a_request_byte_by_byte_is_served(void **state UNUSED)
 	fd = client_open(&s);
 	for (size_t i = 0; i < sizeof(raw) - 1; i++)
 		client_send(&s, fd, raw + i, 1);
-	text = client_read(&s, fd, "abcde", SPOT_US_PER_S, NULL);
+	text = client_read(&s, fd, "abcde", WAIT_US, NULL);
 	assert_non_null(strstr(text, "HTTP/1.1 200 OK\r\n"));
 	assert_non_null(strstr(text, "\r\n\r\nabcde"));
 	free(text);

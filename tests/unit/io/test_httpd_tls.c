@@ -182,7 +182,7 @@ static void a_parked_tls_client_is_woken_and_its_leaving_seen(void **state UNUSE
 	assert_true(tls_open(&s, &c, 0));
 	for (int i = 0; i < 2; i++) {
 		tls_send(&s, &c, "GET /park HTTP/1.1\r\nHost: a\r\n\r\n", 32 - 1);
-		server_until(&s, &s.parked_n, (size_t)i + 1, SPOT_US_PER_S);
+		server_until(&s, &s.parked_n, (size_t)i + 1, WAIT_US);
 		if (i == 0) {
 			httpd_reply(s.parked[0], 200, "text/plain", "up", 2);
 			text = tls_read(&s, &c, "\r\n\r\nup", 0);
@@ -191,7 +191,7 @@ static void a_parked_tls_client_is_woken_and_its_leaving_seen(void **state UNUSE
 		}
 	}
 	SSL_shutdown(c.ssl);
-	server_until(&s, &s.gone, 1, 2 * SPOT_US_PER_S);
+	server_until(&s, &s.gone, 1, WAIT_US);
 	assert_int_equal(s.gone, 1);
 	tls_close(&c);
 	server_stop(&s);
