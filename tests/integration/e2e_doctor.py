@@ -34,8 +34,11 @@ class Healthy(e2e.Case):
         code, run = self.examine()
         self.assertEqual(run["state"], "done")
         own = by_name(run, "spotd")
-        for name in ("database", "database latency", "database clock", "spot-agent", "spot-nvml", "store PUT", "store GET", "store DELETE", "engine"):
+        for name in ("database", "database clock", "spot-agent", "spot-nvml", "store PUT", "store GET", "store DELETE", "engine"):
             self.assertEqual(own["", name]["state"], "ok", own["", name])
+        # How long one statement took is this machine's affair; what is said of it is not.
+        latency = own["", "database latency"]
+        self.assertEqual(latency["state"], "ok" if float(latency["words"].split(" ms")[0]) < 50 else "warn", latency)
         self.assertEqual(own["", "public address"]["state"], "warn")
         self.assertIn("public_url", own["", "public address"]["fix"])
         aws = by_name(run, "aws")

@@ -35,7 +35,7 @@ class Guard(e2e.Case):
         key = self.read(os.path.join(w.dir, "tls.key")).decode().splitlines()[1]
         keys = [*w.cloud_secrets, w.token, key]
         # One job on either cloud: the nodes of both are looked through.
-        jobs = [w.submit(name="guarded-" + cloud, gpus=gpu, steps=250, resources=["infra: " + cloud], spot=cloud == "aws",
+        jobs = [w.submit(name="guarded-" + cloud, gpus=gpu, steps=400, resources=["infra: " + cloud], spot=cloud == "aws",
                          top="secrets: {JOB_SECRET: %s}\nenvs: {PLAIN: visible}" % SECRET) for cloud, gpu in (("aws", "T4: 1"), ("lambda", "A10: 1"))]
         # Each node is looked through as soon as its job runs: the other cloud may hold its launch back for 12 s.
         for job in jobs:
@@ -46,7 +46,7 @@ class Guard(e2e.Case):
         for job in jobs:
             j = w.await_end(job)
             self.assertEqual((j["state"], j["lost_steps"]), ("SUCCEEDED", 0), j["why"])
-            self.assertEqual(w.result_of(job), w.result_of_uninterrupted(250))
+            self.assertEqual(w.result_of(job), w.result_of_uninterrupted(400))
         self.assertEqual(w.job(jobs[0])["attempts"], 2)
         w.await_gone()
         for path in self.files(os.path.join(w.dir, "cloud", "instances")):

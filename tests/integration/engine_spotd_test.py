@@ -41,7 +41,7 @@ def conf(text, name="spotd.conf"):
 def get(url, token=None):
     req = urllib.request.Request(url, headers={"Authorization": "Bearer " + token} if token else {})
     try:
-        with urllib.request.urlopen(req, timeout=10) as r:
+        with urllib.request.urlopen(req, timeout=60) as r:
             text = r.read()
             return r.status, json.loads(text) if r.headers["Content-Type"] == "application/json" else text
     except urllib.error.HTTPError as e:
