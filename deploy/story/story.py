@@ -17,7 +17,7 @@ from world import Daemon, Emulator, Failure, Killer, align, free_port, http, say
 
 # Time is compressed, and this is how: a provider's two minutes of notice become NOTICE_S seconds, patience for spot, holds and poll
 # intervals shrink alike. Prices are per real hour, and money is counted in real seconds.
-NOTICE_S = 12
+NOTICE_S, NOTICE_KILLED_S = 12, 20
 PATIENCE, PATIENCE_KILLED = "9s", "25s"  # a daemon that is killed all the time tries less in the same time
 STEPS, STEPS_KILLED = 1600, 2400  # and its job must be long enough for what happens to it
 STEP_MS = 50
@@ -131,7 +131,7 @@ class Story:
             if status not in ok:
                 raise Failure("%s %s: %s %s" % (method, path, status, reply))
             return (reply,)
-        return until("the daemon answers %s %s" % (method, path), 60, one)[0]
+        return self.until("the daemon answers %s %s" % (method, path), 60, one)[0]
 
     def spotctl(self, *words):
         env = dict(os.environ, SPOTCTL_URL="http://127.0.0.1:%d" % self.port, SPOTCTL_TOKEN_FILE=self.token_file, NO_COLOR="1")
@@ -199,10 +199,12 @@ class Story:
                 return self.token and http("GET", "http://127.0.0.1:%d/readyz" % self.port, timeout=5)[0] == 200
             except OSError:
                 return False
+        began = time.monotonic()
         until("spotd is ready", 60, up)
+        ready_s = time.monotonic() - began
         self.tell("spotd is up with its private Postgres on a Unix socket")
         if self.args.kill_seed is not None:
-            self.killer = Killer(self.daemon, self.args.kill_seed, say)
+            self.killer = Killer(self.daemon, self.args.kill_seed, say, ready_s)
             self.killer.start()
 
     def agent_dir(self):
@@ -214,6 +216,10 @@ class Story:
                 shutil.copy(os.path.join(self.build, name), path)
         return path
 
+    def until(self, what, timeout_s, test):
+        """What is killed all the time takes its time."""
+        return until(what, timeout_s * (3 if self.killer else 1), test)
+
     def offers(self):
         return [p for p in self.api("GET", "/v1/prices?gpu=%s&limit=1000" % GPU)["items"] if p["gpus"] == GPUS]
 
@@ -223,7 +229,7 @@ class Story:
             have = {(p["provider"], p["market"]) for p in items}
             ok = all((c, "on_demand") in have and (c == "lambda" or (c, "spot") in have) for c in ALL)
             return items if ok else None
-        items = until("prices of all five clouds", 90, five)
+        items = self.until("prices of all five clouds", 90, five)
         self.tell("prices of %d x %s at all five:" % (GPUS, GPU))
         rows = ["CLOUD\tPOOLS\tSPOT USD/H\tWHERE\tON DEMAND USD/H\tWHERE"]
         for cloud in ALL:
@@ -248,11 +254,11 @@ class Story:
             if out.returncode != 0:
                 raise Failure("spotctl job submit: " + out.stderr)
             return out.stdout.strip()
-        self.job = until("the job is accepted", 60, sent)
+        self.job = self.until("the job is accepted", 60, sent)
         self.tell("submitted as %s" % self.job)
 
     def first_spot(self):
-        j = until("the job runs on spot", 90, lambda: self.running_on("spot", 0))
+        j = self.until("the job runs on spot", 90, lambda: self.running_on("spot", 0))
         self.tell("attempt %d runs on %s" % (j["epoch"], self.place(j)))
 
     def node_of(self, least):
@@ -264,24 +270,25 @@ class Story:
             node = self.api("GET", "/v1/nodes/" + j["node"])
             start = j["attempts_list"][-1]["steps_start"]
             return node if self.clouds.steps(self.clouds.home(node), self.job) >= start + least else None
-        return until("some progress", 60, there)
+        return self.until("some progress", 60, there)
 
     def lose(self, least):
         """The cloud of the job sells its spot to others and takes the machine back, with its own notice. Returns the epoch."""
+        notice_s = NOTICE_KILLED_S if self.killer else NOTICE_S
         node = self.node_of(least)
         cloud = node["pool"]["provider"]
         epoch = self.current()["epoch"]
         self.emulator.ask("POST", "/stock", {"pool": "%s/*/*/*/spot" % cloud, "count": 0})
         self.tell("%s takes its spot machines back: notice to %s through %s (time compressed: %d s)" % (
-            cloud, self.clouds.machine(node)["id"], CHANNEL[cloud], NOTICE_S))
-        self.clouds.reclaim(node, NOTICE_S)
+            cloud, self.clouds.machine(node)["id"], CHANNEL[cloud], notice_s))
+        self.clouds.reclaim(node, notice_s)
         return epoch
 
     def moves(self):
         """From cloud to cloud, until one is left."""
         for k in range(SPOT_CLOUDS - 2):
             epoch = self.lose(STEPS // 10 if k == 0 else STEPS // 20)
-            j = until("the job resumes at another cloud", 90, lambda: self.running_on("spot", epoch))
+            j = self.until("the job resumes at another cloud", 90, lambda: self.running_on("spot", epoch))
             old = j["attempts_list"][-2]
             self.tell("saved at step %d, uploaded, resumed at step %d on %s" % (
                 old["steps_done"], j["attempts_list"][-1]["steps_start"], self.place(j)))
@@ -290,7 +297,7 @@ class Story:
         self.emulator.ask("POST", "/stock", {"pool": "*/*/*/*/spot", "count": 0})
         self.tell("no spot is left, anywhere")
         epoch = self.lose(STEPS // 20)
-        j = until("on-demand takes over", 120, lambda: self.running_on("on_demand", epoch))
+        j = self.until("on-demand takes over", 120, lambda: self.running_on("on_demand", epoch))
         self.tell("fail-over: attempt %d runs on %s from step %d" % (j["epoch"], self.place(j), j["attempts_list"][-1]["steps_start"]))
 
     def cheapen(self, cloud):
@@ -299,7 +306,7 @@ class Story:
         mine = min((p for p in spot if p["provider"] == cloud), key=lambda p: p["price_micros"])
         usd = round(min(p["price_micros"] for p in spot) * 0.4 / 1e6, 2)
         self.emulator.ask("POST", "/price", {"pool": "%s/%s/*/%s/spot" % (cloud, mine["region"], mine["instance_type"]), "usd": usd})
-        until("the new price", 60, lambda: any(p["provider"] == cloud and p["market"] == "spot" and
+        self.until("the new price", 60, lambda: any(p["provider"] == cloud and p["market"] == "spot" and
                                                p["price_micros"] <= usd * 1.01e6 for p in self.offers()))
         self.tell("%s makes spot cheap: %.2f USD/h in %s" % (cloud, usd, mine["region"]))
 
@@ -319,7 +326,7 @@ class Story:
                 pass  # the next probe comes too late for the story: spot opens everywhere
         self.emulator.ask("POST", "/stock", {"pool": "*/*/*/*/spot", "count": 20})
         self.tell("spot comes back")
-        j = j or until("the job returns to spot", 120, lambda: self.running_on("spot", epoch))
+        j = j or self.until("the job returns to spot", 120, lambda: self.running_on("spot", epoch))
         self.tell("returned: attempt %d runs on %s from step %d" % (j["epoch"], self.place(j), j["attempts_list"][-1]["steps_start"]))
 
     def finish(self):
@@ -328,7 +335,7 @@ class Story:
             if j["state"] in ("FAILED", "CANCELLED"):
                 raise Failure("the job is %s: %s" % (j["state"], j.get("why")))
             return j if j["state"] == "SUCCEEDED" else None
-        j = until("the job finishes", 150, over)
+        j = self.until("the job finishes", 150, over)
         self.tell("finished after %d attempts" % j["attempts"])
         if not self.killer:
             self.show("job", "show", self.job, lines=20)
@@ -374,7 +381,7 @@ class Story:
             books = self.emulator.ask("GET", "/books")
             live = [i for i in books["instances"] if not i["terminated"]]
             return not live and not books["left"] and self.api("GET", "/v1/nodes?state=live")["items"] == []
-        until("every instance is confirmed gone at its provider", 90, gone)
+        self.until("every instance is confirmed gone at its provider", 90, gone)
         books = self.emulator.ask("GET", "/books")
         if books["double_launches"]:
             raise Failure("double launches in the emulator's own record: %s" % books["double_launches"])
@@ -408,7 +415,7 @@ class Story:
             self.last_bill = (totals, nodes, time.monotonic()) if last is None or last[:2] != (totals, nodes) else last
             # Billing runs every two seconds: a sum that stood still for longer is the final one.
             return time.monotonic() - self.last_bill[2] > 5
-        until("the bill is complete", 60, billed)
+        self.until("the bill is complete", 60, billed)
         cost = self.api("GET", "/v1/jobs/%s/cost" % self.job)
         if sum(line["amount_micros"] for line in cost["items"]) != cost["total_micros"]:
             raise Failure("the ledger's lines do not sum to its total")

@@ -160,16 +160,19 @@ class Daemon:
 
 
 class Killer(threading.Thread):
-    """kill -9 of the daemon at random moments, by seed; it is started again at once."""
+    """kill -9 of the daemon at random moments, by seed; it is started again at once. ready_s: what a start takes on this machine; lives that end
+    before a slow one is ready would never get anywhere."""
+    LONGEST_S, START_S = 9.0, 3.0
 
-    def __init__(self, daemon, seed, say):
+    def __init__(self, daemon, seed, say, ready_s):
         super().__init__(daemon=True)
         self.target, self.rng, self.say = daemon, random.Random(seed), say
+        self.longest_s = self.LONGEST_S + 2 * max(0.0, ready_s - self.START_S)
         self.over = threading.Event()
         self.kills = 0
 
     def run(self):
-        while not self.over.wait(self.rng.uniform(0.3, 9.0)):
+        while not self.over.wait(self.rng.uniform(0.3, self.longest_s)):
             self.target.kill9()
             self.kills += 1
             self.say("       kill -9 of spotd, start %d" % (self.kills + 1))

@@ -88,7 +88,7 @@ class Cloudsim:
             raise AssertionError('control %s %s: %d %s' % (method, path, status, text))
         return json.loads(text)
 
-    def wait(self, event, timeout_ms=20000, **more):
+    def wait(self, event, timeout_ms=50000, **more):
         q = urllib.parse.urlencode(dict(more, event=event, timeout_ms=timeout_ms))
         got = self.ctl('GET', '/wait?' + q)
         if got['timeout']:

@@ -208,7 +208,7 @@ class Programs(Base):
 class Money(Base):
     def test_a_node_is_paid_from_ready_until_it_is_removed(self):
         self.pool('m-1')
-        i = self.sim.wait('running', timeout_ms=10000)[-1]['instance']
+        i = self.sim.wait('running')[-1]['instance']
         self.k8s('PATCH', POOLS + '/m-1', {'spec': {'targetNodes': 0}}, 'application/merge-patch+json')
         self.sim.wait('terminated', instance=i)
         line = [x for x in self.sim.ctl('GET', '/books')['instances'] if x['instance'] == i][0]

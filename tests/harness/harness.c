@@ -61,6 +61,7 @@ static void leftovers_remove(void)
 
 	while (d != NULL && (e = readdir(d)) != NULL) {
 		char dir[512], lock[600];
+		struct stat st;
 		int fd;
 
 		if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0)
@@ -70,7 +71,8 @@ static void leftovers_remove(void)
 		fd = open(lock, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 		if (fd < 0)
 			continue;
-		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+		/* Who has just made it writes its number into it once it holds it. */
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_size > 0)
 			tree_remove(dir);
 		close(fd);
 	}

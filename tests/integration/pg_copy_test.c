@@ -42,7 +42,7 @@ static int set_up(void **state)
 	testdb_exec(dsn, "CREATE TABLE t (id int8 PRIMARY KEY, name text, f float8, ok bool, n "
 			 "int4 CHECK (n < 1000000))");
 	pg = pg_new(loop, &(struct pg_conf){.dsn = dsn, .connections = 2});
-	assert_true(test_until(loop, 20 * SPOT_US_PER_S, is_ready, pg));
+	assert_true(test_until(loop, 60 * SPOT_US_PER_S, is_ready, pg));
 	return 0;
 }
 
@@ -206,7 +206,7 @@ static void a_copy_lost_before_its_commit_had_no_effect_and_says_so(void **state
 	pg_copy_begin(&c, 1 << 20);
 	rows_add(&c, 0, 10);
 	pg_copy_send(pg, &c, setup_sql, copy_sql, &slow, no_done);
-	assert_true(test_until(loop, 10 * SPOT_US_PER_S, copying, NULL));
+	assert_true(test_until(loop, 60 * SPOT_US_PER_S, copying, NULL));
 	testdb_exec(dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE "
 			 "'%pg_sleep(20)' "
 			 "AND pid <> pg_backend_pid()");
@@ -215,7 +215,7 @@ static void a_copy_lost_before_its_commit_had_no_effect_and_says_so(void **state
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM t"), 0);
 	/* A stopped one, the same. */
 	pg_copy_send(pg, &c, setup_sql, copy_sql, &slow, no_done);
-	assert_true(test_until(loop, 10 * SPOT_US_PER_S, copying, NULL));
+	assert_true(test_until(loop, 60 * SPOT_US_PER_S, copying, NULL));
 	op_stop(&c.op);
 	assert_true(test_op_wait(&c.op));
 	assert_int_equal(c.op.rc, SPOT_CANCELLED);
@@ -245,27 +245,27 @@ static void a_listener_wakes_on_start_on_notify_and_after_a_reconnect(void **sta
 
 	(void)state;
 	pg_listen(pg, &l, "work", woken);
-	assert_true(test_until(loop, 10 * SPOT_US_PER_S, woken_times, &n));
+	assert_true(test_until(loop, 60 * SPOT_US_PER_S, woken_times, &n));
 	testdb_exec(dsn, "NOTIFY work, 'seven'");
 	n = 2;
-	assert_true(test_until(loop, 10 * SPOT_US_PER_S, woken_times, &n));
+	assert_true(test_until(loop, 60 * SPOT_US_PER_S, woken_times, &n));
 	assert_string_equal(woken_payload, "seven");
 	pg_listen(pg, &m, "Other channel", woken);
 	n = 4; /* both are woken by a new round */
-	assert_true(test_until(loop, 10 * SPOT_US_PER_S, woken_times, &n));
+	assert_true(test_until(loop, 60 * SPOT_US_PER_S, woken_times, &n));
 	testdb_exec(dsn, "NOTIFY \"Other channel\", 'eight'; NOTIFY unheard");
 	n = 5;
-	assert_true(test_until(loop, 10 * SPOT_US_PER_S, woken_times, &n));
+	assert_true(test_until(loop, 60 * SPOT_US_PER_S, woken_times, &n));
 	assert_string_equal(woken_payload, "eight");
 	testdb_exec(
 	    dsn,
 	    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
 	    "AND datname = current_database()");
 	n = 7;
-	assert_true(test_until(loop, 20 * SPOT_US_PER_S, woken_times, &n));
+	assert_true(test_until(loop, 60 * SPOT_US_PER_S, woken_times, &n));
 	testdb_exec(dsn, "NOTIFY work, 'nine'");
 	n = 8;
-	assert_true(test_until(loop, 10 * SPOT_US_PER_S, woken_times, &n));
+	assert_true(test_until(loop, 60 * SPOT_US_PER_S, woken_times, &n));
 	assert_string_equal(woken_payload, "nine");
 }
 
@@ -277,19 +277,19 @@ static void a_listener_that_stopped_is_not_woken_and_the_rest_reconnects(void **
 	(void)state;
 	pg_listen(pg, &l, "a", woken);
 	pg_listen(pg, &m, "b", woken);
-	assert_true(test_until(loop, 10 * SPOT_US_PER_S, woken_times, &n));
+	assert_true(test_until(loop, 60 * SPOT_US_PER_S, woken_times, &n));
 	pg_listen_stop(pg, &l);
 	pg_listen_stop(pg, &m);
 	before = woken_count;
 	testdb_exec(dsn, "NOTIFY a; SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
 			 "WHERE pid <> pg_backend_pid() AND datname = current_database()");
-	assert_true(test_until(loop, 20 * SPOT_US_PER_S, is_ready, pg));
+	assert_true(test_until(loop, 60 * SPOT_US_PER_S, is_ready, pg));
 	for (int i = 0; i < 20; i++)
 		loop_turn(loop, 20000);
 	assert_int_equal(woken_count, before);
 	pg_listen(pg, &m, "b", woken);
 	n = before + 1;
-	assert_true(test_until(loop, 20 * SPOT_US_PER_S, woken_times, &n));
+	assert_true(test_until(loop, 60 * SPOT_US_PER_S, woken_times, &n));
 }
 
 static void two_channels_asked_for_at_once_are_both_heard(void **state)
@@ -300,13 +300,13 @@ static void two_channels_asked_for_at_once_are_both_heard(void **state)
 	(void)state;
 	pg_listen(pg, &l, "a", woken);
 	pg_listen(pg, &m, "b", woken);
-	assert_true(test_until(loop, 10 * SPOT_US_PER_S, woken_times, &(int){2}));
+	assert_true(test_until(loop, 60 * SPOT_US_PER_S, woken_times, &(int){2}));
 	/* The third while a round is under way. */
 	pg_listen(pg, &o, "c", woken);
-	assert_true(test_until(loop, 10 * SPOT_US_PER_S, woken_times, &n));
+	assert_true(test_until(loop, 60 * SPOT_US_PER_S, woken_times, &n));
 	testdb_exec(dsn, "NOTIFY c, 'last'");
 	n = woken_count + 1;
-	assert_true(test_until(loop, 10 * SPOT_US_PER_S, woken_times, &n));
+	assert_true(test_until(loop, 60 * SPOT_US_PER_S, woken_times, &n));
 	assert_string_equal(woken_payload, "last");
 }
 

@@ -59,7 +59,7 @@ static void a_server_that_hangs_is_given_up_at_our_deadline_and_replaced(void **
 	assert_true(test_op_wait(&write.op) && test_op_wait(&read.op));
 	assert_int_equal(write.op.rc, SPOT_UNKNOWN);
 	assert_int_equal(read.op.rc, SPOT_TIMEOUT);
-	assert_true(test_until(w->loop, 20 * SPOT_US_PER_S, reconnected, w->pg));
+	assert_true(test_until(w->loop, 60 * SPOT_US_PER_S, reconnected, w->pg));
 	exec_int(w, &later, &stmt_echo, 6);
 	assert_true(test_op_wait(&later.op));
 	assert_int_equal(later.op.rc, SPOT_OK);
@@ -86,7 +86,7 @@ static void a_lost_write_is_unknown_a_lost_read_unavailable(void **state)
 	assert_int_equal(write.op.rc, SPOT_UNKNOWN);
 	assert_int_equal(behind.op.rc, SPOT_UNKNOWN);
 	assert_int_equal(read.op.rc, SPOT_UNAVAILABLE);
-	assert_true(test_until(w->loop, 20 * SPOT_US_PER_S, reconnected, w->pg));
+	assert_true(test_until(w->loop, 60 * SPOT_US_PER_S, reconnected, w->pg));
 	exec_int(w, &write, &stmt_insert, 4);
 	assert_true(test_op_wait(&write.op));
 	assert_int_equal(write.op.rc, SPOT_OK);
@@ -109,9 +109,9 @@ static void it_comes_back_after_the_server_was_killed(void **state)
 	struct pg_req req = {0};
 
 	/* One that came up only now could take the statement before its server has ended, too. */
-	assert_true(test_until(w->loop, 20 * SPOT_US_PER_S, all_up, w));
+	assert_true(test_until(w->loop, 60 * SPOT_US_PER_S, all_up, w));
 	testdb_kill(db);
-	assert_true(test_until(w->loop, 20 * SPOT_US_PER_S, none_up, w->pg));
+	assert_true(test_until(w->loop, 60 * SPOT_US_PER_S, none_up, w->pg));
 	exec_int(w, &req, &stmt_insert, 8);
 	for (int i = 0; i < 10; i++)
 		loop_turn(w->loop, 20000);

@@ -44,7 +44,7 @@ static int set_up(void **state)
 	    "('aws', 'r1', 'z1', 'c', 'T4'), ('aws', 'r1', 'z2', 'a', 'H100'), ('aws', 'r2', 'z3', 'a', 'H100'), "
 	    "('gcp', 'r1', 'z1', 'a', 'H100')) v (p, r, z, t, g)");
 	pg = pg_new(loop, &(struct pg_conf){.dsn = dsn, .connections = 2});
-	assert_true(test_until(loop, 20 * SPOT_US_PER_S, is_ready, pg));
+	assert_true(test_until(loop, 60 * SPOT_US_PER_S, is_ready, pg));
 	return 0;
 }
 

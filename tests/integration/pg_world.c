@@ -49,7 +49,7 @@ static int world_set_up(void **state, int connections, int64_t statement_timeout
 	w->pg = pg_new(w->loop, &(struct pg_conf){.dsn = w->dsn,
 						  .connections = connections,
 						  .statement_timeout_us = statement_timeout_us});
-	assert_true(test_until(w->loop, 20 * SPOT_US_PER_S, is_ready, w->pg));
+	assert_true(test_until(w->loop, 60 * SPOT_US_PER_S, is_ready, w->pg));
 	*state = w;
 	return 0;
 }
