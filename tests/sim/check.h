@@ -32,6 +32,7 @@ void check_money_end(void);
 /* check_acts.c */
 void check_sent(const char *url, struct str body); /* a message leaves */
 bool check_is_launch(const char *url, struct str body);
+bool check_is_end(const char *method, const char *url, struct str body); /* of a machine, an order or a fleet */
 void check_ended(void);
 
 /* breaks.c: breaks each rule on purpose, at the end of a seed, and counts what was heard of it. */

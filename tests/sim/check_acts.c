@@ -22,6 +22,12 @@ bool check_is_launch(const char *url, struct str body)
 	return body.n > 0 && strstr(url, "Microsoft.Compute/virtualMachines/") != NULL;
 }
 
+bool check_is_end(const char *method, const char *url, struct str body)
+{
+	return str_same(method, "DELETE") || strstr(url, "/instance-operations/terminate") != NULL ||
+	    memmem(body.p, body.n, "Action=TerminateInstances", 25) != NULL;
+}
+
 /* The intent comes before the act: whoever carries a row's token or name leaves after that row was claimed. */
 void check_sent(const char *url, struct str body)
 {

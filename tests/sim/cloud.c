@@ -6,6 +6,7 @@
 
 #include "../emulator/aws.h"
 #include "../emulator/books.h"
+#include "../emulator/gcp.h"
 #include "../emulator/lambda.h"
 #include "../emulator/s3.h"
 #include "base/arena.h"
@@ -97,6 +98,7 @@ void cloud_open(const char *dir)
 		fprintf(stderr, "sim: clouds: %s\n", err.text);
 		exit(1);
 	}
+	(void)gcp_google_key(sim.gcp); /* a key takes longer than a machine's life here; no seed needs one of its own */
 	bucket_add();
 	key_add();
 	azure_network();
@@ -293,6 +295,8 @@ void cloud_minute(void)
 		lie_minute();
 		lag_minute();
 	}
+	if (felt(DICE(lag)))
+		sim.conf.lag_us = dice_us(0, 90 * SPOT_US_PER_S);
 	if (cloud_is_here("coreweave"))
 		coreweave_minute();
 }

@@ -9,7 +9,9 @@
 #include "check.h"
 #include "cloud.h"
 #include "gates.h"
+#include "mix.h"
 #include "server.h"
+#include "stop.h"
 #include "store.h"
 #include "weather.h"
 #include "work.h"
@@ -19,9 +21,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <getopt.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -43,86 +45,11 @@ static const char usage[] =
 struct options {
 	uint64_t from, to;
 	int jobs;
-	int64_t minutes;
+	int64_t minutes; /* 0 = by the seed */
 	const char *mix, *clouds;
 	double until_s; /* no seed begins after that; 0 = all do */
 	bool trace, stop, quiet, prove;
 };
-
-/* ---- fault mixes -------------------------------------------------------------------------------- */
-
-static const struct mix_name {
-	const char *name;
-	size_t at;
-} mix_names[] = {
-#define X(n) {#n, offsetof(struct faults_mix, n)},
-    FAULT_LIST(X)
-#undef X
-};
-
-static const struct faults_mix mix_none = {0};
-static const struct faults_mix mix_light = {.net_lost = 300, .net_reset = 500, .net_reply_lost = 500, .net_twice = 300, .launch_twice = 50000,
-    .net_slow = 1000, .db_lost_before = 200, .db_lost_after = 200, .db_slow = 300, .crash = 12, .part = 8000,
-    .reclaim = 25000, .kill = 8000, .stock = 20000, .price = 10000, .zombie = 100000, .lie = 30000, .copy_lost = 20000, .absent = 5000, .cut_commit = 5000,
-    .rival = 250000, .pause = 8, .pause_claim = 20000, .clock = 3000, .clock_far = 1500, .agent_clock = 5000, .reboot = 5000, .drought = 5000, .silent_feed = 5000,
-    .cluster = 100000, .pod = 50000, .stream_cut = 10000};
-static const struct faults_mix mix_heavy = {.net_lost = 4000, .net_reset = 6000, .net_reply_lost = 6000,
-    .net_twice = 4000, .launch_twice = 200000, .net_slow = 8000, .db_lost_before = 2500, .db_lost_after = 2500, .db_slow = 2000, .crash = 120,
-    .part = 50000, .reclaim = 90000, .kill = 40000, .stock = 80000, .price = 50000, .zombie = 300000, .lie = 150000, .copy_lost = 100000, .absent = 20000, .cut_commit = 40000,
-    .rival = 250000, .pause = 60, .pause_claim = 100000, .clock = 15000, .clock_far = 8000, .agent_clock = 30000, .reboot = 20000, .drought = 20000, .silent_feed = 20000,
-    .cluster = 300000, .pod = 150000, .stream_cut = 60000};
-
-/* Clocks are wrong, and nothing else is: no excuse for anything that a clock is not the reason of. */
-static const struct faults_mix mix_clocks = {.rival = 250000, .clock = 60000, .clock_far = 60000, .agent_clock = 60000};
-
-static bool mix_set(struct faults_mix *m, const char *name, size_t n, int64_t ppm)
-{
-	for (size_t i = 0; i < ARRAY_LEN(mix_names); i++) {
-		if (strlen(mix_names[i].name) == n && memcmp(mix_names[i].name, name, n) == 0) {
-			*(int64_t *)(void *)((char *)m + mix_names[i].at) = ppm;
-			return true;
-		}
-	}
-	return false;
-}
-
-static const struct {
-	const char *name;
-	const struct faults_mix *mix;
-} mixes[] = {{"none", &mix_none}, {"light", &mix_light}, {"heavy", &mix_heavy}, {"clocks", &mix_clocks}};
-
-static bool mix_parse(const char *text, struct faults_mix *ret)
-{
-	*ret = mix_none;
-	for (size_t i = 0; i < ARRAY_LEN(mixes); i++) {
-		if (strcmp(text, mixes[i].name) == 0) {
-			*ret = *mixes[i].mix;
-			return true;
-		}
-	}
-	while (*text != '\0') {
-		const char *eq = strchr(text, '=');
-		char *end;
-
-		if (eq == NULL || !mix_set(ret, text, (size_t)(eq - text), strtoll(eq + 1, &end, 10)))
-			return false;
-		text = *end == ',' ? end + 1 : end;
-	}
-	return true;
-}
-
-/* Half of the seeds are calm enough to see what should never happen to healthy work, half are rough. */
-static void mix_of_seed(const struct options *o, uint64_t seed, struct faults_mix *ret)
-{
-	if (o->mix != NULL) {
-		if (!mix_parse(o->mix, ret)) {
-			fputs(usage, stderr);
-			exit(2);
-		}
-		return;
-	}
-	*ret = seed % 10 == 0 ? mix_none : seed % 10 == 5 ? mix_clocks : seed % 2 == 0 ? mix_light : mix_heavy;
-}
 
 /* ---- one seed ------------------------------------------------------------------------------------- */
 
@@ -151,7 +78,7 @@ static void seed_run(const char *providers)
 	store_open(world.conf.dsn);
 	broker_install();
 	brokers_begin(providers);
-	work_begin(dice_us(1, 4), (end - SIM_T0) / 2);
+	work_begin(world.conf.small ? world.conf.jobs : dice_us(1, 4), (end - SIM_T0) / 2);
 	run_until(end, NULL);
 	/* From here on nothing more goes wrong: everything must come to its end. */
 	world.quiet = true;
@@ -173,9 +100,9 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 
 	if (o->quiet || o->from != o->to)
 		(void)!freopen("/dev/null", "w", stdout);
-	world.conf = (struct world_conf){.seed = seed, .minutes = o->minutes, .trace = o->trace, .dsn = dsn,
-	    .prove = o->prove, .gates_off = gates_off};
-	mix_of_seed(o, seed, &world.conf.mix);
+	world.conf = (struct world_conf){.seed = seed, .trace = o->trace, .dsn = dsn, .prove = o->prove, .gates_off = gates_off};
+	size_of_seed(seed, o->minutes, &world.conf);
+	mix_of_seed(seed, o->mix, &world.conf.mix);
 	snprintf(path, sizeof(path), "%s/%" PRIu64, dir, seed);
 	if (mkdir(path, 0700) != 0 && errno != EEXIST)
 		abort();
@@ -203,6 +130,7 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 		    (int64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000 + (u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1000,
 		    store_server_ms());
 	}
+	store_close();
 	dprintf(out, "stat statements %" PRId64 "\nstat asked %" PRId64 "\nstat messages %" PRId64 "\nstat turns %" PRId64 "\nstat restarts %" PRId64
 	    "\nstat sim_s %" PRId64 "\nhash %016" PRIx64 " %" PRId64 "\n%s %s\n", world.statements, world.asked, world.messages,
 	    world.turns, world.restarts, (int64_t)world_s(), world.hash, world.lines,
@@ -222,7 +150,7 @@ struct slot {
 	pid_t pid;
 	int out, no;
 	uint64_t seed;
-	char name[32], dsn[1500];
+	struct database db;
 	char *text;
 	size_t n;
 };
@@ -289,16 +217,16 @@ static void slot_start(struct slot *s, const struct options *o, uint64_t seed, c
 {
 	int p[2];
 
-	snprintf(s->name, sizeof(s->name), "seed%" PRIu64, seed);
-	server_database(s->name, s->dsn, sizeof(s->dsn));
+	database_take(&s->db);
 	if (pipe2(p, O_CLOEXEC) != 0)
 		abort();
 	fflush(NULL);
 	s->pid = fork();
 	if (s->pid == 0) {
 		close(p[0]);
+		stop_forget();
 		core_take(s->no);
-		child(o, seed, s->dsn, dir, p[1]);
+		child(o, seed, s->db.dsn, dir, p[1]);
 	}
 	close(p[1]);
 	s->out = p[0];
@@ -306,16 +234,6 @@ static void slot_start(struct slot *s, const struct options *o, uint64_t seed, c
 	s->n = 0;
 	s->text = realloc(s->text, 65536);
 	assert(s->text != NULL);
-}
-
-static int entry_remove(const char *path, const struct stat *st UNUSED, int type UNUSED, struct FTW *at UNUSED)
-{
-	return remove(path);
-}
-
-static void tree_remove(const char *path)
-{
-	(void)nftw(path, entry_remove, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static void seed_dir_remove(const char *dir, uint64_t seed)
@@ -340,14 +258,14 @@ static bool slot_end(struct slot *s, const struct options *o, const char *dir)
 	s->text[s->n] = '\0';
 	if (WIFEXITED(status) && WEXITSTATUS(status) == GATE_WRONG) {
 		gates_off = true; /* a product that was changed: the seed tells more without them */
-		server_database_drop(s->name);
+		database_give(&s->db);
 		seed_dir_remove(dir, s->seed);
 		slot_start(s, o, s->seed, dir);
 		return false;
 	}
 	verdict = strstr(s->text, "\nok ") != NULL || strstr(s->text, "\nFAILED ") != NULL;
 	last_verdict[0] = '\0';
-	if (!verdict) {
+	if (!verdict && !stop_wanted()) {
 		char why[64];
 
 		snprintf(why, sizeof(why), "crashed with %s %d", WIFSIGNALED(status) ? "signal" : "exit",
@@ -359,8 +277,8 @@ static bool slot_end(struct slot *s, const struct options *o, const char *dir)
 		fputs(s->text, stdout);
 	for (line = strtok_r(s->text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save))
 		slot_line(s, line);
-	done += !looking;
-	server_database_drop(s->name);
+	done += !looking && verdict;
+	database_give(&s->db);
 	seed_dir_remove(dir, s->seed);
 	return true;
 }
@@ -377,7 +295,7 @@ static bool slot_read(struct slot *s)
 
 static bool go_on(const struct options *o)
 {
-	return looking || ((failures == 0 || !o->stop) && (o->until_s == 0 || clock_s() < o->until_s));
+	return !stop_wanted() && (looking || ((failures == 0 || !o->stop) && (o->until_s == 0 || clock_s() < o->until_s)));
 }
 
 static void batch(const struct options *o, const char *dir)
@@ -398,9 +316,14 @@ static void batch(const struct options *o, const char *dir)
 		}
 		if (busy == 0)
 			return;
+		databases_tidy();
 		for (int i = 0; i < SLOTS; i++)
 			fds[i] = (struct pollfd){.fd = slots[i].pid != 0 ? slots[i].out : -1, .events = POLLIN};
-		(void)poll(fds, SLOTS, -1);
+		(void)poll(fds, SLOTS, stop_wanted() ? 0 : -1);
+		for (int i = 0; i < SLOTS; i++) {
+			if (stop_wanted() && slots[i].pid != 0)
+				(void)kill(slots[i].pid, SIGKILL);
+		}
 		for (int i = 0; i < SLOTS; i++) {
 			if (fds[i].revents != 0 && slot_read(&slots[i]))
 				busy -= slot_end(&slots[i], o, dir);
@@ -446,21 +369,6 @@ static bool all_reached(const struct options *o)
 
 /* ---- the shortest reproduction ------------------------------------------------------------------------ */
 
-static void mix_text(const struct faults_mix *m, char *buf, size_t n)
-{
-	size_t at = 0;
-
-	buf[0] = '\0';
-	for (size_t i = 0; i < ARRAY_LEN(mix_names); i++) {
-		int64_t ppm = *(const int64_t *)(const void *)((const char *)m + mix_names[i].at);
-
-		if (ppm > 0)
-			at += (size_t)snprintf(buf + at, n - at, "%s%s=%" PRId64, at > 0 ? "," : "", mix_names[i].name, ppm);
-	}
-	if (at == 0)
-		snprintf(buf, n, "none");
-}
-
 static bool still_fails(struct options *o, const struct faults_mix *m, const char *dir, const char *why)
 {
 	char text[1024];
@@ -476,18 +384,21 @@ static void shrink(const struct options *given, uint64_t seed, const char *dir)
 {
 	struct options o = *given;
 	struct faults_mix m, less;
+	struct world_conf size = {.seed = seed};
 	char text[1024], why[256];
 
-	mix_of_seed(given, seed, &m);
+	mix_of_seed(seed, given->mix, &m);
+	size_of_seed(seed, given->minutes, &size);
+	o.minutes = size.minutes;
 	o.from = o.to = seed;
 	o.quiet = true;
 	o.trace = false;
 	looking = true;
 	(void)still_fails(&o, &m, dir, "");
 	snprintf(why, sizeof(why), "%s", last_verdict);
-	for (size_t i = 0; i < ARRAY_LEN(mix_names); i++) {
+	for (size_t i = 0; i < MIX_FAULTS; i++) {
 		less = m;
-		*(int64_t *)(void *)((char *)&less + mix_names[i].at) = 0;
+		*mix_at(&less, i) = 0;
 		if (memcmp(&less, &m, sizeof(m)) != 0 && still_fails(&o, &less, dir, why))
 			m = less;
 	}
@@ -497,7 +408,7 @@ static void shrink(const struct options *given, uint64_t seed, const char *dir)
 	}
 	for (int64_t minutes = o.minutes; minutes > 1 && (o.minutes = minutes / 2) > 0 && still_fails(&o, &m, dir, why);)
 		minutes = o.minutes;
-	o.minutes = still_fails(&o, &m, dir, why) ? o.minutes : MIN(o.minutes * 2, given->minutes);
+	o.minutes = still_fails(&o, &m, dir, why) ? o.minutes : MIN(o.minutes * 2, size.minutes);
 	looking = false;
 	mix_text(&m, text, sizeof(text));
 	printf("shortest: sim %" PRIu64 " --minutes %" PRId64 " --faults %s%s%s\n  breaks: %s\n", seed, o.minutes, text,
@@ -534,10 +445,11 @@ static bool options_read(struct options *o, int argc, char **argv)
 	static const struct option longs[] = {{"seeds", 1, NULL, 's'}, {"jobs", 1, NULL, 'j'}, {"minutes", 1, NULL, 'm'},
 	    {"faults", 1, NULL, 'f'}, {"trace", 0, NULL, 't'}, {"stop", 0, NULL, 'x'},
 	    {"prove", 0, NULL, 'p'}, {"seconds", 1, NULL, 'l'}, {"clouds", 1, NULL, 'c'}, {NULL, 0, NULL, 0}};
+	struct faults_mix m;
 	int c;
 	char *end;
 
-	*o = (struct options){.jobs = 2, .minutes = 20};
+	*o = (struct options){.jobs = 2};
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		switch (c) {
 		case 's':
@@ -557,7 +469,7 @@ static bool options_read(struct options *o, int argc, char **argv)
 	}
 	if (optind < argc)
 		o->from = o->to = strtoull(argv[optind++], NULL, 10);
-	return optind == argc && o->jobs > 0 && o->minutes > 0 && (o->clouds == NULL || clouds_choose(o->clouds));
+	return optind == argc && o->jobs > 0 && o->minutes >= 0 && (o->mix == NULL || mix_parse(o->mix, &m)) && (o->clouds == NULL || clouds_choose(o->clouds));
 }
 
 int main(int argc, char **argv)
@@ -574,19 +486,21 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOFBF, 1 << 16);
 	if (mkdtemp(dir) == NULL)
 		abort();
+	stop_install(dir);
 	snprintf(cloud, sizeof(cloud), "%s/cloud", dir);
 	begun = clock_s();
 	gates_off = getenv("SPOT_SIM_GATES") != NULL;
 	server_start();
 	world_loop_open();
 	cloud_open(strdup(cloud));
-	fprintf(stderr, "sim: ready after %.1f s\n", clock_s() - begun);
+	fprintf(stderr, "sim: ready after %.1f s, in %s\n", clock_s() - begun, dir);
 	begun = clock_s();
 	batch(&o, dir);
 	rc = totals_print(&o, clock_s() - begun);
-	for (int64_t i = 0; i < MIN(failures, INT64_C(2)) && !o.stop && !o.prove; i++)
+	for (int64_t i = 0; i < MIN(failures, INT64_C(2)) && !o.stop && !o.prove && !stop_wanted(); i++)
 		shrink(&o, failed_seeds[i], dir);
 	server_stop();
 	tree_remove(dir);
+	stop_now();
 	return rc;
 }

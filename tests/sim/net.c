@@ -437,6 +437,16 @@ static void flight_ghost(const struct flight_to *t, int64_t us)
 	loop_timer_set(&flight_new(t)->timer, us);
 }
 
+/* Of the few messages by which machines come and go, far more are lost than of all the others. */
+static bool act_lost(struct flight *f)
+{
+	if (!(check_is_launch(f->url, f->body) || check_is_end(f->method, f->url, f->body)) || !DICE(act_lost))
+		return false;
+	fault_seen("act_lost");
+	f->unheard = rng_below(&world.dice, 4) != 0;
+	return !f->unheard;
+}
+
 static void draw_fate(struct flight *f)
 {
 	int64_t us = dice_us(150, 3000);
@@ -454,7 +464,7 @@ static void draw_fate(struct flight *f)
 		fault_seen("cut_commit");
 		host_cut_for(f->from, dice_us(240, 480) * SPOT_US_PER_S);
 	}
-	if (DICE(net_lost)) {
+	if (DICE(net_lost) || act_lost(f)) {
 		fault_seen("net_lost");
 		trace("net %s xx %s %s: lost", f->from, f->method, f->url);
 		f->swallowed = true; /* the sender's deadline ends it */

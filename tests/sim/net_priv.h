@@ -44,7 +44,7 @@ struct flight {
 	struct spot_header *headers;
 	size_t headers_n;
 	struct str body;
-	bool twice, answered, broken, swallowed;
+	bool twice, answered, broken, swallowed, unheard;
 	/* the reply on its way */
 	int status;
 	struct spot_header *reply_headers;

@@ -46,7 +46,7 @@ static void reply_send(struct served *s, int status, const char *type, const cha
 		    arena_strdup(f->arena, s->extra[i].name), arena_strdup(f->arena, s->extra[i].value)};
 	f->reply_headers_n = k;
 	trace("net %s .. %s %s %d", f->from, f->method, f->url, status);
-	if (DICE(net_reply_lost)) {
+	if (DICE(net_reply_lost) || f->unheard) {
 		fault_seen("net_reply_lost");
 		net_break_up(f, "reply lost");
 		return;

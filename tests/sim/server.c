@@ -55,15 +55,40 @@ void server_stop(void)
 	testdb_stop(db);
 }
 
-void server_database(const char *name, char *buf, size_t n)
+static struct database spare; /* name "": none */
+static struct database over[32];
+static size_t over_n;
+
+static void database_make(struct database *ret)
 {
-	(void)snprintf(buf, n, "%s dbname=%s", server, name);
-	sql("CREATE DATABASE %s TEMPLATE migrated STRATEGY FILE_COPY", name); /* half the time of WAL_LOG here */
+	static unsigned no;
+
+	(void)snprintf(ret->name, sizeof(ret->name), "seed%u", no++);
+	(void)snprintf(ret->dsn, sizeof(ret->dsn), "%s dbname=%s", server, ret->name);
+	sql("CREATE DATABASE %s TEMPLATE migrated STRATEGY FILE_COPY", ret->name); /* half the time of WAL_LOG here */
 }
 
-void server_database_drop(const char *name)
+void database_take(struct database *ret)
 {
-	sql("DROP DATABASE %s%s", name, " WITH (FORCE)");
+	if (spare.name[0] == '\0')
+		database_make(&spare);
+	*ret = spare;
+	spare.name[0] = '\0';
+}
+
+void database_give(const struct database *d)
+{
+	if (over_n == ARRAY_LEN(over))
+		databases_tidy();
+	over[over_n++] = *d;
+}
+
+void databases_tidy(void)
+{
+	while (over_n > 0)
+		sql("DROP DATABASE %s WITH (FORCE)", over[--over_n].name);
+	if (spare.name[0] == '\0')
+		database_make(&spare);
 }
 
 void core_take(int slot)

@@ -6,9 +6,14 @@
 
 void server_start(void);
 void server_stop(void);
-/* A database of that name, from the migrated template; its DSN goes to buf. */
-void server_database(const char *name, char *buf, size_t n);
-void server_database_drop(const char *name);
+/* A database of a seed's own, from the migrated template. One is made ahead and those that were given back are dropped by
+ * databases_tidy: while seeds run. */
+struct database {
+	char name[32], dsn[1500];
+};
+void database_take(struct database *ret);
+void database_give(const struct database *d);
+void databases_tidy(void);
 /* This process, and with it the server's side of its connection (store_open), takes the slot's core. */
 void core_take(int slot);
 

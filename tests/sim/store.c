@@ -18,6 +18,7 @@
 
 #include <poll.h>
 #include <sched.h>
+#include <sys/pidfd.h>
 #include <unistd.h>
 
 #define PREPARED_MAX 1024
@@ -79,8 +80,14 @@ void store_open(const char *dsn)
 
 void store_close(void)
 {
+	struct pollfd p = {.fd = pidfd_open(PQbackendPID(db.c), 0), .events = POLLIN};
+
 	PQfinish(db.c);
 	db.c = NULL;
+	if (p.fd >= 0) {
+		(void)poll(&p, 1, 10000);
+		close(p.fd);
+	}
 }
 
 PGconn *store_conn(void)

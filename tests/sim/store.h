@@ -5,7 +5,7 @@
 #include <libpq-fe.h>
 
 void store_open(const char *dsn);
-void store_close(void);
+void store_close(void); /* returns when the server's side is gone: dropping its database would wait for it in steps of 100 ms */
 PGconn *store_conn(void); /* for the checks, between turns */
 int64_t store_server_ms(void); /* processor time that the server's side has used */
 /* The process behind these connections dies: what it had sent runs or does not. */

@@ -45,8 +45,9 @@ _Static_assert(sizeof(struct faults_mix) / sizeof(int64_t) <= FAULTS_MAX, "fault
 
 void dice_seed(uint64_t seed)
 {
+	/* By 32: the later ones have the dice of the first under another salt, so that the first keep theirs. */
 	for (size_t i = 0; i < FAULTS_MAX; i++)
-		rng_seeded_init(&fates[i], seed * FAULTS_MAX + i);
+		rng_seeded_init(&fates[i], (seed * 32 + i % 32) ^ (i / 32) * UINT64_C(0xd1b54a32d192ed03));
 }
 
 /* Messages and statements are sent again soon; a daemon or a machine that stops is away for minutes. */
@@ -57,7 +58,7 @@ static int64_t felt_us(size_t fault)
 		int64_t us;
 	} felt[] = {
 #define FELT(name, s) {offsetof(struct faults_mix, name) / sizeof(int64_t), (s) * SPOT_US_PER_S}
-	    FELT(net_lost, 90), FELT(net_reset, 90), FELT(net_reply_lost, 90), FELT(net_twice, 90), FELT(net_slow, 90),
+	    FELT(net_lost, 90), FELT(net_reset, 90), FELT(net_reply_lost, 90), FELT(net_twice, 90), FELT(net_slow, 90), FELT(act_lost, 90), FELT(lag, 0),
 	    FELT(db_lost_before, 90), FELT(db_lost_after, 90), FELT(db_slow, 90), FELT(copy_lost, 90), FELT(rival, 0),
 	    FELT(reclaim, 0), FELT(stock, 0), FELT(price, 0), FELT(drought, 0), FELT(silent_feed, 0), FELT(absent, 0), FELT(lie, 0), FELT(kill, 0), FELT(zombie, 0),
 	    FELT(part, 120), FELT(agent_clock, 90), FELT(crash, 240),

@@ -44,7 +44,7 @@ static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
 	if (d->slack_s > 0)
 		sbuf_printf(&b, "    work: %" PRId64 "s\n    deadline: %" PRId64 "s\n", work_s, work_s + d->slack_s);
 	if (d->saves)
-		sbuf_printf(&b, "    checkpoint: {path: ckpt, signal: USR1, interval: 120s, budget: 30s}\n");
+		sbuf_printf(&b, "    checkpoint: {path: ckpt, signal: USR1, interval: %ds, budget: 30s}\n", world.conf.small ? 45 : 120);
 	assert(b.n < sizeof(w->text));
 	memcpy(w->text, b.p, b.n);
 	w->text[b.n] = '\0';
@@ -52,7 +52,7 @@ static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
 	w->fleet = d->fleet;
 	w->cancels = one_in(8);
 	/* Half of them while the machine is still to come. */
-	w->cancel_after_us = one_in(2) ? dice_us(SPOT_US_PER_S, 120 * SPOT_US_PER_S) : dice_us(SPOT_US_PER_S, 900 * SPOT_US_PER_S);
+	w->cancel_after_us = one_in(2) ? dice_us(SPOT_US_PER_S, 120 * SPOT_US_PER_S) : dice_us(SPOT_US_PER_S, (world.conf.small ? 300 : 900) * SPOT_US_PER_S);
 }
 
 /* Where there is CoreWeave, half of the jobs want what only it has: whole servers. */
@@ -67,8 +67,8 @@ static const char *gpu_draw(size_t of)
 
 static void job_draw(struct wish_text *w, size_t k)
 {
-	struct job_draw d = {.gpu = gpu_draw(ARRAY_LEN(gpus)), .steps = dice_us(20, 200),
-	    .step_ms = dice_us(500, 5000), .nodes = 1, .spot = true, .saves = !one_in(5), .fails = one_in(12)};
+	struct job_draw d = {.gpu = gpu_draw(ARRAY_LEN(gpus)), .steps = world.conf.small ? dice_us(20, 80) : dice_us(20, 200),
+	    .step_ms = world.conf.small ? dice_us(500, 3000) : dice_us(500, 5000), .nodes = 1, .spot = true, .saves = !one_in(5), .fails = one_in(12)};
 
 	switch (rng_below(&world.dice, 8)) {
 	case 0:
@@ -98,13 +98,13 @@ static void fleet_draw(struct wish_text *w)
 	w->kind = WISH_FLEET;
 	w->fleet = "crew";
 	w->cancels = true;
-	w->cancel_after_us = dice_us(60 * SPOT_US_PER_S, 1200 * SPOT_US_PER_S);
+	w->cancel_after_us = dice_us(60 * SPOT_US_PER_S, (world.conf.small ? 400 : 1200) * SPOT_US_PER_S);
 }
 
 /* On the fleet: one works, one of higher priority comes. */
 static void crew_draw(struct wish_text *w, size_t k, bool high)
 {
-	struct job_draw d = {.gpu = "A10G: 1, L4: 1, T4: 1", .fleet = "crew", .steps = high ? dice_us(20, 60) : dice_us(200, 600),
+	struct job_draw d = {.gpu = "A10G: 1, L4: 1, T4: 1", .fleet = "crew", .steps = high ? dice_us(20, 60) : world.conf.small ? dice_us(60, 150) : dice_us(200, 600),
 	    .step_ms = dice_us(800, 3000), .nodes = 1, .spot = true, .saves = true, .priority = high ? 500 : 0};
 
 	job_text(w, k, &d);
@@ -119,7 +119,7 @@ size_t wishes_draw(struct wish_text *ret, size_t max, int64_t jobs, int64_t unti
 		ret[n] = (struct wish_text){.at_us = dice_us(5 * SPOT_US_PER_S, until_us)};
 		job_draw(&ret[n], n);
 	}
-	if (one_in(5) && n + 3 <= max) {
+	if (one_in(world.conf.small ? 12 : 5) && n + 3 <= max) {
 		int64_t begin = dice_us(SPOT_US_PER_S, until_us / 4);
 
 		for (size_t k = 0; k < 3; k++)
@@ -129,7 +129,7 @@ size_t wishes_draw(struct wish_text *ret, size_t max, int64_t jobs, int64_t unti
 		crew_draw(&ret[n + 2], n + 2, true);
 		n += 3;
 	}
-	if (one_in(6) && n < max)
+	if (one_in(world.conf.small ? 12 : 6) && n < max)
 		ret[n++] = (struct wish_text){.kind = WISH_REBALANCE, .at_us = dice_us(until_us / 2, until_us), .text = "{}"};
 	return n;
 }

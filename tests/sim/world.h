@@ -52,8 +52,10 @@
 	X(silent_feed)    /* a feed of prices answers nothing, or prices that cannot be (each minute) */ \
 	X(cluster)        /* a Kubernetes cluster misbehaves for a while (each minute) */ \
 	X(pod)            /* something happens to a Pod or its node (each minute) */ \
-	X(stream_cut)     /* a stream of lines breaks (asked as its lines leave) */
-#define FAULTS_MAX 32
+	X(stream_cut)     /* a stream of lines breaks (asked as its lines leave) */ \
+	X(act_lost)       /* a launch or a terminate is lost, or its reply (small worlds) */ \
+	X(lag)            /* lists lag behind launches for a while (each minute; small worlds) */
+#define FAULTS_MAX 64
 struct faults_mix {
 #define X(name) int64_t name;
 	FAULT_LIST(X)
@@ -63,6 +65,8 @@ struct faults_mix {
 struct world_conf {
 	uint64_t seed;
 	int64_t minutes;      /* in which things go wrong; then it is calm until all has settled */
+	bool small;           /* a world of its own kind (mix.h), with so many jobs */
+	int64_t jobs;
 	struct faults_mix mix;
 	bool trace;           /* print each line as it happens */
 	bool prove, gates_off;
