@@ -39,7 +39,11 @@ def story_judge():
         patient = w.until
 
         def hasty(what, timeout_s, test):
-            return patient(what, min(timeout_s, 2), test)
+            w.least_s = 0
+            try:
+                return patient(what, min(timeout_s, 2), test)
+            finally:
+                del w.least_s
         w.until = hasty
         w.pg.psql("ALTER TABLE ledger DISABLE TRIGGER ALL")
         for name, do, undo, check, word in LIES:
