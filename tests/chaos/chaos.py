@@ -1,11 +1,13 @@
 """The world of the chaos stories: e2e's clouds with real agents, a Postgres that we hold in our own hands, and daemons that are
 started again whenever they end, as systemd does it. What every story must leave behind is judged by judge.py."""
+import contextlib
 import http.client
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -30,6 +32,87 @@ CLOUDS = {"aws": {}, "gcp": {"gpus": "L4: 1", "store": "gs"}, "azure": {"gpus": 
 cloud = "aws"
 # Several worlds share the machine, and daemons that are killed all the time need more of it.
 PATIENCE = 3
+
+
+def skip(words):
+    print("SKIPPED: %s" % words, flush=True)
+    sys.exit(77)
+
+
+def spotd(log, env, *words, wrap=()):
+    return subprocess.Popen([*wrap, os.path.join(e2e.BUILD, "src/spotd/spotd"), *words], stdout=log, stderr=log, env=env)
+
+
+@contextlib.contextmanager
+def trouble(work):
+    """work(over) goes on beside the story until that is over; what went wrong with it is the story's failure."""
+    over, wrong = threading.Event(), []
+
+    def run():
+        try:
+            work(over)
+        except BaseException as e:  # noqa: B902  told below, in the story's own thread
+            wrong.append(e)
+    t = threading.Thread(target=run)
+    t.start()
+    try:
+        yield
+    finally:
+        over.set()
+        t.join()
+    if wrong:
+        raise Failure("the trouble itself failed: %r" % wrong[0])
+
+
+@contextlib.contextmanager
+def small_disk(size):
+    """A folder that is a file system of its own, with room for some thousand files."""
+    if os.geteuid() != 0:
+        skip("only root mounts a file system")
+    with tempfile.TemporaryDirectory(prefix="spotchaos-") as top:
+        os.chmod(top, 0o711)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%s,mode=755,nr_inodes=8192" % size, "none", top], capture_output=True).returncode != 0:
+            skip("no tmpfs may be mounted here")
+        try:
+            yield top
+        finally:
+            subprocess.run(["umount", "-l", top], check=True)
+
+
+@contextlib.contextmanager
+def full_disk(top):
+    """Not a byte is left on this file system, nor a place for a file (elsewhere even a folder takes a block); what others free
+    meanwhile is taken, too."""
+    path, over, files = os.path.join(top, "ballast"), threading.Event(), []
+
+    def fill(f):
+        try:
+            while True:
+                f.write(b"x" * 4096)
+        except OSError:
+            pass
+        try:
+            while True:
+                os.mkdir("%s%d" % (path, len(files)))
+                files.append("%s%d" % (path, len(files)))
+        except OSError:
+            pass
+
+    def hold(f):
+        while not over.wait(0.05):
+            fill(f)
+    with open(path, "wb", buffering=0) as f:
+        fill(f)
+        t = threading.Thread(target=hold, args=(f,))
+        t.start()
+        try:
+            yield
+        finally:
+            over.set()
+            t.join()
+            os.unlink(path)
+            for name in files:
+                os.rmdir(name)
 
 
 class Spotd:
@@ -59,8 +142,7 @@ class Spotd:
             with self.lock:
                 if not self.wanted:
                     return
-                self.proc = subprocess.Popen([*self.wrap, os.path.join(e2e.BUILD, "src/spotd/spotd"), "--config", self.config],
-                                             stdout=self.log, stderr=self.log, env=dict(self.env, **self.extra))
+                self.proc = spotd(self.log, dict(self.env, **self.extra), "--config", self.config, wrap=self.wrap)
                 self.born.set()
             self.ends.append(self.proc.wait())
             # RestartSec; a kill is answered at once, a daemon that gives up by itself is not hurried.
@@ -102,6 +184,7 @@ class World(e2e.World):
         self.pg = self.proxy = None
         self.told = time.monotonic()
         self.others = []
+        self.jobs, self.gangs = {}, {}  # {job: its steps}; of those that have several nodes (how many, where their results are)
         merged = {k: dict(v) for k, v in SETTINGS.items()}
         for section, keys in (settings or {}).items():
             merged.setdefault(section, {}).update(keys)
@@ -224,7 +307,7 @@ class World(e2e.World):
         """Repeated while nobody is there; a submission has a key, so that it counts once."""
         end = time.monotonic() + 90
         pause = threading.Event()
-        if words[:2] == ("job", "submit"):
+        if words[:2] in (("job", "submit"), ("fleet", "create")):
             words = (*words, "--key", os.urandom(8).hex())
         while True:
             out = self.spotctl(*words, text=text)
@@ -236,7 +319,7 @@ class World(e2e.World):
 
     def submit(self, **kw):
         job = super().submit(**{**{k: v for k, v in CLOUDS[cloud].items() if k in ("gpus", "spot")}, **kw})
-        self.jobs = dict(getattr(self, "jobs", {}), **{job: kw.get("steps", 400)})
+        self.jobs[job] = kw.get("steps", 400)
         return job
 
     def stray(self):
@@ -272,35 +355,3 @@ class Worlds:
 
     def __exit__(self, kind, value, trace):
         self.world.close(kind is not None)
-
-
-def tale(w, steps=200, reclaims=1):
-    """A job that its provider takes the machine from, and one beside it. Returns when both are over."""
-    w.prices()
-    b = w.submit(name="beside", steps=steps // 4, step_ms=25, interval="2s")
-    a = w.submit(name="moved", steps=steps, step_ms=25, interval="2s")
-    w.tell("submitted %s and %s" % (a, b))
-    for k in range(reclaims):
-        take(w, a, 20 + 40 * k)
-    for job in (a, b):
-        j = w.await_end(job, 400)
-        w.tell("%s %s after %d attempts, %s steps" % (job, j["state"], j["attempts"], j["steps_done"]))
-
-
-def take(w, job, steps):
-    """The provider takes the job's machine once it has done so many steps; a job that was faster is let go."""
-    def far():
-        j = w.job(job)
-        if j["state"] in e2e.TERMINAL:
-            return j
-        return j if j["state"] == "RUNNING" and j["node"] and w.local_steps(job, j["node"]) >= steps else None
-    j = w.until("%s at step %d" % (job, steps), 180, far)
-    machine = w.clouds.machine(w.node(j["node"])) if j["node"] else None
-    if not machine or machine["id"] not in [i["id"] for i in w.instances(live=True)]:
-        w.tell("%s was faster than its provider" % job)
-    elif cloud == "lambda":  # nobody takes a machine there; it can fail
-        w.sim("POST", "/kill", {"instance": machine["id"]})
-        w.tell("%s dies under %s at step %d" % (machine["id"], job, w.local_steps(job, j["node"])))
-    else:
-        w.sim("POST", "/reclaim", {"instance": machine["id"], "notice_s": 6})
-        w.tell("%s is being taken from %s at step %d" % (machine["id"], job, w.local_steps(job, j["node"])))

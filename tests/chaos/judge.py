@@ -1,6 +1,7 @@
 """What must hold at the end of every story. Nothing here shares code with the product: the money is counted again from the
 emulator's own record and the price rows, in integers."""
 import hashlib
+import os
 
 HOUR_US = 3600 * 1000 * 1000
 
@@ -33,17 +34,45 @@ def jobs_whole(w):
     for job, steps in w.jobs.items():
         j = w.job(job)
         need(j["state"] == "SUCCEEDED", "%s is %s: %s", job, j["state"], j["why"])
+        if steps is None:
+            continue
         need(j["steps_done"] == steps, "%s has done %s of %d steps", job, j["steps_done"], steps)
-        need(w.result_of(job) == w.result_of_uninterrupted(steps), "%s: its result is not that of an uninterrupted run", job)
+        if job in w.gangs:
+            ranks_whole(job, steps, *w.gangs[job])
+        else:
+            need(w.result_of(job) == w.result_of_uninterrupted(steps), "%s: its result is not that of an uninterrupted run", job)
+
+
+def ranks_whole(job, steps, count, folder):
+    """Each rank's sum: no step was left out or counted twice."""
+    for rank in range(count):
+        with open(os.path.join(folder, "%s.result.%d" % (job, rank)), encoding="ascii") as f:
+            got = int(f.read())
+        need(got == (rank + 1) * steps * (steps + 1) // 2, "%s: the sum of rank %d is %d", job, rank, got)
+
+
+def saved_sets(w):
+    """{job: [(step, since when)]} of what was saved whole: by every rank of an attempt at the same step."""
+    parts, found = {}, {}
+    for c in w.pg.rows("SELECT job_id, epoch, rank, steps, committed_us FROM checkpoint WHERE state = 'COMMITTED' ORDER BY committed_us DESC"):
+        parts.setdefault((c["job_id"], c["epoch"], c["steps"]), {})[c["rank"]] = c["committed_us"]
+    for (job, _, steps), ranks in parts.items():
+        if len(ranks) == w.gangs.get("j%d" % job, (1,))[0]:
+            found.setdefault(job, []).append((steps, max(ranks.values())))
+    return found
 
 
 def progress_kept(w):
-    """No attempt began behind a checkpoint that was committed before; each committed one is in the store as it was told."""
-    marks = w.pg.rows("SELECT job_id, epoch, rank, steps, id, committed_us FROM checkpoint WHERE state = 'COMMITTED' ORDER BY id")
+    """No attempt began behind what was saved whole before it, and all ranks of one at the same step; each committed checkpoint is in
+    the store as it was told."""
+    saved, begun = saved_sets(w), {}
     for a in w.pg.rows("SELECT job_id, epoch, rank, steps_start, created_us, steps_done FROM attempt ORDER BY job_id, epoch"):
-        before = [m["steps"] for m in marks if (m["job_id"], m["rank"]) == (a["job_id"], a["rank"]) and m["committed_us"] <= a["created_us"]]
-        need(a["steps_start"] >= max(before, default=0), "j%d attempt %d began at step %d, and step %d was committed",
-             a["job_id"], a["epoch"], a["steps_start"], max(before, default=0))
+        before = max((steps for steps, at in saved.get(a["job_id"], ()) if at <= a["created_us"]), default=0)
+        need(a["steps_start"] >= before, "j%d attempt %d began at step %d, and step %d was committed", a["job_id"], a["epoch"],
+             a["steps_start"], before)
+        first = begun.setdefault((a["job_id"], a["epoch"]), a["steps_start"])
+        need(a["steps_start"] == first, "j%d attempt %d: rank %d began at step %d, another one at %d", a["job_id"], a["epoch"], a["rank"],
+             a["steps_start"], first)
     for job in w.jobs:
         for c in w.job(job)["checkpoints"]:
             if c["state"] != "COMMITTED":
@@ -64,15 +93,21 @@ def consistent(w):
 
 # ---- the money -------------------------------------------------------------------------------
 
+# A rank that is lost takes the work of the others with it, but for what they saved together.
+NOT_BILLED = """
+SELECT (SELECT count(*) FROM node WHERE launched_us IS NOT NULL AND billed_to_us IS DISTINCT FROM ended_us)
+    + (SELECT count(*) FROM attempt WHERE NOT settled OR ended_us IS NULL)
+    + (SELECT count(*) FROM attempt a WHERE a.started_us IS NOT NULL AND (a.exit_reason = 'lost' OR a.exit_reason = 'killed' AND EXISTS (
+            SELECT FROM attempt o WHERE (o.job_id, o.epoch, o.exit_reason) = (a.job_id, a.epoch, 'lost')))
+        AND NOT EXISTS (SELECT FROM ledger l WHERE l.node_id = a.node_id AND l.kind IN ('lost_work', 'credit'))
+        AND coalesce((SELECT max(CASE WHEN c.set_key IS NULL THEN c.committed_us ELSE c.set_us END) FROM checkpoint c
+                WHERE (c.job_id, c.epoch, c.rank, c.state) = (a.job_id, a.epoch, a.rank, 'COMMITTED')), a.started_us)
+            < least(a.ended_us, (SELECT ended_us FROM node n WHERE n.id = a.node_id)))"""
+
+
 def billed_whole(w):
     """Until the ledger has all that there is: every interval, what was lost, what was credited."""
-    due = ("SELECT (SELECT count(*) FROM node WHERE launched_us IS NOT NULL AND billed_to_us IS DISTINCT FROM ended_us)"
-           " + (SELECT count(*) FROM attempt WHERE NOT settled OR ended_us IS NULL)"
-           " + (SELECT count(*) FROM attempt a WHERE a.exit_reason = 'lost' AND a.started_us IS NOT NULL AND NOT EXISTS"
-           "    (SELECT FROM ledger l WHERE l.node_id = a.node_id AND l.kind IN ('lost_work', 'credit'))"
-           "    AND coalesce((SELECT max(c.committed_us) FROM checkpoint c WHERE c.job_id = a.job_id AND c.epoch = a.epoch"
-           "        AND c.state = 'COMMITTED'), a.started_us) < least(a.ended_us, (SELECT ended_us FROM node n WHERE n.id = a.node_id)))")
-    w.until("everything is billed", 60, lambda: w.pg.psql(due) == "0")
+    w.until("everything is billed", 60, lambda: w.pg.psql(NOT_BILLED) == "0")
     free = {i["instance"] for i in w.sim("GET", "/books")["instances"] if i["free_first_hour"]}
     w.until("what is free is credited", 40, lambda: free <= {
         r["ref"] for r in w.pg.rows("SELECT n.ref FROM node n JOIN ledger l ON l.node_id = n.id WHERE l.kind = 'credit'")})

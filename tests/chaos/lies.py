@@ -1,7 +1,8 @@
 """The judge judged: what is written behind the product's back must be found by the check that it is for."""
 import judge as judge_py
-from chaos import Failure, Worlds, tale
+from chaos import Failure, Worlds
 from judge import Broken, judge, need
+from tales import tale
 
 # What is written behind the product's back, and taken back again; the check that must find it, and one of its words.
 LIES = (

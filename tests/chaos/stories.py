@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""One point of one story: stories.py BUILD STORY[@CLOUD] [ARGUMENT...]. What each story is says its docstring; run.py has the list of
-points that a run sweeps over. CLOUD: aws unless told; stories that need a machine's own programs are told of AWS alone."""
+"""One point of one story: stories.py BUILD STORY[@CLOUD][@TALE] [ARGUMENT...]. What each story is says its docstring; run.py has the list
+of points that a run sweeps over. CLOUD: aws unless told; stories that need a machine's own programs are told of AWS alone. TALE: what
+goes on meanwhile (tales.py), jobs unless told."""
 import os
 import random
 import re
@@ -14,10 +15,13 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import chaos  # noqa: E402
 import e2e  # noqa: E402
-from chaos import Balancer, Failure, Plan, Postgres, Proxy, Worlds, tale  # noqa: E402
+from chaos import Failure, Plan, Postgres, Proxy, Worlds, skip, spotd, trouble  # noqa: E402
 from lies import story_judge  # noqa: E402,F401
 from judge import Broken, judge, need  # noqa: E402
-from net import Net  # noqa: E402
+from shims import marks, shim_env, wrap_agent  # noqa: E402
+from stories_away import *  # noqa: E402,F401,F403
+from stories_node import *  # noqa: E402,F401,F403
+from tales import tale, tell_of  # noqa: E402
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
@@ -103,7 +107,7 @@ def story_migrate(stride):
             def migrate(name):
                 env = dict(os.environ, DATABASE_URL="host=127.0.0.1 port=%d user=spotbroker dbname=%s sslmode=disable gssencmode=disable" % (
                     proxy.port, name))
-                proc["p"] = subprocess.Popen([os.path.join(e2e.BUILD, "src/spotd/spotd"), "--migrate"], env=env, stdout=pg.log, stderr=pg.log)
+                proc["p"] = spotd(pg.log, env, "--migrate")
                 return proc["p"].wait(60)
 
             def schema(name):
@@ -133,19 +137,6 @@ def story_migrate(stride):
 
 
 # ---- n-th call failures ---------------------------------------------------------------------------
-
-def shim_env(kind, at, every, program, mark, port=0):
-    return {"LD_PRELOAD": os.path.join(e2e.BUILD, "tests/chaos/spot_chaos_shim.so"), "SPOT_SHIM": "%s:%s:%s" % (kind, at, every),
-            "SPOT_SHIM_PROGRAM": program, "SPOT_SHIM_DB_PORT": str(port), "SPOT_SHIM_MARK": mark}
-
-
-def marks(path):
-    try:
-        with open(path, encoding="ascii") as f:
-            return f.read().splitlines()
-    except FileNotFoundError:
-        return []
-
 
 def story_calls(kind, at, every):
     """Calls of KIND (db, http, serve, disk) fail in the daemon: the AT-th and every EVERY-th from there on, counted anew at each
@@ -179,8 +170,7 @@ def story_start(kind):
             mark = os.path.join(top, "mark%d" % n)
             log = os.path.join(top, "log%d" % n)
             with open(log, "wb") as f:
-                p = subprocess.Popen([os.path.join(e2e.BUILD, "src/spotd/spotd"), "--config", w.daemon.config], stdout=f, stderr=f,
-                                     env=dict(w.daemon.env, **shim_env(kind, n, 0, "spotd", mark, w.proxy.port)))
+                p = spotd(f, dict(w.daemon.env, **shim_env(kind, n, 0, "spotd", mark, w.proxy.port)), "--config", w.daemon.config)
                 started = up_or_over(w, p)
             with open(log, encoding="utf-8", errors="replace") as f:
                 words = f.read()
@@ -217,21 +207,6 @@ def up_or_over(w, p):
     return False
 
 
-def wrap_agent(w, env):
-    """What nodes download as their agent is a script that preloads the shim and becomes the agent."""
-    place_agent(w, "#!/bin/sh\n%s\nexec %s \"$@\"\n" % (
-        "\n".join("export %s='%s'" % kv for kv in env.items()), os.path.join(w.dir, "spot-agent")))
-
-
-def place_agent(w, script):
-    folder = os.path.join(w.dir, "agents")
-    os.rename(os.path.join(folder, "spot-agent"), os.path.join(w.dir, "spot-agent"))
-    with open(os.path.join(folder, "spot-agent"), "w", encoding="utf-8") as f:
-        f.write(script)
-    os.chmod(os.path.join(folder, "spot-agent"), 0o755)
-    os.chmod(w.dir, 0o755)
-
-
 def story_agent_calls(kind, at, every):
     """The same in the agents: http, disk. Their job is none of it."""
     with tempfile.TemporaryDirectory(prefix="spotchaos-") as top:
@@ -251,22 +226,16 @@ def story_postgres(seed):
     """kill -9 of the whole Postgres at random moments, and started again after a while."""
     rng = random.Random(int(seed))
     with Worlds() as w:
-        over = threading.Event()
         kills = []
 
-        def trouble():
+        def kill(over):
             while not over.wait(rng.uniform(0.5, 5)):
                 w.pg.kill9()
                 kills.append(1)
                 over.wait(rng.uniform(0, 3))
                 w.pg.start()
-        t = threading.Thread(target=trouble)
-        t.start()
-        try:
+        with trouble(kill):
             tale(w)
-        finally:
-            over.set()
-            t.join()
         w.tell("%d kills of Postgres, %d ends of spotd" % (len(kills), len(w.daemon.ends)))
         need(len(kills) >= 2, "Postgres was killed %d times", len(kills))
         judge(w)
@@ -276,49 +245,25 @@ def story_disk_full(seed):
     """Postgres on a file system of its own that fills up to the last byte while the story runs, and is freed again; whoever watches
     it starts it again where it ended."""
     rng = random.Random(int(seed))
-    if os.geteuid() != 0:
-        skip("only root mounts a file system")
-    with tempfile.TemporaryDirectory(prefix="spotchaos-") as top:
-        os.chmod(top, 0o711)
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=192m,mode=755", "none", top], capture_output=True).returncode != 0:
-            skip("no tmpfs may be mounted here")
-        try:
-            disk_fills(rng, top)
-        finally:
-            subprocess.run(["umount", "-l", top], check=True)
+    with chaos.small_disk("192m") as top:
+        disk_fills(rng, top)
 
 
 def disk_fills(rng, top):
     settings = ["min_wal_size=32MB", "max_wal_size=48MB", "wal_init_zero=on"]
     with Worlds(postgres={"data": os.path.join(top, "data"), "settings": settings}) as w:
-        over = threading.Event()
         full = []
 
-        def fill():
-            path = os.path.join(top, "ballast")
-            with open(path, "wb", buffering=0) as f:
-                try:
-                    while True:
-                        f.write(b"x" * 65536)
-                except OSError:
-                    pass
-            full.append(w.proxy.count)
-            over.wait(rng.uniform(2, 6))
-            os.unlink(path)
-            if w.pg.proc.poll() is not None:
-                w.tell("Postgres gave up")
-                w.pg.start()
-
-        def trouble():
+        def fill(over):
             while not over.wait(rng.uniform(2, 5)):
-                fill()
-        t = threading.Thread(target=trouble)
-        t.start()
-        try:
+                with chaos.full_disk(top):
+                    full.append(w.proxy.count)
+                    over.wait(rng.uniform(2, 6))
+                if w.pg.proc.poll() is not None:
+                    w.tell("Postgres gave up")
+                    w.pg.start()
+        with trouble(fill):
             tale(w)
-        finally:
-            over.set()
-            t.join()
         text = w.daemon.text() + open(os.path.join(w.dir, "postgres", "log"), encoding="utf-8", errors="replace").read()
         w.tell("full %d times; 'No space left' was said %d times" % (len(full), text.count("No space left")))
         need(full and "No space left" in text, "the disk was never full for anybody")
@@ -329,10 +274,9 @@ def story_connections(seed):
     """Somebody else takes every connection of the server, also those that the daemon had; later it lets go of them."""
     rng = random.Random(int(seed))
     with Worlds(postgres={"settings": ["max_connections=20", "superuser_reserved_connections=1"]}) as w:
-        over = threading.Event()
         done = []
 
-        def trouble():
+        def take_all(over):
             while not over.wait(rng.uniform(1, 4)):
                 w.proxy.cut_all()
                 held = w.pg.open_clients(20)
@@ -344,190 +288,19 @@ def story_connections(seed):
                 over.wait(rng.uniform(2, 6))
                 Postgres.close_clients(held)
                 done.append((len(held), refused))
-        t = threading.Thread(target=trouble)
-        t.start()
-        try:
+        with trouble(take_all):
             tale(w)
-        finally:
-            over.set()
-            t.join()
         w.tell("all connections taken %d times (%s), %d ends of spotd" % (len(done), done, len(w.daemon.ends)))
         need(done, "nobody took the connections")
         judge(w)
-
-
-# ---- nodes ------------------------------------------------------------------------------------
-
-def long_job(w, steps=400, interval="2s"):
-    w.prices()
-    job = w.submit(name="long", steps=steps, step_ms=25, interval=interval)
-    j = w.await_steps(job, 10, 150)
-    return job, j["node"], w.node(j["node"])["ref"]
-
-
-def agents_of(w, ref):
-    """Pids of the agent program, not of the script that keeps it nor of the job's own shim."""
-    found = []
-    for pid in w.tree(ref):
-        try:
-            with open("/proc/%d/cmdline" % pid, "rb") as f:
-                words = f.read().split(b"\0")
-        except OSError:
-            continue
-        if words[0].endswith(b"/spot-agent") and b"--dir" in words:
-            found.append(pid)
-    return found
-
-
-def story_agent_kill(seed):
-    """kill -9 of the agent again and again; its keeper starts it. The job does not notice: one attempt, nothing lost."""
-    rng = random.Random(int(seed))
-    with Worlds() as w:
-        job, node, ref = long_job(w, 800)
-        kills, at = 0, 10
-        while kills < 5:
-            at += rng.randrange(20, 120)
-            j = w.until("%s at step %d" % (job, at), 90, lambda: (
-                lambda j: j if j["state"] in e2e.TERMINAL or j["node"] and w.local_steps(job, node) >= at else None)(w.job(job)))
-            if j["state"] in e2e.TERMINAL:
-                break
-            pids = w.until("an agent", 40, lambda: agents_of(w, ref))
-            for pid in pids:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-            kills += 1
-            w.tell("agent killed at step %d" % w.local_steps(job, node))
-        j = w.await_end(job, 180)
-        need(kills >= 2, "only %d kills", kills)
-        need((j["attempts"], j["lost_steps"]) == (1, 0), "a healthy job was moved: %d attempts, %d steps lost", j["attempts"], j["lost_steps"])
-        judge(w)
-
-
-# A machine that starts has another boot id; here each start of an instance's programs has, by the number of their ancestor.
-BOOT = """#!/bin/sh
-printf '00000000-0000-4000-8000-%%012d\n' "$(cat "$HOME/init.pid")" >"$HOME/boot_id"
-exec unshare -m sh -c 'mount --bind "$HOME/boot_id" /proc/sys/kernel/random/boot_id && exec "$0" "$@"' %s "$@"
-"""
-
-
-def boots(w):
-    place_agent(w, BOOT % os.path.join(w.dir, "spot-agent"))
-
-
-def story_reboot(seed):
-    """The machine loses power and comes back, its disk as it was: the job goes on from what was committed."""
-    rng = random.Random(int(seed))
-    if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
-        skip("no mount namespaces here, so no other boot id")
-    with Worlds(plan=boots) as w:
-        job, node, ref = long_job(w)
-        for at in (rng.randrange(60, 120), rng.randrange(160, 240)):
-            w.until("%s at step %d" % (job, at), 120, lambda: (lambda j: j["node"] and w.local_steps(job, j["node"]) >= at)(w.job(job)))
-            ref = w.node(w.job(job)["node"])["ref"]
-            w.sim("POST", "/kill", {"instance": ref, "what": "reboot"})
-            w.tell("%s loses power at step %d" % (ref, at))
-            w.sim_wait("agent_started", 30, instance=ref, count=2)
-        j = w.await_end(job, 180)
-        w.tell("%s after %d attempts, %d steps lost" % (j["state"], j["attempts"], j["lost_steps"]))
-        judge(w)
-
-
-# ---- leaders ----------------------------------------------------------------------------------
-
-def story_leader(seed, pause_s="12"):
-    """The leader sleeps (SIGSTOP) for many leases and wakes up as if nothing had been, while another one acts; again and again."""
-    rng = random.Random(int(seed))
-    alive = {}
-    front = Balancer(lambda: ("127.0.0.1", alive["port"]))
-    with Worlds(settings={"api": {"public_url": "http://127.0.0.1:%d" % front.port}}, plan=lambda w: alive.update(port=w.port)) as w:
-        first = w.daemon
-        first.port = w.port
-        other = w.second()
-        w.port = front.port
-        w.prices()
-        b = w.submit(name="beside", steps=150, step_ms=25, interval="2s")
-        a = w.submit(name="moved", steps=700, step_ms=25, interval="2s")
-        chaos.take(w, a, 20)
-        sleeper, waker = first, other
-        for _ in range(3):
-            leads = w.pg.rows("SELECT epoch, holder FROM leader WHERE name = 'engine'")[0]
-            sleeper, waker = (first, other) if leads["holder"].endswith("/%d" % first.proc.pid) else (other, first)
-            w.until("the other is ready", 60, lambda: ready(waker.port))
-            sleeper.signal(signal.SIGSTOP)
-            alive["port"] = waker.port
-            front.cut_all()
-            w.until("the other leads", 30, lambda: w.pg.rows("SELECT epoch FROM leader WHERE name = 'engine'")[0]["epoch"] > leads["epoch"])
-            w.tell("%s sleeps, %s leads" % (sleeper.name, waker.name))
-            if w.job(a)["state"] == "RUNNING":
-                chaos.take(w, a, w.job(a)["steps_done"] + 10)
-            threading.Event().wait(float(pause_s) * rng.uniform(0.5, 1))  # the sleep is the story: nothing announces its length
-            sleeper.signal(signal.SIGCONT)
-            w.until("it has heard of it", 30, lambda: w.pg.rows("SELECT epoch FROM leader WHERE name = 'engine'") and ready(sleeper.port))
-        for job in (a, b):
-            j = w.await_end(job, 240)
-            w.tell("%s %s after %d attempts" % (job, j["state"], j["attempts"]))
-        judge(w)
-        front.stop()
-
-
-def ready(port):
-    try:
-        return chaos.e2e.plain_http("GET", "http://127.0.0.1:%d/readyz" % port, timeout=5)[0] == 200
-    except OSError:
-        return False
-
-
-# ---- networks -----------------------------------------------------------------------------------
-
-def story_partition(link, seconds):
-    """The daemon loses its way to LINK (clouds, agents, database) for SECONDS while a job runs: packets vanish, nothing is refused.
-    A job that is well at its node stays there."""
-    if not Net.possible():
-        skip("no network namespaces and bridges here")
-    net = Net(("control", "clouds", "agents", "database"))
-    try:
-        with Worlds(net=net) as w:
-            partition(w, net, link, float(seconds))
-    finally:
-        net.close()
-
-
-def partition(w, net, link, seconds):
-    job, node, ref = long_job(w, int(seconds * 40) + 600)
-    watched = {"clouds": lambda: w.counted("ec2", "DescribeInstances"), "database": lambda: w.proxy.count,
-               "agents": lambda: net.heard("agents")}[link]
-    before = watched()
-    w.until("traffic", 40, lambda: watched() > before)
-    net.cut(link, True)
-    w.tell("the way to %s is cut at step %d" % (link, w.local_steps_of(ref, job)))
-    before = None
-    while before != watched():  # what is on its way arrives
-        before = watched()
-        threading.Event().wait(2)
-    threading.Event().wait(seconds)  # the cut is the story: nothing announces its length
-    need(watched() == before, "the way to %s was not cut: %d then, %d now", link, before, watched())
-    at = w.local_steps_of(ref, job)
-    net.cut(link, False)
-    w.tell("healed at step %d" % at)
-    need(any(i["id"] == ref for i in w.instances(live=True)), "the job's machine was ended while it was well")
-    j = w.await_end(job, 240)
-    need((j["attempts"], j["lost_steps"]) == (1, 0), "a healthy job was moved: %d attempts, %d steps lost", j["attempts"], j["lost_steps"])
-    judge(w)
-
-
-def skip(words):
-    print("SKIPPED: %s" % words, flush=True)
-    sys.exit(77)
 
 
 def main():
     e2e.BUILD = os.path.abspath(sys.argv[1])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     stories = {k[len("story_"):]: v for k, v in globals().items() if k.startswith("story_")}
-    name, _, at = sys.argv[2].partition("@")
-    chaos.cloud = at or chaos.cloud
+    name, *more = sys.argv[2].split("@")
+    tell_of(more)
     try:
         stories[name](*sys.argv[3:])
     except (Broken, Failure) as e:

@@ -1,0 +1,32 @@
+"""What is preloaded into a program (shim.c), and what nodes download as their agent."""
+import os
+
+import e2e
+
+
+def shim_env(kind, at, every, program, mark, port=0):
+    return {"LD_PRELOAD": os.path.join(e2e.BUILD, "tests/chaos/spot_chaos_shim.so"), "SPOT_SHIM": "%s:%s:%s" % (kind, at, every),
+            "SPOT_SHIM_PROGRAM": program, "SPOT_SHIM_DB_PORT": str(port), "SPOT_SHIM_MARK": mark}
+
+
+def marks(path):
+    try:
+        with open(path, encoding="ascii") as f:
+            return f.read().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def wrap_agent(w, env):
+    """What nodes download as their agent is a script that preloads the shim and becomes the agent."""
+    place_agent(w, "#!/bin/sh\n%s\nexec %s \"$@\"\n" % (
+        "\n".join("export %s='%s'" % kv for kv in env.items()), os.path.join(w.dir, "spot-agent")))
+
+
+def place_agent(w, script):
+    folder = os.path.join(w.dir, "agents")
+    os.rename(os.path.join(folder, "spot-agent"), os.path.join(w.dir, "spot-agent"))
+    with open(os.path.join(folder, "spot-agent"), "w", encoding="utf-8") as f:
+        f.write(script)
+    os.chmod(os.path.join(folder, "spot-agent"), 0o755)
+    os.chmod(w.dir, 0o755)
