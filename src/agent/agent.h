@@ -310,7 +310,7 @@ struct fetch {
 	struct fetch_chunk *chunks;
 	size_t files_n, chunks_n, done_n;
 	int flying;
-	int rounds_max;                      /* an URL is not honoured (any more), the disk is full: begun anew so often; 0 = never */
+	int rounds_max;                      /* an URL is not honoured (any more), the disk is in trouble: begun anew so often; 0 = never */
 	int rounds;                          /* with fresh URLs, in a row; outlives fetch_stop */
 	struct backoff again;                /* between them; outlives it, too */
 	char why[400];
@@ -318,8 +318,9 @@ struct fetch {
 void fetch_begin(struct agent *a, const json_t *files);
 void fetch_step(struct agent *a);
 #define FETCH_ROUNDS 5       /* a quarter of a minute: who named a file wrongly hears of it soon */
-#define FETCH_ROUNDS_OURS 26 /* ten minutes: a checkpoint's URLs are our business, and the daemon's clock or the store may be off */
+#define FETCH_ROUNDS_OURS 26 /* ten minutes: a checkpoint's URLs are our business, and the daemon's clock or the store may be off; a full disk may have room again */
 void fetch_fail(struct agent *a, int rounds_max, const char *why);
+int fetch_rounds(int error);                 /* how often what failed with this errno is begun anew */
 void fetch_stop(struct agent *a);
 
 /* ---- checkpoints (checkpoint.c, upload.c) ---------------------------------------------------------------- */

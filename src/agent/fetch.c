@@ -50,6 +50,11 @@ void fetch_fail(struct agent *a, int rounds_max, const char *why)
 	(void)snprintf(f->why, sizeof(f->why), "%s", why);
 }
 
+int fetch_rounds(int error)
+{
+	return disk_trouble(error) ? FETCH_ROUNDS_OURS : FETCH_ROUNDS;
+}
+
 static char *dup_checked(const char *s)
 {
 	char *p = strdup(s);
@@ -176,8 +181,10 @@ static void file_complete(struct agent *a, struct fetch_file *file)
 
 	if (fchmod(file->fd, (mode_t)file->mode) != 0 || fstat(file->fd, &st) != 0 ||
 	    rename(file->part, file->place) != 0) {
-		(void)snprintf(why, sizeof(why), "cannot finish %.200s: %s", file->place, strerror(errno));
-		fetch_fail(a, FETCH_ROUNDS, why);
+		int error = errno;
+
+		(void)snprintf(why, sizeof(why), "cannot finish %.200s: %s", file->place, strerror(error));
+		fetch_fail(a, fetch_rounds(error), why);
 	}
 	close(file->fd);
 	file->fd = -1;
@@ -205,14 +212,17 @@ static bool file_open(struct agent *a, struct fetch_file *file)
 
 	if (file->fd >= 0)
 		return true;
+	errno = 0;
 	if (dir_make_above(file->place, &err) != SPOT_OK) {
-		fetch_fail(a, FETCH_ROUNDS, err.text);
+		fetch_fail(a, fetch_rounds(errno), err.text);
 		return false;
 	}
 	file->fd = open(file->part, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (file->fd < 0) {
-		(void)snprintf(why, sizeof(why), "cannot write %.200s: %s", file->part, strerror(errno));
-		fetch_fail(a, FETCH_ROUNDS, why);
+		int error = errno;
+
+		(void)snprintf(why, sizeof(why), "cannot write %.200s: %s", file->part, strerror(error));
+		fetch_fail(a, fetch_rounds(error), why);
 		return false;
 	}
 	return true;

@@ -121,6 +121,12 @@ enum spot_rc file_write(const char *path, struct str bytes, int mode, bool durab
 	return SPOT_OK;
 }
 
+bool disk_trouble(int error)
+{
+	return error == ENOSPC || error == EDQUOT || error == EIO || error == ENOMEM || error == EMFILE ||
+	    error == ENFILE;
+}
+
 bool file_exists(const char *path)
 {
 	return access(path, F_OK) == 0;

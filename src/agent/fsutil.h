@@ -18,7 +18,8 @@ NODISCARD enum spot_rc file_read(const char *path, size_t bytes_max, struct str 
 NODISCARD enum spot_rc file_write(const char *path, struct str bytes, int mode, bool durable,
     struct spot_err *err);
 bool file_exists(const char *path);
-NODISCARD enum spot_rc dir_make(const char *path, struct spot_err *err);        /* mkdir -p */
+bool disk_trouble(int error);   /* may be over soon, and nobody named anything wrongly: no room, no descriptor, a device's fault */
+NODISCARD enum spot_rc dir_make(const char *path, struct spot_err *err);        /* mkdir -p; errno tells why, too */
 NODISCARD enum spot_rc dir_make_above(const char *path, struct spot_err *err);  /* for the parent */
 void dir_remove(const char *path);                                             /* rm -rf */
 /* Calls each(ctx, name) for the entries of a directory; absent directories have none. */

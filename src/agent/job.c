@@ -130,10 +130,13 @@ void job_begin(struct agent *a, const char *id, int64_t epoch, json_t *run)
 		job_end(a, "drained", "this node is being reclaimed");
 		return;
 	}
+	errno = 0;
 	if (dir_make(j->ckpt_dir, &err) != SPOT_OK || dir_make(j->cwd, &err) != SPOT_OK ||
 	    dir_make_above(j->progress, &err) != SPOT_OK) {
+		int rounds = fetch_rounds(errno); /* a disk that is full now may have room soon */
+
 		fetch_stop(a);
-		fetch_fail(a, FETCH_ROUNDS, err.text); /* a disk that is full now may have room soon */
+		fetch_fail(a, rounds, err.text);
 		return;
 	}
 	fetch_begin(a, json_object_get(run, "files"));

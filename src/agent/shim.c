@@ -19,6 +19,7 @@
 
 #define INSTRUCTIONS_MAX ((size_t)8 << 20)
 #define LINGER_S 60
+#define DISK_S   600 /* as long as the agent tries to lay files out: fetch.c */
 
 struct shim {
 	const char *dir, *cwd, *setup, *run, *command, *shell, *cgroup, *saved;
@@ -117,15 +118,6 @@ static bool file_put(struct shim *s, const char *name, json_t *o)
 	return ok;
 }
 
-/* Fails when the agent has removed the directory meanwhile (it gave this start up): then we must not
- * run anything. */
-static bool job_file_put(struct shim *s)
-{
-	return file_put(s, SHIM_JOB_FILE, json_pack("{s:i, s:I, s:s, s:i}", "shim_pid", (int)getpid(),
-	    "shim_start", (json_int_t)proc_start_time(getpid()), "phase", s->phase, "leader",
-	    (int)s->leader));
-}
-
 static void child_exec(struct shim *s, const char *text)
 {
 	const char *argv[] = {s->shell, "-c", text, NULL};
@@ -222,6 +214,45 @@ static bool alone(struct shim *s)
 	return n == 0;
 }
 
+/* Without its files nobody knows of the job, however well it does: a full disk gets time, unless nobody wants it any more. */
+static bool disk_awaited(struct shim *s, int waited_s)
+{
+	if (waited_s >= DISK_S || s->killed || !file_exists(s->dir))
+		return false;
+	turn(s, 1);
+	return true;
+}
+
+static bool file_put_patiently(struct shim *s, const char *name, json_t *o)
+{
+	bool ok;
+
+	for (int i = 0; !(ok = file_put(s, name, json_incref(o))) && disk_awaited(s, i);)
+		i++;
+	json_decref(o);
+	return ok;
+}
+
+static bool log_open(struct shim *s)
+{
+	char path[AGENT_PATH_MAX];
+
+	if (!path_join(path, s->dir, SHIM_LOG_FILE))
+		return false;
+	for (int i = 0; (s->log_fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600)) < 0 && disk_awaited(s, i);)
+		i++;
+	return s->log_fd >= 0;
+}
+
+/* Fails when the agent has removed the directory meanwhile (it gave this start up): then we must not
+ * run anything. */
+static bool job_file_put(struct shim *s)
+{
+	return file_put_patiently(s, SHIM_JOB_FILE, json_pack("{s:i, s:I, s:s, s:i}", "shim_pid", (int)getpid(),
+	    "shim_start", (json_int_t)proc_start_time(getpid()), "phase", s->phase, "leader",
+	    (int)s->leader));
+}
+
 /* Runs one of the two scripts to its end; true if it ended with 0. */
 static bool stage(struct shim *s, const char *phase, const char *text)
 {
@@ -308,36 +339,25 @@ static bool instructions_read(struct shim *s, json_t **ret)
 	return true;
 }
 
-/* Without this file the job's end is unknown, however well it went: a full disk gets time, unless nobody wants it any more. */
 static bool exit_file_put(struct shim *s)
 {
 	s->command = "";
-	for (int i = 0;; i++) {
-		if (file_put(s, SHIM_EXIT_FILE, json_pack("{s:s, s:i, s:i}", "phase", s->phase, "code",
-		    WIFEXITED(s->leader_status) ? WEXITSTATUS(s->leader_status) : -1, "signal",
-		    WIFSIGNALED(s->leader_status) ? WTERMSIG(s->leader_status) : 0)))
-			return true;
-		if (i >= LINGER_S || s->killed || !file_exists(s->dir))
-			return false;
-		turn(s, 1);
-	}
+	return file_put_patiently(s, SHIM_EXIT_FILE, json_pack("{s:s, s:i, s:i}", "phase", s->phase, "code",
+	    WIFEXITED(s->leader_status) ? WEXITSTATUS(s->leader_status) : -1, "signal",
+	    WIFSIGNALED(s->leader_status) ? WTERMSIG(s->leader_status) : 0));
 }
 
 int shim_main(void)
 {
 	struct shim s = {0};
-	char path[AGENT_PATH_MAX];
 	json_t *keep;
 	bool ok = true;
 
-	if (!instructions_read(&s, &keep) || !path_join(path, s.dir, SHIM_LOG_FILE))
+	if (!instructions_read(&s, &keep))
 		return 125;
 	/* Our memory holds the job's secrets: no core file, no peeking by others of the same user. */
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* daemonised parts of the job stay ours to end */
-	s.log_fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-	if (s.log_fd < 0 || chdir(s.dir) != 0) /* so that people see whose it is */
-		return 125;
 	sigemptyset(&s.wait_for);
 	sigaddset(&s.wait_for, SIGCHLD);
 	sigaddset(&s.wait_for, SIGTERM);
@@ -346,7 +366,7 @@ int shim_main(void)
 	(void)signal(SIGHUP, SIG_IGN);
 	(void)signal(SIGINT, SIG_IGN);
 	s.phase = "setup";
-	if (!job_file_put(&s))
+	if (!log_open(&s) || chdir(s.dir) != 0 || !job_file_put(&s)) /* there, so that people see whose it is */
 		return 125;
 	if (s.setup[0] != '\0')
 		ok = stage(&s, "setup", s.setup);

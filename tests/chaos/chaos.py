@@ -219,6 +219,7 @@ class World(e2e.World):
         self.daemon.extra = dict(self.first_extra)
         self.daemon.start()
         self.await_ready()
+        self.false_starts = len(self.daemon.ends)  # it may give up, with words, while it starts
         self.feed = e2e.Feed(self)
         self.feed.start()
 

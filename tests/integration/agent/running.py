@@ -1,4 +1,5 @@
 """Jobs from the start to the end: what they see, how they end, their files."""
+import contextlib
 import json
 import os
 import subprocess
@@ -276,3 +277,39 @@ class Files(AgentCase):
         r = self.exited()
         self.assertEqual(r["reason"], "error")
         self.assertIn("evil", r["why"])
+
+
+class Disk(AgentCase):
+    """The folder of the jobs is a file system of its own: here it is full, and later it is not."""
+
+    def setUp(self):
+        super().setUp()
+        self.jobs = os.path.join(self.agent.dir, "jobs")
+        os.mkdir(self.jobs)
+        if os.geteuid() != 0 or self.mount("size=1m,nr_inodes=1000") != 0:
+            self.skipTest("no file system may be mounted here")
+        self.addCleanup(subprocess.run, ["umount", "-l", self.jobs], check=True)
+
+    def mount(self, options):
+        return subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", self.jobs], capture_output=True).returncode
+
+    def test_a_disk_that_is_full_for_longer_than_a_wrong_file_gets_does_not_fail_the_job(self):
+        self.assertEqual(self.mount("remount,nr_inodes=1"), 0)
+        self.agent.start()
+        self.job("cat input", files=[self.daemon.file("mount", "input", b"here\n")])
+        self.until(lambda: self.agent.consoles().count("job.fetch_refused") >= 6, "more tries than a wrong file gets", 90)
+        self.assertEqual(self.mount("remount,nr_inodes=1000"), 0)
+        self.assertEqual(self.exited(timeout=60)["reason"], "ok")
+        self.assertEqual(self.daemon.log("j1", 1), b"here\n")
+
+    def test_a_supervisor_that_finds_no_room_at_its_start_waits_for_it(self):
+        ballast = os.path.join(self.jobs, "ballast")
+        with open(ballast, "wb", buffering=0) as f, contextlib.suppress(OSError):
+            while True:
+                f.write(b"x" * 4096)
+        self.agent.start()
+        self.job("echo here")
+        self.until(lambda: os.path.exists(os.path.join(self.agent.job_dir("j1", 1), "log")), "its supervisor")
+        os.unlink(ballast)
+        self.assertEqual(self.exited()["reason"], "ok")
+        self.assertEqual(self.daemon.log("j1", 1), b"here\n")
