@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "harness"))
 import e2e  # noqa: E402
 
 DATA = os.path.join(HERE, "..", "emulator", "data")
-SLOW_MS = 200  # each time, or ten times as much once: a busy machine may keep any statement waiting now and then
+SLOW_S = 0.2  # on a machine that has time, and not once: a busy one may keep any statement waiting now and then
 # Current prices, and rows of price history.
 PRICES, HISTORY = 3400, 20000
 # Days that the vendor tells (Azure: that the emulated cloud's record holds).
@@ -47,10 +47,10 @@ class Poll(e2e.Case):
 
     @classmethod
     def setUpClass(cls):
-        cls.broken, cls.current_s = False, None
+        cls.broken, cls.current_s, cls.late = False, None, e2e.Late()
         cls.world = e2e.World(**cls.OPTIONS)
         cls.began = time.monotonic()
-        cls.sql("ALTER SYSTEM SET log_min_duration_statement = %d" % SLOW_MS)
+        cls.sql("ALTER SYSTEM SET log_min_duration_statement = %d" % (SLOW_S * 1000))
         # What a statement does is measured, not what this machine's disk takes to write it down.
         cls.sql("ALTER SYSTEM SET synchronous_commit = off")
         cls.sql("ALTER SYSTEM SET fsync = off")
@@ -90,15 +90,18 @@ class Poll(e2e.Case):
 
     def slow(self):
         with open(os.path.join(self.world.dir, "data", "spotbroker", "postgres", "log"), encoding="utf-8", errors="replace") as f:
-            found = re.findall(r"^.*?(\d\d:\d\d:\d\d).*duration: ([0-9.]+) ms +(.{0,300})", f.read(), re.M)
-        return ["%s ms %s" % (ms, text) for _, ms, text in found
-                if float(ms) > 10 * SLOW_MS or len({second for second, _, other in found if other == text}) >= 3]
+            found = re.findall(r"^.*?(\d\d:\d\d:\d\d).*duration: ([0-9.]+) ms +(.*(?:\n\t.*){0,4})", f.read(), re.M)
+        limit_ms = self.late.limit(SLOW_S) * 1000
+        found = [(second, float(ms), text) for second, ms, text in found if float(ms) > limit_ms]
+        sys.stderr.write("  a statement is slow beyond %.0f ms on this machine\n" % limit_ms)
+        return ["%.0f ms %s" % (ms, text) for _, ms, text in found
+                if ms > 10 * limit_ms or len({second for second, _, other in found if other == text}) >= 3]
 
     def test_one_pass_over_five_clouds_and_their_past(self):
         w = self.world
         # Every provider is there at once, whatever its feeds wait for.
         w.until("a row for each provider", 5, lambda: {p["name"] for p in w.ctl_json("providers")["items"]} == set(ALL))
-        self.await_feeds("the first pass", 270)
+        self.await_feeds("the first pass", 500)
         took = time.monotonic() - self.began
         current = int(self.sql("SELECT count(*) FROM pool_latest"))
         self.assertGreaterEqual(current, PRICES)
@@ -116,7 +119,7 @@ class Poll(e2e.Case):
             sys.stderr.write("  %-10s %5d pools  %6s rows  %5s requests  %d refused for their rate, %s prices not believed\n" % (
                 p["name"], p["pools"], cost[1], cost[0], p["throttled"], refused))
             # Two may come closer together than they were sent.
-            self.assertLessEqual(p["throttled"], 1 + int(cost[0]) // 100, p["name"])
+            self.assertLessEqual(p["throttled"], 3 + int(cost[0]) // 100, p["name"])
         self.assertEqual(self.slow(), [])
         self.assertEqual(self.sql("SELECT r.why FROM price_refused r LIMIT 5"), "", "real prices were refused")
         self.assertGreaterEqual(rows, HISTORY)
