@@ -108,7 +108,7 @@ class Enrol(Case):
         A.soon(0.4, self.held_enrolment)
 
     def held_enrolment(self):
-        node, token = A.node(self.pool, "BOOTING", ref="i-1")
+        node, token = A.node(self.pool, "BOOTING")
         out = {}
         th = threading.Thread(target=lambda: out.update(s=A.enrol(node, token, proof={"verdict": ""}), t=time.monotonic()))
         th.start()
