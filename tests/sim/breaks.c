@@ -130,6 +130,18 @@ static void launch_unclaimed(void)
 	check_sent("http://ec2", str_from("Action=RunInstances&ClientToken=whose"));
 }
 
+static void launch_again(void)
+{
+	struct cloud_instance *all;
+	size_t n = cloud_instances(&all);
+
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(all[i].cloud, "lambda") == 0 && all[i].token != NULL)
+			check_sent("http://lambda/instance-operations/launch", str_from(all[i].token));
+	}
+	free(all);
+}
+
 static void launch_late(void)
 {
 	leaders_break(false);
@@ -155,6 +167,7 @@ static const struct rule_break {
     {"in the end no order is left", "", order_stands},
     {"a launch leaves after its row was claimed", "UPDATE node SET token = 'whose', launch_sent_us = NULL "
 	"WHERE id = (SELECT min(id) FROM node)", launch_unclaimed},
+    {"a launch without a token is not sent again", "", launch_again},
     {"a launch is sent by whoever holds its claim", "UPDATE node SET token = 'whose', state = 'LAUNCHING', claimed_by = 'e0' "
 	"WHERE id = (SELECT min(id) FROM node)", launch_late},
     {"a daemon that leads no longer changes nothing", "UPDATE job SET why = 'late'", write_late},

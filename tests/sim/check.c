@@ -159,7 +159,7 @@ static void check_row_end(const struct rows *rows, int row, const struct cloud_i
 
 	if (ended == 0 || !row_is_over(rows, row) || (ref[0] != '\0' && strcmp(tail != NULL ? tail + 1 : ref, i->ref) != 0))
 		return;
-	always(i->launched_us >= ended || (i->gone_us != 0 && i->gone_us <= ended + world.skew_max), "a row ends after its instance",
+	always(i->launched_us >= ended || (i->over_us != 0 && i->over_us <= ended + world.skew_max), "a row ends after its instance",
 	    "n%s ended as %s at %" PRId64 " s, %s %s was there since %" PRId64 " s", cell(rows, row, 5), cell(rows, row, 2),
 	    (ended - SIM_T0) / SPOT_US_PER_S, i->cloud, i->id, (i->launched_us - SIM_T0) / SPOT_US_PER_S);
 }

@@ -1,7 +1,10 @@
 /* What must hold of acts: of a launch when it leaves, of an attempt once it is over. */
 #include "world.h"
 #include "check.h"
+#include "cloud.h"
 #include "store.h"
+
+#include "base/str.h"
 
 /* ---- launches ---------------------------------------------------------------------------------- */
 
@@ -28,6 +31,23 @@ bool check_is_end(const char *method, const char *url, struct str body)
 	    memmem(body.p, body.n, "Action=TerminateInstances", 25) != NULL;
 }
 
+/* A cloud without launch tokens makes another machine for each launch that it hears: what was made is not asked for again. */
+static void check_untokened(const char *url, struct str body)
+{
+	struct cloud_instance *all;
+	size_t n;
+
+	if (strstr(url, "/instance-operations/launch") == NULL)
+		return;
+	n = cloud_instances(&all);
+	for (size_t i = 0; i < n; i++) {
+		if (str_same(all[i].cloud, "lambda") && all[i].token != NULL)
+			always(memmem(body.p, body.n, all[i].token, strlen(all[i].token)) == NULL, "a launch without a token is not sent again",
+			    "%s was made by it", all[i].id);
+	}
+	free(all);
+}
+
 /* The intent comes before the act: whoever carries a row's token or name leaves after that row was claimed. */
 void check_sent(const char *url, struct str body)
 {
@@ -37,6 +57,7 @@ void check_sent(const char *url, struct str body)
 
 	if (!check_is_launch(url, body))
 		return;
+	check_untokened(url, body);
 	text = copy = strndup(body.p, body.n);
 	assert(copy != NULL);
 	r = PQexecParams(store_conn(), "SELECT id, state, launch_sent_us IS NOT NULL AND state <> 'WANTED' FROM node "

@@ -390,7 +390,7 @@ size_t cloud_instances(struct cloud_instance **ret)
 		all[n++] = (struct cloud_instance){.id = i->id, .ref = i->cloud == CLOUD_AZURE ? i->name : i->id, .cloud = cloud_name(i->cloud),
 		    .token = token_of(i), .state = inst_state_name(i), .ended_by = i->ended_by,
 		    .alive = i->state != INST_GONE && i->state != INST_SHUTTING, .running = i->state == INST_RUNNING,
-		    .launched_us = i->launched_us, .running_us = i->running_us, .gone_us = i->billed_to_us,
+		    .launched_us = i->launched_us, .running_us = i->running_us, .gone_us = i->billed_to_us, .over_us = i->gone_us,
 		    .cost_micros = bill_micros(i, &from, &to)};
 	}
 	n += coreweave_instances(all + n);

@@ -192,7 +192,7 @@ static struct cloud_instance life_instance(const struct life *l)
 {
 	return (struct cloud_instance){.id = l->uid, .ref = l->uid, .cloud = "coreweave", .token = l->token, .state = l->state,
 	    .ended_by = "", .alive = l->gone_us == 0, .running = l->gone_us == 0 && l->running_us != 0, .launched_us = l->created_us,
-	    .running_us = l->running_us, .gone_us = l->gone_us};
+	    .running_us = l->running_us, .gone_us = l->gone_us, .over_us = l->gone_us};
 }
 
 /* Since when each server is without a Pod of ours; looked at whenever somebody asks. */
