@@ -236,7 +236,7 @@ static enum spot_step look_read(const struct lambda *self, struct spot_call *c,
 		return s;
 	}
 	if (!there) {
-		a->after = lambda_gone(self, c, a->region, a->ref, "", "absent from the list");
+		a->after = lambda_gone(self, c, a->region, a->ref, SPOT_NOT_FOUND_STATE, "absent from the list");
 		return SPOT_DONE;
 	}
 	if (i.state == SPOT_INSTANCE_STOPPING || i.state == SPOT_INSTANCE_GONE) {
@@ -290,7 +290,7 @@ static enum spot_step terminate_read(const struct lambda *self, struct spot_call
 		return lambda_key_refused(self, c, "terminate", &r);
 	}
 	if (strcmp(r.code, "global/object-does-not-exist") == 0) {
-		a->after = lambda_gone(self, c, a->region, a->ref, "", r.code);
+		a->after = lambda_gone(self, c, a->region, a->ref, SPOT_NOT_FOUND_STATE, r.code);
 		return SPOT_DONE;
 	}
 	if (r.rc == SPOT_DENIED || r.rc == SPOT_CONFIG) {

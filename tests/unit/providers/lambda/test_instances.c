@@ -375,6 +375,7 @@ static void an_unknown_instance_is_gone(void **state)
 	    reply_with(d, DRIVE_TERMINATE, &a, 404, LAMBDA_ERROR("global/object-does-not-exist")),
 	    SPOT_DONE);
 	assert_int_equal(a.after.state, SPOT_INSTANCE_GONE);
+	assert_string_equal(a.after.raw_state, SPOT_NOT_FOUND_STATE); /* a young one may only not be known yet */
 }
 
 static void a_missing_route_is_not_a_missing_instance(void **state)
@@ -429,6 +430,7 @@ static void when_the_answer_is_unsure_the_list_decides(void **state)
 		drive_script(d, absent, 2);
 		assert_int_equal(drive_run(d, DRIVE_TERMINATE, &a), SPOT_DONE);
 		assert_int_equal(a.after.state, SPOT_INSTANCE_GONE);
+		assert_string_equal(a.after.raw_state, SPOT_NOT_FOUND_STATE);
 		drive_used(d);
 		drive_script(d, there, 2);
 		assert_int_equal(drive_run(d, DRIVE_TERMINATE, &a), SPOT_FAIL);
