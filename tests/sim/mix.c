@@ -96,9 +96,24 @@ void size_of_seed(uint64_t seed, int64_t minutes, struct world_conf *ret)
 
 	ret->small = is_small(seed, &r);
 	ret->jobs = rng_below(&r, 3) == 0 ? 2 : 1;
-	ret->minutes = ret->small ? 2 + (int64_t)rng_below(&r, 5) : 20;
+	ret->minutes = ret->small ? 5 + (int64_t)rng_below(&r, 6) : 20;
 	if (minutes > 0)
 		ret->minutes = minutes;
+}
+
+/* Is asked each minute, of the whole world: a small one has few minutes. */
+static bool by_the_minute(size_t fault)
+{
+#define AT(name) (offsetof(struct faults_mix, name) / sizeof(int64_t))
+	static const size_t minutely[] = {AT(part), AT(reclaim), AT(kill), AT(stock), AT(price), AT(lie), AT(clock), AT(clock_far), AT(agent_clock),
+	    AT(reboot), AT(drought), AT(silent_feed), AT(cluster), AT(pod), AT(lag)};
+#undef AT
+
+	for (size_t i = 0; i < ARRAY_LEN(minutely); i++) {
+		if (minutely[i] == fault)
+			return true;
+	}
+	return false;
 }
 
 /* Which faults there are matters more than how many: bugs hide behind others' noise. What is asked once stays. */
@@ -112,7 +127,7 @@ static void mix_swarm(uint64_t seed, struct faults_mix *m)
 	for (size_t i = 0; i < MIX_FAULTS; i++) {
 		int64_t *ppm = mix_at(m, i);
 		bool kept = rng_below(&r, 2) == 0;
-		int64_t more = INT64_C(1) << rng_below(&r, 4);
+		int64_t more = (INT64_C(1) << rng_below(&r, 4)) * (by_the_minute(i) ? 3 : 1);
 
 		if (ppm != &m->rival)
 			*ppm = kept ? MIN(*ppm * more, INT64_C(400000)) : 0;

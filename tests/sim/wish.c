@@ -67,8 +67,8 @@ static const char *gpu_draw(size_t of)
 
 static void job_draw(struct wish_text *w, size_t k)
 {
-	struct job_draw d = {.gpu = gpu_draw(ARRAY_LEN(gpus)), .steps = world.conf.small ? dice_us(20, 80) : dice_us(20, 200),
-	    .step_ms = world.conf.small ? dice_us(500, 3000) : dice_us(500, 5000), .nodes = 1, .spot = true, .saves = !one_in(5), .fails = one_in(12)};
+	struct job_draw d = {.gpu = gpu_draw(ARRAY_LEN(gpus)), .steps = world.conf.small ? dice_us(40, 120) : dice_us(20, 200),
+	    .step_ms = world.conf.small ? dice_us(800, 3500) : dice_us(500, 5000), .nodes = 1, .spot = true, .saves = !one_in(5), .fails = one_in(12)};
 
 	switch (rng_below(&world.dice, 8)) {
 	case 0:
