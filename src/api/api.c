@@ -92,7 +92,6 @@ enum spot_rc api_new(struct loop *l, struct pg *pg, const struct api_conf *conf,
 	struct api *api = arena_alloc(a, sizeof(*api));
 	struct httpd_conf hc = {0};
 	enum spot_rc rc;
-	size_t n;
 
 	api->loop = l;
 	api->pg = pg;
@@ -100,8 +99,6 @@ enum spot_rc api_new(struct loop *l, struct pg *pg, const struct api_conf *conf,
 	api->started_us = loop_wall_us(l);
 	conf_copy(api, conf);
 	api->served = arena_array(a, api_routes_n * 6, sizeof(*api->served));
-	api->openapi.p = openapi_text(a, api->conf.version, &n);
-	api->openapi.n = n;
 	for (size_t i = 0; i < API_BLOBS; i++) {
 		api->blobs[i].name = names[i];
 		if (api->conf.agent_dir)

@@ -45,7 +45,11 @@ void get_whoami(struct areq *q)
 
 void get_openapi(struct areq *q)
 {
-	areq_reply(q, 200, "application/json", q->api->openapi.p, q->api->openapi.n);
+	struct api *api = q->api;
+
+	if (api->openapi.p == NULL) /* made for the first who asks: few do */
+		api->openapi.p = openapi_text(api->arena, api->conf.version, &api->openapi.n);
+	areq_reply(q, 200, "application/json", api->openapi.p, api->openapi.n);
 }
 
 void get_download(struct areq *q)
