@@ -282,7 +282,7 @@ static bool slot_end(struct slot *s, const struct options *o, const char *dir)
 		fputs(s->text, stdout);
 	for (line = strtok_r(s->text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save))
 		slot_line(s, line);
-	done += !looking && verdict;
+	done += !looking && (verdict || !stop_wanted());
 	database_give(&s->db);
 	seed_dir_remove(dir, s->seed);
 	return true;
