@@ -83,6 +83,8 @@ static void run_story(struct world *w, uint64_t seed, bool tokens)
 	world_reset(w, tokens);
 	rng_seeded_init(&k.rng, seed);
 	w->conf.launch_timeout_us = 400000;
+	/* Rests that end before the next launch of a busy machine would have it try spot for ever. */
+	w->conf.cool_max_us = 20 * SPOT_US_PER_S;
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_pool(w, "z2", "a1", "spot", 1200000);
 	world_pool(w, "z3", "a1", "on_demand", 4000000);
@@ -111,6 +113,7 @@ static void run_story(struct world *w, uint64_t seed, bool tokens)
 	      "SELECT count(*) FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch"
 	      " WHERE j.state = 'RUNNING' AND a.market = 'on_demand' AND a.ended_us IS NULL");
 	cloud_sell_again(&w->cloud);
+	world_sql(w, "DELETE FROM pool_cool");
 	trouble(&k);
 	until(&k, "back on spot",
 	      "SELECT count(*) FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch"

@@ -30,6 +30,7 @@ static void return_to_spot(struct world *w, bool one_call)
 	world_reset(w, true);
 	w->cloud.gangs = one_call;
 	w->conf.cool_max_us = 400000;
+	w->conf.gang_hold_us = 2 * SPOT_US_PER_S;
 	spot = world_pool(w, "z1", "a1", "spot", 1000000);
 	world_pool(w, "z2", "a1", "on_demand", 4000000);
 	cloud_room(&w->cloud, "z1/a1/spot", 2);

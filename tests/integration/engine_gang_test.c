@@ -47,7 +47,7 @@ static void test_a_deadline_counts_the_time_that_gathering_takes(void **state)
 	for (int i = 0; i < 2; i++) {
 		world_reset(w, true);
 		w->cloud.gangs = true;
-		w->conf.gang_hold_us = i == 0 ? 2 * SPOT_US_PER_HOUR : 600000;
+		w->conf.gang_hold_us = i == 0 ? 2 * SPOT_US_PER_HOUR : w->conf.gang_hold_us;
 		world_pool(w, "z1", "a1", "spot", 1000000);
 		world_pool(w, "z1", "a1", "on_demand", 3000000);
 		(void)world_job(w, THREE);
@@ -67,6 +67,7 @@ static void test_a_gang_with_a_deadline_waits_until_the_last_safe_moment(void **
 
 	world_reset(w, true);
 	w->cloud.gangs = true;
+	w->conf.gang_hold_us = 2 * SPOT_US_PER_S;
 	w->conf.supply.patience_us = 1000;
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_pool(w, "z1", "a1", "on_demand", 3000000);
@@ -88,7 +89,7 @@ static void test_a_gang_with_a_deadline_waits_until_the_last_safe_moment(void **
 	assert_string_equal(world_text(w, "SELECT DISTINCT market FROM attempt"), "on_demand");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'failover' AND why LIKE '%deadline: %'"), 1);
 	/* With time to gather them. */
-	assert_true(world_int(w, "SELECT g.created_us + 600000 < j.deadline_us - (SELECT max((inputs->'deadline'->>'work_us')::int8)"
+	assert_true(world_int(w, "SELECT g.created_us + 2000000 < j.deadline_us - (SELECT max((inputs->'deadline'->>'work_us')::int8)"
 				 " FROM decision) FROM gang g JOIN job j ON j.id = g.job_id JOIN pool p ON p.id = g.pool_id"
 				 " WHERE p.market = 'on_demand'"));
 	world_exit_all(w);
@@ -104,7 +105,7 @@ static void test_two_of_three_are_given_back_and_another_zone_serves(void **stat
 	world_pool(w, "z1", "a1", "spot", 900000);
 	world_pool(w, "z2", "a1", "spot", 1000000);
 	cloud_room(&w->cloud, "z1/a1/spot", 2);
-	w->conf.gang_hold_us = 2 * SPOT_US_PER_S;
+	w->conf.gang_hold_us = 4 * SPOT_US_PER_S; /* all three of z2 come within it */
 	w->conf.cool_min_us = w->conf.cool_max_us = 60 * SPOT_US_PER_S;
 	world_start(w);
 	(void)world_job(w, THREE);
@@ -113,7 +114,7 @@ static void test_two_of_three_are_given_back_and_another_zone_serves(void **stat
 	assert_string_equal(world_text(w, "SELECT DISTINCT p.zone FROM attempt a JOIN pool p ON p.id = a.pool_id"), "z2");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM gang_cool c JOIN pool p ON p.id = c.pool_id WHERE p.zone = 'z1' AND want = 3"), 1);
 	/* The hold, and what ending takes on a busy machine. */
-	assert_true(world_int(w, "SELECT max(n.terminate_us - n.launched_us) < 12000000 FROM node n JOIN pool p ON p.id = n.pool_id"
+	assert_true(world_int(w, "SELECT max(n.terminate_us - n.launched_us) < 20000000 FROM node n JOIN pool p ON p.id = n.pool_id"
 				 " WHERE p.zone = 'z1' AND n.launched_us IS NOT NULL"));
 	world_exit_all(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");

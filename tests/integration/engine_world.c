@@ -70,7 +70,7 @@ static struct engine_conf conf_quick(void)
 	    .store_provider = "fake",
 	    .store_region = "r1",
 	    .store_endpoint = "",
-	    .gang_hold_us = 600000,
+	    .gang_hold_us = 15000000,
 	};
 
 	supply_policy_default(&c.supply);
