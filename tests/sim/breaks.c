@@ -78,6 +78,20 @@ static void epoch_twice(void)
 	}
 }
 
+static void begun_twice(void)
+{
+	size_t n;
+	struct host_progress *p = programs(&n);
+
+	for (size_t i = 1; i < n; i++) {
+		struct host_progress had = p[i];
+
+		p[i] = p[0];
+		check_rules_end();
+		p[i] = had;
+	}
+}
+
 static void begun_anew(void)
 {
 	size_t n;
@@ -174,6 +188,7 @@ static const struct rule_break {
     {"who takes the lease has an epoch of its own", "", leaders_break_lease},
     {"a lease that is kept is not taken", "", leaders_break_lease},
     {"one epoch runs on one machine", "", epoch_twice},
+    {"an epoch runs once", "", begun_twice},
     {"only the newest epoch of a job is live",
 	"UPDATE attempt SET ended_us = NULL FROM job WHERE job.id = job_id AND attempt.epoch = 1 AND job.epoch > 1 AND rank = 0", NULL},
     {"what an epoch ended as stays", "UPDATE attempt SET exit_code = 99", NULL},

@@ -236,6 +236,8 @@ static void check_programs(void)
 			always(strcmp(p[i].job, p[k].job) != 0 || p[i].epoch != p[k].epoch || p[i].rank != p[k].rank || p[i].host == p[k].host,
 			    "one epoch runs on one machine", "%s epoch %" PRId64 " on %s and %s", p[i].job, p[i].epoch, p[i].host,
 			    p[k].host);
+			always(strcmp(p[i].job, p[k].job) != 0 || p[i].epoch != p[k].epoch || p[i].rank != p[k].rank || p[i].host != p[k].host,
+			    "an epoch runs once", "%s epoch %" PRId64 " began twice on %s", p[i].job, p[i].epoch, p[i].host);
 		}
 	}
 }
