@@ -80,6 +80,8 @@ struct areq {
 	bool (*failed)(struct areq *q); /* optional: true = it dealt with the failure of the statement */
 	struct wait wait;
 	const char *idem_key;      /* set while an Idempotency-Key is open */
+	const char *dropping;      /* the key that is being let go, how often that was tried */
+	int drops;
 	int reply_status;          /* the reply that waits for the key to be settled */
 	const char *reply_type;
 	struct str reply_body;

@@ -12,6 +12,7 @@
 
 #define KEY_MAX    128
 #define STORED_MAX (256 * 1024)
+#define DROPS_MAX  3 /* each waits for the database as long as any statement does */
 
 static bool key_ok(const char *key)
 {
@@ -49,10 +50,9 @@ static void replay(struct areq *q, int status, const char *response)
 static void begun(struct areq *q)
 {
 	struct q_api_idem_begin_row *row;
-	const char *key = q->own;
+	const char *key = STEAL(q->idem_key);
 	struct spot_err err = {0};
 
-	q->own = NULL;
 	if (q_api_idem_begin_rows(&q->pg, q->arena, &row) == 0) {
 		areq_fail(q, SPOT_INTERNAL, "the idempotency key was not noted");
 	} else if (strcmp(row->outcome, "fresh") == 0) {
@@ -85,7 +85,8 @@ void idem_begin(struct areq *q)
 	}
 	sha = arena_alloc(q->arena, SHA256_HEX);
 	sha256_hex(q->http->body.p, q->http->body.n, sha);
-	q->own = arena_strdup(q->arena, key);
+	/* From here on: a key that was noted, and whose note was lost on its way back, is let go as well. */
+	q->idem_key = arena_strdup(q->arena, key);
 	SQL(q, api_idem_begin, begun, .token_id = q->who.token_id, .key = key,
 	    .route = arena_printf(q->arena, "POST %s", q->http->target), .body_sha256 = sha, .at_us = q->now_us);
 }
@@ -112,6 +113,24 @@ static bool not_settled(struct areq *q)
 	return true;
 }
 
+static void drop(struct areq *q);
+
+/* It held up the client that tries again for a minute: a database that went away is waited for. */
+static bool not_dropped(struct areq *q)
+{
+	if (q->drops >= DROPS_MAX)
+		return not_settled(q);
+	drop(q);
+	return true;
+}
+
+static void drop(struct areq *q)
+{
+	q->drops++;
+	SQL(q, api_idem_drop, settled, .token_id = q->who.token_id, .key = q->dropping, .at_us = q->now_us);
+	q->failed = not_dropped;
+}
+
 bool idem_settle(struct areq *q, int status, const char *type, const char *body, size_t n)
 {
 	const char *key = STEAL(q->idem_key);
@@ -122,11 +141,13 @@ bool idem_settle(struct areq *q, int status, const char *type, const char *body,
 	q->reply_type = type;
 	q->reply_body = arena_bytes(q->arena, body, n);
 	areq_unwatch(q);
-	if (status >= 500 || n > STORED_MAX)
-		SQL(q, api_idem_drop, settled, .token_id = q->who.token_id, .key = key);
-	else
-		SQL(q, api_idem_end, settled, .token_id = q->who.token_id, .key = key, .status = status,
-		    .response = q->reply_body.p);
+	if (status >= 500 || n > STORED_MAX) {
+		q->dropping = key;
+		drop(q);
+		return true;
+	}
+	SQL(q, api_idem_end, settled, .token_id = q->who.token_id, .key = key, .status = status,
+	    .response = q->reply_body.p);
 	q->failed = not_settled;
 	return true;
 }

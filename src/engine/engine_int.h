@@ -127,6 +127,7 @@ struct engine {
 	int64_t epoch;	      /* of our lease, 0 = we do not lead */
 	int64_t lease_until;  /* mono */
 	int64_t led_since_us; /* wall */
+	int64_t led_epoch;    /* of the newest lease of ours that was lost; 0: none */
 	bool lease_busy, closing;
 	struct pg_req lease_req;
 	int64_t lease_sent; /* mono; 0: ask at once */

@@ -400,29 +400,6 @@ static void launch_flying(struct step *s)
 	launch_decide(s->r, t);
 }
 
-static void launch_stale(struct step *s)
-{
-	struct q_engine_launch_stale_row *rows;
-	size_t n = q_engine_launch_stale_rows(&s->req, s->r->arena, &rows);
-	struct engine *e = s->r->e;
-
-	for (size_t i = 0; i < n; i++) {
-		struct step *w = step_new(s->r, NULL, NULL);
-
-		STEP(w, engine_launch_undone,
-		     (&(struct q_engine_launch_undone){
-			 .id = rows[i].id,
-			 .was = "LAUNCHING",
-			 .now = node_next(rows[i].id, "LAUNCHING", NODE_EV_AMBIGUOUS),
-			 .event = node_event_name(NODE_EV_AMBIGUOUS),
-			 .why = "nobody answers for the launch call any more",
-			 .claimed_by = rows[i].claimed_by,
-			 .next_us = 0,
-			 .at_us = engine_now(e),
-			 .fence = s->r->epoch}));
-	}
-}
-
 /* Rows whose call has not come to its end here: however old their claims are by the clock, it may leave yet. */
 static size_t launch_calls(struct recon *r, int64_t **ret)
 {
@@ -440,6 +417,45 @@ static size_t launch_calls(struct recon *r, int64_t **ret)
 		}
 	}
 	return n;
+}
+
+static bool ids_have(const int64_t *ids, size_t n, int64_t id)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (ids[i] == id) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void launch_stale(struct step *s)
+{
+	struct q_engine_launch_stale_row *rows;
+	size_t n = q_engine_launch_stale_rows(&s->req, s->r->arena, &rows);
+	struct engine *e = s->r->e;
+	int64_t *calls;
+	size_t calls_n = launch_calls(s->r, &calls); /* some have begun since the question was sent */
+
+	for (size_t i = 0; i < n; i++) {
+		struct step *w;
+
+		if (strcmp(rows[i].claimed_by, e->me) == 0 && ids_have(calls, calls_n, rows[i].id)) {
+			continue;
+		}
+		w = step_new(s->r, NULL, NULL);
+		STEP(w, engine_launch_undone,
+		     (&(struct q_engine_launch_undone){
+			 .id = rows[i].id,
+			 .was = "LAUNCHING",
+			 .now = node_next(rows[i].id, "LAUNCHING", NODE_EV_AMBIGUOUS),
+			 .event = node_event_name(NODE_EV_AMBIGUOUS),
+			 .why = "nobody answers for the launch call any more",
+			 .claimed_by = rows[i].claimed_by,
+			 .next_us = 0,
+			 .at_us = engine_now(e),
+			 .fence = s->r->epoch}));
+	}
 }
 
 void launcher_run(struct recon *r)

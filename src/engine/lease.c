@@ -36,6 +36,7 @@ static void lease_lost(struct engine *e, const char *why)
 {
 	if (e->epoch > 0) {
 		log_warn("engine.follows", I64("epoch", e->epoch), STR("why", why));
+		e->led_epoch = e->epoch;
 	}
 	e->epoch = 0;
 	streams_stop(e);
@@ -69,11 +70,19 @@ static void lease_ours(struct engine *e, int64_t epoch)
 	engine_wake(e);
 }
 
-/* Another holds it: the next look is when it will have stood unchanged for long enough, or soon. */
+/* Another holds it: the next look is when it will have stood unchanged for long enough, or soon. Whoever takes it raises the
+ * epoch: one that was ours is nobody else's, and need not be watched (the database was away for longer than a lease). */
 static void lease_watch(struct engine *e, int64_t epoch, int64_t until_us)
 {
 	int64_t now = loop_mono_us(e->loop);
 
+	if (epoch == e->led_epoch) {
+		e->seen_epoch = epoch;
+		e->seen_until_us = until_us;
+		e->seen_us = MAX(now - e->conf.lease_us, 1);
+		engine_later(e, 1);
+		return;
+	}
 	if (epoch != e->seen_epoch || until_us != e->seen_until_us || e->seen_us == 0) {
 		e->seen_epoch = epoch;
 		e->seen_until_us = until_us;
@@ -128,6 +137,10 @@ void lease_turn(struct engine *e)
 	}
 	if (e->epoch > 0 && now >= e->lease_until) {
 		lease_lost(e, "it could not be renewed in time");
+	}
+	if (!pg_ready(e->pg)) { /* what waits for a connection says a time that is over when it gets one */
+		engine_later(e, look_us(e));
+		return;
 	}
 	if (e->epoch > 0) {
 		int64_t early = e->lease_until - e->conf.lease_us * 2 / 3 - now;

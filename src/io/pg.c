@@ -361,6 +361,7 @@ void pg_free(struct pg *p)
 	if (p->listener != NULL)
 		pg_conn_fini(p->listener);
 	free(p->listener);
+	pg_scout_fini(p);
 	free(p->conns);
 	free(p->dsn);
 	free(p->application);

@@ -32,6 +32,7 @@ static void conn_close(struct pg_conn *c)
 	if (c->state == PG_CONN_READY || c->state == PG_CONN_COPY)
 		c->pg->stats.up--;
 	c->state = PG_CONN_DOWN;
+	c->awaited_us = 0;
 	c->reserved = c->retiring = c->dirty = c->listen_busy = false;
 	c->nulls = 0;
 	memset(c->names, 0, sizeof(c->names));
@@ -105,6 +106,10 @@ void pg_conn_lost(struct pg_conn *c, const char *why)
 		pg_list_remove(&c->inflight, i);
 		item_lost(p, i, words);
 	}
+	if (c == p->scout) {
+		pg_scout_lost(c);
+		return;
+	}
 	p->stats.reconnects += was_up;
 	log_loss(c, was_up, words);
 	loop_timer_set(&c->timer, backoff_us(c));
@@ -113,6 +118,7 @@ void pg_conn_lost(struct pg_conn *c, const char *why)
 
 void pg_conn_watchdog(struct pg_conn *c, bool on)
 {
+	pg_scout_watch(c, on);
 	if (on)
 		loop_timer_set(&c->timer, pg_deadline_us(c->pg));
 	else
@@ -149,72 +155,27 @@ static void conn_timer(struct loop_timer *t)
 /* Errors of the parser may quote the DSN and with it a password; they are not shown. */
 #define DSN_BAD "the database DSN does not parse (it is not shown, as it may hold a password)"
 
-/* Options that we add where the DSN is silent. TCP settings find a peer that vanished without a
- * word (tech note: a frozen primary keeps its TCP connections); read-write skips standbys. */
-static const struct {
-	const char *key, *value;
-} conn_defaults[] = {
-    {"client_encoding", "UTF8"},   {"keepalives_idle", "20"},
-    {"keepalives_interval", "5"},  {"keepalives_count", "3"},
-    {"tcp_user_timeout", "30000"}, {"target_session_attrs", "read-write"},
-};
-#define CONN_OPTS_MAX 80
-
-struct conn_opts {
-	const char *keys[CONN_OPTS_MAX], *values[CONN_OPTS_MAX];
-	int n;
-};
-
-static void opts_set(struct conn_opts *o, const char *key, const char *value, bool override)
-{
-	for (int i = 0; i < o->n; i++)
-		if (str_same(o->keys[i], key)) {
-			if (override)
-				o->values[i] = value;
-			return;
-		}
-	assert(o->n < CONN_OPTS_MAX - 1);
-	o->keys[o->n] = key;
-	o->values[o->n++] = value;
-	o->keys[o->n] = o->values[o->n] = NULL;
-}
-
-static const char *opts_get(const struct conn_opts *o, const char *key, const char *env)
-{
-	for (int i = 0; i < o->n; i++)
-		if (str_same(o->keys[i], key))
-			return o->values[i];
-	return env == NULL ? NULL : getenv(env);
-}
-
-static bool opts_parse(const char *dsn, struct conn_opts *o, PQconninfoOption **ret)
-{
-	PQconninfoOption *info = PQconninfoParse(dsn, NULL);
-
-	o->n = 0;
-	o->keys[0] = o->values[0] = NULL;
-	if (info == NULL)
-		return false;
-	for (PQconninfoOption *i = info; i->keyword != NULL; i++)
-		if (i->val != NULL && i->val[0] != '\0') {
-			opts_set(o, i->keyword, i->val, true);
-			if (strcmp(i->keyword, "password") == 0)
-				redact_add(i->val, strlen(i->val));
-		}
-	*ret = info;
-	return true;
-}
-
 static void notice_drop(void *arg, const char *message)
 {
 	(void)arg;
 	(void)message; /* the default would print it */
 }
 
+/* The server was asked something, or took a step, while connecting. */
+static void conn_awaits(struct pg_conn *c)
+{
+	if (c == c->pg->scout)
+		pg_scout_asks(c);
+	else
+		pg_scout_watch(c, true);
+}
+
 static void conn_poll(struct pg_conn *c)
 {
 	PostgresPollingStatusType st = PQconnectPoll(c->c);
 	char words[300];
+
+	conn_awaits(c);
 
 	/* The descriptor may be another one now (next host, next address), even under the same
 	 * number: take it out of the loop and put it in again. */
@@ -229,6 +190,10 @@ static void conn_poll(struct pg_conn *c)
 	}
 	if (st != PGRES_POLLING_OK) {
 		pg_conn_lost(c, pg_conn_words(c, words, sizeof(words)));
+		return;
+	}
+	if (c == c->pg->scout) {
+		pg_scout_found(c);
 		return;
 	}
 	/* Our statements are short and prepared on every connection: compiling them costs more than running them. */
@@ -246,54 +211,47 @@ static void conn_poll(struct pg_conn *c)
 	pg_conn_flush(c);
 }
 
-/* Of several hosts each connection and each attempt begins with another one: a machine that swallows our packets keeps
- * an attempt for as long as it lasts, and what comes behind it in the list would never be asked. */
-static void opts_turn(struct conn_opts *o, int k, char *made[3])
+/* Each connection and each attempt begins with another host. Returns why not, or NULL. */
+static const char *conn_begin(struct pg_conn *c, struct pg_opts *o, const struct pg_resolve_result *res)
 {
-	static const char *const keys[3] = {"host", "hostaddr", "port"};
+	struct pg *p = c->pg;
+	bool scout = c == p->scout;
+	int n;
 
-	for (int i = 0; i < 3; i++) {
-		const char *list = opts_get(o, keys[i], NULL);
-
-		if (list == NULL || strchr(list, ',') == NULL)
-			continue;
-		made[i] = pg_list_turn(list, k);
-		opts_set(o, keys[i], made[i], true);
-	}
+	if (!pg_opts_parse(p->dsn, o))
+		return DSN_BAD;
+	pg_opts_complete(o, p->application, res);
+	n = pg_opts_order(o, MAX(c->no, 0) + c->fails, &p->shunned,
+			  !scout	   ? PG_ORDER_LAST
+			  : c->ask_shunned ? PG_ORDER_ONLY
+					   : PG_ORDER_OTHERS);
+	if (n == 0)
+		return "there is no such host";
+	if (!scout)
+		p->hosts_n = n;
+	c->c = PQconnectStartParams(o->keys, o->values, 0);
+	return c->c == NULL ? "no memory to connect" : NULL;
 }
 
 static void conn_start(struct pg_conn *c, const struct pg_resolve_result *res)
 {
-	PQconninfoOption *info = NULL;
-	char *turned[3] = {NULL};
-	struct conn_opts o;
+	struct pg_opts o;
+	const char *why;
 	char words[300];
 
 	c->state = PG_CONN_CONNECTING;
-	if (!opts_parse(c->pg->dsn, &o, &info)) {
-		pg_conn_lost(c, DSN_BAD);
-		return;
-	}
-	for (size_t i = 0; i < ARRAY_LEN(conn_defaults); i++)
-		opts_set(&o, conn_defaults[i].key, conn_defaults[i].value, false);
-	opts_set(&o, "application_name", c->pg->application, false);
-	if (res != NULL) {
-		opts_set(&o, "host", res->hosts, true);
-		opts_set(&o, "hostaddr", res->addrs, true);
-		opts_set(&o, "port", res->ports, true);
-	}
-	opts_turn(&o, MAX(c->no, 0) + c->fails, turned);
-	c->c = PQconnectStartParams(o.keys, o.values, 0);
-	for (size_t i = 0; i < ARRAY_LEN(turned); i++)
-		free(turned[i]);
-	PQconninfoFree(info);
-	if (c->c == NULL || PQstatus(c->c) == CONNECTION_BAD) {
-		pg_conn_lost(c, pg_conn_words(c, words, sizeof(words)));
+	why = conn_begin(c, &o, res);
+	pg_opts_fini(&o);
+	if (why == NULL && PQstatus(c->c) == CONNECTION_BAD)
+		why = pg_conn_words(c, words, sizeof(words));
+	if (why != NULL) {
+		pg_conn_lost(c, why);
 		return;
 	}
 	PQsetNoticeProcessor(c->c, notice_drop, NULL);
 	/* "behave as if PQconnectPoll last returned PGRES_POLLING_WRITING" (libpq, Connecting). */
 	loop_fd_set(&c->fd, PQsocket(c->c), LOOP_WRITE);
+	conn_awaits(c);
 }
 
 static void conn_resolved(void *arg, const struct pg_resolve_result *res)
@@ -309,29 +267,29 @@ static void conn_resolved(void *arg, const struct pg_resolve_result *res)
 
 static void conn_attempt(struct pg_conn *c)
 {
-	PQconninfoOption *info = NULL;
-	struct conn_opts o;
+	struct pg_opts o;
 	const char *host;
 
 	loop_timer_set(&c->timer, PG_CONNECT_US);
-	if (!opts_parse(c->pg->dsn, &o, &info)) {
+	if (!pg_opts_parse(c->pg->dsn, &o)) {
+		pg_opts_fini(&o);
 		pg_conn_lost(c, DSN_BAD);
 		return;
 	}
-	host = opts_get(&o, "host", "PGHOST");
+	host = pg_opts_get(&o, "host", "PGHOST");
 	/* No host at all means the default socket. */
-	if (opts_get(&o, "hostaddr", "PGHOSTADDR") != NULL || host == NULL ||
+	if (pg_opts_get(&o, "hostaddr", "PGHOSTADDR") != NULL || host == NULL ||
 	    !pg_resolve_needed(host)) {
 		conn_start(c, NULL);
 	} else {
 		c->state = PG_CONN_RESOLVING;
-		c->resolve = pg_resolve_start(c->pg->loop, host, opts_get(&o, "port", "PGPORT"),
+		c->resolve = pg_resolve_start(c->pg->loop, host, pg_opts_get(&o, "port", "PGPORT"),
 					      conn_resolved, c);
 		if (c->resolve == NULL)
 			pg_conn_lost(c,
 				     "no descriptor or thread left to look up the database host");
 	}
-	PQconninfoFree(info);
+	pg_opts_fini(&o);
 }
 
 /* ---- up ------------------------------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 /*
  * Inside of io/pg: who calls whom. pg.c keeps the queue and hands items to connections; pg_conn.c
  * moves one connection through its life and reads results; pg_copy.c drives a COPY on a connection
- * lent to it; pg_listen.c watches notifications; pg_resolve.c looks names up off the loop.
+ * lent to it; pg_listen.c watches notifications; pg_resolve.c looks names up off the loop; pg_opts.c makes a
+ * DSN into what libpq takes; pg_scout.c finds the server that takes writes when ours is silent.
  *
  * An item is one statement or COPY on its way. Its op may go away at any time (item->op becomes
  * NULL); the item itself lives until its connection is done with it, because results arrive in the
@@ -23,6 +24,18 @@
 
 struct pg_result {
 	PGresult *res;
+};
+
+#define PG_OPTS_MAX 80
+struct pg_opts { /* for PQconnectStartParams */
+	const char *keys[PG_OPTS_MAX], *values[PG_OPTS_MAX];
+	int n;
+	PQconninfoOption *info;
+	char *made[3];
+};
+
+struct pg_place { /* one server, as the DSN or the resolver names it */
+	char host[256], addr[64], port[16];
 };
 
 struct pg_item {
@@ -82,6 +95,8 @@ struct pg_conn {
 	bool listener;
 	bool listen_busy; /* a LISTEN is on its way */
 	int fails, nulls;
+	int64_t awaited_us;	 /* mono: it owes an answer since; 0: none (pg_scout.c) */
+	bool out, ask_shunned;	 /* the scout's: it is under way, and whom it asks */
 	int listened; /* channels in the last LISTEN round */
 	enum pg_copy_step copy_step;
 	size_t copy_sent;
@@ -98,6 +113,10 @@ struct pg {
 	struct pg_conn *conns;
 	struct pg_conn *listener; /* NULL until somebody listens */
 	struct pg_listen *listens;
+	int hosts_n;		 /* of the newest attempt */
+	struct pg_conn *scout;	 /* NULL until one might be needed */
+	struct loop_timer scouting;
+	struct pg_place shunned; /* a server that was silent: asked last */
 	struct pg_list queue, copies; /* waiting */
 	struct loop_task dispatch;
 	struct pg_stats stats;
@@ -151,8 +170,27 @@ struct pg_resolve *pg_resolve_start(struct loop *l, const char *hosts, const cha
 				    void (*done)(void *arg, const struct pg_resolve_result *res),
 				    void *arg);
 void pg_resolve_cancel(struct pg_resolve *r); /* NULL accepted; done is not called */
-bool pg_resolve_needed(const char *hosts);
-/* A comma list begun at its k-th item and gone round; of one item the same. The caller frees it. */
-char *pg_list_turn(const char *list, int k);    /* some host is a name: no address, no socket path */
+bool pg_resolve_needed(const char *hosts); /* some host is a name: no address, no socket path */
+
+/* pg_opts.c */
+bool pg_opts_parse(const char *dsn, struct pg_opts *o); /* false: it does not parse; pg_opts_fini in any case */
+void pg_opts_fini(struct pg_opts *o);
+void pg_opts_set(struct pg_opts *o, const char *key, const char *value, bool override); /* both are kept, not copied */
+const char *pg_opts_get(const struct pg_opts *o, const char *key, const char *env);
+/* What the DSN leaves open, and what its names resolved to (NULL: nothing to resolve). */
+void pg_opts_complete(struct pg_opts *o, const char *application, const struct pg_resolve_result *res);
+enum pg_order { PG_ORDER_LAST = 1, PG_ORDER_OTHERS, PG_ORDER_ONLY };
+/* The hosts begun at number first and gone round, place's last, without it, or it alone. Returns how many there are to
+ * be asked; 0: none, and the options are as they were. Of one host nothing changes. */
+int pg_opts_order(struct pg_opts *o, int first, const struct pg_place *place, enum pg_order how);
+void pg_place_of(PGconn *c, struct pg_place *ret); /* c: connected or connecting; NULL: a place that is none */
+bool pg_place_same(const struct pg_place *a, const struct pg_place *b);
+
+/* pg_scout.c */
+void pg_scout_watch(struct pg_conn *c, bool on); /* from now on c owes an answer, anew; it owes none */
+void pg_scout_asks(struct pg_conn *c);		 /* the scout: an attempt goes on */
+void pg_scout_lost(struct pg_conn *c);		 /* the scout: an attempt failed */
+void pg_scout_found(struct pg_conn *c);		 /* the scout: somebody takes writes */
+void pg_scout_fini(struct pg *p);
 
 #endif

@@ -48,25 +48,6 @@ static bool host_is_name(const char *s, size_t n)
 	return inet_pton(AF_INET, host, buf) != 1 && inet_pton(AF_INET6, host, buf) != 1;
 }
 
-char *pg_list_turn(const char *list, int k)
-{
-	size_t len = strlen(list);
-	char *ret = malloc(len + 1);
-	const char *at = list;
-	int n = 1;
-
-	assert(ret != NULL);
-	for (const char *s = list; *s != '\0'; s++)
-		n += *s == ',';
-	for (k %= n; k > 0; k--)
-		at += strcspn(at, ",") + 1;
-	if (at == list)
-		(void)snprintf(ret, len + 1, "%s", list);
-	else
-		(void)snprintf(ret, len + 1, "%s,%.*s", at, (int)(at - list - 1), list);
-	return ret;
-}
-
 bool pg_resolve_needed(const char *hosts)
 {
 	for (const char *s = hosts;; s++) {

@@ -64,6 +64,8 @@ static void test_a_claim_does_not_run_out_while_its_call_is_under_way(void **sta
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'LAUNCHING'");
+	for (int i = 0; i < LIMIT / 10 && w->cloud.launches == 0; i++)
+		world_for(w, 10);
 	world_sql(w, "UPDATE node SET claim_until_us = 1; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'AMBIGUOUS'"), 0);
@@ -91,6 +93,25 @@ static void test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are
 	world_deposed(w);
 	/* One that stands is, also with an end in the far future. */
 	world_until(w, LIMIT, "SELECT (epoch = 10)::int FROM leader");
+}
+
+/* The database stands still for longer than a lease: nobody else can have taken it, and it need not be watched for as long again. */
+static void test_who_led_last_leads_again_as_soon_as_the_database_answers(void **state)
+{
+	struct world *w = *state;
+	int64_t end;
+
+	world_reset(w, true);
+	w->conf.lease_us = 4 * SPOT_US_PER_S;
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM leader");
+	world_sql(w, "BEGIN; LOCK TABLE leader");
+	world_for(w, w->conf.lease_us * 3 / 2000);
+	assert_false(engine_leads(w->engine));
+	world_sql(w, "COMMIT");
+	end = clock_real.mono_us(&clock_real) + w->conf.lease_us;
+	world_until(w, LIMIT, "SELECT (epoch = 2)::int FROM leader");
+	assert_true(clock_real.mono_us(&clock_real) < end);
 }
 
 static void test_without_tokens_not_even_a_refused_launch_is_sent_again(void **state)
@@ -548,6 +569,7 @@ int main(void)
 		cmocka_unit_test(test_a_daemon_that_lost_the_lease_launches_nothing),
 		cmocka_unit_test(test_a_claim_does_not_run_out_while_its_call_is_under_way),
 		cmocka_unit_test(test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are_apart),
+		cmocka_unit_test(test_who_led_last_leads_again_as_soon_as_the_database_answers),
 		cmocka_unit_test(test_what_a_daemon_hears_after_it_lost_the_lease_is_no_evidence),
 		cmocka_unit_test(test_without_tokens_not_even_a_refused_launch_is_sent_again),
 		cmocka_unit_test(test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speaks),

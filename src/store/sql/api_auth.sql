@@ -39,12 +39,12 @@ FROM (SELECT 1) one LEFT JOIN idempotency i ON i.token_id = $1 AND i.key = $2
 -- writes: yes
 UPDATE idempotency SET status = $3, response = $4 WHERE token_id = $1 AND key = $2 AND (status IS NULL OR status = $3)
 
--- A failure on our side is forgotten, so that the same request may be tried again.
+-- A failure on our side is forgotten, so that the same request may be tried again. Only this sending's own note: at_us is when it was made.
 -- name: api_idem_drop
--- params: token_id int8, key text
+-- params: token_id int8, key text, at_us int8
 -- rows: none
 -- writes: yes
-DELETE FROM idempotency WHERE token_id = $1 AND key = $2 AND status IS NULL
+DELETE FROM idempotency WHERE token_id = $1 AND key = $2 AND created_us = $3 AND status IS NULL
 
 -- name: api_idem_purge
 -- params: before_us int8

@@ -124,6 +124,39 @@ class Idempotency(unittest.TestCase):
         b = A.call("POST", "/v1/jobs", lib.JOB, headers=h, expect=201)[1]
         self.assertEqual((b["id"], self.jobs()), (a["id"], n))
 
+    def test_a_key_whose_request_failed_is_let_go_although_the_database_went_away_then_too(self):
+        """Who tries again is served at once, and not told for a minute that the request is under way."""
+        got, h = [], {"Idempotency-Key": "k-away"}
+        noted = lambda: int(A.sql("SELECT count(*) FROM idempotency WHERE key = 'k-away'"))
+
+        def end(table):
+            A.until(lambda: A.waiters(table) > 0, "a statement waits for " + table)
+            return A.sql("SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE NOT granted AND relation = '%s'::regclass" % table)
+        t = threading.Thread(target=lambda: got.append(A.call("POST", "/v1/jobs", lib.JOB, headers=h)[0]))
+        with A.locked("job"):
+            t.start()
+            A.until(lambda: noted() == 1 and A.waiters("job") > 0, "the create waits")
+            with A.locked("idempotency"):
+                self.assertEqual((end("job"), end("idempotency")), ("1", "1"))
+                A.until(lambda: A.waiters("idempotency") > 0, "it is tried again")
+        t.join()
+        self.assertEqual((got[0] // 100, noted()), (5, 0))
+        n = self.jobs()
+        A.call("POST", "/v1/jobs", lib.JOB, headers=h, expect=201)
+        self.assertEqual(self.jobs(), n + 1)
+
+    def test_a_note_that_failed_is_let_go(self):
+        got, h = [], {"Idempotency-Key": "k-note"}
+        t = threading.Thread(target=lambda: got.append(A.call("POST", "/v1/jobs", lib.JOB, headers=h)[0]))
+        with A.locked("idempotency"):
+            t.start()
+            A.until(lambda: A.waiters("idempotency") > 0, "the note waits")
+            A.sql("SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE NOT granted AND relation = 'idempotency'::regclass")
+            A.until(lambda: A.waiters("idempotency") > 0, "it is let go")
+        t.join()
+        self.assertEqual(got[0] // 100, 5)
+        A.call("POST", "/v1/jobs", lib.JOB, headers=h, expect=201)
+
     def test_a_create_that_was_held_up_until_its_repeat_came_makes_no_second_job(self):
         n, got = self.jobs(), []
         age = lambda: int(A.sql("SELECT coalesce(max(%d - created_us), -1) FROM idempotency WHERE key = 'k-held'" % lib.now()))
