@@ -64,9 +64,10 @@ struct backfill {
 	int64_t shadow_us;             /* the blocked job is expected to begin then; INT64_MAX = cannot be said, nobody is held */
 	int64_t spare;                 /* units that it leaves then */
 };
-/* free units now, need of the blocked job; an end that is past counts as now. */
-void backfill_reserve(struct arena *a, int64_t now_us, int64_t free, int64_t need, const struct backfill_run *runs, size_t n,
-    struct backfill *ret);
+/* limit and used units of the quota, need of the blocked job; an end that is past counts as now. What runs hold is not free though used
+ * lacks it: they were read before it, and some have gone since. */
+void backfill_reserve(struct arena *a, int64_t now_us, int64_t limit, int64_t used, int64_t need, const struct backfill_run *runs,
+    size_t n, struct backfill *ret);
 /* May a job of so many units that ends at end_us begin? If so, what it takes of the spare ones is taken. */
 bool backfill_take(struct backfill *b, int64_t units, int64_t end_us);
 /* The same without taking. */

@@ -16,16 +16,19 @@ static int run_by(const void *x, const void *y)
 	return a->end_us < b->end_us ? -1 : a->end_us > b->end_us;
 }
 
-void backfill_reserve(struct arena *a, int64_t now_us, int64_t free, int64_t need, const struct backfill_run *runs, size_t n,
-		      struct backfill *ret)
+void backfill_reserve(struct arena *a, int64_t now_us, int64_t limit, int64_t used, int64_t need, const struct backfill_run *runs,
+		      size_t n, struct backfill *ret)
 {
 	struct backfill_run *sorted = arena_array(a, n + 1, sizeof(*sorted));
+	int64_t held = 0, free;
 	size_t i = 0;
 
 	for (size_t k = 0; k < n; k++) {
+		held += runs[k].units;
 		sorted[k] = (struct backfill_run){.end_us = MAX(runs[k].end_us, now_us), .units = runs[k].units};
 	}
 	qsort(sorted, n, sizeof(*sorted), run_by);
+	free = MAX(limit - MAX(used, held), 0);
 	*ret = (struct backfill){.shadow_us = now_us};
 	while (free < need && i < n) {
 		ret->shadow_us = sorted[i].end_us;

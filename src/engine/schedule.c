@@ -264,7 +264,7 @@ static struct backfill reserve(struct recon *r, const struct room *m, const stru
 		runs[n++] = (struct backfill_run){
 		    .end_us = now + r->e->conf.supply.changeover_us + r->e->conf.rank.default_work_s * SPOT_US_PER_S, .units = begins};
 	}
-	backfill_reserve(r->arena, now, MAX(o->quota_limit - o->quota_used, 0), room_need(f, o), runs, n, &b);
+	backfill_reserve(r->arena, now, o->quota_limit, o->quota_used, room_need(f, o), runs, n, &b);
 	return b;
 }
 
