@@ -520,7 +520,7 @@ static void test_waiting_is_a_decision_with_its_inputs(void **state)
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	cloud_sell_out(&w->cloud, "z1/a1/spot");
-	w->conf.cool_min_us = 1500000;
+	w->conf.cool_min_us = w->conf.cool_max_us = 60 * SPOT_US_PER_S;
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'wait'");
@@ -528,6 +528,7 @@ static void test_waiting_is_a_decision_with_its_inputs(void **state)
 	    " AND (inputs->>'now_us')::int8 > 0 AND inputs->'job'->>'id' = '1' AND jsonb_array_length(inputs->'not_now') = 1"
 	    " AND inputs->'not_now'->0->>'refused' LIKE 'cooling%'"), 1);
 	cloud_sell_again(&w->cloud);
+	world_sql(w, "DELETE FROM pool_cool; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	finish(w);
 }
