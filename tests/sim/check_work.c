@@ -166,6 +166,15 @@ static void check_over(void)
 	snprintf(sql, sizeof(sql), "SELECT string_agg('n' || n.id || ' for j' || j.id, '; ') FROM node n JOIN job j ON j.id = n.job_id "
 	    "WHERE n.created_us > least(j.cancel_us, j.ended_us) + 20000000 + %" PRId64, world.skew_max);
 	check_none_now("no machine is wanted for a job that is over", sql);
+	check_none("a job that finished does not run again", "SELECT string_agg('j' || x.job_id || ' epoch ' || x.epoch, '; ') FROM (SELECT a.job_id, a.epoch "
+	    "FROM attempt a GROUP BY 1, 2 HAVING bool_and(a.exit_reason = 'ok')) x JOIN job j ON j.id = x.job_id WHERE j.epoch > x.epoch");
+}
+
+/* As often as its file allows. */
+static void check_restarts(void)
+{
+	check_none("a job is restarted as often as it may be", "SELECT string_agg('j' || id || ' ' || restarts || ' times', '; ') FROM job "
+	    "WHERE restarts > coalesce((spec->>'max_restarts')::int8, 0)");
 }
 
 /* Launch before leave: what a job moves to is ready, of a gang all machines. */
@@ -215,6 +224,7 @@ void check_work_end(void)
 {
 	check_places();
 	check_over();
+	check_restarts();
 	check_moves();
 	check_rests();
 	check_wishes();
