@@ -98,6 +98,8 @@ static void run_story(struct world *w, uint64_t seed, bool tokens, bool one_call
 	world_reset(w, tokens);
 	rng_seeded_init(&k.rng, seed);
 	w->conf.launch_timeout_us = 400000;
+	/* Rests that end before the next launch of a busy machine would have it try the same place for ever. */
+	w->conf.cool_max_us = 20 * SPOT_US_PER_S;
 	w->conf.gang_hold_us = 2000000;
 	w->cloud.gangs = one_call;
 	world_pool(w, "z1", "a1", "spot", 1000000);
