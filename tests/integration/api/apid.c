@@ -1,6 +1,7 @@
 /*
  * The API on a private database, for the Python tests beside it: prints one line of JSON with port,
- * DSN and the first admin token, serves until standard input ends. Nothing here is product code.
+ * DSN and the first admin token, serves until standard input ends. Then a line for each notification, so that tests need
+ * not look again and again. Nothing here is product code.
  */
 #include "base/base.h"
 #include "base/err.h"
@@ -35,6 +36,12 @@ static void input_ended(struct loop_fd *f, int events UNUSED)
 		loop_quit(d->loop);
 }
 
+static void noted(struct pg_listen *l UNUSED, const char *channel, const char *payload)
+{
+	printf("%s %s\n", channel, payload);
+	fflush(stdout);
+}
+
 static void first_token(const char *dsn, struct rng *rng, char token[API_TOKEN_MAX])
 {
 	char sql[400], hex[65];
@@ -57,6 +64,7 @@ int main(int argc, char **argv)
 	struct daemon d = {0};
 	struct spot_err err = {0};
 	char token[API_TOKEN_MAX];
+	struct pg_listen notes[2] = {0};
 	struct rng rng;
 	struct pg *pg;
 
@@ -69,12 +77,16 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s\n", err.text);
 		return 1;
 	}
+	printf("{\"port\": %d, \"dsn\": \"%s\", \"token\": \"%s\"}\n", api_port(d.api), dsn, token);
+	fflush(stdout);
+	pg_listen(pg, &notes[0], "spot_api", noted);
+	pg_listen(pg, &notes[1], "spot_engine", noted);
 	fcntl(0, F_SETFL, O_NONBLOCK);
 	loop_fd_init(&d.in, d.loop, input_ended);
 	loop_fd_set(&d.in, 0, LOOP_READ);
-	printf("{\"port\": %d, \"dsn\": \"%s\", \"token\": \"%s\"}\n", api_port(d.api), dsn, token);
-	fflush(stdout);
 	loop_run(d.loop);
+	pg_listen_stop(pg, &notes[0]);
+	pg_listen_stop(pg, &notes[1]);
 	loop_fd_stop(&d.in);
 	api_free(d.api);
 	pg_free(pg);

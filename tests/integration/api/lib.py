@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -32,9 +33,18 @@ class Apid:
         self.tokens = {"admin": self.root}
         self.doc = None
         self.validated = set()
+        self.notes, self.news = 0, threading.Condition()
+        threading.Thread(target=self.hear, daemon=True).start()
         atexit.register(self.stop)
         self.judge()
         self.doc = self.call("GET", "/v1/openapi.json", token=None)[1]
+
+    def hear(self):
+        """A line is a notification of the database: until() looks then."""
+        for _ in self.proc.stdout:
+            with self.news:
+                self.notes += 1
+                self.news.notify_all()
 
     def judge(self):
         """There is no engine here: a trigger is it. It takes every proof but those that say what it is to answer."""
@@ -94,11 +104,17 @@ class Apid:
         return float([l for l in text.split("\n") if l.startswith(name + " ")][0].split()[1])
 
     def until(self, cond, what, limit=60):
+        """Looked at when the database notifies, and, for what nobody announces, ten times a second."""
         end = time.monotonic() + limit
-        while not cond():
+        while True:
+            heard = self.notes
+            got = cond()
+            if got:
+                return got
             if time.monotonic() > end:
                 raise AssertionError("not within %d s: %s" % (limit, what))
-            time.sleep(0.02)
+            with self.news:
+                self.news.wait_for(lambda: self.notes != heard, 0.1)
 
     def until_parked(self, n=1):
         """Until the daemon says that it holds so many requests: each has read what there is and waits to be woken."""

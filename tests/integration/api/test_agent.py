@@ -366,16 +366,11 @@ class Checkpoint(Case):
     def mint(self, held=True):
         """What the engine does when it sees an open checkpoint; held: only when the agent's request waits for it."""
         def run():
-            end = time.time() + 60
-            while time.time() < end:
-                c = A.sql("SELECT id FROM checkpoint WHERE job_id = %d AND state = 'OPEN' AND urls_us IS NULL" % self.job)
-                if c:
-                    if held:
-                        A.until_parked()
-                    A.sql("UPDATE checkpoint_chunk SET upload_url = 'http://store/' || object_key WHERE checkpoint_id = %s AND fresh; "
-                          "UPDATE checkpoint SET urls_us = 1 WHERE id = %s; NOTIFY spot_api, 'c%s'" % (c, c, c))
-                    return
-                time.sleep(0.02)
+            c = A.until(lambda: A.sql("SELECT id FROM checkpoint WHERE job_id = %d AND state = 'OPEN' AND urls_us IS NULL" % self.job), "an open one")
+            if held:
+                A.until_parked()
+            A.sql("UPDATE checkpoint_chunk SET upload_url = 'http://store/' || object_key WHERE checkpoint_id = %s AND fresh; "
+                  "UPDATE checkpoint SET urls_us = 1 WHERE id = %s; NOTIFY spot_api, 'c%s'" % (c, c, c))
         th = threading.Thread(target=run)
         th.start()
         return th
@@ -428,10 +423,7 @@ class Checkpoint(Case):
         self.start()
         th = threading.Thread(target=lambda: self.open([("a", 0, "late")]))
         th.start()
-        end = time.time() + 60
-        while time.time() < end and not A.sql("SELECT id FROM checkpoint WHERE job_id = %d" % self.job):
-            time.sleep(0.05)
-        c = A.sql("SELECT max(id) FROM checkpoint WHERE job_id = %d" % self.job)
+        c = A.until(lambda: A.sql("SELECT max(id) FROM checkpoint WHERE job_id = %d" % self.job), "the checkpoint")
         self.agent("commit", {"job": "j%d" % self.job, "epoch": 1, "checkpoint": "c" + c}, 409)
         self.mint(held=False)
         th.join()
