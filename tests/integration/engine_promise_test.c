@@ -563,6 +563,20 @@ static void test_every_ledger_line_has_the_price_that_was_in_force(void **state)
 	assert_int_equal(world_int(w, "SELECT (sum(to_us - from_us) = (SELECT ended_us - launched_us FROM node))::int FROM ledger"), 1);
 }
 
+/* Crash tests found it: it ended before it began, by a clock that had been set right, and what it cost was never written. */
+static void test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_end(void **state)
+{
+	struct world *w = *state;
+
+	running(w);
+	world_sql(w, "UPDATE node SET billed_to_us = NULL, launched_us = %" PRId64,
+	    clock_real.wall_us(&clock_real) + SPOT_US_PER_HOUR);
+	finish(w);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE ended_us >= launched_us"), 1);
+	world_sql(w, "UPDATE node SET launched_us = launched_us - 3600000000, ended_us = ended_us - 3600000000"); /* an hour later */
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -591,6 +605,7 @@ int main(void)
 		cmocka_unit_test(test_a_decision_follows_from_the_inputs_stored_with_it),
 		cmocka_unit_test(test_waiting_is_a_decision_with_its_inputs),
 		cmocka_unit_test(test_every_ledger_line_has_the_price_that_was_in_force),
+		cmocka_unit_test(test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_end),
 	};
 
 	return cmocka_run_group_tests(tests, world_setup, world_teardown);

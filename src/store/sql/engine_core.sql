@@ -57,7 +57,7 @@ SELECT pg_notify('spot_engine', 'lease') IS NOT NULL AS told FROM l
 -- A verdict that gives a machine up keeps what was seen by whom (node_seen, migration 0019), as it was before the move. It was over
 -- since its agent's last word or since its provider first said so, but never before this daemon listened; longer than bound_us
 -- (lost_us more where silence alone decides) is a loss found too late. A node that was given a job since it was read as idle is
--- not released (engine_assign takes idle_since_us away).
+-- not released (engine_assign takes idle_since_us away). A clock that was set back ends no machine before its launch or its last bill.
 -- name: engine_node_move
 -- params: id int8, was text, now text, event text, why text, cause text, at_us int8, next_us int8, fence int8, bound_us int8, lost_us int8
 -- rows: 0..1 id int8, told bool
@@ -69,7 +69,7 @@ WITH n AS (
 		idle_since_us = CASE WHEN $3 = 'READY' THEN $7 ELSE idle_since_us END,
 		ready_us = CASE WHEN $3 = 'READY' THEN coalesce(ready_us, $7) ELSE ready_us END,
 		terminate_us = CASE WHEN $3 = 'TERMINATING' THEN coalesce(terminate_us, $7) ELSE terminate_us END,
-		ended_us = CASE WHEN $3 IN ('GONE', 'FAILED') THEN greatest($7, billed_to_us) ELSE ended_us END
+		ended_us = CASE WHEN $3 IN ('GONE', 'FAILED') THEN greatest($7, launched_us, billed_to_us) ELSE ended_us END
 	WHERE id = $1 AND state = $2
 		AND ($4 <> 'RELEASE' OR $2 <> 'READY' OR idle_since_us IS NOT NULL OR job_id IS NULL)
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR KEY SHARE)
