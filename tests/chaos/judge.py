@@ -2,6 +2,7 @@
 emulator's own record and the price rows, in integers."""
 import hashlib
 import os
+import time
 
 HOUR_US = 3600 * 1000 * 1000
 
@@ -62,15 +63,16 @@ def saved_sets(w):
     return found
 
 
-def progress_kept(w):
+def progress_kept(w, timed=True):
     """No attempt began behind what was saved whole before it, and all ranks of one at the same step; each committed checkpoint is in
-    the store as it was told."""
-    saved, begun = saved_sets(w), {}
+    the store as it was told. timed: the rows' times tell what was before."""
+    saved, begun = saved_sets(w) if timed else {}, {}
     for a in w.pg.rows("SELECT job_id, epoch, rank, steps_start, created_us, steps_done FROM attempt ORDER BY job_id, epoch"):
         before = max((steps for steps, at in saved.get(a["job_id"], ()) if at <= a["created_us"]), default=0)
         need(a["steps_start"] >= before, "j%d attempt %d began at step %d, and step %d was committed", a["job_id"], a["epoch"],
              a["steps_start"], before)
         first = begun.setdefault((a["job_id"], a["epoch"]), a["steps_start"])
+        need(a["steps_start"] >= begun.get((a["job_id"], a["epoch"] - 1), 0), "j%d attempt %d began behind the one before it", a["job_id"], a["epoch"])
         need(a["steps_start"] == first, "j%d attempt %d: rank %d began at step %d, another one at %d", a["job_id"], a["epoch"], a["rank"],
              a["steps_start"], first)
     for job in w.jobs:
@@ -95,22 +97,28 @@ def consistent(w):
 
 # A rank that is lost takes the work of the others with it, but for what they saved together.
 NOT_BILLED = """
-SELECT (SELECT count(*) FROM node WHERE launched_us IS NOT NULL AND billed_to_us IS DISTINCT FROM ended_us)
+SELECT (SELECT count(*) FROM node WHERE launched_us IS NOT NULL AND billed_to_us IS DISTINCT FROM ended_us AND ended_us < %(by)d)
     + (SELECT count(*) FROM attempt WHERE NOT settled OR ended_us IS NULL)
-    + (SELECT count(*) FROM attempt a WHERE a.started_us IS NOT NULL AND (a.exit_reason = 'lost' OR a.exit_reason = 'killed' AND EXISTS (
+    + (SELECT count(*) FROM attempt a JOIN node n0 ON n0.id = a.node_id WHERE a.started_us IS NOT NULL AND (a.exit_reason = 'lost' OR a.exit_reason = 'killed' AND EXISTS (
             SELECT FROM attempt o WHERE (o.job_id, o.epoch, o.exit_reason) = (a.job_id, a.epoch, 'lost')))
         AND NOT EXISTS (SELECT FROM ledger l WHERE l.node_id = a.node_id AND l.kind IN ('lost_work', 'credit'))
+        AND n0.billed_to_us > n0.launched_us AND n0.ended_us < %(by)d
         AND coalesce((SELECT max(CASE WHEN c.set_key IS NULL THEN c.committed_us ELSE c.set_us END) FROM checkpoint c
                 WHERE (c.job_id, c.epoch, c.rank, c.state) = (a.job_id, a.epoch, a.rank, 'COMMITTED')), a.started_us)
             < least(a.ended_us, (SELECT ended_us FROM node n WHERE n.id = a.node_id)))"""
 
 
-def billed_whole(w):
+# By the rows' own times: after a clock that was wrong a life may be longer than it was, or nothing.
+TO_CREDIT = """
+SELECT ref FROM node n WHERE ended_us - launched_us BETWEEN 1 AND 3599999999 AND ended_us < %(by)d
+    AND NOT EXISTS (SELECT FROM ledger l WHERE l.node_id = n.id AND l.kind = 'credit')"""
+
+
+def billed_whole(w, by_us=1 << 62):
     """Until the ledger has all that there is: every interval, what was lost, what was credited."""
-    w.until("everything is billed", 60, lambda: w.pg.psql(NOT_BILLED) == "0")
+    w.until("everything is billed", 60, lambda: w.pg.psql(NOT_BILLED % {"by": by_us}) == "0")
     free = {i["instance"] for i in w.sim("GET", "/books")["instances"] if i["free_first_hour"]}
-    w.until("what is free is credited", 40, lambda: free <= {
-        r["ref"] for r in w.pg.rows("SELECT n.ref FROM node n JOIN ledger l ON l.node_id = n.id WHERE l.kind = 'credit'")})
+    w.until("what is free is credited", 40, lambda: not free & {r["ref"] for r in w.pg.rows(TO_CREDIT % {"by": by_us})})
 
 
 def cost(price, origin, a, b):
@@ -152,16 +160,17 @@ def node_money(node, prices, lines):
     return stand
 
 
-def provider_money(node, stand, inst, lag_us):
-    """The same interval as the provider's own bill: equal but for its rounding and for prices that we heard of late."""
+def provider_money(node, stand, inst, lag_us, skew_us):
+    """The same interval as the provider's own bill: equal but for its rounding, for prices that we heard of late, and for what the
+    daemon's clock was wrong by."""
     a, b = inst["from_us"], inst["to_us"]
-    need(node["launched_us"] <= a and node["ended_us"] >= b or a >= b, "n%d was billed %d..%d, its provider bills %d..%d", node["id"],
+    need(node["launched_us"] <= a + skew_us and node["ended_us"] >= b - skew_us or a >= b, "n%d was billed %d..%d, its provider bills %d..%d", node["id"],
          node["launched_us"], node["ended_us"], a, b)
     ours = sum(cost(r["price_micros"], node["launched_us"], max(a, r["from_us"]), min(b, r["to_us"])) for r in stand
                if max(a, r["from_us"]) < min(b, r["to_us"]))
     steps = [s["usd_micros_per_hour"] for s in inst["segments"]]
     late = sum(abs(x - y) for x, y in zip(steps, steps[1:])) * lag_us // HOUR_US
-    slack = len(steps) + len(stand) + late
+    slack = len(steps) + len(stand) + late + 2 * max(steps, default=0) * skew_us // HOUR_US
     need(abs(ours - inst["cost_micros"]) <= slack, "n%d: of its provider's interval we have %d micro-dollars, its bill says %d", node["id"], ours,
          inst["cost_micros"])
 
@@ -185,7 +194,7 @@ def bills(books, nodes):
     return found
 
 
-def money(w, books, lag_us=30 * 1000 * 1000):
+def money(w, books, lag_us=30 * 1000 * 1000, skew_us=0, by_us=1 << 62):
     nodes = w.pg.rows("SELECT id, ref, name, pool_id, price_micros, launched_us, ended_us, state FROM node")
     lines, prices = {}, {}
     for r in w.pg.rows("SELECT id, at_us, kind, node_id, from_us, to_us, price_micros, amount_micros, reverses FROM ledger ORDER BY id"):
@@ -200,16 +209,19 @@ def money(w, books, lag_us=30 * 1000 * 1000):
         if not node["ref"]:
             need(not mine, "n%d never had an instance and was billed", node["id"])
             continue
+        if node["ended_us"] >= by_us:
+            continue
         stand = node_money(node, prices.get(node["pool_id"], []), mine)
         inst = theirs.get(node["id"])
         if not inst:
             continue
-        provider_money(node, stand, inst, lag_us)
+        provider_money(node, stand, inst, lag_us, skew_us)
         rest = sum(r["amount_micros"] for r in mine)
         credited = any(r["kind"] == "credit" for r in mine)
-        need(credited == inst["free_first_hour"], "n%d: credited %s, and its provider's free hour is %s", node["id"], credited, inst["free_first_hour"])
+        free = inst["free_first_hour"] and 0 < node["ended_us"] - node["launched_us"] < HOUR_US
+        need(credited == free, "n%d: credited %s, and its provider's free hour is %s", node["id"], credited, free)
         need(not credited or rest == 0, "n%d: credited, and %d micro-dollars stand", node["id"], rest)
-    shown = w.api("GET", "/v1/cost?by=job")["totals"]["total_micros"]
+    shown = w.api("GET", "/v1/cost?by=job&until=2100-01-01T00:00:00Z")["totals"]["total_micros"]
     need(shown == total, "the cost shown is %d, the ledger has %d", shown, total)
     return len(nodes), len(books["instances"]), total, sum(i["cost_micros"] for i in books["instances"] if not i["free_first_hour"])
 
@@ -220,16 +232,19 @@ def money_now(w):
 
 # ---- all of it -------------------------------------------------------------------------------
 
-def judge(w):
+def judge(w, skew_s=0):
+    """skew_s: by so much the daemon's clock was wrong at times: its rows' times cannot be compared with those of others then."""
     books = nothing_left(w)
     jobs_whole(w)
-    progress_kept(w)
-    billed_whole(w)
+    progress_kept(w, skew_s == 0)
+    # What by the rows ends hours from now is billed then.
+    by_us = int(time.time() * 1e6) if skew_s else 1 << 62
+    billed_whole(w, by_us)
     try:
         consistent(w)
     except Exception as e:
         raise Broken("%s\n%s" % (e, consistent.words)) from e
-    nodes, machines, total, bill = money(w, books)
+    nodes, machines, total, bill = money(w, books, skew_us=int(skew_s * 1e6), by_us=by_us)
     w.tell("judged: %d jobs whole, %d machines gone, none twice, ledger %d micro-dollars = intervals x prices (the provider's own intervals: %d)" % (
         len(w.jobs), machines, total, bill))
 

@@ -22,7 +22,7 @@ LIES = (
     ("a price row says another price", "UPDATE price_point SET price_micros = price_micros + 1 WHERE pool_id = {pool}",
      "UPDATE price_point SET price_micros = price_micros - 1 WHERE pool_id = {pool}", judge_py.money_now, "price rows say"),
     ("a machine of the provider's bill has no row", "UPDATE node SET ref = 'i-0' WHERE id = {node}", "UPDATE node SET ref = '{ref}' WHERE id = {node}",
-     judge_py.money_now, "the provider bills"),
+     judge_py.money_now, "in the provider's bill"),
     ("all of it at twice the price", "UPDATE ledger SET price_micros = price_micros * 2, amount_micros = amount_micros * 2 WHERE node_id = {node}",
      "UPDATE ledger SET price_micros = price_micros / 2, amount_micros = amount_micros / 2 WHERE node_id = {node}", judge_py.money_now, "price rows say"),
     ("two leaders at a time", "UPDATE led SET from_us = from_us - 3600000000, epoch = epoch + 1", "UPDATE led SET from_us = from_us + 3600000000, epoch = epoch - 1",

@@ -1,5 +1,6 @@
 """What is preloaded into a program (shim.c), and what nodes download as their agent."""
 import os
+import struct
 
 import e2e
 
@@ -7,6 +8,19 @@ import e2e
 def shim_env(kind, at, every, program, mark, port=0):
     return {"LD_PRELOAD": os.path.join(e2e.BUILD, "tests/chaos/spot_chaos_shim.so"), "SPOT_SHIM": "%s:%s:%s" % (kind, at, every),
             "SPOT_SHIM_PROGRAM": program, "SPOT_SHIM_DB_PORT": str(port), "SPOT_SHIM_MARK": mark}
+
+
+class Clock:
+    """The wall clock of a program that has this environment: ahead of ours by what set() said last."""
+
+    def __init__(self, path, program):
+        self.path = path
+        self.env = {"LD_PRELOAD": os.path.join(e2e.BUILD, "tests/chaos/spot_chaos_shim.so"), "SPOT_SHIM_PROGRAM": program, "SPOT_SHIM_CLOCK": path}
+        self.set(0)
+
+    def set(self, seconds):
+        with open(self.path, "r+b" if os.path.exists(self.path) else "wb", buffering=0) as f:
+            f.write(struct.pack("=q", int(seconds * 1e6)))
 
 
 def marks(path):

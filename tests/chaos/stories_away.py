@@ -1,14 +1,16 @@
 """Stories of daemons that are away: asleep, cut off, in another time."""
+import os
 import random
 import signal
 import threading
 
 import e2e
-from chaos import Balancer, Worlds, skip
+from chaos import Balancer, Worlds, skip, trouble
 from judge import judge, need
 from net import Net
+from shims import Clock, wrap_agent
 from stories_node import long_job
-from tales import take
+from tales import take, tale
 
 
 def story_leader(seed, pause_s="12"):
@@ -23,7 +25,7 @@ def story_leader(seed, pause_s="12"):
         w.port = front.port
         w.prices()
         b = w.submit(name="beside", steps=150, step_ms=25, interval="2s")
-        a = w.submit(name="moved", steps=700, step_ms=25, interval="2s")
+        a = w.submit(name="moved", steps=max(700, int(60 * float(pause_s))), step_ms=25, interval="2s")
         take(w, a, 20)
         sleeper, waker = first, other
         for _ in range(3):
@@ -90,3 +92,37 @@ def partition(w, net, link, seconds):
     j = w.await_end(job, 240)
     need((j["attempts"], j["lost_steps"]) == (1, 0), "a healthy job was moved: %d attempts, %d steps lost", j["attempts"], j["lost_steps"])
     judge(w)
+
+
+# ---- clocks -------------------------------------------------------------------------------------
+
+JUMPS_S = (10, 600, 4 * 3600)
+
+
+def story_clock(who, seed):
+    """The wall clock of WHO (daemon, agents) is set wrong by seconds, minutes or hours, ahead or back, and right again; all the time."""
+    rng = random.Random(int(seed))
+    clocks = []
+
+    def wrong_clocks(w):
+        clock = Clock(os.path.join(w.dir, "clock"), {"daemon": "spotd", "agents": "spot-agent"}[who])
+        os.chmod(clock.path, 0o644)
+        clocks.append(clock)
+        if who == "daemon":
+            w.first_extra = clock.env
+        else:
+            wrap_agent(w, clock.env)
+    with Worlds(plan=wrong_clocks) as w:
+        jumps = []
+
+        def jump(over):
+            while not over.wait(rng.uniform(0.3, 1.5)):
+                jumps.append(rng.choice((1, -1)) * rng.uniform(1, rng.choice(JUMPS_S)))
+                clocks[0].set(jumps[-1])
+                over.wait(rng.uniform(0.3, 2))
+                clocks[0].set(0)
+        with trouble(jump):
+            tale(w, steps=400)
+        w.tell("%d jumps, by %s seconds" % (len(jumps), " ".join("%d" % s for s in jumps)))
+        need(len(jumps) >= 3, "only %d jumps", len(jumps))
+        judge(w, skew_s=max(abs(s) for s in jumps) if who == "daemon" else 0)
