@@ -238,7 +238,9 @@ void brokers_turn(const struct loop *turned)
 static void clock_set(struct broker *b, int64_t skew_us)
 {
 	b->clock.skew_us = skew_us;
-	world.skew_max = MAX(world.skew_max, skew_us < 0 ? -skew_us : skew_us);
+	world.skew_ahead = MAX(world.skew_ahead, skew_us);
+	world.skew_behind = MAX(world.skew_behind, -skew_us);
+	world.skew_max = world.skew_ahead + world.skew_behind;
 	trace("%s's clock is off by %" PRId64 " s", b->name, skew_us / SPOT_US_PER_S);
 }
 

@@ -80,7 +80,8 @@ struct world {
 	struct rng rng;       /* of the product: tokens, jitter */
 	struct rng dice;      /* of the world: latencies, faults, workload */
 	bool quiet;           /* no new faults: things may settle */
-	int64_t skew_max;     /* so far a daemon's clock was off in this seed */
+	int64_t skew_ahead, skew_behind; /* so far a daemon's clock was off in this seed */
+	int64_t skew_max;     /* so far apart two times may be that daemons wrote in one moment */
 	bool stood;           /* a daemon stood still for a while */
 	int64_t harm_until;   /* what went wrong last may be felt until then; nothing of the market counts */
 	int64_t taken_until;  /* a machine was taken or cut off, or a cloud lies: it may not be known before */
