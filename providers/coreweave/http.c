@@ -240,7 +240,8 @@ enum spot_step cw_reply_verdict(struct spot_call *c, const struct cw_cluster *cl
 	case SPOT_BAD_REPLY:
 		return cw_bad_reply(c, where, open, r->words[0] != '\0' ? r->words : "unexpected HTTP status");
 	case SPOT_CONFIG:
-		return call_fail(c, SPOT_CONFIG, r->reason, "%s: HTTP %d: this is not the expected API: check the address of %s%s%s",
+		/* A gateway's page instead of the answer, perhaps: what was made before it is there. */
+		return call_fail(c, open ? SPOT_UNKNOWN : SPOT_CONFIG, r->reason, "%s: HTTP %d: this is not the expected API: check the address of %s%s%s",
 		    where, status, cl != NULL ? "the cluster and that its NodePool resource exists" : "api_endpoint",
 		    r->words[0] != '\0' ? ": " : "", r->words);
 	default:

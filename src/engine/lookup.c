@@ -1,8 +1,8 @@
 /*
  * Finds out whether an ambiguous launch happened. Found: its nodes are adopted. Not found: with a token the launch is
  * repeated with identical parameters (harmless by the provider's contract) while somebody still wants it; without one it is
- * asked again until the provider's list lag is over, and only then declared void (lambda.md section 7). Should
- * it appear even later, the sweep ends it. Of a gang's launch some may be found: the list may lag; after the lag those
+ * asked again until the provider's list lag is over, and declared void when two answers in a row after that lack it
+ * (lambda.md section 7). Should it appear even later, the sweep ends it. Of a gang's launch some may be found: the list may lag; after the lag those
  * are adopted and the others declared void, and the gang, which is not whole, is given up.
  */
 #include "base/base.h"
@@ -11,6 +11,7 @@
 #include "engine/launch.h"
 
 #define RESEND_DOUBLINGS 4
+#define LOOK_ABSENT	 "not found after the provider's list lag; asked once more"
 
 struct looking {
 	struct spot_find args;
@@ -18,7 +19,7 @@ struct looking {
 	char me[32];
 	int64_t sent_us, last_us; /* its first call, its last */
 	int32_t tries;
-	bool token, wanted;
+	bool token, wanted, absent; /* absent: from the last answer, which was after the lag */
 	const char *mismatch; /* words to keep, NULL = none */
 	int64_t lag_us, life_us;
 };
@@ -121,6 +122,8 @@ static void look_called(struct act *a)
 	} else if (age < l->lag_us) {
 		look_again(a, l, l->args.n == 0 ? "not found yet; the provider's list may lag"
 						: "not all are found yet; the provider's list may lag");
+	} else if (!l->absent && l->mismatch == NULL) {
+		look_again(a, l, LOOK_ABSENT); /* one list may lack what is there (watch.c waits for two as well) */
 	} else {
 		look_move(a, l, NODE_EV_VOID, "not found after the provider's list lag", 0);
 	}
@@ -163,6 +166,7 @@ static void look_one(struct recon *r, const struct q_engine_lookup_due_row *w)
 	l->last_us = w->launch_last_us;
 	l->token = (ops->caps & SPOT_CAP_TOKEN) != 0;
 	l->wanted = w->wanted;
+	l->absent = strcmp(w->last_error, LOOK_ABSENT) == 0;
 	if (str_prefix(w->last_error, LAUNCH_MISMATCH)) {
 		l->mismatch = arena_strdup(a->arena, w->last_error);
 	}

@@ -293,6 +293,21 @@ static void what_fails_after_the_pod_was_made_is_never_called_without_effect(voi
 	}
 }
 
+/* The simulation found it (seed 709): the Pod is made, and then a gateway answers for the Pods of its pool. */
+static void a_gateways_page_after_the_pod_was_made_is_no_refusal(void **state)
+{
+	static const struct drive_try tries[] = {
+	    R(201, CW_POD("", "", "\"phase\":\"Pending\"")),
+	    R(200, "{\"kind\":\"NodePool\",\"metadata\":{\"name\":\"" CW_POOL "\",\"resourceVersion\":\"5\"},\"spec\":{\"targetNodes\":9}}"),
+	    {.method = "GET", .status = 404, .reply = "<html>404 page not found</html>"}};
+	struct drive *d = *state;
+
+	drive_script(d, tries, ARRAY_LEN(tries));
+	assert_int_equal(drive_run(d, DRIVE_LAUNCH, cw_args(d->arena, DRIVE_LAUNCH, true)), SPOT_FAIL);
+	drive_used(d);
+	assert_int_equal(d->call.err.rc, SPOT_UNKNOWN);
+}
+
 static void what_is_not_sold_is_refused_before_anything_is_made(void **state)
 {
 	static const struct { const char *type; enum spot_market market; int milli; enum spot_rc rc; } cases[] = {
@@ -372,6 +387,7 @@ int main(void)
 	    T(a_pod_that_is_there_and_is_not_ends_the_launch),
 	    T(a_pool_of_another_installation_is_left_alone),
 	    T(what_fails_after_the_pod_was_made_is_never_called_without_effect),
+	    T(a_gateways_page_after_the_pod_was_made_is_no_refusal),
 	    T(what_is_not_sold_is_refused_before_anything_is_made),
 	    T(only_our_references_are_terminated),
 	    T(a_proof_must_be_of_this_pod_and_for_us),
