@@ -133,6 +133,7 @@ static void engine_register(struct engine *e)
 {
 	int64_t t = e->conf.tick_us;
 
+	recon_add(e, "clock", t, clock_run);
 	recon_add(e, "drain", t, drain_run);
 	recon_add(e, "fleet", t, fleet_run);
 	recon_add(e, "tighten", t, tighten_run);

@@ -128,6 +128,9 @@ struct engine {
 	int64_t lease_until;  /* mono */
 	int64_t led_since_us; /* wall */
 	int64_t led_epoch;    /* of the newest lease of ours that was lost; 0: none */
+	int64_t clock_offset_us, clock_seen_us; /* wall less mono, when it was looked at (mono; 0: not yet) */
+	int64_t leapt_us, leapt_at_us;		/* so far ahead our clock was set, when last (mono) */
+	int64_t settled_epoch, settled_at_us;	/* rows have no times to come: under this lease, when (mono) */
 	bool lease_busy, closing;
 	struct pg_req lease_req;
 	int64_t lease_sent; /* mono; 0: ask at once */
@@ -288,6 +291,9 @@ struct str userdata_make(struct engine *e, struct arena *a, int64_t node_id, con
 void sched_run(struct recon *r);
 void launcher_run(struct recon *r);
 void lookup_run(struct recon *r);
+void clock_run(struct recon *r);
+/* clock.c: a span by the wall clock that proves something, as long as it is after a leap of our clock within it. */
+int64_t clock_span_us(const struct engine *e, int64_t span_us);
 void watch_run(struct recon *r);
 void verdict_run(struct recon *r);
 void drain_run(struct recon *r);

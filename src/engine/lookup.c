@@ -106,20 +106,20 @@ static int64_t pause_us(const struct act *a, const struct looking *l)
 static void look_called(struct act *a)
 {
 	struct looking *l = a->ctx;
-	int64_t now = engine_now(a->e), age = now - l->last_us;
+	int64_t now = engine_now(a->e), age = now - l->last_us, lag = clock_span_us(a->e, l->lag_us);
 
 	machines_only(&l->args);
 	if (a->call.op.rc != SPOT_OK) {
 		log_warn("lookup.failed", I64("node", a->id),
 			 STR("rc", spot_rc_name(a->call.op.rc)), STR("error", a->call.op.err.text));
 		look_again(a, l, a->call.op.err.text);
-	} else if (l->args.n >= l->want || (l->args.n > 0 && age >= l->lag_us)) {
+	} else if (l->args.n >= l->want || (l->args.n > 0 && age >= lag)) {
 		look_found(a, l);
 	} else if (l->args.n == 0 && l->token && l->wanted && now - l->sent_us < l->life_us &&
 		   l->mismatch == NULL) {
 		look_move(a, l, NODE_EV_RESEND,
 			  "not found by its token: repeated with the same token", now + pause_us(a, l));
-	} else if (age < l->lag_us) {
+	} else if (age < lag) {
 		look_again(a, l, l->args.n == 0 ? "not found yet; the provider's list may lag"
 						: "not all are found yet; the provider's list may lag");
 	} else if (!l->absent && l->mismatch == NULL) {

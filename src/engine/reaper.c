@@ -23,7 +23,7 @@ static bool is_unheard_of(const struct act *a, const struct reaping *p, enum spo
 					   str_same(p->args.after.raw_state, SPOT_NOT_FOUND_STATE)
 				     : rc == SPOT_NOT_FOUND;
 
-	return unknown && engine_now(a->e) - p->launched_us < p->lag_us;
+	return unknown && engine_now(a->e) - p->launched_us < clock_span_us(a->e, p->lag_us);
 }
 
 static void reap_called(struct act *a)

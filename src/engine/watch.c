@@ -149,9 +149,9 @@ static void seen_write(struct act *a, const struct asking *k)
 						 .reasons = reasons,
 						 .reasons_n = k->n,
 						 .at_us = engine_now(a->e),
-						 .lag_us = a->e->conf.list_lag_us > 0
-							       ? a->e->conf.list_lag_us
-							       : ops->list_lag_us,
+						 .lag_us = clock_span_us(a->e, a->e->conf.list_lag_us > 0
+										   ? a->e->conf.list_lag_us
+										   : ops->list_lag_us),
 						 .fence = a->epoch}));
 }
 
@@ -448,7 +448,7 @@ static size_t slow_ones(struct recon *r, const char **names, int64_t *us)
 
 		if (call_provider_ops(p)->boot_timeout_us > r->e->conf.boot_timeout_us) {
 			names[n] = call_provider_name(p);
-			us[n++] = call_provider_ops(p)->boot_timeout_us;
+			us[n++] = clock_span_us(r->e, call_provider_ops(p)->boot_timeout_us);
 		}
 	}
 	return n;
@@ -468,7 +468,7 @@ void watch_run(struct recon *r)
 	s = step_new(r, watch_due, NULL);
 	STEP(s, engine_watch_due,
 	     (&(struct q_engine_watch_due){.at_us = now,
-					   .boot_us = e->conf.boot_timeout_us,
+					   .boot_us = clock_span_us(e, e->conf.boot_timeout_us),
 					   .silent_us = e->conf.agent_lost_us,
 					   .up_us = e->led_since_us,
 					   .speaks_us = e->conf.agent_silent_us,

@@ -111,6 +111,26 @@ static void test_an_agent_that_comes_back_with_progress_was_given_up_wrongly(voi
 	world_finish(w, job);
 }
 
+/* The simulation found it (seeds 1469, 1531): a dead agent had spoken, by times to come, for as long as the clock had been ahead. */
+static void test_what_a_clock_that_was_ahead_wrote_hides_no_loss(void **state)
+{
+	struct world *w = *state;
+	int64_t job;
+
+	world_reset(w, true);
+	w->conf.agent_lost_us = 2 * SPOT_US_PER_S;
+	job = running(w);
+	agent_says(w, 1, job, 1, 40);
+	w->agents = false;
+	world_sql(w, "UPDATE node SET state_us = state_us + 9000000000, ready_us = ready_us + 9000000000, last_seen_us = last_seen_us + 9000000000,"
+		     " provider_seen_us = provider_seen_us + 9000000000, provider_since_us = provider_since_us + 9000000000;"
+		     " UPDATE leader SET epoch = epoch + 1, until_us = 0");
+	world_until(w, LIMIT, VERDICT("silent"));
+	w->agents = true;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_finish(w, job);
+}
+
 static void test_a_dead_agent_is_given_up_rightly(void **state)
 {
 	struct world *w = *state;
@@ -325,6 +345,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_where_all_goes_well_nothing_is_decided_or_counted),
 		cmocka_unit_test(test_an_agent_that_comes_back_with_progress_was_given_up_wrongly),
+		cmocka_unit_test(test_what_a_clock_that_was_ahead_wrote_hides_no_loss),
 		cmocka_unit_test(test_a_dead_agent_is_given_up_rightly),
 		cmocka_unit_test(test_a_provider_that_takes_its_word_back),
 		cmocka_unit_test(test_a_machine_that_boots_after_its_time_was_given_up_wrongly),

@@ -23,6 +23,7 @@ WHERE n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING') AND n.ref IS NO
 ORDER BY n.id LIMIT 5000
 
 -- Absence counts from when lists must have it. The machine of a launch that was sent more than once may be as young as its answer.
+-- A launch that lies in the future was told by a clock that was ahead: it is as old as its state, at least (engine_clock_settle).
 -- name: engine_watch_seen
 -- params: ids int8[], states text[], ips text[], reasons text[], at_us int8, lag_us int8, fence int8
 -- rows: none
@@ -33,9 +34,10 @@ UPDATE node n SET provider_state = s.state, provider_seen_us = $5, unanswered = 
 	ip = CASE WHEN s.ip <> '' THEN s.ip ELSE n.ip END,
 	last_error = CASE WHEN s.reason <> '' THEN s.reason ELSE n.last_error END,
 	gone_seen = CASE WHEN s.state <> 'absent' THEN 0
-		WHEN greatest(n.launched_us, (SELECT max(e.at_us) FROM event e WHERE e.node_id = n.id AND e.now = 'BOOTING'), 0) + $6 < $5
+		WHEN CASE WHEN greatest(n.launched_us, b.at_us) > $5 THEN n.state_us ELSE greatest(n.launched_us, b.at_us, 0) END + $6 < $5
 			THEN n.gone_seen + 1 ELSE 0 END
 FROM unnest($1, $2, $3, $4) s (id, state, ip, reason)
+	LEFT JOIN LATERAL (SELECT max(e.at_us) AS at_us FROM event e WHERE e.node_id = s.id AND e.now = 'BOOTING') b ON true
 WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
 	AND n.id = s.id AND n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING')
 	AND (n.provider_state <> s.state OR s.state NOT IN ('pending', 'running') OR n.gone_seen > 0 OR n.unanswered > 0
@@ -243,3 +245,16 @@ FROM unnest($1, $2, $3, $4, $5) s (id, kind, deadline, source, raw)
 WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
 ON CONFLICT (node_id, kind) DO UPDATE SET deadline_us = least(o.deadline_us, excluded.deadline_us)
 	WHERE excluded.deadline_us < o.deadline_us
+
+-- Times of live rows that have not come yet become now. Only what tells how old things are, and when to look again; what is billed stays.
+-- name: engine_clock_settle
+-- params: at_us int8, fence int8
+-- rows: none
+-- writes: yes
+UPDATE node SET state_us = least(state_us, $1), ready_us = least(ready_us, $1), idle_since_us = least(idle_since_us, $1),
+	last_seen_us = least(last_seen_us, $1), provider_seen_us = least(provider_seen_us, $1),
+	provider_since_us = least(provider_since_us, $1), suspect_us = least(suspect_us, $1), next_act_us = least(next_act_us, $1),
+	claim_until_us = least(claim_until_us, $1 + 120000000)
+WHERE state NOT IN ('GONE', 'FAILED') AND greatest(state_us, ready_us, idle_since_us, last_seen_us, provider_seen_us, provider_since_us, suspect_us)
+		> $1 + 5000000
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)

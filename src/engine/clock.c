@@ -1,0 +1,57 @@
+/*
+ * A wall clock that was wrong and was set right. Times in rows are of the wall clock, since rows outlive processes; a
+ * daemon whose clock was ahead leaves times that have not come yet: an agent that died counts as heard, a machine waits
+ * to be idle, the next look is hours away. Once a minute, with each lease and when our clock went back such times become
+ * now, which only makes things young that may be older. A clock that was behind and is set right makes everything look
+ * older than it is: spans that prove something (a machine that no list shows, one that does not boot) are longer by the
+ * leap until they have passed by the clock that never leaps.
+ */
+#include "base/base.h"
+#include "base/log.h"
+#include "engine/engine_int.h"
+
+#define LEAP_US	 (2 * SPOT_US_PER_S) /* less is the work of a clock that is being steered */
+#define AGAIN_US (60 * SPOT_US_PER_S)
+
+static int64_t offset_us(const struct engine *e)
+{
+	return engine_now(e) - loop_mono_us(e->loop);
+}
+
+int64_t clock_span_us(const struct engine *e, int64_t span_us)
+{
+	int64_t now = loop_mono_us(e->loop), fresh = e->clock_seen_us == 0 ? 0 : offset_us(e) - e->clock_offset_us;
+
+	if (now - e->leapt_at_us < span_us) {
+		span_us += e->leapt_us;
+	}
+	return fresh > LEAP_US ? span_us + fresh : span_us;
+}
+
+static void settled(struct step *s)
+{
+	s->r->e->settled_epoch = s->r->epoch;
+	s->r->e->settled_at_us = loop_mono_us(s->r->e->loop);
+}
+
+void clock_run(struct recon *r)
+{
+	struct engine *e = r->e;
+	int64_t now = loop_mono_us(e->loop), leap = e->clock_seen_us == 0 ? 0 : offset_us(e) - e->clock_offset_us;
+	struct step *s;
+
+	e->clock_offset_us = offset_us(e);
+	e->clock_seen_us = now;
+	e->led_since_us = MIN(e->led_since_us, engine_now(e));
+	if (leap > LEAP_US || leap < -LEAP_US) {
+		log_warn("engine.clock_leapt", I64("seconds", leap / SPOT_US_PER_S));
+	}
+	if (leap > LEAP_US) {
+		e->leapt_us = leap + (now - e->leapt_at_us < SPOT_US_PER_HOUR ? e->leapt_us : 0);
+		e->leapt_at_us = now;
+	}
+	if (leap < -LEAP_US || e->settled_epoch != r->epoch || now - e->settled_at_us >= AGAIN_US) {
+		s = step_new(r, settled, NULL);
+		STEP(s, engine_clock_settle, (&(struct q_engine_clock_settle){.at_us = engine_now(e), .fence = r->epoch}));
+	}
+}
