@@ -191,7 +191,7 @@ class AzureNotices(CloudCase):
         name = self.cloud.event()
         at = time.time() + 30
         self.assertLess(self.signalled() - self.cloud.first_read[name], self.late.limit(1.0))
-        notice = self.daemon.notices[0][1]
+        _, notice = self.until(lambda: self.daemon.notices and self.daemon.notices[0], "the notice")
         self.assertEqual((notice["kind"], notice["source"]), ("interruption", "azure"))
         self.assertAlmostEqual(notice["deadline_us"] / 1e6, at, delta=self.late.limit(2))
         self.cloud.until(lambda: self.cloud.acks, "the approval")
