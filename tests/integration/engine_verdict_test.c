@@ -124,8 +124,13 @@ static void test_what_a_clock_that_was_ahead_wrote_hides_no_loss(void **state)
 	w->agents = false;
 	world_sql(w, "UPDATE node SET state_us = state_us + 9000000000, ready_us = ready_us + 9000000000, last_seen_us = last_seen_us + 9000000000,"
 		     " provider_seen_us = provider_seen_us + 9000000000, provider_since_us = provider_since_us + 9000000000;"
+		     " INSERT INTO rate_bucket (key, tokens, updated_us) VALUES ('ahead', 0, 9000000000000000);"
+		     " INSERT INTO feed (provider, region, feed, next_us, since_us) VALUES ('fake', 'ahead', 'pools', 9000000000000000, 9000000000000000);"
 		     " UPDATE leader SET epoch = epoch + 1, until_us = 0");
 	world_until(w, LIMIT, VERDICT("silent"));
+	/* Nor does it keep calls and prices waiting. */
+	assert_int_equal(world_int(w, "SELECT count(*) FROM rate_bucket WHERE key = 'ahead' AND updated_us < 9000000000000000"), 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM feed WHERE region = 'ahead' AND greatest(next_us, since_us) < 9000000000000000"), 1);
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	world_finish(w, job);

@@ -246,15 +246,24 @@ WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SH
 ON CONFLICT (node_id, kind) DO UPDATE SET deadline_us = least(o.deadline_us, excluded.deadline_us)
 	WHERE excluded.deadline_us < o.deadline_us
 
--- Times of live rows that have not come yet become now. Only what tells how old things are, and when to look again; what is billed stays.
+-- Times of live rows that have not come yet become now. Only what tells how old things are, and when to look again; what is billed
+-- stays. A rate bucket that was filled in the future would not be filled before, a feed that was asked then not asked.
 -- name: engine_clock_settle
 -- params: at_us int8, fence int8
 -- rows: none
 -- writes: yes
+WITH f AS MATERIALIZED (
+	SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE
+), b AS (
+	UPDATE rate_bucket SET updated_us = $1 FROM f WHERE updated_us > $1 + 5000000
+), p AS (
+	UPDATE feed SET next_us = least(next_us, $1), last_ok_us = least(last_ok_us, $1), since_us = least(since_us, $1)
+	FROM f WHERE greatest(last_ok_us, since_us) > $1 + 5000000 OR next_us > $1 + greatest(2 * interval_us, 3600000000)
+)
 UPDATE node SET state_us = least(state_us, $1), ready_us = least(ready_us, $1), idle_since_us = least(idle_since_us, $1),
 	last_seen_us = least(last_seen_us, $1), provider_seen_us = least(provider_seen_us, $1),
 	provider_since_us = least(provider_since_us, $1), suspect_us = least(suspect_us, $1), next_act_us = least(next_act_us, $1),
 	claim_until_us = least(claim_until_us, $1 + 120000000)
+FROM f
 WHERE state NOT IN ('GONE', 'FAILED') AND greatest(state_us, ready_us, idle_since_us, last_seen_us, provider_seen_us, provider_since_us, suspect_us)
 		> $1 + 5000000
-	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)
