@@ -494,29 +494,6 @@ static void test_an_order_is_left_alone_while_a_launch_is_under_way(void **state
 	world_empty(w);
 }
 
-/* The simulation found it (seed 1779): one answer lacked the machine of a launch without token. */
-static void test_one_list_that_lacks_a_machine_makes_no_launch_void(void **state)
-{
-	struct world *w = *state;
-
-	world_reset(w, false);
-	w->conf.list_lag_us = 200000;
-	w->conf.lookup_again_us = 60 * SPOT_US_PER_S;
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	w->cloud.hide = true;
-	w->cloud.lose_replies = 1;
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE last_error LIKE 'not found%'");
-	world_for(w, 300);
-	world_sql(w, "UPDATE node SET next_act_us = 0 WHERE last_error LIKE 'not found yet%%'; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE last_error LIKE '%asked once more' OR state = 'FAILED'");
-	w->cloud.hide = false;
-	world_sql(w, "UPDATE node SET next_act_us = 0; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	assert_int_equal(w->cloud.launches, 1);
-}
-
 static void test_a_leftover_that_shows_up_once_is_not_touched(void **state)
 {
 	struct world *w = *state;
@@ -593,7 +570,6 @@ int main(int argc, char **argv)
 	    T(test_a_list_that_is_not_complete_makes_nothing_gone),
 	    T(test_a_leftover_of_a_node_still_launching_is_left_alone),
 	    T(test_an_order_is_left_alone_while_a_launch_is_under_way),
-	    T(test_one_list_that_lacks_a_machine_makes_no_launch_void),
 	    T(test_a_leftover_that_shows_up_once_is_not_touched),
 	    T(test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends),
 	};

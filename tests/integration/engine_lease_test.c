@@ -1,0 +1,52 @@
+/* Who leads: when the lease is taken and when not, whatever clocks say and however long the database is away. */
+#include "engine_world.h"
+
+/* until_us is by its writer's clock, which may be years behind ours: what counts is that it moves. */
+static void test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are_apart(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.lease_us = 2 * SPOT_US_PER_S;
+	world_sql(w, "INSERT INTO leader (name, epoch, holder, until_us) VALUES ('engine', 7, 'another/1', 1000)");
+	world_start(w);
+	for (int i = 0; i < 12; i++) {
+		world_for(w, 200);
+		world_sql(w, "UPDATE leader SET until_us = until_us + 1000");
+	}
+	assert_int_equal(world_int(w, "SELECT epoch FROM leader"), 7);
+	world_until(w, LIMIT, "SELECT (epoch = 8)::int FROM leader");
+	world_sql(w, "UPDATE leader SET epoch = 9, holder = 'another/1', until_us = 9000000000000000000");
+	world_deposed(w);
+	/* One that stands is, also with an end in the far future. */
+	world_until(w, LIMIT, "SELECT (epoch = 10)::int FROM leader");
+}
+
+/* The database stands still for longer than a lease: nobody else can have taken it, and it need not be watched for as long again. */
+static void test_who_led_last_leads_again_as_soon_as_the_database_answers(void **state)
+{
+	struct world *w = *state;
+	int64_t end;
+
+	world_reset(w, true);
+	w->conf.lease_us = 4 * SPOT_US_PER_S;
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM leader");
+	world_sql(w, "BEGIN; LOCK TABLE leader");
+	world_for(w, w->conf.lease_us * 3 / 2000);
+	assert_false(engine_leads(w->engine));
+	world_sql(w, "COMMIT");
+	end = clock_real.mono_us(&clock_real) + w->conf.lease_us;
+	world_until(w, LIMIT, "SELECT (epoch = 2)::int FROM leader");
+	assert_true(clock_real.mono_us(&clock_real) < end);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are_apart),
+		cmocka_unit_test(test_who_led_last_leads_again_as_soon_as_the_database_answers),
+	};
+
+	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+}
