@@ -197,8 +197,9 @@ void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, en
 const char *node_next(int64_t id, const char *state, enum node_event ev);
 const char *job_next(int64_t id, const char *state, enum job_event ev);
 
-/* How last_error begins when a launch token turned out to be bound to other parameters. */
-#define LAUNCH_MISMATCH "mismatch: "
+/* How last_error begins when a launch token is bound to other parameters, or to an instance that is over: a repeat can never
+ * succeed, the look-up tells what there was. */
+#define LAUNCH_SPENT "its token is spent: "
 /* Fresh unique launch token and name. */
 void token_make(struct engine *e, char token[65], char name[65]);
 

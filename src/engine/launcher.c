@@ -164,10 +164,8 @@ static void launch_undone(struct act *a, struct launching *l, enum node_event ev
 {
 	const char *why = a->call.op.err.text;
 
-	if (a->call.op.rc == SPOT_MISMATCH) {
-		/* The look-up reads this: the token is bound to other parameters, a repeat can
-		 * never succeed. */
-		why = arena_printf(a->arena, LAUNCH_MISMATCH "%s", why);
+	if (a->call.op.rc == SPOT_MISMATCH || a->call.op.rc == SPOT_GONE) {
+		why = arena_printf(a->arena, LAUNCH_SPENT "%s", why); /* the look-up reads this */
 	}
 	ACT_WRITE(a, engine_launch_undone,
 		  (&(struct q_engine_launch_undone){.id = a->id,
@@ -217,6 +215,7 @@ static void launch_called(struct act *a)
 	case SPOT_OK: /* not so many as were asked for: looked up */
 	case SPOT_UNKNOWN:
 	case SPOT_MISMATCH: /* somebody used this token: look whether it was us */
+	case SPOT_GONE:	    /* an earlier call did, its reply was lost: what lived until now is billed */
 	case SPOT_BAD_REPLY:
 	case SPOT_CANCELLED:
 	case SPOT_INTERNAL:
@@ -228,7 +227,6 @@ static void launch_called(struct act *a)
 	case SPOT_NOT_FOUND:
 	case SPOT_CONFLICT:
 	case SPOT_STALE_EPOCH:
-	case SPOT_GONE:
 	case SPOT_TOO_LARGE:
 	case SPOT_NO_CAPACITY:
 	case SPOT_NOT_OFFERED:

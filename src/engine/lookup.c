@@ -2,7 +2,7 @@
  * Finds out whether an ambiguous launch happened. Found: its nodes are adopted. Not found: with a token the launch is
  * repeated with identical parameters (harmless by the provider's contract) while somebody still wants it; without one it is
  * asked again until the provider's list lag is over, and declared void when two answers in a row after that lack it
- * (lambda.md section 7). Should it appear even later, the sweep ends it. Of a gang's launch some may be found: the list may lag; after the lag those
+ * (lambda.md section 7). So is one whose token is spent (LAUNCH_SPENT): what it made may have ended meanwhile, its life is billed. Should it appear even later, the sweep ends it. Of a gang's launch some may be found: the list may lag; after the lag those
  * are adopted and the others declared void, and the gang, which is not whole, is given up.
  */
 #include "base/base.h"
@@ -20,7 +20,7 @@ struct looking {
 	int64_t sent_us, last_us; /* its first call, its last */
 	int32_t tries;
 	bool token, wanted, absent; /* absent: from the last answer, which was after the lag */
-	const char *mismatch; /* words to keep, NULL = none */
+	const char *spent; /* words to keep: the token is not to be used again; NULL: it may be */
 	int64_t lag_us, life_us;
 };
 
@@ -86,12 +86,15 @@ static void look_again(struct act *a, const struct looking *l, const char *error
 {
 	int64_t next = engine_now(a->e) + a->e->conf.lookup_again_us;
 
+	if (l->spent != NULL) {
+		error = strcmp(error, LOOK_ABSENT) == 0 ? arena_printf(a->arena, "%s; " LOOK_ABSENT, l->spent) : l->spent;
+	}
 	engine_later(a->e, a->e->conf.lookup_again_us);
 	ACT_WRITE(a, engine_lookup_again,
 		  (&(struct q_engine_lookup_again){.id = a->id,
 						   .claimed_by = l->me,
 						   .next_us = next,
-						   .error = l->mismatch != NULL ? l->mismatch : error,
+						   .error = error,
 						   .fence = a->epoch}));
 }
 
@@ -116,13 +119,13 @@ static void look_called(struct act *a)
 	} else if (l->args.n >= l->want || (l->args.n > 0 && age >= lag)) {
 		look_found(a, l);
 	} else if (l->args.n == 0 && l->token && l->wanted && now - l->sent_us < l->life_us &&
-		   l->mismatch == NULL) {
+		   l->spent == NULL) {
 		look_move(a, l, NODE_EV_RESEND,
 			  "not found by its token: repeated with the same token", now + pause_us(a, l));
 	} else if (age < lag) {
 		look_again(a, l, l->args.n == 0 ? "not found yet; the provider's list may lag"
 						: "not all are found yet; the provider's list may lag");
-	} else if (!l->absent && l->mismatch == NULL) {
+	} else if (!l->absent) {
 		look_again(a, l, LOOK_ABSENT); /* one list may lack what is there (watch.c waits for two as well) */
 	} else {
 		look_move(a, l, NODE_EV_VOID, "not found after the provider's list lag", 0);
@@ -148,6 +151,7 @@ static void look_one(struct recon *r, const struct q_engine_lookup_due_row *w)
 	struct engine *e = r->e;
 	struct call_provider *p = engine_provider(e, w->provider);
 	const struct spot_provider_ops *ops;
+	const char *absent;
 	struct looking *l;
 	struct act *a;
 	struct step *s;
@@ -166,9 +170,13 @@ static void look_one(struct recon *r, const struct q_engine_lookup_due_row *w)
 	l->last_us = w->launch_last_us;
 	l->token = (ops->caps & SPOT_CAP_TOKEN) != 0;
 	l->wanted = w->wanted;
-	l->absent = strcmp(w->last_error, LOOK_ABSENT) == 0;
-	if (str_prefix(w->last_error, LAUNCH_MISMATCH)) {
-		l->mismatch = arena_strdup(a->arena, w->last_error);
+	absent = strstr(w->last_error, LOOK_ABSENT);
+	l->absent = absent != NULL;
+	if (str_prefix(w->last_error, LAUNCH_SPENT)) {
+		/* Without "; " and what an answer that lacked it added. */
+		l->spent = arena_printf(a->arena, "%.*s",
+					(int)(absent == NULL ? (ptrdiff_t)strlen(w->last_error) : absent - w->last_error - 2),
+					w->last_error);
 	}
 	l->lag_us = e->conf.list_lag_us > 0 ? e->conf.list_lag_us : ops->list_lag_us;
 	l->life_us = ops->token_life_us;

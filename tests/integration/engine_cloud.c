@@ -201,6 +201,7 @@ static enum spot_step cloud_launch(void *self, struct spot_call *c, struct spot_
 		c->state = m = m == NULL ? machine_new(k, l, c->now_us) : m;
 		if (k->lose_replies > 0) {
 			k->lose_replies--;
+			m->state = k->dies_unheard ? SPOT_INSTANCE_GONE : m->state;
 			return call_fail(c, SPOT_UNKNOWN, "", "fake launch: reply lost");
 		}
 		if (k->reply_after_us > 0) {

@@ -224,6 +224,30 @@ static void test_a_repeat_of_a_hidden_launch_gives_the_same_instance(void **stat
 	world_finish(w, 1);
 }
 
+/* The simulation found it (seed 859): that the token's instance is over is no refusal; what it lived is billed. */
+static void test_a_repeat_that_meets_the_end_of_its_instance_is_looked_up(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	w->cloud.lose_replies = 1;
+	w->cloud.dies_unheard = true;
+	w->cloud.hide = true;
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE id = 1 AND state = 'UNKNOWN' AND last_error LIKE 'its token is spent: %gone'");
+	w->cloud.hide = false;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE id = 1 AND state = 'GONE' AND ref = 'i-1'");
+	assert_string_equal(world_text(w, "SELECT string_agg(event, ' ' ORDER BY id) FROM event WHERE entity = 'node' AND node_id = 1"
+				       " AND event IN ('RESEND', 'REFUSED', 'FOUND', 'VOID')"), "RESEND FOUND");
+	world_until(w, LIMIT, "SELECT count(*) FROM node n WHERE id = 1 AND ended_us - launched_us ="
+			      " (SELECT sum(to_us - from_us) FROM ledger l WHERE l.node_id = 1 AND kind IN ('boot', 'idle'))");
+	assert_int_equal(w->cloud.n, 2);
+	world_finish(w, 1);
+}
+
 static void test_without_tokens_an_ambiguous_launch_is_never_sent_again(void **state)
 {
 	struct world *w = *state;
@@ -544,6 +568,7 @@ int main(int argc, char **argv)
 	    T(test_a_lost_reply_is_found_by_its_token_and_not_launched_twice),
 	    T(test_a_launch_that_never_arrived_is_repeated_with_its_token),
 	    T(test_a_repeat_of_a_hidden_launch_gives_the_same_instance),
+	    T(test_a_repeat_that_meets_the_end_of_its_instance_is_looked_up),
 	    T(test_without_tokens_an_ambiguous_launch_is_never_sent_again),
 	    T(test_a_throttled_launch_waits_and_keeps_its_row),
 	    T(test_a_notice_drains_the_job_and_it_resumes_elsewhere),
