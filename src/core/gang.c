@@ -286,6 +286,9 @@ static const char *words(struct arena *a, const struct gang_rank *r)
 	if (r->exit_signal != 0) {
 		return arena_printf(a, "rank %d: %s: killed by signal %d", (int)r->rank, r->exit_reason, (int)r->exit_signal);
 	}
+	if (r->exit_said != NULL && r->exit_said[0] != '\0') {
+		return arena_printf(a, "rank %d: %s", (int)r->rank, r->exit_said);
+	}
 	return arena_printf(a, "rank %d: %s: exit code %d", (int)r->rank, r->exit_reason, (int)r->exit_code);
 }
 

@@ -86,6 +86,7 @@ struct gang_rank {
 	bool ended;                         /* phase EXITED */
 	const char *exit_reason;
 	int32_t exit_code, exit_signal;
+	const char *exit_said;              /* by the agent, of an end without either; NULL or "" = nothing */
 	int64_t deadline_us;                /* it was told; 0 = none */
 };
 struct gang_run {

@@ -187,8 +187,10 @@ static const char *exit_words(struct recon *r, const struct q_engine_attempts_en
 		return arena_printf(r->arena, "%s: killed by signal %d", w->exit_reason,
 				    (int)w->exit_signal);
 	}
-	return arena_printf(r->arena, "%s: exit code %d", w->exit_reason,
-			    w->has_exit_code ? (int)w->exit_code : 0);
+	if (!w->has_exit_code) {
+		return w->said[0] != '\0' ? arena_strdup(r->arena, w->said) : arena_strdup(r->arena, w->exit_reason);
+	}
+	return arena_printf(r->arena, "%s: exit code %d", w->exit_reason, (int)w->exit_code);
 }
 
 static void ended_one(struct recon *r, const struct q_engine_attempts_ended_row *w)

@@ -115,6 +115,7 @@ static struct gang_rank rank_of(const struct q_engine_gang_ranks_row *w)
 				  .phase = w->phase,
 				  .ended = w->ended,
 				  .exit_reason = w->exit_reason,
+				  .exit_said = w->said,
 				  .exit_code = w->has_exit_code ? w->exit_code : 0,
 				  .exit_signal = w->has_exit_signal ? w->exit_signal : 0,
 				  .deadline_us = w->has_deadline_us ? w->deadline_us : 0};

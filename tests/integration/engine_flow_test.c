@@ -488,6 +488,14 @@ static void test_a_bad_exit_restarts_as_often_as_the_job_says(void **state)
 	assert_string_equal(world_text(w, "SELECT why FROM job"), "error: exit code 3");
 	assert_int_equal(world_int(w, "SELECT restarts FROM job"), 1);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt"), 2);
+	/* Without a code the agent's words tell. */
+	(void)world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'RUNNING'");
+	world_sql(w, "INSERT INTO event (at_us, entity, entity_id, job_id, node_id, epoch, now, event, why) SELECT 1, 'attempt', 'j2/1', 2, node_id, 1,"
+		     " 'EXITED', 'PHASE', 'error: the job''s supervisor was killed' FROM attempt WHERE job_id = 2;"
+		     " UPDATE attempt SET phase = 'EXITED', exit_reason = 'error', ended_us = %" PRId64 " WHERE job_id = 2; NOTIFY spot_engine",
+		  clock_real.wall_us(&clock_real));
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'FAILED' AND why = 'error: the job''s supervisor was killed'");
 	world_check_end(w);
 }
 

@@ -93,12 +93,15 @@ WITH ok AS (
 SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told,
 	pg_notify('spot_api', 'j' || id) IS NOT NULL AS told_job FROM ok
 
+-- said: by the agent of an end without code and signal (its supervisor was killed, say).
 -- name: engine_attempts_ended
 -- rows: many job_id int8, epoch int4, job_state text, job_epoch int4, desired text, exit_code int4?,
---   exit_signal int4?, exit_reason text, drain_why text, restarts int4, max_restarts int8, cancel bool, steps_done int8
+--   exit_signal int4?, exit_reason text, drain_why text, restarts int4, max_restarts int8, cancel bool, steps_done int8, said text
 -- writes: no
 SELECT a.job_id, a.epoch, j.state, j.epoch, a.desired, a.exit_code, a.exit_signal, a.exit_reason, a.drain_why,
-	j.restarts, coalesce((j.spec->>'max_restarts')::int8, 0), j.cancel_us IS NOT NULL, a.steps_done
+	j.restarts, coalesce((j.spec->>'max_restarts')::int8, 0), j.cancel_us IS NOT NULL, a.steps_done,
+	CASE WHEN a.exit_code IS NULL AND a.exit_signal IS NULL THEN coalesce((SELECT e.why FROM event e WHERE e.job_id = a.job_id AND e.epoch = a.epoch
+		AND e.node_id = a.node_id AND e.event = 'PHASE' AND e.now = 'EXITED' ORDER BY e.id DESC LIMIT 1), '') ELSE '' END
 FROM attempt a JOIN job j ON j.id = a.job_id
 WHERE a.phase = 'EXITED' AND NOT a.settled AND j.num_nodes = 1 ORDER BY a.job_id LIMIT 200
 
