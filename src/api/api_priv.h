@@ -80,8 +80,9 @@ struct areq {
 	bool (*failed)(struct areq *q); /* optional: true = it dealt with the failure of the statement */
 	struct wait wait;
 	const char *idem_key;      /* set while an Idempotency-Key is open */
-	const char *dropping;      /* the key that is being let go, how often that was tried */
-	int drops;
+	const char *settling;      /* the key that gets its reply or is let go, how often that was tried, what comes then */
+	int settle_tries;
+	void (*settled)(struct areq *q);
 	int reply_status;          /* the reply that waits for the key to be settled */
 	const char *reply_type;
 	struct str reply_body;
@@ -202,6 +203,8 @@ void idem_begin(struct areq *q);                       /* then the route's handl
 /* Of a create that returned no id (0) since its key is not open any more: answered, true. */
 bool idem_overtaken(struct areq *q, int64_t id);
 bool idem_settle(struct areq *q, int status, const char *type, const char *body, size_t n);
+/* What a repeat gets is not what the request gets: only the former is kept, then `then` replies. */
+void idem_store(struct areq *q, const char *key, int status, const char *body, size_t n, void (*then)(struct areq *q));
 /* dispatch.c */
 void api_handle(void *ctx, struct httpd_req *r);
 size_t api_body_max(void *ctx, const char *method, const char *path);

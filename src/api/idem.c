@@ -12,7 +12,7 @@
 
 #define KEY_MAX    128
 #define STORED_MAX (256 * 1024)
-#define DROPS_MAX  3 /* each waits for the database as long as any statement does */
+#define TRIES_MAX  3 /* each waits for the database as long as any statement does */
 
 static bool key_ok(const char *key)
 {
@@ -101,34 +101,43 @@ bool idem_overtaken(struct areq *q, int64_t id)
 	return true;
 }
 
-static void settled(struct areq *q)
-{
-	areq_reply(q, q->reply_status, q->reply_type, q->reply_body.p, q->reply_body.n);
-}
+static void settle(struct areq *q);
 
-/* The work is done; that its reply could not be stored must not turn it into a failure. */
+/* What was done is done, whether its reply is stored or not. But a key that stays open holds up the client that tries again for a
+ * minute: a database that went away is waited for. */
 static bool not_settled(struct areq *q)
 {
-	settled(q);
+	if (q->settle_tries < TRIES_MAX)
+		settle(q);
+	else
+		q->settled(q);
 	return true;
 }
 
-static void drop(struct areq *q);
-
-/* It held up the client that tries again for a minute: a database that went away is waited for. */
-static bool not_dropped(struct areq *q)
+static void settle(struct areq *q)
 {
-	if (q->drops >= DROPS_MAX)
-		return not_settled(q);
-	drop(q);
-	return true;
+	q->settle_tries++;
+	if (q->reply_status >= 500 || q->reply_body.n > STORED_MAX)
+		SQL(q, api_idem_drop, q->settled, .token_id = q->who.token_id, .key = q->settling, .at_us = q->now_us);
+	else
+		SQL(q, api_idem_end, q->settled, .token_id = q->who.token_id, .key = q->settling,
+		    .status = q->reply_status, .response = q->reply_body.p);
+	q->failed = not_settled;
 }
 
-static void drop(struct areq *q)
+void idem_store(struct areq *q, const char *key, int status, const char *body, size_t n, void (*then)(struct areq *q))
 {
-	q->drops++;
-	SQL(q, api_idem_drop, settled, .token_id = q->who.token_id, .key = q->dropping, .at_us = q->now_us);
-	q->failed = not_dropped;
+	q->settling = key;
+	q->settled = then;
+	q->reply_status = status;
+	q->reply_body = arena_bytes(q->arena, body, n);
+	areq_unwatch(q);
+	settle(q);
+}
+
+static void reply_stored(struct areq *q)
+{
+	areq_reply(q, q->reply_status, q->reply_type, q->reply_body.p, q->reply_body.n);
 }
 
 bool idem_settle(struct areq *q, int status, const char *type, const char *body, size_t n)
@@ -137,17 +146,7 @@ bool idem_settle(struct areq *q, int status, const char *type, const char *body,
 
 	if (!key)
 		return false;
-	q->reply_status = status;
 	q->reply_type = type;
-	q->reply_body = arena_bytes(q->arena, body, n);
-	areq_unwatch(q);
-	if (status >= 500 || n > STORED_MAX) {
-		q->dropping = key;
-		drop(q);
-		return true;
-	}
-	SQL(q, api_idem_end, settled, .token_id = q->who.token_id, .key = key, .status = status,
-	    .response = q->reply_body.p);
-	q->failed = not_settled;
+	idem_store(q, key, status, body, n, reply_stored);
 	return true;
 }

@@ -51,7 +51,7 @@ static void token_made(struct areq *q)
 {
 	struct token_new *t = q->own;
 	struct q_api_token_create_row *row;
-	const char *key = STEAL(q->idem_key);
+	const char *key = STEAL(q->idem_key), *text;
 	json_t *stored;
 
 	if (q_api_token_create_rows(&q->pg, q->arena, &row) == 0) {
@@ -65,8 +65,8 @@ static void token_made(struct areq *q)
 	}
 	stored = token_json(t, q->id, NULL);
 	view_resolve(stored, q->now_us);
-	SQL(q, api_idem_end, token_sent, .token_id = q->who.token_id, .key = key, .status = 201,
-	    .response = json_text(q->arena, stored));
+	text = json_text(q->arena, stored);
+	idem_store(q, key, 201, text, strlen(text), token_sent);
 	json_decref(stored);
 }
 

@@ -203,8 +203,9 @@ void pg_exec(struct pg *p, struct pg_req *req, const struct pg_stmt *stmt,
 	     const struct pg_param *params, void (*done)(struct op *))
 {
 	struct spot_err err = {0};
-	struct pg_item *i;
+	struct pg_item *i = pg_alloc(sizeof(*i));
 
+	params_copy(i, params, (size_t)stmt->params_n); /* first: they may be words of the request's own last result or error */
 	result_free(&req->result);
 	op_init(&req->op, p->loop, done);
 	req->stmt = stmt;
@@ -213,6 +214,7 @@ void pg_exec(struct pg *p, struct pg_req *req, const struct pg_stmt *stmt,
 	op_begin(&req->op, stmt->name, pg_deadline_us(p),
 		 stmt->writes ? SPOT_UNKNOWN : SPOT_TIMEOUT, exec_abort);
 	if (p->queue.n >= PG_QUEUE_MAX) {
+		pg_item_free(i);
 		p->stats.failed++;
 		op_finish(&req->op,
 			  err_set(&err, SPOT_UNAVAILABLE,
@@ -221,11 +223,9 @@ void pg_exec(struct pg *p, struct pg_req *req, const struct pg_stmt *stmt,
 			  &err);
 		return;
 	}
-	i = pg_alloc(sizeof(*i));
 	i->op = &req->op;
 	i->req = req;
 	i->stmt = stmt;
-	params_copy(i, params, (size_t)stmt->params_n);
 	req->item = i;
 	pg_list_push(&p->queue, i);
 	pg_dispatch_soon(p);

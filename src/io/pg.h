@@ -58,7 +58,7 @@ struct pg_req { /* zeroed before its first use; may be used again after done */
 	struct pg *pg;
 };
 /*
- * Copies parameters, initialises req->op. done gets &req->op. queue_max: requests beyond 10,000
+ * Copies parameters (they may point into req, at what it said last), initialises req->op. done gets &req->op. queue_max: requests beyond 10,000
  * waiting fail UNAVAILABLE. The deadline of a request is the statement timeout plus one second,
  * counted from here: one that never left the queue ends TIMEOUT (UNAVAILABLE while no connection
  * is up), one that was sent ends UNKNOWN when it writes and TIMEOUT when it reads. A connection

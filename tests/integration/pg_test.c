@@ -4,6 +4,7 @@
 #include "pg_world.h"
 
 #include "base/arena.h"
+#include "base/str.h"
 #include "store/bind.h"
 
 static const unsigned int8_type[] = {OID_INT8};
@@ -72,6 +73,29 @@ static void a_statement_that_does_not_prepare_fails_and_may_be_tried_again(void 
 	assert_int_equal(bad.op.rc, SPOT_OK);
 	pg_req_fini(&bad);
 	pg_req_fini(&good);
+}
+
+/* What failed is written down by the same request. */
+static void parameters_may_be_what_the_request_said_last(void **state)
+{
+	static const unsigned text_type[] = {OID_TEXT};
+	static const struct pg_stmt shout = {
+	    .name = "shout", .sql = "SELECT $1 || '!'", .params_n = 1, .param_types = text_type};
+	struct world *w = *state;
+	struct pg_req req = {0};
+	struct str said;
+
+	pg_exec(w->pg, &req, &stmt_broken, NULL, count_done);
+	assert_true(test_op_wait(&req.op));
+	said = (struct str){req.op.err.text, strlen(req.op.err.text)};
+	for (int i = 0; i < 2; i++) {
+		pg_exec(w->pg, &req, &shout, &(struct pg_param){.p = said.p, .n = (int)said.n}, count_done);
+		assert_true(test_op_wait(&req.op));
+		assert_int_equal(req.op.rc, SPOT_OK);
+		said = pg_bytes(req.result, 0, 0);
+	}
+	assert_true(str_eq(said, "broken: relation \"nowhere\" does not exist!!"));
+	pg_req_fini(&req);
 }
 
 static void a_statement_prepared_before_a_schema_change_works_again_after_one_retry(void **state)
@@ -265,6 +289,7 @@ int main(void)
 	    T(a_statement_gives_its_row_and_never_completes_inside_the_call, set_up),
 	    T(a_failing_statement_leaves_its_pipeline_neighbours_alone, set_up),
 	    T(a_statement_that_does_not_prepare_fails_and_may_be_tried_again, set_up),
+	    T(parameters_may_be_what_the_request_said_last, set_up),
 	    T(a_statement_prepared_before_a_schema_change_works_again_after_one_retry, set_up_one),
 	    T(a_violated_constraint_is_a_conflict_with_its_name, set_up),
 	    T(an_error_at_commit_is_an_error_of_the_statement, set_up),

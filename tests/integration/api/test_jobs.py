@@ -1,4 +1,5 @@
 """Jobs, fleets, nodes, rebalancing, cost: what people do with the API."""
+import contextlib
 import threading
 import time
 import unittest
@@ -144,6 +145,30 @@ class Idempotency(unittest.TestCase):
         n = self.jobs()
         A.call("POST", "/v1/jobs", lib.JOB, headers=h, expect=201)
         self.assertEqual(self.jobs(), n + 1)
+
+    def test_what_was_done_is_stored_although_the_database_went_away_then(self):
+        """Who tries again gets the answer, and is not told for a minute that the request is under way."""
+        job = A.call("POST", "/v1/jobs", lib.JOB, expect=201)[1]["id"]
+        for path, key, table in (("/v1/jobs/%s/cancel" % job, "k-done", "job"), ("/v1/tokens", "k-token", "api_token")):
+            got, h = [], {"Idempotency-Key": key}
+            body = {"name": "k-token", "role": "viewer"} if table == "api_token" else None
+
+            def ask(path=path, body=body, h=h, got=got):
+                got.append(A.call("POST", path, body, headers=h)[0])
+            t = threading.Thread(target=ask)
+            with contextlib.ExitStack() as note:
+                with A.locked(table):
+                    t.start()
+                    A.until(lambda key=key: A.sql("SELECT count(*) FROM idempotency WHERE key = '%s'" % key) == "1", "the key is noted")
+                    A.until(lambda table=table: A.waiters(table) > 0, "the work waits")
+                    note.enter_context(A.locked("idempotency"))
+                A.until(lambda: A.waiters("idempotency") > 0, "its answer waits")
+                A.sql("SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE NOT granted AND relation = 'idempotency'::regclass")
+                A.until(lambda: A.waiters("idempotency") > 0, "it is stored again")
+            t.join()
+            self.assertEqual(got[0] // 100, 2)
+            again = A.call("POST", path, body, headers=h)
+            self.assertEqual((again[0], again[2].get("idempotent-replayed")), (got[0], "true"))
 
     def test_a_note_that_failed_is_let_go(self):
         got, h = [], {"Idempotency-Key": "k-note"}
