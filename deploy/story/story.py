@@ -434,7 +434,7 @@ class Story:
             "saved_pct": round(on_demand["saved_pct"], 1),
             "cheapest_pool_only_cost_usd": cheapest["baseline_usd"],
             "cheapest_pool_only_how": cheapest["how"],
-            "provider_bill_usd": round(books["sum_micros"] / 1e6, 6),
+            "provider_bill_usd": round(sum(map(billed_of, books["instances"])) / 1e6, 6),
             "daemon_kills": self.killer.kills if self.killer else 0,
             "clouds": self.per_cloud(j, books),
             "seconds": round(time.monotonic() - self.began, 1),
@@ -447,7 +447,7 @@ class Story:
             "attempts": sum(1 for a in j["attempts_list"] if a["pool"]["provider"] == cloud and a["started_at"]),
             "instances_launched": sum(1 for i in books["instances"] if i["provider"] == cloud),
             "paid_usd": round(paid.get(cloud, 0) / 1e6, 6),
-            "provider_bill_usd": round(sum(i["cost_micros"] for i in books["instances"] if i["provider"] == cloud) / 1e6, 6),
+            "provider_bill_usd": round(sum(billed_of(i) for i in books["instances"] if i["provider"] == cloud) / 1e6, 6),
             "left": sum(1 for i in books["instances"] if i["provider"] == cloud and not i["terminated"]) +
                     sum(1 for x in books["left"] if x.startswith(cloud)),
         } for cloud in ALL}
@@ -490,6 +490,11 @@ class Story:
             say("logs are in %s" % self.dir)
         else:
             shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def billed_of(i):
+    """The books tell beside what it would cost that AWS takes nothing for a machine that it takes back within its first hour."""
+    return 0 if i["free_first_hour"] else i["cost_micros"]
 
 
 def print_summary(s):

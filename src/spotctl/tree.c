@@ -43,7 +43,7 @@ static const struct ctl_opt job_ls_opts[] = {
 	{"owner", 'u', "NAME", "only this owner", "owner"},
 	{"name", 0, "NAME", "only this name", "name"},
 	{"limit", 'n', "N", LIMIT_HELP, NULL}, END};
-static const struct ctl_opt job_show_opts[] = {{"why", 0, NULL, "every decision with its inputs, and the events", NULL}, END};
+static const struct ctl_opt job_show_opts[] = {{"why", 0, NULL, "decisions with their inputs, what was seen of its machines and by whom, and the events", NULL}, END};
 static const struct ctl_opt logs_opts[] = {
 	{"follow", 'f', NULL, "go on until the job ends", NULL},
 	{"epoch", 0, "N", "only this attempt", NULL}, {"rank", 0, "N", "that of this rank, of a job of several nodes (0)", NULL}, END};

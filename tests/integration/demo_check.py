@@ -49,7 +49,7 @@ def main():
             ("attempts at four clouds at least", sum(1 for c in s["clouds"].values() if c["attempts"]) >= 4),
             ("nothing left at any cloud", not any(c["left"] for c in s["clouds"].values())),
             # AWS does not bill a machine that it takes back within its first hour, and here hours are seconds.
-            ("who ran it was paid", all((c["paid_usd"] > 0 or name == "aws") and c["provider_bill_usd"] > 0
+            ("who ran it was paid", all((c["paid_usd"] > 0 and c["provider_bill_usd"] > 0) or name == "aws"
                                         for name, c in s["clouds"].items() if c["attempts"])),
             ("who did not was not", not any(c["paid_usd"] for c in s["clouds"].values() if not c["instances_launched"])),
             ("the clouds' sums are the cost", abs(sum(c["paid_usd"] for c in s["clouds"].values()) - s["cost_usd"]) < 0.0005),
