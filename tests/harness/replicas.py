@@ -314,7 +314,7 @@ class Case(e2e.Case):
     def act_after(self, at):
         """Seconds from a moment until something was decided about a job that is submitted now."""
         w = self.world
-        job = w.submit(name="probe", gpus="T4: 1", steps=10)
+        job = w.submit(name="probe", gpus="T4: 1", steps=100000)  # it may run by then, and must not be over
         first = w.until("a decision about the probe", 30, lambda: w.sql(
             "SELECT min(at_us) FROM decision WHERE job_id = %s" % job[1:]))
         w.ctl("job", "cancel", job)
