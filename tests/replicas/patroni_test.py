@@ -3,6 +3,8 @@
 
     patroni_test.py BUILD
 """
+import base64
+import http.client as http_client
 import json
 import os
 import shutil
@@ -32,7 +34,8 @@ bootstrap:
     synchronous_mode_strict: true
     postgresql:
       use_pg_rewind: true
-      parameters: {{max_connections: 60, synchronous_commit: 'on', wal_keep_size: 128MB, hot_standby: 'on'}}
+      parameters: {{max_connections: 60, synchronous_commit: 'on', wal_keep_size: 128MB, hot_standby: 'on',
+                    wal_retrieve_retry_interval: 500ms}}
   initdb: [{{encoding: UTF8}}, {{locale: C}}, {{auth: trust}}]
   pg_hba: ['local all all trust', 'host all all 127.0.0.1/32 trust', 'host replication all 127.0.0.1/32 trust']
 postgresql:
@@ -133,16 +136,39 @@ class Cluster:
                                           "--initial-cluster", "default=" + peer, "--unsafe-no-fsync=true"], stdout=log, stderr=log)
 
     def primary(self):
+        """Who has the leader's key: one that was frozen says of itself for a while yet that it is the primary."""
+        name = self.key("leader")
         for n in self.nodes:
-            if n.proc and n.proc.poll() is None:
-                r = n.role()
-                if r.get("role") in ("master", "primary") and r.get("state") == "running":
-                    return n
+            r = n.role() if n.name == name else {}
+            if r.get("role") in ("master", "primary") and r.get("state") == "running":
+                return n
         return None
 
     def whole(self):
-        p = self.primary()
-        return p if p and any(s.get("sync_state") == "sync" for s in p.role().get("replication", [])) else None
+        """The primary, when whoever Patroni would promote in its place can be promoted and the third server follows: its key of synchronous
+        standbys says the same as the primary, which has both of them stream. The key comes some seconds after the standby."""
+        try:
+            p = self.primary()
+            key = json.loads(p and self.key("sync") or "{}")
+            if not p or key.get("leader") != p.name:
+                return None
+            rows = self.at(p, "SELECT application_name, sync_state FROM pg_stat_replication WHERE state = 'streaming' AND application_name LIKE 'pg%'",
+                           "postgres", "postgres")
+            follow = dict(line.split("|") for line in rows.splitlines())
+            sync = [name for name, state in follow.items() if state == "sync"]
+            ready = len(follow) == len(self.nodes) - 1 and sync == [key.get("sync_standby")]
+            return p if ready and all(n is p or n.role().get("state") == "running" for n in self.nodes) else None
+        except (OSError, e2e.Failure, ValueError):
+            return None
+
+    def key(self, name):
+        """What etcd has. Patroni's own /cluster says who may be promoted, but not in whose place."""
+        try:
+            _, got = http("POST", "http://127.0.0.1:%d/v3/kv/range" % self.etcd_port,
+                          {"key": base64.b64encode(b"/service/spot/" + name.encode()).decode()}, timeout=3)
+            return base64.b64decode(got["kvs"][0]["value"]).decode() if got.get("kvs") else None
+        except OSError:
+            return None
 
     def dsn(self):
         """As deploy/README.md has it: all servers, and only the one that takes writes."""
@@ -179,90 +205,169 @@ class Patronised(Replicas):
         return Cluster(self.dir)
 
 
-class Writer(threading.Thread):
-    """Submits jobs all the time; what was accepted must be there for ever. When was it not?"""
+class Watch(threading.Thread):
+    """One standby, looked at over one connection: when was it promoted, and when had it first committed something?"""
 
-    def __init__(self, world):
+    def __init__(self, node):
         super().__init__(daemon=True)
-        self.world, self.over, self.accepted, self.times, self.n = world, threading.Event(), [], [], 0
+        self.node, self.over, self.promoted, self.up, self.psql = node, threading.Event(), None, None, None
+        self.start()
+
+    def ask(self, text):
+        self.psql.stdin.write(text + "\n")
+        self.psql.stdin.flush()
+        return self.psql.stdout.readline().strip()
+
+    def look(self):
+        answer = self.ask("SELECT pg_is_in_recovery();")
+        while answer == "t" and not self.over.wait(0.02):
+            answer = self.ask("SELECT pg_is_in_recovery();")
+        if answer == "f":
+            self.promoted = self.promoted or time.time()
+            # With synchronous_mode_strict a primary commits nothing before it has a standby.
+            if self.ask("CREATE TEMP TABLE x (i int); SELECT 1;") == "1":
+                self.up = time.time()
 
     def run(self):
-        while not self.over.wait(0.1):
-            self.n += 1
-            text = e2e.JOB.format(name="w%d" % self.n, gpus="T4: 1", resources="", steps=1, step_ms=1, interval="never",
-                                  train=self.world.store.uri("e2e/spot-train"), before=":", top="", ours="    work: 2h\n    start_after: 30d")
-            req = urllib.request.Request(self.world.base + "/v1/jobs", data=text.encode(), method="POST", headers={
-                "Authorization": "Bearer " + self.world.token, "Content-Type": "application/yaml", "Idempotency-Key": "writer-%06d" % self.n})
-            while not self.over.is_set():
-                try:
-                    with urllib.request.urlopen(req, timeout=3) as r:
-                        self.accepted.append(json.loads(r.read())["id"])
-                        self.times.append(time.time())
-                        break
-                except (OSError, ValueError) as e:
-                    if getattr(e, "code", 500) in (400, 422):
-                        raise
-                    self.over.wait(0.1)
+        while self.up is None and not self.over.is_set():
+            self.psql = subprocess.Popen(["psql", "-qAtX", "-v", "ON_ERROR_STOP=1", "host=127.0.0.1 port=%d user=postgres dbname=postgres connect_timeout=2" % self.node.port],
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            try:
+                self.look()
+            except OSError:
+                pass
+            self.psql.kill()
+            self.psql.communicate()
+            self.over.wait(0.05)
 
-    def gap(self, since):
-        """The longest time without an accepted write from a moment on."""
-        times = [t for t in [since, *self.times] if t >= since]
-        return max((b - a for a, b in zip(times, times[1:])), default=0)
+    def stop(self):
+        self.over.set()
+        while self.is_alive():
+            self.psql.kill()
+            self.join(0.1)
+
+
+class Writer(threading.Thread):
+    """Submits jobs and cancels every third, all the time; what was accepted must be there for ever. When was it not accepted?"""
+
+    def __init__(self, world, name):
+        super().__init__(daemon=True)
+        self.world, self.name, self.over = world, name, threading.Event()
+        self.accepted, self.cancelled, self.times, self.troubles = {}, [], [], {}
+        self.start()
+
+    def post(self, path, key, text="", timeout=3):
+        """What was answered, however often it must be asked under that key; nothing when the story is over."""
+        req = urllib.request.Request(self.world.base + path, data=text.encode(), method="POST", headers={
+            "Authorization": "Bearer " + self.world.token, "Content-Type": "application/yaml", "Idempotency-Key": key})
+        while not self.over.is_set():
+            try:
+                with urllib.request.urlopen(req, timeout=timeout) as r:
+                    return json.loads(r.read())
+            except (OSError, ValueError, http_client.HTTPException) as e:
+                why = "%s %s" % (type(e).__name__, getattr(e, "code", e))
+                self.troubles[why] = self.troubles.get(why, 0) + 1
+                if getattr(e, "code", 500) in (400, 404, 422):
+                    raise
+                self.over.wait(0.1)
+        return None
+
+    def job(self, name):
+        return e2e.JOB.format(name=name, gpus="T4: 1", resources="", steps=1, step_ms=1, interval="never", before=":", top="",
+                              train=self.world.store.uri("e2e/spot-train"), ours="    work: 2h\n    start_after: 30d")
+
+    def run(self):
+        n = 0
+        while not self.over.wait(0.02):
+            n += 1
+            name = "%s-%d" % (self.name, n)
+            got = self.post("/v1/jobs", name, self.job(name))
+            if got:
+                self.accepted[name] = got["id"]
+                self.times.append(time.time())
+            if got and n % 3 == 0 and self.post("/v1/jobs/%s/cancel" % got["id"], name + "-cancel"):
+                self.cancelled.append(name)
+                self.times.append(time.time())
+
+    def stop(self):
+        self.over.set()
+        self.join(20)
 
 
 class FailOver(Case):
     WORLD = Patronised
     OPTIONS = {"providers": ("aws",), "regions": "us-east-1", "daemons": 2, "settings": {"engine": {"lease": "1200ms"}}}
+    WRITERS = 3
+    told = 0
 
-    def fail_over(self, what, hit):
-        """The primary is hit; returns how long the cluster took, and how much longer we did."""
+    def fail_over(self, what, hit, promoted=lambda old: None):
+        """The primary is hit, and what `promoted` says is done as soon as there is another. How long did the cluster take until it committed again,
+        and how much longer did we?"""
         w = self.world
-        old = until("the cluster is whole", 120, w.server.whole)
-        writer = Writer(w)
-        writer.start()
-        until("writes are accepted", 30, lambda: len(writer.accepted) > 10)
+        old = until("the cluster is whole: " + what, 180, w.server.whole)
+        FailOver.told += 1
+        writers = [Writer(w, "w%d%c" % (self.told, "abc"[k])) for k in range(self.WRITERS)]
+        until("writes are accepted", 30, lambda: all(len(x.accepted) > 20 for x in writers))
+        watches = [Watch(n) for n in w.server.nodes if n is not old]
         at = hit(old)
-        primary, up = None, None
-        end = time.monotonic() + 120
-        while time.monotonic() < end and up is None:
-            for n in w.server.nodes:
-                if n is not old and subprocess.run(
-                        ["psql", "-qAtX", "-c", "CREATE TEMP TABLE x (i int)", "host=127.0.0.1 port=%d user=postgres dbname=postgres connect_timeout=2" % n.port],
-                        capture_output=True, check=False).returncode == 0:
-                    primary, up = n, time.time()
-                    break
-        self.assertIsNotNone(primary, "no fail-over")
-        until("writes are accepted again", 60, lambda: any(t > up for t in writer.times))
-        back = min(t for t in writer.times if t > up)
-        # Asked of the new primary itself: to find it anew waits for the frozen one. A lease that began since is older than its newest renewal.
-        acted = until("the engine acts again", 60, lambda: (lambda s: s and int(s) / 1e6)(w.server.at(
-            primary, "SELECT min(CASE WHEN from_us > %d THEN from_us ELSE to_us END) FROM led WHERE to_us > %d" % (up * 1e6, up * 1e6),
-            "spotbroker", "postgres")))
-        writer.over.set()
-        writer.join(10)
-        sys.stderr.write("        %s: fail-over %.1f s, then writes after %.2f s, a leader after %.2f s; %d writes\n" % (
-            what, up - at, back - up, acted - up, len(writer.accepted)))
-        ids = ",".join(i[1:] for i in writer.accepted)
-        self.assertEqual(int(w.sql("SELECT count(*) FROM job WHERE id IN (%s)" % ids)), len(writer.accepted), "an accepted job is lost")
-        self.assertEqual(len(set(writer.accepted)), len(writer.accepted))
-        self.assertLess(back - up, 2.0)
-        self.assertLess(acted - up, 2.0)
-        return old
+        new = until("another primary: " + what, 120, lambda: next((x for x in watches if x.promoted), None))
+        promoted(old)
+        until("it commits", 60, lambda: new.up)
+        acted = self.act_after(new.up)
+        until("every writer goes on", 60, lambda: all(sum(t > new.up for t in x.times) > 20 for x in writers))
+        back = [min(t for t in x.times if t > new.up) - new.up for x in writers]
+        for x in [*writers, *watches]:
+            x.stop()
+        sys.stderr.write("        %s: promoted after %.2f s, it commits %.2f s later; then the writers go on after %s s, the engine acts after %.2f s; %d accepted\n" % (
+            what, new.promoted - at, new.up - new.promoted, " ".join("%.2f" % b for b in sorted(back)), acted, sum(len(x.accepted) for x in writers)))
+        limit = self.late.limit(2.0)
+        self.assertLess(max(back), limit, [x.troubles for x in writers])
+        self.assertLess(acted, limit)
+        self.nothing_is_lost(writers)
+        return old, writers
+
+    def nothing_is_lost(self, writers):
+        """Every request that was answered is done, once, and is the same when it is asked again."""
+        rows = [line.split("|") for line in self.world.sql("SELECT name, 'j' || id, state FROM job WHERE name LIKE 'w%'").splitlines()]
+        there = {name: (i, state) for name, i, state in rows}
+        self.assertEqual(len(there), len(rows), "a job is there twice")
+        for x in writers:
+            for name, i in x.accepted.items():
+                self.assertEqual(there.get(name, ("lost", ""))[0], i, name)
+            for name in x.cancelled:
+                self.assertEqual(there[name][1], "CANCELLED", name)
+            x.over.clear()
+            for name, i in x.accepted.items():
+                self.assertEqual(x.post("/v1/jobs", name, x.job(name), 10)["id"], i, "%s was made again" % name)
+
+    def same_everywhere(self, writers):
+        """The three servers say the same of what the writers wrote: nothing that one committed by itself is anywhere."""
+        w = self.world
+        primary = until("the cluster is whole again", 180, w.server.whole)
+        self.nothing_is_lost(writers)
+        text = "SELECT count(*), md5(string_agg(concat_ws(' ', id, name, state), ',' ORDER BY id)) FROM job WHERE name LIKE 'w%'"
+        said = w.server.at(primary, text, "spotbroker", "postgres")
+        for n in w.server.nodes:
+            until("%s has what %s has" % (n.name, primary.name), 30, lambda n=n: w.server.at(n, text, "spotbroker", "postgres") == said)
 
     def test_the_primary_is_killed_then_frozen_and_nothing_is_lost(self):
         w = self.world
         job = w.submit(steps=2600)
         w.await_steps(job, 20)
-        old = self.fail_over("kill -9", Node.kill9)
+        old, writers = self.fail_over("kill -9", Node.kill9)
         old.start()
         ref = w.node(w.job(job)["node"])["ref"]
         w.sim("POST", "/reclaim", {"instance": ref, "notice_s": 10})
         w.await_attempt(job, 2, 60)
+        self.same_everywhere(writers)
         # A machine that swallows what it is sent: connections to it hang, and it comes back as if nothing had been.
-        old = self.fail_over("frozen", lambda n: n.signal(signal.SIGSTOP))
+        old, writers = self.fail_over("frozen", lambda n: n.signal(signal.SIGSTOP))
         old.signal(signal.SIGCONT)
         # It was the primary: what it still says, as a server that takes no writes, must not hold anybody.
-        until("the cluster is whole again", 120, w.server.whole)
+        self.same_everywhere(writers)
+        # It wakes while the daemons still speak to it.
+        old, writers = self.fail_over("frozen, woken when another is promoted", lambda n: n.signal(signal.SIGSTOP), lambda n: n.signal(signal.SIGCONT))
+        self.same_everywhere(writers)
         j = w.await_end(job, 200)
         self.assertEqual((j["state"], j["attempts"], j["lost_steps"]), ("SUCCEEDED", 2, 0), j["why"])
         self.assertEqual(w.result_of(job), w.result_of_uninterrupted(2600))
@@ -270,17 +375,17 @@ class FailOver(Case):
         self.consistent()
 
     def test_a_planned_switchover_is_followed(self):
-        w = self.world
-        old = until("the cluster is whole", 120, w.server.whole)
-        began = time.time()
-        status, words = http("POST", "http://127.0.0.1:%d/switchover" % old.rest, {"leader": old.name}, timeout=60)
-        self.assertEqual(status, 200, words)
-        until("another primary", 60, lambda: w.server.primary() not in (None, old))
-        up = time.time()
-        took = self.act_after(up)
-        sys.stderr.write("        switchover %.1f s, then the first act after %.2f s\n" % (up - began, took))
-        self.assertLess(took, 3)
-        w.await_gone()
+        _, writers = self.fail_over("switchover", self.switch_over)
+        self.same_everywhere(writers)
+        self.world.await_gone()
+        self.consistent()
+
+    @staticmethod
+    def switch_over(old):
+        """Asked of Patroni, which answers when it is done, and looks once a second."""
+        threading.Thread(target=http, daemon=True, kwargs={"timeout": 60, "method": "POST", "url": "http://127.0.0.1:%d/switchover" % old.rest,
+                                                           "body": {"leader": old.name}}).start()
+        return time.time()
 
 
 if __name__ == "__main__":
