@@ -535,7 +535,7 @@ static void test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends(void 
 	assert_string_equal(world_text(w, "SELECT upload_how || ' ' || (upload_headers->>'x-fake-kind') FROM checkpoint_chunk"),
 			    "blocks block");
 	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
-		     "; NOTIFY spot_engine", clock_real.wall_us(&clock_real));
+		     "; NOTIFY spot_engine", world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE files <> '[]'"), 0);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint_chunk WHERE upload_url IS NOT NULL OR upload_headers IS NOT NULL"), 0);

@@ -32,7 +32,7 @@ static void ask_rebalance(struct world *w)
 static void test_on_demand_is_left_to_wait_for_spot_while_there_is_time(void **state)
 {
 	struct world *w = *state;
-	int64_t now = clock_real.wall_us(&clock_real);
+	int64_t now = world_us();
 	int spot;
 
 	on_demand(w, "{}");
@@ -44,7 +44,7 @@ static void test_on_demand_is_left_to_wait_for_spot_while_there_is_time(void **s
 		     ", %" PRId64 ", 'reclaimed', '');"
 		     "INSERT INTO pool_cool (pool_id, until_us, refusals, rc, why, at_us) VALUES (%d, %" PRId64 ", 1, 'NO_CAPACITY', 'sold out', 1)",
 		  spot, now - 1000000, now - 200 * SPOT_US_PER_HOUR, now - 200 * SPOT_US_PER_HOUR, now - 200 * SPOT_US_PER_HOUR,
-		  now - 1000000, spot, clock_real.wall_us(&clock_real) + 6000000);
+		  now - 1000000, spot, world_us() + 6000000);
 	world_sql(w, "UPDATE job SET deadline_us = created_us + 300 * 3600000000; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'park'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'park' AND job_id = 1 AND why LIKE 'deadline: waiting%'"
@@ -136,7 +136,7 @@ static void test_work_that_is_not_saved_counts_as_undone(void **state)
 static void test_what_a_job_without_steps_has_not_saved_counts_by_the_clock(void **state)
 {
 	struct world *w = *state;
-	int64_t now = clock_real.wall_us(&clock_real);
+	int64_t now = world_us();
 	int pool;
 
 	world_reset(w, true);
@@ -210,7 +210,7 @@ static void test_a_late_job_is_placed_where_it_is_done_first(void **state)
 static void test_refused_on_demand_launches_bring_the_last_safe_moment_forward(void **state)
 {
 	struct world *w = *state;
-	int64_t now = clock_real.wall_us(&clock_real);
+	int64_t now = world_us();
 
 	for (int refused = 0; refused < 2; refused++) {
 		int pool;

@@ -30,7 +30,7 @@ double world_metric(struct world *w, const char *name, const char *label)
 {
 	struct scrape a = {.arena = arena_new(0), .name = name, .label = label, .value = -1e18};
 
-	q_api_metrics(w->pg, &a.req, &(struct q_api_metrics){.at_us = clock_real.wall_us(&clock_real)}, scraped);
+	q_api_metrics(w->pg, &a.req, &(struct q_api_metrics){.at_us = world_us()}, scraped);
 	while (!a.done) {
 		(void)loop_turn(w->loop, 5000);
 	}
@@ -57,7 +57,7 @@ void world_finish(struct world *w, int64_t job)
 		  "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, "
 		  "ended_us = %" PRId64 " WHERE job_id = %" PRId64
 		  " AND ended_us IS NULL; NOTIFY spot_engine",
-		  clock_real.wall_us(&clock_real), job);
+		  world_us(), job);
 	world_until(w, LIMIT, "SELECT bool_and(state = 'SUCCEEDED')::int FROM job");
 	world_check_end(w);
 }
@@ -67,7 +67,7 @@ void world_exit_all(struct world *w)
 	world_sql(w,
 		  "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
 		  " WHERE ended_us IS NULL; NOTIFY spot_engine",
-		  clock_real.wall_us(&clock_real));
+		  world_us());
 }
 
 void world_check_gangs(struct world *w)

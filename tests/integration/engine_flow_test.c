@@ -303,7 +303,7 @@ static void test_a_notice_drains_the_job_and_it_resumes_elsewhere(void **state)
 	world_sql(w,
 		  "INSERT INTO notice SELECT id, 'interruption', %" PRId64
 		  ", 'imds', '', 1 FROM node; NOTIFY spot_engine",
-		  clock_real.wall_us(&clock_real) + LIMIT * 2000);
+		  world_us() + LIMIT * 2000);
 	/* The replacement is wanted while the old node still saves. */
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE id = 2");
 	w->agents_save = true;
@@ -482,7 +482,7 @@ static void test_a_bad_exit_restarts_as_often_as_the_job_says(void **state)
 		world_sql(w,
 			  "UPDATE attempt SET phase = 'EXITED', exit_reason = 'error', exit_code = "
 			  "3, ended_us = %" PRId64 " WHERE ended_us IS NULL; NOTIFY spot_engine",
-			  clock_real.wall_us(&clock_real));
+			  world_us());
 	}
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'FAILED'");
 	assert_string_equal(world_text(w, "SELECT why FROM job"), "error: exit code 3");

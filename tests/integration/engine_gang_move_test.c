@@ -92,7 +92,7 @@ static void test_rebalancing_moves_a_gang_as_a_whole(void **state)
 static void test_a_recommendation_for_one_machine_moves_the_gang_as_a_whole(void **state)
 {
 	struct world *w = *state;
-	int64_t now = clock_real.wall_us(&clock_real);
+	int64_t now = world_us();
 	int here, there;
 
 	world_reset(w, true);
@@ -111,7 +111,7 @@ static void test_a_recommendation_for_one_machine_moves_the_gang_as_a_whole(void
 	world_until(w, LIMIT, RUNS);
 	assert_int_equal(world_int(w, "SELECT min(pool_id) FROM attempt"), here);
 	world_sql(w, "INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us) SELECT node_id, 'rebalance', 0, 'imds', '', %" PRId64
-		     " FROM attempt WHERE rank = 2; NOTIFY spot_engine", clock_real.wall_us(&clock_real));
+		     " FROM attempt WHERE rank = 2; NOTIFY spot_engine", world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'recommendation'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'recommendation' AND (outcome->>'move')::bool"
 				      " AND (inputs->>'heard')::int4 = 40 AND (inputs->>'followed')::int4 = 40"), 1);
@@ -125,7 +125,7 @@ static void test_a_recommendation_for_one_machine_moves_the_gang_as_a_whole(void
 static void test_a_gang_is_parked_as_a_whole_to_wait_for_spot(void **state)
 {
 	struct world *w = *state;
-	int64_t now = clock_real.wall_us(&clock_real);
+	int64_t now = world_us();
 	int spot;
 
 	world_reset(w, true);
@@ -145,7 +145,7 @@ static void test_a_gang_is_parked_as_a_whole_to_wait_for_spot(void **state)
 		  now - 200 * SPOT_US_PER_HOUR, now - 200 * SPOT_US_PER_HOUR, now - 1000000, now - 1000000);
 	world_sql(w, "INSERT INTO pool_cool (pool_id, until_us, refusals, rc, why, at_us) VALUES (%d, %" PRId64 ", 1, 'NO_CAPACITY', 'sold out', 1);"
 		     "UPDATE job SET deadline_us = created_us + 300 * 3600000000; NOTIFY spot_engine", spot,
-		  clock_real.wall_us(&clock_real) + 6000000);
+		  world_us() + 6000000);
 	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'park'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM notice o JOIN attempt a ON a.node_id = o.node_id AND a.epoch = 1"
 				      " WHERE o.kind = 'maintenance' AND o.source = 'deadline policy'"), 3);
@@ -197,7 +197,7 @@ static void test_the_report_of_moves_counts_all_machines_of_a_gang(void **state)
 	world_for(w, 400);
 	world_exit_all(w);
 	world_check_gangs(w);
-	q_api_rebalance_report(w->pg, &k.req, &(struct q_api_rebalance_report){.since_us = 0, .at_us = clock_real.wall_us(&clock_real), .most = 10},
+	q_api_rebalance_report(w->pg, &k.req, &(struct q_api_rebalance_report){.since_us = 0, .at_us = world_us(), .most = 10},
 			       reported);
 	while (k.doc == NULL) {
 		(void)loop_turn(w->loop, 5000);

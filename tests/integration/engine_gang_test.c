@@ -83,7 +83,7 @@ static void test_a_gang_with_a_deadline_waits_until_the_last_safe_moment(void **
 	assert_int_equal(world_int(w, "SELECT count(*) FROM gang g JOIN pool p ON p.id = g.pool_id WHERE p.market = 'on_demand'"), 0);
 	world_kill(w); /* who waits is not asked again at once */
 	world_sql(w, "UPDATE job SET deadline_us = %" PRId64 " + (SELECT max((inputs->'deadline'->>'work_us')::int8) FROM decision)",
-		  clock_real.wall_us(&clock_real) + 15000000);
+		  world_us() + 15000000);
 	world_start(w);
 	world_until(w, LIMIT, RUNS);
 	assert_string_equal(world_text(w, "SELECT DISTINCT market FROM attempt"), "on_demand");
@@ -189,7 +189,7 @@ static void notice_on(struct world *w, int rank)
 	world_sql(w,
 		  "INSERT INTO notice SELECT node_id, 'interruption', %" PRId64
 		  ", 'imds', '', 1 FROM attempt WHERE ended_us IS NULL AND rank = %d; NOTIFY spot_engine",
-		  clock_real.wall_us(&clock_real) + 4000000, rank);
+		  world_us() + 4000000, rank);
 }
 
 static void test_a_notice_on_one_rank_moves_the_whole_gang(void **state)
@@ -245,7 +245,7 @@ static void end_rank(struct world *w, int rank, const char *reason, int code)
 	world_sql(w,
 		  "UPDATE attempt SET phase = 'EXITED', exit_reason = '%s', exit_code = %d, ended_us = %" PRId64
 		  " WHERE ended_us IS NULL AND rank = %d; NOTIFY spot_engine",
-		  reason, code, clock_real.wall_us(&clock_real), rank);
+		  reason, code, world_us(), rank);
 }
 
 static void test_a_rank_that_fails_stops_the_others_and_the_job_fails(void **state)

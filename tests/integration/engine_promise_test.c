@@ -6,7 +6,7 @@ static void finish(struct world *w)
 {
 	world_until(w, LIMIT, "SELECT bool_and(state = 'RUNNING')::int FROM job");
 	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
-	    " WHERE ended_us IS NULL; NOTIFY spot_engine", clock_real.wall_us(&clock_real));
+	    " WHERE ended_us IS NULL; NOTIFY spot_engine", world_us());
 	world_until(w, LIMIT, "SELECT bool_and(state = 'SUCCEEDED')::int FROM job");
 	world_empty(w);
 }
@@ -160,7 +160,7 @@ static void young_machine(struct world *w, int64_t sent_before_us)
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	world_sql(w, "UPDATE node SET launched_us = launched_us - %" PRId64, sent_before_us);
 	w->cloud.blind_terminates = 2;
-	world_sql(w, "UPDATE job SET cancel_us = %" PRId64 "; NOTIFY spot_engine", clock_real.wall_us(&clock_real));
+	world_sql(w, "UPDATE job SET cancel_us = %" PRId64 "; NOTIFY spot_engine", world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'GONE'");
 	assert_int_equal(w->cloud.blind_terminates, 0);
 	assert_int_equal(cloud_live(&w->cloud), 0);
@@ -284,7 +284,7 @@ static void test_a_launch_to_be_repeated_is_looked_up_before_its_row_ends(void *
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'WANTED' AND launch_sent_us IS NOT NULL");
 	assert_int_equal(cloud_live(&w->cloud), 1);
 	world_sql(w, "UPDATE node SET next_act_us = %" PRId64 " WHERE state = 'WANTED'; UPDATE job SET cancel_us = 1; NOTIFY spot_engine",
-	    clock_real.wall_us(&clock_real) + 600 * SPOT_US_PER_S);
+	    world_us() + 600 * SPOT_US_PER_S);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state NOT IN ('WANTED', 'LAUNCHING')");
 	assert_string_equal(world_text(w, "SELECT state || ' ' || (launch_sent_us IS NOT NULL)::text FROM node"), "UNKNOWN true");
@@ -305,7 +305,7 @@ static void test_one_absence_and_a_silent_agent_are_not_yet_a_loss(void **state)
 	w->agents = false;
 	/* Longer than is usual for an agent, shorter than makes it broken; then one list lacks the instance. */
 	world_sql(w, "UPDATE node SET gone_seen = 1, provider_state = 'absent', last_seen_us = %" PRId64 "; NOTIFY spot_engine",
-	    clock_real.wall_us(&clock_real) - w->conf.agent_silent_us - 100000);
+	    world_us() - w->conf.agent_silent_us - 100000);
 	world_for(w, 200);
 	still_running(w);
 	w->agents = true;
@@ -361,10 +361,10 @@ static void test_an_agent_heard_by_a_clock_that_differs_is_not_silent(void **sta
 	int64_t end;
 
 	running_until(w, 1500000);
-	end = clock_real.mono_us(&clock_real) + 3 * w->conf.agent_lost_us;
+	end = world_us() + 3 * w->conf.agent_lost_us;
 	w->agents = false;
-	while (clock_real.mono_us(&clock_real) < end) {
-		world_sql(w, "UPDATE node SET last_seen_us = %" PRId64, clock_real.wall_us(&clock_real) - 10 * w->conf.agent_lost_us);
+	while (world_us() < end) {
+		world_sql(w, "UPDATE node SET last_seen_us = %" PRId64, world_us() - 10 * w->conf.agent_lost_us);
 		world_for(w, 100);
 		still_running(w);
 	}
@@ -379,7 +379,7 @@ static void test_an_agent_heard_by_a_clock_that_differs_is_not_silent(void **sta
 static void told_to_stop(struct world *w)
 {
 	w->agents = false;
-	world_sql(w, "UPDATE job SET cancel_us = %" PRId64 "; NOTIFY spot_engine", clock_real.wall_us(&clock_real));
+	world_sql(w, "UPDATE job SET cancel_us = %" PRId64 "; NOTIFY spot_engine", world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLING'");
 }
 
@@ -441,8 +441,8 @@ static void test_a_drain_whose_deadline_had_passed_before_it_began_has_time_all_
 	world_start(w);
 	w->agents = false;
 	world_sql(w, "INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us) SELECT id, 'interruption', %" PRId64
-	    ", 'imds', '', %" PRId64 " FROM node; NOTIFY spot_engine", clock_real.wall_us(&clock_real) - 3 * SPOT_US_PER_HOUR,
-	    clock_real.wall_us(&clock_real));
+	    ", 'imds', '', %" PRId64 " FROM node; NOTIFY spot_engine", world_us() - 3 * SPOT_US_PER_HOUR,
+	    world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'DRAINING'");
 	world_for(w, 600);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE id = 1 AND state = 'DRAINING'"), 1);
@@ -459,7 +459,7 @@ static void test_a_terminate_is_over_when_the_provider_says_so(void **state)
 	running(w);
 	w->cloud.ends_slowly = true;
 	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
-	    " WHERE ended_us IS NULL; NOTIFY spot_engine", clock_real.wall_us(&clock_real));
+	    " WHERE ended_us IS NULL; NOTIFY spot_engine", world_us());
 	world_until(w, LIMIT, "SELECT (provider_state = 'stopping')::int FROM node WHERE state = 'TERMINATING'");
 	world_for(w, 400);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'TERMINATING' AND ended_us IS NULL"), 1);
@@ -522,7 +522,7 @@ static void test_waiting_is_a_decision_with_its_inputs(void **state)
 static void test_every_ledger_line_has_the_price_that_was_in_force(void **state)
 {
 	struct world *w = *state;
-	int64_t now = clock_real.wall_us(&clock_real);
+	int64_t now = world_us();
 	int pool;
 
 	world_reset(w, true);
@@ -534,7 +534,7 @@ static void test_every_ledger_line_has_the_price_that_was_in_force(void **state)
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us IS NOT NULL AND state = 'READY'");
 	/* Two changes while nobody bills: one interval holds them both. */
 	world_kill(w);
-	now = clock_real.wall_us(&clock_real);
+	now = world_us();
 	world_sql(w, "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 7200000000, 'test'),"
 	    " (%d, %" PRId64 ", %" PRId64 ", 1800000000, 'test')", pool, now + 10000, now + 10000, pool, now + 20000, now + 20000);
 	world_start(w);
@@ -556,7 +556,7 @@ static void test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_e
 
 	running(w);
 	world_sql(w, "UPDATE node SET billed_to_us = NULL, launched_us = %" PRId64,
-	    clock_real.wall_us(&clock_real) + SPOT_US_PER_HOUR);
+	    world_us() + SPOT_US_PER_HOUR);
 	finish(w);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE ended_us >= launched_us"), 1);
 	world_sql(w, "UPDATE node SET launched_us = launched_us - 3600000000, ended_us = ended_us - 3600000000"); /* an hour later */

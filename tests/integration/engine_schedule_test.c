@@ -28,7 +28,7 @@ static int64_t job_of(struct world *w, int priority, const char *type, int work_
 static void end_job(struct world *w, int job)
 {
 	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
-		     " WHERE job_id = %d AND ended_us IS NULL; NOTIFY spot_engine", clock_real.wall_us(&clock_real), job);
+		     " WHERE job_id = %d AND ended_us IS NULL; NOTIFY spot_engine", world_us(), job);
 }
 
 static void begin(struct world *w, int vcpus)
@@ -58,7 +58,7 @@ static void test_a_machine_that_suits_is_handed_over(void **state)
 	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempt' AND job_id = 2"), 1);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempted' AND job_id = 1"), 1);
 	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
-		     " WHERE job_id = 2 AND ended_us IS NULL; NOTIFY spot_engine", clock_real.wall_us(&clock_real));
+		     " WHERE job_id = 2 AND ended_us IS NULL; NOTIFY spot_engine", world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 1 AND state = 'RUNNING' AND epoch = 2");
 	assert_int_equal(world_int(w, "SELECT steps_start FROM attempt WHERE job_id = 1 AND epoch = 2"), 100);
 	world_finish(w, 1);
@@ -93,7 +93,7 @@ static void test_who_is_not_far_enough_above_or_was_moved_lately_waits(void **st
 	job_of(w, 99, "a1", 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 2 AND pos = 1");
 	world_sql(w, "INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why) VALUES (%" PRId64 ", 'preempted', 1, '{}', '{}', '')",
-		  clock_real.wall_us(&clock_real));
+		  world_us());
 	job_of(w, 500, "a1", 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 3 AND pos = 1");
 	world_for(w, 300);
@@ -104,7 +104,7 @@ static void test_who_is_not_far_enough_above_or_was_moved_lately_waits(void **st
 static void test_a_job_with_a_deadline_leaves_where_it_still_meets_it(void **state)
 {
 	struct world *w = *state;
-	int64_t now = clock_real.wall_us(&clock_real);
+	int64_t now = world_us();
 
 	begin(w, 12);
 	job_of(w, 0, "a1", 3600);
@@ -210,7 +210,7 @@ static void test_room_is_held_for_a_blocked_gang(void **state)
 static void test_a_team_that_spent_is_behind_and_dollars_fade(void **state)
 {
 	struct world *w = *state;
-	int64_t now = clock_real.wall_us(&clock_real);
+	int64_t now = world_us();
 
 	begin(w, 12);
 	w->conf.bill_us = 100000;

@@ -26,7 +26,7 @@ static void said(struct op *op)
 /* The agent of a node speaks: it has this job at this step; job 0 = nothing. */
 static void agent_says(struct world *w, int64_t node, int64_t job, int32_t epoch, int64_t step)
 {
-	int64_t now = clock_real.wall_us(&clock_real);
+	int64_t now = world_us();
 	struct asked a = {0};
 
 	q_api_agents_seen(w->pg, &a.req, &(struct q_api_agents_seen){.node_ids = &node, .node_ids_n = 1, .ats = &now, .ats_n = 1,
@@ -203,7 +203,7 @@ static void test_a_machine_that_boots_after_its_time_was_given_up_wrongly(void *
 	w->agents = true;
 	check_counters(w, 0, 0, "");
 	world_sql(w, "INSERT INTO enrol_proof (node_id, boot_id, sha256, proof, asked_us, verdict) VALUES (1, 'b', repeat('0', 64), '{}', %" PRId64
-	    ", 'denied')", clock_real.wall_us(&clock_real));
+	    ", 'denied')", world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM verdict WHERE kind = 'boot_timeout' AND node_id = 1 AND false_why LIKE '%came to enrol%'");
 	check_counters(w, 1, 0, "boot_timeout");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
@@ -321,7 +321,7 @@ static void test_a_job_that_is_cancelled_and_ends_with_its_machine(void **state)
 	world_reset(w, true);
 	(void)running(w);
 	w->agents = false;
-	world_sql(w, "UPDATE job SET cancel_us = %" PRId64 "; NOTIFY spot_engine", clock_real.wall_us(&clock_real));
+	world_sql(w, "UPDATE job SET cancel_us = %" PRId64 "; NOTIFY spot_engine", world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLING'");
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");

@@ -1,7 +1,7 @@
 /*
  * A world for tests of the engine: a real Postgres, a cloud made of C (its instances outlive the
  * engine), agents played by SQL as the API would write it, and an engine that can be killed at any
- * turn and started again. Real clock; all pauses of the configuration are short.
+ * turn and started again. All pauses of the configuration are short, by a clock that stands still while the test does not run.
  */
 #ifndef ENGINE_WORLD_H
 #define ENGINE_WORLD_H
@@ -96,6 +96,8 @@ struct world {
 
 int world_setup(void **state); /* one server for all tests of a binary */
 int world_teardown(void **state);
+/* The wall clock of engine, cloud and agents: what a test writes into rows and measures is told by it. */
+int64_t world_us(void);
 /* A fresh database and cloud; the engine is not started. */
 void world_reset(struct world *w, bool tokens);
 /* The lease of one that was killed would run out by itself; here it has. */
@@ -118,6 +120,8 @@ void world_exit_all(struct world *w);
 /* Nothing is left of gangs: no machine, no row, no rank that nobody settled; and every epoch had all ranks. */
 void world_check_gangs(struct world *w);
 void world_for(struct world *w, int64_t ms);
+/* Nothing happens for so long but what the engine wakes up for by itself; all of it passes. */
+void world_idle(struct world *w, int64_t us);
 int64_t world_int(struct world *w, const char *sql);
 /* A line of /metrics that is made of rows; -1e18: there is none. */
 double world_metric(struct world *w, const char *name, const char *label);
