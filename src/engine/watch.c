@@ -73,6 +73,7 @@ struct asking {
 	struct watch_place *place;
 	struct q_engine_watch_refs_row *rows;
 	size_t n;
+	int64_t asked_us; /* wall */
 	struct spot_describe describe;
 	struct spot_notices notices;
 };
@@ -152,7 +153,8 @@ static void seen_write(struct act *a, const struct asking *k)
 						 .lag_us = clock_span_us(a->e, a->e->conf.list_lag_us > 0
 										   ? a->e->conf.list_lag_us
 										   : ops->list_lag_us),
-						 .fence = a->epoch}));
+						 .fence = a->epoch,
+						 .asked_us = k->asked_us}));
 }
 
 /* Of no use as an answer, but part of what was seen when somebody must decide without one. */
@@ -305,6 +307,7 @@ static void ask_refs(struct step *s)
 	if (call_provider_ops(p)->notices != NULL && !k->place->noticing) {
 		ask_notices(e, k, p);
 	}
+	k->asked_us = engine_now(e);
 	act_call(a, p, CALL_DESCRIBE, &k->describe, e->conf.call_timeout_us, false);
 }
 

@@ -321,6 +321,10 @@ static enum spot_step cloud_describe(void *self, struct spot_call *c, struct spo
 {
 	struct cloud *k = cloud_of(self);
 
+	if (c->state != NULL) {
+		return SPOT_DONE; /* as it was when it was asked for */
+	}
+	c->state = k;
 	k->describes++;
 	if (k->describe_faults > 0) {
 		k->describe_faults--;
@@ -333,6 +337,9 @@ static enum spot_step cloud_describe(void *self, struct spot_call *c, struct spo
 		if (m != NULL) {
 			a->found[a->n++] = instance_of(c->arena, m);
 		}
+	}
+	if (k->describe_after_us > 0) {
+		return call_again(c, SPOT_UNAVAILABLE, k->describe_after_us, "", "fake describe: later");
 	}
 	return SPOT_DONE;
 }

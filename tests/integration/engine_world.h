@@ -45,6 +45,7 @@ struct cloud {
 	enum spot_scope sold_out_scope;
 	int64_t list_after_us; /* a list is answered so much later than it was made */
 	int describe_faults; /* so many descriptions answer DENIED */
+	int64_t describe_after_us; /* a description is answered so much later than it was made */
 	bool partial;	     /* lists say that they are not complete */
 	bool hide;	     /* nothing shows up in find, list, describe */
 	char notice_ref[32]; /* ->notices says interruption */

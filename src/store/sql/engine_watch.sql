@@ -24,8 +24,9 @@ ORDER BY n.id LIMIT 5000
 
 -- Absence counts from when lists must have it. The machine of a launch that was sent more than once may be as young as its answer.
 -- A launch that lies in the future was told by a clock that was ahead: it is as old as its state, at least (engine_clock_settle).
+-- What changed since the question was asked is newer than the answer: that is asked again.
 -- name: engine_watch_seen
--- params: ids int8[], states text[], ips text[], reasons text[], at_us int8, lag_us int8, fence int8
+-- params: ids int8[], states text[], ips text[], reasons text[], at_us int8, lag_us int8, fence int8, asked_us int8
 -- rows: none
 -- writes: yes
 UPDATE node n SET provider_state = s.state, provider_seen_us = $5, unanswered = 0,
@@ -40,6 +41,7 @@ FROM unnest($1, $2, $3, $4) s (id, state, ip, reason)
 	LEFT JOIN LATERAL (SELECT max(e.at_us) AS at_us FROM event e WHERE e.node_id = s.id AND e.now = 'BOOTING') b ON true
 WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
 	AND n.id = s.id AND n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING')
+	AND (n.provider_since_us >= $8 AND n.provider_state <> s.state) IS NOT TRUE
 	AND (n.provider_state <> s.state OR s.state NOT IN ('pending', 'running') OR n.gone_seen > 0 OR n.unanswered > 0
 		OR (s.ip <> '' AND n.ip <> s.ip) OR n.provider_seen_us IS NULL OR n.provider_seen_us < $5 - 30000000
 		OR n.last_seen_us < $5 - 20000000)
@@ -95,9 +97,9 @@ WITH d AS MATERIALIZED (
 )
 SELECT d.id, d.begins, d.why, pg_notify('spot_api', 'n' || d.id) IS NOT NULL AS told FROM d
 
--- Machines that were given up within a week and turn out to have been alive: their provider takes its word back, their agent goes on
--- with its job (after a silence: at once; where the provider spoke: later than words that were on the way), or comes to enrol after all;
--- or it outlived its row and had to be ended as a leak.
+-- Machines that were given up within a week and turn out to have been alive: their provider takes its word back (one that said running all
+-- the while has none to take back), their agent goes on with its job (after a silence: at once; where the provider spoke: later than words
+-- that were on the way), or comes to enrol after all; or it outlived its row and had to be ended as a leak.
 -- name: engine_watch_alive
 -- params: at_us int8, grace_us int8, fence int8
 -- rows: many node_id int8, kind text, why text
@@ -105,7 +107,7 @@ SELECT d.id, d.begins, d.why, pg_notify('spot_api', 'n' || d.id) IS NOT NULL AS 
 WITH d AS (
 	SELECT v.id, v.node_id, v.job_id, v.kind, CASE WHEN v.kind = 'boot_timeout' THEN 'its agent came to enrol '
 			|| (e.asked_us - v.at_us) / 1000000 || ' s later'
-		WHEN n.provider_state = 'running' AND n.provider_since_us > v.at_us THEN 'its provider says running, '
+		WHEN n.provider_state = 'running' AND n.provider_since_us > v.at_us AND v.seen->'provider'->>'state' <> 'running' THEN 'its provider says running, '
 			|| (n.provider_since_us - v.at_us) / 1000000 || ' s later'
 		WHEN o.terminate_us > v.at_us THEN 'its provider listed it all the same; it was ended as a leak '
 			|| (o.terminate_us - v.at_us) / 1000000 || ' s later'
@@ -117,7 +119,7 @@ WITH d AS (
 		WHERE o.provider = p.provider AND o.ref = n.ref AND o.kind = 'instance') o ON true
 	WHERE v.kind IN ('lost', 'reclaimed', 'silent', 'broken', 'boot_timeout') AND v.false_us IS NULL AND v.at_us > $1 - 604800000000
 		AND CASE v.kind WHEN 'boot_timeout' THEN e.asked_us > v.at_us
-			ELSE (n.provider_state = 'running' AND n.provider_since_us > v.at_us)
+			ELSE (n.provider_state = 'running' AND n.provider_since_us > v.at_us AND v.seen->'provider'->>'state' <> 'running')
 				OR (v.kind IN ('lost', 'reclaimed') AND o.terminate_us > v.at_us)
 				OR (v.kind = 'silent' AND v.epoch IS NULL AND n.last_seen_us > v.at_us)
 				OR (n.last_seen_us > v.at_us + CASE WHEN v.kind = 'silent' THEN 0 ELSE $2 END AND n.said_job = v.job_id
