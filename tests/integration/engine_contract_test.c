@@ -260,7 +260,7 @@ static void test_of_two_machines_with_one_token_none_is_believed_before_lists_te
 	world_sql(w, "INSERT INTO enrol_proof (node_id, boot_id, sha256, proof, peer, asked_us) SELECT 1, b, repeat('0', 64), '{}', p, 0 FROM "
 		     "(VALUES ('k1.h1', '127.0.0.1:1'), ('k3.h1', '127.0.0.1:1'), ('k2.h2', '127.0.0.2:1')) v (b, p); "
 		     "DELETE FROM enrol_proof WHERE boot_id = 'b1'; "
-		     "UPDATE enrol_proof SET asked_us = (extract(epoch FROM clock_timestamp()) * 1000000)::int8; NOTIFY spot_engine");
+		     "UPDATE enrol_proof SET asked_us = %" PRId64 "; NOTIFY spot_engine", world_us());
 	w->cloud.hide = false;
 	world_until(w, LIMIT, "SELECT count(*) = 3 FROM enrol_proof WHERE why LIKE 'two machines came with the token%%'");
 	assert_int_equal(world_int(w, WAIVED), 0);
