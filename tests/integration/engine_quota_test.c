@@ -99,11 +99,13 @@ static void test_a_market_read_while_a_node_is_written_down_does_not_place_anoth
 		     "'ml', 'p', '{\"nodes\":1,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1); NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'READY'");
 	w->cloud.reply_after_us = 500000;
-	world_sql(w, "CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.8); RETURN NEW; END $$;"
-		     "CREATE TRIGGER slowly BEFORE INSERT ON node FOR EACH ROW EXECUTE FUNCTION slowly()");
+	world_sql(w, "CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END $$;"
+		     "CREATE TRIGGER held BEFORE INSERT ON node FOR EACH ROW EXECUTE FUNCTION held(); SELECT pg_advisory_lock(7)");
 	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'");
+	world_until(w, LIMIT, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted");
 	world_job(w, "{}");
+	world_for(w, 800);
+	world_sql(w, "SELECT pg_advisory_unlock(7)");
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.market = 'spot'"), 2);
 	assert_int_equal(w->cloud.launches, 3);

@@ -14,9 +14,10 @@ static int64_t gang_of(struct world *w, int priority, const char *type, int node
 
 	assert_true(asprintf(&extra, "{\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}],\"use_spot\":-1,\"instance_type\":\"%s\"}],"
 			     "\"priority\":%d,\"num_nodes\":%d,\"work_s\":%d}", type, priority, nodes, work_s) > 0);
+	world_sql(w, "BEGIN");
 	id = world_job(w, extra);
 	free(extra);
-	world_sql(w, "UPDATE job SET priority = %d WHERE id = %" PRId64 "; NOTIFY spot_engine", priority, id);
+	world_sql(w, "UPDATE job SET priority = %d WHERE id = %" PRId64 "; COMMIT", priority, id);
 	return id;
 }
 

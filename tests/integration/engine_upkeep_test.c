@@ -461,8 +461,9 @@ static void test_a_fleet_grows_serves_a_job_shrinks_and_closes(void **state)
 	assert_true(world_int(w, "SELECT count(DISTINCT pool_id) FROM node") >= 4);
 	world_for(w, 300);
 	assert_int_equal(w->cloud.launches, 4);
+	world_sql(w, "BEGIN");
 	world_job(w, "{}");
-	world_sql(w, "UPDATE job SET fleet_id = 1; NOTIFY spot_engine");
+	world_sql(w, "UPDATE job SET fleet_id = 1; COMMIT");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	world_sql(w, "UPDATE fleet SET spec = jsonb_set(spec, '{nodes}', '1'), version = version + "
 		     "1; NOTIFY spot_engine");
@@ -476,8 +477,9 @@ static void test_a_fleet_grows_serves_a_job_shrinks_and_closes(void **state)
 		  world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE state = 'CLOSED'");
 	/* Who still waits for it hears so. */
+	world_sql(w, "BEGIN");
 	world_job(w, "{}");
-	world_sql(w, "UPDATE job SET fleet_id = 1 WHERE id = 2; NOTIFY spot_engine");
+	world_sql(w, "UPDATE job SET fleet_id = 1 WHERE id = 2; COMMIT");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'FAILED' AND reason = 'fleet_closed' AND why LIKE '%closed%'");
 	world_check_end(w);
 }
