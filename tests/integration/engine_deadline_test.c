@@ -37,6 +37,7 @@ static void test_on_demand_is_left_to_wait_for_spot_while_there_is_time(void **s
 
 	on_demand(w, "{}");
 	cloud_sell_out(&w->cloud, "z2/a1/spot");
+	world_sql(w, "BEGIN");
 	spot = world_pool(w, "z2", "a1", "spot", 300000);
 	/* Up for days, and down since a moment. */
 	world_sql(w, "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, launched_us, ready_us, ended_us,"
@@ -45,7 +46,7 @@ static void test_on_demand_is_left_to_wait_for_spot_while_there_is_time(void **s
 		     "INSERT INTO pool_cool (pool_id, until_us, refusals, rc, why, at_us) VALUES (%d, %" PRId64 ", 1, 'NO_CAPACITY', 'sold out', 1)",
 		  spot, now - 1000000, now - 200 * SPOT_US_PER_HOUR, now - 200 * SPOT_US_PER_HOUR, now - 200 * SPOT_US_PER_HOUR,
 		  now - 1000000, spot, world_us() + 6000000);
-	world_sql(w, "UPDATE job SET deadline_us = created_us + 300 * 3600000000; NOTIFY spot_engine");
+	world_sql(w, "UPDATE job SET deadline_us = created_us + 300 * 3600000000; NOTIFY spot_engine; COMMIT");
 	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'park'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'park' AND job_id = 1 AND why LIKE 'deadline: waiting%'"
 				      " AND inputs->'deadline'->>'choice' = 'wait' AND inputs->'deadline'->>'held' = 'on_demand'"), 1);

@@ -494,7 +494,7 @@ static void test_a_bad_exit_restarts_as_often_as_the_job_says(void **state)
 	world_sql(w, "INSERT INTO event (at_us, entity, entity_id, job_id, node_id, epoch, now, event, why) SELECT 1, 'attempt', 'j2/1', 2, node_id, 1,"
 		     " 'EXITED', 'PHASE', 'error: the job''s supervisor was killed' FROM attempt WHERE job_id = 2;"
 		     " UPDATE attempt SET phase = 'EXITED', exit_reason = 'error', ended_us = %" PRId64 " WHERE job_id = 2; NOTIFY spot_engine",
-		  clock_real.wall_us(&clock_real));
+		  world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'FAILED' AND why = 'error: the job''s supervisor was killed'");
 	world_check_end(w);
 }

@@ -135,6 +135,7 @@ static void test_a_gang_is_parked_as_a_whole_to_wait_for_spot(void **state)
 	(void)world_job(w, THREE);
 	world_until(w, LIMIT, RUNS);
 	cloud_room(&w->cloud, "z2/a1/spot", 0);
+	world_sql(w, "BEGIN");
 	spot = world_pool(w, "z2", "a1", "spot", 300000);
 	world_sql(w, "WITH g AS (INSERT INTO gang (job_id, pool_id, place, want, token, state, created_us, served_us, why)"
 		     " VALUES (1, %d, 'old', 3, 'spt-old', 'RELEASED', %" PRId64 ", %" PRId64 ", '') RETURNING id)"
@@ -144,7 +145,7 @@ static void test_a_gang_is_parked_as_a_whole_to_wait_for_spot(void **state)
 		  spot, now - 200 * SPOT_US_PER_HOUR, now - 200 * SPOT_US_PER_HOUR, spot, now - 1000000, now - 200 * SPOT_US_PER_HOUR,
 		  now - 200 * SPOT_US_PER_HOUR, now - 200 * SPOT_US_PER_HOUR, now - 1000000, now - 1000000);
 	world_sql(w, "INSERT INTO pool_cool (pool_id, until_us, refusals, rc, why, at_us) VALUES (%d, %" PRId64 ", 1, 'NO_CAPACITY', 'sold out', 1);"
-		     "UPDATE job SET deadline_us = created_us + 300 * 3600000000; NOTIFY spot_engine", spot,
+		     "UPDATE job SET deadline_us = created_us + 300 * 3600000000; NOTIFY spot_engine; COMMIT", spot,
 		  world_us() + 6000000);
 	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'park'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM notice o JOIN attempt a ON a.node_id = o.node_id AND a.epoch = 1"

@@ -340,12 +340,12 @@ static void test_silence_while_no_api_listened_does_not_count(void **state)
 {
 	struct world *w = *state;
 
-	running_until(w, 1500000);
+	running_until(w, 3 * SPOT_US_PER_S);
 	world_sql(w, "INSERT INTO listener VALUES ('api', 10)");
 	w->agents = false;
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE suspect_us IS NOT NULL AND suspect_beats = 10");
 	world_sql(w, "UPDATE listener SET beats = 9"); /* fewer since than there should have been */
-	world_for(w, 2 * w->conf.agent_lost_us / 1000);
+	world_for(w, w->conf.agent_lost_us / 1000);
 	still_running(w);
 	world_sql(w, "UPDATE listener SET beats = 11");
 	world_until(w, LIMIT, "SELECT count(*) FROM verdict WHERE kind = 'silent'");
@@ -360,8 +360,8 @@ static void test_an_agent_heard_by_a_clock_that_differs_is_not_silent(void **sta
 	struct world *w = *state;
 	int64_t end;
 
-	running_until(w, 1500000);
-	end = world_us() + 3 * w->conf.agent_lost_us;
+	running_until(w, 3 * SPOT_US_PER_S);
+	end = world_us() + 2 * w->conf.agent_lost_us;
 	w->agents = false;
 	while (world_us() < end) {
 		world_sql(w, "UPDATE node SET last_seen_us = %" PRId64, world_us() - 10 * w->conf.agent_lost_us);

@@ -8,38 +8,6 @@
 
 struct call_provider *cloud_provider(struct cloud *c, struct loop *loop, struct http_client *http);
 
-/* What is short in a configuration is over when a busy machine stops us for a second, at whatever point: a look at the clock finds
- * that a moment has passed at most. */
-#define MOMENT_US 200000
-static int64_t moment_us = MOMENT_US;
-
-static int64_t steady_us(const struct clock *c UNUSED)
-{
-	static int64_t seen, passed = SPOT_US_PER_S;
-	int64_t now = clock_real.mono_us(&clock_real);
-
-	passed += seen == 0 ? 0 : MIN(now - seen, moment_us);
-	seen = now;
-	return passed;
-}
-
-static int64_t steady_wall_us(const struct clock *c)
-{
-	static int64_t began;
-
-	if (began == 0) {
-		began = clock_real.wall_us(&clock_real);
-	}
-	return began + steady_us(c);
-}
-
-static const struct clock steady = {.wall_us = steady_wall_us, .mono_us = steady_us};
-
-int64_t world_us(void)
-{
-	return steady_wall_us(&steady);
-}
-
 int world_setup(void **state)
 {
 	struct world *w = calloc(1, sizeof(*w));
@@ -151,7 +119,7 @@ void world_start(struct world *w)
 		world_sql(w, "UPDATE leader SET until_us = 0");
 	}
 	rng_real_init(&w->rng);
-	w->loop = loop_new(&steady, &w->rng);
+	w->loop = loop_new(&world_clock, &w->rng);
 	w->pg = pg_new(w->loop, &(struct pg_conf){
 				    .dsn = w->dsn, .connections = 4, .application = "engine test"});
 	w->http = http_client_new(w->loop, &(struct http_client_conf){.user_agent = "test"});
@@ -303,11 +271,11 @@ void world_idle(struct world *w, int64_t us)
 {
 	int64_t end = world_us() + us;
 
-	moment_us = us;
+	world_moment(us);
 	for (int64_t left; (left = end - world_us()) > 0;) {
 		(void)loop_turn(w->loop, left);
 	}
-	moment_us = MOMENT_US;
+	world_moment(0);
 }
 
 void world_deposed(struct world *w)

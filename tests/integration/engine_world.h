@@ -8,14 +8,16 @@
 
 #include "base/base.h"
 #include "base/arena.h"
-#include "base/clock.h"
 #include "engine/engine.h"
+#include "engine_clock.h"
 #include "harness.h"
 #include "io/call.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
+
+#pragma GCC poison clock_real /* two clocks in one world: world_us */
 
 #define CLOUD_MAX 256
 struct machine {
@@ -97,8 +99,6 @@ struct world {
 
 int world_setup(void **state); /* one server for all tests of a binary */
 int world_teardown(void **state);
-/* The wall clock of engine, cloud and agents: what a test writes into rows and measures is told by it. */
-int64_t world_us(void);
 /* A fresh database and cloud; the engine is not started. */
 void world_reset(struct world *w, bool tokens);
 /* The lease of one that was killed would run out by itself; here it has. */

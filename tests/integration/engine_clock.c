@@ -1,0 +1,39 @@
+/* The clock of engine_world.h. */
+#include "engine_clock.h"
+
+/* What is short in a configuration is over when a busy machine stops us for a second, at whatever point: a look at the clock finds
+ * that a moment has passed at most. */
+#define MOMENT_US 200000
+static int64_t moment_us = MOMENT_US;
+
+void world_moment(int64_t us)
+{
+	moment_us = us > 0 ? us : MOMENT_US;
+}
+
+static int64_t steady_us(const struct clock *c UNUSED)
+{
+	static int64_t seen, passed = SPOT_US_PER_S;
+	int64_t now = clock_real.mono_us(&clock_real);
+
+	passed += seen == 0 ? 0 : MIN(now - seen, moment_us);
+	seen = now;
+	return passed;
+}
+
+static int64_t steady_wall_us(const struct clock *c)
+{
+	static int64_t began;
+
+	if (began == 0) {
+		began = clock_real.wall_us(&clock_real);
+	}
+	return began + steady_us(c);
+}
+
+const struct clock world_clock = {.wall_us = steady_wall_us, .mono_us = steady_us};
+
+int64_t world_us(void)
+{
+	return steady_wall_us(&world_clock);
+}
