@@ -234,7 +234,7 @@ struct job {
 	/* from spec; the strings belong to it */
 	const char *name, *signal, *then, *command;
 	bool has_checkpoint, restored;
-	int64_t interval_us, budget_us, kill_after_us, max_us, steps_start, log_base, num_gpus;
+	int64_t interval_us, budget_us, kill_after_us, max_us, steps_start, log_base, num_gpus, num_nodes;
 	/* places */
 	char dir[AGENT_PATH_MAX], cwd[AGENT_PATH_MAX], ckpt_dir[AGENT_PATH_MAX], log[AGENT_PATH_MAX],
 	    progress[AGENT_PATH_MAX], saved[AGENT_PATH_MAX], notice[AGENT_PATH_MAX];

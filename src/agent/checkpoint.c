@@ -6,7 +6,8 @@
  * computed after the save would be lost anyway, and nobody changes the files under the upload.
  *
  * Only what is known to be whole is stored: the job said "saved", or it ended with 0, or the directory
- * had been left alone for a while (jobs that save by themselves and know nothing of our files).
+ * had been left alone for a while (jobs that save by themselves and know nothing of our files). The last is
+ * not enough for a rank of a job of several nodes whose saves have steps: nobody knows of which step it is.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -292,6 +293,10 @@ static void scan_done(struct agent *a)
 	}
 	if (!c->saved) /* of unknown step: never promise more than is certain */
 		c->steps = MAX(c->committed_steps, a->job.steps_start);
+	if (!c->saved && c->steps > 0 && a->job.num_nodes > 1) { /* it would pass for the rank's part of that step's set */
+		ckpt_end(a, false, "the job did not confirm its save, and the ranks of a job must be at one step");
+		return;
+	}
 	ckpt_set(a, CKPT_POST);
 }
 

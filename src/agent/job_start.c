@@ -99,6 +99,7 @@ enum spot_rc job_spec_read(struct agent *a, struct job *j, struct spot_err *err)
 	j->steps_start = json_i64(j->spec, "steps_start", 0, &bad);
 	j->log_base = json_i64(j->spec, "log_offset", 0, &bad);
 	j->restored = json_str(j->spec, "restored_from", NULL, &bad) != NULL;
+	j->num_nodes = json_i64(json_object_get(j->spec, "nodes"), "count", 1, NULL);
 	rc = checkpoint_read(j, json_object_get(j->spec, "checkpoint"), &ckpt, err);
 	if (rc == SPOT_OK && bad.rc != SPOT_OK)
 		rc = err_set(err, SPOT_INVALID, "job: %s", bad.text);
@@ -165,7 +166,7 @@ void own_address(char ret[INET_ADDRSTRLEN])
 static void env_nodes(const struct job *j, json_t *env)
 {
 	const json_t *nodes = json_object_get(j->run, "nodes"), *ips = json_object_get(nodes, "ips");
-	int64_t rank = json_i64(nodes, "rank", 0, NULL), count = json_i64(nodes, "count", 1, NULL);
+	int64_t rank = json_i64(nodes, "rank", 0, NULL);
 	char own[INET_ADDRSTRLEN];
 	struct sbuf list;
 
@@ -178,12 +179,12 @@ static void env_nodes(const struct job *j, json_t *env)
 	}
 	if (json_array_size(ips) == 0)
 		sbuf_puts(&list, own);
-	env_set_i64(env, "SPOT_NUM_NODES", count);
+	env_set_i64(env, "SPOT_NUM_NODES", j->num_nodes);
 	env_set_i64(env, "SPOT_NODE_RANK", rank);
 	env_set(env, "SPOT_NODE_IPS", list.p);
 	env_set(env, "SPOT_HEAD_IP", json_array_size(ips) > 0 && json_is_string(json_array_get(ips, 0)) ?
 	    json_string_value(json_array_get(ips, 0)) : own);
-	env_set_i64(env, "SKYPILOT_NUM_NODES", count);
+	env_set_i64(env, "SKYPILOT_NUM_NODES", j->num_nodes);
 	env_set_i64(env, "SKYPILOT_NODE_RANK", rank);
 	env_set(env, "SKYPILOT_NODE_IPS", list.p);
 	sbuf_fini(&list);

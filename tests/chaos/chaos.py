@@ -83,7 +83,7 @@ def small_disk(size):
 def full_disk(top):
     """Not a byte is left on this file system, nor a place for a file (elsewhere even a folder takes a block); what others free
     meanwhile is taken, too."""
-    path, over, files = os.path.join(top, "ballast"), threading.Event(), []
+    path, files = os.path.join(top, "ballast"), []
 
     def fill(f):
         try:
@@ -98,18 +98,15 @@ def full_disk(top):
         except OSError:
             pass
 
-    def hold(f):
+    def hold(over):
         while not over.wait(0.05):
             fill(f)
     with open(path, "wb", buffering=0) as f:
         fill(f)
-        t = threading.Thread(target=hold, args=(f,))
-        t.start()
         try:
-            yield
+            with trouble(hold):
+                yield
         finally:
-            over.set()
-            t.join()
             os.unlink(path)
             for name in files:
                 os.rmdir(name)

@@ -25,7 +25,8 @@ def story_leader(seed, pause_s="12"):
         w.port = front.port
         w.prices()
         b = w.submit(name="beside", steps=150, step_ms=25, interval="2s")
-        a = w.submit(name="moved", steps=max(700, int(60 * float(pause_s))), step_ms=25, interval="2s")
+        # Longer than two of the sleeps, so that it runs when the third begins.
+        a = w.submit(name="moved", steps=700 + int(80 * float(pause_s)), step_ms=25, interval="2s")
         take(w, a, 20)
         sleeper, waker = first, other
         for _ in range(3):

@@ -121,6 +121,15 @@ class Checkpoints(AgentCase):
         (c,) = self.committed()
         self.assertEqual([x["path"] for x in c["chunks"]], ["old"])
 
+    def test_a_rank_stores_no_files_of_a_step_that_nobody_knows(self):
+        self.agent.start()
+        self.job("touch -d '1 hour ago' ckpt/old; echo up; exec sleep 600", steps_start=5, checkpoint={"budget_s": 1},
+                 nodes={"count": 2, "rank": 1, "ips": ["192.0.2.1", "192.0.2.2"]})
+        self.until_log("up")
+        self.daemon.want("drain", "j1", 1)
+        self.assertEqual(self.exited()["reason"], "drained")
+        self.assertEqual(self.daemon.checkpoints, {})
+
     def test_a_command_can_save_instead_of_a_signal(self):
         self.agent.start()
         self.job("echo up; exec sleep 600", secrets={"KEY": "from-the-job"},
