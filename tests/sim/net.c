@@ -252,8 +252,18 @@ void net_stream(struct served *s, const char *p, size_t n)
 
 /* ---- arrival ------------------------------------------------------------------------------------ */
 
-/* Of several at one port (the daemons, behind a balancer) one is drawn; one that does not answer gets less. */
-static struct httpd *server_at(int port)
+/* Where balancers keep to a choice (connections live long): each client's for a quarter of an hour. */
+static size_t choice_kept(const char *from, size_t n)
+{
+	uint64_t x = world.conf.seed * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)(world_now() / (900 * SPOT_US_PER_S));
+
+	while (*from != '\0')
+		x = (x ^ (uint8_t)*from++) * UINT64_C(0x100000001b3);
+	return (size_t)((x >> 32) % n);
+}
+
+/* Of several at one port (the daemons, behind a balancer) one is drawn, in half of the seeds for long; one that does not answer gets less. */
+static struct httpd *server_at(int port, const char *from)
 {
 	struct httpd *found[4];
 	size_t n = 0, k;
@@ -264,7 +274,7 @@ static struct httpd *server_at(int port)
 	}
 	if (n <= 1)
 		return n == 0 ? NULL : found[0];
-	k = (size_t)rng_below(&world.dice, n);
+	k = world.conf.seed / 10 % 2 == 0 ? choice_kept(from, n) : (size_t)rng_below(&world.dice, n);
 	if (world_loop_paused(found[k]->loop) && rng_below(&world.dice, 4) > 0)
 		k = (k + 1) % n;
 	return found[k];
@@ -360,7 +370,7 @@ static void request_taken(struct loop_timer *timer)
 static void request_arrived(struct loop_timer *timer)
 {
 	struct flight *f = container_of(timer, struct flight, timer);
-	struct httpd *h = server_at(f->port);
+	struct httpd *h = server_at(f->port, f->from);
 
 	if (blocked(f)) {
 		f->swallowed = true;

@@ -129,7 +129,8 @@ WHERE a.job_id = $1 AND a.epoch = $2 AND a.node_id = $4
 -- writes: yes
 INSERT INTO listener (name, beats) VALUES ('api', 1) ON CONFLICT (name) DO UPDATE SET beats = listener.beats + 1
 
--- Heartbeats and progress, gathered for a second and written at once. steps -1: nothing said.
+-- Heartbeats and progress, gathered for a second and written at once. steps -1: nothing said. What another API heard by a clock ahead of
+-- ours still grows with each word: an agent whose last word stands still is silent (engine_watch_doubt).
 -- name: api_agents_seen
 -- params: node_ids int8[], ats int8[], job_ids int8[], epochs int4[], steps int8[]
 -- rows: none
@@ -138,7 +139,7 @@ WITH s AS (
 	SELECT DISTINCT ON (node_id) * FROM unnest($1, $2, $3, $4, $5) u (node_id, at, job_id, epoch, steps)
 	ORDER BY node_id, at DESC
 ), n AS (
-	UPDATE node SET last_seen_us = greatest(coalesce(last_seen_us, 0), s.at), said_job = s.job_id, said_epoch = s.epoch, said_step = s.steps
+	UPDATE node SET last_seen_us = greatest(coalesce(last_seen_us, 0) + 1, s.at), said_job = s.job_id, said_epoch = s.epoch, said_step = s.steps
 	FROM s WHERE node.id = s.node_id
 ), a AS (
 	UPDATE attempt a SET steps_done = s.steps, steps_us = s.at FROM s
@@ -197,7 +198,7 @@ WITH o AS (
 		CASE WHEN $9 = '' THEN $10 ELSE $9 || CASE WHEN $10 = '' THEN '' ELSE ': ' || $10 END END, 'n' || $1::int8
 	FROM o WHERE o.fresh AND (o.phase <> $4)
 ), late AS (
-	UPDATE node SET last_seen_us = greatest(coalesce(last_seen_us, 0), $12), said_job = $2, said_epoch = $3, said_step = $5
+	UPDATE node SET last_seen_us = greatest(coalesce(last_seen_us, 0) + 1, $12), said_job = $2, said_epoch = $3, said_step = $5
 	FROM o WHERE node.id = $1 AND NOT o.fresh
 )
 SELECT fresh, same, pg_notify('spot_engine', '') IS NOT NULL AS woken,

@@ -266,6 +266,18 @@ class Poll(Case):
         self.assertEqual(A.sql("SELECT steps_done FROM job WHERE id = %d" % self.job), "42")
         self.assertEqual(A.sql("SELECT last_seen_us > %d FROM node WHERE id = %d" % (lib.now() - 10 * lib.US, self.node)), "t")
 
+    def test_each_word_moves_the_last_word_on_although_another_daemon_wrote_it_by_a_clock_ahead(self):
+        self.start()
+        ahead = lib.now() + 3600 * lib.US
+        A.sql("UPDATE node SET last_seen_us = %d WHERE id = %d" % (ahead, self.node))
+        seen = lambda: int(A.sql("SELECT last_seen_us FROM node WHERE id = %d" % self.node))
+        self.poll("j%d" % self.job, 1, 1, steps_done=42)
+        A.until(lambda: seen() > ahead, "the word is written", 30)
+        first = seen()
+        self.poll("j%d" % self.job, 1, 1, steps_done=43)
+        A.until(lambda: seen() > first, "the next word is written", 30)
+        self.assertLess(seen(), ahead + lib.US)
+
     def test_the_last_word_is_kept_also_of_a_node_that_was_given_up(self):
         self.start()
         A.sql("UPDATE node SET state = 'TERMINATING' WHERE id = %d; UPDATE attempt SET ended_us = 1, phase = 'EXITED', steps_done = 40 "
