@@ -123,7 +123,7 @@ struct rows {
 static struct rows nodes_read(void)
 {
 	struct rows rows = {.r = check_rows("SELECT token, name, state, coalesce(ref, ''), coalesce(ended_us, 0), id, "
-	    "coalesce(terminate_us, 0) FROM node ORDER BY id")};
+	    "coalesce(terminate_us, 0), coalesce(launched_us, 0) FROM node ORDER BY id")};
 
 	assert(PQresultStatus(rows.r) == PGRES_TUPLES_OK);
 	rows.n = PQntuples(rows.r);
@@ -150,14 +150,18 @@ static bool row_is_over(const struct rows *rows, int row)
 	return strcmp(cell(rows, row, 2), "GONE") == 0 || strcmp(cell(rows, row, 2), "FAILED") == 0;
 }
 
-/* A row is over when its instance is: not when we have asked, not because nothing was heard. A second instance of
- * the same token (a message that came twice) is nobody's, and the sweeper's. */
-static void check_row_end(const struct rows *rows, int row, const struct cloud_instance *i)
+/* A row is over when its instance is: not when we have asked, not because nothing was heard; and it began when that was launched, not when
+ * we heard of it. A second instance of the same token (a message that came twice) is nobody's, and the sweeper's. */
+static void check_row_life(const struct rows *rows, int row, const struct cloud_instance *i)
 {
 	const char *ref = cell(rows, row, 3), *tail = strrchr(ref, '/');
-	int64_t ended = strtoll(cell(rows, row, 4), NULL, 10);
+	int64_t ended = strtoll(cell(rows, row, 4), NULL, 10), began = strtoll(cell(rows, row, 7), NULL, 10);
+	bool other = ref[0] != '\0' && strcmp(tail != NULL ? tail + 1 : ref, i->ref) != 0;
 
-	if (ended == 0 || !row_is_over(rows, row) || (ref[0] != '\0' && strcmp(tail != NULL ? tail + 1 : ref, i->ref) != 0))
+	always(ref[0] == '\0' || other || began <= i->launched_us + world.skew_max, "a row begins with its instance",
+	    "n%s began at %" PRId64 " s, %s %s at %" PRId64 " s", cell(rows, row, 5), (began - SIM_T0) / SPOT_US_PER_S, i->cloud, i->id,
+	    (i->launched_us - SIM_T0) / SPOT_US_PER_S);
+	if (ended == 0 || !row_is_over(rows, row) || other)
 		return;
 	always(i->launched_us >= ended || (i->over_us != 0 && i->over_us <= ended + world.skew_max), "a row ends after its instance",
 	    "n%s ended as %s at %" PRId64 " s, %s %s was there since %" PRId64 " s", cell(rows, row, 5), cell(rows, row, 2),
@@ -181,7 +185,7 @@ static void check_instances(void)
 		always(row >= 0, "no instance without a row", "%s %s has the token '%s'", all[i].cloud, all[i].id,
 		    all[i].token != NULL ? all[i].token : "");
 		if (row >= 0)
-			check_row_end(&rows, row, &all[i]);
+			check_row_life(&rows, row, &all[i]);
 		/* A row may end while a lost launch still takes effect; the sweeper finds that one. */
 		if (row >= 0 && all[i].alive && row_is_over(&rows, row)) {
 			int64_t ended = strtoll(cell(&rows, row, 4), NULL, 10);
@@ -217,6 +221,32 @@ static void check_ready_rows(void)
 		    "n%s is %s since an hour after its instance went", cell(&rows, k, 5), cell(&rows, k, 2));
 	}
 	PQclear(rows.r);
+	free(all);
+}
+
+/* What is taken for a notice of a machine was one, of this machine, or of another of its launch that came to enrol: whoever lives
+ * without one goes on. Of CoreWeave the cloud's part of it is not known here. */
+static void check_notices(void)
+{
+	struct cloud_instance *all;
+	size_t n = cloud_instances(&all);
+	PGresult *r = check_rows("SELECT n.id, o.source, coalesce(n.ref, ''), n.token, n.name FROM notice o JOIN node n ON n.id = o.node_id "
+	    "JOIN pool p ON p.id = n.pool_id WHERE o.kind = 'interruption' AND p.provider <> 'coreweave' ORDER BY 1");
+
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int k = 0; k < PQntuples(r); k++) {
+		const char *ref = PQgetvalue(r, k, 2), *tail = strrchr(ref, '/');
+		bool taken = false;
+
+		for (size_t i = 0; i < n; i++) {
+			bool its = strcmp(tail != NULL ? tail + 1 : ref, all[i].ref) == 0 || (all[i].token != NULL &&
+			    (strcmp(all[i].token, PQgetvalue(r, k, 3)) == 0 || strcmp(all[i].token, PQgetvalue(r, k, 4)) == 0));
+
+			taken = taken || (its && (all[i].notice_us != 0 || !all[i].alive));
+		}
+		always(taken, "a notice is the machine's", "n%s heard one by %s, and nobody takes it", PQgetvalue(r, k, 0), PQgetvalue(r, k, 1));
+	}
+	PQclear(r);
 	free(all);
 }
 
@@ -276,9 +306,24 @@ static void check_progress(void)
 	}
 }
 
+/* Each minute what jobs would go on from now, of a gang on all ranks; at the end whatever was committed: nothing of it is ever given up. */
+static void check_restorable(bool all)
+{
+	PGresult *r = all ? check_rows("SELECT DISTINCT k.object_key, c.id, k.sha256 FROM checkpoint_chunk k JOIN checkpoint c ON c.id = k.checkpoint_id "
+					"WHERE c.state = 'COMMITTED' ORDER BY 2, 1")
+			  : check_rows("SELECT DISTINCT k.object_key, c.id, k.sha256 FROM checkpoint_chunk k JOIN checkpoint c ON c.id = k.checkpoint_id "
+				       "JOIN job j ON j.id = c.job_id JOIN checkpoint h ON h.id = j.checkpoint_id WHERE c.state = 'COMMITTED' "
+				       "AND (c.id = h.id OR (c.epoch = h.epoch AND c.set_key = h.set_key)) ORDER BY 2, 1");
+
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int i = 0; i < PQntuples(r); i++)
+		always(cloud_object(PQgetvalue(r, i, 0), PQgetvalue(r, i, 2)), "every committed checkpoint can be restored", "c%s lacks %s",
+		    PQgetvalue(r, i, 1), PQgetvalue(r, i, 0));
+	PQclear(r);
+}
+
 static void check_checkpoints(void)
 {
-	PGresult *r;
 	char sql[400];
 
 	snprintf(sql, sizeof(sql),
@@ -288,13 +333,7 @@ static void check_checkpoints(void)
 	none_now("an epoch that is over commits nothing", sql);
 	none("each rank goes on from its own checkpoint", "SELECT string_agg('j' || a.job_id || ' epoch ' || a.epoch || ' rank ' || a.rank || ' from c' || c.id, '; ') "
 	    "FROM attempt a JOIN checkpoint c ON c.id = a.restore_id WHERE (c.job_id, c.rank) <> (a.job_id, a.rank) OR c.state <> 'COMMITTED'");
-	r = check_rows("SELECT DISTINCT k.object_key, c.id, k.sha256 FROM checkpoint_chunk k JOIN checkpoint c ON c.id = k.checkpoint_id "
-	    "JOIN job j ON j.checkpoint_id = c.id WHERE c.state = 'COMMITTED' ORDER BY 2, 1");
-	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
-	for (int i = 0; i < PQntuples(r); i++)
-		always(cloud_object(PQgetvalue(r, i, 0), PQgetvalue(r, i, 2)), "every committed checkpoint can be restored", "c%s lacks %s",
-		    PQgetvalue(r, i, 1), PQgetvalue(r, i, 0));
-	PQclear(r);
+	check_restorable(false);
 }
 
 /* ---- money -------------------------------------------------------------------------------------------------- */
@@ -394,7 +433,7 @@ static void check_cancels(void)
 	none_now("a cancelled job does not go on", sql);
 }
 
-/* A job whose program ended well with all steps done does not run again, whatever became of the message. */
+/* A job that succeeded did all its steps, and what it left in its checkpoint directory is stored: that is its result. */
 static void check_results(void)
 {
 	none("a job that succeeded did all its steps",
@@ -402,6 +441,10 @@ static void check_results(void)
 	    "WHERE state = 'SUCCEEDED' AND steps_total > 0 AND steps_done < steps_total");
 	none("a job that succeeded ended well on all ranks", "SELECT string_agg('j' || j.id || ' rank ' || a.rank || ' ' || a.exit_reason, '; ') "
 	    "FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch WHERE j.state = 'SUCCEEDED' AND a.exit_reason <> 'ok'");
+	none("what a job left is stored when it has succeeded", "SELECT string_agg('j' || j.id || ' rank ' || a.rank || ' at step ' || coalesce(c.steps, -1), '; ') "
+	    "FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch LEFT JOIN LATERAL (SELECT max(k.steps) AS steps FROM checkpoint k "
+	    "WHERE k.job_id = j.id AND k.rank = a.rank AND k.state = 'COMMITTED') c ON true WHERE j.state = 'SUCCEEDED' AND j.steps_total > 0 "
+	    "AND j.spec->'checkpoint'->>'path' IS NOT NULL AND coalesce(c.steps, -1) < j.steps_total");
 }
 
 /* ---- when ----------------------------------------------------------------------------------------------------------- */
@@ -410,6 +453,7 @@ void check_step(void)
 {
 	check_instances();
 	check_ready_rows();
+	check_notices();
 	check_programs();
 	check_progress();
 	check_checkpoints();
@@ -468,6 +512,7 @@ void check_rules_end(void)
 		always(cloud_orders_open() == 0, "in the end no order is left", "%zu machines are still ordered", cloud_orders_open());
 	always(work_done(), "every user is heard", "%zu were", work_accepted());
 	check_step();
+	check_restorable(true);
 	check_ledger_end();
 	check_money_end();
 	check_healthy();

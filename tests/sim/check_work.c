@@ -77,9 +77,17 @@ static void check_told(void)
 	PQclear(r);
 }
 
+/* That a job is over is said when its programs are. */
+static void check_over_runs(void)
+{
+	check_none("a job that is over runs nowhere", "SELECT string_agg('j' || j.id || ' is ' || j.state || ', epoch ' || a.epoch || ' rank ' || a.rank || ' lives', '; ') "
+	    "FROM job j JOIN attempt a ON a.job_id = j.id AND a.ended_us IS NULL WHERE j.state IN ('SUCCEEDED', 'FAILED', 'CANCELLED')");
+}
+
 void check_work(void)
 {
 	check_gangs();
+	check_over_runs();
 	check_numbers();
 	check_cancelled();
 	check_told();

@@ -50,6 +50,7 @@ struct cloud_instance {
 	bool alive;             /* pending, running, stopping: it costs money or may do so */
 	bool running;
 	int64_t launched_us, running_us, gone_us, cost_micros;
+	int64_t notice_us;      /* since when it is told that the cloud takes it; 0 = it is not, or (CoreWeave) that is not known here */
 	int64_t over_us;        /* gone_us: it costs nothing any more; then nothing is left of it either. 0 = not yet */
 };
 size_t cloud_instances(struct cloud_instance **ret); /* the caller frees */
