@@ -4,13 +4,12 @@
  * to be idle, the next look is hours away. Once a minute, with each lease and when our clock went back such times become
  * now, which only makes things young that may be older. A clock that was behind and is set right makes everything look
  * older than it is: spans that prove something (a machine that no list shows, one that does not boot) are longer by the
- * leap until they have passed by the clock that never leaps.
+ * leap until they have passed by the clock that never leaps. A lease that is taken from one whose clock is behind ours is such a leap, too.
  */
 #include "base/base.h"
 #include "base/log.h"
 #include "engine/engine_int.h"
 
-#define LEAP_US	 (2 * SPOT_US_PER_S) /* less is the work of a clock that is being steered */
 #define AGAIN_US (60 * SPOT_US_PER_S)
 
 static int64_t offset_us(const struct engine *e)
@@ -25,7 +24,20 @@ int64_t clock_span_us(const struct engine *e, int64_t span_us)
 	if (now - e->leapt_at_us < span_us) {
 		span_us += e->leapt_us;
 	}
-	return fresh > LEAP_US ? span_us + fresh : span_us;
+	return fresh > CLOCK_LEAP_US ? span_us + fresh : span_us;
+}
+
+/* Ours is ahead of the clock that the holder before us had: for rows that is a leap. */
+void clock_taken_over(struct engine *e)
+{
+	if (e->behind_us == 0 || loop_mono_us(e->loop) - e->behind_at_us >= SPOT_US_PER_HOUR) {
+		return;
+	}
+	log_warn("engine.clock_behind", I64("seconds", e->behind_us / SPOT_US_PER_S));
+	if (e->leapt_us < e->behind_us || e->leapt_at_us < e->behind_at_us) {
+		e->leapt_us = MAX(e->leapt_us, e->behind_us);
+		e->leapt_at_us = MAX(e->leapt_at_us, e->behind_at_us);
+	}
 }
 
 static void settled(struct step *s)
@@ -43,14 +55,14 @@ void clock_run(struct recon *r)
 	e->clock_offset_us = offset_us(e);
 	e->clock_seen_us = now;
 	e->led_since_us = MIN(e->led_since_us, engine_now(e));
-	if (leap > LEAP_US || leap < -LEAP_US) {
+	if (leap > CLOCK_LEAP_US || leap < -CLOCK_LEAP_US) {
 		log_warn("engine.clock_leapt", I64("seconds", leap / SPOT_US_PER_S));
 	}
-	if (leap > LEAP_US) {
+	if (leap > CLOCK_LEAP_US) {
 		e->leapt_us = leap + (now - e->leapt_at_us < SPOT_US_PER_HOUR ? e->leapt_us : 0);
 		e->leapt_at_us = now;
 	}
-	if (leap < -LEAP_US || e->settled_epoch != r->epoch || now - e->settled_at_us >= AGAIN_US) {
+	if (leap < -CLOCK_LEAP_US || e->settled_epoch != r->epoch || now - e->settled_at_us >= AGAIN_US) {
 		s = step_new(r, settled, NULL);
 		STEP(s, engine_clock_settle, (&(struct q_engine_clock_settle){.at_us = engine_now(e), .fence = r->epoch}));
 	}

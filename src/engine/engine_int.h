@@ -135,6 +135,7 @@ struct engine {
 	struct pg_req lease_req;
 	int64_t lease_sent; /* mono; 0: ask at once */
 	int64_t seen_epoch, seen_until_us; /* another's lease, as we saw it last */
+	int64_t behind_us, behind_at_us;   /* how far behind ours a holder's clock was, when last (mono) */
 	int64_t seen_us;		   /* mono: since when it has stood like that */
 	void (*released)(void *ctx);
 	void *released_ctx;
@@ -295,6 +296,9 @@ void lookup_run(struct recon *r);
 void clock_run(struct recon *r);
 /* clock.c: a span by the wall clock that proves something, as long as it is after a leap of our clock within it. */
 int64_t clock_span_us(const struct engine *e, int64_t span_us);
+#define CLOCK_LEAP_US (2 * SPOT_US_PER_S) /* less is the work of a clock that is being steered */
+/* The lease was taken: what its holder's clock was behind ours (e->behind_us) counts as a leap. */
+void clock_taken_over(struct engine *e);
 void watch_run(struct recon *r);
 void verdict_run(struct recon *r);
 void drain_run(struct recon *r);

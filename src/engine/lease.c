@@ -65,9 +65,22 @@ static void lease_ours(struct engine *e, int64_t epoch)
 	e->epoch = epoch;
 	e->lease_until = e->lease_sent + e->conf.lease_us;
 	e->led_since_us = engine_now(e);
+	clock_taken_over(e);
 	snprintf(e->me, sizeof(e->me), "e%" PRId64, e->epoch);
 	log_info("engine.leads", I64("epoch", e->epoch), STR("holder", e->holder));
 	engine_wake(e);
+}
+
+/* A lease that was renewed between two looks tells its holder's clock. Where that is behind ours, all that the holder launched since looks older to us
+ * than it is: clock.c makes up for it when we take the lease. until_us 0: given back. */
+static void holder_clock(struct engine *e, int64_t now, int64_t until_us)
+{
+	int64_t behind = engine_now(e) - (until_us - e->conf.lease_us);
+
+	if (until_us > 0 && behind > look_us(e) + CLOCK_LEAP_US) {
+		e->behind_us = behind;
+		e->behind_at_us = now;
+	}
 }
 
 /* Another holds it: the next look is when it will have stood unchanged for long enough, or soon. Whoever takes it raises the
@@ -84,6 +97,9 @@ static void lease_watch(struct engine *e, int64_t epoch, int64_t until_us)
 		return;
 	}
 	if (epoch != e->seen_epoch || until_us != e->seen_until_us || e->seen_us == 0) {
+		if (e->seen_us != 0) {
+			holder_clock(e, now, until_us);
+		}
 		e->seen_epoch = epoch;
 		e->seen_until_us = until_us;
 		e->seen_us = now;

@@ -41,10 +41,42 @@ static void test_who_led_last_leads_again_as_soon_as_the_database_answers(void *
 	assert_true(world_us() < end);
 }
 
+/* What a holder's clock that is behind wrote is not as old as it looks to who takes over: a machine that was launched just now has time to boot. */
+static void test_who_takes_over_from_a_clock_that_is_behind_gives_machines_their_time(void **state)
+{
+	struct world *w = *state;
+	int64_t hour = SPOT_US_PER_HOUR, job;
+
+	world_reset(w, true);
+	w->conf.lease_us = 2 * SPOT_US_PER_S;
+	w->agents = false;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	job = world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	world_sql(w, "UPDATE leader SET epoch = epoch + 1, holder = 'another/1', until_us = %" PRId64, world_us() - hour);
+	world_deposed(w);
+	world_sql(w, "UPDATE node SET created_us = created_us - %" PRId64 ", state_us = state_us - %" PRId64 ", launch_sent_us = launch_sent_us - %" PRId64
+		     ", launched_us = launched_us - %" PRId64, hour, hour, hour, hour);
+	for (int i = 0; i < 5; i++) { /* the other one renews */
+		world_sql(w, "UPDATE leader SET until_us = %" PRId64, world_us() - hour);
+		world_for(w, 400);
+	}
+	world_until(w, LIMIT, "SELECT (epoch = 3)::int FROM leader");
+	assert_true(engine_leads(w->engine));
+	world_for(w, 1000);
+	assert_string_equal(world_text(w, "SELECT state FROM node WHERE id = 1"), "BOOTING");
+	w->agents = true;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 1);
+	world_finish(w, job);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are_apart),
+		cmocka_unit_test(test_who_takes_over_from_a_clock_that_is_behind_gives_machines_their_time),
 		cmocka_unit_test(test_who_led_last_leads_again_as_soon_as_the_database_answers),
 	};
 
