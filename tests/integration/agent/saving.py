@@ -114,12 +114,13 @@ class Checkpoints(AgentCase):
 
     def test_a_job_that_knows_nothing_of_us_is_stored_when_its_files_are_at_rest(self):
         self.agent.start()
-        self.job("touch -d '1 hour ago' ckpt/old; echo up; exec sleep 600")
+        self.job("touch -d '1 hour ago' ckpt/old; echo '9 100' >\"$SPOT_PROGRESS_FILE\"; echo up; exec sleep 600", steps_start=5)
         self.until_log("up")
         self.daemon.want("drain", "j1", 1)
-        self.assertEqual(self.exited()["reason"], "drained")
+        self.assertEqual(self.exited()["steps_done"], 9)
         (c,) = self.committed()
         self.assertEqual([x["path"] for x in c["chunks"]], ["old"])
+        self.assertEqual(c["steps"], 5, "of which step the files are nobody knows: of the first that it began with, or later")
 
     def test_a_rank_stores_no_files_of_a_step_that_nobody_knows(self):
         self.agent.start()
