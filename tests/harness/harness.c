@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "harness.h"
+#include "steady.h"
 #include "io/pg.h"
 #include "io/pgcluster.h"
 #include "io/proc.h"
@@ -217,7 +218,7 @@ struct loop *test_loop_new(void)
 	static struct rng rng;
 
 	rng_seeded_init(&rng, 1);
-	return loop_new(&clock_real, &rng);
+	return loop_new(&steady_clock, &rng);
 }
 
 bool test_until(struct loop *l, int64_t limit_us, bool (*cond)(void *arg), void *arg)

@@ -29,7 +29,7 @@ void testdb_exec(const char *dsn, const char *sql); /* a script; exits when it f
 const char *testdb_text(const char *dsn, const char *sql);
 int64_t testdb_int(const char *dsn, const char *sql);
 
-/* Real clock and seeded randomness. */
+/* A clock that does not pass while the test is stopped (steady.h), and seeded randomness. */
 struct loop *test_loop_new(void);
 /* Turns the loop until cond(arg); false when it did not come true within the limit. */
 bool test_until(struct loop *l, int64_t limit_us, bool (*cond)(void *arg), void *arg);

@@ -8,6 +8,11 @@
 
 struct call_provider *cloud_provider(struct cloud *c, struct loop *loop, struct http_client *http);
 
+int64_t world_us(void)
+{
+	return steady_clock.wall_us(&steady_clock);
+}
+
 int world_setup(void **state)
 {
 	struct world *w = calloc(1, sizeof(*w));
@@ -119,7 +124,7 @@ void world_start(struct world *w)
 		world_sql(w, "UPDATE leader SET until_us = 0");
 	}
 	rng_real_init(&w->rng);
-	w->loop = loop_new(&world_clock, &w->rng);
+	w->loop = loop_new(&steady_clock, &w->rng);
 	w->pg = pg_new(w->loop, &(struct pg_conf){
 				    .dsn = w->dsn, .connections = 4, .application = "engine test"});
 	w->http = http_client_new(w->loop, &(struct http_client_conf){.user_agent = "test"});
@@ -271,11 +276,11 @@ void world_idle(struct world *w, int64_t us)
 {
 	int64_t end = world_us() + us;
 
-	world_moment(us);
+	steady_moment(us);
 	for (int64_t left; (left = end - world_us()) > 0;) {
 		(void)loop_turn(w->loop, left);
 	}
-	world_moment(0);
+	steady_moment(0);
 }
 
 void world_deposed(struct world *w)

@@ -9,8 +9,8 @@
 #include "base/base.h"
 #include "base/arena.h"
 #include "engine/engine.h"
-#include "engine_clock.h"
 #include "harness.h"
+#include "steady.h"
 #include "io/call.h"
 
 #include <setjmp.h>
@@ -97,6 +97,8 @@ struct world {
 	const char *identity_off; /* name of a provider, NULL = none */
 };
 
+/* The wall clock of engine, cloud and agents: what a test writes into rows and measures is told by it. */
+int64_t world_us(void);
 int world_setup(void **state); /* one server for all tests of a binary */
 int world_teardown(void **state);
 /* A fresh database and cloud; the engine is not started. */

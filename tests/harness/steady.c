@@ -1,12 +1,10 @@
-/* The clock of engine_world.h. */
-#include "engine_clock.h"
+#include "base/base.h"
+#include "steady.h"
 
-/* What is short in a configuration is over when a busy machine stops us for a second, at whatever point: a look at the clock finds
- * that a moment has passed at most. */
 #define MOMENT_US 200000
 static int64_t moment_us = MOMENT_US;
 
-void world_moment(int64_t us)
+void steady_moment(int64_t us)
 {
 	moment_us = us > 0 ? us : MOMENT_US;
 }
@@ -31,9 +29,4 @@ static int64_t steady_wall_us(const struct clock *c)
 	return began + steady_us(c);
 }
 
-const struct clock world_clock = {.wall_us = steady_wall_us, .mono_us = steady_us};
-
-int64_t world_us(void)
-{
-	return steady_wall_us(&world_clock);
-}
+const struct clock steady_clock = {.wall_us = steady_wall_us, .mono_us = steady_us};

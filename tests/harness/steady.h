@@ -1,0 +1,15 @@
+/*
+ * A clock that stands still while the test does not run: a busy machine stops us for a second or three, at whatever point, and
+ * what is short in a test would be over. A look at it finds that a moment has passed at most.
+ */
+#ifndef STEADY_H
+#define STEADY_H
+
+#include "base/base.h"
+#include "base/clock.h"
+
+extern const struct clock steady_clock;
+/* So much passes at most between two looks; 0 = as usual. */
+void steady_moment(int64_t us);
+
+#endif
