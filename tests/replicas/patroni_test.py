@@ -64,10 +64,11 @@ class Node:
         self.config = os.path.join(cluster.dir, name + ".yml")
         with open(self.config, "w", encoding="utf-8") as f:
             f.write(CONFIG.format(name=name, rest=self.rest, port=self.port, etcd=cluster.etcd_port, dir=cluster.dir, bin=pg_bin()))
+        self.log = os.path.join(cluster.dir, name + ".log")
         self.proc = None
 
     def start(self):
-        with open(os.path.join(self.cluster.dir, self.name + ".log"), "ab") as log:
+        with open(self.log, "ab") as log:
             self.proc = subprocess.Popen([*self.cluster.as_user, "/usr/bin/patroni", self.config], stdout=log, stderr=log,
                                          cwd=os.path.join(self.cluster.dir, self.name), start_new_session=True)
 
@@ -98,6 +99,28 @@ class Node:
             except ProcessLookupError:
                 pass
         return at
+
+    def freeze(self):
+        """Patroni sleeps between two turns. One that was stopped in the midst of a turn puts the leader's key back when it wakes, whosever it is by
+        then (3.0.2), and the cluster has two histories that do not find each other again."""
+        turn, at = b"the leader with the lock\n", os.path.getsize(self.log)
+
+        def asleep():
+            with open(self.log, "rb") as f:
+                f.seek(at)
+                text = [line for line in f.read().splitlines(True) if b" INFO: " in line or b" WARNING: " in line]
+            return bool(text) and text[-1].endswith(turn)
+
+        def stopped():
+            if not asleep():
+                return False
+            os.kill(self.proc.pid, signal.SIGSTOP)
+            if asleep():
+                return True
+            os.kill(self.proc.pid, signal.SIGCONT)
+            return False
+        until("Patroni sleeps", 60, stopped)
+        return self.signal(signal.SIGSTOP)
 
     def kill9(self):
         at = self.signal(signal.SIGKILL)
@@ -181,6 +204,12 @@ class Cluster:
     def has_database(self, node):
         try:
             return self.at(node, "SELECT 1", "spotbroker", "postgres") == "1"
+        except e2e.Failure:
+            return False
+
+    def recovers(self, node):
+        try:
+            return self.at(node, "SELECT pg_is_in_recovery()", "postgres", "postgres") == "t"
         except e2e.Failure:
             return False
 
@@ -300,16 +329,16 @@ class FailOver(Case):
     WRITERS = 3
     told = 0
 
-    def fail_over(self, what, hit, promoted=lambda old: None):
-        """The primary is hit, and what `promoted` says is done as soon as there is another. How long did the cluster take until it committed again,
-        and how much longer did we?"""
+    def fail_over(self, what, hit, promoted=lambda old: None, again=False):
+        """The primary is hit, and what `promoted` says is done as soon as there is another, or the same again. How long did the cluster take until
+        it committed, and how much longer did we?"""
         w = self.world
         old = until("the cluster is whole: " + what, 180, w.server.whole)
         FailOver.told += 1
         writers = [Writer(w, "w%d%c" % (self.told, "abc"[k])) for k in range(self.WRITERS)]
         until("writes are accepted", 30, lambda: all(len(x.accepted) > 20 for x in writers))
-        watches = [Watch(n) for n in w.server.nodes if n is not old]
         at = hit(old)
+        watches = [Watch(n) for n in w.server.nodes if n is not old or again]
         new = until("another primary: " + what, 120, lambda: next((x for x in watches if x.promoted), None))
         promoted(old)
         until("it commits", 60, lambda: new.up)
@@ -350,7 +379,7 @@ class FailOver(Case):
         for n in w.server.nodes:
             until("%s has what %s has" % (n.name, primary.name), 30, lambda n=n: w.server.at(n, text, "spotbroker", "postgres") == said)
 
-    def test_the_primary_is_killed_then_frozen_and_nothing_is_lost(self):
+    def test_b_the_primary_is_killed_then_frozen_and_nothing_is_lost(self):
         w = self.world
         job = w.submit(steps=2600)
         w.await_steps(job, 20)
@@ -361,12 +390,12 @@ class FailOver(Case):
         w.await_attempt(job, 2, 60)
         self.same_everywhere(writers)
         # A machine that swallows what it is sent: connections to it hang, and it comes back as if nothing had been.
-        old, writers = self.fail_over("frozen", lambda n: n.signal(signal.SIGSTOP))
+        old, writers = self.fail_over("frozen", Node.freeze)
         old.signal(signal.SIGCONT)
         # It was the primary: what it still says, as a server that takes no writes, must not hold anybody.
         self.same_everywhere(writers)
         # It wakes while the daemons still speak to it.
-        old, writers = self.fail_over("frozen, woken when another is promoted", lambda n: n.signal(signal.SIGSTOP), lambda n: n.signal(signal.SIGCONT))
+        old, writers = self.fail_over("frozen, woken when another is promoted", Node.freeze, lambda n: n.signal(signal.SIGCONT))
         self.same_everywhere(writers)
         j = w.await_end(job, 200)
         self.assertEqual((j["state"], j["attempts"], j["lost_steps"]), ("SUCCEEDED", 2, 0), j["why"])
@@ -379,6 +408,41 @@ class FailOver(Case):
         self.same_everywhere(writers)
         self.world.await_gone()
         self.consistent()
+
+    def test_c_pauses_of_etcd_and_of_the_primary_are_sat_out(self):
+        _, writers = self.fail_over("etcd frozen until there is no primary, woken", self.etcd_pauses, again=True)
+        self.same_everywhere(writers)
+        self.primary_pauses()
+        self.world.await_gone()
+        self.consistent()
+
+    def etcd_pauses(self, old):
+        server = self.world.server
+        server.etcd.send_signal(signal.SIGSTOP)
+        until("the primary gives up", 90, lambda: server.recovers(old))
+        server.etcd.send_signal(signal.SIGCONT)
+        return time.time()
+
+    def primary_pauses(self):
+        """Too short for Patroni: nobody else takes over, and what was sent is answered late."""
+        w = self.world
+        old = until("the cluster is whole", 180, w.server.whole)
+        FailOver.told += 1
+        writers = [Writer(w, "w%d%c" % (self.told, "abc"[k])) for k in range(self.WRITERS)]
+        until("writes are accepted", 30, lambda: all(len(x.accepted) > 20 for x in writers))
+        began = old.freeze()
+        until("all writers hang", 10, lambda: all(x.troubles for x in writers))
+        woken = old.signal(signal.SIGCONT)
+        acted = self.act_after(woken)
+        until("every writer goes on", 60, lambda: all(sum(t > woken for t in x.times) > 20 for x in writers))
+        back = [min(t for t in x.times if t > woken) - woken for x in writers]
+        for x in writers:
+            x.stop()
+        sys.stderr.write("        primary frozen for %.1f s: the writers go on after %s s, the engine acts after %.2f s\n" % (
+            woken - began, " ".join("%.2f" % b for b in sorted(back)), acted))
+        self.assertLess(max(*back, acted), self.late.limit(2.0))
+        self.assertIs(until("the cluster is whole", 180, w.server.whole), old)
+        self.nothing_is_lost(writers)
 
     @staticmethod
     def switch_over(old):
