@@ -12,7 +12,8 @@
 
 #define KEY_MAX    128
 #define STORED_MAX (256 * 1024)
-#define TRIES_MAX  3 /* each waits for the database as long as any statement does */
+#define OPEN_US	   (60 * SPOT_US_PER_S) /* then a repeat takes an open key over (api_idem_begin) */
+#define TRIES_MAX  100
 
 static bool key_ok(const char *key)
 {
@@ -104,10 +105,10 @@ bool idem_overtaken(struct areq *q, int64_t id)
 static void settle(struct areq *q);
 
 /* What was done is done, whether its reply is stored or not. But a key that stays open holds up the client that tries again for a
- * minute: a database that went away is waited for. */
+ * minute: a database that went away is waited for. Its connections end one by one, and each may take a try with it. */
 static bool not_settled(struct areq *q)
 {
-	if (q->settle_tries < TRIES_MAX)
+	if (q->settle_tries < TRIES_MAX && loop_wall_us(q->api->loop) - q->now_us < OPEN_US)
 		settle(q);
 	else
 		q->settled(q);

@@ -255,10 +255,29 @@ static void test_shares_of_the_file_count_where_none_was_set_and_leave_with_it(v
 	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'SHARE_FILE'"), 4);
 }
 
+static void test_jobs_that_begin_later_keep_nobody_from_being_looked_at(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	quota(w, 12);
+	schedule_policy_default(&w->conf.schedule);
+	world_job(w, "{}");
+	world_sql(w, "UPDATE job SET not_before_us = %" PRId64, clock_real.wall_us(&clock_real) + 3600 * SPOT_US_PER_S);
+	world_sql(w, "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, created_us, queued_us, not_before_us)"
+		     " SELECT name, owner, team, project, class, spec, source, state, state_us, created_us, queued_us, not_before_us"
+		     " FROM job, generate_series(1, 600)");
+	job_of(w, 0, "a1", 36000);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND not_before_us IS NULL");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_shares_of_the_file_count_where_none_was_set_and_leave_with_it),
+	    cmocka_unit_test(test_jobs_that_begin_later_keep_nobody_from_being_looked_at),
 	    cmocka_unit_test(test_a_machine_that_suits_is_handed_over),
 	    cmocka_unit_test(test_another_machine_is_given_back_for_its_room_in_the_quota),
 	    cmocka_unit_test(test_a_job_with_a_deadline_leaves_where_it_still_meets_it),

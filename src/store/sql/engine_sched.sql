@@ -29,7 +29,8 @@ FROM job j LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
 LEFT JOIN LATERAL job_measured(ARRAY[j.id]) m ON j.epoch > 0
 LEFT JOIN job_queue w ON w.job_id = j.id
 WHERE j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL
-ORDER BY coalesce(w.effective, j.priority) DESC, CASE j.state WHEN 'DRAINING' THEN 0 ELSE w.pos END NULLS LAST, j.id LIMIT $1
+ORDER BY j.state = 'QUEUED' AND coalesce(j.not_before_us, 0) > $2, coalesce(w.effective, j.priority) DESC,
+	CASE j.state WHEN 'DRAINING' THEN 0 ELSE w.pos END NULLS LAST, j.id LIMIT $1
 
 -- name: engine_free_nodes
 -- params: most int8
