@@ -264,7 +264,7 @@ static void test_jobs_that_begin_later_keep_nobody_from_being_looked_at(void **s
 	quota(w, 12);
 	schedule_policy_default(&w->conf.schedule);
 	world_job(w, "{}");
-	world_sql(w, "UPDATE job SET not_before_us = %" PRId64, clock_real.wall_us(&clock_real) + 3600 * SPOT_US_PER_S);
+	world_sql(w, "UPDATE job SET not_before_us = %" PRId64, world_us() + 3600 * SPOT_US_PER_S);
 	world_sql(w, "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, created_us, queued_us, not_before_us)"
 		     " SELECT name, owner, team, project, class, spec, source, state, state_us, created_us, queued_us, not_before_us"
 		     " FROM job, generate_series(1, 600)");
