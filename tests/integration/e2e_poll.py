@@ -101,7 +101,7 @@ class Poll(e2e.Case):
         w = self.world
         # Every provider is there at once, whatever its feeds wait for.
         w.until("a row for each provider", 5, lambda: {p["name"] for p in w.ctl_json("providers")["items"]} == set(ALL))
-        self.await_feeds("the first pass", 500)
+        self.await_feeds("the first pass", 1000)
         took = time.monotonic() - self.began
         current = int(self.sql("SELECT count(*) FROM pool_latest"))
         self.assertGreaterEqual(current, PRICES)
