@@ -9,7 +9,7 @@ import e2e  # noqa: E402
 
 
 class Away(e2e.Case):
-    OPTIONS = {"providers": ("aws",), "regions": "us-east-1"}
+    OPTIONS = {"providers": ("aws",), "regions": "us-east-1", "settings": {"engine": {"lease": "1500ms"}}}
 
     def test_jobs_run_on_and_end_while_the_daemon_is_away(self):
         w = self.world

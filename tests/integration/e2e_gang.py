@@ -27,7 +27,7 @@ config:
 {ours}
     checkpoint: {{path: ckpt, signal: USR1, interval: {interval}, budget: 15s}}
 """
-SETTINGS = {"engine": {"gang_hold": "6s"}}
+SETTINGS = {"engine": {"gang_hold": "6s", "lease": "1500ms"}}
 
 
 class Gang:
