@@ -101,26 +101,15 @@ class Node:
         return at
 
     def freeze(self):
-        """Patroni sleeps between two turns. One that was stopped in the midst of a turn puts the leader's key back when it wakes, whosever it is by
-        then (3.0.2), and the cluster has two histories that do not find each other again."""
-        turn, at = b"the leader with the lock\n", os.path.getsize(self.log)
-
-        def asleep():
-            with open(self.log, "rb") as f:
-                f.seek(at)
-                text = [line for line in f.read().splitlines(True) if b" INFO: " in line or b" WARNING: " in line]
-            return bool(text) and text[-1].endswith(turn)
-
-        def stopped():
-            if not asleep():
-                return False
-            os.kill(self.proc.pid, signal.SIGSTOP)
-            if asleep():
-                return True
-            os.kill(self.proc.pid, signal.SIGCONT)
-            return False
-        until("Patroni sleeps", 60, stopped)
         return self.signal(signal.SIGSTOP)
+
+    def wake(self):
+        """Its Postgres goes on as if nothing had been; Patroni begins anew, as where a watchdog looks after it. One (3.0.2) that sleeps for longer than
+        its lease and goes on puts the leader's key back, whosever it is by then: two histories, and what the other one accepted is lost."""
+        self.proc.kill()
+        self.proc.wait(20)
+        self.signal(signal.SIGCONT)
+        self.start()
 
     def kill9(self):
         at = self.signal(signal.SIGKILL)
@@ -208,10 +197,14 @@ class Cluster:
             return False
 
     def recovers(self, node):
+        """What the server itself says; nothing when it says nothing."""
         try:
             return self.at(node, "SELECT pg_is_in_recovery()", "postgres", "postgres") == "t"
         except e2e.Failure:
-            return False
+            return None
+
+    def is_primary(self, node):
+        return self.recovers(node) is False
 
     def at(self, node, text, database, user):
         out = subprocess.run(["psql", "-qAtX", "-v", "ON_ERROR_STOP=1", "-c", text, "host=127.0.0.1 port=%d user=%s dbname=%s" % (
@@ -329,9 +322,9 @@ class FailOver(Case):
     WRITERS = 3
     told = 0
 
-    def fail_over(self, what, hit, promoted=lambda old: None, again=False):
-        """The primary is hit, and what `promoted` says is done as soon as there is another, or the same again. How long did the cluster take until
-        it committed, and how much longer did we?"""
+    def fail_over(self, what, hit, woken=False, again=False):
+        """The primary is hit. How long did the cluster take until another one (or the same again) committed, and how much longer did we?
+        woken: the old one goes on when the other is promoted; the fail-over is over when it has stopped, too."""
         w = self.world
         old = until("the cluster is whole: " + what, 180, w.server.whole)
         FailOver.told += 1
@@ -340,15 +333,20 @@ class FailOver(Case):
         at = hit(old)
         watches = [Watch(n) for n in w.server.nodes if n is not old or again]
         new = until("another primary: " + what, 120, lambda: next((x for x in watches if x.promoted), None))
-        promoted(old)
+        if woken:
+            old.wake()
         until("it commits", 60, lambda: new.up)
-        acted = self.act_after(new.up)
-        until("every writer goes on", 60, lambda: all(sum(t > new.up for t in x.times) > 20 for x in writers))
-        back = [min(t for t in x.times if t > new.up) - new.up for x in writers]
+        up = new.up
+        if woken:
+            until("the old primary stops", 60, lambda: not w.server.is_primary(old))
+            up = max(up, time.time())
+        acted = self.act_after(up)
+        until("every writer goes on", 60, lambda: all(sum(t > up for t in x.times) > 20 for x in writers))
+        back = [min(t for t in x.times if t > up) - up for x in writers]
         for x in [*writers, *watches]:
             x.stop()
         sys.stderr.write("        %s: promoted after %.2f s, it commits %.2f s later; then the writers go on after %s s, the engine acts after %.2f s; %d accepted\n" % (
-            what, new.promoted - at, new.up - new.promoted, " ".join("%.2f" % b for b in sorted(back)), acted, sum(len(x.accepted) for x in writers)))
+            what, new.promoted - at, up - new.promoted, " ".join("%.2f" % b for b in sorted(back)), acted, sum(len(x.accepted) for x in writers)))
         limit = self.late.limit(2.0)
         self.assertLess(max(back), limit, [x.troubles for x in writers])
         self.assertLess(acted, limit)
@@ -391,11 +389,11 @@ class FailOver(Case):
         self.same_everywhere(writers)
         # A machine that swallows what it is sent: connections to it hang, and it comes back as if nothing had been.
         old, writers = self.fail_over("frozen", Node.freeze)
-        old.signal(signal.SIGCONT)
+        old.wake()
         # It was the primary: what it still says, as a server that takes no writes, must not hold anybody.
         self.same_everywhere(writers)
         # It wakes while the daemons still speak to it.
-        old, writers = self.fail_over("frozen, woken when another is promoted", Node.freeze, lambda n: n.signal(signal.SIGCONT))
+        old, writers = self.fail_over("frozen, woken when another is promoted", Node.freeze, woken=True)
         self.same_everywhere(writers)
         j = w.await_end(job, 200)
         self.assertEqual((j["state"], j["attempts"], j["lost_steps"]), ("SUCCEEDED", 2, 0), j["why"])
