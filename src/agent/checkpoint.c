@@ -257,7 +257,7 @@ static void step_stop(struct agent *a)
 
 	if (job_alive(j))
 		return;
-	if (!j->has_checkpoint || j->spawned_us == 0) {
+	if (!j->has_checkpoint || (j->spawned_us == 0 && j->exit_phase[0] == '\0')) { /* 0: also since a reboot */
 		ckpt_end(a, true, "there is nothing to store");
 		return;
 	}

@@ -275,6 +275,12 @@ class Survival(AgentCase):
         self.job("echo up; sleep 600")
         self.until_log("up")
         self.agent.crash()
+        self.another_boot()
+        self.agent.start()
+        r = self.exited()
+        self.assertEqual((r["reason"], r["why"]), ("drained", "the node was restarted"))
+
+    def another_boot(self):
         for pid in fake.pids_of(self.agent.home):
             os.kill(pid, signal.SIGKILL)
         path = os.path.join(self.agent.dir, "state.json")
@@ -283,9 +289,20 @@ class Survival(AgentCase):
         state["boot_id"] = "00000000-0000-0000-0000-000000000000"
         with open(path, "w") as f:
             json.dump(state, f)
+
+    def test_a_reboot_while_its_result_is_stored_loses_no_result(self):
+        # The simulation found it (seeds 367, 437): the job had ended well, and what it left was stored by nobody.
+        self.agent.start()
+        self.daemon.set(put_failures=1000)
+        self.job("echo out >ckpt/result; echo 7 7 >\"$SPOT_PROGRESS_FILE\"")
+        self.until(lambda: self.daemon.checkpoints, "a checkpoint is begun")
+        self.agent.crash()
+        self.another_boot()
+        self.daemon.set(put_failures=0)
         self.agent.start()
         r = self.exited()
-        self.assertEqual((r["reason"], r["why"]), ("drained", "the node was restarted"))
+        self.assertEqual((r["reason"], r["exit_code"], r["steps_done"]), ("ok", 0, 7))
+        self.assertEqual([(c["reason"], c["steps"]) for c in self.daemon.checkpoints.values() if c["committed"]], [("final", 7)])
 
     def test_a_stale_epoch_kills_what_runs(self):
         self.agent.start()
