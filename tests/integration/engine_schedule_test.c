@@ -203,7 +203,9 @@ static void test_room_is_held_for_a_blocked_gang(void **state)
 	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE id IN (2, 3, 4) AND state = 'QUEUED'"), 3);
 	end_job(w, 1);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'RUNNING'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE job_id IN (3, 4)"), 0);
+	if (world_int(w, "SELECT count(*) FROM attempt WHERE job_id IN (3, 4)") != 0) { /* seen once, on a machine that stood still at times */
+		fail_msg("%s", world_text(w, "SELECT string_agg(concat_ws(' ', at_us, entity_id, was, now, event, why), chr(10) ORDER BY id) FROM event"));
+	}
 	end_job(w, 2);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 3 AND state = 'RUNNING'");
 }
@@ -273,7 +275,8 @@ static void test_jobs_that_begin_later_keep_nobody_from_being_looked_at(void **s
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND not_before_us IS NULL");
 }
 
-int main(void)
+/* An argument runs only the tests whose names contain it. */
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_shares_of_the_file_count_where_none_was_set_and_leave_with_it),
@@ -289,5 +292,8 @@ int main(void)
 	    cmocka_unit_test(test_a_team_that_spent_is_behind_and_dollars_fade),
 	};
 
+	if (argc > 1) {
+		cmocka_set_test_filter(argv[1]);
+	}
 	return cmocka_run_group_tests(tests, world_setup, world_teardown);
 }
