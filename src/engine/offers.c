@@ -119,7 +119,8 @@ static void offers_read(struct step *s)
 	o->hazards = hazard_model_build(a, o->list, o->n, &s->r->e->conf.rank, engine_now(s->r->e));
 	offers_believe(o->hazards, o->list, o->n);
 	if (o->wanting > 0 || o->stale_us > w->sent_us) {
-		/* What changed meanwhile may not be in it. */
+		/* What changed meanwhile may not be in it. Nor is it for others, who may have read before us. */
+		o->read_us = 0;
 		offers_need(s->r, w->then, w->ctx);
 		return;
 	}

@@ -111,6 +111,33 @@ static void test_a_market_read_while_a_node_is_written_down_does_not_place_anoth
 	assert_int_equal(w->cloud.launches, 3);
 }
 
+/* Two read the market at once; what one of them then takes is not in what the other has read. */
+static void test_two_that_read_the_market_at_once_share_its_room(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	quota(w, "P/spot", "spot", "instances", 1);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM leader");
+	world_sql(w, "CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END $$;"
+		     "CREATE TRIGGER held BEFORE INSERT ON node FOR EACH ROW EXECUTE FUNCTION held(); SELECT pg_advisory_lock(7)");
+	world_sql(w, "BEGIN; LOCK TABLE quota");
+	world_job(w, "{}");
+	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', "
+		     "'ml', 'p', '{\"nodes\":1,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1); NOTIFY spot_engine; COMMIT;"
+		     " BEGIN; LOCK TABLE quota");
+	world_until(w, LIMIT, "SELECT count(*) >= 2 FROM pg_locks WHERE relation = 'quota'::regclass AND NOT granted");
+	world_sql(w, "COMMIT");
+	world_until(w, LIMIT, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted");
+	world_for(w, 800);
+	world_sql(w, "SELECT pg_advisory_unlock(7)");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'READY'");
+	world_for(w, 300);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 1);
+}
+
 static void fleet_of_four(struct world *w)
 {
 	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', "
@@ -170,6 +197,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_a_pool_whose_quota_has_no_room_is_not_chosen),
 	    cmocka_unit_test(test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room),
 	    cmocka_unit_test(test_a_market_read_while_a_node_is_written_down_does_not_place_another_over_the_quota),
+	    cmocka_unit_test(test_two_that_read_the_market_at_once_share_its_room),
 	    cmocka_unit_test(test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere),
 	    cmocka_unit_test(test_a_fleet_that_lacks_nodes_is_planned_again_when_something_changed),
 	};
