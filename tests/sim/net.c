@@ -468,7 +468,7 @@ static void draw_fate(struct flight *f)
 	f->twice = DICE(net_twice);
 	/* Later than that cloud takes two launches in a row. */
 	if (strstr(f->url, "/instance-operations/launch") != NULL && DICE(launch_twice))
-		flight_ghost(f->to, dice_us(13 * SPOT_US_PER_S, 90 * SPOT_US_PER_S));
+		flight_ghost(f->to, dice_us(NET_GHOST_US, 90 * SPOT_US_PER_S));
 	/* Long enough to be given up; the machine still goes on when it is heard again. */
 	if (strstr(f->url, "/v1/agent/commit") != NULL && DICE(cut_commit)) {
 		fault_seen("cut_commit");

@@ -153,4 +153,7 @@ void net_cut(const char *from, bool cut);
 bool net_any_cut(void);
 void net_crash(const char *from);              /* what it had sent may still arrive; no reply finds it */
 
+/* A launch that comes once more does so after so long at least, and after a minute and a half at most (net.c). */
+#define NET_GHOST_US (13 * SPOT_US_PER_S)
+
 #endif
