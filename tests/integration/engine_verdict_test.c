@@ -361,6 +361,27 @@ static void test_a_notice_and_the_reclaim_after_it(void **state)
 	world_finish(w, job);
 }
 
+static void test_a_notice_of_the_control_plane_counts_too_and_for_the_machine_that_it_names(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z2", "a1", "spot", 1200000);
+	world_start(w);
+	world_job(w, "{}");
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
+	snprintf(w->cloud.notice_ref, sizeof(w->cloud.notice_ref), "%s", world_text(w, "SELECT ref FROM node ORDER BY id DESC LIMIT 1"));
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	assert_string_equal(world_text(w, "SELECT string_agg(source, ',') FROM notice"), "fake-control-plane");
+	assert_string_equal(world_text(w, "SELECT n.ref FROM notice o JOIN node n ON n.id = o.node_id"), w->cloud.notice_ref);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 1"), 1);
+	world_exit_all(w);
+	world_until(w, LIMIT, "SELECT bool_and(state = 'SUCCEEDED')::int FROM job");
+	world_check_end(w);
+}
+
 static void test_a_job_that_is_cancelled_and_ends_with_its_machine(void **state)
 {
 	struct world *w = *state;
@@ -414,6 +435,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_loss_while_no_daemon_listened_is_not_counted_as_missed),
 		cmocka_unit_test(test_suspicion_and_health_again),
 		cmocka_unit_test(test_a_notice_and_the_reclaim_after_it),
+		cmocka_unit_test(test_a_notice_of_the_control_plane_counts_too_and_for_the_machine_that_it_names),
 		cmocka_unit_test(test_a_job_that_is_cancelled_and_ends_with_its_machine),
 		cmocka_unit_test(test_each_rank_of_a_gang_that_is_lost_has_its_evidence),
 	};
