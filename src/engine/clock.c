@@ -57,6 +57,7 @@ void clock_run(struct recon *r)
 	e->led_since_us = MIN(e->led_since_us, engine_now(e));
 	if (leap > CLOCK_LEAP_US || leap < -CLOCK_LEAP_US) {
 		log_warn("engine.clock_leapt", I64("seconds", leap / SPOT_US_PER_S));
+		e->set_at_us = now;
 	}
 	if (leap > CLOCK_LEAP_US) {
 		e->leapt_us = leap + (now - e->leapt_at_us < SPOT_US_PER_HOUR ? e->leapt_us : 0);

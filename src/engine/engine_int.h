@@ -130,6 +130,7 @@ struct engine {
 	int64_t led_epoch;    /* of the newest lease of ours that was lost; 0: none */
 	int64_t clock_offset_us, clock_seen_us; /* wall less mono, when it was looked at (mono; 0: not yet) */
 	int64_t leapt_us, leapt_at_us;		/* so far ahead our clock was set, when last (mono) */
+	int64_t set_at_us, resigned_at_us;	/* our clock was set, ahead or back; download URLs were signed anew for that (mono; 0: never) */
 	int64_t settled_epoch, settled_at_us;	/* rows have no times to come: under this lease, when (mono) */
 	bool lease_busy, closing;
 	struct pg_req lease_req;

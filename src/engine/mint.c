@@ -7,6 +7,10 @@
 
 #define MINT_MOST 16
 #define AHEAD_US (60 * SPOT_US_PER_S) /* a clock that was ahead by less hurts nobody */
+/* What a cloud's clock is ahead of ours its provider learns when a call is refused, and once ours is set it is wrong until the next
+ * one is: what was signed meanwhile no store honours, and its life as we know it does not tell. */
+#define DOUBTED_US (60 * SPOT_US_PER_S)
+#define RESIGN_US  (2 * SPOT_US_PER_S)
 
 static void mint_one(struct recon *r, const struct q_engine_mint_due_row *rows, size_t n)
 {
@@ -145,6 +149,17 @@ static void stale_due(struct step *s)
 	}
 }
 
+static bool resign_due(struct engine *e)
+{
+	int64_t now = loop_mono_us(e->loop);
+
+	if (e->set_at_us == 0 || now - e->set_at_us > DOUBTED_US || now - e->resigned_at_us < RESIGN_US) {
+		return false;
+	}
+	e->resigned_at_us = now;
+	return true;
+}
+
 void mint_run(struct recon *r)
 {
 	struct step *s = step_new(r, mint_due, NULL);
@@ -156,6 +171,6 @@ void mint_run(struct recon *r)
 	     (&(struct q_engine_mint_empty){.at_us = now, .fence = r->epoch}));
 	s = step_new(r, stale_due, NULL);
 	STEP(s, engine_files_stale,
-	     (&(struct q_engine_files_stale){.before_us = now + r->e->conf.url_life_us / 4,
+	     (&(struct q_engine_files_stale){.before_us = resign_due(r->e) ? INT64_MAX : now + r->e->conf.url_life_us / 4,
 					     .after_us = now + r->e->conf.url_life_us + AHEAD_US}));
 }

@@ -22,7 +22,7 @@ from pgserver import NAME, Postgres  # noqa: E402
 # spotctl's word for a daemon that is not there, or says so (docs: spotctl exit codes).
 UNREACHABLE = (6, 7)
 
-# What was cut off is repeated soon; a connection that says nothing is given up soon.
+# What was cut off is repeated soon; a connection that says nothing is given up soon; who is killed is succeeded soon (e2e's lease is longer).
 SETTINGS = {"database": {"statement_timeout": "5s"}, "engine": {"lease": "1500ms"}, "market": {"on_demand": "8s", "signals": "15s", "pools": "8s", "quotas": "15s"}}
 # One cloud at a time, so that every call of the story is that cloud's: what jobs ask for there, and where their checkpoints lie.
 # Two have no object store of their own.

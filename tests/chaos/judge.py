@@ -5,6 +5,8 @@ import os
 import time
 
 HOUR_US = 3600 * 1000 * 1000
+# What a launch and the news of an end may take, on a busy machine, too; how old time is when it is billed (engine.bill_lag).
+LATE_US, BILL_LAG_US = 180 * 1000 * 1000, 2 * 1000 * 1000
 
 
 class Broken(Exception):
@@ -160,17 +162,32 @@ def node_money(node, prices, lines):
     return stand
 
 
-def provider_money(node, stand, inst, lag_us, skew_us):
-    """The same interval as the provider's own bill: equal but for its rounding, for prices that we heard of late, and for what the
-    daemon's clock was wrong by."""
+def misdated(node, inst, clock):
+    """True: this machine began or ended while the daemon's clock was wrong, and its interval is as wrong as that clock was at these very
+    moments, by nothing else. Nothing ends before it began, nor before what was billed when the clock was ahead."""
     a, b = inst["from_us"], inst["to_us"]
-    need(node["launched_us"] <= a + skew_us and node["ended_us"] >= b - skew_us or a >= b, "n%d was billed %d..%d, its provider bills %d..%d", node["id"],
+    began, ended = clock.showed(node["launched_us"], a - LATE_US, a, a), clock.showed(node["ended_us"], b, b + LATE_US, b)
+    if (began, ended) == (0, 0):
+        return False
+    if ended is None and node["ended_us"] == node["launched_us"]:
+        ended = began
+    if ended is None and node["ended_us"] == node["billed_to_us"]:
+        ended = clock.showed(node["ended_us"] + BILL_LAG_US, a, b + LATE_US, b)
+    need(began is not None and ended is not None, "n%d was billed %d..%d, its provider bills %d..%d: the daemon's clock did not show that (%s, %s)",
+         node["id"], node["launched_us"], node["ended_us"], a, b, began, ended)
+    return True
+
+
+def provider_money(node, stand, inst, lag_us):
+    """The same interval as the provider's own bill: equal but for its rounding and for prices that we heard of late."""
+    a, b = inst["from_us"], inst["to_us"]
+    need(node["launched_us"] <= a and node["ended_us"] >= b or a >= b, "n%d was billed %d..%d, its provider bills %d..%d", node["id"],
          node["launched_us"], node["ended_us"], a, b)
     ours = sum(cost(r["price_micros"], node["launched_us"], max(a, r["from_us"]), min(b, r["to_us"])) for r in stand
                if max(a, r["from_us"]) < min(b, r["to_us"]))
     steps = [s["usd_micros_per_hour"] for s in inst["segments"]]
     late = sum(abs(x - y) for x, y in zip(steps, steps[1:])) * lag_us // HOUR_US
-    slack = len(steps) + len(stand) + late + 2 * max(steps, default=0) * skew_us // HOUR_US
+    slack = len(steps) + len(stand) + late
     need(abs(ours - inst["cost_micros"]) <= slack, "n%d: of its provider's interval we have %d micro-dollars, its bill says %d", node["id"], ours,
          inst["cost_micros"])
 
@@ -194,28 +211,31 @@ def bills(books, nodes):
     return found
 
 
-def money(w, books, lag_us=30 * 1000 * 1000, skew_us=0, by_us=1 << 62):
-    nodes = w.pg.rows("SELECT id, ref, name, pool_id, price_micros, launched_us, ended_us, state FROM node")
+def money(w, books, lag_us=30 * 1000 * 1000, clock=None, by_us=1 << 62):
+    nodes = w.pg.rows("SELECT id, ref, name, pool_id, price_micros, launched_us, ended_us, billed_to_us, state FROM node")
     lines, prices = {}, {}
     for r in w.pg.rows("SELECT id, at_us, kind, node_id, from_us, to_us, price_micros, amount_micros, reverses FROM ledger ORDER BY id"):
         lines.setdefault(r["node_id"], []).append(r)
     for p in w.pg.rows("SELECT pool_id, observed_us, effective_us, price_micros FROM price_point WHERE pool_id IN (SELECT pool_id FROM node)"):
         prices.setdefault(p["pool_id"], []).append(p)
     theirs = bills(books, nodes)
-    total = 0
+    total, wrong = 0, []
     for node in nodes:
         mine = lines.get(node["id"], [])
         total += sum(r["amount_micros"] for r in mine)
         if not node["ref"]:
             need(not mine, "n%d never had an instance and was billed", node["id"])
             continue
+        inst = theirs.get(node["id"])
+        if inst and clock and misdated(node, inst, clock):
+            wrong.append("n%d %+d s" % (node["id"], (node["ended_us"] - node["launched_us"] - inst["to_us"] + inst["from_us"]) / 1e6))
         if node["ended_us"] >= by_us:
             continue
         stand = node_money(node, prices.get(node["pool_id"], []), mine)
-        inst = theirs.get(node["id"])
         if not inst:
             continue
-        provider_money(node, stand, inst, lag_us, skew_us)
+        if not wrong or not wrong[-1].startswith("n%d " % node["id"]):
+            provider_money(node, stand, inst, lag_us)
         rest = sum(r["amount_micros"] for r in mine)
         credited = any(r["kind"] == "credit" for r in mine)
         free = inst["free_first_hour"] and 0 < node["ended_us"] - node["launched_us"] < HOUR_US
@@ -223,6 +243,10 @@ def money(w, books, lag_us=30 * 1000 * 1000, skew_us=0, by_us=1 << 62):
         need(not credited or rest == 0, "n%d: credited, and %d micro-dollars stand", node["id"], rest)
     shown = w.api("GET", "/v1/cost?by=job&until=2100-01-01T00:00:00Z")["totals"]["total_micros"]
     need(shown == total, "the cost shown is %d, the ledger has %d", shown, total)
+    if clock:
+        w.tell("%d of %d machines compared with the provider's bill; too long or too short by the clock's fault alone: %s" % (
+            len(nodes) - len(wrong), len(nodes), ", ".join(wrong) or "none"))
+        need(len(nodes) > len(wrong), "no machine has its provider's interval")
     return len(nodes), len(books["instances"]), total, sum(i["cost_micros"] for i in books["instances"] if not i["free_first_hour"])
 
 
@@ -232,19 +256,19 @@ def money_now(w):
 
 # ---- all of it -------------------------------------------------------------------------------
 
-def judge(w, skew_s=0):
-    """skew_s: by so much the daemon's clock was wrong at times: its rows' times cannot be compared with those of others then."""
+def judge(w, clock=None):
+    """clock: the daemon's, wrong at times: its rows' times cannot be compared with those of others then."""
     books = nothing_left(w)
     jobs_whole(w)
-    progress_kept(w, skew_s == 0)
+    progress_kept(w, clock is None)
     # What by the rows ends hours from now is billed then.
-    by_us = int(time.time() * 1e6) if skew_s else 1 << 62
+    by_us = int(time.time() * 1e6) if clock else 1 << 62
     billed_whole(w, by_us)
     try:
         consistent(w)
     except Exception as e:
         raise Broken("%s\n%s" % (e, consistent.words)) from e
-    nodes, machines, total, bill = money(w, books, skew_us=int(skew_s * 1e6), by_us=by_us)
+    nodes, machines, total, bill = money(w, books, clock=clock, by_us=by_us)
     w.tell("judged: %d jobs whole, %d machines gone, none twice, ledger %d micro-dollars = intervals x prices (the provider's own intervals: %d)" % (
         len(w.jobs), machines, total, bill))
 

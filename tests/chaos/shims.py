@@ -1,6 +1,7 @@
 """What is preloaded into a program (shim.c), and what nodes download as their agent."""
 import os
 import struct
+import time
 
 import e2e
 
@@ -11,16 +12,27 @@ def shim_env(kind, at, every, program, mark, port=0):
 
 
 class Clock:
-    """The wall clock of a program that has this environment: ahead of ours by what set() said last."""
+    """The wall clock of a program that has this environment: ahead of ours by what set() said last. It knows what it showed when."""
 
     def __init__(self, path, program):
         self.path = path
+        self.spans = []  # (since, until, ahead by), in microseconds of ours; neighbours overlap by the time that setting took
         self.env = {"LD_PRELOAD": os.path.join(e2e.BUILD, "tests/chaos/spot_chaos_shim.so"), "SPOT_SHIM_PROGRAM": program, "SPOT_SHIM_CLOCK": path}
         self.set(0)
 
     def set(self, seconds):
+        ahead, began = int(seconds * 1e6), int(time.time() * 1e6)
         with open(self.path, "r+b" if os.path.exists(self.path) else "wb", buffering=0) as f:
-            f.write(struct.pack("=q", int(seconds * 1e6)))
+            f.write(struct.pack("=q", ahead))
+        if self.spans:
+            self.spans[-1] = (self.spans[-1][0], int(time.time() * 1e6), self.spans[-1][2])
+        self.spans.append((began, 1 << 62, ahead))
+
+    def showed(self, shown_us, since_us, until_us, near_us):
+        """By how much it was wrong when it showed this, at a moment of [since, until], the one nearest to this if there are several;
+        None: it never did."""
+        found = [ahead for a, b, ahead in self.spans if max(a, since_us) <= shown_us - ahead <= min(b, until_us)]
+        return min(found, key=lambda ahead: abs(shown_us - ahead - near_us), default=None)
 
 
 def marks(path):

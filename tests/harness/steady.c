@@ -2,11 +2,16 @@
 #include "steady.h"
 
 #define MOMENT_US 200000
-static int64_t moment_us = MOMENT_US;
+static int64_t moment_us = MOMENT_US, set_us;
 
 void steady_moment(int64_t us)
 {
 	moment_us = us > 0 ? us : MOMENT_US;
+}
+
+void steady_set(int64_t ahead_us)
+{
+	set_us += ahead_us;
 }
 
 static int64_t steady_us(const struct clock *c UNUSED)
@@ -26,7 +31,7 @@ static int64_t steady_wall_us(const struct clock *c)
 	if (began == 0) {
 		began = clock_real.wall_us(&clock_real);
 	}
-	return began + steady_us(c);
+	return began + set_us + steady_us(c);
 }
 
 const struct clock steady_clock = {.wall_us = steady_wall_us, .mono_us = steady_us};

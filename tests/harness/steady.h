@@ -9,6 +9,8 @@
 #include "base/clock.h"
 
 extern const struct clock steady_clock;
+/* The wall clock is set: ahead, or back, by so much. */
+void steady_set(int64_t ahead_us);
 /* So much passes at most between two looks; 0 = as usual. */
 void steady_moment(int64_t us);
 

@@ -218,6 +218,25 @@ static void test_download_urls_are_signed_anew_until_the_files_are_there(void **
 	world_finish(w, 1);
 }
 
+/* Crash tests found it: URLs were signed by what a provider believed of our clock from before it was set, a store refused them for
+ * an hour, and the job failed. */
+static void test_download_urls_are_signed_anew_after_our_clock_was_set(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://b/k\"}]}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	for (int back = 0; back < 2; back++) {
+		world_sql(w, "UPDATE attempt SET phase = 'SETUP', version = 1");
+		steady_set(back ? -10 * SPOT_US_PER_S : 10 * SPOT_US_PER_S);
+		world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE version > 2"); /* the first may be as wrong */
+	}
+	world_finish(w, 1);
+}
+
 static void test_the_ledger_sums_to_interval_times_price_across_a_price_change(void **state)
 {
 	struct world *w = *state;
@@ -575,6 +594,7 @@ int main(int argc, char **argv)
 	    T(test_what_a_vanished_machine_leaves_is_ended),
 	    T(test_checkpoint_urls_are_minted),
 	    T(test_download_urls_are_signed_anew_until_the_files_are_there),
+	    T(test_download_urls_are_signed_anew_after_our_clock_was_set),
 	    T(test_the_ledger_sums_to_interval_times_price_across_a_price_change),
 	    T(test_a_spot_machine_that_was_taken_early_costs_nothing_to_the_micro_dollar),
 	    T(test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_either),
