@@ -153,6 +153,7 @@ struct engine {
 	struct watch *watch;
 	int64_t sched_next; /* job where placing goes on after its budget was used up, 0 = from the
 			       top */
+	int64_t sched_after, sched_after_n; /* the job that the last slice of the queue ended with, and its place; only pacing */
 	bool auth_busy;	    /* a call only meant to renew the store's credentials is out */
 	int disposing;	    /* deletions of objects under way */
 	int64_t dispose_next_us; /* mono: none before this */
@@ -165,7 +166,7 @@ struct engine {
 	size_t tight_n;
 	struct deadline_pace paces[512];
 	int asks; /* deadline questions in this turn */
-	int64_t held[4]; /* jobs that room was held for since placing began at the top; only pacing */
+	int64_t held[8]; /* jobs that room was held for when placing last went through; only pacing */
 	size_t held_n;
 	size_t queued_n; /* places in the queue when they were last written */
 	int64_t spent_us; /* mono: when the teams' dollars were last brought up */

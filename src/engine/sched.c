@@ -3,6 +3,15 @@
  * way, a node is wanted for it in the pool where the work is expected to cost least. A job that
  * drains gets its replacement wanted at once, while the old node still saves. No special case for
  * failed launches: the refused pool cools, and the job is found here again.
+ *
+ * A turn looks at a window of what waits, in the order of the queue: at the first of it, always, and at a slice of the others that
+ * goes on from turn to turn and begins again after the last. So those who cannot be placed keep nobody behind them from being
+ * looked at. What is scarce (nodes of fleets, quotas) goes to the first in the window: in a turn nobody behind gets what one of the
+ * first could have, or has held. Who is blocked and has room held stays in the window wherever it stands, so that slices after its
+ * own only fill in; so does a job whose machine is ready, since that costs money. Behind the first, what comes free in the midst of
+ * a walk and none of the first can use may go to the slice that is next, before a higher job whose slice is over: that
+ * is the price of not ranking the whole queue in each turn. Among equals the nearest deadlines stand first, so that the
+ * last safe moments are mostly seen among the first; the others are looked at within a walk.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -11,7 +20,8 @@
 #include "engine/schedule.h"
 #include "engine/supply.h"
 
-#define SCHED_MOST 500
+#define HEAD_MOST  300
+#define SLICE_MOST 200
 #define FREE_MOST  2000
 #define RUN_MOST   2000
 /* Offers scored in one turn: placing many jobs on a large market must not hold up the loop. The
@@ -411,6 +421,20 @@ static void sched_resume(struct recon *r, struct sched_turn *t)
 	t->scored = 0; /* they are few, and each turn must come further */
 }
 
+/* The next slice goes on behind this one. A hint: who takes over begins at the first. */
+static void slice_over(struct engine *e, const struct sched_turn *t)
+{
+	int64_t far = 0;
+
+	for (size_t i = 0; i < t->jobs_n; i++) {
+		if (t->jobs[i].slice_at > far) {
+			far = t->jobs[i].slice_at;
+			e->sched_after = t->jobs[i].id;
+			e->sched_after_n = t->jobs[i].place_n;
+		}
+	}
+}
+
 static void sched_decide(struct recon *r, void *ctx)
 {
 	struct sched_turn *t = ctx;
@@ -430,12 +454,16 @@ static void sched_decide(struct recon *r, void *ctx)
 		if (t->scored >= SCORE_BUDGET) {
 			r->e->sched_next = t->jobs[at].id;
 			r->changed = true;
+			if (at < first) {
+				slice_over(r->e, t); /* round the end: the rest of it is of the first */
+			}
 			return;
 		}
 		if (!t->done[at]) {
 			sched_job(r, t, &t->jobs[at]);
 		}
 	}
+	slice_over(r->e, t);
 }
 
 static void sched_running(struct step *s)
@@ -471,6 +499,7 @@ static void sched_jobs(struct step *s)
 		any |= strcmp(t->jobs[i].state, "QUEUED") == 0 || !t->jobs[i].inflight;
 	}
 	if (!any) {
+		slice_over(s->r->e, t);
 		return;
 	}
 	next = step_new(s->r, sched_nodes, t);
@@ -483,5 +512,11 @@ void sched_run(struct recon *r)
 
 	r->e->asks = 0;
 	STEP(s, engine_sched_jobs,
-	     (&(struct q_engine_sched_jobs){.most = SCHED_MOST, .at_us = engine_now(r->e)}));
+	     (&(struct q_engine_sched_jobs){.head = HEAD_MOST,
+					    .slice = SLICE_MOST,
+					    .after = r->e->sched_after,
+					    .after_n = r->e->sched_after_n,
+					    .held = r->e->held,
+					    .held_n = r->e->held_n,
+					    .at_us = engine_now(r->e)}));
 }

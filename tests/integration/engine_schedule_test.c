@@ -275,12 +275,46 @@ static void test_jobs_that_begin_later_keep_nobody_from_being_looked_at(void **s
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND not_before_us IS NULL");
 }
 
+/* So many that want what no pool has. */
+static void hopeless(struct world *w, int priority, int n)
+{
+	job_of(w, priority, "none", 3600);
+	world_sql(w, "INSERT INTO job (name, owner, team, project, class, priority, spec, source, state, state_us, created_us, queued_us)"
+		     " SELECT name, owner, team, project, class, priority, spec, source, state, state_us, created_us, queued_us"
+		     " FROM job, generate_series(2, %d) WHERE id = (SELECT max(id) FROM job)", n);
+}
+
+static void test_jobs_that_cannot_be_placed_keep_nobody_from_being_looked_at(void **state)
+{
+	struct world *w = *state;
+	int64_t high, low;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	quota(w, 12); /* one machine */
+	schedule_policy_default(&w->conf.schedule);
+	w->conf.infeasible_us = SPOT_US_PER_HOUR;
+	hopeless(w, 200, 700);
+	low = job_of(w, 0, "a1", 36000);
+	hopeless(w, 50, 250);
+	high = job_of(w, 90, "a1", 36000);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	/* What there is goes to the higher of the two, though both stand behind hundreds. */
+	assert_int_equal(world_int(w, "SELECT job_id FROM attempt"), high);
+	end_job(w, (int)high);
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM attempt");
+	assert_int_equal(world_int(w, "SELECT max(job_id) FROM attempt WHERE ended_us IS NULL"), low);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'QUEUED'"), 950);
+}
+
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_shares_of_the_file_count_where_none_was_set_and_leave_with_it),
 	    cmocka_unit_test(test_jobs_that_begin_later_keep_nobody_from_being_looked_at),
+	    cmocka_unit_test(test_jobs_that_cannot_be_placed_keep_nobody_from_being_looked_at),
 	    cmocka_unit_test(test_a_machine_that_suits_is_handed_over),
 	    cmocka_unit_test(test_another_machine_is_given_back_for_its_room_in_the_quota),
 	    cmocka_unit_test(test_a_job_with_a_deadline_leaves_where_it_still_meets_it),

@@ -1,13 +1,34 @@
 -- Placing jobs: what waits, what is free, what the market offers, and the two writes: bind a job to
 -- a ready node, or want a node for it.
 
+-- Of all that wait, in the order of the queue, those that this turn looks at: the first (head); of the others a slice, which goes
+-- on behind the job where the slice before ended (after; where that is gone, behind its place after_n) and from the end to the
+-- beginning, so that each has its turn whoever stands before it; those that room is held for; and those whose machine is ready.
+-- slice_at: the place in the slice, from 1; 0 = not of it.
 -- name: engine_sched_jobs
--- params: most int8, at_us int8
+-- params: head int8, slice int8, after int8, after_n int8, held int8[], at_us int8
 -- rows: many id int8, state text, state_us int8, name text, spec jsonb, epoch int4, fleet_id int8?, deadline_us int8?,
 --   created_us int8, queued_us int8, steps_done int8, steps_total int8, checkpoint_id int8?,
 --   checkpoint_bytes int8, checkpoint_steps int8, save_us int8, inflight bool, ran_us int8, live bool,
---   not_before_us int8, rates text?, restart_us int8?, num_nodes int4, fleet_closed bool
+--   not_before_us int8, rates text?, restart_us int8?, num_nodes int4, fleet_closed bool, place_n int8, slice_at int8
 -- writes: no
+WITH q AS MATERIALIZED (
+	SELECT j.id, row_number() OVER (ORDER BY j.state = 'QUEUED' AND coalesce(j.not_before_us, 0) > $6,
+		coalesce(w.effective, j.priority) DESC, CASE j.state WHEN 'DRAINING' THEN 0 ELSE w.pos END NULLS LAST, j.id) AS n
+	FROM job j LEFT JOIN job_queue w ON w.job_id = j.id
+	WHERE j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL
+), rest AS (
+	SELECT t.n AS size, least(greatest(coalesce((SELECT n FROM q WHERE id = $3), $4), $1), t.n + $1) AS after
+	FROM (SELECT greatest(count(*) - $1, 0) AS n FROM q) t
+), s AS (
+	SELECT q.id, q.n, CASE WHEN q.n > $1 THEN (q.n - 1 - rest.after + rest.size) % rest.size + 1 ELSE 0 END AS at FROM q, rest
+), own AS (
+	SELECT DISTINCT n.job_id AS id FROM node n WHERE n.state = 'READY' AND n.job_id IS NOT NULL AND n.gang_id IS NULL
+		AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.ended_us IS NULL)
+), x AS (
+	SELECT s.id, s.n, CASE WHEN s.at <= $2 THEN s.at ELSE 0 END AS at FROM s
+	WHERE s.at <= $2 OR s.id = ANY ($5) OR s.id IN (SELECT id FROM own)
+)
 SELECT j.id, j.state, j.state_us, j.name, j.spec, j.epoch, j.fleet_id, j.deadline_us, j.created_us, j.queued_us,
 	j.steps_done, j.steps_total, j.checkpoint_id, coalesce(c.bytes, 0), coalesce(c.steps, 0),
 	coalesce(c.committed_us - c.created_us, 0),
@@ -20,17 +41,14 @@ SELECT j.id, j.state, j.state_us, j.name, j.spec, j.epoch, j.fleet_id, j.deadlin
 		ELSE NOT EXISTS (SELECT FROM gang g JOIN node n ON n.gang_id = g.id WHERE g.job_id = j.id AND g.state = 'SERVING'
 			AND n.state IN ('DRAINING', 'TERMINATING', 'GONE')
 			AND EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.job_id = j.id AND a.epoch = j.epoch)) END AS inflight,
-	coalesce((SELECT sum(coalesce(a.ended_us, $2) - a.started_us) FROM attempt a WHERE a.job_id = j.id
+	coalesce((SELECT sum(coalesce(a.ended_us, $6) - a.started_us) FROM attempt a WHERE a.job_id = j.id
 		AND a.rank = 0 AND a.started_us IS NOT NULL), 0)::int8 AS ran_us,
 	EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND (a.ended_us IS NULL OR NOT a.settled)) AS live,
 	coalesce(j.not_before_us, 0), m.rates, m.restart_us, j.num_nodes,
-	EXISTS (SELECT FROM fleet f WHERE f.id = j.fleet_id AND f.state = 'CLOSED') AS fleet_closed
-FROM job j LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
+	EXISTS (SELECT FROM fleet f WHERE f.id = j.fleet_id AND f.state = 'CLOSED') AS fleet_closed, x.n AS place_n, x.at AS slice_at
+FROM x JOIN job j ON j.id = x.id LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
 LEFT JOIN LATERAL job_measured(ARRAY[j.id]) m ON j.epoch > 0
-LEFT JOIN job_queue w ON w.job_id = j.id
-WHERE j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL
-ORDER BY j.state = 'QUEUED' AND coalesce(j.not_before_us, 0) > $2, coalesce(w.effective, j.priority) DESC,
-	CASE j.state WHEN 'DRAINING' THEN 0 ELSE w.pos END NULLS LAST, j.id LIMIT $1
+ORDER BY x.n
 
 -- name: engine_free_nodes
 -- params: most int8
