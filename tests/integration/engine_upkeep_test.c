@@ -551,12 +551,12 @@ static void test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_eithe
 
 	world_reset(w, true);
 	w->cloud.reclaim_free_us = SPOT_US_PER_HOUR;
-	w->conf.watch_us = 60 * SPOT_US_PER_S;
+	w->conf.watch_us = 30 * SPOT_US_PER_S;
 	world_pool(w, "z1", "a1", "spot", 3600000000);
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	/* Nobody looks for a while: the job ends, and the terminate finds the machine gone. */
+	/* Nobody looks for a while, half of what is waited: the job ends, and the terminate finds the machine gone. */
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	w->cloud.list[0].cause = SPOT_END_RECLAIM;
 	world_finish(w, 1);
