@@ -163,8 +163,10 @@ void cw_instance(const struct cw *self, struct spot_call *c, const struct cw_clu
 	if (strcmp(p->phase, "Failed") == 0) {
 		failed(c, p, i);
 	} else if (strcmp(p->phase, "Succeeded") == 0) {
+		/* An agent that saved within the grace of an eviction ends well. The API server wrote the condition before that: who
+		 * is over already gets none. */
 		i->state = SPOT_INSTANCE_GONE;
-		i->end_cause = cw_pod_ours(p) ? SPOT_END_USER : SPOT_END_GUEST;
+		i->end_cause = cw_pod_ours(p) ? SPOT_END_USER : p->disruption != NULL ? SPOT_END_RECLAIM : SPOT_END_GUEST;
 		i->raw_reason = end_words(c, p);
 	} else if (p->deleting_us != 0) {
 		leaving(c, p, i);

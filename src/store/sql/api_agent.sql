@@ -167,7 +167,7 @@ WITH o AS (
 SELECT node_id, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM o
 
 -- known: the attempt is on this node; fresh: it is the job's newest and not over; same: this exit is
--- what was reported before (a repeat after a lost reply).
+-- what was reported before (a repeat after a lost reply). Who stopped before we told it to (by the SIGTERM of its Pod) says why as well.
 -- name: api_agent_report
 -- params: node_id int8, job_id int8, epoch int4, phase text, steps_done int8, steps_total int8, exit_code int4?,
 --   exit_signal int4?, reason text, why text, signalled_us int8?, at_us int8
@@ -184,6 +184,9 @@ WITH o AS (
 		started_us = CASE WHEN $4 = 'RUNNING' THEN coalesce(a.started_us, $12) ELSE a.started_us END,
 		signalled_us = coalesce(a.signalled_us, $11),
 		exit_code = $7, exit_signal = $8, exit_reason = CASE WHEN $4 = 'EXITED' THEN $9 ELSE a.exit_reason END,
+		drain_why = CASE WHEN $4 = 'EXITED' AND $9 = 'drained' AND a.drain_why = '' THEN coalesce((SELECT n.kind || ' notice ('
+			|| n.source || ')' FROM notice n WHERE n.node_id = $1 AND n.kind <> 'rebalance' ORDER BY n.heard_us LIMIT 1),
+			nullif($10, ''), 'its agent was told to stop') ELSE a.drain_why END,
 		ended_us = CASE WHEN $4 = 'EXITED' THEN $12 ELSE NULL END
 	FROM o WHERE o.fresh AND a.job_id = o.job_id AND a.epoch = o.epoch AND a.rank = o.rank
 	RETURNING a.job_id, a.epoch, a.rank, a.steps_done

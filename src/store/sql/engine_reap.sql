@@ -116,17 +116,20 @@ s AS (
 SELECT put.ref, put.kind, put.first_us, put.why, x.busy, put.kept, put.word FROM put JOIN x ON x.ref = put.ref ORDER BY put.ref
 
 -- Machines and what they left behind, with our tag, that no node accounts for: what they cost an hour and cost until now.
+-- Whose end somebody asked for is ending, also before the sweep that asks its provider.
 -- name: api_leaks
 -- params: provider text?, state text?, gone bool, ref text?, at_us int8, most int4
 -- rows: 1 doc text
 -- writes: no
 WITH l AS (
 	SELECT *, (price_micros::numeric * greatest(coalesce(gone_us, $5) - coalesce(created_us, first_us), 0) / 3600000000)::int8 AS cost
-	FROM leak WHERE ($1 IS NULL OR provider = $1) AND ($2 IS NULL OR state = $2) AND ($3 OR gone_us IS NULL) AND ($4 IS NULL OR ref = $4)
+	FROM leak, LATERAL (SELECT CASE WHEN state = 'found' AND word = 'end' THEN 'ending' ELSE state END AS shown) t
+	WHERE ($1 IS NULL OR provider = $1) AND ($2 IS NULL OR shown = $2) AND ($3 OR gone_us IS NULL) AND ($4 IS NULL OR ref = $4)
 )
 SELECT json_build_object('items', coalesce((SELECT json_agg(json_build_object('provider', provider, 'region', region, 'zone', zone, 'instance_type', instance_type,
-		'market', market, 'kind', kind, 'ref', ref, 'state', state, 'launched@', created_us, 'first_seen@', first_us,
-		'end_asked@', terminate_us, 'gone@', gone_us, 'per_hour$', price_micros, 'cost$', cost, 'why', why,
+		'market', market, 'kind', kind, 'ref', ref, 'state', shown, 'launched@', created_us, 'first_seen@', first_us,
+		'end_asked@', terminate_us, 'gone@', gone_us, 'per_hour$', price_micros, 'cost$', cost,
+		'why', why || CASE WHEN state = 'found' AND word = 'end' THEN '; its end was asked for by ' || word_by || ', the next sweep ends it' ELSE '' END,
 		'said', word, 'said_by', word_by, 'said@', word_us) ORDER BY cost DESC, provider, ref)
 	FROM (SELECT * FROM l ORDER BY cost DESC, provider, ref LIMIT $6) x), '[]'), 'next', NULL,
 	'total$', (SELECT coalesce(sum(cost), 0) FROM l)::int8,

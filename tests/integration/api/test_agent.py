@@ -303,6 +303,24 @@ class Report(Case):
         self.assertEqual(self.attempt("phase, exit_reason, exit_code, ended_us > 0, signalled_us, settled, steps_done"),
                          "EXITED|drained|0|t|123|f|9")
 
+    def test_an_attempt_that_stopped_before_it_was_told_to_says_why(self):
+        self.start()
+
+        def ends(reason, **more):
+            self.report("EXITED", reason=reason, **more)
+            why = self.attempt("drain_why")
+            self.job = int(A.job(SPEC)["id"][1:])
+            A.attempt(self.job, self.node, 1)
+            return why
+
+        self.assertEqual(ends("drained", why="the node was restarted"), "the node was restarted")
+        self.assertEqual(ends("drained"), "its agent was told to stop")
+        self.agent("notice", {"kind": "interruption", "deadline_us": lib.now() + 400 * lib.US, "source": "sigterm", "raw": "SIGTERM"})
+        self.assertEqual(ends("drained"), "interruption notice (sigterm)")
+        self.assertEqual(ends("ok", exit_code=0), "")
+        A.sql("UPDATE attempt SET desired = 'drain', version = 2, drain_why = 'moves' WHERE job_id = %d" % self.job)
+        self.assertEqual(ends("drained", why="told"), "moves")
+
     def test_the_exit_may_be_said_twice_the_same_way_only(self):
         self.start()
         self.report("EXITED", reason="ok", exit_code=0)

@@ -52,6 +52,17 @@ static void each_state_of_a_pod_is_one_of_ours(void **state)
 {
 	static const struct { const char *pod; enum spot_instance_state is; enum spot_end_cause cause; const char *words; } cases[] = {
 	    {CW_POD("", "", "\"phase\":\"Succeeded\""), SPOT_INSTANCE_GONE, SPOT_END_GUEST, ""},
+	    /* evicted: it saved in its grace and ended well; deleted by somebody says nothing of that, and what we delete is ours */
+	    {CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:40:00Z\",\"deletionGracePeriodSeconds\":400", "", "\"phase\":\"Succeeded\","
+		    "\"conditions\":[{\"type\":\"DisruptionTarget\",\"status\":\"True\",\"reason\":\"EvictionByEvictionAPI\",\"message\":\"x\"}]"),
+		SPOT_INSTANCE_GONE, SPOT_END_RECLAIM, "EvictionByEvictionAPI"},
+	    {CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:40:00Z\",\"deletionGracePeriodSeconds\":400", "", "\"phase\":\"Succeeded\""),
+		SPOT_INSTANCE_GONE, SPOT_END_GUEST, ""},
+	    {CW_POD("", "", "\"phase\":\"Succeeded\",\"conditions\":[{\"type\":\"DisruptionTarget\",\"status\":\"False\",\"reason\":\"x\"}]"),
+		SPOT_INSTANCE_GONE, SPOT_END_GUEST, ""},
+	    {CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:40:00Z\",\"deletionGracePeriodSeconds\":31", "", "\"phase\":\"Succeeded\","
+		    "\"conditions\":[{\"type\":\"DisruptionTarget\",\"status\":\"True\",\"reason\":\"EvictionByEvictionAPI\",\"message\":\"x\"}]"),
+		SPOT_INSTANCE_GONE, SPOT_END_USER, "EvictionByEvictionAPI"},
 	    {CW_POD("", "", "\"phase\":\"Failed\",\"containerStatuses\":[{\"state\":{\"terminated\":{\"exitCode\":137,\"reason\":"
 			    "\"OOMKilled\"}}}]"), SPOT_INSTANCE_GONE, SPOT_END_GUEST, "exit 137 (OOMKilled)"},
 	    {CW_POD("", "", "\"phase\":\"Failed\",\"reason\":\"Evicted\",\"message\":\"node drained\""), SPOT_INSTANCE_INTERRUPTED,
