@@ -141,7 +141,7 @@ static void user_unheard(void)
 
 static void launch_unclaimed(void)
 {
-	check_sent("http://ec2", str_from("Action=RunInstances&ClientToken=whose"));
+	check_sent("x", "http://ec2", str_from("Action=RunInstances&ClientToken=whose"));
 }
 
 static void launch_again(void)
@@ -151,9 +151,15 @@ static void launch_again(void)
 
 	for (size_t i = 0; i < n; i++) {
 		if (strcmp(all[i].cloud, "lambda") == 0 && all[i].token != NULL)
-			check_sent("http://lambda/instance-operations/launch", str_from(all[i].token));
+			check_sent("x", "http://lambda/instance-operations/launch", str_from(all[i].token));
 	}
 	free(all);
+}
+
+static void launch_hurried(void)
+{
+	for (int i = 0; i < 2; i++)
+		check_sent("y", "http://lambda/instance-operations/launch", str_from("{}"));
 }
 
 static void launch_late(void)
@@ -258,6 +264,27 @@ static const struct rule_break {
     {"a job fails for a reason of its own", "UPDATE job SET state = 'FAILED', fleet_id = NULL, spec = jsonb_set(spec, '{run}', '\"\"')", NULL},
     {"what nobody owns is ended after its grace", "INSERT INTO orphan (provider, region, ref, kind, first_us, last_us, why, terminate_us) "
 	"VALUES ('aws', 'x', 'i-1', 'instance', 100, 100, '', 100)", NULL},
+    {"a cloud is not asked more often than it allows", "", launch_hurried},
+    {"a machine that its cloud has is not called gone", "INSERT INTO verdict (at_us, node_id, kind, why, seen, step) SELECT 1, id, 'lost', '', '{}', 0 FROM node",
+	NULL},
+    {"a machine that lists have is not called absent", "UPDATE node SET gone_seen = 1, state = 'READY'", instance_lives},
+    {"what a row stands for is nobody's leak", "INSERT INTO event (at_us, entity, entity_id, event, why, actor) SELECT 1, 'instance', p.provider || '/' || n.ref, "
+	"'ORPHAN', '', 'x' FROM node n JOIN pool p ON p.id = n.pool_id WHERE n.ref IS NOT NULL", NULL},
+    {"a deadline that was told is not put off", "UPDATE notice SET deadline_us = deadline_us + 1000", NULL},
+    {"what its cloud takes is left to it", "UPDATE node SET drain_deadline_us = 9000000000000000; INSERT INTO notice (node_id, kind, deadline_us, source, heard_us) "
+	"SELECT id, 'interruption', 0, 'x', 0 FROM node ON CONFLICT (node_id, kind) DO UPDATE SET heard_us = 0; INSERT INTO event (at_us, entity, entity_id, node_id, "
+	"was, now, event, why, actor) SELECT 1, 'node', 'n' || id, id, 'DRAINING', 'TERMINATING', 'RELEASE', '', 'x' FROM node", NULL},
+    {"who moves has saved", "UPDATE job SET cancel_us = NULL; UPDATE attempt SET settled = true, exit_reason = 'drained', started_us = 1; "
+	"INSERT INTO event (at_us, entity, entity_id, job_id, epoch, event, why, actor) SELECT 9000000000000000, 'job', 'j' || job_id, job_id, epoch, 'MOVE', '', 'x' "
+	"FROM attempt", NULL},
+    {"a log is what its program wrote", "UPDATE job_log SET at_offset = 1", NULL},
+    {"a price is the cloud's", "UPDATE ledger SET price_micros = price_micros + 3", NULL},
+    {"a machine is given back after what ran there is settled", "INSERT INTO event (at_us, entity, entity_id, job_id, epoch, event, why, actor) "
+	"SELECT 1, 'job', 'j' || job_id, job_id, epoch, 'STOPPED', '', 'x' FROM attempt", NULL},
+    {"a rank is sought again while the others are held", "UPDATE gang SET token = NULL, state = 'RELEASED', why = 'came within the hold', ended_us = 900000000; "
+	"UPDATE node SET launched_us = 1, ended_us = CASE WHEN gang_rank = 0 THEN -9000000000000000 ELSE 900000000 END WHERE gang_id IS NOT NULL", NULL},
+    {"a terminate knows when its machine came", "", lag_break},
+    {"a credit takes back all of it", "UPDATE ledger SET amount_micros = amount_micros + 1, kind = 'credit'", NULL},
     {"every user is heard", "", user_unheard},
     {"a user's request is understood", "", work_mishear},
 };

@@ -465,6 +465,7 @@ void check_step(void)
 	check_losses();
 	check_ended();
 	check_work();
+	check_told();
 	cloud_check_others();
 }
 
@@ -519,6 +520,7 @@ void check_rules_end(void)
 	check_restorable(true);
 	check_ledger_end();
 	check_money_end();
+	check_told_end();
 	check_healthy();
 	check_results();
 	check_cancels();

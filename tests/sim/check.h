@@ -29,8 +29,12 @@ void check_work_seen(void); /* states that must be reached sometimes */
 /* check_money.c */
 void check_money_end(void);
 
+/* check_told.c */
+void check_told(void);
+void check_told_end(void);
+
 /* check_acts.c */
-void check_sent(const char *url, struct str body); /* a message leaves */
+void check_sent(const char *from, const char *url, struct str body); /* a message leaves */
 bool check_is_launch(const char *url, struct str body);
 bool check_is_end(const char *method, const char *url, struct str body); /* of a machine, an order or a fleet */
 void check_ended(void);

@@ -59,6 +59,13 @@ static void check_credits(void)
 	free(all);
 }
 
+/* Also what was booked anew in between, such as lost work. */
+static void check_credited_whole(void)
+{
+	check_none("a credit takes back all of it", "SELECT string_agg('n' || node_id || ' keeps ' || sum, '; ') FROM (SELECT node_id, sum(amount_micros) FROM ledger "
+	    "GROUP BY node_id HAVING bool_or(kind = 'credit')) x WHERE sum <> 0");
+}
+
 /* For what each line is: a job's time on a machine is compute, no other is; half a minute for what was decided meanwhile. */
 static void check_kinds(void)
 {
@@ -103,4 +110,5 @@ void check_money_end(void)
 	check_prices();
 	check_reversals();
 	check_credits();
+	check_credited_whole();
 }

@@ -54,7 +54,7 @@ static void check_cancelled(void)
 /* What a pass of the engine does is done after a few of them, whatever becomes of clouds and agents: by our clock, under one leader. */
 #define PASSES_US (240 * SPOT_US_PER_S)
 
-static void check_told(void)
+static void check_cancel_told(void)
 {
 	static int64_t asked[128]; /* by the job's number: since when we see it; 0 = not */
 	bool open[ARRAY_LEN(asked)] = {false};
@@ -90,7 +90,7 @@ void check_work(void)
 	check_over_runs();
 	check_numbers();
 	check_cancelled();
-	check_told();
+	check_cancel_told();
 }
 
 /* ---- at the end -------------------------------------------------------------------------------- */

@@ -313,21 +313,36 @@ static enum cloud listed(const char *url, struct str body)
 	return strstr(url, "/aggregated/instances") != NULL ? CLOUD_GCP : str_suffix(url, "/instances") ? CLOUD_LAMBDA : CLOUD_NONE;
 }
 
+static char hidden[256][32]; /* from one list each */
+static size_t hidden_n;
+
+static bool was_hidden(const struct inst *i)
+{
+	for (size_t k = 0; k < hidden_n; k++) {
+		if (str_same(hidden[k], i->id))
+			return true;
+	}
+	return false;
+}
+
+bool cloud_lists_all(const char *ref)
+{
+	for (const struct inst *i = sim.insts; i != NULL; i = i->next) {
+		if (str_same(i->id, ref))
+			return i->state == INST_RUNNING && !was_hidden(i) && i->visible_us + 300 * SPOT_US_PER_S < world_now();
+	}
+	return false;
+}
+
 /* What absence may mean is known of one list, never of two in a row: each machine is hidden once. */
 void cloud_list_begins(const char *url, struct str body)
 {
-	static char had[256][32];
-	static size_t had_n;
 	enum cloud c = listed(url, body);
 	struct inst *i;
 
-	if (c == CLOUD_NONE || !DICE(absent) || (i = cloud_any(false)) == NULL || i->cloud != c || had_n == ARRAY_LEN(had))
+	if (c == CLOUD_NONE || !DICE(absent) || (i = cloud_any(false)) == NULL || i->cloud != c || hidden_n == ARRAY_LEN(hidden) || was_hidden(i))
 		return;
-	for (size_t k = 0; k < had_n; k++) {
-		if (str_same(had[k], i->id))
-			return;
-	}
-	snprintf(had[had_n++], sizeof(had[0]), "%s", i->id);
+	snprintf(hidden[hidden_n++], sizeof(hidden[0]), "%s", i->id);
 	trace("cloud a list lacks %s", i->id);
 	fault_seen("a list lacked an instance");
 	absent = i;
@@ -396,6 +411,20 @@ size_t cloud_instances(struct cloud_instance **ret)
 	n += coreweave_instances(all + n);
 	*ret = all;
 	return n;
+}
+
+bool cloud_costs(const char *ref, int64_t micros)
+{
+	for (const struct inst *i = sim.insts; i != NULL; i = i->next) {
+		const struct price_log *l = &i->pool->price[i->side];
+		bool had = false;
+
+		for (size_t k = 0; k < l->n && !had; k++)
+			had = l->at[k].micros == micros;
+		if (str_same(i->id, ref) && !had)
+			return false;
+	}
+	return true;
 }
 
 size_t cloud_double_launches(void)

@@ -28,6 +28,8 @@ void cloud_calm(void);
 /* Around the service of a request: a list may lack an instance, once. */
 void cloud_list_begins(const char *url, struct str body);
 void cloud_list_ends(void);
+/* It runs, and each list of the last minutes that was whole had it. */
+bool cloud_lists_all(const char *ref);
 /* A program that did not stop for a notice; NULL = it did. */
 void cloud_unheeded(const char *job, const char *id);
 /* Somebody else's machines in the same accounts: still as they were. */
@@ -58,6 +60,8 @@ size_t cloud_instances(struct cloud_instance **ret); /* the caller frees */
 size_t cloud_orders_open(void);
 void cloud_orders_raise(bool open); /* for breaks.c */
 size_t cloud_double_launches(void);
+/* A machine of that ref had this price an hour, once or always. True where there is no such machine. */
+bool cloud_costs(const char *ref, int64_t micros);
 /* An object with these bytes: their SHA-256, in hex. */
 bool cloud_object(const char *key, const char *sha256);
 

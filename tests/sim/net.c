@@ -493,7 +493,7 @@ void flight_start(struct flight_to *t)
 {
 	struct flight *f = flight_new(t);
 
-	check_sent(t->url, t->body);
+	check_sent(t->from, t->url, t->body);
 	f->to = t;
 	t->flight = f;
 	t->status = 0;

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "io/pg_priv.h"
 #include "store.h"
+#include "store/q.h"
 #include "twice.h"
 
 #define TRIES_EVERY 8 /* seeds */
@@ -45,10 +46,27 @@ static void judge(const struct pg_stmt *s, const PGresult *r)
 	always(PQresultStatus(r) != PGRES_TUPLES_OK || PQntuples(r) == 0, "what comes a second time changes nothing", "%s", s->name);
 }
 
+/* A notice that says a later time than one that was told before. Few machines hear two; so each is told once more, as if that had been so. */
+static void later_try(const struct pg_stmt *s, const struct pg_item *i)
+{
+	static int tried;
+	PGresult *r;
+
+	if ((!str_same(s->name, "api_agent_notice") && !str_same(s->name, "engine_notice_add")) || tried++ >= TRIES_MOST)
+		return;
+	must("BEGIN; UPDATE notice SET deadline_us = 1000000 WHERE deadline_us > 0");
+	PQclear(PQexecPrepared(store_conn(), s->name, s->params_n, i->values, i->lengths, i->formats, 1));
+	r = PQexec(store_conn(), "SELECT FROM notice WHERE deadline_us > 1000000");
+	always(PQresultStatus(r) != PGRES_TUPLES_OK || PQntuples(r) == 0, "a deadline that was told is not put off", "by %s", s->name);
+	PQclear(r);
+	must("ROLLBACK");
+}
+
 void twice_try(const struct pg_stmt *s, const struct pg_item *i, const PGresult *first)
 {
 	PGresult *r;
 
+	later_try(s, i);
 	if (world.conf.seed % TRIES_EVERY != 1 || PQresultStatus(first) != PGRES_TUPLES_OK || PQntuples(first) == 0 || !is_due(s))
 		return;
 	must("BEGIN");
@@ -56,6 +74,77 @@ void twice_try(const struct pg_stmt *s, const struct pg_item *i, const PGresult 
 	judge(s, r);
 	PQclear(r);
 	must("ROLLBACK");
+}
+
+/* ---- what if, at the end of a seed --------------------------------------------------------------- */
+
+static PGresult *what_if(const struct pg_stmt *s, const char *const *params)
+{
+	PGresult *r = PQexecParams(store_conn(), s->sql, s->params_n, s->param_types, params, NULL, NULL, 0);
+
+	if (PQresultStatus(r) != PGRES_TUPLES_OK) {
+		fprintf(stderr, "sim: %s: %s", s->name, PQresultErrorMessage(r));
+		abort();
+	}
+	return r;
+}
+
+/* A machine of which work was lost is credited: few are both, since a cloud that takes one says so before. */
+static void credit_try(void)
+{
+	PGresult *n = PQexec(store_conn(), "SELECT l.node_id, (SELECT epoch FROM leader WHERE name = 'engine') FROM ledger l WHERE l.kind = 'lost_work' "
+	    "AND NOT EXISTS (SELECT FROM ledger c WHERE c.node_id = l.node_id AND c.kind = 'credit') ORDER BY 1 LIMIT 1"), *r;
+
+	if (PQresultStatus(n) == PGRES_TUPLES_OK && PQntuples(n) == 1) {
+		const char *params[] = {PQgetvalue(n, 0, 0), "1", "", PQgetvalue(n, 0, 1)};
+
+		must("BEGIN");
+		PQclear(what_if(&q_stmt_engine_credit_write, params));
+		r = PQexecParams(store_conn(), "SELECT sum(amount_micros) FROM ledger WHERE node_id = $1 HAVING sum(amount_micros) <> 0", 1, NULL, params, NULL,
+		    NULL, 0);
+		always(PQntuples(r) == 0, "a credit takes back all of it", "n%s would keep %s", params[0], PQntuples(r) > 0 ? PQgetvalue(r, 0, 0) : "");
+		PQclear(r);
+		must("ROLLBACK");
+	}
+	PQclear(n);
+}
+
+static void lag_judge(const char *node, const char *told, const char *came)
+{
+	always(strtoll(told, NULL, 10) == strtoll(came, NULL, 10), "a terminate knows when its machine came", "n%s: %s, not %s", node, told, came);
+}
+
+void lag_break(void)
+{
+	lag_judge("1", "1", "2");
+}
+
+/* It is ended soon after it came, of a launch that was first sent long ago. */
+static void lag_try(void)
+{
+	static const char *const params[] = {"x", "9000000000000000", "{}"};
+	PGresult *n = PQexec(store_conn(), "SELECT e.node_id, max(e.at_us) FROM event e WHERE e.now = 'BOOTING' GROUP BY 1 ORDER BY 1 LIMIT 1"), *r;
+
+	if (PQresultStatus(n) == PGRES_TUPLES_OK && PQntuples(n) == 1) {
+		const char *of[] = {PQgetvalue(n, 0, 0)};
+
+		must("BEGIN");
+		PQclear(PQexecParams(store_conn(), "UPDATE node SET state = 'TERMINATING', ended_us = NULL, launched_us = 1, launch_sent_us = 1 WHERE id = $1", 1, NULL,
+		    of, NULL, NULL, 0));
+		r = what_if(&q_stmt_engine_reap_due, params);
+		lag_judge(of[0], PQntuples(r) == 1 ? PQgetvalue(r, 0, 12) : "", PQgetvalue(n, 0, 1));
+		PQclear(r);
+		must("ROLLBACK");
+	}
+	PQclear(n);
+}
+
+void what_if_try(void)
+{
+	if (PQtransactionStatus(store_conn()) != PQTRANS_IDLE) /* breaks.c */
+		return;
+	credit_try();
+	lag_try();
 }
 
 void twice_break(void)

@@ -1,0 +1,207 @@
+/*
+ * What was told, by clouds, machines and users, is what the rows hold: a machine that its cloud has is not called gone, nor a leak;
+ * prices are the cloud's; a deadline that was told is not put off; a log is what its program wrote. And what was told to programs had its
+ * effect: who moves has saved.
+ */
+#include "world.h"
+#include "check.h"
+#include "cloud.h"
+#include "twice.h"
+
+#include "base/str.h"
+
+/* ---- machines ---------------------------------------------------------------------------------- */
+
+static const struct cloud_instance *instance_of(const struct cloud_instance *all, size_t n, const char *ref)
+{
+	const char *tail = strrchr(ref, '/');
+
+	for (size_t i = 0; i < n; i++) {
+		if (str_same(all[i].ref, tail != NULL ? tail + 1 : ref))
+			return &all[i];
+	}
+	return NULL;
+}
+
+/* Lists may lack it once, questions may remain without an answer: neither ends it, however silent its agent is. */
+static void check_vanished(const struct cloud_instance *all, size_t n)
+{
+	PGresult *r = check_rows("SELECT v.node_id, v.at_us, n.ref, v.why FROM verdict v JOIN node n ON n.id = v.node_id "
+	    "WHERE v.kind IN ('lost', 'reclaimed') AND n.ref IS NOT NULL ORDER BY v.id");
+
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int k = 0; k < PQntuples(r); k++) {
+		const struct cloud_instance *i = instance_of(all, n, PQgetvalue(r, k, 2));
+		int64_t at = strtoll(PQgetvalue(r, k, 1), NULL, 10);
+
+		sometimes("a machine was called gone");
+		always(i == NULL || !i->running || i->gone_us != 0, "a machine that its cloud has is not called gone", "n%s: %s; %s runs",
+		    PQgetvalue(r, k, 0), PQgetvalue(r, k, 3), i != NULL ? i->id : "");
+		always(i == NULL || i->gone_us == 0 || i->gone_us <= at + world.skew_max, "a machine that its cloud has is not called gone",
+		    "n%s: %s; %s ended %" PRId64 " s later", PQgetvalue(r, k, 0), PQgetvalue(r, k, 3), i != NULL ? i->id : "",
+		    i != NULL ? (i->gone_us - at) / SPOT_US_PER_S : 0);
+	}
+	PQclear(r);
+}
+
+/* That nobody answered says nothing. */
+static void check_absent(void)
+{
+	PGresult *r = check_rows("SELECT id, ref FROM node WHERE gone_seen > 0 AND state IN ('BOOTING', 'READY', 'DRAINING') AND ref IS NOT NULL ORDER BY 1");
+
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int k = 0; k < PQntuples(r); k++) {
+		const char *ref = PQgetvalue(r, k, 1), *tail = strrchr(ref, '/');
+
+		always(!cloud_lists_all(tail != NULL ? tail + 1 : ref), "a machine that lists have is not called absent", "n%s", PQgetvalue(r, k, 0));
+	}
+	PQclear(r);
+}
+
+/* The row of a launch stands for what it made before it knows its ref. */
+static void check_alarms(void)
+{
+	char sql[500];
+
+	snprintf(sql, sizeof(sql), "SELECT string_agg(e.entity_id || ' is n' || n.id || ': ' || e.why, '; ') FROM event e JOIN node n "
+	    "ON n.ref IS NOT NULL AND e.entity_id = (SELECT p.provider FROM pool p WHERE p.id = n.pool_id) || '/' || n.ref "
+	    "WHERE e.event = 'ORPHAN' AND (n.ended_us IS NULL OR n.ended_us > e.at_us + %" PRId64 ")", world.skew_max);
+	check_none_now("what a row stands for is nobody's leak", sql);
+}
+
+/* ---- notices ----------------------------------------------------------------------------------- */
+
+#define NODES_MAX 1024
+
+/* Of two that were told the earlier counts, in whatever order they come. */
+static void check_deadlines(void)
+{
+	static int64_t told[NODES_MAX]; /* by the node's number; 0 = none yet */
+	PGresult *r = check_rows("SELECT node_id, deadline_us FROM notice WHERE kind = 'interruption' AND deadline_us > 0 ORDER BY 1");
+
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int k = 0; k < PQntuples(r); k++) {
+		int64_t node = strtoll(PQgetvalue(r, k, 0), NULL, 10), deadline = strtoll(PQgetvalue(r, k, 1), NULL, 10);
+
+		if (node >= NODES_MAX)
+			continue;
+		always(told[node] == 0 || deadline <= told[node], "a deadline that was told is not put off", "n%" PRId64 ": by %" PRId64 " ms", node,
+		    (deadline - told[node]) / 1000);
+		told[node] = told[node] == 0 ? deadline : MIN(told[node], deadline);
+	}
+	PQclear(r);
+}
+
+/* Ended by its cloud it may cost nothing, ended by us it does: until its time is over it is left alone. */
+static void check_left(void)
+{
+	char sql[600];
+
+	snprintf(sql, sizeof(sql), "SELECT string_agg('n' || n.id || ' ' || (n.drain_deadline_us - e.at_us) / 1000000 || ' s before: ' || e.why, '; ') "
+	    "FROM node n JOIN pool p ON p.id = n.pool_id AND p.market = 'spot' JOIN event e ON e.node_id = n.id AND e.entity = 'node' AND e.was = 'DRAINING' "
+	    "AND e.now = 'TERMINATING' AND e.event = 'RELEASE' JOIN notice o ON o.node_id = n.id AND o.kind = 'interruption' AND o.heard_us < e.at_us "
+	    "WHERE e.at_us < n.drain_deadline_us - %" PRId64, world.skew_max);
+	check_none_now("what its cloud takes is left to it", sql);
+}
+
+/* ---- jobs -------------------------------------------------------------------------------------- */
+
+/* A planned move asks its program to save. */
+static void check_asked(void)
+{
+	check_none("who moves has saved", "SELECT string_agg('j' || j.id || ' epoch ' || a.epoch || ' was not asked to: ' || e.why, '; ') FROM event e "
+	    "JOIN job j ON j.id = e.job_id AND j.num_nodes = 1 AND j.cancel_us IS NULL JOIN attempt a ON a.job_id = j.id AND a.epoch = e.epoch AND a.desired = 'kill' "
+	    "WHERE e.entity = 'job' AND e.event = 'MOVE'");
+}
+
+/* Where nothing went wrong since, what was done is stored before it goes on elsewhere. */
+static void check_moved(void)
+{
+	int64_t harm = MAX(world.harm_until, world.taken_until);
+	char sql[1000];
+
+	if (world.skew_max != 0 || harm >= world_now())
+		return;
+	snprintf(sql, sizeof(sql), "SELECT string_agg('j' || j.id || ' epoch ' || a.epoch || ' ' || a.exit_reason || ': ' || e.why, '; ') FROM event e "
+	    "JOIN job j ON j.id = e.job_id AND j.num_nodes = 1 AND j.cancel_us IS NULL AND j.spec->'checkpoint'->>'path' IS NOT NULL "
+	    "JOIN attempt a ON a.job_id = j.id AND a.epoch = e.epoch AND a.settled AND a.exit_reason IN ('drained', 'killed') "
+	    "AND a.started_us + 60000000 < e.at_us WHERE e.entity = 'job' AND e.event = 'MOVE' AND e.at_us > %" PRId64 " AND NOT EXISTS (SELECT FROM checkpoint c "
+	    "WHERE c.job_id = a.job_id AND c.epoch = a.epoch AND c.rank = a.rank AND c.state = 'COMMITTED' AND c.committed_us > e.at_us)", harm);
+	check_none_now("who moves has saved", sql);
+}
+
+/* What ran on a machine is the job's next state before the machine is given back: it may begin again there. */
+static void check_given_back(void)
+{
+	check_none("a machine is given back after what ran there is settled", "SELECT string_agg('n' || e.node_id || ' before ' || s.event || ' of j' || a.job_id, '; ') "
+	    "FROM event e JOIN attempt a ON a.node_id = e.node_id JOIN event s ON s.entity = 'job' AND s.job_id = a.job_id AND s.epoch = a.epoch AND s.id > e.id "
+	    "AND s.event IN ('STOPPED', 'EXITED_OK', 'EXITED_BAD', 'RETRY') WHERE e.entity = 'node' AND e.event = 'RELEASE' AND e.now = 'TERMINATING'");
+}
+
+/* While the others of a gang are held, a rank that was refused or lost is sought again: half of the hold is more than it takes. */
+static void check_refilled(void)
+{
+	char sql[900];
+
+	snprintf(sql, sizeof(sql), "SELECT string_agg('g' || g.id || ' rank ' || m.gang_rank, '; ') FROM gang g JOIN node m ON m.gang_id = g.id WHERE g.token IS NULL "
+	    "AND g.state = 'RELEASED' AND g.why LIKE '%%came within the hold%%' AND m.ended_us < g.ended_us - 510000000 - %" PRId64 " AND NOT EXISTS (SELECT FROM node l "
+	    "WHERE l.gang_id = g.id AND l.gang_rank = m.gang_rank AND l.id > m.id) AND NOT EXISTS (SELECT FROM node o WHERE o.gang_id = g.id "
+	    "AND o.gang_rank <> m.gang_rank AND (o.launched_us IS NULL OR o.launched_us > g.ended_us - 510000000 OR o.ended_us < g.ended_us))", world.skew_max);
+	check_none_now("a rank is sought again while the others are held", sql);
+}
+
+/* Each program here writes one line as it begins. */
+static void check_logs(void)
+{
+	char sql[500];
+
+	check_none("a log is what its program wrote", "SELECT string_agg('j' || job_id || ' epoch ' || epoch || ' rank ' || rank || ' at ' || at_offset, '; ') "
+	    "FROM job_log WHERE at_offset <> 0 OR bytes <> 'hello\n'::bytea");
+	/* It ran for minutes, and its end was heard. */
+	snprintf(sql, sizeof(sql), "SELECT string_agg('j' || a.job_id || ' epoch ' || a.epoch || ' rank ' || a.rank, '; ') FROM attempt a "
+	    "WHERE a.exit_reason = 'ok' AND a.ended_us - a.started_us > 300000000 + %" PRId64 " AND NOT EXISTS (SELECT FROM job_log l "
+	    "WHERE (l.job_id, l.epoch, l.rank) = (a.job_id, a.epoch, a.rank))", world.skew_max);
+	check_none_now("a log is what its program wrote", sql);
+}
+
+/* ---- prices ------------------------------------------------------------------------------------ */
+
+/* Each price of a line is one that the cloud had for that machine, sooner or later. */
+static void check_costs(void)
+{
+	PGresult *r = check_rows("SELECT DISTINCT l.node_id, n.ref, p.provider, l.price_micros FROM ledger l JOIN node n ON n.id = l.node_id "
+	    "JOIN pool p ON p.id = n.pool_id WHERE n.ref IS NOT NULL AND p.provider IN ('aws', 'lambda') ORDER BY 1, 4");
+
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int k = 0; k < PQntuples(r); k++)
+		always(cloud_costs(PQgetvalue(r, k, 1), strtoll(PQgetvalue(r, k, 3), NULL, 10)), "a price is the cloud's", "n%s, %s at %s, is billed at %s",
+		    PQgetvalue(r, k, 0), PQgetvalue(r, k, 1), PQgetvalue(r, k, 2), PQgetvalue(r, k, 3));
+	PQclear(r);
+}
+
+/* ---- when -------------------------------------------------------------------------------------- */
+
+void check_told(void)
+{
+	check_absent();
+	check_deadlines();
+	check_moved();
+}
+
+/* What is kept in rows is looked at once. */
+void check_told_end(void)
+{
+	struct cloud_instance *all;
+	size_t n = cloud_instances(&all);
+
+	check_vanished(all, n);
+	check_alarms();
+	check_left();
+	check_asked();
+	check_given_back();
+	check_refilled();
+	check_logs();
+	check_costs();
+	what_if_try();
+	free(all);
+}
