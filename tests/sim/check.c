@@ -15,24 +15,42 @@
 #define RELEASE_US (3 * SPOT_US_PER_HOUR)
 
 /* The same statements each minute: they are planned once. Known by where their text stands. */
-PGresult *check_rows(const char *sql)
+static const char *known[128];
+
+static size_t check_at(const char *sql)
 {
-	static const char *known[128];
-	char name[32];
-	PGresult *r;
 	size_t i = 0;
 
-	while (i < ARRAY_LEN(known) && known[i] != NULL && known[i] != sql)
+	while (i < ARRAY_LEN(known) && known[i] != sql && known[i] != NULL)
 		i++;
 	assert(i < ARRAY_LEN(known));
+	return i;
+}
+
+void check_prepare(const char *sql)
+{
+	size_t i = check_at(sql);
+	char name[32];
+
+	if (known[i] != NULL)
+		return;
 	snprintf(name, sizeof(name), "check%zu", i);
-	if (known[i] == NULL) {
-		r = PQprepare(store_conn(), name, sql, 0, NULL);
-		if (PQresultStatus(r) != PGRES_COMMAND_OK)
-			return r;
-		PQclear(r);
+	if (store_prepare(name, sql))
 		known[i] = sql;
-	}
+}
+
+size_t check_prepared(const char *const **ret)
+{
+	*ret = known;
+	return check_at(NULL);
+}
+
+PGresult *check_rows(const char *sql)
+{
+	char name[32];
+
+	check_prepare(sql);
+	snprintf(name, sizeof(name), "check%zu", check_at(sql));
 	return PQexecPrepared(store_conn(), name, 0, NULL, NULL, NULL, 0);
 }
 

@@ -14,6 +14,9 @@ void check_end(void);
 void check_rules_end(void);
 void check_progress_again(void);
 PGresult *check_rows(const char *sql); /* sql: a literal, prepared once */
+/* Those that were prepared on this connection (warm.c). */
+size_t check_prepared(const char *const **ret);
+void check_prepare(const char *sql);
 
 /* The statement tells what is wrong in one text, the rule is kept if that is NULL. */
 void check_none(const char *name, const char *sql);

@@ -10,6 +10,7 @@
 #include "base/base.h"
 #include "base/str.h"
 #include "gates.h"
+#include "store.h"
 #include "world.h"
 
 #include <stdlib.h>
@@ -105,26 +106,25 @@ static int64_t from[ARRAY_LEN(gates)]; /* INT64_MAX = closed */
 static bool known;
 static int64_t asked;
 
-static void gates_read(PGconn *c)
+void gates_prepare(void)
 {
 	static bool prepared;
+	char sql[8192];
+	size_t n = (size_t)snprintf(sql, sizeof(sql), "SELECT ");
+
+	if (prepared)
+		return;
+	for (size_t i = 0; i < ARRAY_LEN(gates); i++)
+		n += (size_t)snprintf(sql + n, sizeof(sql) - n, "%s%s", i > 0 ? ", " : "", gates[i].from);
+	snprintf(sql + n, sizeof(sql) - n, "%s", tables);
+	prepared = store_prepare("gates", sql);
+}
+
+static void gates_read(PGconn *c)
+{
 	PGresult *r;
 
-	if (!prepared) {
-		char sql[8192];
-		size_t n = (size_t)snprintf(sql, sizeof(sql), "SELECT ");
-
-		for (size_t i = 0; i < ARRAY_LEN(gates); i++)
-			n += (size_t)snprintf(sql + n, sizeof(sql) - n, "%s%s", i > 0 ? ", " : "", gates[i].from);
-		snprintf(sql + n, sizeof(sql) - n, "%s", tables);
-		r = PQprepare(c, "gates", sql, 0, NULL);
-		if (PQresultStatus(r) != PGRES_COMMAND_OK) {
-			fprintf(stderr, "sim: gates: %s", PQresultErrorMessage(r));
-			abort();
-		}
-		PQclear(r);
-		prepared = true;
-	}
+	gates_prepare();
 	r = PQexecPrepared(c, "gates", 0, NULL, NULL, NULL, 0);
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK && PQntuples(r) == 1);
 	for (size_t i = 0; i < ARRAY_LEN(gates); i++)

@@ -6,6 +6,7 @@
 
 #define GATE_WRONG 3 /* the exit code of a seed that saw that */
 
+void gates_prepare(void);
 /* True: it would return no rows. audit: false was said to see whether that is so. */
 bool gate_closed(PGconn *c, const struct pg_stmt *s, const struct pg_item *i, bool *audit);
 /* What it returned last, where nothing that it reads has changed since; NULL = ask. */

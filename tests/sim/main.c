@@ -49,7 +49,7 @@ struct options {
 	int64_t minutes; /* 0 = by the seed */
 	const char *mix, *clouds;
 	double until_s; /* no seed begins after that; 0 = all do */
-	bool trace, stop, quiet, prove;
+	bool trace, stop, quiet, prove, learn;
 };
 
 /* ---- one seed ------------------------------------------------------------------------------------- */
@@ -98,6 +98,15 @@ static void seed_run(const char *providers)
 	brokers_end();
 }
 
+static void learned_write(int out)
+{
+	const char *const *sql;
+	size_t n = check_prepared(&sql);
+
+	for (size_t i = 0; i < n; i++)
+		dprintf(out, "sql %p\n", (const void *)sql[i]);
+}
+
 static void child(const struct options *o, uint64_t seed, const char *dsn, const char *dir, int out)
 {
 	char path[256];
@@ -107,6 +116,8 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 		(void)!freopen("/dev/null", "w", stdout);
 	world.conf = (struct world_conf){.seed = seed, .trace = o->trace, .dsn = dsn, .prove = o->prove, .gates_off = gates_off};
 	size_of_seed(seed, o->minutes, &world.conf);
+	if (o->learn)
+		world.conf.small = true, world.conf.jobs = 0;
 	mix_of_seed(seed, o->mix, &world.conf.mix);
 	snprintf(path, sizeof(path), "%s/%" PRIu64, dir, seed);
 	if (mkdir(path, 0700) != 0 && errno != EEXIST)
@@ -126,6 +137,8 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 	seed_run(providers);
 	traps_armed = false;
 	fflush(stdout);
+	if (o->learn)
+		learned_write(out);
 	seen_write(out);
 	{
 		struct rusage u;
@@ -141,6 +154,40 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 	    world.turns, world.restarts, (int64_t)world_s(), world.hash, world.lines,
 	    world.failed != NULL ? "FAILED" : "ok", world.failed != NULL ? world.failed : "");
 	_exit(world.failed != NULL ? 1 : 0);
+}
+
+/* ---- what a process of the server should know before it is copied ------------------------------------ */
+
+/* The rules' statements: a seed in which nothing happens looks at all. What it asked stands where it stood there. */
+static void learn(const char *dir)
+{
+	struct options o = {.from = 1, .to = 1, .minutes = 1, .mix = "none", .quiet = true, .learn = true};
+	struct database d;
+	char line[4096];
+	int p[2];
+	pid_t pid;
+	FILE *f;
+
+	database_take(&d);
+	if (pipe2(p, O_CLOEXEC) != 0)
+		abort();
+	pid = fork();
+	if (pid == 0)
+		child(&o, 1, d.dsn, dir, p[1]);
+	close(p[1]);
+	f = fdopen(p[0], "r");
+	assert(f != NULL);
+	server_warm();
+	gates_prepare();
+	while (fgets(line, sizeof(line), f) != NULL) {
+		void *at;
+
+		if (sscanf(line, "sql %p", &at) == 1)
+			check_prepare(at);
+	}
+	fclose(f);
+	(void)waitpid(pid, NULL, 0);
+	database_give(&d);
 }
 
 static double clock_s(void)
@@ -498,6 +545,10 @@ int main(int argc, char **argv)
 	server_start();
 	world_loop_open();
 	cloud_open(strdup(cloud));
+	if (server_copies()) {
+		learn(dir);
+		server_universes();
+	}
 	fprintf(stderr, "sim: ready after %.1f s, in %s\n", clock_s() - begun, dir);
 	begun = clock_s();
 	batch(&o, dir);

@@ -43,6 +43,11 @@ void stop_install(const char *dir)
 	(void)atexit(leave);
 }
 
+const char *stop_folder(void)
+{
+	return folder;
+}
+
 bool stop_wanted(void)
 {
 	return wanted != 0;

@@ -6,6 +6,7 @@
 
 /* From here on a signal only asks for the end; should the program exit on the way, dir is removed all the same. */
 void stop_install(const char *dir);
+const char *stop_folder(void);
 bool stop_wanted(void);
 /* A child of the batch ends at once. */
 void stop_forget(void);

@@ -14,6 +14,7 @@
 #include "io/pg_priv.h"
 #include "leaders.h"
 #include "store.h"
+#include "store/q.h"
 #include "twice.h"
 
 #include <poll.h>
@@ -31,6 +32,7 @@ static struct {
 	PGconn *c;
 	const char *names[PREPARED_MAX];
 	size_t names_n;
+	bool warm; /* connections begin with all statements planned */
 	struct listener {
 		struct pg_conn *c;
 		struct note *notes, **end; /* on their way to it */
@@ -63,7 +65,7 @@ static void core_share(void)
 		(void)sched_setaffinity(PQbackendPID(db.c), sizeof(mine), &mine); /* refused: only slower */
 }
 
-void store_open(const char *dsn)
+static void connect_to(const char *dsn)
 {
 	db.c = PQconnectdb(dsn);
 	if (PQstatus(db.c) != CONNECTION_OK) {
@@ -71,11 +73,101 @@ void store_open(const char *dsn)
 		abort();
 	}
 	PQsetNoticeProcessor(db.c, notice_drop, NULL);
-	core_share();
+}
+
+static void settle(void)
+{
 	/* Nothing of the plans may depend on what ran before. */
 	must("SET timezone = 'UTC'; SET client_min_messages = warning; SET plan_cache_mode = force_generic_plan; "
 	     "SET jit = off; SET max_parallel_workers_per_gather = 0; SET synchronize_seqscans = off; "
 	     "LISTEN spot_engine; LISTEN spot_api");
+}
+
+void store_open(const char *dsn)
+{
+	connect_to(dsn);
+	core_share();
+	if (!db.warm)
+		settle();
+}
+
+static bool named(const char *name)
+{
+	for (size_t k = 0; k < db.names_n; k++) {
+		if (strcmp(db.names[k], name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool prepare(const struct pg_stmt *s, struct pg_item *i)
+{
+	static const struct pg_stmt *seen[4096];
+	const struct pg_stmt **at = &seen[(uintptr_t)s / sizeof(*s) % ARRAY_LEN(seen)];
+	PGresult *r;
+
+	if (*at == s || named(s->name)) {
+		*at = s;
+		return true;
+	}
+	assert(db.names_n < PREPARED_MAX);
+	r = PQprepare(db.c, s->name, s->sql, s->params_n, s->param_types);
+	if (PQresultStatus(r) != PGRES_COMMAND_OK) {
+		pg_err_from(r, s->name, &i->err, i->sqlstate);
+		PQclear(r);
+		return false;
+	}
+	PQclear(r);
+	db.names[db.names_n++] = s->name;
+	return true;
+}
+
+static void plan(const struct pg_stmt *s)
+{
+	char sql[512];
+	size_t n = (size_t)snprintf(sql, sizeof(sql), "EXPLAIN EXECUTE %s", s->name);
+
+	for (int i = 0; i < s->params_n; i++)
+		n += (size_t)snprintf(sql + n, sizeof(sql) - n, "%sNULL%s", i == 0 ? "(" : ", ", i == s->params_n - 1 ? ")" : "");
+	assert(n < sizeof(sql));
+	PQclear(PQexec(db.c, sql)); /* what has no plan is refused */
+}
+
+bool store_prepare(const char *name, const char *sql)
+{
+	PGresult *r = PQprepare(db.c, name, sql, 0, NULL);
+	bool done = PQresultStatus(r) == PGRES_COMMAND_OK;
+
+	if (!done)
+		fprintf(stderr, "sim: %s: %s", sql, PQresultErrorMessage(r));
+	PQclear(r);
+	if (done && db.warm)
+		plan(&(struct pg_stmt){.name = name});
+	return done;
+}
+
+void store_warm(const char *dsn)
+{
+	struct pg_item none = {0};
+
+	connect_to(dsn);
+	settle();
+	/* Its name for temporary tables is part of what plans depend on. */
+	must("CREATE TEMP TABLE first (); DROP TABLE first");
+	must("SELECT price_partitions_ensure(0, 0), price_partitions_drop(0)"); /* functions are read once */
+	for (size_t i = 0; i < q_all_n; i++) {
+		if (prepare(&q_all[i], &none)) /* a COPY's needs its table */
+			plan(&q_all[i]);
+	}
+	db.warm = true;
+}
+
+void store_cold(void)
+{
+	PQfinish(db.c);
+	db.c = NULL;
+	db.names_n = 0;
+	db.warm = false;
 }
 
 void store_close(void)
@@ -304,26 +396,6 @@ static void conn_up(struct pg_conn *c)
 }
 
 /* ---- statements ---------------------------------------------------------------------------------------- */
-
-static bool prepare(const struct pg_stmt *s, struct pg_item *i)
-{
-	PGresult *r;
-
-	for (size_t k = 0; k < db.names_n; k++) {
-		if (strcmp(db.names[k], s->name) == 0)
-			return true;
-	}
-	assert(db.names_n < PREPARED_MAX);
-	r = PQprepare(db.c, s->name, s->sql, s->params_n, s->param_types);
-	if (PQresultStatus(r) != PGRES_COMMAND_OK) {
-		pg_err_from(r, s->name, &i->err, i->sqlstate);
-		PQclear(r);
-		return false;
-	}
-	PQclear(r);
-	db.names[db.names_n++] = s->name;
-	return true;
-}
 
 static void item_run(struct pg_conn *c, struct pg_item *i)
 {

@@ -42,6 +42,11 @@ class Sim(unittest.TestCase):
         for seed in ("6", "7", "100002"):  # with CoreWeave, with Google Cloud, a small world
             self.assertEqual(trace_of(seed), trace_of(seed, SPOT_SIM_GATES="off"), seed)
 
+    def test_a_seed_has_the_same_trace_in_a_database_of_its_own(self):
+        # 4: two daemons, in which partitions are made and COPY breaks
+        for seed in ("4", "7", "100002"):
+            self.assertEqual(trace_of(seed), trace_of(seed, SPOT_SIM_UNIVERSES="off"), seed)
+
     def test_a_batch_that_is_told_to_end_leaves_nothing_behind(self):
         for sig in (signal.SIGTERM, signal.SIGINT):
             with subprocess.Popen([SIM, "--seeds", "1-99999", "--jobs", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as p:

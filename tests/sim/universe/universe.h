@@ -1,0 +1,12 @@
+/* Preloaded into the simulation's Postgres server: universe.c. */
+#ifndef SIM_UNIVERSE_H
+#define SIM_UNIVERSE_H
+
+#include <stdbool.h>
+
+/* True in a process whose database is its own: nothing that it writes may reach a file of others. */
+extern bool universe_inside;
+/* Descriptors below are the server's own. */
+#define UNIVERSE_FDS 2048
+
+#endif
