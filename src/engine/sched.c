@@ -250,18 +250,17 @@ void wait_write(struct recon *r, const struct job_facts *f, const struct placing
 					      .fence = r->epoch}));
 }
 
-/* A job that is blocked by quotas makes others leave, or has the room held that is expected next; what is held for another
- * is not for it. false: it waits. */
+/* A job that is blocked by quotas makes others leave, and has the room held that is expected next: what the first of those
+ * left too, until all have. What is held for another is not for it. false: it waits. */
 static bool room_for(struct recon *r, struct sched_turn *t, const struct job_facts *f, struct placing *p)
 {
 	const char *held;
 
 	if (p->usable == 0 && strcmp(f->state, "QUEUED") == 0) {
-		if (preempt_for_quota(r, &t->room, f, p)) {
-			return false;
-		}
+		bool made = preempt_for_quota(r, &t->room, f, p);
+
 		room_hold(r, &t->room, f, p);
-		return true;
+		return !made;
 	}
 	held = room_filter(r, &t->room, f, p);
 	if (held != NULL) {

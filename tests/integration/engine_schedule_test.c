@@ -161,6 +161,29 @@ static void test_a_gang_makes_as_many_leave_as_it_needs_in_one_zone(void **state
 	world_until(w, LIMIT, "SELECT count(*) = 4 FROM job WHERE id < 5 AND state = 'RUNNING'");
 }
 
+/* What one of them left is not free while the other still saves: not even for who left. */
+static void test_what_was_made_room_of_is_kept_until_all_have_left(void **state)
+{
+	struct world *w = *state;
+
+	begin(w, 24);
+	job_of(w, 0, "a1", 36000);
+	job_of(w, 0, "a1", 36000);
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
+	w->agents = false;
+	gang_of(w, 200, "a1", 2, 3600);
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM attempt WHERE desired = 'drain'");
+	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'drained', exit_code = 0, ended_us = %" PRId64
+		     " WHERE job_id = 1 AND ended_us IS NULL; NOTIFY spot_engine", world_us());
+	world_until(w, LIMIT, "SELECT count(*) FROM node n JOIN attempt a ON a.node_id = n.id JOIN job j ON j.id = a.job_id"
+			      " WHERE j.id = 1 AND n.state = 'GONE' AND j.state = 'QUEUED'");
+	world_for(w, 300);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 2);
+	w->agents = true;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 3 AND state = 'RUNNING'");
+	assert_string_equal(world_text(w, "SELECT string_agg(job_id::text, ',' ORDER BY job_id) FROM decision WHERE kind = 'preempted'"), "1,2");
+}
+
 /* All ranks save and stop together, and it goes on where they saved. */
 static void test_a_gang_leaves_as_a_whole_and_comes_back(void **state)
 {
@@ -321,6 +344,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_who_is_not_far_enough_above_or_was_moved_lately_waits),
 	    cmocka_unit_test(test_room_is_held_for_the_blocked_and_filled_by_who_is_gone_in_time),
 	    cmocka_unit_test(test_a_gang_makes_as_many_leave_as_it_needs_in_one_zone),
+	    cmocka_unit_test(test_what_was_made_room_of_is_kept_until_all_have_left),
 	    cmocka_unit_test(test_a_gang_leaves_as_a_whole_and_comes_back),
 	    cmocka_unit_test(test_room_is_held_for_a_blocked_gang),
 	    cmocka_unit_test(test_a_team_that_spent_is_behind_and_dollars_fade),
