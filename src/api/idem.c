@@ -14,6 +14,7 @@
 #define STORED_MAX (256 * 1024)
 #define OPEN_US	   (60 * SPOT_US_PER_S) /* then a repeat takes an open key over (api_idem_begin) */
 #define TRIES_MAX  100
+#define REFUSED_MAX 3
 
 static bool key_ok(const char *key)
 {
@@ -104,11 +105,18 @@ bool idem_overtaken(struct areq *q, int64_t id)
 
 static void settle(struct areq *q);
 
+/* One that goes away says so (57P: operator intervention), or nothing. */
+static bool refused(const struct spot_err *err)
+{
+	return err->code[0] != '\0' && !str_prefix(err->code, "57P") && !str_prefix(err->code, "08");
+}
+
 /* What was done is done, whether its reply is stored or not. But a key that stays open holds up the client that tries again for a
- * minute: a database that went away is waited for. Its connections end one by one, and each may take a try with it. */
+ * minute: a database that went away is waited for. Its connections end one by one, and each may take a try with it. One that refuses does
+ * so again at once. */
 static bool not_settled(struct areq *q)
 {
-	if (q->settle_tries < TRIES_MAX && loop_wall_us(q->api->loop) - q->now_us < OPEN_US)
+	if (q->settle_tries < (refused(&q->pg.op.err) ? REFUSED_MAX : TRIES_MAX) && loop_wall_us(q->api->loop) - q->now_us < OPEN_US)
 		settle(q);
 	else
 		q->settled(q);

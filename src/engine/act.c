@@ -35,7 +35,9 @@ void act_end(struct act *a)
 
 	TAILQ_REMOVE(&e->acts, a, link);
 	loop_bury(e->loop, a, act_free);
-	engine_wake(e);
+	/* What a database refused it refuses again at once: the next turn is the tick's. */
+	if (!e->refused)
+		engine_wake(e);
 }
 
 static void act_called(struct op *op)
@@ -95,6 +97,7 @@ void act_drop(struct act *a)
 void act_wrote(struct op *op)
 {
 	struct act *a = container_of(container_of(op, struct pg_req, op), struct act, req);
+	struct engine *e = a->e;
 
 	a->writing = false;
 	if (op->rc != SPOT_OK && op->rc != SPOT_CANCELLED) {
@@ -105,5 +108,7 @@ void act_wrote(struct op *op)
 	if (a->wrote != NULL) {
 		a->wrote(a);
 	}
+	e->refused = op->rc != SPOT_OK;
 	act_end(a);
+	e->refused = false;
 }

@@ -134,7 +134,8 @@ struct engine {
 	int64_t settled_epoch, settled_at_us;	/* rows have no times to come: under this lease, when (mono) */
 	bool lease_busy, closing;
 	struct pg_req lease_req;
-	int64_t lease_sent; /* mono; 0: ask at once */
+	int64_t lease_sent, lease_again; /* mono; 0: ask at once */
+	bool refused; /* what runs now runs since a statement failed */
 	int64_t seen_epoch, seen_until_us; /* another's lease, as we saw it last */
 	int64_t behind_us, behind_at_us;   /* how far behind ours a holder's clock was, when last (mono) */
 	int64_t seen_us;		   /* mono: since when it has stood like that */

@@ -54,6 +54,9 @@ static void lease_renewed(struct op *op)
 		lease_lost(e, "another engine holds the lease");
 	} else if (!lease_held(e)) {
 		lease_lost(e, op->err.text);
+	} else {
+		log_warn("engine.lease", STR("rc", spot_rc_name(op->rc)), STR("error", op->err.text));
+		e->lease_again = e->lease_sent + look_us(e);
 	}
 	pg_req_fini(req);
 	engine_later(e, e->conf.lease_us / 3);
@@ -122,6 +125,7 @@ static void lease_taken(struct op *op)
 			log_warn("engine.lease", STR("rc", spot_rc_name(op->rc)),
 				 STR("error", op->err.text));
 		}
+		e->lease_again = loop_mono_us(e->loop) + look_us(e);
 		engine_later(e, look_us(e));
 	}
 	pg_req_fini(req);
@@ -159,7 +163,8 @@ void lease_turn(struct engine *e)
 		return;
 	}
 	if (e->epoch > 0) {
-		int64_t early = e->lease_until - e->conf.lease_us * 2 / 3 - now;
+		/* A database that refuses it does so at once. */
+		int64_t early = MAX(e->lease_until - e->conf.lease_us * 2 / 3, e->lease_again) - now;
 
 		if (early > 0) {
 			engine_later(e, early); /* nothing else may happen until then */
@@ -176,8 +181,8 @@ void lease_turn(struct engine *e)
 		    lease_renewed);
 		return;
 	}
-	if (e->lease_sent == 0 || now - e->lease_sent >= look_us(e) ||
-	    (e->seen_us > 0 && now - e->seen_us >= e->conf.lease_us)) {
+	if (now >= e->lease_again &&
+	    (e->lease_sent == 0 || now - e->lease_sent >= look_us(e) || (e->seen_us > 0 && now - e->seen_us >= e->conf.lease_us))) {
 		lease_take(e, now, wall);
 	}
 }

@@ -7,6 +7,8 @@
 #define CALL_TIMEOUT_US (300 * SPOT_US_PER_S)
 #define LOOK_US         SPOT_US_PER_S
 #define UPKEEP_LOOKS    5    /* so many looks from one step of the upkeep to the next */
+#define UPKEEP_TRIES    3    /* of a step, but for the first two, without which nothing can be polled */
+#define UNRECORDED_US   (10 * SPOT_US_PER_S)
 #define BACKOFF_MAX_US  (600 * SPOT_US_PER_S)
 #define UPKEEP_ONCE     5    /* steps done at the start of a round */
 #define UPKEEP_ROUND    720  /* about an hour */
@@ -76,6 +78,7 @@ static void poll_free(void *v)
 {
 	struct poll *p = v;
 
+	loop_timer_stop(&p->unrecorded);
 	op_fini(&p->call.op);
 	pg_req_fini(&p->req);
 	if (p->ingest_used) {
@@ -102,15 +105,23 @@ static void poll_end(struct poll *p)
 	loop_bury(poller->deps.loop, p, poll_free);
 }
 
+static void unrecorded(struct loop_timer *t)
+{
+	poll_end(container_of(t, struct poll, unrecorded));
+}
+
+/* What could not be recorded is due still: it shall not be asked of the provider without a pause. */
 void poll_recorded(struct op *op)
 {
 	struct poll *p = container_of(container_of(op, struct pg_req, op), struct poll, req);
 
-	if (op->rc != SPOT_OK) {
-		log_warn("poller.record_failed", STR("provider", call_provider_name(p->provider)), STR("feed", feed_name(p->kind)),
-		    STR("error", op->err.text));
+	if (op->rc == SPOT_OK) {
+		poll_end(p);
+		return;
 	}
-	poll_end(p);
+	log_warn("poller.record_failed", STR("provider", call_provider_name(p->provider)), STR("feed", feed_name(p->kind)),
+	    STR("error", op->err.text));
+	loop_timer_set(&p->unrecorded, MIN(UNRECORDED_US, feed_interval_us(p->poller, p->kind)));
 }
 
 void poll_done(struct poll *p)
@@ -256,6 +267,7 @@ static void poll_begin(struct poller *poller, struct call_provider *provider, co
 
 	assert(p != NULL);
 	p->poller = poller;
+	loop_timer_init(&p->unrecorded, poller->deps.loop, unrecorded);
 	p->arena = arena_new(0);
 	p->provider = provider;
 	p->kind = feed_parse(row->feed);
@@ -365,18 +377,25 @@ static void tick(struct loop_timer *t)
 	q_market_feeds_due(p->deps.pg, &p->due, &q, due_read);
 }
 
-/* Upkeep goes round: partitions ahead, retention, ageing of prices. One statement at a time. */
+/* Upkeep goes round: partitions ahead, retention, ageing of prices. One statement at a time. A step that fails is tried again after a
+ * while, for a database that refuses it refuses it at once; what fails again and again shall not keep the others from being done. */
 static void upkeep_done(struct op *op)
 {
 	struct poller *p = container_of(container_of(op, struct pg_req, op), struct poller, upkeep);
+	bool first = p->upkeep_step < UPKEEP_ONCE + (int)p->deps.providers_n + 3, failed = op->rc != SPOT_OK;
 
-	if (op->rc != SPOT_OK) {
+	if (failed) {
 		log_warn("poller.upkeep_failed", I64("step", p->upkeep_step), STR("error", op->err.text));
-	} else if (p->upkeep_step++ == 1) {
+	}
+	if (!failed && p->upkeep_step == 1) {
 		loop_timer_set(&p->tick, 0);   /* the first feeds are there */
 	}
+	if (!failed || (++p->upkeep_fails == UPKEEP_TRIES && p->upkeep_step > 1)) {
+		p->upkeep_step++;
+		p->upkeep_fails = 0;
+	}
 	pg_req_fini(&p->upkeep);
-	loop_timer_set(&p->housekeeping, p->upkeep_step < UPKEEP_ONCE + (int)p->deps.providers_n + 3 ? 0 : UPKEEP_LOOKS * look_us(p));
+	loop_timer_set(&p->housekeeping, failed ? look_us(p) : first ? 0 : UPKEEP_LOOKS * look_us(p));
 }
 
 static void seed_feeds(struct poller *p)

@@ -29,6 +29,7 @@ struct poll {
 	int32_t fails;
 	struct call call;
 	struct pg_req req;
+	struct loop_timer unrecorded;      /* its end could not be stored: it ends later */
 	struct price_ingest ingest;
 	bool ingest_used;
 	/* known pools of the region, as rows and as the provider sees them */
@@ -72,7 +73,7 @@ struct poller {
 	const char **steady; size_t steady_n; /* of these, whose prices stand for weeks */
 	struct poll *polls;
 	int running;
-	int upkeep_step;
+	int upkeep_step, upkeep_fails;
 	bool due_old;                      /* a poll ended while the due ones were read: read them again */
 	struct poller_stats stats;
 };

@@ -77,7 +77,9 @@ void step_done(struct op *op)
 			 STR("error", op->err.text));
 	}
 	if (s->then != NULL && (op->rc == SPOT_OK || s->always)) {
+		r->e->refused = op->rc != SPOT_OK;
 		s->then(s);
+		r->e->refused = false;
 	}
 	TAILQ_REMOVE(&r->e->steps, s, link);
 	loop_bury(r->e->loop, s, step_free);

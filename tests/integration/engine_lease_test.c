@@ -75,12 +75,33 @@ static void test_who_takes_over_from_a_clock_that_is_behind_gives_machines_their
 	world_finish(w, job);
 }
 
+/* A database that refuses a statement does so at once: asking again at once would be all that anybody does. */
+static void test_a_lease_that_cannot_be_renewed_is_not_asked_for_without_a_pause(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.lease_us = 2 * SPOT_US_PER_S;
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM leader WHERE epoch = 1");
+	/* A sequence counts what is rolled back, too. */
+	world_sql(w, "CREATE SEQUENCE asked; CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+		     "PERFORM nextval('asked'); RAISE 'No space left on device' USING ERRCODE = '53100'; END $$; "
+		     "CREATE TRIGGER full_disk BEFORE UPDATE ON leader FOR EACH ROW EXECUTE FUNCTION full_disk()");
+	world_for(w, w->conf.lease_us / 1000 * 2);
+	assert_false(engine_leads(w->engine));
+	assert_in_range(world_int(w, "SELECT last_value FROM asked"), 2, 2 * 24); /* twelve looks in a lease; two leases */
+	world_sql(w, "DROP TRIGGER full_disk ON leader; DROP FUNCTION full_disk(); DROP SEQUENCE asked");
+	world_until(w, LIMIT, "SELECT (epoch = 2)::int FROM leader");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are_apart),
 		cmocka_unit_test(test_who_takes_over_from_a_clock_that_is_behind_gives_machines_their_time),
 		cmocka_unit_test(test_who_led_last_leads_again_as_soon_as_the_database_answers),
+		cmocka_unit_test(test_a_lease_that_cannot_be_renewed_is_not_asked_for_without_a_pause),
 	};
 
 	return cmocka_run_group_tests(tests, world_setup, world_teardown);

@@ -8,6 +8,7 @@
 #include "cloud.h"
 #include "host.h"
 #include "leaders.h"
+#include "refuse.h"
 #include "store.h"
 #include "twice.h"
 #include "work.h"
@@ -244,6 +245,7 @@ static const struct rule_break {
     {"a cancellation is told", "UPDATE job SET cancel_us = 1, state = 'RUNNING'", later},
     {"a job begins on machines that are ready", "UPDATE node SET ready_us = NULL", NULL},
     {"what comes a second time changes nothing", "", twice_break},
+    {"what is refused is not asked again at once", "", refuse_break},
     {"a job that is over does not begin", "UPDATE job SET ended_us = 1", NULL},
     {"a job that is over runs nowhere", "DROP INDEX attempt_one_live; DROP INDEX attempt_one_per_node; UPDATE attempt SET ended_us = NULL", NULL},
     {"a job that finished does not run again", "UPDATE attempt SET exit_reason = 'ok'; UPDATE job SET epoch = epoch + 1", NULL},

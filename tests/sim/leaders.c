@@ -29,6 +29,12 @@ int64_t leaders_steady_since(void)
 	return steady;
 }
 
+void leaders_unsteady(void)
+{
+	if (steady != 0)
+		steady = world_now();
+}
+
 static size_t daemon_of(const struct pg *p)
 {
 	return str_same(p->application, "b");

@@ -23,6 +23,7 @@ void leaders_send(const char *from, const char *url, struct str body);
 void leaders_stop(const struct pg *p, bool stop);
 /* Since when one daemon leads that never stood still; 0 = none does. What is to be done is done within a few of its passes. */
 int64_t leaders_steady_since(void);
+void leaders_unsteady(void); /* it cannot do its work just now */
 /* Breaks the first or the second rule of the two, for breaks.c; within its transaction. */
 void leaders_break(bool late_write);
 /* Those of how the lease is taken. */

@@ -13,6 +13,7 @@
 #include "gates.h"
 #include "io/pg_priv.h"
 #include "leaders.h"
+#include "refuse.h"
 #include "store.h"
 #include "store/q.h"
 #include "twice.h"
@@ -404,6 +405,13 @@ static void item_run(struct pg_conn *c, struct pg_item *i)
 	PGresult *r;
 
 	world.statements++;
+	r = refuse_ran(s);
+	if (r != NULL) {
+		pg_err_from(r, s->name, &i->err, i->sqlstate);
+		trace("db %s%d %s: %s", c->pg->application, c->no, s->name, i->err.text);
+		PQclear(r);
+		return;
+	}
 	if (!late && gate_closed(db.c, s, i, &audit)) {
 		trace("db %s%d %s: 0 0", c->pg->application, c->no, s->name);
 		i->res = PQmakeEmptyPGresult(db.c, PGRES_TUPLES_OK);

@@ -3,6 +3,7 @@
 #include "cloud.h"
 #include "cloud_priv.h"
 #include "host.h"
+#include "refuse.h"
 #include "weather.h"
 
 
@@ -80,6 +81,7 @@ void weather_minute(void)
 	struct inst *i;
 
 	drought_minute();
+	refuse_minute();
 	if (DICE(silent_feed)) {
 		if (rng_below(&world.dice, 2) == 0)
 			feed_silent();
@@ -94,5 +96,6 @@ void weather_minute(void)
 
 void weather_calm(void)
 {
+	refuse_calm();
 	drought_until = 0; /* cloud_calm has filled all stocks */
 }

@@ -54,7 +54,8 @@
 	X(pod)            /* something happens to a Pod or its node (each minute) */ \
 	X(stream_cut)     /* a stream of lines breaks (asked as its lines leave) */ \
 	X(act_lost)       /* a launch or a terminate is lost, or its reply (small worlds) */ \
-	X(lag)            /* lists lag behind launches for a while (each minute; small worlds) */
+	X(lag)            /* lists lag behind launches for a while (each minute; small worlds) */ \
+	X(db_refuse)      /* the database answers with errors for a while (each minute; small worlds) */
 #define FAULTS_MAX 64
 struct faults_mix {
 #define X(name) int64_t name;
