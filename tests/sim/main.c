@@ -10,6 +10,7 @@
 #include "cloud.h"
 #include "gates.h"
 #include "mix.h"
+#include "refuse.h"
 #include "server.h"
 #include "stop.h"
 #include "store.h"
@@ -78,6 +79,7 @@ static void seed_run(const char *providers)
 
 	store_open(world.conf.dsn);
 	broker_install();
+	refuse_minute();
 	brokers_begin(providers);
 	/* Of a small world's few minutes most shall find its jobs at work. */
 	if (world.conf.small)
