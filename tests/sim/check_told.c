@@ -159,7 +159,7 @@ static void check_logs(void)
 	    "FROM job_log WHERE at_offset <> 0 OR bytes <> 'hello\n'::bytea");
 	/* It ran for minutes, and its end was heard. */
 	snprintf(sql, sizeof(sql), "SELECT string_agg('j' || a.job_id || ' epoch ' || a.epoch || ' rank ' || a.rank, '; ') FROM attempt a "
-	    "WHERE a.exit_reason = 'ok' AND a.ended_us - a.started_us > 300000000 + %" PRId64 " AND NOT EXISTS (SELECT FROM job_log l "
+	    "WHERE a.exit_reason = 'ok' AND a.ended_us - a.started_us > 300000000 + %" PRId64 "::int8 AND NOT EXISTS (SELECT FROM job_log l "
 	    "WHERE (l.job_id, l.epoch, l.rank) = (a.job_id, a.epoch, a.rank))", world.skew_max);
 	check_none_now("a log is what its program wrote", sql);
 }

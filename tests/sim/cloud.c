@@ -313,7 +313,7 @@ static enum cloud listed(const char *url, struct str body)
 	return strstr(url, "/aggregated/instances") != NULL ? CLOUD_GCP : str_suffix(url, "/instances") ? CLOUD_LAMBDA : CLOUD_NONE;
 }
 
-static char hidden[256][32]; /* from one list each */
+static char hidden[256][64]; /* from one list each */
 static size_t hidden_n;
 
 static bool was_hidden(const struct inst *i)
