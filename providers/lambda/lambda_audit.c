@@ -55,6 +55,15 @@ static bool is_end(const json_t *event)
 	return action != NULL && (strstr(action, "terminat") != NULL || strstr(action, "delet") != NULL);
 }
 
+/* A machine is in lists for a minute after its end was asked for: a list from before that did not lack it for it. */
+static bool is_before(const json_t *event, int64_t us)
+{
+	const char *when = json_string_value(json_object_get(event, "event_time"));
+	int64_t at;
+
+	return when == NULL || !parse_time_us(when, &at) || at <= us;
+}
+
 static void evidence_take(struct spot_call *c, const json_t *event, struct spot_instance *ret)
 {
 	const char *actor = json_string_value(json_object_get(event, "actor_lrn"));
@@ -69,7 +78,7 @@ static void evidence_take(struct spot_call *c, const json_t *event, struct spot_
 	    when != NULL ? lambda_words(c->arena, when) : "an unknown time");
 }
 
-bool lambda_audit_read(struct spot_call *c, struct spot_instance *list, size_t n, const char **ret_token)
+bool lambda_audit_read(struct spot_call *c, struct spot_instance *list, size_t n, int64_t listed_us, const char **ret_token)
 {
 	struct lambda_reply r;
 	const json_t *data, *event;
@@ -84,7 +93,7 @@ bool lambda_audit_read(struct spot_call *c, struct spot_instance *list, size_t n
 	data = json_object_get(r.doc, "data");
 	json_array_foreach(data, i, event)
 	{
-		for (size_t k = 0; k < n && is_end(event); k++) {
+		for (size_t k = 0; k < n && is_end(event) && is_before(event, listed_us); k++) {
 			if (list[k].end_cause == SPOT_END_NONE && is_about(event, list[k].ref)) {
 				evidence_take(c, event, &list[k]);
 			}
@@ -164,6 +173,7 @@ enum spot_step lambda_evidence_step(const struct lambda *self, struct spot_call 
 
 	if (e == NULL) {
 		st->evidence = e = arena_alloc(c->arena, sizeof(*e));
+		e->listed_us = c->now_us;
 		wanted_collect(self, c, a, e);
 		if (!self->audit_events || e->n == 0) {
 			return SPOT_DONE;
@@ -172,7 +182,7 @@ enum spot_step lambda_evidence_step(const struct lambda *self, struct spot_call 
 		return SPOT_SEND;
 	}
 	/* Entered without a reply: the request broke. It is not sent again, the list is good without it. */
-	if (c->in == NULL || !lambda_audit_read(c, e->list, e->n, &token)) {
+	if (c->in == NULL || !lambda_audit_read(c, e->list, e->n, e->listed_us, &token)) {
 		return evidence_merge(c, a, e);
 	}
 	for (size_t i = 0; i < e->n; i++) {

@@ -156,7 +156,7 @@ static void check_places(void)
 	    "ON o.node_id = a.node_id AND o.kind = 'interruption' WHERE a.created_us > o.heard_us + 60000000 + %" PRId64, world.skew_max);
 	check_none_now("no job begins on a machine that is being taken", sql);
 	snprintf(sql, sizeof(sql), "SELECT string_agg('j' || a.job_id || ' epoch ' || a.epoch || ' rank ' || a.rank || ' on n' || n.id, '; ') FROM attempt a "
-	    "JOIN node n ON n.id = a.node_id WHERE n.ready_us IS NULL OR n.ready_us > a.created_us + %" PRId64 " OR n.terminate_us + %" PRId64 " < a.created_us",
+	    "JOIN node n ON n.id = a.node_id WHERE n.ready_us IS NULL OR n.ready_us > a.created_us + %" PRId64 " OR n.terminate_us + 20000000 + %" PRId64 " < a.created_us",
 	    world.skew_max, world.skew_max);
 	check_none_now("a job begins on machines that are ready", sql);
 	check_none("who leaves for another is less urgent", "SELECT string_agg('j' || v.id || ' for j' || f.id, '; ') FROM decision d JOIN job v ON v.id = d.job_id "
