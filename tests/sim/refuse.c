@@ -14,16 +14,18 @@
 /* Of one statement in a second: a few daemons and machines may ask the same. */
 #define ASKED_MOST 60
 
-static enum { NOTHING, WRITES, ALL, ONE } what;
+static enum what { WRITES, ALL, ONE } what;
 static int64_t until, second;
 static const char *one, *last;
 static int64_t asked;
 
 void refuse_minute(void)
 {
+	static const enum what all[] = {WRITES, ALL, ONE};
+
 	if (!DICE(db_refuse) || world_now() < until)
 		return;
-	what = (int)(1 + rng_below(&world.dice, 3));
+	what = all[rng_below(&world.dice, ARRAY_LEN(all))];
 	one = q_all[rng_below(&world.dice, q_all_n)].name;
 	/* What no daemon can write it cannot know: longer than that, an agent that reports in vain is as good as silent. */
 	until = world_now() + dice_us(5 * SPOT_US_PER_S, what == ONE ? 45 * SPOT_US_PER_S : 180 * SPOT_US_PER_S);
