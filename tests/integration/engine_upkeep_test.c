@@ -200,16 +200,21 @@ static void test_checkpoint_urls_are_minted(void **state)
 	world_finish(w, 1);
 }
 
-/* An agent that is still fetching reports SETUP; a store honours neither what ran out nor what a clock signed that was ahead. */
-static void test_download_urls_are_signed_anew_until_the_files_are_there(void **state)
+static void job_with_files(struct world *w)
 {
-	struct world *w = *state;
-
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_start(w);
 	world_job(w, "{\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://b/k\"}]}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+}
+
+/* An agent that is still fetching reports SETUP; a store honours neither what ran out nor what a clock signed that was ahead. */
+static void test_download_urls_are_signed_anew_until_the_files_are_there(void **state)
+{
+	struct world *w = *state;
+
+	job_with_files(w);
 	for (int ahead = 0; ahead < 2; ahead++) {
 		world_sql(w, "UPDATE attempt SET phase = 'SETUP', version = 1, urls_until_us = %" PRId64 "; NOTIFY spot_engine",
 		    world_us() + ahead * 2 * w->conf.url_life_us);
@@ -224,11 +229,7 @@ static void test_download_urls_are_signed_anew_after_our_clock_was_set(void **st
 {
 	struct world *w = *state;
 
-	world_reset(w, true);
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://b/k\"}]}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	job_with_files(w);
 	for (int back = 0; back < 2; back++) {
 		world_sql(w, "UPDATE attempt SET phase = 'SETUP', version = 1");
 		steady_set(back ? -10 * SPOT_US_PER_S : 10 * SPOT_US_PER_S);
