@@ -5,7 +5,9 @@
  * A step is never entered inside call_start or inside another step.
  *
  * What is kept straight here and nowhere else: whether the cloud may have done something that we
- * have no answer for (run.doubt). With it set no ending of ours is anything but SPOT_UNKNOWN.
+ * have no answer for (run.doubt), or was told to and did not refuse, while the step has more to ask
+ * before it gives its verdict (run.acted). With either no ending of ours is anything but
+ * SPOT_UNKNOWN: a token that is refused after a machine was made is no refusal of the machine.
  */
 #include "base/base.h"
 
@@ -115,12 +117,17 @@ void run_end(struct run *r, enum spot_rc rc, const struct spot_err *err)
 	op_finish(&call->op, rc, &e);
 }
 
-/* An ending that is ours, not the step's: with an effect in doubt it is UNKNOWN. */
+bool run_may_have_acted(const struct run *r)
+{
+	return r->doubt || r->acted;
+}
+
+/* An ending that is ours, not the step's: with an effect possible it is UNKNOWN. */
 static void run_end_doubt(struct run *r, enum spot_rc rc, const struct spot_err *err)
 {
 	struct spot_err e = *err;
 
-	if (r->doubt && rc != SPOT_UNKNOWN) {
+	if (run_may_have_acted(r) && rc != SPOT_UNKNOWN) {
 		err_set(&e, SPOT_UNKNOWN,
 		    "%s %s: an earlier request may have taken effect; then: %s", r->p->name,
 		    r->verb, err->text);
@@ -149,12 +156,13 @@ static void run_deadline(struct loop_timer *t)
 	    [RUN_DELAY] = "waiting to retry",
 	    [RUN_SENT] = "waiting for the reply",
 	};
+	bool acted = run_may_have_acted(r);
 	char took[32];
 	struct spot_err e;
 
 	format_duration(loop_mono_us(r->p->loop) - r->began_us, took);
-	err_set(&e, r->doubt ? SPOT_UNKNOWN : SPOT_TIMEOUT, "%s %s: no result within %s (%s)%s%s%s",
-	    r->p->name, r->verb, took, at[r->place], r->doubt ? "; it may have taken effect" : "",
+	err_set(&e, acted ? SPOT_UNKNOWN : SPOT_TIMEOUT, "%s %s: no result within %s (%s)%s%s%s",
+	    r->p->name, r->verb, took, at[r->place], acted ? "; it may have taken effect" : "",
 	    r->last.text[0] != '\0' ? "; last answer: " : "", r->last.text);
 	memcpy(e.code, r->last.code, sizeof(e.code));
 	run_end(r, e.rc, &e);
@@ -418,11 +426,19 @@ void run_streamed(struct http_req *req)
 	run_step(r);
 }
 
+/* By RFC 9110 (15.5) a 4xx is a request that was not carried out; but a conflict may be with what
+ * we made ourselves, by an earlier try. */
+static bool refused(const struct spot_http_response *in)
+{
+	return in->status >= 400 && in->status < 500 && in->status != 409;
+}
+
 static void run_progress(struct run *r)
 {
 	if (r->c->in != NULL) {
 		/* Answered; the next request has its own tries and its own doubt. */
 		r->tries = 0;
+		r->acted = r->acted || r->doubt_before || (r->doubt && !refused(r->c->in));
 		r->doubt = false;
 		r->last = (struct spot_err){0};
 	}

@@ -92,7 +92,7 @@ static void auth_fail_waiter(struct run *r, enum spot_rc rc, const struct spot_e
 
 	TAILQ_REMOVE(&r->p->auth_waiters, r, auth_link);
 	r->place = RUN_NEW;
-	if (r->doubt) {
+	if (run_may_have_acted(r)) {
 		err_set(&e, SPOT_UNKNOWN, "%s %s: it may have taken effect; then: %s", r->p->name,
 		    r->verb, err->text);
 		rc = SPOT_UNKNOWN;

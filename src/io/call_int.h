@@ -45,6 +45,7 @@ struct run {
 	bool granted; /* tokens are taken for the request that is being built again */
 	bool doubt, doubt_before; /* a mutating request is out without a definite answer; and as it
 				   * was before the last request */
+	bool acted; /* a mutating request was answered, not refused, and the step went on */
 	int at_before;		  /* c->at on entry to the step that built the request */
 	int tries, tries_max;	  /* of the request at hand */
 	int steps, sent;
@@ -90,6 +91,7 @@ void run_start(struct run *r);
 void run_forget(struct run *r); /* no callback, no verdict */
 void run_resume(struct run *r); /* enter the step with c->in as it is */
 void run_end(struct run *r, enum spot_rc rc, const struct spot_err *err);
+bool run_may_have_acted(const struct run *r);
 void run_end_text(struct run *r, enum spot_rc rc, const char *text); /* in doubt: UNKNOWN */
 void run_answered(struct op *op); /* done of run.http */
 void run_streamed(struct http_req *req); /* more of a streamed reply is there */

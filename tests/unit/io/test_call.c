@@ -403,6 +403,115 @@ static void a_change_answered_with_a_fault_stays_in_doubt(void **state)
 	assert_int_equal(f->requests, 3);
 }
 
+/* A change that is answered, and a question after it before the verdict, as after the Pod of a
+ * launch was made. */
+static enum spot_step step_change_and_ask(struct fake *f, struct spot_call *c)
+{
+	enum { START, CHANGED, ASKED };
+
+	switch (c->at) {
+	case START:
+		c->at = CHANGED;
+		return fake_post(f, c, "/change");
+	case CHANGED:
+		c->at = ASKED;
+		if (c->in != NULL && c->in->status == 503) {
+			return call_again(c, SPOT_UNAVAILABLE, 0, NULL, "again");
+		}
+		return fake_get(f, c, "/question");
+	default:
+		switch (c->in->status) {
+		case 401:
+			return SPOT_REAUTH;
+		case 503:
+			return call_again(c, SPOT_UNAVAILABLE, 0, NULL, "again");
+		case 404:
+			return call_fail(c, SPOT_NOT_FOUND, "Gone", "the step's own verdict");
+		default:
+			return SPOT_DONE;
+		}
+	}
+}
+
+static int change_status, question_status;
+
+static void serve_change_and_question(struct fake *f, struct httpd_req *r)
+{
+	bool question = strcmp(f->path[f->requests - 1], "/question") == 0;
+
+	httpd_reply(r, question ? question_status : change_status, "text/plain", "", 0);
+}
+
+static enum spot_rc change_and_ask(struct fake *f, int change, int question)
+{
+	struct fake_call k;
+
+	f->step = step_change_and_ask;
+	f->serve = serve_change_and_question;
+	f->tick_us = 10000;
+	change_status = change;
+	question_status = question;
+	fake_start(f, &k, CALL_LAUNCH, 600 * S, 2, false);
+	fake_wait(f, &k);
+	assert_true(f->requests >= 2);
+	return k.rc;
+}
+
+static enum spot_step auth_refused(struct fake *f UNUSED, struct spot_call *c)
+{
+	return call_fail(c, SPOT_CONFIG, "NoKey", "no key in ~/.fake");
+}
+
+static void what_fails_after_an_answered_change_is_unknown(void **state)
+{
+	struct fake *f = *state;
+
+	assert_int_equal(change_and_ask(f, 201, 503), SPOT_UNKNOWN);
+	assert_int_equal(change_and_ask(f, 201, 401), SPOT_UNKNOWN);
+	/* There already: it may be ours of an earlier try. */
+	assert_int_equal(change_and_ask(f, 409, 503), SPOT_UNKNOWN);
+	assert_int_equal(change_and_ask(f, 201, 200), SPOT_OK);
+	f->auth = auth_refused;
+	assert_int_equal(change_and_ask(f, 201, 401), SPOT_UNKNOWN);
+	assert_int_equal(change_and_ask(f, 403, 401), SPOT_CONFIG);
+}
+
+static void what_fails_after_a_refused_change_is_what_it_is(void **state)
+{
+	struct fake *f = *state;
+
+	assert_int_equal(change_and_ask(f, 403, 503), SPOT_UNAVAILABLE);
+	assert_int_equal(change_and_ask(f, 403, 401), SPOT_UNAUTHENTICATED);
+}
+
+static void after_a_change_the_step_may_still_give_a_verdict(void **state)
+{
+	assert_int_equal(change_and_ask(*state, 201, 404), SPOT_NOT_FOUND);
+}
+
+static void serve_change_and_hang(struct fake *f, struct httpd_req *r)
+{
+	if (f->requests == 1) {
+		httpd_reply(r, 201, "text/plain", "", 0);
+	} else {
+		fake_serve_hang(f, r);
+	}
+}
+
+static void our_deadline_after_an_answered_change_is_unknown(void **state)
+{
+	struct fake *f = *state;
+	struct fake_call k;
+
+	f->step = step_change_and_ask;
+	f->serve = serve_change_and_hang;
+	f->tick_us = 10000;
+	fake_start(f, &k, CALL_LAUNCH, 5 * S, 2, false);
+	fake_wait(f, &k);
+	assert_int_equal(k.rc, SPOT_UNKNOWN);
+	assert_int_equal(f->requests, 2);
+}
+
 static void serve_429(struct fake *f UNUSED, struct httpd_req *r)
 {
 	httpd_reply(r, 429, "text/plain", "", 0);
@@ -544,6 +653,10 @@ int main(void)
 	    T(our_deadline_on_a_change_is_unknown),
 	    T(our_deadline_on_a_read_is_a_timeout),
 	    T(a_change_answered_with_a_fault_stays_in_doubt),
+	    T(what_fails_after_an_answered_change_is_unknown),
+	    T(what_fails_after_a_refused_change_is_what_it_is),
+	    T(after_a_change_the_step_may_still_give_a_verdict),
+	    T(our_deadline_after_an_answered_change_is_unknown),
 	    T(a_change_that_was_throttled_did_not_happen),
 	    T(a_change_that_was_never_sent_is_unavailable),
 	    T(a_change_whose_owner_lost_the_right_to_make_it_is_not_sent),
