@@ -253,7 +253,7 @@ static const struct rule_break {
     {"no machine is wanted for a job that is over", "UPDATE job SET cancel_us = 1; UPDATE node SET job_id = (SELECT min(id) FROM job)", NULL},
     {"a job moves to machines that are ready", "INSERT INTO event (at_us, entity, entity_id, job_id, event, why, actor) SELECT 1, 'job', 'j' || j.id, j.id, 'MOVE', "
 	"'moves from n0 to n' || n.id || ', which is ready', 'x' FROM job j, node n", NULL},
-    {"a pool that refused rests", "UPDATE node SET state = 'FAILED', end_cause = 'refused', pool_id = 1, ended_us = created_us - 20000000, gang_id = NULL; DELETE FROM event",
+    {"a pool that refused rests", "UPDATE node SET state = 'FAILED', end_cause = 'refused', pool_id = 1, ended_us = created_us - 40000000, gang_id = NULL; DELETE FROM event",
 	NULL},
     {"no pool rests longer than the longest rest", "INSERT INTO pool_cool (pool_id, until_us, refusals, rc, why, at_us) SELECT min(id), 901000000, 1, 'x', '', 0 FROM pool "
 	"ON CONFLICT (pool_id) DO UPDATE SET until_us = pool_cool.at_us + 901000000", NULL},
