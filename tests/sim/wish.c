@@ -55,14 +55,16 @@ static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
 	w->cancel_after_us = one_in(2) ? dice_us(SPOT_US_PER_S, 120 * SPOT_US_PER_S) : dice_us(SPOT_US_PER_S, (world.conf.small ? 300 : 900) * SPOT_US_PER_S);
 }
 
-/* Where there is CoreWeave, half of the jobs want what only it has: whole servers. */
+/* Where there is CoreWeave, half of the jobs want what only it has: whole servers. A10 are Lambda's alone: where that is not, nobody's. */
 static const char *gpu_draw(size_t of)
 {
 	static const char *const servers[] = {"A100-80GB: 8", "L40S: 8", "H100: 8"};
+	const char *gpu;
 
 	if (cloud_is_here("coreweave") && one_in(2))
 		return servers[rng_below(&world.dice, ARRAY_LEN(servers))];
-	return gpus[rng_below(&world.dice, of)];
+	gpu = gpus[rng_below(&world.dice, of)];
+	return strcmp(gpu, "A10: 1") == 0 && !cloud_is_here("lambda") ? "A10G: 1" : gpu;
 }
 
 static void job_draw(struct wish_text *w, size_t k)
