@@ -250,6 +250,8 @@ static const struct rule_break {
     {"a job that is over runs nowhere", "DROP INDEX attempt_one_live; DROP INDEX attempt_one_per_node; UPDATE attempt SET ended_us = NULL", NULL},
     {"a job that finished does not run again", "UPDATE attempt SET exit_reason = 'ok'; UPDATE job SET epoch = epoch + 1", NULL},
     {"a job is restarted as often as it may be", "UPDATE job SET restarts = 99", NULL},
+    {"each restart is counted", "UPDATE job SET restarts = restarts + 1", NULL},
+    {"a job fails when it may be restarted no more", "UPDATE job SET state = 'FAILED', reason = 'error', restarts = 0, spec = jsonb_set(spec, '{max_restarts}', '1')", NULL},
     {"no machine is wanted for a job that is over", "UPDATE job SET cancel_us = 1; UPDATE node SET job_id = (SELECT min(id) FROM job)", NULL},
     {"a job moves to machines that are ready", "INSERT INTO event (at_us, entity, entity_id, job_id, event, why, actor) SELECT 1, 'job', 'j' || j.id, j.id, 'MOVE', "
 	"'moves from n0 to n' || n.id || ', which is ready', 'x' FROM job j, node n", NULL},

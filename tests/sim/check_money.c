@@ -81,7 +81,8 @@ static void check_kinds(void)
 	    "<> (j.team, j.project)");
 }
 
-/* EC2 ended it within its first hour, and the daemon heard so. Soon after it is credited. */
+/* EC2 ended it within its first hour, and the daemon heard so. Soon after it is credited. By a clock that was set back it may have ended before
+ * it began: then nothing was billed. */
 static void check_uncredited(void)
 {
 	char sql[500];
@@ -90,7 +91,7 @@ static void check_uncredited(void)
 	PGresult *r;
 
 	snprintf(sql, sizeof(sql), "SELECT n.id, n.ref FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.provider = 'aws' AND p.market = 'spot' AND n.state = 'GONE' "
-	    "AND n.provider_state = 'gone_reclaimed' AND n.ended_us - n.launched_us < 3600000000 AND n.ended_us < %" PRId64
+	    "AND n.provider_state = 'gone_reclaimed' AND n.ended_us - n.launched_us BETWEEN 1 AND 3599999999 AND n.ended_us < %" PRId64
 	    " AND NOT EXISTS (SELECT FROM ledger l WHERE l.node_id = n.id AND l.kind = 'credit')", world_now() - 300 * SPOT_US_PER_S - world.skew_max);
 	r = PQexec(store_conn(), sql);
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);

@@ -183,6 +183,12 @@ static void check_restarts(void)
 {
 	check_none("a job is restarted as often as it may be", "SELECT string_agg('j' || id || ' ' || restarts || ' times', '; ') FROM job "
 	    "WHERE restarts > coalesce((spec->>'max_restarts')::int8, 0)");
+	check_none("each restart is counted", "SELECT string_agg('j' || id || ' ' || restarts || ' times', '; ') FROM job j "
+	    "WHERE restarts <> (SELECT count(*) FROM event e WHERE e.job_id = j.id AND e.entity = 'job' AND e.event = 'RETRY')");
+	if (check_value("SELECT count(*) FROM job WHERE restarts > 0") > 0)
+		sometimes("a job that failed was restarted");
+	check_none("a job fails when it may be restarted no more", "SELECT string_agg('j' || id || ' after ' || restarts, '; ') FROM job "
+	    "WHERE state = 'FAILED' AND reason IN ('error', 'setup_failed') AND restarts < coalesce((spec->>'max_restarts')::int8, 0)");
 }
 
 /* Launch before leave: what a job moves to is ready, of a gang all machines. */

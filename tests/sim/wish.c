@@ -22,6 +22,14 @@ struct job_draw {
 	int64_t nodes, steps, step_ms, priority, slack_s;
 };
 
+/* A quarter of the jobs that fail may do so once or twice more. Of other dice, so that all else falls as it does. */
+static int64_t restarts_of(size_t k)
+{
+	uint64_t h = (world.conf.seed + 1 + (uint64_t)k * 1000003) * UINT64_C(0x9e3779b97f4a7c15);
+
+	return (h >> 40) % 4 == 0 ? (int64_t)(1 + (h >> 50) % 2) : 0;
+}
+
 static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
 {
 	struct sbuf b AUTO(sbuf);
@@ -37,6 +45,8 @@ static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
 	sbuf_printf(&b, "run: |\n  steps=%" PRId64 " step_ms=%" PRId64 " save_ms=%" PRId64 "%s\n", d->steps, d->step_ms,
 	    dice_us(100, 20000), d->fails ? " fail_at=1" : "");
 	sbuf_printf(&b, "config:\n  spotctl:\n    team: research\n    project: sim\n    class: training\n");
+	if (d->fails && restarts_of(k) > 0)
+		sbuf_printf(&b, "    max_restarts: %" PRId64 "\n", restarts_of(k));
 	if (d->stays)
 		sbuf_printf(&b, "    interruptible: false\n");
 	if (d->fleet != NULL)
