@@ -1,6 +1,7 @@
 /* The clouds of tests/emulator in this process, on the same loop and clock. */
 #include "world.h"
 #include "cloud.h"
+#include "check.h"
 #include "cloud_priv.h"
 #include "host.h"
 
@@ -255,12 +256,51 @@ static void lag_minute(void)
 	sim.conf.lag_us = rng_below(&world.dice, 3) == 0 ? dice_us(0, 90 * SPOT_US_PER_S) : 0;
 }
 
+/* The launch token, or at a cloud without tokens the name that it was given; Google keeps it as a label, Azure as a tag. */
+static const char *token_of(const struct inst *i)
+{
+	const char *label = i->cloud == CLOUD_GCP || i->cloud == CLOUD_AZURE ? inst_tag(i, "spotbroker-token") : NULL;
+
+	return label != NULL ? label : i->token != NULL ? i->token : i->name;
+}
+
+/* A row waits for it that has not heard of it. */
+static struct inst *unheard(void)
+{
+	char sql[300];
+
+	for (struct inst *i = sim.insts; i != NULL; i = i->next) {
+		const char *token = token_of(i);
+
+		if (i->cloud == CLOUD_COREWEAVE || other_is(i) || i->state == INST_GONE || i->state == INST_SHUTTING || token == NULL)
+			continue;
+		snprintf(sql, sizeof(sql), "SELECT count(*) FROM node WHERE state IN ('LAUNCHING', 'UNKNOWN') AND '%s' IN (token, name)", token);
+		if (check_value(sql) > 0)
+			return i;
+	}
+	return NULL;
+}
+
 /* Of one machine or one cloud's answers: who waits for these may wait for so long. */
 static bool felt(bool hit)
 {
 	if (hit)
 		world.taken_until = world_now() + 600 * SPOT_US_PER_S;
 	return hit;
+}
+
+void cloud_launch_unknown(void)
+{
+	struct inst *i;
+
+	if (!felt(DICE(unheard_end)) || (i = unheard()) == NULL)
+		return;
+	trace("cloud kills %s, of which nobody has heard", i->id);
+	sometimes("an instance died before its launch was known");
+	inst_end(i, "kill", "Server.InternalError", "Server.InternalError: Internal error on launch");
+	/* Who looks for it by lists does not find it for a while, and may launch it again. */
+	if (rng_below(&world.dice, 2) == 0)
+		sim.conf.lag_us = dice_us(10, 60) * SPOT_US_PER_S;
 }
 
 void cloud_minute(void)
@@ -382,14 +422,6 @@ void cloud_calm(void)
 }
 
 /* ---- for the checks -------------------------------------------------------------------------------------- */
-
-/* The launch token, or at a cloud without tokens the name that it was given; Google keeps it as a label, Azure as a tag. */
-static const char *token_of(const struct inst *i)
-{
-	const char *label = i->cloud == CLOUD_GCP || i->cloud == CLOUD_AZURE ? inst_tag(i, "spotbroker-token") : NULL;
-
-	return label != NULL ? label : i->token != NULL ? i->token : i->name;
-}
 
 size_t cloud_instances(struct cloud_instance **ret)
 {

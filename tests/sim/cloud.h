@@ -55,6 +55,8 @@ struct cloud_instance {
 	int64_t notice_us;      /* since when it is told that the cloud takes it; 0 = it is not, or (CoreWeave) that is not known here */
 	int64_t over_us;        /* gone_us: it costs nothing any more; then nothing is left of it either. 0 = not yet */
 };
+/* A launch's outcome was written down as unknown: what it made may end at once (unheard_end). */
+void cloud_launch_unknown(void);
 size_t cloud_instances(struct cloud_instance **ret); /* the caller frees */
 /* Orders of machines beyond the Pods that want them. */
 size_t cloud_orders_open(void);

@@ -7,6 +7,7 @@
  */
 #include "base/base.h"
 #include "world.h"
+#include "cloud.h"
 #include "base/str.h"
 #include "broker.h"
 #include "check.h"
@@ -146,6 +147,8 @@ void leaders_ran(const struct pg *p, const struct pg_stmt *s, const PGresult *r,
 		always(!transaction_wrote(), "a daemon that leads no longer changes nothing", "%s of daemon-%s, epoch %" PRId64
 		    " of %" PRId64, s->name, p->application, led[daemon_of(p)], newest);
 	}
+	if (PQntuples(r) > 0 && str_same(s->name, "engine_launch_undone")) /* of a gang: a row each */
+		cloud_launch_unknown();
 	if (PQntuples(r) != 1)
 		return;
 	if (str_same(s->name, "engine_lease_take") && PQgetvalue(r, 0, 1)[0] == 1) { /* taken */

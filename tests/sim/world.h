@@ -55,7 +55,8 @@
 	X(stream_cut)     /* a stream of lines breaks (asked as its lines leave) */ \
 	X(act_lost)       /* a launch or a terminate is lost, or its reply (small worlds) */ \
 	X(lag)            /* lists lag behind launches for a while (each minute; small worlds) */ \
-	X(db_refuse)      /* the database answers with errors for a while (each minute; small worlds) */
+	X(db_refuse)      /* the database answers with errors for a while (each minute; small worlds) */ \
+	X(unheard_end)    /* what a launch made ends as its outcome is written down as unknown */
 #define FAULTS_MAX 64
 struct faults_mix {
 #define X(name) int64_t name;
