@@ -148,10 +148,11 @@ WITH n AS (
 SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 
 -- Claims nobody answers for: held by another daemon, or too old and none of the calls that are under way here. Those may leave yet, and
--- clocks jump.
+-- clocks jump. A gang's call is that of its first rank, as in engine_launch_due.
 -- name: engine_launch_stale
 -- params: claimed_by text, at_us int8, calls int8[]
 -- rows: many id int8, claimed_by text
 -- writes: no
-SELECT min(id), claimed_by FROM node WHERE state = 'LAUNCHING' AND (claimed_by <> $1 OR claim_until_us <= $2)
-GROUP BY CASE WHEN gang_call THEN -gang_id ELSE id END, claimed_by HAVING claimed_by <> $1 OR min(id) <> ALL ($3) ORDER BY 1 LIMIT 200
+SELECT (array_agg(id ORDER BY gang_rank, id))[1], claimed_by FROM node WHERE state = 'LAUNCHING' AND (claimed_by <> $1 OR claim_until_us <= $2)
+GROUP BY CASE WHEN gang_call THEN -gang_id ELSE id END, claimed_by
+HAVING claimed_by <> $1 OR (array_agg(id ORDER BY gang_rank, id))[1] <> ALL ($3) ORDER BY 1 LIMIT 200
