@@ -184,7 +184,7 @@ struct aws_run {
 	bool dry;
 };
 /* Places of a launch, in call_state.at. */
-enum { AWS_AT_RESERVATION = 0, AWS_AT_IMAGE, AWS_AT_RUN, AWS_AT_UNDO };
+enum { AWS_AT_RESERVATION = 0, AWS_AT_IMAGE, AWS_AT_RUN };
 /* The image that is set for an architecture; NULL = it is looked up. */
 const char *aws_image_fixed(const struct aws *self, const char *arch);
 enum spot_step aws_image_send(
