@@ -156,7 +156,8 @@ struct spot_presign {
 struct spot_launch_gang {
 	struct spot_launch common;           /* name is a prefix; user_data is the same for all */
 	size_t want;
-	struct spot_instance *instances; size_t instances_n; /* result: want of them */
+	struct spot_instance *instances; size_t instances_n; /* result: want of them, as they are
+	                                      * now: a repeat under the same token may find some ended */
 };
 /* Is the caller of an enrolment the machine that we launched? proof is what its agent sent: a JSON object with
  * "kind" (include/spot/agent.h lists them). DONE: it proves to be that machine. FAIL with SPOT_DENIED: it is not, or the
@@ -253,7 +254,8 @@ struct spot_provider_ops {
 	void (*close)(void *self);           /* NULL accepted; wipes secrets */
 	bool (*auth_fresh)(const void *self, int64_t now_us); /* false: core runs auth before the next call */
 	enum spot_step (*auth)(void *self, struct spot_call *c); /* the only step that may change self, apart
-	                                                          * from clock-skew correction */
+	                                                          * from clock-skew correction. Asked although fresh: what there is
+	                                                          * was refused, or our clock was set; all is to be renewed */
 	/* Fills ret with every secret string held, for redaction of logs; returns the count (<= n). */
 	size_t (*secrets)(const void *self, const char **ret, size_t n);
 	enum spot_step (*regions)(void *self, struct spot_call *c, struct spot_regions *a);

@@ -2,6 +2,10 @@
  * A provider instance: its name, limiter and statistics, and its credentials. Renewal is
  * single-flight: the first call that needs it starts the auth step, all others wait for that one,
  * and its failure fails them all with its words.
+ *
+ * What a provider holds goes by the wall clock: lives of tokens, when to renew them, when to ask again after a refusal.
+ * When that clock is set, all of it may be wrong (a pause of a minute lasts for hours), so credentials are then renewed
+ * whole, though they are fresh. Should that fail, what there is goes on being used, and the next call tries again.
  */
 #include "base/base.h"
 
@@ -12,7 +16,20 @@
 #include "io/call.h"
 #include "io/call_int.h"
 
-#define SECRETS_MAX 32
+#define SECRETS_MAX   32
+#define CLOCK_SET_US (30 * SPOT_US_PER_S) /* less is drift, and within what tokens are renewed ahead of their end */
+
+static int64_t clock_us(const struct call_provider *p)
+{
+	return loop_wall_us(p->loop) - loop_mono_us(p->loop);
+}
+
+static bool clock_was_set(const struct call_provider *p)
+{
+	int64_t by = clock_us(p) - p->clock_us;
+
+	return by > CLOCK_SET_US || by < -CLOCK_SET_US;
+}
 
 bool auth_needed(struct run *r)
 {
@@ -25,7 +42,7 @@ bool auth_needed(struct run *r)
 		r->authed = false;
 		return false;
 	}
-	return !p->ops->auth_fresh(p->self, loop_wall_us(p->loop));
+	return clock_was_set(p) || !p->ops->auth_fresh(p->self, loop_wall_us(p->loop));
 }
 
 static void auth_begin(struct call_provider *p)
@@ -38,6 +55,7 @@ static void auth_begin(struct call_provider *p)
 	r->c = &r->own;
 	r->urgent = true;
 	p->auth = r;
+	p->auth_whole = p->ops->auth_fresh(p->self, loop_wall_us(p->loop));
 	run_start(r);
 }
 
@@ -102,12 +120,14 @@ static void auth_fail_waiter(struct run *r, enum spot_rc rc, const struct spot_e
 
 void auth_done(struct call_provider *p, enum spot_rc rc, const struct spot_err *err)
 {
+	bool set = clock_was_set(p) && p->auth_whole;
 	size_t n = 0;
 	struct run *r;
 
 	p->auth = NULL;
 	if (rc == SPOT_OK) {
 		p->auth_gen++;
+		p->clock_us = p->auth_whole ? clock_us(p) : p->clock_us;
 	}
 	secrets_register(p);
 	TAILQ_FOREACH(r, &p->auth_waiters, auth_link)
@@ -116,7 +136,7 @@ void auth_done(struct call_provider *p, enum spot_rc rc, const struct spot_err *
 	}
 	/* Only those that wait now: one let go may come back and ask for the next flight. */
 	while (n-- > 0 && (r = TAILQ_FIRST(&p->auth_waiters)) != NULL) {
-		if (rc != SPOT_OK) {
+		if (rc != SPOT_OK && (!set || r->reauthed)) {
 			auth_fail_waiter(r, rc, err);
 			continue;
 		}
@@ -140,6 +160,7 @@ struct call_provider *call_provider_new(struct loop *l, struct http_client *http
 	p->self = self;
 	p->shared = shared;
 	p->limiter = limiter_new(l);
+	p->clock_us = clock_us(p);
 	TAILQ_INIT(&p->runs);
 	TAILQ_INIT(&p->auth_waiters);
 	secrets_register(p);

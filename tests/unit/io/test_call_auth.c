@@ -151,6 +151,59 @@ static void calls_refused_together_renew_together(void **state)
 	assert_int_equal(f->requests, 8);
 }
 
+static void calls_after_the_clock_was_set(struct fake *f, int64_t by_us, size_t n)
+{
+	struct fake_call k;
+
+	f->clock.wall += by_us;
+	while (n-- > 0) {
+		fake_call_now(f, &k);
+		assert_int_equal(k.rc, SPOT_OK);
+	}
+}
+
+static void fresh_credentials_are_renewed_once_when_the_clock_was_set(void **state)
+{
+	struct fake *f = *state;
+
+	calls_after_the_clock_was_set(f, 20 * S, 2); /* steered */
+	assert_int_equal(f->auths, 0);
+	calls_after_the_clock_was_set(f, 3600 * S, 2);
+	assert_int_equal(f->auths, 1);
+	calls_after_the_clock_was_set(f, -7200 * S, 3);
+	assert_int_equal(f->auths, 2);
+}
+
+/* Renewed because they were stale, by their own look at the new time: what they took for fresh is still to come. */
+static void what_was_renewed_in_part_when_the_clock_was_set_is_renewed_whole(void **state)
+{
+	struct fake *f = *state;
+
+	f->fresh = false;
+	calls_after_the_clock_was_set(f, 3600 * S, 1);
+	assert_int_equal(f->auths, 1);
+	calls_after_the_clock_was_set(f, 0, 3);
+	assert_int_equal(f->auths, 2);
+}
+
+static void credentials_that_cannot_be_renewed_when_the_clock_was_set_are_used_on(void **state)
+{
+	struct fake *f = *state;
+	struct fake_call k;
+
+	f->auth = auth_refused;
+	calls_after_the_clock_was_set(f, 3600 * S, 2);
+	assert_int_equal(f->requests, 2);
+	f->clock.wall += 3600 * S;
+	f->serve = serve_expired;
+	fake_call_now(f, &k);
+	assert_int_equal(k.rc, SPOT_CONFIG); /* refused by the far side, too */
+	f->serve = fake_serve_ok;
+	f->auth = NULL;
+	calls_after_the_clock_was_set(f, 0, 2);
+	assert_int_equal(f->auths, 1);
+}
+
 static enum spot_step auth_new_secret(struct fake *f, struct spot_call *c UNUSED)
 {
 	f->secret = "second-secret-abcdef";
@@ -336,6 +389,9 @@ int main(void)
 	    T(expired_credentials_are_renewed_and_the_request_repeated),
 	    T(credentials_are_renewed_once_per_call),
 	    T(calls_refused_together_renew_together),
+	    T(fresh_credentials_are_renewed_once_when_the_clock_was_set),
+	    T(what_was_renewed_in_part_when_the_clock_was_set_is_renewed_whole),
+	    T(credentials_that_cannot_be_renewed_when_the_clock_was_set_are_used_on),
 	    T(secrets_of_a_renewal_are_registered_for_redaction),
 	    T(files_are_read_and_absence_is_a_status),
 	    T(what_is_no_small_regular_file_is_refused),
