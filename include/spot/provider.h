@@ -116,6 +116,8 @@ struct spot_describe {
 	const char *region;
 	const char *const *refs; size_t refs_n;
 	struct spot_instance *found; size_t n; /* unknown refs are absent */
+#define SPOT_ABSENT_STATE "absent"           /* raw_state of a GONE one that the answer lacks, where end_cause and raw_reason say
+	                                      * what else is known of its end: one answer that lacks it is no proof */
 };
 struct spot_terminate {
 	const char *region, *zone;

@@ -122,12 +122,11 @@ const char *lambda_image_family(const struct lambda *self, const char *arch);
 struct lambda_evidence {
 	struct spot_instance *list; /* asked about; end_cause set where an event tells */
 	size_t n;
-	int64_t listed_us; /* when the list was there */
 	int pages;
 };
 void lambda_audit_request(const struct lambda *self, struct spot_call *c, const char *page_token);
-/* False: the reply is none. Sets cause and reason of those in list that an event from before listed_us tells about. */
-bool lambda_audit_read(struct spot_call *c, struct spot_instance *list, size_t n, int64_t listed_us, const char **ret_token);
+/* False: the reply is none. Sets cause and reason of those in list that an event tells about. */
+bool lambda_audit_read(struct spot_call *c, struct spot_instance *list, size_t n, const char **ret_token);
 /* Goes on with a describe whose list is in a: DONE, or SEND for the events. Never fails. */
 enum spot_step lambda_evidence_step(const struct lambda *self, struct spot_call *c, struct spot_describe *a);
 

@@ -113,6 +113,16 @@ const char *instance_reason(struct arena *a, const struct spot_instance *i)
 			    i->raw_reason == NULL ? "" : i->raw_reason);
 }
 
+/* What a row is told: where the answer before had it, one that lacks it is no end, whatever is known of that. */
+static const char *told_state(const struct spot_instance *i, int32_t lacked)
+{
+	if (i == NULL || (lacked == 0 && i->state == SPOT_INSTANCE_GONE && i->raw_state != NULL &&
+			  strcmp(i->raw_state, SPOT_ABSENT_STATE) == 0)) {
+		return "absent";
+	}
+	return instance_state(i);
+}
+
 static const struct spot_instance *found_ref(const struct spot_describe *d, const char *ref)
 {
 	for (size_t i = 0; i < d->n; i++) {
@@ -136,7 +146,7 @@ static void seen_write(struct act *a, const struct asking *k)
 		const struct spot_instance *x = found_ref(&k->describe, k->rows[i].ref);
 
 		ids[i] = k->rows[i].id;
-		states[i] = x == NULL ? "absent" : instance_state(x);
+		states[i] = told_state(x, k->rows[i].gone_seen);
 		ips[i] = x == NULL || x->ip == NULL ? "" : x->ip;
 		reasons[i] = x == NULL ? "" : instance_reason(a->arena, x);
 	}

@@ -334,9 +334,18 @@ static enum spot_step cloud_describe(void *self, struct spot_call *c, struct spo
 	for (size_t i = 0; i < a->refs_n && !k->hide; i++) {
 		struct machine *m = cloud_by_ref(k, a->refs[i]);
 
-		if (m != NULL) {
-			a->found[a->n++] = instance_of(c->arena, m);
+		if (m == NULL) {
+			continue;
 		}
+		a->found[a->n] = instance_of(c->arena, m);
+		if (m->lacks > 0) {
+			m->lacks--;
+			a->found[a->n].state = SPOT_INSTANCE_GONE;
+			a->found[a->n].end_cause = SPOT_END_USER;
+			a->found[a->n].raw_state = SPOT_ABSENT_STATE;
+			a->found[a->n].raw_reason = "terminated by somebody";
+		}
+		a->n++;
 	}
 	if (k->describe_after_us > 0) {
 		return call_again(c, SPOT_UNAVAILABLE, k->describe_after_us, "", "fake describe: later");

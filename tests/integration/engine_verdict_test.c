@@ -90,6 +90,24 @@ static void asked_more(struct world *w, int n)
 	assert_true(w->cloud.describes >= until);
 }
 
+/* The simulation found it (seeds 1067, 112221): a list lacked a machine whose end somebody had asked for, and that was not over. */
+static void test_an_answer_that_lacks_a_machine_and_knows_why_is_one_answer(void **state)
+{
+	struct world *w = *state;
+	int64_t job;
+
+	world_reset(w, true);
+	w->conf.list_lag_us = 1;
+	job = running(w);
+	w->cloud.list[0].lacks = 1;
+	world_until(w, LIMIT, "SELECT count(*) FROM event WHERE node_id = 1 AND event = 'SUSPECTED'");
+	asked_more(w, 3);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE id = 1 AND state = 'READY' AND provider_state = 'running'"), 1);
+	w->cloud.list[0].lacks = 100;
+	world_until(w, LIMIT, "SELECT count(*) FROM verdict WHERE kind = 'lost' AND node_id = 1 AND why = 'provider says gone_user: absent terminated by somebody'");
+	world_finish(w, job);
+}
+
 /* A partition: the job went on all the time, and its agent tells so when it is heard again. */
 static void test_an_agent_that_comes_back_with_progress_was_given_up_wrongly(void **state)
 {
@@ -434,6 +452,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_where_all_goes_well_nothing_is_decided_or_counted),
+		cmocka_unit_test(test_an_answer_that_lacks_a_machine_and_knows_why_is_one_answer),
 		cmocka_unit_test(test_an_agent_that_comes_back_with_progress_was_given_up_wrongly),
 		cmocka_unit_test(test_what_a_clock_that_was_ahead_wrote_hides_no_loss),
 		cmocka_unit_test(test_a_dead_agent_is_given_up_rightly),

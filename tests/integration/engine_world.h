@@ -29,6 +29,7 @@ struct machine {
 	int terminates;
 	int64_t terminated_us; /* the first of them */
 	bool leftover;
+	int lacks;		/* so many descriptions lack it, and tell an end of this cause */
 	const char *reason; /* raw_reason, NULL = "" */
 	size_t gang; /* so many were launched with its token; 0 = it alone */
 };

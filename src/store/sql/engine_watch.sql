@@ -14,9 +14,9 @@ GROUP BY 1, 2
 -- name: engine_watch_refs
 -- params: provider text, region text
 -- rows: many id int8, ref text, state text, market text, zone text, instance_type text, spot_request text,
---   launched_us int8
+--   launched_us int8, gone_seen int4
 -- writes: no
-SELECT n.id, n.ref, n.state, p.market, p.zone, p.instance_type, n.spot_request, coalesce(n.launched_us, n.created_us)
+SELECT n.id, n.ref, n.state, p.market, p.zone, p.instance_type, n.spot_request, coalesce(n.launched_us, n.created_us), n.gone_seen
 FROM node n JOIN pool p ON p.id = n.pool_id
 WHERE n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING') AND n.ref IS NOT NULL
 	AND p.provider = $1 AND p.region = $2
