@@ -103,6 +103,7 @@ static void test_an_answer_that_lacks_a_machine_and_knows_why_is_one_answer(void
 	world_until(w, LIMIT, "SELECT count(*) FROM event WHERE node_id = 1 AND event = 'SUSPECTED'");
 	asked_more(w, 3);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE id = 1 AND state = 'READY' AND provider_state = 'running'"), 1);
+	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	w->cloud.list[0].lacks = 100;
 	world_until(w, LIMIT, "SELECT count(*) FROM verdict WHERE kind = 'lost' AND node_id = 1 AND why = 'provider says gone_user: absent terminated by somebody'");
 	world_finish(w, job);
