@@ -106,6 +106,7 @@ static void test_an_answer_that_lacks_a_machine_and_knows_why_is_one_answer(void
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	w->cloud.list[0].lacks = 100;
 	world_until(w, LIMIT, "SELECT count(*) FROM verdict WHERE kind = 'lost' AND node_id = 1 AND why = 'provider says gone_user: absent terminated by somebody'");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	world_finish(w, job);
 }
 
