@@ -24,25 +24,29 @@ static int64_t clock_us(const struct call_provider *p)
 	return loop_wall_us(p->loop) - loop_mono_us(p->loop);
 }
 
-static bool clock_was_set(const struct call_provider *p)
+static void clock_look(struct call_provider *p)
 {
-	int64_t by = clock_us(p) - p->clock_us;
+	int64_t now = clock_us(p), by = now - p->clock_us;
 
-	return by > CLOCK_SET_US || by < -CLOCK_SET_US;
+	if (by > CLOCK_SET_US || by < -CLOCK_SET_US) {
+		p->auth_owed = true;
+		p->clock_us = now;
+	}
 }
 
 bool auth_needed(struct run *r)
 {
-	const struct call_provider *p = r->p;
+	struct call_provider *p = r->p;
 
 	if (r->call == NULL) {
 		return false;
 	}
+	clock_look(p);
 	if (r->authed) {
 		r->authed = false;
 		return false;
 	}
-	return clock_was_set(p) || !p->ops->auth_fresh(p->self, loop_wall_us(p->loop));
+	return p->auth_owed || !p->ops->auth_fresh(p->self, loop_wall_us(p->loop));
 }
 
 static void auth_begin(struct call_provider *p)
@@ -120,14 +124,14 @@ static void auth_fail_waiter(struct run *r, enum spot_rc rc, const struct spot_e
 
 void auth_done(struct call_provider *p, enum spot_rc rc, const struct spot_err *err)
 {
-	bool set = clock_was_set(p) && p->auth_whole;
+	bool extra = p->auth_owed && p->auth_whole;
 	size_t n = 0;
 	struct run *r;
 
 	p->auth = NULL;
 	if (rc == SPOT_OK) {
 		p->auth_gen++;
-		p->clock_us = p->auth_whole ? clock_us(p) : p->clock_us;
+		p->auth_owed = p->auth_owed && !p->auth_whole;
 	}
 	secrets_register(p);
 	TAILQ_FOREACH(r, &p->auth_waiters, auth_link)
@@ -136,7 +140,7 @@ void auth_done(struct call_provider *p, enum spot_rc rc, const struct spot_err *
 	}
 	/* Only those that wait now: one let go may come back and ask for the next flight. */
 	while (n-- > 0 && (r = TAILQ_FIRST(&p->auth_waiters)) != NULL) {
-		if (rc != SPOT_OK && (!set || r->reauthed)) {
+		if (rc != SPOT_OK && (!extra || r->reauthed)) {
 			auth_fail_waiter(r, rc, err);
 			continue;
 		}

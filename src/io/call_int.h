@@ -78,7 +78,8 @@ struct call_provider {
 	struct run_list runs, auth_waiters;
 	struct run *auth; /* the flight, NULL = none */
 	uint64_t auth_gen;
-	int64_t clock_us; /* wall clock minus mono when its credentials were last renewed whole */
+	int64_t clock_us; /* wall clock minus mono, as it was last looked at */
+	bool auth_owed;	 /* the clock was set since its credentials were renewed whole */
 	bool auth_whole; /* the flight renews what was fresh: all of it */
 	char **secrets; /* what we registered for redaction */
 	size_t secrets_n;
