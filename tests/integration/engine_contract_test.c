@@ -227,6 +227,20 @@ static void test_a_machine_that_nobody_vouches_for_is_listed_before_its_token_is
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE listed_us > 0"), 1);
 }
 
+/* The simulation found it (seed 106561): ours had died, what came was the second machine of its launch, which no list had shown. */
+static void test_while_lists_lack_our_machine_no_token_is_believed(void **state)
+{
+	struct world *w = *state;
+	struct machine *ours = held(w, "127.0.0.1:1");
+
+	ours->lacks = 100000;
+	w->cloud.hide = false;
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE why = 'lists of the account lack it now'");
+	assert_int_equal(world_int(w, WAIVED), 0);
+	ours->lacks = 0;
+	world_until(w, LIMIT, WAIVED);
+}
+
 static void test_while_its_launch_has_a_second_machine_no_token_is_believed(void **state)
 {
 	struct world *w = *state;
@@ -560,6 +574,7 @@ int main(int argc, char **argv)
 	    T(test_an_engine_that_dies_in_the_middle_judges_after_its_restart),
 	    T(test_identity_off_takes_the_token_alone),
 	    T(test_a_machine_that_nobody_vouches_for_is_listed_before_its_token_is_believed),
+	    T(test_while_lists_lack_our_machine_no_token_is_believed),
 	    T(test_while_its_launch_has_a_second_machine_no_token_is_believed),
 	    T(test_of_two_machines_with_one_token_none_is_believed_before_lists_tell_them_apart),
 	    T(test_a_notice_from_the_stream_drains_the_job),
