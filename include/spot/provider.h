@@ -164,7 +164,8 @@ struct spot_launch_gang {
 /* Is the caller of an enrolment the machine that we launched? proof is what its agent sent: a JSON object with
  * "kind" (include/spot/agent.h lists them). DONE: it proves to be that machine. FAIL with SPOT_DENIED: it is not, or the
  * proof is forged, stale or of another audience (without a vendor code: one with a code is taken for a refusal of our
- * own request); with SPOT_CONFIG: we lack what it takes to check. */
+ * own request); with SPOT_CONFIG: we lack what it takes to check, or it is good in all but its time, and it may be
+ * our clock that is wrong: it is judged again. */
 struct spot_verify {
 	const char *region, *zone, *ref, *name;
 	struct str proof;

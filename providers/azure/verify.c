@@ -25,6 +25,7 @@ struct verifying {
 	struct str der, issuer;
 	const char *issuer_url;
 	const char *vm_id; /* attested */
+	bool off;	   /* its time is not ours */
 };
 
 /* ---- the message ------------------------------------------------------------------------- */
@@ -96,8 +97,7 @@ static enum spot_step content_check(const struct azure *self, struct spot_call *
 	if (!date_read(azure_text(stamp, "createdOn"), &from) ||
 	    !date_read(azure_text(stamp, "expiresOn"), &to))
 		return refused(c, "the attested data has no readable dates");
-	if (c->now_us + SKEW_US < from || c->now_us - SKEW_US > to)
-		return refused(c, "the attested data is out of date");
+	v->off = c->now_us + SKEW_US < from || c->now_us - SKEW_US > to;
 	if (!azure_guid_ok(azure_text(doc, "vmId")))
 		return refused(c, "the attested data names no machine");
 	v->vm_id = arena_strdup(c->arena, azure_text(doc, "vmId"));
@@ -206,6 +206,18 @@ static enum spot_step issuer_reply(struct spot_call *c, struct verifying *v)
 	return SPOT_STEP_NONE;
 }
 
+/* It is the cloud's, of our machine, and made with our nonce: it may be our clock that is wrong. */
+static enum spot_step time_check(struct spot_call *c, const struct verifying *v)
+{
+	char at[TIME_TEXT_MAX];
+
+	return !v->off ? SPOT_DONE
+		       : call_fail(c, SPOT_CONFIG, NULL,
+				   "azure verify: by our clock, which says %s, the attested data is out of "
+				   "date; is the clock right?",
+				   format_time_s(c->now_us, at));
+}
+
 static enum spot_step machine_reply(struct spot_call *c, const struct verifying *v)
 {
 	json_t *doc AUTO(json) = NULL;
@@ -223,7 +235,7 @@ static enum spot_step machine_reply(struct spot_call *c, const struct verifying 
 		return s;
 	if (strcasecmp(azure_text(json_object_get(doc, "properties"), "vmId"), v->vm_id) != 0)
 		return refused(c, "the attested data is another machine's");
-	return SPOT_DONE;
+	return time_check(c, v);
 }
 
 static enum spot_step verify_ask(struct azure *self, struct spot_call *c,

@@ -67,25 +67,28 @@ static const char *text(const json_t *o, const char *key)
 	return s != NULL ? s : "";
 }
 
-/* NULL: all is as it should be. */
+/* A claim that is a time, microseconds; 0: it is none. */
+static int64_t time_of(const json_t *claims, const char *key)
+{
+	json_int_t s = json_integer_value(json_object_get(claims, key));
+
+	return s <= 0 || s > INT64_MAX / SPOT_US_PER_S / 2 ? 0 : s * SPOT_US_PER_S;
+}
+
+/* NULL: all is as it should be, but for the time. */
 static const char *claims_wrong(const struct gcp *self, const struct spot_call *c, const struct spot_verify *a,
     const json_t *claims)
 {
 	const json_t *vm = json_object_get(json_object_get(claims, "google"), "compute_engine");
 	const char *iss = text(claims, "iss"), *zone, *id;
-	int64_t now = c->now_us + self->skew_us;
-	json_int_t exp = json_integer_value(json_object_get(claims, "exp"));
-	json_int_t iat = json_integer_value(json_object_get(claims, "iat"));
 	bool disk;
 
 	if (strcmp(iss, "https://accounts.google.com") != 0 && strcmp(iss, "accounts.google.com") != 0)
 		return "the token is not Google's";
 	if (str_empty(a->audience) || strcmp(text(claims, "aud"), a->audience) != 0)
 		return "the token was made for another audience";
-	if (exp <= 0 || exp > INT64_MAX / SPOT_US_PER_S / 2 || exp * SPOT_US_PER_S < now - SLACK_US)
-		return "the token has expired";
-	if (iat <= 0 || iat > INT64_MAX / SPOT_US_PER_S / 2 || iat * SPOT_US_PER_S > now + SLACK_US)
-		return "the token is from the future";
+	if (time_of(claims, "exp") == 0 || time_of(claims, "iat") == 0)
+		return "the token does not say from when to when it is good";
 	if (!json_is_object(vm))
 		return "the token says nothing of a machine (format=full is needed)";
 	if (strcmp(text(vm, "project_id"), self->project) != 0)
@@ -95,6 +98,20 @@ static const char *claims_wrong(const struct gcp *self, const struct spot_call *
 	if (strcmp(text(vm, "instance_id"), id) != 0 || strcmp(text(vm, "zone"), zone) != 0)
 		return "the token is of another machine";
 	return NULL;
+}
+
+/* It is Google's, and of our machine. That its time is not ours does not make it somebody else's: it may be our clock that is wrong. */
+static enum spot_step time_check(const struct gcp *self, struct spot_call *c, const json_t *claims)
+{
+	int64_t now = c->now_us + self->skew_us;
+	char at[TIME_TEXT_MAX];
+	const char *wrong = time_of(claims, "exp") < now - SLACK_US   ? "has expired"
+			    : time_of(claims, "iat") > now + SLACK_US ? "is from the future"
+								      : NULL;
+
+	return wrong == NULL ? SPOT_DONE
+			     : call_fail(c, SPOT_CONFIG, NULL, "gcp verify: by our clock, which says %s, the token %s; is the clock right?",
+				   format_time_s(now, at), wrong);
 }
 
 static enum spot_step certs_reply(
@@ -121,7 +138,7 @@ static enum spot_step certs_reply(
 	if (!rsa_verify(key, t.signed_part.p, t.signed_part.n, t.signature))
 		return denied(c, "the token's signature is wrong");
 	wrong = claims_wrong(self, c, a, t.claims);
-	return wrong != NULL ? denied(c, wrong) : SPOT_DONE;
+	return wrong != NULL ? denied(c, wrong) : time_check(self, c, t.claims);
 }
 
 enum spot_step gcp_verify(void *p, struct spot_call *c, struct spot_verify *a)

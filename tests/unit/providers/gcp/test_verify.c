@@ -80,9 +80,13 @@ static void the_machines_own_token_passes(void **state)
 	d.now_us = GOLDEN_NOW_US + 3650 * SPOT_US_PER_S;
 	assert_int_equal(verify(&d, proof(d.arena, HEADER, claims_good(d.arena)), certs(d.arena, "k1")), SPOT_DONE);
 	d.now_us = GOLDEN_NOW_US + 3660 * SPOT_US_PER_S;
-	failed_with(&d, verify(&d, proof(d.arena, HEADER, claims_good(d.arena)), certs(d.arena, "k1")), SPOT_DENIED, "expired");
+	failed_with(&d, verify(&d, proof(d.arena, HEADER, claims_good(d.arena)), certs(d.arena, "k1")), SPOT_CONFIG, "expired; is the clock right");
 	d.now_us = GOLDEN_NOW_US - 70 * SPOT_US_PER_S;
-	failed_with(&d, verify(&d, proof(d.arena, HEADER, claims_good(d.arena)), certs(d.arena, "k1")), SPOT_DENIED, "future");
+	failed_with(&d, verify(&d, proof(d.arena, HEADER, claims_good(d.arena)), certs(d.arena, "k1")), SPOT_CONFIG, "future; is the clock right");
+	/* Whose it is goes before its time. */
+	failed_with(&d, verify(&d, proof(d.arena, HEADER, golden_replace(d.arena, claims_good(d.arena), ID, "7239000000000000002")), certs(d.arena, "k1")),
+	    SPOT_DENIED, "another machine");
+	failed_with(&d, verify(&d, proof(d.arena, HEADER, claims_good(d.arena)), certs(d.arena, "k2")), SPOT_DENIED, "not Google's");
 	drive_fini(&d);
 }
 
@@ -94,7 +98,7 @@ static void each_claim_that_is_another_is_refused(void **state)
 	    {"https://accounts.google.com", "https://evil.test", "not Google's"}, {AUDIENCE, "https://other.test/", "audience"},
 	    {ID, "7239000000000000002", "another machine"}, {"\"" ZONE "\"", "\"us-central1-b\"", "another machine"},
 	    {"spot-golden", "spot-other", "another project"}, {"compute_engine", "compute_other", "nothing of a machine"},
-	    {"\"exp\"", "\"expp\"", "expired"}, {"\"iat\"", "\"iatt\"", "future"}};
+	    {"\"exp\"", "\"expp\"", "from when to when"}, {"\"iat\"", "\"iatt\"", "from when to when"}};
 	struct drive d;
 
 	(void)state;
