@@ -256,6 +256,9 @@ static enum spot_step cloud_launch_gang(void *self, struct spot_call *c, struct 
 		}
 		if (k->lose_replies > 0) {
 			k->lose_replies--;
+			if (k->dies_unheard) {
+				k->list[k->n - g->want].state = SPOT_INSTANCE_GONE;
+			}
 			return call_fail(c, SPOT_UNKNOWN, "", "fake launch: reply lost");
 		}
 		if (k->reply_after_us > 0) {
@@ -263,7 +266,7 @@ static enum spot_step cloud_launch_gang(void *self, struct spot_call *c, struct 
 					  "fake launch: later");
 		}
 	}
-	if (gang_of(k, c, g) < g->want) {
+	if (gang_of(k, c, g) < g->want && !k->tells_ended) {
 		return call_fail(c, SPOT_GONE, "IdempotentInstanceTerminated",
 				 "fake launch: some are gone already");
 	}

@@ -96,6 +96,32 @@ static void test_a_gang_with_a_deadline_waits_until_the_last_safe_moment(void **
 	world_check_gangs(w);
 }
 
+/* The simulation found it (seed 106787): what one lived that ended before the reply to a repeat came is billed, like what the others did. */
+static void test_a_repeat_that_finds_one_ended_bills_all(void **state)
+{
+	struct world *w = *state;
+
+	for (int i = 0; i < 2; i++) {
+		world_reset(w, true);
+		w->cloud.gangs = w->cloud.dies_unheard = true;
+		w->cloud.tells_ended = i == 0;
+		w->cloud.lose_replies = 1;
+		w->cloud.hide = true; /* no look-up is before the repeat */
+		world_pool(w, "z1", "a1", "spot", 1000000);
+		world_start(w);
+		(void)world_job(w, THREE);
+		for (int t = 0; t < LIMIT / 10 && w->cloud.gang_launches < 2; t++) {
+			world_for(w, 10);
+		}
+		w->cloud.hide = false;
+		world_until(w, LIMIT, "SELECT count(*) FROM node WHERE ref = 'i-6' AND state = 'READY'");
+		world_until(w, LIMIT, RUNS);
+		world_exit_all(w);
+		world_check_gangs(w);
+		assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE ref IS NOT NULL AND billed_to_us > launched_us"), 6);
+	}
+}
+
 /* The zone has two of three: they are held no longer than the hold, then another zone is used. */
 static void test_two_of_three_are_given_back_and_another_zone_serves(void **state)
 {
@@ -384,6 +410,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_three_nodes_by_one_launch),
 	    cmocka_unit_test(test_three_nodes_by_single_launches),
+		cmocka_unit_test(test_a_repeat_that_finds_one_ended_bills_all),
 	    cmocka_unit_test(test_two_of_three_are_given_back_and_another_zone_serves),
 	    cmocka_unit_test(test_a_deadline_counts_the_time_that_gathering_takes),
 	    cmocka_unit_test(test_a_gang_with_a_deadline_waits_until_the_last_safe_moment),

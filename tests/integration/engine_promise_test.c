@@ -52,26 +52,48 @@ static void test_a_daemon_that_lost_the_lease_launches_nothing(void **state)
 
 /* The simulation found it: a wall clock that was set right let the claim run out while its launch waited to be sent. The row was
  * given up, and then the launch left. */
-static void test_a_claim_does_not_run_out_while_its_call_is_under_way(void **state)
+static void claim_outlasts_its_call(struct world *w, const char *spec, int64_t machines)
 {
-	struct world *w = *state;
-
-	world_reset(w, true);
 	w->conf.launch_timeout_us = LIMIT * 1000;
 	w->conf.lease_us = LIMIT * 1000; /* the claim of a lease that was lost is nobody's */
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	w->cloud.reply_after_us = SPOT_US_PER_S;
 	world_start(w);
-	world_job(w, "{}");
+	world_job(w, spec);
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'LAUNCHING'");
-	for (int i = 0; i < LIMIT / 10 && w->cloud.launches == 0; i++)
+	for (int i = 0; i < LIMIT / 10 && w->cloud.launches + w->cloud.gang_launches == 0; i++)
 		world_for(w, 10);
 	world_sql(w, "UPDATE node SET claim_until_us = 1; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'AMBIGUOUS'"), 0);
-	assert_int_equal(w->cloud.launches, 1);
+	assert_int_equal(w->cloud.launches + w->cloud.gang_launches, 1);
+	assert_int_equal((int64_t)w->cloud.n, machines);
 	assert_int_equal(w->cloud.finds, 0);
+}
+
+static void test_a_claim_does_not_run_out_while_its_call_is_under_way(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	claim_outlasts_its_call(w, "{}", 1);
 	finish(w);
+}
+
+/* The call is the first rank's, whichever id that has (seed 107501). */
+static void test_the_claim_of_a_gang_does_not_run_out_either(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->cloud.gangs = true;
+	world_sql(w, "CREATE FUNCTION last_first() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.gang_rank := 2 - NEW.gang_rank; RETURN NEW; END $$;"
+		     "CREATE TRIGGER last_first BEFORE INSERT ON node FOR EACH ROW EXECUTE FUNCTION last_first()");
+	claim_outlasts_its_call(w, "{\"num_nodes\": 3}", 3);
+	assert_int_equal(world_int(w, "SELECT gang_rank FROM node ORDER BY id LIMIT 1"), 2);
+	world_sql(w, "DROP TRIGGER last_first ON node; DROP FUNCTION last_first");
+	world_exit_all(w);
+	world_check_gangs(w);
 }
 
 static void test_without_tokens_not_even_a_refused_launch_is_sent_again(void **state)
@@ -569,6 +591,7 @@ int main(void)
 		cmocka_unit_test(test_a_claim_that_does_not_succeed_sends_no_launch),
 		cmocka_unit_test(test_a_daemon_that_lost_the_lease_launches_nothing),
 		cmocka_unit_test(test_a_claim_does_not_run_out_while_its_call_is_under_way),
+		cmocka_unit_test(test_the_claim_of_a_gang_does_not_run_out_either),
 		cmocka_unit_test(test_what_a_daemon_hears_after_it_lost_the_lease_is_no_evidence),
 		cmocka_unit_test(test_without_tokens_not_even_a_refused_launch_is_sent_again),
 		cmocka_unit_test(test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speaks),

@@ -40,7 +40,8 @@ struct cloud {
 	bool tokens;		/* launches are idempotent */
 	int64_t reply_after_us; /* a launch takes effect at once and answers later */
 	int lose_replies;	/* so many launches take effect and answer UNKNOWN */
-	bool dies_unheard; /* a machine whose launch's reply is lost is over at once */
+	bool dies_unheard; /* a machine whose launch's reply is lost is over at once; of a gang the first */
+	bool tells_ended;  /* a gang's repeat tells the machines as they are; else that the token is spent where one is over */
 	int lose_launches;	/* so many launches have no effect and answer UNKNOWN */
 	int throttle;		/* so many launches are THROTTLED */
 	char sold_out[8][64];	/* "zone/type/market" */
