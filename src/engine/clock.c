@@ -1,7 +1,7 @@
 /*
  * A wall clock that was wrong and was set right. Times in rows are of the wall clock, since rows outlive processes; a
  * daemon whose clock was ahead leaves times that have not come yet: an agent that died counts as heard, a machine waits
- * to be idle, the next look is hours away. Once a minute, with each lease and when our clock went back such times become
+ * to be idle, a pool rests, the next look is hours away. Once a minute, with each lease and when our clock went back such times become
  * now, which only makes things young that may be older. A clock that was behind and is set right makes everything look
  * older than it is: spans that prove something (a machine that no list shows, one that does not boot) are longer by the
  * leap until they have passed by the clock that never leaps. A lease that is taken from one whose clock is behind ours is such a leap, too.
@@ -65,6 +65,8 @@ void clock_run(struct recon *r)
 	}
 	if (leap < -CLOCK_LEAP_US || e->settled_epoch != r->epoch || now - e->settled_at_us >= AGAIN_US) {
 		s = step_new(r, settled, NULL);
-		STEP(s, engine_clock_settle, (&(struct q_engine_clock_settle){.at_us = engine_now(e), .fence = r->epoch}));
+		STEP(s, engine_clock_settle, 
+		     (&(struct q_engine_clock_settle){
+			 .at_us = engine_now(e), .fence = r->epoch, .rest_us = e->conf.cool_max_us}));
 	}
 }

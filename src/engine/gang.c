@@ -229,7 +229,7 @@ static void acquiring(struct recon *r, const struct q_engine_gangs_row *g, size_
 		      .queued = queued(g) && !g->live,
 		      .now_us = now,
 		      .hold_us = r->e->conf.gang_hold_us,
-		      .last_lost_us = g->last_lost_us},
+		      .last_lost_us = g->last_lost_us > now ? 0 : g->last_lost_us},
 		  &out);
 	switch (out.what) {
 	case GANG_START:

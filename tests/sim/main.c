@@ -93,7 +93,7 @@ static void seed_run(const char *providers)
 	weather_calm();
 	brokers_calm();
 	trace("calm");
-	run_until(world_now() + 12 * SPOT_US_PER_HOUR, check_settled);
+	run_until(world_now() + 2 * SPOT_US_PER_HOUR, check_settled);
 	check_end();
 	if (world.conf.prove && world.failed == NULL)
 		breaks_all();

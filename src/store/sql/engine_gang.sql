@@ -66,7 +66,8 @@ WITH ok AS (
 )
 SELECT id FROM n
 
--- Gangs that are not over, with their job and the newest node of every rank. moves: sought for a planned move of a job that
+-- Gangs that are not over, with their job and the newest node of every rank. A launch that lies in the future was told by a clock that was
+-- ahead: it is as old as its state, at least (engine_clock_settle). moves: sought for a planned move of a job that
 -- runs; better: another that was sought for such a move is whole.
 -- name: engine_gangs
 -- rows: many id int8, job_id int8, state text, want int4, one_call bool, job_state text, job_epoch int4, cancel bool, spec jsonb,
@@ -84,7 +85,7 @@ SELECT g.id, g.job_id, g.state, g.want, g.token IS NOT NULL, j.state, j.epoch, j
 		FROM node n WHERE n.gang_id = o.id AND n.state = 'READY' AND n.replaces_id IS NOT NULL))
 FROM gang g JOIN job j ON j.id = g.job_id LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
 CROSS JOIN LATERAL generate_series(0, g.want - 1) r (rank)
-LEFT JOIN LATERAL (SELECT n.id, n.state, n.launched_us, n.drain_deadline_us IS NOT NULL OR EXISTS (SELECT FROM notice o
+LEFT JOIN LATERAL (SELECT n.id, n.state, least(n.launched_us, n.state_us) AS launched_us, n.drain_deadline_us IS NOT NULL OR EXISTS (SELECT FROM notice o
 		WHERE o.node_id = n.id AND o.kind = 'interruption') AS noticed
 	FROM node n WHERE n.gang_id = g.id AND n.gang_rank = r.rank ORDER BY n.id DESC LIMIT 1) m ON true
 WHERE g.state <> 'RELEASED'

@@ -249,9 +249,10 @@ ON CONFLICT (node_id, kind) DO UPDATE SET deadline_us = least(o.deadline_us, exc
 	WHERE excluded.deadline_us < o.deadline_us
 
 -- Times of live rows that have not come yet become now. Only what tells how old things are, and when to look again; what is billed
--- stays. A rate bucket that was filled in the future would not be filled before, a feed that was asked then not asked.
+-- stays. A rate bucket that was filled in the future would not be filled before, a feed that was asked then not asked, a pool that was refused
+-- then would rest until then; a rest is over where it is not known when it began and it is longer than any.
 -- name: engine_clock_settle
--- params: at_us int8, fence int8
+-- params: at_us int8, fence int8, rest_us int8
 -- rows: none
 -- writes: yes
 WITH f AS MATERIALIZED (
@@ -261,6 +262,24 @@ WITH f AS MATERIALIZED (
 ), p AS (
 	UPDATE feed SET next_us = least(next_us, $1), last_ok_us = least(last_ok_us, $1), since_us = least(since_us, $1)
 	FROM f WHERE greatest(last_ok_us, since_us) > $1 + 5000000 OR next_us > $1 + greatest(2 * interval_us, 3600000000)
+), c AS (
+	UPDATE pool_cool SET until_us = until_us - at_us + $1, at_us = $1 FROM f WHERE at_us > $1 + 5000000
+), gc AS (
+	UPDATE gang_cool SET until_us = $1 FROM f WHERE until_us > $1 + $3 + 5000000
+), s AS (
+	UPDATE supply_state SET since_us = least(since_us, $1), calm_us = least(calm_us, $1) FROM f WHERE greatest(since_us, calm_us) > $1 + 5000000
+), ep AS (
+	UPDATE enrol_proof SET next_us = least(next_us, $1), claim_until_us = least(claim_until_us, $1 + 120000000), asked_us = least(asked_us, $1)
+	FROM f WHERE verdict = '' AND (asked_us > $1 + 5000000 OR greatest(next_us, claim_until_us) > $1 + 3600000000)
+), o AS (
+	UPDATE orphan SET first_us = least(first_us, $1), last_us = least(last_us, $1), terminate_us = least(terminate_us, $1)
+	FROM f WHERE gone_us IS NULL AND greatest(first_us, last_us, terminate_us) > $1 + 5000000
+), g AS (
+	UPDATE gang SET created_us = least(created_us, $1), served_us = least(served_us, $1)
+	FROM f WHERE state <> 'RELEASED' AND greatest(created_us, served_us) > $1 + 5000000
+), j AS (
+	UPDATE job SET state_us = least(state_us, $1), queued_us = least(queued_us, $1)
+	FROM f WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') AND greatest(state_us, queued_us) > $1 + 5000000
 )
 UPDATE node SET state_us = least(state_us, $1), ready_us = least(ready_us, $1), idle_since_us = least(idle_since_us, $1),
 	last_seen_us = least(last_seen_us, $1), provider_seen_us = least(provider_seen_us, $1),
