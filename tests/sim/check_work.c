@@ -1,6 +1,7 @@
 /* What must hold of gangs, fleets and deadlines, of where jobs run and of how much is launched for them. */
 #include "world.h"
 #include "check.h"
+#include "cloud.h"
 #include "leaders.h"
 #include "work.h"
 
@@ -101,13 +102,17 @@ static void check_fleets(void)
 	    "OR EXISTS (SELECT 1 FROM node n WHERE n.fleet_id = f.id AND n.state NOT IN ('GONE', 'FAILED'))");
 }
 
-/* It was accepted as one that can be met, and nothing went wrong. */
+#define LATE(more) "SELECT string_agg('j' || id || ' ' || state || ' ' || (ended_us - deadline_us) / 1000000 || ' s late', '; ') " \
+	"FROM job WHERE deadline_us IS NOT NULL AND ended_us > deadline_us AND state IN ('SUCCEEDED', 'FAILED') AND fleet_id IS NULL" more
+
+/* It was accepted as one that can be met, and nothing went wrong. Where there is Azure and not Google Cloud nobody has an L4 (aws_short). */
 static void check_deadlines(void)
 {
+	bool no_l4 = cloud_is_here("azure") && !cloud_is_here("gcp");
+
 	if (!check_no_faults())
 		return;
-	check_none("a deadline that can be met is met", "SELECT string_agg('j' || id || ' ' || state || ' ' || (ended_us - deadline_us) / 1000000 || ' s late', '; ') "
-	    "FROM job WHERE deadline_us IS NOT NULL AND ended_us > deadline_us AND state IN ('SUCCEEDED', 'FAILED') AND fleet_id IS NULL");
+	check_none("a deadline that can be met is met", no_l4 ? LATE(" AND spec::text NOT LIKE '%L4%'") : LATE(""));
 }
 
 static void seen(const char *name, const char *sql)
