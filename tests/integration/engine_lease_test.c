@@ -75,6 +75,19 @@ static void test_who_takes_over_from_a_clock_that_is_behind_gives_machines_their
 	world_finish(w, job);
 }
 
+/* What a disk without room does, and how often it was asked to: a sequence counts what is rolled back, too. */
+static void refuse(struct world *w, const char *what)
+{
+	world_sql(w, "CREATE SEQUENCE asked; CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+		     "PERFORM nextval('asked'); RAISE 'No space left on device' USING ERRCODE = '53100'; END $$; "
+		     "CREATE TRIGGER full_disk %s EXECUTE FUNCTION full_disk()", what);
+}
+
+static void refuse_no_more(struct world *w)
+{
+	world_sql(w, "DROP FUNCTION full_disk() CASCADE; DROP SEQUENCE asked");
+}
+
 /* A database that refuses a statement does so at once: asking again at once would be all that anybody does. */
 static void test_a_lease_that_cannot_be_renewed_is_not_asked_for_without_a_pause(void **state)
 {
@@ -84,15 +97,35 @@ static void test_a_lease_that_cannot_be_renewed_is_not_asked_for_without_a_pause
 	w->conf.lease_us = 2 * SPOT_US_PER_S;
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM leader WHERE epoch = 1");
-	/* A sequence counts what is rolled back, too. */
-	world_sql(w, "CREATE SEQUENCE asked; CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-		     "PERFORM nextval('asked'); RAISE 'No space left on device' USING ERRCODE = '53100'; END $$; "
-		     "CREATE TRIGGER full_disk BEFORE UPDATE ON leader FOR EACH ROW EXECUTE FUNCTION full_disk()");
+	refuse(w, "BEFORE UPDATE ON leader FOR EACH ROW");
 	world_for(w, w->conf.lease_us / 1000 * 2);
 	assert_false(engine_leads(w->engine));
 	assert_in_range(world_int(w, "SELECT last_value FROM asked"), 1, 2 * 24); /* twelve looks in a lease; two leases */
-	world_sql(w, "DROP TRIGGER full_disk ON leader; DROP FUNCTION full_disk(); DROP SEQUENCE asked");
+	refuse_no_more(w);
 	world_until(w, LIMIT, "SELECT (epoch = 2)::int FROM leader");
+}
+
+/* The simulation found it (seed 100027): an act that ends has a turn follow it, which claimed the same launch again. */
+static void test_a_launch_that_cannot_be_claimed_waits_for_the_tick(void **state)
+{
+	struct world *w = *state;
+	int64_t job, from = world_us();
+
+	world_reset(w, true);
+	w->conf.tick_us = SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM leader WHERE epoch = 1");
+	refuse(w, "BEFORE UPDATE ON node FOR EACH ROW WHEN (new.state = 'LAUNCHING')");
+	job = world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'WANTED'");
+	world_for(w, 3000);
+	/* A few with each tick, not as fast as turns follow one another. */
+	assert_in_range(world_int(w, "SELECT last_value FROM asked"), 1, 20 + 20 * (world_us() - from) / SPOT_US_PER_S);
+	assert_int_equal(w->cloud.launches, 0);
+	refuse_no_more(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_finish(w, job);
 }
 
 int main(void)
@@ -102,6 +135,7 @@ int main(void)
 		cmocka_unit_test(test_who_takes_over_from_a_clock_that_is_behind_gives_machines_their_time),
 		cmocka_unit_test(test_who_led_last_leads_again_as_soon_as_the_database_answers),
 		cmocka_unit_test(test_a_lease_that_cannot_be_renewed_is_not_asked_for_without_a_pause),
+		cmocka_unit_test(test_a_launch_that_cannot_be_claimed_waits_for_the_tick),
 	};
 
 	return cmocka_run_group_tests(tests, world_setup, world_teardown);
