@@ -206,6 +206,9 @@ static enum spot_step list_reply(struct gcp *self, struct spot_call *c, struct s
 	}
 	if (gcp_next_page(c, what, doc, &s) || s != SPOT_STEP_NONE)
 		return s;
+	/* Made, and ended since, or the list lags: the same request gives no others, unlike a name that was taken and is free again. */
+	if (x->n == 0 && x->operation != NULL)
+		return call_fail(c, SPOT_GONE, NULL, "gcp " WHAT ": none of %zu machines is in the list", g->want);
 	if (x->n != g->want)
 		return call_fail(c, SPOT_UNKNOWN, NULL, "gcp " WHAT ": %zu of %zu machines are in the list", x->n, g->want);
 	g->instances = x->items;

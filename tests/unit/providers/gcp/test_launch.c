@@ -264,6 +264,11 @@ static void a_gang_is_all_or_none_with_names_of_its_own(void **state)
 	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g, {.status = 200, .reply = OPERATION("DONE", ",\"operationGroupId\":\"g\"")},
 		{.status = 200, .reply = "{\"kind\":\"compute#instanceList\",\"items\":[" VM("1", "RUNNING", "tok") "]}"}),
 	    SPOT_UNKNOWN, "1 of 2");
+	/* Done, and none is there: a repeat makes none either. */
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g, {.status = 200, .reply = OPERATION("DONE", ",\"operationGroupId\":\"g\"")},
+		{.status = 200, .reply = "{\"kind\":\"compute#instanceList\"}"}),
+	    SPOT_GONE, "none of 2");
 	failed_with(&d, RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g, {.status = 403, .reply = ERROR(403, "quotaExceeded", "m")}), SPOT_QUOTA,
 	    NULL);
 	drive_fini(&d);
