@@ -57,7 +57,6 @@ static void deferral_write(struct recon *r, const struct deferral *d, const stru
 				       .why = out->why,
 				       .at_us = in->now_us,
 				       .fence = r->epoch}));
-	r->changed = true;
 }
 
 static void hours_read(struct step *s)

@@ -116,7 +116,6 @@ static void preempt_one(struct recon *r, const struct preempting *x, size_t i, b
 	w = arena_alloc(r->arena, sizeof(*w));
 	*w = *x->rows[i];
 	log_info("job.preempted", I64("job", v->job_id), I64("by", x->facts->id), I64("node", w->node_id));
-	r->changed = true;
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_preempt,
 	     (&(struct q_engine_preempt){.victim = v->job_id,

@@ -72,7 +72,6 @@ static void queue_write(struct recon *r, const struct queue_turn *t, const struc
 		return;
 	}
 	r->e->queued_n = t->n;
-	r->changed |= n > 0;
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_queue_write,
 	     (&(struct q_engine_queue_write){.ids = ids,
@@ -117,7 +116,6 @@ static void shares_file(struct recon *r, const struct q_engine_shares_row *rows,
 		teams[i] = c->shares[i].team;
 		weights[i] = c->shares[i].weight_pm;
 	}
-	r->changed = true;
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_shares_file,
 	     (&(struct q_engine_shares_file){.teams = teams,
