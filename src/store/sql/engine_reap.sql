@@ -1,20 +1,21 @@
 -- Ending instances until the provider confirms, and instances nobody knows.
 
 -- Of a provider whose machines leave something, an end is confirmed only after a terminate.
--- launched_us: of a launch that was sent more than once, when it was answered; the machine may be as young as that.
+-- launched_us: of a launch that was sent more than once, when it was answered; the machine may be as young as that. One that
+-- has not come yet was told by a clock that was ahead (engine_clock_settle).
 -- name: engine_reap_due
 -- params: claimed_by text, at_us int8, leaving text[]
 -- rows: many id int8, provider text, region text, zone text, ref text, spot_request text, tries int4,
 --   confirmed bool, terminate_us int8, provider_state text, gone_seen int4, last_error text, launched_us int8
 -- writes: no
 SELECT id, provider, region, zone, ref, spot_request, tries, confirmed, terminate_us, provider_state, gone_seen,
-	last_error, launched_us FROM (
+	last_error, CASE WHEN launched_us > $2 THEN state_us ELSE launched_us END FROM (
 	SELECT n.id, p.provider, p.region, p.zone, coalesce(n.ref, '') AS ref, n.spot_request, n.tries,
 		n.ref IS NULL OR (n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user')
 			AND (n.tries > 0 OR p.provider <> ALL ($3))) OR (n.gone_seen >= 2 AND n.tries > 0) AS confirmed,
 		coalesce(n.terminate_us, n.state_us) AS terminate_us, n.provider_state, n.gone_seen, n.last_error,
 		greatest(coalesce(n.launched_us, n.launch_sent_us, n.created_us), (SELECT max(e.at_us) FROM event e
-			WHERE e.node_id = n.id AND e.now = 'BOOTING')) AS launched_us, n.next_act_us, n.claim_until_us, n.claimed_by
+			WHERE e.node_id = n.id AND e.now = 'BOOTING')) AS launched_us, n.state_us, n.next_act_us, n.claim_until_us, n.claimed_by
 	FROM node n JOIN pool p ON p.id = n.pool_id WHERE n.state = 'TERMINATING') t
 WHERE confirmed OR (next_act_us <= $2 AND (claim_until_us <= $2 OR claimed_by <> $1))
 ORDER BY id LIMIT 200
