@@ -1,7 +1,7 @@
 -- Is the caller of an enrolment the machine that we launched? The API wrote down the proof, we judge it.
 
 -- Of clouds that vouch for nothing, or where the operator does not want it: as the one-time token alone says. Two machines of one launch
--- have that, so first a list must have shown ours (or the list's lag be over) and the last one not lack it, and another of the same launch be
+-- have that, so first a list must have shown ours (or the list's lag be over), one since it asked (or none be had for as long), and another of the same launch be
 -- gone; or the caller has our machine's address. Two that ask (what follows the dot in a boot's id tells machines apart, whatever they booted since) are two before
 -- any list says so: both wait until one was not heard since the other machine was gone, or for longer than agents pause between tries.
 -- name: engine_enrol_waive
@@ -12,6 +12,7 @@ WITH d AS MATERIALIZED (
 	SELECT e.node_id, e.boot_id, e.sha256, e.why, CASE WHEN n.ref IS NULL THEN 'its launch is being looked up'
 		WHEN n.listed_us IS NULL AND coalesce(n.launched_us, $3) + l.lag_us > $3 THEN 'no list of the account has shown it yet'
 		WHEN n.provider_state = 'absent' THEN 'lists of the account lack it now'
+		WHEN coalesce(n.provider_seen_us, 0) < e.asked_us - 5000000 AND e.asked_us + l.lag_us > $3 THEN 'no list since it asked has shown that ours is there'
 		WHEN EXISTS (SELECT FROM orphan o WHERE o.node_id = n.id AND o.gone_us IS NULL) AND (n.ip = '' OR NOT starts_with(e.peer, n.ip || ':'))
 			THEN 'its launch made a second machine, which is ended first'
 		WHEN EXISTS (SELECT FROM enrol_proof o WHERE o.node_id = n.id AND o.asked_us > greatest($3 - 120000000,

@@ -5,8 +5,9 @@
 -- rows: many provider text, region text, nodes int8, hurry bool
 -- writes: no
 SELECT p.provider, p.region, count(*),
-	bool_or(n.state = 'READY' AND coalesce(n.last_seen_us, n.ready_us, 0) < $1 - $2
-		AND coalesce(n.provider_seen_us, 0) < $1 - 3000000)
+	bool_or(CASE n.state WHEN 'READY' THEN coalesce(n.last_seen_us, n.ready_us, 0) < $1 - $2 AND coalesce(n.provider_seen_us, 0) < $1 - 3000000
+		WHEN 'BOOTING' THEN EXISTS (SELECT FROM enrol_proof e WHERE e.node_id = n.id AND e.verdict = '' AND e.asked_us > coalesce(n.provider_seen_us, 0))
+		ELSE false END)
 FROM node n JOIN pool p ON p.id = n.pool_id
 WHERE n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING') AND n.ref IS NOT NULL
 GROUP BY 1, 2
@@ -43,6 +44,7 @@ WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SH
 	AND n.id = s.id AND n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING')
 	AND (n.provider_since_us >= $8 AND n.provider_state <> s.state) IS NOT TRUE
 	AND (n.provider_state <> s.state OR s.state NOT IN ('pending', 'running') OR n.gone_seen > 0 OR n.unanswered > 0
+		OR (n.state = 'BOOTING' AND EXISTS (SELECT FROM enrol_proof e WHERE e.node_id = n.id AND e.verdict = '' AND e.asked_us > n.provider_seen_us))
 		OR (s.ip <> '' AND n.ip <> s.ip) OR n.provider_seen_us IS NULL OR n.provider_seen_us < $5 - 30000000
 		OR n.last_seen_us < $5 - 20000000)
 
@@ -286,5 +288,5 @@ UPDATE node SET state_us = least(state_us, $1), ready_us = least(ready_us, $1), 
 	provider_since_us = least(provider_since_us, $1), suspect_us = least(suspect_us, $1), next_act_us = least(next_act_us, $1),
 	claim_until_us = least(claim_until_us, $1 + 120000000)
 FROM f
-WHERE state NOT IN ('GONE', 'FAILED') AND greatest(state_us, ready_us, idle_since_us, last_seen_us, provider_seen_us, provider_since_us, suspect_us)
-		> $1 + 5000000
+WHERE state NOT IN ('GONE', 'FAILED') AND (greatest(state_us, ready_us, idle_since_us, last_seen_us, provider_seen_us, provider_since_us, suspect_us)
+		> $1 + 5000000 OR greatest(next_act_us, claim_until_us) > $1 + greatest($3, 600000000))
