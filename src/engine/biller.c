@@ -297,7 +297,8 @@ void biller_run(struct recon *r)
 	STEP(s, engine_bill_due,
 	     (&(struct q_engine_bill_due){.before_us =
 					      now - r->e->conf.bill_us - r->e->conf.bill_lag_us,
-					  .settled_us = now - r->e->conf.bill_lag_us}));
+					  .settled_us = now - r->e->conf.bill_lag_us,
+					  .at_us = now}));
 	s = step_new(r, lost_due, NULL);
 	STEP(s, engine_lost_due,
 	     (&(struct q_engine_lost_due){.since_us = now - LOST_LOOK_BACK_US}));

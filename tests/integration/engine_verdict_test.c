@@ -220,6 +220,21 @@ static void test_nor_is_a_gang(void **state)
 	world_check_gangs(w);
 }
 
+/* Its end was told by a clock ahead (seed 130705); by the same clock it is billed, and not hours later. */
+static void test_what_a_clock_that_was_ahead_ended_is_billed(void **state)
+{
+	struct world *w = *state;
+	int64_t now = world_us();
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_sql(w, "INSERT INTO node (pool_id, state, state_us, token, name, ref, price_micros, created_us, launched_us, ended_us, why) SELECT id, 'GONE', "
+		  AHEAD ", 'spt-ahead', 'brk.ahead', 'i-0', 1000000, %" PRId64 ", %" PRId64 ", " AHEAD ", '' FROM pool", now, now, now, now);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
+	assert_int_equal(world_int(w, "SELECT sum(to_us - from_us)::int8 - 9000000000 FROM ledger"), 0);
+}
+
 /* Who waits for spot since a time that has not come yet is out of patience by and by all the same. */
 static void test_a_job_that_was_queued_ahead_of_time_goes_on_demand(void **state)
 {
@@ -514,6 +529,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_what_a_clock_that_was_ahead_wrote_hides_no_loss),
 		cmocka_unit_test(test_what_a_clock_that_was_ahead_put_off_is_not_put_off),
 		cmocka_unit_test(test_nor_is_a_gang),
+		cmocka_unit_test(test_what_a_clock_that_was_ahead_ended_is_billed),
 		cmocka_unit_test(test_a_job_that_was_queued_ahead_of_time_goes_on_demand),
 		cmocka_unit_test(test_a_dead_agent_is_given_up_rightly),
 		cmocka_unit_test(test_a_provider_that_takes_its_word_back),

@@ -1,7 +1,8 @@
 -- The ledger from node intervals.
 
+-- An end that has not come yet was told by a clock that was ahead: the machine is over all the same.
 -- name: engine_bill_due
--- params: before_us int8, settled_us int8
+-- params: before_us int8, settled_us int8, at_us int8
 -- rows: many id int8, pool_id int4, market text, launched_us int8, ended_us int8?, ready_us int8?,
 --   billed_to_us int8?, job_id int8?, fleet_id int8?, price_micros int8
 -- writes: no
@@ -9,7 +10,7 @@ SELECT n.id, n.pool_id, p.market, n.launched_us, n.ended_us, n.ready_us, n.bille
 	n.price_micros
 FROM node n JOIN pool p ON p.id = n.pool_id
 WHERE n.launched_us IS NOT NULL AND (n.ended_us IS NULL OR n.billed_to_us IS NULL OR n.billed_to_us < n.ended_us)
-	AND coalesce(n.ended_us <= $2, coalesce(n.billed_to_us, n.launched_us) <= $1)
+	AND coalesce(n.ended_us <= $2 OR n.ended_us > $3, coalesce(n.billed_to_us, n.launched_us) <= $1)
 ORDER BY n.id LIMIT 200
 
 -- Prices of a pool that were in force in [from, to), the one in force at its start first.
