@@ -241,6 +241,21 @@ static void test_while_lists_lack_our_machine_no_token_is_believed(void **state)
 	world_until(w, LIMIT, WAIVED);
 }
 
+/* The simulation found it (seed 129287): what showed ours was older than the question; meanwhile ours might have gone. */
+static void test_a_list_from_before_it_asked_vouches_for_nobody(void **state)
+{
+	struct world *w = *state;
+
+	(void)held(w, "127.0.0.1:1");
+	world_sql(w, "UPDATE enrol_proof SET asked_us = %" PRId64, world_us() + 30 * SPOT_US_PER_S);
+	w->cloud.hide = false;
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE why = 'no list since it asked has shown that ours is there'");
+	assert_int_equal(world_int(w, WAIVED), 0);
+	/* As if the next look came half a minute later. */
+	world_sql(w, "UPDATE enrol_proof SET asked_us = asked_us - 30000000; NOTIFY spot_engine");
+	world_until(w, LIMIT, WAIVED);
+}
+
 static void test_while_its_launch_has_a_second_machine_no_token_is_believed(void **state)
 {
 	struct world *w = *state;
@@ -575,6 +590,7 @@ int main(int argc, char **argv)
 	    T(test_identity_off_takes_the_token_alone),
 	    T(test_a_machine_that_nobody_vouches_for_is_listed_before_its_token_is_believed),
 	    T(test_while_lists_lack_our_machine_no_token_is_believed),
+	    T(test_a_list_from_before_it_asked_vouches_for_nobody),
 	    T(test_while_its_launch_has_a_second_machine_no_token_is_believed),
 	    T(test_of_two_machines_with_one_token_none_is_believed_before_lists_tell_them_apart),
 	    T(test_a_notice_from_the_stream_drains_the_job),
