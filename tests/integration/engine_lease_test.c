@@ -105,6 +105,12 @@ static void test_a_lease_that_cannot_be_renewed_is_not_asked_for_without_a_pause
 	world_until(w, LIMIT, "SELECT (epoch = 2)::int FROM leader");
 }
 
+/* A few with each tick of a second, not as fast as turns follow one another. */
+static void asked_by_ticks(struct world *w, int64_t from_us)
+{
+	assert_in_range(world_int(w, "SELECT last_value FROM asked"), 1, 20 + 20 * (world_us() - from_us) / SPOT_US_PER_S);
+}
+
 /* The simulation found it (seed 100027): an act that ends has a turn follow it, which claimed the same launch again. */
 static void test_a_launch_that_cannot_be_claimed_waits_for_the_tick(void **state)
 {
@@ -120,12 +126,29 @@ static void test_a_launch_that_cannot_be_claimed_waits_for_the_tick(void **state
 	job = world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'WANTED'");
 	world_for(w, 3000);
-	/* A few with each tick, not as fast as turns follow one another. */
-	assert_in_range(world_int(w, "SELECT last_value FROM asked"), 1, 20 + 20 * (world_us() - from) / SPOT_US_PER_S);
+	asked_by_ticks(w, from);
 	assert_int_equal(w->cloud.launches, 0);
 	refuse_no_more(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	world_finish(w, job);
+}
+
+/* The simulation found it (seed 129506): what was to be written counted as written, and another turn followed at once. */
+static void test_places_in_the_queue_that_cannot_be_written_wait_for_the_tick(void **state)
+{
+	struct world *w = *state;
+	int64_t from = world_us();
+
+	world_reset(w, true);
+	w->conf.tick_us = SPOT_US_PER_S;
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM leader WHERE epoch = 1");
+	refuse(w, "BEFORE INSERT ON job_queue FOR EACH ROW");
+	(void)world_job(w, "{}");
+	world_for(w, 3000);
+	asked_by_ticks(w, from);
+	refuse_no_more(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE pos = 1");
 }
 
 int main(void)
@@ -136,6 +159,7 @@ int main(void)
 		cmocka_unit_test(test_who_led_last_leads_again_as_soon_as_the_database_answers),
 		cmocka_unit_test(test_a_lease_that_cannot_be_renewed_is_not_asked_for_without_a_pause),
 		cmocka_unit_test(test_a_launch_that_cannot_be_claimed_waits_for_the_tick),
+		cmocka_unit_test(test_places_in_the_queue_that_cannot_be_written_wait_for_the_tick),
 	};
 
 	return cmocka_run_group_tests(tests, world_setup, world_teardown);
