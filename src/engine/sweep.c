@@ -85,7 +85,9 @@ static bool is_due(const struct engine *e, const struct sweeping *w,
 {
 	const struct spot_instance *x = instance_of(w, o->ref);
 	int64_t now = engine_now(e), seen = now - o->first_us;
-	int64_t age = x->created_us > 0 ? now - x->created_us : INT64_MAX;
+	/* One that has not come yet was told by a clock that was ahead: names of ours carry such times. It is as old as it was seen. */
+	int64_t created = x->created_us <= now ? x->created_us : 0;
+	int64_t age = created > 0 ? now - created : INT64_MAX;
 
 	if (o->word[0] != '\0') {
 		return strcmp(o->word, "end") == 0;
@@ -99,7 +101,7 @@ static bool is_due(const struct engine *e, const struct sweeping *w,
 				     call_provider_ops(w->provider)->launch_timeout_us);
 
 		return !o->busy && seen > 0 && seen >= lag_of(e, w) &&
-		       (x->created_us > 0 ? age : seen) >= launch && x->state != SPOT_INSTANCE_ODD;
+		       (created > 0 ? age : seen) >= launch && x->state != SPOT_INSTANCE_ODD;
 	}
 	return seen > 0 && seen >= e->conf.orphan_grace_us && age >= e->conf.orphan_grace_us;
 }

@@ -231,6 +231,7 @@ static const struct rule_break {
     {"what the cloud does not bill is credited", "UPDATE ledger SET kind = 'compute'", later},
     {"a reversal takes one line back", "UPDATE ledger SET amount_micros = amount_micros - 5 WHERE reverses IS NOT NULL", NULL},
     {"lost work is billed as well", "UPDATE ledger SET to_us = to_us + 1000000 WHERE kind = 'lost_work'", NULL},
+    {"what was lost is booked as lost", "DELETE FROM checkpoint; UPDATE attempt SET exit_reason = 'lost', started_us = 1", later},
     {"work is lost from the last checkpoint on", "UPDATE ledger SET kind = 'lost_work', from_us = 0", NULL},
     {"what the cloud bills is not credited", "UPDATE ledger SET kind = 'credit'", NULL},
     {"a program finds its own checkpoint", "", alien_found},

@@ -39,6 +39,22 @@ static void check_reversals(void)
 	    "WHERE l.kind = 'lost_work' AND l.reverses IS NULL AND CASE WHEN c.set_key IS NULL THEN c.committed_us ELSE c.set_us END > l.from_us");
 }
 
+/* Soon after an attempt was lost, what it computed since its last checkpoint is not called work any more; but for what is credited. */
+static void check_lost(void)
+{
+	char sql[1100];
+
+	snprintf(sql, sizeof(sql), "SELECT string_agg('line ' || l.id || ' of j' || a.job_id || ' epoch ' || a.epoch || ' on n' || a.node_id, '; ') "
+	    "FROM attempt a JOIN node n ON n.id = a.node_id JOIN ledger l ON (l.job_id, l.epoch, l.node_id) = (a.job_id, a.epoch, a.node_id) "
+	    "WHERE (a.exit_reason = 'lost' OR (a.exit_reason = 'killed' AND EXISTS (SELECT FROM attempt o WHERE (o.job_id, o.epoch) = (a.job_id, a.epoch) "
+	    "AND o.exit_reason = 'lost'))) AND a.started_us IS NOT NULL AND n.state IN ('GONE', 'FAILED') AND greatest(a.ended_us, n.ended_us) < %" PRId64 " "
+	    "AND l.kind = 'compute' AND l.reverses IS NULL AND NOT EXISTS (SELECT FROM ledger r WHERE r.reverses = l.id) "
+	    "AND l.from_us < least(a.ended_us, n.ended_us) AND l.from_us >= coalesce((SELECT max(CASE WHEN c.set_key IS NULL THEN c.committed_us ELSE c.set_us END) "
+	    "FROM checkpoint c WHERE (c.job_id, c.epoch, c.rank) = (a.job_id, a.epoch, a.rank) AND c.state = 'COMMITTED'), a.started_us) "
+	    "AND NOT EXISTS (SELECT FROM ledger x WHERE x.node_id = n.id AND x.kind = 'credit')", world_now() - 300 * SPOT_US_PER_S - world.skew_max);
+	check_none("what was lost is booked as lost", sql);
+}
+
 /* A cloud that bills a machine gives nothing back for it. */
 static void check_credits(void)
 {
@@ -110,6 +126,7 @@ void check_money_end(void)
 	check_uncredited();
 	check_prices();
 	check_reversals();
+	check_lost();
 	check_credits();
 	check_credited_whole();
 }
