@@ -269,10 +269,22 @@ static enum spot_step read_undo(const struct cw *self, struct spot_call *c, stru
     struct launching *l)
 {
 	struct cw_reply r;
+	struct cw_pod p;
+	const char *bad;
 	enum spot_step s;
+	bool placed;
 
 	cw_reply_read(c, l->cl->managed, &r);
+	/* It got a node after all, and is there until its grace is over: no refusal, but a machine that ends. Its end takes the order back. */
+	placed = r.rc == SPOT_OK && str_same(json_string_value(json_object_get(r.doc, "kind")), "Pod") &&
+		 cw_pod_read(c->arena, r.doc, &p, &bad) && p.node[0] != '\0';
+	if (placed) {
+		cw_instance(self, c, l->cl, &p, NULL, &a->instance);
+	}
 	json_decref(r.doc);
+	if (placed) {
+		return SPOT_DONE;
+	}
 	if (r.rc != SPOT_OK && r.rc != SPOT_NOT_FOUND && r.rc != SPOT_CONFLICT) {
 		s = cw_reply_verdict(c, l->cl, "launch (undo)", true, &r);
 		c->err.rc = s == SPOT_FAIL ? SPOT_UNKNOWN : c->err.rc;

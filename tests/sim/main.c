@@ -74,15 +74,15 @@ static void run_until(int64_t until, bool (*done)(void))
 }
 
 /*
- * Two hours; longer for a job that may wait until its deadline, which a clock ahead may have put off by hours. Asked a minute after the
- * calm began: what was asked for until then was still on its way.
+ * Two hours, in which the signals are read again (broker.c), and one; longer for a job that may wait until its deadline, which a clock ahead
+ * may have put off by hours. Asked a minute after the calm began: what was asked for until then was still on its way.
  */
 static int64_t settled_by(void)
 {
 	int64_t now = world_now();
 	int64_t last = check_value("SELECT coalesce(max(deadline_us), 0) FROM job WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')");
 
-	return MIN(MAX(now, last), now + 10 * SPOT_US_PER_HOUR) + 2 * SPOT_US_PER_HOUR;
+	return MIN(MAX(now, last), now + 10 * SPOT_US_PER_HOUR) + 3 * SPOT_US_PER_HOUR;
 }
 
 static struct {

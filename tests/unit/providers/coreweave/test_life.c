@@ -285,6 +285,25 @@ static void a_pool_of_another_installation_is_left_alone(void **state)
 	assert_int_equal(d->call.err.rc, SPOT_CONFIG);
 }
 
+/* The simulation found it (seed 133874): a Pod that was given a node meanwhile is there until its grace is over; its row must not end before. */
+static void a_pod_that_got_a_node_before_it_was_taken_back_is_no_refusal(void **state)
+{
+	static const struct drive_try tries[] = {
+	    R(201, CW_POD("", "", "\"phase\":\"Pending\"")),
+	    R(200, "{\"kind\":\"NodePool\",\"metadata\":{\"name\":\"" CW_POOL "\",\"resourceVersion\":\"5\",\"labels\":{"
+		   "\"spotbroker.io/install\":\"other\"}},\"spec\":{\"targetNodes\":9}}"),
+	    {.method = "DELETE", .status = 200, .reply = RUNNING},
+	};
+	struct drive *d = *state;
+	struct spot_launch *a = cw_args(d->arena, DRIVE_LAUNCH, true);
+
+	drive_script(d, tries, ARRAY_LEN(tries));
+	assert_int_equal(drive_run(d, DRIVE_LAUNCH, a), SPOT_DONE);
+	drive_used(d);
+	assert_int_equal(a->instance.state, SPOT_INSTANCE_RUNNING);
+	assert_string_equal(a->instance.token, "tok");
+}
+
 static void what_fails_after_the_pod_was_made_is_never_called_without_effect(void **state)
 {
 	static const struct drive_try replies[] = {
@@ -397,6 +416,7 @@ int main(void)
 	    T(a_list_of_nothing_may_be_null),
 	    T(a_pod_that_is_there_and_is_not_ends_the_launch),
 	    T(a_pool_of_another_installation_is_left_alone),
+	    T(a_pod_that_got_a_node_before_it_was_taken_back_is_no_refusal),
 	    T(what_fails_after_the_pod_was_made_is_never_called_without_effect),
 	    T(a_gateways_page_after_the_pod_was_made_is_no_refusal),
 	    T(what_is_not_sold_is_refused_before_anything_is_made),
