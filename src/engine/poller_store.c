@@ -252,7 +252,7 @@ static void store_signals(struct poll *p)
 	}
 	p->seen = n;
 	q_market_signals_put(p->poller->deps.pg, &p->req,
-	    &(struct q_market_signals_put){.provider = call_provider_name(p->provider), .regions = t[0], .regions_n = n,
+	    &(struct q_market_signals_put){.provider = call_provider_name(p->provider), .region = p->region, .regions = t[0], .regions_n = n,
 	        .zones = t[1], .zones_n = n, .types = t[2], .types_n = n, .markets = t[3], .markets_n = n, .kinds = t[4],
 	        .kinds_n = n, .vals = v[0], .vals_n = n, .los = v[1], .los_n = n, .his = v[2], .his_n = n, .as_ofs = as_of,
 	        .as_ofs_n = n, .sources = t[5], .sources_n = n, .now_us = loop_wall_us(p->poller->deps.loop), .fence = p->epoch}, stored);

@@ -197,14 +197,23 @@ WITH s AS (
 )
 SELECT count(*) FROM u;
 
+-- What the provider told of a region, "" = of all. Capacity that it tells nothing of any more (CoreWeave: of a pool that nobody asks
+-- for) is not known: a word that there is none would keep everybody from asking, for ever.
 -- name: market_signals_put
--- params: provider text, regions text[], zones text[], types text[], markets text[], kinds text[], vals float8[], los float8[], his float8[], as_ofs int8[], sources text[], now_us int8, fence int8
+-- params: provider text, region text, regions text[], zones text[], types text[], markets text[], kinds text[], vals float8[], los float8[], his float8[], as_ofs int8[], sources text[], now_us int8, fence int8
 -- rows: none
 -- writes: yes
+WITH ok AS (
+	SELECT FROM leader WHERE name = 'engine' AND epoch = $14 FOR KEY SHARE
+), u AS (
+	SELECT DISTINCT ON (region, zone, instance_type, market, kind) *
+	FROM unnest($3, $4, $5, $6, $7, $8, $9, $10, $11, $12) AS u (region, zone, instance_type, market, kind, value, lo, hi, as_of_us, source)
+), silent AS (
+	DELETE FROM signal s USING ok WHERE s.provider = $1 AND ($2 = '' OR s.region = $2) AND s.kind = 'capacity' AND NOT EXISTS (
+		SELECT FROM u WHERE (u.region, u.zone, u.instance_type, u.market, u.kind) = (s.region, s.zone, s.instance_type, s.market, s.kind))
+)
 INSERT INTO signal (provider, region, zone, instance_type, market, kind, value, lo, hi, as_of_us, source, observed_us)
-SELECT $1, t.*, $12 FROM (SELECT DISTINCT ON (a, b, c, d, e) * FROM
-	unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS u (a, b, c, d, e, f, g, h, i, j)) AS t
-WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $13 FOR KEY SHARE)
+SELECT $1, u.*, $13 FROM u, ok
 ON CONFLICT (provider, region, zone, instance_type, market, kind) DO UPDATE SET value = EXCLUDED.value,
 	lo = EXCLUDED.lo, hi = EXCLUDED.hi, as_of_us = EXCLUDED.as_of_us, source = EXCLUDED.source,
 	observed_us = EXCLUDED.observed_us;
