@@ -78,6 +78,7 @@ struct spot_prices {
 	struct spot_price_point *points; size_t n;
 	bool past;                           /* changes after since_us only, not what is in force (SPOT_CAP_PAST_APART) */
 };
+/* All that is to be told of the region at once: capacity of which a call tells nothing is not known any more. */
 struct spot_signals {
 	const char *region;
 	const struct spot_pool_info *pools; size_t pools_n;

@@ -248,6 +248,40 @@ static void the_past_is_asked_for_by_types_and_once(void **state)
 	assert_int_equal(testdb_int(dsn, "SELECT rows_seen FROM feed WHERE feed = 'prices_past'"), 40);
 }
 
+/* A poll of a region, or of all (""), that tells this of two types, '.' = nothing, and a placement score of the first; all words there are. */
+static void signals_are(const char *region, const char *told, const char *want)
+{
+	const char *types[] = {"a", "b", "a"}, *kinds[] = {"capacity", "capacity", "placement_score"}, *none[] = {"", "", ""}, *regions[] = {"r", "r", "r"};
+	double values[] = {told[0] - '0', told[1] - '0', 5}, zero[3] = {0};
+	int64_t as_of[3] = {0};
+	struct pg_req req = {0};
+	size_t from = told[0] == '.' ? 1 : 0, to = told[1] == '.' ? 1 : 2;
+	size_t n = from == 1 && to == 1 ? 0 : to == 2 && from == 0 ? 3 : to - from;
+
+	q_market_signals_put(pg, &req, &(struct q_market_signals_put){.provider = "p", .region = region, .regions = regions + from, .regions_n = n,
+	    .zones = none, .zones_n = n, .types = types + from, .types_n = n, .markets = none, .markets_n = n, .kinds = kinds + from, .kinds_n = n,
+	    .vals = values + from, .vals_n = n, .los = zero, .los_n = n, .his = zero, .his_n = n, .as_ofs = as_of, .as_ofs_n = n,
+	    .sources = none, .sources_n = n, .now_us = NOW_US, .fence = 1}, no_done);
+	assert_true(test_op_wait(&req.op));
+	assert_string_equal(req.op.err.text, "");
+	pg_req_fini(&req);
+	assert_string_equal(testdb_text(dsn, "SELECT string_agg(provider || region || instance_type || CASE kind WHEN 'capacity' THEN '' ELSE kind END || value, ' ' "
+					     "ORDER BY provider, region, instance_type, kind) FROM signal"), want);
+}
+
+/* The simulation found it (seed 133147): a pool of CoreWeave's that once had no capacity was never asked for again, so nothing else was told of it. */
+static void capacity_that_is_told_no_more_is_not_known(void **state)
+{
+	(void)state;
+	testdb_exec(dsn, "INSERT INTO leader VALUES ('engine', 1, 'test', 0); INSERT INTO signal (provider, region, zone, instance_type, market, kind, value, lo, hi, "
+			 "as_of_us, source, observed_us) VALUES ('p', 's', '', 'a', '', 'capacity', 0, 0, 0, 0, '', 1), ('o', 'r', '', 'a', '', 'capacity', 0, 0, 0, 0, '', 1)");
+	signals_are("r", "01", "ora0 pra0 praplacement_score5 prb1 psa0");
+	signals_are("r", ".0", "ora0 praplacement_score5 prb0 psa0");
+	signals_are("r", "1.", "ora0 pra1 praplacement_score5 psa0");
+	signals_are("r", "..", "ora0 praplacement_score5 psa0");
+	signals_are("", "..", "ora0 praplacement_score5");
+}
+
 /* A price of 2006 is older than exp() can tell. */
 static void a_price_from_long_ago_fills_the_past(void **state)
 {
@@ -395,6 +429,7 @@ int main(void)
 	    T(the_faded_mean_of_many_polls_is_that_of_the_history),
 	    T(the_past_may_come_after_the_price),
 	    T(the_past_is_asked_for_by_types_and_once),
+	    T(capacity_that_is_told_no_more_is_not_known),
 	    T(a_price_from_long_ago_fills_the_past),
 	    T(a_late_older_price_does_not_replace_the_latest),
 	    T(a_list_that_dates_the_price_in_force_earlier_confirms_it),
