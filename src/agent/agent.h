@@ -362,6 +362,8 @@ void ckpt_stop(struct agent *a);             /* gives up what is under way */
 void ckpt_reset(struct agent *a);            /* for a new job */
 void ckpt_scan_ready(struct agent *a);       /* the scan's output can be read */
 void ckpt_end(struct agent *a, bool ok, const char *why);
+/* Once more from the list of chunks (CKPT_POST), or from the scan (CKPT_STOP: files have changed, or it could not be made). */
+void ckpt_again(struct agent *a, enum ckpt_at at, const char *why);
 void ckpt_set(struct agent *a, enum ckpt_at at);
 void upload_step(struct agent *a);           /* CKPT_POST .. CKPT_COMMIT */
 void upload_stop(struct agent *a);
@@ -450,6 +452,7 @@ struct agent {
 	struct report report;
 	struct fetch fetch;
 	struct ckpt ckpt;
+	bool store_counts;      /* what the store says of what it has got is no MD5 of it (upload.c) */
 	struct logs logs;
 	struct gpu gpu;
 	struct sample sample;

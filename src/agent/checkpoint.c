@@ -162,6 +162,7 @@ void ckpt_begin(struct agent *a, const char *reason, bool leave, int64_t deadlin
 	c->steps = 0;
 	c->id[0] = '\0';
 	c->rounds = 0;
+	backoff_clear(&c->backoff); /* what kept another one waiting */
 	c->begun_us = a->now_us;
 	c->begun_wall_us = agent_wall_us(a);
 	deadline_set(a, deadline_us);
@@ -221,7 +222,7 @@ static void scan_start(struct agent *a)
 	scan_list_fini(&c->found);
 	sbuf_init(&c->scan_text, SCAN_TEXT_MAX);
 	if (scan_spawn(a->job.ckpt_dir, &c->known, &c->scan_pid, &c->scan_fd, &err) != SPOT_OK) {
-		ckpt_end(a, false, err.text);
+		ckpt_again(a, CKPT_STOP, err.text);
 		return;
 	}
 	ckpt_set(a, CKPT_SCAN);
@@ -255,7 +256,7 @@ static void step_stop(struct agent *a)
 	struct ckpt *c = &a->ckpt;
 	struct job *j = &a->job;
 
-	if (job_alive(j))
+	if (job_alive(j) || !backoff_due(a, &c->backoff))
 		return;
 	if (!j->has_checkpoint || (j->spawned_us == 0 && j->exit_phase[0] == '\0')) { /* 0: also since a reboot */
 		ckpt_end(a, true, "there is nothing to store");
@@ -320,7 +321,11 @@ void ckpt_scan_ready(struct agent *a)
 		return;
 	}
 	scan_stop(a);
-	ckpt_end(a, false, err.rc != SPOT_OK ? err.text : "the scan of the directory was cut short");
+	/* A machine short of something, a scan that was killed: what a job leaves behind does not depend on that moment. */
+	if (err.rc == SPOT_OK || err.rc == SPOT_INTERNAL || err.rc == SPOT_CONFLICT)
+		ckpt_again(a, CKPT_STOP, err.rc != SPOT_OK ? err.text : "the scan of the directory was cut short");
+	else
+		ckpt_end(a, false, err.text);
 }
 
 void ckpt_step(struct agent *a)

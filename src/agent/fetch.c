@@ -1,7 +1,7 @@
 /*
  * Files that the job starts with: its checkpoint and its mounts, in chunks by presigned GETs, four at
- * a time, each checked against its sha256 and repeated when it is wrong. A file appears under its name
- * when it is complete.
+ * a time, each checked against its sha256 and repeated when it is wrong; a mount, whose sha256 nobody knows, against
+ * what its store tells of it (told.h). A file appears under its name when it is complete.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "agent/told.h"
 #include "spot/agent.h"
 
 #include <errno.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #define TRIES_MAX 8
+#define SAME_BYTES 3 /* so often in a row they are believed against the word of their store */
 #define FETCH_HEADERS_MAX 4
 
 struct fetch_file {
@@ -33,7 +35,9 @@ struct fetch_chunk {
 	char *url;
 	char *headers[FETCH_HEADERS_MAX + 1];
 	int64_t at, bytes;
-	char sha256[65];
+	char sha256[65];           /* "": not known */
+	uint8_t refused[MD5_BYTES]; /* of the bytes that the store's own word was against */
+	int refusals;              /* of those bytes, in a row */
 	struct http_call *call;
 	struct backoff backoff;
 	bool done;
@@ -230,16 +234,34 @@ static bool file_open(struct agent *a, struct fetch_file *file)
 
 /* ---- transfers --------------------------------------------------------------------------------------------- */
 
+/* What the store tells may be wrong, or of something else than we believe: the same bytes again and again are the object's. */
+static bool store_vouches(struct fetch_chunk *c, const struct http_reply *r)
+{
+	char words[TOLD_WORDS_MAX];
+
+	if (r->md5 == NULL || r->status != 200 || told_reply(r, r->md5, words) != TOLD_OTHER)
+		return true;
+	c->refusals = c->refusals > 0 && memcmp(c->refused, r->md5, MD5_BYTES) == 0 ? c->refusals + 1 : 1;
+	if (c->refusals == SAME_BYTES) {
+		log_warn("fetch.hash_of_other_bytes", STR("file", c->file->place), STR("told", words));
+		return true;
+	}
+	memcpy(c->refused, r->md5, MD5_BYTES);
+	return false;
+}
+
 static void chunk_done(void *chunk, const struct http_reply *r)
 {
 	struct fetch_chunk *c = chunk;
 	struct agent *a = c->agent;
+	bool whole = r->status >= 200 && r->status <= 299, refused = whole && !store_vouches(c, r);
+	const char *error = refused ? "the bytes do not match what the store tells of them" : r->error;
 	int rounds = c->file->name != NULL ? FETCH_ROUNDS_OURS : FETCH_ROUNDS;
 	char why[400];
 
 	c->call = NULL;
 	a->fetch.flying--;
-	if (r->status >= 200 && r->status <= 299) {
+	if (whole && !refused) {
 		c->done = true;
 		a->fetch.done_n++;
 		if (--c->file->left == 0)
@@ -247,17 +269,16 @@ static void chunk_done(void *chunk, const struct http_reply *r)
 		return;
 	}
 	log_warn("fetch.chunk_failed", STR("file", c->file->place), I64("status", r->status),
-	    STR("error", r->error));
+	    STR("error", error));
 	backoff_fail(a, &c->backoff, r->retry_after_us);
-	(void)snprintf(why, sizeof(why), "cannot fetch %.150s: status %d %.60s", c->file->place, r->status,
-	    r->error);
+	(void)snprintf(why, sizeof(why), "cannot fetch %.150s: status %d %.60s", c->file->place, r->status, error);
 	/* An expired signature, or one of a clock that is ahead, is 403, an object that is gone 404: only new URLs can help. */
 	if (r->status == 404)
 		fetch_fail(a, FETCH_ROUNDS, why);
 	else if (r->status == 403 || r->status == 400)
 		fetch_fail(a, rounds, why);
 	else if (c->backoff.failures >= TRIES_MAX)
-		fetch_fail(a, r->wrong_bytes ? 0 : rounds, why);
+		fetch_fail(a, r->wrong_bytes || refused ? 0 : rounds, why);
 }
 
 static void chunk_start(struct agent *a, struct fetch_chunk *c)
@@ -269,6 +290,15 @@ static void chunk_start(struct agent *a, struct fetch_chunk *c)
 
 	if (!file_open(a, c->file))
 		return;
+	/* Nobody tells how long it is: what another try wrote beyond the end of this one must not stay. */
+	if (c->sha256[0] == '\0' && ftruncate(c->file->fd, 0) != 0) {
+		int error = errno;
+		char why[400];
+
+		(void)snprintf(why, sizeof(why), "cannot write %.200s: %s", c->file->part, strerror(error));
+		fetch_fail(a, fetch_rounds(error), why);
+		return;
+	}
 	piece.fd = c->file->fd;
 	memcpy(piece.sha256, c->sha256, sizeof(piece.sha256));
 	c->call = http_start(a->http, &w);

@@ -25,6 +25,7 @@ struct http_call {
 	bool has_piece, wrong_bytes, lent;
 	int64_t moved;               /* bytes of the piece so far */
 	struct sha256_stream *sha;
+	struct md5_stream *md5;      /* of a piece that is sent, or comes without a sha256 */
 	char error[CURL_ERROR_SIZE];
 	void (*done)(void *ctx, const struct http_reply *r);
 	void *ctx;
@@ -104,6 +105,11 @@ static void call_free(struct http_call *c)
 
 		sha256_stream_end(c->sha, unused);
 	}
+	if (c->md5 != NULL) {
+		uint8_t unused[MD5_BYTES];
+
+		md5_stream_end(c->md5, unused);
+	}
 	sbuf_fini(&c->reply);
 	free(c);
 }
@@ -152,6 +158,8 @@ static size_t piece_send(char *buf, size_t size, size_t n, void *ctx)
 		return CURL_READFUNC_ABORT;
 	}
 	sha256_stream_add(c->sha, buf, (size_t)got);
+	if (c->md5 != NULL)
+		md5_stream_add(c->md5, buf, (size_t)got);
 	c->moved += got;
 	if (c->moved == c->piece.bytes && !piece_is_right(c))
 		return CURL_READFUNC_ABORT;
@@ -163,12 +171,16 @@ static int piece_seek(void *ctx, curl_off_t offset, int origin)
 {
 	struct http_call *c = ctx;
 	char unused[SHA256_HEX];
+	uint8_t unused_md5[MD5_BYTES];
 
 	if (offset != 0 || origin != SEEK_SET)
 		return CURL_SEEKFUNC_CANTSEEK;
 	if (c->sha != NULL)
 		sha256_stream_end(c->sha, unused);
+	if (c->md5 != NULL)
+		md5_stream_end(c->md5, unused_md5);
 	c->sha = sha256_stream_new();
+	c->md5 = md5_stream_new();
 	c->moved = 0;
 	return CURL_SEEKFUNC_OK;
 }
@@ -215,7 +227,10 @@ static size_t reply_take(char *p, size_t size, size_t n, void *ctx)
 			(void)snprintf(c->error, sizeof(c->error), "cannot store: %s", strerror(errno));
 			return 0;
 		}
-		sha256_stream_add(c->sha, p + put, (size_t)k);
+		if (c->sha != NULL)
+			sha256_stream_add(c->sha, p + put, (size_t)k);
+		if (c->md5 != NULL)
+			md5_stream_add(c->md5, p + put, (size_t)k);
 		put += (size_t)k;
 		c->moved += k;
 	}
@@ -354,7 +369,10 @@ struct http_call *http_start(struct http *h, const struct http_want *w)
 	if (w->piece != NULL) {
 		c->has_piece = true;
 		c->piece = *w->piece;
-		c->sha = sha256_stream_new();
+		if (c->piece.sha256[0] != '\0')
+			c->sha = sha256_stream_new();
+		if (c->piece.sha256[0] == '\0' || strcmp(w->method, "PUT") == 0)
+			c->md5 = md5_stream_new();
 	}
 	(void)curl_easy_setopt(c->easy, CURLOPT_URL, w->url);
 	(void)curl_easy_setopt(c->easy, CURLOPT_PRIVATE, c);
@@ -417,9 +435,27 @@ const char *http_reply_header(const struct http_reply *r, const char *name)
 	return h->value;
 }
 
+void http_reply_headers(const struct http_reply *r, const char *name, char *ret, size_t ret_size)
+{
+	struct curl_header *h;
+	size_t n = 0;
+
+	ret[0] = '\0';
+	for (size_t i = 0; r->call != NULL && curl_easy_header(r->call->easy, name, i, CURLH_HEADER, -1, &h) == CURLHE_OK; i++) {
+		int put = snprintf(ret + n, ret_size - n, "%s%s", i > 0 ? ", " : "", h->value);
+
+		if (put < 0 || (size_t)put >= ret_size - n) {
+			ret[0] = '\0';
+			return;
+		}
+		n += (size_t)put;
+	}
+}
+
 static void call_finish(struct http_call *c, CURLcode code)
 {
 	struct http_reply r = {.call = c};
+	uint8_t md5[MD5_BYTES];
 	curl_off_t wait_s = 0;
 	long status = 0;
 
@@ -428,10 +464,14 @@ static void call_finish(struct http_call *c, CURLcode code)
 		r.retry_after_us = (int64_t)wait_s * SPOT_US_PER_S;
 	if (code == CURLE_OK)
 		r.status = (int)status;
-	if (c->has_piece && c->piece.sha256[0] != '\0' && c->sha != NULL && r.status >= 200 && r.status <= 299 &&
+	if (c->has_piece && c->sha != NULL && r.status >= 200 && r.status <= 299 &&
 	    (c->moved != c->piece.bytes || !piece_is_right(c)))
 		c->wrong_bytes = true;
 	r.wrong_bytes = c->wrong_bytes;
+	if (c->md5 != NULL) {
+		md5_stream_end(STEAL(c->md5), md5);
+		r.md5 = md5;
+	}
 	if (c->wrong_bytes)
 		r.status = 0;
 	r.error = r.status != 0 ? "" : c->wrong_bytes ? "the bytes do not match their sha256" :

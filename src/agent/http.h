@@ -19,7 +19,7 @@ enum http_far { HTTP_DAEMON = 1, HTTP_OBJECT, HTTP_METADATA };
 
 /* The bytes of a file that travel: PUT sends them, GET writes them. sha256 is checked over them before
  * the last byte is sent (so a file that changed meanwhile never becomes an object), or after the last
- * was received. */
+ * was received. A GET without one ("": nobody knows it) may bring any number of bytes up to `bytes`; the reply has their MD5. */
 struct http_piece {
 	int fd;               /* the caller's; open until done */
 	int64_t at, bytes;
@@ -31,6 +31,7 @@ struct http_reply {
 	struct str body;      /* NUL terminated */
 	const char *error;    /* "" when there is a status */
 	bool wrong_bytes;     /* the piece is not what its sha256 says */
+	const uint8_t *md5;   /* MD5_BYTES: of the piece that was sent, or came without a sha256; NULL: none, or not to be had */
 	int64_t retry_after_us;
 	const struct http_call *call; /* for http_reply_header; only while done runs */
 };
@@ -63,6 +64,8 @@ void http_stop(struct http *h, struct http_call *c);   /* NULL accepted */
 NODISCARD bool http_headers_read(const json_t *o, char **ret, size_t max);
 /* Value of a header of the final reply, "" if it has none. Valid until done returns. */
 const char *http_reply_header(const struct http_reply *r, const char *name);
+/* The same, all lines of that name joined by ", "; "" where they do not fit. */
+void http_reply_headers(const struct http_reply *r, const char *name, char *ret, size_t ret_size);
 /* Waits for traffic, for one of the descriptors (revents are set) or for the time, then runs what is
  * due, completions included. */
 void http_wait(struct http *h, struct curl_waitfd *fds, unsigned fds_n, int64_t us);

@@ -356,6 +356,8 @@ static void exit_look(struct agent *a)
 		if (j->leader > 0 && j->shim_start != 0 && j->spawned_us != 0) {
 			(void)kill(j->leader, SIGKILL);
 			(void)kill(-j->leader, SIGKILL);
+			/* Nobody else ends what stands in sessions of its own, and would write beside the next attempt; no other job has that file. */
+			proc_kill_env("SPOT_PROGRESS_FILE", j->progress);
 		}
 		j->exit_code = -1;
 		job_over(a, false);
@@ -404,6 +406,15 @@ static void signal_all(struct job *j, int signo)
 	free(pids);
 }
 
+/* Nobody wants what it has computed any more: a store that refuses its last checkpoint must not keep the machine from telling the end. */
+static void save_give_up(struct agent *a, const char *why)
+{
+	a->job.stop = STOP_KILLED; /* a successor ends it likewise */
+	a->job.finished = false;
+	ckpt_stop(a);
+	job_end(a, "killed", why);
+}
+
 void job_stop(struct agent *a, enum job_stop stop, int64_t grace_us, const char *why)
 {
 	struct job *j = &a->job;
@@ -414,6 +425,8 @@ void job_stop(struct agent *a, enum job_stop stop, int64_t grace_us, const char 
 	if (!job_alive(j)) {
 		if (stop == STOP_DROPPED)
 			job_drop(a);
+		else if (stop == STOP_KILLED && j->phase == JOB_ENDED && a->ckpt.at != CKPT_IDLE)
+			save_give_up(a, why);
 		return;
 	}
 	if (stop > j->stop) {
@@ -492,6 +505,7 @@ static void step_fetch(struct agent *a)
 {
 	struct job *j = &a->job;
 	struct spot_err err = {0};
+	enum spot_rc rc;
 
 	if (j->stop == STOP_DROPPED) {
 		fetch_rounds_clear(a);
@@ -510,11 +524,21 @@ static void step_fetch(struct agent *a)
 		fetch_rounds_clear(a);
 		job_end(a, "error", a->fetch.why);
 	} else if (a->fetch.at == FETCH_DONE) {
-		fetch_rounds_clear(a);
 		j->spawned_us = a->now_us;
 		j->phase = JOB_SETUP;
 		state_write(a); /* first: what runs must be known to a successor */
-		if (job_start(a, &err) != SPOT_OK) {
+		rc = job_start(a, &err);
+		if (rc == SPOT_INTERNAL) { /* no room for a process, say: nothing that the job has to answer for */
+			cgroup_remove(j->cgroup);
+			j->phase = JOB_FETCH;
+			j->spawned_us = 0;
+			state_write(a);
+			fetch_fail(a, FETCH_ROUNDS_OURS, err.text);
+			agent_wake(a, a->now_us);
+			return;
+		}
+		fetch_rounds_clear(a);
+		if (rc != SPOT_OK) {
 			job_end(a, "error", err.text);
 			return;
 		}

@@ -60,7 +60,7 @@ bool notice_aws_maintenance(struct str body, int64_t *ret_deadline_wall_us)
 		if (strcmp(state, "active") != 0)
 			continue; /* completed or canceled */
 		(void)maintenance_time(json_str(event, "NotBefore", NULL, NULL), &at);
-		if (!found || at < *ret_deadline_wall_us)
+		if (!found || *ret_deadline_wall_us == 0 || (at != 0 && at < *ret_deadline_wall_us))
 			*ret_deadline_wall_us = at;
 		found = true;
 	}

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define ENVIRON_MAX ((size_t)4 << 20) /* the kernel lets a stack of 8 MiB be a quarter arguments and environment, others more */
+
 /* Reads a small /proc file; false: errno is ENOENT or ESRCH if the process is gone. */
 static bool proc_file(pid_t pid, const char *name, char *buf, size_t n)
 {
@@ -157,6 +159,51 @@ void proc_kill_tree(pid_t root)
 	for (size_t n = proc_tree(root, pids); n > 0; n--)
 		(void)kill(pids[n - 1], SIGKILL);
 	free(pids);
+}
+
+/* proc(5) environ: what the process was started with. */
+static bool proc_has_env(pid_t pid, const char *entry, char *buf, size_t n)
+{
+	char path[64];
+	size_t at = 0, entry_n = strlen(entry) + 1;
+	ssize_t got;
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	while (at < n && (got = read(fd, buf + at, n - at)) > 0)
+		at += (size_t)got;
+	close(fd);
+	for (const char *p = buf; p != NULL && (size_t)(buf + at - p) >= entry_n;) {
+		if (memcmp(p, entry, entry_n) == 0)
+			return true;
+		p = memchr(p, '\0', (size_t)(buf + at - p));
+		p = p != NULL ? p + 1 : NULL;
+	}
+	return false;
+}
+
+void proc_kill_env(const char *name, const char *value)
+{
+	char entry[AGENT_PATH_MAX + 64];
+	size_t max = 65536, n;
+	struct proc_parent *all = malloc(max * sizeof(*all));
+	char *buf = malloc(ENVIRON_MAX);
+
+	if (all == NULL || buf == NULL)
+		abort();
+	(void)snprintf(entry, sizeof(entry), "%s=%s", name, value);
+	for (int round = 0; round < 4; round++) {
+		n = proc_all(all, max);
+		for (size_t i = 0; i < n; i++) {
+			if (all[i].pid != getpid() && proc_has_env(all[i].pid, entry, buf, ENVIRON_MAX))
+				(void)kill(all[i].pid, round < 3 ? SIGSTOP : SIGKILL);
+		}
+	}
+	free(buf);
+	free(all);
 }
 
 /* Mount point of the cgroup2 tree: /sys/fs/cgroup, or /sys/fs/cgroup/unified on hybrid hosts. */

@@ -24,6 +24,9 @@ size_t proc_tree(pid_t root, pid_t ret[PROCS_MAX]);
 bool proc_catches(pid_t pid, int signo);
 /* Kills every descendant of root and waits for none; processes that fork meanwhile are stopped first. */
 void proc_kill_tree(pid_t root);
+/* Likewise, every process but ours that was started with this in its environment, wherever it now stands: what is left
+ * of a tree whose root is gone. One that has cleared its environment, or that we may not look into, is not found. */
+void proc_kill_env(const char *name, const char *value);
 
 /* The directory of a new cgroup for a job under our own, made; false: not allowed here. */
 NODISCARD bool cgroup_make(const char *name, char ret[AGENT_PATH_MAX]);

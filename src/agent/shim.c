@@ -19,7 +19,7 @@
 
 #define INSTRUCTIONS_MAX ((size_t)8 << 20)
 #define LINGER_S 60
-#define DISK_S   600 /* as long as the agent tries to lay files out: fetch.c */
+#define TRY_S    600 /* a machine short of disk, memory or processes: as long as the agent tries to lay files out (fetch.c) */
 
 struct shim {
 	const char *dir, *cwd, *setup, *run, *command, *shell, *cgroup, *saved;
@@ -118,9 +118,37 @@ static bool file_put(struct shim *s, const char *name, json_t *o)
 	return ok;
 }
 
+/* The shell itself; what may be otherwise in a moment is tried again. */
+static void shell_exec(struct shim *s, const char *text)
+{
+	static const int passing[] = {EAGAIN, ENOMEM, ENFILE, EMFILE, EIO, ETXTBSY, EINTR};
+	const char *argv[] = {s->shell, "-c", text, NULL};
+	const struct timespec second = {1, 0};
+	char words[200];
+	sigset_t none;
+
+	sigemptyset(&none);
+	for (int waited_s = 0;; waited_s++) {
+		bool again = false;
+		int error;
+
+		if (chdir(s->cwd) == 0)
+			(void)execve(s->shell, (char **)(uintptr_t)argv, s->env);
+		error = errno;
+		for (size_t i = 0; i < ARRAY_LEN(passing); i++)
+			again = again || error == passing[i];
+		if (again && waited_s < TRY_S) {
+			(void)sigtimedwait(&none, NULL, &second); /* there is no event for it; a signal ends us */
+			continue;
+		}
+		(void)snprintf(words, sizeof(words), "cannot start the shell in the working directory: %s", strerror(error));
+		log_line(s, words);
+		return;
+	}
+}
+
 static void child_exec(struct shim *s, const char *text)
 {
-	const char *argv[] = {s->shell, "-c", text, NULL};
 	int null_fd = open("/dev/null", O_RDONLY), fd;
 	sigset_t none;
 
@@ -138,9 +166,7 @@ static void child_exec(struct shim *s, const char *text)
 		(void)signal(signo, SIG_DFL);
 	sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	if (chdir(s->cwd) == 0)
-		(void)execve(s->shell, (char **)(uintptr_t)argv, s->env);
-	log_line(s, "cannot start the shell in the working directory");
+	shell_exec(s, text);
 	_exit(126);
 }
 
@@ -158,6 +184,15 @@ static void kill_all(struct shim *s)
 	s->killed = true;
 	cgroup_kill(s->cgroup);
 	proc_kill_tree(getpid());
+}
+
+static void command_start(struct shim *s)
+{
+	pid_t pid = child_start(s, s->command);
+
+	if (pid < 0)
+		log_line(s, "the checkpoint command cannot be started: there is no room for a process");
+	s->command_pid = MAX(pid, 0);
 }
 
 static void command_ended(struct shim *s, int status)
@@ -197,7 +232,7 @@ static void turn(struct shim *s, int wait_s)
 	if (signo == SIGTERM)
 		kill_all(s);
 	else if (signo == SIGUSR1 && s->command[0] != '\0' && s->command_pid == 0)
-		s->command_pid = child_start(s, s->command);
+		command_start(s);
 	reap(s);
 }
 
@@ -214,10 +249,11 @@ static bool alone(struct shim *s)
 	return n == 0;
 }
 
-/* Without its files nobody knows of the job, however well it does: a full disk gets time, unless nobody wants it any more. */
-static bool disk_awaited(struct shim *s, int waited_s)
+/* Without its files nobody knows of the job, however well it does, and without a process there is none: a machine that is full gets time,
+ * unless nobody wants the job any more. */
+static bool room_awaited(struct shim *s, int waited_s)
 {
-	if (waited_s >= DISK_S || s->killed || !file_exists(s->dir))
+	if (waited_s >= TRY_S || s->killed || !file_exists(s->dir))
 		return false;
 	turn(s, 1);
 	return true;
@@ -227,7 +263,7 @@ static bool file_put_patiently(struct shim *s, const char *name, json_t *o)
 {
 	bool ok;
 
-	for (int i = 0; !(ok = file_put(s, name, json_incref(o))) && disk_awaited(s, i);)
+	for (int i = 0; !(ok = file_put(s, name, json_incref(o))) && room_awaited(s, i);)
 		i++;
 	json_decref(o);
 	return ok;
@@ -239,7 +275,7 @@ static bool log_open(struct shim *s)
 
 	if (!path_join(path, s->dir, SHIM_LOG_FILE))
 		return false;
-	for (int i = 0; (s->log_fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600)) < 0 && disk_awaited(s, i);)
+	for (int i = 0; (s->log_fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600)) < 0 && room_awaited(s, i);)
 		i++;
 	return s->log_fd >= 0;
 }
@@ -266,8 +302,11 @@ static bool stage(struct shim *s, const char *phase, const char *text)
 		s->leader_status = 126 << 8;
 		return false;
 	}
-	s->leader = child_start(s, text);
+	for (int i = 0; (s->leader = child_start(s, text)) < 0 && room_awaited(s, i);)
+		i++;
 	if (s->leader < 0) {
+		log_line(s, "cannot start the shell: there is no room for a process");
+		s->leader = 0;
 		s->leader_status = 126 << 8; /* as if it had exited with 126 */
 		return false;
 	}

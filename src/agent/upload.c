@@ -16,6 +16,7 @@
 
 #define POST_TIMEOUT_US (30 * SPOT_US_PER_S)
 #define TRIES_MAX 6
+#define SAME_WORDS 3
 #define ROUNDS_PERIODIC 5
 #define ROUNDS_LAST 30
 
@@ -48,8 +49,7 @@ void upload_stop(struct agent *a)
 	c->flying = 0;
 }
 
-/* Once more from the list of chunks, or from the scan when files have changed. */
-static void again(struct agent *a, enum ckpt_at at, const char *why)
+void ckpt_again(struct agent *a, enum ckpt_at at, const char *why)
 {
 	struct ckpt *c = &a->ckpt;
 	bool last = c->leave || strcmp(c->reason, "final") == 0;
@@ -98,6 +98,19 @@ void upload_landed(struct upload *u)
 	u->fd = -1;
 }
 
+bool upload_vouched(struct upload *u, const struct http_reply *r, const uint8_t *md5)
+{
+	char words[TOLD_WORDS_MAX];
+
+	if (u->agent->store_counts || md5 == NULL || told_reply(r, md5, words) != TOLD_OTHER)
+		return true;
+	u->words_n = strcmp(u->words, words) == 0 ? u->words_n + 1 : 1;
+	memcpy(u->words, words, sizeof(words));
+	log_warn("upload.other_bytes", STR("file", u->file->path), I64("seq", u->seq), STR("told", words));
+	u->agent->store_counts = u->words_n == SAME_WORDS; /* nothing is sent three times again */
+	return u->agent->store_counts;
+}
+
 void upload_success(struct upload *u)
 {
 	u->done = true;
@@ -114,9 +127,9 @@ void upload_fault(struct upload *u, const struct http_reply *r)
 	    STR("error", r->error));
 	backoff_fail(a, &u->backoff, r->retry_after_us);
 	if (r->wrong_bytes)
-		again(a, CKPT_STOP, "a file changed while it was stored");
+		ckpt_again(a, CKPT_STOP, "a file changed while it was stored");
 	else if (r->status == 403 || r->status == 400 || u->backoff.failures >= TRIES_MAX)
-		again(a, CKPT_POST, "the object store refused a chunk");
+		ckpt_again(a, CKPT_POST, "the object store refused a chunk");
 }
 
 static void put_done(void *upload, const struct http_reply *r)
@@ -124,7 +137,7 @@ static void put_done(void *upload, const struct http_reply *r)
 	struct upload *u = upload;
 
 	upload_landed(u);
-	if (r->status >= 200 && r->status <= 299)
+	if (r->status >= 200 && r->status <= 299 && upload_vouched(u, r, r->md5))
 		upload_success(u);
 	else
 		upload_fault(u, r);
@@ -141,7 +154,7 @@ static void put(struct upload *u)
 	if (path_join(path, u->agent->job.ckpt_dir, u->file->path))
 		u->fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (u->fd < 0) {
-		again(u->agent, CKPT_STOP, "a file disappeared before it was stored");
+		ckpt_again(u->agent, CKPT_STOP, "a file disappeared before it was stored");
 		return;
 	}
 	piece.fd = u->fd;
@@ -275,7 +288,7 @@ static void post_done(void *agent, const struct http_reply *reply)
 	if (r.status == 200) {
 		if (!str_copy(c->id, sizeof(c->id), json_str(r.body, "checkpoint", "", NULL)) ||
 		    c->id[0] == '\0' || !uploads_read(a, json_object_get(r.body, "uploads"))) {
-			again(a, CKPT_POST, "the daemon's answer to the checkpoint is not understood");
+			ckpt_again(a, CKPT_POST, "the daemon's answer to the checkpoint is not understood");
 			return;
 		}
 		log_info("checkpoint.upload", STR("job", a->job.id), STR("checkpoint", c->id),
@@ -283,7 +296,7 @@ static void post_done(void *agent, const struct http_reply *reply)
 		ckpt_set(a, CKPT_UPLOAD);
 	} else if (r.status >= 400 && r.status < 500 && r.status != 401 && r.status != 408 &&
 	    r.status != 429) {
-		again(a, CKPT_POST, r.error[0] != '\0' ? r.error : "the daemon refused the checkpoint");
+		ckpt_again(a, CKPT_POST, r.error[0] != '\0' ? r.error : "the daemon refused the checkpoint");
 	} else {
 		backoff_fail(a, &c->backoff, r.retry_after_us);
 	}
@@ -330,7 +343,7 @@ static void commit_done(void *agent, const struct http_reply *reply)
 		ckpt_end(a, true, "committed");
 	} else if (r.status >= 400 && r.status < 500 && r.status != 401 && r.status != 408 &&
 	    r.status != 429) {
-		again(a, CKPT_POST, r.error[0] != '\0' ? r.error : "the daemon refused the commit");
+		ckpt_again(a, CKPT_POST, r.error[0] != '\0' ? r.error : "the daemon refused the commit");
 	} else {
 		backoff_fail(a, &c->backoff, r.retry_after_us);
 	}

@@ -10,6 +10,7 @@
 #define AGENT_UPLOAD_H
 
 #include "agent/agent.h"
+#include "agent/told.h"
 
 /* A multiple of 256 KiB, as sessions want it; 8 blocks make a chunk. */
 #define UPLOAD_PIECE_BYTES (INT64_C(8) << 20)
@@ -35,6 +36,11 @@ struct upload {
 	char *buf;                   /* bytes buf_at .. hashed of it */
 	int64_t buf_at, hashed;
 	struct sha256_stream *sha;   /* of the first `hashed` bytes; NULL once it was right for all */
+	struct md5_stream *md5;      /* likewise; NULL also where the library refuses it */
+	uint8_t md5_all[MD5_BYTES];  /* of the whole chunk, once has_md5 */
+	bool has_md5;
+	char words[TOLD_WORDS_MAX];  /* what the store said it has when that was not what it was sent, so many times */
+	int words_n;
 	bool ask;                    /* a fault came between: ask how far it got first */
 	char *session;               /* resumable: its URL; NULL = none yet */
 	char *listed;                /* blocks: the store's list; NULL = not known */
@@ -44,6 +50,9 @@ struct upload {
 /* upload.c */
 bool upload_is_passing(int status);                     /* worth a repeat of the same request */
 void upload_success(struct upload *u);
+/* Does the store say that it has these bytes (MD5; NULL: not known), or nothing of it? The same word three times is its own way of
+ * counting: it is not asked again. */
+NODISCARD bool upload_vouched(struct upload *u, const struct http_reply *r, const uint8_t *md5);
 void upload_fault(struct upload *u, const struct http_reply *r); /* may free u and all others */
 void upload_start(struct upload *u, const struct http_want *w);  /* flies */
 void upload_landed(struct upload *u);                   /* first line of every done */

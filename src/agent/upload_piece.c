@@ -19,6 +19,9 @@ void upload_piece_reset(struct upload *u)
 
 	if (u->sha != NULL)
 		sha256_stream_end(STEAL(u->sha), unused);
+	if (u->md5 != NULL)
+		md5_stream_end(STEAL(u->md5), u->md5_all);
+	u->has_md5 = false;
 	free(STEAL(u->buf));
 	u->buf_at = u->hashed = u->stored = 0;
 }
@@ -64,14 +67,21 @@ enum spot_rc upload_read(struct upload *u, int fd, int64_t offset, struct spot_e
 	rc = read_all(fd, u->buf, n, (int64_t)u->seq * SPOT_AGENT_CHUNK_BYTES + offset, err);
 	if (rc != SPOT_OK)
 		return rc;
-	if (u->sha == NULL)
+	if (u->sha == NULL) {
 		u->sha = sha256_stream_new();
+		u->md5 = md5_stream_new();
+	}
 	sha256_stream_add(u->sha, u->buf, (size_t)n);
+	if (u->md5 != NULL)
+		md5_stream_add(u->md5, u->buf, (size_t)n);
 	u->buf_at = offset;
 	u->hashed = offset + n;
 	if (u->hashed < u->bytes)
 		return SPOT_OK;
 	sha256_stream_end(STEAL(u->sha), hex);
+	u->has_md5 = u->md5 != NULL;
+	if (u->has_md5)
+		md5_stream_end(STEAL(u->md5), u->md5_all);
 	return strcmp(hex, u->file->sha256[u->seq]) == 0 ? SPOT_OK :
 	    err_set(err, SPOT_CONFLICT, "the bytes do not match their sha256");
 }

@@ -54,7 +54,12 @@ static void session_answer(struct upload *u, const struct http_reply *r)
 
 	upload_landed(u);
 	if ((r->status == 200 || r->status == 201) && u->hashed == u->bytes) {
-		upload_success(u);
+		if (upload_vouched(u, r, u->has_md5 ? u->md5_all : NULL)) {
+			upload_success(u);
+		} else {
+			forget_session(u);
+			upload_fault(u, r);
+		}
 		return;
 	}
 	if (r->status != RESUME_INCOMPLETE || !upload_range(http_reply_header(r, "Range"), &next) ||

@@ -21,20 +21,10 @@ int32_t day_of(int64_t us)
 /* UTF-8 as the database takes it (RFC 3629), no control characters. */
 bool text_clean(const char *s)
 {
-	const unsigned char *p = (const unsigned char *)s;
-
-	while (*p) {
-		int more = *p < 0x80 ? 0 : *p >= 0xc2 && *p < 0xe0 ? 1 : (*p & 0xf0) == 0xe0 ? 2 : *p >= 0xf0 && *p < 0xf5 ? 3 : -1;
-
-		if (more < 0 || *p < 0x20 || *p == 0x7f)
+	for (size_t n; *s != '\0'; s += n) {
+		n = str_utf8_len(s);
+		if (n == 0 || (unsigned char)*s < 0x20 || *s == 0x7f)
 			return false;
-		if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) || (*p == 0xf0 && p[1] < 0x90) ||
-		    (*p == 0xf4 && p[1] > 0x8f))
-			return false;
-		for (p++; more > 0; more--, p++) {
-			if ((*p & 0xc0) != 0x80)
-				return false;
-		}
 	}
 	return true;
 }

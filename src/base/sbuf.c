@@ -5,6 +5,8 @@
 #include "base/base.h"
 #include "base/sbuf.h"
 
+#include "base/str.h"
+
 #include <stdarg.h>
 
 void sbuf_init(struct sbuf *b, size_t bytes_max)
@@ -96,29 +98,6 @@ void sbuf_printf(struct sbuf *b, const char *fmt, ...)
 	va_end(again);
 }
 
-/* Length of the valid UTF-8 sequence at s (1..4), 0 if it is not one. RFC 3629 table. */
-static size_t utf8_len(const unsigned char *s)
-{
-	if (s[0] < 0x80)
-		return 1;
-	if (s[0] >= 0xc2 && s[0] <= 0xdf)
-		return (s[1] & 0xc0) == 0x80 ? 2 : 0;
-	if (s[0] >= 0xe0 && s[0] <= 0xef) {
-		if ((s[1] & 0xc0) != 0x80 || (s[2] & 0xc0) != 0x80)
-			return 0;
-		bool overlong = s[0] == 0xe0 && s[1] < 0xa0;
-		bool surrogate = s[0] == 0xed && s[1] >= 0xa0;
-		return overlong || surrogate ? 0 : 3;
-	}
-	if (s[0] >= 0xf0 && s[0] <= 0xf4) {
-		if ((s[1] & 0xc0) != 0x80 || (s[2] & 0xc0) != 0x80 || (s[3] & 0xc0) != 0x80)
-			return 0;
-		bool outside = (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] >= 0x90);
-		return outside ? 0 : 4;
-	}
-	return 0;
-}
-
 static void json_char(struct sbuf *b, unsigned char c)
 {
 	switch (c) {
@@ -149,7 +128,7 @@ void sbuf_json_str(struct sbuf *b, const char *s)
 {
 	sbuf_putc(b, '"');
 	while (*s != '\0') {
-		size_t n = utf8_len((const unsigned char *)s);
+		size_t n = str_utf8_len(s);
 
 		if (n == 0) {
 			sbuf_puts(b, "\\ufffd");

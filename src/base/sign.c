@@ -55,6 +55,37 @@ void sha256_stream_end(struct sha256_stream *s, char ret[SHA256_HEX])
 	hex_encode(hash, sizeof(hash), ret);
 }
 
+struct md5_stream {
+	EVP_MD_CTX *ctx;
+};
+
+struct md5_stream *md5_stream_new(void)
+{
+	struct md5_stream *s = calloc(1, sizeof(*s));
+
+	if (s == NULL || (s->ctx = EVP_MD_CTX_new()) == NULL)
+		abort();
+	if (EVP_DigestInit_ex(s->ctx, EVP_md5(), NULL) == 1)
+		return s;
+	EVP_MD_CTX_free(s->ctx);
+	free(s);
+	return NULL;
+}
+
+void md5_stream_add(struct md5_stream *s, const void *p, size_t n)
+{
+	if (EVP_DigestUpdate(s->ctx, p, n) != 1)
+		abort();
+}
+
+void md5_stream_end(struct md5_stream *s, uint8_t ret[MD5_BYTES])
+{
+	if (EVP_DigestFinal_ex(s->ctx, ret, NULL) != 1)
+		abort();
+	EVP_MD_CTX_free(s->ctx);
+	free(s);
+}
+
 void hmac_sha256(const void *key, size_t key_n, const void *p, size_t n, uint8_t ret[SHA256_BYTES])
 {
 	unsigned len = SHA256_BYTES;

@@ -160,3 +160,49 @@ const char *format_usd(int64_t micros, char buf[USD_TEXT_MAX])
 	    v / 1000000, v % 1000000);
 	return buf;
 }
+
+size_t str_utf8_len(const char *p)
+{
+	const unsigned char *s = (const unsigned char *)p;
+
+	if (s[0] < 0x80)
+		return 1;
+	if (s[0] >= 0xc2 && s[0] <= 0xdf)
+		return (s[1] & 0xc0) == 0x80 ? 2 : 0;
+	if (s[0] >= 0xe0 && s[0] <= 0xef) {
+		if ((s[1] & 0xc0) != 0x80 || (s[2] & 0xc0) != 0x80)
+			return 0;
+		bool overlong = s[0] == 0xe0 && s[1] < 0xa0;
+		bool surrogate = s[0] == 0xed && s[1] >= 0xa0;
+		return overlong || surrogate ? 0 : 3;
+	}
+	if (s[0] >= 0xf0 && s[0] <= 0xf4) {
+		if ((s[1] & 0xc0) != 0x80 || (s[2] & 0xc0) != 0x80 || (s[3] & 0xc0) != 0x80)
+			return 0;
+		bool outside = (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] >= 0x90);
+		return outside ? 0 : 4;
+	}
+	return 0;
+}
+
+bool str_utf8_mend(char *s, size_t n)
+{
+	bool good = true;
+
+	for (size_t at = 0, len; at < n; at += len) {
+		char four[5] = {0};
+
+		if ((unsigned char)s[at] < 0x80) {
+			len = 1;
+			continue;
+		}
+		memcpy(four, s + at, MIN(n - at, (size_t)4));
+		len = str_utf8_len(four);
+		if (len == 0) {
+			s[at] = '?';
+			len = 1;
+			good = false;
+		}
+	}
+	return good;
+}

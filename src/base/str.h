@@ -12,6 +12,10 @@ bool str_empty(const char *s);                         /* NULL or "" */
 bool str_same(const char *a, const char *b);           /* NULL equals only NULL */
 bool str_prefix(const char *s, const char *prefix);
 bool str_suffix(const char *s, const char *suffix);
+/* Length of the valid UTF-8 sequence at s, which ends with NUL (1..4); 0 if it is not one. RFC 3629 table. */
+size_t str_utf8_len(const char *s);
+/* Each byte that is of no UTF-8 sequence becomes '?'. False where there was one. */
+bool str_utf8_mend(char *s, size_t n);
 /* false: does not fit (dst becomes ""). */
 NODISCARD bool str_copy(char *dst, size_t dst_size, const char *src);
 NODISCARD bool parse_i64(const char *s, int64_t min, int64_t max, int64_t *ret);

@@ -204,6 +204,8 @@ const char *job_next(int64_t id, const char *state, enum job_event ev);
 /* How last_error begins when a launch token is bound to other parameters, or to an instance that is over: a repeat can never
  * succeed, the look-up tells what there was. */
 #define LAUNCH_SPENT "its token is spent: "
+/* The same of one whose outcome was not known, and whose repeat was refused before its token was looked at. */
+#define LAUNCH_UNHEARD "its repeat was refused: "
 /* Fresh unique launch token and name. */
 void token_make(struct engine *e, char token[65], char name[65]);
 

@@ -30,6 +30,7 @@ struct launching {
 	int64_t gang_id; /* of several machines */
 	int32_t tries;
 	bool token; /* a repeat is harmless */
+	bool unsure; /* an earlier call may have had its effect */
 };
 
 /* ---- the reply ------------------------------------------------------------------------------ */
@@ -160,12 +161,23 @@ static void launch_refused(struct act *a, struct launching *l, enum spot_rc rc, 
 		      .fence = a->epoch}));
 }
 
+/* Refused for what is asked before the token: credentials, the words of the request, another call that it needs. What the market refuses is
+ * refused after it: the token of a launch that had its effect gives what it made. */
+static bool is_unheard(enum spot_rc rc)
+{
+	return rc == SPOT_INVALID || rc == SPOT_UNAUTHENTICATED || rc == SPOT_DENIED || rc == SPOT_NOT_FOUND || rc == SPOT_CONFLICT ||
+	       rc == SPOT_TOO_LARGE || rc == SPOT_CONFIG;
+}
+
 static void launch_undone(struct act *a, struct launching *l, enum node_event ev, int64_t after_us)
 {
 	const char *why = a->call.op.err.text;
 
+	/* The look-up reads how it begins. */
 	if (a->call.op.rc == SPOT_MISMATCH || a->call.op.rc == SPOT_GONE) {
-		why = arena_printf(a->arena, LAUNCH_SPENT "%s", why); /* the look-up reads this */
+		why = arena_printf(a->arena, LAUNCH_SPENT "%s", why);
+	} else if (l->unsure && is_unheard(a->call.op.rc)) {
+		why = arena_printf(a->arena, LAUNCH_UNHEARD "%s", why);
 	}
 	ACT_WRITE(a, engine_launch_undone,
 		  (&(struct q_engine_launch_undone){.id = a->id,
@@ -236,6 +248,10 @@ static void launch_called(struct act *a)
 	case SPOT_RC_COUNT:
 		break;
 	}
+	if (l->unsure && is_unheard(rc)) {
+		launch_undone(a, l, NODE_EV_AMBIGUOUS, 0);
+		return;
+	}
 	launch_refused(a, l, rc, refusal_scope(err));
 }
 
@@ -251,6 +267,7 @@ static struct act *launch_prepare(struct engine *e, const struct q_engine_launch
 
 #define KEEP(s) arena_strdup(a->arena, (s))
 	l->token = (call_provider_ops(p)->caps & SPOT_CAP_TOKEN) != 0;
+	l->unsure = w->unsure;
 	l->tries = w->tries;
 	memcpy(l->me, e->me, sizeof(l->me));
 	l->tags[n++] = w->want > 1

@@ -2,7 +2,8 @@
  * Finds out whether an ambiguous launch happened. Found: its nodes are adopted. Not found: with a token the launch is
  * repeated with identical parameters (harmless by the provider's contract) while somebody still wants it; without one it is
  * asked again until the provider's list lag is over, and declared void when two answers in a row after that lack it
- * (lambda.md section 7). So is one whose token is spent (LAUNCH_SPENT): what it made may have ended meanwhile, its life is billed. Should it appear even later, the sweep ends it. Of a gang's launch some may be found: the list may lag; after the lag those
+ * (lambda.md section 7). So is one whose token is spent (LAUNCH_SPENT): what it made may have ended meanwhile, its life is billed,
+ * and one whose repeat was refused before the token counted (LAUNCH_UNHEARD). Should it appear even later, the sweep ends it. Of a gang's launch some may be found: the list may lag; after the lag those
  * are adopted and the others declared void, and the gang, which is not whole, is given up.
  */
 #include "base/base.h"
@@ -39,13 +40,18 @@ static int by_age(const void *pa, const void *pb)
 	return strcmp(a->ref, b->ref);
 }
 
-/* A disk that carries the token is no machine. */
+/* A disk that carries the token is no machine, and one that pages which overlap tell twice is no second one. */
 static void machines_only(struct spot_find *f)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < f->n; i++) {
-		if (!f->found[i].leftover) {
+		bool no = f->found[i].leftover;
+
+		for (size_t k = 0; k < n && !no; k++) {
+			no = strcmp(f->found[k].ref, f->found[i].ref) == 0;
+		}
+		if (!no) {
 			f->found[n++] = f->found[i];
 		}
 	}
@@ -172,7 +178,7 @@ static void look_one(struct recon *r, const struct q_engine_lookup_due_row *w)
 	l->wanted = w->wanted;
 	absent = strstr(w->last_error, LOOK_ABSENT);
 	l->absent = absent != NULL;
-	if (str_prefix(w->last_error, LAUNCH_SPENT)) {
+	if (str_prefix(w->last_error, LAUNCH_SPENT) || str_prefix(w->last_error, LAUNCH_UNHEARD)) {
 		/* Without "; " and what an answer that lacked it added. */
 		l->spent = arena_printf(a->arena, "%.*s",
 					(int)(absent == NULL ? (ptrdiff_t)strlen(w->last_error) : absent - w->last_error - 2),

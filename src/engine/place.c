@@ -139,7 +139,8 @@ static void gang_rank(struct recon *r, const struct job_facts *f, struct placing
 		}
 	}
 	for (size_t i = 0; i < o->rests_n && p->usable < p->gang_n; i++) {
-		engine_later(r->e, MAX(o->rests[i].until_us - now, INT64_C(1000)));
+		/* What is over is read again soon; until then it would be asked for a thousand times a second. */
+		engine_later(r->e, MAX(o->rests[i].until_us - now, SPOT_US_PER_S / 4));
 	}
 }
 

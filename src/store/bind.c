@@ -1,5 +1,6 @@
 #include "base/base.h"
 #include "base/arena.h"
+#include "base/str.h"
 #include "store/bind.h"
 
 /* Oids of the element types, fixed by the server's bootstrap catalog. */
@@ -104,10 +105,25 @@ void bind_bool(struct bind *b, bool v)
 
 void bind_text(struct bind *b, const char *v, bool may_null)
 {
-	if (v == NULL)
+	size_t n = v == NULL ? 0 : strlen(v), ascii = 0;
+	char *copy;
+
+	if (v == NULL) {
 		bind_absent(b, may_null);
-	else
-		bind_add(b, v, strlen(v), 1);
+		return;
+	}
+	while (ascii < n && (unsigned char)v[ascii] < 0x80)
+		ascii++;
+	if (ascii == n) { /* as nearly all of it */
+		bind_add(b, v, n, 1);
+		return;
+	}
+	copy = strdup(v);
+	if (copy == NULL)
+		bind_die(b->stmt, "no memory for", "a text");
+	(void)str_utf8_mend(copy, n);
+	b->owned[b->n] = copy;
+	bind_add(b, copy, n, 1);
 }
 
 /* jsonb's binary form only puts a version byte before the text, so the text form saves a copy. */
@@ -234,6 +250,7 @@ void bind_text_array(struct bind *b, const char *const *v, size_t n, bool may_nu
 		put_be32(p, v[i] == NULL ? UINT32_MAX : (uint32_t)len);
 		if (len > 0)
 			memcpy(p + 4, v[i], len);
+		(void)str_utf8_mend(p + 4, len);
 		p += 4 + len;
 	}
 }

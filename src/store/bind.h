@@ -25,7 +25,8 @@ void bind_i64(struct bind *b, int64_t v);
 void bind_i32(struct bind *b, int32_t v);
 void bind_f64(struct bind *b, double v);
 void bind_bool(struct bind *b, bool v);
-/* Views: must stay valid until pg_exec returned. may_null: NULL becomes SQL NULL. */
+/* Views: must stay valid until pg_exec returned. may_null: NULL becomes SQL NULL. A text's bytes that are not UTF-8 (a page of a gateway, a
+ * vendor's words that were cut) become '?': the server would refuse the statement, and what it tells with the words. */
 void bind_text(struct bind *b, const char *v, bool may_null);
 void bind_jsonb(struct bind *b, const char *v, bool may_null);
 void bind_bytes(struct bind *b, struct str v, bool may_null);

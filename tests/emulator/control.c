@@ -214,30 +214,37 @@ static json_t *post_status(struct sim *s, const json_t *doc, struct arena *a, st
 	return picked_json(&p);
 }
 
-/* A scheduled event, in the words of meta-data/events/maintenance/scheduled. */
+/* A scheduled event, in the words of meta-data/events/maintenance/scheduled. "21 Jan 2019 09:00:43 GMT": an HTTP date without its weekday. */
+static json_t *maintenance_event(struct sim *s, const json_t *doc, const struct inst *i, int which, struct arena *a,
+    struct spot_err *err)
+{
+	int64_t in_s = json_i64(doc, "in_s", 3600, err);
+	char from[64], to[64];
+
+	aws_http_date(sim_wall(s) + in_s * SPOT_US_PER_S, from);
+	aws_http_date(sim_wall(s) + (in_s + 7200) * SPOT_US_PER_S, to);
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "NotBefore", from + 5, "Code", json_str(doc, "code", "instance-retirement", err),
+	    "Description", "scheduled event", "EventId", arena_printf(a, "instance-event-%.16s%d", i->id + 2, which), "NotAfter", to + 5,
+	    "State", json_str(doc, "state", "active", err));
+}
+
 static json_t *post_maintenance(
     struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
-	const char *code = json_str(doc, "code", "instance-retirement", err);
-	const char *state = json_str(doc, "state", "active", err);
-	int64_t in_s = json_i64(doc, "in_s", 3600, err);
-	char from[64], to[64];
+	const json_t *also = json_object_get(doc, "also");
 	struct picked p;
 
 	if (!pick(s, doc, a, &p, err))
 		return NULL;
-	aws_http_date(sim_wall(s) + in_s * SPOT_US_PER_S, from);
-	aws_http_date(sim_wall(s) + (in_s + 7200) * SPOT_US_PER_S, to);
 	for (size_t k = 0; k < p.n; k++) {
 		struct inst *i = p.list[k];
+		AUTO(json) json_t *events = json_array();
 
-		/* "21 Jan 2019 09:00:43 GMT": an HTTP date without its weekday. */
+		json_array_append_new(events, maintenance_event(s, doc, i, 0, a, err));
+		if (also != NULL)
+			json_array_append_new(events, maintenance_event(s, also, i, 1, a, err));
 		free(i->maintenance);
-		i->maintenance = dup_text(arena_printf(a,
-		    "[{\"NotBefore\":\"%s\",\"Code\":\"%s\",\"Description\":\"scheduled "
-		    "event\",\"EventId\":\"instance-event-%.16s\",\"NotAfter\":\"%s\","
-		    "\"State\":\"%s\"}]",
-		    from + 5, code, i->id + 2, to + 5, state));
+		i->maintenance = json_dumps(events, JSON_COMPACT);
 		books_event(s, "maintenance", i, NULL);
 	}
 	return picked_json(&p);

@@ -61,6 +61,13 @@ class Faults(e2e.Case):
         self.runs_on_one_instance(job)
         self.assertEqual(self.hits(), 3)
 
+    def test_a_file_that_came_with_other_bytes_than_it_has_is_fetched_again(self):
+        w = self.world
+        w.sim("POST", "/fault", {"match": {"service": "s3", "action": "GetObject"}, "kind": "malform"})
+        j = w.await_end(w.submit(steps=40))
+        self.assertEqual(self.hits(), 1)
+        self.assertEqual((j["state"], j["attempts"]), ("SUCCEEDED", 1), "%s %s" % (j["reason"], j["why"]))
+
     def test_keys_that_end_are_read_again_and_the_job_goes_on(self):
         w = self.world
         job = w.submit(steps=300)

@@ -184,6 +184,10 @@ static enum spot_step cloud_launch(void *self, struct spot_call *c, struct spot_
 			k->lose_launches--;
 			return call_fail(c, SPOT_UNKNOWN, "", "fake launch: connection reset");
 		}
+		if (k->denies > 0 && k->lose_replies == 0) {
+			k->denies--;
+			return call_fail(c, SPOT_DENIED, "UnauthorizedOperation", "fake launch: d\xe9nied" /* a page in Latin-1 */);
+		}
 		for (size_t i = 0; k->tokens && i < k->n; i++) {
 			if (strcmp(k->list[i].token, l->token) == 0) {
 				m = &k->list[i];
@@ -273,17 +277,25 @@ static enum spot_step cloud_launch_gang(void *self, struct spot_call *c, struct 
 	return SPOT_DONE;
 }
 
+/* Pages that overlap: each answer tells each machine twice. */
+static void told_twice(struct spot_instance *found, size_t *n)
+{
+	memcpy(found + *n, found, *n * sizeof(*found));
+	*n *= 2;
+}
+
 static enum spot_step cloud_find(void *self, struct spot_call *c, struct spot_find *a)
 {
 	struct cloud *k = cloud_of(self);
 
 	k->finds++;
-	a->found = arena_array(c->arena, k->n + 1, sizeof(*a->found));
+	a->found = arena_array(c->arena, 2 * k->n + 1, sizeof(*a->found));
 	for (size_t i = 0; i < k->n && !k->hide; i++) {
 		if (strcmp(k->list[i].token, a->token) == 0) {
 			a->found[a->n++] = instance_of(c->arena, &k->list[i]);
 		}
 	}
+	told_twice(a->found, &a->n);
 	return SPOT_DONE;
 }
 
@@ -297,13 +309,14 @@ static enum spot_step cloud_list(void *self, struct spot_call *c, struct spot_li
 	c->state = k;
 	k->lists++;
 	a->partial = k->partial;
-	a->found = arena_array(c->arena, k->n + 1, sizeof(*a->found));
+	a->found = arena_array(c->arena, 2 * k->n + 1, sizeof(*a->found));
 	for (size_t i = 0; i < k->n && !k->hide; i++) {
 		/* Also what carries another installation's tag: the engine must look itself. */
 		if (a->region[0] == '\0' || strcmp(k->list[i].region, a->region) == 0) {
 			a->found[a->n++] = instance_of(c->arena, &k->list[i]);
 		}
 	}
+	told_twice(a->found, &a->n);
 	if (k->list_after_us > 0) {
 		return call_again(c, SPOT_UNAVAILABLE, k->list_after_us, "", "fake list: later");
 	}
@@ -333,7 +346,7 @@ static enum spot_step cloud_describe(void *self, struct spot_call *c, struct spo
 		k->describe_faults--;
 		return call_fail(c, SPOT_DENIED, "", "fake describe: out of order");
 	}
-	a->found = arena_array(c->arena, a->refs_n + 1, sizeof(*a->found));
+	a->found = arena_array(c->arena, 2 * a->refs_n + 1, sizeof(*a->found));
 	for (size_t i = 0; i < a->refs_n && !k->hide; i++) {
 		struct machine *m = cloud_by_ref(k, a->refs[i]);
 
@@ -350,6 +363,7 @@ static enum spot_step cloud_describe(void *self, struct spot_call *c, struct spo
 		}
 		a->n++;
 	}
+	told_twice(a->found, &a->n);
 	if (k->describe_after_us > 0) {
 		return call_again(c, SPOT_UNAVAILABLE, k->describe_after_us, "", "fake describe: later");
 	}
@@ -386,15 +400,17 @@ static enum spot_step cloud_terminate(void *self, struct spot_call *c, struct sp
 static enum spot_step cloud_notices(void *self, struct spot_call *c, struct spot_notices *a)
 {
 	struct cloud *k = cloud_of(self);
+	size_t each = k->notice_at_us[1] != 0 ? 2 : 1;
 
-	a->notices = arena_array(c->arena, 1, sizeof(*a->notices));
+	a->notices = arena_array(c->arena, each, sizeof(*a->notices));
 	for (size_t i = 0; i < a->instances_n; i++) {
-		if (strcmp(a->instances[i].ref, k->notice_ref) == 0) {
+		for (size_t n = 0; n < each && strcmp(a->instances[i].ref, k->notice_ref) == 0; n++) {
 			a->notices[a->n++] =
 			    (struct spot_notice){.ref = arena_strdup(c->arena, k->notice_ref),
 						 .kind = SPOT_NOTICE_INTERRUPTION,
+						 .deadline_us = k->notice_at_us[n],
 						 .source = "fake-control-plane",
-						 .raw = ""};
+						 .raw = "cut \xe2\x82"};
 		}
 	}
 	return SPOT_DONE;

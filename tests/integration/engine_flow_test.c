@@ -249,6 +249,22 @@ static void test_a_repeat_that_meets_the_end_of_its_instance_is_looked_up(void *
 	world_finish(w, 1);
 }
 
+/* The simulation found it (seed 158973): a repeat that was refused for the credentials tells nothing of the first call. */
+static void test_a_repeat_that_is_denied_is_looked_up(void **state)
+{
+	struct world *w = *state;
+
+	hidden_launch(w, false);
+	w->cloud.denies = 1;
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE id = 1 AND state = 'UNKNOWN' AND last_error LIKE 'its repeat was refused: %d?nied'");
+	w->cloud.hide = false;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	assert_string_equal(world_text(w, "SELECT string_agg(event, ' ' ORDER BY id) FROM event WHERE entity = 'node' AND node_id = 1"
+				       " AND event IN ('RESEND', 'REFUSED', 'FOUND', 'VOID')"), "RESEND FOUND");
+	assert_true(w->cloud.n == 1 && w->cloud.launches == 2);
+	world_finish(w, 1);
+}
+
 static void test_without_tokens_an_ambiguous_launch_is_never_sent_again(void **state)
 {
 	struct world *w = *state;
@@ -563,6 +579,7 @@ int main(int argc, char **argv)
 	    T(test_a_launch_that_never_arrived_is_repeated_with_its_token),
 	    T(test_a_repeat_of_a_hidden_launch_gives_the_same_instance),
 	    T(test_a_repeat_that_meets_the_end_of_its_instance_is_looked_up),
+	    T(test_a_repeat_that_is_denied_is_looked_up),
 	    T(test_without_tokens_an_ambiguous_launch_is_never_sent_again),
 	    T(test_a_throttled_launch_waits_and_keeps_its_row),
 	    T(test_a_notice_drains_the_job_and_it_resumes_elsewhere),

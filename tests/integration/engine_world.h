@@ -44,6 +44,7 @@ struct cloud {
 	bool tells_ended;  /* a gang's repeat tells the machines as they are; else that the token is spent where one is over */
 	int lose_launches;	/* so many launches have no effect and answer UNKNOWN */
 	int throttle;		/* so many launches are THROTTLED */
+	int denies;		/* so many are DENIED, once no reply is to be lost any more */
 	char sold_out[8][64];	/* "zone/type/market" */
 	enum spot_rc sold_out_rc;
 	enum spot_scope sold_out_scope;
@@ -53,6 +54,7 @@ struct cloud {
 	bool partial;	     /* lists say that they are not complete */
 	bool hide;	     /* nothing shows up in find, list, describe */
 	char notice_ref[32]; /* ->notices says interruption */
+	int64_t notice_at_us[2]; /* until when; with a second there are two notices of it */
 	int64_t boots_us; /* boot_timeout_us of the provider */
 	int64_t reclaim_free_us; /* the same name */
 	int blind_terminates; /* so many terminates do not find their machine, which lives on */

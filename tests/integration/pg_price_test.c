@@ -282,6 +282,85 @@ static void capacity_that_is_told_no_more_is_not_known(void **state)
 	signals_are("", "..", "ora0 praplacement_score5");
 }
 
+/* Pages that overlap: no reason to know none of its pools. */
+static void a_pool_that_is_listed_twice_is_one(void **state)
+{
+	const char *regions[] = {"r", "r", "r"}, *zones[] = {"z", "y", "z"}, *types[] = {"t", "t", "t"}, *markets[] = {"spot", "spot", "spot"};
+	const char *none[] = {"", "", ""}, *gpus[] = {"H100", "H100", "H100"};
+	int32_t some[] = {1000, 1000, 1000};
+	struct q_market_pools_put_row *row;
+	struct pg_req req = {0};
+
+	(void)state;
+	testdb_exec(dsn, "INSERT INTO leader VALUES ('engine', 1, 'test', 0)");
+	q_market_pools_put(pg, &req, &(struct q_market_pools_put){.provider = "p", .region = "r", .regions = regions, .regions_n = 3, .zones = zones,
+	    .zones_n = 3, .zone_names = none, .zone_names_n = 3, .types = types, .types_n = 3, .markets = markets, .markets_n = 3, .gpus = gpus, .gpus_n = 3,
+	    .gpu_milli = some, .gpu_milli_n = 3, .gpu_mem = some, .gpu_mem_n = 3, .vcpus = some, .vcpus_n = 3, .mem = some, .mem_n = 3, .archs = none,
+	    .archs_n = 3, .classes = none, .classes_n = 3, .now_us = NOW_US, .fence = 1}, no_done);
+	assert_true(test_op_wait(&req.op));
+	assert_string_equal(req.op.err.text, "");
+	assert_int_equal(q_market_pools_put_rows(&req, arena, &row), 1);
+	assert_int_equal(row->seen, 2);
+	pg_req_fini(&req);
+	assert_string_equal(testdb_text(dsn, "SELECT string_agg(zone || instance_type || gpu_name, ' ' ORDER BY zone) FROM pool WHERE offered"), "ytH100 ztH100");
+}
+
+static void clock_set_right(int64_t at_us, int64_t fence)
+{
+	struct pg_req req = {0};
+
+	q_engine_clock_prices(pg, &req, &(struct q_engine_clock_prices){at_us, fence}, no_done);
+	assert_true(test_op_wait(&req.op));
+	assert_string_equal(req.op.err.text, "");
+	pg_req_fini(&req);
+}
+
+static int64_t billed_at(int32_t pool, int64_t at_us)
+{
+	struct q_engine_bill_prices_row *rows;
+	struct pg_req req = {0};
+	int64_t ret;
+
+	q_engine_bill_prices(pg, &req, &(struct q_engine_bill_prices){pool, at_us, at_us + 1}, no_done);
+	assert_true(test_op_wait(&req.op));
+	assert_int_equal(q_engine_bill_prices_rows(&req, arena, &rows), 1);
+	ret = rows[0].price_micros;
+	pg_req_fini(&req);
+	return ret;
+}
+
+/* A list is dated by our clock (pool 1), a history by its provider's (pool 2). By a clock that is five hours ahead both were read; what is read after it
+ * was set right is newer, also when those five hours have passed. A ledger line may name what was read then. */
+static void what_a_clock_ahead_observed_is_not_newer_than_what_comes_after(void **state)
+{
+	const int64_t h = SPOT_US_PER_HOUR;
+	const struct point before[] = {{1, 500, 0, NOW_US}, {2, 700, NOW_US, NOW_US}, {3, 900, NOW_US, NOW_US}};
+	const struct point ahead[] = {{1, 510, 0, NOW_US + 5 * h}, {2, 710, NOW_US + 60, NOW_US + 5 * h}, {2, 720, NOW_US + 120, NOW_US + 5 * h}};
+	const struct point after[] = {{1, 520, 0, NOW_US + h}, {2, 730, NOW_US + h - 300, NOW_US + h}};
+
+	(void)state;
+	testdb_exec(dsn, "INSERT INTO leader VALUES ('engine', 1, 'test', 0)");
+	pools_make(3);
+	partitions(NOW_US, NOW_US + 8 * h);
+	ingest(before, 3);
+	ingest(ahead, 3);
+	clock_set_right(NOW_US + h / 6, 2); /* by who does not lead */
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_misdated"), 0);
+	clock_set_right(NOW_US + h / 6, 1);
+	clock_set_right(NOW_US + h / 5, 1);
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_misdated"), 3);
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_point"), 3 + 2 * 3);
+	assert_int_equal(billed_at(1, NOW_US + h / 4), 510);
+	assert_int_equal(billed_at(2, NOW_US + h / 4), 720);
+	assert_int_equal(billed_at(3, NOW_US + h / 4), 900);
+	assert_int_equal(ingest(after, 2).changed, 2);
+	for (int64_t at = NOW_US + 2 * h; at < NOW_US + 8 * h; at += h) {
+		assert_int_equal(billed_at(1, at), 520);
+		assert_int_equal(billed_at(2, at), 730);
+	}
+	assert_string_equal(testdb_text(dsn, "SELECT string_agg(price_micros::text, ' ' ORDER BY pool_id) FROM pool_latest"), "520 730 900");
+}
+
 /* A price of 2006 is older than exp() can tell. */
 static void a_price_from_long_ago_fills_the_past(void **state)
 {
@@ -430,7 +509,9 @@ int main(void)
 	    T(the_past_may_come_after_the_price),
 	    T(the_past_is_asked_for_by_types_and_once),
 	    T(capacity_that_is_told_no_more_is_not_known),
-	    T(a_price_from_long_ago_fills_the_past),
+	    T(a_pool_that_is_listed_twice_is_one),
+	    T(what_a_clock_ahead_observed_is_not_newer_than_what_comes_after),
+    T(a_price_from_long_ago_fills_the_past),
 	    T(a_late_older_price_does_not_replace_the_latest),
 	    T(a_list_that_dates_the_price_in_force_earlier_confirms_it),
 	    T(a_frozen_pool_stays_frozen_until_its_price_moves),

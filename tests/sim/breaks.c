@@ -24,6 +24,14 @@ static void rows(const char *sql)
 	PQclear(r);
 }
 
+static void statement_fails(void)
+{
+	PGresult *r = PQexec(store_conn(), "SELECT 1 / 0");
+
+	(void)store_took(r, "none");
+	PQclear(r);
+}
+
 /* ---- facts ------------------------------------------------------------------------------------- */
 
 static struct host_progress *programs(size_t *n)
@@ -290,6 +298,9 @@ static const struct rule_break {
 	"UPDATE node SET launched_us = 1, ended_us = CASE WHEN gang_rank = 0 THEN -9000000000000000 ELSE 900000000 END WHERE gang_id IS NOT NULL", NULL},
     {"a terminate knows when its machine came", "", lag_break},
     {"a credit takes back all of it", "UPDATE ledger SET amount_micros = amount_micros + 1, kind = 'credit'", NULL},
+    {"no price is of a time to come", "UPDATE pool_latest SET observed_us = 9000000000000000", later},
+    {"what did not happen has no time", "UPDATE node SET ready_us = 1; DELETE FROM event", NULL},
+    {"the database takes every statement", "", statement_fails},
     {"every user is heard", "", user_unheard},
     {"a user's request is understood", "", work_mishear},
 };

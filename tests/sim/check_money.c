@@ -24,6 +24,18 @@ static void check_prices(void)
 		    "AND NOT EXISTS (SELECT FROM price_point o WHERE o.pool_id = q.pool_id AND o.observed_us > q.observed_us AND o.effective_us < l.to_us)");
 }
 
+/* Each minute times that have not come yet become now, and no daemon's clock is wrong any more: until then no newer price would count. */
+static void check_prices_dated(void)
+{
+	char sql[500];
+
+	if (world_now() < world.quiet_us + 150 * SPOT_US_PER_S)
+		return;
+	snprintf(sql, sizeof(sql), "SELECT string_agg('p' || pool_id || ' in ' || s || ' s', '; ') FROM (SELECT pool_id, (greatest(observed_us, changed_us) - %" PRId64
+	    ") / 1000000 AS s FROM pool_latest UNION ALL SELECT pool_id, (observed_us - %" PRId64 ") / 1000000 FROM price_dated) x WHERE s > 5", world_now(), world_now());
+	check_none_now("no price is of a time to come", sql);
+}
+
 static void check_reversals(void)
 {
 	check_none("a reversal takes one line back", "SELECT string_agg('line ' || l.id || ' of n' || l.node_id, '; ') FROM ledger l WHERE EXISTS "
@@ -125,6 +137,7 @@ void check_money_end(void)
 	check_kinds();
 	check_uncredited();
 	check_prices();
+	check_prices_dated();
 	check_reversals();
 	check_lost();
 	check_credits();

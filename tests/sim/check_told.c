@@ -164,6 +164,20 @@ static void check_logs(void)
 	check_none_now("a log is what its program wrote", sql);
 }
 
+/* A time in a row is of something that was written down when it happened. */
+static void check_dated(void)
+{
+	check_none("what did not happen has no time", "SELECT string_agg(x.what, '; ') FROM ("
+	    "SELECT 'n' || n.id || ' was ready' AS what FROM node n WHERE n.ready_us IS NOT NULL "
+	    "AND NOT EXISTS (SELECT FROM event e WHERE e.node_id = n.id AND e.now = 'READY') "
+	    "UNION ALL SELECT 'n' || e.node_id || ' was under suspicion' FROM event e WHERE e.event IN ('SUSPECTED', 'HEALTHY') GROUP BY e.node_id "
+	    "HAVING count(*) FILTER (WHERE e.event = 'HEALTHY') > count(*) FILTER (WHERE e.event = 'SUSPECTED') "
+	    "UNION ALL SELECT ref || ' was asked to end' FROM orphan o WHERE o.terminate_us IS NOT NULL AND NOT EXISTS (SELECT FROM event e "
+	    "WHERE e.event IN ('ORPHAN_ENDED', 'LEFTOVER') AND e.entity_id = o.provider || '/' || o.ref) "
+	    "UNION ALL SELECT 'gang ' || g.id || ' served' FROM gang g WHERE g.served_us IS NOT NULL AND NOT EXISTS (SELECT FROM attempt a "
+	    "JOIN node n ON n.id = a.node_id WHERE n.gang_id = g.id)) x");
+}
+
 /* ---- prices ------------------------------------------------------------------------------------ */
 
 /* Each price of a line is one that the cloud had for that machine, sooner or later. */
@@ -201,6 +215,7 @@ void check_told_end(void)
 	check_given_back();
 	check_refilled();
 	check_logs();
+	check_dated();
 	check_costs();
 	what_if_try();
 	free(all);

@@ -17,6 +17,7 @@ struct http_call {
 	enum http_far far;
 	struct http_piece piece;
 	bool has_piece, writes;
+	uint8_t md5[MD5_BYTES]; /* of the piece that was sent */
 	void (*done)(void *ctx, const struct http_reply *r);
 	void *ctx;
 };
@@ -83,6 +84,11 @@ const char *http_reply_header(const struct http_reply *r, const char *name)
 	return "";
 }
 
+void http_reply_headers(const struct http_reply *r, const char *name, char *ret, size_t ret_size)
+{
+	(void)snprintf(ret, ret_size, "%s", http_reply_header(r, name)); /* the emulated stores write one line */
+}
+
 void http_wait(struct http *h UNUSED, struct curl_waitfd *fds UNUSED, unsigned fds_n UNUSED, int64_t us UNUSED)
 {
 	assert(false && "the simulation waits itself");
@@ -114,10 +120,20 @@ static bool piece_take(struct http_call *c, struct str body)
 	return true;
 }
 
+static void md5_of(struct str bytes, uint8_t ret[MD5_BYTES])
+{
+	struct md5_stream *s = md5_stream_new();
+
+	assert(s != NULL);
+	md5_stream_add(s, bytes.p, bytes.n);
+	md5_stream_end(s, ret);
+}
+
 static void call_over(struct flight_to *t)
 {
 	struct http_call *c = container_of(t, struct http_call, to);
 	struct http_reply r = {.status = t->status, .body = t->reply, .error = "", .call = c};
+	uint8_t md5[MD5_BYTES];
 	const char *wait;
 
 	if (t->reset) {
@@ -127,6 +143,12 @@ static void call_over(struct flight_to *t)
 	} else {
 		wait = http_reply_header(&r, "Retry-After");
 		r.retry_after_us = strtoll(wait, NULL, 10) * SPOT_US_PER_S;
+		if (c->has_piece && c->writes) {
+			r.md5 = c->md5;
+		} else if (c->has_piece && c->piece.sha256[0] == '\0') {
+			md5_of(t->reply, md5);
+			r.md5 = md5;
+		}
 	}
 	/* The caller forgets the call inside of done; what it reads must live that long. */
 	loop_timer_stop(&c->deadline);
@@ -223,6 +245,21 @@ static struct str body_of(struct http_call *c, const struct http_want *w)
 	return (struct str){bytes, got > 0 ? (size_t)got : 0};
 }
 
+/* What was hashed is not what arrives. */
+static void piece_flip(struct http_call *c)
+{
+	char *bytes = (char *)(uintptr_t)c->to.body.p; /* body_of's copy */
+	size_t at;
+
+	md5_of(c->to.body, c->md5);
+	if (c->to.body.n == 0 || !DICE(flip))
+		return;
+	at = (size_t)dice_us(0, (int64_t)c->to.body.n - 1);
+	bytes[at] = (char)(bytes[at] ^ 1 << dice_us(0, 7));
+	trace("host %s sends an object of which byte %zu changes", c->http->host->id, at);
+	sometimes("an object changed on its way to the store");
+}
+
 struct http_call *http_start(struct http *h, const struct http_want *w)
 {
 	struct http_call *c = calloc(1, sizeof(*c));
@@ -257,6 +294,8 @@ struct http_call *http_start(struct http *h, const struct http_want *w)
 		loop_timer_set(&c->deadline, SPOT_US_PER_S / 1000);
 		sometimes("a file changed under its upload");
 	} else {
+		if (c->has_piece && c->writes)
+			piece_flip(c);
 		flight_start(&c->to);
 	}
 	return c;

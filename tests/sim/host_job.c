@@ -267,6 +267,11 @@ size_t proc_tree(pid_t root, pid_t ret[PROCS_MAX])
 	return 1;
 }
 
+void proc_kill_env(const char *name UNUSED, const char *value UNUSED)
+{
+	/* A simulated job is its leader alone. */
+}
+
 bool proc_catches(pid_t pid, int signo)
 {
 	const struct program *p = program_of(pid);

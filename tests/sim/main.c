@@ -112,6 +112,7 @@ static void seed_run(const char *providers)
 	run_until(end, NULL);
 	/* From here on nothing more goes wrong: everything must come to its end. */
 	world.quiet = true;
+	world.quiet_us = world_now();
 	cloud_calm();
 	weather_calm();
 	brokers_calm();

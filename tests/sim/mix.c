@@ -106,7 +106,7 @@ static bool by_the_minute(size_t fault)
 {
 #define AT(name) (offsetof(struct faults_mix, name) / sizeof(int64_t))
 	static const size_t minutely[] = {AT(part), AT(reclaim), AT(kill), AT(stock), AT(price), AT(lie), AT(clock), AT(clock_far), AT(agent_clock),
-	    AT(reboot), AT(drought), AT(silent_feed), AT(cluster), AT(pod), AT(lag), AT(db_refuse)};
+	    AT(reboot), AT(drought), AT(silent_feed), AT(cluster), AT(pod), AT(lag), AT(db_refuse), AT(planned)};
 #undef AT
 
 	for (size_t i = 0; i < ARRAY_LEN(minutely); i++) {
@@ -125,6 +125,8 @@ static void mix_swarm(uint64_t seed, struct faults_mix *m)
 	m->act_lost = m->lie != 0 ? 100000 : 0; /* not where there is nothing, or nothing but clocks */
 	m->lag = m->lie;
 	m->db_refuse = m->lie / 2;
+	m->planned = m->lie / 2;
+	m->flip = m->lie / 2;
 	for (size_t i = 0; i < MIX_FAULTS; i++) {
 		int64_t *ppm = mix_at(m, i);
 		bool kept = rng_below(&r, 2) == 0;

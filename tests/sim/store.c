@@ -398,6 +398,15 @@ static void conn_up(struct pg_conn *c)
 
 /* ---- statements ---------------------------------------------------------------------------------------- */
 
+/* A healthy database and one statement at a time: what fails is wrong, and will be the next time. */
+bool store_took(const PGresult *r, const char *name)
+{
+	bool ok = PQresultStatus(r) == PGRES_TUPLES_OK || PQresultStatus(r) == PGRES_COMMAND_OK;
+
+	always(ok, "the database takes every statement", "%s: %s", name, PQresultErrorMessage(r));
+	return ok;
+}
+
 static void item_run(struct pg_conn *c, struct pg_item *i)
 {
 	const struct pg_stmt *s = i->stmt;
@@ -441,7 +450,7 @@ static void item_run(struct pg_conn *c, struct pg_item *i)
 		fprintf(stderr, "sim: the gate of %s is wrong (tests/sim/gates.c): from here on without gates\n", s->name);
 		_exit(GATE_WRONG);
 	}
-	if (PQresultStatus(r) == PGRES_TUPLES_OK || PQresultStatus(r) == PGRES_COMMAND_OK) {
+	if (store_took(r, s->name)) {
 		trace("db %s%d %s: %d %s", c->pg->application, c->no, s->name, PQntuples(r), PQcmdTuples(r));
 		i->res = r;
 	} else {

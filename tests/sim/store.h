@@ -12,6 +12,7 @@ void store_cold(void);
 bool store_prepare(const char *name, const char *sql); /* of ours, without parameters; false after telling why */
 void store_close(void); /* returns when the server's side is gone: dropping its database would wait for it in steps of 100 ms */
 PGconn *store_conn(void); /* for the checks, between turns */
+bool store_took(const PGresult *r, const char *name); /* the rule that statements do not fail */
 int64_t store_server_ms(void); /* processor time that the server's side has used */
 /* The process behind these connections dies: what it had sent runs or does not. */
 struct pg;

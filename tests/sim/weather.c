@@ -76,10 +76,81 @@ static void price_absurd(void)
 	sometimes("a price could not be");
 }
 
+/* What EC2 means to do with a machine, and when. */
+static struct planned {
+	char id[64];
+	bool restart;
+	int64_t at_us; /* 0 = done */
+} planned[32];
+
+static void planned_put(const char *id, bool restart, int64_t at_us)
+{
+	for (size_t k = 0; k < ARRAY_LEN(planned); k++) {
+		if (planned[k].at_us == 0) {
+			snprintf(planned[k].id, sizeof(planned[k].id), "%s", id);
+			planned[k].restart = restart;
+			planned[k].at_us = at_us;
+			return;
+		}
+	}
+}
+
+static void plan(const struct inst *i)
+{
+	static const char *const codes[] = {"instance-retirement", "system-reboot"};
+	int64_t in_s[2] = {dice_us(30, 1200), dice_us(30, 1200)};
+	size_t first = (size_t)rng_below(&world.dice, 2);
+	bool both = rng_below(&world.dice, 2) == 0;
+	json_t *body = json_pack("{s:s, s:s, s:I}", "instance", i->id, "code", codes[first], "in_s", (json_int_t)in_s[first]);
+
+	trace("cloud plans %s of %s in %" PRId64 " s%s", codes[first], i->id, in_s[first], both ? ", and the other" : "");
+	sometimes(both ? "EC2 planned an end and a restart of one machine" : "EC2 planned something with a machine");
+	if (both)
+		json_object_set_new(body, "also", json_pack("{s:s, s:I}", "code", codes[1 - first], "in_s", (json_int_t)in_s[1 - first]));
+	cloud_post("/maintenance", body);
+	for (size_t k = 0; k < 2; k++) {
+		if (k == first || both)
+			planned_put(i->id, k == 1, world_now() + in_s[k] * SPOT_US_PER_S);
+	}
+}
+
+static void planned_do(const struct planned *p)
+{
+	struct inst *i = sim.insts;
+
+	while (i != NULL && !str_same(i->id, p->id))
+		i = i->next;
+	if (i == NULL || i->state != INST_RUNNING)
+		return;
+	trace("cloud does what it planned with %s", i->id);
+	world.taken_until = world_now() + 600 * SPOT_US_PER_S;
+	if (p->restart) {
+		world.harm_until = MAX(world.harm_until, world.taken_until);
+		host_reboot(machine_of(i));
+	} else {
+		inst_end(i, "kill", "Server.ScheduledStop", "Server.ScheduledStop: Stopped due to a scheduled retirement");
+	}
+}
+
+static void planned_minute(void)
+{
+	const struct inst *i;
+
+	for (size_t k = 0; k < ARRAY_LEN(planned); k++) {
+		if (planned[k].at_us != 0 && world_now() >= planned[k].at_us) {
+			planned[k].at_us = 0;
+			planned_do(&planned[k]);
+		}
+	}
+	if (DICE(planned) && (i = cloud_any(false)) != NULL && i->cloud == CLOUD_AWS && i->maintenance == NULL)
+		plan(i);
+}
+
 void weather_minute(void)
 {
 	struct inst *i;
 
+	planned_minute();
 	drought_minute();
 	refuse_minute();
 	if (DICE(silent_feed)) {
@@ -97,5 +168,6 @@ void weather_minute(void)
 void weather_calm(void)
 {
 	refuse_calm();
+	memset(planned, 0, sizeof(planned));
 	drought_until = 0; /* cloud_calm has filled all stocks */
 }

@@ -56,7 +56,9 @@
 	X(act_lost)       /* a launch or a terminate is lost, or its reply (small worlds) */ \
 	X(lag)            /* lists lag behind launches for a while (each minute; small worlds) */ \
 	X(db_refuse)      /* the database answers with errors for a while (each minute; small worlds) */ \
-	X(unheard_end)    /* what a launch made ends as its outcome is written down as unknown */
+	X(unheard_end)    /* what a launch made ends as its outcome is written down as unknown */ \
+	X(planned)        /* EC2 plans an end or a restart of a machine, or both (each minute; small worlds) */ \
+	X(flip)           /* a bit of an object changes on its way to the store (small worlds) */
 #define FAULTS_MAX 64
 struct faults_mix {
 #define X(name) int64_t name;
@@ -82,6 +84,7 @@ struct world {
 	struct rng rng;       /* of the product: tokens, jitter */
 	struct rng dice;      /* of the world: latencies, faults, workload */
 	bool quiet;           /* no new faults: things may settle */
+	int64_t quiet_us;     /* since then */
 	int64_t skew_ahead, skew_behind; /* so far a daemon's clock was off in this seed */
 	int64_t skew_max;     /* so far apart two times may be that daemons wrote in one moment */
 	bool stood;           /* a daemon stood still for a while */

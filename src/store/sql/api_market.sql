@@ -87,9 +87,9 @@ ORDER BY x.id
 -- writes: no
 SELECT coalesce(json_agg(json_build_object('@', observed_us, 'effective@', effective_us, 'price$', price_micros,
 	'source', source) ORDER BY observed_us), '[]')::text AS doc
-FROM ((SELECT * FROM price_point WHERE pool_id = $1 AND observed_us >= $2 AND observed_us < $3
+FROM ((SELECT * FROM price_dated WHERE pool_id = $1 AND observed_us >= $2 AND observed_us < $3
 	ORDER BY observed_us DESC LIMIT $4)
-	UNION ALL (SELECT * FROM price_point WHERE pool_id = $1 AND observed_us < $2 ORDER BY observed_us DESC LIMIT 1)) h
+	UNION ALL (SELECT * FROM price_dated WHERE pool_id = $1 AND observed_us < $2 ORDER BY observed_us DESC LIMIT 1)) h
 
 -- What a history is read with: silences of its feed, machines taken back, launches refused.
 -- name: api_pool_marks

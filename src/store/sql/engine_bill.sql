@@ -19,11 +19,11 @@ ORDER BY n.id LIMIT 200
 -- rows: many effective_us int8, price_micros int8, observed_us int8
 -- writes: no
 SELECT effective_us, price_micros, observed_us FROM (
-	(SELECT effective_us, price_micros, observed_us FROM price_point
+	(SELECT effective_us, price_micros, observed_us FROM price_dated
 		WHERE pool_id = $1 AND effective_us <= $2
 		ORDER BY observed_us DESC LIMIT 1)
 	UNION ALL
-	(SELECT effective_us, price_micros, observed_us FROM price_point
+	(SELECT effective_us, price_micros, observed_us FROM price_dated
 		WHERE pool_id = $1 AND effective_us > $2 AND effective_us < $3 AND observed_us > $2 - 86400000000)) p
 ORDER BY effective_us, observed_us
 

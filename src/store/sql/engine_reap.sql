@@ -123,7 +123,7 @@ SELECT put.ref, put.kind, put.first_us, put.why, x.busy, put.kept, put.word FROM
 -- rows: 1 doc text
 -- writes: no
 WITH l AS (
-	SELECT *, (price_micros::numeric * greatest(coalesce(gone_us, $5) - coalesce(created_us, first_us), 0) / 3600000000)::int8 AS cost
+	SELECT *, (price_micros::numeric * greatest(coalesce(gone_us, $5) - least(created_us, first_us), 0) / 3600000000)::int8 AS cost
 	FROM leak, LATERAL (SELECT CASE WHEN state = 'found' AND word = 'end' THEN 'ending' ELSE state END AS shown) t
 	WHERE ($1 IS NULL OR provider = $1) AND ($2 IS NULL OR shown = $2) AND ($3 OR gone_us IS NULL) AND ($4 IS NULL OR ref = $4)
 )

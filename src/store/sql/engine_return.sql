@@ -123,7 +123,7 @@ WITH m AS (
 		coalesce((SELECT sum(p.price_micros * (least(p.to_us, m.until_us) - greatest(p.from_us, m.started_us)))
 				/ nullif(sum(least(p.to_us, m.until_us) - greatest(p.from_us, m.started_us)), 0)
 			FROM (SELECT price_micros, effective_us AS from_us, coalesce(lead(effective_us) OVER (ORDER BY effective_us,
-				observed_us), $2) AS to_us FROM price_point WHERE pool_id = m.from_pool) p
+				observed_us), $2) AS to_us FROM price_dated WHERE pool_id = m.from_pool) p
 			WHERE p.from_us < m.until_us AND p.to_us > m.started_us),
 			(m.move->>'here_price_micros')::float8 / m.nodes, 0)::float8 AS stay_price
 	FROM m

@@ -32,9 +32,9 @@ WITH ok AS (
 	INSERT INTO notice AS o (node_id, kind, deadline_us, source, raw, heard_us)
 	SELECT DISTINCT ON (live.id, s.kind) live.id, s.kind, s.deadline, s.source, s.raw, $14
 	FROM unnest($5, $6, $7, $8, $9) s (ref, kind, deadline, source, raw) JOIN live ON live.ref = s.ref
-	ORDER BY live.id, s.kind, s.deadline
-	ON CONFLICT (node_id, kind) DO UPDATE SET deadline_us = least(o.deadline_us, excluded.deadline_us)
-		WHERE excluded.deadline_us < o.deadline_us
+	ORDER BY live.id, s.kind, nullif(s.deadline, 0)
+	ON CONFLICT (node_id, kind) DO UPDATE SET deadline_us = least(nullif(o.deadline_us, 0), excluded.deadline_us)
+		WHERE excluded.deadline_us > 0 AND (o.deadline_us = 0 OR excluded.deadline_us < o.deadline_us)
 ), n AS (
 	UPDATE node n SET provider_state = s.state, provider_seen_us = $14, gone_seen = 0,
 		provider_since_us = CASE WHEN n.provider_state = s.state THEN n.provider_since_us ELSE $14 END,

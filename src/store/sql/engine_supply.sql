@@ -58,7 +58,7 @@ WITH t AS (
 ), p AS (
 	SELECT pool_id, effective_us AS from_us, coalesce(lead(effective_us) OVER (PARTITION BY pool_id ORDER BY effective_us,
 		observed_us), $3 + 1) AS to_us, price_micros
-	FROM price_point WHERE pool_id = ANY ($1) AND effective_us > $2 - 7776000000000
+	FROM price_dated WHERE pool_id = ANY ($1) AND effective_us > $2 - 7776000000000
 ), x AS (
 	SELECT p.pool_id, t.at_us, p.price_micros FROM p JOIN t ON t.at_us >= p.from_us AND t.at_us < p.to_us
 ), m AS (
@@ -108,7 +108,7 @@ WITH m AS (
 	FROM m GROUP BY pool_id
 )
 SELECT n.pool_id, n.launches, n.refusals, n.reclaims, n.node_us, l.price_micros::float8,
-	coalesce((SELECT avg(x.price_micros) FROM price_point x WHERE x.pool_id = n.pool_id AND x.observed_us > $2),
+	coalesce((SELECT avg(x.price_micros) FROM price_dated x WHERE x.pool_id = n.pool_id AND x.observed_us > $2),
 		l.price_micros)::float8
 FROM n JOIN pool p ON p.id = n.pool_id AND p.market = 'spot' JOIN pool_latest l ON l.pool_id = n.pool_id
 
@@ -157,6 +157,6 @@ FROM (SELECT * FROM supply_state WHERE ($1 IS NULL OR provider = $1) AND ($2 IS 
 SELECT pool_id, greatest(effective_us, $2) AS at_us, price_micros FROM (
 	SELECT pool_id, effective_us, observed_us, price_micros, lead(effective_us) OVER (PARTITION BY pool_id
 		ORDER BY effective_us, observed_us) AS next_us
-	FROM price_point WHERE pool_id = ANY ($1) AND effective_us < $3
+	FROM price_dated WHERE pool_id = ANY ($1) AND effective_us < $3
 ) p WHERE next_us IS NULL OR next_us > $2
 ORDER BY pool_id, effective_us, observed_us LIMIT $4

@@ -239,20 +239,23 @@ ON CONFLICT (pool_id, day) DO UPDATE SET refusals = d.refusals + 1
 DELETE FROM pool_cool WHERE pool_id = $1 AND rc LIKE 'late%'
 	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)
 
+-- A machine may have several events of one kind at a time (EC2: a reboot and a retirement): the first to come counts.
 -- name: engine_notice_add
 -- params: node_ids int8[], kinds text[], deadlines int8[], sources text[], raws text[], at_us int8, fence int8
 -- rows: none
 -- writes: yes
 INSERT INTO notice AS o (node_id, kind, deadline_us, source, raw, heard_us)
-SELECT s.id, s.kind, s.deadline, s.source, s.raw, $6
+SELECT DISTINCT ON (s.id, s.kind) s.id, s.kind, s.deadline, s.source, s.raw, $6
 FROM unnest($1, $2, $3, $4, $5) s (id, kind, deadline, source, raw)
 WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
-ON CONFLICT (node_id, kind) DO UPDATE SET deadline_us = least(o.deadline_us, excluded.deadline_us)
-	WHERE excluded.deadline_us < o.deadline_us
+ORDER BY s.id, s.kind, nullif(s.deadline, 0)
+ON CONFLICT (node_id, kind) DO UPDATE SET deadline_us = least(nullif(o.deadline_us, 0), excluded.deadline_us)
+	WHERE excluded.deadline_us > 0 AND (o.deadline_us = 0 OR excluded.deadline_us < o.deadline_us)
 
 -- Times of live rows that have not come yet become now. Only what tells how old things are, and when to look again; what is billed
 -- stays. A rate bucket that was filled in the future would not be filled before, a feed that was asked then not asked, a pool that was refused
--- then would rest until then; a rest is over where it is not known when it began and it is longer than any.
+-- then would rest until then; a rest is over where it is not known when it began and it is longer than any. What has not happened has no time, and
+-- gets none: no least() there, it takes the other where one is NULL.
 -- name: engine_clock_settle
 -- params: at_us int8, fence int8, rest_us int8
 -- rows: none
@@ -262,7 +265,7 @@ WITH f AS MATERIALIZED (
 ), b AS (
 	UPDATE rate_bucket SET updated_us = $1 FROM f WHERE updated_us > $1 + 5000000
 ), p AS (
-	UPDATE feed SET next_us = least(next_us, $1), last_ok_us = least(last_ok_us, $1), since_us = least(since_us, $1)
+	UPDATE feed SET next_us = least(next_us, $1), last_ok_us = CASE WHEN last_ok_us > $1 THEN $1 ELSE last_ok_us END, since_us = least(since_us, $1)
 	FROM f WHERE greatest(last_ok_us, since_us) > $1 + 5000000 OR next_us > $1 + greatest(2 * interval_us, 3600000000)
 ), c AS (
 	UPDATE pool_cool SET until_us = until_us - at_us + $1, at_us = $1 FROM f WHERE at_us > $1 + 5000000
@@ -274,19 +277,45 @@ WITH f AS MATERIALIZED (
 	UPDATE enrol_proof SET next_us = least(next_us, $1), claim_until_us = least(claim_until_us, $1 + 120000000), asked_us = least(asked_us, $1)
 	FROM f WHERE verdict = '' AND (asked_us > $1 + 5000000 OR greatest(next_us, claim_until_us) > $1 + 3600000000)
 ), o AS (
-	UPDATE orphan SET first_us = least(first_us, $1), last_us = least(last_us, $1), terminate_us = least(terminate_us, $1)
+	UPDATE orphan SET first_us = least(first_us, $1), last_us = least(last_us, $1),
+		terminate_us = CASE WHEN terminate_us > $1 THEN $1 ELSE terminate_us END
 	FROM f WHERE gone_us IS NULL AND greatest(first_us, last_us, terminate_us) > $1 + 5000000
 ), g AS (
-	UPDATE gang SET created_us = least(created_us, $1), served_us = least(served_us, $1)
+	UPDATE gang SET created_us = least(created_us, $1), served_us = CASE WHEN served_us > $1 THEN $1 ELSE served_us END
 	FROM f WHERE state <> 'RELEASED' AND greatest(created_us, served_us) > $1 + 5000000
 ), j AS (
 	UPDATE job SET state_us = least(state_us, $1), queued_us = least(queued_us, $1)
 	FROM f WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') AND greatest(state_us, queued_us) > $1 + 5000000
 )
-UPDATE node SET state_us = least(state_us, $1), ready_us = least(ready_us, $1), idle_since_us = least(idle_since_us, $1),
-	last_seen_us = least(last_seen_us, $1), provider_seen_us = least(provider_seen_us, $1),
-	provider_since_us = least(provider_since_us, $1), suspect_us = least(suspect_us, $1), next_act_us = least(next_act_us, $1),
-	claim_until_us = least(claim_until_us, $1 + 120000000)
+UPDATE node SET state_us = least(state_us, $1), next_act_us = least(next_act_us, $1), claim_until_us = least(claim_until_us, $1 + 120000000),
+	ready_us = CASE WHEN ready_us > $1 THEN $1 ELSE ready_us END,
+	idle_since_us = CASE WHEN idle_since_us > $1 THEN $1 ELSE idle_since_us END,
+	last_seen_us = CASE WHEN last_seen_us > $1 THEN $1 ELSE last_seen_us END,
+	provider_seen_us = CASE WHEN provider_seen_us > $1 THEN $1 ELSE provider_seen_us END,
+	provider_since_us = CASE WHEN provider_since_us > $1 THEN $1 ELSE provider_since_us END,
+	suspect_us = CASE WHEN suspect_us > $1 THEN $1 ELSE suspect_us END
 FROM f
 WHERE state NOT IN ('GONE', 'FAILED') AND (greatest(state_us, ready_us, idle_since_us, last_seen_us, provider_seen_us, provider_since_us, suspect_us)
 		> $1 + 5000000 OR greatest(next_act_us, claim_until_us) > $1 + greatest($3, 600000000))
+
+-- Prices that were observed at a time to come were observed when the clock was set right, at the latest. The newest price of a pool tells whether
+-- it has any. By a provider's own date they may hold from an earlier time, and do.
+-- name: engine_clock_prices
+-- params: at_us int8, fence int8
+-- rows: none
+-- writes: yes
+WITH l AS MATERIALIZED (
+	SELECT pool_id FROM pool_latest WHERE observed_us > $1 + 5000000
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)
+), p AS MATERIALIZED (
+	SELECT d.*, $1 - row_number() OVER (PARTITION BY d.pool_id ORDER BY d.observed_us DESC) AS now_us
+	FROM l JOIN price_dated d USING (pool_id) WHERE d.observed_us > $1 + 5000000
+), m AS (
+	INSERT INTO price_misdated (pool_id, observed_us) SELECT pool_id, observed_us FROM p
+), c AS (
+	INSERT INTO price_point (pool_id, observed_us, effective_us, price_micros, source)
+	SELECT pool_id, now_us, least(effective_us, now_us), price_micros, source FROM p ON CONFLICT (pool_id, observed_us) DO NOTHING
+)
+UPDATE pool_latest SET observed_us = $1, effective_us = least(effective_us, $1), changed_us = least(changed_us, $1),
+	fade_us = CASE WHEN fade_us > $1 THEN $1 ELSE fade_us END
+FROM l WHERE pool_latest.pool_id = l.pool_id

@@ -128,11 +128,12 @@ FROM c WHERE provider = $1 AND region = $2 AND feed = 'prices_past'
 -- rows: 1 seen int8, withdrawn int8
 -- writes: yes
 -- Region '' = the list covers every region of the provider. A pool that is no longer in the list stays as a
--- row (its history refers to it) but is not offered any more.
+-- row (its history refers to it) but is not offered any more. One that is listed twice (pages that overlap) is one.
 WITH put AS (
 	INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, gpu_milli, gpu_mem_mib,
 		vcpus, mem_mib, arch, quota_class, offered, seen_us)
-	SELECT $1, t.* , true, $15 FROM unnest($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) AS t
+	SELECT $1, t.*, true, $15 FROM (SELECT DISTINCT ON (a, b, d, e) * FROM
+		unnest($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) AS u (a, b, c, d, e, f, g, h, i, j, k, l)) AS t
 	WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $16 FOR KEY SHARE)
 	ON CONFLICT (provider, region, zone, instance_type, market) DO UPDATE SET
 		zone_name = EXCLUDED.zone_name, gpu_name = EXCLUDED.gpu_name, gpu_milli = EXCLUDED.gpu_milli,
@@ -282,6 +283,6 @@ ON CONFLICT (pool_id) DO UPDATE SET record = excluded.record, at_us = excluded.a
 -- writes: yes
 WITH a AS (DELETE FROM price_refused WHERE observed_us < $1), b AS (DELETE FROM node_sample WHERE at_us < $1),
 	g AS (DELETE FROM feed_gap WHERE to_us < $2),
-	o AS (DELETE FROM orphan WHERE gone_us < $1),
+	o AS (DELETE FROM orphan WHERE gone_us < $1), m AS (DELETE FROM price_misdated WHERE observed_us < $2),
 	p AS (DELETE FROM enrol_proof e USING node n WHERE n.id = e.node_id AND n.ended_us < $1), c AS (DELETE FROM job_log l USING job j WHERE j.id = l.job_id AND j.ended_us < $2)
 DELETE FROM idempotency WHERE created_us < $1;

@@ -150,7 +150,7 @@ SELECT pool_id, price_micros, observed_us, effective_us, changed_us, state FROM 
 -- params: pool_id int4, from_us int8, to_us int8
 -- rows: many observed_us int8, effective_us int8, price_micros int8, source text
 -- writes: no
-SELECT observed_us, effective_us, price_micros, source FROM price_point
+SELECT observed_us, effective_us, price_micros, source FROM price_dated
 WHERE pool_id = $1 AND observed_us >= $2 AND observed_us < $3 ORDER BY observed_us;
 
 -- name: price_partitions_ensure

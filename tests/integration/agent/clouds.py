@@ -3,6 +3,7 @@
 Written from the vendors' pages (querying-metadata "waiting for updates"; scheduled-events; resumable uploads; Put Block,
 Get Block List, Put Block List), not from the agent.
 """
+import base64
 import hashlib
 import json
 import os
@@ -149,6 +150,10 @@ class Azure(Server):
         return name
 
 
+def md5(data):
+    return base64.b64encode(hashlib.md5(data).digest()).decode()
+
+
 class Store(Server):
     """Two object stores: resumable sessions under /gcs/, block blobs under /azure/. Whole objects go to daemon.objects."""
 
@@ -203,12 +208,12 @@ class Store(Server):
                         me.daemon.wrong.append(f"piece {told} of {length} bytes, {len(s['data'])} are stored")
                     if last + 1 < int(total) and length % (256 << 10):
                         me.daemon.wrong.append(f"piece of {length} bytes")
-                    s["data"] += data
+                    s["data"] += self.flipped(data, fault)
                     if len(s["data"]) < int(total):
                         del s["data"][len(s["data"]) // (256 << 10) * (256 << 10):]
                 if fault and fault["what"] == "drop":
                     return self.drop()
-                if fault:
+                if fault and fault["what"] != "flip":
                     self.rfile.read(length - len(data))
                     return self.reply(fault["what"])
                 return self.tell(s, int(total))
@@ -218,7 +223,14 @@ class Store(Server):
             if have < total:
                 return self.reply(308, b"", headers=[("Range", f"bytes=0-{have - 1}")] if have else [])
             self.owner.keep(s["key"], bytes(s["data"]))
-            return self.reply(200, {"kind": "storage#object"})
+            return self.reply(200, {"kind": "storage#object"}, headers=[("x-goog-hash", "crc32c=AAAAAA=="), ("x-goog-hash", "md5=" + md5(s["data"]))])
+
+        def flipped(self, data, fault):
+            """One byte becomes another one on its way; who was told what should come refuses it."""
+            if not fault or fault["what"] != "flip":
+                return data
+            self.owner.flips += 1
+            return data[:-1] + bytes([data[-1] ^ 1])
 
         def put_block(self):
             me = self.owner
@@ -238,9 +250,12 @@ class Store(Server):
                 if fault and fault["what"] == "drop":
                     return self.drop()
                 if query["comp"] == "block":
+                    data = self.flipped(data, fault)
+                    if len(data) == length and self.headers.get("Content-MD5") != md5(data):
+                        return self.reply(400)
                     if {len(k) for k in blocks} - {len(query["blockid"])}:
                         return self.reply(400)
-                    if not fault or fault["what"] == "lost":
+                    if not fault or fault["what"] in ("lost", "flip"):
                         blocks[query["blockid"]] = data
                     if fault and fault["what"] == "lost":
                         return self.drop()
@@ -251,7 +266,7 @@ class Store(Server):
                     if not fault:
                         me.keep(key, b"".join(blocks[i] for i in ids))
                         me.blocks[key] = {}
-                self.reply(fault["what"] if fault else 201)
+                self.reply(fault["what"] if fault and fault["what"] != "flip" else 201)
 
         def do_GET(self):
             me = self.owner
@@ -270,11 +285,11 @@ class Store(Server):
     def __init__(self, daemon, how):
         self.daemon, self.how = daemon, how
         self.sessions, self.blocks, self.faults = {}, {}, []
-        self.sent, self.created, self.lists, self.list_status = 0, 0, 0, 0
+        self.sent, self.created, self.lists, self.list_status, self.flips = 0, 0, 0, 0, 0
         super().__init__(Store.Handler)
 
     def keep(self, key, data):
-        if hashlib.sha256(data).hexdigest() != key:
+        if hashlib.sha256(data).hexdigest() != key and self.flips == 0:
             self.daemon.wrong.append(f"object {key} got other bytes")
         with self.daemon.lock:
             self.daemon.objects[key] = data

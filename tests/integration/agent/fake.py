@@ -170,8 +170,10 @@ class Daemon(Server):
                 if data is not None and me.corrupt.get(key, 0) > 0:
                     me.corrupt[key] -= 1
                     data = bytes([data[0] ^ 1]) + data[1:]
+                data = me.longer.pop(key, data)
+                told = me.told.get(key, {}).items()
                 me.lock.notify_all()
-            self.reply(200, data, "application/octet-stream") if data is not None else self.reply(404)
+            self.reply(200, data, "application/octet-stream", told) if data is not None else self.reply(404)
 
         def do_PUT(self):
             me = self.owner
@@ -190,10 +192,13 @@ class Daemon(Server):
                 me.extra.append(("PUT", self.headers.get("x-extra")))
                 if sha(data) != key:
                     me.wrong.append(f"object {key} got other bytes")
+                if me.put_flips > 0:    # a byte becomes another one on its way, after all that checked it
+                    me.put_flips -= 1
+                    data = data[:-1] + bytes([data[-1] ^ 1])
                 me.objects[key] = data
                 me.events.append(("put", key))
                 me.lock.notify_all()
-            self.reply(200)
+            self.reply(200, headers=[("ETag", me.put_etag or f'"{hashlib.md5(data).hexdigest()}"')])
 
         def do_POST(self):
             me = self.owner
@@ -334,7 +339,9 @@ class Daemon(Server):
         self.enrols, self.haves, self.notices, self.reports, self.samples = [], [], [], [], []
         self.events, self.requests, self.wrong = [], [], []
         self.objects, self.checkpoints, self.logs, self.corrupt, self.downloads = {}, {}, {}, {}, {}
+        self.told, self.longer = {}, {}
         self.fenced = set()
+        self.put_flips, self.put_etag = 0, None
         self.on_checkpoint, self.put_failures, self.log_failures, self.poll_at_once = None, 0, 0, False
         self.upload_of, self.enrol_later, self.extra = None, 0, []
         self.lose_enrol, self.enrol_status, self.url_status, self.down = 0, 0, 0, False

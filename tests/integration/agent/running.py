@@ -1,12 +1,16 @@
 """Jobs from the start to the end: what they see, how they end, their files."""
+import base64
 import contextlib
+import hashlib
 import json
 import os
+import resource
+import shutil
 import subprocess
 import time
 
 import fake
-from case import TRAIN, AgentCase
+from case import AGENT, TRAIN, AgentCase
 
 
 class Running(AgentCase):
@@ -98,7 +102,10 @@ class Running(AgentCase):
         self.agent.start()
         self.job("setsid sleep 1234 & setsid bash -c 'sleep 1235 & wait' & echo up; wait")
         self.until_log("up")
-        pids = self.until(lambda: len(p := fake.pids_of(self.agent.job_dir("j1", 1))) >= 4 and p, "processes")
+        with open(os.path.join(self.agent.job_dir("j1", 1), "job.json")) as f:
+            shim = json.load(f)["shim_pid"]
+        pids = self.until(lambda: len(p := fake.pids_of(self.agent.job_dir("j1", 1))) >= 5 and p, "processes")
+        pids.remove(shim)       # writes down the end of the others and leaves, which takes a moment
         self.daemon.want("kill", "j1", 1, why="cancelled")
         r = self.exited()
         self.assertEqual((r["reason"], r["why"]), ("killed", "cancelled"))
@@ -242,6 +249,47 @@ class Files(AgentCase):
         gets = [e for e in self.daemon.events if e == ("get", f["chunks"][1]["sha256"])]
         self.assertEqual(len(gets), 3)
 
+    def mounted(self, data, told, **more):
+        """A file of which nobody of ours knows more than its store tells."""
+        f = self.daemon.file("mount", "input", data, **more)
+        key = f["chunks"][0]["sha256"]
+        f["bytes"], f["chunks"][0]["bytes"], f["chunks"][0]["sha256"] = 0, 0, ""
+        self.daemon.told[key] = told
+        return f, key
+
+    def gets(self, key):
+        return self.daemon.events.count(("get", key))
+
+    def test_a_mount_with_other_bytes_than_its_store_tells_is_fetched_again(self):
+        md5 = hashlib.md5(b"mounted\n")
+        text = base64.b64encode(md5.digest()).decode()
+        ways = [{"ETag": f'"{md5.hexdigest()}"'}, {"x-goog-hash": f"crc32c=AAAAAA==,md5={text}", "ETag": f'"{"0" * 32}"'}, {"Content-MD5": text}]
+        self.agent.start()
+        for epoch, told in enumerate(ways, 1):
+            f, key = self.mounted(b"mounted\n", told)
+            before, self.daemon.corrupt[key] = self.gets(key), 1
+            self.job("cat input", epoch=epoch, files=[f])
+            self.assertEqual(self.exited(epoch=epoch)["reason"], "ok")
+            self.assertEqual(self.daemon.log("j1", epoch), b"mounted\n", told)
+            self.assertEqual(self.gets(key) - before, 2, told)
+
+    def test_what_its_store_tells_wrongly_does_not_keep_a_mount_away(self):
+        self.agent.start()
+        f, key = self.mounted(b"mounted\n", {"ETag": f'"{"0" * 32}"'})
+        self.job("cat input", files=[f])
+        self.assertEqual(self.exited()["reason"], "ok")
+        self.assertEqual(self.daemon.log("j1", 1), b"mounted\n")
+        self.assertEqual(self.gets(key), 3)
+        self.assertIn("fetch.hash_of_other_bytes", self.agent.consoles())
+
+    def test_nothing_of_longer_bytes_that_were_refused_stays(self):
+        self.agent.start()
+        f, key = self.mounted(b"mounted\n", {"ETag": f'"{hashlib.md5(b"mounted" + bytes([10])).hexdigest()}"'})
+        self.daemon.longer[key] = b"mounted, and more of it"
+        self.job("cat input", files=[f])
+        self.assertEqual(self.exited()["reason"], "ok")
+        self.assertEqual(self.daemon.log("j1", 1), b"mounted\n")
+
     def test_expired_urls_are_asked_for_again(self):
         self.agent.start()
         self.daemon.set(url_status=403)
@@ -313,3 +361,53 @@ class Disk(AgentCase):
         os.unlink(ballast)
         self.assertEqual(self.exited()["reason"], "ok")
         self.assertEqual(self.daemon.log("j1", 1), b"here\n")
+
+
+class Crowded(AgentCase):
+    """A machine without room for one more process, for a user of whom nothing else runs."""
+    USER = 54321
+
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() != 0:
+            self.skipTest("another user is wanted: only root can be one")
+
+    def become(self):
+        os.setgid(self.USER)
+        os.setuid(self.USER)
+
+    def agent_of_another_user(self):
+        def alone():
+            resource.setrlimit(resource.RLIMIT_NPROC, (1, resource.getrlimit(resource.RLIMIT_NPROC)[1]))
+            self.become()
+        own = os.path.join(self.agent.home, "spot-agent")
+        shutil.copy(AGENT, own)
+        self.agent.program = own
+        subprocess.run(["chown", "-R", str(self.USER), self.agent.home], check=True)
+        self.agent.start(before=alone)
+
+    def room(self, pid, processes):
+        """By that user, who may: not every root may do it for another."""
+        subprocess.run(["prlimit", f"--nproc={processes}:", "--pid", str(pid)], preexec_fn=self.become, check=True)
+
+    def test_neither_a_supervisor_nor_a_shell_without_a_process_for_it_fails_the_job(self):
+        self.agent_of_another_user()
+        self.job("echo here")
+        self.until(lambda: self.agent.consoles().count("why=\"fork: ") >= 2, "two tries to start its supervisor")
+        self.room(self.agent.process.pid, 2)
+        path = os.path.join(self.agent.job_dir("j1", 1), "job.json")
+
+        def supervisor():
+            with contextlib.suppress(OSError, ValueError), open(path) as f:
+                doc = json.load(f)
+                return doc["phase"] == "run" and doc["shim_pid"]
+        pid = self.until(supervisor, "its supervisor")
+        waits = self.waits(pid)
+        self.until(lambda: self.waits(pid) >= waits + 2, "another try to start the shell")
+        self.room(pid, 100)
+        self.assertEqual(self.exited()["reason"], "ok")
+        self.assertEqual(self.daemon.log("j1", 1), b"here\n")
+
+    def waits(self, pid):
+        with open(f"/proc/{pid}/status") as f:
+            return int(next(line for line in f if line.startswith("voluntary_ctxt_switches")).split()[1])

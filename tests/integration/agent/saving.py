@@ -197,6 +197,32 @@ class Checkpoints(AgentCase):
         self.assertEqual(len(self.committed()), 1)
         self.assertEqual(self.daemon.put_failures, 0)
 
+    def save_once(self, **store):
+        self.agent.start()
+        self.train()
+        self.until(lambda: any(r["steps_done"] > 5 for r in self.daemon.reports), "progress")
+        self.daemon.set(**store)
+        self.daemon.want("drain", "j1", 1)
+        self.assertEqual(self.exited()["reason"], "drained")
+        (c,) = self.committed()
+        return c["chunks"]
+
+    def test_bytes_that_changed_on_their_way_to_the_store_are_sent_again(self):
+        """A checkpoint that counts and cannot be restored is the worst there is; that store says what it has got."""
+        chunks = self.save_once(put_flips=2)
+        self.assertEqual(self.daemon.put_flips, 0)
+        for c in chunks:
+            self.assertEqual(fake.sha(self.daemon.objects[c["sha256"]]), c["sha256"])
+        self.assertEqual(self.agent.consoles().count("upload.other_bytes"), 2)
+
+    def test_a_store_with_a_count_of_its_own_is_believed_in_the_end(self):
+        self.daemon.set(put_etag='"00112233445566778899aabbccddeeff"')
+        self.agent.start()
+        self.job("i=0; trap 'i=$((i+1)); echo $i >ckpt/f; echo $i >\"$SPOT_SAVED_FILE\"' USR1; while :; do sleep 0.1; done",
+                 checkpoint={"interval_s": 1})
+        self.until(lambda: len({c["chunks"][0]["sha256"] for c in self.committed()}) >= 3, "three checkpoints")
+        self.assertEqual(self.agent.consoles().count("upload.other_bytes"), 3)  # not three times each
+
     def test_maintenance_is_passed_on_and_nothing_else_happens(self):
         self.agent.start()
         self.train()
@@ -279,6 +305,19 @@ class Survival(AgentCase):
         self.agent.start()
         r = self.exited()
         self.assertEqual((r["reason"], r["why"]), ("drained", "the node was restarted"))
+
+    def test_a_kill_ends_the_last_save_of_a_job_that_is_over(self):
+        # The simulation found it (seed 163295): the store refused for an hour, and the machine that did not tell the end was given up.
+        self.agent.start()
+        self.daemon.set(put_failures=1000)
+        self.job("echo out >ckpt/result; echo 7 7 >\"$SPOT_PROGRESS_FILE\"")
+        self.until(lambda: self.daemon.checkpoints, "a checkpoint is begun")
+        self.assertIsNone(self.daemon.report("EXITED"))
+        self.daemon.want("kill", "j1", 1, why="cancelled")
+        r = self.exited()
+        self.assertEqual((r["reason"], r["why"], r["exit_code"]), ("killed", "cancelled", 0))
+        self.daemon.want("idle")
+        self.until(lambda: self.daemon.haves[-1]["job"] is None, "a poll without a job")
 
     def another_boot(self):
         for pid in fake.pids_of(self.agent.home):
@@ -369,3 +408,13 @@ class Survival(AgentCase):
         self.assertEqual(r["reason"], "error")
         self.assertIn("supervisor", r["why"])
         self.until(lambda: not fake.alive(leader), "the job's end")
+
+    def test_a_killed_supervisor_leaves_nothing_of_the_job(self):
+        self.agent.start()
+        self.job("setsid sleep 1236 & setsid bash -c 'sleep 1237 & wait' & echo up; wait")
+        self.until_log("up")
+        pids = self.until(lambda: len(p := fake.pids_of(self.agent.job_dir("j1", 1))) >= 5 and p, "processes")
+        with open(os.path.join(self.agent.job_dir("j1", 1), "job.json")) as f:
+            os.kill(json.load(f)["shim_pid"], signal.SIGKILL)
+        self.assertEqual(self.exited()["reason"], "error")
+        self.until(lambda: not any(fake.alive(p) for p in pids), "the end of all of it")

@@ -1,4 +1,5 @@
 """Uploads in pieces: faults in the middle, and how much is sent twice."""
+import hashlib
 import os
 
 import clouds
@@ -27,6 +28,13 @@ class StoreCase(AgentCase):
         self.assertEqual(len(data), size)
         self.assertNotIn("secret", self.agent.consoles())
         return c
+
+    def flipped(self, kind):
+        """A byte changes on its way once; returns whether the object is whole."""
+        self.store.plan(kind, "flip", after=1)
+        c = self.end_with(20 * MIB)
+        self.assertEqual(self.store.flips, 1)
+        return all(hashlib.sha256(self.daemon.objects[x["sha256"]]).hexdigest() == x["sha256"] for x in c["chunks"])
 
     def change_under_it(self):
         """The file is another one of the same length once its list was sent; then nothing more is changed."""
@@ -93,6 +101,10 @@ class Resumable(StoreCase):
         self.end_with(20 * MIB)
         self.assertEqual(len(count), 2)
 
+    def test_a_byte_that_changed_on_its_way_is_not_what_counts(self):
+        self.assertTrue(self.flipped("piece"))
+        self.assertEqual((self.store.sent, self.store.created), (40 * MIB, 2))
+
 
 class Blocks(StoreCase):
     how = "blocks"
@@ -148,6 +160,10 @@ class Blocks(StoreCase):
         count = self.change_under_it()
         self.end_with(20 * MIB)
         self.assertEqual(len(count), 2)
+
+    def test_a_byte_that_changed_on_its_way_is_not_what_counts(self):
+        self.assertTrue(self.flipped("block"))
+        self.assertEqual(self.store.sent, 20 * MIB + PIECE)
 
 
 class Headers(AgentCase):

@@ -61,6 +61,9 @@ static void maintenance_takes_the_earliest_active_event(void **state)
 	    "{\"NotBefore\":\"1 Jan 2026 00:01:00 GMT\",\"State\":\"active\"},"
 	    "{\"NotBefore\":\"1 Jan 2026 00:00:00 GMT\",\"State\":\"canceled\"}]"), &at));
 	assert_int_equal(at, NOW + 60 * SPOT_US_PER_S);
+	assert_true(notice_aws_maintenance(STR_LIT(
+	    "[{\"NotBefore\":\"1 Jan 2026 00:01:00 GMT\",\"State\":\"active\"},{\"NotBefore\":\"soon\",\"State\":\"active\"}]"), &at));
+	assert_int_equal(at, NOW + 60 * SPOT_US_PER_S);
 	assert_false(notice_aws_maintenance(STR_LIT("[]"), &at));
 	assert_false(notice_aws_maintenance(STR_LIT("[{\"State\":\"completed\"}]"), &at));
 	assert_false(notice_aws_maintenance(STR_LIT("nonsense"), &at));

@@ -203,6 +203,25 @@ static void json_strings_are_escaped_and_always_valid_utf8(void **state)
 	}
 }
 
+static void what_is_not_utf8_becomes_question_marks(void **state)
+{
+	static const struct {
+		const char *from, *to;
+	} texts[] = {{"", ""}, {"plain", "plain"}, {"gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f"}, {"\xe9t\xe9", "?t?"}, {"cut \xe2\x82", "cut ??"},
+	    {"\xf0\x9f\x98\x80\xf0\x9f\x98", "\xf0\x9f\x98\x80???"}, {"\xc0\xaf\xed\xa0\x80", "?????"}, {"a\xffz", "a?z"}};
+	char buf[32];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		snprintf(buf, sizeof(buf), "%s", texts[i].from);
+		assert_int_equal(str_utf8_mend(buf, strlen(buf)), strcmp(texts[i].from, texts[i].to) == 0);
+		assert_string_equal(buf, texts[i].to);
+	}
+	snprintf(buf, sizeof(buf), "%s", "\xe2\x82\xac!");
+	assert_false(str_utf8_mend(buf, 2)); /* what follows does not count */
+	assert_string_equal(buf, "??\xac!");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -215,6 +234,7 @@ int main(void)
 		cmocka_unit_test(a_buffer_over_its_cap_keeps_the_prefix_and_says_so),
 		cmocka_unit_test(long_formats_are_kept_whole),
 		cmocka_unit_test(json_strings_are_escaped_and_always_valid_utf8),
+		cmocka_unit_test(what_is_not_utf8_becomes_question_marks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

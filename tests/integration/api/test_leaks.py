@@ -1,0 +1,28 @@
+"""What leaks have cost: since they were made where that is told and can be, else since they were seen."""
+import unittest
+import lib
+
+A = lib.Apid()
+HOUR = 3600 * 1000000
+
+
+class Leaks(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        A.pool(zone="", itype="p3.2xlarge", market="on_demand", price=2.0)
+        now = lib.now()
+        for ref, first, made in (("seen", now - HOUR, "NULL"), ("made", now - HOUR, now - 3 * HOUR),
+                                 ("to-come", now - HOUR, now + 9000 * 1000000)):  # dated by a clock that was ahead
+            A.sql("INSERT INTO orphan (provider, region, ref, kind, first_us, last_us, why, instance_type, market, created_us) "
+                  "VALUES ('aws', 'us-east-1', '%s', 'instance', %d, %d, 'no node knows it', 'p3.2xlarge', 'on_demand', %s)" % (ref, first, now, made))
+
+    def test_each_has_cost_what_it_was_there_for(self):
+        doc = A.call("GET", "/v1/leaks", expect=200)[1]
+        for x in doc["items"]:
+            self.assertAlmostEqual(x["cost_usd"], {"seen": 2, "made": 6, "to-come": 2}[x["ref"]], delta=0.1, msg=x["ref"])
+        self.assertEqual(len(doc["items"]), 3)
+        self.assertAlmostEqual(doc["total_usd"], 10, delta=0.3)
+
+
+if __name__ == "__main__":
+    lib.main()

@@ -1,0 +1,154 @@
+/*
+ * What a daemon wrote by a wall clock that was wrong, and what becomes of it when the clock is set right. What such times do to
+ * verdicts is engine_verdict_test's, to prices pg_price_test's.
+ */
+#include "engine_world.h"
+
+#define AHEAD "(SELECT %" PRId64 "::int8 + 9000000000)"
+
+/* The simulation found it (seed 100019): a pool that was refused while the clock was ahead rested until that time had come. */
+static void test_what_a_clock_that_was_ahead_put_off_is_not_put_off(void **state)
+{
+	struct world *w = *state;
+	int64_t now = world_us(), job;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	job = world_job(w, "{}");
+	world_sql(w, "INSERT INTO pool_cool (pool_id, until_us, refusals, rc, why, at_us) SELECT id, " AHEAD " + 1000, 1, 'no_capacity', '', " AHEAD " FROM pool",
+		  now, now);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_finish(w, job);
+}
+
+static void test_nor_is_a_gang(void **state)
+{
+	struct world *w = *state;
+	int64_t now = world_us();
+
+	world_reset(w, true);
+	w->cloud.gangs = true;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	(void)world_job(w, "{\"num_nodes\": 3}");
+	world_sql(w, "INSERT INTO gang_cool (pool_id, want, until_us, refusals, why) SELECT id, 2, " AHEAD ", 1, '' FROM pool", now);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_exit_all(w);
+	world_check_gangs(w);
+}
+
+/* The simulation found it (seed 138467): what is not known became known as the clock was set right, since least() passes over NULL. A leak
+ * had been asked to end, a machine that never spoke was heard and under suspicion, a gang that still waits had served. */
+static void test_a_clock_that_is_set_right_dates_nothing_that_has_not_happened(void **state)
+{
+	struct world *w = *state;
+	int64_t now = world_us();
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	(void)world_job(w, "{\"num_nodes\": 3}");
+	world_sql(w, "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, launch_sent_us, why) SELECT id, 'UNKNOWN', "
+		     AHEAD ", 'spt-ahead', 'brk.ahead', 1000000, %" PRId64 ", %" PRId64 ", '' FROM pool; "
+		     "INSERT INTO gang (job_id, pool_id, place, want, state, created_us) SELECT 1, id, 'elsewhere', 3, 'ACQUIRING', " AHEAD " FROM pool; "
+		     "INSERT INTO orphan (provider, region, ref, kind, first_us, last_us, why) SELECT 'x', 'x', 'i-x', 'instance', " AHEAD ", " AHEAD ", ''; "
+		     "INSERT INTO feed (provider, region, feed, next_us, since_us) SELECT 'x', 'x', 'pools', 9000000000000000, 9000000000000000",
+		  now, now, now, now, now, now);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM feed f, orphan o, gang g, node n WHERE f.provider = 'x' AND o.ref = 'i-x' AND g.place = 'elsewhere' "
+			      "AND n.token = 'spt-ahead' AND greatest(f.since_us, o.first_us, g.created_us, n.state_us) < 1000000000 + (SELECT max(at_us) FROM event)");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE token = 'spt-ahead' AND num_nonnulls(ready_us, idle_since_us, last_seen_us, "
+				      "provider_seen_us, provider_since_us, suspect_us) <> 0"), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM orphan WHERE terminate_us IS NOT NULL"), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM gang WHERE served_us IS NOT NULL"), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM feed WHERE provider = 'x' AND last_ok_us IS NOT NULL"), 0);
+}
+
+/* Its end was told by a clock ahead (seed 130705); by the same clock it is billed, and not hours later. */
+static void test_what_a_clock_that_was_ahead_ended_is_billed(void **state)
+{
+	struct world *w = *state;
+	int64_t now = world_us();
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_sql(w, "INSERT INTO node (pool_id, state, state_us, token, name, ref, price_micros, created_us, launched_us, ended_us, why) SELECT id, 'GONE', "
+		  AHEAD ", 'spt-ahead', 'brk.ahead', 'i-0', 1000000, %" PRId64 ", %" PRId64 ", " AHEAD ", '' FROM pool", now, now, now, now);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
+	assert_int_equal(world_int(w, "SELECT sum(to_us - from_us)::int8 - 9000000000 FROM ledger"), 0);
+}
+
+/* A launch of unknown outcome that made nothing; when it was sent a clock told that was ahead. */
+static void test_a_launch_that_a_clock_ahead_dated_is_given_up_in_time(void **state)
+{
+	struct world *w = *state;
+	int64_t now = world_us();
+
+	world_reset(w, true);
+	w->conf.list_lag_us = SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_sql(w, "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, launch_sent_us, why) SELECT id, 'UNKNOWN', "
+		     "%" PRId64 ", 'spt-ahead', 'brk.ahead', 1000000, %" PRId64 ", " AHEAD ", '' FROM pool; "
+		     "INSERT INTO event (at_us, entity, entity_id, node_id, event, was, now, why, actor) "
+		     "SELECT launch_sent_us, 'node', 'n' || id, id, 'LAUNCH', 'WANTED', 'LAUNCHING', '', 'engine' FROM node",
+		  now, now, now);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'FAILED' AND end_cause = 'void'");
+}
+
+/* The simulation found it (seed 150699): nobody answered for two minutes, and the request had waited on its way for one of them. The machine was not a minute
+ * old, and in no list yet, when the launch was given up. */
+static void test_what_a_launch_made_may_be_as_young_as_the_end_of_its_call(void **state)
+{
+	struct world *w = *state;
+	int64_t now = world_us();
+
+	world_reset(w, true);
+	w->conf.list_lag_us = 4 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_sql(w, "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, launch_sent_us, why) SELECT id, 'UNKNOWN', "
+		     "%" PRId64 ", 'spt-slow', 'brk.slow', 1000000, %" PRId64 ", %" PRId64 ", '' FROM pool",
+		  now, now - 120 * SPOT_US_PER_S, now - 120 * SPOT_US_PER_S);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'FAILED' AND end_cause = 'void'");
+	assert_true(world_int(w, "SELECT ended_us FROM node WHERE token = 'spt-slow'") >= now + 4 * SPOT_US_PER_S);
+}
+
+/* Who waits for spot since a time that has not come yet is out of patience by and by all the same. */
+static void test_a_job_that_was_queued_ahead_of_time_goes_on_demand(void **state)
+{
+	struct world *w = *state;
+	int64_t now = world_us(), job;
+
+	world_reset(w, true);
+	w->conf.supply.patience_us = SPOT_US_PER_S / 10;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z1", "a1", "on_demand", 3000000);
+	cloud_room(&w->cloud, "z1/a1/spot", 0);
+	job = world_job(w, "{}");
+	world_sql(w, "UPDATE job SET queued_us = " AHEAD ", state_us = " AHEAD, now, now);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	assert_string_equal(world_text(w, "SELECT market FROM attempt"), "on_demand");
+	world_finish(w, job);
+}
+
+/* An argument runs only the tests whose names contain it. */
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_a_clock_that_was_ahead_put_off_is_not_put_off),
+		cmocka_unit_test(test_nor_is_a_gang),
+		cmocka_unit_test(test_a_clock_that_is_set_right_dates_nothing_that_has_not_happened),
+		cmocka_unit_test(test_what_a_clock_that_was_ahead_ended_is_billed),
+		cmocka_unit_test(test_a_launch_that_a_clock_ahead_dated_is_given_up_in_time),
+		cmocka_unit_test(test_what_a_launch_made_may_be_as_young_as_the_end_of_its_call),
+		cmocka_unit_test(test_a_job_that_was_queued_ahead_of_time_goes_on_demand),
+	};
+
+	if (argc > 1) {
+		cmocka_set_test_filter(argv[1]);
+	}
+	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+}
