@@ -42,6 +42,7 @@
 #define TRAIN_BATCH  64
 #define TRAIN_RATE   0.02f
 #define TRAIN_MOMENTUM 0.9f
+#define TRAIN_STEP_MS_MAX 3600000
 
 /* ---- arithmetic: one function per element, called by a loop or by a kernel ---------------- */
 
@@ -170,7 +171,7 @@ struct train_options {
 	uint64_t seed;
 	int64_t steps, step_ms, save_every, report_every;
 	int hidden;
-	const char *dir;
+	const char *dir, *pace; /* pace: NULL = step_ms holds to the end */
 };
 
 struct train_header {
@@ -370,12 +371,27 @@ static int64_t train_number(const char *name, const char *text, int64_t min, int
 	return v;
 }
 
+/* What the pace file says now; without it, or with anything else in it, --step-ms holds. */
+static int64_t train_step_ms(const struct train_options *o)
+{
+	FILE *f = o->pace != NULL ? fopen(o->pace, "re") : NULL;
+	int64_t ms = o->step_ms, said;
+
+	if (f == NULL)
+		return ms;
+	if (fscanf(f, "%" SCNd64, &said) == 1 && said >= 0 && said <= TRAIN_STEP_MS_MAX)
+		ms = said;
+	fclose(f);
+	return ms;
+}
+
 static void train_usage(FILE *out)
 {
 	fprintf(out,
 	    "usage: spot-train [options]\n"
 	    "  --steps N         train for N steps in all (default 1000)\n"
 	    "  --step-ms M       each step takes at least M ms (default 0)\n"
+	    "  --pace FILE       the same, read from FILE at each step while it is there\n"
 	    "  --seed N          data and first weights (default 1)\n"
 	    "  --hidden N        hidden units (default 64)\n"
 	    "  --save-every N    checkpoint every N steps, 0 = only when asked (default 0)\n"
@@ -386,7 +402,7 @@ static void train_usage(FILE *out)
 
 static void train_parse(int argc, char **argv, struct train_options *o)
 {
-	static const struct option longs[] = {{"steps", 1, NULL, 's'}, {"step-ms", 1, NULL, 'm'},
+	static const struct option longs[] = {{"steps", 1, NULL, 's'}, {"step-ms", 1, NULL, 'm'}, {"pace", 1, NULL, 'f'},
 	    {"seed", 1, NULL, 'r'}, {"hidden", 1, NULL, 'w'}, {"save-every", 1, NULL, 'e'},
 	    {"report-every", 1, NULL, 'p'}, {"dir", 1, NULL, 'd'}, {"help", 0, NULL, 'h'},
 	    {NULL, 0, NULL, 0}};
@@ -395,7 +411,8 @@ static void train_parse(int argc, char **argv, struct train_options *o)
 	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
 		switch (c) {
 		case 's': o->steps = train_number("steps", optarg, 1, INT64_C(1) << 40); break;
-		case 'm': o->step_ms = train_number("step-ms", optarg, 0, 3600000); break;
+		case 'm': o->step_ms = train_number("step-ms", optarg, 0, TRAIN_STEP_MS_MAX); break;
+		case 'f': o->pace = optarg; break;
 		case 'r': o->seed = (uint64_t)train_number("seed", optarg, 0, INT64_MAX); break;
 		case 'w': o->hidden = (int)train_number("hidden", optarg, 1, 1 << 22); break;
 		case 'e': o->save_every = train_number("save-every", optarg, 0, INT64_C(1) << 40); break;
@@ -461,7 +478,7 @@ int main(int argc, char **argv)
 			fflush(stdout);
 		}
 		if (step < o.steps)
-			train_pace(&at, o.step_ms);
+			train_pace(&at, train_step_ms(&o));
 		train_progress(step, o.steps);
 		if (train_asked_save || train_asked_stop ||
 		    (o.save_every > 0 && step % o.save_every == 0)) {
