@@ -69,7 +69,7 @@ bool aws_auth_fresh(const void *p, int64_t now_us)
 		return false;
 	if (self->keys.expires_us == 0 || left > AWS_REFRESH_ADVISORY_US)
 		return true;
-	return left > AWS_REFRESH_MANDATORY_US && now_us < self->retry_us;
+	return left > AWS_REFRESH_MANDATORY_US && !call_due(now_us, self->retry_us, RETRY_US);
 }
 
 /* ---- ends -------------------------------------------------------------------------------- */

@@ -64,7 +64,7 @@ struct azure_token {
 struct azure_delegation {
 	struct secret value; /* base64, as it came */
 	char *oid, *tid, *start, *expiry, *service, *version;
-	int64_t refresh_us, expires_us;
+	int64_t from_us, refresh_us, expires_us;
 };
 
 struct azure {

@@ -51,9 +51,11 @@ static bool arm_due(const struct azure *self, int64_t now_us)
 static bool blob_due(const struct azure *self, int64_t now_us)
 {
 	if (self->storage_key_file != NULL && !secret_set(&self->storage_key))
-		return now_us >= self->blob_retry_us;
-	return azure_blob_wanted(self) && now_us >= self->blob_retry_us &&
-	       (!secret_set(&self->delegation.value) || now_us >= self->delegation.refresh_us);
+		return call_due(now_us, self->blob_retry_us, BLOB_RETRY_US);
+	/* A key from before its time was got by a clock that was ahead: what it signs now nobody takes. */
+	return azure_blob_wanted(self) && call_due(now_us, self->blob_retry_us, BLOB_RETRY_US) &&
+	       (!secret_set(&self->delegation.value) || now_us >= self->delegation.refresh_us ||
+		   now_us < self->delegation.from_us);
 }
 
 bool azure_auth_fresh(const void *p, int64_t now_us)
@@ -62,7 +64,7 @@ bool azure_auth_fresh(const void *p, int64_t now_us)
 
 	if (!secret_set(&self->arm.value) || now_us >= self->arm.expires_us)
 		return false;
-	return now_us < self->retry_us || (!arm_due(self, now_us) && !blob_due(self, now_us));
+	return !call_due(now_us, self->retry_us, RETRY_US) || (!arm_due(self, now_us) && !blob_due(self, now_us));
 }
 
 /* ---- files ------------------------------------------------------------------------------- */
@@ -165,6 +167,7 @@ static enum spot_step delegation_reply(struct azure *self, struct spot_call *c)
 	value = xml_text(doc, "Value", "");
 	if (d.oid == NULL || d.tid == NULL || d.start == NULL || d.expiry == NULL ||
 	    d.service == NULL || d.version == NULL || !parse_time_us(d.expiry, &d.expires_us) ||
+	    !parse_time_us(d.start, &d.from_us) ||
 	    *value == '\0' || !base64_decode(c->arena, value, strlen(value), &raw)) {
 		azure_delegation_fini(&d);
 		return azure_bad_reply(c, "Get User Delegation Key", "a part is missing");

@@ -88,14 +88,16 @@ static void mark_bad(struct spot_call *c, struct authing *st, struct cw_cluster 
 
 static bool due(const struct cw_cluster *cl, int64_t now_us)
 {
-	return (!cl->ready && cl->bad_rc == SPOT_OK) || (cl->renew_us != 0 && now_us >= cl->renew_us);
+	/* A token that is renewed too late for the clock is refused, and renewed then. What cannot be used asks nobody. */
+	return (!cl->ready && cl->bad_rc == SPOT_OK) ||
+	       (cl->renew_us != 0 && call_due(now_us, cl->renew_us, cl->ready ? INT64_MAX : RETRY_US));
 }
 
 bool cw_auth_fresh(const void *p, int64_t now_us)
 {
 	const struct cw *self = p;
 
-	if (self->clusters_n == 0 || (self->discover_us != 0 && now_us >= self->discover_us)) {
+	if (self->clusters_n == 0 || (self->discover_us != 0 && call_due(now_us, self->discover_us, REDISCOVER_US))) {
 		return false;
 	}
 	if (self->object_secret_file != NULL && !secret_set(&self->object_secret)) {
@@ -415,15 +417,18 @@ static enum spot_step read_token(struct cw *self, struct spot_call *c, struct au
 	enum spot_step s = cw_reply_get(c, cl, "token", false, "TokenRequest", &doc);
 	const json_t *status;
 	const char *token;
-	int64_t life;
+	int64_t life, off = 0;
 
 	if (s != SPOT_STEP_NONE) {
 		return token_failed(self, c, st, cl, s);
 	}
 	status = json_object_get(doc, "status");
 	token = cw_str(c->arena, status, "token");
-	/* The server may grant another life than was asked for. */
-	life = cw_time(status, "expirationTimestamp") - c->now_us;
+	/* The server may grant another life than was asked for; its end is by the server's clock. */
+	if (!call_clock_off(c, &off)) {
+		off = 0;
+	}
+	life = cw_time(status, "expirationTimestamp") - c->now_us - off;
 	json_decref(doc);
 	if (!token_ok(str_from(token)) || life <= 0) {
 		cw_bad_reply(c, "token", false, "no token or a life that is over");
@@ -529,7 +534,7 @@ static enum spot_step walk(struct cw *self, struct spot_call *c, struct authing 
 			st->at++;
 			break;
 		case A_DISCOVER:
-			if (self->cks && secret_set(&self->api_token) && (st->forced || c->now_us >= self->discover_us)) {
+			if (self->cks && secret_set(&self->api_token) && (st->forced || call_due(c->now_us, self->discover_us, REDISCOVER_US))) {
 				cw_api_request(self, c, "GET", "/v1beta1/cks/clusters");
 				return SPOT_SEND;
 			}

@@ -89,6 +89,11 @@ int64_t call_retry_after_us(const struct spot_call *c)
 	return 0;
 }
 
+bool call_due(int64_t now_us, int64_t at_us, int64_t most_us)
+{
+	return now_us >= at_us || at_us - now_us > most_us;
+}
+
 bool call_clock_off(const struct spot_call *c, int64_t *ret_us)
 {
 	int64_t theirs;

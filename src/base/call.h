@@ -22,6 +22,10 @@ int64_t call_retry_after_us(const struct spot_call *c);
 /* How far the vendor's clock, by the Date of the reply, is ahead of now_us; false: the reply has none. */
 NODISCARD bool call_clock_off(const struct spot_call *c, int64_t *ret_us);
 
+/* Whether at_us, which is never put off by more than most_us, has come. One that lies further ahead was written by a wall clock
+ * that was ahead and has been set right since: it has come too. */
+bool call_due(int64_t now_us, int64_t at_us, int64_t most_us);
+
 /* What replies mean, where it is the same for every vendor. vendor and what begin the words of an error:
  * "gcp instances.list: no reply". */
 

@@ -283,6 +283,31 @@ static void a_missing_right_to_storage_leaves_the_rest_working(void **state)
 	assert_non_null(strstr(err.text, "AuthorizationPermissionMismatch"));
 	/* it is tried again after a while */
 	assert_false(d.ops->auth_fresh(d.self, d.now_us + 11 * 60 * SPOT_US_PER_S));
+	/* and at once when a clock that was hours ahead is set right */
+	assert_false(d.ops->auth_fresh(d.self, d.now_us - 3 * 3600 * SPOT_US_PER_S));
+	drive_fini(&d);
+}
+
+/* What it signs before its time is refused to the agent, and we do not hear of it. */
+static void a_delegation_key_from_a_clock_ahead_is_fetched_again(void **state)
+{
+	static const char *const settings[] = {BASE, "storage_account", "contosockpt", NULL};
+	char from[TIME_TEXT_MAX], to[TIME_TEXT_MAX], key[600];
+	struct drive d;
+
+	(void)state;
+	drive_init(&d, &azure_ops, golden_env, settings);
+	d.now_us = GOLDEN_NOW_US;
+	format_time_s(d.now_us - 300 * SPOT_US_PER_S, from);
+	format_time_s(d.now_us + 24 * 3600 * SPOT_US_PER_S, to);
+	snprintf(key, sizeof(key), "<UserDelegationKey><SignedOid>a</SignedOid><SignedTid>b</SignedTid><SignedStart>%s</SignedStart>"
+	    "<SignedExpiry>%s</SignedExpiry><SignedService>b</SignedService><SignedVersion>2023-11-03</SignedVersion>"
+	    "<Value>QQ==</Value></UserDelegationKey>", from, to);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_AUTH, NULL, {.status = 200, .reply = TOKEN_OK("arm")},
+			     {.status = 200, .reply = TOKEN_OK("blob")}, {.status = 200, .reply = key}), SPOT_DONE);
+	assert_true(d.ops->auth_fresh(d.self, d.now_us));
+	assert_true(d.ops->auth_fresh(d.self, d.now_us - 299 * SPOT_US_PER_S));
+	assert_false(d.ops->auth_fresh(d.self, d.now_us - 301 * SPOT_US_PER_S));
 	drive_fini(&d);
 }
 
@@ -322,6 +347,7 @@ int main(void)
 	    cmocka_unit_test(the_metadata_service_is_asked_for_a_resource_and_given_time),
 	    cmocka_unit_test(a_certificate_makes_an_assertion_that_its_key_signed),
 	    cmocka_unit_test(a_missing_right_to_storage_leaves_the_rest_working),
+	    cmocka_unit_test(a_delegation_key_from_a_clock_ahead_is_fetched_again),
 	    cmocka_unit_test(a_reply_that_is_no_delegation_key_is_none),
 	};
 

@@ -194,6 +194,38 @@ static void a_cluster_that_is_down_leaves_the_others_going(void **state)
 	assert_int_equal(drive_run(&d, DRIVE_LIST, &a), SPOT_FAIL); /* never an empty list of what cannot be asked */
 	assert_int_equal(d.call.err.rc, SPOT_DENIED);
 	assert_false(coreweave_ops.auth_fresh(d.self, d.now_us + 61 * SPOT_US_PER_S)); /* and it is tried again */
+	/* So it is when the clock that put it off was hours ahead and has been set right: found by seed 171397 of the simulation. */
+	d.now_us -= 3 * 3600 * SPOT_US_PER_S;
+	assert_false(coreweave_ops.auth_fresh(d.self, d.now_us));
+	script[1] = script[2];
+	script[1].url = "https://one.example/api*";
+	drive_script(&d, script, 2);
+	assert_int_equal(drive_run(&d, DRIVE_AUTH, NULL), SPOT_DONE);
+	drive_used(&d);
+	assert_true(coreweave_ops.auth_fresh(d.self, d.now_us));
+	drive_fini(&d);
+}
+
+/* Ours is three hours ahead: by it the token that was just granted is over. */
+static void the_life_of_a_token_is_by_the_clock_of_its_server(void **state)
+{
+	struct drive_try granted = case_auth[1];
+	struct drive d;
+	char date[64];
+	time_t now = DRIVE_NOW_US / SPOT_US_PER_S;
+	struct tm tm;
+
+	(void)state;
+	strftime(date, sizeof(date), "date: %a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &tm));
+	granted.reply_headers[0] = date;
+	const struct drive_try tries[] = {case_auth[0], granted};
+	drive_init(&d, &coreweave_ops, case_env, case_settings);
+	d.now_us = DRIVE_NOW_US + 3 * 3600 * SPOT_US_PER_S;
+	drive_script(&d, tries, 2);
+	assert_int_equal(drive_run(&d, DRIVE_AUTH, NULL), SPOT_DONE);
+	drive_used(&d);
+	assert_true(coreweave_ops.auth_fresh(d.self, d.now_us + 14 * 60 * SPOT_US_PER_S));
+	assert_false(coreweave_ops.auth_fresh(d.self, d.now_us + 48 * 60 * SPOT_US_PER_S));
 	drive_fini(&d);
 }
 
@@ -225,6 +257,7 @@ int main(void)
 	    cmocka_unit_test(a_client_certificate_alone_is_sent),
 	    cmocka_unit_test(a_token_is_renewed_at_four_fifths_of_the_life_that_was_granted),
 	    cmocka_unit_test(our_own_token_that_is_refused_gives_way_to_the_first_credential),
+	    cmocka_unit_test(the_life_of_a_token_is_by_the_clock_of_its_server),
 	    cmocka_unit_test(a_cluster_that_is_down_leaves_the_others_going),
 	    cmocka_unit_test(an_expired_api_token_is_403_without_a_status),
 	};
