@@ -283,8 +283,9 @@ enum spot_rc objects_presign_uri(struct engine *e, struct arena *a, const char *
 /* {"name": "value"} of its headers; NULL = there are none. */
 char *presign_headers(struct arena *a, const struct spot_presign *p);
 const char *presign_how(const struct spot_presign *p); /* "put", "resumable", "blocks" */
-char *objects_key(struct engine *e, struct arena *a, int64_t job_id, int32_t epoch,
-		  const char *sha256);
+/* prefix/install/job/epoch/rank/sha256. Each rank writes to keys of its own: a bad upload of one, which it repeats or does not live to
+ * repeat, must not take the place of what another one has committed. */
+char *objects_key(struct engine *e, struct arena *a, const struct q_engine_mint_due_row *w);
 /* The attempt's "files": chunks of a checkpoint and the mounts of the spec, with URLs. NULL on
  * error (logged). */
 char *files_json(struct recon *r, const struct job_spec *spec,

@@ -28,8 +28,7 @@ static void mint_one(struct recon *r, const struct q_engine_mint_due_row *rows, 
 
 		paths[i] = rows[i].path;
 		seqs[i] = rows[i].seq;
-		keys[i] =
-		    objects_key(r->e, r->arena, rows[i].job_id, rows[i].epoch, rows[i].sha256);
+		keys[i] = objects_key(r->e, r->arena, &rows[i]);
 		if (objects_presign(r->e, r->arena, "PUT", keys[i], &p, &err) != SPOT_OK) {
 			log_error("checkpoint.presign", I64("checkpoint", rows[i].checkpoint_id),
 				  STR("error", err.text));

@@ -146,13 +146,12 @@ const char *presign_how(const struct spot_presign *p)
 	return "put";
 }
 
-char *objects_key(struct engine *e, struct arena *a, int64_t job_id, int32_t epoch,
-		  const char *sha256)
+char *objects_key(struct engine *e, struct arena *a, const struct q_engine_mint_due_row *w)
 {
 	const char *prefix = e->conf.store_prefix == NULL ? "" : e->conf.store_prefix;
 
-	return arena_printf(a, "%s%s%s/j%" PRId64 "/e%d/%s", prefix, prefix[0] != '\0' ? "/" : "",
-			    e->install, job_id, (int)epoch, sha256);
+	return arena_printf(a, "%s%s%s/j%" PRId64 "/e%d/r%d/%s", prefix, prefix[0] != '\0' ? "/" : "",
+			    e->install, w->job_id, (int)w->epoch, (int)w->rank, w->sha256);
 }
 
 /* One chunk to fetch; headers are there only where the store asks for some. */

@@ -184,19 +184,22 @@ static void test_checkpoint_urls_are_minted(void **state)
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	world_sql(w, "INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, "
-		     "created_us) VALUES (1, 1, 'OPEN', 'periodic', 5, 2, 1);"
+	/* Another rank that has the same bytes has a place of its own for them. */
+	world_sql(w, "INSERT INTO checkpoint (job_id, epoch, rank, state, reason, steps, bytes, "
+		     "created_us) VALUES (1, 1, 0, 'OPEN', 'periodic', 5, 2, 1), (1, 1, 1, 'OPEN', 'periodic', 5, 1, 1);"
 		     "INSERT INTO checkpoint_chunk VALUES (1, 'a', 0, 1, 420, repeat('ab', 32), "
-		     "'x', true), (1, 'b', 0, 1, 420, repeat('cd', 32), 'old', false);"
+		     "'x', true), (1, 'b', 0, 1, 420, repeat('cd', 32), 'old', false), (2, 'a', 0, 1, 420, repeat('ab', 32), 'y', true);"
 		     "NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM checkpoint WHERE urls_us IS NOT NULL");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM checkpoint WHERE urls_us IS NOT NULL");
 	assert_string_equal(
 	    world_text(w, "SELECT string_agg(coalesce(upload_url, '-') || ' ' || object_key, ', ' "
-			  "ORDER BY path) FROM checkpoint_chunk"),
-	    "https://bucket.fake/p/cafe0001/j1/e1/"
+			  "ORDER BY checkpoint_id, path) FROM checkpoint_chunk"),
+	    "https://bucket.fake/p/cafe0001/j1/e1/r0/"
 	    "abababababababababababababababababababababababababababababababab?PUT "
-	    "p/cafe0001/j1/e1/abababababababababababababababababababababababababababababababab, - "
-	    "old");
+	    "p/cafe0001/j1/e1/r0/abababababababababababababababababababababababababababababababab, - "
+	    "old, https://bucket.fake/p/cafe0001/j1/e1/r1/"
+	    "abababababababababababababababababababababababababababababababab?PUT "
+	    "p/cafe0001/j1/e1/r1/abababababababababababababababababababababababababababababababab");
 	world_finish(w, 1);
 }
 

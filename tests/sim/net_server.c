@@ -22,9 +22,25 @@ enum spot_rc httpd_new(struct loop *l, const struct httpd_conf *conf, struct htt
 	return SPOT_OK;
 }
 
+/* As io/httpd_reply.c writes it: clouds tell their time, and those who sign learn from it that their own is wrong. */
+static const char *date_of(const struct served *s, struct arena *a)
+{
+	time_t now = (time_t)(loop_wall_us(s->h->loop) / SPOT_US_PER_S);
+	char text[64];
+	struct tm tm;
+
+	for (size_t i = 0; i < s->extra_n; i++) {
+		if (strcasecmp(s->extra[i].name, "Date") == 0)
+			return NULL;
+	}
+	strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &tm));
+	return arena_strdup(a, text);
+}
+
 static void reply_send(struct served *s, int status, const char *type, const char *body, size_t n)
 {
 	struct flight *f = s->flight;
+	const char *date;
 	size_t k = 0;
 
 	if (f == NULL)
@@ -38,7 +54,10 @@ static void reply_send(struct served *s, int status, const char *type, const cha
 		n = f->lines.n;
 	}
 	f->reply = arena_bytes(f->arena, body, strcmp(f->method, "HEAD") == 0 ? 0 : n);
-	f->reply_headers = arena_array(f->arena, s->extra_n + 2, sizeof(*f->reply_headers));
+	f->reply_headers = arena_array(f->arena, s->extra_n + 3, sizeof(*f->reply_headers));
+	date = date_of(s, f->arena);
+	if (date != NULL)
+		f->reply_headers[k++] = (struct spot_header){"Date", date};
 	if (type != NULL)
 		f->reply_headers[k++] = (struct spot_header){"Content-Type", arena_strdup(f->arena, type)};
 	for (size_t i = 0; i < s->extra_n; i++)

@@ -2,10 +2,10 @@
 
 -- name: engine_mint_due
 -- params: most int8
--- rows: many checkpoint_id int8, job_id int8, epoch int4, path text, seq int4, sha256 text, object_key text
+-- rows: many checkpoint_id int8, job_id int8, epoch int4, rank int4, path text, seq int4, sha256 text, object_key text
 -- writes: no
-SELECT c.id, c.job_id, c.epoch, k.path, k.seq, k.sha256, k.object_key
-FROM (SELECT id, job_id, epoch FROM checkpoint WHERE state = 'OPEN' AND urls_us IS NULL ORDER BY id LIMIT $1) c
+SELECT c.id, c.job_id, c.epoch, c.rank, k.path, k.seq, k.sha256, k.object_key
+FROM (SELECT id, job_id, epoch, rank FROM checkpoint WHERE state = 'OPEN' AND urls_us IS NULL ORDER BY id LIMIT $1) c
 JOIN checkpoint_chunk k ON k.checkpoint_id = c.id AND k.fresh
 ORDER BY c.id, k.path, k.seq
 
@@ -62,7 +62,7 @@ WITH a AS (
 )
 SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM a
 
--- Objects of checkpoints that were given up. Only of attempts that are over, on all ranks: a key holds job and epoch, so nobody uploads
+-- Objects of checkpoints that were given up. Only of attempts that are over, on all ranks: a key holds job, epoch and rank, so nobody uploads
 -- there again; and only after the last upload URL ran out. What another checkpoint has too stays.
 -- name: engine_dispose_due
 -- params: before_us int8, most int8
