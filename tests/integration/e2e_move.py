@@ -6,7 +6,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 import e2e  # noqa: E402
 
-STEPS = 1200
+STEPS = 6000
 
 
 class Move(e2e.Case):
@@ -24,7 +24,7 @@ class Move(e2e.Case):
 
     def test_drain_remove_and_rebalance_lose_nothing(self):
         w = self.world
-        job = w.submit(steps=STEPS, step_ms=30, ours="work: 20h", before="echo attempt $SPOT_EPOCH begins")
+        job = w.submit(steps=w.paced(STEPS), step_ms=30, ours="work: 20h", before="echo attempt $SPOT_EPOCH begins")
         follower = w.start_ctl("job", "logs", job, "--follow")
         j = w.await_steps(job, 40)
 
@@ -42,6 +42,7 @@ class Move(e2e.Case):
         w.until("both nodes are gone in our books", 20, lambda: all(w.node(n["id"])["state"] == "GONE" for n in (first, second)))
 
         self.rebalance(job)
+        w.hurry()
         j = w.await_end(job)
         self.assertEqual((j["state"], j["attempts"], j["lost_steps"]), ("SUCCEEDED", 4, 0))
         # Whoever followed the log saw every attempt, once and in order, and the end.

@@ -18,7 +18,7 @@ class Restore:
     def test_machines_of_newer_rows_outlive_an_older_backup(self):
         w = self.world
         daemon = w.replicas[0]
-        old = w.submit(name="of-the-backup", steps=700, interval="3s")
+        old = w.submit(name="of-the-backup", steps=w.paced(6000), interval="3s")
         old_ref = w.node(w.await_steps(old, 10)["node"])["ref"]
         self.back_up(os.path.join(w.server.dir, "backup"))
         new = [w.submit(name="since-%d" % k, steps=3000, gpus="T4: 1") for k in range(2)]
@@ -49,9 +49,10 @@ class Restore:
         w.ctl("leaks", "end", refs[1])
         w.until("what was said is done", 60, lambda: refs[1] not in {i["id"] for i in w.instances(live=True)})
         self.assertIn(refs[0], {i["id"] for i in w.instances(live=True)})
+        w.hurry()
         j = w.await_end(old, 120)
         self.assertEqual((j["state"], j["attempts"]), ("SUCCEEDED", 1), j["why"])
-        self.assertEqual(w.result_of(old), w.result_of_uninterrupted(700))
+        self.assertEqual(w.result_of(old), w.result_of_uninterrupted(6000))
         w.ctl("leaks", "end", refs[0])
         w.await_gone()
         self.consistent()
