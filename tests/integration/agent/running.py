@@ -178,12 +178,18 @@ class Running(AgentCase):
         self.assertEqual(r["reason"], "error")
         self.assertIn("max_duration", r["why"])
 
+    def go_on(self):
+        """The job waits for a line in its fifo."""
+        with open(os.path.join(self.agent.job_dir("j1", 1), "work", "fifo"), "w") as f:
+            f.write("go\n")
+
     def test_progress_is_reported(self):
         self.agent.start()
         self.job('for i in 1 2 3; do echo "$i 9" >"$SPOT_PROGRESS_FILE.x"; mv "$SPOT_PROGRESS_FILE.x" '
-                 '"$SPOT_PROGRESS_FILE"; sleep 1.2; done')
+                 '"$SPOT_PROGRESS_FILE"; [ $i != 2 ] || read -r x <fifo; done', setup="mkfifo fifo")
         self.until(lambda: any(r["steps_done"] == 2 and r["steps_total"] == 9 and r["phase"] == "RUNNING"
                                for r in self.daemon.reports), "progress")
+        self.go_on()
         self.assertEqual(self.exited()["steps_done"], 3)
 
     def test_a_large_log_arrives_whole_and_once(self):
@@ -203,10 +209,11 @@ class Running(AgentCase):
 
     def test_the_log_goes_on_where_the_daemon_stands(self):
         self.agent.start()
-        self.job("for i in 1 2 3 4 5 6; do echo line $i; sleep 0.4; done", log_offset=0)
+        self.job("for i in 1 2 3 4 5 6; do echo line $i; [ $i != 2 ] || read -r x <fifo; done", log_offset=0, setup="mkfifo fifo")
         self.until_log("line 2")
         with self.daemon.lock:   # a daemon that lost its last commit
             del self.daemon.logs[("j1", 1)][7:]
+        self.go_on()
         self.exited()
         self.assertEqual(self.daemon.log("j1", 1), b"".join(b"line %d\n" % i for i in range(1, 7)))
 
