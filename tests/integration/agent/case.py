@@ -2,6 +2,7 @@
 import json
 import os
 import sys
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "harness"))
@@ -17,7 +18,7 @@ class AgentCase(unittest.TestCase):
     aws = False
 
     def setUp(self):
-        self.late = Late()
+        self.late, self.began = Late(), time.monotonic()
         self.addCleanup(self.late.stop)
         self.daemon = fake.Daemon()
         self.addCleanup(self.daemon.close)
@@ -53,6 +54,12 @@ class AgentCase(unittest.TestCase):
 
     def until_log(self, text, job="j1", epoch=1, timeout=60):
         self.until(lambda: text.encode() in self.daemon.log(job, epoch), f"log line {text!r}", timeout)
+
+    def notices(self):
+        """How many the agent has seen. It repeats one that was not answered for two seconds, and none that was."""
+        seen = self.agent.consoles().count("notice.seen")
+        self.assertLessEqual(len(self.daemon.notices), seen + int((time.monotonic() - self.began) / 2))
+        return seen
 
     def exited(self, job="j1", epoch=1, timeout=60):
         return self.daemon.until_report("EXITED", job, epoch, timeout)

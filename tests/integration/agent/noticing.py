@@ -67,7 +67,7 @@ class GcpNotices(CloudCase):
         self.assertEqual(self.exited()["reason"], "drained")
         self.assertEqual(len(self.committed()), 1)
         self.assertEqual(self.order(), ["commit", "EXITED"])
-        self.assertEqual(len(self.daemon.notices), 1)
+        self.assertEqual(self.notices(), 1)
 
     def test_the_first_question_does_not_wait_and_the_next_ones_carry_the_etag(self):
         self.agent.start()
@@ -199,7 +199,7 @@ class AzureNotices(CloudCase):
         self.assertEqual(self.order(), ["commit", "EXITED", "ack"])
         self.cloud.event(name=name, status="Started")       # the same one, later
         self.polls_more(3)
-        self.assertEqual((len(self.daemon.notices), self.cloud.acks), (1, [[name]]))
+        self.assertEqual((self.notices(), self.cloud.acks), (1, [[name]]))
 
     def test_nothing_is_approved_while_the_save_is_not_committed(self):
         self.agent.start()
@@ -314,7 +314,7 @@ class PodNotices(CloudCase):
         self.assertEqual((notice["kind"], notice["source"]), ("interruption", "sigterm"))
         self.assertAlmostEqual(notice["deadline_us"] / 1e6, began + 60, delta=self.late.limit(2))
         self.assertEqual(self.order(), ["commit", "EXITED"])
-        self.assertEqual((len(self.committed()), len(self.daemon.notices)), (1, 1))
+        self.assertEqual((len(self.committed()), self.notices()), (1, 1))
         self.assertEqual(self.daemon.report("EXITED")["reason"], "drained")
 
     def test_it_ends_before_its_grace_whatever_the_job_does(self):

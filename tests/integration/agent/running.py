@@ -199,7 +199,7 @@ class Running(AgentCase):
         self.assertEqual(self.daemon.log("j1", 1), "".join(f"{i}\n" for i in range(1, 200001)).encode())
 
     def test_the_end_is_told_after_the_last_of_the_log(self):
-        self.daemon.set(log_failures=2)
+        self.daemon.set(log_failures=1)
         self.agent.start()
         self.job("echo the only line")
         self.exited()
