@@ -158,6 +158,7 @@ class World:
                  tls=False, env=None, store="s3"):
         self.dir = tempfile.mkdtemp(prefix="spote2e-")
         os.chmod(self.dir, 0o711)
+        self.pace = os.path.join(self.dir, "pace")
         self.providers, self.regions, self.tls, self.scheme = providers, regions, tls, store
         self.settings = {k: dict(v) for k, v in CONFIG.items()}
         for section, keys in (settings or {}).items():
@@ -437,14 +438,15 @@ class World:
 
     def paced(self, steps):
         """For submit(steps=...): a job that is longer than any machine needs for its story, and ends soon after hurry()."""
-        return "%d --pace %s/pace" % (steps, self.dir)
+        if os.path.exists(self.pace):
+            os.unlink(self.pace)
+        return "%d --pace %s" % (steps, self.pace)
 
     def hurry(self):
-        path = os.path.join(self.dir, "pace")
-        with open(path + ".new", "w", encoding="ascii") as f:
+        with open(self.pace + ".new", "w", encoding="ascii") as f:
             f.write("0\n")
-        os.chmod(path + ".new", 0o644)
-        os.rename(path + ".new", path)
+        os.chmod(self.pace + ".new", 0o644)
+        os.rename(self.pace + ".new", self.pace)
 
     def job(self, job):
         return self.api("GET", "/v1/jobs/" + job)

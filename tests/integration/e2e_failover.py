@@ -22,7 +22,8 @@ class Failover(e2e.Case):
         easy = w.submit(name="easy", gpus="A10G: 1", steps=STEPS, step_ms=30, ours="work: 2h")
         tight = w.submit(name="tight", gpus="L4: 1", steps=150, ours="work: 2h\ndeadline: %ds" % (e2e.fastest_s(w, "L4: 1") + 10))
         for job in (easy, tight):
-            w.await_job(job, "%s runs on demand" % job, 60, lambda j: j["state"] == "RUNNING" and j["market"] == "on_demand")
+            w.await_job(job, "%s ran on demand" % job, 60,
+                        lambda j: any(a["market"] == "on_demand" and a["started_at"] for a in j["attempts_list"]))
         t, e = w.job(tight), w.job(easy)
         waited = {}
         for j in (t, e):

@@ -19,7 +19,7 @@ class Loss(e2e.Case):
 
     def test_a_host_that_dies_costs_only_what_came_after_the_last_checkpoint(self):
         w = self.world
-        job = w.submit(steps=700, step_ms=20, interval="3s")
+        job = w.submit(steps=w.paced(3000), step_ms=20, interval="3s")
         j = w.await_job(job, "a periodic checkpoint", 60, lambda j: j["checkpoint"])
         ref = w.node(j["node"])["ref"]
         node = j["node"]
@@ -27,6 +27,7 @@ class Loss(e2e.Case):
         w.await_steps(job, saved + 30)
         w.sim("POST", "/kill", {"instance": ref})
         j = w.await_attempt(job, 2)
+        w.hurry()
         first, second = j["attempts_list"][:2]
         self.assertEqual(first["exit_reason"], "lost", first)
         kept = [c for c in j["checkpoints"] if c["epoch"] == 1 and c["state"] == "COMMITTED"]
@@ -39,7 +40,7 @@ class Loss(e2e.Case):
         self.assertIn("lost", w.ctl("job", "why", job).lower())
         self.check_evidence(job, node)
         self.assertEqual(w.await_end(job)["state"], "SUCCEEDED")
-        self.assertEqual(w.result_of(job), w.result_of_uninterrupted(700))
+        self.assertEqual(w.result_of(job), w.result_of_uninterrupted(3000))
         books = w.await_gone()
         self.check_money(job, books)
 
@@ -105,8 +106,8 @@ class Loss(e2e.Case):
         for a, b in zip(spans, spans[1:]):
             self.assertEqual(a[1], b[0], "gap or overlap in the ledger of %s" % n["id"])
         ours = sum(line["amount_micros"] for line in lines)
-        # The launch reply leaves the cloud before its instance runs, but reaches us later: under a second apart.
-        self.assertLess(spans[0][0], bill["from_us"] + 1000000)
+        # The launch reply leaves the cloud before its instance runs, but reaches us later.
+        self.assertLess(spans[0][0], bill["from_us"] + self.late.limit(5) * 1e6)
         self.assertGreaterEqual(spans[-1][1], bill["to_us"])
         edges = (bill["from_us"] - spans[0][0]) * spans[0][2] + (spans[-1][1] - bill["to_us"]) * spans[-1][2]
         self.assertLessEqual(abs(ours - bill["cost_micros"] - edges / HOUR_US), 2,
@@ -116,7 +117,7 @@ class Loss(e2e.Case):
 
     def test_a_killed_agent_is_started_again_and_the_job_never_notices(self):
         w = self.world
-        job = w.submit(steps=400, step_ms=20)
+        job = w.submit(steps=w.paced(3000), step_ms=20)
         j = w.await_steps(job, 20)
         node = w.node(j["node"])
         agent = [p for p in w.processes(node["ref"], "spot-agent") if p not in w.processes(node["ref"], "--shim")]
@@ -135,9 +136,10 @@ class Loss(e2e.Case):
         program = os.path.join(env["SPOT_AGENT_DIR"], "spot-agent")
         with open(os.path.join(w.dir, "agent-again.log"), "wb") as log:
             w.children.append(subprocess.Popen([program], env=env, cwd=env["HOME"], stdout=log, stderr=log))
+        w.hurry()
         j = w.await_end(job)
         self.assertEqual((j["state"], j["attempts"], j["lost_steps"]), ("SUCCEEDED", 1, 0))
-        self.assertEqual(w.result_of(job), w.result_of_uninterrupted(400))
+        self.assertEqual(w.result_of(job), w.result_of_uninterrupted(3000))
         w.await_gone()
 
 
