@@ -13,7 +13,7 @@ class Away(e2e.Case):
 
     def test_jobs_run_on_and_end_while_the_daemon_is_away(self):
         w = self.world
-        short, long = w.submit(name="short", steps=150), w.submit(name="long", steps=540)
+        short, long = w.submit(name="short", steps=300), w.submit(name="long", steps=540)
         refs = {}
         for job in (short, long):
             refs[job] = w.node(w.await_steps(job, 10)["node"])["ref"]
@@ -22,9 +22,9 @@ class Away(e2e.Case):
         began = w.local_steps(long, refs[long])
         # As the job counts them: its steps are 50 ms each. Ten seconds are for the other one to begin.
         w.until("fifteen seconds of the job", 60, lambda: w.local_steps(long, refs[long]) >= min(began + 300, 540))
-        w.until("the end of the short one", 60, lambda: w.local_steps(short, refs[short]) == 150)
+        w.until("the end of the short one", 60, lambda: w.local_steps(short, refs[short]) == 300)
         w.start_daemon()
-        for job, steps in ((short, 150), (long, 540)):
+        for job, steps in ((short, 300), (long, 540)):
             j = w.await_end(job, 60)
             self.assertEqual((j["state"], j["attempts"], j["lost_steps"], j["steps_done"]), ("SUCCEEDED", 1, 0, steps))
             self.assertEqual(w.result_of(job), w.result_of_uninterrupted(steps))
@@ -37,7 +37,7 @@ class Away(e2e.Case):
         j = w.await_steps(job, 20)
         ref = w.node(j["node"])["ref"]
         w.stop_daemon(signal.SIGKILL)
-        w.sim("POST", "/reclaim", {"instance": ref, "notice_s": 20})
+        w.sim("POST", "/reclaim", {"instance": ref, "notice_s": 45})
         # The agent hears it from the machine and has the job save; where to put the bytes only the daemon can tell.
         w.until("the job has saved", 15, lambda: w.agent_file(ref, job, "saved"))
         w.start_daemon()

@@ -42,7 +42,8 @@ class Deadline(e2e.Case):
         roomy = w.submit(name="roomy", gpus="A10G: 1", steps=300, step_ms=20, ours="work: 2h\ndeadline: 30h",
                          resources=["instance_type: g5.xlarge"])
         tight = w.submit(name="tight", gpus="L4: 1", steps=150, ours="work: 2h\ndeadline: %ds" % (e2e.fastest_s(w, "L4: 1") + 15))
-        w.await_job(tight, "the tight one runs on demand", 60, lambda j: j["state"] == "RUNNING" and j["market"] == "on_demand")
+        w.await_job(tight, "the tight one ran on demand", 60,
+                    lambda j: any(a["market"] == "on_demand" and a["started_at"] for a in j["attempts_list"]))
         waits = w.until("the roomy one waits", 90, lambda: self.decisions(roomy, "wait"))
         plan = waits[-1]["inputs"]["deadline"]
         self.assertEqual((plan["choice"], plan["held"]), ("wait", "wait"))
@@ -86,7 +87,7 @@ class Deadline(e2e.Case):
         w.sim("POST", "/stock", {"pool": "*/*/*/*/spot", "count": 0})
         late = (cheap["hours_to_finish"] + fast["hours_to_finish"]) / 2 * 3600
         job = w.submit(name="intime", gpus=gpus, steps=100, step_ms=20, ours="work: 2h\ndeadline: %ds" % late)
-        j = w.await_job(job, "it runs on demand", 60, lambda j: j["market"] == "on_demand", ends_ok=True)
+        j = w.await_job(job, "it runs on demand", 60, lambda j: j["attempts_list"] and j["attempts_list"][-1]["market"] == "on_demand", ends_ok=True)
         self.assertEqual(j["attempts_list"][-1]["pool"]["gpu"], fast["pool"]["gpu"])
         w.await_end(job)
         w.sim("POST", "/stock", {"pool": "*/*/*/*/spot", "count": 20})

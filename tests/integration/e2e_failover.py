@@ -6,7 +6,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 import e2e  # noqa: E402
 
-STEPS = 2200
+STEPS = 6000
 
 
 class Failover(e2e.Case):
@@ -19,7 +19,7 @@ class Failover(e2e.Case):
         w = self.world
         w.sim("POST", "/stock", {"pool": "*/*/*/*/spot", "count": 0})
         # Without a deadline patience decides; with one that leaves seconds of slack there is no time to wait.
-        easy = w.submit(name="easy", gpus="A10G: 1", steps=STEPS, step_ms=30, ours="work: 2h")
+        easy = w.submit(name="easy", gpus="A10G: 1", steps=w.paced(STEPS), step_ms=30, ours="work: 2h")
         tight = w.submit(name="tight", gpus="L4: 1", steps=150, ours="work: 2h\ndeadline: %ds" % (e2e.fastest_s(w, "L4: 1") + 10))
         for job in (easy, tight):
             w.await_job(job, "%s ran on demand" % job, 60,
@@ -55,6 +55,7 @@ class Failover(e2e.Case):
         self.assertIn("saves", back[-1]["why"])
         self.assertTrue(back[-1]["inputs"], "the decision is stored without what it was made of")
         self.assertIn("return", w.ctl("job", "why", easy))
+        w.hurry()
         for job, steps in ((easy, STEPS), (tight, 150)):
             j = w.await_end(job)
             self.assertEqual((j["state"], j["lost_steps"]), ("SUCCEEDED", 0))

@@ -220,7 +220,7 @@ class Poll(Case):
 
     def test_sixty_parked_polls_answer_their_own_node_only(self):
         self.start()
-        threads = [threading.Thread(target=lambda: self.poll("j%d" % self.job, 1, 1, hold=3000)) for _ in range(60)]
+        threads = [threading.Thread(target=lambda: self.poll("j%d" % self.job, 1, 1, hold=10000)) for _ in range(60)]
         for th in threads:
             th.start()
         A.until_parked(60)
@@ -262,7 +262,7 @@ class Poll(Case):
     def test_heartbeats_and_progress_are_written_within_seconds(self):
         self.start()
         self.poll("j%d" % self.job, 1, 1, steps_done=42)
-        A.until(lambda: self.attempt("steps_done") == "42", "the steps are written", 5)
+        A.until(lambda: self.attempt("steps_done") == "42", "the steps are written", 30)
         self.assertEqual(A.sql("SELECT steps_done FROM job WHERE id = %d" % self.job), "42")
         self.assertEqual(A.sql("SELECT last_seen_us > %d FROM node WHERE id = %d" % (lib.now() - 10 * lib.US, self.node)), "t")
 
@@ -284,7 +284,7 @@ class Poll(Case):
               "WHERE job_id = %d" % (self.node, self.job))
         said = "SELECT said_job, said_epoch, said_step, last_seen_us > %d FROM node WHERE id = %d" % (lib.now() - 10 * lib.US, self.node)
         self.poll("j%d" % self.job, 1, 1, steps_done=42)
-        A.until(lambda: A.sql(said) == "%d|1|42|t" % self.job, "the word is written", 5)
+        A.until(lambda: A.sql(said) == "%d|1|42|t" % self.job, "the word is written", 30)
         A.sql("UPDATE node SET last_seen_us = NULL WHERE id = %d; UPDATE job SET epoch = 2 WHERE id = %d" % (self.node, self.job))
         self.agent("report", {"job": "j%d" % self.job, "epoch": 1, "phase": "EXITED", "reason": "ok", "steps_done": 43}, 409)
         self.assertEqual(A.sql(said), "%d|1|43|t" % self.job)
