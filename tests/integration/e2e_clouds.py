@@ -18,7 +18,7 @@ class Cloud:
     GPUS, SPOT = "A10G: 1", True
     VERIFIED = True
     NOTICE = None   # the agent's word for where it heard it; None: this cloud gives none
-    NOTICE_S = 12
+    NOTICE_S = 20
     UPLOADS = ()
 
     def agent_log(self, home):
