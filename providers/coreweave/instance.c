@@ -61,8 +61,9 @@ static const struct cw_event *bad_event(const struct cw_view *v, const struct cw
 static void unscheduled(const struct cw *self, struct spot_call *c, const struct cw_pod *p,
     const struct cw_view *v, struct spot_instance *i)
 {
-	int64_t age = c->now_us - p->created_us, most = i->key.market == SPOT_MARKET_SPOT ? self->pending_spot_us
-											   : self->pending_us;
+	int64_t off = 0, most = i->key.market == SPOT_MARKET_SPOT ? self->pending_spot_us : self->pending_us;
+	/* The server dated it: by the server's clock it is that old. */
+	int64_t age = (c->in != NULL && call_clock_off(c, &off) ? c->now_us + off : c->now_us) - p->created_us;
 	const struct cw_pool *pool = cw_view_pool(v, p->pool);
 	bool short_of = pool == NULL || pool->current < pool->live;
 	enum spot_rc rc = SPOT_OK;

@@ -11,6 +11,7 @@
 #include "engine/engine_int.h"
 
 #define AGAIN_US (60 * SPOT_US_PER_S)
+#define UNLEAPT_US (INT64_C(7) * 24 * SPOT_US_PER_HOUR)
 
 static int64_t offset_us(const struct engine *e)
 {
@@ -25,6 +26,11 @@ int64_t clock_span_us(const struct engine *e, int64_t span_us)
 		span_us += e->leapt_us;
 	}
 	return fresh > CLOCK_LEAP_US ? span_us + fresh : span_us;
+}
+
+int64_t clock_unleapt_us(const struct engine *e)
+{
+	return engine_now(e) - (clock_span_us(e, UNLEAPT_US) - UNLEAPT_US);
 }
 
 /* Ours is ahead of the clock that the holder before us had: for rows that is a leap. */

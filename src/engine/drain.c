@@ -262,7 +262,7 @@ void drain_run(struct recon *r)
 	s = step_new(r, attempts_ended, NULL);
 	STEP(s, engine_attempts_ended, NULL);
 	s = step_new(r, attempts_odd, NULL);
-	STEP(s, engine_attempts_odd, (&(struct q_engine_attempts_odd){.at_us = engine_now(r->e)}));
+	STEP(s, engine_attempts_odd, (&(struct q_engine_attempts_odd){.at_us = clock_unleapt_us(r->e)}));
 	s = step_new(r, jobs_cancel, NULL);
 	STEP(s, engine_jobs_cancel, NULL);
 }

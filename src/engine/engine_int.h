@@ -161,7 +161,7 @@ struct engine {
 	struct exam *exam;	 /* under way (doctor.c); NULL = none */
 	const struct engine_unopened *unopened;
 	size_t unopened_n;
-	int64_t tightened_us;	 /* when supply_state was last worked out */
+	int64_t tightened_us;	 /* when supply_state was last worked out, by the clock that never leaps; 0 = never */
 	struct arena *tight_arena; /* the tight groups as last read from their rows (tighten.c) */
 	struct tight_group *tight;
 	size_t tight_n;
@@ -302,6 +302,8 @@ void lookup_run(struct recon *r);
 void clock_run(struct recon *r);
 /* clock.c: a span by the wall clock that proves something, as long as it is after a leap of our clock within it. */
 int64_t clock_span_us(const struct engine *e, int64_t span_us);
+/* Now, as it would be without the leaps of a week: spans up to it are not longer than they were. */
+int64_t clock_unleapt_us(const struct engine *e);
 #define CLOCK_LEAP_US (2 * SPOT_US_PER_S) /* less is the work of a clock that is being steered */
 /* The lease was taken: what its holder's clock was behind ours (e->behind_us) counts as a leap. */
 void clock_taken_over(struct engine *e);

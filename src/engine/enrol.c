@@ -232,7 +232,7 @@ static void waive(struct recon *r)
 		const char *name = call_provider_name(e->providers[i]);
 
 		if (ops->verify == NULL || identity_off(e, name)) {
-			lags[n] = e->conf.list_lag_us > 0 ? e->conf.list_lag_us : ops->list_lag_us;
+			lags[n] = clock_span_us(e, e->conf.list_lag_us > 0 ? e->conf.list_lag_us : ops->list_lag_us);
 			names[n++] = name;
 		}
 	}

@@ -228,7 +228,7 @@ static void acquiring(struct recon *r, const struct q_engine_gangs_row *g, size_
 					       (g->moves && strcmp(g->job_state, "RUNNING") == 0)),
 		      .queued = queued(g) && !g->live,
 		      .now_us = now,
-		      .hold_us = r->e->conf.gang_hold_us,
+		      .hold_us = clock_span_us(r->e, r->e->conf.gang_hold_us),
 		      .last_lost_us = g->last_lost_us > now ? 0 : g->last_lost_us},
 		  &out);
 	switch (out.what) {

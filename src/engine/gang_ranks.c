@@ -177,7 +177,7 @@ static void sets_marked(struct step *s)
 	struct step *next = step_new(s->r, ranks_in, NULL);
 
 	STEP(next, engine_gang_ranks,
-	     (&(struct q_engine_gang_ranks){.at_us = engine_now(s->r->e)}));
+	     (&(struct q_engine_gang_ranks){.at_us = clock_unleapt_us(s->r->e)}));
 }
 
 void gang_ranks_run(struct recon *r)

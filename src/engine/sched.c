@@ -328,7 +328,7 @@ static void place(struct recon *r, struct sched_turn *t, const struct q_engine_s
 		return;
 	}
 	if (p.ranking.usable == 0 && e->offers.n > 0 && strcmp(j->state, "QUEUED") == 0 &&
-	    now - f.queued_us > e->conf.infeasible_us && !ever_suits(r, p.spec)) {
+	    now - f.queued_us > clock_span_us(e, e->conf.infeasible_us) && !ever_suits(r, p.spec)) {
 		job_event(r, f.id, f.state, f.epoch, JOB_EV_INFEASIBLE, "infeasible",
 			  "no pool of any provider suits what the job asks for");
 		return;
@@ -355,9 +355,10 @@ static void place(struct recon *r, struct sched_turn *t, const struct q_engine_s
 
 /* ---- the turn -------------------------------------------------------------------------------- */
 
-static bool overtime(const struct q_engine_sched_jobs_row *j, const struct job_spec *spec)
+/* An agent ends its attempt by a clock that never leaps; here a leap of ours must not end a job for good. */
+static bool overtime(const struct engine *e, const struct q_engine_sched_jobs_row *j, const struct job_spec *spec)
 {
-	return spec->max_duration_s > 0 && j->ran_us >= spec->max_duration_s * SPOT_US_PER_S;
+	return spec->max_duration_s > 0 && j->ran_us >= clock_span_us(e, spec->max_duration_s * SPOT_US_PER_S);
 }
 
 static void sched_job(struct recon *r, struct sched_turn *t,
@@ -370,7 +371,7 @@ static void sched_job(struct recon *r, struct sched_turn *t,
 	if ((queued && j->live) || !spec_of(r, j, &spec)) {
 		return;
 	}
-	if (overtime(j, spec)) {
+	if (overtime(r->e, j, spec)) {
 		if (queued) {
 			job_event(r, j->id, j->state, j->epoch, JOB_EV_OVERTIME, "overtime",
 				  "max_duration is over");
@@ -383,7 +384,8 @@ static void sched_job(struct recon *r, struct sched_turn *t,
 				       j->fleet_id));
 		return;
 	}
-	if (queued && j->not_before_us > engine_now(r->e)) {
+	/* What has run before waits for nothing but a place. */
+	if (queued && j->epoch == 0 && j->not_before_us > engine_now(r->e)) {
 		engine_later(r->e, j->not_before_us - engine_now(r->e));
 		return;
 	}

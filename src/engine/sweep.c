@@ -100,10 +100,10 @@ static bool is_due(const struct engine *e, const struct sweeping *w,
 		int64_t launch = MAX(e->conf.launch_timeout_us,
 				     call_provider_ops(w->provider)->launch_timeout_us);
 
-		return !o->busy && seen > 0 && seen >= lag_of(e, w) &&
-		       (created > 0 ? age : seen) >= launch && x->state != SPOT_INSTANCE_ODD;
+		return !o->busy && seen > 0 && seen >= clock_span_us(e, lag_of(e, w)) &&
+		       (created > 0 ? age : seen) >= clock_span_us(e, launch) && x->state != SPOT_INSTANCE_ODD;
 	}
-	return seen > 0 && seen >= e->conf.orphan_grace_us && age >= e->conf.orphan_grace_us;
+	return seen > 0 && MIN(seen, age) >= clock_span_us(e, e->conf.orphan_grace_us);
 }
 
 /* It is written down that they end: now they may. */

@@ -255,12 +255,13 @@ static void tighten_rows(struct step *s)
 
 void tighten_run(struct recon *r)
 {
+	int64_t now = loop_mono_us(r->e->loop);
 	struct step *s;
 
-	if (engine_now(r->e) - r->e->tightened_us < MIN(SPOT_US_PER_S * 60, r->e->conf.tightness.hold_us / 4)) {
+	if (r->e->tightened_us != 0 && now - r->e->tightened_us < MIN(SPOT_US_PER_S * 60, r->e->conf.tightness.hold_us / 4)) {
 		return;
 	}
-	r->e->tightened_us = engine_now(r->e);
+	r->e->tightened_us = now;
 	s = step_new(r, tighten_rows, NULL);
 	STEP(s, engine_supply_states, NULL);
 }

@@ -134,6 +134,47 @@ static void test_a_job_that_was_queued_ahead_of_time_goes_on_demand(void **state
 	world_finish(w, job);
 }
 
+/* "Begin now" by a clock that is ahead is a time to come. What a clock that was right put off, or the user, stays put off. */
+static void test_a_job_that_was_to_begin_by_a_clock_ahead_begins(void **state)
+{
+	struct world *w = *state;
+	int64_t now = world_us();
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_job(w, "{}");
+	world_job(w, "{}");
+	world_job(w, "{\"start_after_us\":1}");
+	world_sql(w, "UPDATE job SET not_before_us = " AHEAD "; INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why)"
+	    " VALUES (%" PRId64 ", 'defer', 2, '{}', '{}', ''), (" AHEAD ", 'defer', 1, '{}', '{}', '')", now, now, now);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 1 AND state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE id > 1 AND state = 'QUEUED' AND not_before_us IS NOT NULL AND epoch = 0"), 2);
+}
+
+/* The end of a drain is as long after its beginning as it was to be. */
+static void test_a_drain_that_began_by_a_clock_ahead_ends_in_time(void **state)
+{
+	struct world *w = *state;
+	int64_t now;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	w->agents = false; /* it does not stop */
+	world_kill(w);
+	now = world_us();
+	world_sql(w, "UPDATE node SET state = 'DRAINING', state_us = " AHEAD ", drain_deadline_us = " AHEAD " + 120000000", now, now);
+	world_start(w);
+	for (int i = 0; i < LIMIT / 20 && world_int(w, "SELECT max(state_us) FROM node") > world_us(); i++) {
+		world_for(w, 20);
+	}
+	assert_in_range(world_int(w, "SELECT max(drain_deadline_us - state_us) FROM node"), 115 * SPOT_US_PER_S, 121 * SPOT_US_PER_S);
+	assert_true(world_int(w, "SELECT max(drain_deadline_us) FROM node") <= world_us() + 121 * SPOT_US_PER_S);
+}
+
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
 {
@@ -142,6 +183,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_nor_is_a_gang),
 		cmocka_unit_test(test_a_clock_that_is_set_right_dates_nothing_that_has_not_happened),
 		cmocka_unit_test(test_what_a_clock_that_was_ahead_ended_is_billed),
+		cmocka_unit_test(test_a_job_that_was_to_begin_by_a_clock_ahead_begins),
+		cmocka_unit_test(test_a_drain_that_began_by_a_clock_ahead_ends_in_time),
 		cmocka_unit_test(test_a_launch_that_a_clock_ahead_dated_is_given_up_in_time),
 		cmocka_unit_test(test_what_a_launch_made_may_be_as_young_as_the_end_of_its_call),
 		cmocka_unit_test(test_a_job_that_was_queued_ahead_of_time_goes_on_demand),

@@ -80,14 +80,12 @@ static void trouble(struct killer *k)
 
 static void lose_one(struct killer *k)
 {
-	struct cloud *c = &k->w->cloud;
+	struct machine *m = cloud_by_ref(&k->w->cloud, world_text(k->w, "SELECT n.ref FROM attempt a JOIN node n ON n.id = a.node_id"
+	    " WHERE a.ended_us IS NULL ORDER BY a.rank LIMIT 1"));
 
-	for (size_t i = 0; i < c->n; i++) {
-		if (c->list[i].state == SPOT_INSTANCE_RUNNING) {
-			c->list[i].state = SPOT_INSTANCE_GONE;
-			c->list[i].cause = SPOT_END_RECLAIM;
-			return;
-		}
+	if (m != NULL) { /* else the epoch is over already */
+		m->state = SPOT_INSTANCE_GONE;
+		m->cause = SPOT_END_RECLAIM;
 	}
 }
 
@@ -97,7 +95,7 @@ static void run_story(struct world *w, uint64_t seed, bool tokens, bool one_call
 
 	world_reset(w, tokens);
 	rng_seeded_init(&k.rng, seed);
-	w->conf.launch_timeout_us = 400000;
+	w->conf.launch_timeout_us = tokens ? 400000 : 2 * SPOT_US_PER_S; /* what was not sent in time made a machine all the same */
 	/* Rests that end before the next launch of a busy machine would have it try the same place for ever. */
 	w->conf.cool_max_us = 20 * SPOT_US_PER_S;
 	w->conf.gang_hold_us = 2000000;

@@ -263,7 +263,7 @@ static void test_a_lost_node_stops_all_and_all_begin_again(void **state)
 	assert_int_equal(world_int(w, "SELECT restarts FROM job"), 0);
 	world_exit_all(w);
 	world_check_gangs(w);
-	assert_int_equal(world_int(w, "SELECT count(DISTINCT node_id) FROM ledger WHERE kind = 'lost_work'"), 3);
+	world_until(w, LIMIT, "SELECT count(DISTINCT node_id) = 3 FROM ledger WHERE kind = 'lost_work'");
 }
 
 static void end_rank(struct world *w, int rank, const char *reason, int code)

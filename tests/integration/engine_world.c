@@ -276,7 +276,7 @@ void world_idle(struct world *w, int64_t us)
 {
 	int64_t end = world_us() + us;
 
-	steady_moment(us);
+	steady_moment(MIN(us, w->conf.lease_us / 2)); /* a stall must not lose the lease */
 	for (int64_t left; (left = end - world_us()) > 0;) {
 		(void)loop_turn(w->loop, left);
 	}

@@ -255,7 +255,8 @@ ON CONFLICT (node_id, kind) DO UPDATE SET deadline_us = least(nullif(o.deadline_
 -- Times of live rows that have not come yet become now. Only what tells how old things are, and when to look again; what is billed
 -- stays. A rate bucket that was filled in the future would not be filled before, a feed that was asked then not asked, a pool that was refused
 -- then would rest until then; a rest is over where it is not known when it began and it is longer than any. What has not happened has no time, and
--- gets none: no least() there, it takes the other where one is NULL.
+-- gets none: no least() there, it takes the other where one is NULL. When a job may begin is worked out anew where no clock that was right worked
+-- it out; a drain that began in the future ends as long after its beginning as it was to.
 -- name: engine_clock_settle
 -- params: at_us int8, fence int8, rest_us int8
 -- rows: none
@@ -286,9 +287,15 @@ WITH f AS MATERIALIZED (
 ), j AS (
 	UPDATE job SET state_us = least(state_us, $1), queued_us = least(queued_us, $1)
 	FROM f WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') AND greatest(state_us, queued_us) > $1 + 5000000
+), nb AS (
+	UPDATE job SET not_before_us = NULL
+	FROM f WHERE state = 'QUEUED' AND greatest(state_us, queued_us) <= $1 + 5000000 AND not_before_us > $1 + 5000000 AND spec->>'start_after_us' IS NULL
+		AND NOT EXISTS (SELECT FROM decision d WHERE d.job_id = job.id AND d.kind = 'defer' AND d.at_us <= $1 + 5000000)
 )
 UPDATE node SET state_us = least(state_us, $1), next_act_us = least(next_act_us, $1), claim_until_us = least(claim_until_us, $1 + 120000000),
 	ready_us = CASE WHEN ready_us > $1 THEN $1 ELSE ready_us END,
+	drain_deadline_us = CASE WHEN state = 'DRAINING' AND state_us > $1 + 5000000 AND drain_deadline_us > state_us
+		THEN drain_deadline_us - (state_us - $1) ELSE drain_deadline_us END,
 	idle_since_us = CASE WHEN idle_since_us > $1 THEN $1 ELSE idle_since_us END,
 	last_seen_us = CASE WHEN last_seen_us > $1 THEN $1 ELSE last_seen_us END,
 	provider_seen_us = CASE WHEN provider_seen_us > $1 THEN $1 ELSE provider_seen_us END,

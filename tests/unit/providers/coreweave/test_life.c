@@ -16,6 +16,8 @@
 #define SOON "2015-08-30T12:31:00Z"
 
 /* Describes one Pod; the drive's clock is six minutes after it was made. */
+static const char *server_date; /* header of the replies, NULL = none */
+
 static struct spot_instance look(struct drive *d, const char *pool, const char *pod, const char *nodes, const char *events)
 {
 	struct drive_try *t = arena_array(d->arena, 4, sizeof(*t));
@@ -29,6 +31,9 @@ static struct spot_instance look(struct drive *d, const char *pool, const char *
 	}
 	if (events != NULL) {
 		t[n++] = (struct drive_try){.status = 200, .reply = arena_printf(d->arena, CW_LIST("EventList", "%s"), events)};
+	}
+	for (size_t i = 0; i < n; i++) {
+		t[i].reply_headers[0] = server_date;
 	}
 	drive_script(d, t, n);
 	if (drive_run(d, DRIVE_DESCRIBE, a) != SPOT_DONE || a->n != 1) {
@@ -159,6 +164,10 @@ static void an_order_that_nobody_fills_is_given_up_in_time(void **state)
 	is(look(d, CW_NODEPOOL(1, 0, ""), WAITING, NULL, ""), SPOT_INSTANCE_PENDING, SPOT_END_NONE, "");
 	d->now_us = made + 20 * 60 * SPOT_US_PER_S;
 	is(look(d, CW_NODEPOOL(1, 0, ""), WAITING, NULL, ""), SPOT_INSTANCE_FAILED, SPOT_END_NONE, "NO_CAPACITY: no node within 1200 s");
+	/* Ours is twenty minutes ahead: by the clock that dated the Pod it has time. */
+	server_date = "Date: Sun, 30 Aug 2015 12:45:00 GMT";
+	is(look(d, CW_NODEPOOL(1, 0, ""), WAITING, NULL, ""), SPOT_INSTANCE_PENDING, SPOT_END_NONE, "");
+	server_date = NULL;
 }
 
 static void an_old_condition_is_not_believed_of_a_new_order(void **state)
