@@ -112,6 +112,7 @@ class Story:
         self.pace = os.path.join(self.dir, "pace")
         self.began = time.monotonic()
         self.steps = STEPS if args.kill_seed is None else STEPS_KILLED
+        self.notice_s = NOTICE_S
         self.emulator = self.daemon = self.killer = None
         self.token = None
         self.job = None
@@ -207,6 +208,8 @@ class Story:
         self.tell("spotd is up with its private Postgres on a Unix socket")
         if self.args.kill_seed is not None:
             self.killer = Killer(self.daemon, self.args.kill_seed, say, ready_s)
+            # Where a daemon takes long to start it lives longer between kills, and what must happen within a notice takes longer.
+            self.notice_s = NOTICE_KILLED_S + int(4 * max(0, ready_s - Killer.START_S))
             self.killer.start()
 
     def agent_dir(self):
@@ -277,14 +280,13 @@ class Story:
 
     def lose(self, least):
         """The cloud of the job sells its spot to others and takes the machine back, with its own notice. Returns the epoch."""
-        notice_s = NOTICE_KILLED_S if self.killer else NOTICE_S
         node = self.node_of(least)
         cloud = node["pool"]["provider"]
         epoch = self.current()["epoch"]
         self.emulator.ask("POST", "/stock", {"pool": "%s/*/*/*/spot" % cloud, "count": 0})
         self.tell("%s takes its spot machines back: notice to %s through %s (time compressed: %d s)" % (
-            cloud, self.clouds.machine(node)["id"], CHANNEL[cloud], notice_s))
-        self.clouds.reclaim(node, notice_s)
+            cloud, self.clouds.machine(node)["id"], CHANNEL[cloud], self.notice_s))
+        self.clouds.reclaim(node, self.notice_s)
         return epoch
 
     def moves(self):
