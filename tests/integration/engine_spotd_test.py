@@ -281,7 +281,7 @@ class Running(unittest.TestCase):
         self.assertEqual(d.stop(), 0)
 
     def test_the_roles_apart_share_one_database(self):
-        steady = LOCAL.replace("lease = 1s", "lease = 30s")  # no stall of a busy machine outlives it
+        steady = LOCAL.replace("lease = 1s", "lease = 9s")  # longer than a busy machine stalls; who has to wait for it asks every third of it
         main = Daemon("--local", "--config", conf(steady, "roles.conf"))
         main.ready()
         main.wait_log("engine.leads")
