@@ -175,6 +175,29 @@ static void test_a_drain_that_began_by_a_clock_ahead_ends_in_time(void **state)
 	assert_true(world_int(w, "SELECT max(drain_deadline_us) FROM node") <= world_us() + 121 * SPOT_US_PER_S);
 }
 
+/* Crash tests found it: it ended before it began, by a clock that had been set right, and what it cost was never written. */
+static void test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_end(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	/* A bill under way is not the first: it changes nothing then. */
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us IS NOT NULL");
+	world_kill(w); /* nobody bills between */
+	world_sql(w, "UPDATE node SET billed_to_us = NULL, launched_us = %" PRId64,
+	    world_us() + SPOT_US_PER_HOUR);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_finish(w, 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE ended_us >= launched_us"), 1);
+	world_sql(w, "UPDATE node SET launched_us = launched_us - 3600000000, ended_us = ended_us - 3600000000,"
+		     " billed_to_us = billed_to_us - 3600000000"); /* an hour later */
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
+}
+
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
 {
@@ -188,6 +211,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_launch_that_a_clock_ahead_dated_is_given_up_in_time),
 		cmocka_unit_test(test_what_a_launch_made_may_be_as_young_as_the_end_of_its_call),
 		cmocka_unit_test(test_a_job_that_was_queued_ahead_of_time_goes_on_demand),
+		cmocka_unit_test(test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_end),
 	};
 
 	if (argc > 1) {

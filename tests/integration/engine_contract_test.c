@@ -1,4 +1,4 @@
-/* What providers tell and vouch for: identity at enrolment, streams, leftovers, ways to upload. Refusals
+/* What providers tell and vouch for: identity at enrolment, streams, leftovers. Refusals
  * that come late, and quotas: engine_quota_test.c. */
 #include "engine_world.h"
 #include "base/sign.h"
@@ -547,35 +547,6 @@ static void test_a_leftover_that_shows_up_once_is_not_touched(void **state)
 	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE entity = 'leftover'"), 0);
 }
 
-/* ---- refusals that come late, quotas ---------------------------------------------------------- */
-
-static void test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends(void **state)
-{
-	struct world *w = *state;
-
-	world_reset(w, true);
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	w->cloud.uploads_how = 'b';
-	w->cloud.uploads_header = true;
-	world_start(w);
-	world_job(w, "{\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://b/k\"}]}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	assert_string_equal(world_text(w, "SELECT files->0->'chunks'->0->'headers'->>'x-fake-kind' FROM attempt"), "block");
-	world_sql(w, "INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, created_us) VALUES (1, 1, 'OPEN', "
-		     "'periodic', 1, 5, 1); INSERT INTO checkpoint_chunk SELECT 1, 'm', 0, 5, 420, repeat('cd', 32), 'k', true; "
-		     "NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM checkpoint WHERE urls_us IS NOT NULL");
-	assert_string_equal(world_text(w, "SELECT upload_how || ' ' || (upload_headers->>'x-fake-kind') FROM checkpoint_chunk"),
-			    "blocks block");
-	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
-		     "; NOTIFY spot_engine", world_us());
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE files <> '[]'"), 0);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint_chunk WHERE upload_url IS NOT NULL OR upload_headers IS NOT NULL"), 0);
-	assert_string_equal(world_text(w, "SELECT state FROM checkpoint"), "ABANDONED");
-	world_empty(w);
-}
-
 #define T(f) cmocka_unit_test(f)
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
@@ -606,7 +577,6 @@ int main(int argc, char **argv)
 	    T(test_a_leftover_of_a_node_still_launching_is_left_alone),
 	    T(test_an_order_is_left_alone_while_a_launch_is_under_way),
 	    T(test_a_leftover_that_shows_up_once_is_not_touched),
-	    T(test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends),
 	};
 
 	if (argc > 1) {

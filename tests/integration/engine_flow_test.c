@@ -71,29 +71,6 @@ static void test_a_refused_pool_cools_and_the_next_one_is_tried(void **state)
 	world_finish(w, job);
 }
 
-static void test_a_quota_refusal_cools_every_pool_of_the_class(void **state)
-{
-	struct world *w = *state;
-
-	world_reset(w, true);
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_pool(w, "z2", "a1", "spot", 1100000);
-	world_pool(w, "z3", "a1", "on_demand", 9000000);
-	cloud_sell_out(&w->cloud, "z1/a1/spot");
-	w->cloud.sold_out_rc = SPOT_QUOTA;
-	w->conf.cool_min_us = w->conf.cool_max_us = 60 * SPOT_US_PER_S; /* z2 would sell */
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	assert_string_equal(
-	    world_text(
-		w,
-		"SELECT market FROM node n JOIN pool p ON p.id = n.pool_id WHERE state = 'READY'"),
-	    "on_demand");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM pool_cool WHERE rc = 'quota'"), 2);
-	world_finish(w, 1);
-}
-
 /* z1/a1/spot of region r1 is refused and says how far that reaches; what rests is told as "zone/type/market" in order. */
 static const char *rests(struct world *w, enum spot_rc rc, enum spot_scope scope)
 {
@@ -572,7 +549,6 @@ int main(int argc, char **argv)
 	    T(test_a_job_is_placed_on_the_cheapest_spot_pool_and_finishes),
 	    T(test_capacity_that_is_paid_for_is_used_before_any_is_bought),
 	    T(test_a_refused_pool_cools_and_the_next_one_is_tried),
-	    T(test_a_quota_refusal_cools_every_pool_of_the_class),
 	    T(test_what_rests_after_a_refusal_is_as_much_as_the_provider_says),
 	    T(test_a_machine_whose_gpus_cannot_be_used_is_replaced_before_it_gets_a_job),
 	    T(test_a_lost_reply_is_found_by_its_token_and_not_launched_twice),

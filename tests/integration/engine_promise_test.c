@@ -543,55 +543,6 @@ static void test_waiting_is_a_decision_with_its_inputs(void **state)
 	finish(w);
 }
 
-static void test_every_ledger_line_has_the_price_that_was_in_force(void **state)
-{
-	struct world *w = *state;
-	int64_t now = world_us();
-	int pool;
-
-	world_reset(w, true);
-	pool = world_pool(w, "z1", "a1", "spot", 3600000000);
-	world_sql(w, "CREATE TABLE pp PARTITION OF price_point FOR VALUES FROM (0) TO (9000000000000000);"
-	    "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 3600000000, 'test')", pool, now - 5000000, now - 5000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us IS NOT NULL AND state = 'READY'");
-	/* Two changes while nobody bills: one interval holds them both. */
-	world_kill(w);
-	now = world_us();
-	world_sql(w, "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 7200000000, 'test'),"
-	    " (%d, %" PRId64 ", %" PRId64 ", 1800000000, 'test')", pool, now + 10000, now + 10000, pool, now + 20000, now + 20000);
-	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	finish(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
-	assert_int_equal(world_int(w, "SELECT count(DISTINCT price_micros) FROM ledger"), 3);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM ledger l WHERE price_micros <> (SELECT p.price_micros FROM price_point p"
-	    " WHERE p.pool_id = l.pool_id AND p.effective_us <= l.from_us ORDER BY p.effective_us DESC LIMIT 1)"), 0);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM ledger l JOIN price_point p ON p.pool_id = l.pool_id"
-	    " AND p.effective_us > l.from_us AND p.effective_us < l.to_us"), 0);
-	assert_int_equal(world_int(w, "SELECT (sum(to_us - from_us) = (SELECT ended_us - launched_us FROM node))::int FROM ledger"), 1);
-}
-
-/* Crash tests found it: it ended before it began, by a clock that had been set right, and what it cost was never written. */
-static void test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_end(void **state)
-{
-	struct world *w = *state;
-
-	running(w);
-	/* A bill under way is not the first: it changes nothing then. */
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us IS NOT NULL");
-	world_kill(w); /* nobody bills between */
-	world_sql(w, "UPDATE node SET billed_to_us = NULL, launched_us = %" PRId64,
-	    world_us() + SPOT_US_PER_HOUR);
-	world_start(w);
-	finish(w);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE ended_us >= launched_us"), 1);
-	world_sql(w, "UPDATE node SET launched_us = launched_us - 3600000000, ended_us = ended_us - 3600000000,"
-		     " billed_to_us = billed_to_us - 3600000000"); /* an hour later */
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -619,8 +570,6 @@ int main(void)
 		cmocka_unit_test(test_a_terminate_is_over_when_the_provider_says_so),
 		cmocka_unit_test(test_a_decision_follows_from_the_inputs_stored_with_it),
 		cmocka_unit_test(test_waiting_is_a_decision_with_its_inputs),
-		cmocka_unit_test(test_every_ledger_line_has_the_price_that_was_in_force),
-		cmocka_unit_test(test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_end),
 	};
 
 	return cmocka_run_group_tests(tests, world_setup, world_teardown);

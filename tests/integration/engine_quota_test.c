@@ -41,6 +41,29 @@ static void test_a_late_quota_refusal_cools_every_pool_of_the_class(void **state
 	assert_string_equal(world_text(w, "SELECT market FROM attempt WHERE epoch = 1"), "on_demand");
 }
 
+static void test_a_quota_refusal_cools_every_pool_of_the_class(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z2", "a1", "spot", 1100000);
+	world_pool(w, "z3", "a1", "on_demand", 9000000);
+	cloud_sell_out(&w->cloud, "z1/a1/spot");
+	w->cloud.sold_out_rc = SPOT_QUOTA;
+	w->conf.cool_min_us = w->conf.cool_max_us = 60 * SPOT_US_PER_S; /* z2 would sell */
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	assert_string_equal(
+	    world_text(
+		w,
+		"SELECT market FROM node n JOIN pool p ON p.id = n.pool_id WHERE state = 'READY'"),
+	    "on_demand");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM pool_cool WHERE rc = 'quota'"), 2);
+	world_finish(w, 1);
+}
+
 static void quota(struct world *w, const char *cls, const char *market, const char *unit, int limit)
 {
 	world_sql(w, "INSERT INTO quota VALUES ('fake', 'r1', '%s', '%s', '%s', %d, 1)", cls, market, unit, limit);
@@ -193,13 +216,12 @@ static void test_a_fleet_that_lacks_nodes_is_planned_again_when_something_change
 	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE (plan->>'missing')::int = 0");
 }
 
-/* ---- ways to upload --------------------------------------------------------------------------- */
-
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_a_pod_that_cannot_be_scheduled_cools_its_pool_and_the_job_goes_elsewhere),
 	    cmocka_unit_test(test_a_late_quota_refusal_cools_every_pool_of_the_class),
+	    cmocka_unit_test(test_a_quota_refusal_cools_every_pool_of_the_class),
 	    cmocka_unit_test(test_a_pool_whose_quota_has_no_room_is_not_chosen),
 	    cmocka_unit_test(test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room),
 	    cmocka_unit_test(test_a_market_read_while_a_node_is_written_down_does_not_place_another_over_the_quota),

@@ -1,0 +1,171 @@
+/* What machines cost: every line by the price that was in force, and what the provider does not bill taken back. */
+#include "engine_world.h"
+
+static void test_the_ledger_sums_to_interval_times_price_across_a_price_change(void **state)
+{
+	struct world *w = *state;
+	int pool;
+	int64_t now;
+
+	world_reset(w, true);
+	pool = world_pool(w, "z1", "a1", "spot",
+			  3600000000); /* a micro-dollar per microsecond, near enough */
+	now = world_us();
+	world_sql(
+	    w,
+	    "CREATE TABLE pp PARTITION OF price_point FOR VALUES FROM (0) TO (9000000000000000);"
+	    "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 3600000000, 'test')",
+	    pool, now - 5000000, now - 5000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	now = world_us();
+	world_sql(
+	    w, "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 7200000000, 'test')",
+	    pool, now + 150000, now + 150000);
+	world_for(w, 500);
+	world_finish(w, 1);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
+	assert_int_equal(world_int(w, "SELECT (sum(to_us - from_us) = (SELECT ended_us - "
+				      "launched_us FROM node))::int FROM ledger"),
+			 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM (SELECT from_us, lag(to_us) OVER "
+				      "(ORDER BY from_us) AS was FROM ledger) x"
+				      " WHERE was IS NOT NULL AND was <> from_us"),
+			 0);
+	assert_int_equal(world_int(w, "SELECT count(DISTINCT price_micros) FROM ledger"), 2);
+	/* 1000 micro-dollars per millisecond before the change and 2000 after: exact up to the
+	 * floor of a line. */
+	assert_int_equal(
+	    world_int(w, "SELECT (abs(sum(amount_micros) - sum((to_us - from_us) * (price_micros / "
+			 "3600000000))) <= count(*))::int FROM ledger"),
+	    1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM ledger WHERE kind = 'compute' AND "
+				      "job_id = 1 AND team = 'ml'") > 0,
+			 1);
+}
+
+static void test_every_ledger_line_has_the_price_that_was_in_force(void **state)
+{
+	struct world *w = *state;
+	int64_t now = world_us();
+	int pool;
+
+	world_reset(w, true);
+	pool = world_pool(w, "z1", "a1", "spot", 3600000000);
+	world_sql(w, "CREATE TABLE pp PARTITION OF price_point FOR VALUES FROM (0) TO (9000000000000000);"
+	    "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 3600000000, 'test')", pool, now - 5000000, now - 5000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us IS NOT NULL AND state = 'READY'");
+	/* Two changes while nobody bills: one interval holds them both. */
+	world_kill(w);
+	now = world_us();
+	world_sql(w, "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 7200000000, 'test'),"
+	    " (%d, %" PRId64 ", %" PRId64 ", 1800000000, 'test')", pool, now + 10000, now + 10000, pool, now + 20000, now + 20000);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_finish(w, 1);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
+	assert_int_equal(world_int(w, "SELECT count(DISTINCT price_micros) FROM ledger"), 3);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM ledger l WHERE price_micros <> (SELECT p.price_micros FROM price_point p"
+	    " WHERE p.pool_id = l.pool_id AND p.effective_us <= l.from_us ORDER BY p.effective_us DESC LIMIT 1)"), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM ledger l JOIN price_point p ON p.pool_id = l.pool_id"
+	    " AND p.effective_us > l.from_us AND p.effective_us < l.to_us"), 0);
+	assert_int_equal(world_int(w, "SELECT (sum(to_us - from_us) = (SELECT ended_us - launched_us FROM node))::int FROM ledger"), 1);
+}
+
+/* ---- what the provider does not bill ------------------------------------------------------------- */
+
+/* A machine of 3,600 dollars an hour runs and is taken, or ended by the user; its job goes on elsewhere and ends. */
+static void taken(struct world *w, int64_t free_us, enum spot_end_cause cause)
+{
+	world_reset(w, true);
+	w->cloud.reclaim_free_us = free_us;
+	world_pool(w, "z1", "a1", "spot", 3600000000);
+	world_pool(w, "z2", "a1", "spot", 3700000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_for(w, 200);
+	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
+	w->cloud.list[0].cause = cause;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_finish(w, 1);
+	world_until(w, LIMIT, "SELECT count(*) FROM node n WHERE id = 1 AND state = 'GONE' AND billed_to_us = ended_us"
+			      " AND EXISTS (SELECT FROM ledger l WHERE l.node_id = n.id)");
+}
+
+static void test_a_spot_machine_that_was_taken_early_costs_nothing_to_the_micro_dollar(void **state)
+{
+	struct world *w = *state;
+
+	taken(w, SPOT_US_PER_HOUR, SPOT_END_RECLAIM);
+	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE kind = 'credit'");
+	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger WHERE node_id = 1"), 0);
+	assert_true(world_int(w, "SELECT -sum(amount_micros) FROM ledger WHERE kind = 'credit'") > 100000);
+	/* Each takes back one line that stood, its lost work too, and nothing of another machine. */
+	assert_int_equal(world_int(w, "SELECT count(*) FROM ledger c JOIN ledger l ON l.id = c.reverses WHERE c.kind = 'credit'"
+				      " AND (c.amount_micros <> -l.amount_micros OR l.reverses IS NOT NULL OR c.node_id <> 1)"), 0);
+	assert_true(world_int(w, "SELECT count(*) FROM ledger c JOIN ledger l ON l.id = c.reverses"
+				 " WHERE c.kind = 'credit' AND l.kind = 'lost_work'") > 0);
+	assert_int_equal(world_int(w, "SELECT max(n) FROM (SELECT count(*) AS n FROM ledger WHERE reverses IS NOT NULL GROUP BY reverses) x"), 1);
+	world_until(w, LIMIT, "SELECT sum(amount_micros) > 0 FROM ledger WHERE node_id <> 1");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE node_id = 1 AND event = 'CREDITED'"), 1);
+	/* And once. */
+	world_for(w, 400);
+	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger WHERE node_id = 1"), 0);
+}
+
+static void test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_either(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->cloud.reclaim_free_us = SPOT_US_PER_HOUR;
+	w->conf.watch_us = 30 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 3600000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	/* Nobody looks for a while, half of what is waited: the job ends, and the terminate finds the machine gone. */
+	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
+	w->cloud.list[0].cause = SPOT_END_RECLAIM;
+	world_finish(w, 1);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'GONE' AND end_cause <> 'reclaimed'");
+	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE kind = 'credit'");
+	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger"), 0);
+}
+
+static void test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed(void **state)
+{
+	struct world *w = *state;
+	static const struct {
+		int64_t free_us;
+		enum spot_end_cause cause;
+	} cases[] = {{SPOT_US_PER_HOUR, SPOT_END_USER}, {1000, SPOT_END_RECLAIM}, {0, SPOT_END_RECLAIM}};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		taken(w, cases[i].free_us, cases[i].cause);
+		world_for(w, 600);
+		assert_int_equal(world_int(w, "SELECT count(*) FROM ledger WHERE kind = 'credit'"), 0);
+		assert_true(world_int(w, "SELECT sum(amount_micros) FROM ledger WHERE node_id = 1") > 0);
+	}
+}
+
+/* An argument runs only the tests whose names contain it. */
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_the_ledger_sums_to_interval_times_price_across_a_price_change),
+		cmocka_unit_test(test_every_ledger_line_has_the_price_that_was_in_force),
+		cmocka_unit_test(test_a_spot_machine_that_was_taken_early_costs_nothing_to_the_micro_dollar),
+		cmocka_unit_test(test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_either),
+		cmocka_unit_test(test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed),
+	};
+
+	if (argc > 1) {
+		cmocka_set_test_filter(argv[1]);
+	}
+	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+}
