@@ -205,16 +205,22 @@ class Apid:
         return r.stdout.strip()
 
     @contextlib.contextmanager
-    def locked(self, table):
-        """Rows of the table cannot be written meanwhile."""
+    def uncommitted(self, statement):
+        """The statement's answer; what it wrote is there for others when this is left."""
         p = subprocess.Popen([PSQL, "-X", "-q", "-A", "-t", self.dsn], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
-            p.stdin.write("BEGIN; LOCK TABLE %s IN SHARE MODE; SELECT 'locked';\n" % table)
+            p.stdin.write("BEGIN; %s;\n" % statement)
             p.stdin.flush()
-            assert p.stdout.readline().strip() == "locked"
-            yield
+            yield p.stdout.readline().strip()
         finally:
             p.communicate("COMMIT;\n")
+
+    @contextlib.contextmanager
+    def locked(self, table):
+        """Rows of the table cannot be written meanwhile."""
+        with self.uncommitted("LOCK TABLE %s IN SHARE MODE; SELECT 'locked'" % table) as said:
+            assert said == "locked"
+            yield
 
     def waiters(self, table):
         return int(self.sql("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '%s'::regclass" % table))
