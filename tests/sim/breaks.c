@@ -212,6 +212,8 @@ static const struct rule_break {
     {"an epoch that is over commits nothing", "UPDATE checkpoint SET committed_us = committed_us + 3600000000", NULL},
     {"every committed checkpoint can be restored", "UPDATE checkpoint_chunk SET object_key = 'x'", NULL},
     {"each rank goes on from its own checkpoint", "UPDATE checkpoint SET rank = rank + 1", NULL},
+    {"a checkpoint has all that its program saved", "INSERT INTO checkpoint_chunk SELECT checkpoint_id, path || 'x', seq, bytes, mode, sha256, object_key, false "
+	"FROM checkpoint_chunk", NULL},
     {"no interval is billed twice", "UPDATE ledger SET from_us = from_us - 1000000", NULL},
     {"an amount is its interval times its price", "UPDATE ledger SET amount_micros = amount_micros + 5", NULL},
     {"what is billed lies within the machine's life", "UPDATE ledger SET to_us = to_us + 3600000000", NULL},
@@ -252,6 +254,11 @@ static const struct rule_break {
     {"a machine without work is given back", "UPDATE node SET state = 'READY', gang_id = NULL, fleet_id = NULL", later},
     {"a cancellation is heard", "UPDATE job SET cancel_us = 1, state = 'RUNNING'", later},
     {"a cancellation is told", "UPDATE job SET cancel_us = 1, state = 'RUNNING'", later},
+    {"a cancellation that was accepted is kept", "UPDATE job SET cancel_us = NULL", NULL},
+    {"a gang stops with the rank that it has lost", "DROP INDEX attempt_one_live; DROP INDEX attempt_one_per_node; UPDATE attempt SET desired = 'run', "
+	"ended_us = CASE WHEN rank = 0 THEN ended_us END, exit_reason = CASE WHEN rank = 0 THEN 'lost' ELSE '' END", later},
+    {"a deadline is the cloud's", "INSERT INTO notice (node_id, kind, deadline_us, source, heard_us) SELECT id, 'interruption', 9000000000000000, 'x', 0 FROM node "
+	"ON CONFLICT (node_id, kind) DO UPDATE SET deadline_us = 9000000000000000", NULL},
     {"a job begins on machines that are ready", "UPDATE node SET ready_us = NULL", NULL},
     {"what comes a second time changes nothing", "", twice_break},
     {"what is refused is not asked again at once", "", refuse_break},

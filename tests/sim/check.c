@@ -355,6 +355,9 @@ static void check_checkpoints(void)
 	none_now("an epoch that is over commits nothing", sql);
 	none("each rank goes on from its own checkpoint", "SELECT string_agg('j' || a.job_id || ' epoch ' || a.epoch || ' rank ' || a.rank || ' from c' || c.id, '; ') "
 	    "FROM attempt a JOIN checkpoint c ON c.id = a.restore_id WHERE (c.job_id, c.rank) <> (a.job_id, a.rank) OR c.state <> 'COMMITTED'");
+	snprintf(sql, sizeof(sql), "SELECT string_agg('c' || id || ' has ' || n, '; ') FROM (SELECT c.id, count(DISTINCT k.path) AS n FROM checkpoint c "
+	    "JOIN checkpoint_chunk k ON k.checkpoint_id = c.id WHERE c.state = 'COMMITTED' GROUP BY 1) x WHERE n <> %zu", host_files());
+	none_now("a checkpoint has all that its program saved", sql);
 	check_restorable(false);
 }
 

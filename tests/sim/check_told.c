@@ -92,6 +92,23 @@ static void check_deadlines(void)
 	PQclear(r);
 }
 
+/* When a machine is taken its cloud knows; by the rows it is not much later: a quarter of an hour for words that are told again. */
+static void check_taken(const struct cloud_instance *all, size_t n)
+{
+	PGresult *r = check_rows("SELECT o.node_id, o.deadline_us, n.ref FROM notice o JOIN node n ON n.id = o.node_id JOIN pool p ON p.id = n.pool_id "
+	    "WHERE o.kind = 'interruption' AND n.ref IS NOT NULL AND p.provider <> 'coreweave' ORDER BY 1");
+
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int k = 0; k < PQntuples(r); k++) {
+		const struct cloud_instance *i = instance_of(all, n, PQgetvalue(r, k, 2));
+		int64_t deadline = strtoll(PQgetvalue(r, k, 1), NULL, 10);
+
+		always(i == NULL || i->notice_us == 0 || deadline <= i->taken_us + 900 * SPOT_US_PER_S + world.skew_max, "a deadline is the cloud's",
+		    "n%s: %" PRId64 " s too late", PQgetvalue(r, k, 0), i != NULL ? (deadline - i->taken_us) / SPOT_US_PER_S : 0);
+	}
+	PQclear(r);
+}
+
 /* Ended by its cloud it may cost nothing, ended by us it does: until its time is over it is left alone. */
 static void check_left(void)
 {
@@ -209,6 +226,7 @@ void check_told_end(void)
 	size_t n = cloud_instances(&all);
 
 	check_vanished(all, n);
+	check_taken(all, n);
 	check_alarms();
 	check_left();
 	check_asked();

@@ -55,27 +55,51 @@ static void check_cancelled(void)
 /* What a pass of the engine does is done after a few of them, whatever becomes of clouds and agents: by our clock, under one leader. */
 #define PASSES_US (240 * SPOT_US_PER_S)
 
-static void check_cancel_told(void)
+#define JOBS_MAX 128
+static void check_soon(const char *rule, const char *sql, int64_t since[static JOBS_MAX]) /* by the job's number: since when we see it; 0 = not */
 {
-	static int64_t asked[128]; /* by the job's number: since when we see it; 0 = not */
-	bool open[ARRAY_LEN(asked)] = {false};
+	bool open[JOBS_MAX] = {false};
 	int64_t steady = leaders_steady_since();
-	PGresult *r = check_rows("SELECT id, state FROM job WHERE cancel_us IS NOT NULL AND state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED', "
-	    "'CANCELLING') ORDER BY id");
+	PGresult *r = check_rows(sql);
 
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
 	for (int i = 0; i < PQntuples(r); i++) {
 		size_t job = (size_t)strtoull(PQgetvalue(r, i, 0), NULL, 10);
 
-		assert(job < ARRAY_LEN(asked));
+		assert(job < JOBS_MAX);
 		open[job] = true;
-		asked[job] = asked[job] == 0 ? world_now() : asked[job];
-		always(steady == 0 || MAX(asked[job], steady) + PASSES_US > world_now(), "a cancellation is told", "j%zu is %s, cancelled for %" PRId64
-		    " s", job, PQgetvalue(r, i, 1), (world_now() - asked[job]) / SPOT_US_PER_S);
+		since[job] = since[job] == 0 ? world_now() : since[job];
+		always(steady == 0 || MAX(since[job], steady) + PASSES_US > world_now(), rule, "j%zu is %s, for %" PRId64 " s", job, PQgetvalue(r, i, 1),
+		    (world_now() - since[job]) / SPOT_US_PER_S);
 	}
-	for (size_t k = 0; k < ARRAY_LEN(asked); k++)
-		asked[k] = open[k] ? asked[k] : 0;
+	for (size_t k = 0; k < JOBS_MAX; k++)
+		since[k] = open[k] ? since[k] : 0;
 	PQclear(r);
+}
+
+static void check_told_soon(void)
+{
+	static int64_t cancelled[JOBS_MAX], parted[JOBS_MAX];
+
+	check_soon("a cancellation is told", "SELECT id, state FROM job WHERE cancel_us IS NOT NULL AND state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED', "
+	    "'CANCELLING') ORDER BY id", cancelled);
+	check_soon("a gang stops with the rank that it has lost", "SELECT id, state FROM job j WHERE num_nodes > 1 AND EXISTS (SELECT FROM attempt a "
+	    "WHERE a.job_id = j.id AND a.epoch = j.epoch AND a.ended_us IS NULL AND a.desired = 'run') AND EXISTS (SELECT FROM attempt o "
+	    "WHERE o.job_id = j.id AND o.epoch = j.epoch AND o.exit_reason = 'lost') ORDER BY id", parted);
+}
+
+/* What was answered to its user stands in the row. */
+static void check_cancel_kept(void)
+{
+	char sql[120];
+	const char *job;
+
+	for (size_t k = 0; k < work_accepted(); k++) {
+		if ((job = work_cancelled(k)) == NULL)
+			continue;
+		snprintf(sql, sizeof(sql), "SELECT state FROM job WHERE id = %s AND cancel_us IS NULL", job + 1);
+		check_none_now("a cancellation that was accepted is kept", sql);
+	}
 }
 
 /* That a job is over is said when its programs are. */
@@ -91,7 +115,7 @@ void check_work(void)
 	check_over_runs();
 	check_numbers();
 	check_cancelled();
-	check_cancel_told();
+	check_told_soon();
 }
 
 /* ---- at the end -------------------------------------------------------------------------------- */
@@ -244,6 +268,7 @@ static void check_leaks(void)
 
 void check_work_end(void)
 {
+	check_cancel_kept();
 	check_places();
 	check_over();
 	check_restarts();

@@ -438,7 +438,7 @@ size_t cloud_instances(struct cloud_instance **ret)
 		    .token = token_of(i), .state = inst_state_name(i), .ended_by = i->ended_by,
 		    .alive = i->state != INST_GONE && i->state != INST_SHUTTING, .running = i->state == INST_RUNNING,
 		    .launched_us = i->launched_us, .running_us = i->running_us, .gone_us = i->billed_to_us, .over_us = i->gone_us,
-		    .notice_us = i->notice_us, .cost_micros = bill_micros(i, &from, &to)};
+		    .notice_us = i->notice_us, .taken_us = i->action_us, .cost_micros = bill_micros(i, &from, &to)};
 	}
 	n += coreweave_instances(all + n);
 	*ret = all;

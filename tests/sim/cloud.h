@@ -53,6 +53,7 @@ struct cloud_instance {
 	bool running;
 	int64_t launched_us, running_us, gone_us, cost_micros;
 	int64_t notice_us;      /* since when it is told that the cloud takes it; 0 = it is not, or (CoreWeave) that is not known here */
+	int64_t taken_us;       /* by when, of those with notice_us */
 	int64_t over_us;        /* gone_us: it costs nothing any more; then nothing is left of it either. 0 = not yet */
 };
 /* A launch's outcome was written down as unknown: what it made may end at once (unheard_end). */

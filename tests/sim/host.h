@@ -30,6 +30,8 @@ void host_agent_crash(const char *id); /* the agent alone; it starts again */
 void host_reboot(const char *id);      /* its programs end, its disk stays */
 void host_clock(const char *id, int64_t skew_us);
 
+/* So many files a program of this seed keeps in its checkpoint directory: by the seed, so that all others stay as they are. */
+size_t host_files(void);
 /* Its program, if it has one that keeps checkpoints and ran a while before the notice; NULL = none. Before its end. */
 const char *host_unheeding(const char *id, int64_t notice_us);
 

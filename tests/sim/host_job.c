@@ -128,14 +128,24 @@ static void program_exit(struct program *p, int code, int signo)
 	host_wake(p->host);
 }
 
+static const char *const files[] = {"model.bin", "optimizer.bin"};
+
+size_t host_files(void)
+{
+	return world.conf.seed % (world.conf.small ? 4 : 16) == (world.conf.small ? 0 : 10) ? ARRAY_LEN(files) : 1;
+}
+
 static void ckpt_put(struct program *p, int64_t step)
 {
 	char path[AGENT_PATH_MAX], text[128];
 
-	if (p->ckpt[0] == '\0' || !path_join(path, p->ckpt, "model.bin"))
+	if (p->ckpt[0] == '\0')
 		return;
-	snprintf(text, sizeof(text), "step %" PRId64 " of %s\n", step, history[p->log].job);
-	put(path, text);
+	for (size_t i = 0; i < host_files(); i++) {
+		snprintf(text, sizeof(text), "step %" PRId64 " of %s\n%s", step, history[p->log].job, i > 0 ? files[i] : "");
+		if (path_join(path, p->ckpt, files[i]))
+			put(path, text);
+	}
 	p->saved_wall_us = world_now();
 }
 
@@ -315,17 +325,37 @@ static int64_t number_of(const char *run, const char *name, int64_t otherwise)
 }
 
 /* What it finds in its checkpoint directory decides where it goes on, as in a real program. */
-static void restore(const struct program *p, struct host_progress *h)
+static bool restore_file(const struct program *p, const char *name, struct host_progress *h)
 {
 	char path[AGENT_PATH_MAX], job[64];
 	struct str text;
 	long long step = 0;
 
-	if (p->ckpt[0] == '\0' || !path_join(path, p->ckpt, "model.bin") || file_read(path, 256, &text, NULL) != SPOT_OK)
-		return;
+	if (!path_join(path, p->ckpt, name) || file_read(path, 256, &text, NULL) != SPOT_OK)
+		return false;
 	h->alien = sscanf(text.p, "step %lld of %63s", &step, job) != 2 || strcmp(job, h->job) != 0;
 	h->begun_at = h->alien ? -1 : step;
 	free((char *)(uintptr_t)text.p);
+	return true;
+}
+
+/* Files that are not all there, or not of one step, are no checkpoint. */
+static void restore(const struct program *p, struct host_progress *h)
+{
+	struct host_progress other = *h;
+	bool has;
+
+	if (p->ckpt[0] == '\0')
+		return;
+	has = restore_file(p, files[0], h);
+	for (size_t i = 1; i < host_files(); i++) {
+		bool too = restore_file(p, files[i], &other);
+
+		if (too != has || other.begun_at != h->begun_at || other.alien) {
+			h->alien = true;
+			h->begun_at = -1;
+		}
+	}
 }
 
 static void history_add(struct program *p, const json_t *env)

@@ -140,12 +140,56 @@ static void lag_try(void)
 	PQclear(n);
 }
 
+/* The commit of an earlier checkpoint comes once more, from a message that was on its way for long. */
+static void commit_try(void)
+{
+	PGresult *n = PQexec(store_conn(), "SELECT a.node_id, c.job_id, c.epoch, c.id FROM checkpoint c JOIN job j ON j.id = c.job_id AND j.epoch = c.epoch "
+	    "JOIN attempt a ON a.job_id = c.job_id AND a.epoch = c.epoch AND a.rank = c.rank WHERE c.state = 'COMMITTED' AND EXISTS (SELECT FROM checkpoint o "
+	    "WHERE o.job_id = c.job_id AND o.epoch = c.epoch AND o.rank = c.rank AND o.id > c.id AND o.state = 'COMMITTED') ORDER BY c.id LIMIT 1"), *r;
+
+	if (PQresultStatus(n) == PGRES_TUPLES_OK && PQntuples(n) == 1) {
+		const char *params[] = {PQgetvalue(n, 0, 0), PQgetvalue(n, 0, 1), PQgetvalue(n, 0, 2), PQgetvalue(n, 0, 3), "9000000000000000"};
+
+		must("BEGIN");
+		PQclear(what_if(&q_stmt_api_checkpoint_commit, params));
+		r = PQexecParams(store_conn(), "SELECT FROM checkpoint c LEFT JOIN job j ON j.checkpoint_id = c.id WHERE c.id = $1 AND (c.committed_us = "
+		    "9000000000000000 OR j.id IS NOT NULL)", 1, NULL, params + 3, NULL, NULL, 0);
+		always(PQntuples(r) == 0, "what comes a second time changes nothing", "c%s is committed again", params[3]);
+		PQclear(r);
+		must("ROLLBACK");
+	}
+	PQclear(n);
+}
+
+/* The machine goes in the moment between the report of a job's end and the pass that would settle it. */
+static void exit_try(void)
+{
+	PGresult *n = PQexec(store_conn(), "SELECT a.job_id, a.epoch, (SELECT epoch FROM leader WHERE name = 'engine') FROM attempt a JOIN job j ON j.id = a.job_id "
+	    "AND j.epoch = a.epoch WHERE j.num_nodes = 1 AND a.exit_reason = 'ok' ORDER BY 1 LIMIT 1"), *r;
+
+	if (PQresultStatus(n) == PGRES_TUPLES_OK && PQntuples(n) == 1) {
+		const char *params[] = {PQgetvalue(n, 0, 0), PQgetvalue(n, 0, 1), "RUNNING", "QUEUED", "NODE_LOST", "", "", "f", "t", "9000000000000000",
+		    PQgetvalue(n, 0, 2)};
+
+		must("BEGIN; SET LOCAL session_replication_role = replica");
+		PQclear(PQexecParams(store_conn(), "UPDATE job SET state = 'RUNNING', ended_us = NULL WHERE id = $1", 1, NULL, params, NULL, NULL, 0));
+		PQclear(PQexecParams(store_conn(), "UPDATE attempt SET settled = false WHERE job_id = $1 AND epoch = $2", 2, NULL, params, NULL, NULL, 0));
+		r = what_if(&q_stmt_engine_attempt_settle, params);
+		always(PQntuples(r) == 0, "what an epoch ended as stays", "j%s epoch %s would be lost", params[0], params[1]);
+		PQclear(r);
+		must("ROLLBACK");
+	}
+	PQclear(n);
+}
+
 void what_if_try(void)
 {
 	if (PQtransactionStatus(store_conn()) != PQTRANS_IDLE) /* breaks.c */
 		return;
 	credit_try();
 	lag_try();
+	commit_try();
+	exit_try();
 }
 
 void twice_break(void)

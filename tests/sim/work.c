@@ -175,6 +175,11 @@ size_t work_fleets(void)
 	return accepted_of(WISH_FLEET);
 }
 
+const char *work_cancelled(size_t wish)
+{
+	return wish < wishes_n && wishes[wish].cancelled && wishes[wish].what.kind == WISH_JOB ? wishes[wish].id : NULL;
+}
+
 bool work_done(void)
 {
 	return work_accepted() == wishes_n;
