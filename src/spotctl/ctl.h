@@ -63,6 +63,7 @@ struct ctl {
 extern const struct ctl_cmd ctl_commands[];
 const struct ctl_cmd *tree_find(const char *noun, const char *verb, bool *ret_noun_known);
 const char *tree_suggest_noun(const char *word);                    /* NULL: nothing near */
+bool tree_has_verbs(const char *noun);
 const char *tree_suggest_verb(const char *noun, const char *word);
 /* help.c */
 void tree_help(FILE *to, const char *noun);

@@ -39,10 +39,21 @@ static void opts_help(FILE *to, const struct ctl_opt *o, const struct ctl_cmd *k
 	}
 }
 
+/* Of a noun that does something alone: what else it does. */
+static void verbs_help(FILE *to, const struct ctl_cmd *alone)
+{
+	for (const struct ctl_cmd *k = ctl_commands; *alone->verb == '\0' && k->noun != NULL; k++) {
+		if (strcmp(k->noun, alone->noun) == 0 && *k->verb != '\0' && k->help != NULL) {
+			fprintf(to, "       spotctl %s %s%s%s: %s\n", k->noun, k->verb, *k->args != '\0' ? " " : "", k->args, k->help);
+		}
+	}
+}
+
 void cmd_help(FILE *to, const struct ctl_cmd *k)
 {
-	fprintf(to, "usage: spotctl %s%s%s %s\n\n%s\n\n", k->noun, *k->verb != '\0' ? " " : "", k->verb, k->args,
-	    k->help != NULL ? k->help : "");
+	fprintf(to, "usage: spotctl %s%s%s%s%s\n", k->noun, *k->verb != '\0' ? " " : "", k->verb, *k->args != '\0' ? " " : "", k->args);
+	verbs_help(to, k);
+	fprintf(to, "\n%s\n\n", k->help != NULL ? k->help : "");
 	opts_help(to, k->opts, NULL);
 	opts_help(to, common_opts, k);
 	fprintf(to, "\nexit:");

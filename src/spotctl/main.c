@@ -59,6 +59,9 @@ static int find_command(struct ctl *c, int *argc, char ***argv)
 	}
 	if (c->cmd == NULL && known) {
 		c->cmd = tree_find(noun, "", &known);
+		if (c->cmd != NULL && c->cmd->args_max == 0 && tree_has_verbs(noun)) {
+			c->cmd = NULL; /* it takes no word, so this was to be an action */
+		}
 	}
 	if (c->cmd == NULL && !known) {
 		return unknown_noun(noun);

@@ -228,7 +228,7 @@ int opts_parse(struct ctl *c, int argc, char **argv)
 		return CTL_OK;
 	}
 	if (c->args_n < c->cmd->args_min || c->args_n > c->cmd->args_max) {
-		say("usage: %s %s", cmd_name(c), c->cmd->args);
+		say("usage: %s%s%s", cmd_name(c), *c->cmd->args != '\0' ? " " : "", c->cmd->args);
 		return CTL_USAGE;
 	}
 	for (int i = 0; i < c->args_n; i++) {

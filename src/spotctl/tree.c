@@ -86,7 +86,7 @@ static const struct ctl_opt supply_opts[] = {
 	{"state", 's', "STATE", "easy or tight", "state"}, END};
 static const struct ctl_opt leak_opts[] = {
 	{"provider", 'p', "NAME", "only this provider", "provider"},
-	{"state", 's', "STATE", "found, kept, ending, or gone: those that were ended (default: all that are open)", "state"}, END};
+	{"state", 's', "STATE", "found (ended after [engine] orphan_grace), kept, ending, or gone: those that were ended (default: all that are open)", "state"}, END};
 static const struct ctl_opt leak_say_opts[] = {
 	{"provider", 'p', "NAME", "of this provider, where several have one of that name", NULL}, END};
 static const struct ctl_opt fleet_ls_opts[] = {
@@ -254,6 +254,16 @@ const char *tree_suggest_noun(const char *word)
 		}
 	}
 	return best;
+}
+
+bool tree_has_verbs(const char *noun)
+{
+	for (const struct ctl_cmd *k = ctl_commands; k->noun != NULL; k++) {
+		if (strcmp(k->noun, noun) == 0 && *k->verb != '\0') {
+			return true;
+		}
+	}
+	return false;
 }
 
 const char *tree_suggest_verb(const char *noun, const char *word)

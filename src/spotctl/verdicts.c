@@ -42,7 +42,7 @@ static void put_text(const struct view *w, const json_t *o, const char *key, con
 
 static void put_agent(const struct view *w, const json_t *a)
 {
-	sbuf_puts(w->o, "    agent     spoke last ");
+	sbuf_puts(w->o, "    agent     polled last ");
 	put_before(w, json_object_get(a, "spoke_at"), "never");
 	if (json_is_string(json_object_get(a, "job"))) {
 		put_text(w, a, "job", ", it had ");

@@ -232,6 +232,10 @@ class Settings(Case):
 
 
 class Usage(Case):
+    def test_what_a_noun_does_alone_names_its_actions(self):
+        self.assertIn("usage: spotctl leaks\n       spotctl leaks end REF: end it now", self.run_it("leaks", "--help").stdout)
+        self.assertNotIn("spotctl leaks keep", self.run_it("leaks", "end", "--help").stdout)
+
     def test_wrong_words_are_refused_with_help(self):
         for words, text in (
                 (["prcies"], "did you mean 'prices'"), (["job", "list"], "did you mean 'ls'"), (["jobs"], "did you mean 'job'"),
@@ -246,6 +250,7 @@ class Usage(Case):
                 (["cost", "--job", "j1", "--by", "team"], "do not go with it"), (["events", "--after", "x"], "number of an event"),
                 (["events", "-f", "-o", "csv"], "--follow goes with"), (["token", "create", "x", "--expires", "soon"], "such as 90d"),
                 (["job", "cancel", *["j1"] * 65], "more than 64 arguments"), (["completion", "tcsh"], "bash, zsh or fish"),
+                (["leaks", "ned"], "leaks: no action 'ned'; did you mean 'end'?"), (["rebalance", "xyzzy"], "rebalance report"),
                 (["help", "xyzzy"], "no command 'xyzzy'"), (["job", "submit", "x", "-f", "--json"], "--follow prints the log")):
             with self.subTest(words=words):
                 p = self.run_it(*words, code=2)

@@ -87,6 +87,10 @@ class Rendering(Case):
         # two wide characters take two columns each
         self.assertEqual(plain[2].index("FAILED") + 2, plain[1].index("RUNNING"))
 
+    def test_the_name_of_a_leak_is_what_end_and_keep_take(self):
+        self.daemon.on("GET", "/v1/leaks", page([{"provider": "aws", "region": "r", "kind": "instance", "ref": "i-%d" % k} for k in (1, 2)]))
+        self.assertEqual(self.run_it("leaks", "-o", "name").stdout, "i-1\ni-2\n")
+
     def test_no_color(self):
         self.daemon.on("GET", "/v1/jobs", page([JOB]))
         self.assertNotIn("\033", self.on_terminal("job", "ls", env=self.env(TERM="xterm", NO_COLOR="1")))
@@ -129,7 +133,7 @@ class Rendering(Case):
         why = {"job": "j12", "state": "RUNNING", "why": "", "class_why": "", "queue": None, "decisions": [], "events": [], "verdicts": [v]}
         self.daemon.on("GET", "/v1/jobs/j12/why", Reply(body=why))
         out = self.run_it("job", "show", "--why", "j12").stdout
-        for words in ("n7  lost  j12: provider says gone: x", "agent     spoke last 45s before, it had j12 try 1 at step 40\n",
+        for words in ("n7  lost  j12: provider says gone: x", "agent     polled last 45s before, it had j12 try 1 at step 40\n",
                       "provider  gone, heard at that moment, with the words: terminated?[2J; it said running (asked) 1m00s before; 2 whole answers in a row lacked it; "
                       "3 questions in a row without a whole answer, the last 10s before: timeout", "notice    interruption by imds, heard 50s before",
                       "job       j12 try 1 was RUNNING at step 38, newest checkpoint c9", "daemon    listened since 1h00m before; of 2 other agents the last spoke 2s before",
