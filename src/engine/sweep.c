@@ -258,6 +258,7 @@ static void sweep_called(struct act *a)
 							    .created = w->created,
 							    .created_n = w->n,
 							    .slack_us = CLOCKS_US,
+							    .dry = !a->e->conf.orphan_end,
 							    .fence = a->epoch},
 			     sweep_judged);
 }

@@ -106,23 +106,30 @@ static void test_a_restored_backup_ends_nothing_that_was_launched_after_it(void 
 static void test_a_dry_run_of_the_sweeper_shows_and_ends_nothing(void **state)
 {
 	struct world *w = *state;
-	struct machine *m, *kept;
+	struct machine *m, *kept, *told;
 
 	world_reset(w, true);
 	led_until_now(w);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	m = unknown_machine(w, "x-1", world_us());
 	kept = unknown_machine(w, "x-2", world_us());
+	told = unknown_machine(w, "x-3", world_us());
 	w->conf.orphan_end = false;
 	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) = 2 FROM leak WHERE state = 'found'");
+	world_until(w, LIMIT, "SELECT count(*) = 3 FROM leak WHERE state = 'found'");
 	world_for(w, 600);
-	assert_int_equal(m->terminates, 0);
+	assert_int_equal(m->terminates + told->terminates, 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM leak WHERE why LIKE 'no row knows it; the sweeper''s dry run ([engine] orphan_end = false)%'"), 3);
 	world_sql(w, "UPDATE orphan SET word = 'keep' WHERE ref = 'x-2'");
+	world_sql(w, "UPDATE orphan SET word = 'end', word_by = 'ann' WHERE ref = 'x-3'");
+	world_until(w, LIMIT, "SELECT count(*) = 1 FROM leak WHERE state = 'gone'");
+	assert_true(told->terminates >= 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'ORPHAN_ENDED' AND why LIKE '%: it is ended, as ann said'"), 1);
 	w->conf.orphan_end = true;
 	engine_reload(w->engine, &w->conf);
-	world_until(w, LIMIT, "SELECT count(*) = 1 FROM leak WHERE state = 'gone'");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM leak WHERE state = 'gone'");
 	assert_int_equal(kept->terminates, 0);
+	assert_string_equal(world_text(w, "SELECT why FROM leak WHERE state = 'kept'"), "no row knows it");
 }
 
 static void test_of_two_instances_with_one_token_one_is_adopted_and_the_other_ended(void **state)

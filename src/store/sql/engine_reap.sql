@@ -43,10 +43,12 @@ SELECT DISTINCT provider, region FROM pool
 -- machines) may be that of any launch under way: busy. over_us: a row that ended after this says nothing about what was listed, since
 -- the list may be older than its end; a row that has not ended owns what carries its token. What has an owner again is forgotten, and what was told to end
 -- and is not listed for lag_us any more is gone. A machine that no row ever knew was not launched by this database's engine if nobody led it
--- then (give or take slack_us, for clocks): it is kept, since a backup that was restored knows nothing of what runs since.
+-- then (give or take slack_us, for clocks): it is kept, since a backup that was restored knows nothing of what runs since. dry: nothing is ended
+-- but what somebody said; whoever reads why is told so.
 -- name: engine_sweep_judge
 -- params: provider text, region text, refs text[], tokens text[], requests text[], leftovers bool[], at_us int8,
---   lag_us int8, fence int8, present text[], over_us int8, zones text[], where_regions text[], types text[], markets text[], created int8[], slack_us int8
+--   lag_us int8, fence int8, present text[], over_us int8, zones text[], where_regions text[], types text[], markets text[], created int8[], slack_us int8,
+--   dry bool
 -- rows: many ref text, kind text, first_us int8, why text, busy bool, kept bool, word text
 -- writes: yes
 WITH ok AS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR KEY SHARE),
@@ -85,7 +87,8 @@ s AS (
 				OR position(right(n.token, 16) IN s.ref) > 0 OR position(right(n.token, 16) IN s.token) > 0))
 ), put AS (
 	INSERT INTO orphan AS o (provider, region, ref, kind, first_us, last_us, why, zone, where_region, instance_type, market, created_us, kept, node_id)
-	SELECT $1, $2, x.ref, x.kind, $7, $7, x.why, s.zone, s.where_region, s.instance_type, s.market, nullif(s.created_us, 0), x.kept, x.node_id
+	SELECT $1, $2, x.ref, x.kind, $7, $7, x.why || CASE WHEN $18 AND NOT x.kept
+		THEN '; the sweeper''s dry run ([engine] orphan_end = false): it is ended only where somebody says so' ELSE '' END, s.zone, s.where_region, s.instance_type, s.market, nullif(s.created_us, 0), x.kept, x.node_id
 	FROM x JOIN s USING (ref)
 	ON CONFLICT (provider, region, ref) DO UPDATE SET last_us = excluded.last_us, why = excluded.why,
 		kind = excluded.kind, gone_us = NULL, kept = excluded.kept, zone = excluded.zone, where_region = excluded.where_region,
@@ -130,7 +133,9 @@ WITH l AS (
 SELECT json_build_object('items', coalesce((SELECT json_agg(json_build_object('provider', provider, 'region', region, 'zone', zone, 'instance_type', instance_type,
 		'market', market, 'kind', kind, 'ref', ref, 'state', shown, 'launched@', created_us, 'first_seen@', first_us,
 		'end_asked@', terminate_us, 'gone@', gone_us, 'per_hour$', price_micros, 'cost$', cost,
-		'why', why || CASE WHEN state = 'found' AND word = 'end' THEN '; its end was asked for by ' || word_by || ', the next sweep ends it' ELSE '' END,
+		'why', why || CASE WHEN word = 'keep' THEN '; ' || word_by || ' said to keep it'
+			WHEN word = 'end' THEN '; its end was asked for by ' || word_by || CASE WHEN state = 'found' THEN ', the next sweep ends it' ELSE '' END
+			ELSE '' END,
 		'said', word, 'said_by', word_by, 'said@', word_us) ORDER BY cost DESC, provider, ref)
 	FROM (SELECT * FROM l ORDER BY cost DESC, provider, ref LIMIT $6) x), '[]'), 'next', NULL,
 	'total$', (SELECT coalesce(sum(cost), 0) FROM l)::int8,
@@ -159,7 +164,7 @@ SELECT (SELECT count(DISTINCT provider) FROM f), (SELECT count(*) FROM u)
 -- rows: many ref text
 -- writes: yes
 WITH o AS (
-	SELECT o.ref, o.kind, o.why, o.first_us, o.terminate_us FROM orphan o
+	SELECT o.ref, o.kind, o.why, o.first_us, o.terminate_us, o.word, o.word_by FROM orphan o
 	WHERE o.provider = $1 AND o.region = $2 AND o.ref = ANY ($3) AND o.gone_us IS NULL AND o.word <> 'keep'
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR KEY SHARE)
 	FOR UPDATE
@@ -169,7 +174,8 @@ WITH o AS (
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, event, why, actor)
 	SELECT $4, kind, $1 || '/' || ref, CASE kind WHEN 'leftover' THEN 'LEFTOVER' ELSE 'ORPHAN_ENDED' END,
-		why || '; without an owner for ' || ($4 - first_us) / 1000000 || ' s: it is ended', 'engine'
+		why || '; without an owner for ' || ($4 - first_us) / 1000000 || ' s: it is ended' || CASE WHEN word = 'end' THEN ', as ' || word_by || ' said' ELSE '' END,
+		'engine'
 	FROM o WHERE terminate_us IS NULL
 )
 SELECT ref FROM o

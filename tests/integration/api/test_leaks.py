@@ -23,6 +23,14 @@ class Leaks(unittest.TestCase):
         self.assertEqual(len(doc["items"]), 3)
         self.assertAlmostEqual(doc["total_usd"], 10, delta=0.3)
 
+    def test_why_tells_who_said_what(self):
+        for word, words in (("keep", "no node knows it; ann said to keep it"), ("end", "no node knows it; its end was asked for by ann, the next sweep ends it")):
+            A.sql("UPDATE orphan SET word = '%s', word_by = 'ann' WHERE ref = 'seen'" % word)
+            self.assertEqual([x["why"] for x in A.call("GET", "/v1/leaks", expect=200)[1]["items"] if x["ref"] == "seen"], [words])
+        A.sql("UPDATE orphan SET terminate_us = 1 WHERE ref = 'seen'")
+        self.assertEqual([x["why"] for x in A.call("GET", "/v1/leaks?state=ending", expect=200)[1]["items"]], ["no node knows it; its end was asked for by ann"])
+        A.sql("UPDATE orphan SET word = '', word_by = '', terminate_us = NULL WHERE ref = 'seen'")
+
 
 if __name__ == "__main__":
     lib.main()
