@@ -27,6 +27,7 @@
  *     since Pods of one host share the kernel's and two machines that one launch made (a vendor without launch tokens) share
  *     everything else. Where the cloud vouches for nothing, the daemon waits for a list of the account that shows the machine, and, while
  *     that shows another of the same launch, for that one's end.
+ *     429: no row ever knew the machine (the database is a restored backup that is older). What runs goes on, the agent asks again.
  *     A second use from the same boot_id+instance_ref (agent restart before it stored the session, lost
  *     reply) gives a new session and ends the old; from another: 409 conflict and an alarm event.
  * POST /v1/agent/poll    {"have": {"job": "j1"|null, "epoch": 2, "phase": "RUNNING", "version": 3},

@@ -183,6 +183,23 @@ static void gang_stranger(struct areq *q, bool early)
 	areq_fail(q, SPOT_CONFLICT, "instance '%.100s' is not one of the machines that this token was launched with", e->ref);
 }
 
+/* A machine that no row ever knew is of a history that a restored backup lacks, or a launch's second one: the sweeper says what becomes of it.
+ * Until then its agent waits and its job goes on; if that history comes back, it is taken up again. */
+static void stranger_read(struct areq *q)
+{
+	const struct enrol *e = q->own;
+	struct q_api_enrol_stranger_row *row;
+
+	if (q_api_enrol_stranger_rows(&q->pg, q->arena, &row) == 1 && row->stranger) {
+		log_warn("agent.stranger", STR("why", "no row knows its machine: see spotctl leaks"), STR("instance", e->ref), STR("peer", q->http->peer));
+		httpd_set(q->http, "Retry-After", "30");
+		areq_fail(q, SPOT_THROTTLED, "no row knows this machine; what runs here may go on until somebody says what it is (spotctl leaks)");
+		return;
+	}
+	log_warn("agent.enrol_refused", STR("why", "unknown token"), STR("peer", q->http->peer));
+	areq_fail(q, SPOT_UNAUTHENTICATED, "the one-time token is not one of this installation's live nodes");
+}
+
 static void candidates_read(struct areq *q)
 {
 	struct q_enrol_node_row *rows;
@@ -205,8 +222,7 @@ static void candidates_read(struct areq *q)
 		gang_stranger(q, early);
 		return;
 	}
-	log_warn("agent.enrol_refused", STR("why", "unknown token"), STR("peer", q->http->peer));
-	areq_fail(q, SPOT_UNAUTHENTICATED, "the one-time token is not one of this installation's live nodes");
+	SQL(q, api_enrol_stranger, stranger_read, .ref = e->ref, .at_us = q->now_us);
 }
 
 static void key_read(struct areq *q)

@@ -21,7 +21,7 @@ class Restore:
         old = w.submit(name="of-the-backup", steps=w.paced(6000), interval="3s")
         old_ref = w.node(w.await_steps(old, 10)["node"])["ref"]
         self.back_up(os.path.join(w.server.dir, "backup"))
-        new = [w.submit(name="since-%d" % k, steps=3000, gpus="T4: 1") for k in range(2)]
+        new = [w.submit(name="since-%d" % k, steps=w.paced(6000), gpus="T4: 1") for k in range(2)]
         refs = [w.node(w.await_steps(job, 5)["node"])["ref"] for job in new]
         daemon.terminate()
         self.assertEqual(daemon.proc.wait(30), 0)
@@ -45,6 +45,10 @@ class Restore:
         w.until("the sweeper looked ten times more", 60, lambda: w.counted("ec2", "DescribeInstances") > sweeps + 10)
         alive = {i["id"] for i in w.instances(live=True)}
         self.assertLessEqual({old_ref, *refs}, alive, "a machine of a newer row was ended")
+        # And so is what runs there: its agent, which no row knows, is told to wait.
+        before = [w.local_steps(job, ref) for job, ref in zip(new, refs)]
+        w.until("their jobs go on", 60, lambda: all(w.local_steps(job, ref) > n for job, ref, n in zip(new, refs, before)))
+        self.assertIn("agent.stranger", daemon.text())
         w.ctl("leaks", "keep", refs[0])
         w.ctl("leaks", "end", refs[1])
         w.until("what was said is done", 60, lambda: refs[1] not in {i["id"] for i in w.instances(live=True)})

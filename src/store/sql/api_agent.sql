@@ -24,6 +24,16 @@ SELECT n.id, CASE WHEN n.gang_call THEN g.token ELSE n.token END, n.state, n.ref
 	n.gang_call
 FROM node n LEFT JOIN gang g ON g.id = n.gang_id WHERE n.state NOT IN ('GONE', 'FAILED')
 
+-- Is a machine whose token no live row has one that no row ever knew? One that does not say which it is may be a machine that the sweeper keeps, or has not
+-- come to yet: nobody has led for ten minutes. (led is empty where nobody ever led: there is no other history.)
+-- name: api_enrol_stranger
+-- params: ref text, at_us int8
+-- rows: 1 stranger bool
+-- writes: no
+SELECT CASE WHEN $1 <> '' THEN NOT EXISTS (SELECT FROM node WHERE ref = $1)
+	ELSE EXISTS (SELECT FROM orphan WHERE kind = 'instance' AND kept AND gone_us IS NULL)
+		OR (EXISTS (SELECT FROM led) AND NOT EXISTS (SELECT FROM led WHERE from_us <= $2 - 600000000 AND to_us > $2 - 60000000)) END
+
 -- What the agent proves itself with, for the engine to judge (engine_enrol.sql). Sent again it finds its verdict.
 -- A node has room for a few: whoever holds its token cannot fill the table.
 -- name: api_enrol_ask

@@ -95,6 +95,29 @@ class Enrol(Case):
         A.sql("UPDATE node SET state = 'GONE' WHERE id = %d" % self.node)
         A.call("POST", "/v1/agent/enrol", {"token": self.token, "boot_id": "b"}, token=None, expect=401)
 
+    def test_a_machine_that_no_row_ever_knew_is_told_to_wait(self):
+        """The database is an older backup that was restored; that its machines are kept is for nothing when their agents stop what runs."""
+        def ask(ref, expect):
+            return A.call("POST", "/v1/agent/enrol", {"token": "0" * 64, "boot_id": "b", "instance_ref": ref}, token=None, expect=expect)
+        A.sql("UPDATE node SET ref = 'i-over', state = 'GONE' WHERE id = %d" % self.node)
+        ask("i-over", 401)
+        _, p, headers = ask("i-of-newer-rows", 429)
+        self.assertEqual((p["code"], headers["retry-after"]), ("throttled", "30"))
+        # Where the cloud does not tell a machine which it is.
+        now = lib.now()
+        ask("", 401)
+        try:
+            A.sql("INSERT INTO led VALUES (1, %d, %d)" % (now - 3600 * 1000000, now - 900 * 1000000))
+            ask("", 429)
+            A.sql("INSERT INTO led VALUES (2, %d, %d)" % (now - 5 * 1000000, now))
+            ask("", 429)
+            A.sql("UPDATE led SET from_us = %d WHERE epoch = 2" % (now - 601 * 1000000))
+            ask("", 401)
+            A.sql("INSERT INTO orphan (provider, region, ref, kind, first_us, last_us, why, kept) VALUES ('lambda', 'r', 'x', 'instance', 1, 1, '', true)")
+            ask("", 429)
+        finally:
+            A.sql("DELETE FROM led; DELETE FROM orphan WHERE ref = 'x'")
+
     def test_a_denied_proof_is_refused_and_the_repeat_gets_the_same_answer(self):
         for _ in range(2):
             p = A.enrol(self.node, self.token, proof={"kind": "aws", "verdict": "denied"}, expect=403)
