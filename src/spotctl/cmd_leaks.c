@@ -10,6 +10,17 @@ static const struct column cols[] = {
 	{"USD/H", "per_hour_micros", CELL_USD, false}, {"USD", "cost_micros", CELL_USD, false}, {"SAID", "said", CELL_TEXT, true},
 	{"BY", "said_by", CELL_TEXT, true}, {"WHY", "why", CELL_TEXT, false}, {0}};
 
+static size_t undecided(const json_t *items)
+{
+	const json_t *one;
+	size_t i, n = 0;
+
+	json_array_foreach(items, i, one) {
+		n += strcmp(json_str(one, "state", "", NULL), "kept") == 0 && str_empty(json_str(one, "said", "", NULL));
+	}
+	return n;
+}
+
 static int show(struct ctl *c, const struct reply *r, const char *empty)
 {
 	const json_t *items = json_object_get(r->json, "items");
@@ -20,6 +31,9 @@ static int show(struct ctl *c, const struct reply *r, const char *empty)
 
 		say("%s USD so far, %s USD an hour, at today's prices of their pools",
 		    format_usd(json_i64(r->json, "total_micros", 0, NULL), total), format_usd(json_i64(r->json, "per_hour_micros", 0, NULL), hour));
+		if (undecided(items) > 0) {
+			say("%zu kept until somebody says what they are: 'spotctl leaks end REF', or 'spotctl leaks keep REF'", undecided(items));
+		}
 	}
 	return rc;
 }

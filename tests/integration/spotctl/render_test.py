@@ -91,6 +91,13 @@ class Rendering(Case):
         self.daemon.on("GET", "/v1/leaks", page([{"provider": "aws", "region": "r", "kind": "instance", "ref": "i-%d" % k} for k in (1, 2)]))
         self.assertEqual(self.run_it("leaks", "-o", "name").stdout, "i-1\ni-2\n")
 
+    def test_leaks_that_nobody_decided_about_are_named(self):
+        leak = {"provider": "aws", "region": "r", "kind": "instance", "ref": "i-1", "state": "kept", "said": ""}
+        self.daemon.on("GET", "/v1/leaks", page([leak, {**leak, "ref": "i-2", "said": "keep"}, {**leak, "ref": "i-3", "state": "found"}]))
+        self.assertIn("1 kept until somebody says what they are: 'spotctl leaks end REF'", self.run_it("leaks").stderr)
+        self.daemon.on("GET", "/v1/leaks", page([{**leak, "said": "keep"}]))
+        self.assertNotIn("until somebody", self.run_it("leaks").stderr)
+
     def test_no_color(self):
         self.daemon.on("GET", "/v1/jobs", page([JOB]))
         self.assertNotIn("\033", self.on_terminal("job", "ls", env=self.env(TERM="xterm", NO_COLOR="1")))
