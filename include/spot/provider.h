@@ -125,7 +125,8 @@ struct spot_terminate {
 	const char *ref;                     /* one instance per call: a bad id must not fail others */
 	const char *spot_request;
 	struct spot_instance after;          /* state as the reply tells; GONE if the id is unknown, with raw_state */
-#define SPOT_NOT_FOUND_STATE "not-found"     /* this: an unknown id proves nothing within the list lag of its launch */
+#define SPOT_NOT_FOUND_STATE "not-found"     /* this: an unknown id proves nothing within the list lag of its launch; or
+	                                      * SPOT_ABSENT_STATE: a list that was looked into lacks it, which proves nothing alone */
 	bool was_gone;                       /* before this call: who ended it, and so who pays, its description tells */
 };
 struct spot_notices {                    /* what the control plane says about these instances */

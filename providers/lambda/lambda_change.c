@@ -236,7 +236,7 @@ static enum spot_step look_read(const struct lambda *self, struct spot_call *c,
 		return s;
 	}
 	if (!there) {
-		a->after = lambda_gone(self, c, a->region, a->ref, SPOT_NOT_FOUND_STATE, "absent from the list");
+		a->after = lambda_gone(self, c, a->region, a->ref, SPOT_ABSENT_STATE, "absent from the list");
 		return SPOT_DONE;
 	}
 	if (i.state == SPOT_INSTANCE_STOPPING || i.state == SPOT_INSTANCE_GONE) {

@@ -26,6 +26,14 @@ static bool is_unheard_of(const struct act *a, const struct reaping *p, enum spo
 	return unknown && engine_now(a->e) - p->launched_us < clock_span_us(a->e, p->lag_us);
 }
 
+/* Who looked into a list, or was told that it was gone before, knows no more than the looks at our nodes will: these
+ * want two answers that lack it, and tell the cause, too. */
+static bool is_for_the_next_look(const struct reaping *p)
+{
+	return p->args.was_gone || (p->args.after.state == SPOT_INSTANCE_GONE &&
+				    str_same(p->args.after.raw_state, SPOT_ABSENT_STATE));
+}
+
 static void reap_called(struct act *a)
 {
 	struct reaping *p = a->ctx;
@@ -35,8 +43,8 @@ static void reap_called(struct act *a)
 
 	if (is_unheard_of(a, p, rc)) {
 		log_warn("terminate.not_found_yet", I64("node", a->id), STR("ref", p->args.ref));
-	} else if (rc == SPOT_OK && p->args.was_gone) {
-		state = ""; /* the next look at our nodes tells the cause, too */
+	} else if (rc == SPOT_OK && is_for_the_next_look(p)) {
+		state = "";
 	} else if (rc == SPOT_OK && p->args.after.state != SPOT_INSTANCE_NONE) {
 		state = spot_instance_state_name(p->args.after.state);
 	} else if (rc == SPOT_GONE || rc == SPOT_NOT_FOUND) {

@@ -376,7 +376,8 @@ static enum spot_step cloud_terminate(void *self, struct spot_call *c, struct sp
 
 	if (m != NULL && cloud_of(self)->blind_terminates > 0) {
 		cloud_of(self)->blind_terminates--;
-		a->after = (struct spot_instance){.ref = a->ref, .state = SPOT_INSTANCE_GONE, .raw_state = SPOT_NOT_FOUND_STATE};
+		a->after = (struct spot_instance){.ref = a->ref, .state = SPOT_INSTANCE_GONE,
+						  .raw_state = cloud_of(self)->blind_by_list ? SPOT_ABSENT_STATE : SPOT_NOT_FOUND_STATE};
 		return SPOT_DONE;
 	}
 	if (m == NULL) {

@@ -194,6 +194,27 @@ static void test_a_young_machine_that_the_terminate_does_not_find_is_not_gone(vo
 	young_machine(*state, 0);
 }
 
+/* A provider without an answer of its own looks into a list; one that lacks the machine is no proof, however old it is. */
+static void test_a_machine_that_the_list_of_one_terminate_lacks_is_not_gone(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.list_lag_us = 1;
+	w->conf.idle_keep_us = 10000;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	w->cloud.blind_by_list = true;
+	w->cloud.blind_terminates = 1;
+	world_sql(w, "UPDATE job SET cancel_us = %" PRId64 "; NOTIFY spot_engine", world_us());
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'GONE'");
+	assert_int_equal(w->cloud.blind_terminates, 0);
+	assert_int_equal(cloud_live(&w->cloud), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM orphan"), 0);
+}
+
 /* A launch that is repeated keeps the time of its first call, since from then on it may cost money. */
 static void test_the_machine_of_a_launch_that_was_repeated_is_young(void **state)
 {
@@ -554,6 +575,7 @@ int main(void)
 		cmocka_unit_test(test_without_tokens_not_even_a_refused_launch_is_sent_again),
 		cmocka_unit_test(test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speaks),
 		cmocka_unit_test(test_a_young_machine_that_the_terminate_does_not_find_is_not_gone),
+		cmocka_unit_test(test_a_machine_that_the_list_of_one_terminate_lacks_is_not_gone),
 		cmocka_unit_test(test_the_machine_of_a_launch_that_was_repeated_is_young),
 		cmocka_unit_test(test_lists_that_lack_the_machine_of_a_repeated_launch_say_nothing_yet),
 		cmocka_unit_test(test_one_list_that_lacks_a_machine_makes_no_launch_void),

@@ -58,6 +58,7 @@ struct cloud {
 	int64_t boots_us; /* boot_timeout_us of the provider */
 	int64_t reclaim_free_us; /* the same name */
 	int blind_terminates; /* so many terminates do not find their machine, which lives on */
+	bool blind_by_list;   /* and say so since a list lacked it */
 	bool ends_slowly; /* what is terminated goes on stopping until the test says it is gone */
 	/* what it knows about identity: a proof {"kind":"fake","ref":REF,"audience":...,"nonce":...} is good for REF */
 	bool verifies;

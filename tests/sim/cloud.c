@@ -374,13 +374,25 @@ bool cloud_lists_all(const char *ref)
 	return false;
 }
 
+/* Lambda's, since its events tell of the end of a machine that its list lacks. */
+static struct inst *being_ended(enum cloud c)
+{
+	for (struct inst *i = sim.insts; i != NULL && c == CLOUD_LAMBDA; i = i->next) {
+		if (i->cloud == c && i->state == INST_SHUTTING && !other_is(i) && !was_hidden(i))
+			return DICE(absent_end) ? i : NULL;
+	}
+	return NULL;
+}
+
 /* What absence may mean is known of one list, never of two in a row: each machine is hidden once. */
 void cloud_list_begins(const char *url, struct str body)
 {
 	enum cloud c = listed(url, body);
-	struct inst *i;
+	struct inst *i = being_ended(c);
 
-	if (c == CLOUD_NONE || !DICE(absent) || (i = cloud_any(false)) == NULL || i->cloud != c || hidden_n == ARRAY_LEN(hidden) || was_hidden(i))
+	if (c == CLOUD_NONE || hidden_n == ARRAY_LEN(hidden))
+		return;
+	if (i == NULL && (!DICE(absent) || (i = cloud_any(false)) == NULL || i->cloud != c || was_hidden(i)))
 		return;
 	snprintf(hidden[hidden_n++], sizeof(hidden[0]), "%s", i->id);
 	trace("cloud a list lacks %s", i->id);

@@ -58,7 +58,8 @@
 	X(db_refuse)      /* the database answers with errors for a while (each minute; small worlds) */ \
 	X(unheard_end)    /* what a launch made ends as its outcome is written down as unknown */ \
 	X(planned)        /* EC2 plans an end or a restart of a machine, or both (each minute; small worlds) */ \
-	X(flip)           /* a bit of an object changes on its way to the store (small worlds) */
+	X(flip)           /* a bit of an object changes on its way to the store (small worlds) */ \
+	X(absent_end)     /* one list of Lambda lacks an instance that is being ended (asked for each list) */
 #define FAULTS_MAX 64
 struct faults_mix {
 #define X(name) int64_t name;

@@ -431,7 +431,7 @@ static void when_the_answer_is_unsure_the_list_decides(void **state)
 		drive_script(d, absent, 2);
 		assert_int_equal(drive_run(d, DRIVE_TERMINATE, &a), SPOT_DONE);
 		assert_int_equal(a.after.state, SPOT_INSTANCE_GONE);
-		assert_string_equal(a.after.raw_state, SPOT_NOT_FOUND_STATE);
+		assert_string_equal(a.after.raw_state, SPOT_ABSENT_STATE);
 		drive_used(d);
 		drive_script(d, there, 2);
 		assert_int_equal(drive_run(d, DRIVE_TERMINATE, &a), SPOT_FAIL);
