@@ -207,7 +207,7 @@ static void test_a_machine_that_the_list_of_one_terminate_lacks_is_not_gone(void
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	w->cloud.blind_by_list = true;
-	w->cloud.blind_terminates = 1;
+	w->cloud.blind_terminates = 8;
 	world_sql(w, "UPDATE job SET cancel_us = %" PRId64 "; NOTIFY spot_engine", world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'GONE'");
 	assert_int_equal(w->cloud.blind_terminates, 0);
