@@ -57,11 +57,20 @@ static void show_attempts(struct ctl *c, const json_t *j)
 		{"FROM STEP", "steps_start", CELL_INT, false}, {"TO STEP", "steps_done", CELL_INT, false},
 		{"STARTED", "started_at", CELL_TIME, false}, {"ENDED", "ended_at", CELL_TIME, false},
 		{"WHY", "drain_why", CELL_TEXT, false}, {0}};
-	const json_t *list = json_object_get(j, "attempts_list");
+	const json_t *list = json_object_get(j, "attempts_list"), *one;
+	bool lost = false;
+	size_t i;
 
-	if (json_array_size(list) > 0) {
-		putchar('\n');
-		render_list(c, list, list, cols, "");
+	if (json_array_size(list) == 0) {
+		return;
+	}
+	putchar('\n');
+	render_list(c, list, list, cols, "");
+	json_array_foreach(list, i, one) {
+		lost = lost || strcmp(json_str(one, "exit_reason", "", NULL), "lost") == 0;
+	}
+	if (lost) {
+		say("what was seen, and by whom, before a machine was given up: 'spotctl job show %s --why'", json_str(j, "id", "JOB", NULL));
 	}
 }
 

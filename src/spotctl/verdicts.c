@@ -83,7 +83,7 @@ static void put_provider(const struct view *w, const json_t *p)
 	put_text(w, p, "reason", ", with the words: ");
 	put_past(w, json_object_get(p, "past"));
 	if (without > 0) {
-		sbuf_printf(w->o, "; %" PRId64 " whole answers in a row lacked it", without);
+		sbuf_printf(w->o, without == 1 ? "; %" PRId64 " whole answer lacked it" : "; %" PRId64 " whole answers in a row lacked it", without);
 	}
 	if (unanswered > 0) {
 		sbuf_printf(w->o, "; %" PRId64 " questions in a row without a whole answer, the last ", unanswered);

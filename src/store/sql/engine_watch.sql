@@ -70,7 +70,7 @@ WITH d AS MATERIALIZED (
 	SELECT n.id, n.suspect_us IS NULL AS begins, CASE WHEN n.suspect_us IS NOT NULL THEN 'healthy again after '
 			|| ($1 - n.suspect_us) / 1000000 || ' s: its agent spoke ' || ($1 - n.last_seen_us) / 1000000 || ' s ago, its provider says '
 			|| n.provider_state
-		WHEN n.gone_seen > 0 THEN 'absent from ' || n.gone_seen || ' answers of its provider; its agent '
+		WHEN n.gone_seen > 0 THEN 'absent from ' || n.gone_seen || CASE n.gone_seen WHEN 1 THEN ' answer' ELSE ' answers' END || ' of its provider; its agent '
 			|| coalesce('spoke ' || ($1 - n.last_seen_us) / 1000000 || ' s ago', 'never spoke')
 		ELSE 'its agent is silent for ' || ($1 - greatest(coalesce(n.last_seen_us, n.ready_us), $3)) / 1000000 || ' s; its provider says '
 			|| CASE WHEN n.provider_state = '' THEN 'nothing' ELSE n.provider_state END END AS why

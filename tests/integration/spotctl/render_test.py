@@ -120,7 +120,11 @@ class Rendering(Case):
             {"epoch": 1, "node": "n6", "pool": POOL, "market": "spot", "phase": "ENDED", "exit_reason": "drained", "steps_start": 0,
              "steps_done": 25, "started_at": "2026-01-01T00:00:00Z", "ended_at": "2026-01-01T00:10:00Z", "drain_why": "notice"}]}
         self.daemon.on("GET", "/v1/jobs/j12", Reply(body=detail))
-        out = self.run_it("job", "show", "j12").stdout
+        shown = self.run_it("job", "show", "j12")
+        out = shown.stdout
+        self.assertEqual(shown.stderr, "")
+        self.daemon.on("GET", "/v1/jobs/j13", Reply(body={**detail, "id": "j13", "attempts_list": [{**detail["attempts_list"][0], "exit_reason": "lost"}]}))
+        self.assertIn("'spotctl job show j13 --why'", self.run_it("job", "show", "j13").stderr)
         self.assertIn("checkpoint   c9 at step 25, 1000 bytes", out)
         self.assertIn("drained", out)
         self.assertEqual(json.loads(self.run_it("job", "show", "j12", "-o", "json").stdout), detail)
