@@ -486,7 +486,7 @@ static void sched_nodes(struct step *s)
 	t->room.free = t->nodes;
 	t->room.free_n = t->nodes_n;
 	next = step_new(s->r, sched_running, t);
-	STEP(next, engine_running, (&(struct q_engine_running){.most = RUN_MOST}));
+	STEP(next, engine_running, (&(struct q_engine_running){.most = RUN_MOST, .at_us = engine_now(s->r->e)}));
 }
 
 static void sched_jobs(struct step *s)

@@ -198,6 +198,94 @@ static void test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_e
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
 }
 
+/* One job on demand, as no spot was there yet; spot comes while the engine is away, and rows that a clock ahead left (an engine started again reads them first). */
+static int on_demand_and_then_spot(struct world *w)
+{
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "on_demand", 4000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_kill(w);
+	return world_pool(w, "z2", "a1", "spot", 1000000);
+}
+
+static void returns_to(struct world *w, int spot)
+{
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 2"), spot);
+	world_finish(w, 1);
+}
+
+static void move_ahead(struct world *w)
+{
+	world_sql(w, "INSERT INTO event (at_us, entity, entity_id, job_id, event, why, actor) SELECT " AHEAD ", 'job', 'j1', 1, 'MOVE', '', 'engine'", world_us());
+}
+
+static void test_a_move_by_a_clock_ahead_is_not_just_now(void **state)
+{
+	struct world *w = *state;
+	int spot = on_demand_and_then_spot(w);
+
+	move_ahead(w);
+	returns_to(w, spot);
+}
+
+static void test_a_move_by_a_clock_ahead_is_none_of_the_last_hour(void **state)
+{
+	struct world *w = *state;
+	int spot = on_demand_and_then_spot(w);
+
+	w->conf.supply.moves_per_hour_max = 1;
+	move_ahead(w);
+	returns_to(w, spot);
+}
+
+static void test_a_probe_by_a_clock_ahead_is_not_the_last(void **state)
+{
+	struct world *w = *state;
+	int spot = on_demand_and_then_spot(w);
+	int64_t now = world_us();
+
+	world_sql(w, "INSERT INTO node (pool_id, job_id, replaces_id, state, state_us, token, name, price_micros, created_us, ended_us, end_cause, why) "
+		     "SELECT %d, 1, 1, 'FAILED', " AHEAD ", 'spt-probe', 'brk.probe', 1000000, " AHEAD ", " AHEAD ", 'refused', ''", spot, now, now, now);
+	returns_to(w, spot);
+}
+
+static void test_a_rebalancing_by_a_clock_ahead_puts_none_off(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.rebalance_every_us = SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_sql(w, "INSERT INTO decision (at_us, kind, inputs, outcome, why) SELECT " AHEAD ", 'rebalance_request', '{}', '{\"state\":\"done\"}', ''", world_us());
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'rebalance_request' AND inputs->>'by' = 'engine' AND outcome->>'state' = 'done'");
+	world_finish(w, 1);
+}
+
+static void test_who_had_to_leave_by_a_clock_ahead_may_have_to_again(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_sql(w, "INSERT INTO quota VALUES ('fake', 'r1', 'P/spot', 'spot', 'vcpu', 12, 1)"); /* one machine */
+	schedule_policy_default(&w->conf.schedule);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_sql(w, "INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why) SELECT " AHEAD ", 'preempted', 1, '{}', '{}', ''", world_us());
+	world_sql(w, "BEGIN");
+	world_job(w, "{\"priority\": 200}");
+	world_sql(w, "UPDATE job SET priority = 200 WHERE id = 2; COMMIT");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempt' AND job_id = 2"), 1);
+}
+
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
 {
@@ -212,6 +300,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_what_a_launch_made_may_be_as_young_as_the_end_of_its_call),
 		cmocka_unit_test(test_a_job_that_was_queued_ahead_of_time_goes_on_demand),
 		cmocka_unit_test(test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_end),
+		cmocka_unit_test(test_a_move_by_a_clock_ahead_is_not_just_now),
+		cmocka_unit_test(test_a_move_by_a_clock_ahead_is_none_of_the_last_hour),
+		cmocka_unit_test(test_a_probe_by_a_clock_ahead_is_not_the_last),
+		cmocka_unit_test(test_a_rebalancing_by_a_clock_ahead_puts_none_off),
+		cmocka_unit_test(test_who_had_to_leave_by_a_clock_ahead_may_have_to_again),
 	};
 
 	if (argc > 1) {

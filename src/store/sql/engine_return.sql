@@ -1,6 +1,8 @@
 -- Planned moves: back to spot, and rebalancing. A gang's row is that of its rank 0; its replacement is another gang, ready
 -- when all of its machines are.
 
+-- Moves and probes that lie in the future were dated by a clock that was ahead: how long ago they were nobody knows, and until that
+-- time they hold nothing back.
 -- name: engine_move_jobs
 -- params: at_us int8, any_market bool, after_id int8, most int8, only int8[]
 -- rows: many id int8, epoch int4, name text, spec jsonb, deadline_us int8?, steps_done int8, steps_total int8,
@@ -13,11 +15,13 @@
 SELECT j.id, j.epoch, j.name, j.spec, j.deadline_us, j.steps_done, j.steps_total, j.checkpoint_id,
 	coalesce(c.bytes, 0), coalesce(c.steps, 0), coalesce(c.committed_us - c.created_us, 0),
 	a.node_id, a.pool_id, j.state_us, j.created_us, j.queued_us,
-	coalesce((SELECT max(e.at_us) FROM event e WHERE e.job_id = j.id AND e.event = 'MOVE'), 0),
-	(SELECT count(*) FROM event e WHERE e.job_id = j.id AND e.event = 'MOVE' AND e.at_us > $1 - 3600000000)::int4,
+	coalesce((SELECT max(e.at_us) FROM event e WHERE e.job_id = j.id AND e.event = 'MOVE' AND e.at_us <= $1), 0),
+	(SELECT count(*) FROM event e WHERE e.job_id = j.id AND e.event = 'MOVE' AND e.at_us > $1 - 3600000000
+		AND e.at_us <= $1)::int4,
 	(SELECT count(*) FROM node r LEFT JOIN gang g ON g.id = r.gang_id WHERE r.job_id = j.id AND r.replaces_id = a.node_id
 		AND CASE WHEN g.id IS NULL THEN r.state = 'FAILED' ELSE g.state = 'RELEASED' AND g.served_us IS NULL END)::int4,
-	coalesce((SELECT max(r.created_us) FROM node r WHERE r.job_id = j.id AND r.replaces_id = a.node_id), 0),
+	coalesce((SELECT max(r.created_us) FROM node r WHERE r.job_id = j.id AND r.replaces_id = a.node_id
+		AND r.created_us <= $1), 0),
 	r.id, r.state, r.ready_us, m.rates, m.restart_us, j.num_nodes,
 	greatest(a.started_us, CASE WHEN c.epoch = a.epoch THEN c.created_us END)
 FROM job j
@@ -53,7 +57,7 @@ WITH d AS (
 )
 SELECT id, pg_notify('spot_api', 'd' || id) IS NOT NULL AS told FROM d
 
--- The daemon's own request, when nobody asked for so long.
+-- The daemon's own request, when nobody asked for so long. One of the future (its clock was ahead) puts it off no longer.
 -- name: engine_rebalance_self
 -- params: every_us int8, at_us int8, fence int8
 -- rows: 0..1 id int8
@@ -61,7 +65,7 @@ SELECT id, pg_notify('spot_api', 'd' || id) IS NOT NULL AS told FROM d
 INSERT INTO decision (at_us, kind, inputs, outcome, why)
 SELECT $2, 'rebalance_request', '{"dry_run": false, "by": "engine"}', '{"state":"pending"}', ''
 WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR KEY SHARE)
-	AND NOT EXISTS (SELECT FROM decision WHERE kind = 'rebalance_request' AND at_us > $2 - $1)
+	AND NOT EXISTS (SELECT FROM decision WHERE kind = 'rebalance_request' AND at_us > $2 - $1 AND at_us <= $2)
 	AND EXISTS (SELECT FROM job WHERE state = 'RUNNING')
 RETURNING id
 

@@ -78,9 +78,9 @@ ON CONFLICT (team) DO UPDATE SET spent_us = excluded.spent_us, ledger_id = exclu
 RETURNING team
 
 -- What runs: when it may end, and what it would cost to make it leave. Ranks of gangs are there for the room they have, and
--- nodes that drain until they are given back.
+-- nodes that drain until they are given back. Who had to leave at a time to come was told so by a clock that was ahead.
 -- name: engine_running
--- params: most int8
+-- params: most int8, at_us int8
 -- rows: many job_id int8, epoch int4, priority int4, state text, num_nodes int4, node_id int8, pool_id int4, fleet_id int8?,
 --   price_micros int8, created_us int8, started_us int8?, moving bool, interruptible bool, preemptible bool, has_path bool,
 --   saved_us int8?, save_us int8, last_us int8?, work_s int8, budget_s int8, steps_start int8, steps_done int8, steps_total int8, deadline_us int8?
@@ -92,7 +92,7 @@ SELECT j.id, j.epoch, j.priority, j.state, j.num_nodes, n.id, n.pool_id, n.fleet
 	coalesce((j.spec->>'interruptible')::bool, true), NOT coalesce((j.spec->>'not_preemptible')::bool, false),
 	j.spec #>> '{checkpoint,path}' IS NOT NULL, CASE WHEN c.epoch = a.epoch THEN c.created_us END,
 	coalesce(c.committed_us - c.created_us, 0),
-	(SELECT max(d.at_us) FROM decision d WHERE d.job_id = j.id AND d.kind = 'preempted'),
+	(SELECT max(d.at_us) FROM decision d WHERE d.job_id = j.id AND d.kind = 'preempted' AND d.at_us <= $2),
 	coalesce((j.spec->>'work_s')::int8, 0), coalesce((j.spec #>> '{checkpoint,budget_s}')::int8, 60),
 	a.steps_start, a.steps_done, j.steps_total, j.deadline_us
 FROM (SELECT x.* FROM attempt x WHERE x.ended_us IS NULL
