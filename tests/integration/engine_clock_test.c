@@ -286,6 +286,90 @@ static void test_who_had_to_leave_by_a_clock_ahead_may_have_to_again(void **stat
 	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempt' AND job_id = 2"), 1);
 }
 
+/* A job that runs with hours to go; what it may run for is over while the engine is away. */
+static void runs_out(struct world *w, const char *extra)
+{
+	world_reset(w, true);
+	w->cloud.gangs = true;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, extra);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_kill(w);
+	world_sql(w, "UPDATE job SET spec = jsonb_set(spec, '{max_duration_s}', '1')");
+}
+
+#define OVERTIME "SELECT count(*) FROM job WHERE state = 'FAILED' AND reason = 'overtime'"
+#define ENDED_BEFORE_IT_BEGAN                                                                                                      \
+	"INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, phase, created_us, started_us, ended_us, settled) " \
+	"SELECT job_id, 0, node_id, pool_id, market, 'drain', 'EXITED', %" PRId64 ", " AHEAD ", %" PRId64 ", true FROM attempt WHERE rank = 0"
+
+static void test_what_runs_since_a_time_to_come_is_over_in_time(void **state)
+{
+	struct world *w = *state;
+
+	runs_out(w, "{}");
+	world_sql(w, "UPDATE attempt SET started_us = " AHEAD, world_us());
+	world_start(w);
+	world_until(w, LIMIT, OVERTIME);
+}
+
+static void test_what_ended_before_it_began_gives_a_job_no_time(void **state)
+{
+	struct world *w = *state;
+	int64_t now = world_us();
+
+	runs_out(w, "{}");
+	world_sql(w, ENDED_BEFORE_IT_BEGAN, now, now, now);
+	world_start(w);
+	world_until(w, LIMIT, OVERTIME);
+}
+
+static void test_nor_a_gang(void **state)
+{
+	struct world *w = *state;
+	int64_t now = world_us();
+
+	runs_out(w, "{\"num_nodes\": 2}");
+	world_sql(w, ENDED_BEFORE_IT_BEGAN, now, now, now);
+	world_start(w);
+	world_until(w, LIMIT, OVERTIME);
+}
+
+/* It ran for longer than it may, and waits again. */
+static void test_nor_a_job_that_waits(void **state)
+{
+	struct world *w = *state;
+	int64_t now = world_us();
+
+	runs_out(w, "{}");
+	world_sql(w, ENDED_BEFORE_IT_BEGAN, now, now, now);
+	world_sql(w, "UPDATE attempt SET started_us = %" PRId64 ", ended_us = %" PRId64 ", phase = 'EXITED', settled = true WHERE epoch = 1; "
+		     "UPDATE job SET state = 'QUEUED'", now - 2 * SPOT_US_PER_S, now);
+	world_start(w);
+	world_until(w, LIMIT, OVERTIME);
+}
+
+/* It does not boot, and costs until somebody says so. */
+static void test_a_machine_that_a_clock_ahead_launched_is_given_up_in_time(void **state)
+{
+	struct world *w = *state;
+	int64_t now;
+
+	world_reset(w, true);
+	w->agents = false;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	world_kill(w);
+	now = world_us();
+	world_sql(w, "UPDATE node SET launched_us = " AHEAD ", state_us = " AHEAD, now, now);
+	w->conf.boot_timeout_us = SPOT_US_PER_S;
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE id = 1 AND end_cause = 'boot_timeout'");
+}
+
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
 {
@@ -305,6 +389,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_probe_by_a_clock_ahead_is_not_the_last),
 		cmocka_unit_test(test_a_rebalancing_by_a_clock_ahead_puts_none_off),
 		cmocka_unit_test(test_who_had_to_leave_by_a_clock_ahead_may_have_to_again),
+		cmocka_unit_test(test_what_runs_since_a_time_to_come_is_over_in_time),
+		cmocka_unit_test(test_what_ended_before_it_began_gives_a_job_no_time),
+		cmocka_unit_test(test_nor_a_gang),
+		cmocka_unit_test(test_nor_a_job_that_waits),
+		cmocka_unit_test(test_a_machine_that_a_clock_ahead_launched_is_given_up_in_time),
 	};
 
 	if (argc > 1) {

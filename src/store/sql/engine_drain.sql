@@ -46,7 +46,8 @@ WITH o AS (
 )
 SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM o
 
--- Live attempts whose node or job says something else than the attempt was told.
+-- Live attempts whose node or job says something else than the attempt was told. One that ended before it began, by a clock that was set
+-- right, ran for no time, not for less: all of them together ran for as long as the others.
 -- name: engine_attempts_odd
 -- params: at_us int8
 -- rows: many job_id int8, epoch int4, job_state text, job_epoch int4, desired text, phase text, node_id int8,
@@ -56,7 +57,7 @@ SELECT a.job_id, a.epoch, j.state, j.epoch, a.desired, a.phase, a.node_id, n.sta
 	EXISTS (SELECT FROM notice o WHERE o.node_id = n.id AND o.kind <> 'rebalance'),
 	j.cancel_us IS NOT NULL,
 	coalesce((j.spec->>'max_duration_s')::int8, 0) > 0 AND a.started_us IS NOT NULL
-		AND (SELECT sum(coalesce(b.ended_us, $1) - b.started_us) FROM attempt b WHERE b.job_id = j.id
+		AND (SELECT sum(greatest(coalesce(b.ended_us, $1) - b.started_us, 0)) FROM attempt b WHERE b.job_id = j.id
 			AND b.started_us IS NOT NULL) >= (j.spec->>'max_duration_s')::int8 * 1000000,
 	n.why, n.end_cause
 FROM attempt a JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id
@@ -67,7 +68,7 @@ WHERE a.ended_us IS NULL AND a.phase <> 'EXITED' AND j.num_nodes = 1 AND (
 	OR (j.cancel_us IS NOT NULL AND a.desired <> 'kill')
 	OR (j.state = 'STARTING' AND a.phase IN ('RUNNING', 'SAVING'))
 	OR (a.desired = 'run' AND coalesce((j.spec->>'max_duration_s')::int8, 0) > 0 AND a.started_us IS NOT NULL
-		AND (SELECT sum(coalesce(b.ended_us, $1) - b.started_us) FROM attempt b WHERE b.job_id = j.id
+		AND (SELECT sum(greatest(coalesce(b.ended_us, $1) - b.started_us, 0)) FROM attempt b WHERE b.job_id = j.id
 			AND b.started_us IS NOT NULL) >= (j.spec->>'max_duration_s')::int8 * 1000000))
 ORDER BY a.job_id LIMIT 500
 

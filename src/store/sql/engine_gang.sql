@@ -207,7 +207,7 @@ SELECT a.job_id, a.epoch, a.rank, j.state, j.epoch, a.node_id, n.state, n.drain_
 	EXISTS (SELECT FROM notice o WHERE o.node_id = n.id AND o.kind <> 'rebalance'), n.why, a.desired, a.phase,
 	a.phase = 'EXITED' OR a.ended_us IS NOT NULL, a.exit_reason, a.exit_code, a.exit_signal, a.drain_deadline_us, j.restarts,
 	coalesce((j.spec->>'max_restarts')::int8, 0), j.cancel_us IS NOT NULL,
-	coalesce((j.spec->>'max_duration_s')::int8, 0) > 0 AND (SELECT sum(coalesce(b.ended_us, $1) - b.started_us) FROM attempt b
+	coalesce((j.spec->>'max_duration_s')::int8, 0) > 0 AND (SELECT sum(greatest(coalesce(b.ended_us, $1) - b.started_us, 0)) FROM attempt b
 		WHERE b.job_id = j.id AND b.rank = 0 AND b.started_us IS NOT NULL) >= (j.spec->>'max_duration_s')::int8 * 1000000,
 	CASE WHEN a.exit_code IS NULL AND a.exit_signal IS NULL THEN coalesce((SELECT e.why FROM event e WHERE e.job_id = a.job_id AND e.epoch = a.epoch
 		AND e.node_id = a.node_id AND e.event = 'PHASE' AND e.now = 'EXITED' ORDER BY e.id DESC LIMIT 1), '') ELSE '' END

@@ -41,7 +41,7 @@ SELECT j.id, j.state, j.state_us, j.name, j.spec, j.epoch, j.fleet_id, j.deadlin
 		ELSE NOT EXISTS (SELECT FROM gang g JOIN node n ON n.gang_id = g.id WHERE g.job_id = j.id AND g.state = 'SERVING'
 			AND n.state IN ('DRAINING', 'TERMINATING', 'GONE')
 			AND EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.job_id = j.id AND a.epoch = j.epoch)) END AS inflight,
-	coalesce((SELECT sum(coalesce(a.ended_us, $6) - a.started_us) FROM attempt a WHERE a.job_id = j.id
+	coalesce((SELECT sum(greatest(coalesce(a.ended_us, $6) - a.started_us, 0)) FROM attempt a WHERE a.job_id = j.id
 		AND a.rank = 0 AND a.started_us IS NOT NULL), 0)::int8 AS ran_us,
 	EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND (a.ended_us IS NULL OR NOT a.settled)) AS live,
 	coalesce(j.not_before_us, 0), m.rates, m.restart_us, j.num_nodes,

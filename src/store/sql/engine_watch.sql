@@ -138,7 +138,8 @@ WITH d AS (
 SELECT node_id, kind, why FROM d
 
 -- An agent is silent when its suspicion lasted without another word (clocks differ and jump), and half of that time at least an API
--- was there to be spoken to (a beat every beat_us; one that never beat is of an earlier version).
+-- was there to be spoken to (a beat every beat_us; one that never beat is of an earlier version). A launch that lies in the future is as old
+-- as its node's state: what boots is not given until then.
 -- name: engine_watch_due
 -- params: at_us int8, boot_us int8, silent_us int8, up_us int8, speaks_us int8, slow text[], slow_us int8[], beat_us int8
 -- rows: many id int8, state text, event text, cause text, why text, pool_id int4, market text, ended_by text
@@ -183,7 +184,7 @@ WHERE n.state IN ('BOOTING', 'READY', 'DRAINING') AND (
 		'failed_quota')
 	OR (n.gone_seen >= 2 AND coalesce(n.last_seen_us, 0) < $1 - $5)
 	OR (n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL)
-	OR (n.state = 'BOOTING' AND greatest(n.launched_us, n.state_us) + greatest($2, coalesce(slow.us, 0)) <= $1)
+	OR (n.state = 'BOOTING' AND greatest(CASE WHEN n.launched_us <= $1 THEN n.launched_us END, n.state_us) + greatest($2, coalesce(slow.us, 0)) <= $1)
 	OR (n.state = 'READY' AND n.provider_state = 'running'
 		AND greatest(coalesce(n.last_seen_us, n.ready_us), $4) + $3 <= $1
 		AND n.suspect_us + $3 - $5 <= $1 AND n.suspect_seen_us IS NOT DISTINCT FROM n.last_seen_us
@@ -256,7 +257,8 @@ ON CONFLICT (node_id, kind) DO UPDATE SET deadline_us = least(nullif(o.deadline_
 -- stays. A rate bucket that was filled in the future would not be filled before, a feed that was asked then not asked, a pool that was refused
 -- then would rest until then; a rest is over where it is not known when it began and it is longer than any. What has not happened has no time, and
 -- gets none: no least() there, it takes the other where one is NULL. When a job may begin is worked out anew where no clock that was right worked
--- it out; a drain that began in the future ends as long after its beginning as it was to.
+-- it out; a drain that began in the future ends as long after its beginning as it was to. An attempt that runs since then would be over its
+-- max_duration so much later.
 -- name: engine_clock_settle
 -- params: at_us int8, fence int8, rest_us int8
 -- rows: none
@@ -287,6 +289,8 @@ WITH f AS MATERIALIZED (
 ), j AS (
 	UPDATE job SET state_us = least(state_us, $1), queued_us = least(queued_us, $1)
 	FROM f WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') AND greatest(state_us, queued_us) > $1 + 5000000
+), a AS (
+	UPDATE attempt SET started_us = $1 FROM f WHERE ended_us IS NULL AND started_us > $1 + 5000000
 ), nb AS (
 	UPDATE job SET not_before_us = NULL
 	FROM f WHERE state = 'QUEUED' AND greatest(state_us, queued_us) <= $1 + 5000000 AND not_before_us > $1 + 5000000 AND spec->>'start_after_us' IS NULL
