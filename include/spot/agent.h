@@ -36,6 +36,8 @@
  *          "deadline_us" (drain: when the node goes; 0 = no hurry), "left_us"? (beside a deadline: how long from this answer on, since the
  *          two clocks may differ), "why",
  *          "run": {...}}     "run" is present when desired is "run" and have.epoch != epoch
+ *          "orphan_timeout_s"? (of [api] orphan_timeout; without an answer of the daemon for so long the job saves and stops within its
+ *          budget_s, its kill_after_s and a minute, then the machine is shut down; 0: never; kept over a restart; else of boot.json)
  *     Held up to hold_ms until (job, epoch, version, desired) differ from what the agent has.
  *   run: {"name", "workdir": relative, "setup", "run", "envs": {..}, "secrets": {..},
  *         "num_gpus", "max_duration_s",

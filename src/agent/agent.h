@@ -58,6 +58,7 @@ NODISCARD enum spot_rc session_write(struct agent *a, const char *session, struc
 void session_remove(struct agent *a);
 void state_write(struct agent *a);          /* at once and durable; failure is logged */
 void state_read(struct agent *a);           /* adopts what it finds */
+bool orphan_timeout_set(struct agent *a, int64_t seconds); /* 0 = never; < 0 or more than a year: as it was. True: another than before */
 
 /* ---- calls to the daemon (daemon.c) -------------------------------------------------------------- */
 
@@ -442,6 +443,8 @@ struct agent {
 	char node[AGENT_ID_MAX];
 	int64_t hold_ms, sample_us;
 	int64_t contact_us;                  /* when the daemon was last heard */
+	int64_t orphan_us;                   /* silent for so long it will not come back; 0 = it always may */
+	int64_t orphan_until_us;             /* it has been: the job saves and stops until then; 0 = it has not */
 	bool lost;                           /* the last call to it found nobody */
 	bool leaving;                        /* told to shut down, or orphaned: ends when the job has */
 	struct enrol enrol;

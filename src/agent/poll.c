@@ -158,6 +158,8 @@ static void poll_answer(struct agent *a, const struct daemon_reply *r)
 		return;
 	}
 	backoff_clear(&a->poll.backoff);
+	if (orphan_timeout_set(a, json_i64(r->body, "orphan_timeout_s", -1, NULL)))
+		state_write(a);
 	d.run = json_object_get(r->body, "run");
 	if (!json_is_object(d.run))
 		d.run = NULL;

@@ -182,8 +182,8 @@ void state_write(struct agent *a)
 {
 	const struct job *j = &a->job;
 	struct spot_err err = {0};
-	AUTO(json) json_t *o = json_pack("{s:s, s:I}", "boot_id", a->enrol.boot_id, "version",
-	    (json_int_t)a->poll.version);
+	AUTO(json) json_t *o = json_pack("{s:s, s:I, s:I}", "boot_id", a->enrol.boot_id, "version",
+	    (json_int_t)a->poll.version, "orphan_timeout_s", (json_int_t)(a->orphan_us / SPOT_US_PER_S));
 
 	if (j->phase != JOB_NONE && j->spec != NULL)
 		(void)json_object_set_new(o, "job",
@@ -194,6 +194,15 @@ void state_write(struct agent *a)
 		        (json_int_t)j->spawned_us, "finished", (int)j->finished));
 	if (json_file_write(a->dir, "state.json", o, &err) != SPOT_OK)
 		log_error("state.not_written", STR("error", err.text));
+}
+
+bool orphan_timeout_set(struct agent *a, int64_t seconds)
+{
+	int64_t was = a->orphan_us;
+
+	if (seconds >= 0 && seconds <= SECONDS_MAX)
+		a->orphan_us = seconds * SPOT_US_PER_S;
+	return a->orphan_us != was;
 }
 
 void state_read(struct agent *a)
@@ -210,6 +219,7 @@ void state_read(struct agent *a)
 		return;
 	}
 	a->poll.version = json_i64(o, "version", 0, NULL);
+	orphan_timeout_set(a, json_i64(o, "orphan_timeout_s", -1, NULL));
 	job = json_object_get(o, "job");
 	phase = json_i64(job, "phase", 0, NULL);
 	if (!json_is_object(job) || phase <= JOB_NONE || phase > JOB_REPORTED)

@@ -7,21 +7,41 @@
 
 #include "base/log.h"
 
-#define IDLE_US (60 * SPOT_US_PER_S)
+#define IDLE_US         (60 * SPOT_US_PER_S)
+#define ORPHAN_STORE_US (60 * SPOT_US_PER_S)
+
+/* The job saves and stops first: what it keeps elsewhere by itself is kept, and a daemon that comes back meanwhile gets its checkpoint. */
+static void orphan_save(struct agent *a)
+{
+	const struct job *j = &a->job;
+
+	log_error("agent.orphaned", DUR("silent", a->now_us - a->contact_us));
+	a->orphan_until_us = a->now_us;
+	if (!job_alive(j))
+		return;
+	a->orphan_until_us += j->budget_us + j->kill_after_us + ORPHAN_STORE_US;
+	ckpt_begin(a, "drain", true, a->orphan_until_us);
+}
 
 /* Without the daemon for long: nobody wants the result any more, or nobody can fetch it, and the
  * machine costs money. */
 static void orphan_step(struct agent *a)
 {
-	int64_t limit = a->contact_us + a->boot.orphan_us;
+	int64_t limit = a->contact_us + a->orphan_us;
 
-	if (a->leaving)
+	if (a->leaving || a->orphan_us == 0)
 		return;
 	if (a->now_us < limit) {
+		a->orphan_until_us = 0;
 		agent_wake(a, limit);
 		return;
 	}
-	log_error("agent.orphaned", DUR("silent", a->now_us - a->contact_us));
+	if (a->orphan_until_us == 0)
+		orphan_save(a);
+	if (a->now_us < a->orphan_until_us && (job_alive(&a->job) || a->ckpt.at != CKPT_IDLE)) {
+		agent_wake(a, a->orphan_until_us);
+		return;
+	}
 	a->leaving = true;
 	job_stop(a, STOP_DROPPED, a->job.kill_after_us, "the daemon has been away for too long");
 }
@@ -64,6 +84,7 @@ void agent_begin(struct agent *a)
 
 	a->http = http_new(a->boot.ca_pem);
 	a->now_us = a->contact_us = a->clock->mono_us(a->clock);
+	a->orphan_us = a->boot.orphan_us;
 	log_info("agent.start", STR("version", AGENT_VERSION), STR("provider", a->boot.provider),
 	    STR("url", a->boot.url));
 	if (session_read(a, &err) == SPOT_OK)

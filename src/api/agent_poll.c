@@ -114,10 +114,11 @@ static json_t *want_json(const struct areq *q, const struct poll *p)
 	                                              : 0;
 	json_t *doc;
 
-	doc = json_pack("{s:s, s:o, s:i, s:I, s:I, s:s}", "desired", p->desired, "job",
+	doc = json_pack("{s:s, s:o, s:i, s:I, s:I, s:s, s:I}", "desired", p->desired, "job",
 	    has ? json_sprintf("j%" PRId64, w->job_id) : json_null(), "epoch", has ? w->epoch : 0, "version",
 	    (json_int_t)(has ? w->version : 0), "deadline_us", (json_int_t)deadline, "why",
-	    w->drain_why && *w->drain_why ? w->drain_why : w->why);
+	    w->drain_why && *w->drain_why ? w->drain_why : w->why, "orphan_timeout_s",
+	    (json_int_t)((q->api->conf.orphan_timeout_us + SPOT_US_PER_S - 1) / SPOT_US_PER_S));
 	if (deadline > 0)
 		(void)json_object_set_new(doc, "left_us",
 		    json_integer((json_int_t)MAX(deadline - loop_wall_us(q->api->loop), INT64_C(0))));

@@ -79,6 +79,11 @@ void api_set_classes(struct api *api, const struct class_table *classes)
 	api->conf.classes = *classes;
 }
 
+void api_set_orphan_timeout(struct api *api, int64_t us)
+{
+	api->conf.orphan_timeout_us = us;
+}
+
 void api_set_rank(struct api *api, const struct rank_policy *rank)
 {
 	api->conf.rank = *rank;

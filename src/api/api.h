@@ -23,10 +23,12 @@ struct api_conf {
 	struct rank_policy rank;           /* as the engine ranks: a plan must say what would be done */
 	const char *store_provider, *store_region; /* where checkpoints go, for the price of moving them; NULL = nowhere */
 	struct class_table classes;        /* all zero = the built-in ones */
+	int64_t orphan_timeout_us;         /* an agent without us for so long ends its job and machine; told with each poll; 0 = never */
 };
 /* After a reload of the configuration. */
 void api_set_rank(struct api *api, const struct rank_policy *rank);
 void api_set_classes(struct api *api, const struct class_table *classes);
+void api_set_orphan_timeout(struct api *api, int64_t us);
 /* conf and its strings are copied. Fails when the address or the certificate cannot be used. */
 NODISCARD enum spot_rc api_new(struct loop *l, struct pg *pg, const struct api_conf *conf, struct api **ret,
     struct spot_err *err);

@@ -55,6 +55,11 @@ static const struct conf_item items[] = {
     {"api", "tls_cert", "", NULL, "4096", "PEM certificate chain; empty: plain HTTP.", CONF_PATH, 0,
      AT(tls_cert)},
     {"api", "tls_key", "", NULL, "4096", "PEM private key of tls_cert.", CONF_PATH, 0, AT(tls_key)},
+    {"api", "orphan_timeout", "15m", "0s", "30d",
+     "An agent that has heard no daemon for so long has its job save and stop, and shuts the machine "
+     "down, so that nobody pays for what nobody will fetch; 0s: never. Running agents hear of a change "
+     "with their next poll.",
+     CONF_DURATION, CONF_RELOAD, AT(orphan_timeout_us)},
     {"api", "connections", "0", "0", "1000000",
      "Open connections at most; 0: what the descriptor limit allows.", CONF_I64, 0,
      AT(api_connections)},

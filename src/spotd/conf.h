@@ -24,7 +24,7 @@ struct spotd_conf {
 	int64_t db_connections, db_timeout_us;
 	bool migrate;
 	const char *listen, *tls_cert, *tls_key, *public_url, *public_ca, *agent_dir;
-	int64_t api_connections;
+	int64_t api_connections, orphan_timeout_us;
 	const char *store, *store_provider, *store_region, *store_endpoint;
 	const char *ca_file;
 	bool log_json;

@@ -120,6 +120,7 @@ static enum spot_rc api_start(struct daemon *d, struct spot_err *err)
 	    .version = SPOTD_VERSION,
 	    .agent_dir = d->agent_dir,
 	    .rank = c->engine.rank,
+	    .orphan_timeout_us = c->orphan_timeout_us,
 	    .store_provider = str_empty(c->store) ? NULL : c->store_provider,
 	    .store_region = c->store_region,
 	    .classes = c->classes,
@@ -361,6 +362,7 @@ static void got_hup(struct loop_signal *s)
 	if (d->api != NULL) {
 		api_set_rank(d->api, &d->conf->engine.rank);
 		api_set_classes(d->api, &d->conf->classes);
+		api_set_orphan_timeout(d->api, d->conf->orphan_timeout_us);
 	}
 	if (d->api != NULL && !str_empty(d->conf->tls_cert) &&
 	    api_reload_tls(d->api, &err) != SPOT_OK) {

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
 """The daemon itself: a bad reload, a second one on the same database."""
+import contextlib
+import glob
+import json
 import os
 import signal
 import subprocess
@@ -38,9 +41,21 @@ class Daemons(e2e.Case):
         self.assertEqual((j["state"], j["attempts"]), ("SUCCEEDED", 1))
         # Had the other half of the bad file been taken, the node would be kept for an hour.
         w.await_gone(40)
-        w.write_config(good.replace("patience = 4s", "patience = 5s"))
+        job = w.submit(steps=100000)
+        w.await_steps(job, 5)
+        w.write_config(good.replace("patience = 4s", "patience = 5s").replace("[api]\n", "[api]\norphan_timeout = 2h\n"))
         w.daemon.proc.send_signal(signal.SIGHUP)
         w.until("a good file is taken", 20, lambda: "config.reloaded" in w.log())
+        w.until("its agent knows", 60, lambda: self.agent_orphan_timeouts() == [7200])
+
+    def agent_orphan_timeouts(self):
+        said = set()
+        for path in glob.glob(os.path.join(self.world.dir, "**", "state.json"), recursive=True):
+            with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as f:
+                doc = json.load(f)
+                if "job" in doc:
+                    said.add(doc.get("orphan_timeout_s"))
+        return sorted(said)
 
     def dsn(self):
         for root, _, names in os.walk(os.path.join(self.world.dir, "data")):

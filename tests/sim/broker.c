@@ -104,7 +104,7 @@ static void api_up(struct broker *b)
 	struct spot_err err = {0};
 	struct api_conf conf = {.address = "127.0.0.1", .port = SIM_PORT, .install = INSTALL, .version = "sim",
 	    .rank = b->conf.engine.rank, .store_provider = b->conf.store_provider, .store_region = b->conf.store_region,
-	    .classes = b->conf.classes};
+	    .classes = b->conf.classes, .orphan_timeout_us = 15 * 60 * SPOT_US_PER_S};
 
 	if (api_new(b->loop, b->pg, &conf, &b->api, &err) != SPOT_OK) {
 		fprintf(stderr, "sim: %s\n", err.text);

@@ -248,6 +248,8 @@ class Daemon(Server):
                 if me.down:
                     return self.drop()
                 answer = dict(me.desired, version=me.version)
+                if me.orphan_timeout_s is not None:
+                    answer["orphan_timeout_s"] = me.orphan_timeout_s
                 if answer["desired"] == "run" and (have["epoch"] != answer["epoch"] or have["job"] != answer["job"]):
                     answer["run"] = me.run
             self.reply(200, answer)
@@ -343,6 +345,7 @@ class Daemon(Server):
         self.fenced = set()
         self.put_flips, self.put_etag = 0, None
         self.on_checkpoint, self.put_failures, self.log_failures, self.poll_at_once = None, 0, 0, False
+        self.orphan_timeout_s = None
         self.upload_of, self.enrol_later, self.extra = None, 0, []
         self.lose_enrol, self.enrol_status, self.url_status, self.down = 0, 0, 0, False
         super().__init__(Daemon.Handler, tls)

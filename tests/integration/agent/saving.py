@@ -391,6 +391,52 @@ class Survival(AgentCase):
         self.assertEqual(self.agent.wait(), 0)
         self.assertFalse(fake.alive(leader))
 
+    def orphan(self, **boot):
+        """An agent whose job writes down when it was asked to save and when to end: in the file that is returned."""
+        self.agent.close()
+        self.agent = fake.Agent(AGENT, self.daemon, **boot)
+        self.addCleanup(self.agent.close)
+        saved = os.path.join(self.agent.home, "said")
+        self.agent.start()
+        self.job(f"trap 'echo save >>\"{saved}\"; echo 7 >ckpt/model; echo 7 >\"$SPOT_SAVED_FILE\"' USR1; "
+                 f"trap 'echo term >>\"{saved}\"; exit 1' TERM; echo up; while :; do sleep 0.1; done")
+        self.until_log("up")
+        return saved
+
+    def test_an_orphan_lets_its_job_save_before_it_ends(self):
+        self.daemon.set(orphan_timeout_s=3)
+        saved = self.orphan(orphan_timeout_s=3600)
+        leader = self.leader()
+        self.daemon.set(down=True)
+        # What is saved is kept for a daemon that comes back within the save's budget, the time to stop and a minute.
+        self.until(lambda: os.path.exists(saved) and "term" in open(saved).read(), "save and stop")
+        self.assertEqual(open(saved).read(), "save\nterm\n")
+        self.until(lambda: not fake.alive(leader), "the job's end")
+        self.assertIsNone(self.agent.process.poll())
+        self.daemon.set(down=False)
+        self.assertEqual(self.exited()["reason"], "drained")
+        (c,) = self.daemon.checkpoints.values()
+        self.assertEqual((c["reason"], c["steps"], bool(c["committed"])), ("drain", 7, True))
+        self.assertIsNone(self.agent.process.poll())
+
+    def test_what_the_daemon_said_of_orphans_outlives_the_agent(self):
+        self.daemon.set(orphan_timeout_s=3)
+        self.orphan(orphan_timeout_s=3600)
+        leader = self.leader()
+        self.agent.crash()
+        self.daemon.set(down=True)
+        self.agent.start()
+        self.until(lambda: not fake.alive(leader), "the job's end")
+
+    def test_an_agent_that_is_told_so_is_never_an_orphan(self):
+        self.daemon.set(orphan_timeout_s=0)
+        saved = self.orphan(orphan_timeout_s=1)
+        leader = self.leader()
+        self.daemon.set(down=True, requests=[])
+        self.until(lambda: sum(r[1] == "poll" for r in self.daemon.requests) >= 6, "polls in vain")
+        self.assertFalse(os.path.exists(saved))
+        self.assertTrue(fake.alive(leader))
+
     def test_a_stop_of_the_agent_leaves_the_job_running(self):
         self.agent.start()
         self.job("sleep 600")

@@ -60,7 +60,8 @@ int main(int argc, char **argv)
 	struct testdb *db = testdb_start();
 	const char *dsn = testdb_new(db);
 	struct pg_conf pc = {.dsn = dsn, .connections = 4, .application = "apid"};
-	struct api_conf conf = {.install = "deadbeef", .version = "test", .agent_dir = argc > 1 ? argv[1] : NULL};
+	struct api_conf conf = {.install = "deadbeef", .version = "test", .agent_dir = argc > 1 ? argv[1] : NULL,
+	    .orphan_timeout_us = 899500000};
 	struct daemon d = {0};
 	struct spot_err err = {0};
 	char token[API_TOKEN_MAX];

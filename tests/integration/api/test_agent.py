@@ -173,7 +173,8 @@ class Poll(Case):
     def test_an_idle_node_is_told_idle_after_the_hold(self):
         self.session = A.enrol(self.node, self.token)["session"]
         t = time.time()
-        self.assertEqual(self.poll(hold=600)["desired"], "idle")
+        w = self.poll(hold=600)
+        self.assertEqual((w["desired"], w["orphan_timeout_s"]), ("idle", 900))     # of 899.5: never 0 by rounding
         self.assertGreater(time.time() - t, 0.5)
 
     def test_a_placed_job_comes_with_everything_to_run_it(self):
