@@ -47,6 +47,8 @@ class Daemons(e2e.Case):
         w.daemon.proc.send_signal(signal.SIGHUP)
         w.until("a good file is taken", 20, lambda: "config.reloaded" in w.log())
         w.until("its agent knows", 60, lambda: self.agent_orphan_timeouts() == [7200])
+        w.spotctl("job", "cancel", job)
+        w.await_end(job)
 
     def agent_orphan_timeouts(self):
         said = set()
