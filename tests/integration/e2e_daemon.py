@@ -46,18 +46,17 @@ class Daemons(e2e.Case):
         w.write_config(good.replace("patience = 4s", "patience = 5s").replace("[api]\n", "[api]\norphan_timeout = 2h\n"))
         w.daemon.proc.send_signal(signal.SIGHUP)
         w.until("a good file is taken", 20, lambda: "config.reloaded" in w.log())
-        w.until("its agent knows", 60, lambda: self.agent_orphan_timeouts() == [7200])
+        w.until("its agent knows", 60, lambda: self.agent_orphan_timeout(job) == 7200)
         w.spotctl("job", "cancel", job)
         w.await_end(job)
 
-    def agent_orphan_timeouts(self):
-        said = set()
+    def agent_orphan_timeout(self, job):
         for path in glob.glob(os.path.join(self.world.dir, "**", "state.json"), recursive=True):
             with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as f:
                 doc = json.load(f)
-                if "job" in doc:
-                    said.add(doc.get("orphan_timeout_s"))
-        return sorted(said)
+                if doc.get("job", {}).get("id") == job:
+                    return doc["orphan_timeout_s"]
+        return None
 
     def dsn(self):
         for root, _, names in os.walk(os.path.join(self.world.dir, "data")):
