@@ -41,21 +41,8 @@ static void agent_ended(struct loop_child *c, int status)
 		agent_start(i);
 		return;
 	}
-	if (i->state != INST_RUNNING || !poweroff)
-		return;
-	if (cloud_ops(i->cloud)->guest_off) {
-		cloud_ops(i->cloud)->guest_off(i);
-	} else if (i->cloud == CLOUD_LAMBDA) {
-		i->state = INST_UNHEALTHY; /* guest shutdown does not end billing there */
-		books_event(i->sim, "unhealthy", i, NULL);
-	} else if (str_same(i->shutdown_behaviour, "terminate")) {
-		inst_end(i, "guest", "Client.InstanceInitiatedShutdown",
-		    "Client.InstanceInitiatedShutdown: Instance initiated shutdown");
-	} else {
-		i->state = INST_STOPPED;
-		i->stopped_us = sim_wall(i->sim);
-		books_event(i->sim, "stopped", i, NULL);
-	}
+	if (poweroff)
+		inst_guest_off(i);
 }
 
 /* What a guest calls to power itself off must not reach the host: these come first in PATH. */

@@ -175,6 +175,25 @@ static void boot_or_end(struct loop_timer *t)
 	}
 }
 
+void inst_guest_off(struct inst *i)
+{
+	if (i->state != INST_RUNNING)
+		return;
+	if (cloud_ops(i->cloud)->guest_off) {
+		cloud_ops(i->cloud)->guest_off(i);
+	} else if (i->cloud == CLOUD_LAMBDA) {
+		i->state = INST_UNHEALTHY; /* guest shutdown does not end billing there */
+		books_event(i->sim, "unhealthy", i, NULL);
+	} else if (str_same(i->shutdown_behaviour, "terminate")) {
+		inst_end(i, "guest", "Client.InstanceInitiatedShutdown",
+		    "Client.InstanceInitiatedShutdown: Instance initiated shutdown");
+	} else {
+		i->state = INST_STOPPED;
+		i->stopped_us = sim_wall(i->sim);
+		books_event(i->sim, "stopped", i, NULL);
+	}
+}
+
 void inst_stop(struct inst *i)
 {
 	if (i->state != INST_RUNNING && i->state != INST_PENDING && i->state != INST_UNHEALTHY)

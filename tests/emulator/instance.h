@@ -93,6 +93,8 @@ void inst_end(struct inst *i, const char *ended_by, const char *code, const char
 /* Two stages: rebalance recommendation now and notice after rebalance_before_us (0 = notice at once),
  * then the end notice_us after the notice; 0 = at once and without any notice. */
 void inst_reclaim(struct inst *i, int64_t notice_us, int64_t rebalance_before_us, bool by_price);
+/* Its system has switched itself off: what that is depends on the cloud. No-op unless it runs. */
+void inst_guest_off(struct inst *i);
 /* Stopped by its owner: its program ends, the bill halts, its place in the pool is free. */
 void inst_stop(struct inst *i);
 /* Boots again; the caller has seen to it that the pool has room. Its user data does not run again. */

@@ -99,12 +99,18 @@ static void conf_read(struct broker *b)
 	free(text);
 }
 
+/* An agent without us ends its job before we give it up, as by default, or long after. */
+static int64_t orphan_timeout_us(void)
+{
+	return (world.conf.seed % 2 == 0 ? 70 : 900) * SPOT_US_PER_S;
+}
+
 static void api_up(struct broker *b)
 {
 	struct spot_err err = {0};
 	struct api_conf conf = {.address = "127.0.0.1", .port = SIM_PORT, .install = INSTALL, .version = "sim",
 	    .rank = b->conf.engine.rank, .store_provider = b->conf.store_provider, .store_region = b->conf.store_region,
-	    .classes = b->conf.classes, .orphan_timeout_us = 15 * 60 * SPOT_US_PER_S};
+	    .classes = b->conf.classes, .orphan_timeout_us = orphan_timeout_us()};
 
 	if (api_new(b->loop, b->pg, &conf, &b->api, &err) != SPOT_OK) {
 		fprintf(stderr, "sim: %s\n", err.text);

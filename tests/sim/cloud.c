@@ -57,6 +57,14 @@ void agent_kill(struct inst *i)
 	}
 }
 
+void cloud_guest_off(const char *id)
+{
+	struct inst *i = inst_find(&sim, id);
+
+	if (i != NULL)
+		inst_guest_off(i);
+}
+
 /* ---- opening ------------------------------------------------------------------------------------ */
 
 static void bucket_add(void)

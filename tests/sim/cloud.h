@@ -30,6 +30,8 @@ void cloud_list_begins(const char *url, struct str body);
 void cloud_list_ends(void);
 /* It runs, and each list of the last minutes that was whole had it. */
 bool cloud_lists_all(const char *ref);
+/* The machine has switched itself off. */
+void cloud_guest_off(const char *id);
 /* A program that did not stop for a notice; NULL = it did. */
 void cloud_unheeded(const char *job, const char *id);
 /* Somebody else's machines in the same accounts: still as they were. */

@@ -1,5 +1,6 @@
 /* Machines and their agents' turns. */
 #include "world.h"
+#include "cloud.h"
 #include "host_priv.h"
 
 #include "base/arena.h"
@@ -11,8 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define LEAVES_US (10 * SPOT_US_PER_S)
+
 struct host *host_now;
 static struct host *hosts;
+static void host_off(struct loop_timer *t);
 
 static struct host *host_find(const char *id)
 {
@@ -109,6 +113,30 @@ void host_term(const char *id)
 	host_wake(h);
 }
 
+/* Its agent gave up waiting for a daemon: its unit's end switches the machine off, and the cloud makes of that what it does. */
+static void host_leaves(struct loop_timer *t)
+{
+	struct host *h = container_of(t, struct host, leaves);
+
+	if (h->running || h->end.armed)
+		return;
+	trace("host %s switches itself off", h->id);
+	sometimes("a machine without a daemon switched itself off");
+	host_off(&h->end);
+	cloud_guest_off(h->id);
+}
+
+static void orphan_look(struct host *h)
+{
+	if (h->agent.orphan_until_us == 0)
+		return;
+	if (!h->orphan)
+		trace("host %s has no daemon", h->id);
+	h->orphan = true;
+	h->was_cut = true; /* nobody can hear of what becomes of its job */
+	sometimes(h->agent.ckpt.at != CKPT_IDLE ? "a job saved without a daemon" : "an agent was without a daemon for long");
+}
+
 static void turn(struct host *h)
 {
 	struct agent *a = &h->agent;
@@ -119,12 +147,15 @@ static void turn(struct host *h)
 		ckpt_scan_ready(a);
 	agent_steps(a);
 	host_now = NULL;
+	orphan_look(h);
 	if (a->quit) {
 		trace("host %s agent ends %d", h->id, a->exit_code);
 		if (h->over != NULL)
 			container_over(h, h->stopping && a->exit_code != 0 ? 143 : a->exit_code);
 		else
 			agent_over(h);
+		if (h->over == NULL && h->orphan && a->exit_code == 0)
+			loop_timer_set(&h->leaves, LEAVES_US);
 		return;
 	}
 	if (a->ckpt.scan_pid > 0)
@@ -216,6 +247,7 @@ void host_boot(const struct host_spec *s)
 	if (s->env != NULL)
 		env_copy(h, s->env);
 	loop_timer_init(&h->gone, world.loop, container_gone);
+	loop_timer_init(&h->leaves, world.loop, host_leaves);
 	while (*at != NULL)
 		at = &(*at)->next;
 	*at = h;
@@ -271,8 +303,6 @@ void host_clock(const char *id, int64_t skew_us)
 	sometimes("a machine's clock jumped");
 	h->clock.skew_us = skew_us;
 }
-
-static void host_off(struct loop_timer *t);
 
 void host_end(const char *id)
 {

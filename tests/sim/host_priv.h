@@ -13,6 +13,7 @@ struct host {
 	char id[64], dir[256];
 	struct agent agent;
 	bool running, was_cut, stays; /* stays: longer than its instance */
+	bool orphan;            /* its agent has heard no daemon for too long */
 	struct loop_timer timer, end, heal;
 	struct loop_task task;
 	int gpus, imds_port;
@@ -21,7 +22,7 @@ struct host {
 	void (*over)(const char *id, int code);
 	bool stopping;
 	int code;
-	struct loop_timer gone;
+	struct loop_timer gone, leaves;
 	int64_t scan_ready_us;
 	struct program *program;
 	struct skewed_clock clock;

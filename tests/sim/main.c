@@ -425,7 +425,7 @@ static const char *const musts[] = {"a job succeeded", "a job failed", "a job en
     "a job ran on a fleet", "a job left for one of higher priority", "a job went to on-demand since there was no spot", "a statement came from a daemon that led no longer",
     "a job ran at Google Cloud", "a job ran at Azure", "a gang of Google Cloud came by one call",
     "a job ran at CoreWeave", "a gang ran at CoreWeave", "a Pod was evicted", "a node of a cluster was silent", "a stream of lines broke",
-    "a watch was too old to go on"};
+    "a watch was too old to go on", "a job saved without a daemon", "a machine without a daemon switched itself off"};
 
 /* A batch that is large enough and never came to one of these tests less than it says. */
 static bool all_reached(const struct options *o)
