@@ -137,9 +137,11 @@ static void deadline_set(struct agent *a, int64_t deadline_us)
 static void stop_job(struct agent *a)
 {
 	struct ckpt *c = &a->ckpt;
+	const char *why = strcmp(c->reason, "notice") == 0 ? "the provider reclaims the node"
+	    : a->orphan_until_us != 0                      ? "its agent heard no daemon for too long"
+	                                                   : "drained";
 
-	job_stop(a, STOP_DRAINED, MAX(c->kill_after_us, INT64_C(1)),
-	    strcmp(c->reason, "notice") == 0 ? "the provider reclaims the node" : "drained");
+	job_stop(a, STOP_DRAINED, MAX(c->kill_after_us, INT64_C(1)), why);
 	ckpt_set(a, CKPT_STOP);
 }
 

@@ -6,6 +6,7 @@
 #include "spotd/conf.h"
 #include "spotd/file.h"
 
+#define ORPHAN_TIMEOUT_MIN_US (60 * SPOT_US_PER_S)
 #define AT(m) offsetof(struct spotd_conf, m)
 #define ENGINE(k, d, lo, hi, m, h)                                                                 \
 	{                                                                                          \
@@ -57,8 +58,8 @@ static const struct conf_item items[] = {
     {"api", "tls_key", "", NULL, "4096", "PEM private key of tls_cert.", CONF_PATH, 0, AT(tls_key)},
     {"api", "orphan_timeout", "15m", "0s", "30d",
      "An agent that has heard no daemon for so long has its job save and stop, and shuts the machine "
-     "down, so that nobody pays for what nobody will fetch; 0s: never. Running agents hear of a change "
-     "with their next poll.",
+     "down, so that nobody pays for what nobody will fetch; 1m at least, or 0s: never. Running agents hear "
+     "of a change with their next poll.",
      CONF_DURATION, CONF_RELOAD, AT(orphan_timeout_us)},
     {"api", "connections", "0", "0", "1000000",
      "Open connections at most; 0: what the descriptor limit allows.", CONF_I64, 0,
@@ -344,6 +345,15 @@ static enum spot_rc cool_check(struct spotd_conf *c, struct spot_err *err)
 	return SPOT_OK;
 }
 
+/* An agent hears from here when its poll is answered, which is held for 25 s where nothing is new; and a take-over takes its time. */
+static enum spot_rc orphan_check(struct spotd_conf *c, struct spot_err *err)
+{
+	if (c->orphan_timeout_us > 0 && c->orphan_timeout_us < ORPHAN_TIMEOUT_MIN_US) {
+		return err_set(err, SPOT_CONFIG, "[api] orphan_timeout: 1m at least (agents of healthy jobs hear from here every 25 s), or 0s: never");
+	}
+	return SPOT_OK;
+}
+
 static enum spot_rc ca_read(struct spotd_conf *c, struct spot_err *err)
 {
 	struct str pem = {0};
@@ -372,6 +382,7 @@ static const struct {
 } checks[] = {
     {listen_split, AT(listen)}, {tls_check, AT(tls_cert)}, {store_split, AT(store)}, {level_check, AT(log_level)},
     {cool_check, AT(engine.cool_min_us)}, {ca_read, AT(public_ca)}, {hours_parse, AT(rebalance_hours)},
+    {orphan_check, AT(orphan_timeout_us)},
 };
 
 /* Mistakes as they are found: the first in err; every one in all, where that is asked for. */

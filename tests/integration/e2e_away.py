@@ -50,6 +50,30 @@ class Away(e2e.Case):
         self.assertEqual(w.result_of(job), w.result_of_uninterrupted(700))
         w.await_gone()
 
+    def test_an_agent_that_hears_no_daemon_for_long_lets_its_job_save_and_the_job_goes_on_from_there(self):
+        w = self.world
+        w.write_config(w.config_text().replace("[api]\n", "[api]\norphan_timeout = 1m\n"))
+        w.daemon.proc.send_signal(signal.SIGHUP)
+        w.until("the setting is taken", 20, lambda: "config.reloaded" in w.log())
+        job = w.submit(name="alone", steps=3000)
+        j = w.await_steps(job, 20)
+        ref = w.node(j["node"])["ref"]
+        w.stop_daemon()
+        w.until("the job has saved", 120, lambda: w.agent_file(ref, job, "saved"))
+        saved = w.local_steps(job, ref)
+        w.until("the job is over", 60, lambda: w.agent_file(ref, job, "exit.json"))
+        w.start_daemon()
+        j = w.await_attempt(job, 2, 90)
+        first, second = j["attempts_list"][:2]
+        self.assertEqual((first["exit_reason"], first["drain_why"]), ("drained", "its agent heard no daemon for too long"))
+        self.assertGreaterEqual(second["steps_start"], saved)
+        self.assertEqual(second["steps_start"], first["steps_done"])
+        self.assertEqual(j["lost_steps"], 0)
+        w.ctl("job", "cancel", job)
+        w.await_end(job)
+        w.write_config(w.config_text())
+        w.await_gone()
+
 
 if __name__ == "__main__":
     e2e.main()

@@ -314,26 +314,24 @@ static void test_what_runs_since_a_time_to_come_is_over_in_time(void **state)
 	world_until(w, LIMIT, OVERTIME);
 }
 
-static void test_what_ended_before_it_began_gives_a_job_no_time(void **state)
+static void ends_in_spite_of_it(struct world *w, const char *extra)
 {
-	struct world *w = *state;
 	int64_t now = world_us();
 
-	runs_out(w, "{}");
+	runs_out(w, extra);
 	world_sql(w, ENDED_BEFORE_IT_BEGAN, now, now, now);
 	world_start(w);
 	world_until(w, LIMIT, OVERTIME);
 }
 
+static void test_what_ended_before_it_began_gives_a_job_no_time(void **state)
+{
+	ends_in_spite_of_it(*state, "{}");
+}
+
 static void test_nor_a_gang(void **state)
 {
-	struct world *w = *state;
-	int64_t now = world_us();
-
-	runs_out(w, "{\"num_nodes\": 2}");
-	world_sql(w, ENDED_BEFORE_IT_BEGAN, now, now, now);
-	world_start(w);
-	world_until(w, LIMIT, OVERTIME);
+	ends_in_spite_of_it(*state, "{\"num_nodes\": 2}");
 }
 
 /* It ran for longer than it may, and waits again. */

@@ -133,6 +133,7 @@ class Configuration(unittest.TestCase):
         self.refused("[share nlp]\n", "spotd.conf:1: [share nlp] has no weight")
         self.refused("[share %s]\nweight = 1\n" % ("x" * 61), "at most 60 bytes")
         self.refused("[engine]\ncool_min = 30m\ncool_max = 1m\n", "cool_min")
+        self.refused("[engine]\ntick = 1s\n[api]\norphan_timeout = 30s\n", "spotd.conf:4: ", "[api] orphan_timeout: 1m at least", "0s: never")
         self.refused("[api]\npublic_ca = /nowhere.pem\n", "/nowhere.pem")
 
     def test_every_mistake_is_named_at_once(self):
