@@ -8,7 +8,7 @@
 #include "base/base.h"
 
 #define JOB_STATE_LIST(X)                                                                          \
-	X(QUEUED) X(STARTING) X(RUNNING) X(DRAINING) X(CANCELLING) X(SUCCEEDED) X(FAILED) X(CANCELLED)
+	X(QUEUED) X(STARTING) X(RUNNING) X(DRAINING) X(PARKED) X(CANCELLING) X(SUCCEEDED) X(FAILED) X(CANCELLED)
 #define JOB_EVENT_LIST(X)                                                                          \
 	X(PLACED)       /* an attempt was bound to a ready node */                                 \
 	X(STARTED)      /* the agent runs it */                                                    \
@@ -22,6 +22,8 @@
 	X(KILLED)       /* the attempt of a cancelled job is over */                               \
 	X(INFEASIBLE)   /* no pool can ever satisfy it */                                          \
 	X(OVERTIME)     /* max_duration passed */                                                  \
+	X(BUDGET)       /* its budget pays for no more (core/budget.h) */                          \
+	X(FUNDED)       /* its budget pays for a start again */                                    \
 	X(RANK_ENDED)   /* one rank of several failed or is lost: the others are stopped */
 #define NODE_STATE_LIST(X)                                                                         \
 	X(WANTED)       /* intent: token and price noted, nothing sent */                          \

@@ -403,6 +403,8 @@ static void judge_live(struct arena *a, const struct gang_run *in, const struct 
 		    parted->node_id), 0);
 	} else if (in->overtime && k->running && in->job != JOB_DRAINING) {
 		tell(v, JOB_EV_OVERTIME, "drain", "max_duration is over", 0);
+	} else if (in->over_budget && k->running && in->job != JOB_DRAINING) {
+		tell(v, JOB_EV_BUDGET, "drain", in->budget_why, 0);
 	} else if (in->job == JOB_STARTING && k->all_begun) {
 		v->act = GANG_BEGUN;
 		v->event = JOB_EV_STARTED;
@@ -415,7 +417,7 @@ void gang_judge(struct arena *a, const struct gang_run *in, struct gang_verdict 
 	struct alive k = alive(in);
 
 	*ret = (struct gang_verdict){.act = GANG_LEAVE, .why = "", .reason = "", .desired = ""};
-	if (!in->current || job_state_final(in->job) || in->job == JOB_QUEUED) {
+	if (!in->current || job_state_final(in->job) || in->job == JOB_QUEUED || in->job == JOB_PARKED) {
 		if (k.n == 0) {
 			ret->act = GANG_SHUT;
 		}

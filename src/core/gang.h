@@ -92,7 +92,8 @@ struct gang_rank {
 struct gang_run {
 	enum job_state job;
 	bool current;                       /* of the job's epoch */
-	bool cancel, overtime;
+	bool cancel, overtime, over_budget;
+	const char *budget_why;             /* of over_budget */
 	int32_t restarts; int64_t max_restarts;
 	const struct gang_rank *ranks; size_t n;
 };

@@ -10,6 +10,7 @@ static const struct fsm_edge table[JOB_STATE_COUNT][JOB_EVENT_COUNT] = {
 		[JOB_EV_CANCEL] = TO(CANCELLED, "cancelled while it waited: nothing ran"),
 		[JOB_EV_INFEASIBLE] = TO(FAILED, "no pool can ever satisfy the request"),
 		[JOB_EV_OVERTIME] = TO(FAILED, "max_duration is over"),
+		[JOB_EV_BUDGET] = TO(PARKED, "its budget is used up: it waits for more"),
 	},
 	[JOB_STARTING] = {
 		[JOB_EV_STARTED] = TO(RUNNING, "the agent runs it"),
@@ -22,6 +23,7 @@ static const struct fsm_edge table[JOB_STATE_COUNT][JOB_EVENT_COUNT] = {
 		[JOB_EV_RETRY] = TO(QUEUED, "failed; restarts are left"),
 		[JOB_EV_CANCEL] = TO(CANCELLING, "cancelled: the agent is told to stop it"),
 		[JOB_EV_OVERTIME] = TO(DRAINING, "max_duration is over: checkpoint, then stop"),
+		[JOB_EV_BUDGET] = TO(DRAINING, "its budget is used up: checkpoint, then park"),
 		[JOB_EV_RANK_ENDED] = TO(DRAINING, "a rank ended: the others are stopped"),
 	},
 	[JOB_RUNNING] = {
@@ -34,6 +36,7 @@ static const struct fsm_edge table[JOB_STATE_COUNT][JOB_EVENT_COUNT] = {
 		[JOB_EV_RETRY] = TO(QUEUED, "failed; restarts are left"),
 		[JOB_EV_CANCEL] = TO(CANCELLING, "cancelled: the agent is told to stop it"),
 		[JOB_EV_OVERTIME] = TO(DRAINING, "max_duration is over: checkpoint, then stop"),
+		[JOB_EV_BUDGET] = TO(DRAINING, "its budget is used up: checkpoint, then park"),
 		[JOB_EV_RANK_ENDED] = TO(DRAINING, "a rank ended: the others are stopped"),
 	},
 	[JOB_DRAINING] = {
@@ -44,6 +47,10 @@ static const struct fsm_edge table[JOB_STATE_COUNT][JOB_EVENT_COUNT] = {
 		[JOB_EV_EXITED_BAD] = TO(FAILED, "failed"),
 		[JOB_EV_RETRY] = TO(QUEUED, "failed; restarts are left"),
 		[JOB_EV_CANCEL] = TO(CANCELLING, "cancelled: the agent is told to stop it"),
+	},
+	[JOB_PARKED] = {
+		[JOB_EV_FUNDED] = TO(QUEUED, "its budget pays for a start again: place it from its newest checkpoint"),
+		[JOB_EV_CANCEL] = TO(CANCELLED, "cancelled while it was parked: nothing ran"),
 	},
 	[JOB_CANCELLING] = {
 		[JOB_EV_KILLED] = TO(CANCELLED, "stopped by request"),

@@ -280,12 +280,23 @@ static enum spot_rc parse_class(const struct yaml *y, struct job_spec *s, struct
 	                     : yaml_fail(y, err, "class: one of training, batch_inference, fine_tune, eval, sweep, dev, serving");
 }
 
+/* Whoever stops for its budget must have saved: no limit is kept by throwing work away. */
+static enum spot_rc parse_budget(const struct yaml *y, struct job_spec *s, struct spot_err *err)
+{
+	enum spot_rc rc = spec_money(y, "budget", &s->budget_micros, err);
+
+	if (rc == SPOT_OK && s->budget_micros > 0 && s->checkpoint.path == NULL) {
+		return yaml_fail(y, err, "budget: the job saves nothing, so all that it has done would be lost when its budget is used up; "
+		    "say where it saves (checkpoint.path), or limit it by max_duration");
+	}
+	return rc;
+}
+
 static enum spot_rc parse_ours(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err)
 {
 	static const char *const known[] = {"team", "project", "class", "deadline", "max_duration", "work", "fleet",
-		"interruptible", "checkpoint", "max_restarts", "start_after", "off_peak", "data", "patience", "late", NULL};
-	static const struct spec_unsupported later[] = {{"budget", "budgets are not enforced by this version"},
-		{"metric", "not in this version"}, {NULL, NULL}};
+		"interruptible", "checkpoint", "max_restarts", "start_after", "off_peak", "data", "patience", "late", "budget", NULL};
+	static const struct spec_unsupported later[] = {{"metric", "not in this version"}, {NULL, NULL}};
 	int64_t restarts = s->max_restarts;
 	enum spot_rc rc = spec_keys(y, "config.spotctl", known, later, err);
 
@@ -321,7 +332,10 @@ static enum spot_rc parse_ours(struct jobspec_ctx *x, const struct yaml *y, stru
 		rc = spec_int(yaml_get(y, "max_restarts"), 0, 1000, &restarts, err);
 	}
 	s->max_restarts = (int32_t)restarts;
-	return rc != SPOT_OK ? rc : parse_checkpoint(yaml_get(y, "checkpoint"), &s->checkpoint, err);
+	if (rc == SPOT_OK) {
+		rc = parse_checkpoint(yaml_get(y, "checkpoint"), &s->checkpoint, err);
+	}
+	return rc != SPOT_OK ? rc : parse_budget(yaml_get(y, "budget"), s, err);
 }
 
 static enum spot_rc parse_config(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err)

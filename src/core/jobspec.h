@@ -48,6 +48,7 @@ struct job_spec {
 	const char *team, *project, *class;         /* "" if not given; class default "training" */
 	int64_t deadline_us;                        /* absolute; 0 = none. The file may say a duration from now */
 	int64_t max_duration_s;                     /* 0 = none */
+	int64_t budget_micros;                      /* what the job may cost in all, 0 = no limit; not stored here: job.budget_micros, which changes */
 	int64_t work_s;                             /* expected work on the reference GPU ask; 0 = unknown */
 	const char *fleet;                          /* run on this fleet; NULL = own capacity */
 	bool interruptible;                         /* default true */

@@ -18,6 +18,7 @@ NODISCARD enum spot_rc spec_text(const struct yaml *y, const char **ret, struct 
 NODISCARD enum spot_rc spec_int(const struct yaml *y, int64_t min, int64_t max, int64_t *ret, struct spot_err *err);
 NODISCARD enum spot_rc spec_bool(const struct yaml *y, bool *ret, struct spot_err *err);
 NODISCARD enum spot_rc spec_seconds(const struct yaml *y, int64_t *ret, struct spot_err *err);
+NODISCARD enum spot_rc spec_money(const struct yaml *y, const char *what, int64_t *ret, struct spot_err *err);    /* micro-dollars, above 0 */
 /* Refuses keys not in `known`; keys in `later` get the sentence that says why they are not supported. */
 struct spec_unsupported {
 	const char *key, *why;

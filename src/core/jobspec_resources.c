@@ -135,7 +135,7 @@ static enum spot_rc parse_atleast(const struct yaml *y, const char *what, double
 	return SPOT_OK;
 }
 
-static enum spot_rc parse_money(const struct yaml *y, int64_t *ret, struct spot_err *err)
+enum spot_rc spec_money(const struct yaml *y, const char *what, int64_t *ret, struct spot_err *err)
 {
 	const char *text = NULL;
 	enum spot_rc rc = spec_text(y, &text, err);
@@ -144,7 +144,7 @@ static enum spot_rc parse_money(const struct yaml *y, int64_t *ret, struct spot_
 		return rc;
 	}
 	if (!parse_usd_micros(text, ret) || *ret <= 0) {
-		return yaml_fail(y, err, "max_hourly_cost: '%s' is not an amount of dollars above 0", text);
+		return yaml_fail(y, err, "%s: '%s' is not an amount of dollars above 0", what, text);
 	}
 	return SPOT_OK;
 }
@@ -207,7 +207,7 @@ static enum spot_rc parse_one(struct jobspec_ctx *x, const struct yaml *y, struc
 		rc = parse_atleast(yaml_get(y, "memory"), "memory", 1024, &r->mem_mib_min, err);
 	}
 	if (rc == SPOT_OK) {
-		rc = parse_money(yaml_get(y, "max_hourly_cost"), &r->max_hourly_micros, err);
+		rc = spec_money(yaml_get(y, "max_hourly_cost"), "max_hourly_cost", &r->max_hourly_micros, err);
 	}
 	if (rc == SPOT_OK) {
 		rc = parse_recovery(yaml_get(y, "job_recovery"), s, err);
