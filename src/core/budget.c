@@ -3,12 +3,12 @@
 #include "base/arena.h"
 #include "core/budget.h"
 
-int64_t budget_need(int64_t price_micros, int64_t start_us, const struct job_spec *s)
+int64_t budget_need(int64_t price_micros, int64_t start_us, int64_t end_us, const struct job_spec *s)
 {
 	__extension__ typedef __int128 wide;
-	wide us = (wide)start_us + BUDGET_WORK_US + BUDGET_END_US + (wide)s->checkpoint.budget_s * SPOT_US_PER_S, need;
+	wide us = (wide)start_us + BUDGET_WORK_US + end_us + (wide)s->checkpoint.budget_s * SPOT_US_PER_S, need;
 
-	assert(price_micros >= 0 && start_us >= 0);
+	assert(price_micros >= 0 && start_us >= 0 && end_us >= 0);
 	need = ((wide)price_micros * us + SPOT_US_PER_HOUR - 1) / SPOT_US_PER_HOUR;
 	return need > INT64_MAX ? INT64_MAX : (int64_t)need;
 }

@@ -1,7 +1,7 @@
 /*
  * Budgets of jobs: what one may cost in all, in micro-dollars, from its first machine to its last. A budget binds before it
  * is exceeded: of what is left, as much is kept back as its machines cost from when they are told to stop until their end is
- * confirmed (saving, and BUDGET_END_US), so what is spent in the end is at most the budget, save for what takes longer than
+ * confirmed (saving, stopping, ending), so what is spent in the end is at most the budget, save for what takes longer than
  * that or costs more by then. That is the declared bound: the price of the machines that the job had when its budget was used
  * up, from that moment until each of them is gone; none is added.
  *
@@ -14,16 +14,15 @@
 #include "base/base.h"
 #include "core/jobspec.h"
 
-/* Between the end of a save and the end of a machine: the job's time to stop (10 s), the look at budgets (BUDGET_LOOK_US), and
- * the clouds' own time to end it, of which two minutes cover nearly all (tests/emulator, providers' READMEs). */
-#define BUDGET_END_US  (150 * SPOT_US_PER_S)
-#define BUDGET_LOOK_US (10 * SPOT_US_PER_S)
+/* Between the end of a save and the end of a machine: the job's time to stop (10 s), and the cloud's own time to end it, which
+ * two minutes nearly always are. The pause between two looks at budgets comes on top (engine_conf.h budget_look_us). */
+#define BUDGET_END_US  (130 * SPOT_US_PER_S)
 /* A start that leaves no time to work is money thrown away. */
 #define BUDGET_WORK_US (300 * SPOT_US_PER_S)
 
-/* What must be left of a budget to begin on machines of price_micros an hour in all, that take start_us to be there: their
- * start, BUDGET_WORK_US of work, a save and their end. Rounded up; INT64_MAX where it does not fit. */
-int64_t budget_need(int64_t price_micros, int64_t start_us, const struct job_spec *s);
+/* What must be left of a budget to begin on machines of price_micros an hour in all, that take start_us to be there and end_us
+ * to end after a save: their start, BUDGET_WORK_US of work, a save and their end. Rounded up; INT64_MAX where it does not fit. */
+int64_t budget_need(int64_t price_micros, int64_t start_us, int64_t end_us, const struct job_spec *s);
 /* "4.90 of 5.00 USD", in the arena. */
 const char *budget_words(struct arena *a, int64_t left_micros, int64_t budget_micros);
 

@@ -57,7 +57,9 @@ static void bill_write(struct recon *r, const struct billing *b)
 
 	if (b->to_us > b->from_us) {
 		ledger_cut(r->arena, w->launched_us, b->from_us, b->to_us,
-			   w->has_ready_us ? w->ready_us : 0, w->has_job_id ? w->job_id : 0,
+			   w->has_ready_us ? w->ready_us : 0,
+			   /* A fleet's machine is its own between two jobs. */
+			   w->has_job_id && !w->has_fleet_id ? w->job_id : 0,
 			   b->prices, b->prices_n, b->attempts, b->attempts_n, &lines, &n);
 	}
 	c = columns_new(r->arena, n);

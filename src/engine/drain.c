@@ -160,6 +160,8 @@ static void odd_one(struct recon *r, const struct q_engine_attempts_odd_row *w)
 		     w->node_why, true);
 	} else if (w->overtime && strcmp(w->desired, "run") == 0 && job != JOB_CANCELLING) {
 		tell(r, w, JOB_EV_OVERTIME, "drain", "max_duration is over", false);
+	} else if (w->over_budget && job != JOB_CANCELLING && job != JOB_DRAINING) {
+		tell(r, w, JOB_EV_BUDGET, "drain", budget_why(r->arena, w->spent_micros, w->budget_micros), false);
 	} else if (job == JOB_STARTING &&
 		   (strcmp(w->phase, "RUNNING") == 0 || strcmp(w->phase, "SAVING") == 0)) {
 		job_event(r, w->job_id, w->job_state, w->epoch, JOB_EV_STARTED, "",
@@ -199,7 +201,7 @@ static void ended_one(struct recon *r, const struct q_engine_attempts_ended_row 
 	enum job_event ev;
 	const char *why, *reason = "";
 
-	if (w->epoch != w->job_epoch || job_state_final(job) || job == JOB_QUEUED) {
+	if (w->epoch != w->job_epoch || job_state_final(job) || job == JOB_QUEUED || job == JOB_PARKED) {
 		shut(r, w->job_id, w->epoch, false);
 		return;
 	}
@@ -240,15 +242,22 @@ static void attempts_ended(struct step *s)
 	}
 }
 
-static void jobs_cancel(struct step *s)
+static void jobs_idle(struct step *s)
 {
-	struct q_engine_jobs_cancel_row *rows;
-	size_t n = q_engine_jobs_cancel_rows(&s->req, s->r->arena, &rows);
+	struct q_engine_jobs_idle_row *rows;
+	size_t n = q_engine_jobs_idle_rows(&s->req, s->r->arena, &rows);
 
 	for (size_t i = 0; i < n; i++) {
 		enum job_event ev =
 		    strcmp(rows[i].state, "CANCELLING") == 0 ? JOB_EV_KILLED : JOB_EV_CANCEL;
 
+		if (!rows[i].cancel) {
+			job_event(s->r, rows[i].id, rows[i].state, rows[i].epoch, JOB_EV_FUNDED, "",
+				  rows[i].has_left_micros
+				      ? arena_printf(s->r->arena, "%.4f USD of its budget are left: it is placed again", (double)rows[i].left_micros / 1e6)
+				      : "its budget was lifted: it is placed again");
+			continue;
+		}
 		job_event(s->r, rows[i].id, rows[i].state, rows[i].epoch, ev, "cancelled",
 			  "cancelled");
 	}
@@ -262,7 +271,11 @@ void drain_run(struct recon *r)
 	s = step_new(r, attempts_ended, NULL);
 	STEP(s, engine_attempts_ended, NULL);
 	s = step_new(r, attempts_odd, NULL);
-	STEP(s, engine_attempts_odd, (&(struct q_engine_attempts_odd){.at_us = clock_unleapt_us(r->e)}));
-	s = step_new(r, jobs_cancel, NULL);
-	STEP(s, engine_jobs_cancel, NULL);
+	STEP(s, engine_attempts_odd, (&(struct q_engine_attempts_odd){.at_us = clock_unleapt_us(r->e),
+							   .look = budget_look(r->e, BUDGET_JOBS),
+							   .now_us = engine_now(r->e),
+							   .end_us = budget_end_us(r->e)}));
+	s = step_new(r, jobs_idle, NULL);
+	STEP(s, engine_jobs_idle,
+	     (&(struct q_engine_jobs_idle){.look = budget_look(r->e, BUDGET_PARKED), .now_us = engine_now(r->e), .end_us = budget_end_us(r->e)}));
 }

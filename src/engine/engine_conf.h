@@ -44,6 +44,7 @@ struct engine_conf {
 	int64_t notice_default_us; /* a notice without a deadline leaves this long */
 	int64_t
 	    drain_grace_us; /* a drained or overdue node is ended this long after its deadline */
+	int64_t budget_look_us; /* how often budgets of jobs are looked at */
 	struct supply_policy supply;
 	struct tightness_policy tightness;
 	struct defer_policy defer;

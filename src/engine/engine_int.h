@@ -173,6 +173,7 @@ struct engine {
 	int64_t spent_us; /* mono: when the teams' dollars were last brought up */
 	struct fleet_seen *fleets_seen; /* fleets whose last plan called for nothing (fleet.c); only pacing */
 	size_t fleets_seen_n;
+	int64_t budget_looks[3]; /* by enum budget_whose: when they are looked at next, mono (budget.c) */
 	struct release_told *told; /* nodes whose agents were told to stop (release.c); under told_epoch */
 	size_t told_n;
 	int64_t told_epoch;
@@ -238,6 +239,8 @@ struct job_facts {
 	const char *rates;     /* its own step rates, as gpu_rates_parse() reads them; NULL = none */
 	int64_t restart_us;    /* measured; 0 = unknown */
 	int32_t nodes;	       /* more than 1: a gang; 0 = 1 */
+	bool has_budget;
+	int64_t budget_micros, budget_left; /* when its machines are given back now; below 0: it must stop (core/budget.h) */
 };
 struct placing {
 	struct job_spec *spec;
@@ -250,6 +253,7 @@ struct placing {
 	const struct score *spot, *on_demand; /* best usable of each market, NULL = none */
 	const struct score *reserved;	      /* the same: capacity that is paid for already */
 	size_t spot_n, on_demand_n, spot_cooling;
+	size_t dear; /* taken out since its budget does not pay for a start there */
 	bool late; /* the deadline has passed, and the job is to be done as soon as may be */
 	json_t *plan; /* what the deadline policy saw and said; stored with the decision. NULL = not asked */
 	json_t *move; /* of a planned move: what staying was expected to cost. NULL = none */
@@ -269,6 +273,23 @@ struct score place_whole(const struct job_facts *f, const struct score *one);
 /* Wants a node of pool for the job, or a gang; kind: place, failover, return, rebalance. replaces_id: of a gang's rank 0. */
 void place_want(struct recon *r, const struct job_facts *f, const struct placing *p,
 		const struct score *s, int64_t replaces_id, const char *kind, const char *why);
+
+/* budget.c: core/budget.h has the rules */
+enum budget_whose { BUDGET_JOBS, BUDGET_GANGS, BUDGET_PARKED };
+/* Is it time to look? Then not again for budget_look_us. */
+bool budget_look(struct engine *e, enum budget_whose whose);
+int64_t budget_end_us(const struct engine *e); /* from the end of its save until a machine is over */
+/* What must be left to begin on machines that cost this an hour, all of them together. */
+int64_t budget_need_of(const struct recon *r, const struct job_facts *f, const struct job_spec *spec, int64_t price_micros);
+/* Takes out the scores that the job's budget does not pay a start for (dear). */
+void budget_filter(struct recon *r, const struct job_facts *f, struct placing *p);
+/* A job for which no start is paid: it waits for what is cheaper and suits it, and is parked where nothing does. */
+void budget_short(struct recon *r, const struct job_facts *f, const struct placing *p);
+/* A job that waits is parked, until its budget has so much left. */
+void budget_park(struct recon *r, const struct job_facts *f, int64_t need_micros);
+/* The same of one whose budget is used up, whatever machines it has. */
+void budget_over(struct recon *r, const struct job_facts *f, const struct job_spec *spec);
+const char *budget_why(struct arena *a, int64_t spent_micros, int64_t budget_micros);
 
 /* object store (objects.c) */
 bool objects_configured(const struct engine *e);

@@ -101,7 +101,8 @@ static void assign_write(struct recon *r, struct assign *a, bool restored)
 		 .steps_start = g->checkpoint_steps,
 		 .urls_until_us = engine_now(r->e) + r->e->conf.url_life_us,
 		 .at_us = engine_now(r->e),
-		 .fence = r->epoch}));
+		 .fence = r->epoch,
+		 .end_us = budget_end_us(r->e)}));
 }
 
 /* Each rank gets its own files back. */
@@ -198,7 +199,8 @@ static void refill(struct recon *r, const struct q_engine_gangs_row *g, int32_t 
 		 .why = arena_printf(r->arena, "rank %d of gang g%" PRId64 " again: the others are held",
 				     (int)rank, g->id),
 		 .at_us = engine_now(r->e),
-		 .fence = r->epoch}));
+		 .fence = r->epoch,
+		 .end_us = budget_end_us(r->e)}));
 }
 
 static bool queued(const struct q_engine_gangs_row *g)
@@ -264,6 +266,8 @@ static void serving(struct recon *r, const struct q_engine_gangs_row *g, size_t 
 	if (!queued(g) || g->cancel) {
 		if (job_state_final(job_state_parse(g->job_state)) || g->cancel) {
 			gang_release(r, g, false, "its job is over");
+		} else if (job_state_parse(g->job_state) == JOB_PARKED) {
+			gang_release(r, g, false, "its job's budget is used up");
 		}
 	} else if (g->better) {
 		gang_release(r, g, false, "its job moves to other machines, which are ready");

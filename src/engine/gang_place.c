@@ -100,7 +100,9 @@ void gang_want(struct recon *r, const struct job_facts *f, const struct placing 
 					   .why = text,
 					   .at_us = engine_now(e),
 					   .fence = r->epoch,
-					   .replaces = replaces}));
+					   .replaces = replaces,
+					   .need_micros = budget_need_of(r, f, p->spec, s->price_micros),
+					   .end_us = budget_end_us(e)}));
 }
 
 const char *gang_why_wait(struct recon *r, const struct job_facts *f, const struct placing *p, const char *why)

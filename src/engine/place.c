@@ -184,6 +184,9 @@ bool place_rank(struct recon *r, struct job_facts *f, struct placing *ret)
 		gang_rank(r, f, ret);
 	}
 	placing_count(r, f, ret);
+	if (f->has_budget) {
+		budget_filter(r, f, ret);
+	}
 	ret->late = f->deadline_us != 0 && f->deadline_us <= engine_now(e);
 	return true;
 }
@@ -318,5 +321,7 @@ void place_want(struct recon *r, const struct job_facts *f, const struct placing
 					      .outcome = json_text(r->arena, out),
 					      .why = text,
 					      .at_us = engine_now(e),
-					      .fence = r->epoch}));
+					      .fence = r->epoch,
+					      .need_micros = budget_need_of(r, f, p->spec, s->price_micros),
+					      .end_us = budget_end_us(e)}));
 }

@@ -295,7 +295,8 @@ static void page_next(struct recon *r, struct rebalance *b)
 					   .after_id = b->n > 0 ? b->jobs[b->n - 1].row.id : 0,
 					   .most = PAGE,
 					   .only = only,
-					   .only_n = b->hints_n}));
+					   .only_n = b->hints_n,
+					   .end_us = budget_end_us(r->e)}));
 }
 
 static void rebalance_begin(struct recon *r, void *ctx)

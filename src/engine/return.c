@@ -81,7 +81,10 @@ static struct job_facts facts_of(const struct q_engine_move_jobs_row *j)
 				  .has_checkpoint = j->has_checkpoint_id,
 				  .rates = j->rates,
 				  .restart_us = j->has_restart_us ? j->restart_us : 0,
-				  .nodes = j->num_nodes};
+				  .nodes = j->num_nodes,
+				  .has_budget = j->has_budget_micros,
+				  .budget_micros = j->budget_micros,
+				  .budget_left = j->budget_left};
 }
 
 /* Of the work left where it goes the part that is done and not saved. A job that reports no steps has done by the clock what it ran
@@ -349,5 +352,6 @@ void return_run(struct recon *r)
 	     (&(struct q_engine_move_jobs){.at_us = engine_now(r->e),
 					   .any_market = false,
 					   .after_id = r->e->return_after,
-					   .most = RETURN_MOST}));
+					   .most = RETURN_MOST,
+					   .end_us = budget_end_us(r->e)}));
 }

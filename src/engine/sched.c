@@ -16,6 +16,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "core/budget.h"
 #include "engine/gang.h"
 #include "engine/schedule.h"
 #include "engine/supply.h"
@@ -78,6 +79,9 @@ static struct job_facts facts_of(const struct q_engine_sched_jobs_row *j)
 	    .rates = j->rates,
 	    .restart_us = j->has_restart_us ? j->restart_us : 0,
 	    .nodes = j->num_nodes,
+	    .has_budget = j->has_budget_micros,
+	    .budget_micros = j->budget_micros,
+	    .budget_left = j->budget_left,
 	};
 }
 
@@ -121,7 +125,8 @@ static void assign_write(struct recon *r, struct assign *a,
 		 .restore_id = j->checkpoint_id,
 		 .steps_start = j->checkpoint_steps,
 		 .at_us = engine_now(r->e),
-		 .fence = r->epoch}));
+		 .fence = r->epoch,
+		 .end_us = budget_end_us(r->e)}));
 }
 
 static void assign_chunks(struct step *s)
@@ -213,6 +218,14 @@ static size_t node_choose(struct recon *r, const struct sched_turn *t,
 		}
 	}
 	return best;
+}
+
+/* Does its budget not pay for a start there? What is its own is in what is left already. */
+static bool node_dear(const struct engine *e, const struct q_engine_sched_jobs_row *j, const struct job_spec *spec, const struct q_engine_free_nodes_row *n)
+{
+	bool own = n->has_job_id && n->job_id == j->id && !n->has_fleet_id;
+
+	return j->has_budget_micros && !own && j->budget_left < budget_need(n->price_micros, 0, budget_end_us(e), spec);
 }
 
 /* ---- wanting a node ------------------------------------------------------------------------ */
@@ -333,6 +346,10 @@ static void place(struct recon *r, struct sched_turn *t, const struct q_engine_s
 			  "no pool of any provider suits what the job asks for");
 		return;
 	}
+	if (p.dear > 0 && p.usable == 0) {
+		budget_short(r, &f, &p);
+		return;
+	}
 	if (!room_for(r, t, &f, &p)) {
 		return;
 	}
@@ -378,6 +395,14 @@ static void sched_job(struct recon *r, struct sched_turn *t,
 		}
 		return;
 	}
+	if (j->has_budget_micros && j->budget_left <= 0) {
+		struct job_facts f = facts_of(j);
+
+		if (queued) {
+			budget_over(r, &f, spec);
+		}
+		return;
+	}
 	if (queued && j->fleet_closed) {
 		job_event(r, j->id, j->state, j->epoch, JOB_EV_INFEASIBLE, "fleet_closed",
 			  arena_printf(r->arena, "its fleet f%" PRId64 " is closed: submit it again, without a fleet or for another",
@@ -390,9 +415,17 @@ static void sched_job(struct recon *r, struct sched_turn *t,
 		return;
 	}
 	if (queued && j->num_nodes == 1 && (i = node_choose(r, t, j, spec)) != SIZE_MAX) {
-		t->taken[i] = true;
-		assign_start(r, j, spec, &t->nodes[i]);
-		return;
+		if (!node_dear(r->e, j, spec, &t->nodes[i])) {
+			t->taken[i] = true;
+			assign_start(r, j, spec, &t->nodes[i]);
+			return;
+		}
+		if (j->has_fleet_id) {
+			struct job_facts f = facts_of(j);
+
+			budget_park(r, &f, budget_need(t->nodes[i].price_micros, 0, budget_end_us(r->e), spec));
+			return;
+		}
 	}
 	if (!j->inflight && !j->has_fleet_id) {
 		t->scored += r->e->offers.n;
@@ -519,5 +552,6 @@ void sched_run(struct recon *r)
 					    .after_n = r->e->sched_after_n,
 					    .held = r->e->held,
 					    .held_n = r->e->held_n,
-					    .at_us = engine_now(r->e)}));
+					    .at_us = engine_now(r->e),
+					    .end_us = budget_end_us(r->e)}));
 }

@@ -143,6 +143,8 @@ static const struct conf_item items[] = {
 	   "Time left by a notice that does not say."),
     ENGINE("drain_grace", "30s", "0s", "1h", drain_grace_us,
 	   "After its deadline a drained node is ended by us."),
+    ENGINE("budget_look", "10s", "1s", "10m", budget_look_us,
+	   "How often budgets of jobs are looked at; that much of the price is kept back."),
     ENGINE("patience", "10m", "0s", "7d", supply.patience_us,
 	   "How long a job without a deadline waits for spot before on-demand is taken, where neither its file nor its class says."),
     ENGINE_N("patience_share", "250", "0", "1000", supply.patience_max_share_pm,

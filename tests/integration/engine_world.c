@@ -68,6 +68,7 @@ static struct engine_conf conf_quick(void)
 	    .infeasible_us = 400000,
 	    .notice_default_us = 500000,
 	    .drain_grace_us = 100000,
+	    .budget_look_us = 50000,
 	    .public_url = "http://127.0.0.1:1",
 	    .agent_sha256 = "00",
 	    .store_bucket = "bucket",

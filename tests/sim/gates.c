@@ -49,7 +49,7 @@ static const struct gate {
     {"engine_files_stale", IF("a.assigned"), 0},
     {"engine_lost_due", IF("a.lost"), 0},
     {"engine_running", IF("a.live OR n.draining"), 0},
-    {"engine_jobs_cancel", IF("j.cancelled"), 0},
+    {"engine_jobs_idle", IF("j.cancelled OR j.parked"), 0},
     {"engine_move_jobs", IF("j.running"), 0},
     {"engine_queue_jobs", IF("j.queued"), 0},
     {"engine_sched_jobs", IF("j.queued OR j.stops"), 0},
@@ -82,11 +82,11 @@ static const char tables[] =
     " (SELECT bool_or(state = 'QUEUED') AS queued, bool_or(state = 'RUNNING') AS running,"
     " bool_or(state IN ('CANCELLING', 'DRAINING')) AS stops,"
     " bool_or(cancel_us IS NOT NULL AND state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')) AS cancelled,"
-    " bool_or(num_nodes > 1) AS gang FROM job) j,"
+    " bool_or(state = 'PARKED') AS parked, bool_or(num_nodes > 1) AS gang FROM job) j,"
     " (SELECT bool_or(a.ended_us IS NULL) AS live, bool_or(a.phase = 'EXITED' AND NOT a.settled) AS exited,"
     " bool_or(a.ended_us IS NULL AND a.phase IN ('ASSIGNED', 'SETUP')) AS assigned, bool_or(a.exit_reason = 'lost') AS lost,"
     " bool_or(a.ended_us IS NULL AND (n.state <> 'READY' OR j.cancel_us IS NOT NULL OR j.state = 'STARTING'"
-    " OR coalesce((j.spec->>'max_duration_s')::int8, 0) > 0)) AS odd"
+    " OR coalesce((j.spec->>'max_duration_s')::int8, 0) > 0 OR j.budget_micros IS NOT NULL)) AS odd"
     " FROM attempt a JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id) a,"
     " (SELECT bool_or(state = 'OPEN' AND urls_us IS NULL) AS unminted,"
     " bool_or(state = 'ABANDONED' AND disposed_us IS NULL AND urls_us IS NULL) AS bare,"

@@ -47,11 +47,13 @@ WITH o AS (
 SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM o
 
 -- Live attempts whose node or job says something else than the attempt was told. One that ended before it began, by a clock that was set
--- right, ran for no time, not for less: all of them together ran for as long as the others.
+-- right, ran for no time, not for less: all of them together ran for as long as the others. Budgets are looked at where look says so: what is
+-- left at now_us, when its machines take end_us to end.
 -- name: engine_attempts_odd
--- params: at_us int8
+-- params: at_us int8, look bool, now_us int8, end_us int8
 -- rows: many job_id int8, epoch int4, job_state text, job_epoch int4, desired text, phase text, node_id int8,
---   node_state text, node_deadline_us int8?, noticed bool, cancel bool, overtime bool, node_why text, node_cause text
+--   node_state text, node_deadline_us int8?, noticed bool, cancel bool, overtime bool, node_why text, node_cause text,
+--   over_budget bool, budget_micros int8, spent_micros int8
 -- writes: no
 SELECT a.job_id, a.epoch, j.state, j.epoch, a.desired, a.phase, a.node_id, n.state, n.drain_deadline_us,
 	EXISTS (SELECT FROM notice o WHERE o.node_id = n.id AND o.kind <> 'rebalance'),
@@ -59,9 +61,12 @@ SELECT a.job_id, a.epoch, j.state, j.epoch, a.desired, a.phase, a.node_id, n.sta
 	coalesce((j.spec->>'max_duration_s')::int8, 0) > 0 AND a.started_us IS NOT NULL
 		AND (SELECT sum(greatest(coalesce(b.ended_us, $1) - b.started_us, 0)) FROM attempt b WHERE b.job_id = j.id
 			AND b.started_us IS NOT NULL) >= (j.spec->>'max_duration_s')::int8 * 1000000,
-	n.why, n.end_cause
+	n.why, n.end_cause, coalesce(b.left <= 0, false), coalesce(j.budget_micros, 0),
+	CASE WHEN b.left <= 0 THEN job_spent(j.id, $3) ELSE 0 END
 FROM attempt a JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id
+LEFT JOIN LATERAL (SELECT job_budget_left(j, $3, $4) AS left WHERE $2 AND a.desired = 'run' AND j.budget_micros IS NOT NULL) b ON true
 WHERE a.ended_us IS NULL AND a.phase <> 'EXITED' AND j.num_nodes = 1 AND (
+	b.left <= 0 OR
 	n.state IN ('TERMINATING', 'GONE', 'FAILED')
 	OR (n.state = 'DRAINING' AND (a.desired = 'run' OR (a.desired = 'drain'
 		AND a.drain_deadline_us IS DISTINCT FROM n.drain_deadline_us)))
@@ -171,10 +176,32 @@ WITH a AS (
 )
 SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM a
 
--- name: engine_jobs_cancel
--- rows: many id int8, state text, epoch int4
+-- Jobs without a live attempt that something was decided about: they were cancelled, or their budget pays for a start again.
+-- name: engine_jobs_idle
+-- params: look bool, now_us int8, end_us int8
+-- rows: many id int8, state text, epoch int4, cancel bool, left_micros int8?
 -- writes: no
-SELECT j.id, j.state, j.epoch FROM job j
-WHERE j.cancel_us IS NOT NULL AND j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')
-	AND NOT EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND (a.ended_us IS NULL OR NOT a.settled))
-ORDER BY j.id LIMIT 200
+SELECT t.id, t.state, t.epoch, t.cancel, t.left FROM (
+	SELECT j.id, j.state, j.epoch, true AS cancel, NULL::int8 AS left FROM job j
+	WHERE j.cancel_us IS NOT NULL AND j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')
+	UNION ALL
+	SELECT j.id, j.state, j.epoch, false, b.left FROM job j CROSS JOIN LATERAL (SELECT job_budget_left(j, $2, $3) AS left) b
+	WHERE $1 AND j.state = 'PARKED' AND j.cancel_us IS NULL AND coalesce(b.left >= j.park_need_micros, true)) t
+WHERE NOT EXISTS (SELECT FROM attempt a WHERE a.job_id = t.id AND (a.ended_us IS NULL OR NOT a.settled))
+ORDER BY t.id LIMIT 200
+
+-- name: engine_job_park
+-- params: id int8, epoch int4, now text, event text, need_micros int8, why text, at_us int8, fence int8
+-- rows: 0..1 id int8, told bool
+-- writes: yes
+WITH j AS (
+	UPDATE job SET state = $3, state_us = $7, why = $6, reason = 'budget', park_need_micros = $5
+	WHERE id = $1 AND state = 'QUEUED' AND epoch = $2 AND cancel_us IS NULL AND budget_micros IS NOT NULL
+		AND NOT EXISTS (SELECT FROM attempt a WHERE a.job_id = $1 AND (a.ended_us IS NULL OR NOT a.settled))
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR KEY SHARE)
+	RETURNING id, epoch
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, epoch, was, now, event, why, actor)
+	SELECT $7, 'job', 'j' || id, id, epoch, 'QUEUED', $3, $4, $6, 'engine' FROM j
+)
+SELECT id, pg_notify('spot_api', 'j' || id) IS NOT NULL AS told FROM j

@@ -11,15 +11,16 @@ SELECT pool_id, want, until_us, '' FROM gang_cool WHERE until_us > $1
 UNION ALL SELECT pool_id, want, 0::int8, place FROM gang WHERE state = 'ACQUIRING'
 
 -- The gang, its nodes, the decision and the event in one statement. token '' = each node is launched by itself. replaces:
--- a planned move of a running job, each rank to a machine of its own.
+-- a planned move of a running job, each rank to a machine of its own. need: as in engine_want_for_job, of all of them.
 -- name: engine_gang_want
 -- params: job_id int8, was text, epoch int4, pool_id int4, place text, token text, tokens text[], names text[],
---   price_micros int8, kind text, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8, replaces bool
+--   price_micros int8, kind text, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8, replaces bool,
+--   need_micros int8, end_us int8
 -- rows: 0..1 id int8, told bool
 -- writes: yes
 WITH ok AS (
 	SELECT j.id, j.epoch FROM job j
-	WHERE j.id = $1 AND j.state = $2 AND j.epoch = $3 AND j.cancel_us IS NULL
+	WHERE j.id = $1 AND j.state = $2 AND j.epoch = $3 AND j.cancel_us IS NULL AND coalesce(job_budget_left(j, $14, $18) >= $17, true)
 		AND NOT EXISTS (SELECT FROM gang g WHERE g.state = 'ACQUIRING' AND (g.job_id = $1 OR g.place = $5))
 		AND ($2 <> 'QUEUED' OR NOT EXISTS (SELECT FROM gang g WHERE g.state = 'SERVING' AND g.job_id = $1))
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $15 FOR KEY SHARE)
@@ -46,7 +47,7 @@ SELECT id, pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM g
 
 -- A rank that was refused or lost while the others are held. The index node_gang allows one that lives.
 -- name: engine_gang_refill
--- params: gang_id int8, rank int4, token text, name text, why text, at_us int8, fence int8
+-- params: gang_id int8, rank int4, token text, name text, why text, at_us int8, fence int8, end_us int8
 -- rows: 0..1 id int8
 -- writes: yes
 WITH ok AS (
@@ -55,6 +56,7 @@ WITH ok AS (
 	FROM gang g WHERE g.id = $1 AND g.state = 'ACQUIRING' AND g.token IS NULL
 		AND NOT EXISTS (SELECT FROM node n WHERE n.gang_id = $1 AND n.gang_rank = $2
 			AND n.state NOT IN ('GONE', 'FAILED', 'TERMINATING'))
+		AND EXISTS (SELECT FROM job j WHERE j.id = g.job_id AND coalesce(job_budget_left(j, $6, $8) > 0, true))
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
 	FOR UPDATE OF g
 ), n AS (
@@ -126,14 +128,15 @@ ORDER BY c.rank, k.path, k.seq
 -- All ranks at once: rank i on the i-th node, restored from the i-th checkpoint (0 = none).
 -- name: engine_gang_assign
 -- params: job_id int8, was text, epoch int4, gang_id int8, gang_was text, node_ids int8[], now text, event text, why text,
---   files text[], restore_ids int8[], checkpoint_id int8?, steps_start int8, urls_until_us int8, at_us int8, fence int8
+--   files text[], restore_ids int8[], checkpoint_id int8?, steps_start int8, urls_until_us int8, at_us int8, fence int8,
+--   end_us int8
 -- rows: many node_id int8, told bool
 -- writes: yes
 WITH ok AS (
 	SELECT j.id, j.epoch + 1 AS epoch, g.id AS gang_id, g.want, g.pool_id, p.market
 	FROM job j JOIN gang g ON g.job_id = j.id JOIN pool p ON p.id = g.pool_id
 	WHERE j.id = $1 AND j.state = $2 AND j.epoch = $3 AND j.cancel_us IS NULL
-		AND j.checkpoint_id IS NOT DISTINCT FROM $12
+		AND j.checkpoint_id IS NOT DISTINCT FROM $12 AND coalesce(job_budget_left(j, $15, $17) > 0, true)
 		AND g.id = $4 AND g.state = $5 AND g.want = cardinality($6)
 		AND ($5 = 'SERVING' OR NOT EXISTS (SELECT FROM gang o WHERE o.job_id = $1 AND o.state = 'SERVING'))
 		AND NOT EXISTS (SELECT FROM attempt a WHERE a.job_id = $1 AND (a.ended_us IS NULL OR NOT a.settled))
@@ -197,11 +200,13 @@ WITH w AS (
 )
 SELECT h.job_id, pg_notify('spot_api', 'j' || h.job_id) IS NOT NULL AS told FROM h
 
+-- Budgets as in engine_attempts_odd, once for each gang.
 -- name: engine_gang_ranks
--- params: at_us int8
+-- params: at_us int8, look bool, now_us int8, end_us int8
 -- rows: many job_id int8, epoch int4, rank int4, job_state text, job_epoch int4, node_id int8, node_state text,
 --   node_deadline_us int8?, noticed bool, node_why text, desired text, phase text, ended bool, exit_reason text,
---   exit_code int4?, exit_signal int4?, deadline_us int8?, restarts int4, max_restarts int8, cancel bool, overtime bool, said text
+--   exit_code int4?, exit_signal int4?, deadline_us int8?, restarts int4, max_restarts int8, cancel bool, overtime bool, said text,
+--   over_budget bool, budget_micros int8, spent_micros int8
 -- writes: no
 SELECT a.job_id, a.epoch, a.rank, j.state, j.epoch, a.node_id, n.state, n.drain_deadline_us,
 	EXISTS (SELECT FROM notice o WHERE o.node_id = n.id AND o.kind <> 'rebalance'), n.why, a.desired, a.phase,
@@ -210,8 +215,11 @@ SELECT a.job_id, a.epoch, a.rank, j.state, j.epoch, a.node_id, n.state, n.drain_
 	coalesce((j.spec->>'max_duration_s')::int8, 0) > 0 AND (SELECT sum(greatest(coalesce(b.ended_us, $1) - b.started_us, 0)) FROM attempt b
 		WHERE b.job_id = j.id AND b.rank = 0 AND b.started_us IS NOT NULL) >= (j.spec->>'max_duration_s')::int8 * 1000000,
 	CASE WHEN a.exit_code IS NULL AND a.exit_signal IS NULL THEN coalesce((SELECT e.why FROM event e WHERE e.job_id = a.job_id AND e.epoch = a.epoch
-		AND e.node_id = a.node_id AND e.event = 'PHASE' AND e.now = 'EXITED' ORDER BY e.id DESC LIMIT 1), '') ELSE '' END
-FROM (SELECT DISTINCT x.job_id, x.epoch FROM attempt x JOIN job y ON y.id = x.job_id AND y.num_nodes > 1 WHERE NOT x.settled) u
+		AND e.node_id = a.node_id AND e.event = 'PHASE' AND e.now = 'EXITED' ORDER BY e.id DESC LIMIT 1), '') ELSE '' END,
+	coalesce(u.left <= 0, false), coalesce(j.budget_micros, 0), CASE WHEN u.left <= 0 THEN job_spent(j.id, $3) ELSE 0 END
+FROM (SELECT v.*, CASE WHEN $2 THEN job_budget_left(y, $3, $4) END AS left
+	FROM (SELECT DISTINCT x.job_id, x.epoch FROM attempt x JOIN job y ON y.id = x.job_id AND y.num_nodes > 1 WHERE NOT x.settled) v
+	JOIN job y ON y.id = v.job_id OFFSET 0) u
 JOIN attempt a ON a.job_id = u.job_id AND a.epoch = u.epoch JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id
 ORDER BY a.job_id, a.epoch, a.rank LIMIT 20000
 

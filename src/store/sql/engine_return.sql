@@ -4,13 +4,13 @@
 -- Moves and probes that lie in the future were dated by a clock that was ahead: how long ago they were nobody knows, and until that
 -- time they hold nothing back.
 -- name: engine_move_jobs
--- params: at_us int8, any_market bool, after_id int8, most int8, only int8[]
+-- params: at_us int8, any_market bool, after_id int8, most int8, only int8[], end_us int8
 -- rows: many id int8, epoch int4, name text, spec jsonb, deadline_us int8?, steps_done int8, steps_total int8,
 --   checkpoint_id int8?, checkpoint_bytes int8, checkpoint_steps int8, save_us int8, node_id int8, pool_id int4,
 --   state_us int8, created_us int8, queued_us int8,
 --   last_move_us int8, moves_hour int4, probes_refused int4, last_probe_us int8,
 --   replacement_id int8?, replacement_state text?, replacement_ready_us int8?, rates text?, restart_us int8?, num_nodes int4,
---   unsaved_from_us int8?
+--   unsaved_from_us int8?, budget_micros int8?, budget_left int8?
 -- writes: no
 SELECT j.id, j.epoch, j.name, j.spec, j.deadline_us, j.steps_done, j.steps_total, j.checkpoint_id,
 	coalesce(c.bytes, 0), coalesce(c.steps, 0), coalesce(c.committed_us - c.created_us, 0),
@@ -23,7 +23,8 @@ SELECT j.id, j.epoch, j.name, j.spec, j.deadline_us, j.steps_done, j.steps_total
 	coalesce((SELECT max(r.created_us) FROM node r WHERE r.job_id = j.id AND r.replaces_id = a.node_id
 		AND r.created_us <= $1), 0),
 	r.id, r.state, r.ready_us, m.rates, m.restart_us, j.num_nodes,
-	greatest(a.started_us, CASE WHEN c.epoch = a.epoch THEN c.created_us END)
+	greatest(a.started_us, CASE WHEN c.epoch = a.epoch THEN c.created_us END),
+	j.budget_micros, CASE WHEN j.budget_micros IS NOT NULL THEN job_budget_left(j, $1, $6) END
 FROM job j
 JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch AND a.rank = 0 AND a.ended_us IS NULL AND a.desired = 'run'
 JOIN node n ON n.id = a.node_id AND n.state = 'READY'

@@ -3,14 +3,15 @@
 
 -- Of all that wait, in the order of the queue, those that this turn looks at: the first (head); of the others a slice, which goes
 -- on behind the job where the slice before ended (after; where that is gone, behind its place after_n) and from the end to the
--- beginning, so that each has its turn whoever stands before it; those that room is held for; and those whose machine is ready.
--- slice_at: the place in the slice, from 1; 0 = not of it.
+-- beginning, so that each has its turn whoever stands before it; those that room is held for; those whose machine is ready, or costs
+-- a budget on its way. slice_at: the place in the slice, from 1; 0 = not of it. budget_left: when its machines take end_us to end.
 -- name: engine_sched_jobs
--- params: head int8, slice int8, after int8, after_n int8, held int8[], at_us int8
+-- params: head int8, slice int8, after int8, after_n int8, held int8[], at_us int8, end_us int8
 -- rows: many id int8, state text, state_us int8, name text, spec jsonb, epoch int4, fleet_id int8?, deadline_us int8?,
 --   created_us int8, queued_us int8, steps_done int8, steps_total int8, checkpoint_id int8?,
 --   checkpoint_bytes int8, checkpoint_steps int8, save_us int8, inflight bool, ran_us int8, live bool,
---   not_before_us int8, rates text?, restart_us int8?, num_nodes int4, fleet_closed bool, place_n int8, slice_at int8
+--   not_before_us int8, rates text?, restart_us int8?, num_nodes int4, fleet_closed bool, place_n int8, slice_at int8,
+--   budget_micros int8?, budget_left int8?
 -- writes: no
 WITH q AS MATERIALIZED (
 	SELECT j.id, row_number() OVER (ORDER BY j.state = 'QUEUED' AND coalesce(j.not_before_us, 0) > $6,
@@ -25,6 +26,8 @@ WITH q AS MATERIALIZED (
 ), own AS (
 	SELECT DISTINCT n.job_id AS id FROM node n WHERE n.state = 'READY' AND n.job_id IS NOT NULL AND n.gang_id IS NULL
 		AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.ended_us IS NULL)
+	UNION SELECT j.id FROM job j WHERE j.budget_micros IS NOT NULL AND j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')
+		AND EXISTS (SELECT FROM node n WHERE n.job_id = j.id AND n.state NOT IN ('GONE', 'FAILED'))
 ), x AS (
 	SELECT s.id, s.n, CASE WHEN s.at <= $2 THEN s.at ELSE 0 END AS at FROM s
 	WHERE s.at <= $2 OR s.id = ANY ($5) OR s.id IN (SELECT id FROM own)
@@ -45,7 +48,8 @@ SELECT j.id, j.state, j.state_us, j.name, j.spec, j.epoch, j.fleet_id, j.deadlin
 		AND a.rank = 0 AND a.started_us IS NOT NULL), 0)::int8 AS ran_us,
 	EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND (a.ended_us IS NULL OR NOT a.settled)) AS live,
 	coalesce(j.not_before_us, 0), m.rates, m.restart_us, j.num_nodes,
-	EXISTS (SELECT FROM fleet f WHERE f.id = j.fleet_id AND f.state = 'CLOSED') AS fleet_closed, x.n AS place_n, x.at AS slice_at
+	EXISTS (SELECT FROM fleet f WHERE f.id = j.fleet_id AND f.state = 'CLOSED') AS fleet_closed, x.n AS place_n, x.at AS slice_at,
+	j.budget_micros, CASE WHEN j.budget_micros IS NOT NULL THEN job_budget_left(j, $6, $7) END AS budget_left
 FROM x JOIN job j ON j.id = x.id LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
 LEFT JOIN LATERAL job_measured(ARRAY[j.id]) m ON j.epoch > 0
 ORDER BY x.n
@@ -71,14 +75,14 @@ ORDER BY path, seq
 
 -- name: engine_assign
 -- params: job_id int8, was text, epoch int4, node_id int8, now text, event text, why text, files jsonb,
---   urls_until_us int8, restore_id int8?, steps_start int8, at_us int8, fence int8
+--   urls_until_us int8, restore_id int8?, steps_start int8, at_us int8, fence int8, end_us int8
 -- rows: 0..1 epoch int4, told bool, told_job bool
 -- writes: yes
 WITH ok AS (
 	SELECT j.id, n.id AS node_id, n.pool_id, p.market, j.epoch + 1 AS epoch
 	FROM job j, node n JOIN pool p ON p.id = n.pool_id
 	WHERE j.id = $1 AND j.state = $2 AND j.epoch = $3 AND j.cancel_us IS NULL AND j.num_nodes = 1
-		AND j.checkpoint_id IS NOT DISTINCT FROM $10
+		AND j.checkpoint_id IS NOT DISTINCT FROM $10 AND coalesce(job_budget_left(j, $12, $14) > 0, true)
 		AND n.id = $4 AND n.state = 'READY'
 		AND NOT EXISTS (SELECT FROM attempt a WHERE a.ended_us IS NULL AND (a.node_id = $4 OR a.job_id = $1))
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $13 FOR KEY SHARE)
@@ -99,15 +103,17 @@ SELECT epoch, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told,
 	pg_notify('spot_api', 'j' || id) IS NOT NULL AS told_job FROM ok
 
 -- A node for a job: the intent row, the decision with its inputs and the event, in one statement.
--- was/epoch: the job as it was read; a job that moved meanwhile gets nothing.
+-- was/epoch: the job as it was read; a job that moved meanwhile gets nothing, nor does one whose budget has less left than need.
 -- name: engine_want_for_job
 -- params: job_id int8, was text, epoch int4, pool_id int4, replaces_id int8?, token text, name text,
---   price_micros int8, cap_micros int8, kind text, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8
+--   price_micros int8, cap_micros int8, kind text, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8,
+--   need_micros int8, end_us int8
 -- rows: 0..1 id int8, told bool
 -- writes: yes
 WITH ok AS (
 	SELECT j.id FROM job j
 	WHERE j.id = $1 AND j.state = $2 AND j.epoch = $3 AND j.cancel_us IS NULL AND j.num_nodes = 1
+		AND coalesce(job_budget_left(j, $14, $17) >= $16, true)
 		AND NOT EXISTS (SELECT FROM node n WHERE n.job_id = $1 AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN',
 			'BOOTING', 'READY') AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.job_id = $1
 			AND a.ended_us IS NULL))
