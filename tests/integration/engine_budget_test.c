@@ -55,7 +55,7 @@ static void test_a_parked_job_goes_on_where_it_stopped_when_there_is_more(void *
 	world_until(w, LIMIT, PARKED);
 	world_empty(w);
 	/* Not enough for a start. */
-	world_sql(w, "UPDATE job SET budget_micros = job_spent(id, 0) + park_need_micros - 1; NOTIFY spot_engine");
+	world_sql(w, "UPDATE job SET budget_micros = job_spent(id, 0) + park_need_micros - 1000; NOTIFY spot_engine");
 	world_for(w, 300);
 	assert_int_equal(world_int(w, PARKED), 1);
 	world_sql(w, "UPDATE job SET budget_micros = job_spent(id, 0) + park_need_micros + 300; NOTIFY spot_engine");

@@ -7,6 +7,7 @@
 #include "wish.h"
 
 #include "base/sbuf.h"
+#include "base/str.h"
 
 static const char *const gpus[] = {"L4: 1", "A10G: 1", "T4: 1", "H100: 1", "A10: 1"};
 #define GPUS_WIDE 3 /* the first of them exist in several pools of a zone */
@@ -22,18 +23,54 @@ struct job_draw {
 	int64_t nodes, steps, step_ms, priority, slack_s;
 };
 
-/* A quarter of the jobs that fail may do so once or twice more. Of other dice, so that all else falls as it does. */
+/* Of other dice, so that all else falls as it does. */
+static uint64_t apart(size_t k, uint64_t salt)
+{
+	return (world.conf.seed + 1 + (uint64_t)k * 1000003 + salt) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* A quarter of the jobs that fail may do so once or twice more. */
 static int64_t restarts_of(size_t k)
 {
-	uint64_t h = (world.conf.seed + 1 + (uint64_t)k * 1000003) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t h = apart(k, 0);
 
 	return (h >> 40) % 4 == 0 ? (int64_t)(1 + (h >> 50) % 2) : 0;
+}
+
+static int64_t between(size_t k, uint64_t salt, int64_t from, int64_t to)
+{
+	return from + (int64_t)((apart(k, salt) >> 24) % (uint64_t)(to - from + 1));
+}
+
+/* A fifth of the jobs that save may cost so much: what a machine like theirs costs in some minutes. It may be too little to begin, then it is
+ * raised; enough, then it is lowered to what is spent sooner; what comes after that may be too little once more. */
+static bool limited(size_t k, const struct job_draw *d)
+{
+	return d->saves && d->slack_s == 0 && (apart(k, 77) >> 40) % 5 == 0;
+}
+
+static int64_t hour_micros(const struct job_draw *d)
+{
+	int64_t one = strstr(d->gpu, ": 8") != NULL ? 20000000 : str_prefix(d->gpu, "H100") ? 3000000 : strcmp(d->gpu, "A10: 1") == 0 ? 1300000 : 400000;
+
+	return one * d->nodes;
+}
+
+static void limits_draw(struct wish_text *w, size_t k, const struct job_draw *d)
+{
+	static const int64_t minutes[WISH_LIMITS][2] = {{3, 12}, {6, 40}};
+
+	for (size_t i = 0; i < WISH_LIMITS; i++) {
+		w->limits[i] = hour_micros(d) * between(k, 200 + i, minutes[i][0] * 60, minutes[i][1] * 60) / 3600;
+		w->limit_after_us[i] = between(k, 300 + i, 60, 300) * SPOT_US_PER_S;
+	}
+	w->limits_n = WISH_LIMITS;
 }
 
 static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
 {
 	struct sbuf b AUTO(sbuf);
-	int64_t work_s = d->steps * d->step_ms / 1000 + 1;
+	int64_t work_s = d->steps * d->step_ms / 1000 + 1, steps = limited(k, d) ? 3 * d->steps : d->steps;
 
 	sbuf_init(&b, sizeof(w->text));
 	sbuf_printf(&b, "name: job-%zu\n", k);
@@ -42,7 +79,7 @@ static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
 	sbuf_printf(&b, "resources:\n  accelerators: {%s}\n  use_spot: %s\n", d->gpu, d->spot ? "true" : "false");
 	if (d->priority != 0)
 		sbuf_printf(&b, "  priority: %" PRId64 "\n", d->priority);
-	sbuf_printf(&b, "run: |\n  steps=%" PRId64 " step_ms=%" PRId64 " save_ms=%" PRId64 "%s\n", d->steps, d->step_ms,
+	sbuf_printf(&b, "run: |\n  steps=%" PRId64 " step_ms=%" PRId64 " save_ms=%" PRId64 "%s\n", steps, d->step_ms,
 	    dice_us(100, 20000), d->fails ? " fail_at=1" : "");
 	sbuf_printf(&b, "config:\n  spotctl:\n    team: research\n    project: sim\n    class: training\n");
 	if (d->fails && restarts_of(k) > 0)
@@ -55,6 +92,10 @@ static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
 		sbuf_printf(&b, "    work: %" PRId64 "s\n    deadline: %" PRId64 "s\n", work_s, work_s + d->slack_s);
 	if (d->saves)
 		sbuf_printf(&b, "    checkpoint: {path: ckpt, signal: USR1, interval: %ds, budget: 30s}\n", world.conf.small ? 45 : 120);
+	if (limited(k, d)) {
+		sbuf_printf(&b, "    budget: %.6f\n", (double)hour_micros(d) * (double)between(k, 100, 8 * 60, 60 * 60) / 3600 / 1e6);
+		limits_draw(w, k, d);
+	}
 	assert(b.n < sizeof(w->text));
 	memcpy(w->text, b.p, b.n);
 	w->text[b.n] = '\0';

@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 
+#define WISH_LIMITS 2
 enum wish_kind { WISH_JOB = 1, WISH_FLEET, WISH_REBALANCE };
 struct wish_text {
 	enum wish_kind kind;
@@ -11,6 +12,9 @@ struct wish_text {
 	const char *fleet;      /* of the fleet, or the one that the job runs on; NULL = none */
 	bool cancels;           /* the job is cancelled, the fleet closed */
 	int64_t at_us, cancel_after_us;
+	/* Of a job with a budget that is not cancelled: what its user sets it to later, in micro-dollars, each so long after the one before; the
+	 * last time it is lifted, when all is calm. */
+	int64_t limits[WISH_LIMITS], limit_after_us[WISH_LIMITS]; size_t limits_n;
 };
 /* Returns how many of them there are; at most max. */
 size_t wishes_draw(struct wish_text *ret, size_t max, int64_t jobs, int64_t until_us);

@@ -14,13 +14,40 @@ struct wish {
 	struct spot_header headers[4];
 	struct loop_timer timer, late;
 	struct wish_text what;
-	char url[128], key[80], auth[96], id[64];
+	char url[128], key[80], auth[96], id[64], limit_text[64];
 	bool accepted, refused, cancelled;
+	size_t limit; /* which of its limits is set next */
 };
 static struct wish wishes[JOBS_MAX];
 static size_t wishes_n;
 
 static void send(struct loop_timer *t);
+
+static bool limited(const struct wish *w)
+{
+	return w->what.limits_n > 0 && !w->what.cancels;
+}
+
+static bool lifts(const struct wish *w)
+{
+	return w->limit == w->what.limits_n;
+}
+
+static void limit_later(struct wish *w)
+{
+	/* While things go wrong nobody lifts it. */
+	int64_t calm = world.conf.minutes * 60 * SPOT_US_PER_S - (world_now() - SIM_T0);
+
+	loop_timer_set(&w->timer, lifts(w) ? MAX(calm, 0) + dice_us(SPOT_US_PER_S, 60 * SPOT_US_PER_S) : w->what.limit_after_us[w->limit]);
+}
+
+static void limit_heard(struct wish *w, bool over)
+{
+	if (over || lifts(w))
+		return;
+	w->limit++;
+	limit_later(w);
+}
 
 static bool fleet_is_there(void)
 {
@@ -48,13 +75,19 @@ static void accepted(struct wish *w, struct str reply)
 	trace("user's wish %s is accepted", w->id);
 	if (w->what.cancels)
 		loop_timer_set(&w->timer, w->what.cancel_after_us);
+	else if (limited(w))
+		limit_later(w);
+}
+
+static bool says(struct str words, const char *what)
+{
+	return memmem(words.p, words.n, what, strlen(what)) != NULL;
 }
 
 /* A deadline that cannot be met is refused at once, and so is a job for a fleet that was closed meanwhile. */
 static bool refused(const struct wish *w, struct str words)
 {
-	return w->what.kind == WISH_JOB && (memmem(words.p, words.n, "cannot be met", 13) != NULL ||
-	    (w->what.fleet != NULL && memmem(words.p, words.n, "fleet", 5) != NULL));
+	return w->what.kind == WISH_JOB && (says(words, "cannot be met") || (w->what.fleet != NULL && says(words, "fleet")));
 }
 
 static void heard(struct flight_to *to)
@@ -65,6 +98,8 @@ static void heard(struct flight_to *to)
 	if (!to->reset && to->status / 100 == 2) {
 		if (!w->accepted)
 			accepted(w, to->reply);
+		else if (limited(w))
+			limit_heard(w, false);
 		else
 			w->cancelled = true;
 		return;
@@ -78,7 +113,17 @@ static void heard(struct flight_to *to)
 		    (int)MIN(to->reply.n, (size_t)300), to->reply.p);
 		return;
 	}
-	if (w->accepted && to->status == 409 && w->what.kind == WISH_JOB)
+	/* It is over, or has cost more than the limit. */
+	if (w->accepted && limited(w) && to->status == 409 && says(to->reply, "is over")) {
+		limit_heard(w, true);
+		return;
+	}
+	if (w->accepted && limited(w) && to->status == 409 && says(to->reply, "spent")) {
+		sometimes("a limit below what a job had cost was refused");
+		limit_heard(w, false);
+		return;
+	}
+	if (w->accepted && !limited(w) && to->status == 409 && w->what.kind == WISH_JOB)
 		return;
 	again(w);
 }
@@ -102,7 +147,7 @@ static const char *address(struct wish *w)
 	else if (w->what.kind == WISH_FLEET)
 		snprintf(w->url, sizeof(w->url), "%s/fleets/%s", base, w->id);
 	else
-		snprintf(w->url, sizeof(w->url), "%s/jobs/%s/cancel", base, w->id);
+		snprintf(w->url, sizeof(w->url), "%s/jobs/%s%s", base, w->id, limited(w) ? "" : "/cancel");
 	return w->url;
 }
 
@@ -110,6 +155,7 @@ static void send(struct loop_timer *t)
 {
 	struct wish *w = container_of(t, struct wish, timer);
 	bool closes = w->accepted && w->what.kind == WISH_FLEET, file = !w->accepted && w->what.kind != WISH_REBALANCE;
+	bool limits = w->accepted && limited(w);
 	size_t n = 0;
 
 	if (!w->accepted && w->what.kind == WISH_JOB && w->what.fleet != NULL && !fleet_is_there()) {
@@ -117,16 +163,22 @@ static void send(struct loop_timer *t)
 		return;
 	}
 	snprintf(w->auth, sizeof(w->auth), "Bearer %s", SIM_TOKEN);
-	if (w->accepted)
+	if (limits) {
+		snprintf(w->key, sizeof(w->key), "limit-%s-%zu", w->id, w->limit);
+		snprintf(w->limit_text, sizeof(w->limit_text), "{\"budget_usd\": null}");
+		if (!lifts(w))
+			snprintf(w->limit_text, sizeof(w->limit_text), "{\"budget_usd\": %.6f}", (double)w->what.limits[w->limit] / 1e6);
+	} else if (w->accepted) {
 		snprintf(w->key, sizeof(w->key), "cancel-%s", w->id);
+	}
 	w->headers[n++] = (struct spot_header){"Authorization", w->auth};
 	w->headers[n++] = (struct spot_header){"Content-Type", file ? "application/yaml" : "application/json"};
 	w->headers[n++] = (struct spot_header){"Idempotency-Key", w->key};
-	if (w->accepted && w->what.kind == WISH_JOB)
+	if (w->accepted && w->what.kind == WISH_JOB && !limits)
 		sometimes("a job was cancelled by its user");
-	w->to = (struct flight_to){.over = heard, .loop = world.loop, .from = "user", .method = closes ? "DELETE" : "POST",
+	w->to = (struct flight_to){.over = heard, .loop = world.loop, .from = "user", .method = closes ? "DELETE" : limits ? "PATCH" : "POST",
 	    .url = address(w), .headers = w->headers, .headers_n = n,
-	    .body = closes ? (struct str){"", 0} : w->accepted ? (struct str){"{}", 2} : str_from(w->what.text)};
+	    .body = closes ? (struct str){"", 0} : limits ? str_from(w->limit_text) : w->accepted ? (struct str){"{}", 2} : str_from(w->what.text)};
 	loop_timer_set(&w->late, HEAR_US);
 	flight_start(&w->to);
 }
