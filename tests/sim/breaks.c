@@ -254,6 +254,13 @@ static const struct rule_break {
     {"a machine without work is given back", "UPDATE node SET state = 'READY', gang_id = NULL, fleet_id = NULL", later},
     {"a cancellation is heard", "UPDATE job SET cancel_us = 1, state = 'RUNNING'", later},
     {"a cancellation is told", "UPDATE job SET cancel_us = 1, state = 'RUNNING'", later},
+    {"nothing is wanted that a budget does not pay for", "UPDATE job SET budget_micros = 1; UPDATE node SET created_us = 9000000000000000", each_minute},
+    {"who has used a budget up is told to stop", "DROP INDEX attempt_one_live; DROP INDEX attempt_one_per_node; UPDATE job SET budget_micros = 1, state = 'RUNNING'; "
+	"UPDATE attempt SET ended_us = NULL, desired = 'run'", later},
+    {"who is parked keeps no machine", "DROP INDEX node_gang; UPDATE job SET state = 'PARKED'; UPDATE node SET state = 'READY', end_cause = ''", later},
+    {"nobody is parked who could begin", "UPDATE job SET state = 'PARKED', budget_micros = 900000000000", later},
+    {"a budget is kept", "UPDATE job SET budget_micros = 1; UPDATE event SET event = 'BUDGET', now = 'DRAINING' WHERE entity = 'job'; UPDATE ledger SET from_us = 1, to_us = 2",
+	later},
     {"a cancellation that was accepted is kept", "UPDATE job SET cancel_us = NULL", NULL},
     {"a gang stops with the rank that it has lost", "DROP INDEX attempt_one_live; DROP INDEX attempt_one_per_node; UPDATE attempt SET desired = 'run', "
 	"ended_us = CASE WHEN rank = 0 THEN ended_us END, exit_reason = CASE WHEN rank = 0 THEN 'lost' ELSE '' END", later},

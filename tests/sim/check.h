@@ -24,6 +24,15 @@ void check_none_now(const char *name, const char *sql); /* a text made for this 
 int64_t check_value(const char *sql);
 bool check_no_faults(void);
 
+/* What the statement tells of (a job's number, its state) is over within a few passes of a leader that never stands still, whatever becomes of
+ * clouds and agents. since: by the job's number since when we see it; 0 = not. */
+#define CHECK_JOBS_MAX 128
+void check_soon(const char *rule, const char *sql, int64_t since[static CHECK_JOBS_MAX]);
+
+/* check_budget.c */
+void check_budget(void);
+void check_budget_seen(void);
+
 /* check_work.c */
 void check_work(void);
 void check_work_end(void);

@@ -55,10 +55,9 @@ static void check_cancelled(void)
 /* What a pass of the engine does is done after a few of them, whatever becomes of clouds and agents: by our clock, under one leader. */
 #define PASSES_US (240 * SPOT_US_PER_S)
 
-#define JOBS_MAX 128
-static void check_soon(const char *rule, const char *sql, int64_t since[static JOBS_MAX]) /* by the job's number: since when we see it; 0 = not */
+void check_soon(const char *rule, const char *sql, int64_t since[static CHECK_JOBS_MAX])
 {
-	bool open[JOBS_MAX] = {false};
+	bool open[CHECK_JOBS_MAX] = {false};
 	int64_t steady = leaders_steady_since();
 	PGresult *r = check_rows(sql);
 
@@ -66,20 +65,20 @@ static void check_soon(const char *rule, const char *sql, int64_t since[static J
 	for (int i = 0; i < PQntuples(r); i++) {
 		size_t job = (size_t)strtoull(PQgetvalue(r, i, 0), NULL, 10);
 
-		assert(job < JOBS_MAX);
+		assert(job < CHECK_JOBS_MAX);
 		open[job] = true;
 		since[job] = since[job] == 0 ? world_now() : since[job];
 		always(steady == 0 || MAX(since[job], steady) + PASSES_US > world_now(), rule, "j%zu is %s, for %" PRId64 " s", job, PQgetvalue(r, i, 1),
 		    (world_now() - since[job]) / SPOT_US_PER_S);
 	}
-	for (size_t k = 0; k < JOBS_MAX; k++)
+	for (size_t k = 0; k < CHECK_JOBS_MAX; k++)
 		since[k] = open[k] ? since[k] : 0;
 	PQclear(r);
 }
 
 static void check_told_soon(void)
 {
-	static int64_t cancelled[JOBS_MAX], parted[JOBS_MAX];
+	static int64_t cancelled[CHECK_JOBS_MAX], parted[CHECK_JOBS_MAX];
 
 	check_soon("a cancellation is told", "SELECT id, state FROM job WHERE cancel_us IS NOT NULL AND state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED', "
 	    "'CANCELLING') ORDER BY id", cancelled);
@@ -116,6 +115,7 @@ void check_work(void)
 	check_numbers();
 	check_cancelled();
 	check_told_soon();
+	check_budget();
 }
 
 /* ---- at the end -------------------------------------------------------------------------------- */
@@ -147,6 +147,7 @@ static void seen(const char *name, const char *sql)
 
 void check_work_seen(void)
 {
+	check_budget_seen();
 	seen("a gang succeeded", "SELECT count(*) FROM job WHERE num_nodes > 1 AND state = 'SUCCEEDED'");
 	seen("a gang began again elsewhere", "SELECT count(*) FROM job WHERE num_nodes > 1 AND epoch > 1");
 	seen("a gang went on from a whole checkpoint", "SELECT count(*) FROM attempt a JOIN job j ON j.id = a.job_id "

@@ -232,6 +232,15 @@ const char *work_cancelled(size_t wish)
 	return wish < wishes_n && wishes[wish].cancelled && wishes[wish].what.kind == WISH_JOB ? wishes[wish].id : NULL;
 }
 
+bool work_limited(void)
+{
+	for (size_t k = 0; k < wishes_n; k++) {
+		if (wishes[k].what.limits_n > 0)
+			return true;
+	}
+	return false;
+}
+
 bool work_done(void)
 {
 	return work_accepted() == wishes_n;
