@@ -91,13 +91,19 @@ static void an_instance_that_may_exist_ends_only_confirmed(void **state)
 static void tables_have_the_edges_we_know(void **state)
 {
 	(void)state;
-	assert_int_equal(edges(false), 38);
+	assert_int_equal(edges(false), 43);
 	assert_int_equal(edges(true), 32);
 	assert_int_equal(job_edge(JOB_RUNNING, JOB_EV_NOTICE).to, JOB_DRAINING);
 	assert_int_equal(job_edge(JOB_DRAINING, JOB_EV_STOPPED).to, JOB_QUEUED);
 	assert_int_equal(job_edge(JOB_CANCELLING, JOB_EV_NODE_LOST).to, JOB_CANCELLED);
 	assert_int_equal(job_edge(JOB_RUNNING, JOB_EV_RANK_ENDED).to, JOB_DRAINING);
 	assert_int_equal(job_edge(JOB_QUEUED, JOB_EV_NODE_LOST).to, 0);
+	assert_int_equal(job_edge(JOB_RUNNING, JOB_EV_BUDGET).to, JOB_DRAINING);
+	assert_int_equal(job_edge(JOB_QUEUED, JOB_EV_BUDGET).to, JOB_PARKED);
+	assert_int_equal(job_edge(JOB_PARKED, JOB_EV_FUNDED).to, JOB_QUEUED);
+	assert_int_equal(job_edge(JOB_PARKED, JOB_EV_CANCEL).to, JOB_CANCELLED);
+	assert_int_equal(job_edge(JOB_PARKED, JOB_EV_PLACED).to, 0); /* nothing begins before its budget pays for it */
+	assert_false(job_state_final(JOB_PARKED));
 	assert_int_equal(job_edge(JOB_NONE, JOB_EV_CANCEL).to, 0);
 	assert_int_equal(job_edge((enum job_state)99, JOB_EV_CANCEL).to, 0);
 }
