@@ -260,6 +260,7 @@ void get_job_logs(struct areq *q);
 void get_job_cost(struct areq *q);
 void get_checkpoint(struct areq *q);
 void post_job_cancel(struct areq *q);
+void patch_job(struct areq *q);
 void post_fleet(struct areq *q);
 void post_fleet_plan(struct areq *q);
 void get_fleets(struct areq *q);

@@ -1,4 +1,4 @@
-/* Jobs: submit, list, show (with a hold), why, cancel, cost. */
+/* Jobs: submit, list, show (with a hold), why, cancel, change of the budget. */
 #include "base/base.h"
 #include "api/plan.h"
 
@@ -120,7 +120,8 @@ static void submit(struct areq *q, struct planned *p)
 	    .priority = s->priority, .fleet = s->fleet ? s->fleet : "", .has_deadline_us = s->deadline_us != 0,
 	    .deadline_us = s->deadline_us, .baseline = json_text(q->arena, baseline), .at_us = q->now_us,
 	    .token_id = q->who.token_id, .idem_key = q->idem_key ? q->idem_key : "",
-	    .has_not_before_us = s->start_after_us != 0, .not_before_us = s->start_after_us);
+	    .has_not_before_us = s->start_after_us != 0, .not_before_us = s->start_after_us,
+	    .has_budget_micros = s->budget_micros > 0, .budget_micros = s->budget_micros);
 	json_decref(spec);
 	json_decref(secrets);
 	json_decref(baseline);
@@ -153,7 +154,7 @@ static bool job_states(struct areq *q, const char *name, const char ***ret, size
 		for (size_t i = 0; i < *ret_n; i++) {
 			if (job_state_parse((*ret)[i]) == JOB_NONE) {
 				areq_fail_field(q, name, "%s is not a job state; these are: active, terminal, QUEUED, STARTING, "
-				    "RUNNING, DRAINING, CANCELLING, SUCCEEDED, FAILED, CANCELLED", (*ret)[i]);
+				    "RUNNING, DRAINING, PARKED, CANCELLING, SUCCEEDED, FAILED, CANCELLED", (*ret)[i]);
 				return false;
 			}
 		}
@@ -214,6 +215,7 @@ static void job_shown(struct areq *q)
 	json_object_set_new(doc, "source", json_string(row->source));
 	json_object_set_new(doc, "not_before_at", row->has_not_before_us ? json_string(format_time_s(row->not_before_us, at)) : json_null());
 	json_object_set_new(doc, "queue", row->queue ? view_parse(row->queue) : json_null());
+	json_object_set_new(doc, "budget", row->budget ? view_parse(row->budget) : json_null());
 	if (s->warnings != NULL)
 		json_object_set_new(doc, "warnings", json_array());
 	for (size_t i = 0; i < s->warnings_n; i++)
@@ -224,7 +226,7 @@ static void job_shown(struct areq *q)
 
 static void job_look(struct areq *q)
 {
-	SQL(q, api_job, job_shown, .id = q->id);
+	SQL(q, api_job, job_shown, .id = q->id, .at_us = loop_wall_us(q->api->loop));
 }
 
 void show_job(struct areq *q, int status)
@@ -310,5 +312,72 @@ static void cancel_checked(struct areq *q)
 
 void post_job_cancel(struct areq *q)
 {
-	SQL(q, api_job, cancel_checked, .id = q->id);
+	SQL(q, api_job, cancel_checked, .id = q->id, .at_us = q->now_us);
+}
+
+/* ---- change of the budget ------------------------------------------------------------------ */
+
+static bool budget_refused(struct areq *q, enum spot_rc rc, const char *text)
+{
+	struct spot_err err = {0};
+
+	err_set(&err, rc, "%s", text);
+	areq_problem(q, rc == SPOT_CONFLICT ? 409 : 400, &err, "budget_usd");
+	return false;
+}
+
+/* 0 = no limit. Digits are taken as they are written: what is a fraction in binary is none in dollars. */
+static bool budget_amount(struct areq *q, const json_t *v, int64_t *ret)
+{
+	const char *text = json_is_string(v) ? json_string_value(v)
+	    : json_is_number(v) ? arena_printf(q->arena, "%.6f", json_number_value(v)) : NULL;
+
+	*ret = 0;
+	if (json_is_null(v) || (text && parse_usd_micros(text, ret) && *ret > 0))
+		return true;
+	return budget_refused(q, SPOT_INVALID, "must be what the job may cost in all, in US dollars above 0, such as 25 or \"25.00\"; "
+	    "null lifts the limit");
+}
+
+static void budget_set(struct areq *q)
+{
+	int64_t wanted_micros = *(int64_t *)q->own;
+	struct q_api_job_budget_row *row;
+
+	if (q_api_job_budget_rows(&q->pg, q->arena, &row) == 0)
+		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+	else if (job_state_final(job_state_parse(row->state)))
+		areq_fail(q, SPOT_CONFLICT, "job j%" PRId64 " is over: %s; its budget cannot be changed any more", q->id, row->state);
+	else if (wanted_micros != 0 && !row->saves)
+		budget_refused(q, SPOT_INVALID, "the job saves nothing, so all that it has done would be lost when its budget is used up; "
+		    "submit it with the place where it saves (checkpoint.path), or cancel it");
+	else if (wanted_micros != 0 && wanted_micros < row->spent_micros)
+		budget_refused(q, SPOT_CONFLICT, arena_printf(q->arena, "job j%" PRId64 " has cost %.6f USD already; set the budget to that or "
+		    "more (that: it saves and is parked), or null to lift the limit", q->id, (double)row->spent_micros / 1e6));
+	else
+		show_job(q, 200);
+}
+
+static void budget_checked(struct areq *q)
+{
+	int64_t micros = *(int64_t *)q->own;
+	struct q_api_job_row *row;
+
+	if (q_api_job_rows(&q->pg, q->arena, &row) == 0)
+		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+	else if (team_allowed(q, row->team))
+		SQL(q, api_job_budget, budget_set, .id = q->id, .has_budget_micros = micros != 0, .budget_micros = micros,
+		    .actor = q->who.name, .at_us = q->now_us);
+}
+
+void patch_job(struct areq *q)
+{
+	static const char *const known[] = {"budget_usd", NULL};
+	int64_t *micros = arena_alloc(q->arena, sizeof(*micros));
+	json_t *body;
+
+	if (!areq_body(q, &body) || !areq_body_keys(q, body, known) || !budget_amount(q, json_object_get(body, "budget_usd"), micros))
+		return;
+	q->own = micros;
+	SQL(q, api_job, budget_checked, .id = q->id, .at_us = q->now_us);
 }

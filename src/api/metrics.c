@@ -126,6 +126,8 @@ static const struct row_metric {
 	{"spot_queue_jobs", "team", "Jobs that wait for a place."},
 	{"spot_queue_wait_seconds_max", "team", "The longest wait for a place, without jobs whose time to begin is later."},
 	{"spot_deferred_jobs", "team", "Jobs that begin later: start_after, or cheaper hours are expected."},
+	{"spot_parked_jobs", "team", "Jobs whose budget is used up: each waits for more, or to be cancelled."},
+	{"spot_budget_left_usd_min", "team", "Of the team's jobs with a budget that are not over, the least that is left; 0 and below: used up."},
 	{"spot_preemptions_total", "what", "Jobs that had to leave for one of higher priority."},
 	{"spot_share_ratio", "team", "Dollars of the team, faded, over its share; 1 is exactly its share."},
 	{"spot_share_weight", "team", "The share of the team against the others'; 1 is ordinary."},

@@ -24,6 +24,29 @@ static void markets_allowed(const struct job_spec *s, bool *spot, bool *on_deman
 	*on_demand = true;
 }
 
+/* A budget that does not pay for the work is said now, not when it is used up. Work that nobody declared is a guess, and no reason. */
+static void budget_warn(struct areq *q, struct planned *p)
+{
+	const struct score *best = p->spec->budget_micros > 0 && p->spec->work_s > 0 ? plan_best(p, SPOT_MARKET_NONE) : NULL;
+	const char **all;
+	struct score whole;
+
+	if (best == NULL)
+		return;
+	whole = plan_whole(p, best);
+	if (whole.total_micros <= p->spec->budget_micros)
+		return;
+	all = arena_array(q->arena, p->warnings_n + 1, sizeof(*all));
+	for (size_t i = 0; i < p->warnings_n; i++)
+		all[i] = p->warnings[i];
+	all[p->warnings_n++] = arena_printf(q->arena, "budget: %.4f USD do not pay for this work: the best offer now, %s %s %s %s at %.4f USD/h, "
+	    "is expected to need %.4f USD to the end; the job would save, stop and be parked before that: set budget to %.4f USD or more, or "
+	    "correct 'work'", (double)p->spec->budget_micros / 1e6, best->offer->provider,
+	    *best->offer->zone ? best->offer->zone : best->offer->region, best->offer->instance_type, spot_market_name(best->offer->market),
+	    (double)best->price_micros / 1e6, (double)whole.total_micros / 1e6, (double)whole.total_micros / 1e6);
+	p->warnings = all;
+}
+
 static void ranked(struct areq *q)
 {
 	struct planned *p = q->own;
@@ -55,6 +78,7 @@ static void ranked(struct areq *q)
 	p->n = n;
 	if (p->spec->num_nodes > 1)
 		plan_gang_rank(q, p);
+	budget_warn(q, p);
 	p->next(q, p);
 }
 

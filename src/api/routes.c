@@ -71,6 +71,8 @@ const struct route api_routes[] = {
         "One checkpoint and where each of its chunks lies."),
     ROUTE("POST", "/v1/jobs/{job}/cancel", ENGINEER, post_job_cancel, SMALL, "", 202, NULL, "JobDetail",
         "Asks for cancellation."),
+    ROUTE("PATCH", "/v1/jobs/{job}", ENGINEER, patch_job, SMALL, "", 200, "JobPatch", "JobDetail",
+        "Sets what the job may cost in all; null lifts the limit. A parked job goes on by itself when that suffices."),
 
     ROUTE("POST", "/v1/fleets", ENGINEER, post_fleet, JOB_MAX, "", 201, "FleetSpec", "Fleet", "Creates a fleet."),
     ROUTE("POST", "/v1/fleets/plan", ENGINEER, post_fleet_plan, JOB_MAX, "", 200, "FleetSpec", "FleetDraft",

@@ -82,6 +82,11 @@ static void ask_moving(struct act *a, int64_t now)
 	ASK(a, consistency_moving, .up_us = a->e->led_since_us, .stuck_us = now - STUCK_US - a->e->conf.drain_grace_us);
 }
 
+static void ask_budget(struct act *a, int64_t now)
+{
+	ASK(a, consistency_budget, .since_us = now - HISTORY_US);
+}
+
 static void ask_leaders(struct act *a, int64_t now)
 {
 	ASK(a, consistency_leaders, .since_us = now - HISTORY_US);
@@ -115,6 +120,8 @@ static const struct invariant invariants[] = {
     {"ledger reversals", "reversals take back one line each", LEDGER_FIX, ask_ledger_reversals},
     {"moving", "jobs that are not over go somewhere",
      "spotctl job why JOB; the daemon's log names statements and calls that fail", ask_moving},
+    {"budget", "nothing was wanted, and nothing runs, for a job whose budget is used up",
+     "spotctl job cancel JOB stops what runs; spotctl job budget JOB tells what it cost; keep the daemon's log of that time", ask_budget},
     {"leaders", "one daemon led at a time", "set the clocks of the daemons' hosts (chrony), and let only one install use this database",
      ask_leaders},
     {"orphans", "what nobody accounts for was ended or is kept", "spotctl leaks shows it; spotctl leaks end REF, or keep REF", ask_orphans},

@@ -133,6 +133,9 @@ static int look(struct ctl *c, struct waiting *w, const char *hold)
 	state = json_str(r.json, "state", "?", NULL);
 	if (strcmp(state, w->state) != 0) {
 		say("%s: %s %s", w->job, state, json_str(r.json, "why", "", NULL));
+		if (strcmp(state, "PARKED") == 0) {
+			say("%s: %s; waiting on", w->job, job_parked_words(c, r.json));
+		}
 		if (!str_copy(w->state, sizeof(w->state), state)) {
 			w->state[0] = '\0';
 		}

@@ -41,6 +41,8 @@ static void show_head(struct ctl *c, const json_t *j)
 	line(c, "ended", json_str(j, "ended_at", "", NULL));
 	line(c, "cost", arena_printf(c->arena, "%s USD, %" PRId64 " attempts, %" PRId64 " interruptions", cell_text(c, j, &cost),
 	    json_i64(j, "attempts", 0, NULL), json_i64(j, "interruptions", 0, NULL)));
+	line(c, "budget", job_budget_words(c, j));
+	line(c, "parked", job_parked_words(c, j));
 	if (json_is_object(ckpt)) {
 		line(c, "checkpoint", arena_printf(c->arena, "%s at step %" PRId64 ", %" PRId64 " bytes, %s", json_str(ckpt, "id", "", NULL),
 		    json_i64(ckpt, "steps", 0, NULL), json_i64(ckpt, "bytes", 0, NULL), json_str(ckpt, "committed_at", "", NULL)));

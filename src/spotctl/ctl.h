@@ -154,7 +154,7 @@ const char *state_color(const struct ctl *c, const char *state);
 
 #define COMMAND(name) int cmd_##name(struct ctl *c)
 COMMAND(prices); COMMAND(pools); COMMAND(pool_show); COMMAND(providers); COMMAND(quota); COMMAND(backtest); COMMAND(rebalance_report); COMMAND(supply); COMMAND(queue); COMMAND(leaks); COMMAND(leak_end); COMMAND(leak_keep); COMMAND(shares); COMMAND(share_set); COMMAND(share_unset); COMMAND(classes); COMMAND(gpus); COMMAND(plan);
-COMMAND(job_submit); COMMAND(job_ls); COMMAND(job_show); COMMAND(job_why); COMMAND(job_logs); COMMAND(job_cancel); COMMAND(job_wait);
+COMMAND(job_submit); COMMAND(job_ls); COMMAND(job_show); COMMAND(job_why); COMMAND(job_logs); COMMAND(job_cancel); COMMAND(job_wait); COMMAND(job_budget);
 COMMAND(fleet_create); COMMAND(fleet_ls); COMMAND(fleet_show); COMMAND(fleet_scale); COMMAND(fleet_rm);
 COMMAND(node_ls); COMMAND(node_show); COMMAND(node_drain); COMMAND(node_rm);
 COMMAND(rebalance); COMMAND(cost); COMMAND(events); COMMAND(whoami); COMMAND(version);

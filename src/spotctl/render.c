@@ -12,7 +12,7 @@ const char *state_color(const struct ctl *c, const char *state)
 {
 	static const struct { const char *state, *color; } map[] = {
 		{"RUNNING", "\033[32m"}, {"READY", "\033[32m"}, {"SUCCEEDED", "\033[32m"}, {"ok", "\033[32m"}, {"fresh", "\033[32m"},
-		{"ACTIVE", "\033[32m"}, {"DRAINING", "\033[33m"}, {"QUEUED", "\033[33m"}, {"UNKNOWN", "\033[33m"},
+		{"ACTIVE", "\033[32m"}, {"DRAINING", "\033[33m"}, {"QUEUED", "\033[33m"}, {"PARKED", "\033[33m"}, {"UNKNOWN", "\033[33m"},
 		{"stale", "\033[33m"}, {"frozen", "\033[33m"}, {"degraded", "\033[33m"}, {"warn", "\033[33m"}, {"bad", "\033[31m"}, {"FAILED", "\033[31m"},
 		{"implausible", "\033[31m"}, {"down", "\033[31m"},
 	};

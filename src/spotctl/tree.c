@@ -165,6 +165,7 @@ const struct ctl_cmd ctl_commands[] = {
 	{"job", "why", "JOB", 1, 1, "every decision about a job, with its inputs", NULL, cmd_job_why, LIST},
 	{"job", "logs", "JOB", 1, 1, "what the job printed", logs_opts, cmd_job_logs, 0},
 	{"job", "cancel", "JOB...", 1, CTL_ARGS_MAX, "stop jobs and give their capacity back", NULL, cmd_job_cancel, 0},
+	{"job", "budget", "JOB [USD]", 1, 2, "what a job may cost in all, and what is left of that; with an amount, or none, sets it", NULL, cmd_job_budget, CTL_OUT},
 	{"job", "wait", "JOB", 1, 1, "wait for the end; exit 0 only if it succeeded", wait_opts, cmd_job_wait, CTL_OUT},
 	{"fleet", "create", "FILE", 1, 1, "create a fleet from a file ('-' = standard input)", fleet_create_opts, cmd_fleet_create, CTL_OUT},
 	{"fleet", "ls", "", 0, 0, "fleets", fleet_ls_opts, cmd_fleet_ls, LIST},

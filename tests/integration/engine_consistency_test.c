@@ -38,10 +38,11 @@ static const struct rule machines = {&q_stmt_consistency_machines, false, true},
 			 ledger_amounts = {&q_stmt_consistency_ledger_amounts, false, false},
 			 ledger_reversals = {&q_stmt_consistency_ledger_reversals, false, false},
 			 moving = {&q_stmt_consistency_moving, true, true},
+			 budget = {&q_stmt_consistency_budget, false, false},
 			 leaders = {&q_stmt_consistency_leaders, false, false},
 			 orphans = {&q_stmt_consistency_orphans, true, true};
 static const struct rule *const rules[] = {&machines, &vouched, &outlived, &epochs, &checkpoints, &progress, &ledger_time,
-					   &ledger_amounts, &ledger_reversals, &moving, &leaders, &orphans};
+					   &ledger_amounts, &ledger_reversals, &moving, &budget, &leaders, &orphans};
 
 struct seen {
 	int64_t checked, broken;
@@ -96,6 +97,7 @@ static void lived(struct world *w)
 	w->agents = w->agents_save = true;
 	world_start(w);
 	world_job(w, "{}");
+	world_sql(w, "UPDATE job SET budget_micros = 1000000000");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	all_hold(w, "while it runs", MARGIN_US / 3);
 	world_sql(w, "INSERT INTO notice VALUES (1, 'interruption', %" PRId64 ", 'agent', '', 1, NULL); NOTIFY spot_engine",
@@ -117,7 +119,7 @@ static void lived(struct world *w)
 static void test_a_world_with_a_move_and_a_loss_keeps_every_invariant(void **state)
 {
 	struct world *w = *state;
-	const struct rule *const busy[] = {&checkpoints, &progress, &ledger_time, &ledger_amounts, &ledger_reversals, &leaders};
+	const struct rule *const busy[] = {&checkpoints, &progress, &ledger_time, &ledger_amounts, &ledger_reversals, &budget, &leaders};
 
 	lived(w);
 	all_hold(w, "at the end", SPOT_US_PER_S);
@@ -166,6 +168,17 @@ static const struct {
     {&moving, JOB "'RUNNING'" FROM_AGO, "without an attempt", true},
     {&moving, "UPDATE job SET state = 'DRAINING', state_us = " AGO "; UPDATE attempt SET settled = false", "neither stops nor is given up",
      true},
+    {&moving, JOB "'PARKED'" FROM_AGO, "is PARKED since", true},
+    {&moving, "UPDATE job SET state = 'PARKED', why = 'its budget is used up', state_us = " AGO ", cancel_us = " AGO, "although it was cancelled",
+     true},
+    {&budget, "UPDATE job SET budget_micros = 1; UPDATE node SET created_us = 9000000000000000 WHERE id = 3", "n3 was wanted for j1 at", false},
+    {&budget, "UPDATE job SET budget_micros = (SELECT sum(amount_micros) FROM ledger WHERE job_id = 1); UPDATE node SET created_us = "
+	      "9000000000000000 WHERE id = 3", "micro-dollars had been spent", false},
+    {&budget, "UPDATE job SET state = 'PARKED', ended_us = NULL; UPDATE attempt SET ended_us = NULL WHERE epoch = 3",
+     "j1 is PARKED, and its epoch 3 lives on n3", false},
+    {&outlived,
+     "UPDATE job SET state = 'PARKED', state_us = state_us - 60000000; " NODE "'i-odd', 'READY', 1, 'running', a, NULL" FROM_AGO,
+     "is READY although j1 is PARKED", true},
     {&leaders, "INSERT INTO led VALUES (99, 5, 6)", "epoch 99 led, and the lease is at", false},
     {&leaders, "UPDATE leader SET epoch = 99; INSERT INTO led VALUES (99, (SELECT max(to_us) - 1 FROM led), 9000000000000000)",
      "epoch 99 led since", false},
@@ -216,6 +229,20 @@ static void test_what_is_kept_or_of_a_fleet_or_works_elsewhere_breaks_nothing(vo
 	all_hold(w, "with what may be", SPOT_US_PER_S);
 }
 
+static void test_a_parked_job_is_where_it_belongs_and_a_budget_counts_from_when_it_was_set(void **state)
+{
+	struct world *w = *state;
+
+	lived(w);
+	world_sql(w, JOB "'PARKED'" FROM_AGO "; UPDATE job SET why = 'its budget is used up', budget_micros = 5 WHERE name = 'odd'");
+	all_hold(w, "parked", SPOT_US_PER_S);
+	/* What was spent before the budget was lowered to that was wanted under the budget of then. */
+	world_sql(w, "UPDATE job SET budget_micros = (SELECT sum(amount_micros) FROM ledger WHERE job_id = 1) WHERE id = 1; UPDATE node SET "
+		     "created_us = (SELECT max(to_us) FROM ledger) WHERE id = 3; INSERT INTO event (at_us, entity, entity_id, job_id, event, why) "
+		     "SELECT max(to_us) + 1, 'job', 'j1', 1, 'BUDGET_SET', '' FROM ledger");
+	all_hold(w, "lowered", SPOT_US_PER_S);
+}
+
 #define T(f) cmocka_unit_test(f)
 int main(int argc, char **argv)
 {
@@ -223,6 +250,7 @@ int main(int argc, char **argv)
 	    T(test_a_world_with_a_move_and_a_loss_keeps_every_invariant),
 	    T(test_each_invariant_that_is_broken_is_told_in_words),
 	    T(test_what_is_kept_or_of_a_fleet_or_works_elsewhere_breaks_nothing),
+	    T(test_a_parked_job_is_where_it_belongs_and_a_budget_counts_from_when_it_was_set),
 	};
 
 	if (argc > 1) {

@@ -242,6 +242,9 @@ UNION ALL SELECT 'spot_queue_wait_seconds_max', team, max($1 - queued_us) / 1e6 
 	AND coalesce(not_before_us, 0) <= $1 GROUP BY team
 UNION ALL SELECT 'spot_deferred_jobs', team, count(*)::float8 FROM job WHERE state = 'QUEUED' AND cancel_us IS NULL AND not_before_us > $1
 	GROUP BY team
+UNION ALL SELECT 'spot_parked_jobs', team, count(*)::float8 FROM job WHERE state = 'PARKED' AND cancel_us IS NULL GROUP BY team
+UNION ALL SELECT 'spot_budget_left_usd_min', team, min(budget_micros - job_spent(id, $1)) / 1e6 FROM job
+	WHERE budget_micros IS NOT NULL AND state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') GROUP BY team
 UNION ALL SELECT 'spot_preemptions_total', 'jobs', count(*)::float8 FROM decision WHERE kind = 'preempted'
 UNION ALL SELECT 'spot_share_ratio', s.team, coalesce((s.spent_micros / nullif(sum(s.spent_micros) OVER (), 0))
 	/ (s.weight_pm / sum(s.weight_pm) OVER ()), 0)::float8 FROM team_share_now s

@@ -6,7 +6,7 @@
 -- name: api_job_submit
 -- params: name text, owner text, team text, project text, class text, spec jsonb, source text, secrets jsonb,
 --   priority int4, fleet text, deadline_us int8?, baseline jsonb?, at_us int8, token_id int8, idem_key text,
---   not_before_us int8?
+--   not_before_us int8?, budget_micros int8?
 -- rows: 0..1 id int8, woken bool, told bool
 -- writes: yes
 WITH f AS (
@@ -15,8 +15,8 @@ WITH f AS (
 	SELECT status FROM idempotency WHERE token_id = $14 AND key = $15 FOR UPDATE
 ), j AS (
 	INSERT INTO job (name, owner, team, project, class, spec, source, secrets, state, state_us, priority, fleet_id,
-		deadline_us, created_us, queued_us, baseline, not_before_us)
-	SELECT $1, $2, $3, $4, $5, $6, $7, $8, 'QUEUED', $13, $9, f.id, $11, $13, $13, $12, $16
+		deadline_us, created_us, queued_us, baseline, not_before_us, budget_micros)
+	SELECT $1, $2, $3, $4, $5, $6, $7, $8, 'QUEUED', $13, $9, f.id, $11, $13, $13, $12, $16, $17
 	FROM f WHERE ($10 = '' OR f.id IS NOT NULL) AND ($15 = '' OR EXISTS (SELECT FROM k WHERE status IS NULL)) RETURNING id
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, was, now, event, why, actor)
@@ -42,9 +42,9 @@ WITH x AS (
 SELECT x.id, d.doc::text FROM x JOIN api_job d ON d.id = x.id ORDER BY x.id DESC
 
 -- name: api_job
--- params: id int8
+-- params: id int8, at_us int8
 -- rows: 0..1 state text, team text, doc text, attempts text, checkpoints text, source text, spec text, lost_steps int8,
---   not_before_us int8?, queue text?
+--   not_before_us int8?, queue text?, budget text?
 -- writes: no
 SELECT j.state, j.team, d.doc::text,
 	coalesce((SELECT json_agg(a.doc ORDER BY a.epoch, a.rank) FROM api_attempt a WHERE a.job_id = j.id), '[]')::text AS attempts,
@@ -55,7 +55,10 @@ SELECT j.state, j.team, d.doc::text,
 		lag(a.steps_done) OVER (ORDER BY a.epoch) AS was FROM attempt a WHERE a.job_id = j.id AND a.rank = 0) t), 0)::int8
 		AS lost_steps,
 	j.not_before_us, (SELECT json_build_object('position', w.pos, 'effective_priority', w.effective, 'why', w.why)::text
-		FROM job_queue w WHERE w.job_id = j.id AND j.state = 'QUEUED') AS queue
+		FROM job_queue w WHERE w.job_id = j.id AND j.state = 'QUEUED') AS queue,
+	CASE WHEN j.budget_micros IS NOT NULL THEN (SELECT json_build_object('limit$', j.budget_micros, 'spent$', s.micros,
+		'left$', j.budget_micros - s.micros, 'needs$', CASE WHEN j.state = 'PARKED' THEN j.park_need_micros END)::text
+		FROM job_spent(j.id, $2) s (micros)) END AS budget
 FROM job j JOIN api_job d ON d.id = j.id WHERE j.id = $1
 
 -- name: api_job_why
@@ -87,6 +90,26 @@ WITH o AS (
 	SELECT $3, 'job', 'j' || id, id, 'CANCEL_ASKED', 'cancellation asked by ' || $2, $2 FROM j
 )
 SELECT state, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM o
+
+-- budget_micros NULL lifts the limit. What the engine keeps back of it, and when a parked job begins again, is its own affair: it is woken and looks.
+-- name: api_job_budget
+-- params: id int8, budget_micros int8?, actor text, at_us int8
+-- rows: 0..1 state text, saves bool, spent_micros int8, woken bool, told bool
+-- writes: yes
+WITH o AS (
+	SELECT id, state, budget_micros AS was, job_spent(id, $4) AS spent, coalesce(spec #>> '{checkpoint,path}', '') <> '' AS saves
+	FROM job WHERE id = $1 FOR UPDATE
+), j AS (
+	UPDATE job SET budget_micros = $2 FROM o
+	WHERE job.id = o.id AND o.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') AND ($2 IS NULL OR (o.saves AND $2 >= o.spent))
+		AND o.was IS DISTINCT FROM $2 RETURNING job.id, o.was
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, event, why, actor)
+	SELECT $4, 'job', 'j' || id, id, 'BUDGET_SET', CASE WHEN $2 IS NULL THEN 'budget lifted'
+			ELSE 'budget set to ' || to_char($2 / 1e6, 'FM999999990.009999') || ' USD' END || ' by ' || $3
+		|| coalesce(' (it was ' || to_char(was / 1e6, 'FM999999990.009999') || ' USD)', ' (it had none)'), $3 FROM j
+)
+SELECT state, saves, spent, pg_notify('spot_engine', '') IS NOT NULL AS woken, pg_notify('spot_api', 'j' || id) IS NOT NULL AS told FROM o
 
 -- Bytes of one attempt's log, of one rank, from an offset on. epoch 0: the newest attempt. more_epoch: a later attempt.
 -- name: api_job_log

@@ -35,7 +35,7 @@ WITH b AS (
 SELECT count(*), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words, '; ' ORDER BY id)
 	FROM (SELECT * FROM b WHERE bad ORDER BY id LIMIT 5) x), '') FROM b
 
--- No machine outlives the job that it was wanted for. A node of a fleet serves the fleet; one that has other work has it.
+-- No machine outlives the job that it was wanted for, nor serves one that is parked. A node of a fleet serves the fleet; one that has other work has it.
 -- keep_us: idle ones may be kept since then, or drain since then; ending_us: asked to end since then.
 -- name: consistency_outlived
 -- params: up_us int8, keep_us int8, ending_us int8
@@ -50,7 +50,7 @@ WITH b AS (
 			ELSE greatest(j.state_us, n.state_us, n.idle_since_us, n.ready_us, n.drain_deadline_us, $1) < $2 END AS bad
 	FROM node n LEFT JOIN job j ON j.id = n.job_id
 	WHERE n.state NOT IN ('GONE', 'FAILED') AND (n.state = 'TERMINATING' OR (n.fleet_id IS NULL
-		AND j.state IN ('SUCCEEDED', 'FAILED', 'CANCELLED')
+		AND j.state IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'PARKED')
 		AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.ended_us IS NULL AND a.job_id <> j.id)))
 )
 SELECT count(*), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words, '; ' ORDER BY id)
@@ -186,7 +186,7 @@ WITH b AS (
 SELECT count(*), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words, '; ' ORDER BY id)
 	FROM (SELECT * FROM b WHERE bad ORDER BY id LIMIT 5) x), '') FROM b
 
--- Every job that is not over goes somewhere: one that waits has said why, one that runs has an attempt whose end nobody has dealt with yet, and
+-- Every job that is not over goes somewhere: one that waits or is parked has said why, one that runs has an attempt whose end nobody has dealt with yet, and
 -- what is being stopped or told to stop moves on. stuck_us: it moved since then, or is within the deadline of its drain.
 -- name: consistency_moving
 -- params: up_us int8, stuck_us int8
@@ -195,17 +195,40 @@ SELECT count(*), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words,
 -- writes: no
 WITH b AS (
 	SELECT j.id, 'j' || j.id || ' is ' || j.state || ' since ' || to_timestamp(j.state_us / 1000000) || CASE
-		WHEN j.state = 'QUEUED' THEN CASE WHEN j.cancel_us IS NOT NULL THEN ' although it was cancelled' ELSE ' and nothing says why' END
+		WHEN j.state IN ('QUEUED', 'PARKED') THEN CASE WHEN j.cancel_us IS NOT NULL THEN ' although it was cancelled' ELSE ' and nothing says why' END
 		WHEN t.attempts = 0 THEN ' without an attempt' ELSE ': it neither stops nor is given up' END AS words,
 		greatest(j.state_us, j.cancel_us, t.deadline_us, $1) < $2 AND CASE
 			WHEN j.state = 'QUEUED' THEN j.cancel_us IS NOT NULL OR (j.why = '' AND NOT EXISTS (SELECT FROM job_queue q WHERE q.job_id = j.id AND q.why <> '')
 				AND NOT EXISTS (SELECT FROM decision d WHERE d.job_id = j.id AND d.at_us >= j.queued_us))
+			WHEN j.state = 'PARKED' THEN j.cancel_us IS NOT NULL OR j.why = ''
 			ELSE t.attempts = 0 OR j.state IN ('DRAINING', 'CANCELLING') END AS bad
 	FROM job j CROSS JOIN LATERAL (SELECT count(*) AS attempts, max(a.drain_deadline_us) AS deadline_us FROM attempt a
 		WHERE a.job_id = j.id AND a.epoch = j.epoch AND NOT a.settled) t
 	WHERE j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')
 )
 SELECT count(*), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words, '; ' ORDER BY id)
+	FROM (SELECT * FROM b WHERE bad ORDER BY id LIMIT 5) x), '') FROM b
+
+-- No machine is wanted for a job whose budget was used up then, by what the ledger has up to that moment, and a parked job runs nowhere. A budget
+-- that was set is the limit of what is wanted from then on. Machines of fleets are not wanted for a job.
+-- name: consistency_budget
+-- params: since_us int8
+-- rows: 1 checked int8, broken int8, words text
+-- row: consistency
+-- writes: no
+WITH j AS MATERIALIZED (
+	SELECT j.id, j.budget_micros, coalesce((SELECT max(e.at_us) FROM event e WHERE e.job_id = j.id AND e.event = 'BUDGET_SET'), 0) AS set_us
+	FROM job j WHERE j.budget_micros IS NOT NULL AND (j.ended_us IS NULL OR j.ended_us >= $1)
+), b AS (
+	SELECT n.id, 'n' || n.id || ' was wanted for j' || j.id || ' at ' || to_timestamp(n.created_us / 1000000) || ' although '
+			|| l.micros || ' of its ' || j.budget_micros || ' micro-dollars had been spent' AS words,
+		n.created_us >= j.set_us AND l.micros >= j.budget_micros AS bad
+	FROM j JOIN node n ON n.job_id = j.id AND n.fleet_id IS NULL CROSS JOIN LATERAL (SELECT coalesce(sum(l.amount_micros), 0) AS micros
+		FROM ledger l WHERE l.job_id = j.id AND l.to_us <= n.created_us) l
+	UNION ALL SELECT a.node_id, 'j' || j.id || ' is PARKED, and its epoch ' || a.epoch || ' lives on n' || a.node_id, true
+	FROM job j JOIN attempt a ON a.job_id = j.id AND a.ended_us IS NULL WHERE j.state = 'PARKED'
+)
+SELECT (SELECT count(*) FROM j), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words, '; ' ORDER BY id)
 	FROM (SELECT * FROM b WHERE bad ORDER BY id LIMIT 5) x), '') FROM b
 
 -- At any time one daemon led at most: the times of the epochs do not overlap, and the lease's epoch is the newest.

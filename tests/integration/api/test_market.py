@@ -261,6 +261,13 @@ class Rest(unittest.TestCase):
         text = A.call("GET", "/metrics", token=None, expect=200)[1].decode()
         self.assertNotIn('spot_queue_wait_seconds_max{team="waits"}', text)
 
+    def test_parked_jobs_and_what_is_left_of_budgets_are_told_per_team(self):
+        jobs = [A.job(lib.JOB + "config: {spotctl: {team: thrift, budget: %s, checkpoint: {path: c}}}\n" % b)["id"] for b in ("25", "12.5", "3")]
+        A.sql("UPDATE job SET state = 'PARKED' WHERE id = %s; UPDATE job SET state = 'FAILED' WHERE id = %s" % (jobs[1][1:], jobs[2][1:]))
+        text = A.call("GET", "/metrics", token=None, expect=200)[1].decode()
+        self.assertIn('spot_parked_jobs{team="thrift"} 1\n', text)
+        self.assertIn('spot_budget_left_usd_min{team="thrift"} 12.5\n', text)  # of those that are not over
+
     def test_metrics_are_well_formed(self):
         A.call("GET", "/v1/nothing", expect=404)
         text = A.call("GET", "/metrics", token=None, expect=200)[1].decode()

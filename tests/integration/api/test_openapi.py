@@ -113,6 +113,7 @@ class Document(unittest.TestCase):
         A.call("POST", "/v1/agent/sample", {"gpus": 0}, token=s, expect=200)
         A.call("POST", "/v1/nodes/n%d/drain" % node, expect=202)
         A.call("DELETE", "/v1/nodes/n%d" % node, expect=202)
+        A.call("PATCH", "/v1/jobs/" + A.job(lib.JOB + "config: {spotctl: {budget: 5, checkpoint: {path: c}}}\n")["id"], {"budget_usd": 7.5}, expect=200)
         A.call("POST", "/v1/jobs/%s/cancel" % job, expect=202)
         missing = self.routes() - A.validated - {("GET", "/v1/agent/download/{file}")}
         self.assertEqual(missing, set())

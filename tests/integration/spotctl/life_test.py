@@ -13,7 +13,7 @@ import subprocess
 import sys
 import unittest
 
-from spotctl_case import Case, JOB, SPOTCTL, page
+from spotctl_case import Case, JOB, PARKED, SPOTCTL, page
 from spotctl_fake import FakeDaemon, Reply, problem
 
 
@@ -68,6 +68,15 @@ class Waiting(Case):
     def test_job_wait_on_a_failure(self):
         self.daemon.on("GET", "/v1/jobs/j12", Reply(body={**JOB, "state": "FAILED"}))
         self.run_it("job", "wait", "j12", code=1)
+
+    def test_job_wait_goes_on_while_the_job_is_parked_and_says_what_it_needs(self):
+        self.daemon.on("GET", "/v1/jobs/j12", Reply(body=PARKED), Reply(body=PARKED), Reply(body={**JOB, "state": "QUEUED", "why": "funded"}),
+                       Reply(body={**JOB, "state": "SUCCEEDED", "why": "done"}))
+        err = self.run_it("job", "wait", "j12").stderr
+        self.assertIn("j12: PARKED its budget is used up", err)
+        self.assertEqual(err.count("j12: needs at least 0.42 USD left"), 1)
+        self.assertIn("waiting on\n", err)
+        self.assertLess(err.index("PARKED"), err.index("SUCCEEDED"))
 
     def test_job_wait_gives_up(self):
         self.daemon.on("GET", "/v1/jobs/j12", Reply(body=JOB))

@@ -119,6 +119,9 @@ class Real(unittest.TestCase):
         self.assertIn("train-cpu", self.run_it("job", "show", job).stdout)
         self.assertIn("SUBMITTED", self.run_it("job", "why", job).stdout)
         self.run_it("job", "logs", job)
+        for words, limit in ((["30"], "30.000000"), ([], "30.000000"), (["12.345678"], "12.345678"), (["none"], "")):
+            row = next(csv.DictReader(io.StringIO(self.run_it("job", "budget", job, *words, "-o", "csv").stdout)))
+            self.assertEqual((row["JOB"], row["LIMIT USD"]), (job, limit))
         self.assertIn("total  0.000000 USD", self.run_it("cost", "--job", job).stdout)
         self.run_it("job", "cancel", job)
         self.assertIn("CANCELLED", self.run_it("job", "wait", job, "--timeout", "60", code=1).stderr)

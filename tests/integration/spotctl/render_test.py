@@ -16,7 +16,7 @@ import subprocess
 import sys
 import unittest
 
-from spotctl_case import Case, FLEET, FLEET_PLAN, JOB, NODE, POOL, SPOTCTL, page
+from spotctl_case import BUDGET, Case, FLEET, FLEET_PLAN, JOB, NODE, PARKED, POOL, SPOTCTL, page
 from spotctl_fake import Reply, problem
 
 
@@ -130,6 +130,33 @@ class Rendering(Case):
         self.assertEqual(json.loads(self.run_it("job", "show", "j12", "-o", "json").stdout), detail)
         self.assertEqual(self.run_it("job", "show", "j12", "-o", "name").stdout, "j12\n")
         self.assertEqual(len(list(csv.DictReader(io.StringIO(self.run_it("job", "show", "j12", "-o", "csv").stdout)))), 1)
+
+    def test_a_budget_is_told_and_what_to_do_about_a_parked_job(self):
+        self.daemon.on("GET", "/v1/jobs/j12", Reply(body={**JOB, "budget": BUDGET}))
+        out = self.run_it("job", "show", "j12").stdout
+        self.assertIn("budget       12.50 USD, 4.90 spent, 7.60 left\n", out)
+        self.assertNotIn("parked", out)
+        p = self.run_it("job", "budget", "j12")
+        self.assertEqual(self.rows(p.stdout), [["JOB", "STATE", "LIMIT USD", "SPENT USD", "LEFT USD", "NEEDS USD"],
+                                               ["j12", "RUNNING", "12.5000", "4.9000", "7.6000", ""]])
+        self.assertEqual(p.stderr, "")
+        self.daemon.on("GET", "/v1/jobs/j12", Reply(body=PARKED))
+        # Rounded up: 12.123456 and 0.413001 more.
+        words = "needs at least 0.42 USD left, which is a budget of 12.54 USD; raise it with 'spotctl job budget j12 AMOUNT', or 'spotctl job cancel j12'"
+        self.assertIn("parked       " + words, self.run_it("job", "show", "j12").stdout)
+        p = self.run_it("job", "budget", "j12")
+        self.assertIn("parked: " + words, p.stderr)
+        self.assertEqual(self.rows(p.stdout)[1], ["j12", "PARKED", "12.5000", "12.1235", "0.3765", "0.4130"])
+        self.assertEqual(json.loads(self.run_it("job", "budget", "j12", "-o", "json").stdout), PARKED)
+        self.assertEqual(next(csv.DictReader(io.StringIO(self.run_it("job", "budget", "j12", "-o", "csv").stdout)))["NEEDS USD"], "0.413001")
+        self.assertIn("\033[33mPARKED", self.on_terminal("job", "show", "j12", env=self.env(TERM="xterm")))
+
+    def test_a_job_without_a_budget_says_how_to_set_one(self):
+        self.daemon.on("GET", "/v1/jobs/j12", Reply(body={**JOB, "budget": None}))
+        self.assertIn("'spotctl job budget j12 AMOUNT' sets one", self.run_it("job", "budget", "j12").stderr)
+        self.assertNotIn("budget", self.run_it("job", "show", "j12").stdout)
+        self.daemon.on("PATCH", "/v1/jobs/j12", problem(409, "conflict", "job j12 has cost 4.900000 USD already", field="budget_usd"))
+        self.assertIn("has cost 4.900000 USD", self.run_it("job", "budget", "j12", "1", code=4).stderr)
 
     def test_verdicts_are_told_with_what_was_seen_by_whom(self):
         v = {"id": 1, "at": "2026-01-01T00:01:00Z", "node": "n7", "job": "j12", "epoch": 1, "rank": 0, "verdict": "lost", "why": "provider says gone: x",

@@ -11,7 +11,7 @@ import sys
 import time
 import unittest
 
-from spotctl_case import Case, FLEET, FLEET_PLAN, JOB, NODE, POOL, SPOTCTL, page
+from spotctl_case import BUDGET, Case, FLEET, FLEET_PLAN, JOB, NODE, POOL, SPOTCTL, page
 from spotctl_fake import Reply
 
 
@@ -130,6 +130,18 @@ class Requests(Case):
         self.run_it("job", "cancel", "j1", "j2")
         self.assertEqual([r.path for r in self.daemon.requests], ["/v1/jobs/j1/cancel", "/v1/jobs/j2/cancel"])
         self.assertEqual(len({r.headers["Idempotency-Key"] for r in self.daemon.requests}), 2)
+
+    def test_job_budget_shows_it_and_sets_it_digit_for_digit(self):
+        job = {**JOB, "budget": BUDGET}
+        self.check(["job", "budget", "j12"], "GET", "/v1/jobs/j12", Reply(body=job))
+        for amount, body in (("25", '{"budget_usd":"25"}'), ("12.345678", '{"budget_usd":"12.345678"}'), ("none", '{"budget_usd":null}')):
+            self.daemon.requests.clear()
+            self.check(["job", "budget", "j12", amount], "PATCH", "/v1/jobs/j12", Reply(body=job), body=body)
+
+    def test_job_budget_sends_no_amount_that_is_none(self):
+        for amount in ("0", "0.00", "much", "1e3", "5 USD", "", "--", "-5"):
+            self.run_it("job", "budget", "j12", amount, *(["x"] if amount == "--" else []), code=2)
+        self.assertEqual(self.daemon.requests, [])
 
     def test_fleet_create(self):
         f = self.file("name: big\nnodes: 8\n")

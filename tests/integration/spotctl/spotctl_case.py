@@ -18,6 +18,10 @@ JOB = {"id": "j12", "name": "train", "state": "RUNNING", "owner": "ann", "team":
        "why": "step 30", "pool": POOL, "node": "n7", "market": "spot", "attempts": 2, "interruptions": 1,
        "cost_micros": 1234567, "cost_usd": 1.234567,
        "checkpoint": {"id": "c9", "steps": 25, "bytes": 1000, "committed_at": "2026-01-01T00:10:00Z"}}
+BUDGET = {"limit_micros": 12500000, "limit_usd": 12.5, "spent_micros": 4900000, "spent_usd": 4.9, "left_micros": 7600000, "left_usd": 7.6,
+          "needs_micros": None, "needs_usd": None}
+PARKED = {**JOB, "state": "PARKED", "why": "its budget is used up: it waits for more", "budget": {
+    **BUDGET, "spent_micros": 12123456, "left_micros": 376544, "needs_micros": 413001}}
 NODE = {"id": "n7", "state": "READY", "pool": POOL, "job": "j12", "fleet": "f3", "ref": "i-1", "price_micros": 412300,
         "created_at": "2026-01-01T00:00:00Z", "last_seen_at": None, "notice": None, "cost_micros": 5, "end_cause": "",
         "why": "", "last_error": "", "notices": [], "attempts": [], "events": []}

@@ -102,6 +102,12 @@ static void tables_have_the_edges_we_know(void **state)
 	assert_int_equal(job_edge(JOB_PARKED, JOB_EV_FUNDED).to, JOB_QUEUED);
 	assert_int_equal(job_edge(JOB_PARKED, JOB_EV_PLACED).to, 0);
 	assert_int_equal(job_edge(JOB_QUEUED, JOB_EV_NODE_LOST).to, 0);
+	assert_int_equal(job_edge(JOB_RUNNING, JOB_EV_BUDGET).to, JOB_DRAINING);
+	assert_int_equal(job_edge(JOB_QUEUED, JOB_EV_BUDGET).to, JOB_PARKED);
+	assert_int_equal(job_edge(JOB_PARKED, JOB_EV_FUNDED).to, JOB_QUEUED);
+	assert_int_equal(job_edge(JOB_PARKED, JOB_EV_CANCEL).to, JOB_CANCELLED);
+	assert_int_equal(job_edge(JOB_PARKED, JOB_EV_PLACED).to, 0); /* nothing begins before its budget pays for it */
+	assert_false(job_state_final(JOB_PARKED));
 	assert_int_equal(job_edge(JOB_NONE, JOB_EV_CANCEL).to, 0);
 	assert_int_equal(job_edge((enum job_state)99, JOB_EV_CANCEL).to, 0);
 }

@@ -126,6 +126,32 @@ static void the_three_forms_of_accelerators(void **state)
 	assert_true(s->interruptible);
 }
 
+static void a_budget_is_dollars_and_not_part_of_what_is_stored(void **state)
+{
+	static const struct { const char *text; int64_t micros; } cases[] = {
+		{"25", 25000000}, {"\"25.00\"", 25000000}, {"12.345678", 12345678}, {"0.01", 10000}};
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct job_spec *s, *back;
+	struct spot_err err = {0};
+	json_t *doc;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		assert_int_equal(parse(a, arena_printf(a, "run: x\nconfig: {spotctl: {budget: %s, checkpoint: {path: c}}}\n", cases[i].text),
+		    &s, &err), SPOT_OK);
+		assert_int_equal(s->budget_micros, cases[i].micros);
+	}
+	doc = jobspec_to_json(s);
+	assert_int_equal(jobspec_from_json(a, doc, &back, &err), SPOT_OK); /* the limit changes: it has a column of its own */
+	assert_int_equal(back->budget_micros, 0);
+	json_decref(doc);
+	assert_int_equal(parse(a, "run: x\nconfig: {spotctl: {checkpoint: {path: c}}}\n", &s, &err), SPOT_OK);
+	assert_int_equal(s->budget_micros, 0);
+	assert_int_equal(parse(a, "run: x\nconfig:\n  spotctl:\n    budget: 5\n", &s, &err), SPOT_INVALID);
+	assert_non_null(strstr(err.text, "line 4, column"));
+	assert_non_null(strstr(err.text, "checkpoint.path"));
+}
+
 static void refusals_name_the_place_and_what_to_do(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
@@ -155,7 +181,11 @@ static void refusals_name_the_place_and_what_to_do(void **state)
 		{"run: x\nconfig: {spotctl: {late: never}}\n", "fastest or cheapest"},
 		{"run: x\nconfig: {spotctl: {deadline: 2025-01-01T00:00:00Z}}\n", "past"},
 		{"run: x\nconfig: {spotctl: {class: fun}}\n", "class"},
-		{"run: x\nconfig: {spotctl: {budget: 5}}\n", "not enforced"},
+		{"run: x\nconfig: {spotctl: {budget: 0, checkpoint: {path: c}}}\n", "'0' is not an amount of dollars above 0"},
+		{"run: x\nconfig: {spotctl: {budget: -5, checkpoint: {path: c}}}\n", "'-5' is not an amount of dollars above 0"},
+		{"run: x\nconfig: {spotctl: {budget: little, checkpoint: {path: c}}}\n", "'little' is not an amount of dollars above 0"},
+		{"run: x\nconfig: {spotctl: {budget: [5], checkpoint: {path: c}}}\n", "budget: must be text"},
+		{"run: x\nconfig: {spotctl: {budget: 5}}\n", "the job saves nothing"},
 		{"run: x\nconfig: {spotctl: {checkpoint: {signal: USR1}}}\n", "path is missing"},
 		{"run: x\nconfig: {spotctl: {checkpoint: {path: ckpt, signal: KILL}}}\n", "USR1"},
 		{"run: x\nconfig: {spotctl: {checkpoint: {path: ../x}}}\n", "'..'"},
@@ -192,6 +222,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_full_file_is_understood_and_survives_storage),
 		cmocka_unit_test(the_three_forms_of_accelerators),
+		cmocka_unit_test(a_budget_is_dollars_and_not_part_of_what_is_stored),
 		cmocka_unit_test(refusals_name_the_place_and_what_to_do),
 	};
 
