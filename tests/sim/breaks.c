@@ -181,6 +181,11 @@ static void write_late(void)
 	leaders_break(true);
 }
 
+static void each_minute(void)
+{
+	check_budget();
+}
+
 /* ---- the rules --------------------------------------------------------------------------------- */
 
 static const struct rule_break {

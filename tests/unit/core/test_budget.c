@@ -15,11 +15,11 @@ static void a_start_needs_its_boot_some_work_a_save_and_its_end(void **state)
 
 	(void)state;
 	/* 100 s until it is there, 300 s of work, 60 s of saving, 150 s until the machine's end is confirmed */
-	assert_int_equal(budget_need(AN_HOUR_MICROS, 100 * SPOT_US_PER_S, &s), 610000);
+	assert_int_equal(budget_need(AN_HOUR_MICROS, 100 * SPOT_US_PER_S, 150 * SPOT_US_PER_S, &s), 610000);
 	s.checkpoint.budget_s = 360;
-	assert_int_equal(budget_need(AN_HOUR_MICROS, 100 * SPOT_US_PER_S, &s), 910000);
-	assert_int_equal(budget_need(2 * AN_HOUR_MICROS, 0, &s), 1620000);
-	assert_int_equal(budget_need(0, 100 * SPOT_US_PER_S, &s), 0);
+	assert_int_equal(budget_need(AN_HOUR_MICROS, 100 * SPOT_US_PER_S, 150 * SPOT_US_PER_S, &s), 910000);
+	assert_int_equal(budget_need(2 * AN_HOUR_MICROS, 0, 150 * SPOT_US_PER_S, &s), 1620000);
+	assert_int_equal(budget_need(0, 100 * SPOT_US_PER_S, 150 * SPOT_US_PER_S, &s), 0);
 }
 
 static void what_a_start_needs_is_rounded_up_and_never_wraps(void **state)
@@ -27,11 +27,11 @@ static void what_a_start_needs_is_rounded_up_and_never_wraps(void **state)
 	struct job_spec s = {.checkpoint = {.budget_s = 60}};
 
 	(void)state;
-	assert_int_equal(budget_need(1, 0, &s), 1);
-	assert_int_equal(budget_need(AN_HOUR_MICROS + 1, 0, &s), 510001);
-	assert_true(budget_need(INT64_MAX, 0, &s) < INT64_MAX); /* 510 s of an hour */
-	assert_true(budget_need(INT64_MAX, 2 * SPOT_US_PER_HOUR, &s) == INT64_MAX);
-	assert_true(budget_need(INT64_MAX, INT64_MAX, &s) == INT64_MAX);
+	assert_int_equal(budget_need(1, 0, 150 * SPOT_US_PER_S, &s), 1);
+	assert_int_equal(budget_need(AN_HOUR_MICROS + 1, 0, 150 * SPOT_US_PER_S, &s), 510001);
+	assert_true(budget_need(INT64_MAX, 0, 150 * SPOT_US_PER_S, &s) < INT64_MAX); /* 510 s of an hour */
+	assert_true(budget_need(INT64_MAX, 2 * SPOT_US_PER_HOUR, 150 * SPOT_US_PER_S, &s) == INT64_MAX);
+	assert_true(budget_need(INT64_MAX, INT64_MAX, 150 * SPOT_US_PER_S, &s) == INT64_MAX);
 }
 
 static void what_is_left_is_told_beside_the_whole_and_is_never_below_nothing(void **state)
