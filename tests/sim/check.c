@@ -443,7 +443,8 @@ static void check_healthy(void)
 	none("a healthy job is never recovered",
 	    "SELECT string_agg('j' || id || ' epoch ' || epoch, '; ') FROM job j WHERE epoch > 1 AND NOT EXISTS "
 	    "(SELECT 1 FROM attempt a WHERE a.job_id = j.id AND a.exit_reason = 'error') AND NOT EXISTS "
-	    "(SELECT 1 FROM decision d WHERE d.job_id = j.id AND d.kind IN ('rebalance', 'return', 'preempted'))");
+	    "(SELECT 1 FROM decision d WHERE d.job_id = j.id AND d.kind IN ('rebalance', 'return', 'preempted')) "
+	    "AND NOT EXISTS (SELECT FROM event e WHERE e.job_id = j.id AND e.event = 'BUDGET')");
 }
 
 /* Its programs were over in time, and it could not be told so: the machine was cut off. */

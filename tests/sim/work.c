@@ -118,7 +118,7 @@ static void heard(struct flight_to *to)
 		limit_heard(w, true);
 		return;
 	}
-	if (w->accepted && limited(w) && to->status == 409 && says(to->reply, "spent")) {
+	if (w->accepted && limited(w) && to->status == 409 && says(to->reply, "has cost")) {
 		sometimes("a limit below what a job had cost was refused");
 		limit_heard(w, false);
 		return;
