@@ -4,6 +4,8 @@ import hashlib
 import os
 import time
 
+from world import Failure
+
 HOUR_US = 3600 * 1000 * 1000
 # What a launch and the news of an end may take, on a busy machine, too; how old time is when it is billed (engine.bill_lag).
 LATE_US, BILL_LAG_US = 180 * 1000 * 1000, 2 * 1000 * 1000
@@ -25,7 +27,12 @@ def nothing_left(w):
     def clean():
         books = w.sim("GET", "/books")
         return books["alive"] == 0 and not books["left"] and all(i["terminated"] for i in books["instances"]) and not w.nodes()
-    w.until("nothing is left at the clouds", 120, clean)
+    try:
+        w.until("nothing is left at the clouds", 120, clean)
+    except Failure as e:
+        books = w.sim("GET", "/books")
+        raise Broken("%s\n  left: %s; alive: %s of %s" % (e, books["left"], books["alive"],
+                     [i["id"] for i in books["instances"] if not i["terminated"]])) from e
     books = w.sim("GET", "/books")
     need(not books["double_launches"], "launched twice: %s", books["double_launches"])
     return books

@@ -124,6 +124,11 @@ int64_t check_value(const char *sql)
 	return value(sql);
 }
 
+int64_t check_value_now(const char *sql)
+{
+	return value_now(sql);
+}
+
 bool check_no_faults(void)
 {
 	static const struct faults_mix none_at_all;

@@ -22,6 +22,7 @@ void check_prepare(const char *sql);
 void check_none(const char *name, const char *sql);
 void check_none_now(const char *name, const char *sql); /* a text made for this once */
 int64_t check_value(const char *sql);
+int64_t check_value_now(const char *sql);
 bool check_no_faults(void);
 
 /* What the statement tells of (a job's number, its state) is over within a few passes of a leader that never stands still, whatever becomes of
