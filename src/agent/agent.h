@@ -368,6 +368,7 @@ void ckpt_again(struct agent *a, enum ckpt_at at, const char *why);
 void ckpt_set(struct agent *a, enum ckpt_at at);
 void upload_step(struct agent *a);           /* CKPT_POST .. CKPT_COMMIT */
 void upload_stop(struct agent *a);
+void upload_sessions_end(struct agent *a);   /* what was asked for is not waited for (upload_resumable.c) */
 
 /* ---- logs (logs.c) ----------------------------------------------------------------------------------------- */
 
@@ -455,6 +456,7 @@ struct agent {
 	struct report report;
 	struct fetch fetch;
 	struct ckpt ckpt;
+	struct session_asked *sessions_asked;
 	bool store_counts;      /* what the store says of what it has got is no MD5 of it (upload.c) */
 	struct logs logs;
 	struct gpu gpu;

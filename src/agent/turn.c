@@ -101,5 +101,6 @@ void agent_end(struct agent *a)
 	ckpt_reset(a);
 	identity_fini(a);
 	http_free(a->http);
+	upload_sessions_end(a);
 	boot_fini(&a->boot);
 }

@@ -40,7 +40,8 @@ void upload_stop(struct agent *a)
 	for (size_t i = 0; i < c->uploads_n; i++) {
 		struct upload *u = &c->uploads[i];
 
-		http_stop(a->http, u->call);
+		if (u->how != UPLOAD_RESUMABLE || !upload_resumable_leave(u))
+			http_stop(a->http, u->call);
 		upload_free(u);
 	}
 	free(c->uploads);

@@ -67,6 +67,8 @@ char *upload_url(const char *url, const char *query);   /* the caller frees */
 
 /* upload_resumable.c */
 void upload_resumable_step(struct upload *u);
+/* It is given up: its session is cancelled, if it is not done. true: the session is only just asked for; that call goes on without it. */
+bool upload_resumable_leave(struct upload *u);
 /* "bytes=0-262143" -> 262144; "" -> 0: nothing is stored. */
 NODISCARD bool upload_range(const char *text, int64_t *ret_next);
 

@@ -181,12 +181,21 @@ class Store(Server):
                 path = f"/session/{os.urandom(8).hex()}"
                 me.sessions[path] = {"key": url.path[len("/gcs/"):], "data": bytearray()}
                 me.created += 1
+            if me.hold:
+                me.hold.wait(60)
+            with me.lock:
                 self.reply(201, b"", headers=[("Location", f"{me.url}{path}?upload_id=secret")])
 
         def do_PUT(self):
             if self.path.startswith("/session/"):
                 return self.put_piece()
             return self.put_block()
+
+        def do_DELETE(self):
+            """A session is cancelled."""
+            with self.owner.lock:
+                gone = self.owner.sessions.pop(urllib.parse.urlsplit(self.path).path, None)
+            self.reply(404 if gone is None else 499)
 
         def put_piece(self):
             me = self.owner
@@ -223,6 +232,7 @@ class Store(Server):
             if have < total:
                 return self.reply(308, b"", headers=[("Range", f"bytes=0-{have - 1}")] if have else [])
             self.owner.keep(s["key"], bytes(s["data"]))
+            s["done"] = True
             return self.reply(200, {"kind": "storage#object"}, headers=[("x-goog-hash", "crc32c=AAAAAA=="), ("x-goog-hash", "md5=" + md5(s["data"]))])
 
         def flipped(self, data, fault):
@@ -286,6 +296,7 @@ class Store(Server):
         self.daemon, self.how = daemon, how
         self.sessions, self.blocks, self.faults = {}, {}, []
         self.sent, self.created, self.lists, self.list_status, self.flips = 0, 0, 0, 0, 0
+        self.hold = None  # an event: the address of a session is told when it is set
         super().__init__(Store.Handler)
 
     def keep(self, key, data):
@@ -294,6 +305,10 @@ class Store(Server):
         with self.daemon.lock:
             self.daemon.objects[key] = data
             self.daemon.events.append(("put", key))
+
+    def open_sessions(self):
+        with self.lock:
+            return [s for s in self.sessions.values() if not s.get("done")]
 
     def plan(self, when, what, after=0, keep=1 << 40):
         """The request of that kind after `after` others: reads `keep` bytes of it, then answers a status or drops."""

@@ -1,6 +1,7 @@
 """Uploads in pieces: faults in the middle, and how much is sent twice."""
 import hashlib
 import os
+import threading
 
 import clouds
 from case import AgentCase
@@ -104,6 +105,24 @@ class Resumable(StoreCase):
     def test_a_byte_that_changed_on_its_way_is_not_what_counts(self):
         self.assertTrue(self.flipped("piece"))
         self.assertEqual((self.store.sent, self.store.created), (40 * MIB, 2))
+
+    def test_a_session_that_nobody_goes_on_with_is_cancelled(self):
+        self.change_under_it()
+        self.end_with(20 * MIB)
+        self.assertEqual(self.store.created, 2)
+        self.until(lambda: not self.store.open_sessions(), "no session is left at the store")
+
+    def test_a_session_whose_address_comes_when_its_upload_was_given_up_is_cancelled(self):
+        self.store.hold = threading.Event()
+        self.agent.start()
+        self.job("head -c 1000 /dev/urandom >ckpt/big")
+        self.until(lambda: self.store.created, "a session is made")
+        self.daemon.want("kill", "j1", 1, why="cancelled")
+        self.assertEqual(self.exited()["reason"], "killed")
+        self.assertEqual(len(self.store.open_sessions()), 1)
+        self.store.hold.set()
+        self.until(lambda: not self.store.open_sessions(), "no session is left at the store")
+        self.daemon.want("idle")
 
 
 class Blocks(StoreCase):
