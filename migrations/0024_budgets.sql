@@ -17,7 +17,7 @@ CREATE FUNCTION job_machines(of_job int8, at_us int8) RETURNS TABLE (price_micro
 	SELECT greatest(n.price_micros, p.price_micros), greatest(n.ended_us - coalesce(n.billed_to_us, n.launched_us), 0), false
 	FROM node n LEFT JOIN pool_latest p ON p.pool_id = n.pool_id
 	WHERE n.job_id = $1 AND n.fleet_id IS NULL AND n.state IN ('GONE', 'FAILED') AND n.ended_us IS NOT NULL
-		AND n.launched_us IS NOT NULL AND (n.ended_us IS NULL OR n.billed_to_us IS NULL OR n.billed_to_us < n.ended_us)
+		AND n.launched_us IS NOT NULL AND (n.billed_to_us IS NULL OR n.billed_to_us < n.ended_us)
 	UNION ALL
 	SELECT greatest(n.price_micros, p.price_micros),
 		greatest(least(coalesce(a.ended_us, $2), $2) - greatest(a.created_us, n.billed_to_us), 0), a.ended_us IS NULL

@@ -76,6 +76,13 @@ static void park(struct recon *r, const struct job_facts *f, int64_t need, const
 	if (next[0] == '\0') {
 		return;
 	}
+	AUTO(json)
+	json_t *in = json_pack("{s:I, s:{s:I, s:I, s:I, s:i, s:I}, s:{s:I, s:I, s:I}}", "now_us", (json_int_t)engine_now(r->e), "job", "id",
+			       (json_int_t)f->id, "budget_micros", (json_int_t)f->budget_micros, "left_micros", (json_int_t)f->budget_left,
+			       "nodes", (int)MAX(f->nodes, 1), "restart_us", (json_int_t)f->restart_us, "policy", "end_us",
+			       (json_int_t)budget_end_us(r->e), "work_us", (json_int_t)BUDGET_WORK_US, "restart_s",
+			       (json_int_t)r->e->conf.rank.restart_s);
+
 	log_info("job.parked", I64("job", f->id), I64("left_micros", f->budget_left), I64("need_micros", need));
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_job_park,
@@ -86,7 +93,8 @@ static void park(struct recon *r, const struct job_facts *f, int64_t need, const
 					  .need_micros = need,
 					  .why = why,
 					  .at_us = engine_now(r->e),
-					  .fence = r->epoch}));
+					  .fence = r->epoch,
+					  .inputs = json_text(r->arena, in)}));
 }
 
 void budget_park(struct recon *r, const struct job_facts *f, int64_t need_micros)

@@ -252,6 +252,11 @@ json_t *place_inputs(struct recon *r, const struct job_facts *f, const struct pl
 	json_object_set_new(json_object_get(j, "job"), "restart_us", json_integer(f->restart_us));
 	json_object_set_new(json_object_get(j, "job"), "step_rates",
 			    json_string(f->rates != NULL ? f->rates : ""));
+	if (f->has_budget) {
+		json_object_set_new(json_object_get(j, "job"), "budget_micros", json_integer(f->budget_micros));
+		json_object_set_new(json_object_get(j, "job"), "budget_left_micros", json_integer(f->budget_left));
+		json_object_set_new(j, "too_dear", json_integer((json_int_t)p->dear));
+	}
 	json_object_set_new(j, "policy", rank_policy_json(k));
 	json_object_set_new(json_object_get(j, "policy"), "patience_us",
 			    json_integer(place_patience_us(e, p->spec)));

@@ -99,6 +99,8 @@ static void test_a_budget_that_pays_no_start_launches_nothing(void **state)
 	world_until(w, LIMIT, PARKED);
 	world_for(w, 200);
 	assert_int_equal(w->cloud.launches, 0);
+	assert_int_equal(world_int(w, "SELECT (inputs #>> '{job,left_micros}')::int8 FROM decision WHERE kind = 'park' AND outcome->>'need_micros' = "
+				      "(SELECT park_need_micros::text FROM job)"), 150000);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE why LIKE '0.1500 of 0.1500 USD of its budget are left; a start needs 0.20%%'"), 1);
 }
 
@@ -115,6 +117,7 @@ static void test_what_is_too_dear_for_a_budget_is_not_taken_though_nothing_else_
 	world_start(w);
 	job_with(w, "{}", "1000000");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'QUEUED' AND why LIKE '%%pays for no start where there is room%%'");
+	assert_int_equal(world_int(w, "SELECT (inputs->>'too_dear')::int8 FROM decision WHERE kind = 'wait' ORDER BY id DESC LIMIT 1"), 1);
 	cloud_sell_again(&w->cloud);
 	world_until(w, LIMIT, RUNS);
 	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt"), cheap);

@@ -191,7 +191,7 @@ WHERE NOT EXISTS (SELECT FROM attempt a WHERE a.job_id = t.id AND (a.ended_us IS
 ORDER BY t.id LIMIT 200
 
 -- name: engine_job_park
--- params: id int8, epoch int4, now text, event text, need_micros int8, why text, at_us int8, fence int8
+-- params: id int8, epoch int4, now text, event text, need_micros int8, why text, at_us int8, fence int8, inputs jsonb
 -- rows: 0..1 id int8, told bool
 -- writes: yes
 WITH j AS (
@@ -200,6 +200,9 @@ WITH j AS (
 		AND NOT EXISTS (SELECT FROM attempt a WHERE a.job_id = $1 AND (a.ended_us IS NULL OR NOT a.settled))
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR KEY SHARE)
 	RETURNING id, epoch
+), d AS (
+	INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why)
+	SELECT $7, 'park', id, $9, jsonb_build_object('choice', 'park', 'need_micros', $5), $6 FROM j
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, epoch, was, now, event, why, actor)
 	SELECT $7, 'job', 'j' || id, id, epoch, 'QUEUED', $3, $4, $6, 'engine' FROM j
