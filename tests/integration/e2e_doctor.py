@@ -100,13 +100,14 @@ class Healthy(e2e.Case):
 class Invariants(e2e.Case):
     OPTIONS = {"providers": ("aws",), "regions": "us-east-1"}
     RULES = ["machines", "vouched", "outlived", "epochs", "checkpoints", "progress", "ledger time", "ledger amounts", "ledger reversals", "moving",
-             "leaders", "orphans"]
+             "budget", "leaders", "orphans"]
     # What is broken, by SQL, once everything is over; the rules that say so, and how.
     BREAKS = [("DELETE FROM checkpoint_chunk WHERE checkpoint_id = (SELECT max(id) FROM checkpoint WHERE state = 'COMMITTED')", {"checkpoints": "0 of"}),
               ("UPDATE attempt SET steps_start = 0 WHERE epoch = 2", {"progress": "epoch 2 began at step 0"}),
               ("INSERT INTO ledger (at_us, kind, node_id, pool_id, market, from_us, to_us, price_micros, price_observed_us, amount_micros) SELECT at_us, "
                "kind, node_id, pool_id, market, from_us, to_us, price_micros, price_observed_us, amount_micros + 1 FROM ledger ORDER BY id LIMIT 1",
                {"ledger time": "us billed twice", "ledger amounts": "which makes"}),
+              ("UPDATE job SET budget_micros = 1", {"budget": "of its 1 micro-dollars had been spent"}),
               ("INSERT INTO led VALUES (1000000, 0, 9000000000000000)", {"leaders": "epoch 1000000 led, and the lease is at"})]
 
     def sql(self, text):
