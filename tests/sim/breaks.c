@@ -181,6 +181,20 @@ static void write_late(void)
 	leaders_break(true);
 }
 
+/* As if nothing had gone wrong. */
+static void unharmed(void)
+{
+	int64_t harm = world.harm_until, taken = world.taken_until;
+	bool stood = world.stood;
+
+	world.harm_until = world.taken_until = 0;
+	world.stood = false;
+	later();
+	world.harm_until = harm;
+	world.taken_until = taken;
+	world.stood = stood;
+}
+
 static void each_minute(void)
 {
 	check_budget();
@@ -265,7 +279,7 @@ static const struct rule_break {
     {"who is parked keeps no machine", "DROP INDEX node_gang; UPDATE job SET state = 'PARKED'; UPDATE node SET state = 'READY', end_cause = ''", later},
     {"nobody is parked who could begin", "UPDATE job SET state = 'PARKED', budget_micros = 900000000000", later},
     {"a budget is kept", "UPDATE job SET budget_micros = 1; UPDATE event SET event = 'BUDGET', now = 'DRAINING', at_us = (SELECT max(at_us) FROM event) WHERE entity = 'job'",
-	later},
+	unharmed},
     {"a cancellation that was accepted is kept", "UPDATE job SET cancel_us = NULL", NULL},
     {"a gang stops with the rank that it has lost", "DROP INDEX attempt_one_live; DROP INDEX attempt_one_per_node; UPDATE attempt SET desired = 'run', "
 	"ended_us = CASE WHEN rank = 0 THEN ended_us END, exit_reason = CASE WHEN rank = 0 THEN 'lost' ELSE '' END", later},

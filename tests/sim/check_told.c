@@ -128,7 +128,7 @@ static void check_asked(void)
 {
 	check_none("who moves has saved", "SELECT string_agg('j' || j.id || ' epoch ' || a.epoch || ' was not asked to: ' || e.why, '; ') FROM event e "
 	    "JOIN job j ON j.id = e.job_id AND j.num_nodes = 1 AND j.cancel_us IS NULL JOIN attempt a ON a.job_id = j.id AND a.epoch = e.epoch AND a.desired = 'kill' "
-	    "WHERE e.entity = 'job' AND e.event IN ('MOVE', 'BUDGET') AND e.now = 'DRAINING'");
+	    "WHERE e.entity = 'job' AND (e.event = 'MOVE' OR (e.event = 'BUDGET' AND e.now = 'DRAINING'))");
 }
 
 /* Where nothing went wrong since, what was done is stored before it goes on elsewhere. */
@@ -142,7 +142,7 @@ static void check_moved(void)
 	snprintf(sql, sizeof(sql), "SELECT string_agg('j' || j.id || ' epoch ' || a.epoch || ' ' || a.exit_reason || ': ' || e.why, '; ') FROM event e "
 	    "JOIN job j ON j.id = e.job_id AND j.num_nodes = 1 AND j.cancel_us IS NULL AND j.spec->'checkpoint'->>'path' IS NOT NULL "
 	    "JOIN attempt a ON a.job_id = j.id AND a.epoch = e.epoch AND a.settled AND a.exit_reason IN ('drained', 'killed') "
-	    "AND a.started_us + 60000000 < e.at_us WHERE e.entity = 'job' AND e.event IN ('MOVE', 'BUDGET') AND e.now = 'DRAINING' AND e.at_us > %" PRId64 " AND NOT EXISTS (SELECT FROM checkpoint c "
+	    "AND a.started_us + 60000000 < e.at_us WHERE e.entity = 'job' AND (e.event = 'MOVE' OR (e.event = 'BUDGET' AND e.now = 'DRAINING')) AND e.at_us > %" PRId64 " AND NOT EXISTS (SELECT FROM checkpoint c "
 	    "WHERE c.job_id = a.job_id AND c.epoch = a.epoch AND c.rank = a.rank AND c.state = 'COMMITTED' AND c.committed_us > e.at_us)", harm);
 	check_none_now("who moves has saved", sql);
 }
