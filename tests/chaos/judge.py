@@ -32,7 +32,7 @@ def nothing_left(w):
     except Failure as e:
         books = w.sim("GET", "/books")
         raise Broken("%s\n  left: %s; alive: %s of %s" % (e, books["left"], books["alive"],
-                     [i["id"] for i in books["instances"] if not i["terminated"]])) from e
+                     [i["instance"] for i in books["instances"] if not i["terminated"]])) from e
     books = w.sim("GET", "/books")
     need(not books["double_launches"], "launched twice: %s", books["double_launches"])
     return books
