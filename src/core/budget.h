@@ -23,6 +23,10 @@
 /* What must be left of a budget to begin on machines of price_micros an hour in all, that take start_us to be there and end_us
  * to end after a save: their start, BUDGET_WORK_US of work, a save and their end. Rounded up; INT64_MAX where it does not fit. */
 int64_t budget_need(int64_t price_micros, int64_t start_us, int64_t end_us, const struct job_spec *s);
+/* What must be left to seek missing of a gang's nodes machines again, at price_micros an hour each, while the others wait for them (saving and
+ * ending those is kept back already): the work of all, a save and the end of the missing ones. Their start was asked for when the gang was
+ * wanted, and is being spent: asked for again, a gang that was just paid for would be given up with the first machine that is refused. */
+int64_t budget_need_again(int64_t price_micros, int32_t nodes, size_t missing, int64_t end_us, const struct job_spec *s);
 /* "4.90 of 5.00 USD", in the arena. */
 const char *budget_words(struct arena *a, int64_t left_micros, int64_t budget_micros);
 

@@ -147,6 +147,16 @@ static bool missing(const struct gang_member *m)
 	    m->state == NODE_DRAINING;
 }
 
+size_t gang_gaps(const struct gang_member *members, size_t n)
+{
+	size_t gaps = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		gaps += missing(&members[i]);
+	}
+	return gaps;
+}
+
 static void give_up(struct gang_hold_out *ret, bool cool, const char *why)
 {
 	ret->what = GANG_GIVE_UP;
@@ -197,6 +207,10 @@ static void hold_or_not(struct arena *a, const struct gang_hold_in *in, const st
 	ret->why = arena_printf(a, "holds %zu of %d machines", k->there, (int)in->want);
 	if (k->way > 0 || in->now_us < next) {
 		ret->again_us = k->way > 0 ? until : MIN(next, until);
+		return;
+	}
+	if (in->unpaid != NULL) {
+		give_up(ret, false, in->unpaid);
 		return;
 	}
 	ret->what = GANG_REFILL;

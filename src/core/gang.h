@@ -63,6 +63,7 @@ struct gang_hold_in {
 	bool queued;               /* ... and could begin now */
 	int64_t now_us, hold_us;
 	int64_t last_lost_us;      /* when the newest of those that are over ended; 0 = none */
+	const char *unpaid;        /* why the job's budget does not pay for those that are missing; NULL = it does */
 };
 enum gang_do { GANG_WAIT = 1, GANG_START, GANG_REFILL, GANG_GIVE_UP };
 struct gang_hold_out {
@@ -72,6 +73,8 @@ struct gang_hold_out {
 	int64_t again_us;          /* look again then; 0 = with the next event */
 	const char *why;
 };
+/* How many of them are to be sought (again). */
+size_t gang_gaps(const struct gang_member *members, size_t n);
 void gang_hold(struct arena *a, const struct gang_hold_in *in, struct gang_hold_out *ret);
 
 /* ---- running ---------------------------------------------------------------------------------- */

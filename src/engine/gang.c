@@ -16,7 +16,23 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "core/budget.h"
 #include "engine/gang.h"
+
+/* NULL: it does not read (logged). */
+static struct job_spec *spec_of(const struct recon *r, const struct q_engine_gangs_row *g)
+{
+	struct spot_err err = {0};
+	AUTO(json) json_t *doc = NULL;
+	struct job_spec *spec = NULL;
+
+	if (json_parse(str_from(g->spec), "job.spec", &doc, &err) != SPOT_OK ||
+	    jobspec_from_json(r->arena, doc, &spec, &err) != SPOT_OK) {
+		log_error("job.spec", I64("job", g->job_id), STR("error", err.text));
+		return NULL;
+	}
+	return spec;
+}
 
 /* ---- giving up ---------------------------------------------------------------------------- */
 
@@ -148,17 +164,13 @@ static void assign_chunks(struct step *s)
 static void gang_assign(struct recon *r, const struct q_engine_gangs_row *g, size_t n)
 {
 	struct assign *a = arena_alloc(r->arena, sizeof(*a));
-	struct spot_err err = {0};
-	AUTO(json) json_t *doc = NULL;
 	struct step *s;
 
-	*a = (struct assign){.g = g, .n = n};
+	*a = (struct assign){.g = g, .n = n, .spec = spec_of(r, g)};
 	a->files = arena_array(r->arena, n, sizeof(*a->files));
 	a->nodes = arena_array(r->arena, n, sizeof(*a->nodes));
 	a->restores = arena_array(r->arena, n, sizeof(*a->restores));
-	if (json_parse(str_from(g->spec), "job.spec", &doc, &err) != SPOT_OK ||
-	    jobspec_from_json(r->arena, doc, &a->spec, &err) != SPOT_OK) {
-		log_error("job.spec", I64("job", g->job_id), STR("error", err.text));
+	if (a->spec == NULL) {
 		return;
 	}
 	if ((g->has_checkpoint_id || a->spec->mounts_n > 0) && !objects_ready(r->e)) {
@@ -184,7 +196,7 @@ static void gang_assign(struct recon *r, const struct q_engine_gangs_row *g, siz
 
 /* ---- acquiring ---------------------------------------------------------------------------- */
 
-static void refill(struct recon *r, const struct q_engine_gangs_row *g, int32_t rank)
+static void refill(struct recon *r, const struct q_engine_gangs_row *g, int32_t rank, int64_t need_micros)
 {
 	char token[65], name[65];
 	struct step *s = step_new(r, NULL, NULL);
@@ -200,7 +212,16 @@ static void refill(struct recon *r, const struct q_engine_gangs_row *g, int32_t 
 				     (int)rank, g->id),
 		 .at_us = engine_now(r->e),
 		 .fence = r->epoch,
+		 .need_micros = need_micros,
 		 .end_us = budget_end_us(r->e)}));
+}
+
+/* What so many of its machines more want of its budget; what is kept back for the others is reckoned in what is left. */
+static int64_t need_again(const struct recon *r, const struct q_engine_gangs_row *g, size_t missing)
+{
+	const struct job_spec *spec = g->has_budget_left && missing > 0 ? spec_of(r, g) : NULL;
+
+	return spec == NULL ? 0 : budget_need_again(MAX(g->price_micros, 0), g->want, missing, budget_end_us(r->e), spec);
 }
 
 static bool queued(const struct q_engine_gangs_row *g)
@@ -213,6 +234,8 @@ static void acquiring(struct recon *r, const struct q_engine_gangs_row *g, size_
 	struct gang_member *m = arena_array(r->arena, n, sizeof(*m));
 	int64_t now = engine_now(r->e);
 	struct gang_hold_out out;
+	size_t gaps;
+	bool paid;
 
 	for (size_t i = 0; i < n; i++) {
 		m[i] = (struct gang_member){.rank = g[i].rank,
@@ -220,6 +243,8 @@ static void acquiring(struct recon *r, const struct q_engine_gangs_row *g, size_
 					    .launched_us = g[i].launched_us,
 					    .noticed = g[i].noticed};
 	}
+	gaps = gang_gaps(m, n);
+	paid = !g->has_budget_left || g->budget_left >= need_again(r, g, gaps);
 	gang_hold(r->arena,
 		  &(struct gang_hold_in){
 		      .want = g->want,
@@ -231,7 +256,9 @@ static void acquiring(struct recon *r, const struct q_engine_gangs_row *g, size_
 		      .queued = queued(g) && !g->live,
 		      .now_us = now,
 		      .hold_us = clock_span_us(r->e, r->e->conf.gang_hold_us),
-		      .last_lost_us = g->last_lost_us > now ? 0 : g->last_lost_us},
+		      .last_lost_us = g->last_lost_us > now ? 0 : g->last_lost_us,
+		      .unpaid = paid ? NULL : arena_printf(r->arena, "its job's budget, of which %s are left, does not pay for another machine",
+							   budget_words(r->arena, g->budget_left, g->budget_micros))},
 		  &out);
 	switch (out.what) {
 	case GANG_START:
@@ -239,7 +266,7 @@ static void acquiring(struct recon *r, const struct q_engine_gangs_row *g, size_
 		break;
 	case GANG_REFILL:
 		for (size_t i = 0; i < out.missing_n; i++) {
-			refill(r, g, out.missing[i]);
+			refill(r, g, out.missing[i], need_again(r, g, 1));
 		}
 		break;
 	case GANG_GIVE_UP:
@@ -302,5 +329,5 @@ void gang_run(struct recon *r)
 {
 	struct step *s = step_new(r, gangs_in, NULL);
 
-	STEP(s, engine_gangs, NULL);
+	STEP(s, engine_gangs, (&(struct q_engine_gangs){.at_us = engine_now(r->e), .end_us = budget_end_us(r->e)}));
 }

@@ -158,6 +158,27 @@ static void test_a_gang_that_has_used_its_budget_up_is_parked_as_a_whole(void **
 	world_check_gangs(w);
 }
 
+/* One of two is held, and what is left pays for its end and not for the other's work: neither is bought for. */
+static void test_a_gangs_missing_machine_that_the_budget_does_not_pay_is_not_sought_again(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.gang_hold_us = 20 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	cloud_room(&w->cloud, "z1/a1/spot", 1);
+	world_start(w);
+	job_with(w, "{\"num_nodes\": 2}", "10000000");
+	world_until(w, LIMIT, "SELECT count(*) > 0 FROM node n JOIN node o ON o.gang_id = n.gang_id WHERE n.state = 'READY' AND o.state = 'FAILED'");
+	world_sql(w, SPENT_AND("100000"), world_us());
+	cloud_room(&w->cloud, "z1/a1/spot", 2);
+	world_until(w, LIMIT, PARKED);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM gang WHERE state = 'RELEASED' AND why LIKE '%%budget, of which 0.%% are left, does not pay for another machine'"), 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM gang_cool"), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE ref IS NOT NULL"), 1);
+	world_empty(w);
+}
+
 static void test_no_other_machine_is_sought_for_a_move_that_the_budget_does_not_pay(void **state)
 {
 	struct world *w = *state;
@@ -236,6 +257,7 @@ int main(void)
 	    T(test_what_is_too_dear_for_a_budget_is_not_taken_though_nothing_else_is_there),
 	    T(test_a_machine_on_its_way_is_given_back_when_the_budget_ends_first),
 	    T(test_a_gang_that_has_used_its_budget_up_is_parked_as_a_whole),
+	    T(test_a_gangs_missing_machine_that_the_budget_does_not_pay_is_not_sought_again),
 	    T(test_no_other_machine_is_sought_for_a_move_that_the_budget_does_not_pay),
 	    T(test_a_machine_of_a_fleet_costs_a_budget_while_the_job_is_there),
 	    T(test_a_machine_of_a_fleet_that_a_budget_does_not_pay_is_not_begun_on),

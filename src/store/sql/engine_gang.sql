@@ -45,9 +45,10 @@ WITH ok AS (
 )
 SELECT id, pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM g
 
--- A rank that was refused or lost while the others are held. The index node_gang allows one that lives.
+-- A rank that was refused or lost while the others are held. The index node_gang allows one that lives. need: what must be left of a budget
+-- for it, so that the others are not held for what it does not pay for.
 -- name: engine_gang_refill
--- params: gang_id int8, rank int4, token text, name text, why text, at_us int8, fence int8, end_us int8
+-- params: gang_id int8, rank int4, token text, name text, why text, at_us int8, fence int8, need_micros int8, end_us int8
 -- rows: 0..1 id int8
 -- writes: yes
 WITH ok AS (
@@ -56,7 +57,7 @@ WITH ok AS (
 	FROM gang g WHERE g.id = $1 AND g.state = 'ACQUIRING' AND g.token IS NULL
 		AND NOT EXISTS (SELECT FROM node n WHERE n.gang_id = $1 AND n.gang_rank = $2
 			AND n.state NOT IN ('GONE', 'FAILED', 'TERMINATING'))
-		AND EXISTS (SELECT FROM job j WHERE j.id = g.job_id AND coalesce(job_budget_left(j, $6, $8) > 0, true))
+		AND EXISTS (SELECT FROM job j WHERE j.id = g.job_id AND coalesce(job_budget_left(j, $6, $9) >= $8, true))
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
 	FOR UPDATE OF g
 ), n AS (
@@ -71,10 +72,12 @@ SELECT id FROM n
 -- Gangs that are not over, with their job and the newest node of every rank. A launch that lies in the future was told by a clock that was
 -- ahead: it is as old as its state, at least (engine_clock_settle). moves: sought for a planned move of a job that
 -- runs; better: another that was sought for such a move is whole.
+-- budget_left: of the job of a gang that has gaps to be filled; its price is that of its first machine.
 -- name: engine_gangs
+-- params: at_us int8, end_us int8
 -- rows: many id int8, job_id int8, state text, want int4, one_call bool, job_state text, job_epoch int4, cancel bool, spec jsonb,
 --   checkpoint_id int8?, checkpoint_steps int8, live bool, last_lost_us int8, rank int4,
---   node_id int8?, node_state text, launched_us int8, noticed bool, moves bool, better bool
+--   node_id int8?, node_state text, launched_us int8, noticed bool, moves bool, better bool, price_micros int8, budget_micros int8, budget_left int8?
 -- writes: no
 SELECT g.id, g.job_id, g.state, g.want, g.token IS NOT NULL, j.state, j.epoch, j.cancel_us IS NOT NULL, j.spec, j.checkpoint_id,
 	coalesce(c.steps, 0),
@@ -84,8 +87,11 @@ SELECT g.id, g.job_id, g.state, g.want, g.token IS NOT NULL, j.state, j.epoch, j
 	r.rank, m.id, coalesce(m.state, ''), coalesce(m.launched_us, 0), coalesce(m.noticed, false),
 	EXISTS (SELECT FROM node n WHERE n.gang_id = g.id AND n.replaces_id IS NOT NULL),
 	g.state = 'SERVING' AND EXISTS (SELECT FROM gang o WHERE o.job_id = g.job_id AND o.state = 'ACQUIRING' AND o.want = (SELECT count(*)
-		FROM node n WHERE n.gang_id = o.id AND n.state = 'READY' AND n.replaces_id IS NOT NULL))
+		FROM node n WHERE n.gang_id = o.id AND n.state = 'READY' AND n.replaces_id IS NOT NULL)),
+	coalesce((SELECT n.price_micros FROM node n WHERE n.gang_id = g.id ORDER BY n.id LIMIT 1), 0), coalesce(j.budget_micros, 0), b.budget_left
 FROM gang g JOIN job j ON j.id = g.job_id LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
+CROSS JOIN LATERAL (SELECT CASE WHEN g.state = 'ACQUIRING' AND j.budget_micros IS NOT NULL AND (SELECT count(*) FROM node n WHERE n.gang_id = g.id
+	AND n.state NOT IN ('GONE', 'FAILED', 'TERMINATING', 'DRAINING')) < g.want THEN job_budget_left(j, $1, $2) END AS budget_left OFFSET 0) b
 CROSS JOIN LATERAL generate_series(0, g.want - 1) r (rank)
 LEFT JOIN LATERAL (SELECT n.id, n.state, least(n.launched_us, n.state_us) AS launched_us, n.drain_deadline_us IS NOT NULL OR EXISTS (SELECT FROM notice o
 		WHERE o.node_id = n.id AND o.kind = 'interruption') AS noticed

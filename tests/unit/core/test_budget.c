@@ -22,6 +22,18 @@ static void a_start_needs_its_boot_some_work_a_save_and_its_end(void **state)
 	assert_int_equal(budget_need(0, 100 * SPOT_US_PER_S, 150 * SPOT_US_PER_S, &s), 0);
 }
 
+static void a_missing_machine_needs_its_end_and_the_work_of_all(void **state)
+{
+	struct job_spec s = {.checkpoint = {.budget_s = 60}};
+
+	(void)state;
+	/* 300 s of work of each, 60 s of saving and 150 s until its end of each that is missing */
+	assert_int_equal(budget_need_again(AN_HOUR_MICROS, 2, 1, 150 * SPOT_US_PER_S, &s), 810000);
+	assert_int_equal(budget_need_again(AN_HOUR_MICROS, 8, 3, 150 * SPOT_US_PER_S, &s), 3030000);
+	/* Never more than was asked for when all were wanted, less what is kept back for those that are there. */
+	assert_int_equal(budget_need_again(AN_HOUR_MICROS, 2, 2, 150 * SPOT_US_PER_S, &s), 2 * budget_need(AN_HOUR_MICROS, 0, 150 * SPOT_US_PER_S, &s));
+}
+
 static void what_a_start_needs_is_rounded_up_and_never_wraps(void **state)
 {
 	struct job_spec s = {.checkpoint = {.budget_s = 60}};
@@ -47,6 +59,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_start_needs_its_boot_some_work_a_save_and_its_end),
+		cmocka_unit_test(a_missing_machine_needs_its_end_and_the_work_of_all),
 		cmocka_unit_test(what_a_start_needs_is_rounded_up_and_never_wraps),
 		cmocka_unit_test(what_is_left_is_told_beside_the_whole_and_is_never_below_nothing),
 	};

@@ -365,6 +365,31 @@ static void what_is_held_goes_on_time_and_for_a_reason(void **state)
 	assert_false(out.cool);
 }
 
+/* What the budget does not pay for is not sought again, and no pool is to blame. */
+static void what_is_not_paid_for_is_not_held_for(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct gang_hold_out out;
+	struct gang_member two[] = {{0, NODE_READY, 5, false}, {1, NODE_FAILED, 0, false}};
+	struct gang_hold_in in = {.want = 2, .members = two, .members_n = 2, .wanted = true, .queued = true, .now_us = 30, .hold_us = 100,
+	    .last_lost_us = 10, .unpaid = "dear"};
+
+	(void)state;
+	assert_int_equal(gang_gaps(two, 2), 1);
+	gang_hold(a, &in, &out);
+	assert_int_equal(out.what, GANG_GIVE_UP);
+	assert_false(out.cool);
+	assert_string_equal(out.why, "dear");
+	in.unpaid = NULL;
+	gang_hold(a, &in, &out);
+	assert_int_equal(out.what, GANG_REFILL);
+	two[1] = (struct gang_member){1, NODE_READY, 7, false};
+	in.unpaid = "dear";
+	assert_int_equal(gang_gaps(two, 2), 0);
+	gang_hold(a, &in, &out);
+	assert_int_equal(out.what, GANG_START);
+}
+
 /* ---- running ---------------------------------------------------------------------------------- */
 
 static const char *pick(struct rng *r, const char *const *list, size_t n)
@@ -486,6 +511,7 @@ int main(void)
 		cmocka_unit_test(a_gang_is_saved_as_often_as_any_of_its_machines_may_be_taken),
 		cmocka_unit_test(gangs_that_want_each_others_room_all_get_their_turn),
 		cmocka_unit_test(what_is_held_goes_on_time_and_for_a_reason),
+		cmocka_unit_test(what_is_not_paid_for_is_not_held_for),
 		cmocka_unit_test(ranks_are_judged_as_a_whole),
 		cmocka_unit_test(the_earliest_deadline_is_told_to_all),
 	};
