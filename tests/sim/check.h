@@ -44,6 +44,7 @@ void check_money_end(void);
 
 /* check_told.c */
 void check_told(void);
+void check_absent(void); /* what a list was said to lack */
 void check_told_end(void);
 
 /* check_acts.c */

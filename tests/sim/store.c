@@ -10,6 +10,7 @@
 #include "world.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "check.h"
 #include "gates.h"
 #include "io/pg_priv.h"
 #include "leaders.h"
@@ -444,6 +445,8 @@ static void item_run(struct pg_conn *c, struct pg_item *i)
 		must("COMMIT");
 	else
 		twice_try(s, i, r);
+	if (s == &q_stmt_engine_watch_seen && !str_same(PQcmdTuples(r), "0"))
+		check_absent();
 	gate_ran(s, PQntuples(r));
 	gate_keep(s, r);
 	if (audit && PQntuples(r) > 0) {
