@@ -2,7 +2,8 @@
  * Examinations: what an operator wants to know before trusting a configuration. The API wrote down that somebody
  * asks (table doctor_run); here, where the cloud keys are, every configured provider is asked who we are (verb whoami)
  * and what we may do (verb check, region by region), the daemon looks at itself (doctor_self.c), and an object goes to
- * the store and back (doctor_store.c). The invariants of the rows are checked when that is asked (doctor_consistency.c). Each look writes its items when it ends; the last one closes the run. Nothing
+ * the store and back (doctor_store.c). The invariants of the rows are checked when that is
+ * asked (doctor_consistency.c), and that the object store has what they say (doctor_objects.c). Each look writes its items when it ends; the last one closes the run. Nothing
  * is created or ended at a provider.
  */
 #include "base/base.h"
@@ -366,6 +367,7 @@ static void doctor_database(struct step *s)
 	}
 	if (x->asked[0] != '\0' && asked_for(x, DOCTOR_CONSISTENCY)) {
 		self_consistency(x);
+		self_objects(x);
 	}
 	strangers(x);
 	for (size_t i = 0; i < e->providers_n; i++) {

@@ -62,6 +62,8 @@ void self_feeds(struct exam *x, const struct q_engine_doctor_feeds_row *w, struc
 void self_store(struct exam *x);
 /* doctor_consistency.c: the invariants of the rows */
 void self_consistency(struct exam *x);
+/* doctor_objects.c: what the rows say of the object store, asked there */
+void self_objects(struct exam *x);
 /* verdict.c: machines that were given up */
 void self_verdicts(struct exam *x);
 

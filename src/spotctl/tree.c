@@ -104,7 +104,7 @@ static const struct ctl_opt token_opts[] = {
 	{"expires", 0, "TIME", "such as 90d (default: never)", NULL}, END};
 
 static const struct ctl_opt doctor_opts[] = {
-	{"consistency", 0, NULL, "check that the rows of jobs, nodes, checkpoints and money agree; alone unless providers are named", NULL},
+	{"consistency", 0, NULL, "check that the rows of jobs, nodes, checkpoints and money agree, and that the store has the checkpoints; alone unless providers are named", NULL},
 	{"all", 'a', NULL, "also what is as it should be, in full (a table shows it short)", NULL},
 	{"timeout", 0, "SECONDS", "how long to wait for the outcome (default 60)", NULL}, END};
 

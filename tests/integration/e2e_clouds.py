@@ -3,6 +3,7 @@
 reaches the job within a second of the agent, the job goes on elsewhere from where it was. Then each kind of object store."""
 import datetime
 import glob
+import json
 import os
 import re
 import sys
@@ -72,6 +73,23 @@ class Cloud:
         w.until("nothing is left in the books", 30, lambda: w.sim("GET", "/books")["left"] == [])
         self.assertFalse(books["double_launches"])
         self.uploads()
+        self.stored(j)
+
+    def objects(self):
+        p = self.world.spotctl("doctor", "--consistency", "-o", "json")
+        return next(i for i in json.loads(p.stdout)["items"] if i["name"] == "objects")
+
+    def stored(self, job):
+        """The store is asked whether it has what the rows say, by its own kind of signed request."""
+        found = self.objects()
+        self.assertEqual(found["state"], "ok", found)
+        self.assertNotIn(": 0 looked at", found["words"])
+        if self.UPLOADS:
+            piece = self.world.ask("GET", "/v1/checkpoints/" + job["checkpoint"]["id"])[1]["chunks"][0]
+            self.world.store.put(piece["object_key"], b"x" * (piece["bytes"] + 1))
+            found = self.objects()
+            self.assertEqual((found["state"], found["amount"]), ("bad", 1), found)
+            self.assertIn("has %d of %d bytes" % (piece["bytes"] + 1, piece["bytes"]), found["words"])
 
     def uploads(self):
         """Each checkpoint came the store's own way."""

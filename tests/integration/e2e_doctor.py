@@ -100,7 +100,7 @@ class Healthy(e2e.Case):
 class Invariants(e2e.Case):
     OPTIONS = {"providers": ("aws",), "regions": "us-east-1"}
     RULES = ["machines", "vouched", "outlived", "epochs", "checkpoints", "progress", "ledger time", "ledger amounts", "ledger reversals", "moving",
-             "budget", "leaders", "orphans"]
+             "budget", "leaders", "orphans", "objects"]
     # What is broken, by SQL, once everything is over; the rules that say so, and how.
     BREAKS = [("DELETE FROM checkpoint_chunk WHERE checkpoint_id = (SELECT max(id) FROM checkpoint WHERE state = 'COMMITTED')", {"checkpoints": "0 of"}),
               ("UPDATE attempt SET steps_start = 0 WHERE epoch = 2", {"progress": "epoch 2 began at step 0"}),
@@ -129,6 +129,27 @@ class Invariants(e2e.Case):
         self.assertEqual((code, list(items)), (0, self.RULES + ["engine"]))
         return items
 
+    def objects_are_asked_for(self, job):
+        """Rows are as they were; the store is not."""
+        w = self.world
+        piece = w.ask("GET", "/v1/checkpoints/" + job["checkpoint"]["id"])[1]["chunks"][0]
+        key, body = piece["object_key"], w.store.get(piece["object_key"])[1]
+        self.assertEqual(len(body), piece["bytes"])
+        for change, words in ((lambda: w.store.put(key, body[1:]), "has %d of %d bytes" % (len(body) - 1, len(body))),
+                              (lambda: w.store.ask("DELETE", "/%s/%s" % (w.store.bucket, key)), "is not there")):
+            change()
+            code, items = self.examine()
+            self.assertEqual((code, {n for n, i in items.items() if i["state"] != "ok"}), (1, {"objects"}), items)
+            self.assertIn("%s of %s: piece 0 of %s %s" % (job["checkpoint"]["id"], job["id"], piece["path"], words), items["objects"]["words"])
+            self.assertTrue(items["objects"]["fix"] and items["objects"]["amount"] == 1, items["objects"])
+        w.store.put(key, body)
+        w.sim("POST", "/fault", {"match": {"service": "s3", "action": "HeadObject"}, "kind": "status", "status": 403, "code": "AccessDenied"})
+        code, items = self.examine()
+        self.assertEqual((code, items["objects"]["state"]), (0, "untested"), items)
+        self.assertIn("were not told: HTTP 403", items["objects"]["words"])
+        w.sim("DELETE", "/fault")
+        self.all_hold("with its object again")
+
     def test_a_failover_keeps_them_and_each_that_is_broken_is_named(self):
         w = self.world
         job = w.submit(steps=w.paced(3000), step_ms=20, interval="2s")
@@ -141,8 +162,9 @@ class Invariants(e2e.Case):
         self.assertEqual(w.await_end(job)["state"], "SUCCEEDED")
         w.await_gone()
         items = self.all_hold("at the end")
-        for name in ("checkpoints", "progress", "ledger time", "ledger amounts", "leaders"):
+        for name in ("checkpoints", "progress", "ledger time", "ledger amounts", "leaders", "objects"):
             self.assertNotIn(": 0 looked at", items[name]["words"], items[name])
+        self.objects_are_asked_for(w.job(job))
         wrong = {}
         for text, rules in self.BREAKS:
             self.sql(text)
