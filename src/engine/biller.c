@@ -152,7 +152,8 @@ static void bill_due(struct step *s)
 	size_t n = q_engine_bill_due_rows(&s->req, s->r->arena, &rows);
 	struct recon *r = s->r;
 
-	for (size_t i = 0; i < n; i++) {
+	/* Since it was asked what is due, our clock may have leapt. */
+	for (size_t i = 0; i < n && !clock_doubted(r->e); i++) {
 		struct billing *b = arena_alloc(r->arena, sizeof(*b));
 		struct step *p = step_new(r, bill_prices, b), *t = step_new(r, bill_attempts, b);
 
@@ -294,8 +295,12 @@ static void lost_due(struct step *s)
 void biller_run(struct recon *r)
 {
 	int64_t now = engine_now(r->e);
-	struct step *s = step_new(r, bill_due, NULL);
+	struct step *s;
 
+	if (clock_doubted(r->e)) {
+		return; /* what is late is billed later; what was billed stays */
+	}
+	s = step_new(r, bill_due, NULL);
 	STEP(s, engine_bill_due,
 	     (&(struct q_engine_bill_due){.before_us =
 					      now - r->e->conf.bill_us - r->e->conf.bill_lag_us,

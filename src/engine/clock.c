@@ -5,9 +5,13 @@
  * now, which only makes things young that may be older. A clock that was behind and is set right makes everything look
  * older than it is: spans that prove something (a machine that no list shows, one that does not boot) are longer by the
  * leap until they have passed by the clock that never leaps. A lease that is taken from one whose clock is behind ours is such a leap, too.
+ *
+ * What is billed cannot become younger: the biller waits until a cloud's own time says that ours is right (core/doubt.h). Then lives of
+ * machines that a clock ahead wrote down are put right, before they are billed.
  */
 #include "base/base.h"
 #include "base/log.h"
+#include "core/doubt.h"
 #include "engine/engine_int.h"
 
 #define AGAIN_US (60 * SPOT_US_PER_S)
@@ -18,9 +22,15 @@ static int64_t offset_us(const struct engine *e)
 	return engine_now(e) - loop_mono_us(e->loop);
 }
 
+/* Since it was looked at last. */
+static int64_t fresh_leap(const struct engine *e)
+{
+	return e->clock_seen_us == 0 ? 0 : offset_us(e) - e->clock_offset_us;
+}
+
 int64_t clock_span_us(const struct engine *e, int64_t span_us)
 {
-	int64_t now = loop_mono_us(e->loop), fresh = e->clock_seen_us == 0 ? 0 : offset_us(e) - e->clock_offset_us;
+	int64_t now = loop_mono_us(e->loop), fresh = fresh_leap(e);
 
 	if (now - e->leapt_at_us < span_us) {
 		span_us += e->leapt_us;
@@ -46,6 +56,67 @@ void clock_taken_over(struct engine *e)
 	}
 }
 
+/* ---- doubt ----------------------------------------------------------------------------------- */
+
+bool clock_doubted(const struct engine *e)
+{
+	int64_t fresh = fresh_leap(e);
+
+	return e->conf.clock_doubt_us > 0 &&
+	       (e->doubt_us != 0 || e->doubt_epoch != e->epoch || fresh > CLOCK_LEAP_US || fresh < -CLOCK_LEAP_US);
+}
+
+/* By the newest word of any cloud; false: none has told its time. */
+static bool told_time(const struct engine *e, int64_t *off_us, int64_t *at_us)
+{
+	*off_us = *at_us = 0;
+	for (size_t i = 0; i < e->providers_n; i++) {
+		int64_t off, at;
+
+		if (call_provider_told(e->providers[i], &off, &at) && at > *at_us) {
+			*off_us = off;
+			*at_us = at;
+		}
+	}
+	return *at_us > 0;
+}
+
+static void lives_settled(struct step *s)
+{
+	s->r->e->doubt_us = 0;
+}
+
+static void doubt_run(struct recon *r, int64_t now, int64_t leap)
+{
+	struct engine *e = r->e;
+	int64_t off, told;
+	struct step *s;
+
+	if (leap > CLOCK_LEAP_US || leap < -CLOCK_LEAP_US || e->doubt_epoch != r->epoch) {
+		e->doubt_us = now;
+		e->doubt_epoch = r->epoch;
+	}
+	if (!told_time(e, &off, &told)) {
+		told = 0;
+	}
+	switch (doubt_judge(e->doubt_us, told, off, now, e->conf.clock_doubt_us)) {
+	case DOUBT_WAITS:
+		return;
+	case DOUBT_NONE:
+		if (e->doubt_us != 0 && e->conf.clock_doubt_us > 0) {
+			log_warn("engine.clock_unproven", I64("cloud_ahead_seconds", told == 0 ? 0 : off / SPOT_US_PER_S));
+		}
+		e->doubt_us = 0;
+		return;
+	case DOUBT_PROVEN:
+		break;
+	}
+	s = step_new(r, lives_settled, NULL);
+	STEP(s, engine_clock_lives, (&(struct q_engine_clock_lives){.at_us = engine_now(e), .fence = r->epoch}));
+}
+
+/* ---- times to come --------------------------------------------------------------------------- */
+
 static void settled(struct step *s)
 {
 	s->r->e->settled_epoch = s->r->epoch;
@@ -55,7 +126,7 @@ static void settled(struct step *s)
 void clock_run(struct recon *r)
 {
 	struct engine *e = r->e;
-	int64_t now = loop_mono_us(e->loop), leap = e->clock_seen_us == 0 ? 0 : offset_us(e) - e->clock_offset_us;
+	int64_t now = loop_mono_us(e->loop), leap = fresh_leap(e);
 	struct step *s;
 
 	e->clock_offset_us = offset_us(e);
@@ -69,6 +140,7 @@ void clock_run(struct recon *r)
 		e->leapt_us = leap + (now - e->leapt_at_us < SPOT_US_PER_HOUR ? e->leapt_us : 0);
 		e->leapt_at_us = now;
 	}
+	doubt_run(r, now, leap);
 	if (leap < -CLOCK_LEAP_US || e->settled_epoch != r->epoch || now - e->settled_at_us >= AGAIN_US) {
 		s = step_new(r, settled, NULL);
 		STEP(s, engine_clock_settle, 

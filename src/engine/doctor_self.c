@@ -74,6 +74,13 @@ void self_daemon(struct exam *x)
 
 	look_item(a, "leader", SPOT_CHECK_OK, "", "%s, since %" PRId64 " s, epoch %" PRId64, x->e->holder,
 		  (engine_now(x->e) - x->e->led_since_us) / SPOT_US_PER_S, x->epoch);
+	if (clock_doubted(x->e)) {
+		look_item(a, "billing clock", SPOT_CHECK_WARN,
+			  "set the daemon's clock (chrony, systemd-timesyncd); spotctl doctor PROVIDER tells how far it is off",
+			  "nothing is billed until a cloud's time agrees with this clock, for [engine] clock_doubt at most");
+	} else {
+		look_item(a, "billing clock", SPOT_CHECK_OK, "", "believed");
+	}
 	address_item(a, c->public_url == NULL ? "" : c->public_url);
 	binary_item(a, "spot-agent", c->agent_sha256, SPOT_CHECK_BAD,
 		    "install spot-agent beside spotd or set [api] agent_dir: no node can run a job without it");

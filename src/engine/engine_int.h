@@ -131,6 +131,7 @@ struct engine {
 	int64_t clock_offset_us, clock_seen_us; /* wall less mono, when it was looked at (mono; 0: not yet) */
 	int64_t leapt_us, leapt_at_us;		/* so far ahead our clock was set, when last (mono) */
 	int64_t set_at_us, resigned_at_us;	/* our clock was set, ahead or back; download URLs were signed anew for that (mono; 0: never) */
+	int64_t doubt_us, doubt_epoch;		/* our clock is doubted since (mono; 0: it is not), and under which lease */
 	int64_t settled_epoch, settled_at_us;	/* rows have no times to come: under this lease, when (mono) */
 	bool lease_busy, closing;
 	struct pg_req lease_req;
@@ -325,6 +326,8 @@ void clock_run(struct recon *r);
 int64_t clock_span_us(const struct engine *e, int64_t span_us);
 /* Now, as it would be without the leaps of a week: spans up to it are not longer than they were. */
 int64_t clock_unleapt_us(const struct engine *e);
+/* Nobody has said yet that our wall clock is right (core/doubt.h): what is written by it may be hours off. */
+bool clock_doubted(const struct engine *e);
 #define CLOCK_LEAP_US (2 * SPOT_US_PER_S) /* less is the work of a clock that is being steered */
 /* The lease was taken: what its holder's clock was behind ours (e->behind_us) counts as a leap. */
 void clock_taken_over(struct engine *e);

@@ -291,6 +291,16 @@ static void run_lost(struct run *r, enum spot_rc rc)
 	run_end_doubt(r, rc, &e);
 }
 
+static void run_told_time(const struct run *r)
+{
+	int64_t theirs;
+
+	if (parse_http_date_us(spot_http_header(&r->http.in, "date"), &theirs)) {
+		r->p->told_off_us = theirs - loop_wall_us(r->p->loop);
+		r->p->told_at_us = loop_mono_us(r->p->loop);
+	}
+}
+
 void run_answered(struct op *op)
 {
 	struct http_req *req = container_of(op, struct http_req, op);
@@ -303,6 +313,7 @@ void run_answered(struct op *op)
 		return;
 	}
 	r->c->in = &r->http.in;
+	run_told_time(r);
 	run_step(r);
 }
 

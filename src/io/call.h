@@ -29,6 +29,9 @@ const struct spot_provider_ops *call_provider_ops(const struct call_provider *p)
 void *call_provider_self(const struct call_provider *p);
 struct call_stats { int64_t requests, throttled, failed, waited_us; };
 struct call_stats call_provider_stats(const struct call_provider *p);
+/* How far the provider's clock was ahead of our wall clock when its newest reply came that had a Date (to the second), and when
+ * that was (mono). false: none had one. */
+NODISCARD bool call_provider_told(const struct call_provider *p, int64_t *off_us, int64_t *at_us);
 
 enum call_verb {
 	CALL_REGIONS = 1, CALL_POOLS, CALL_PRICES, CALL_LAUNCH, CALL_FIND, CALL_LIST, CALL_DESCRIBE,

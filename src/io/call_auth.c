@@ -220,6 +220,13 @@ void *call_provider_self(const struct call_provider *p)
 	return p->self;
 }
 
+bool call_provider_told(const struct call_provider *p, int64_t *off_us, int64_t *at_us)
+{
+	*off_us = p->told_off_us;
+	*at_us = p->told_at_us;
+	return p->told_at_us > 0;
+}
+
 struct call_stats call_provider_stats(const struct call_provider *p)
 {
 	return p->stats;

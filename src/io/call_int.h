@@ -78,6 +78,7 @@ struct call_provider {
 	struct run_list runs, auth_waiters;
 	struct run *auth; /* the flight, NULL = none */
 	uint64_t auth_gen;
+	int64_t told_off_us, told_at_us; /* by the Date of the newest reply: its clock less ours; when (mono; 0: none told) */
 	int64_t clock_us; /* wall clock minus mono, as it was last looked at */
 	bool auth_owed;	 /* the clock was set since its credentials were renewed whole */
 	bool auth_whole; /* the flight renews what was fresh: all of it */

@@ -171,11 +171,16 @@ def node_money(node, prices, lines):
 
 def misdated(node, inst, clock):
     """True: this machine began or ended while the daemon's clock was wrong, and its interval is as wrong as that clock was at these very
-    moments, by nothing else. Nothing ends before it began, nor before what was billed when the clock was ahead."""
+    moments, by nothing else; or was put right since. Nothing ends before it began, nor before what was billed when the clock was ahead. Whatever that
+    clock showed, no life is billed beyond its end."""
     a, b = inst["from_us"], inst["to_us"]
     began, ended = clock.showed(node["launched_us"], a - LATE_US, a, a), clock.showed(node["ended_us"], b, b + LATE_US, b)
     if (began, ended) == (0, 0):
         return False
+    need(node["launched_us"] <= a + LATE_US and node["ended_us"] <= b + LATE_US, "n%d was billed %d..%d, its provider bills %d..%d: a clock ahead was believed",
+         node["id"], node["launched_us"], node["ended_us"], a, b)
+    if began is None and node["launched_us"] > a:
+        began = "put right"
     if ended is None and node["ended_us"] == node["launched_us"]:
         ended = began
     if ended is None and node["ended_us"] == node["billed_to_us"]:

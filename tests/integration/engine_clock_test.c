@@ -4,6 +4,10 @@
  */
 #include "engine_world.h"
 
+#include "store/q.h"
+
+#include <libpq-fe.h>
+
 #define AHEAD "(SELECT %" PRId64 "::int8 + 9000000000)"
 
 /* The simulation found it (seed 100019): a pool that was refused while the clock was ahead rested until that time had come. */
@@ -368,6 +372,83 @@ static void test_a_machine_that_a_clock_ahead_launched_is_given_up_in_time(void 
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE id = 1 AND end_cause = 'boot_timeout'");
 }
 
+#define LIFE(token, state, launched, ended, billed)                                                                                             \
+	"INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, launched_us, ended_us, billed_to_us, why) SELECT id, '" state \
+	"', 0, '" token "', '" token "', 1000000, 0, " launched ", " ended ", " billed ", '' FROM pool; "
+
+static int64_t at(struct world *w, const char *column, const char *token)
+{
+	char sql[200];
+
+	snprintf(sql, sizeof(sql), "SELECT coalesce((%s - now_us()) / 1000000, -1) FROM node n LEFT JOIN attempt a ON a.node_id = n.id WHERE token = '%s'", column, token);
+	return world_int(w, sql);
+}
+
+static void lives_settle(struct world *w, const char *fence)
+{
+	const struct pg_stmt *s = &q_stmt_engine_clock_lives;
+	const char *values[] = {world_text(w, "SELECT now_us()"), fence};
+	PGresult *r = PQexecParams(w->conn, s->sql, s->params_n, s->param_types, values, NULL, NULL, 0);
+
+	assert_int_equal(PQresultStatus(r), PGRES_COMMAND_OK);
+	PQclear(r);
+}
+
+/* Now is 10,000 s, ahead are two hours and a half more. */
+static void test_lives_that_a_clock_ahead_wrote_down_are_put_right_but_for_what_is_billed(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	(void)world_job(w, "{}");
+	world_sql(w, "CREATE FUNCTION now_us() RETURNS int8 LANGUAGE sql AS 'SELECT 10000000000'; INSERT INTO leader (name, epoch, holder, until_us) "
+		     "VALUES ('engine', 7, '', 0) ON CONFLICT (name) DO UPDATE SET epoch = 7; "
+		     LIFE("ended", "GONE", "9900000000", "19000000000", "9960000000")
+		     LIFE("both", "GONE", "18700000000", "19000000000", "NULL")
+		     LIFE("lives", "READY", "18700000000", "NULL", "NULL")
+		     LIFE("billed", "GONE", "9900000000", "19000000000", "19000000000")
+		     LIFE("soon", "GONE", "9900000000", "10030000000", "9960000000")
+		     LIFE("past", "READY", "9000000000", "NULL", "9100000000")
+		     "INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, phase, created_us, started_us, ended_us) SELECT 1, 1, id, pool_id, "
+		     "'spot', 'run', 'EXITED', 18800000000, 18900000000, 19000000000 FROM node WHERE token = 'both'");
+	lives_settle(w, "6");
+	assert_int_equal(at(w, "n.ended_us", "ended"), 9000);
+	assert_int_equal(at(w, "a.ended_us", "both"), 9000);
+	lives_settle(w, "7");
+	assert_int_equal(at(w, "n.ended_us", "ended"), 0);
+	assert_int_equal(at(w, "launched_us", "ended"), -100);
+	assert_int_equal(at(w, "n.ended_us", "both"), 0);
+	assert_int_equal(at(w, "launched_us", "both"), -300);
+	assert_int_equal(at(w, "a.created_us", "both"), -200);
+	assert_int_equal(at(w, "a.started_us", "both"), -100);
+	assert_int_equal(at(w, "a.ended_us", "both"), 0);
+	assert_int_equal(at(w, "launched_us", "lives"), 0);
+	assert_int_equal(at(w, "n.ended_us", "lives"), -1);
+	assert_int_equal(at(w, "n.ended_us", "billed"), 9000);
+	assert_int_equal(at(w, "n.ended_us", "soon"), 30);
+	assert_int_equal(at(w, "launched_us", "past"), -1000);
+	world_sql(w, "DROP FUNCTION now_us()");
+}
+
+/* Its cloud tells no time: then it is billed when the doubt is over. */
+static void test_nothing_is_billed_while_nobody_says_that_the_clock_is_right(void **state)
+{
+	struct world *w = *state;
+	int64_t began;
+
+	world_reset(w, true);
+	w->conf.clock_doubt_us = 3 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	(void)world_job(w, "{}");
+	began = world_us();
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM ledger");
+	assert_true(world_int(w, "SELECT min(at_us) FROM ledger") >= began + 3 * SPOT_US_PER_S);
+	assert_true(world_int(w, "SELECT min(from_us) FROM ledger") < began + 3 * SPOT_US_PER_S);
+	world_finish(w, 1);
+}
+
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
 {
@@ -392,6 +473,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_nor_a_gang),
 		cmocka_unit_test(test_nor_a_job_that_waits),
 		cmocka_unit_test(test_a_machine_that_a_clock_ahead_launched_is_given_up_in_time),
+		cmocka_unit_test(test_lives_that_a_clock_ahead_wrote_down_are_put_right_but_for_what_is_billed),
+		cmocka_unit_test(test_nothing_is_billed_while_nobody_says_that_the_clock_is_right),
 	};
 
 	if (argc > 1) {

@@ -209,6 +209,7 @@ static const struct rule_break {
     {"no instance without a row", "UPDATE node SET token = 'x' || id, name = 'x' || id", NULL},
     {"a row ends after its instance",
 	"UPDATE node SET ended_us = (launched_us + ended_us) / 2 WHERE launched_us IS NOT NULL", NULL},
+    {"a life is its machine's, whatever a clock said", "UPDATE node SET ended_us = ended_us + 3600000000, launched_us = launched_us + 3600000000", NULL},
     {"a row begins with its instance", "UPDATE node SET launched_us = launched_us + 60000000", NULL},
     {"no instance is left behind", "", lives_on},
     {"no row is ready without an instance", "UPDATE node SET state = 'READY', gang_id = NULL", later},

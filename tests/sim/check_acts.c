@@ -111,6 +111,7 @@ void check_sent(const char *from, const char *url, struct str body)
 #define ENDS_MAX 512
 static struct end {
 	char key[64], how[160];
+	int64_t at_us;
 } ends[ENDS_MAX];
 static size_t ends_n;
 
@@ -123,16 +124,27 @@ static struct end *end_of(const char *key)
 	return NULL;
 }
 
+/* An end that lay ahead, by a clock that was wrong, is put right once. */
+static bool put_right(struct end *e, int64_t at_us)
+{
+	if (e->at_us <= world_now() || at_us > world_now())
+		return false;
+	sometimes("an end that lay ahead was put right");
+	e->at_us = at_us;
+	return true;
+}
+
 /* What was settled is what the job went on from: nothing that is heard later changes it. */
 void check_ended(void)
 {
-	PGresult *r = check_rows("SELECT job_id || '/' || epoch || '/' || rank, concat_ws(' ', ended_us, exit_reason, exit_code, "
-	    "exit_signal, steps_done), ended_us IS NULL AND epoch < (SELECT epoch FROM job WHERE id = job_id), settled "
+	PGresult *r = check_rows("SELECT job_id || '/' || epoch || '/' || rank, concat_ws(' ', exit_reason, exit_code, "
+	    "exit_signal, steps_done), ended_us IS NULL AND epoch < (SELECT epoch FROM job WHERE id = job_id), settled, coalesce(ended_us, 0) "
 	    "FROM attempt ORDER BY job_id, epoch, rank");
 
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
 	for (int i = 0; i < PQntuples(r); i++) {
 		const char *key = PQgetvalue(r, i, 0), *how = PQgetvalue(r, i, 1);
+		int64_t at = strtoll(PQgetvalue(r, i, 4), NULL, 10);
 		struct end *e = end_of(key);
 
 		always(PQgetvalue(r, i, 2)[0] != 't', "only the newest epoch of a job is live", "j%s has no end", key);
@@ -140,9 +152,10 @@ void check_ended(void)
 			e = &ends[ends_n++];
 			snprintf(e->key, sizeof(e->key), "%s", key);
 			snprintf(e->how, sizeof(e->how), "%s", how);
+			e->at_us = at;
 		}
-		always(e == NULL || strcmp(e->how, how) == 0, "what an epoch ended as stays", "j%s was '%s', is '%s'", key,
-		    e != NULL ? e->how : "", how);
+		always(e == NULL || (strcmp(e->how, how) == 0 && (e->at_us == at || put_right(e, at))), "what an epoch ended as stays",
+		    "j%s was '%s', is '%s', %" PRId64 " s later", key, e != NULL ? e->how : "", how, e != NULL ? (at - e->at_us) / SPOT_US_PER_S : 0);
 	}
 	PQclear(r);
 }

@@ -309,6 +309,30 @@ FROM f
 WHERE state NOT IN ('GONE', 'FAILED') AND (greatest(state_us, ready_us, idle_since_us, last_seen_us, provider_seen_us, provider_since_us, suspect_us)
 		> $1 + 5000000 OR greatest(next_act_us, claim_until_us) > $1 + greatest($3, 600000000))
 
+-- Lives of machines that are not billed whole, and of what ran there, that lie ahead although our clock is right: one that was ahead wrote them
+-- down. Nobody knows by how much, so the last of these times was now, and how far they lie apart is kept. What was billed stays.
+-- name: engine_clock_lives
+-- params: at_us int8, fence int8
+-- rows: none
+-- writes: yes
+WITH u AS MATERIALIZED (
+	SELECT id, greatest(CASE WHEN billed_to_us IS NULL THEN launched_us END, ended_us) AS last_us FROM node
+	WHERE launched_us IS NOT NULL AND (ended_us IS NULL OR billed_to_us IS NULL OR billed_to_us < ended_us)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)
+), a AS (
+	UPDATE attempt SET created_us = CASE WHEN created_us > $1 THEN created_us - t.by_us ELSE created_us END,
+		started_us = CASE WHEN started_us > $1 THEN started_us - t.by_us ELSE started_us END,
+		ended_us = CASE WHEN ended_us > $1 THEN ended_us - t.by_us ELSE ended_us END
+	FROM (SELECT o.job_id, o.epoch, o.rank, greatest(o.created_us, o.started_us, o.ended_us) - $1 AS by_us
+		FROM u JOIN attempt o ON o.node_id = u.id) t
+	WHERE (attempt.job_id, attempt.epoch, attempt.rank) = (t.job_id, t.epoch, t.rank) AND t.by_us > 60000000
+)
+UPDATE node SET launched_us = CASE WHEN launched_us > $1 AND billed_to_us IS NULL THEN launched_us - t.by_us ELSE launched_us END,
+	ended_us = CASE WHEN ended_us > $1 THEN greatest(ended_us - t.by_us, billed_to_us, CASE WHEN launched_us <= $1 OR billed_to_us IS NOT NULL THEN launched_us END)
+		ELSE ended_us END
+FROM (SELECT id, last_us - $1 AS by_us FROM u) t
+WHERE node.id = t.id AND t.by_us > 60000000
+
 -- Prices that were observed at a time to come were observed when the clock was set right, at the latest. The newest price of a pool tells whether
 -- it has any. By a provider's own date they may hold from an earlier time, and do.
 -- name: engine_clock_prices

@@ -379,6 +379,31 @@ static void freeing_the_provider_stops_what_still_runs(void **state)
 	assert_int_equal(b.rc, SPOT_CANCELLED);
 }
 
+/* ---- the clock of the cloud ---------------------------------------------------------------- */
+
+static void serve_another_time(struct fake *f, struct httpd_req *r)
+{
+	httpd_set(r, "Date", f->requests == 1 ? "Tue, 01 Sep 2026 12:00:00 GMT" : "not known");
+	httpd_reply(r, f->requests == 1 ? 500 : 200, "text/plain", "", 0);
+}
+
+static void a_reply_tells_by_how_much_the_clocks_differ(void **state)
+{
+	struct fake *f = *state;
+	struct fake_call k;
+	int64_t off, at, theirs = INT64_C(1788264000) * S;
+
+	assert_false(call_provider_told(f->p, &off, &at));
+	f->serve = serve_another_time;
+	fake_call_now(f, &k);
+	assert_int_not_equal(k.rc, SPOT_OK);
+	fake_call_now(f, &k);
+	assert_int_equal(k.rc, SPOT_OK); /* this one told nothing */
+	assert_true(call_provider_told(f->p, &off, &at));
+	assert_int_equal(off, theirs - FAKE_WALL_US - at + S); /* the manual mono clock starts at 1 s */
+	assert_true(at < loop_mono_us(f->loop));
+}
+
 #define T(fn) cmocka_unit_test_setup_teardown(fn, fake_setup, fake_teardown)
 
 int main(void)
@@ -399,6 +424,7 @@ int main(void)
 	    T(what_is_no_small_regular_file_is_refused),
 	    T(a_call_can_be_stopped_wherever_it_waits),
 	    T(freeing_the_provider_stops_what_still_runs),
+	    T(a_reply_tells_by_how_much_the_clocks_differ),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
