@@ -207,7 +207,7 @@ class Story:
         ready_s = time.monotonic() - began
         self.tell("spotd is up with its private Postgres on a Unix socket")
         if self.args.kill_seed is not None:
-            self.killer = Killer(self.daemon, self.args.kill_seed, say, ready_s)
+            self.killer = Killer(self.daemon, self.args.kill_seed, say, up)
             # Where a daemon takes long to start it lives longer between kills, and what must happen within a notice takes longer.
             self.notice_s = NOTICE_KILLED_S + int(4 * max(0, ready_s - Killer.START_S))
             self.killer.start()

@@ -160,19 +160,29 @@ class Daemon:
 
 
 class Killer(threading.Thread):
-    """kill -9 of the daemon at random moments, by seed; it is started again at once. ready_s: what a start takes on this machine; lives that end
-    before a slow one is ready would never get anywhere."""
+    """kill -9 of the daemon at random moments, by seed; it is started again at once. Some lives end while it starts, whatever that takes; the others
+    so long after it was ready (says a call), or on a slow machine none would ever get anywhere."""
     LONGEST_S, START_S = 9.0, 3.0
 
-    def __init__(self, daemon, seed, say, ready_s):
+    def __init__(self, daemon, seed, say, ready):
         super().__init__(daemon=True)
-        self.target, self.rng, self.say = daemon, random.Random(seed), say
-        self.longest_s = self.LONGEST_S + 2 * max(0.0, ready_s - self.START_S)
+        self.target, self.rng, self.say, self.ready = daemon, random.Random(seed), say, ready
         self.over = threading.Event()
         self.kills = 0
 
+    def lives(self):
+        """False: all is over."""
+        life = self.rng.uniform(0.3, self.LONGEST_S)
+        if life > self.START_S:
+            late = time.monotonic() + 60
+            while not self.ready() and time.monotonic() < late:
+                if self.over.wait(0.1):
+                    return False
+            life -= self.START_S
+        return not self.over.wait(life)
+
     def run(self):
-        while not self.over.wait(self.rng.uniform(0.3, self.longest_s)):
+        while self.lives():
             self.target.kill9()
             self.kills += 1
             self.say("       kill -9 of spotd, start %d" % (self.kills + 1))

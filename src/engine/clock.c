@@ -7,7 +7,7 @@
  * leap until they have passed by the clock that never leaps. A lease that is taken from one whose clock is behind ours is such a leap, too.
  *
  * What is billed cannot become younger: the biller waits until a cloud's own time says that ours is right (core/doubt.h). Then lives of
- * machines that a clock ahead wrote down are put right, before they are billed.
+ * machines that were written down meanwhile by a clock ahead or behind are put right, before they are billed.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -86,15 +86,38 @@ static void lives_settled(struct step *s)
 	s->r->e->doubt_us = 0;
 }
 
+static void marked(struct step *s)
+{
+	s->r->e->doubt_mark = pg_int(s->req.result, 0, 0);
+}
+
+/* It began with the first leap of several; what was written down since then tells the events after the mark. */
+static void doubt_begin(struct recon *r, int64_t now)
+{
+	struct engine *e = r->e;
+	struct step *s;
+
+	if (e->doubt_us == 0 || e->doubt_epoch != r->epoch) {
+		e->doubt_first_us = now;
+		e->doubt_mark = -1;
+		s = step_new(r, marked, NULL);
+		STEP(s, engine_clock_mark, (&(struct q_engine_clock_mark){.none = 0}));
+	}
+	e->doubt_us = now;
+	e->doubt_epoch = r->epoch;
+}
+
 static void doubt_run(struct recon *r, int64_t now, int64_t leap)
 {
 	struct engine *e = r->e;
 	int64_t off, told;
 	struct step *s;
 
+	if (e->conf.clock_doubt_us == 0) {
+		return;
+	}
 	if (leap > CLOCK_LEAP_US || leap < -CLOCK_LEAP_US || e->doubt_epoch != r->epoch) {
-		e->doubt_us = now;
-		e->doubt_epoch = r->epoch;
+		doubt_begin(r, now);
 	}
 	if (!told_time(e, &off, &told)) {
 		told = 0;
@@ -103,7 +126,7 @@ static void doubt_run(struct recon *r, int64_t now, int64_t leap)
 	case DOUBT_WAITS:
 		return;
 	case DOUBT_NONE:
-		if (e->doubt_us != 0 && e->conf.clock_doubt_us > 0) {
+		if (e->doubt_us != 0) {
 			log_warn("engine.clock_unproven", I64("cloud_ahead_seconds", told == 0 ? 0 : off / SPOT_US_PER_S));
 		}
 		e->doubt_us = 0;
@@ -112,7 +135,12 @@ static void doubt_run(struct recon *r, int64_t now, int64_t leap)
 		break;
 	}
 	s = step_new(r, lives_settled, NULL);
-	STEP(s, engine_clock_lives, (&(struct q_engine_clock_lives){.at_us = engine_now(e), .fence = r->epoch}));
+	STEP(s, engine_clock_lives,
+	     (&(struct q_engine_clock_lives){.at_us = engine_now(e),
+					     .doubt_us = engine_now(e) - (now - e->doubt_first_us),
+					     /* Without one nothing is known of what a clock behind wrote. */
+					     .mark = e->doubt_mark < 0 ? INT64_MAX : e->doubt_mark,
+					     .fence = r->epoch}));
 }
 
 /* ---- times to come --------------------------------------------------------------------------- */

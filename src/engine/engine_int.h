@@ -132,6 +132,7 @@ struct engine {
 	int64_t leapt_us, leapt_at_us;		/* so far ahead our clock was set, when last (mono) */
 	int64_t set_at_us, resigned_at_us;	/* our clock was set, ahead or back; download URLs were signed anew for that (mono; 0: never) */
 	int64_t doubt_us, doubt_epoch;		/* our clock is doubted since (mono; 0: it is not), and under which lease */
+	int64_t doubt_first_us, doubt_mark;	/* before it leapt again, since (mono); the newest event then (-1: not known) */
 	int64_t settled_epoch, settled_at_us;	/* rows have no times to come: under this lease, when (mono) */
 	bool lease_busy, closing;
 	struct pg_req lease_req;

@@ -387,15 +387,15 @@ static int64_t at(struct world *w, const char *column, const char *token)
 static void lives_settle(struct world *w, const char *fence)
 {
 	const struct pg_stmt *s = &q_stmt_engine_clock_lives;
-	const char *values[] = {world_text(w, "SELECT now_us()"), fence};
+	const char *values[] = {"10000000000", "9700000000", "0", fence};
 	PGresult *r = PQexecParams(w->conn, s->sql, s->params_n, s->param_types, values, NULL, NULL, 0);
 
 	assert_int_equal(PQresultStatus(r), PGRES_COMMAND_OK);
 	PQclear(r);
 }
 
-/* Now is 10,000 s, ahead are two hours and a half more. */
-static void test_lives_that_a_clock_ahead_wrote_down_are_put_right_but_for_what_is_billed(void **state)
+/* Now is 10,000 s, ahead are two hours and a half more, behind what was before the doubt began. */
+static void test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_is_billed(void **state)
 {
 	struct world *w = *state;
 
@@ -410,6 +410,15 @@ static void test_lives_that_a_clock_ahead_wrote_down_are_put_right_but_for_what_
 		     LIFE("billed", "GONE", "9900000000", "19000000000", "19000000000")
 		     LIFE("soon", "GONE", "9900000000", "10030000000", "9960000000")
 		     LIFE("past", "READY", "9000000000", "NULL", "9100000000")
+		     LIFE("short", "GONE", "9500000000", "9550000000", "9550000000")
+		     LIFE("early", "READY", "2000000000", "NULL", "NULL")
+		     LIFE("whole", "GONE", "2000000000", "2100000000", "NULL")
+		     "UPDATE node SET launch_sent_us = launched_us; "
+		     "INSERT INTO event (at_us, entity, entity_id, node_id, event, was, now, why, actor) SELECT launched_us, 'node', 'n' || id, id, 'LAUNCH', 'WANTED', "
+		     "'LAUNCHING', '', 'engine' FROM node WHERE token IN ('early', 'whole') UNION ALL SELECT 2100000000, 'node', 'n' || id, id, 'GONE', 'TERMINATING', "
+		     "'GONE', '', 'engine' FROM node WHERE token IN ('short', 'whole'); "
+		     "INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, phase, created_us) SELECT 1, 2, id, pool_id, 'spot', 'run', 'SETUP', "
+		     "2010000000 FROM node WHERE token = 'early'; "
 		     "INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, phase, created_us, started_us, ended_us) SELECT 1, 1, id, pool_id, "
 		     "'spot', 'run', 'EXITED', 18800000000, 18900000000, 19000000000 FROM node WHERE token = 'both'");
 	lives_settle(w, "6");
@@ -428,6 +437,15 @@ static void test_lives_that_a_clock_ahead_wrote_down_are_put_right_but_for_what_
 	assert_int_equal(at(w, "n.ended_us", "billed"), 9000);
 	assert_int_equal(at(w, "n.ended_us", "soon"), 30);
 	assert_int_equal(at(w, "launched_us", "past"), -1000);
+	/* The doubt began 300 s ago. */
+	assert_int_equal(at(w, "n.ended_us", "short"), -300);
+	assert_int_equal(at(w, "launched_us", "short"), -500);
+	assert_int_equal(at(w, "launched_us", "early"), -300);
+	assert_int_equal(at(w, "launch_sent_us", "early"), -300);
+	assert_int_equal(at(w, "a.created_us", "early"), -290);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE epoch = 2 AND started_us IS NULL AND ended_us IS NULL"), 1);
+	assert_int_equal(at(w, "launched_us", "whole"), -300);
+	assert_int_equal(at(w, "n.ended_us", "whole"), -200);
 	world_sql(w, "DROP FUNCTION now_us()");
 }
 
@@ -473,7 +491,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_nor_a_gang),
 		cmocka_unit_test(test_nor_a_job_that_waits),
 		cmocka_unit_test(test_a_machine_that_a_clock_ahead_launched_is_given_up_in_time),
-		cmocka_unit_test(test_lives_that_a_clock_ahead_wrote_down_are_put_right_but_for_what_is_billed),
+		cmocka_unit_test(test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_is_billed),
 		cmocka_unit_test(test_nothing_is_billed_while_nobody_says_that_the_clock_is_right),
 	};
 

@@ -268,6 +268,15 @@ void brokers_minute(void)
 	}
 }
 
+bool brokers_on_time(void)
+{
+	for (size_t k = 0; k < BROKERS; k++) {
+		if (llabs(brokers[k].clock.skew_us) >= 60 * SPOT_US_PER_S)
+			return false;
+	}
+	return true;
+}
+
 void brokers_calm(void)
 {
 	for (size_t k = 0; k < BROKERS; k++) {

@@ -111,7 +111,7 @@ void check_sent(const char *from, const char *url, struct str body)
 #define ENDS_MAX 512
 static struct end {
 	char key[64], how[160];
-	int64_t at_us;
+	int64_t at_us, seen_us; /* by the row; when it was seen first */
 } ends[ENDS_MAX];
 static size_t ends_n;
 
@@ -124,12 +124,12 @@ static struct end *end_of(const char *key)
 	return NULL;
 }
 
-/* An end that lay ahead, by a clock that was wrong, is put right once. */
+/* An end that a clock dated which was wrong is put right: it comes nearer to the minute in which it was seen. */
 static bool put_right(struct end *e, int64_t at_us)
 {
-	if (e->at_us <= world_now() || at_us > world_now())
+	if (llabs(at_us - e->seen_us) >= llabs(e->at_us - e->seen_us) || world.skew_max == 0)
 		return false;
-	sometimes("an end that lay ahead was put right");
+	sometimes("an end that a wrong clock dated was put right");
 	e->at_us = at_us;
 	return true;
 }
@@ -153,6 +153,7 @@ void check_ended(void)
 			snprintf(e->key, sizeof(e->key), "%s", key);
 			snprintf(e->how, sizeof(e->how), "%s", how);
 			e->at_us = at;
+			e->seen_us = world_now();
 		}
 		always(e == NULL || (strcmp(e->how, how) == 0 && (e->at_us == at || put_right(e, at))), "what an epoch ended as stays",
 		    "j%s was '%s', is '%s', %" PRId64 " s later", key, e != NULL ? e->how : "", how, e != NULL ? (at - e->at_us) / SPOT_US_PER_S : 0);

@@ -3,6 +3,7 @@
  * told to save, stops, and keeps no machine; and nobody is parked who could begin. Asked each minute, since all are lifted in the end.
  */
 #include "world.h"
+#include "broker.h"
 #include "check.h"
 #include "work.h"
 
@@ -31,6 +32,11 @@ static void check_budget_told(void)
 	    "WHERE a.job_id = j.id AND a.ended_us IS NULL AND a.desired = 'run') ORDER BY j.id", spends);
 	check_soon("who is parked keeps no machine", "SELECT j.id, j.state FROM job j WHERE j.state = 'PARKED' AND EXISTS (SELECT FROM node n WHERE n.job_id = j.id "
 	    "AND n.fleet_id IS NULL AND n.state IN ('WANTED', 'BOOTING', 'READY') AND n.end_cause <> 'unwanted') ORDER BY j.id", keeps);
+	/* What a machine has cost since its last bill is as much more as the clock is ahead; nothing is billed meanwhile, so that is over with it. */
+	if (!brokers_on_time()) {
+		memset(rests, 0, sizeof(rests));
+		return;
+	}
 	check_soon("nobody is parked who could begin", "SELECT j.id, j.state FROM job j WHERE j.state = 'PARKED' AND (j.budget_micros IS NULL OR j.budget_micros - " COST
 	    " > j.num_nodes * (SELECT min(q.price_micros) / 2 FROM pool p JOIN pool_latest q ON q.pool_id = p.id, jsonb_array_elements(j.spec->'asks') k, "
 	    "jsonb_array_elements(k->'gpus') g WHERE p.market = 'on_demand' AND position(lower(g->>'gpu') IN lower(p.gpu_name)) > 0 "

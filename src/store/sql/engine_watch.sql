@@ -309,29 +309,45 @@ FROM f
 WHERE state NOT IN ('GONE', 'FAILED') AND (greatest(state_us, ready_us, idle_since_us, last_seen_us, provider_seen_us, provider_since_us, suspect_us)
 		> $1 + 5000000 OR greatest(next_act_us, claim_until_us) > $1 + greatest($3, 600000000))
 
--- Lives of machines that are not billed whole, and of what ran there, that lie ahead although our clock is right: one that was ahead wrote them
--- down. Nobody knows by how much, so the last of these times was now, and how far they lie apart is kept. What was billed stays.
+-- The newest event as our clock came into doubt.
+-- name: engine_clock_mark
+-- rows: 1 id int8
+-- writes: no
+SELECT coalesce(max(id), 0)::int8 FROM event
+
+-- Lives of machines, and of what ran there, as a clock that was wrong wrote them down, now that ours is right. Ahead: the last of the times that have
+-- not come yet was now, and how far they lie apart is kept, since nobody knows by how much it was ahead. Behind: what events since the doubt began (after
+-- mark) say happened before that (doubt_us) happened then, and what followed as much later. Nothing ends before it began. What was billed stays.
 -- name: engine_clock_lives
--- params: at_us int8, fence int8
+-- params: at_us int8, doubt_us int8, mark int8, fence int8
 -- rows: none
 -- writes: yes
-WITH u AS MATERIALIZED (
-	SELECT id, greatest(CASE WHEN billed_to_us IS NULL THEN launched_us END, ended_us) AS last_us FROM node
-	WHERE launched_us IS NOT NULL AND (ended_us IS NULL OR billed_to_us IS NULL OR billed_to_us < ended_us)
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)
+WITH m AS MATERIALIZED (
+	SELECT node_id AS id, bool_or(now = 'LAUNCHING') AS sent, bool_or(now IN ('GONE', 'FAILED')) AS ended FROM event
+	WHERE id > $3 AND entity = 'node' AND at_us < $2 - 60000000 GROUP BY 1
+), u AS MATERIALIZED (
+	SELECT n.id, launched_us, launch_sent_us, ended_us, billed_to_us, coalesce(m.ended AND ended_us < $2 - 60000000, false) AS short,
+		CASE WHEN m.sent AND billed_to_us IS NULL AND launch_sent_us < $2 - 60000000 THEN $2 - launch_sent_us ELSE 0 END AS up_us,
+		greatest(CASE WHEN billed_to_us IS NULL THEN launched_us END, ended_us) - $1 AS down_us
+	FROM node n LEFT JOIN m ON m.id = n.id
+	WHERE n.id IN (SELECT id FROM m UNION ALL SELECT id FROM node
+			WHERE launched_us IS NOT NULL AND (ended_us IS NULL OR billed_to_us IS NULL OR billed_to_us < ended_us))
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE)
+), t AS (
+	SELECT id, billed_to_us, launch_sent_us + up_us AS sent_us,
+		CASE WHEN billed_to_us IS NULL THEN time_put_right(launched_us, $1, $2, up_us, down_us) ELSE launched_us END AS launched_us,
+		CASE WHEN short AND up_us = 0 THEN $2 ELSE time_put_right(ended_us, $1, $2, up_us, down_us) END AS ended_us
+	FROM u WHERE up_us > 0 OR down_us > 60000000 OR short
 ), a AS (
-	UPDATE attempt SET created_us = CASE WHEN created_us > $1 THEN created_us - t.by_us ELSE created_us END,
-		started_us = CASE WHEN started_us > $1 THEN started_us - t.by_us ELSE started_us END,
-		ended_us = CASE WHEN ended_us > $1 THEN ended_us - t.by_us ELSE ended_us END
-	FROM (SELECT o.job_id, o.epoch, o.rank, greatest(o.created_us, o.started_us, o.ended_us) - $1 AS by_us
-		FROM u JOIN attempt o ON o.node_id = u.id) t
-	WHERE (attempt.job_id, attempt.epoch, attempt.rank) = (t.job_id, t.epoch, t.rank) AND t.by_us > 60000000
+	UPDATE attempt SET created_us = time_put_right(a.created_us, $1, $2, a.up_us, a.down_us),
+		started_us = time_put_right(a.started_us, $1, $2, a.up_us, a.down_us), ended_us = time_put_right(a.ended_us, $1, $2, a.up_us, a.down_us)
+	FROM (SELECT o.job_id, o.epoch, o.rank, o.created_us, o.started_us, o.ended_us, u.up_us,
+		greatest(o.created_us, o.started_us, o.ended_us) - $1 AS down_us FROM u JOIN attempt o ON o.node_id = u.id) a
+	WHERE (attempt.job_id, attempt.epoch, attempt.rank) = (a.job_id, a.epoch, a.rank) AND (a.up_us > 0 OR a.down_us > 60000000)
 )
-UPDATE node SET launched_us = CASE WHEN launched_us > $1 AND billed_to_us IS NULL THEN launched_us - t.by_us ELSE launched_us END,
-	ended_us = CASE WHEN ended_us > $1 THEN greatest(ended_us - t.by_us, billed_to_us, CASE WHEN launched_us <= $1 OR billed_to_us IS NOT NULL THEN launched_us END)
-		ELSE ended_us END
-FROM (SELECT id, last_us - $1 AS by_us FROM u) t
-WHERE node.id = t.id AND t.by_us > 60000000
+UPDATE node SET launch_sent_us = t.sent_us, launched_us = t.launched_us, ended_us = CASE WHEN t.ended_us IS NOT NULL
+	THEN greatest(t.ended_us, t.launched_us, t.billed_to_us) END
+FROM t WHERE node.id = t.id
 
 -- Prices that were observed at a time to come were observed when the clock was set right, at the latest. The newest price of a pool tells whether
 -- it has any. By a provider's own date they may hold from an earlier time, and do.
