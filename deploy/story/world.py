@@ -161,7 +161,7 @@ class Daemon:
 
 class Killer(threading.Thread):
     """kill -9 of the daemon at random moments, by seed; it is started again at once. Some lives end while it starts, whatever that takes; the others
-    so long after it was ready (says a call), or on a slow machine none would ever get anywhere."""
+    so long after it was ready (says a call) as they would where a start takes a second, or on a slow machine none would ever get anywhere."""
     LONGEST_S, START_S = 9.0, 3.0
 
     def __init__(self, daemon, seed, say, ready):
@@ -178,7 +178,7 @@ class Killer(threading.Thread):
             while not self.ready() and time.monotonic() < late:
                 if self.over.wait(0.1):
                     return False
-            life -= self.START_S
+            life -= 1
         return not self.over.wait(life)
 
     def run(self):

@@ -119,6 +119,7 @@ struct spot_describe {
 	struct spot_instance *found; size_t n; /* unknown refs are absent */
 #define SPOT_ABSENT_STATE "absent"           /* raw_state of a GONE one that the answer lacks, where end_cause and raw_reason say
 	                                      * what else is known of its end: one answer that lacks it is no proof */
+	const struct spot_pool_key *keys;    /* of each ref, where it was launched; NULL: not told */
 };
 struct spot_terminate {
 	const char *region, *zone;

@@ -7,6 +7,8 @@
 #include "base/base.h"
 #include "coreweave_int.h"
 
+#include <ctype.h>
+
 enum { S_POOLS = 0, S_PODS, S_NODES, S_EVENTS, S_FIX, S_NEXT };
 enum survey_for { FOR_LIST = 1, FOR_DESCRIBE, FOR_NOTICES };
 
@@ -14,6 +16,7 @@ struct survey {
 	enum survey_for for_what;
 	const char *what, *region, *install;
 	const char *const *refs;
+	const struct spot_pool_key *keys; /* of each ref; may be NULL */
 	size_t refs_n;
 	int at;
 	size_t next; /* of cw_cluster_next */
@@ -209,10 +212,24 @@ static bool there(struct arena *a, const struct survey *s, const char *ref)
 	return false;
 }
 
-/* The NodePool that still has the order for a Pod that is not there: whoever of us ends a Pod lowers the target with it, so
- * somebody else ended this one. A launch's name holds its installation. */
-static struct cw_pool *order_left(const struct cw *self, struct spot_call *c, struct survey *s, const char *ref)
+/* A launch's name holds its installation, between dots or what stands for them. */
+static bool launched_by(const char *pod, const char *install)
 {
+	size_t n = strlen(install);
+	const char *at = n > 0 ? strstr(pod, install) : NULL;
+
+	while (at != NULL && ((at > pod && isalnum((unsigned char)at[-1])) || isalnum((unsigned char)at[n]))) {
+		at = strstr(at + 1, install);
+	}
+	return at != NULL;
+}
+
+/* The NodePool that still has the order for a Pod that is not there: whoever of us ends a Pod lowers the target with it, so
+ * somebody else ended this one. Another order is none of its business. */
+static struct cw_pool *order_left(const struct cw *self, struct spot_call *c, struct survey *s, size_t at)
+{
+	const struct spot_pool_key *k = s->keys != NULL ? &s->keys[at] : NULL;
+	const char *ref = s->refs[at];
 	struct cw_ref r;
 
 	if (!cw_ref_parse(self, c->arena, ref, &r) || r.cl != s->cl || r.pod == NULL || there(c->arena, s, ref)) {
@@ -221,7 +238,8 @@ static struct cw_pool *order_left(const struct cw *self, struct spot_call *c, st
 	for (size_t i = 0; i < s->view.pools_n; i++) {
 		struct cw_pool *p = &s->view.pools[i];
 
-		if (p->install[0] != '\0' && strstr(r.pod, p->install) != NULL && p->target > p->live) {
+		if (launched_by(r.pod, p->install) && p->target > p->live &&
+		    (k == NULL || (strcmp(k->instance_type, p->type) == 0 && k->market == spot_market_parse(p->market)))) {
 			return p;
 		}
 	}
@@ -231,7 +249,7 @@ static struct cw_pool *order_left(const struct cw *self, struct spot_call *c, st
 static void vanished(const struct cw *self, struct spot_call *c, struct survey *s)
 {
 	for (size_t i = 0; s->for_what == FOR_DESCRIBE && i < s->refs_n; i++) {
-		struct cw_pool *p = order_left(self, c, s, s->refs[i]);
+		struct cw_pool *p = order_left(self, c, s, i);
 
 		if (p == NULL) {
 			continue;
@@ -477,6 +495,7 @@ enum spot_step cw_describe(void *p, struct spot_call *c, struct spot_describe *a
 		s = survey_new(p, c, FOR_DESCRIBE, "describe", a->region);
 		s->refs = a->refs;
 		s->refs_n = a->refs_n;
+		s->keys = a->keys;
 	}
 	v = survey_step(p, c, s);
 	a->found = s->found;

@@ -301,6 +301,7 @@ static void ask_refs(struct step *s)
 	struct asking *k = a->ctx;
 	struct call_provider *p = engine_provider(e, k->place->provider);
 	const char **refs;
+	struct spot_pool_key *keys;
 
 	k->n = s->req.op.rc == SPOT_OK ? q_engine_watch_refs_rows(&s->req, a->arena, &k->rows) : 0;
 	if (k->n == 0 || p == NULL) {
@@ -309,11 +310,17 @@ static void ask_refs(struct step *s)
 		return;
 	}
 	refs = arena_array(a->arena, k->n, sizeof(*refs));
+	keys = arena_array(a->arena, k->n, sizeof(*keys));
 	for (size_t i = 0; i < k->n; i++) {
 		refs[i] = k->rows[i].ref;
+		keys[i] = (struct spot_pool_key){.provider = k->place->provider,
+						 .region = k->place->region,
+						 .zone = arena_strdup(a->arena, k->rows[i].zone),
+						 .instance_type = arena_strdup(a->arena, k->rows[i].instance_type),
+						 .market = spot_market_parse(k->rows[i].market)};
 	}
-	k->describe =
-	    (struct spot_describe){.region = k->place->region, .refs = refs, .refs_n = k->n};
+	k->describe = (struct spot_describe){
+	    .region = k->place->region, .refs = refs, .refs_n = k->n, .keys = keys};
 	if (call_provider_ops(p)->notices != NULL && !k->place->noticing) {
 		ask_notices(e, k, p);
 	}

@@ -12,12 +12,13 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import e2e  # noqa: E402
 from clouds import GcsStore, call, must  # noqa: E402
 
-GRACE_S = 8  # long enough for a slow machine to see a leak before it is ended
-SETTINGS = {"engine": {"orphan_grace": "%ds" % GRACE_S}}
+GRACE_S = 8  # a slow machine, too, sees a leak before it is ended
+# A lease that is seldom renewed: its holder leads all the same when something is launched in between.
+SETTINGS = {"engine": {"orphan_grace": "%ds" % GRACE_S, "sweep": "2s", "lease": "30s"}}
 
 
 class Planted:
-    """ref: as the broker calls it; words: what would name it in an event, or in the clouds' books; machine: the emulator's id, None if it has none."""
+    """ref: as the broker calls it; words: what would name it in an event or in the clouds' books; machine: the emulator's id, None if it is none."""
 
     def __init__(self, ref, *words, **more):
         self.ref, self.words, self.machine = ref, [ref, *words], None
@@ -25,10 +26,11 @@ class Planted:
 
 
 class Leaks:
-    """What is asked of every cloud; below, one class each."""
-    GPUS = TAG = None
-    LISTED = ()           # (service, action) of a request that each sweep of a region makes
-    REST_AFTER_S = None   # what is not a machine ends by itself so long after it was seen; None: only what may still be on its way to us for minutes, so it is told to
+    """What is asked of every cloud; below, one class each. rest: what the provider lists besides machines."""
+    GPUS = TAG = None    # TAG: the key that tells whose it is
+    LISTED = None        # (service, action) of a request that each sweep makes,
+    PER_SWEEP = 1        # so often
+    REST_AFTER_S = None  # the rest ends by itself so long after it was seen; None: minutes later, so that here somebody has to say it
 
     # ---- whose -----------------------------------------------------------------------------
 
@@ -55,7 +57,15 @@ class Leaks:
     # ---- what is seen ----------------------------------------------------------------------
 
     def leaks(self, *more):
-        return {i["ref"]: i for i in self.world.ctl_json("leaks", *more)["items"]}
+        seen = {i["ref"]: i for i in self.world.ctl_json("leaks", *more)["items"]}
+        self.assertEqual([s.ref for s in self.strangers if s.ref in seen], [], "strangers are taken for ours")
+        return seen
+
+    def await_leaks(self, what, timeout_s, planted, *more):
+        def all_there():
+            seen = self.leaks(*more)
+            return seen if all(p.ref in seen for p in planted) else None
+        return self.world.until(what, timeout_s, all_there)
 
     def events(self):
         return self.world.api("GET", "/v1/events?limit=1000")["items"]
@@ -63,16 +73,17 @@ class Leaks:
     def events_of(self, planted):
         return [e["event"] for e in sorted(self.events(), key=lambda e: e["id"]) if e["entity_id"] == "%s/%s" % (self.provider, planted.ref)]
 
-    def swept(self):
-        return self.world.counted(*self.LISTED)
-
     def live(self):
         return {i["id"] for i in self.world.instances(live=True)}
 
     def left(self):
-        """What lies about or runs and is none of the strangers'."""
+        """What runs or lies about and is none of the strangers'."""
         words = [word for s in self.strangers for word in (*s.words, s.machine) if word]
         return [x for x in self.world.sim("GET", "/books")["left"] if not any(word in x for word in words)]
+
+    def span(self, leak):
+        """From when it was seen to when its end was asked for."""
+        return e2e.micros(leak["end_asked_at"]) - e2e.micros(leak["first_seen_at"])
 
     # ---- the story -------------------------------------------------------------------------
 
@@ -84,24 +95,23 @@ class Leaks:
         node = w.node(w.await_steps(job, 5)["node"])
         self.assertEqual(node["pool"]["provider"], self.provider)
         self.read(node)
-        orphan = self.machine(self.ours)
-        rests = self.rests_of_ours()
         whose = (self.nobodys, self.another_installations, self.one_character_more, self.under_another_key)
         self.strangers = [make(who) for make in (self.machine, self.rest) for who in whose]
-        for planted in (orphan, *self.strangers):
-            self.runs(planted)
+        for s in self.strangers:
+            self.runs(s)
         before = [self.look(s) for s in self.strangers]
+        rests, orphan = self.rests_of_ours(), self.machine(self.ours)
+        self.runs(orphan)
         self.listed(node, orphan, rests)
-        self.ended(node, orphan)
-        self.rests_end(rests)
-        # The node beside it was ours all the while.
+        self.ends_after_a_grace(orphan, rests)
+        self.over(node, orphan, rests)
+        # The node beside them was ours all the while.
         w.hurry()
         j = w.await_end(job)
         self.assertEqual((j["state"], j["attempts"], j["lost_steps"]), ("SUCCEEDED", 1, 0), j["why"])
-        w.until("all of ours is gone", 60, lambda: not w.nodes() and not self.left())
-        self.over(orphan, rests)
-        swept = self.swept()
-        w.until("further looks at the account", 60, lambda: self.swept() >= swept + 4)
+        w.until("all of ours is gone, as is what belonged to it", 60, lambda: not w.nodes() and not self.left() and not self.leaks())
+        seen = w.counted(*self.LISTED)
+        w.until("two more sweeps", 60, lambda: w.counted(*self.LISTED) >= seen + 2 * self.PER_SWEEP)
         self.untouched(before)
         for s in self.strangers:
             self.end(s)
@@ -109,54 +119,46 @@ class Leaks:
         w.until("nothing is left in the books", 60, lambda: w.sim("GET", "/books")["left"] == [])
 
     def listed(self, node, orphan, rests):
-        refs = {p.ref for p in (orphan, *rests)}
-        found = self.world.until("the leaks are listed", 60, lambda: (lambda seen: seen if refs <= set(seen) else None)(self.leaks()))
-        for ref in refs:
-            where = [found[ref][k] for k in ("provider", "region", "kind")]
-            self.assertEqual(where, [self.provider, node["pool"]["region"], "instance" if ref == orphan.ref else "leftover"])
+        pool, found = node["pool"], self.await_leaks("the leaks are listed", 60, (orphan, *rests))
+        for p in (orphan, *rests):
+            self.assertEqual([found[p.ref][k] for k in ("provider", "region", "kind")],
+                             [self.provider, pool["region"], "instance" if p is orphan else "leftover"])
+            # An order for machines says which; a disk or a group does not.
+            self.assertEqual(found[p.ref]["per_hour_micros"] > 0, found[p.ref]["instance_type"] != "", found[p.ref])
         one = found[orphan.ref]
-        self.assertEqual([one[k] for k in ("zone", "instance_type", "market")], [node["pool"][k] for k in ("zone", "instance_type", "market")])
+        self.assertEqual([one[k] for k in ("zone", "instance_type", "market")], [pool[k] for k in ("zone", "instance_type", "market")])
         self.assertGreater(one["per_hour_micros"], 100000)
 
-    def ended(self, node, orphan):
-        """By the clouds' own books and by the row."""
+    def ends_after_a_grace(self, orphan, rests):
+        """By the clouds' own books. What is no machine may be what a launch makes first: it is let alone for as long as that may take."""
         w = self.world
-        began = w.instance(orphan.machine)["launched_us"]
         end = w.sim_wait("shutting_down", 50, instance=orphan.machine)[0]["at_us"]
-        self.assertGreater(end - began, GRACE_S * 1000000, "no grace")
-        gone = w.until("the leak is over", 60, lambda: self.leaks("--state", "gone").get(orphan.ref))
-        self.assertEqual([gone[k] for k in ("provider", "region", "zone", "instance_type", "kind")],
-                         [self.provider, *(node["pool"][k] for k in ("region", "zone", "instance_type")), "instance"])
-        self.assertGreaterEqual(e2e.micros(gone["end_asked_at"]) - e2e.micros(gone["first_seen_at"]), GRACE_S * 1000000)
-        self.assertGreater(gone["per_hour_micros"], 100000)
-        self.assertGreater(gone["cost_micros"], 0)
+        self.assertGreater(end - w.instance(orphan.machine)["launched_us"], GRACE_S * 1000000, "no grace")
+        for r in rests if self.REST_AFTER_S is None else ():
+            self.assertEqual(self.leaks().get(r.ref, {}).get("state"), "found")
+            w.ctl("leaks", "end", r.ref)
 
-    def rests_end(self, rests):
-        if self.REST_AFTER_S is None:
-            for ref in [r.ref for r in rests]:
-                # It may be what a launch makes before its machine: older than the grace, and still let alone.
-                one = self.leaks()[ref]
-                self.assertEqual((one["state"], one["end_asked_at"]), ("found", None))
-                self.world.ctl("leaks", "end", ref)
-        gone = self.world.until("what was no machine is over", 90, lambda: (
-            lambda seen: seen if {r.ref for r in rests} <= set(seen) else None)(self.leaks("--state", "gone")))
-        for one in (gone[r.ref] for r in rests):
-            self.assertEqual((one["provider"], one["kind"]), (self.provider, "leftover"))
-            if self.REST_AFTER_S is not None:
-                self.assertGreaterEqual(e2e.micros(one["end_asked_at"]) - e2e.micros(one["first_seen_at"]), self.REST_AFTER_S * 1000000)
-
-    def over(self, orphan, rests):
+    def over(self, node, orphan, rests):
+        gone = self.await_leaks("the leaks are over", 90, (orphan, *rests), "--state", "gone")
+        one, pool = gone[orphan.ref], node["pool"]
+        self.assertEqual([one[k] for k in ("provider", "region", "zone", "instance_type", "kind")],
+                         [self.provider, *(pool[k] for k in ("region", "zone", "instance_type")), "instance"])
+        self.assertGreaterEqual(self.span(one), GRACE_S * 1000000)
+        self.assertGreater(one["per_hour_micros"], 100000)
+        self.assertGreater(one["cost_micros"], 0)
         self.assertEqual(self.events_of(orphan), ["ORPHAN", "ORPHAN_ENDED", "ORPHAN_GONE"])
         for r in rests:
-            self.assertEqual(self.events_of(r), [*(["LEAK_END"] if self.REST_AFTER_S is None else []), "LEFTOVER", "LEFTOVER_GONE"])
-        self.assertEqual(self.leaks(), {})
+            one = gone[r.ref]
+            self.assertEqual([one[k] for k in ("provider", "region", "kind")], [self.provider, pool["region"], "leftover"])
+            self.assertGreaterEqual(self.span(one), (self.REST_AFTER_S or GRACE_S) * 1000000)
+            self.assertEqual(self.events_of(r), ["LEFTOVER", "LEFTOVER_GONE"] if self.REST_AFTER_S else ["LEAK_END", "LEFTOVER", "LEFTOVER_GONE"])
 
     def untouched(self, before):
         self.assertEqual([self.look(s) for s in self.strangers], before)
         self.assertEqual(self.live(), {s.machine for s in self.strangers} - {None})
         self.assertEqual(self.left(), [])
-        shown = json.dumps([self.events(), list(self.leaks().values()), list(self.leaks("--state", "gone").values())])
-        self.assertEqual([word for s in self.strangers for word in s.words if word in shown], [])
+        told = json.dumps([self.events(), self.leaks(), self.leaks("--state", "gone")])
+        self.assertEqual([word for s in self.strangers for word in s.words if word in told], [])
 
     def rests_of_ours(self):
         return [self.rest(self.ours)]
@@ -213,6 +215,7 @@ class Azure(Leaks, e2e.Case):
     """A machine with its group, card, disk and address. The rest: a group without a machine."""
     OPTIONS = {"providers": ("azure",), "store": "az", "settings": SETTINGS}
     GPUS, TAG, LISTED = "T4: 1", "spotbroker-install", ("arm", "LIST resourceGroups")
+    PER_SWEEP = 2  # two regions
     GROUPS, MACHINES, NETWORK = "2021-04-01", "2024-11-01", "2023-11-01"
 
     def ask(self, method, path, version, body=None, more=""):
@@ -281,6 +284,7 @@ class CoreWeave(Leaks, e2e.Case):
     """A Pod with its node. The rest: an order for nodes without a Pod."""
     OPTIONS = {"providers": ("coreweave", "aws"), "regions": "us-east-1", "settings": SETTINGS}
     GPUS, TAG, LISTED, REST_AFTER_S = "H100: 8", "spotbroker.io/install", ("k8s", "GET nodepools"), 30
+    PER_SWEEP = 2  # two clusters
     POOL = "spotbroker.io/pool"
     POOLS = "/apis/compute.coreweave.com/v1alpha1/nodepools"
 
@@ -332,13 +336,16 @@ class CoreWeave(Leaks, e2e.Case):
         self.ask("PATCH", "%s/%s" % (self.POOLS, pool), {"spec": {"targetNodes": nodes}}, "application/merge-patch+json")
 
     def runs(self, planted):
-        """A Pod on its node; an order, when its node is there."""
+        """The Pod on its node; the node of an order without one."""
         def there():
-            host = planted.pod and self.ask("GET", "%s/%s" % (self.pods, planted.pod))["spec"].get("nodeName", "")
-            return next((i["id"] for i in self.world.instances(live=True)
-                         if i["state"] == "running" and (i["name"] == planted.pool if planted.pod is None else i.get("hostname") == host)), None)
-        planted.machine = self.world.until("%s has its node" % planted.ref, 60, there)
-        planted.words.append(self.world.instance(planted.machine)["hostname"])
+            pod = planted.pod and self.ask("GET", "%s/%s" % (self.pods, planted.pod))
+            if pod and pod["status"]["phase"] != "Running":
+                return None
+            return next((i for i in self.world.instances(live=True) if i["state"] == "running" and (
+                i["hostname"] == pod["spec"]["nodeName"] if pod else i["name"] == planted.pool)), None)
+        node = self.world.until(planted.ref + " has its node", 60, there)
+        planted.machine = node["id"]
+        planted.words.append(node["hostname"])
 
     def look(self, planted):
         pool = self.ask("GET", "%s/%s" % (self.POOLS, planted.pool))

@@ -57,6 +57,13 @@ static void order_stands(void)
 	cloud_orders_raise(false);
 }
 
+static void left_there(void)
+{
+	cloud_leave(true);
+	check_rules_end();
+	cloud_leave(false);
+}
+
 static void later(void)
 {
 	check_rules_end();
@@ -215,6 +222,8 @@ static const struct rule_break {
     {"no row is ready without an instance", "UPDATE node SET state = 'READY', gang_id = NULL", later},
     {"in the end no instance is left", "", instance_lives},
     {"in the end no order is left", "", order_stands},
+    {"in the end nothing is left at the clouds", "", left_there},
+    {"the doctor finds nothing", "UPDATE ledger SET amount_micros = amount_micros + 1", NULL},
     {"a launch leaves after its row was claimed", "UPDATE node SET token = 'whose', launch_sent_us = NULL "
 	"WHERE id = (SELECT min(id) FROM node)", launch_unclaimed},
     {"a launch without a token is not sent again", "", launch_again},

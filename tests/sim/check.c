@@ -518,6 +518,20 @@ void check_step(void)
 	cloud_check_others();
 }
 
+/* Beside instances. rule: it must be so. */
+static bool nothing_left(bool rule)
+{
+	json_t *left = cloud_left();
+	bool none_left = json_array_size(left) == 0;
+	char *words = json_dumps(left, 0);
+
+	if (rule)
+		always(none_left, "in the end nothing is left at the clouds", "%s", words);
+	free(words);
+	json_decref(left);
+	return none_left;
+}
+
 /* Nothing is left to do: all jobs are over, all rows, all machines. */
 bool check_settled(void)
 {
@@ -532,7 +546,7 @@ bool check_settled(void)
 	for (size_t i = 0; i < n; i++)
 		alive += all[i].alive;
 	free(all);
-	return alive == 0 && cloud_orders_open() == 0 &&
+	return alive == 0 && cloud_orders_open() == 0 && nothing_left(false) &&
 	    value("SELECT (SELECT count(*) FROM job WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')) + "
 		  "(SELECT count(*) FROM fleet WHERE state <> 'CLOSED') + "
 		  "(SELECT count(*) FROM node WHERE state NOT IN ('GONE', 'FAILED') OR (launched_us IS NOT NULL AND "
@@ -564,6 +578,7 @@ void check_rules_end(void)
 		always(!all[i].alive, "in the end no instance is left", "%s %s is %s", all[i].cloud, all[i].id, all[i].state);
 	if (cloud_is_here("coreweave"))
 		always(cloud_orders_open() == 0, "in the end no order is left", "%zu machines are still ordered", cloud_orders_open());
+	nothing_left(true);
 	always(work_done(), "every user is heard", "%zu were", work_accepted());
 	check_step();
 	check_restorable(true);

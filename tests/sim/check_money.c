@@ -6,6 +6,7 @@
 #include "check.h"
 #include "cloud.h"
 #include "store.h"
+#include "store/q.h"
 
 #include "base/str.h"
 
@@ -161,8 +162,26 @@ static void check_lives(void)
 	free(all);
 }
 
+/* What spotctl doctor --consistency says of rows that ask for no grace. Who led when is told by clocks. */
+static void check_doctor(void)
+{
+	static const struct pg_stmt *const asks[] = {&q_stmt_consistency_epochs, &q_stmt_consistency_checkpoints, &q_stmt_consistency_progress,
+	    &q_stmt_consistency_ledger_time, &q_stmt_consistency_ledger_amounts, &q_stmt_consistency_ledger_reversals, &q_stmt_consistency_budget,
+	    &q_stmt_consistency_leaders};
+	static const char *const since[] = {"0"};
+
+	for (size_t k = 0; k < ARRAY_LEN(asks) - (world.skew_max != 0); k++) {
+		PGresult *r = PQexecParams(store_conn(), asks[k]->sql, asks[k]->params_n, asks[k]->param_types, since, NULL, NULL, 0);
+
+		assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+		always(str_same(PQgetvalue(r, 0, 1), "0"), "the doctor finds nothing", "%s: %s", asks[k]->name, PQgetvalue(r, 0, 2));
+		PQclear(r);
+	}
+}
+
 void check_money_end(void)
 {
+	check_doctor();
 	check_lives();
 	check_kinds();
 	check_uncredited();

@@ -201,12 +201,15 @@ static void check_dated(void)
 static void check_costs(void)
 {
 	PGresult *r = check_rows("SELECT DISTINCT l.node_id, n.ref, p.provider, l.price_micros FROM ledger l JOIN node n ON n.id = l.node_id "
-	    "JOIN pool p ON p.id = n.pool_id WHERE n.ref IS NOT NULL AND p.provider IN ('aws', 'lambda') ORDER BY 1, 4");
+	    "JOIN pool p ON p.id = n.pool_id WHERE n.ref IS NOT NULL AND p.provider IN ('aws', 'lambda', 'azure', 'gcp') ORDER BY 1, 4");
 
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
-	for (int k = 0; k < PQntuples(r); k++)
-		always(cloud_costs(PQgetvalue(r, k, 1), strtoll(PQgetvalue(r, k, 3), NULL, 10)), "a price is the cloud's", "n%s, %s at %s, is billed at %s",
+	for (int k = 0; k < PQntuples(r); k++) {
+		const char *ref = PQgetvalue(r, k, 1), *tail = strrchr(ref, '/');
+
+		always(cloud_costs(tail != NULL ? tail + 1 : ref, strtoll(PQgetvalue(r, k, 3), NULL, 10)), "a price is the cloud's", "n%s, %s at %s, is billed at %s",
 		    PQgetvalue(r, k, 0), PQgetvalue(r, k, 1), PQgetvalue(r, k, 2), PQgetvalue(r, k, 3));
+	}
 	PQclear(r);
 }
 

@@ -417,6 +417,24 @@ void cloud_list_ends(void)
 	absent = NULL;
 }
 
+static bool left_something;
+
+void cloud_leave(bool something)
+{
+	left_something = something;
+}
+
+json_t *cloud_left(void)
+{
+	json_t *left = json_array();
+
+	assert(left != NULL);
+	clouds_left(&sim, left);
+	if (left_something)
+		json_array_append_new(left, json_string("a disk"));
+	return left;
+}
+
 bool cloud_raise(bool alive)
 {
 	struct inst *i = sim.insts;
@@ -473,7 +491,7 @@ bool cloud_costs(const char *ref, int64_t micros)
 
 		for (size_t k = 0; k < l->n && !had; k++)
 			had = l->at[k].micros == micros;
-		if (str_same(i->id, ref) && !had)
+		if (str_same(i->cloud == CLOUD_AZURE ? i->name : i->id, ref) && !had)
 			return false;
 	}
 	return true;

@@ -34,6 +34,9 @@ bool cloud_lists_all(const char *ref);
 void cloud_guest_off(const char *id);
 /* A program that did not stop for a notice; NULL = it did. */
 void cloud_unheeded(const char *job, const char *id);
+/* What costs money beside instances: disks, cards, addresses, groups, orders, uploads. A JSON array; the caller frees it. */
+json_t *cloud_left(void);
+void cloud_leave(bool something); /* for breaks.c */
 /* Somebody else's machines in the same accounts: still as they were. */
 void cloud_check_others(void);
 /* For breaks.c: one of them is ended, and lives again with the next call. */

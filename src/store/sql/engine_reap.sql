@@ -43,7 +43,7 @@ SELECT DISTINCT provider, region FROM pool
 -- machines) may be that of any launch under way: busy. over_us: a row that ended after this says nothing about what was listed, since
 -- the list may be older than its end; a row that has not ended owns what carries its token. What has an owner again is forgotten, and what was told to end
 -- and is not listed for lag_us any more is gone. A machine that no row ever knew was not launched by this database's engine if nobody led it
--- then (give or take slack_us, for clocks): it is kept, since a backup that was restored knows nothing of what runs since. dry: nothing is ended
+-- then (give or take slack_us, for clocks; who leads now leads until now, however long ago its lease was renewed): it is kept, since a backup that was restored knows nothing of what runs since. dry: nothing is ended
 -- but what somebody said; whoever reads why is told so.
 -- name: engine_sweep_judge
 -- params: provider text, region text, refs text[], tokens text[], requests text[], leftovers bool[], at_us int8,
@@ -54,7 +54,7 @@ SELECT DISTINCT provider, region FROM pool
 WITH ok AS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR KEY SHARE),
 s AS (
 	SELECT DISTINCT ON (u.ref) u.*, u.created_us > 0 AND NOT EXISTS (SELECT FROM led
-			WHERE u.created_us BETWEEN led.from_us - $17 AND led.to_us + $17) AS unled
+			WHERE u.created_us BETWEEN led.from_us - $17 AND CASE WHEN led.epoch = $9 THEN greatest(led.to_us, $7) ELSE led.to_us END + $17) AS unled
 	FROM ok, unnest($3, $4, $5, $6, $12, $13, $14, $15, $16)
 		u (ref, token, request, leftover, zone, where_region, instance_type, market, created_us)
 	ORDER BY u.ref, u.leftover

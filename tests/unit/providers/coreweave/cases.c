@@ -147,7 +147,7 @@ void *cw_args(struct arena *a, enum drive_verb verb, bool cks)
 		u->list = (struct spot_list){region, CW_INSTALL, NULL, 0};
 		break;
 	case DRIVE_DESCRIBE:
-		u->describe = (struct spot_describe){region, refs, 2, NULL, 0};
+		u->describe = (struct spot_describe){.region = region, .refs = refs, .refs_n = 2};
 		break;
 	case DRIVE_TERMINATE:
 	case DRIVE_NOTICES:

@@ -218,6 +218,46 @@ static void a_pod_that_vanished_was_taken_if_its_order_is_still_there(void **sta
 	assert_int_equal(a->n, 0); /* by ourselves: the order went with it */
 }
 
+#define OF_ANOTHER(id)                                                                                                 \
+	"{\"kind\":\"NodePool\",\"apiVersion\":\"compute.coreweave.com/v1alpha1\",\"metadata\":{\"name\":\"theirs\",\"uid\":\"u\","        \
+	"\"resourceVersion\":\"5\",\"labels\":{\"spotbroker.io/install\":\"" id "\"}},\"spec\":{\"computeClass\":\"spot\","                  \
+	"\"instanceType\":\"gd-8xh100ib-i128\",\"targetNodes\":1},\"status\":{\"currentNodes\":0,\"conditions\":[]}}"
+
+static void an_order_of_another_pool_is_none_of_its_business(void **state)
+{
+	static const struct spot_pool_key other[] = {{"coreweave", "", "", "gd-8xh100ib-i128", SPOT_MARKET_ON_DEMAND}, {"coreweave", "", "", "gd-8xl40", SPOT_MARKET_SPOT}};
+	static const struct drive_try taken[] = {R(200, CW_LIST("NodePoolList", CW_NODEPOOL(1, 0, ""))), PODS("")};
+	struct drive *d = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(other); i++) {
+		struct spot_pool_key keys[] = {other[i], other[i]};
+		struct spot_describe *a = cw_args(d->arena, DRIVE_DESCRIBE, true);
+
+		a->keys = keys;
+		drive_script(d, taken, ARRAY_LEN(taken));
+		assert_int_equal(drive_run(d, DRIVE_DESCRIBE, a), SPOT_DONE);
+		drive_used(d); /* nothing is lowered */
+		assert_int_equal(a->n, 0);
+	}
+}
+
+/* Its id is part of ours, or ours of its. */
+static void an_order_of_another_installation_is_left_alone(void **state)
+{
+	static const struct drive_try taken[][2] = {{R(200, CW_LIST("NodePoolList", OF_ANOTHER("1"))), PODS("")},
+						    {R(200, CW_LIST("NodePoolList", OF_ANOTHER(CW_INSTALL "0"))), PODS("")}};
+	struct drive *d = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(taken); i++) {
+		struct spot_describe *a = cw_args(d->arena, DRIVE_DESCRIBE, true);
+
+		drive_script(d, taken[i], ARRAY_LEN(taken[i]));
+		assert_int_equal(drive_run(d, DRIVE_DESCRIBE, a), SPOT_DONE);
+		drive_used(d);
+		assert_int_equal(a->n, 0);
+	}
+}
+
 static void a_target_that_moved_is_counted_again(void **state)
 {
 	static const struct drive_try tries[] = {
@@ -420,6 +460,8 @@ int main(void)
 	    T(an_old_condition_is_not_believed_of_a_new_order),
 	    T(the_order_for_a_pod_that_was_taken_is_lowered_when_it_is_seen),
 	    T(a_pod_that_vanished_was_taken_if_its_order_is_still_there),
+	    T(an_order_of_another_pool_is_none_of_its_business),
+	    T(an_order_of_another_installation_is_left_alone),
 	    T(a_target_that_moved_is_counted_again),
 	    T(a_right_target_is_written_with_a_note),
 	    T(a_list_of_nothing_may_be_null),
