@@ -291,11 +291,12 @@ static void run_lost(struct run *r, enum spot_rc rc)
 	run_end_doubt(r, rc, &e);
 }
 
+/* What comes from a cache (RFC 9111 5.1) is of another time. */
 static void run_told_time(const struct run *r)
 {
 	int64_t theirs;
 
-	if (parse_http_date_us(spot_http_header(&r->http.in, "date"), &theirs)) {
+	if (spot_http_header(&r->http.in, "age") == NULL && parse_http_date_us(spot_http_header(&r->http.in, "date"), &theirs)) {
 		r->p->told_off_us = theirs - loop_wall_us(r->p->loop);
 		r->p->told_at_us = loop_mono_us(r->p->loop);
 	}

@@ -123,9 +123,11 @@ static void check_left(void)
 
 /* ---- jobs -------------------------------------------------------------------------------------- */
 
-/* A planned move asks its program to save. */
+/* A planned move asks its program to save; who cannot is not moved. */
 static void check_asked(void)
 {
+	check_none("who moves has saved", "SELECT string_agg('j' || j.id || ' saves nothing: ' || e.why, '; ') FROM event e JOIN job j ON j.id = e.job_id "
+	    "WHERE e.entity = 'job' AND e.event = 'MOVE' AND e.why ~ '^moves' AND j.spec->'checkpoint'->>'path' IS NULL");
 	check_none("who moves has saved", "SELECT string_agg('j' || j.id || ' epoch ' || a.epoch || ' was not asked to: ' || e.why, '; ') FROM event e "
 	    "JOIN job j ON j.id = e.job_id AND j.num_nodes = 1 AND j.cancel_us IS NULL JOIN attempt a ON a.job_id = j.id AND a.epoch = e.epoch AND a.desired = 'kill' "
 	    "WHERE e.entity = 'job' AND (e.event = 'MOVE' OR (e.event = 'BUDGET' AND e.now = 'DRAINING'))");

@@ -84,7 +84,7 @@ static void check_told_soon(void)
 	    "'CANCELLING') ORDER BY id", cancelled);
 	check_soon("a gang stops with the rank that it has lost", "SELECT id, state FROM job j WHERE num_nodes > 1 AND EXISTS (SELECT FROM attempt a "
 	    "WHERE a.job_id = j.id AND a.epoch = j.epoch AND a.ended_us IS NULL AND a.desired = 'run') AND EXISTS (SELECT FROM attempt o "
-	    "WHERE o.job_id = j.id AND o.epoch = j.epoch AND o.exit_reason = 'lost') ORDER BY id", parted);
+	    "WHERE o.job_id = j.id AND o.epoch = j.epoch AND o.ended_us IS NOT NULL AND o.exit_reason <> 'ok') ORDER BY id", parted);
 }
 
 /* What was answered to its user stands in the row. */

@@ -16,7 +16,7 @@
 #include "store.h"
 
 static const char *const facts[] = {"engine_rate_take", "engine_lease_take", "engine_lease_renew", "engine_lease_release",
-    "engine_node_exists", "engine_install_create"};
+    "engine_node_exists", "engine_install_create", "market_habits", "market_retention"};
 
 #define PROBES_EVERY 8 /* seeds */
 #define PROBES_MOST  16
@@ -73,7 +73,7 @@ static void epoch_set(const struct pg *p, int64_t epoch)
 
 static bool is_fenced(const struct pg_stmt *s)
 {
-	if (!s->writes || !str_prefix(s->name, "engine_"))
+	if (!s->writes || (!str_prefix(s->name, "engine_") && !str_prefix(s->name, "market_")))
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(facts); i++) {
 		if (str_same(s->name, facts[i]))

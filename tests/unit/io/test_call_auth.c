@@ -383,7 +383,9 @@ static void freeing_the_provider_stops_what_still_runs(void **state)
 
 static void serve_another_time(struct fake *f, struct httpd_req *r)
 {
-	httpd_set(r, "Date", f->requests == 1 ? "Tue, 01 Sep 2026 12:00:00 GMT" : "not known");
+	if (f->requests == 3)
+		httpd_set(r, "Age", "86400");
+	httpd_set(r, "Date", f->requests == 1 ? "Tue, 01 Sep 2026 12:00:00 GMT" : f->requests == 2 ? "not known" : "Mon, 31 Aug 2026 12:00:00 GMT");
 	httpd_reply(r, f->requests == 1 ? 500 : 200, "text/plain", "", 0);
 }
 
@@ -399,6 +401,8 @@ static void a_reply_tells_by_how_much_the_clocks_differ(void **state)
 	assert_int_not_equal(k.rc, SPOT_OK);
 	fake_call_now(f, &k);
 	assert_int_equal(k.rc, SPOT_OK); /* this one told nothing */
+	fake_call_now(f, &k);
+	assert_int_equal(k.rc, SPOT_OK); /* this one is of another time */
 	assert_true(call_provider_told(f->p, &off, &at));
 	assert_int_equal(off, theirs - FAKE_WALL_US - at + S); /* the manual mono clock starts at 1 s */
 	assert_true(at < loop_mono_us(f->loop));
