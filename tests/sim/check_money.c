@@ -136,14 +136,12 @@ static void check_uncredited(void)
 /* Times by which a row may be off: nobody looked, nobody answered, or the clock was wrong meanwhile. By how much that was is no excuse: what such a clock
  * wrote down of a life is put right before it is billed; what lies too early only by who still leads then. */
 #define LIFE_OFF_US (2400 * SPOT_US_PER_S)
-/* A launch that may have made something is asked about and sent again meanwhile: its life counts from its first message. */
-#define LIFE_EARLY_US (600 * SPOT_US_PER_S)
 
 static void check_lives(void)
 {
 	struct cloud_instance *all;
 	size_t n = cloud_instances(&all);
-	int64_t early = world.skew_max == 0 ? LIFE_EARLY_US : check_value("SELECT count(*) FROM led") == 1 ? LIFE_OFF_US : INT64_MAX;
+	int64_t early = check_value("SELECT count(*) FROM led") == 1 ? LIFE_OFF_US : INT64_MAX;
 	PGresult *r = check_rows("SELECT id, ref, launched_us, ended_us FROM node WHERE ref IS NOT NULL AND launched_us IS NOT NULL AND state = 'GONE' ORDER BY 1");
 
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
