@@ -413,7 +413,8 @@ static void test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_
 		     LIFE("short", "GONE", "9500000000", "9550000000", "9550000000")
 		     LIFE("early", "READY", "2000000000", "NULL", "NULL")
 		     LIFE("whole", "GONE", "2000000000", "2100000000", "NULL")
-		     "UPDATE node SET launch_sent_us = launched_us; "
+		     LIFE("unheard", "UNKNOWN", "18700000000", "NULL", "NULL")
+		     "UPDATE node SET launch_sent_us = launched_us; UPDATE node SET launched_us = NULL WHERE token = 'unheard'; "
 		     "INSERT INTO event (at_us, entity, entity_id, node_id, event, was, now, why, actor) SELECT launched_us, 'node', 'n' || id, id, 'LAUNCH', 'WANTED', "
 		     "'LAUNCHING', '', 'engine' FROM node WHERE token IN ('early', 'whole') UNION ALL SELECT 2100000000, 'node', 'n' || id, id, 'GONE', 'TERMINATING', "
 		     "'GONE', '', 'engine' FROM node WHERE token IN ('short', 'whole'); "
@@ -434,6 +435,10 @@ static void test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_
 	assert_int_equal(at(w, "a.ended_us", "both"), 0);
 	assert_int_equal(at(w, "launched_us", "lives"), 0);
 	assert_int_equal(at(w, "n.ended_us", "lives"), -1);
+	assert_int_equal(at(w, "launch_sent_us", "lives"), 0);
+	/* Should it be found it lives since it was sent. */
+	assert_int_equal(at(w, "launch_sent_us", "unheard"), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE token = 'unheard' AND launched_us IS NULL AND ended_us IS NULL"), 1);
 	assert_int_equal(at(w, "n.ended_us", "billed"), 9000);
 	assert_int_equal(at(w, "n.ended_us", "soon"), 30);
 	assert_int_equal(at(w, "launched_us", "past"), -1000);

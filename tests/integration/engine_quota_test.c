@@ -145,8 +145,12 @@ static void test_two_that_read_the_market_at_once_share_its_room(void **state)
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	quota(w, "P/spot", "spot", "instances", 1);
+	/* Enough that neither reader queues on the other's connection, where it would not be seen to wait. */
+	w->connections = 16;
 	world_start(w);
+	w->connections = 0;
 	world_until(w, LIMIT, "SELECT count(*) FROM leader");
+	world_until(w, LIMIT, "SELECT count(*) >= 16 FROM pg_stat_activity WHERE application_name = 'engine test' AND datname = current_database()");
 	world_sql(w, "CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END $$;"
 		     "CREATE TRIGGER held BEFORE INSERT ON node FOR EACH ROW EXECUTE FUNCTION held(); SELECT pg_advisory_lock(7)");
 	mine = w->conn;
@@ -156,6 +160,7 @@ static void test_two_that_read_the_market_at_once_share_its_room(void **state)
 	w->conn = mine;
 	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', "
 		     "'ml', 'p', '{\"nodes\":1,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1)");
+	world_until(w, LIMIT, "SELECT count(*) FROM pg_locks WHERE relation = 'quota'::regclass AND NOT granted");
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) >= 2 FROM pg_locks WHERE relation = 'quota'::regclass AND NOT granted");
 	PQfinish(locks);

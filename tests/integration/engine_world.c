@@ -127,7 +127,9 @@ void world_start(struct world *w)
 	rng_real_init(&w->rng);
 	w->loop = loop_new(&steady_clock, &w->rng);
 	w->pg = pg_new(w->loop, &(struct pg_conf){
-				    .dsn = w->dsn, .connections = 4, .application = "engine test"});
+				    .dsn = w->dsn,
+				    .connections = w->connections > 0 ? w->connections : 4,
+				    .application = "engine test"});
 	w->http = http_client_new(w->loop, &(struct http_client_conf){.user_agent = "test"});
 	w->provider = cloud_provider(&w->cloud, w->loop, w->http);
 	w->engine = engine_new(&(struct engine_deps){.loop = w->loop,

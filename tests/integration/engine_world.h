@@ -91,6 +91,7 @@ struct world {
 	struct rng rng;
 	struct loop *loop;
 	struct pg *pg;
+	int connections; /* of the engine; 0 = 4 */
 	struct http_client *http;
 	struct call_provider *provider;
 	struct engine *engine;

@@ -317,7 +317,8 @@ SELECT coalesce(max(id), 0)::int8 FROM event
 
 -- Lives of machines, and of what ran there, as a clock that was wrong wrote them down, now that ours is right. Ahead: the last of the times that have
 -- not come yet was now, and how far they lie apart is kept, since nobody knows by how much it was ahead. Behind: what events since the doubt began (after
--- mark) say happened before that (doubt_us) happened then, and what followed as much later. Nothing ends before it began. What was billed stays.
+-- mark) say happened before that (doubt_us) happened then, and what followed as much later. Nothing ends before it began. What was billed stays. A launch of which
+-- nobody knows whether it was heard (launched_us NULL) begins its life when it was sent, should it be found.
 -- name: engine_clock_lives
 -- params: at_us int8, doubt_us int8, mark int8, fence int8
 -- rows: none
@@ -328,13 +329,14 @@ WITH m AS MATERIALIZED (
 ), u AS MATERIALIZED (
 	SELECT n.id, launched_us, launch_sent_us, ended_us, billed_to_us, coalesce(m.ended AND ended_us < $2 - 60000000, false) AS short,
 		CASE WHEN m.sent AND billed_to_us IS NULL AND launch_sent_us < $2 - 60000000 THEN $2 - launch_sent_us ELSE 0 END AS up_us,
-		greatest(CASE WHEN billed_to_us IS NULL THEN launched_us END, ended_us) - $1 AS down_us
+		greatest(CASE WHEN billed_to_us IS NULL THEN coalesce(launched_us, launch_sent_us) END, ended_us) - $1 AS down_us
 	FROM node n LEFT JOIN m ON m.id = n.id
 	WHERE n.id IN (SELECT id FROM m UNION ALL SELECT id FROM node
-			WHERE launched_us IS NOT NULL AND (ended_us IS NULL OR billed_to_us IS NULL OR billed_to_us < ended_us))
+			WHERE launched_us IS NOT NULL AND (ended_us IS NULL OR billed_to_us IS NULL OR billed_to_us < ended_us)
+			UNION ALL SELECT id FROM node WHERE state NOT IN ('GONE', 'FAILED') AND launched_us IS NULL AND launch_sent_us > $1)
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE)
 ), t AS (
-	SELECT id, billed_to_us, launch_sent_us + up_us AS sent_us,
+	SELECT id, billed_to_us, CASE WHEN billed_to_us IS NULL THEN time_put_right(launch_sent_us, $1, $2, up_us, down_us) ELSE launch_sent_us END AS sent_us,
 		CASE WHEN billed_to_us IS NULL THEN time_put_right(launched_us, $1, $2, up_us, down_us) ELSE launched_us END AS launched_us,
 		CASE WHEN short AND up_us = 0 THEN $2 ELSE time_put_right(ended_us, $1, $2, up_us, down_us) END AS ended_us
 	FROM u WHERE up_us > 0 OR down_us > 60000000 OR short
