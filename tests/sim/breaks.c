@@ -148,6 +148,13 @@ static void other_ended(void)
 	cloud_end_other(false);
 }
 
+static void nobodys_lives(void)
+{
+	others_lose(true);
+	check_rules_end();
+	others_lose(false);
+}
+
 static void user_unheard(void)
 {
 	work_forget(true);
@@ -278,6 +285,8 @@ static const struct rule_break {
     {"a notice is the machine's", "INSERT INTO notice (node_id, kind, deadline_us, source, heard_us) SELECT id, 'interruption', 0, 'x', 0 FROM node "
 	"ON CONFLICT DO NOTHING; UPDATE node SET token = 'x' || id, name = 'x' || id, ref = 'x' || id", NULL},
     {"what is not ours is left alone", "", other_ended},
+    {"what a restored backup does not know is kept", "", other_ended},
+    {"what nobody owns is ended in the end", "", nobodys_lives},
     {"a job is sought one machine at a time", "UPDATE node SET state = 'WANTED', gang_id = NULL, job_id = 1, end_cause = ''", NULL},
     {"a fleet is not larger than it was asked to be", "UPDATE node SET state = 'READY', gang_id = NULL, fleet_id = (SELECT min(id) FROM fleet)", NULL},
     {"a machine without work is given back", "UPDATE node SET state = 'READY', gang_id = NULL, fleet_id = NULL", later},

@@ -14,7 +14,6 @@
 #include "spotd/daemon.h"
 #include "spotd/file.h"
 
-#define INSTALL "cafe0001"
 
 #define BROKERS 2
 static struct broker {
@@ -54,7 +53,7 @@ void broker_install(void)
 	PGresult *r;
 
 	api_token_hash(SIM_TOKEN, strlen(SIM_TOKEN), hash);
-	n = snprintf(sql, sizeof(sql), "INSERT INTO install VALUES (true, '" INSTALL "', '\\x0102030405060708', %" PRId64 ");"
+	n = snprintf(sql, sizeof(sql), "INSERT INTO install VALUES (true, '" SIM_INSTALL "', '\\x0102030405060708', %" PRId64 ");"
 	    "INSERT INTO api_token (name, role, hash, created_us) VALUES ('sim', 'admin', '\\x",
 	    world_now());
 	for (size_t i = 0; i < sizeof(hash); i++)
@@ -108,7 +107,7 @@ static int64_t orphan_timeout_us(void)
 static void api_up(struct broker *b)
 {
 	struct spot_err err = {0};
-	struct api_conf conf = {.address = "127.0.0.1", .port = SIM_PORT, .install = INSTALL, .version = "sim",
+	struct api_conf conf = {.address = "127.0.0.1", .port = SIM_PORT, .install = SIM_INSTALL, .version = "sim",
 	    .rank = b->conf.engine.rank, .store_provider = b->conf.store_provider, .store_region = b->conf.store_region,
 	    .classes = b->conf.classes, .orphan_timeout_us = orphan_timeout_us()};
 
@@ -136,7 +135,7 @@ static void engine_up(struct broker *b)
 	b->engine_conf.nvml_sha256 = b->engine_conf.agent_arm64_sha256 = b->engine_conf.nvml_arm64_sha256 = "";
 	snprintf(holder, sizeof(holder), "%s/%" PRId64, b->name, world.restarts);
 	b->engine = engine_new(&(struct engine_deps){.loop = b->loop, .pg = b->pg, .providers = b->providers.list,
-	    .providers_n = b->providers.n, .conf = &b->engine_conf, .install = INSTALL, .enrol_key = {key, 8},
+	    .providers_n = b->providers.n, .conf = &b->engine_conf, .install = SIM_INSTALL, .enrol_key = {key, 8},
 	    .holder = holder, .identity_off = b->providers.identity_off, .identity_off_n = b->providers.identity_off_n,
 	    .http = b->http});
 	b->poller_conf = b->conf.poller;

@@ -546,7 +546,7 @@ bool check_settled(void)
 	for (size_t i = 0; i < n; i++)
 		alive += all[i].alive;
 	free(all);
-	return alive == 0 && cloud_orders_open() == 0 && nothing_left(false) &&
+	return alive == 0 && others_settled() && cloud_orders_open() == 0 && nothing_left(false) &&
 	    value("SELECT (SELECT count(*) FROM job WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')) + "
 		  "(SELECT count(*) FROM fleet WHERE state <> 'CLOSED') + "
 		  "(SELECT count(*) FROM node WHERE state NOT IN ('GONE', 'FAILED') OR (launched_us IS NOT NULL AND "
@@ -589,6 +589,7 @@ void check_rules_end(void)
 	check_results();
 	check_cancels();
 	check_work_end();
+	others_check_end();
 	free(all);
 }
 

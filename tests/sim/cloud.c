@@ -289,6 +289,22 @@ static struct inst *unheard(void)
 	return NULL;
 }
 
+/* The machine of one rank while all ranks run. */
+static struct inst *gang_any(void)
+{
+	PGresult *r = check_rows("SELECT n.ref FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch JOIN node n ON n.id = a.node_id "
+	    "WHERE j.num_nodes > 1 AND j.state = 'RUNNING' AND n.state = 'READY' AND j.num_nodes = (SELECT count(*) FROM attempt o WHERE o.job_id = j.id "
+	    "AND o.epoch = j.epoch AND o.ended_us IS NULL AND o.phase = 'RUNNING') ORDER BY n.id");
+	int n = PQntuples(r);
+	const char *ref = n > 0 ? PQgetvalue(r, (int)rng_below(&world.dice, (uint64_t)n), 0) : "";
+	struct inst *i = sim.insts;
+
+	while (i != NULL && (i->state != INST_RUNNING || !str_same(i->cloud == CLOUD_AZURE ? i->name : i->id, ref)))
+		i = i->next;
+	PQclear(r);
+	return i;
+}
+
 /* Of one machine or one cloud's answers: who waits for these may wait for so long. */
 static bool felt(bool hit)
 {
@@ -327,6 +343,11 @@ void cloud_minute(void)
 		sometimes("an instance died without a word");
 		inst_end(i, "kill", "Server.InternalError", "Server.InternalError: Internal error on launch");
 	}
+	if (felt(DICE(gang_kill)) && (i = gang_any()) != NULL) {
+		trace("cloud kills %s, of a gang", i->id);
+		sometimes("a machine of a gang that ran died");
+		inst_end(i, "kill", "Server.InternalError", "Server.InternalError: Internal error on launch");
+	}
 	if (felt(DICE(part)) && (i = cloud_any(false)) != NULL && host_runs(machine_of(i))) {
 		sometimes("a node was cut off");
 		host_cut(machine_of(i), true);
@@ -347,6 +368,7 @@ void cloud_minute(void)
 		sim.conf.lag_us = dice_us(0, 90 * SPOT_US_PER_S);
 	if (cloud_is_here("coreweave"))
 		coreweave_minute();
+	others_minute();
 }
 
 static struct inst *absent;

@@ -41,6 +41,10 @@ void cloud_leave(bool something); /* for breaks.c */
 void cloud_check_others(void);
 /* For breaks.c: one of them is ended, and lives again with the next call. */
 void cloud_end_other(bool end);
+/* Machines with our mark that no row knows (others.c): nothing is left to be done with them. */
+bool others_settled(void);
+void others_check_end(void);
+void others_lose(bool lose); /* for breaks.c */
 /* For breaks.c: one instance that has ended lives; the next call ends it again. false = there is none. */
 bool cloud_raise(bool alive);
 

@@ -28,6 +28,7 @@ void azure_network(void);
 /* others.c: somebody else's machines in the same accounts. */
 void others_come(void);
 bool other_is(const struct inst *i);
+void others_minute(void);
 
 #define SSH_KEY "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDemoDemoDemoDemoDemoDemoDemoDemoDemoDemoDemo spotbroker"
 

@@ -396,10 +396,11 @@ enum spot_rc shim_spawn(json_t *o, pid_t *ret, struct spot_err *err UNUSED)
 	p->steps = number_of(run, "steps=", 100);
 	p->step_us = number_of(run, "step_ms=", 1000) * 1000;
 	p->save_us = number_of(run, "save_ms=", 1000) * 1000;
-	p->fail_at = number_of(run, "fail_at=", 0);
 	p->older = programs;
 	programs = p;
 	history_add(p, env);
+	/* Of a gang one rank, or each. */
+	p->fail_at = number_of(run, "fail_rank=", history[p->log].rank) == history[p->log].rank ? number_of(run, "fail_at=", 0) : 0;
 	put_in(p, SHIM_LOG_FILE, "hello\n");
 	job_json(p);
 	loop_timer_init(&p->next, world.loop, program_tick);

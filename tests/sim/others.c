@@ -1,10 +1,15 @@
 /*
  * Machines in the same accounts that are not ours: of another broker with an id of its own, and of people who know of no broker.
  * They run when the seed begins and must run when it ends; nothing of the world's draws or checks takes them for ours.
+ *
+ * In a third of the seeds two more bear our mark, and no row knows them. One was launched a day before anybody led this database, as if that
+ * were a backup that was restored: it must run when the seed ends. One comes while a daemon leads, as if its row had been lost: it must be over.
  */
 #include "world.h"
 #include "cloud.h"
 #include "cloud_priv.h"
+#include "check.h"
+#include "leaders.h"
 
 #include "base/str.h"
 
@@ -33,6 +38,32 @@ static struct pool *pool_of(enum cloud c, const char *type)
 	return NULL;
 }
 
+/* ---- with our mark -------------------------------------------------------------------------------- */
+
+#define LED_US (180 * SPOT_US_PER_S)
+#define SKEW_US (60 * SPOT_US_PER_S)
+static struct inst *kept, *lost; /* NULL: this seed has none, or not yet */
+
+static struct inst *ghost(const char *id, const char *node, int64_t launched_us)
+{
+	enum cloud c = world.conf.seed / 3 % 2 == 0 || !cloud_is_here("lambda") ? CLOUD_AWS : CLOUD_LAMBDA;
+	struct inst *i = inst_new(&sim, pool_of(c, c == CLOUD_AWS ? "g5.xlarge" : "gpu_1x_a10"), SIDE_ON_DEMAND, id);
+	char name[64];
+
+	snprintf(name, sizeof(name), c == CLOUD_AWS ? "sb-" SIM_INSTALL "-%s" : "brk." SIM_INSTALL ".%s.%" PRId64, node, launched_us / SPOT_US_PER_S);
+	i->name = dup_text(name);
+	if (c == CLOUD_AWS) {
+		inst_tag_set(&i->tags, &i->tags_n, "spotbroker:install", SIM_INSTALL);
+	} else {
+		i->key_name = dup_text("spotbroker");
+		i->own = json_pack("{s:[]}", "files");
+	}
+	i->state = INST_RUNNING;
+	i->running_us = i->launched_us = launched_us;
+	trace("cloud has %s with our mark, which no row knows", id);
+	return i;
+}
+
 void others_come(void)
 {
 	for (size_t k = 0; k < ARRAY_LEN(known); k++) {
@@ -51,10 +82,48 @@ void others_come(void)
 		i->state = INST_RUNNING;
 		i->running_us = i->launched_us += BORN_US;
 	}
+	kept = lost = NULL;
+	if (world.conf.seed % 3 == 1)
+		kept = ghost("i-00000000000000003", "n9000000", world_now() - INT64_C(86400) * SPOT_US_PER_S);
+}
+
+void others_minute(void)
+{
+	int64_t steady = leaders_steady_since();
+
+	if (world.conf.seed % 3 != 1 || lost != NULL || world.quiet || steady == 0 || world_now() - steady < LED_US)
+		return;
+	lost = ghost("i-00000000000000004", "n9000001", world_now());
+}
+
+bool others_settled(void)
+{
+	return lost == NULL || lost->state == INST_GONE || world.skew_max > SKEW_US;
+}
+
+void others_check_end(void)
+{
+	if (lost == NULL)
+		return;
+	sometimes("a machine with our mark was nobody's");
+	/* By a clock that was far off nobody led just then. */
+	always(others_settled(), "what nobody owns is ended in the end", "%s is %s", lost->id, inst_state_name(lost));
+}
+
+void others_lose(bool lose)
+{
+	static enum inst_state was;
+
+	if (lost == NULL)
+		return;
+	was = lose ? lost->state : was;
+	lost->state = lose ? INST_RUNNING : was;
 }
 
 bool other_is(const struct inst *i)
 {
+	if (i == kept || i == lost)
+		return true;
 	for (size_t k = 0; k < ARRAY_LEN(others); k++) {
 		if (others[k] == i)
 			return true;
@@ -64,6 +133,7 @@ bool other_is(const struct inst *i)
 
 void cloud_check_others(void)
 {
+	always(kept == NULL || kept->state == INST_RUNNING, "what a restored backup does not know is kept", "it is %s", kept != NULL ? inst_state_name(kept) : "");
 	for (size_t k = 0; k < ARRAY_LEN(others); k++)
 		always(others[k]->state == INST_RUNNING, "what is not ours is left alone", "%s %s is %s", cloud_name(others[k]->cloud),
 		    others[k]->id, inst_state_name(others[k]));
@@ -72,4 +142,6 @@ void cloud_check_others(void)
 void cloud_end_other(bool end)
 {
 	others[0]->state = end ? INST_GONE : INST_RUNNING;
+	if (kept != NULL)
+		kept->state = others[0]->state;
 }

@@ -56,6 +56,18 @@ static int64_t hour_micros(const struct job_draw *d)
 	return one * d->nodes;
 }
 
+/* A gang is cancelled a little more often, then mostly while it runs. */
+static void cancel_draw(struct wish_text *w, size_t k, const struct job_draw *d)
+{
+	w->cancels = one_in(8);
+	/* Half of them while the machine is still to come. */
+	w->cancel_after_us = one_in(2) ? dice_us(SPOT_US_PER_S, 120 * SPOT_US_PER_S) : dice_us(SPOT_US_PER_S, (world.conf.small ? 300 : 900) * SPOT_US_PER_S);
+	if (d->nodes > 1 && (apart(k, 400) >> 40) % 4 == 0) {
+		w->cancels = true;
+		w->cancel_after_us = between(k, 401, 100, world.conf.small ? 300 : 500) * SPOT_US_PER_S;
+	}
+}
+
 static void limits_draw(struct wish_text *w, size_t k, const struct job_draw *d)
 {
 	static const int64_t minutes[WISH_LIMITS][2] = {{3, 12}, {6, 40}};
@@ -79,8 +91,8 @@ static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
 	sbuf_printf(&b, "resources:\n  accelerators: {%s}\n  use_spot: %s\n", d->gpu, d->spot ? "true" : "false");
 	if (d->priority != 0)
 		sbuf_printf(&b, "  priority: %" PRId64 "\n", d->priority);
-	sbuf_printf(&b, "run: |\n  steps=%" PRId64 " step_ms=%" PRId64 " save_ms=%" PRId64 "%s\n", steps, d->step_ms,
-	    dice_us(100, 20000), d->fails ? " fail_at=1" : "");
+	sbuf_printf(&b, "run: |\n  steps=%" PRId64 " step_ms=%" PRId64 " save_ms=%" PRId64 "%s%s\n", steps, d->step_ms,
+	    dice_us(100, 20000), d->fails ? " fail_at=1" : "", d->fails && d->nodes > 1 && (apart(k, 402) >> 40) % 2 == 0 ? " fail_rank=1" : "");
 	sbuf_printf(&b, "config:\n  spotctl:\n    team: research\n    project: sim\n    class: training\n");
 	if (d->fails && restarts_of(k) > 0)
 		sbuf_printf(&b, "    max_restarts: %" PRId64 "\n", restarts_of(k));
@@ -101,9 +113,7 @@ static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
 	w->text[b.n] = '\0';
 	w->kind = WISH_JOB;
 	w->fleet = d->fleet;
-	w->cancels = one_in(8);
-	/* Half of them while the machine is still to come. */
-	w->cancel_after_us = one_in(2) ? dice_us(SPOT_US_PER_S, 120 * SPOT_US_PER_S) : dice_us(SPOT_US_PER_S, (world.conf.small ? 300 : 900) * SPOT_US_PER_S);
+	cancel_draw(w, k, d);
 }
 
 /* Where there is CoreWeave, half of the jobs want what only it has: whole servers. A10 are Lambda's alone: where that is not, nobody's. */

@@ -17,6 +17,7 @@
 #include "io/loop.h"
 #include "spot/http.h"
 
+#define SIM_INSTALL "cafe0001"
 #define SIM_T0 (INT64_C(1793491200) * SPOT_US_PER_S) /* 2026-11-01: where every seed begins */
 
 /* Chances, in parts per million of the messages or steps that each is about. */
@@ -59,7 +60,8 @@
 	X(unheard_end)    /* what a launch made ends as its outcome is written down as unknown */ \
 	X(planned)        /* EC2 plans an end or a restart of a machine, or both (each minute; small worlds) */ \
 	X(flip)           /* a bit of an object changes on its way to the store (small worlds) */ \
-	X(absent_end)     /* one list of Lambda lacks an instance that is being ended (asked for each list) */
+	X(absent_end)     /* one list of Lambda lacks an instance that is being ended (asked for each list) */ \
+	X(gang_kill)      /* an instance of a gang that runs ends without a word (each minute) */
 #define FAULTS_MAX 64
 struct faults_mix {
 #define X(name) int64_t name;
