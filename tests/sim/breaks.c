@@ -155,6 +155,13 @@ static void nobodys_lives(void)
 	others_lose(false);
 }
 
+static void all_young(void)
+{
+	cloud_seem_young(true);
+	check_rules_end();
+	cloud_seem_young(false);
+}
+
 static void user_unheard(void)
 {
 	work_forget(true);
@@ -286,6 +293,7 @@ static const struct rule_break {
 	"ON CONFLICT DO NOTHING; UPDATE node SET token = 'x' || id, name = 'x' || id, ref = 'x' || id", NULL},
     {"what is not ours is left alone", "", other_ended},
     {"what a restored backup does not know is kept", "", other_ended},
+    {"a machine has its time to boot", "UPDATE node SET state = 'TERMINATING'; UPDATE event SET event = 'BOOT_TIMEOUT'", all_young},
     {"what nobody owns is ended in the end", "", nobodys_lives},
     {"a job is sought one machine at a time", "UPDATE node SET state = 'WANTED', gang_id = NULL, job_id = 1, end_cause = ''", NULL},
     {"a fleet is not larger than it was asked to be", "UPDATE node SET state = 'READY', gang_id = NULL, fleet_id = (SELECT min(id) FROM fleet)", NULL},

@@ -513,6 +513,7 @@ void check_step(void)
 	check_ledger();
 	check_losses();
 	check_ended();
+	check_boots();
 	check_work();
 	check_told();
 	cloud_check_others();

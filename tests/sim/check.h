@@ -52,6 +52,7 @@ void check_sent(const char *from, const char *url, struct str body); /* a messag
 bool check_is_launch(const char *url, struct str body);
 bool check_is_end(const char *method, const char *url, struct str body); /* of a machine, an order or a fleet */
 void check_ended(void);
+void check_boots(void);
 
 /* breaks.c: breaks each rule on purpose, at the end of a seed, and counts what was heard of it. */
 void breaks_all(void);

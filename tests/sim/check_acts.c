@@ -160,3 +160,40 @@ void check_ended(void)
 	}
 	PQclear(r);
 }
+
+/* ---- time to boot -------------------------------------------------------------------------------- */
+
+/* No clock makes it shorter, and no cloud's is shorter than what broker.c has configured. It is looked at once a minute. */
+#define BOOT_US (600 * SPOT_US_PER_S)
+
+static int64_t launched(const struct cloud_instance *all, size_t n, const char *ref)
+{
+	const char *tail = strrchr(ref, '/');
+
+	for (size_t i = 0; i < n; i++) {
+		if (str_same(all[i].ref, tail != NULL ? tail + 1 : ref) && !all[i].server)
+			return all[i].launched_us;
+	}
+	return 0;
+}
+
+void check_boots(void)
+{
+	PGresult *r = check_rows("SELECT n.id, n.ref FROM event e JOIN node n ON n.id = e.node_id WHERE e.event = 'BOOT_TIMEOUT' AND n.ref IS NOT NULL "
+	    "AND n.state = 'TERMINATING' ORDER BY e.id");
+	struct cloud_instance *all;
+	size_t n;
+
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	if (PQntuples(r) > 0) {
+		n = cloud_instances(&all);
+		for (int i = 0; i < PQntuples(r); i++) {
+			int64_t since = launched(all, n, PQgetvalue(r, i, 1));
+
+			always(since == 0 || world_now() - since >= BOOT_US, "a machine has its time to boot", "n%s was given up after %" PRId64 " s",
+			    PQgetvalue(r, i, 0), (world_now() - since) / SPOT_US_PER_S);
+		}
+		free(all);
+	}
+	PQclear(r);
+}

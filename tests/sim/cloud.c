@@ -469,6 +469,12 @@ bool cloud_raise(bool alive)
 	return true;
 }
 
+void cloud_seem_young(bool young)
+{
+	for (struct inst *i = sim.insts; i != NULL; i = i->next)
+		i->launched_us += young ? SPOT_US_PER_HOUR * 24 : -SPOT_US_PER_HOUR * 24;
+}
+
 void cloud_calm(void)
 {
 	(void)fault_drop(&sim, 0);

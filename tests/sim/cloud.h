@@ -46,6 +46,7 @@ bool others_settled(void);
 void others_check_end(void);
 void others_lose(bool lose); /* for breaks.c */
 /* For breaks.c: one instance that has ended lives; the next call ends it again. false = there is none. */
+void cloud_seem_young(bool young); /* all were launched a day later than they were; for breaks.c */
 bool cloud_raise(bool alive);
 
 struct inst;

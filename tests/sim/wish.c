@@ -42,11 +42,11 @@ static int64_t between(size_t k, uint64_t salt, int64_t from, int64_t to)
 	return from + (int64_t)((apart(k, salt) >> 24) % (uint64_t)(to - from + 1));
 }
 
-/* A fifth of the jobs that save may cost so much: what a machine like theirs costs in some minutes. It may be too little to begin, then it is
+/* A fifth of the jobs that save (of gangs a third) may cost so much: what a machine like theirs costs in some minutes. It may be too little to begin, then it is
  * raised; enough, then it is lowered to what is spent sooner; what comes after that may be too little once more. */
 static bool limited(size_t k, const struct job_draw *d)
 {
-	return d->saves && d->slack_s == 0 && (apart(k, 77) >> 40) % 5 == 0;
+	return d->saves && d->slack_s == 0 && (apart(k, 77) >> 40) % (d->nodes > 1 ? 3 : 5) == 0;
 }
 
 static int64_t hour_micros(const struct job_draw *d)
@@ -77,6 +77,7 @@ static void limits_draw(struct wish_text *w, size_t k, const struct job_draw *d)
 		w->limit_after_us[i] = between(k, 300 + i, 60, 300) * SPOT_US_PER_S;
 	}
 	w->limits_n = WISH_LIMITS;
+	w->gives_up = (apart(k, 403) >> 40) % 3 == 0;
 }
 
 static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)

@@ -13,7 +13,8 @@ struct wish_text {
 	bool cancels;           /* the job is cancelled, the fleet closed */
 	int64_t at_us, cancel_after_us;
 	/* Of a job with a budget that is not cancelled: what its user sets it to later, in micro-dollars, each so long after the one before; the
-	 * last time it is lifted, when all is calm. */
+	 * last time it is lifted, when all is calm, or the job is cancelled, parked or not (gives_up). */
+	bool gives_up;
 	int64_t limits[WISH_LIMITS], limit_after_us[WISH_LIMITS]; size_t limits_n;
 };
 /* Returns how many of them there are; at most max. */

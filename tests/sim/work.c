@@ -46,6 +46,11 @@ static void limit_heard(struct wish *w, bool over)
 	if (over || lifts(w))
 		return;
 	w->limit++;
+	if (lifts(w) && w->what.gives_up) {
+		w->what.cancels = true;
+		loop_timer_set(&w->timer, dice_us(SPOT_US_PER_S, 300 * SPOT_US_PER_S));
+		return;
+	}
 	limit_later(w);
 }
 
@@ -123,7 +128,7 @@ static void heard(struct flight_to *to)
 		limit_heard(w, false);
 		return;
 	}
-	if (w->accepted && !limited(w) && to->status == 409 && w->what.kind == WISH_JOB)
+	if (w->accepted && !limited(w) && to->status == 409 && w->what.kind == WISH_JOB && says(to->reply, "is over"))
 		return;
 	again(w);
 }
