@@ -8,6 +8,9 @@
  *
  * What is billed cannot become younger: the biller waits until a cloud's own time says that ours is right (core/doubt.h). Then lives of
  * machines that were written down meanwhile by a clock ahead or behind are put right, before they are billed.
+ *
+ * A daemon that begins to lead knows no leap of its clock before: its host may have started again with a wrong one. Until a cloud tells its time
+ * the spans above are not over; when that says that ours is ahead, this was such a leap.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -15,6 +18,7 @@
 #include "engine/engine_int.h"
 
 #define AGAIN_US (60 * SPOT_US_PER_S)
+#define UNTOLD_US (24 * SPOT_US_PER_HOUR) /* no clock is ahead by more */
 #define UNLEAPT_US (INT64_C(7) * 24 * SPOT_US_PER_HOUR)
 
 static int64_t offset_us(const struct engine *e)
@@ -28,14 +32,46 @@ static int64_t fresh_leap(const struct engine *e)
 	return e->clock_seen_us == 0 ? 0 : offset_us(e) - e->clock_offset_us;
 }
 
+/* By the newest word of any cloud; false: none has told its time. */
+static bool told_time(const struct engine *e, int64_t *off_us, int64_t *at_us)
+{
+	*off_us = *at_us = 0;
+	for (size_t i = 0; i < e->providers_n; i++) {
+		int64_t off, at;
+
+		if (call_provider_told(e->providers[i], &off, &at) && at > *at_us) {
+			*off_us = off;
+			*at_us = at;
+		}
+	}
+	return *at_us > 0;
+}
+
+/* By how much our clock may be ahead of the one by which rows were written, as far as clouds say. */
+static int64_t ahead_us(const struct engine *e)
+{
+	int64_t off, told;
+
+	if (!clock_doubted(e)) {
+		return 0;
+	}
+	if (!told_time(e, &off, &told) || told <= e->doubt_us || e->doubt_epoch != e->epoch) {
+		return UNTOLD_US;
+	}
+	return MAX(-off, 0);
+}
+
 int64_t clock_span_us(const struct engine *e, int64_t span_us)
 {
-	int64_t now = loop_mono_us(e->loop), fresh = fresh_leap(e);
+	int64_t now = loop_mono_us(e->loop), fresh = fresh_leap(e), leapt = 0;
 
 	if (now - e->leapt_at_us < span_us) {
-		span_us += e->leapt_us;
+		leapt = e->leapt_us;
 	}
-	return fresh > CLOCK_LEAP_US ? span_us + fresh : span_us;
+	if (fresh > CLOCK_LEAP_US) {
+		leapt += fresh;
+	}
+	return span_us + MAX(leapt, ahead_us(e));
 }
 
 int64_t clock_unleapt_us(const struct engine *e)
@@ -64,21 +100,6 @@ bool clock_doubted(const struct engine *e)
 
 	return e->conf.clock_doubt_us > 0 &&
 	       (e->doubt_us != 0 || e->doubt_epoch != e->epoch || fresh > CLOCK_LEAP_US || fresh < -CLOCK_LEAP_US);
-}
-
-/* By the newest word of any cloud; false: none has told its time. */
-static bool told_time(const struct engine *e, int64_t *off_us, int64_t *at_us)
-{
-	*off_us = *at_us = 0;
-	for (size_t i = 0; i < e->providers_n; i++) {
-		int64_t off, at;
-
-		if (call_provider_told(e->providers[i], &off, &at) && at > *at_us) {
-			*off_us = off;
-			*at_us = at;
-		}
-	}
-	return *at_us > 0;
 }
 
 static void lives_settled(struct step *s)
@@ -121,6 +142,11 @@ static void doubt_run(struct recon *r, int64_t now, int64_t leap)
 	}
 	if (!told_time(e, &off, &told)) {
 		told = 0;
+	}
+	if (e->doubt_us != 0 && told > e->doubt_us && -off > MAX(e->leapt_us, DOUBT_AGREE_US)) {
+		log_warn("engine.clock_ahead", I64("seconds", -off / SPOT_US_PER_S));
+		e->leapt_us = -off;
+		e->leapt_at_us = e->doubt_first_us;
 	}
 	switch (doubt_judge(e->doubt_us, told, off, now, e->conf.clock_doubt_us)) {
 	case DOUBT_WAITS:

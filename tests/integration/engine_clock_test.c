@@ -472,6 +472,29 @@ static void test_nothing_is_billed_while_nobody_says_that_the_clock_is_right(voi
 	world_finish(w, 1);
 }
 
+/* Its host started again with a clock an hour ahead: what boots looks an hour old, and nobody has said yet what time it is. */
+static void test_who_begins_with_a_clock_ahead_leaves_machines_their_time_to_boot(void **state)
+{
+	struct world *w = *state;
+	int64_t began;
+
+	world_reset(w, true);
+	w->agents = false;
+	w->conf.clock_doubt_us = 3 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	(void)world_job(w, "{}");
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	world_kill(w);
+	world_sql(w, "UPDATE node SET created_us = created_us - 3600000000, launch_sent_us = launch_sent_us - 3600000000, launched_us = launched_us - 3600000000, "
+		     "state_us = state_us - 3600000000; UPDATE event SET at_us = at_us - 3600000000");
+	began = world_us();
+	world_start(w);
+	/* This cloud tells no time: in the end the clock is believed. */
+	world_until(w, LIMIT, "SELECT count(*) FROM event WHERE event = 'BOOT_TIMEOUT'");
+	assert_true(world_int(w, "SELECT min(at_us) FROM event WHERE event = 'BOOT_TIMEOUT'") >= began + 3 * SPOT_US_PER_S);
+}
+
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
 {
@@ -497,6 +520,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_nor_a_job_that_waits),
 		cmocka_unit_test(test_a_machine_that_a_clock_ahead_launched_is_given_up_in_time),
 		cmocka_unit_test(test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_is_billed),
+		cmocka_unit_test(test_who_begins_with_a_clock_ahead_leaves_machines_their_time_to_boot),
 		cmocka_unit_test(test_nothing_is_billed_while_nobody_says_that_the_clock_is_right),
 	};
 

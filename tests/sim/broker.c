@@ -1,5 +1,6 @@
 #include "world.h"
 #include "broker.h"
+#include "check.h"
 #include "leaders.h"
 #include "store.h"
 
@@ -253,6 +254,7 @@ void brokers_minute(void)
 {
 	struct broker *b = &brokers[brokers[1].wanted && rng_below(&world.dice, 2) == 0];
 	bool near = DICE(clock), far = DICE(clock_far);
+	bool boot = DICE(clock_boot) && check_value("SELECT count(*) FROM node WHERE state = 'BOOTING'") > 0;
 
 	for (size_t k = 0; k < BROKERS; k++) {
 		if (brokers[k].wrong_until != 0 && world_now() >= brokers[k].wrong_until) {
@@ -260,9 +262,9 @@ void brokers_minute(void)
 			clock_set(&brokers[k], 0);
 		}
 	}
-	if (near || far) {
+	if (near || far || boot) {
 		b->wrong_until = world_now() + dice_us(SPOT_US_PER_S, 600 * SPOT_US_PER_S);
-		clock_set(b, far ? clock_jump_draw() : dice_us(-40 * SPOT_US_PER_S, 40 * SPOT_US_PER_S));
+		clock_set(b, boot ? 900 * SPOT_US_PER_S + llabs(clock_jump_draw()) : far ? clock_jump_draw() : dice_us(-40 * SPOT_US_PER_S, 40 * SPOT_US_PER_S));
 		sometimes(b->clock.skew_us > 0 ? "a daemon's clock jumped forward" : "a daemon's clock jumped back");
 	}
 }

@@ -7,6 +7,7 @@
 #include "check.h"
 #include "cloud.h"
 #include "host.h"
+#include "leaders.h"
 #include "store.h"
 #include "work.h"
 
@@ -195,6 +196,27 @@ static void check_row_life(const struct rows *rows, int row, const struct cloud_
 	    (ended - SIM_T0) / SPOT_US_PER_S, i->cloud, i->id, (i->launched_us - SIM_T0) / SPOT_US_PER_S);
 }
 
+/* Beside that of a row that lives: three sweeps find it, wait and end it. */
+#define SECOND_US (720 * SPOT_US_PER_S)
+
+static void check_second(const struct rows *rows, int row, const struct cloud_instance *i)
+{
+	const char *ref = cell(rows, row, 3), *tail = strrchr(ref, '/');
+	int64_t steady = leaders_steady_since();
+
+	if (ref[0] == '\0' || !i->alive || strcmp(tail != NULL ? tail + 1 : ref, i->ref) == 0)
+		return;
+	for (int k = 0; k < rows->n; k++) { /* one of a gang that came by one call */
+		const char *end = strrchr(cell(rows, k, 3), '/');
+
+		if (strcmp(end != NULL ? end + 1 : cell(rows, k, 3), i->ref) == 0)
+			return;
+	}
+	sometimes("a launch had made a second machine");
+	always(steady == 0 || MAX(MAX(i->launched_us, steady), world.taken_until) + SECOND_US + world.skew_max > world_now(), "no instance is left behind",
+	    "%s %s lives beside that of n%s since %" PRId64 " s", i->cloud, i->id, cell(rows, row, 5), (world_now() - i->launched_us) / SPOT_US_PER_S);
+}
+
 static void check_instances(void)
 {
 	struct cloud_instance *all;
@@ -211,6 +233,8 @@ static void check_instances(void)
 		}
 		always(row >= 0, "no instance without a row", "%s %s has the token '%s'", all[i].cloud, all[i].id,
 		    all[i].token != NULL ? all[i].token : "");
+		if (row >= 0)
+			check_second(&rows, row, &all[i]);
 		if (row >= 0)
 			check_row_life(&rows, row, &all[i]);
 		/* A row may end while a lost launch still takes effect; the sweeper finds that one. */

@@ -199,66 +199,6 @@ static void price_minute(void)
 	sometimes("a price jumped");
 }
 
-static const struct lie {
-	const char *cloud, *name, *service, *action, *kind;
-	bool after;
-	int status;
-	const char *code;
-} lies[] = {
-    {"aws", "an instance was made and 500 answered", "ec2", "RunInstances", "status", true, 500, "InternalError"},
-    {"aws", "an instance was made and the line broke", "ec2", "RunInstances", "reset_after", false, 0, NULL},
-    {"aws", "a launch was never answered", "ec2", "RunInstances", "hang", true, 0, NULL},
-    {"aws", "EC2 served a launch twice", "ec2", "RunInstances", "duplicate", false, 0, NULL},
-    {"aws", "a terminate was done and 500 answered", "ec2", "TerminateInstances", "status", true, 500, "InternalError"},
-    {"aws", "a terminate was refused", "ec2", "TerminateInstances", "status", false, 503, "Unavailable"},
-    {"aws", "a list was refused", "ec2", "DescribeInstances", "status", false, 503, "RequestLimitExceeded"},
-    {"aws", "a list was cut short", "ec2", "DescribeInstances", "truncate", false, 0, NULL},
-    {"aws", "prices were garbage", "ec2", "DescribeSpotPriceHistory", "malform", false, 0, NULL},
-    {"lambda", "Lambda launched and answered 500", "lambda", "POST /instance-operations/launch", "status", true, 500, "global/internal-error"},
-    {"lambda", "Lambda launched and the line broke", "lambda", "POST /instance-operations/launch", "reset_after", false, 0, NULL},
-    {"lambda", "Lambda's list was cut short", "lambda", "GET /instances", "truncate", false, 0, NULL},
-    {"gcp", "Google took an insert and answered 503", "compute", "instances.insert", "status", true, 503, "backendError"},
-    {"gcp", "Google took an insert and the line broke", "compute", "instances.insert", "reset_after", false, 0, NULL},
-    {"gcp", "Google served an insert twice", "compute", "instances.insert", "duplicate", false, 0, NULL},
-    {"gcp", "Google never answered an insert", "compute", "instances.insert", "hang", true, 0, NULL},
-    {"gcp", "Google took a bulkInsert and the line broke", "compute", "instances.bulkInsert", "reset_after", false, 0, NULL},
-    {"gcp", "Google's operation was not told", "compute", "zoneOperations.wait", "status", false, 503, "backendError"},
-    {"gcp", "Google deleted and answered 503", "compute", "instances.delete", "status", true, 503, "backendError"},
-    {"gcp", "Google's list was refused", "compute", "instances.aggregatedList", "status", false, 403, "rateLimitExceeded"},
-    {"gcp", "Google's list was cut short", "compute", "instances.aggregatedList", "truncate", false, 0, NULL},
-    {"gcp", "Google gave no token", "oauth2", "token", "status", false, 503, "internal_failure"},
-    {"gcp", "Google's prices were garbage", "billing", "services.skus.list", "malform", false, 0, NULL},
-    {"azure", "Azure took a machine and answered 500", "arm", "PUT virtualMachines", "status", true, 500, "InternalServerError"},
-    {"azure", "Azure took a machine and the line broke", "arm", "PUT virtualMachines", "reset_after", false, 0, NULL},
-    {"azure", "Azure served a machine's creation twice", "arm", "PUT virtualMachines", "duplicate", false, 0, NULL},
-    {"azure", "Azure never answered for a machine", "arm", "PUT virtualMachines", "hang", true, 0, NULL},
-    {"azure", "Azure made a group and the line broke", "arm", "PUT resourceGroups", "reset_after", false, 0, NULL},
-    {"azure", "Azure deleted and answered 500", "arm", "DELETE resourceGroups", "status", true, 500, "InternalServerError"},
-    {"azure", "Azure's list was refused", "arm", "POST resources", "status", false, 429, "RateLimiting"},
-    {"azure", "Azure's list was cut short", "arm", "POST resources", "truncate", false, 0, NULL},
-    {"azure", "Azure gave no token", "login", "token", "status", false, 503, "temporarily_unavailable"},
-    {"azure", "Azure's prices were garbage", "prices", "GET prices", "malform", false, 0, NULL},
-};
-
-static void lie_minute(void)
-{
-	size_t k;
-	json_t *body;
-
-	do
-		k = (size_t)rng_below(&world.dice, ARRAY_LEN(lies));
-	while (!cloud_is_here(lies[k].cloud));
-	body = json_pack("{s:{s:s, s:s}, s:s, s:i, s:b}", "match", "service", lies[k].service, "action",
-	    lies[k].action, "kind", lies[k].kind, "count", (int)dice_us(1, 3), "after", lies[k].after);
-	if (lies[k].status != 0)
-		json_object_set_new(body, "status", json_integer(lies[k].status));
-	if (lies[k].code != NULL)
-		json_object_set_new(body, "code", json_string(lies[k].code));
-	trace("cloud will lie: %s", lies[k].name);
-	fault_seen(lies[k].name);
-	cloud_post("/fault", body);
-}
-
 static void lag_minute(void)
 {
 	sim.conf.lag_us = rng_below(&world.dice, 3) == 0 ? dice_us(0, 90 * SPOT_US_PER_S) : 0;
@@ -361,7 +301,7 @@ void cloud_minute(void)
 	if (DICE(price))
 		price_minute();
 	if (felt(DICE(lie))) {
-		lie_minute();
+		lies_minute();
 		lag_minute();
 	}
 	if (felt(DICE(lag)))

@@ -25,6 +25,9 @@ const char *private_file(const char *dir, const char *name, const char *text);
 const char *market_small(const char *dir);
 void azure_network(void);
 
+/* lies.c: clouds that answer wrongly for a while, or (a request that leaves the daemon) to just this one. */
+void lies_minute(void);
+
 /* others.c: somebody else's machines in the same accounts. */
 void others_come(void);
 bool other_is(const struct inst *i);

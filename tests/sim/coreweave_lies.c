@@ -53,11 +53,10 @@ static const struct lie {
     {"clusters were not told", "coreweave", "*", "status", false, 503, "UNAVAILABLE", NULL},
 };
 
-static void lie(void)
+static void tell(const struct lie *l, int64_t times)
 {
-	const struct lie *l = &lies[rng_below(&world.dice, ARRAY_LEN(lies))];
 	json_t *body = json_pack("{s:{s:s, s:s}, s:s, s:i, s:b}", "match", "service", l->service, "action", l->action, "kind",
-	    l->kind, "count", (int)dice_us(1, 3), "after", l->after);
+	    l->kind, "count", (int)times, "after", l->after);
 
 	if (l->status != 0)
 		json_object_set_new(body, "status", json_integer(l->status));
@@ -68,6 +67,26 @@ static void lie(void)
 	trace("cloud will lie: %s", l->name);
 	fault_seen(l->name);
 	cloud_post("/fault", body);
+}
+
+static void lie(void)
+{
+	const struct lie *l = &lies[rng_below(&world.dice, ARRAY_LEN(lies))];
+
+	tell(l, dice_us(1, 3));
+}
+
+void coreweave_lie(const char *action)
+{
+	const struct lie *found = NULL;
+	uint64_t n = 0;
+
+	for (size_t k = 0; k < ARRAY_LEN(lies); k++) {
+		if (strcmp(lies[k].action, action) == 0 && rng_below(&world.dice, ++n) == 0)
+			found = &lies[k];
+	}
+	if (found != NULL)
+		tell(found, 1);
 }
 
 /* ---- what lasts ------------------------------------------------------------------------------------ */

@@ -4,6 +4,8 @@
 
 #include "base/base.h"
 
+void coreweave_lie(const char *action); /* one of those about it, once */
+
 #define PULL_US (3 * SPOT_US_PER_S) /* of an image */
 
 #endif

@@ -494,6 +494,7 @@ void flight_start(struct flight_to *t)
 	struct flight *f = flight_new(t);
 
 	check_sent(t->from, t->url, t->body);
+	lies_act(t->method, t->url, t->body);
 	f->to = t;
 	t->flight = f;
 	t->status = 0;

@@ -1,0 +1,122 @@
+/* Answers of clouds that are wrong, missing or cut short. coreweave_lies.c has those of Kubernetes. */
+#include "world.h"
+#include "check.h"
+#include "cloud.h"
+#include "cloud_priv.h"
+#include "coreweave_lies.h"
+
+#include "base/str.h"
+
+static const struct lie {
+	const char *cloud, *name, *service, *action, *kind;
+	bool after;
+	int status;
+	const char *code;
+} lies[] = {
+    {"aws", "an instance was made and 500 answered", "ec2", "RunInstances", "status", true, 500, "InternalError"},
+    {"aws", "an instance was made and the line broke", "ec2", "RunInstances", "reset_after", false, 0, NULL},
+    {"aws", "a launch was never answered", "ec2", "RunInstances", "hang", true, 0, NULL},
+    {"aws", "EC2 served a launch twice", "ec2", "RunInstances", "duplicate", false, 0, NULL},
+    {"aws", "a terminate was done and 500 answered", "ec2", "TerminateInstances", "status", true, 500, "InternalError"},
+    {"aws", "a terminate was refused", "ec2", "TerminateInstances", "status", false, 503, "Unavailable"},
+    {"aws", "a list was refused", "ec2", "DescribeInstances", "status", false, 503, "RequestLimitExceeded"},
+    {"aws", "a list was cut short", "ec2", "DescribeInstances", "truncate", false, 0, NULL},
+    {"aws", "prices were garbage", "ec2", "DescribeSpotPriceHistory", "malform", false, 0, NULL},
+    {"lambda", "Lambda launched and answered 500", "lambda", "POST /instance-operations/launch", "status", true, 500, "global/internal-error"},
+    {"lambda", "Lambda launched and the line broke", "lambda", "POST /instance-operations/launch", "reset_after", false, 0, NULL},
+    {"lambda", "Lambda's list was cut short", "lambda", "GET /instances", "truncate", false, 0, NULL},
+    {"gcp", "Google took an insert and answered 503", "compute", "instances.insert", "status", true, 503, "backendError"},
+    {"gcp", "Google took an insert and the line broke", "compute", "instances.insert", "reset_after", false, 0, NULL},
+    {"gcp", "Google served an insert twice", "compute", "instances.insert", "duplicate", false, 0, NULL},
+    {"gcp", "Google never answered an insert", "compute", "instances.insert", "hang", true, 0, NULL},
+    {"gcp", "Google took a bulkInsert and the line broke", "compute", "instances.bulkInsert", "reset_after", false, 0, NULL},
+    {"gcp", "Google's operation was not told", "compute", "zoneOperations.wait", "status", false, 503, "backendError"},
+    {"gcp", "Google deleted and answered 503", "compute", "instances.delete", "status", true, 503, "backendError"},
+    {"gcp", "Google's list was refused", "compute", "instances.aggregatedList", "status", false, 403, "rateLimitExceeded"},
+    {"gcp", "Google's list was cut short", "compute", "instances.aggregatedList", "truncate", false, 0, NULL},
+    {"gcp", "Google gave no token", "oauth2", "token", "status", false, 503, "internal_failure"},
+    {"gcp", "Google's prices were garbage", "billing", "services.skus.list", "malform", false, 0, NULL},
+    {"azure", "Azure took a machine and answered 500", "arm", "PUT virtualMachines", "status", true, 500, "InternalServerError"},
+    {"azure", "Azure took a machine and the line broke", "arm", "PUT virtualMachines", "reset_after", false, 0, NULL},
+    {"azure", "Azure served a machine's creation twice", "arm", "PUT virtualMachines", "duplicate", false, 0, NULL},
+    {"azure", "Azure never answered for a machine", "arm", "PUT virtualMachines", "hang", true, 0, NULL},
+    {"azure", "Azure made a group and the line broke", "arm", "PUT resourceGroups", "reset_after", false, 0, NULL},
+    {"azure", "Azure deleted and answered 500", "arm", "DELETE resourceGroups", "status", true, 500, "InternalServerError"},
+    {"azure", "Azure's list was refused", "arm", "POST resources", "status", false, 429, "RateLimiting"},
+    {"azure", "Azure's list was cut short", "arm", "POST resources", "truncate", false, 0, NULL},
+    {"azure", "Azure gave no token", "login", "token", "status", false, 503, "temporarily_unavailable"},
+    {"azure", "Azure's prices were garbage", "prices", "GET prices", "malform", false, 0, NULL},
+};
+
+static void tell(const struct lie *l, int64_t times)
+{
+	json_t *body = json_pack("{s:{s:s, s:s}, s:s, s:i, s:b}", "match", "service", l->service, "action", l->action, "kind", l->kind,
+	    "count", (int)times, "after", l->after);
+
+	if (l->status != 0)
+		json_object_set_new(body, "status", json_integer(l->status));
+	if (l->code != NULL)
+		json_object_set_new(body, "code", json_string(l->code));
+	trace("cloud will lie: %s", l->name);
+	fault_seen(l->name);
+	cloud_post("/fault", body);
+}
+
+void lies_minute(void)
+{
+	const struct lie *l;
+
+	do
+		l = &lies[rng_below(&world.dice, ARRAY_LEN(lies))];
+	while (!cloud_is_here(l->cloud));
+	tell(l, dice_us(1, 3));
+}
+
+/* ---- just as it is asked to begin or to end a machine ------------------------------------------------ */
+
+/* Which of the emulator's actions the request is; NULL: none that anybody lies about. */
+static const char *action_of(const char *method, const char *url, struct str body)
+{
+	static const struct {
+		const char *method, *url, *body, *action;
+	} known[] = {
+	    {"POST", "", "Action=RunInstances", "RunInstances"},
+	    {"POST", "", "Action=TerminateInstances", "TerminateInstances"},
+	    {"POST", "/instance-operations/launch", "", "POST /instance-operations/launch"},
+	    {"POST", "/instances?requestId=", "", "instances.insert"},
+	    {"POST", "/instances/bulkInsert", "", "instances.bulkInsert"},
+	    {"DELETE", "/zones/", "", "instances.delete"},
+	    {"PUT", "Microsoft.Compute/virtualMachines/", "", "PUT virtualMachines"},
+	    {"DELETE", "/resourceGroups/", "", "DELETE resourceGroups"},
+	    {"POST", "/pods?fieldManager=", "", "POST pods"},
+	    {"DELETE", "/pods/", "", "DELETE pods"},
+	};
+
+	for (size_t k = 0; k < ARRAY_LEN(known); k++) {
+		size_t n = strlen(known[k].body);
+
+		if (str_same(method, known[k].method) && strstr(url, known[k].url) != NULL && (n == 0 || memmem(body.p, body.n, known[k].body, n) != NULL))
+			return known[k].action;
+	}
+	return NULL;
+}
+
+void lies_act(const char *method, const char *url, struct str body)
+{
+	const struct lie *found = NULL;
+	const char *action = action_of(method, url, body);
+	uint64_t n = 0;
+
+	if (action == NULL || !DICE(lie_act))
+		return;
+	world.taken_until = world_now() + 600 * SPOT_US_PER_S;
+	sometimes("a cloud lied just as it was asked to begin or to end a machine");
+	for (size_t k = 0; k < ARRAY_LEN(lies); k++) {
+		if (str_same(lies[k].action, action) && rng_below(&world.dice, ++n) == 0)
+			found = &lies[k];
+	}
+	if (found != NULL)
+		tell(found, 1);
+	else
+		coreweave_lie(action);
+}
