@@ -217,8 +217,16 @@ static void check_costs(void)
 
 /* ---- when -------------------------------------------------------------------------------------- */
 
+/* It tells that a machine may be taken some day: nobody has to leave. */
+static void check_recommended(void)
+{
+	check_none("who is recommended to leave stays", "SELECT string_agg('n' || n.id, '; ') FROM event e JOIN node n ON n.id = e.node_id WHERE e.event = 'NOTICE' "
+	    "AND e.now = 'DRAINING' AND NOT EXISTS (SELECT FROM notice o WHERE o.node_id = n.id AND o.kind <> 'rebalance')");
+}
+
 void check_told(void)
 {
+	check_recommended();
 	check_absent();
 	check_deadlines();
 	check_moved();

@@ -267,10 +267,26 @@ void cloud_launch_unknown(void)
 		sim.conf.lag_us = dice_us(10, 60) * SPOT_US_PER_S;
 }
 
+/* It is taken while things still go wrong. */
+static void recommend_minute(void)
+{
+	int64_t left = SIM_T0 + world.conf.minutes * 60 * SPOT_US_PER_S - world_now() - 180 * SPOT_US_PER_S, before;
+	struct inst *i;
+
+	if (!DICE(recommend) || left < 60 * SPOT_US_PER_S || (i = cloud_any(true)) == NULL || i->cloud != CLOUD_AWS || i->notice_us != 0 || i->rebalance_us != 0)
+		return;
+	before = dice_us(30 * SPOT_US_PER_S, left);
+	world.taken_until = world_now() + before + 600 * SPOT_US_PER_S;
+	trace("cloud recommends to leave %s", i->id);
+	sometimes("a machine was recommended to leave");
+	inst_reclaim(i, cloud_ops(i->cloud)->notice_s * SPOT_US_PER_S, before, false);
+}
+
 void cloud_minute(void)
 {
 	struct inst *i;
 
+	recommend_minute();
 	if (felt(DICE(reclaim)) && (i = cloud_any(true)) != NULL) {
 		trace("cloud reclaims %s", i->id);
 		sometimes("an instance was reclaimed");

@@ -15,12 +15,12 @@ static const struct faults_mix mix_light = {.net_lost = 300, .net_reset = 500, .
     .net_slow = 1000, .db_lost_before = 200, .db_lost_after = 200, .db_slow = 300, .crash = 12, .part = 8000,
     .reclaim = 25000, .kill = 8000, .stock = 20000, .price = 10000, .zombie = 100000, .lie = 30000, .copy_lost = 20000, .absent = 5000, .cut_commit = 5000,
     .rival = 250000, .pause = 8, .pause_claim = 20000, .clock = 3000, .clock_far = 1500, .agent_clock = 5000, .reboot = 5000, .drought = 5000, .silent_feed = 5000,
-    .cluster = 100000, .pod = 50000, .stream_cut = 10000, .unheard_end = 400000, .absent_end = 400000, .gang_kill = 100000, .clock_boot = 5000, .lie_act = 20000};
+    .cluster = 100000, .pod = 50000, .stream_cut = 10000, .unheard_end = 400000, .absent_end = 400000, .gang_kill = 100000, .clock_boot = 5000, .lie_act = 20000, .recommend = 10000};
 static const struct faults_mix mix_heavy = {.net_lost = 4000, .net_reset = 6000, .net_reply_lost = 6000,
     .net_twice = 4000, .launch_twice = 200000, .net_slow = 8000, .db_lost_before = 2500, .db_lost_after = 2500, .db_slow = 2000, .crash = 120,
     .part = 50000, .reclaim = 90000, .kill = 40000, .stock = 80000, .price = 50000, .zombie = 300000, .lie = 150000, .copy_lost = 100000, .absent = 20000, .cut_commit = 40000,
     .rival = 250000, .pause = 60, .pause_claim = 100000, .clock = 15000, .clock_far = 8000, .agent_clock = 30000, .reboot = 20000, .drought = 20000, .silent_feed = 20000,
-    .cluster = 300000, .pod = 150000, .stream_cut = 60000, .unheard_end = 400000, .absent_end = 400000, .gang_kill = 300000, .clock_boot = 20000, .lie_act = 60000};
+    .cluster = 300000, .pod = 150000, .stream_cut = 60000, .unheard_end = 400000, .absent_end = 400000, .gang_kill = 300000, .clock_boot = 20000, .lie_act = 60000, .recommend = 40000};
 
 /* Clocks are wrong, and nothing else is: no excuse for anything that a clock is not the reason of. */
 static const struct faults_mix mix_clocks = {.rival = 250000, .clock = 60000, .clock_far = 60000, .agent_clock = 60000, .clock_boot = 60000};
@@ -106,7 +106,7 @@ static bool by_the_minute(size_t fault)
 {
 #define AT(name) (offsetof(struct faults_mix, name) / sizeof(int64_t))
 	static const size_t minutely[] = {AT(part), AT(reclaim), AT(kill), AT(stock), AT(price), AT(lie), AT(clock), AT(clock_far), AT(agent_clock),
-	    AT(reboot), AT(drought), AT(silent_feed), AT(cluster), AT(pod), AT(lag), AT(db_refuse), AT(planned), AT(gang_kill), AT(clock_boot)};
+	    AT(reboot), AT(drought), AT(silent_feed), AT(cluster), AT(pod), AT(lag), AT(db_refuse), AT(planned), AT(gang_kill), AT(clock_boot), AT(recommend)};
 #undef AT
 
 	for (size_t i = 0; i < ARRAY_LEN(minutely); i++) {
