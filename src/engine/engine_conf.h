@@ -39,7 +39,7 @@ struct engine_conf {
 	int64_t bill_us;	    /* ledger lines of a running node */
 	int64_t
 	    bill_lag_us; /* time is billed when it is so old: facts about it are written by then */
-	int64_t clock_doubt_us;	   /* how long nothing is billed at most by a clock of which nobody says that it is right; 0: it is believed */
+	int64_t clock_doubt_us;	   /* how long nothing is billed at most, and no span is over, by a clock of which nobody says that it is right; 0: it is believed */
 	int64_t url_life_us;	   /* of presigned URLs */
 	int64_t infeasible_us;	   /* no pool suits for this long: the job fails */
 	int64_t notice_default_us; /* a notice without a deadline leaves this long */

@@ -138,7 +138,7 @@ static const struct conf_item items[] = {
     ENGINE("bill_lag", "2s", "0s", "5m", bill_lag_us,
 	   "Time is billed when it is so old: by then all that happened in it is written down."),
     ENGINE("clock_doubt", "15m", "0s", "1d", clock_doubt_us,
-	   "Nothing is billed after a start, a take-over or a leap of the wall clock until a cloud's time agrees with it, or for so long; 0s: at once."),
+	   "Nothing is billed after a start, a take-over or a leap of the wall clock until a cloud's time agrees with it, or for so long, and by a clock that is ahead of it no machine is over its time; 0s: it is believed."),
     ENGINE("infeasible", "1h", "1s", "30d", infeasible_us,
 	   "A job that no pool suits fails after this."),
     ENGINE("notice_default", "2m", "1s", "1h", notice_default_us,
