@@ -86,6 +86,18 @@ static void holder_clock(struct engine *e, int64_t now, int64_t until_us)
 	}
 }
 
+/* It is ours. The holder before us renewed it last at led_us by its clock (0: there was none). Nobody knows whether that clock was behind or nobody led
+ * for so long: what it launched is given that time once more, which costs little in the one case and is right in the other. */
+static void holder_last(struct engine *e, int64_t led_us)
+{
+	int64_t gap = led_us > 0 ? engine_now(e) - led_us : 0;
+
+	if (gap > e->conf.lease_us + look_us(e) + CLOCK_LEAP_US && gap > e->behind_us) {
+		e->behind_us = gap;
+		e->behind_at_us = loop_mono_us(e->loop);
+	}
+}
+
 /* Another holds it: the next look is when it will have stood unchanged for long enough, or soon. Whoever takes it raises the
  * epoch: one that was ours is nobody else's, and need not be watched (the database was away for longer than a lease). */
 static void lease_watch(struct engine *e, int64_t epoch, int64_t until_us)
@@ -117,6 +129,7 @@ static void lease_taken(struct op *op)
 
 	e->lease_busy = false;
 	if (op->rc == SPOT_OK && pg_rows(req->result) == 1 && pg_bool(req->result, 0, 1)) {
+		holder_last(e, pg_int(req->result, 0, 2));
 		lease_ours(e, pg_int(req->result, 0, 0));
 	} else if (op->rc == SPOT_OK && pg_rows(req->result) == 1) {
 		lease_watch(e, pg_int(req->result, 0, 0), pg_int(req->result, 0, 2));

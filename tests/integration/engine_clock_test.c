@@ -495,6 +495,29 @@ static void test_who_begins_with_a_clock_ahead_leaves_machines_their_time_to_boo
 	assert_true(world_int(w, "SELECT min(at_us) FROM event WHERE event = 'BOOT_TIMEOUT'") >= began + 3 * SPOT_US_PER_S);
 }
 
+/* The simulation found it (seed 577): who led before had a clock an hour behind, and died; it was set right while nobody led. */
+static void test_what_a_dead_leader_with_a_clock_behind_launched_has_its_time_to_boot(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->agents = false;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	(void)world_job(w, "{}");
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	world_kill(w);
+	world_sql(w, "UPDATE node SET created_us = created_us - 3600000000, launch_sent_us = launch_sent_us - 3600000000, launched_us = launched_us - 3600000000, "
+		     "state_us = state_us - 3600000000; UPDATE event SET at_us = at_us - 3600000000; UPDATE led SET from_us = from_us - 3600000000, to_us = to_us - 3600000000");
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE provider_seen_us > launched_us + 3600000000");
+	world_for(w, 500);
+	w->agents = true;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'BOOT_TIMEOUT'"), 0);
+	world_finish(w, 1);
+}
+
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
 {
@@ -521,6 +544,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_machine_that_a_clock_ahead_launched_is_given_up_in_time),
 		cmocka_unit_test(test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_is_billed),
 		cmocka_unit_test(test_who_begins_with_a_clock_ahead_leaves_machines_their_time_to_boot),
+		cmocka_unit_test(test_what_a_dead_leader_with_a_clock_behind_launched_has_its_time_to_boot),
 		cmocka_unit_test(test_nothing_is_billed_while_nobody_says_that_the_clock_is_right),
 	};
 

@@ -13,7 +13,8 @@ SELECT id, enrol_key FROM install
 INSERT INTO install (id, enrol_key, created_us) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
 
 -- Taken when it was given back (until_us 0), or when its row is still the one that the taker has watched for a whole lease: clocks
--- that differ neither keep it nor take it. Who may not take it only reads, and is told what to watch.
+-- that differ neither keep it nor take it. Who may not take it only reads, and is told what to watch; who takes it, when the leader before renewed it
+-- last by its clock (0: there was none).
 -- name: engine_lease_take
 -- params: holder text, at_us int8, until_us int8, seen_epoch int8, seen_until_us int8
 -- rows: 0..1 epoch int8, taken bool, until_us int8
@@ -27,11 +28,13 @@ WITH c AS (
 		SET epoch = l.epoch + 1, holder = excluded.holder, until_us = excluded.until_us
 		WHERE l.until_us <= 0 OR (l.epoch = $4 AND l.until_us = $5)
 	RETURNING l.epoch
-), led AS (
+), w AS (
 	INSERT INTO led (epoch, from_us, to_us) SELECT epoch, $2, $2 FROM t
 	ON CONFLICT (epoch) DO UPDATE SET to_us = excluded.to_us
 )
-SELECT epoch, true, $3 FROM t UNION ALL SELECT epoch, false, until_us FROM c WHERE NOT EXISTS (SELECT FROM t)
+SELECT epoch, true, coalesce(least((SELECT b.to_us FROM led b WHERE b.epoch < t.epoch ORDER BY b.epoch DESC LIMIT 1),
+	(SELECT until_us - $3 + $2 FROM c WHERE until_us > 0)), 0) FROM t
+UNION ALL SELECT epoch, false, until_us FROM c WHERE NOT EXISTS (SELECT FROM t)
 
 -- name: engine_lease_renew
 -- params: holder text, epoch int8, until_us int8, at_us int8
