@@ -92,7 +92,7 @@ static void holder_last(struct engine *e, int64_t led_us)
 {
 	int64_t gap = led_us > 0 ? engine_now(e) - led_us : 0;
 
-	if (gap > e->conf.lease_us + look_us(e) + CLOCK_LEAP_US && gap > e->behind_us) {
+	if (gap > e->conf.lease_us + look_us(e) + CLOCK_LEAP_US) {
 		e->behind_us = gap;
 		e->behind_at_us = loop_mono_us(e->loop);
 	}
