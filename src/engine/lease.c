@@ -10,6 +10,7 @@
 #include "engine/engine_int.h"
 
 #define LOOKS 12
+#define GAP_US (600 * SPOT_US_PER_S)
 
 bool lease_held(const struct engine *e)
 {
@@ -87,12 +88,13 @@ static void holder_clock(struct engine *e, int64_t now, int64_t until_us)
 }
 
 /* It is ours. The holder before us renewed it last at led_us by its clock (0: there was none). Nobody knows whether that clock was behind or nobody led
- * for so long: what it launched is given that time once more, which costs little in the one case and is right in the other. */
+ * for so long: what it launched is given that time once more, which costs little in the one case and is right in the other. Not of less than a
+ * machine's time to boot: a daemon that dies every few seconds would never see a span end. */
 static void holder_last(struct engine *e, int64_t led_us)
 {
 	int64_t gap = led_us > 0 ? engine_now(e) - led_us : 0;
 
-	if (gap > e->conf.lease_us + look_us(e) + CLOCK_LEAP_US) {
+	if (gap > GAP_US) {
 		e->behind_us = gap;
 		e->behind_at_us = loop_mono_us(e->loop);
 	}
