@@ -133,6 +133,7 @@ static void doubt_run(struct recon *r, int64_t now, int64_t leap)
 	struct engine *e = r->e;
 	int64_t off, told;
 	struct step *s;
+	bool known;
 
 	if (e->conf.clock_doubt_us == 0) {
 		return;
@@ -143,7 +144,9 @@ static void doubt_run(struct recon *r, int64_t now, int64_t leap)
 	if (!told_time(e, &off, &told)) {
 		told = 0;
 	}
-	if (e->doubt_us != 0 && told > e->doubt_us && -off > MAX(e->leapt_us, DOUBT_AGREE_US)) {
+	/* A leap of our own that this doubt is of is known by itself. */
+	known = e->leapt_at_us >= e->doubt_first_us && -off <= e->leapt_us + DOUBT_AGREE_US;
+	if (e->doubt_us != 0 && told > e->doubt_us && -off > DOUBT_AGREE_US && !known) {
 		log_warn("engine.clock_ahead", I64("seconds", -off / SPOT_US_PER_S));
 		e->leapt_us = -off;
 		e->leapt_at_us = e->doubt_first_us;

@@ -15,7 +15,6 @@
 #include "spotd/daemon.h"
 #include "spotd/file.h"
 
-
 #define BROKERS 2
 static struct broker {
 	const char *name;

@@ -233,10 +233,10 @@ static void check_instances(void)
 		}
 		always(row >= 0, "no instance without a row", "%s %s has the token '%s'", all[i].cloud, all[i].id,
 		    all[i].token != NULL ? all[i].token : "");
-		if (row >= 0)
+		if (row >= 0) {
 			check_second(&rows, row, &all[i]);
-		if (row >= 0)
 			check_row_life(&rows, row, &all[i]);
+		}
 		/* A row may end while a lost launch still takes effect; the sweeper finds that one. */
 		if (row >= 0 && all[i].alive && row_is_over(&rows, row)) {
 			int64_t ended = strtoll(cell(&rows, row, 4), NULL, 10);

@@ -17,7 +17,7 @@ INSERT INTO install (id, enrol_key, created_us) VALUES ($1, $2, $3) ON CONFLICT 
 -- last by its clock (0: there was none).
 -- name: engine_lease_take
 -- params: holder text, at_us int8, until_us int8, seen_epoch int8, seen_until_us int8
--- rows: 0..1 epoch int8, taken bool, until_us int8
+-- rows: 0..1 epoch int8, taken bool, mark_us int8
 -- writes: yes
 WITH c AS (
 	SELECT epoch, until_us FROM leader WHERE name = 'engine'
