@@ -27,6 +27,14 @@ void azure_network(void);
 
 /* lies.c: clouds that answer wrongly for a while, or (a request that leaves the daemon) to just this one. */
 void lies_minute(void);
+struct lie {
+	const char *cloud, *name, *service, *action, *kind;
+	bool after;
+	int status;
+	const char *code, *body; /* NULL: the emulator's own */
+};
+void lie_tell(const struct lie *l, int64_t times);
+const struct lie *lie_about(const struct lie *list, size_t n, const char *action); /* one of those, drawn; NULL: there is none */
 
 /* others.c: somebody else's machines in the same accounts. */
 void others_come(void);

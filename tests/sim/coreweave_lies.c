@@ -16,77 +16,51 @@
 
 /* ---- replies -------------------------------------------------------------------------------------- */
 
-static const struct lie {
-	const char *name, *service, *action, *kind;
-	bool after;
-	int status;
-	const char *code, *body;
-} lies[] = {
-    {"a Pod was made and 500 answered", "k8s", "POST pods", "status", true, 500, "InternalError", NULL},
-    {"a Pod was made and the line broke", "k8s", "POST pods", "reset_after", false, 0, NULL, NULL},
-    {"a Pod was posted twice", "k8s", "POST pods", "duplicate", false, 0, NULL, NULL},
-    {"a Pod was never answered for", "k8s", "POST pods", "hang", true, 0, NULL, NULL},
-    {"a Pod was refused for too many requests", "k8s", "POST pods", "status", false, 429, "TooManyRequests", NULL},
-    {"a Pod was refused as if it were there", "k8s", "POST pods", "status", false, 409, "AlreadyExists", NULL},
-    {"a Pod was deleted and 500 answered", "k8s", "DELETE pods", "status", true, 500, "InternalError", NULL},
-    {"a Pod was deleted and the line broke", "k8s", "DELETE pods", "reset_after", false, 0, NULL, NULL},
-    {"a delete of a Pod was refused", "k8s", "DELETE pods", "status", false, 429, "TooManyRequests", NULL},
-    {"a gateway had no page for a Pod's delete", "k8s", "DELETE pods", "status", false, 404, NULL, "<html>404 page not found</html>"},
-    {"Pods were not told", "k8s", "GET pods", "status", false, 500, "InternalError", NULL},
-    {"a list of Pods was cut short", "k8s", "GET pods", "truncate", false, 0, NULL, NULL},
-    {"Pods were garbage", "k8s", "GET pods", "malform", false, 0, NULL, NULL},
-    {"a gateway had no page for Pods", "k8s", "GET pods", "status", false, 404, NULL, "<html>404 page not found</html>"},
-    {"a watch was refused", "k8s", "WATCH pods", "status", false, 429, "TooManyRequests", NULL},
-    {"a watch was too old", "k8s", "WATCH pods", "status", false, 410, "Expired", NULL},
-    {"a watch never began", "k8s", "WATCH pods", "hang", false, 0, NULL, NULL},
-    {"a NodePool was made and the line broke", "k8s", "POST nodepools", "reset_after", false, 0, NULL, NULL},
-    {"a NodePool was made and 500 answered", "k8s", "POST nodepools", "status", true, 500, "InternalError", NULL},
-    {"a target was written and the line broke", "k8s", "PATCH nodepools", "reset_after", false, 0, NULL, NULL},
-    {"a target was written and 500 answered", "k8s", "PATCH nodepools", "status", true, 500, "InternalError", NULL},
-    {"a target was never answered for", "k8s", "PATCH nodepools", "hang", true, 0, NULL, NULL},
-    {"a target was overtaken", "k8s", "PATCH nodepools", "status", false, 409, "Conflict", NULL},
-    {"NodePools were not told", "k8s", "GET nodepools", "status", false, 503, "ServiceUnavailable", NULL},
-    {"nodes were not told", "k8s", "GET nodes", "status", false, 500, "InternalError", NULL},
-    {"a token was not reviewed", "k8s", "POST tokenreviews", "status", false, 500, "InternalError", NULL},
-    {"no token was given", "k8s", "POST serviceaccounts/token", "status", false, 500, "InternalError", NULL},
-    {"a credential was not known", "k8s", "*", "expired_credentials", false, 0, NULL, NULL},
-    {"clusters were not told", "coreweave", "*", "status", false, 503, "UNAVAILABLE", NULL},
+static const struct lie lies[] = {
+    {"coreweave", "a Pod was made and 500 answered", "k8s", "POST pods", "status", true, 500, "InternalError", NULL},
+    {"coreweave", "a Pod was made and the line broke", "k8s", "POST pods", "reset_after", false, 0, NULL, NULL},
+    {"coreweave", "a Pod was posted twice", "k8s", "POST pods", "duplicate", false, 0, NULL, NULL},
+    {"coreweave", "a Pod was never answered for", "k8s", "POST pods", "hang", true, 0, NULL, NULL},
+    {"coreweave", "a Pod was refused for too many requests", "k8s", "POST pods", "status", false, 429, "TooManyRequests", NULL},
+    {"coreweave", "a Pod was refused as if it were there", "k8s", "POST pods", "status", false, 409, "AlreadyExists", NULL},
+    {"coreweave", "a Pod was deleted and 500 answered", "k8s", "DELETE pods", "status", true, 500, "InternalError", NULL},
+    {"coreweave", "a Pod was deleted and the line broke", "k8s", "DELETE pods", "reset_after", false, 0, NULL, NULL},
+    {"coreweave", "a delete of a Pod was refused", "k8s", "DELETE pods", "status", false, 429, "TooManyRequests", NULL},
+    {"coreweave", "a gateway had no page for a Pod's delete", "k8s", "DELETE pods", "status", false, 404, NULL, "<html>404 page not found</html>"},
+    {"coreweave", "Pods were not told", "k8s", "GET pods", "status", false, 500, "InternalError", NULL},
+    {"coreweave", "a list of Pods was cut short", "k8s", "GET pods", "truncate", false, 0, NULL, NULL},
+    {"coreweave", "Pods were garbage", "k8s", "GET pods", "malform", false, 0, NULL, NULL},
+    {"coreweave", "a gateway had no page for Pods", "k8s", "GET pods", "status", false, 404, NULL, "<html>404 page not found</html>"},
+    {"coreweave", "a watch was refused", "k8s", "WATCH pods", "status", false, 429, "TooManyRequests", NULL},
+    {"coreweave", "a watch was too old", "k8s", "WATCH pods", "status", false, 410, "Expired", NULL},
+    {"coreweave", "a watch never began", "k8s", "WATCH pods", "hang", false, 0, NULL, NULL},
+    {"coreweave", "a NodePool was made and the line broke", "k8s", "POST nodepools", "reset_after", false, 0, NULL, NULL},
+    {"coreweave", "a NodePool was made and 500 answered", "k8s", "POST nodepools", "status", true, 500, "InternalError", NULL},
+    {"coreweave", "a target was written and the line broke", "k8s", "PATCH nodepools", "reset_after", false, 0, NULL, NULL},
+    {"coreweave", "a target was written and 500 answered", "k8s", "PATCH nodepools", "status", true, 500, "InternalError", NULL},
+    {"coreweave", "a target was never answered for", "k8s", "PATCH nodepools", "hang", true, 0, NULL, NULL},
+    {"coreweave", "a target was overtaken", "k8s", "PATCH nodepools", "status", false, 409, "Conflict", NULL},
+    {"coreweave", "NodePools were not told", "k8s", "GET nodepools", "status", false, 503, "ServiceUnavailable", NULL},
+    {"coreweave", "nodes were not told", "k8s", "GET nodes", "status", false, 500, "InternalError", NULL},
+    {"coreweave", "a token was not reviewed", "k8s", "POST tokenreviews", "status", false, 500, "InternalError", NULL},
+    {"coreweave", "no token was given", "k8s", "POST serviceaccounts/token", "status", false, 500, "InternalError", NULL},
+    {"coreweave", "a credential was not known", "k8s", "*", "expired_credentials", false, 0, NULL, NULL},
+    {"coreweave", "clusters were not told", "coreweave", "*", "status", false, 503, "UNAVAILABLE", NULL},
 };
-
-static void tell(const struct lie *l, int64_t times)
-{
-	json_t *body = json_pack("{s:{s:s, s:s}, s:s, s:i, s:b}", "match", "service", l->service, "action", l->action, "kind",
-	    l->kind, "count", (int)times, "after", l->after);
-
-	if (l->status != 0)
-		json_object_set_new(body, "status", json_integer(l->status));
-	if (l->code != NULL)
-		json_object_set_new(body, "code", json_string(l->code));
-	if (l->body != NULL)
-		json_object_set_new(body, "body", json_string(l->body));
-	trace("cloud will lie: %s", l->name);
-	fault_seen(l->name);
-	cloud_post("/fault", body);
-}
 
 static void lie(void)
 {
 	const struct lie *l = &lies[rng_below(&world.dice, ARRAY_LEN(lies))];
 
-	tell(l, dice_us(1, 3));
+	lie_tell(l, dice_us(1, 3));
 }
 
 void coreweave_lie(const char *action)
 {
-	const struct lie *found = NULL;
-	uint64_t n = 0;
+	const struct lie *l = lie_about(lies, ARRAY_LEN(lies), action);
 
-	for (size_t k = 0; k < ARRAY_LEN(lies); k++) {
-		if (strcmp(lies[k].action, action) == 0 && rng_below(&world.dice, ++n) == 0)
-			found = &lies[k];
-	}
-	if (found != NULL)
-		tell(found, 1);
+	if (l != NULL)
+		lie_tell(l, 1);
 }
 
 /* ---- what lasts ------------------------------------------------------------------------------------ */

@@ -7,12 +7,7 @@
 
 #include "base/str.h"
 
-static const struct lie {
-	const char *cloud, *name, *service, *action, *kind;
-	bool after;
-	int status;
-	const char *code;
-} lies[] = {
+static const struct lie lies[] = {
     {"aws", "an instance was made and 500 answered", "ec2", "RunInstances", "status", true, 500, "InternalError"},
     {"aws", "an instance was made and the line broke", "ec2", "RunInstances", "reset_after", false, 0, NULL},
     {"aws", "a launch was never answered", "ec2", "RunInstances", "hang", true, 0, NULL},
@@ -48,7 +43,7 @@ static const struct lie {
     {"azure", "Azure's prices were garbage", "prices", "GET prices", "malform", false, 0, NULL},
 };
 
-static void tell(const struct lie *l, int64_t times)
+void lie_tell(const struct lie *l, int64_t times)
 {
 	json_t *body = json_pack("{s:{s:s, s:s}, s:s, s:i, s:b}", "match", "service", l->service, "action", l->action, "kind", l->kind,
 	    "count", (int)times, "after", l->after);
@@ -57,9 +52,23 @@ static void tell(const struct lie *l, int64_t times)
 		json_object_set_new(body, "status", json_integer(l->status));
 	if (l->code != NULL)
 		json_object_set_new(body, "code", json_string(l->code));
+	if (l->body != NULL)
+		json_object_set_new(body, "body", json_string(l->body));
 	trace("cloud will lie: %s", l->name);
 	fault_seen(l->name);
 	cloud_post("/fault", body);
+}
+
+const struct lie *lie_about(const struct lie *list, size_t n, const char *action)
+{
+	const struct lie *found = NULL;
+	uint64_t seen = 0;
+
+	for (size_t k = 0; k < n; k++) {
+		if (str_same(list[k].action, action) && rng_below(&world.dice, ++seen) == 0)
+			found = &list[k];
+	}
+	return found;
 }
 
 void lies_minute(void)
@@ -69,7 +78,7 @@ void lies_minute(void)
 	do
 		l = &lies[rng_below(&world.dice, ARRAY_LEN(lies))];
 	while (!cloud_is_here(l->cloud));
-	tell(l, dice_us(1, 3));
+	lie_tell(l, dice_us(1, 3));
 }
 
 /* ---- just as it is asked to begin or to end a machine ------------------------------------------------ */
@@ -103,20 +112,16 @@ static const char *action_of(const char *method, const char *url, struct str bod
 
 void lies_act(const char *method, const char *url, struct str body)
 {
-	const struct lie *found = NULL;
 	const char *action = action_of(method, url, body);
-	uint64_t n = 0;
+	const struct lie *l;
 
 	if (action == NULL || !DICE(lie_act))
 		return;
 	world.taken_until = world_now() + 600 * SPOT_US_PER_S;
 	sometimes("a cloud lied just as it was asked to begin or to end a machine");
-	for (size_t k = 0; k < ARRAY_LEN(lies); k++) {
-		if (str_same(lies[k].action, action) && rng_below(&world.dice, ++n) == 0)
-			found = &lies[k];
-	}
-	if (found != NULL)
-		tell(found, 1);
+	l = lie_about(lies, ARRAY_LEN(lies), action);
+	if (l != NULL)
+		lie_tell(l, 1);
 	else
 		coreweave_lie(action);
 }
