@@ -390,34 +390,6 @@ static void check_checkpoints(void)
 	check_restorable(false);
 }
 
-/* ---- money -------------------------------------------------------------------------------------------------- */
-
-static void check_ledger(void)
-{
-	none("no interval is billed twice",
-	    "SELECT string_agg('n' || a.node_id || ' lines ' || a.id || ' and ' || b.id, '; ') FROM ledger a JOIN ledger b "
-	    "ON b.node_id = a.node_id AND b.id > a.id AND b.from_us < a.to_us AND a.from_us < b.to_us "
-	    "AND a.kind <> 'lost_work' AND b.kind <> 'lost_work' AND a.reverses IS NULL AND b.reverses IS NULL "
-	    "AND NOT EXISTS (SELECT 1 FROM ledger x WHERE x.reverses IN (a.id, b.id))");
-	none("an amount is its interval times its price",
-	    "SELECT string_agg('line ' || id, '; ') FROM ledger WHERE reverses IS NULL AND abs(amount_micros) <> "
-	    "round((to_us - from_us)::numeric * price_micros / 3600000000) AND abs(abs(amount_micros) - "
-	    "(to_us - from_us)::numeric * price_micros / 3600000000) > 1");
-	none("what is billed lies within the machine's life",
-	    "SELECT string_agg('line ' || l.id || ' of n' || n.id, '; ') FROM ledger l JOIN node n ON n.id = l.node_id "
-	    "WHERE l.from_us < n.launched_us OR (n.ended_us IS NOT NULL AND l.to_us > n.ended_us)");
-}
-
-static void check_ledger_end(void)
-{
-	none("every machine's life is billed whole",
-	    "SELECT string_agg('n' || n.id || ' lived ' || (n.ended_us - n.launched_us) || ' billed ' || b.us, '; ') FROM node n, LATERAL ("
-	    "SELECT coalesce(sum(l.to_us - l.from_us) FILTER (WHERE l.reverses IS NULL AND NOT EXISTS "
-	    "(SELECT 1 FROM ledger x WHERE x.reverses = l.id)), 0) us FROM ledger l WHERE l.node_id = n.id AND l.kind <> 'lost_work') b "
-	    "WHERE n.launched_us IS NOT NULL AND n.ended_us > n.launched_us AND b.us <> n.ended_us - n.launched_us "
-	    "AND NOT EXISTS (SELECT 1 FROM ledger r WHERE r.node_id = n.id AND r.reverses IS NOT NULL)");
-}
-
 /* ---- verdicts -------------------------------------------------------------------------------------------------- */
 
 /* The machine that an attempt was on: where its program ran. That may be another than its row names: a second machine of the launch,

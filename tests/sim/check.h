@@ -40,6 +40,8 @@ void check_work_end(void);
 void check_work_seen(void); /* states that must be reached sometimes */
 
 /* check_money.c */
+void check_ledger(void);
+void check_ledger_end(void);
 void check_money_end(void);
 
 /* check_told.c */
