@@ -154,6 +154,8 @@ struct spot_presign {
 	/* more results: what a node must send along, and how the bytes of a PUT get there */
 	struct spot_header headers[4]; size_t headers_n;
 	enum spot_upload upload;             /* 0 = UPLOAD_PUT */
+	int64_t until_us;                    /* the store honours it no longer than until then, by our clock, since what it is signed
+	                                      * with ends; 0 = as long as was asked for */
 };
 
 /* Several machines of one pool in one zone at once, all or none. Optional; the engine's other way is n

@@ -80,5 +80,8 @@ enum spot_rc aws_presign(
 	    secret_set(&self->keys.session_token) ? secret_reveal(&self->keys.session_token) : NULL;
 	k.now_us = now_us + self->skew_us;
 	a->url = sigv4_presign(arena, &k, a->method, url, a->expires_s);
+	/* A URL of a session ends with the session (AmazonS3/latest/userguide/using-presigned-url.html). */
+	if (self->keys.expires_us != 0)
+		a->until_us = self->keys.expires_us - self->skew_us;
 	return SPOT_OK;
 }

@@ -205,11 +205,13 @@ void notice_file_write(struct agent *a);     /* for a job that starts after the 
 
 /* ---- polling (poll.c) -------------------------------------------------------------------------------- */
 
+enum job_phase { JOB_NONE = 0, JOB_FETCH, JOB_SETUP, JOB_RUNNING, JOB_ENDED, JOB_REPORTED };
 struct poll {
 	struct http_call *call;
 	struct backoff backoff;
 	int64_t started_us;
 	int64_t version;
+	enum job_phase asked_as;             /* what the last question said of our job */
 	bool claim_nothing;                  /* ask as if we had no job: to be given its run again */
 	int quick;                           /* answers in a row that came at once and changed nothing */
 };
@@ -218,7 +220,6 @@ void poll_now(struct agent *a);              /* what we have changed: the held p
 
 /* ---- job (job.c, job_start.c) ------------------------------------------------------------------------ */
 
-enum job_phase { JOB_NONE = 0, JOB_FETCH, JOB_SETUP, JOB_RUNNING, JOB_ENDED, JOB_REPORTED };
 enum job_stop {
 	STOP_NONE = 0,
 	STOP_DRAINED,                        /* asked to leave: ends as "drained" */
@@ -249,13 +250,14 @@ struct job {
 	enum job_stop stop;
 	int64_t exit_unread_us;              /* since when exit.json is there and cannot be read; 0 = never */
 	int64_t kill_us;                     /* when to stop asking; 0 = not asked yet */
-	int kills;
+	int kills;                           /* so often it was ended by force */
 	char why[400];
 	/* the end */
 	char exit_phase[16];
 	int exit_code, exit_signal;
 	bool finished;                       /* ended by itself, before anything was asked of it */
 	const char *reason;                  /* set when JOB_ENDED */
+	int64_t told_again_us;               /* 0 = never */
 	/* progress */
 	int64_t steps_done, steps_total;
 	int watch;                           /* inotify of dir */
@@ -269,6 +271,9 @@ void job_drop(struct agent *a);              /* forgets it and removes its files
 void job_fenced(struct agent *a);            /* 409 stale_epoch */
 bool job_alive(const struct job *j);         /* has processes or is about to */
 void job_adopt(struct agent *a);             /* after a restart: state.json named it */
+/* The daemon does not know the end that it was told: its database is an older one, after a fail-over that lost some seconds. The last checkpoint and
+ * the end are told once more. */
+void job_tell_again(struct agent *a);
 void job_child_ended(struct agent *a, pid_t pid);
 void job_look(struct agent *a);              /* what the shim has said since */
 void job_progress_read(struct job *j);
@@ -305,6 +310,7 @@ void report_reset(struct agent *a);
 
 struct fetch_file;
 struct fetch_chunk;
+struct fetch_kept;
 struct fetch {
 	enum { FETCH_NONE = 0, FETCH_RUNNING, FETCH_DONE, FETCH_FAILED } at;
 	struct fetch_file *files;
@@ -314,6 +320,9 @@ struct fetch {
 	int rounds_max;                      /* an URL is not honoured (any more), the disk is in trouble: begun anew so often; 0 = never */
 	int rounds;                          /* with fresh URLs, in a row; outlives fetch_stop */
 	struct backoff again;                /* between them; outlives it, too */
+	struct fetch_kept *kept;             /* what an earlier round left in kept_dir, whole; outlives it */
+	size_t kept_n;
+	char kept_dir[AGENT_PATH_MAX];       /* the job's; "" = nothing is kept */
 	char why[400];
 };
 void fetch_begin(struct agent *a, const json_t *files);
@@ -323,6 +332,10 @@ void fetch_step(struct agent *a);
 void fetch_fail(struct agent *a, int rounds_max, const char *why);
 int fetch_rounds(int error);                 /* how often what failed with this errno is begun anew */
 void fetch_stop(struct agent *a);
+/* URLs have run out under way: the job is dropped and begun anew with fresh ones, and its directory with what is there stays. With progress the
+ * rounds count from 0. */
+void fetch_keep(struct agent *a);
+void fetch_forget(struct agent *a);          /* and removes that directory, unless it is the job's */
 
 /* ---- checkpoints (checkpoint.c, upload.c) ---------------------------------------------------------------- */
 
@@ -352,6 +365,9 @@ struct ckpt {
 	struct upload *uploads;
 	size_t uploads_n, uploads_done;
 	int flying, rounds;
+	char (*stored)[65];                  /* sha256 of chunks of this checkpoint that the store has taken */
+	size_t stored_n, stored_room;
+	size_t stored_before;                /* when its list was sent last */
 	/* outcome of the last one */
 	bool ok;
 	char why[400];

@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define ASK_AGAIN_US (SPOT_US_PER_S / 5)
@@ -61,6 +62,7 @@ void ckpt_reset(struct agent *a)
 	ckpt_stop(a);
 	scan_list_fini(&a->ckpt.known);
 	scan_list_fini(&a->ckpt.committed);
+	free(a->ckpt.stored);
 	a->ckpt = (struct ckpt){.last_us = a->now_us};
 }
 
@@ -164,6 +166,7 @@ void ckpt_begin(struct agent *a, const char *reason, bool leave, int64_t deadlin
 	c->steps = 0;
 	c->id[0] = '\0';
 	c->rounds = 0;
+	c->stored_n = c->stored_before = 0;
 	backoff_clear(&c->backoff); /* what kept another one waiting */
 	c->begun_us = a->now_us;
 	c->begun_wall_us = agent_wall_us(a);
@@ -274,20 +277,36 @@ static void step_stop(struct agent *a)
 
 /* ---- what there is ---------------------------------------------------------------------------------------- */
 
+/* It did not stop in time, and what is newer than its word is of another save: whole or not, nobody knows. Both times are of one disk's clock. */
+static bool save_overwritten(const struct agent *a)
+{
+	const struct job *j = &a->job;
+	struct stat st;
+
+	return j->kills > 0 && j->exit_code != 0 && stat(j->saved, &st) == 0 &&
+	    scan_list_newest(&a->ckpt.found) > (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+}
+
 static void scan_done(struct agent *a)
 {
 	struct ckpt *c = &a->ckpt;
+	/* What a rank has is a part of what all have, also nothing, and what it had before. */
+	bool gang = a->job.num_nodes > 1;
 	int64_t quiet_until_ns = (c->begun_wall_us - QUIET_US) * 1000;
 
 	scan_stop(a);
 	scan_list_sort(&c->found);
 	scan_list_copy(&c->known, &c->found);
-	if (c->found.n == 0) {
+	if (c->found.n == 0 && !gang) {
 		ckpt_end(a, true, "the checkpoint directory is empty");
 		return;
 	}
-	if (scan_list_same(&c->found, &c->committed) && c->steps <= c->committed_steps) {
+	if (scan_list_same(&c->found, &c->committed) && c->steps <= c->committed_steps && !gang) {
 		ckpt_end(a, true, "nothing has changed since the last one");
+		return;
+	}
+	if (c->saved && save_overwritten(a)) {
+		ckpt_end(a, false, "the job was killed while it wrote over the save that it had confirmed");
 		return;
 	}
 	if (!c->saved && scan_list_newest(&c->found) > quiet_until_ns) {
@@ -296,7 +315,7 @@ static void scan_done(struct agent *a)
 	}
 	if (!c->saved) /* of unknown step: never promise more than is certain */
 		c->steps = MAX(c->committed_steps, a->job.steps_start);
-	if (!c->saved && c->steps > 0 && a->job.num_nodes > 1) { /* it would pass for the rank's part of that step's set */
+	if (!c->saved && c->steps > 0 && gang) { /* it would pass for the rank's part of that step's set */
 		ckpt_end(a, false, "the job did not confirm its save, and the ranks of a job must be at one step");
 		return;
 	}

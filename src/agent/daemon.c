@@ -85,6 +85,13 @@ static void heard(struct agent *a)
 	agent_wake(a, a->now_us);
 }
 
+/* Between us and the daemon others may answer: an ingress without a backend says 404 in words of its own. What is the daemon's is JSON, and its
+ * errors have a code. */
+static bool is_daemons(const struct daemon_reply *r)
+{
+	return r->status < 400 ? r->status != 200 || r->body != NULL : r->code[0] != '\0';
+}
+
 void daemon_read(struct agent *a, const struct http_reply *r, struct daemon_reply *ret)
 {
 	*ret = (struct daemon_reply){.status = r->status, .code = "", .error = r->error,
@@ -101,12 +108,14 @@ void daemon_read(struct agent *a, const struct http_reply *r, struct daemon_repl
 			    json_str(ret->body, "title", "", NULL), NULL);
 	}
 	ret->stale = r->status == 409 && strcmp(ret->code, "stale_epoch") == 0;
+	if (r->status < 500 && !is_daemons(ret)) {
+		log_warn("daemon.another_answered", I64("status", r->status));
+		ret->status = 0;
+		ret->error = "the reply is not the daemon's";
+		return;
+	}
 	if (r->status < 500)
 		heard(a);
-	if (r->status == 200 && ret->body == NULL) {
-		ret->status = 0; /* a proxy's page, not the daemon */
-		ret->error = "the reply is not JSON";
-	}
 	if (r->status == 401 && a->enrol.at == ENROL_DONE)
 		enrol_again(a);
 }

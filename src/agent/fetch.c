@@ -1,7 +1,8 @@
 /*
  * Files that the job starts with: its checkpoint and its mounts, in chunks by presigned GETs, four at
  * a time, each checked against its sha256 and repeated when it is wrong; a mount, whose sha256 nobody knows, against
- * what its store tells of it (told.h). A file appears under its name when it is complete.
+ * what its store tells of it (told.h). A file appears under its name when it is complete. URLs live for a limited time: chunks that were checked
+ * are kept when the job is given anew with others, so that what takes longer than that comes to its end.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -26,6 +27,7 @@ struct fetch_file {
 	int mode, fd;
 	int64_t bytes;
 	size_t left;               /* chunks not yet here */
+	bool kept, whole;          /* a round before has begun it; has completed it */
 	size_t first, chunks_n;    /* its chunks */
 };
 
@@ -41,6 +43,13 @@ struct fetch_chunk {
 	struct http_call *call;
 	struct backoff backoff;
 	bool done;
+};
+
+struct fetch_kept {
+	char *place;
+	int64_t file_bytes, at;
+	char sha256[65];
+	bool whole; /* the file is complete, under its name */
 };
 
 void fetch_fail(struct agent *a, int rounds_max, const char *why)
@@ -147,34 +156,6 @@ static enum spot_rc file_read_spec(struct agent *a, const json_t *o, struct fetc
 	return SPOT_OK;
 }
 
-void fetch_begin(struct agent *a, const json_t *files)
-{
-	struct fetch *f = &a->fetch;
-	struct spot_err err = {0};
-	size_t files_n = json_array_size(files), chunks_n = 0;
-
-	fetch_stop(a);
-	f->at = FETCH_RUNNING;
-	if (files_n > SPOT_AGENT_FILES_MAX) {
-		fetch_fail(a, 0, "too many files");
-		return;
-	}
-	for (size_t i = 0; i < files_n; i++)
-		chunks_n += json_array_size(json_object_get(json_array_get(files, i), "chunks"));
-	f->files = calloc(files_n + 1, sizeof(*f->files));
-	f->chunks = calloc(chunks_n + 1, sizeof(*f->chunks));
-	if (f->files == NULL || f->chunks == NULL)
-		abort();
-	for (size_t i = 0; i < files_n; i++) {
-		f->files_n++;
-		if (file_read_spec(a, json_array_get(files, i), &f->files[i], &err) != SPOT_OK) {
-			fetch_fail(a, 0, err.text);
-			return;
-		}
-	}
-	log_info("fetch.begin", STR("job", a->job.id), I64("files", files_n), I64("chunks", chunks_n));
-}
-
 /* ---- files ------------------------------------------------------------------------------------------------ */
 
 static void file_complete(struct agent *a, struct fetch_file *file)
@@ -183,8 +164,10 @@ static void file_complete(struct agent *a, struct fetch_file *file)
 	struct stat st;
 	char why[400];
 
-	if (fchmod(file->fd, (mode_t)file->mode) != 0 || fstat(file->fd, &st) != 0 ||
-	    rename(file->part, file->place) != 0) {
+	if (fchmod(file->fd, (mode_t)file->mode) == 0 && fstat(file->fd, &st) == 0 &&
+	    (file->whole || rename(file->part, file->place) == 0)) {
+		file->whole = true; /* also when another one has failed meanwhile */
+	} else {
 		int error = errno;
 
 		(void)snprintf(why, sizeof(why), "cannot finish %.200s: %s", file->place, strerror(error));
@@ -221,7 +204,7 @@ static bool file_open(struct agent *a, struct fetch_file *file)
 		fetch_fail(a, fetch_rounds(errno), err.text);
 		return false;
 	}
-	file->fd = open(file->part, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	file->fd = open(file->whole ? file->place : file->part, O_RDWR | O_CREAT | (file->kept ? 0 : O_TRUNC) | O_CLOEXEC, 0600);
 	if (file->fd < 0) {
 		int error = errno;
 
@@ -230,6 +213,118 @@ static bool file_open(struct agent *a, struct fetch_file *file)
 		return false;
 	}
 	return true;
+}
+
+/* ---- what is there already ------------------------------------------------------------------------------- */
+
+static void kept_drop(struct agent *a)
+{
+	struct fetch *f = &a->fetch;
+
+	for (size_t i = 0; i < f->kept_n; i++)
+		free(f->kept[i].place);
+	free(STEAL(f->kept));
+	f->kept_n = 0;
+	f->kept_dir[0] = '\0';
+}
+
+void fetch_keep(struct agent *a)
+{
+	struct fetch *f = &a->fetch;
+	struct fetch_kept *kept = calloc(f->chunks_n + 1, sizeof(*kept));
+	size_t n = 0, before = f->kept_n;
+
+	if (kept == NULL)
+		abort();
+	for (size_t i = 0; i < f->chunks_n; i++) {
+		const struct fetch_chunk *c = &f->chunks[i];
+
+		if (!c->done || c->sha256[0] == '\0')
+			continue;
+		kept[n] = (struct fetch_kept){.place = dup_checked(c->file->place), .file_bytes = c->file->bytes,
+		    .at = c->at, .whole = c->file->whole};
+		memcpy(kept[n++].sha256, c->sha256, sizeof(kept->sha256));
+	}
+	kept_drop(a);
+	f->kept = kept;
+	f->kept_n = n;
+	if (n > 0)
+		memcpy(f->kept_dir, a->job.dir, sizeof(f->kept_dir));
+	if (n > before) {
+		f->rounds = 0;
+		backoff_clear(&f->again);
+	}
+}
+
+void fetch_forget(struct agent *a)
+{
+	if (a->fetch.kept_dir[0] != '\0' && strcmp(a->fetch.kept_dir, a->job.dir) != 0)
+		dir_remove(a->fetch.kept_dir);
+	kept_drop(a);
+}
+
+static const struct fetch_kept *kept_find(const struct fetch *f, const struct fetch_chunk *c)
+{
+	for (size_t i = 0; i < f->kept_n; i++) {
+		const struct fetch_kept *k = &f->kept[i];
+
+		if (k->at == c->at && k->file_bytes == c->file->bytes && strcmp(k->sha256, c->sha256) == 0 &&
+		    strcmp(k->place, c->file->place) == 0)
+			return k;
+	}
+	return NULL;
+}
+
+static void kept_use(struct agent *a)
+{
+	struct fetch *f = &a->fetch;
+
+	for (size_t i = 0; i < f->chunks_n; i++) {
+		struct fetch_chunk *c = &f->chunks[i];
+		const struct fetch_kept *k = c->sha256[0] != '\0' ? kept_find(f, c) : NULL;
+
+		if (k == NULL)
+			continue;
+		c->done = c->file->kept = true;
+		c->file->whole = k->whole;
+		c->file->left--;
+		f->done_n++;
+	}
+	for (size_t i = 0; i < f->files_n && f->at == FETCH_RUNNING; i++) {
+		if (f->files[i].kept && f->files[i].left == 0 && file_open(a, &f->files[i]))
+			file_complete(a, &f->files[i]);
+	}
+}
+
+/* ---- begin --------------------------------------------------------------------------------------------- */
+
+void fetch_begin(struct agent *a, const json_t *files)
+{
+	struct fetch *f = &a->fetch;
+	struct spot_err err = {0};
+	size_t files_n = json_array_size(files), chunks_n = 0;
+
+	fetch_stop(a);
+	f->at = FETCH_RUNNING;
+	if (files_n > SPOT_AGENT_FILES_MAX) {
+		fetch_fail(a, 0, "too many files");
+		return;
+	}
+	for (size_t i = 0; i < files_n; i++)
+		chunks_n += json_array_size(json_object_get(json_array_get(files, i), "chunks"));
+	f->files = calloc(files_n + 1, sizeof(*f->files));
+	f->chunks = calloc(chunks_n + 1, sizeof(*f->chunks));
+	if (f->files == NULL || f->chunks == NULL)
+		abort();
+	for (size_t i = 0; i < files_n; i++) {
+		f->files_n++;
+		if (file_read_spec(a, json_array_get(files, i), &f->files[i], &err) != SPOT_OK) {
+			fetch_fail(a, 0, err.text);
+			return;
+		}
+	}
+	kept_use(a);
+	log_info("fetch.begin", STR("job", a->job.id), I64("files", files_n), I64("chunks", chunks_n), I64("kept", f->done_n));
 }
 
 /* ---- transfers --------------------------------------------------------------------------------------------- */
@@ -344,8 +439,9 @@ void fetch_step(struct agent *a)
 void fetch_stop(struct agent *a)
 {
 	struct fetch *f = &a->fetch;
-	struct fetch keep = {.rounds = f->rounds, .again = f->again};
+	struct fetch keep = {.rounds = f->rounds, .again = f->again, .kept = f->kept, .kept_n = f->kept_n};
 
+	memcpy(keep.kept_dir, f->kept_dir, sizeof(keep.kept_dir));
 	for (size_t i = 0; i < f->chunks_n; i++) {
 		http_stop(a->http, f->chunks[i].call);
 		free(f->chunks[i].url);

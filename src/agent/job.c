@@ -21,6 +21,7 @@
 #define LOOK_OFTEN_US (SPOT_US_PER_S / 10) /* without */
 #define KILL_AGAIN_US (2 * SPOT_US_PER_S)
 #define SHIM_START_US (10 * SPOT_US_PER_S)
+#define TELL_AGAIN_US (30 * SPOT_US_PER_S)
 #define EXIT_READ_US  (60 * SPOT_US_PER_S)
 
 bool job_alive(const struct job *j)
@@ -124,7 +125,10 @@ void job_begin(struct agent *a, const char *id, int64_t epoch, json_t *run)
 	}
 	j->steps_done = j->steps_start;
 	log_info("job.begin", STR("job", id), I64("epoch", epoch), STR("name", j->name));
-	dir_remove(j->dir); /* of an attempt that never got as far as running */
+	if (strcmp(j->dir, a->fetch.kept_dir) != 0) {
+		fetch_forget(a);
+		dir_remove(j->dir); /* of an attempt that never got as far as running */
+	}
 	remove_other_jobs(a);
 	if (a->notice.interrupted) {
 		job_end(a, "drained", "this node is being reclaimed");
@@ -145,8 +149,35 @@ void job_begin(struct agent *a, const char *id, int64_t epoch, json_t *run)
 
 void job_refuse(struct agent *a, const char *id, int64_t epoch, const char *reason, const char *why)
 {
+	fetch_forget(a);
 	if (job_take(a, id, epoch, json_object()))
 		job_end(a, reason, why);
+}
+
+/* ---- the shim's files ----------------------------------------------------------------------------------- */
+
+/* SPOT_NOT_FOUND: the shim has not written it. Anything else may be better the next time. */
+static enum spot_rc shim_file(const struct job *j, const char *name, json_t **ret, struct spot_err *err)
+{
+	char path[AGENT_PATH_MAX];
+	struct str text;
+	enum spot_rc rc;
+
+	if (!path_join(path, j->dir, name))
+		return err_set(err, SPOT_INVALID, "path too long: %.80s...", j->dir);
+	rc = file_read(path, 65536, &text, err);
+	if (rc != SPOT_OK)
+		return rc;
+	rc = json_parse(text, name, ret, err);
+	free((char *)(uintptr_t)text.p);
+	return rc;
+}
+
+static void exit_read(struct job *j, const json_t *o)
+{
+	(void)!str_copy(j->exit_phase, sizeof(j->exit_phase), json_str(o, "phase", "", NULL));
+	j->exit_code = (int)json_i64(o, "code", -1, NULL);
+	j->exit_signal = (int)json_i64(o, "signal", 0, NULL);
 }
 
 /* ---- adopt -------------------------------------------------------------------------------------------- */
@@ -162,6 +193,7 @@ void job_adopt(struct agent *a)
 {
 	struct job *j = &a->job;
 	enum job_phase was = j->phase;
+	AUTO(json) json_t *o = NULL;
 
 	j->watch = -1;
 	report_reset(a);
@@ -175,8 +207,14 @@ void job_adopt(struct agent *a)
 	}
 	watch_set(a);
 	logs_open(a, a->logs.sent);
-	if (was == JOB_REPORTED)
+	if (was == JOB_REPORTED) {
+		if (shim_file(j, SHIM_EXIT_FILE, &o, NULL) == SPOT_OK)
+			exit_read(j, o);
 		return;
+	}
+	/* It left since it was asked to save: exit.json does not tell that. */
+	if (was == JOB_ENDED && j->stop == STOP_NONE && j->reason != NULL && strcmp(j->reason, "drained") == 0)
+		j->stop = STOP_DRAINED;
 	/* Ended or not, exit.json tells, and the same path is taken as if we had seen it happen. */
 	j->phase = j->running_us != 0 || was == JOB_ENDED ? JOB_RUNNING : JOB_SETUP;
 	if (j->stop != STOP_NONE)
@@ -198,23 +236,6 @@ void job_progress_read(struct job *j)
 		j->steps_total = total;
 	}
 	free((char *)(uintptr_t)text.p);
-}
-
-/* SPOT_NOT_FOUND: the shim has not written it. Anything else may be better the next time. */
-static enum spot_rc shim_file(const struct job *j, const char *name, json_t **ret, struct spot_err *err)
-{
-	char path[AGENT_PATH_MAX];
-	struct str text;
-	enum spot_rc rc;
-
-	if (!path_join(path, j->dir, name))
-		return err_set(err, SPOT_INVALID, "path too long: %.80s...", j->dir);
-	rc = file_read(path, 65536, &text, err);
-	if (rc != SPOT_OK)
-		return rc;
-	rc = json_parse(text, name, ret, err);
-	free((char *)(uintptr_t)text.p);
-	return rc;
 }
 
 void job_look(struct agent *a)
@@ -337,6 +358,14 @@ static bool exit_unread(struct agent *a, const struct spot_err *err)
 	return true;
 }
 
+/* Of another boot: without the shim's word that all was on the disk what the program wrote last may have gone with the power. */
+static bool end_is_safe(const struct job *j)
+{
+	char path[AGENT_PATH_MAX];
+
+	return j->spawned_us != 0 || (path_join(path, j->dir, SHIM_SAFE_FILE) && file_exists(path));
+}
+
 static void exit_look(struct agent *a)
 {
 	struct job *j = &a->job;
@@ -347,10 +376,12 @@ static void exit_look(struct agent *a)
 
 	if (!alive && o == NULL && rc != SPOT_NOT_FOUND && exit_unread(a, &err))
 		return;
+	if (o != NULL && !end_is_safe(j)) {
+		log_warn("job.end_unsafe", STR("job", j->id), I64("epoch", j->epoch));
+		json_decref(STEAL(o));
+	}
 	if (o != NULL) {
-		(void)!str_copy(j->exit_phase, sizeof(j->exit_phase), json_str(o, "phase", "", NULL));
-		j->exit_code = (int)json_i64(o, "code", -1, NULL);
-		j->exit_signal = (int)json_i64(o, "signal", 0, NULL);
+		exit_read(j, o);
 		job_over(a, true);
 	} else if (!alive) {
 		if (j->leader > 0 && j->shim_start != 0 && j->spawned_us != 0) {
@@ -451,10 +482,11 @@ static void job_kill(struct agent *a)
 		agent_wake(a, j->kill_us);
 		return;
 	}
+	if (j->kills++ == 0)
+		state_write(a); /* before the effect: what it was writing then is not whole */
 	cgroup_kill(j->cgroup);
 	if (j->shim > 0 && (j->shim_start == 0 || proc_start_time(j->shim) == j->shim_start))
-		(void)kill(j->shim, j->kills < 3 ? SIGTERM : SIGKILL);
-	j->kills++;
+		(void)kill(j->shim, j->kills <= 3 ? SIGTERM : SIGKILL);
 	j->kill_us = a->now_us + KILL_AGAIN_US;
 	agent_wake(a, j->kill_us);
 }
@@ -477,13 +509,33 @@ void job_drop(struct agent *a)
 	report_reset(a);
 	if (j->watch >= 0)
 		(void)inotify_rm_watch(a->inotify_fd, j->watch);
-	if (j->dir[0] != '\0')
+	if (j->dir[0] != '\0' && strcmp(j->dir, a->fetch.kept_dir) != 0)
 		dir_remove(j->dir);
 	json_decref(j->run);
 	json_decref(j->spec);
 	*j = (struct job){.watch = -1};
 	state_write(a);
 	poll_now(a);
+}
+
+void job_tell_again(struct agent *a)
+{
+	struct job *j = &a->job;
+	const char *reason = j->reason != NULL ? j->reason : "";
+	bool left = strcmp(reason, "drained") == 0;
+
+	if (j->told_again_us != 0 && a->now_us < j->told_again_us + TELL_AGAIN_US)
+		return;
+	j->told_again_us = a->now_us;
+	log_warn("job.end_forgotten", STR("job", j->id), I64("epoch", j->epoch));
+	report_reset(a);
+	ckpt_reset(a);
+	j->phase = JOB_ENDED;
+	if (reason[0] == '\0')
+		job_end(a, "error", "how it ended is not known any more");
+	else if (j->has_checkpoint && j->exit_phase[0] != '\0' && (left || strcmp(reason, "ok") == 0))
+		ckpt_begin(a, left ? "drain" : "final", left, 0);
+	agent_wake(a, a->now_us);
 }
 
 void job_child_ended(struct agent *a, pid_t pid)
@@ -497,6 +549,7 @@ void job_child_ended(struct agent *a, pid_t pid)
 
 static void fetch_rounds_clear(struct agent *a)
 {
+	fetch_forget(a);
 	a->fetch.rounds = 0;
 	backoff_clear(&a->fetch.again);
 }
@@ -517,6 +570,7 @@ static void step_fetch(struct agent *a)
 	} else if (a->fetch.at == FETCH_FAILED && a->fetch.rounds < a->fetch.rounds_max) {
 		log_warn("job.fetch_refused", STR("job", j->id), STR("why", a->fetch.why));
 		a->fetch.rounds++;
+		fetch_keep(a);
 		backoff_fail(a, &a->fetch.again, 0);
 		job_drop(a); /* asked again, the daemon gives fresh URLs */
 		a->poll.backoff.next_us = a->fetch.again.next_us;

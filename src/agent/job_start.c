@@ -233,11 +233,11 @@ enum spot_rc job_start(struct agent *a, struct spot_err *err)
 	(void)snprintf(name, sizeof(name), "spot-%s-%s-%" PRId64 "-%s", a->node, j->id, j->epoch, unique);
 	if (!cgroup_make(name, j->cgroup))
 		j->cgroup[0] = '\0';
-	all = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "dir", j->dir, "cwd", j->cwd,
+	all = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "dir", j->dir, "cwd", j->cwd,
 	    "setup", json_str(j->run, "setup", "", NULL), "run", json_str(j->run, "run", "", NULL),
 	    "command", j->command, "shell",
 	    access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh", "cgroup", j->cgroup, "saved",
-	    j->saved, "env", env);
+	    j->saved, "ckpt", j->ckpt_dir, "env", env);
 	if (all == NULL)
 		return err_set(err, SPOT_INVALID, "job: its environment cannot be written as JSON");
 	json_decref(STEAL(j->run));

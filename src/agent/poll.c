@@ -102,7 +102,10 @@ static void apply(struct agent *a, const struct desired *d)
 {
 	if (a->leaving)
 		return;
-	if (strcmp(d->what, "run") == 0) {
+	/* Asked before it was told it may say that, too. */
+	if (is_ours(a, d) && a->job.phase == JOB_REPORTED && a->poll.asked_as == JOB_REPORTED && strcmp(d->what, "idle") != 0 && strcmp(d->what, "shutdown") != 0) {
+		job_tell_again(a);
+	} else if (strcmp(d->what, "run") == 0) {
 		want_run(a, d);
 	} else if (strcmp(d->what, "drain") == 0) {
 		want_drain(a, d);
@@ -120,6 +123,8 @@ static void apply(struct agent *a, const struct desired *d)
 			job_drop(a);
 		else if (job_alive(&a->job))
 			job_stop(a, STOP_KILLED, 0, "the node is to be idle");
+		else if (a->job.phase == JOB_NONE)
+			fetch_forget(a);
 	} else {
 		log_error("poll.unknown_desire", STR("desired", d->what));
 	}
@@ -208,6 +213,7 @@ void poll_step(struct agent *a)
 	    "epoch", (json_int_t)(nothing ? 0 : j->epoch), "phase",
 	    nothing ? "IDLE" : phase_name(j->phase), "version", (json_int_t)p->version);
 	p->started_us = a->now_us;
+	p->asked_as = nothing ? JOB_NONE : j->phase;
 	p->call = daemon_post(a, "poll",
 	    json_pack("{s:o, s:I, s:I}", "have", have, "steps_done", (json_int_t)j->steps_done,
 	        "hold_ms", (json_int_t)hold_ms),

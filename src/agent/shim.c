@@ -22,7 +22,7 @@
 #define TRY_S    600 /* a machine short of disk, memory or processes: as long as the agent tries to lay files out (fetch.c) */
 
 struct shim {
-	const char *dir, *cwd, *setup, *run, *command, *shell, *cgroup, *saved;
+	const char *dir, *cwd, *setup, *run, *command, *shell, *cgroup, *saved, *ckpt;
 	char **env;
 	int log_fd;
 	sigset_t wait_for;     /* CHLD TERM USR1, blocked here, unblocked in children */
@@ -373,6 +373,7 @@ static bool instructions_read(struct shim *s, json_t **ret)
 	s->shell = json_str(o, "shell", "/bin/sh", NULL);
 	s->cgroup = json_str(o, "cgroup", "", NULL);
 	s->saved = json_str(o, "saved", "", NULL);
+	s->ckpt = json_str(o, "ckpt", "", NULL);
 	s->env = env_from(json_object_get(o, "env"));
 	*ret = o;
 	return true;
@@ -384,6 +385,24 @@ static bool exit_file_put(struct shim *s)
 	return file_put_patiently(s, SHIM_EXIT_FILE, json_pack("{s:s, s:i, s:i}", "phase", s->phase, "code",
 	    WIFEXITED(s->leader_status) ? WEXITSTATUS(s->leader_status) : -1, "signal",
 	    WIFSIGNALED(s->leader_status) ? WTERMSIG(s->leader_status) : 0));
+}
+
+static bool on_disk(const char *dir)
+{
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool ok = fd < 0 ? errno == ENOENT : syncfs(fd) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
+/* After the end is told, not before: with much to write it takes minutes, which a machine that is about to be taken does not have. Until then the end
+ * does not outlive a power cut (job.c). */
+static void safe_file_put(struct shim *s)
+{
+	if (on_disk(s->dir) && on_disk(s->ckpt))
+		(void)file_put(s, SHIM_SAFE_FILE, json_object());
 }
 
 int shim_main(void)
@@ -413,6 +432,8 @@ int shim_main(void)
 		(void)stage(&s, "run", s.run);
 	clear_up(&s);
 	ok = exit_file_put(&s);
+	if (ok)
+		safe_file_put(&s);
 	json_decref(keep);
 	return ok ? 0 : 125;
 }

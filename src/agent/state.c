@@ -187,11 +187,12 @@ void state_write(struct agent *a)
 
 	if (j->phase != JOB_NONE && j->spec != NULL)
 		(void)json_object_set_new(o, "job",
-		    json_pack("{s:s, s:I, s:i, s:O, s:s, s:i, s:s, s:I, s:I, s:I, s:b}", "id", j->id,
+		    json_pack("{s:s, s:I, s:i, s:O, s:s, s:i, s:s, s:I, s:I, s:I, s:b, s:i, s:s}", "id", j->id,
 		        "epoch", (json_int_t)j->epoch, "phase", (int)j->phase, "spec", j->spec, "cgroup",
 		        j->cgroup, "stop", (int)j->stop, "why", j->why, "running_us",
 		        (json_int_t)j->running_us, "log_sent", (json_int_t)a->logs.sent, "spawned_us",
-		        (json_int_t)j->spawned_us, "finished", (int)j->finished));
+		        (json_int_t)j->spawned_us, "finished", (int)j->finished, "kills", j->kills, "reason",
+		        j->reason != NULL ? j->reason : ""));
 	if (json_file_write(a->dir, "state.json", o, &err) != SPOT_OK)
 		log_error("state.not_written", STR("error", err.text));
 }
@@ -203,6 +204,17 @@ bool orphan_timeout_set(struct agent *a, int64_t seconds)
 	if (seconds >= 0 && seconds <= SECONDS_MAX)
 		a->orphan_us = seconds * SPOT_US_PER_S;
 	return a->orphan_us != was;
+}
+
+static const char *reason_read(const char *text)
+{
+	static const char *const known[] = {"ok", "drained", "killed", "error", "setup_failed"};
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+		if (strcmp(text, known[i]) == 0)
+			return known[i];
+	}
+	return NULL;
 }
 
 void state_read(struct agent *a)
@@ -233,6 +245,8 @@ void state_read(struct agent *a)
 	j->running_us = json_i64(job, "running_us", 0, NULL);
 	j->spawned_us = json_i64(job, "spawned_us", 0, NULL);
 	j->finished = json_bool(job, "finished", false, NULL);
+	j->kills = (int)MIN(json_i64(job, "kills", 0, NULL), INT64_C(1)); /* another one is asked politely first */
+	j->reason = reason_read(json_str(job, "reason", "", NULL));
 	j->spec = json_incref(json_object_get(job, "spec"));
 	j->phase = (enum job_phase)phase;
 	if (strcmp(json_str(o, "boot_id", "", NULL), a->enrol.boot_id) != 0)

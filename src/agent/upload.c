@@ -1,7 +1,7 @@
 /*
  * A checkpoint to the store: tell the daemon what it consists of, put the chunks that are not there
  * yet (presigned URLs, four at a time), have it committed. Each step can be repeated: the chunks are
- * known by their sha256. A file that changes under the upload is never stored under the wrong hash
+ * known by their sha256: what the store has taken is not sent again when URLs have run out and the list is sent anew. A file that changes under the upload is never stored under the wrong hash
  * (http.h); the directory is then looked at again.
  */
 #include "base/base.h"
@@ -56,6 +56,11 @@ void ckpt_again(struct agent *a, enum ckpt_at at, const char *why)
 	bool last = c->leave || strcmp(c->reason, "final") == 0;
 
 	upload_stop(a);
+	if (c->stored_n > c->stored_before) { /* it is large, and its URLs ran out before it was through */
+		c->rounds = 0;
+		backoff_clear(&c->backoff);
+	}
+	c->stored_before = c->stored_n;
 	log_warn("checkpoint.again", STR("job", a->job.id), STR("why", why), I64("round", c->rounds));
 	if (++c->rounds > (last ? ROUNDS_LAST : ROUNDS_PERIODIC)) {
 		ckpt_end(a, false, why);
@@ -112,9 +117,35 @@ bool upload_vouched(struct upload *u, const struct http_reply *r, const uint8_t 
 	return u->agent->store_counts;
 }
 
+static const char *sha_of(const struct upload *u)
+{
+	return u->file->sha256[u->seq];
+}
+
+static void stored_add(struct ckpt *c, const char *sha256)
+{
+	if (c->stored_n == c->stored_room) {
+		c->stored_room = MAX(c->stored_room * 2, (size_t)64);
+		c->stored = reallocarray(c->stored, c->stored_room, sizeof(*c->stored));
+		if (c->stored == NULL)
+			abort();
+	}
+	memcpy(c->stored[c->stored_n++], sha256, sizeof(*c->stored));
+}
+
+static bool stored_has(const struct ckpt *c, const char *sha256)
+{
+	for (size_t i = 0; i < c->stored_n; i++) {
+		if (memcmp(c->stored[i], sha256, sizeof(*c->stored)) == 0)
+			return true;
+	}
+	return false;
+}
+
 void upload_success(struct upload *u)
 {
 	u->done = true;
+	stored_add(&u->agent->ckpt, sha_of(u));
 	upload_piece_reset(u);
 	u->agent->ckpt.uploads_done++;
 	agent_wake(u->agent, u->agent->now_us);
@@ -272,6 +303,8 @@ static bool uploads_read(struct agent *a, const json_t *list)
 
 		if (!upload_init(a, json_array_get(list, c->uploads_n++), u))
 			return false;
+		u->done = stored_has(c, sha_of(u));
+		c->uploads_done += u->done;
 	}
 	return true;
 }

@@ -186,6 +186,9 @@ static bool same(const struct poll *p)
 		return p->job == 0;
 	if (strcmp(p->desired, "shutdown") == 0 || !w->live)
 		return false;
+	/* It has told the end, and that was written down: by a database that is not ours any more. */
+	if (p->exited && p->job == w->job_id && p->epoch == w->epoch)
+		return false;
 	return p->job == w->job_id && p->epoch == w->epoch && p->version == w->version;
 }
 

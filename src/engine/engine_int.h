@@ -309,10 +309,10 @@ const char *presign_how(const struct spot_presign *p); /* "put", "resumable", "b
 /* prefix/install/job/epoch/rank/sha256. Each rank writes to keys of its own: a bad upload of one, which it repeats or does not live to
  * repeat, must not take the place of what another one has committed. */
 char *objects_key(struct engine *e, struct arena *a, const struct q_engine_mint_due_row *w);
-/* The attempt's "files": chunks of a checkpoint and the mounts of the spec, with URLs. NULL on
- * error (logged). */
+/* The attempt's "files": chunks of a checkpoint and the mounts of the spec, with URLs; *until_us is lowered to
+ * when the first of them ends. NULL on error (logged). */
 char *files_json(struct recon *r, const struct job_spec *spec,
-		 const struct q_engine_chunks_row *chunks, size_t n);
+		 const struct q_engine_chunks_row *chunks, size_t n, int64_t *until_us);
 
 /* userdata.c */
 struct str userdata_make(struct engine *e, struct arena *a, int64_t node_id, const char *token,

@@ -71,6 +71,7 @@ struct assign {
 	size_t n;
 	const char **files;
 	int64_t *nodes, *restores;
+	int64_t until_us; /* of the URLs */
 };
 
 static void assigned(struct step *s)
@@ -115,7 +116,7 @@ static void assign_write(struct recon *r, struct assign *a, bool restored)
 		 .has_checkpoint_id = g->has_checkpoint_id,
 		 .checkpoint_id = g->checkpoint_id,
 		 .steps_start = g->checkpoint_steps,
-		 .urls_until_us = engine_now(r->e) + r->e->conf.url_life_us,
+		 .urls_until_us = a->until_us,
 		 .at_us = engine_now(r->e),
 		 .fence = r->epoch,
 		 .end_us = budget_end_us(r->e)}));
@@ -148,7 +149,7 @@ static void assign_chunks(struct step *s)
 				    .object_key = rows[i].object_key};
 			}
 		}
-		a->files[rank] = files_json(s->r, a->spec, own, own_n);
+		a->files[rank] = files_json(s->r, a->spec, own, own_n, &a->until_us);
 		if (a->files[rank] == NULL) {
 			return;
 		}
@@ -166,7 +167,7 @@ static void gang_assign(struct recon *r, const struct q_engine_gangs_row *g, siz
 	struct assign *a = arena_alloc(r->arena, sizeof(*a));
 	struct step *s;
 
-	*a = (struct assign){.g = g, .n = n, .spec = spec_of(r, g)};
+	*a = (struct assign){.g = g, .n = n, .spec = spec_of(r, g), .until_us = INT64_MAX};
 	a->files = arena_array(r->arena, n, sizeof(*a->files));
 	a->nodes = arena_array(r->arena, n, sizeof(*a->nodes));
 	a->restores = arena_array(r->arena, n, sizeof(*a->restores));
@@ -186,7 +187,7 @@ static void gang_assign(struct recon *r, const struct q_engine_gangs_row *g, siz
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
-		a->files[i] = files_json(r, a->spec, NULL, 0);
+		a->files[i] = files_json(r, a->spec, NULL, 0, &a->until_us);
 		if (a->files[i] == NULL) {
 			return;
 		}

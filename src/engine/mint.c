@@ -6,6 +6,7 @@
 #include "engine/engine_int.h"
 
 #define MINT_MOST 16
+#define RENEW_US (5 * 60 * SPOT_US_PER_S) /* less than keys that sign have left, or what they sign would be due at once */
 #define AHEAD_US (60 * SPOT_US_PER_S) /* a clock that was ahead by less hurts nobody */
 /* What a cloud's clock is ahead of ours its provider learns when a call is refused, and once ours is set it is wrong until the next
  * one is: what was signed meanwhile no store honours, and its life as we know it does not tell. */
@@ -84,7 +85,8 @@ struct stale {
 static void stale_write(struct recon *r, const struct stale *t,
 			const struct q_engine_chunks_row *chunks, size_t n)
 {
-	char *files = files_json(r, t->spec, chunks, n);
+	int64_t until_us = INT64_MAX;
+	char *files = files_json(r, t->spec, chunks, n, &until_us);
 	struct step *s;
 
 	if (files == NULL) {
@@ -96,8 +98,7 @@ static void stale_write(struct recon *r, const struct stale *t,
 					   .epoch = t->epoch,
 					   .rank = t->rank,
 					   .files = files,
-					   .urls_until_us =
-					       engine_now(r->e) + r->e->conf.url_life_us,
+					   .urls_until_us = until_us,
 					   .fence = r->epoch}));
 }
 
@@ -170,6 +171,6 @@ void mint_run(struct recon *r)
 	     (&(struct q_engine_mint_empty){.at_us = now, .fence = r->epoch}));
 	s = step_new(r, stale_due, NULL);
 	STEP(s, engine_files_stale,
-	     (&(struct q_engine_files_stale){.before_us = resign_due(r->e) ? INT64_MAX : now + r->e->conf.url_life_us / 4,
+	     (&(struct q_engine_files_stale){.before_us = resign_due(r->e) ? INT64_MAX : now + MIN(r->e->conf.url_life_us / 4, RENEW_US),
 					     .after_us = now + r->e->conf.url_life_us + AHEAD_US}));
 }

@@ -166,7 +166,14 @@ static json_t *chunk_json(const struct spot_presign *p, int64_t bytes, const cha
 	return c;
 }
 
-static bool add_mount(struct recon *r, json_t *files, const struct job_mount *m)
+static void until_of(const struct spot_presign *p, int64_t *until_us)
+{
+	if (p->until_us != 0) {
+		*until_us = MIN(*until_us, p->until_us);
+	}
+}
+
+static bool add_mount(struct recon *r, json_t *files, const struct job_mount *m, int64_t *until_us)
 {
 	struct spot_err err = {0};
 	struct spot_presign p;
@@ -175,6 +182,7 @@ static bool add_mount(struct recon *r, json_t *files, const struct job_mount *m)
 		log_error("job.mount", STR("uri", m->uri), STR("error", err.text));
 		return false;
 	}
+	until_of(&p, until_us);
 	json_array_append_new(files, json_pack("{s:s, s:s, s:i, s:i, s:[o]}", "root", "mount", "path",
 					       m->dst, "mode", 0644, "bytes", 0, "chunks",
 					       chunk_json(&p, 0, "")));
@@ -182,7 +190,7 @@ static bool add_mount(struct recon *r, json_t *files, const struct job_mount *m)
 }
 
 static bool add_chunk(struct recon *r, json_t *files, const struct q_engine_chunks_row *c,
-		      bool first)
+		      bool first, int64_t *until_us)
 {
 	struct spot_err err = {0};
 	struct spot_presign p;
@@ -192,6 +200,7 @@ static bool add_chunk(struct recon *r, json_t *files, const struct q_engine_chun
 		log_error("checkpoint.presign", STR("key", c->object_key), STR("error", err.text));
 		return false;
 	}
+	until_of(&p, until_us);
 	if (first) {
 		f = json_pack("{s:s, s:s, s:i, s:I, s:[]}", "root", "checkpoint", "path", c->path,
 			      "mode", c->mode, "bytes", (json_int_t)0, "chunks");
@@ -206,18 +215,19 @@ static bool add_chunk(struct recon *r, json_t *files, const struct q_engine_chun
 }
 
 char *files_json(struct recon *r, const struct job_spec *spec,
-		 const struct q_engine_chunks_row *chunks, size_t n)
+		 const struct q_engine_chunks_row *chunks, size_t n, int64_t *until_us)
 {
 	AUTO(json) json_t *files = json_array();
 
+	*until_us = MIN(*until_us, engine_now(r->e) + r->e->conf.url_life_us);
 	for (size_t i = 0; i < spec->mounts_n; i++) {
-		if (!add_mount(r, files, &spec->mounts[i])) {
+		if (!add_mount(r, files, &spec->mounts[i], until_us)) {
 			return NULL;
 		}
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (!add_chunk(r, files, &chunks[i],
-			       i == 0 || strcmp(chunks[i - 1].path, chunks[i].path) != 0)) {
+			       i == 0 || strcmp(chunks[i - 1].path, chunks[i].path) != 0, until_us)) {
 			return NULL;
 		}
 	}

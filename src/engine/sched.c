@@ -102,7 +102,8 @@ static void assign_write(struct recon *r, struct assign *a,
 {
 	const struct q_engine_sched_jobs_row *j = a->job;
 	const char *next = job_next(j->id, j->state, JOB_EV_PLACED);
-	char *files = files_json(r, a->spec, chunks, n);
+	int64_t until_us = INT64_MAX;
+	char *files = files_json(r, a->spec, chunks, n, &until_us);
 	struct step *s;
 
 	if (files == NULL || next[0] == '\0') {
@@ -120,7 +121,7 @@ static void assign_write(struct recon *r, struct assign *a,
 		 .why = arena_printf(r->arena, "placed on n%" PRId64 "%s", a->node->id,
 				     n > 0 ? ", from its newest checkpoint" : ""),
 		 .files = files,
-		 .urls_until_us = engine_now(r->e) + r->e->conf.url_life_us,
+		 .urls_until_us = until_us,
 		 .has_restore_id = j->has_checkpoint_id,
 		 .restore_id = j->checkpoint_id,
 		 .steps_start = j->checkpoint_steps,

@@ -124,6 +124,7 @@ static void program_exit(struct program *p, int code, int signo)
 	    history[p->log].steps);
 	snprintf(text, sizeof(text), "{\"phase\":\"%s\",\"code\":%d,\"signal\":%d}", p->phase, code, signo);
 	put_in(p, SHIM_EXIT_FILE, text);
+	put_in(p, SHIM_SAFE_FILE, "{}");
 	dead(p);
 	host_wake(p->host);
 }

@@ -178,7 +178,7 @@ SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AND pg_notify(
 
 -- ---- running ----------------------------------------------------------------------------------
 
--- Sets that are whole: their step counts, and rank 0's of the newest is the job's checkpoint.
+-- Sets that are whole: their step counts, and rank 0's of the newest is the job's checkpoint. Ranks may have nothing in it, but not all of them.
 -- name: engine_gang_sets
 -- params: at_us int8, fence int8
 -- rows: many job_id int8, told bool
@@ -190,6 +190,7 @@ WITH w AS (
 		AND c.state = 'COMMITTED' AND c.set_key IS NOT NULL AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)
 	GROUP BY c.job_id, c.epoch, c.set_key, j.num_nodes
 	HAVING count(DISTINCT c.rank) = j.num_nodes AND count(*) FILTER (WHERE c.set_us IS NULL) > 0
+		AND EXISTS (SELECT FROM checkpoint_chunk k WHERE k.checkpoint_id = ANY (array_agg(c.id)))
 ), u AS (
 	UPDATE checkpoint c SET set_us = $1 FROM w
 	WHERE c.job_id = w.job_id AND c.epoch = w.epoch AND c.set_key = w.set_key AND c.state = 'COMMITTED' AND c.set_us IS NULL
@@ -283,7 +284,8 @@ WITH ok AS (
 	SELECT j.id FROM job j WHERE j.id = $1 AND j.state = $3 AND j.epoch = $2
 		AND NOT EXISTS (SELECT FROM attempt a WHERE a.job_id = $1 AND a.epoch = $2 AND (a.ended_us IS NULL OR a.settled))
 		AND NOT EXISTS (SELECT FROM checkpoint c WHERE c.job_id = $1 AND c.epoch = $2 AND c.state = 'COMMITTED' AND c.set_key IS NOT NULL
-			GROUP BY c.set_key HAVING count(DISTINCT c.rank) = j.num_nodes AND count(*) FILTER (WHERE c.set_us IS NULL) > 0)
+			GROUP BY c.set_key HAVING count(DISTINCT c.rank) = j.num_nodes AND count(*) FILTER (WHERE c.set_us IS NULL) > 0
+				AND EXISTS (SELECT FROM checkpoint_chunk k WHERE k.checkpoint_id = ANY (array_agg(c.id))))
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR KEY SHARE)
 	FOR UPDATE OF j
 ), a AS (

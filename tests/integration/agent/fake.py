@@ -164,8 +164,8 @@ class Daemon(Server):
                 key = path[len("/objects/"):]
                 me.events.append(("get", key))
                 me.extra.append(("GET", self.headers.get("x-extra")))
-                if me.url_status:
-                    return self.reply(me.url_status)
+                if me.url_status or not me.honoured("GET"):
+                    return self.reply(me.url_status or 403)
                 data = me.objects.get(key)
                 if data is not None and me.corrupt.get(key, 0) > 0:
                     me.corrupt[key] -= 1
@@ -183,6 +183,8 @@ class Daemon(Server):
             with me.lock:
                 if len(data) != length:
                     return self.drop()
+                if not me.honoured("PUT"):
+                    return self.reply(403)
                 if me.put_failures > 0:
                     me.put_failures -= 1
                     return self.reply(500)
@@ -209,6 +211,9 @@ class Daemon(Server):
                 me.requests.append((time.time(), what, data))
                 if me.down:
                     return self.drop()
+                if me.foreign.get(what, 0) > 0:     # an ingress that has no backend for a moment
+                    me.foreign[what] -= 1
+                    return self.reply(404, b"404 page not found\n", "text/plain")
                 if what != "enrol" and self.headers.get("Authorization") != f"Bearer {me.session}":
                     return self.reply(401, {"code": "unauthenticated"})
             if what == "log":
@@ -248,10 +253,13 @@ class Daemon(Server):
                 if me.down:
                     return self.drop()
                 answer = dict(me.desired, version=me.version)
+                if have["phase"] == "EXITED" and me.report("EXITED", have["job"], have["epoch"]) and have["version"] == me.version:
+                    answer.update(desired="idle", job=None, epoch=0)
                 if me.orphan_timeout_s is not None:
                     answer["orphan_timeout_s"] = me.orphan_timeout_s
                 if answer["desired"] == "run" and (have["epoch"] != answer["epoch"] or have["job"] != answer["job"]):
                     answer["run"] = me.run
+                    me.url_left["GET"] = me.url_each
             self.reply(200, answer)
 
         def post_notice(self, body):
@@ -283,8 +291,11 @@ class Daemon(Server):
                 return
             with me.lock:
                 name = f"c{len(me.checkpoints) + 1}"
+                me.url_left["PUT"] = me.url_each
                 me.checkpoints[name] = dict(body, committed=False)
-                fresh = [c for c in body["chunks"] if c["sha256"] not in me.objects]
+                known = me.objects if me.url_each is None else {
+                    x["sha256"] for c in me.checkpoints.values() if c["committed"] for x in c["chunks"]}
+                fresh = [c for c in body["chunks"] if c["sha256"] not in known]
                 me.checkpoints[name]["fresh"] = fresh
                 me.events.append(("checkpoint", name))
                 if me.on_checkpoint:
@@ -344,11 +355,19 @@ class Daemon(Server):
         self.told, self.longer = {}, {}
         self.fenced = set()
         self.put_flips, self.put_etag = 0, None
+        self.foreign, self.url_each, self.url_left = {}, None, {}
         self.on_checkpoint, self.put_failures, self.log_failures, self.poll_at_once = None, 0, 0, False
         self.orphan_timeout_s = None
         self.upload_of, self.enrol_later, self.extra = None, 0, []
         self.lose_enrol, self.enrol_status, self.url_status, self.down = 0, 0, 0, False
         super().__init__(Daemon.Handler, tls)
+
+    def honoured(self, method):
+        """URLs run out: with url_each only so many are honoured of those that were given at once."""
+        left = self.url_left.get(method)
+        if left is not None:
+            self.url_left[method] = left - 1
+        return left is None or left > 0
 
     def upload(self, chunk):
         return {"url": f"{self.url}/objects/{chunk['sha256']}?signed=1"}

@@ -256,6 +256,18 @@ class Files(AgentCase):
         gets = [e for e in self.daemon.events if e == ("get", f["chunks"][1]["sha256"])]
         self.assertEqual(len(gets), 3)
 
+    def test_what_was_fetched_is_kept_when_the_urls_run_out(self):
+        self.daemon.set(url_each=4)
+        self.agent.start()
+        files = [self.daemon.file("checkpoint", f"f{i}", f"file {i}\n".encode()) for i in range(10, 16)]
+        files += [self.daemon.file("mount", f"m{i}", f"mount {i}\n".encode(), pieces=2) for i in range(10, 22)]
+        self.job("cat ckpt/f* m*", files=files, restored_from="c1")     # more than the rounds of a mount that does not get on
+        self.assertEqual(self.exited(timeout=120)["reason"], "ok")
+        self.assertEqual(self.daemon.log("j1", 1), b"".join(f"file {i}\n".encode() for i in range(10, 16)) +
+                         b"".join(f"mount {i}\n".encode() for i in range(10, 22)))
+        self.assertEqual(self.daemon.checkpoints, {}, "what was restored is not stored again")
+        self.assertEqual([n for n in os.listdir(os.path.join(self.agent.job_dir("j1", 1), "work", "ckpt")) if "part" in n], [])
+
     def mounted(self, data, told, **more):
         """A file of which nobody of ours knows more than its store tells."""
         f = self.daemon.file("mount", "input", data, **more)

@@ -133,6 +133,62 @@ class Checkpoints(AgentCase):
         self.assertEqual(self.exited()["reason"], "drained")
         self.assertEqual(self.daemon.checkpoints, {})
 
+    TWO = {"count": 2, "rank": 1, "ips": ["192.0.2.1", "192.0.2.2"]}
+
+    def test_a_rank_that_has_nothing_to_save_saves_nothing_at_the_step_of_the_others(self):
+        self.agent.start()
+        self.job("trap 'echo 7 >\"$SPOT_SAVED_FILE\"' USR1; echo up; while :; do sleep 0.1; done", nodes=self.TWO)
+        self.until_log("up")
+        self.daemon.want("drain", "j1", 1)
+        self.assertEqual(self.exited()["reason"], "drained")
+        self.assertEqual([(c["steps"], c["chunks"]) for c in self.committed()], [(7, [])])
+
+    def test_a_rank_whose_files_have_not_changed_takes_part_in_the_next_save(self):
+        self.agent.start()
+        self.job("trap 'echo >\"$SPOT_SAVED_FILE\"' USR1; echo s >ckpt/state; echo up; while :; do sleep 0.1; done",
+                 nodes=self.TWO, checkpoint={"interval_s": 1})
+        self.until(lambda: len(self.committed()) >= 2, "two saves")
+        self.assertEqual([c["path"] for c in self.committed()[1]["chunks"]], ["state"])
+        self.assertEqual(len([e for e in self.daemon.events if e[0] == "put"]), 1)
+
+    def test_one_machine_stores_no_save_of_nothing_and_none_twice(self):
+        self.agent.start()
+        self.job("trap 'echo 7 >\"$SPOT_SAVED_FILE\"' USR1; echo up; while :; do sleep 0.1; done")
+        self.until_log("up")
+        self.daemon.want("drain", "j1", 1)
+        self.exited()
+        self.assertEqual(self.daemon.checkpoints, {})
+
+    def test_who_is_killed_in_a_second_save_over_the_first_leaves_none(self):
+        self.agent.start()
+        self.job("trap 'echo whole >ckpt/model; echo 100 >\"$SPOT_SAVED_FILE\"' USR1; "
+                 "trap 'sleep 0.1; echo half >ckpt/model; sleep 600' TERM; echo up; while :; do sleep 0.1; done", checkpoint={"kill_after_s": 1})
+        self.until_log("up")
+        self.daemon.want("drain", "j1", 1)
+        self.assertEqual(self.exited()["reason"], "drained")
+        self.assertEqual(self.daemon.checkpoints, {})
+        self.assertIn("wrote over the save", self.agent.consoles())
+
+    def test_who_is_killed_after_its_save_without_another_one_has_saved(self):
+        self.agent.start()
+        self.job("trap 'echo whole >ckpt/model; echo 100 >\"$SPOT_SAVED_FILE\"' USR1; trap 'sleep 600' TERM; echo up; "
+                 "while :; do sleep 0.1; done", checkpoint={"kill_after_s": 1})
+        self.until_log("up")
+        self.daemon.want("drain", "j1", 1)
+        self.assertEqual(self.exited()["reason"], "drained")
+        self.assertEqual([c["steps"] for c in self.committed()], [100])
+
+    def test_what_was_stored_is_not_sent_again_when_the_urls_run_out(self):
+        self.daemon.set(url_each=4)
+        self.agent.start()
+        self.job("trap 'for i in $(seq 32); do echo $i >ckpt/$i; done; echo 7 >\"$SPOT_SAVED_FILE\"' USR1; echo up; while :; do sleep 0.1; done",
+                 checkpoint={"interval_s": 1})
+        (c, *_) = self.until(self.committed, "a save of more rounds than one that does not get on has")
+        self.assertEqual(len(c["chunks"]), 32)
+        lists = [len(x["fresh"]) for x in self.daemon.checkpoints.values()]
+        self.assertGreater(len(lists), 6)
+        self.assertLess(len([e for e in self.daemon.events if e[0] == "put"]), 32 + 4 * len(lists), "but what was under way when another one was refused")
+
     def test_a_command_can_save_instead_of_a_signal(self):
         self.agent.start()
         self.job("echo up; exec sleep 600", secrets={"KEY": "from-the-job"},
@@ -337,6 +393,8 @@ class Survival(AgentCase):
         self.daemon.set(put_failures=1000)
         self.job("echo out >ckpt/result; echo 7 7 >\"$SPOT_PROGRESS_FILE\"")
         self.until(lambda: self.daemon.checkpoints, "a checkpoint is begun")
+        safe = os.path.join(self.agent.job_dir("j1", 1), "safe")
+        self.until(lambda: os.path.exists(safe), "what it left is on the disk")
         self.agent.crash()
         self.another_boot()
         self.daemon.set(put_failures=0)
@@ -344,6 +402,72 @@ class Survival(AgentCase):
         r = self.exited()
         self.assertEqual((r["reason"], r["exit_code"], r["steps_done"]), ("ok", 0, 7))
         self.assertEqual([(c["reason"], c["steps"]) for c in self.daemon.checkpoints.values() if c["committed"]], [("final", 7)])
+
+    def test_a_result_that_was_not_on_the_disk_when_the_power_went_is_none(self):
+        self.agent.start()
+        self.daemon.set(put_failures=1000)
+        self.job("echo out >ckpt/result; echo 7 7 >\"$SPOT_PROGRESS_FILE\"")
+        self.until(lambda: self.daemon.checkpoints, "a checkpoint is begun")
+        safe = os.path.join(self.agent.job_dir("j1", 1), "safe")
+        self.until(lambda: os.path.exists(safe), "what it left is on the disk")
+        self.agent.crash()
+        self.another_boot()
+        os.unlink(safe)
+        self.daemon.set(put_failures=0)
+        self.agent.start()
+        r = self.exited()
+        self.assertEqual((r["reason"], r["why"]), ("drained", "the node was restarted"))
+        self.assertEqual([c for c in self.daemon.checkpoints.values() if c["committed"]], [])
+
+    def test_killed_while_it_stores_what_a_job_left_upon_the_signal_it_does_not_call_that_its_end(self):
+        self.agent.start()
+        self.daemon.set(put_failures=1000)
+        self.job("trap 'echo s >ckpt/state; echo 7 100 >\"$SPOT_PROGRESS_FILE\"; exit 0' USR1; echo up; while :; do sleep 0.1; done")
+        self.until_log("up")
+        self.daemon.want("drain", "j1", 1)
+        self.until(lambda: self.daemon.checkpoints, "a checkpoint is begun")
+        self.agent.crash()
+        self.daemon.set(put_failures=0)
+        self.agent.start()
+        self.assertEqual(self.exited()["reason"], "drained")
+        self.assertEqual([c["steps"] for c in self.daemon.checkpoints.values() if c["committed"]], [7])
+
+    def test_a_daemon_that_has_forgotten_the_end_is_told_again(self):
+        # Its database failed over to a standby that was some seconds behind.
+        for restarted in (False, True):
+            epoch = 2 if restarted else 1
+            if not restarted:
+                self.agent.start()
+            self.job("echo out >ckpt/result; echo 7 7 >\"$SPOT_PROGRESS_FILE\"", epoch=epoch)
+            self.exited(epoch=epoch)
+            self.until(lambda: self.daemon.haves[-1]["phase"] == "EXITED", "a poll that says so")
+            if restarted:
+                self.agent.crash()
+                self.agent.start()
+            self.daemon.set(reports=[], checkpoints={}, objects={})
+            self.daemon.want("run" if restarted else "drain", "j1", epoch, {})
+            r = self.exited(epoch=epoch)
+            self.assertEqual((r["reason"], r["exit_code"], r["steps_done"]), ("ok", 0, 7))
+            self.assertEqual([(c["reason"], c["steps"]) for c in self.daemon.checkpoints.values() if c["committed"]], [("final", 7)])
+            self.daemon.want("idle")
+            self.until(lambda: self.daemon.haves[-1]["job"] is None, "a poll without a job")
+
+    def test_a_page_that_is_not_the_daemons_ends_nothing(self):
+        self.daemon.set(foreign={"enrol": 2})
+        self.agent.start()
+        self.job("echo up; read -r x <fifo", setup="mkfifo fifo")
+        self.until_log("up")
+        leader = self.leader()
+        self.daemon.set(foreign={"poll": 2, "report": 2})
+        self.daemon.want("run", "j1", 1, {})
+        self.until(lambda: self.daemon.foreign["poll"] == 0 and len(self.daemon.haves) > 1 and self.daemon.haves[-1]["version"] == self.daemon.version,
+                   "polls that hear more than that")
+        self.assertTrue(fake.alive(leader))
+        with open(os.path.join(self.agent.job_dir("j1", 1), "work", "fifo"), "w") as f:
+            f.write("go\n")
+        self.assertEqual(self.exited()["reason"], "ok")
+        self.assertEqual(self.daemon.foreign, {"poll": 0, "report": 0})
+        self.assertIsNone(self.agent.process.poll())
 
     def test_a_stale_epoch_kills_what_runs(self):
         self.agent.start()
