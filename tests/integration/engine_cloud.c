@@ -430,6 +430,7 @@ static enum spot_rc cloud_presign(void *self, struct arena *arena, int64_t now_u
 	if (k->uploads_header) {
 		a->headers[a->headers_n++] = (struct spot_header){"x-fake-kind", "block"};
 	}
+	a->until_us = k->urls_until_us;
 	a->url = arena_printf(arena, "https://%s.fake/%s?%s", a->bucket, a->key, a->method);
 	return SPOT_OK;
 }

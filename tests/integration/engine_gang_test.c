@@ -404,6 +404,31 @@ static void test_only_whole_checkpoints_count(void **state)
 	world_check_gangs(w);
 }
 
+/* Only rank 0 writes files, as in most training with the same model everywhere; what nobody has anything in is no checkpoint. */
+static void test_ranks_may_have_nothing_to_save_but_not_all(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->agents_save = false;
+	world_pool(w, "z1", "a1", "spot", 900000);
+	world_start(w);
+	(void)world_job(w, THREE);
+	world_until(w, LIMIT, RUNS);
+	world_sql(w, "INSERT INTO checkpoint (job_id, epoch, rank, state, reason, steps, bytes, set_key, created_us, urls_us, committed_us)"
+		     " SELECT 1, 1, r, 'COMMITTED', 'periodic', s, CASE WHEN s = 50 AND r = 0 THEN 10 ELSE 0 END, s, 1, 1, 1"
+		     " FROM unnest(ARRAY[50, 60]) s, generate_series(0, 2) r; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM job j JOIN checkpoint c ON c.id = j.checkpoint_id WHERE c.steps = 50 AND c.rank = 0");
+	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
+	w->cloud.list[0].cause = SPOT_END_RECLAIM;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt a JOIN checkpoint c ON c.id = a.restore_id WHERE a.epoch = 2"
+				      " AND a.steps_start = 50 AND c.steps = 50 AND c.rank = a.rank"),
+			 3);
+	world_exit_all(w);
+	world_check_gangs(w);
+}
+
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
 {
@@ -425,6 +450,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_a_quota_without_room_for_all_is_not_tried),
 	    cmocka_unit_test(test_a_lost_reply_of_a_gang_launch_is_looked_up),
 	    cmocka_unit_test(test_only_whole_checkpoints_count),
+	    cmocka_unit_test(test_ranks_may_have_nothing_to_save_but_not_all),
 	};
 
 	if (argc > 1) {

@@ -260,6 +260,29 @@ static void test_download_urls_are_signed_anew_until_the_files_are_there(void **
 	world_finish(w, 1);
 }
 
+/* The keys of a role live for an hour: what they sign ends with them, however long it was to live. It is signed anew before that, and not at each pass. */
+static void test_download_urls_end_with_what_signed_them(void **state)
+{
+	struct world *w = *state;
+	int64_t end = world_us() + 20 * 60 * SPOT_US_PER_S;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	w->cloud.urls_until_us = world_us() + 2 * 60 * SPOT_US_PER_S;
+	world_start(w);
+	world_job(w, "{\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://b/k\"}]}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT urls_until_us FROM attempt"), w->cloud.urls_until_us);
+	w->cloud.urls_until_us = end;
+	world_sql(w, "UPDATE attempt SET phase = 'SETUP', version = 1; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE version > 1");
+	assert_int_equal(world_int(w, "SELECT urls_until_us FROM attempt"), end);
+	world_sql(w, "INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, created_us) VALUES (1, 1, 'OPEN', 'periodic', 1, 0, 1); NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM checkpoint WHERE urls_us IS NOT NULL");
+	assert_int_equal(world_int(w, "SELECT version FROM attempt"), 2);
+	world_finish(w, 1);
+}
+
 /* Crash tests found it: URLs were signed by what a provider believed of our clock from before it was set, a store refused them for
  * an hour, and the job failed. */
 static void test_download_urls_are_signed_anew_after_our_clock_was_set(void **state)
@@ -512,6 +535,7 @@ int main(int argc, char **argv)
 	    T(test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends),
 	    T(test_download_urls_are_signed_anew_until_the_files_are_there),
 	    T(test_download_urls_are_signed_anew_after_our_clock_was_set),
+	    T(test_download_urls_end_with_what_signed_them),
 	    T(test_a_second_writer_of_a_transition_gets_no_row),
 	    T(test_the_lease_is_renewed_although_nothing_else_happens),
 	    T(test_rebalance_dry_run_proposes_and_a_real_one_moves),

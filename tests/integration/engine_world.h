@@ -75,6 +75,7 @@ struct cloud {
 	const char *late_reason;    /* launched machines are PENDING and then FAILED with these words; NULL = not */
 	char uploads_how;	    /* 'r' resumable, 'b' blocks, else put; with a header */
 	bool uploads_header;
+	int64_t urls_until_us; /* what signs them ends then; 0 = never */
 	bool gangs; /* several machines by one launch, all or none */
 	int gang_launches;
 	struct {

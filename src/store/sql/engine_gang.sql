@@ -189,8 +189,7 @@ WITH w AS (
 	WHERE j.num_nodes > 1 AND j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') AND j.epoch = c.epoch
 		AND c.state = 'COMMITTED' AND c.set_key IS NOT NULL AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)
 	GROUP BY c.job_id, c.epoch, c.set_key, j.num_nodes
-	HAVING count(DISTINCT c.rank) = j.num_nodes AND count(*) FILTER (WHERE c.set_us IS NULL) > 0
-		AND EXISTS (SELECT FROM checkpoint_chunk k WHERE k.checkpoint_id = ANY (array_agg(c.id)))
+	HAVING count(DISTINCT c.rank) = j.num_nodes AND count(*) FILTER (WHERE c.set_us IS NULL) > 0 AND max(c.bytes) > 0
 ), u AS (
 	UPDATE checkpoint c SET set_us = $1 FROM w
 	WHERE c.job_id = w.job_id AND c.epoch = w.epoch AND c.set_key = w.set_key AND c.state = 'COMMITTED' AND c.set_us IS NULL
@@ -285,7 +284,7 @@ WITH ok AS (
 		AND NOT EXISTS (SELECT FROM attempt a WHERE a.job_id = $1 AND a.epoch = $2 AND (a.ended_us IS NULL OR a.settled))
 		AND NOT EXISTS (SELECT FROM checkpoint c WHERE c.job_id = $1 AND c.epoch = $2 AND c.state = 'COMMITTED' AND c.set_key IS NOT NULL
 			GROUP BY c.set_key HAVING count(DISTINCT c.rank) = j.num_nodes AND count(*) FILTER (WHERE c.set_us IS NULL) > 0
-				AND EXISTS (SELECT FROM checkpoint_chunk k WHERE k.checkpoint_id = ANY (array_agg(c.id))))
+				AND max(c.bytes) > 0)
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR KEY SHARE)
 	FOR UPDATE OF j
 ), a AS (

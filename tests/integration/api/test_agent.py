@@ -264,6 +264,12 @@ class Poll(Case):
         w = self.agent("poll", {"have": {"job": "j%d" % self.job, "epoch": 1, "phase": "EXITED", "version": 1}, "hold_ms": 5000})
         self.assertEqual((w["desired"], w["job"]), ("idle", None))
 
+    def test_an_end_that_was_told_to_a_database_that_is_no_more_is_asked_for_at_once(self):
+        self.start()
+        w = self.agent("poll", {"have": {"job": "j%d" % self.job, "epoch": 1, "phase": "EXITED", "version": 1}, "hold_ms": 60000})
+        self.assertEqual((w["desired"], w["job"], w["epoch"]), ("run", "j%d" % self.job, 1))
+        self.assertNotIn("run", w)
+
     def test_a_clock_that_was_set_back_does_not_hide_the_job_of_today_behind_that_of_before(self):
         self.start()
         self.report("EXITED", reason="ok", exit_code=0)

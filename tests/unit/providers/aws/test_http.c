@@ -174,6 +174,26 @@ static void own_object_stores_are_addressed_by_path(void **state)
 	drive_fini(&d);
 }
 
+/* The keys of a role's session: the store honours nothing that they signed when they have ended, by its clock. */
+static void objects_signed_by_a_session_end_with_it(void **state)
+{
+	struct spot_presign a = {.method = "GET", .endpoint = "", .region = "us-east-1", .bucket = "ckpt", .key = "k", .query = "", .expires_s = 3600};
+	struct spot_err err;
+	struct drive d;
+	struct aws *self;
+
+	(void)state;
+	keyed_init(&d, NULL);
+	self = d.self;
+	assert_int_equal(presign(&d, &a, &err), SPOT_OK);
+	assert_int_equal(a.until_us, 0);
+	self->keys.expires_us = d.now_us + 40 * 60 * SPOT_US_PER_S;
+	self->skew_us = 7 * SPOT_US_PER_S;
+	assert_int_equal(presign(&d, &a, &err), SPOT_OK);
+	assert_int_equal(a.until_us, d.now_us + 40 * 60 * SPOT_US_PER_S - 7 * SPOT_US_PER_S);
+	drive_fini(&d);
+}
+
 static void bad_presign_requests_are_refused(void **state)
 {
 	static const struct spot_presign cases[] = {
@@ -211,6 +231,7 @@ int main(void)
 	    cmocka_unit_test(wrong_keys_are_not_taken_for_a_wrong_clock),
 	    cmocka_unit_test(objects_are_presigned_like_the_vendors_signer_does),
 	    cmocka_unit_test(own_object_stores_are_addressed_by_path),
+	    cmocka_unit_test(objects_signed_by_a_session_end_with_it),
 	    cmocka_unit_test(bad_presign_requests_are_refused),
 	};
 
