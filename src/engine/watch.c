@@ -12,6 +12,7 @@
 #include "store/listen.h"
 
 #define HURRY_US (2 * SPOT_US_PER_S)
+#define PAGE	 5000 /* nodes in one question */
 
 struct watch *watch_new(void)
 {
@@ -304,6 +305,7 @@ static void ask_refs(struct step *s)
 	struct spot_pool_key *keys;
 
 	k->n = s->req.op.rc == SPOT_OK ? q_engine_watch_refs_rows(&s->req, a->arena, &k->rows) : 0;
+	k->place->after_id = k->n == PAGE ? k->rows[k->n - 1].id : 0;
 	if (k->n == 0 || p == NULL) {
 		k->place->asking = false;
 		act_end(a);
@@ -338,9 +340,11 @@ static void ask(struct recon *r, struct watch_place *place)
 	a->ctx = k;
 	s->always = true;
 	place->asking = true;
-	place->asked_us = loop_mono_us(r->e->loop);
+	if (place->after_id == 0) {
+		place->asked_us = loop_mono_us(r->e->loop);
+	}
 	STEP(s, engine_watch_refs,
-	     (&(struct q_engine_watch_refs){.provider = place->provider, .region = place->region}));
+	     (&(struct q_engine_watch_refs){.provider = place->provider, .region = place->region, .after = place->after_id, .most = PAGE}));
 }
 
 static void watch_places(struct step *s)
@@ -354,7 +358,9 @@ static void watch_places(struct step *s)
 		struct watch_place *p = watch_place(e->watch, rows[i].provider, rows[i].region);
 		int64_t pause = rows[i].hurry ? MIN(HURRY_US, e->conf.watch_us) : e->conf.watch_us;
 
-		if (!p->asking && (p->asked_us == 0 || now - p->asked_us >= pause)) {
+		bool more = p->after_id > 0 && !p->noticing;
+
+		if (!p->asking && (more || p->asked_us == 0 || now - p->asked_us >= pause)) {
 			ask(s->r, p);
 		}
 	}

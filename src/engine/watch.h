@@ -12,6 +12,7 @@ struct engine;
 struct watch_place {
 	char *provider, *region;
 	int64_t asked_us, swept_us; /* mono; 0 = never */
+	int64_t after_id;	    /* the last node that this round has asked about; 0: the next round begins with the first */
 	bool asking, noticing, sweeping;
 	struct act *stream;	   /* the long poll that is out; NULL = none */
 	int64_t stream_next_us;	   /* mono: none before this */

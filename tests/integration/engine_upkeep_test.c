@@ -520,6 +520,29 @@ static void test_a_fleet_grows_serves_a_job_shrinks_and_closes(void **state)
 	world_check_end(w);
 }
 
+/* One question holds five thousand of them; the next page follows at once, and the round begins again. */
+static void test_of_many_machines_in_one_region_each_is_asked_about(void **state)
+{
+	struct world *w = *state;
+	int64_t now = world_us();
+
+	world_reset(w, true);
+	w->agents = false;
+	w->conf.boot_timeout_us = w->conf.list_lag_us = SPOT_US_PER_HOUR; /* none is missed */
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', 'ml', 'p',"
+		     " '{\"nodes\":5003,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1);"
+		     "INSERT INTO node (pool_id, fleet_id, state, state_us, token, name, ref, price_micros, created_us, launch_sent_us, launched_us, why)"
+		     " SELECT id, 1, 'BOOTING', %" PRId64 ", 'spt-' || i, 'brk.' || i, 'i-' || i, 1000000, %" PRId64 ", %" PRId64 ", %" PRId64 ", ''"
+		     " FROM pool, generate_series(1, 5003) i",
+		  now, now, now, now);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) = 5003 FROM node WHERE provider_state = 'absent'");
+	world_sql(w, "UPDATE node SET provider_state = '' WHERE id IN (SELECT min(id) FROM node UNION SELECT max(id) FROM node)");
+	world_until(w, LIMIT, "SELECT count(*) = 5003 FROM node WHERE provider_state = 'absent'");
+	world_kill(w);
+}
+
 #define T(f) cmocka_unit_test(f)
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
@@ -536,6 +559,7 @@ int main(int argc, char **argv)
 	    T(test_download_urls_are_signed_anew_until_the_files_are_there),
 	    T(test_download_urls_are_signed_anew_after_our_clock_was_set),
 	    T(test_download_urls_end_with_what_signed_them),
+	    T(test_of_many_machines_in_one_region_each_is_asked_about),
 	    T(test_a_second_writer_of_a_transition_gets_no_row),
 	    T(test_the_lease_is_renewed_although_nothing_else_happens),
 	    T(test_rebalance_dry_run_proposes_and_a_real_one_moves),

@@ -12,16 +12,17 @@ FROM node n JOIN pool p ON p.id = n.pool_id
 WHERE n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING') AND n.ref IS NOT NULL
 GROUP BY 1, 2
 
+-- By pages: after is the last id of the page before.
 -- name: engine_watch_refs
--- params: provider text, region text
+-- params: provider text, region text, after int8, most int8
 -- rows: many id int8, ref text, state text, market text, zone text, instance_type text, spot_request text,
 --   launched_us int8, gone_seen int4
 -- writes: no
 SELECT n.id, n.ref, n.state, p.market, p.zone, p.instance_type, n.spot_request, coalesce(n.launched_us, n.created_us), n.gone_seen
 FROM node n JOIN pool p ON p.id = n.pool_id
 WHERE n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING') AND n.ref IS NOT NULL
-	AND p.provider = $1 AND p.region = $2
-ORDER BY n.id LIMIT 5000
+	AND p.provider = $1 AND p.region = $2 AND n.id > $3
+ORDER BY n.id LIMIT $4
 
 -- Absence counts from when lists must have it. The machine of a launch that was sent more than once may be as young as its answer.
 -- A launch that lies in the future was told by a clock that was ahead: it is as old as its state, at least (engine_clock_settle).
