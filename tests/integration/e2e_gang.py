@@ -179,6 +179,20 @@ class OneLaunch(Gang, e2e.Case):
         self.assertEqual(j["restarts"], 0)
         self.finished(job, 250, attempts=2)
 
+    def test_where_one_rank_saves_for_all_they_go_on_from_that(self):
+        w = self.world
+        job = self.submit(steps=250, interval="2s", pause=1, more="--savers 1")
+        w.await_job(job, "a whole checkpoint", 60, lambda j: j["checkpoint"])
+        w.sim("POST", "/kill", {"instance": w.node(self.ranks(job, 1)[2]["node"])["ref"]})
+        j = w.await_attempt(job, 2)
+        second = self.ranks(job, 2)
+        self.assertGreater(second[0]["steps_start"], 0)
+        parts = {c["id"]: c for c in j["checkpoints"]}
+        sizes = [parts[a["restored_from"]]["bytes"] for a in second]
+        self.assertGreater(sizes[0], 0)
+        self.assertEqual(sizes[1:], [0, 0])
+        self.finished(job, 250, attempts=2)
+
     def test_rebalancing_moves_all_ranks_from_one_checkpoint(self):
         w = self.world
         job = self.submit(steps=600, ours="work: 20h")
