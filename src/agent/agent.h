@@ -271,9 +271,6 @@ void job_drop(struct agent *a);              /* forgets it and removes its files
 void job_fenced(struct agent *a);            /* 409 stale_epoch */
 bool job_alive(const struct job *j);         /* has processes or is about to */
 void job_adopt(struct agent *a);             /* after a restart: state.json named it */
-/* The daemon does not know the end that it was told: its database is an older one, after a fail-over that lost some seconds. The last checkpoint and
- * the end are told once more. */
-void job_tell_again(struct agent *a);
 void job_child_ended(struct agent *a, pid_t pid);
 void job_look(struct agent *a);              /* what the shim has said since */
 void job_progress_read(struct job *j);
@@ -305,6 +302,9 @@ struct report {
 };
 void report_step(struct agent *a);
 void report_reset(struct agent *a);
+/* The daemon does not know the end that it was told: its database is an older one, after a fail-over that lost some seconds. The last checkpoint and
+ * the end are told once more. */
+void report_again(struct agent *a);
 
 /* ---- files in (fetch.c) ------------------------------------------------------------------------------- */
 

@@ -15,13 +15,13 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LOOK_EVERY_US SPOT_US_PER_S        /* with inotify */
 #define LOOK_OFTEN_US (SPOT_US_PER_S / 10) /* without */
 #define KILL_AGAIN_US (2 * SPOT_US_PER_S)
 #define SHIM_START_US (10 * SPOT_US_PER_S)
-#define TELL_AGAIN_US (30 * SPOT_US_PER_S)
 #define EXIT_READ_US  (60 * SPOT_US_PER_S)
 
 bool job_alive(const struct job *j)
@@ -362,8 +362,9 @@ static bool exit_unread(struct agent *a, const struct spot_err *err)
 static bool end_is_safe(const struct job *j)
 {
 	char path[AGENT_PATH_MAX];
+	struct stat st;
 
-	return j->spawned_us != 0 || (path_join(path, j->dir, SHIM_SAFE_FILE) && file_exists(path));
+	return j->spawned_us != 0 || (path_join(path, j->dir, SHIM_SAFE_FILE) && stat(path, &st) == 0 && st.st_size > 0);
 }
 
 static void exit_look(struct agent *a)
@@ -516,26 +517,6 @@ void job_drop(struct agent *a)
 	*j = (struct job){.watch = -1};
 	state_write(a);
 	poll_now(a);
-}
-
-void job_tell_again(struct agent *a)
-{
-	struct job *j = &a->job;
-	const char *reason = j->reason != NULL ? j->reason : "";
-	bool left = strcmp(reason, "drained") == 0;
-
-	if (j->told_again_us != 0 && a->now_us < j->told_again_us + TELL_AGAIN_US)
-		return;
-	j->told_again_us = a->now_us;
-	log_warn("job.end_forgotten", STR("job", j->id), I64("epoch", j->epoch));
-	report_reset(a);
-	ckpt_reset(a);
-	j->phase = JOB_ENDED;
-	if (reason[0] == '\0')
-		job_end(a, "error", "how it ended is not known any more");
-	else if (j->has_checkpoint && j->exit_phase[0] != '\0' && (left || strcmp(reason, "ok") == 0))
-		ckpt_begin(a, left ? "drain" : "final", left, 0);
-	agent_wake(a, a->now_us);
 }
 
 void job_child_ended(struct agent *a, pid_t pid)

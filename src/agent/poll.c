@@ -104,7 +104,7 @@ static void apply(struct agent *a, const struct desired *d)
 		return;
 	/* Asked before it was told it may say that, too. */
 	if (is_ours(a, d) && a->job.phase == JOB_REPORTED && a->poll.asked_as == JOB_REPORTED && strcmp(d->what, "idle") != 0 && strcmp(d->what, "shutdown") != 0) {
-		job_tell_again(a);
+		report_again(a);
 	} else if (strcmp(d->what, "run") == 0) {
 		want_run(a, d);
 	} else if (strcmp(d->what, "drain") == 0) {

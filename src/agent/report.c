@@ -7,10 +7,31 @@
 
 #include "base/log.h"
 
+#define AGAIN_US (30 * SPOT_US_PER_S)
+
 void report_reset(struct agent *a)
 {
 	http_stop(a->http, a->report.call);
 	a->report = (struct report){0};
+}
+
+void report_again(struct agent *a)
+{
+	struct job *j = &a->job;
+	bool left = j->reason != NULL && strcmp(j->reason, "drained") == 0;
+
+	if (j->told_again_us != 0 && a->now_us < j->told_again_us + AGAIN_US)
+		return;
+	j->told_again_us = a->now_us;
+	log_warn("report.forgotten", STR("job", j->id), I64("epoch", j->epoch));
+	report_reset(a);
+	ckpt_reset(a);
+	if (j->reason == NULL)
+		j->reason = "error"; /* of an agent before us that did not write it down */
+	j->phase = JOB_ENDED;
+	if (j->has_checkpoint && j->exit_phase[0] != '\0' && (left || strcmp(j->reason, "ok") == 0))
+		ckpt_begin(a, left ? "drain" : "final", left, 0);
+	agent_wake(a, a->now_us);
 }
 
 static bool stop_retrying(int status)

@@ -397,12 +397,20 @@ static bool on_disk(const char *dir)
 	return ok;
 }
 
+/* Empty at first: when the end is told the agent may remove the directory, and nothing may be made there any more. */
+static int safe_file_make(struct shim *s)
+{
+	char path[AGENT_PATH_MAX];
+
+	return path_join(path, s->dir, SHIM_SAFE_FILE) ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+}
+
 /* After the end is told, not before: with much to write it takes minutes, which a machine that is about to be taken does not have. Until then the end
  * does not outlive a power cut (job.c). */
-static void safe_file_put(struct shim *s)
+static void safe_file_fill(struct shim *s, int fd)
 {
-	if (on_disk(s->dir) && on_disk(s->ckpt))
-		(void)file_put(s, SHIM_SAFE_FILE, json_object());
+	if (fd >= 0 && on_disk(s->dir) && on_disk(s->ckpt) && write(fd, "1\n", 2) == 2)
+		(void)fsync(fd);
 }
 
 int shim_main(void)
@@ -410,6 +418,7 @@ int shim_main(void)
 	struct shim s = {0};
 	json_t *keep;
 	bool ok = true;
+	int safe_fd;
 
 	if (!instructions_read(&s, &keep))
 		return 125;
@@ -431,9 +440,10 @@ int shim_main(void)
 	if (ok && !s.killed)
 		(void)stage(&s, "run", s.run);
 	clear_up(&s);
+	safe_fd = safe_file_make(&s);
 	ok = exit_file_put(&s);
 	if (ok)
-		safe_file_put(&s);
+		safe_file_fill(&s, safe_fd);
 	json_decref(keep);
 	return ok ? 0 : 125;
 }

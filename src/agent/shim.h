@@ -5,7 +5,7 @@
  *
  * It runs setup, then run, each in a session of its own (and in a cgroup where that is allowed), with
  * both outputs appended to one log file; writes job.json (who it is, what runs) at the start of each and
- * exit.json once, at the end, as whole files, and then a file that says that the disk has all that the program wrote. SIGTERM: kill everything now. SIGUSR1: run the
+ * exit.json once, at the end, as whole files, and then that the disk has all that the program wrote. SIGTERM: kill everything now. SIGUSR1: run the
  * checkpoint command; the file `saved` appears when it succeeded.
  */
 #ifndef AGENT_SHIM_H
@@ -20,7 +20,7 @@
 /* Files in the job's directory. */
 #define SHIM_JOB_FILE  "job.json"  /* {"shim_pid","shim_start","phase","leader"} */
 #define SHIM_EXIT_FILE "exit.json" /* {"phase","code","signal"} */
-#define SHIM_SAFE_FILE "safe"      /* after that: what the program wrote is on the disk */
+#define SHIM_SAFE_FILE "safe"      /* not empty: what the program wrote is on the disk */
 #define SHIM_LOG_FILE  "log"
 
 /* What the agent hands over: {"dir","cwd","setup","run","command","shell","cgroup","saved","ckpt","env":{}} */
