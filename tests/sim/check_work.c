@@ -152,6 +152,8 @@ void check_work_seen(void)
 	seen("a gang began again elsewhere", "SELECT count(*) FROM job WHERE num_nodes > 1 AND epoch > 1");
 	seen("a gang went on from a whole checkpoint", "SELECT count(*) FROM attempt a JOIN job j ON j.id = a.job_id "
 	    "WHERE j.num_nodes > 1 AND a.steps_start > 0");
+	seen("a gang went on from what one rank had saved for all", "SELECT count(*) FROM attempt a JOIN checkpoint c ON c.id = a.restore_id "
+	    "WHERE a.rank > 0 AND c.steps > 0 AND c.bytes = 0");
 	seen("a job with a deadline succeeded", "SELECT count(*) FROM job WHERE deadline_us IS NOT NULL AND state = 'SUCCEEDED'");
 	seen("a job was late", "SELECT count(*) FROM job WHERE deadline_us < ended_us");
 	seen("a job left for one of higher priority", "SELECT count(*) FROM decision WHERE kind = 'preempted'");
