@@ -30,7 +30,7 @@ struct launching {
 	int64_t gang_id; /* of several machines */
 	int32_t tries;
 	bool token; /* a repeat is harmless */
-	bool unsure; /* an earlier call may have had its effect */
+	bool unsure; /* an earlier call, or an earlier try of this one, may have had its effect */
 };
 
 /* ---- the reply ------------------------------------------------------------------------------ */
@@ -209,15 +209,18 @@ static void launch_called(struct act *a)
 	if (rc == SPOT_OK && launch_ok(a, l)) {
 		return;
 	}
+	l->unsure = l->unsure || a->call.doubted;
 	log_warn("launch.failed", I64("node", a->id), STR("rc", spot_rc_name(rc)),
 		 STR("code", err->code), STR("error", err->text));
 	switch (rc) {
 	case SPOT_THROTTLED:
 	case SPOT_UNAVAILABLE:
 	case SPOT_TIMEOUT:
-		/* Definitely without effect. Without a token the same row is never sent twice; the
-		 * job finds a place afresh. */
-		if (l->token) {
+		/* Definitely without effect, unless a try before it had one. Without a token the same
+		 * row is never sent twice; the job finds a place afresh. */
+		if (a->call.doubted) {
+			launch_undone(a, l, NODE_EV_AMBIGUOUS, 0);
+		} else if (l->token) {
 			launch_undone(a, l, NODE_EV_RESEND,
 				      launch_retry_us(a->e, l->tries, err->retry_after_us));
 		} else {
@@ -248,7 +251,7 @@ static void launch_called(struct act *a)
 	case SPOT_RC_COUNT:
 		break;
 	}
-	if (l->unsure && is_unheard(rc)) {
+	if (l->unsure && (is_unheard(rc) || !l->token)) {
 		launch_undone(a, l, NODE_EV_AMBIGUOUS, 0);
 		return;
 	}
