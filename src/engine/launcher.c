@@ -42,7 +42,7 @@ static int by_ref(const void *a, const void *b)
 	return strcmp(x->ref, y->ref);
 }
 
-void launch_exists(struct act *a, struct spot_instance *list, size_t n, const char *const *was,
+void launch_exists(struct act *a, const char *token, struct spot_instance *list, size_t n, const char *const *was,
 		   size_t was_n, enum node_event ev, const char *how)
 {
 	const char **refs = arena_array(a->arena, n + 1, sizeof(*refs));
@@ -71,7 +71,8 @@ void launch_exists(struct act *a, struct spot_instance *list, size_t n, const ch
 						  .at_us = engine_now(a->e),
 						  .day = engine_day(a->e),
 						  .void_event = node_event_name(NODE_EV_VOID),
-						  .void_now = node_next(a->id, "UNKNOWN", NODE_EV_VOID)}));
+						  .void_now = node_next(a->id, "UNKNOWN", NODE_EV_VOID),
+						  .token = token}));
 }
 
 /* false: not as many machines as were asked for. */
@@ -85,7 +86,7 @@ static bool launch_ok(struct act *a, struct launching *l)
 	} else if (l->args.instances_n != l->args.want) {
 		return false;
 	}
-	launch_exists(a, list, l->args.want, was, ARRAY_LEN(was), NODE_EV_LAUNCHED, "launched");
+	launch_exists(a, l->args.common.token, list, l->args.want, was, ARRAY_LEN(was), NODE_EV_LAUNCHED, "launched");
 	return true;
 }
 

@@ -70,7 +70,7 @@ static void look_found(struct act *a, struct looking *l)
 		log_error("launch.doubled", I64("node", a->id), STR("launch_token", f->token),
 			  I64("instances", f->n), STR("adopted", f->found[0].ref));
 	}
-	launch_exists(a, f->found, MIN(f->n, l->want), was, ARRAY_LEN(was), NODE_EV_FOUND, how);
+	launch_exists(a, f->token, f->found, MIN(f->n, l->want), was, ARRAY_LEN(was), NODE_EV_FOUND, how);
 }
 
 static void look_move(struct act *a, const struct looking *l, enum node_event ev, const char *why,

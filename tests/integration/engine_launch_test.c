@@ -1,4 +1,4 @@
-/* Launches of which one try says nothing about another. */
+/* Launches of which one try says nothing about another and ids that are given out again. */
 #include "engine_world.h"
 #include "io/httpd.h"
 
@@ -90,6 +90,60 @@ static void test_without_tokens_no_refusal_after_a_try_in_doubt_proves_anything(
 	found_and_alone(w, 1);
 }
 
+/* ---- ids that are given out again ------------------------------------------------------------- */
+
+/* The rows of the launch under way are another's now, as on a standby that was behind: same ids, another token. */
+static void rows_are_anothers(struct world *w)
+{
+	for (int i = 0; i < LIMIT / 10 && w->cloud.n == 0; i++) {
+		world_for(w, 10);
+	}
+	world_sql(w, "UPDATE node SET token = 'spt-cafe0001-another-' || id, name = 'brk.another.' || id, claim_until_us = 0 "
+		     "WHERE state = 'LAUNCHING'");
+}
+
+static void test_a_late_reply_is_not_given_to_another_launch_with_its_id(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "on_demand", 1000000);
+	w->cloud.reply_after_us = 300000;
+	w->conf.orphan_grace_us = 2 * SPOT_US_PER_S; /* it is there when its reply comes */
+	world_start(w);
+	world_job(w, "{}");
+	rows_are_anothers(w);
+	w->cloud.reply_after_us = 0;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE entity = 'node' AND why LIKE 'i-1 %'"), 0);
+	assert_string_equal(world_text(w, "SELECT ref FROM node WHERE state = 'READY'"), "i-2");
+	/* Nobody has a row for it: the sweep ends it. */
+	world_until(w, LIMIT, "SELECT count(*) FROM orphan WHERE ref = 'i-1' AND gone_us IS NOT NULL");
+	world_exit_all(w);
+	world_empty(w);
+}
+
+static void test_a_gangs_late_reply_is_not_given_to_another_with_its_ids(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "on_demand", 1000000);
+	w->cloud.gangs = true;
+	w->cloud.reply_after_us = 300000;
+	w->conf.orphan_grace_us = 2 * SPOT_US_PER_S; /* it is there when its reply comes */
+	world_start(w);
+	world_job(w, "{\"num_nodes\": 2}");
+	rows_are_anothers(w);
+	w->cloud.reply_after_us = 0;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE entity = 'node' AND (why LIKE 'i-1 %' OR why LIKE 'i-2 %')"), 0);
+	assert_string_equal(world_text(w, "SELECT string_agg(ref, ' ' ORDER BY ref) FROM node WHERE state = 'READY'"), "i-3 i-4");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM orphan WHERE ref IN ('i-1', 'i-2') AND gone_us IS NOT NULL");
+	world_exit_all(w);
+	world_empty(w);
+}
+
 #define T(f) cmocka_unit_test(f)
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
@@ -99,6 +153,8 @@ int main(int argc, char **argv)
 	    T(test_a_gangs_refusal_after_a_try_in_doubt_proves_nothing),
 	    T(test_a_launch_that_is_put_off_after_a_try_in_doubt_is_looked_up),
 	    T(test_without_tokens_no_refusal_after_a_try_in_doubt_proves_anything),
+	    T(test_a_late_reply_is_not_given_to_another_launch_with_its_id),
+	    T(test_a_gangs_late_reply_is_not_given_to_another_with_its_ids),
 	};
 
 	if (argc > 1) {
