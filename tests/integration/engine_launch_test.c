@@ -1,4 +1,4 @@
-/* Launches of which one try says nothing about another and ids that are given out again. */
+/* Launches of which one try says nothing about another, ids that are given out again, and providers that nobody can ask. */
 #include "engine_world.h"
 #include "io/httpd.h"
 
@@ -144,6 +144,75 @@ static void test_a_gangs_late_reply_is_not_given_to_another_with_its_ids(void **
 	world_empty(w);
 }
 
+/* ---- providers that are not configured any more ----------------------------------------------- */
+
+/* So many nodes at a provider whose section is gone; they are as old as anything, so that they come first. */
+static void forgotten(struct world *w, int n, const char *state, bool refs)
+{
+	world_sql(w, "WITH p AS (INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, gpu_milli, gpu_mem_mib, vcpus, "
+		     "mem_mib, arch, quota_class, offered, seen_us) SELECT 'removed', region, zone, zone_name, instance_type, market, gpu_name, gpu_milli, "
+		     "gpu_mem_mib, vcpus, mem_mib, arch, quota_class, false, 1 FROM pool LIMIT 1 RETURNING id) "
+		     "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, launched_us, launch_sent_us, why, ref) "
+		     "SELECT p.id, '%s', %" PRId64 ", 'spt-old-' || i, 'brk.old.' || i, 1000000, 1, %" PRId64 ", 1, '', %s FROM p, generate_series(1, %d) i",
+		  state, world_us(), world_us(), refs ? "'i-old-' || i" : "NULL", n);
+}
+
+static void test_unknown_launches_of_a_provider_that_is_gone_keep_no_others_from_being_looked_up(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "on_demand", 1000000);
+	forgotten(w, 60, "UNKNOWN", false);
+	w->cloud.lose_replies = 1;
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'UNKNOWN'"), 60);
+}
+
+static void test_machines_to_be_ended_of_a_provider_that_is_gone_keep_no_others_from_their_end(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "on_demand", 1000000);
+	forgotten(w, 210, "TERMINATING", true);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_exit_all(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'GONE'");
+	assert_int_equal(cloud_live(&w->cloud), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'TERMINATING'"), 210);
+	/* What never had a machine needs nobody to say so. */
+	world_sql(w, "UPDATE node SET ref = NULL WHERE state = 'TERMINATING'; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) = 211 FROM node WHERE state = 'GONE'");
+}
+
+static void test_proofs_of_a_provider_that_is_gone_keep_no_others_from_being_judged(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "on_demand", 1000000);
+	w->cloud.verifies = true;
+	w->agents = false;
+	w->conf.boot_timeout_us = LIMIT * 1000;
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE ref = 'i-1'");
+	world_kill(w);
+	forgotten(w, 60, "BOOTING", true);
+	world_sql(w, "UPDATE node SET job_id = (SELECT id FROM job)"); /* somebody needs them */
+	world_sql(w, "INSERT INTO enrol_proof (node_id, boot_id, sha256, proof, asked_us) SELECT id, 'b', repeat('a', 64), 'x', 1 FROM node WHERE ref <> 'i-1'");
+	world_start(w);
+	world_sql(w, "INSERT INTO enrol_proof (node_id, boot_id, sha256, proof, asked_us) SELECT id, 'b', repeat('a', 64), '{}', 2 FROM node WHERE ref = 'i-1'; "
+		     "NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'denied'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM enrol_proof e JOIN node n ON n.id = e.node_id WHERE verdict = '' AND state = 'BOOTING'"), 60);
+}
+
 #define T(f) cmocka_unit_test(f)
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
@@ -155,6 +224,9 @@ int main(int argc, char **argv)
 	    T(test_without_tokens_no_refusal_after_a_try_in_doubt_proves_anything),
 	    T(test_a_late_reply_is_not_given_to_another_launch_with_its_id),
 	    T(test_a_gangs_late_reply_is_not_given_to_another_with_its_ids),
+	    T(test_unknown_launches_of_a_provider_that_is_gone_keep_no_others_from_being_looked_up),
+	    T(test_machines_to_be_ended_of_a_provider_that_is_gone_keep_no_others_from_their_end),
+	    T(test_proofs_of_a_provider_that_is_gone_keep_no_others_from_being_judged),
 	};
 
 	if (argc > 1) {

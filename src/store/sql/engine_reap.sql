@@ -2,9 +2,9 @@
 
 -- Of a provider whose machines leave something, an end is confirmed only after a terminate.
 -- launched_us: of a launch that was sent more than once, when it was answered; the machine may be as young as that. One that
--- has not come yet was told by a clock that was ahead (engine_clock_settle).
+-- has not come yet was told by a clock that was ahead (engine_clock_settle). providers: who can be asked; what is confirmed needs nobody.
 -- name: engine_reap_due
--- params: claimed_by text, at_us int8, leaving text[]
+-- params: claimed_by text, at_us int8, leaving text[], providers text[]
 -- rows: many id int8, provider text, region text, zone text, ref text, spot_request text, tries int4,
 --   confirmed bool, terminate_us int8, provider_state text, gone_seen int4, last_error text, launched_us int8
 -- writes: no
@@ -17,7 +17,7 @@ SELECT id, provider, region, zone, ref, spot_request, tries, confirmed, terminat
 		greatest(coalesce(n.launched_us, n.launch_sent_us, n.created_us), (SELECT max(e.at_us) FROM event e
 			WHERE e.node_id = n.id AND e.now = 'BOOTING')) AS launched_us, n.state_us, n.next_act_us, n.claim_until_us, n.claimed_by
 	FROM node n JOIN pool p ON p.id = n.pool_id WHERE n.state = 'TERMINATING') t
-WHERE confirmed OR (next_act_us <= $2 AND (claim_until_us <= $2 OR claimed_by <> $1))
+WHERE confirmed OR (provider = ANY ($4) AND next_act_us <= $2 AND (claim_until_us <= $2 OR claimed_by <> $1))
 ORDER BY id LIMIT 200
 
 -- name: engine_reap_result
