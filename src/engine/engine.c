@@ -54,6 +54,20 @@ struct call_provider *engine_provider(const struct engine *e, const char *name)
 	return NULL;
 }
 
+size_t engine_provider_names(struct recon *r, bool (*of)(const struct engine *, struct call_provider *), const char ***ret)
+{
+	struct engine *e = r->e;
+	size_t n = 0;
+
+	*ret = arena_array(r->arena, e->providers_n + 1, sizeof(**ret));
+	for (size_t i = 0; i < e->providers_n; i++) {
+		if (of == NULL || of(e, e->providers[i])) {
+			(*ret)[n++] = call_provider_name(e->providers[i]);
+		}
+	}
+	return n;
+}
+
 void engine_wake(struct engine *e)
 {
 	struct recon *r;

@@ -184,6 +184,9 @@ struct engine {
 
 int64_t engine_now(const struct engine *e); /* wall */
 int32_t engine_day(const struct engine *e);
+/* The names of those providers (NULL: of all that are configured), in the turn's arena. What is read of them only does not fill
+ * its limit with rows of a provider that cannot be asked, which are due for ever. */
+size_t engine_provider_names(struct recon *r, bool (*of)(const struct engine *e, struct call_provider *p), const char ***ret);
 /* Registers a reconciler; lives as long as the engine. */
 struct recon *recon_add(struct engine *e, const char *name, int64_t every_us,
 			void (*run)(struct recon *));

@@ -33,6 +33,11 @@ static bool identity_off(const struct engine *e, const char *provider)
 	return false;
 }
 
+static bool vouches(const struct engine *e, struct call_provider *p)
+{
+	return call_provider_ops(p)->verify != NULL && !identity_off(e, call_provider_name(p));
+}
+
 /* ---- the verdict ---------------------------------------------------------------------------- */
 
 static void verdict_write(struct act *a, const struct judging *j, const char *verdict,
@@ -178,9 +183,7 @@ static void judge_due(struct step *s)
 	for (size_t i = 0; i < n; i++) {
 		struct call_provider *p = engine_provider(s->r->e, rows[i].provider);
 
-		/* Of a provider that is not configured now nobody can tell. */
-		if (p != NULL && call_provider_ops(p)->verify != NULL &&
-		    !identity_off(s->r->e, rows[i].provider)) {
+		if (p != NULL) {
 			judge_one(s->r, &rows[i], p);
 		}
 	}
@@ -231,7 +234,7 @@ static void waive(struct recon *r)
 		const struct spot_provider_ops *ops = call_provider_ops(e->providers[i]);
 		const char *name = call_provider_name(e->providers[i]);
 
-		if (ops->verify == NULL || identity_off(e, name)) {
+		if (!vouches(e, e->providers[i])) {
 			lags[n] = clock_span_us(e, e->conf.list_lag_us > 0 ? e->conf.list_lag_us : ops->list_lag_us);
 			names[n++] = name;
 		}
@@ -254,12 +257,15 @@ static void waive(struct recon *r)
 
 void enrol_run(struct recon *r)
 {
+	const char **names;
+	size_t n = engine_provider_names(r, vouches, &names);
 	struct step *s;
 
 	waive(r);
 	s = step_new(r, judge_due, NULL);
 	STEP(s, engine_enrol_due,
-	     (&(struct q_engine_enrol_due){.claimed_by = r->e->me, .at_us = engine_now(r->e)}));
+	     (&(struct q_engine_enrol_due){
+		 .claimed_by = r->e->me, .at_us = engine_now(r->e), .providers = names, .providers_n = n}));
 	s = step_new(r, denied_due, NULL);
 	STEP(s, engine_enrol_denied, NULL);
 }

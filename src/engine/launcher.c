@@ -30,7 +30,7 @@ struct launching {
 	int64_t gang_id; /* of several machines */
 	int32_t tries;
 	bool token; /* a repeat is harmless */
-	bool unsure; /* an earlier call may have had its effect */
+	bool unsure; /* an earlier call, or an earlier try of this one, may have had its effect */
 };
 
 /* ---- the reply ------------------------------------------------------------------------------ */
@@ -42,7 +42,7 @@ static int by_ref(const void *a, const void *b)
 	return strcmp(x->ref, y->ref);
 }
 
-void launch_exists(struct act *a, struct spot_instance *list, size_t n, const char *const *was,
+void launch_exists(struct act *a, const char *token, struct spot_instance *list, size_t n, const char *const *was,
 		   size_t was_n, enum node_event ev, const char *how)
 {
 	const char **refs = arena_array(a->arena, n + 1, sizeof(*refs));
@@ -71,7 +71,8 @@ void launch_exists(struct act *a, struct spot_instance *list, size_t n, const ch
 						  .at_us = engine_now(a->e),
 						  .day = engine_day(a->e),
 						  .void_event = node_event_name(NODE_EV_VOID),
-						  .void_now = node_next(a->id, "UNKNOWN", NODE_EV_VOID)}));
+						  .void_now = node_next(a->id, "UNKNOWN", NODE_EV_VOID),
+						  .token = token}));
 }
 
 /* false: not as many machines as were asked for. */
@@ -85,7 +86,7 @@ static bool launch_ok(struct act *a, struct launching *l)
 	} else if (l->args.instances_n != l->args.want) {
 		return false;
 	}
-	launch_exists(a, list, l->args.want, was, ARRAY_LEN(was), NODE_EV_LAUNCHED, "launched");
+	launch_exists(a, l->args.common.token, list, l->args.want, was, ARRAY_LEN(was), NODE_EV_LAUNCHED, "launched");
 	return true;
 }
 
@@ -209,15 +210,18 @@ static void launch_called(struct act *a)
 	if (rc == SPOT_OK && launch_ok(a, l)) {
 		return;
 	}
+	l->unsure = l->unsure || a->call.doubted;
 	log_warn("launch.failed", I64("node", a->id), STR("rc", spot_rc_name(rc)),
 		 STR("code", err->code), STR("error", err->text));
 	switch (rc) {
 	case SPOT_THROTTLED:
 	case SPOT_UNAVAILABLE:
 	case SPOT_TIMEOUT:
-		/* Definitely without effect. Without a token the same row is never sent twice; the
-		 * job finds a place afresh. */
-		if (l->token) {
+		/* Definitely without effect, unless a try before it had one. Without a token the same
+		 * row is never sent twice; the job finds a place afresh. */
+		if (a->call.doubted) {
+			launch_undone(a, l, NODE_EV_AMBIGUOUS, 0);
+		} else if (l->token) {
 			launch_undone(a, l, NODE_EV_RESEND,
 				      launch_retry_us(a->e, l->tries, err->retry_after_us));
 		} else {
@@ -248,7 +252,7 @@ static void launch_called(struct act *a)
 	case SPOT_RC_COUNT:
 		break;
 	}
-	if (l->unsure && is_unheard(rc)) {
+	if (l->unsure && (is_unheard(rc) || !l->token)) {
 		launch_undone(a, l, NODE_EV_AMBIGUOUS, 0);
 		return;
 	}

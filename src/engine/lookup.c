@@ -70,7 +70,7 @@ static void look_found(struct act *a, struct looking *l)
 		log_error("launch.doubled", I64("node", a->id), STR("launch_token", f->token),
 			  I64("instances", f->n), STR("adopted", f->found[0].ref));
 	}
-	launch_exists(a, f->found, MIN(f->n, l->want), was, ARRAY_LEN(was), NODE_EV_FOUND, how);
+	launch_exists(a, f->token, f->found, MIN(f->n, l->want), was, ARRAY_LEN(was), NODE_EV_FOUND, how);
 }
 
 static void look_move(struct act *a, const struct looking *l, enum node_event ev, const char *why,
@@ -163,7 +163,7 @@ static void look_one(struct recon *r, const struct q_engine_lookup_due_row *w)
 	struct step *s;
 
 	if (p == NULL) {
-		return; /* not configured now: it stays unknown until somebody can ask */
+		return;
 	}
 	ops = call_provider_ops(p);
 	a = act_new(e, w->id, look_called);
@@ -215,8 +215,11 @@ static void look_due(struct step *s)
 
 void lookup_run(struct recon *r)
 {
+	const char **names;
+	size_t n = engine_provider_names(r, NULL, &names);
 	struct step *s = step_new(r, look_due, NULL);
 
 	STEP(s, engine_lookup_due,
-	     (&(struct q_engine_lookup_due){.claimed_by = r->e->me, .at_us = engine_now(r->e)}));
+	     (&(struct q_engine_lookup_due){
+		 .claimed_by = r->e->me, .at_us = engine_now(r->e), .providers = names, .providers_n = n}));
 }

@@ -135,21 +135,23 @@ static void reap_due(struct step *s)
 	}
 }
 
+static bool leaves(const struct engine *e UNUSED, struct call_provider *p)
+{
+	return (call_provider_ops(p)->caps & SPOT_CAP_LEAVES) != 0;
+}
+
 void reaper_run(struct recon *r)
 {
-	struct engine *e = r->e;
+	const char **leaving, **names;
+	size_t leaving_n = engine_provider_names(r, leaves, &leaving);
+	size_t n = engine_provider_names(r, NULL, &names);
 	struct step *s = step_new(r, reap_due, NULL);
-	const char **leaving = arena_array(r->arena, e->providers_n + 1, sizeof(*leaving));
-	size_t n = 0;
 
-	for (size_t i = 0; i < e->providers_n; i++) {
-		if ((call_provider_ops(e->providers[i])->caps & SPOT_CAP_LEAVES) != 0) {
-			leaving[n++] = call_provider_name(e->providers[i]);
-		}
-	}
 	STEP(s, engine_reap_due,
-	     (&(struct q_engine_reap_due){.claimed_by = e->me,
-					  .at_us = engine_now(e),
+	     (&(struct q_engine_reap_due){.claimed_by = r->e->me,
+					  .at_us = engine_now(r->e),
 					  .leaving = leaving,
-					  .leaving_n = n}));
+					  .leaving_n = leaving_n,
+					  .providers = names,
+					  .providers_n = n}));
 }

@@ -7,7 +7,8 @@
  * What is kept straight here and nowhere else: whether the cloud may have done something that we
  * have no answer for (run.doubt), or was told to and did not refuse, while the step has more to ask
  * before it gives its verdict (run.acted). With either no ending of ours is anything but
- * SPOT_UNKNOWN: a token that is refused after a machine was made is no refusal of the machine.
+ * SPOT_UNKNOWN: a token that is refused after a machine was made is no refusal of the machine. An
+ * ending of the step's stands, but call.doubted says what it may not have known.
  */
 #include "base/base.h"
 
@@ -93,6 +94,7 @@ void run_end(struct run *r, enum spot_rc rc, const struct spot_err *err)
 	struct call_provider *p = r->p;
 	struct call *call = r->call;
 	int requests = r->sent;
+	bool doubted = r->doubted;
 	struct spot_err e = {0};
 
 	if (err != NULL) {
@@ -114,6 +116,7 @@ void run_end(struct run *r, enum spot_rc rc, const struct spot_err *err)
 	}
 	call->run = NULL;
 	call->requests = requests;
+	call->doubted = doubted;
 	op_finish(&call->op, rc, &e);
 }
 
@@ -193,6 +196,7 @@ static void run_again(struct run *r)
 
 	r->c->in = NULL;
 	r->c->at = r->at_before;
+	r->doubted = r->doubted || r->doubt;
 	if (r->tries >= r->tries_max || delay >= left) {
 		run_end_doubt(r, r->last.rc, &r->last);
 		return;
@@ -450,6 +454,7 @@ static void run_progress(struct run *r)
 	if (r->c->in != NULL) {
 		/* Answered; the next request has its own tries and its own doubt. */
 		r->tries = 0;
+		r->doubted = r->doubted || (r->doubt && r->c->in->status >= 500);
 		r->acted = r->acted || r->doubt_before || (r->doubt && !refused(r->c->in));
 		r->doubt = false;
 		r->last = (struct spot_err){0};
@@ -571,6 +576,7 @@ void call_start(struct call *call, struct call_provider *p, enum call_verb verb,
 	call->args = args;
 	call->arena = arena;
 	call->requests = 0;
+	call->doubted = false;
 	call->may_send = NULL;
 	call->urgent = urgent;
 	call->run = r;

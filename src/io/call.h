@@ -52,6 +52,9 @@ struct call {
 	void *priv;
 	struct run *run;                   /* io/call.c's own */
 	int requests;                      /* after done: how many were sent */
+	/* After done: a try that may have had its effect had no definite answer, and the step went on. What its verdict says of a later
+	 * request (refused for its credentials) need not be true of that one. */
+	bool doubted;
 };
 /* args and arena (made with the default cap) stay valid until done. timeout bounds the whole call.
  * tries_max: how often one request of it is sent at most, for AGAIN (0 = 5). */

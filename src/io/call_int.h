@@ -46,6 +46,7 @@ struct run {
 	bool doubt, doubt_before; /* a mutating request is out without a definite answer; and as it
 				   * was before the last request */
 	bool acted; /* a mutating request was answered, not refused, and the step went on */
+	bool doubted; /* call.doubted */
 	int at_before;		  /* c->at on entry to the step that built the request */
 	int tries, tries_max;	  /* of the request at hand */
 	int steps, sent;

@@ -165,14 +165,37 @@ static bool is_sold_out(const struct cloud *c, const struct spot_launch *l)
 	return false;
 }
 
+/* Is there more to do on the wire? Then *ret is the step's. A fault leaves doubt: what was asked for happened. */
+static bool on_the_wire(struct cloud *k, struct spot_call *c, const struct spot_launch *l, size_t want, enum spot_step *ret)
+{
+	if (k->wire == NULL || (c->in != NULL && c->in->status != 500)) {
+		return false;
+	}
+	if (c->in == NULL) {
+		call_request(c, "POST", k->wire);
+		c->mutating = true;
+		*ret = SPOT_SEND;
+		return true;
+	}
+	for (size_t i = 0; i < want; i++) {
+		machine_new(k, l, c->now_us)->gang = want;
+	}
+	*ret = call_again(c, SPOT_UNAVAILABLE, 1000, "InternalError", "fake launch: out of order");
+	return true;
+}
+
 /* Effect first; the answer comes on a later entry when reply_after_us is set. */
 static enum spot_step cloud_launch(void *self, struct spot_call *c, struct spot_launch *l)
 {
 	struct cloud *k = cloud_of(self);
 	struct machine *m = c->state;
 	bool first = m == NULL;
+	enum spot_step wire;
 
 	assert_true(l->user_data.n > 100 && l->user_data.n < 16384);
+	if (first && on_the_wire(k, c, l, 1, &wire)) {
+		return wire;
+	}
 	if (first) {
 		k->launches++;
 		if (k->throttle > 0) {
@@ -236,7 +259,11 @@ static size_t gang_of(struct cloud *k, struct spot_call *c, struct spot_launch_g
 static enum spot_step cloud_launch_gang(void *self, struct spot_call *c, struct spot_launch_gang *g)
 {
 	struct cloud *k = cloud_of(self);
+	enum spot_step wire;
 
+	if (c->state == NULL && on_the_wire(k, c, &g->common, g->want, &wire)) {
+		return wire;
+	}
 	if (c->state == NULL) {
 		k->gang_launches++;
 		c->state = k;
@@ -248,6 +275,10 @@ static enum spot_step cloud_launch_gang(void *self, struct spot_call *c, struct 
 		if (k->lose_launches > 0) {
 			k->lose_launches--;
 			return call_fail(c, SPOT_UNKNOWN, "", "fake launch: connection reset");
+		}
+		if (k->denies > 0 && k->lose_replies == 0) {
+			k->denies--;
+			return call_fail(c, SPOT_DENIED, "UnauthorizedOperation", "fake launch: denied");
 		}
 		(void)gang_of(k, c, g);
 		if (g->instances_n == 0 &&

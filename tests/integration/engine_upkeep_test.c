@@ -132,6 +132,60 @@ static void test_a_dry_run_of_the_sweeper_shows_and_ends_nothing(void **state)
 	assert_string_equal(world_text(w, "SELECT why FROM leak WHERE state = 'kept'"), "no row knows it");
 }
 
+/* What is kept is at work: a list that lacks it for once must not make it a leak that nobody spoke about. */
+static void test_what_was_said_about_a_leak_outlasts_lists_that_lack_it(void **state)
+{
+	struct world *w = *state;
+	struct machine *m;
+	int64_t first_us;
+	char text[96];
+
+	world_reset(w, true);
+	led_until_now(w);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	m = unknown_machine(w, "x-1", world_us());
+	w->conf.orphan_end = false;
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM leak WHERE state = 'found'");
+	world_sql(w, "UPDATE orphan SET word = 'keep', word_by = 'ann'");
+	first_us = world_int(w, "SELECT first_us FROM orphan");
+	w->conf.orphan_end = true;
+	engine_reload(w->engine, &w->conf);
+	/* Not all is listed. */
+	w->cloud.hide = w->cloud.partial = true;
+	world_for(w, 600);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM leak WHERE state = 'kept'"), 1);
+	/* It reboots, and is seen to. */
+	w->cloud.hide = w->cloud.partial = false;
+	m->state = SPOT_INSTANCE_STOPPING;
+	snprintf(text, sizeof(text), "SELECT last_us - %" PRId64 " > 500000 FROM orphan", world_us());
+	world_until(w, LIMIT, text);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM leak WHERE state = 'kept'"), 1);
+	/* The list lags: it was there just now. */
+	w->conf.list_lag_us = 60 * SPOT_US_PER_S;
+	engine_reload(w->engine, &w->conf);
+	w->cloud.hide = true;
+	world_for(w, 300);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM leak WHERE state = 'kept'"), 1);
+	/* It is gone for longer than any list lags, and then it is there. */
+	w->conf.list_lag_us = 200000;
+	engine_reload(w->engine, &w->conf);
+	world_until(w, LIMIT, "SELECT count(*) FROM leak WHERE state = 'gone'");
+	assert_true(world_metric(w, "spot_orphans", "instance") < 0.5);
+	w->cloud.hide = false;
+	m->state = SPOT_INSTANCE_RUNNING;
+	world_until(w, LIMIT, "SELECT count(*) FROM leak WHERE state = 'kept'");
+	world_for(w, 600);
+	assert_int_equal(m->terminates, 0);
+	assert_int_equal(world_int(w, "SELECT first_us FROM orphan"), first_us);
+	assert_string_equal(world_text(w, "SELECT string_agg(event || ' ' || why, ', ' ORDER BY id) FROM event WHERE entity = 'instance' AND event <> 'ORPHAN'"),
+	    "ORPHAN_GONE not listed any more; what ann said holds if it is listed again");
+	/* A row has it now: what was said about a leak says nothing about a node. */
+	world_sql(w, "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, why, ref) SELECT id, 'TERMINATING', 1, 't-x', 'brk.x', 1, 1, "
+		     "'', 'x-1' FROM pool");
+	world_until(w, LIMIT, "SELECT count(*) = 0 FROM orphan");
+}
+
 static void test_of_two_instances_with_one_token_one_is_adopted_and_the_other_ended(void **state)
 {
 	struct world *w = *state;
@@ -552,6 +606,7 @@ int main(int argc, char **argv)
 	    T(test_orphans_are_ended_and_foreign_instances_are_not),
 	    T(test_a_restored_backup_ends_nothing_that_was_launched_after_it),
 	    T(test_a_dry_run_of_the_sweeper_shows_and_ends_nothing),
+	    T(test_what_was_said_about_a_leak_outlasts_lists_that_lack_it),
 	    T(test_of_two_instances_with_one_token_one_is_adopted_and_the_other_ended),
 	    T(test_what_a_vanished_machine_leaves_is_ended),
 	    T(test_checkpoint_urls_are_minted),

@@ -44,6 +44,7 @@ struct cloud {
 	bool tells_ended;  /* a gang's repeat tells the machines as they are; else that the token is spent where one is over */
 	int lose_launches;	/* so many launches have no effect and answer UNKNOWN */
 	int throttle;		/* so many launches are THROTTLED */
+	const char *wire;	/* URL that each launch goes to first; one that is answered 500 takes effect, and is sent again */
 	int denies;		/* so many are DENIED, once no reply is to be lost any more */
 	char sold_out[8][64];	/* "zone/type/market" */
 	enum spot_rc sold_out_rc;

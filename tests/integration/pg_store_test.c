@@ -226,6 +226,32 @@ static void every_job_of_the_queue_has_its_turn(void **state)
 	assert_string_equal(window(&p), "");
 }
 
+/* ---- leaks ----------------------------------------------------------------------------------- */
+
+static const char *leaks_left(int64_t before_us, int64_t log_before_us)
+{
+	struct q_market_retention p = {.before_us = before_us, .log_before_us = log_before_us};
+	struct pg_req req = {0};
+
+	q_market_retention(pg, &req, &p, no_done);
+	assert_true(test_op_wait(&req.op));
+	assert_string_equal(req.op.err.text, "");
+	pg_req_fini(&req);
+	return testdb_text(dsn, "SELECT coalesce(string_agg(ref, ' ' ORDER BY ref), '') FROM orphan");
+}
+
+/* A machine that is stopped may come back after weeks. */
+static void what_was_said_to_keep_is_remembered_for_long(void **state)
+{
+	(void)state;
+	testdb_exec(dsn, "INSERT INTO orphan (provider, region, ref, kind, first_us, last_us, gone_us, why, word) VALUES "
+			 "('p', 'r', 'ended', 'instance', 1, 1, 100, '', 'end'), ('p', 'r', 'kept', 'instance', 1, 1, 100, '', 'keep'), "
+			 "('p', 'r', 'there', 'instance', 1, 1, NULL, '', '')");
+	assert_string_equal(leaks_left(100, 50), "ended kept there");
+	assert_string_equal(leaks_left(101, 50), "kept there");
+	assert_string_equal(leaks_left(201, 101), "there");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -234,6 +260,7 @@ int main(void)
 	    T(the_first_install_id_stays),
 	    T(who_waits_for_a_rate_owes_nothing),
 	    T(every_job_of_the_queue_has_its_turn),
+	    T(what_was_said_to_keep_is_remembered_for_long),
 	};
 
 	return STORE_TESTS(tests);

@@ -122,11 +122,11 @@ void lag_break(void)
 /* It is ended soon after it came, of a launch that was first sent long ago; and one list lacks it. */
 static void lag_try(void)
 {
-	static const char *const params[] = {"x", "9000000000000000", "{}"};
-	PGresult *n = PQexec(store_conn(), "SELECT e.node_id, max(e.at_us) FROM event e WHERE e.now = 'BOOTING' GROUP BY 1 ORDER BY 1 LIMIT 1"), *r;
+	PGresult *n = PQexec(store_conn(), "SELECT e.node_id, max(e.at_us), (SELECT array_agg(DISTINCT provider) FROM pool) FROM event e WHERE e.now = 'BOOTING' GROUP BY 1 ORDER BY 1 LIMIT 1"), *r;
 
 	if (PQresultStatus(n) == PGRES_TUPLES_OK && PQntuples(n) == 1) {
 		const char *of[] = {PQgetvalue(n, 0, 0)};
+		const char *const params[] = {"x", "9000000000000000", "{}", PQgetvalue(n, 0, 2)};
 
 		must("BEGIN");
 		PQclear(PQexecParams(store_conn(), "UPDATE node SET state = 'TERMINATING', ended_us = NULL, launched_us = 1, launch_sent_us = 1, "

@@ -46,16 +46,17 @@ WHERE e.verdict = '' AND p.provider = ANY ($1) AND n.ref IS NOT NULL AND (n.list
 			AND NOT EXISTS (SELECT FROM orphan o WHERE o.node_id = n.id)))
 	AND n.state IN ('BOOTING', 'READY', 'DRAINING')
 
--- A node without a ref is not known to exist yet: its look-up comes first.
+-- A node without a ref is not known to exist yet: its look-up comes first. Of a provider that is not among those who can be asked now
+-- nobody can tell.
 -- name: engine_enrol_due
--- params: claimed_by text, at_us int8
+-- params: claimed_by text, at_us int8, providers text[]
 -- rows: many node_id int8, boot_id text, sha256 text, proof text, peer text, provider text, region text, zone text,
 --   ref text, name text, token text
 -- writes: no
 SELECT e.node_id, e.boot_id, e.sha256, e.proof, e.peer, p.provider, p.region, p.zone, n.ref, n.name, n.token
 FROM enrol_proof e JOIN node n ON n.id = e.node_id JOIN pool p ON p.id = n.pool_id
 WHERE e.verdict = '' AND e.next_us <= $2 AND (e.claim_until_us <= $2 OR e.claimed_by <> $1)
-	AND n.state IN ('BOOTING', 'READY', 'DRAINING') AND n.ref IS NOT NULL
+	AND n.state IN ('BOOTING', 'READY', 'DRAINING') AND n.ref IS NOT NULL AND p.provider = ANY ($3)
 ORDER BY e.next_us, e.asked_us, e.node_id LIMIT 50
 
 -- name: engine_enrol_claim

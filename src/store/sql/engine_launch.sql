@@ -44,16 +44,18 @@ WITH m AS MATERIALIZED (
 SELECT id FROM n
 
 -- The provider gave refs: by the launch call's reply, late or not, or by a look-up. Not fenced: it is a fact about the
--- world, and the state says whether anybody needs it. Machines go to ranks in the order given; ranks beyond them never
+-- world, and the state says whether anybody needs it. The token says whose it is: a standby that was behind when it took over may
+-- give an id to another launch than the one that asked. Machines go to ranks in the order given; ranks beyond them never
 -- came: the void event is theirs.
 -- name: engine_node_exists
 -- params: id int8, was text[], now text, event text, how text, refs text[], requests text[], ips text[], at_us int8, day int4,
---   void_event text, void_now text
+--   void_event text, void_now text, token text
 -- rows: many id int8, told bool
 -- writes: yes
 WITH o AS MATERIALIZED (
 	SELECT n.id, n.state, CASE WHEN n.gang_call THEN n.gang_rank + 1 ELSE 1 END AS i FROM node n
-	WHERE n.id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.gang_call)
+	WHERE n.id IN (SELECT h.id FROM node h WHERE h.id = $1 AND h.token = $13
+		UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.token = $13 AND h.gang_call)
 		AND n.state = ANY ($2) ORDER BY n.id FOR UPDATE
 ), s AS (
 	SELECT * FROM unnest($6, $7, $8) WITH ORDINALITY s (ref, request, ip, i)

@@ -2,9 +2,10 @@
 
 -- None of the rows of a launch may still be LAUNCHING. Its token lives from its first call; what it made may be as young as the end of its last,
 -- since a request may wait anywhere for as long as somebody waits for its answer. A time that has not come yet was told by a clock that was
--- ahead, and was before its outcome was not known (engine_clock_settle).
+-- ahead, and was before its outcome was not known (engine_clock_settle). What only a provider could tell that cannot be asked now waits until it
+-- can.
 -- name: engine_lookup_due
--- params: claimed_by text, at_us int8
+-- params: claimed_by text, at_us int8, providers text[]
 -- rows: many id int8, want int4, provider text, region text, zone text, token text, name text, launch_sent_us int8,
 --   launch_last_us int8, wanted bool, last_error text
 -- writes: no
@@ -16,7 +17,7 @@ SELECT n.id, CASE WHEN n.gang_call THEN g.want ELSE 1 END, p.provider, p.region,
 	n.last_error
 FROM node n JOIN pool p ON p.id = n.pool_id LEFT JOIN job j ON j.id = n.job_id LEFT JOIN gang g ON g.id = n.gang_id
 CROSS JOIN LATERAL (SELECT greatest(n.launch_sent_us, n.created_us, n.state_us, (SELECT max(e.at_us) FROM event e WHERE e.node_id = n.id AND e.now = 'LAUNCHING')) AS us) l
-WHERE n.state = 'UNKNOWN' AND n.next_act_us <= $2 AND (n.claim_until_us <= $2 OR n.claimed_by <> $1)
+WHERE n.state = 'UNKNOWN' AND p.provider = ANY ($3) AND n.next_act_us <= $2 AND (n.claim_until_us <= $2 OR n.claimed_by <> $1)
 	AND (NOT n.gang_call OR (n.gang_rank = 0 AND NOT EXISTS (SELECT FROM node m WHERE m.gang_id = g.id AND m.state = 'LAUNCHING')))
 ORDER BY n.next_act_us, n.id LIMIT 50
 

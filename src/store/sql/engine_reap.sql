@@ -2,9 +2,9 @@
 
 -- Of a provider whose machines leave something, an end is confirmed only after a terminate.
 -- launched_us: of a launch that was sent more than once, when it was answered; the machine may be as young as that. One that
--- has not come yet was told by a clock that was ahead (engine_clock_settle).
+-- has not come yet was told by a clock that was ahead (engine_clock_settle). providers: who can be asked; what is confirmed needs nobody.
 -- name: engine_reap_due
--- params: claimed_by text, at_us int8, leaving text[]
+-- params: claimed_by text, at_us int8, leaving text[], providers text[]
 -- rows: many id int8, provider text, region text, zone text, ref text, spot_request text, tries int4,
 --   confirmed bool, terminate_us int8, provider_state text, gone_seen int4, last_error text, launched_us int8
 -- writes: no
@@ -17,7 +17,7 @@ SELECT id, provider, region, zone, ref, spot_request, tries, confirmed, terminat
 		greatest(coalesce(n.launched_us, n.launch_sent_us, n.created_us), (SELECT max(e.at_us) FROM event e
 			WHERE e.node_id = n.id AND e.now = 'BOOTING')) AS launched_us, n.state_us, n.next_act_us, n.claim_until_us, n.claimed_by
 	FROM node n JOIN pool p ON p.id = n.pool_id WHERE n.state = 'TERMINATING') t
-WHERE confirmed OR (next_act_us <= $2 AND (claim_until_us <= $2 OR claimed_by <> $1))
+WHERE confirmed OR (provider = ANY ($4) AND next_act_us <= $2 AND (claim_until_us <= $2 OR claimed_by <> $1))
 ORDER BY id LIMIT 200
 
 -- name: engine_reap_result
@@ -41,8 +41,9 @@ SELECT DISTINCT provider, region FROM pool
 -- ref keep the instance that carries their token; a leftover (a disk, an order) belongs to a node by its ref, token,
 -- name or the random part of both, which is in every name we give. One that says nothing of its owner (an order for
 -- machines) may be that of any launch under way: busy. over_us: a row that ended after this says nothing about what was listed, since
--- the list may be older than its end; a row that has not ended owns what carries its token. What has an owner again is forgotten, and what was told to end
--- and is not listed for lag_us any more is gone. A machine that no row ever knew was not launched by this database's engine if nobody led it
+-- the list may be older than its end; a row that has not ended owns what carries its token. What has an owner again is forgotten. What is not listed
+-- for lag_us any more (one that stops, as for a reboot, is listed) is gone if it was told to end, and so is what somebody gave a word about, which still
+-- holds when it is listed again; else it is forgotten. A machine that no row ever knew was not launched by this database's engine if nobody led it
 -- then (give or take slack_us, for clocks; who leads now leads until now, however long ago its lease was renewed): it is kept, since a backup that was restored knows nothing of what runs since. dry: nothing is ended
 -- but what somebody said; whoever reads why is told so.
 -- name: engine_sweep_judge
@@ -93,29 +94,35 @@ s AS (
 	ON CONFLICT (provider, region, ref) DO UPDATE SET last_us = excluded.last_us, why = excluded.why,
 		kind = excluded.kind, gone_us = NULL, kept = excluded.kept, zone = excluded.zone, where_region = excluded.where_region,
 		instance_type = excluded.instance_type, market = excluded.market, created_us = excluded.created_us, node_id = excluded.node_id,
-		word = CASE WHEN o.gone_us IS NULL THEN o.word ELSE '' END,
-		first_us = CASE WHEN o.gone_us IS NULL THEN o.first_us ELSE excluded.first_us END,
+		word = CASE WHEN o.gone_us IS NULL OR o.terminate_us IS NULL OR o.word = 'keep' THEN o.word ELSE '' END,
+		first_us = CASE WHEN o.gone_us IS NULL OR o.terminate_us IS NULL THEN o.first_us ELSE excluded.first_us END,
 		terminate_us = CASE WHEN o.gone_us IS NULL THEN o.terminate_us END
 	RETURNING ref, kind, first_us, why, kept, word
 ), listed AS (
 	UPDATE node n SET listed_us = $7 FROM s, pool p
 	WHERE n.ref = s.ref AND n.listed_us IS NULL AND NOT s.leftover AND n.state IN ('BOOTING', 'READY', 'DRAINING')
 		AND p.id = n.pool_id AND p.provider = $1
-), owned AS (
-	DELETE FROM orphan o USING ok WHERE o.provider = $1 AND o.region = $2 AND o.gone_us IS NULL
-		AND NOT EXISTS (SELECT FROM x WHERE x.ref = o.ref)
-		AND (o.ref IN (SELECT ref FROM s) OR o.terminate_us IS NULL)
+), f AS MATERIALIZED (
+	SELECT o.ref, CASE WHEN o.ref IN (SELECT ref FROM s) OR (o.terminate_us IS NULL AND EXISTS (SELECT FROM node n JOIN pool p ON p.id = n.pool_id
+			WHERE p.provider = $1 AND n.ref = o.ref AND n.state NOT IN ('GONE', 'FAILED'))) THEN 'owned'
+		WHEN o.ref = ANY ($10) THEN 'there' WHEN o.last_us + $8 <= $7 THEN 'gone' ELSE 'unknown' END AS fate
+	FROM ok, orphan o WHERE o.provider = $1 AND o.region = $2 AND o.gone_us IS NULL AND NOT EXISTS (SELECT FROM x WHERE x.ref = o.ref)
+), forgotten AS (
+	DELETE FROM orphan o USING f WHERE o.provider = $1 AND o.region = $2 AND o.ref = f.ref
+		AND (f.fate = 'owned' OR (f.fate = 'gone' AND o.terminate_us IS NULL AND o.word = ''))
+), there AS (
+	UPDATE orphan o SET last_us = $7 FROM f WHERE o.provider = $1 AND o.region = $2 AND o.ref = f.ref AND f.fate = 'there' AND o.terminate_us IS NULL
 ), gone AS (
-	UPDATE orphan o SET gone_us = $7 FROM ok
-	WHERE o.provider = $1 AND o.region = $2 AND o.gone_us IS NULL AND o.terminate_us IS NOT NULL
-		AND o.last_us + $8 <= $7 AND o.ref <> ALL ($10)
-	RETURNING o.ref, o.kind, o.terminate_us
+	UPDATE orphan o SET gone_us = $7 FROM f WHERE o.provider = $1 AND o.region = $2 AND o.ref = f.ref AND f.fate = 'gone'
+		AND (o.terminate_us IS NOT NULL OR o.word <> '')
+	RETURNING o.ref, o.kind, o.terminate_us, o.word_by
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, event, why, actor)
 	SELECT $7, 'instance', $1 || '/' || ref, CASE WHEN kept THEN 'ORPHAN_KEPT' ELSE 'ORPHAN' END, why, 'engine' FROM put WHERE kind = 'instance' AND first_us = $7
 	UNION ALL
 	SELECT $7, kind, $1 || '/' || ref, CASE kind WHEN 'leftover' THEN 'LEFTOVER_GONE' ELSE 'ORPHAN_GONE' END,
-		'not listed any more, ' || ($7 - terminate_us) / 1000000 || ' s after we asked to end it', 'engine' FROM gone
+		'not listed any more' || CASE WHEN terminate_us IS NULL THEN '; what ' || word_by || ' said holds if it is listed again'
+			ELSE ', ' || ($7 - terminate_us) / 1000000 || ' s after we asked to end it' END, 'engine' FROM gone
 )
 SELECT put.ref, put.kind, put.first_us, put.why, x.busy, put.kept, put.word FROM put JOIN x ON x.ref = put.ref ORDER BY put.ref
 

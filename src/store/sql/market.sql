@@ -283,6 +283,6 @@ ON CONFLICT (pool_id) DO UPDATE SET record = excluded.record, at_us = excluded.a
 -- writes: yes
 WITH a AS (DELETE FROM price_refused WHERE observed_us < $1), b AS (DELETE FROM node_sample WHERE at_us < $1),
 	g AS (DELETE FROM feed_gap WHERE to_us < $2),
-	o AS (DELETE FROM orphan WHERE gone_us < $1), m AS (DELETE FROM price_misdated WHERE observed_us < $2),
+	o AS (DELETE FROM orphan WHERE gone_us < CASE WHEN word = 'keep' THEN $2 ELSE $1 END), m AS (DELETE FROM price_misdated WHERE observed_us < $2),
 	p AS (DELETE FROM enrol_proof e USING node n WHERE n.id = e.node_id AND n.ended_us < $1), c AS (DELETE FROM job_log l USING job j WHERE j.id = l.job_id AND j.ended_us < $2)
 DELETE FROM idempotency WHERE created_us < $1;

@@ -31,6 +31,18 @@ class Leaks(unittest.TestCase):
         self.assertEqual([x["why"] for x in A.call("GET", "/v1/leaks?state=ending", expect=200)[1]["items"]], ["no node knows it; its end was asked for by ann"])
         A.sql("UPDATE orphan SET word = '', word_by = '', terminate_us = NULL WHERE ref = 'seen'")
 
+    def test_what_was_kept_and_is_gone_is_no_leak_and_costs_no_more(self):
+        A.sql("UPDATE orphan SET word = 'keep', word_by = 'ann', gone_us = first_us + %d WHERE ref = 'made'" % HOUR)
+        try:
+            doc = A.call("GET", "/v1/leaks", expect=200)[1]
+            self.assertEqual(sorted(x["ref"] for x in doc["items"]), ["seen", "to-come"])
+            self.assertAlmostEqual(doc["per_hour_usd"], 4, delta=0.01)
+            self.assertEqual(A.call("GET", "/v1/leaks?state=kept", expect=200)[1]["items"], [])
+            self.assertEqual([(x["ref"], x["said"]) for x in A.call("GET", "/v1/leaks?state=gone", expect=200)[1]["items"]], [("made", "keep")])
+            A.call("POST", "/v1/leaks", {"ref": "made", "act": "end"}, expect=404)
+        finally:
+            A.sql("UPDATE orphan SET word = '', word_by = '', gone_us = NULL WHERE ref = 'made'")
+
 
 if __name__ == "__main__":
     lib.main()

@@ -512,6 +512,51 @@ static void our_deadline_after_an_answered_change_is_unknown(void **state)
 	assert_int_equal(f->requests, 2);
 }
 
+/* What it answers in turn; the last again and again. */
+static const int *statuses;
+
+static void serve_in_turn(struct fake *f UNUSED, struct httpd_req *r)
+{
+	httpd_reply(r, *statuses, "text/plain", "", 0);
+	if (statuses[1] != 0)
+		statuses++;
+}
+
+static struct fake_call change_answered(struct fake *f, const int *answers)
+{
+	struct fake_call k;
+
+	f->step = fake_step_post;
+	f->serve = serve_in_turn;
+	f->tick_us = 10000;
+	statuses = answers;
+	fake_start(f, &k, CALL_LAUNCH, 600 * S, 0, false);
+	fake_wait(f, &k);
+	return k;
+}
+
+static void a_refusal_after_a_try_in_doubt_says_that_there_was_doubt(void **state)
+{
+	struct fake_call k = change_answered(*state, (const int[]){503, 418, 0});
+
+	assert_int_equal(k.rc, SPOT_NO_CAPACITY);
+	assert_true(k.call.doubted);
+	/* Throttled, refused for its credentials: nothing happened by those. */
+	k = change_answered(*state, (const int[]){429, 418, 0});
+	assert_false(k.call.doubted);
+	k = change_answered(*state, (const int[]){401, 418, 0});
+	assert_false(k.call.doubted);
+	k = change_answered(*state, (const int[]){503, 429, 401, 418, 0});
+	assert_true(k.call.doubted);
+	k = change_answered(*state, (const int[]){418, 0});
+	assert_false(k.call.doubted);
+	k.f->step = fake_step_get;
+	statuses = (const int[]){503, 418, 0};
+	fake_call_now(k.f, &k);
+	assert_int_equal(k.rc, SPOT_NO_CAPACITY);
+	assert_false(k.call.doubted);
+}
+
 static void serve_429(struct fake *f UNUSED, struct httpd_req *r)
 {
 	httpd_reply(r, 429, "text/plain", "", 0);
@@ -657,6 +702,7 @@ int main(void)
 	    T(what_fails_after_a_refused_change_is_what_it_is),
 	    T(after_a_change_the_step_may_still_give_a_verdict),
 	    T(our_deadline_after_an_answered_change_is_unknown),
+	    T(a_refusal_after_a_try_in_doubt_says_that_there_was_doubt),
 	    T(a_change_that_was_throttled_did_not_happen),
 	    T(a_change_that_was_never_sent_is_unavailable),
 	    T(a_change_whose_owner_lost_the_right_to_make_it_is_not_sent),
