@@ -1,4 +1,5 @@
--- Partitions of price_point come and go beside long readers (a backup reads for hours); prices that were in force when their day went stay.
+-- Partitions of price_point come and go beside long readers (a backup reads for hours); prices that were in force when their day went stay;
+-- one replacement for one machine.
 
 -- Who waits for a lock makes all wait that come after, on every connection: this waits 200 ms, fails, and is tried again. A table that is made by
 -- itself and attached asks only for a lock that neither readers nor writers mind. It is new and empty, so that nothing is read to prove its bounds.
@@ -65,3 +66,12 @@ SELECT l.pool_id, l.observed_us, l.changed_us, l.price_micros, l.source FROM poo
 WHERE l.pool_id NOT IN (SELECT pool_id FROM price_point)
 	AND to_regclass('price_point_' || to_char(to_timestamp(l.observed_us / 1000000) AT TIME ZONE 'UTC', 'YYYYMMDD')) IS NOT NULL
 ON CONFLICT (pool_id, observed_us) DO NOTHING;
+
+-- Two that want a machine for the same job at once each see none yet; the second is refused. A machine that serves its job replaces none any more
+-- (engine_assign). Of two that are there already the younger is nobody's replacement now, and goes back.
+UPDATE node n SET replaces_id = NULL
+WHERE n.replaces_id IS NOT NULL AND n.gang_id IS NULL AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY')
+	AND EXISTS (SELECT FROM node o WHERE (o.job_id, o.replaces_id) = (n.job_id, n.replaces_id) AND o.id < n.id AND o.gang_id IS NULL
+		AND o.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY'));
+CREATE UNIQUE INDEX node_replacement ON node (job_id, replaces_id)
+	WHERE replaces_id IS NOT NULL AND gang_id IS NULL AND state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY');
