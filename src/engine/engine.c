@@ -245,10 +245,7 @@ void engine_free(struct engine *e)
 	loop_hook_remove(e->loop, &e->hook);
 	pg_listen_stop(e->pg, &e->listen);
 	loop_timer_stop(&e->timer);
-	if (e->lease_busy) {
-		op_fini(&e->lease_req.op);
-		pg_req_fini(&e->lease_req);
-	}
+	lease_drop(e);
 	engine_drop_work(e);
 	exam_drop(e);
 	while ((r = TAILQ_FIRST(&e->recons)) != NULL) {

@@ -98,6 +98,14 @@ struct offers { /* one read of the market, shared by the turns that need it */
 	size_t rests_n, busy_n, busy_cap;
 };
 
+/* One statement of lease.c that is under way. */
+struct lease_ask {
+	struct pg_req req;
+	struct engine *e;
+	bool busy;
+	int64_t sent_us, until_us; /* mono; what the row is to say */
+};
+
 struct fleet_seen;
 struct release_told;
 struct sched;
@@ -134,8 +142,10 @@ struct engine {
 	int64_t doubt_us, doubt_epoch;		/* our clock is doubted since (mono; 0: it is not), and under which lease */
 	int64_t doubt_first_us, doubt_mark;	/* before it leapt again, since (mono); the newest event then (-1: not known) */
 	int64_t settled_epoch, settled_at_us;	/* rows have no times to come: under this lease, when (mono) */
-	bool lease_busy, closing;
-	struct pg_req lease_req;
+	bool closing;
+	struct lease_ask lease_asks[2];	/* a look is the first; a renewal is either, with another one beside it that is not answered */
+	int64_t lease_said[16];		/* what until_us of our row may be: what was confirmed last, and what was sent since */
+	size_t lease_said_n;
 	int64_t lease_sent, lease_again; /* mono; 0: ask at once */
 	bool refused; /* what runs now runs since a statement failed */
 	int64_t seen_epoch, seen_until_us; /* another's lease, as we saw it last */
@@ -193,6 +203,7 @@ struct recon *recon_add(struct engine *e, const char *name, int64_t every_us,
 void engine_later(struct engine *e, int64_t after_us); /* a pass no later than that */
 /* lease.c */
 void lease_turn(struct engine *e);
+void lease_drop(struct engine *e); /* what is asked is not waited for any more */
 bool lease_held(const struct engine *e);
 
 /* One node or job transition through the table; refused edges are logged and nothing is sent. */

@@ -4,6 +4,11 @@
  * same row for a whole lease by their own clock (engine_lease_take), as wall clocks of machines
  * differ. That clocks stop, with a process or its machine, is what the epoch is for: whatever is
  * sent later carries an epoch that is over, and changes nothing.
+ *
+ * A statement may be long under way though the database answers others: it waits behind a slow one on
+ * its connection. So a renewal that is not answered has another one beside it, and a look that is not
+ * is given up. All of them compare what the row says before they set it: in whatever order they come,
+ * none undoes a later one.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -33,6 +38,34 @@ static int64_t look_us(const struct engine *e)
 	return e->conf.lease_us / LOOKS;
 }
 
+static void ask_drop(struct lease_ask *a)
+{
+	if (a->busy) {
+		a->busy = false;
+		pg_req_fini(&a->req);
+	}
+}
+
+void lease_drop(struct engine *e)
+{
+	for (size_t i = 0; i < ARRAY_LEN(e->lease_asks); i++) {
+		ask_drop(&e->lease_asks[i]);
+	}
+}
+
+static void ask_begin(struct lease_ask *a, struct engine *e, int64_t now, int64_t wall)
+{
+	a->e = e;
+	a->busy = true;
+	a->sent_us = e->lease_sent = now;
+	a->until_us = wall + e->conf.lease_us;
+}
+
+static struct lease_ask *ask_of(struct op *op)
+{
+	return container_of(container_of(op, struct pg_req, op), struct lease_ask, req);
+}
+
 static void lease_lost(struct engine *e, const char *why)
 {
 	if (e->epoch > 0) {
@@ -40,26 +73,45 @@ static void lease_lost(struct engine *e, const char *why)
 		e->led_epoch = e->epoch;
 	}
 	e->epoch = 0;
+	lease_drop(e);
 	streams_stop(e);
+}
+
+/* The row says until_us, or what was sent later. */
+static void lease_said(struct engine *e, int64_t until_us)
+{
+	size_t i = 0;
+
+	while (i + 1 < e->lease_said_n && e->lease_said[i] != until_us) {
+		i++;
+	}
+	e->lease_said_n -= i;
+	memmove(e->lease_said, e->lease_said + i, e->lease_said_n * sizeof(*e->lease_said));
 }
 
 static void lease_renewed(struct op *op)
 {
-	struct pg_req *req = container_of(op, struct pg_req, op);
-	struct engine *e = container_of(req, struct engine, lease_req);
+	struct lease_ask *a = ask_of(op);
+	struct engine *e = a->e;
+	struct lease_ask *other = &e->lease_asks[a == e->lease_asks];
+	bool newest = !other->busy || other->sent_us < a->sent_us;
 
-	e->lease_busy = false;
-	if (op->rc == SPOT_OK && pg_rows(req->result) == 1) {
-		e->lease_until = e->lease_sent + e->conf.lease_us;
-	} else if (op->rc == SPOT_OK) {
-		lease_lost(e, "another engine holds the lease");
-	} else if (!lease_held(e)) {
+	a->busy = false;
+	if (op->rc == SPOT_OK && pg_rows(a->req.result) == 1) {
+		e->lease_until = MAX(e->lease_until, a->sent_us + e->conf.lease_us);
+		lease_said(e, a->until_us);
+		if (newest) {
+			ask_drop(other); /* it would find another value by now */
+		}
+	} else if (op->rc == SPOT_OK && newest) {
+		lease_lost(e, "another engine holds the lease, or its row is an older one");
+	} else if (op->rc != SPOT_OK && !lease_held(e)) {
 		lease_lost(e, op->err.text);
-	} else {
+	} else if (op->rc != SPOT_OK) {
 		log_warn("engine.lease", STR("rc", spot_rc_name(op->rc)), STR("error", op->err.text));
-		e->lease_again = e->lease_sent + look_us(e);
-	}
-	pg_req_fini(req);
+		e->lease_again = a->sent_us + look_us(e);
+	} /* else the later one was first, and its answer is under way */
+	pg_req_fini(&a->req);
 	engine_later(e, e->conf.lease_us / 3);
 	loop_wake(e->loop);
 }
@@ -67,7 +119,7 @@ static void lease_renewed(struct op *op)
 static void lease_ours(struct engine *e, int64_t epoch)
 {
 	e->epoch = epoch;
-	e->lease_until = e->lease_sent + e->conf.lease_us;
+	e->lease_until = e->lease_asks[0].sent_us + e->conf.lease_us;
 	e->led_since_us = engine_now(e);
 	clock_taken_over(e);
 	snprintf(e->me, sizeof(e->me), "e%" PRId64, e->epoch);
@@ -126,15 +178,17 @@ static void lease_watch(struct engine *e, int64_t epoch, int64_t until_us)
 
 static void lease_taken(struct op *op)
 {
-	struct pg_req *req = container_of(op, struct pg_req, op);
-	struct engine *e = container_of(req, struct engine, lease_req);
+	struct lease_ask *a = ask_of(op);
+	struct engine *e = a->e;
 
-	e->lease_busy = false;
-	if (op->rc == SPOT_OK && pg_rows(req->result) == 1 && pg_bool(req->result, 0, 1)) {
-		holder_last(e, pg_int(req->result, 0, 2));
-		lease_ours(e, pg_int(req->result, 0, 0));
-	} else if (op->rc == SPOT_OK && pg_rows(req->result) == 1) {
-		lease_watch(e, pg_int(req->result, 0, 0), pg_int(req->result, 0, 2));
+	a->busy = false;
+	if (op->rc == SPOT_OK && pg_rows(a->req.result) == 1 && pg_bool(a->req.result, 0, 1)) {
+		holder_last(e, pg_int(a->req.result, 0, 2));
+		e->lease_said[0] = a->until_us;
+		e->lease_said_n = 1;
+		lease_ours(e, pg_int(a->req.result, 0, 0));
+	} else if (op->rc == SPOT_OK && pg_rows(a->req.result) == 1) {
+		lease_watch(e, pg_int(a->req.result, 0, 0), pg_int(a->req.result, 0, 2));
 	} else {
 		if (op->rc != SPOT_OK && op->rc != SPOT_CANCELLED) {
 			log_warn("engine.lease", STR("rc", spot_rc_name(op->rc)),
@@ -143,23 +197,58 @@ static void lease_taken(struct op *op)
 		e->lease_again = loop_mono_us(e->loop) + look_us(e);
 		engine_later(e, look_us(e));
 	}
-	pg_req_fini(req);
+	pg_req_fini(&a->req);
 }
 
 static void lease_take(struct engine *e, int64_t now, int64_t wall)
 {
 	bool stood = e->seen_us > 0 && now - e->seen_us >= e->conf.lease_us;
+	struct lease_ask *a = &e->lease_asks[0];
 
-	e->lease_busy = true;
-	e->lease_sent = now;
+	ask_begin(a, e, now, wall);
 	q_engine_lease_take(
-	    e->pg, &e->lease_req,
+	    e->pg, &a->req,
 	    &(struct q_engine_lease_take){.holder = e->holder,
 					  .at_us = wall,
-					  .until_us = wall + e->conf.lease_us,
+					  .until_us = a->until_us,
 					  .seen_epoch = stood ? e->seen_epoch : -1,
 					  .seen_until_us = stood ? e->seen_until_us : -1},
 	    lease_taken);
+	engine_later(e, e->conf.lease_us);
+}
+
+/* At a third of its life; and beside one that is not answered, after another third. A database that refuses it does so at once. */
+static void lease_renew(struct engine *e, int64_t now, int64_t wall)
+{
+	int64_t third = e->conf.lease_us / 3, at = MAX(e->lease_until - e->conf.lease_us * 2 / 3, e->lease_again);
+	struct lease_ask *a = NULL;
+
+	for (size_t i = 0; i < ARRAY_LEN(e->lease_asks); i++) {
+		if (e->lease_asks[i].busy) {
+			at = MAX(at, e->lease_asks[i].sent_us + third);
+		} else {
+			a = &e->lease_asks[i];
+		}
+	}
+	if (a == NULL || e->lease_said_n == ARRAY_LEN(e->lease_said)) {
+		at = e->lease_until;
+	}
+	if (at > now) {
+		engine_later(e, MIN(at, e->lease_until) - now); /* nothing else may happen until then */
+		return;
+	}
+	ask_begin(a, e, now, wall);
+	q_engine_lease_renew(
+	    e->pg, &a->req,
+	    &(struct q_engine_lease_renew){.holder = e->holder,
+					   .epoch = e->epoch,
+					   .until_us = a->until_us,
+					   .at_us = wall,
+					   .was_us = e->lease_said,
+					   .was_us_n = e->lease_said_n},
+	    lease_renewed);
+	e->lease_said[e->lease_said_n++] = a->until_us;
+	engine_later(e, third);
 }
 
 /* Called in every pass. */
@@ -167,33 +256,27 @@ void lease_turn(struct engine *e)
 {
 	int64_t now = loop_mono_us(e->loop), wall = engine_now(e);
 
-	if (e->lease_busy || e->closing) {
+	if (e->closing) {
 		return;
 	}
 	if (e->epoch > 0 && now >= e->lease_until) {
 		lease_lost(e, "it could not be renewed in time");
+	}
+	if (e->epoch == 0 && e->lease_asks[0].busy) {
+		int64_t left = e->lease_asks[0].sent_us + e->conf.lease_us - now;
+
+		if (left > 0) {
+			engine_later(e, left);
+			return;
+		}
+		ask_drop(&e->lease_asks[0]); /* what it might take would be over */
 	}
 	if (!pg_ready(e->pg)) { /* what waits for a connection says a time that is over when it gets one */
 		engine_later(e, look_us(e));
 		return;
 	}
 	if (e->epoch > 0) {
-		/* A database that refuses it does so at once. */
-		int64_t early = MAX(e->lease_until - e->conf.lease_us * 2 / 3, e->lease_again) - now;
-
-		if (early > 0) {
-			engine_later(e, early); /* nothing else may happen until then */
-			return;
-		}
-		e->lease_busy = true;
-		e->lease_sent = now;
-		q_engine_lease_renew(
-		    e->pg, &e->lease_req,
-		    &(struct q_engine_lease_renew){.holder = e->holder,
-						   .epoch = e->epoch,
-						   .until_us = wall + e->conf.lease_us,
-						   .at_us = wall},
-		    lease_renewed);
+		lease_renew(e, now, wall);
 		return;
 	}
 	if (now >= e->lease_again &&
@@ -204,23 +287,20 @@ void lease_turn(struct engine *e)
 
 static void lease_released(struct op *op)
 {
-	struct pg_req *req = container_of(op, struct pg_req, op);
-	struct engine *e = container_of(req, struct engine, lease_req);
+	struct lease_ask *a = ask_of(op);
+	struct engine *e = a->e;
 
-	e->lease_busy = false;
-	pg_req_fini(req);
+	a->busy = false;
+	pg_req_fini(&a->req);
 	e->released(e->released_ctx);
 }
 
 void engine_release(struct engine *e, void (*done)(void *ctx), void *ctx)
 {
+	struct lease_ask *a = &e->lease_asks[0];
 	int64_t epoch = e->epoch;
 
-	if (e->lease_busy) {
-		op_fini(&e->lease_req.op);
-		pg_req_fini(&e->lease_req);
-		e->lease_busy = false;
-	}
+	lease_drop(e);
 	e->closing = true;
 	e->epoch = 0;
 	streams_stop(e);
@@ -230,8 +310,8 @@ void engine_release(struct engine *e, void (*done)(void *ctx), void *ctx)
 	}
 	e->released = done;
 	e->released_ctx = ctx;
-	e->lease_busy = true;
+	ask_begin(a, e, loop_mono_us(e->loop), engine_now(e));
 	q_engine_lease_release(
-	    e->pg, &e->lease_req,
+	    e->pg, &a->req,
 	    &(struct q_engine_lease_release){.holder = e->holder, .epoch = epoch}, lease_released);
 }

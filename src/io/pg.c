@@ -81,14 +81,21 @@ int64_t pg_deadline_us(const struct pg *p)
 
 /* ---- queue -------------------------------------------------------------------------------- */
 
+/* What is sent next waits for all before it, and one that waits for a lock may take as long as a statement may. */
+static int64_t conn_cost(const struct pg_conn *c, int64_t now)
+{
+	return c->inflight.n + (c->busy_us > 0 ? (now - c->busy_us) / PG_SLOW_US : 0);
+}
+
 static struct pg_conn *conn_least_busy(struct pg *p)
 {
+	int64_t now = loop_mono_us(p->loop);
 	struct pg_conn *best = NULL;
 
 	for (int i = 0; i < p->conns_n; i++) {
 		struct pg_conn *c = &p->conns[i];
 
-		if (pg_conn_takes(c) && (best == NULL || c->inflight.n < best->inflight.n))
+		if (pg_conn_takes(c) && (best == NULL || conn_cost(c, now) < conn_cost(best, now)))
 			best = c;
 	}
 	return best;

@@ -32,7 +32,7 @@ static void conn_close(struct pg_conn *c)
 	if (c->state == PG_CONN_READY || c->state == PG_CONN_COPY)
 		c->pg->stats.up--;
 	c->state = PG_CONN_DOWN;
-	c->awaited_us = 0;
+	c->busy_us = c->awaited_us = 0;
 	c->reserved = c->retiring = c->dirty = c->listen_busy = false;
 	c->nulls = 0;
 	memset(c->names, 0, sizeof(c->names));
@@ -119,6 +119,7 @@ void pg_conn_lost(struct pg_conn *c, const char *why)
 void pg_conn_watchdog(struct pg_conn *c, bool on)
 {
 	pg_scout_watch(c, on);
+	c->busy_us = on ? loop_mono_us(c->pg->loop) : 0;
 	if (on)
 		loop_timer_set(&c->timer, pg_deadline_us(c->pg));
 	else

@@ -16,6 +16,7 @@
 
 #define PG_QUEUE_MAX	  10000
 #define PG_PIPELINE_MAX	  32		       /* statements in flight on one connection */
+#define PG_SLOW_US	  (SPOT_US_PER_S / 100) /* to be waited for so long is as bad as one more in flight */
 #define PG_GRACE_US	  SPOT_US_PER_S	       /* our deadline behind the server's own */
 #define PG_CONNECT_US	  (10 * SPOT_US_PER_S) /* resolving, connecting and setting up */
 #define PG_IDLE_TX_US	  (5 * SPOT_US_PER_S)  /* a COPY whose sender stopped holds its locks no longer */
@@ -95,6 +96,7 @@ struct pg_conn {
 	bool listener;
 	bool listen_busy; /* a LISTEN is on its way */
 	int fails, nulls;
+	int64_t busy_us;	 /* mono: the oldest in flight is waited for since; 0: none is */
 	int64_t awaited_us;	 /* mono: it owes an answer since; 0: none (pg_scout.c) */
 	bool out, ask_shunned;	 /* the scout's: it is under way, and whom it asks */
 	int listened; /* channels in the last LISTEN round */

@@ -75,6 +75,35 @@ static void test_every_ledger_line_has_the_price_that_was_in_force(void **state)
 	assert_int_equal(world_int(w, "SELECT (sum(to_us - from_us) = (SELECT ended_us - launched_us FROM node))::int FROM ledger"), 1);
 }
 
+/* Only changes are kept: the last one may be older than prices are kept for. */
+static void test_a_machine_is_billed_at_a_price_whose_day_was_dropped(void **state)
+{
+	struct world *w = *state;
+	int64_t now = world_us(), day = 86400 * SPOT_US_PER_S;
+	char more[200];
+	int pool;
+
+	world_reset(w, true);
+	pool = world_pool(w, "z1", "a1", "spot", 3600000000);
+	world_sql(w, "SELECT price_partitions_ensure(%" PRId64 ", %" PRId64 ");"
+	    "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 3600000000, 'test')", now - day, now + 3 * day, pool, now - 5000000, now - 5000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us IS NOT NULL AND state = 'READY'");
+	world_kill(w);
+	now = world_us();
+	world_sql(w, "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 7200000000, 'test')", pool, now, now);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE price_micros = 7200000000");
+	assert_int_not_equal(world_int(w, "SELECT price_partitions_drop((extract(epoch FROM now())::int8 + 2 * 86400) * 1000000)"), 0);
+	(void)snprintf(more, sizeof(more), "SELECT count(*) FROM ledger WHERE id > %" PRId64, world_int(w, "SELECT max(id) FROM ledger"));
+	world_until(w, LIMIT, more);
+	world_finish(w, 1);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
+	(void)snprintf(more + strlen(more), sizeof(more) - strlen(more), " AND (price_micros <> 7200000000 OR price_observed_us = 0)");
+	assert_int_equal(world_int(w, more), 0);
+}
+
 /* ---- what the provider does not bill ------------------------------------------------------------- */
 
 /* A machine of 3,600 dollars an hour runs and is taken, or ended by the user; its job goes on elsewhere and ends. */
@@ -159,6 +188,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_ledger_sums_to_interval_times_price_across_a_price_change),
 		cmocka_unit_test(test_every_ledger_line_has_the_price_that_was_in_force),
+		cmocka_unit_test(test_a_machine_is_billed_at_a_price_whose_day_was_dropped),
 		cmocka_unit_test(test_a_spot_machine_that_was_taken_early_costs_nothing_to_the_micro_dollar),
 		cmocka_unit_test(test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_either),
 		cmocka_unit_test(test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed),

@@ -151,12 +151,84 @@ static void test_places_in_the_queue_that_cannot_be_written_wait_for_the_tick(vo
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE pos = 1");
 }
 
+/* A standby that was behind has taken over: what it lacks may have been machines, and nobody says of these seconds that somebody led then. */
+static void test_a_lease_whose_row_went_back_is_taken_anew(void **state)
+{
+	struct world *w = *state;
+	int64_t until, led;
+	char sql[100];
+
+	world_reset(w, true);
+	w->conf.lease_us = 2 * SPOT_US_PER_S;
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM leader WHERE epoch = 1");
+	until = world_int(w, "SELECT until_us FROM leader");
+	led = world_int(w, "SELECT to_us FROM led WHERE epoch = 1");
+	(void)snprintf(sql, sizeof(sql), "SELECT (until_us > %" PRId64 ")::int FROM leader", until);
+	world_until(w, LIMIT, sql);
+	world_sql(w, "BEGIN; UPDATE leader SET until_us = %" PRId64 "; UPDATE led SET to_us = %" PRId64 " WHERE epoch = 1; COMMIT", until, led);
+	world_until(w, LIMIT, "SELECT (epoch = 2)::int FROM leader");
+	assert_int_equal(world_int(w, "SELECT to_us FROM led WHERE epoch = 1"), led);
+}
+
+/* The first statement of the kind waits until hang_no_more, as if behind a slow one on its connection. */
+static void hang(struct world *w, const char *what)
+{
+	world_sql(w, "SELECT pg_advisory_lock(1); CREATE SEQUENCE asked; CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+		     "IF nextval('asked') = 1 THEN PERFORM pg_advisory_lock_shared(1); END IF; RETURN NULL; END $$; "
+		     "CREATE TRIGGER hang BEFORE %s ON leader EXECUTE FUNCTION hang()", what);
+}
+
+#define HANGS "EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory')"
+
+static void hang_no_more(struct world *w)
+{
+	world_sql(w, "SELECT pg_advisory_unlock_all()");
+	world_until(w, LIMIT, "SELECT (NOT " HANGS ")::int");
+}
+
+static void test_a_renewal_that_is_not_answered_loses_no_lease(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.lease_us = 2 * SPOT_US_PER_S;
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM leader WHERE epoch = 1");
+	hang(w, "UPDATE");
+	world_until(w, LIMIT, "SELECT " HANGS "::int");
+	world_for(w, w->conf.lease_us / 1000 * 2);
+	assert_true(engine_leads(w->engine));
+	assert_int_equal(world_int(w, "SELECT " HANGS "::int"), 1);
+	/* Now it comes, late, and the lease is renewed after it as before. */
+	hang_no_more(w);
+	world_for(w, w->conf.lease_us / 1000 * 2);
+	assert_true(engine_leads(w->engine));
+	assert_int_equal(world_int(w, "SELECT epoch FROM leader"), 1);
+}
+
+static void test_a_look_that_is_not_answered_keeps_nobody_from_leading(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.lease_us = 2 * SPOT_US_PER_S;
+	world_sql(w, "INSERT INTO leader (name, epoch, holder, until_us) VALUES ('engine', 7, 'another/1', 1000)");
+	hang(w, "INSERT");
+	world_start(w);
+	world_until(w, LIMIT, "SELECT (epoch = 8 AND " HANGS ")::int FROM leader");
+	hang_no_more(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are_apart),
 		cmocka_unit_test(test_who_takes_over_from_a_clock_that_is_behind_gives_machines_their_time),
 		cmocka_unit_test(test_who_led_last_leads_again_as_soon_as_the_database_answers),
+		cmocka_unit_test(test_a_lease_whose_row_went_back_is_taken_anew),
+		cmocka_unit_test(test_a_renewal_that_is_not_answered_loses_no_lease),
+		cmocka_unit_test(test_a_look_that_is_not_answered_keeps_nobody_from_leading),
 		cmocka_unit_test(test_a_lease_that_cannot_be_renewed_is_not_asked_for_without_a_pause),
 		cmocka_unit_test(test_a_launch_that_cannot_be_claimed_waits_for_the_tick),
 		cmocka_unit_test(test_places_in_the_queue_that_cannot_be_written_wait_for_the_tick),

@@ -1,6 +1,7 @@
 /* What must not happen. When somebody else was first: no launch without the claim, none by a daemon that lost the lease,
  * none repeated where a repeat is not harmless. And no healthy job is taken for lost on one witness alone. */
 #include "engine_world.h"
+#include "store/q.h"
 
 static void finish(struct world *w)
 {
@@ -29,6 +30,50 @@ static void test_a_claim_that_does_not_succeed_sends_no_launch(void **state)
 	world_sql(w, "DROP TRIGGER not_now ON node; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	assert_int_equal(w->cloud.launches, 1);
+	finish(w);
+}
+
+static void not_asked(struct op *op)
+{
+	(void)op;
+}
+
+/* As return.c and rebalance.c may in one turn: both have seen no replacement before either waits for the job's row. */
+static void test_two_who_want_a_replacement_at_once_get_one(void **state)
+{
+	struct world *w = *state;
+	struct pg_req reqs[2] = {0};
+	const char *names[] = {"t1", "t2"};
+	int ok = 0;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	w->connections = 8; /* each has its own, whoever else waits */
+	world_start(w);
+	w->connections = 0;
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	while (pg_stats(w->pg).up < 8) {
+		world_for(w, 5);
+	}
+	world_sql(w, "BEGIN; SELECT FROM job FOR UPDATE");
+	for (int i = 0; i < 2; i++) {
+		q_engine_want_for_job(w->pg, &reqs[i], &(struct q_engine_want_for_job){.job_id = 1, .was = "RUNNING", .epoch = 1, .pool_id = 1,
+		    .has_replaces_id = true, .replaces_id = 1, .token = names[i], .name = names[i], .price_micros = 1, .kind = "return", .inputs = "{}",
+		    .outcome = "{}", .why = "test", .at_us = world_us(), .fence = world_int(w, "SELECT epoch FROM leader")}, not_asked);
+	}
+	world_until(w, LIMIT, "SELECT (count(*) = 2)::int FROM pg_locks WHERE relation = 'job'::regclass AND locktype = 'tuple' AND mode = 'AccessExclusiveLock'");
+	world_sql(w, "COMMIT");
+	for (int i = 0; i < 2; i++) {
+		while (op_busy(&reqs[i].op)) {
+			world_for(w, 5);
+		}
+		ok += reqs[i].op.rc == SPOT_OK && pg_rows(reqs[i].result) == 1;
+		pg_req_fini(&reqs[i]);
+	}
+	assert_int_equal(ok, 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE replaces_id = 1"), 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'return'"), 1);
 	finish(w);
 }
 
@@ -568,6 +613,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_claim_that_does_not_succeed_sends_no_launch),
+		cmocka_unit_test(test_two_who_want_a_replacement_at_once_get_one),
 		cmocka_unit_test(test_a_daemon_that_lost_the_lease_launches_nothing),
 		cmocka_unit_test(test_a_claim_does_not_run_out_while_its_call_is_under_way),
 		cmocka_unit_test(test_the_claim_of_a_gang_does_not_run_out_either),

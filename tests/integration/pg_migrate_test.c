@@ -55,6 +55,31 @@ static void our_schema_applies_to_an_empty_database_and_again_changes_nothing(vo
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM job"), 0);
 }
 
+/* What a daemon before 0026 may have left: two replacements for one machine, a pool whose only price went with its day. */
+static void what_earlier_daemons_left_does_not_stop_the_upgrade(void **state)
+{
+	const char *dsn = testdb_new_empty(db);
+	struct spot_err err = {0};
+	int applied;
+
+	(void)state;
+	assert_int_equal(migrate_run(dsn, NULL, migrations_all, 25, 1, &applied, &err), SPOT_OK);
+	testdb_exec(dsn, "INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, gpu_milli, gpu_mem_mib, vcpus, mem_mib, "
+			 "arch, quota_class, offered, seen_us) SELECT 'p', 'r', 'z' || i, '', 't', 'spot', '', 0, 0, 1, 1, 'x86_64', '', true, 1 "
+			 "FROM generate_series(1, 2) i; SELECT price_partitions_ensure(86400000000, 86400000001); "
+			 "INSERT INTO pool_latest SELECT i, 500, 86400000009, 86400000008, 7, 'test', 'fresh' FROM generate_series(1, 2) i; "
+			 "INSERT INTO price_point VALUES (2, 86400000001, 5, 500, 'test')");
+	testdb_exec(dsn, "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, created_us, queued_us) VALUES "
+			 "('j', 'o', 't', 'p', 'training', '{}', '', 'RUNNING', 1, 1, 1); "
+			 "INSERT INTO node (pool_id, job_id, state, state_us, token, name, price_micros, created_us, replaces_id) "
+			 "SELECT 1, 1, state, 1, state, state, 1, 1, was FROM (VALUES ('READY', NULL::int8), ('FAILED', 1), ('UNKNOWN', 1), ('BOOTING', 1), "
+			 "('GONE', 1)) v (state, was)");
+	assert_int_equal(migrate_run(dsn, NULL, migrations_all, migrations_all_n, 1, &applied, &err), SPOT_OK);
+	assert_string_equal(testdb_text(dsn, "SELECT string_agg(state, ' ' ORDER BY id) FROM node WHERE replaces_id = 1"), "FAILED UNKNOWN GONE");
+	assert_string_equal(testdb_text(dsn, "SELECT string_agg(concat_ws(' ', pool_id, observed_us, effective_us, price_micros), ', ' ORDER BY pool_id) "
+					     "FROM price_point"), "1 86400000009 7 500, 2 86400000001 5 500");
+}
+
 static void later_migrations_continue_where_earlier_ones_ended(void **state)
 {
 	const char *dsn = testdb_new_empty(db);
@@ -231,6 +256,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(our_schema_applies_to_an_empty_database_and_again_changes_nothing),
+	    cmocka_unit_test(what_earlier_daemons_left_does_not_stop_the_upgrade),
 	    cmocka_unit_test(later_migrations_continue_where_earlier_ones_ended),
 	    cmocka_unit_test(a_text_changed_after_it_was_applied_is_refused),
 	    cmocka_unit_test(a_schema_newer_than_the_program_is_refused),

@@ -283,11 +283,40 @@ static void megabytes_both_ways_in_one_pipeline_do_not_block_each_other(void **s
 	free(text);
 }
 
+static bool both_up(void *arg)
+{
+	return pg_stats(arg).up == 2;
+}
+
+/* One that waits for a lock may take half a minute: nothing is sent behind it where another connection answers. */
+static void nothing_waits_behind_a_slow_statement_while_another_connection_answers(void **state)
+{
+	struct world *w = *state;
+	struct pg_req slow = {0}, quick = {0}, more[5] = {0};
+
+	assert_true(test_until(w->loop, 60 * SPOT_US_PER_S, both_up, w->pg));
+	exec_float(w, &slow, &stmt_sleep, 30);
+	exec_float(w, &quick, &stmt_sleep, 0.1);
+	assert_true(test_op_wait(&quick.op));
+	exec_float(w, &quick, &stmt_sleep, 0.1);
+	for (int i = 0; i < 5; i++)
+		exec_int(w, &more[i], &stmt_echo, i);
+	for (int i = 0; i < 5; i++) {
+		assert_true(test_op_wait(&more[i].op));
+		assert_int_equal(pg_int(more[i].result, 0, 0), i + 1);
+		pg_req_fini(&more[i]);
+	}
+	assert_true(op_busy(&slow.op));
+	pg_req_fini(&slow);
+	pg_req_fini(&quick);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    T(a_statement_gives_its_row_and_never_completes_inside_the_call, set_up),
 	    T(a_failing_statement_leaves_its_pipeline_neighbours_alone, set_up),
+	    T(nothing_waits_behind_a_slow_statement_while_another_connection_answers, set_up),
 	    T(a_statement_that_does_not_prepare_fails_and_may_be_tried_again, set_up),
 	    T(parameters_may_be_what_the_request_said_last, set_up),
 	    T(a_statement_prepared_before_a_schema_change_works_again_after_one_retry, set_up_one),

@@ -36,12 +36,14 @@ SELECT epoch, true, coalesce(least((SELECT b.to_us FROM led b WHERE b.epoch < t.
 	(SELECT until_us - $3 + $2 FROM c WHERE until_us > 0)), 0) FROM t
 UNION ALL SELECT epoch, false, until_us FROM c WHERE NOT EXISTS (SELECT FROM t)
 
+-- Only a row that says what this engine was last told that it says, or has sent since (was_us). Another value of the same epoch is older: a standby that
+-- was behind has taken over, what was launched in the seconds that it lacks is not in its rows, and led must not say that somebody led then.
 -- name: engine_lease_renew
--- params: holder text, epoch int8, until_us int8, at_us int8
+-- params: holder text, epoch int8, until_us int8, at_us int8, was_us int8[]
 -- rows: 0..1 epoch int8
 -- writes: yes
 WITH l AS (
-	UPDATE leader SET until_us = $3 WHERE name = 'engine' AND holder = $1 AND epoch = $2 RETURNING epoch
+	UPDATE leader SET until_us = $3 WHERE name = 'engine' AND holder = $1 AND epoch = $2 AND until_us = ANY ($5) RETURNING epoch
 ), led AS (
 	UPDATE led SET to_us = greatest(to_us, $4) FROM l WHERE led.epoch = l.epoch
 )

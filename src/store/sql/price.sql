@@ -164,5 +164,5 @@ SELECT price_partitions_ensure($1, $2);
 -- params: before_us int8
 -- rows: 1 dropped int4
 -- writes: yes
--- Drops partitions that end at or before before_us. pool_latest keeps every current price.
+-- Drops partitions that end at or before before_us; what was in force is copied to the first day that is kept.
 SELECT price_partitions_drop($1);
