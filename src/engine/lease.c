@@ -94,13 +94,13 @@ static void lease_renewed(struct op *op)
 	struct lease_ask *a = ask_of(op);
 	struct engine *e = a->e;
 	struct lease_ask *other = &e->lease_asks[a == e->lease_asks];
-	bool newest = !other->busy || other->sent_us < a->sent_us;
+	bool newest = e->lease_said[e->lease_said_n - 1] == a->until_us; /* it knew all that the row may say */
 
 	a->busy = false;
 	if (op->rc == SPOT_OK && pg_rows(a->req.result) == 1) {
 		e->lease_until = MAX(e->lease_until, a->sent_us + e->conf.lease_us);
 		lease_said(e, a->until_us);
-		if (newest) {
+		if (other->sent_us < a->sent_us) {
 			ask_drop(other); /* it would find another value by now */
 		}
 	} else if (op->rc == SPOT_OK && newest) {
@@ -110,7 +110,7 @@ static void lease_renewed(struct op *op)
 	} else if (op->rc != SPOT_OK) {
 		log_warn("engine.lease", STR("rc", spot_rc_name(op->rc)), STR("error", op->err.text));
 		e->lease_again = a->sent_us + look_us(e);
-	} /* else the later one was first, and its answer is under way */
+	} /* else a later one was first, whether or not we heard of it */
 	pg_req_fini(&a->req);
 	engine_later(e, e->conf.lease_us / 3);
 	loop_wake(e->loop);
