@@ -378,11 +378,9 @@ static void test_a_lost_reply_of_a_gang_launch_is_looked_up(void **state)
 	world_check_gangs(w);
 }
 
-/* A set that one rank did not save does not count: restored is the one before. */
-static void test_only_whole_checkpoints_count(void **state)
+/* Of steps 50 and 60 ranks have saved those where the condition holds, of so many bytes; the set of 50 is what counts. */
+static void goes_on_from_50(struct world *w, const char *bytes, const char *where)
 {
-	struct world *w = *state;
-
 	world_reset(w, true);
 	w->agents_save = false;
 	world_pool(w, "z1", "a1", "spot", 900000);
@@ -390,8 +388,8 @@ static void test_only_whole_checkpoints_count(void **state)
 	(void)world_job(w, THREE);
 	world_until(w, LIMIT, RUNS);
 	world_sql(w, "INSERT INTO checkpoint (job_id, epoch, rank, state, reason, steps, bytes, set_key, created_us, urls_us, committed_us)"
-		     " SELECT 1, 1, r, 'COMMITTED', 'periodic', s, 10, s, 1, 1, 1 FROM generate_series(0, 2) r, unnest(ARRAY[50, 60]) s"
-		     " WHERE NOT (r = 2 AND s = 60); NOTIFY spot_engine");
+		     " SELECT 1, 1, r, 'COMMITTED', 'periodic', s, %s, s, 1, 1, 1 FROM unnest(ARRAY[50, 60]) s, generate_series(0, 2) r"
+		     " WHERE %s; NOTIFY spot_engine", bytes, where);
 	world_until(w, LIMIT, "SELECT count(*) FROM job j JOIN checkpoint c ON c.id = j.checkpoint_id WHERE c.steps = 50 AND c.rank = 0");
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	w->cloud.list[0].cause = SPOT_END_RECLAIM;
@@ -399,6 +397,14 @@ static void test_only_whole_checkpoints_count(void **state)
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt a JOIN checkpoint c ON c.id = a.restore_id WHERE a.epoch = 2"
 				      " AND a.steps_start = 50 AND c.steps = 50 AND c.rank = a.rank"),
 			 3);
+}
+
+/* A set that one rank did not save does not count: restored is the one before. */
+static void test_only_whole_checkpoints_count(void **state)
+{
+	struct world *w = *state;
+
+	goes_on_from_50(w, "10", "NOT (r = 2 AND s = 60)");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint WHERE steps = 60 AND state = 'ABANDONED'"), 2);
 	world_exit_all(w);
 	world_check_gangs(w);
@@ -409,22 +415,7 @@ static void test_ranks_may_have_nothing_to_save_but_not_all(void **state)
 {
 	struct world *w = *state;
 
-	world_reset(w, true);
-	w->agents_save = false;
-	world_pool(w, "z1", "a1", "spot", 900000);
-	world_start(w);
-	(void)world_job(w, THREE);
-	world_until(w, LIMIT, RUNS);
-	world_sql(w, "INSERT INTO checkpoint (job_id, epoch, rank, state, reason, steps, bytes, set_key, created_us, urls_us, committed_us)"
-		     " SELECT 1, 1, r, 'COMMITTED', 'periodic', s, CASE WHEN s = 50 AND r = 0 THEN 10 ELSE 0 END, s, 1, 1, 1"
-		     " FROM unnest(ARRAY[50, 60]) s, generate_series(0, 2) r; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM job j JOIN checkpoint c ON c.id = j.checkpoint_id WHERE c.steps = 50 AND c.rank = 0");
-	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
-	w->cloud.list[0].cause = SPOT_END_RECLAIM;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt a JOIN checkpoint c ON c.id = a.restore_id WHERE a.epoch = 2"
-				      " AND a.steps_start = 50 AND c.steps = 50 AND c.rank = a.rank"),
-			 3);
+	goes_on_from_50(w, "CASE WHEN s = 50 AND r = 0 THEN 10 ELSE 0 END", "true");
 	world_exit_all(w);
 	world_check_gangs(w);
 }

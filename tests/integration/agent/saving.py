@@ -387,8 +387,8 @@ class Survival(AgentCase):
         with open(path, "w") as f:
             json.dump(state, f)
 
-    def test_a_reboot_while_its_result_is_stored_loses_no_result(self):
-        # The simulation found it (seeds 367, 437): the job had ended well, and what it left was stored by nobody.
+    def reboot_while_stored(self, power_cut):
+        """Its end as the agent tells it after that."""
         self.agent.start()
         self.daemon.set(put_failures=1000)
         self.job("echo out >ckpt/result; echo 7 7 >\"$SPOT_PROGRESS_FILE\"")
@@ -397,25 +397,20 @@ class Survival(AgentCase):
         self.until(lambda: os.path.getsize(safe), "what it left is on the disk")
         self.agent.crash()
         self.another_boot()
+        if power_cut:
+            os.truncate(safe, 0)
         self.daemon.set(put_failures=0)
         self.agent.start()
-        r = self.exited()
+        return self.exited()
+
+    def test_a_reboot_while_its_result_is_stored_loses_no_result(self):
+        # The simulation found it (seeds 367, 437): the job had ended well, and what it left was stored by nobody.
+        r = self.reboot_while_stored(power_cut=False)
         self.assertEqual((r["reason"], r["exit_code"], r["steps_done"]), ("ok", 0, 7))
         self.assertEqual([(c["reason"], c["steps"]) for c in self.daemon.checkpoints.values() if c["committed"]], [("final", 7)])
 
     def test_a_result_that_was_not_on_the_disk_when_the_power_went_is_none(self):
-        self.agent.start()
-        self.daemon.set(put_failures=1000)
-        self.job("echo out >ckpt/result; echo 7 7 >\"$SPOT_PROGRESS_FILE\"")
-        self.until(lambda: self.daemon.checkpoints, "a checkpoint is begun")
-        safe = os.path.join(self.agent.job_dir("j1", 1), "safe")
-        self.until(lambda: os.path.getsize(safe), "what it left is on the disk")
-        self.agent.crash()
-        self.another_boot()
-        os.truncate(safe, 0)
-        self.daemon.set(put_failures=0)
-        self.agent.start()
-        r = self.exited()
+        r = self.reboot_while_stored(power_cut=True)
         self.assertEqual((r["reason"], r["why"]), ("drained", "the node was restarted"))
         self.assertEqual([c for c in self.daemon.checkpoints.values() if c["committed"]], [])
 
