@@ -1,7 +1,8 @@
 /*
  * A checkpoint to the store: tell the daemon what it consists of, put the chunks that are not there
  * yet (presigned URLs, four at a time), have it committed. Each step can be repeated: the chunks are
- * known by their sha256: what the store has taken is not sent again when URLs have run out and the list is sent anew. A file that changes under the upload is never stored under the wrong hash
+ * known by their sha256, and what the store has taken is not sent again when URLs have run out and the
+ * list is sent anew. A file that changes under the upload is never stored under the wrong hash
  * (http.h); the directory is then looked at again.
  */
 #include "base/base.h"

@@ -22,16 +22,22 @@ static void test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are
 	world_until(w, LIMIT, "SELECT (epoch = 10)::int FROM leader");
 }
 
+/* With a lease of so many seconds, for the first time. */
+static void lead(struct world *w, int lease_s)
+{
+	world_reset(w, true);
+	w->conf.lease_us = lease_s * SPOT_US_PER_S;
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM leader WHERE epoch = 1");
+}
+
 /* The database stands still for longer than a lease: nobody else can have taken it, and it need not be watched for as long again. */
 static void test_who_led_last_leads_again_as_soon_as_the_database_answers(void **state)
 {
 	struct world *w = *state;
 	int64_t end;
 
-	world_reset(w, true);
-	w->conf.lease_us = 4 * SPOT_US_PER_S;
-	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM leader");
+	lead(w, 4);
 	world_sql(w, "BEGIN; LOCK TABLE leader");
 	world_for(w, w->conf.lease_us * 3 / 2000);
 	assert_false(engine_leads(w->engine));
@@ -93,10 +99,7 @@ static void test_a_lease_that_cannot_be_renewed_is_not_asked_for_without_a_pause
 {
 	struct world *w = *state;
 
-	world_reset(w, true);
-	w->conf.lease_us = 2 * SPOT_US_PER_S;
-	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM leader WHERE epoch = 1");
+	lead(w, 2);
 	refuse(w, "BEFORE UPDATE ON leader FOR EACH ROW");
 	world_for(w, w->conf.lease_us / 1000 * 2);
 	assert_false(engine_leads(w->engine));
@@ -158,10 +161,7 @@ static void test_a_lease_whose_row_went_back_is_taken_anew(void **state)
 	int64_t until, led;
 	char sql[100];
 
-	world_reset(w, true);
-	w->conf.lease_us = 2 * SPOT_US_PER_S;
-	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM leader WHERE epoch = 1");
+	lead(w, 2);
 	until = world_int(w, "SELECT until_us FROM leader");
 	led = world_int(w, "SELECT to_us FROM led WHERE epoch = 1");
 	(void)snprintf(sql, sizeof(sql), "SELECT (until_us > %" PRId64 ")::int FROM leader", until);
@@ -191,10 +191,7 @@ static void test_a_renewal_that_is_not_answered_loses_no_lease(void **state)
 {
 	struct world *w = *state;
 
-	world_reset(w, true);
-	w->conf.lease_us = 2 * SPOT_US_PER_S;
-	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM leader WHERE epoch = 1");
+	lead(w, 2);
 	hang(w, "UPDATE");
 	world_until(w, LIMIT, "SELECT " HANGS "::int");
 	world_for(w, w->conf.lease_us / 1000 * 2);
@@ -202,6 +199,27 @@ static void test_a_renewal_that_is_not_answered_loses_no_lease(void **state)
 	assert_int_equal(world_int(w, "SELECT " HANGS "::int"), 1);
 	/* Now it comes, late, and the lease is renewed after it as before. */
 	hang_no_more(w);
+	world_for(w, w->conf.lease_us / 1000 * 2);
+	assert_true(engine_leads(w->engine));
+	assert_int_equal(world_int(w, "SELECT epoch FROM leader"), 1);
+}
+
+/* A later one was first, and that it was is not known: its answer was lost on the way. */
+static void test_a_renewal_that_is_overtaken_loses_no_lease(void **state)
+{
+	struct world *w = *state;
+
+	lead(w, 6);
+	hang(w, "UPDATE");
+	world_sql(w, "CREATE SEQUENCE said; CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF (SELECT last_value FROM asked) = 2 THEN "
+		     "PERFORM setval('said', NEW.until_us); RAISE 'lost' USING ERRCODE = '08006'; END IF; RETURN NEW; END $$; "
+		     "CREATE TRIGGER lose BEFORE UPDATE ON leader FOR EACH ROW EXECUTE FUNCTION lose()");
+	world_until(w, LIMIT, "SELECT is_called::int FROM said");
+	/* Nothing turns: the engine has sent no third one when the first comes. */
+	world_sql(w, "UPDATE leader SET until_us = (SELECT last_value FROM said)");
+	world_sql(w, "SELECT pg_advisory_unlock_all()");
+	while (world_int(w, "SELECT " HANGS "::int") != 0) {
+	}
 	world_for(w, w->conf.lease_us / 1000 * 2);
 	assert_true(engine_leads(w->engine));
 	assert_int_equal(world_int(w, "SELECT epoch FROM leader"), 1);
@@ -228,6 +246,7 @@ int main(void)
 		cmocka_unit_test(test_who_led_last_leads_again_as_soon_as_the_database_answers),
 		cmocka_unit_test(test_a_lease_whose_row_went_back_is_taken_anew),
 		cmocka_unit_test(test_a_renewal_that_is_not_answered_loses_no_lease),
+		cmocka_unit_test(test_a_renewal_that_is_overtaken_loses_no_lease),
 		cmocka_unit_test(test_a_look_that_is_not_answered_keeps_nobody_from_leading),
 		cmocka_unit_test(test_a_lease_that_cannot_be_renewed_is_not_asked_for_without_a_pause),
 		cmocka_unit_test(test_a_launch_that_cannot_be_claimed_waits_for_the_tick),

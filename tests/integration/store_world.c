@@ -1,11 +1,11 @@
 #include "base/base.h"
 #include "store_world.h"
 
+struct loop *loop;
 struct pg *pg;
 const char *dsn;
 struct arena *arena;
 static struct testdb *db;
-static struct loop *loop;
 
 void no_done(struct op *op)
 {

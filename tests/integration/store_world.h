@@ -13,6 +13,7 @@
 #define NOW_US (INT64_C(1793000000) * SPOT_US_PER_S)
 
 /* Fresh for each test. */
+extern struct loop *loop;
 extern struct pg *pg;
 extern const char *dsn;
 extern struct arena *arena;
