@@ -42,8 +42,10 @@ static void put_text(const struct view *w, const json_t *o, const char *key, con
 
 static void put_agent(const struct view *w, const json_t *a)
 {
-	sbuf_puts(w->o, "    agent     polled last ");
-	put_before(w, json_object_get(a, "spoke_at"), "never");
+	bool spoke = json_is_string(json_object_get(a, "spoke_at"));
+
+	sbuf_puts(w->o, spoke ? "    agent     polled last " : "    agent     never polled");
+	put_before(w, json_object_get(a, "spoke_at"), "");
 	if (json_is_string(json_object_get(a, "job"))) {
 		put_text(w, a, "job", ", it had ");
 		sbuf_printf(w->o, " try %" PRId64, json_i64(a, "epoch", 0, NULL));

@@ -178,6 +178,9 @@ class Rendering(Case):
                       "over      since 45s before: found too late (missed loss)", "but       it was alive (false recovery): its agent spoke"):
             self.assertIn(words, out)
         self.assertEqual(json.loads(self.run_it("job", "show", "--why", "j12", "-o", "json").stdout), why)
+        v["seen"]["agent"] = {"enrolled_at": None, "spoke_at": None, "job": None, "epoch": None, "step": None}
+        self.daemon.on("GET", "/v1/jobs/j12/why", Reply(body=why))
+        self.assertIn("    agent     never polled\n", self.run_it("job", "show", "--why", "j12").stdout)
 
     def test_fleet_and_node_in_full(self):
         self.daemon.on("GET", "/v1/fleets/f3", Reply(body=FLEET))
