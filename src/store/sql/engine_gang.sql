@@ -93,7 +93,7 @@ FROM gang g JOIN job j ON j.id = g.job_id LEFT JOIN checkpoint c ON c.id = j.che
 CROSS JOIN LATERAL (SELECT CASE WHEN g.state = 'ACQUIRING' AND j.budget_micros IS NOT NULL AND (SELECT count(*) FROM node n WHERE n.gang_id = g.id
 	AND n.state NOT IN ('GONE', 'FAILED', 'TERMINATING', 'DRAINING')) < g.want THEN job_budget_left(j, $1, $2) END AS budget_left OFFSET 0) b
 CROSS JOIN LATERAL generate_series(0, g.want - 1) r (rank)
-LEFT JOIN LATERAL (SELECT n.id, n.state, least(n.launched_us, n.state_us) AS launched_us, n.drain_deadline_us IS NOT NULL OR EXISTS (SELECT FROM notice o
+LEFT JOIN LATERAL (SELECT n.id, n.state, CASE WHEN n.launched_us > n.state_us THEN n.state_us ELSE n.launched_us END AS launched_us, n.drain_deadline_us IS NOT NULL OR EXISTS (SELECT FROM notice o
 		WHERE o.node_id = n.id AND o.kind = 'interruption') AS noticed
 	FROM node n WHERE n.gang_id = g.id AND n.gang_rank = r.rank ORDER BY n.id DESC LIMIT 1) m ON true
 WHERE g.state <> 'RELEASED'
