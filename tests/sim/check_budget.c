@@ -9,6 +9,7 @@
 
 /* Of the budget as much is kept back as saving (30 s in these files), stopping, a look and an end take: src/core/budget.h. */
 #define KEPT_US "170000000"
+#define TOLD_US "120000000"
 #define COST "coalesce((SELECT sum(l.amount_micros) FROM ledger l WHERE l.job_id = j.id), 0)"
 #define LAST_SET "coalesce((SELECT max(s.at_us) FROM event s WHERE s.job_id = j.id AND s.event = 'BUDGET_SET'), 0)"
 
@@ -59,6 +60,12 @@ static void check_kept(void)
 	    "j.num_nodes, e.at_us %s) x CROSS JOIN LATERAL (SELECT sum(l.amount_micros * least(1.0, greatest(0.0, (x.at_us + " KEPT_US " - l.from_us)::numeric "
 	    "/ greatest(l.to_us - l.from_us, 1)))) AS cost, coalesce(max(l.price_micros) - min(l.price_micros) FILTER (WHERE l.to_us > x.at_us), 0) AS rise "
 	    "FROM ledger l WHERE l.job_id = x.id) c WHERE c.cost > x.budget_micros + c.rise * x.num_nodes / 10", of);
+	check_none_now("a budget is kept", sql);
+	/* And as long as nothing costs more, it was told while most of that was left. */
+	snprintf(sql, sizeof(sql), "SELECT string_agg('j' || x.id || ' had ' || x.budget_micros - c.cost || ' left', '; ') FROM (SELECT j.id, j.budget_micros, e.at_us %s "
+	    "AND j.num_nodes = 1 AND j.fleet_id IS NULL) x CROSS JOIN LATERAL (SELECT sum(l.amount_micros * least(1.0, greatest(0.0, (x.at_us - l.from_us)::numeric "
+	    "/ greatest(l.to_us - l.from_us, 1)))) AS cost, min(l.price_micros) AS price FROM ledger l WHERE l.job_id = x.id AND l.kind <> 'credit') c "
+	    "WHERE x.budget_micros - c.cost < c.price * " TOLD_US " / 3600000000", of);
 	check_none_now("a budget is kept", sql);
 	snprintf(sql, sizeof(sql), "SELECT count(*) %s", of);
 	if (check_value_now(sql) > 0)

@@ -6,6 +6,7 @@
 #include "world.h"
 #include "check.h"
 #include "cloud.h"
+#include "store.h"
 #include "twice.h"
 
 #include "base/str.h"
@@ -233,6 +234,25 @@ void check_told(void)
 	check_moved();
 }
 
+/* What a launch at EC2 made while its row was open is that row's, however soon it was over: its token tells. */
+static void check_found(const struct cloud_instance *all, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		char launched[24];
+		const char *params[] = {all[i].ref, all[i].token != NULL ? all[i].token : "", launched};
+		PGresult *r;
+
+		if (!str_same(all[i].cloud, "aws"))
+			continue;
+		snprintf(launched, sizeof(launched), "%" PRId64, all[i].launched_us + world.skew_max);
+		r = PQexecParams(store_conn(), "SELECT id FROM node WHERE token = $2 AND (ended_us IS NULL OR ended_us > $3) AND NOT EXISTS (SELECT FROM node o WHERE o.ref = $1 "
+		    "UNION ALL SELECT FROM orphan o WHERE o.ref = $1)", 3, NULL, params, NULL, NULL, 0);
+		assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+		always(PQntuples(r) == 0, "every machine's life is billed whole", "%s of n%s is nobody's", all[i].id, PQntuples(r) > 0 ? PQgetvalue(r, 0, 0) : "");
+		PQclear(r);
+	}
+}
+
 /* What is kept in rows is looked at once. */
 void check_told_end(void)
 {
@@ -240,6 +260,7 @@ void check_told_end(void)
 	size_t n = cloud_instances(&all);
 
 	check_vanished(all, n);
+	check_found(all, n);
 	check_taken(all, n);
 	check_alarms();
 	check_left();

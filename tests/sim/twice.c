@@ -82,7 +82,7 @@ static PGresult *what_if(const struct pg_stmt *s, const char *const *params)
 {
 	PGresult *r = PQexecParams(store_conn(), s->sql, s->params_n, s->param_types, params, NULL, NULL, 0);
 
-	if (PQresultStatus(r) != PGRES_TUPLES_OK) {
+	if (PQresultStatus(r) != PGRES_TUPLES_OK && PQresultStatus(r) != PGRES_COMMAND_OK) {
 		fprintf(stderr, "sim: %s: %s", s->name, PQresultErrorMessage(r));
 		abort();
 	}
@@ -182,6 +182,38 @@ static void exit_try(void)
 	PQclear(n);
 }
 
+/* Of a row made so, the statement leaves what `wrong` does not find. */
+static void row_try(const char *made, const struct pg_stmt *s, const char *const *params, const char *wrong, const char *rule)
+{
+	PGresult *r;
+
+	must("BEGIN; SET LOCAL session_replication_role = replica");
+	PQclear(PQexecParams(store_conn(), made, 1, NULL, params, NULL, NULL, 0));
+	PQclear(what_if(s, params));
+	r = PQexecParams(store_conn(), wrong, 1, NULL, params, NULL, NULL, 0);
+	always(PQresultStatus(r) == PGRES_TUPLES_OK && PQntuples(r) == 0, rule, "%s of n%s", s->name, params[0]);
+	PQclear(r);
+	must("ROLLBACK");
+}
+
+/* One answer lacked it, and the next has it again: that begins anew. And it ends when a clock that was set back says so, earlier than it is billed to. */
+static void row_tries(void)
+{
+	PGresult *n = PQexec(store_conn(), "SELECT id, '{' || id || '}', (SELECT epoch FROM leader WHERE name = 'engine') FROM node WHERE launched_us IS NOT NULL "
+	    "ORDER BY 1 LIMIT 1");
+
+	if (PQresultStatus(n) == PGRES_TUPLES_OK && PQntuples(n) == 1) {
+		const char *seen[] = {PQgetvalue(n, 0, 1), "{running}", "{\"\"}", "{\"\"}", "9000000000000000", "0", PQgetvalue(n, 0, 2), "9000000000000000"};
+		const char *ends[] = {PQgetvalue(n, 0, 0), "TERMINATING", "GONE", "CONFIRMED", "", "", "1", "0", PQgetvalue(n, 0, 2), "0", "0"};
+
+		row_try("UPDATE node SET state = 'READY', ended_us = NULL, gone_seen = 1, provider_state = 'absent', provider_since_us = 1 WHERE id = ANY ($1::int8[])",
+		    &q_stmt_engine_watch_seen, seen, "SELECT FROM node WHERE id = ANY ($1::int8[]) AND gone_seen <> 0", "a row ends after its instance");
+		row_try("UPDATE node SET state = 'TERMINATING', ended_us = NULL, billed_to_us = 9000000000000000 WHERE id = $1", &q_stmt_engine_node_move, ends,
+		    "SELECT FROM node WHERE id = $1 AND ended_us < 9000000000000000", "what is billed lies within the machine's life");
+	}
+	PQclear(n);
+}
+
 void what_if_try(void)
 {
 	if (PQtransactionStatus(store_conn()) != PQTRANS_IDLE) /* breaks.c */
@@ -190,6 +222,7 @@ void what_if_try(void)
 	lag_try();
 	commit_try();
 	exit_try();
+	row_tries();
 }
 
 void twice_break(void)
