@@ -5,6 +5,7 @@
 #include "world.h"
 #include "broker.h"
 #include "check.h"
+#include "leaders.h"
 #include "work.h"
 
 /* Of the budget as much is kept back as saving (30 s in these files), stopping, a look and an end take: src/core/budget.h. */
@@ -61,15 +62,25 @@ static void check_kept(void)
 	    "/ greatest(l.to_us - l.from_us, 1)))) AS cost, coalesce(max(l.price_micros) - min(l.price_micros) FILTER (WHERE l.to_us > x.at_us), 0) AS rise "
 	    "FROM ledger l WHERE l.job_id = x.id) c WHERE c.cost > x.budget_micros + c.rise * x.num_nodes / 10", of);
 	check_none_now("a budget is kept", sql);
-	/* And as long as nothing costs more, it was told while most of that was left. */
-	snprintf(sql, sizeof(sql), "SELECT string_agg('j' || x.id || ' had ' || x.budget_micros - c.cost || ' left', '; ') FROM (SELECT j.id, j.budget_micros, e.at_us %s "
-	    "AND j.num_nodes = 1 AND j.fleet_id IS NULL) x CROSS JOIN LATERAL (SELECT sum(l.amount_micros * least(1.0, greatest(0.0, (x.at_us - l.from_us)::numeric "
-	    "/ greatest(l.to_us - l.from_us, 1)))) AS cost, min(l.price_micros) AS price FROM ledger l WHERE l.job_id = x.id AND l.kind <> 'credit') c "
-	    "WHERE x.budget_micros - c.cost < c.price * " TOLD_US " / 3600000000", of);
-	check_none_now("a budget is kept", sql);
 	snprintf(sql, sizeof(sql), "SELECT count(*) %s", of);
 	if (check_value_now(sql) > 0)
 		sometimes("it was judged whether a budget was kept");
+}
+
+/* By a daemon that led before and after, it is told while most of what is kept back is left, whatever becomes of clouds and agents. */
+static void check_told_early(void)
+{
+	int64_t steady = leaders_steady_since();
+	char sql[1600];
+
+	if (world.skew_max != 0 || world.stood || steady == 0)
+		return;
+	snprintf(sql, sizeof(sql), "SELECT string_agg('j' || x.id || ' had ' || x.budget_micros - c.cost || ' left', '; ') FROM (SELECT j.id, j.budget_micros, e.at_us "
+	    "FROM event e JOIN job j ON j.id = e.job_id AND j.budget_micros IS NOT NULL AND j.num_nodes = 1 AND j.fleet_id IS NULL "
+	    "WHERE e.event = 'BUDGET' AND e.now = 'DRAINING' AND e.at_us > %" PRId64 " AND e.at_us < %" PRId64 " AND e.at_us > " LAST_SET " + 300000000) x CROSS JOIN LATERAL (SELECT sum(l.amount_micros * least(1.0, greatest(0.0, (x.at_us - l.from_us)::numeric "
+	    "/ greatest(l.to_us - l.from_us, 1)))) AS cost, min(l.price_micros) AS price FROM ledger l WHERE l.job_id = x.id AND l.kind <> 'credit') c "
+	    "WHERE x.budget_micros - c.cost < c.price * " TOLD_US " / 3600000000", steady + 60 * SPOT_US_PER_S, world_now() - 120 * SPOT_US_PER_S);
+	check_none_now("a budget is kept", sql);
 }
 
 static void seen(const char *name, const char *sql)
@@ -85,6 +96,7 @@ void check_budget(void)
 	check_wanted();
 	check_budget_told();
 	check_kept();
+	check_told_early();
 }
 
 void check_budget_seen(void)

@@ -95,14 +95,14 @@ static void check_credited_whole(void)
 	    "GROUP BY node_id HAVING bool_or(kind = 'credit')) x WHERE sum <> 0");
 }
 
-/* For what each line is: a job's time on a machine is compute, no other is; half a minute for what was decided meanwhile. */
+/* For what each line is: a job's time on a machine is compute, no other is; a fleet's machine is idle for nobody's job; half a minute for what was decided meanwhile. */
 static void check_kinds(void)
 {
 	if (world.skew_max != 0 || world.stood)
 		return;
 	check_none("a line is of what the machine did", "SELECT string_agg('line ' || l.id || ' of n' || l.node_id || ' ' || l.kind, '; ') FROM ledger l "
 	    "JOIN node n ON n.id = l.node_id WHERE l.reverses IS NULL AND NOT EXISTS (SELECT FROM ledger r WHERE r.reverses = l.id) AND CASE l.kind "
-	    "WHEN 'boot' THEN l.to_us > n.ready_us WHEN 'idle' THEN n.ready_us IS NULL OR l.from_us < n.ready_us OR EXISTS (SELECT FROM attempt a "
+	    "WHEN 'boot' THEN l.to_us > n.ready_us WHEN 'idle' THEN (n.fleet_id IS NOT NULL AND l.job_id IS NOT NULL) OR n.ready_us IS NULL OR l.from_us < n.ready_us OR EXISTS (SELECT FROM attempt a "
 	    "WHERE a.node_id = l.node_id AND least(l.to_us, coalesce(a.ended_us, l.to_us)) - greatest(l.from_us, a.created_us) > 30000000) "
 	    "WHEN 'compute' THEN NOT EXISTS (SELECT FROM attempt a WHERE (a.job_id, a.epoch, a.node_id) = (l.job_id, l.epoch, l.node_id) "
 	    "AND a.created_us <= l.from_us + 30000000 AND coalesce(a.ended_us, l.to_us) + 30000000 >= l.to_us) ELSE false END");
@@ -110,7 +110,7 @@ static void check_kinds(void)
 	    "<> (j.team, j.project)");
 }
 
-/* EC2 ended it within its first hour, and the daemon heard so. Soon after it is credited. By a clock that was set back it may have ended before
+/* EC2 ended it within its first hour, whatever else was asked of it then. Soon after it is credited. By a clock that was set back it may have ended before
  * it began: then nothing was billed. */
 static void check_uncredited(void)
 {
@@ -120,7 +120,7 @@ static void check_uncredited(void)
 	PGresult *r;
 
 	snprintf(sql, sizeof(sql), "SELECT n.id, n.ref FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.provider = 'aws' AND p.market = 'spot' AND n.state = 'GONE' "
-	    "AND n.provider_state = 'gone_reclaimed' AND n.ended_us - n.launched_us BETWEEN 1 AND 3599999999 AND n.ended_us < %" PRId64
+	    "AND n.ended_us - n.launched_us BETWEEN 1 AND 3599999999 AND n.ended_us < %" PRId64
 	    " AND NOT EXISTS (SELECT FROM ledger l WHERE l.node_id = n.id AND l.kind = 'credit')", world_now() - 300 * SPOT_US_PER_S - world.skew_max);
 	r = PQexec(store_conn(), sql);
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);

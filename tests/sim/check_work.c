@@ -174,14 +174,14 @@ void check_work_seen(void)
 	seen("a job was moved since it paid", "SELECT count(*) FROM decision WHERE kind = 'rebalance' AND job_id IS NOT NULL");
 }
 
-/* Where its file lets it: its market, its GPU, its fleet; not on a machine that was known to be taken. */
+/* Where its file lets it: its market, its GPU, its fleet or none; not on a machine that was known to be taken. */
 static void check_places(void)
 {
 	char sql[500];
 
 	check_none("a job runs where it may", "SELECT string_agg('j' || j.id || ' epoch ' || a.epoch || ' on n' || n.id || ' ' || p.market || ' ' || p.gpu_name, '; ') "
 	    "FROM attempt a JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id JOIN pool p ON p.id = n.pool_id "
-	    "WHERE (p.market = 'spot' AND j.spec->>'interruptible' = 'false') OR (j.fleet_id IS NOT NULL AND j.fleet_id IS DISTINCT FROM n.fleet_id) "
+	    "WHERE (p.market = 'spot' AND j.spec->>'interruptible' = 'false') OR j.fleet_id IS DISTINCT FROM n.fleet_id "
 	    "OR NOT EXISTS (SELECT FROM jsonb_array_elements(j.spec->'asks') k, jsonb_array_elements(k->'gpus') g "
 	    "WHERE (p.market <> 'spot' OR (k->>'use_spot')::int <> 0) AND position(lower(g->>'gpu') IN lower(p.gpu_name)) > 0)");
 	snprintf(sql, sizeof(sql), "SELECT string_agg('j' || a.job_id || ' epoch ' || a.epoch || ' on n' || a.node_id, '; ') FROM attempt a JOIN notice o "
