@@ -472,6 +472,7 @@ int main(int argc, char **argv)
 	};
 
 	if (argc > 1) {
+		cmocka_set_test_filter(argv[1]);
 	}
 	return cmocka_run_group_tests(tests, world_setup, world_teardown);
 }
