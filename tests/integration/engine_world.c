@@ -1,6 +1,7 @@
 /* The rest of engine_world.h: database, agents, time. */
 #include "engine_world.h"
 #include "base/log.h"
+#include "base/sbuf.h"
 #include "base/str.h"
 #include "io/http.h"
 
@@ -159,18 +160,33 @@ void world_kill(struct world *w)
 	w->kills++;
 }
 
+/* 'i-1','i-4': machines that are over. Nobody enrols on them. */
+static void machines_over(const struct world *w, struct sbuf *s)
+{
+	sbuf_puts(s, "''");
+	for (size_t i = 0; i < w->cloud.n; i++) {
+		if (w->cloud.list[i].state == SPOT_INSTANCE_GONE) {
+			sbuf_printf(s, ",'%s'", w->cloud.list[i].ref);
+		}
+	}
+}
+
 /* What agents do within a tick, as the API writes it down. */
 static void agents_tick(struct world *w, int64_t now)
 {
+	AUTO(sbuf) struct sbuf over = {0};
+
 	if (!w->agents) {
 		return;
 	}
+	sbuf_init(&over, 0);
+	machines_over(w, &over);
 	world_sql(w,
 		  "UPDATE node SET enrol_used_us = %" PRId64
-		  " WHERE state = 'BOOTING' AND enrol_used_us IS NULL;"
+		  " WHERE state = 'BOOTING' AND enrol_used_us IS NULL AND ref NOT IN (%s);"
 		  "UPDATE node SET last_seen_us = %" PRId64
 		  " WHERE state IN ('READY', 'DRAINING');",
-		  now, now);
+		  now, over.p, now);
 	world_sql(w,
 		  "UPDATE attempt a SET phase = 'RUNNING', started_us = %" PRId64
 		  " FROM node n WHERE n.id = a.node_id"
