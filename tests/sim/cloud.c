@@ -282,6 +282,36 @@ static void recommend_minute(void)
 	inst_reclaim(i, cloud_ops(i->cloud)->notice_s * SPOT_US_PER_S, before, false);
 }
 
+/* What was bought as spot EC2 does not stop (ec2_power.c). */
+static struct inst *haltable(void)
+{
+	struct inst *found = NULL;
+	uint64_t n = 0;
+
+	for (struct inst *i = sim.insts; i != NULL; i = i->next) {
+		if (i->state == INST_RUNNING && i->cloud != CLOUD_COREWEAVE && !(i->cloud == CLOUD_AWS && i->side == SIDE_SPOT) && !other_is(i) &&
+		    rng_below(&world.dice, ++n) == 0)
+			found = i;
+	}
+	return found;
+}
+
+/* By hand, or by its guest. */
+static void halt_minute(void)
+{
+	struct inst *i;
+
+	if (!felt(DICE(halt)) || (i = haltable()) == NULL)
+		return;
+	trace("cloud stops %s", i->id);
+	sometimes("a machine was stopped");
+	host_halt(machine_of(i));
+	if (i->cloud == CLOUD_AWS || i->cloud == CLOUD_GCP)
+		inst_stop(i);
+	else
+		inst_guest_off(i);
+}
+
 void cloud_minute(void)
 {
 	struct inst *i;
@@ -304,6 +334,7 @@ void cloud_minute(void)
 		sometimes("a machine of a gang that ran died");
 		inst_end(i, "kill", "Server.InternalError", "Server.InternalError: Internal error on launch");
 	}
+	halt_minute();
 	if (felt(DICE(part)) && (i = cloud_any(false)) != NULL && host_runs(machine_of(i))) {
 		sometimes("a node was cut off");
 		host_cut(machine_of(i), true);

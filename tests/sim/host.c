@@ -341,6 +341,16 @@ void host_end_now(const char *id)
 		host_off(&h->end);
 }
 
+void host_halt(const char *id)
+{
+	struct host *h = host_find(id);
+
+	if (h == NULL)
+		return;
+	h->was_cut = true;
+	host_off(&h->end);
+}
+
 bool host_was_cut(const char *id)
 {
 	const struct host *h = host_find(id);

@@ -420,7 +420,7 @@ static const char *const musts[] = {"a job succeeded", "a job failed", "a job en
     "the daemon died", "the sweeper found an instance without a live row", "two programs of one job ran at once",
     "a machine outlived its instance", "a leader was stopped", "a leader was stopped with a launch in its hands",
     "the other daemon took over", "a daemon's clock jumped forward", "a daemon's clock jumped back", "a machine's clock jumped",
-    "a machine started again", "a cloud had no spot left", "a feed was silent", "a price could not be", "a gang succeeded", "a machine of a gang that ran died", "a machine with our mark was nobody's", "a machine was recommended to leave",
+    "a machine started again", "a cloud had no spot left", "a feed was silent", "a price could not be", "a gang succeeded", "a machine of a gang that ran died", "a machine with our mark was nobody's", "a machine was recommended to leave", "a machine was stopped",
     "a gang began again elsewhere", "a gang went on from a whole checkpoint", "a gang went on from what one rank had saved for all", "a job with a deadline succeeded", "a fleet was closed",
     "a job ran on a fleet", "a job left for one of higher priority", "a job went to on-demand since there was no spot", "a statement came from a daemon that led no longer",
     "a job ran at Google Cloud", "a job ran at Azure", "a gang of Google Cloud came by one call",

@@ -64,7 +64,8 @@
 	X(gang_kill)      /* an instance of a gang that runs ends without a word (each minute) */ \
 	X(clock_boot)     /* a daemon's wall clock jumps ahead by a quarter of an hour or more while a machine boots (each minute) */ \
 	X(lie_act)        /* a cloud answers wrongly to a launch or a terminate, or does not (asked as it leaves) */ \
-	X(recommend)      /* EC2 recommends to leave a machine, and takes it later (each minute) */
+	X(recommend)      /* EC2 recommends to leave a machine, and takes it later (each minute) */ \
+	X(halt)           /* somebody stops an instance: it is there, costs, and does nothing (each minute; every eighth seed, small worlds) */
 #define FAULTS_MAX 64
 struct faults_mix {
 #define X(name) int64_t name;

@@ -333,6 +333,25 @@ class Report(Case):
         self.assertEqual(self.attempt("phase, exit_reason, exit_code, ended_us > 0, signalled_us, settled, steps_done"),
                          "EXITED|drained|0|t|123|f|9")
 
+    def test_a_running_job_has_begun_once(self):
+        self.start()
+        self.report("RUNNING")
+        A.sql("UPDATE attempt SET started_us = 7 WHERE job_id = %d; UPDATE job SET started_us = 7 WHERE id = %d" % (self.job, self.job))
+        self.report("SAVING")
+        self.report("RUNNING", steps_done=1)
+        self.assertEqual(self.attempt("phase, steps_done, started_us"), "RUNNING|1|7")
+        self.assertEqual(A.sql("SELECT started_us FROM job WHERE id = %d" % self.job), "7")
+
+    def test_an_attempt_that_was_given_up_is_not_believed_any_more_though_none_came_after_it(self):
+        self.start()
+        self.report("RUNNING", steps_done=1)
+        A.sql("UPDATE attempt SET ended_us = 1, exit_reason = 'lost' WHERE job_id = %d" % self.job)
+        base = {"job": "j%d" % self.job, "epoch": 1}
+        self.assertEqual(self.report("RUNNING", 409, steps_done=5)["code"], "stale_epoch")
+        self.assertEqual(self.report("EXITED", 409, reason="ok", exit_code=0)["code"], "stale_epoch")
+        self.assertEqual(self.agent("checkpoint", dict(base, reason="periodic", chunks=[]), 409)["code"], "stale_epoch")
+        self.assertEqual(self.attempt("phase, steps_done, exit_reason, ended_us"), "RUNNING|1|lost|1")
+
     def test_an_attempt_that_stopped_before_it_was_told_to_says_why(self):
         self.start()
 
@@ -464,6 +483,20 @@ class Checkpoint(Case):
         self.open([("a", 0, "ZZ")])
         self.mint(held=False)
         self.assertEqual(len(self.open([("a", 0, "ZZ")])["uploads"]), 1)
+
+    def test_bytes_of_another_job_are_not_counted_as_stored(self):
+        """They go with that job."""
+        self.start()
+        th = self.mint()
+        a = self.open([("a", 0, "SAME")])
+        th.join()
+        self.agent("commit", {"job": "j%d" % self.job, "epoch": 1, "checkpoint": a["checkpoint"]})
+        self.node, self.token = A.node(self.pool, "BOOTING")
+        self.start()
+        th = self.mint()
+        b = self.open([("a", 0, "SAME")])
+        th.join()
+        self.assertEqual(len(b["uploads"]), 1)
 
     def test_a_request_that_came_twice_is_no_end_of_the_attempt(self):
         self.start()
