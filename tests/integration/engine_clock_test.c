@@ -68,6 +68,26 @@ static void test_a_clock_that_is_set_right_dates_nothing_that_has_not_happened(v
 	assert_int_equal(world_int(w, "SELECT count(*) FROM feed WHERE provider = 'x' AND last_ok_us IS NOT NULL"), 0);
 }
 
+/* What would be tried again in a minute is tried again in hours: a machine that is to end, a launch to be looked up that made nothing. */
+static void test_what_is_to_be_done_next_by_a_clock_ahead_is_done(void **state)
+{
+	struct world *w = *state;
+	int64_t now = world_us();
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	cloud_add(&w->cloud, "i-0", "spt-ends", false);
+	world_sql(w, "INSERT INTO node (pool_id, state, state_us, token, name, ref, price_micros, created_us, launched_us, next_act_us, why) SELECT id, 'TERMINATING', "
+		     "%" PRId64 ", 'spt-ends', 'brk.ends', 'i-0', 1000000, 1, 1, " AHEAD ", '' FROM pool; "
+		     "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, launch_sent_us, next_act_us, why) SELECT id, 'UNKNOWN', "
+		     "1, 'spt-void', 'brk.void', 1000000, 1, 1, " AHEAD ", '' FROM pool",
+		  now, now, now);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE token = 'spt-ends' AND state = 'GONE'");
+	assert_true(cloud_by_ref(&w->cloud, "i-0")->terminates >= 1);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE token = 'spt-void' AND state = 'FAILED' AND end_cause = 'void'");
+}
+
 /* Its end was told by a clock ahead (seed 130705); by the same clock it is billed, and not hours later. */
 static void test_what_a_clock_that_was_ahead_ended_is_billed(void **state)
 {
@@ -524,6 +544,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_what_a_clock_that_was_ahead_put_off_is_not_put_off),
 		cmocka_unit_test(test_nor_is_a_gang),
 		cmocka_unit_test(test_a_clock_that_is_set_right_dates_nothing_that_has_not_happened),
+		cmocka_unit_test(test_what_is_to_be_done_next_by_a_clock_ahead_is_done),
 		cmocka_unit_test(test_what_a_clock_that_was_ahead_ended_is_billed),
 		cmocka_unit_test(test_a_job_that_was_to_begin_by_a_clock_ahead_begins),
 		cmocka_unit_test(test_a_drain_that_began_by_a_clock_ahead_ends_in_time),

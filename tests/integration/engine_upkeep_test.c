@@ -186,6 +186,47 @@ static void test_what_was_said_about_a_leak_outlasts_lists_that_lack_it(void **s
 	world_until(w, LIMIT, "SELECT count(*) = 0 FROM orphan");
 }
 
+/* Its provider does not know it each time that it is asked to end it, and lists it all the same. */
+static void test_the_end_of_a_leak_is_asked_for_until_it_is_gone(void **state)
+{
+	struct world *w = *state;
+	struct machine *m;
+
+	world_reset(w, true);
+	led_until_now(w);
+	w->cloud.blind_terminates = 2;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	m = unknown_machine(w, "x-1", world_us());
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM leak WHERE state = 'gone'");
+	assert_int_equal(w->cloud.blind_terminates, 0);
+	assert_true(m->terminates >= 1);
+	/* Since when it ends is told once. */
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'ORPHAN_ENDED'"), 1);
+}
+
+/* Its reply was lost, no list had it for longer than lists lag, and its launch was given up: then it is there, and costs. */
+static void test_a_machine_whose_launch_was_given_up_is_ended(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, false);
+	w->cloud.lose_replies = 1;
+	w->cloud.hide = true;
+	world_pool(w, "z1", "a1", "on_demand", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'UNKNOWN'");
+	world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine"); /* or another is launched */
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'FAILED' AND ref IS NULL");
+	assert_int_equal(w->cloud.list[0].terminates, 0);
+	w->cloud.hide = false;
+	world_until(w, LIMIT, "SELECT count(*) FROM leak WHERE ref = 'i-1' AND state = 'gone'");
+	assert_true(w->cloud.list[0].terminates >= 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'ORPHAN_ENDED' AND why LIKE '%n1;%'"), 1);
+	world_check_end(w);
+}
+
 static void test_of_two_instances_with_one_token_one_is_adopted_and_the_other_ended(void **state)
 {
 	struct world *w = *state;
@@ -312,6 +353,25 @@ static void test_download_urls_are_signed_anew_until_the_files_are_there(void **
 		world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE version = 2");
 	}
 	world_finish(w, 1);
+}
+
+/* Each rank has files of its own: one fetches still, the other has begun. */
+static void test_download_urls_that_are_signed_anew_go_to_their_rank(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->cloud.gangs = true;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{\"num_nodes\":2,\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://b/k\"}]}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_sql(w, "UPDATE attempt SET version = 1, files = '[]', phase = CASE rank WHEN 1 THEN 'SETUP' ELSE phase END, urls_until_us = %" PRId64 "; NOTIFY spot_engine",
+	    world_us());
+	world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE rank = 1 AND version = 2 AND files <> '[]'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE rank = 0 AND version = 1 AND files = '[]'"), 1);
+	world_exit_all(w);
+	world_check_gangs(w);
 }
 
 /* The keys of a role live for an hour: what they sign ends with them, however long it was to live. It is signed anew before that, and not at each pass. */
@@ -607,12 +667,15 @@ int main(int argc, char **argv)
 	    T(test_a_restored_backup_ends_nothing_that_was_launched_after_it),
 	    T(test_a_dry_run_of_the_sweeper_shows_and_ends_nothing),
 	    T(test_what_was_said_about_a_leak_outlasts_lists_that_lack_it),
+	    T(test_the_end_of_a_leak_is_asked_for_until_it_is_gone),
 	    T(test_of_two_instances_with_one_token_one_is_adopted_and_the_other_ended),
+	    T(test_a_machine_whose_launch_was_given_up_is_ended),
 	    T(test_what_a_vanished_machine_leaves_is_ended),
 	    T(test_checkpoint_urls_are_minted),
 	    T(test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends),
 	    T(test_download_urls_are_signed_anew_until_the_files_are_there),
 	    T(test_download_urls_are_signed_anew_after_our_clock_was_set),
+	    T(test_download_urls_that_are_signed_anew_go_to_their_rank),
 	    T(test_download_urls_end_with_what_signed_them),
 	    T(test_of_many_machines_in_one_region_each_is_asked_about),
 	    T(test_a_second_writer_of_a_transition_gets_no_row),

@@ -522,6 +522,23 @@ static void serve_in_turn(struct fake *f UNUSED, struct httpd_req *r)
 		statuses++;
 }
 
+/* The first try may have made what the second was refused. */
+static void what_fails_after_a_refused_repeat_of_a_change_in_doubt_is_unknown(void **state)
+{
+	struct fake *f = *state;
+	struct fake_call k;
+
+	f->step = step_change_and_ask;
+	f->serve = serve_in_turn;
+	f->tick_us = 10000;
+	statuses = (const int[]){503, 403, 503, 0};
+	fake_start(f, &k, CALL_LAUNCH, 600 * S, 2, false);
+	fake_wait(f, &k);
+	assert_string_equal(f->path[1], "/change");
+	assert_string_equal(f->path[2], "/question");
+	assert_int_equal(k.rc, SPOT_UNKNOWN);
+}
+
 static struct fake_call change_answered(struct fake *f, const int *answers)
 {
 	struct fake_call k;
@@ -700,6 +717,7 @@ int main(void)
 	    T(a_change_answered_with_a_fault_stays_in_doubt),
 	    T(what_fails_after_an_answered_change_is_unknown),
 	    T(what_fails_after_a_refused_change_is_what_it_is),
+	    T(what_fails_after_a_refused_repeat_of_a_change_in_doubt_is_unknown),
 	    T(after_a_change_the_step_may_still_give_a_verdict),
 	    T(our_deadline_after_an_answered_change_is_unknown),
 	    T(a_refusal_after_a_try_in_doubt_says_that_there_was_doubt),
