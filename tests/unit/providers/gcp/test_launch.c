@@ -134,6 +134,22 @@ static void the_operation_is_waited_for_to_its_end(void **state)
 	drive_fini(&d);
 }
 
+/* It names a machine (targetId) that never was. */
+static void an_operation_that_failed_made_nothing(void **state)
+{
+	struct spot_launch a = launch_of(SPOT_MARKET_SPOT);
+	struct drive d;
+
+	(void)state;
+	ready_init(&d, NULL);
+	failed_with(&d, RUN_SCRIPT(&d, DRIVE_LAUNCH, &a, {.url = INSERT, .status = 200, .reply = OPERATION("RUNNING", "")},
+			    {.url = WAIT, .status = 200, .reply = OPERATION("DONE", OP_ERROR("ZONE_RESOURCE_POOL_EXHAUSTED", "m"))}),
+	    SPOT_NO_CAPACITY, NULL);
+	failed_with(&d, RUN_SCRIPT(&d, DRIVE_LAUNCH, &a, {.url = INSERT, .status = 200, .reply = OPERATION("DONE", OP_ERROR("QUOTA_EXCEEDED", "m"))}),
+	    SPOT_QUOTA, NULL);
+	drive_fini(&d);
+}
+
 static void trouble_while_waiting_is_unknown_for_the_machine_may_be_there(void **state)
 {
 	static const struct drive_try bad[] = {
@@ -282,6 +298,7 @@ int main(void)
 	    cmocka_unit_test(gpus_that_no_machine_type_bundles_are_asked_for_beside_it),
 	    cmocka_unit_test(the_request_id_is_a_uuid_of_the_token_and_repeats_are_the_same_bytes),
 	    cmocka_unit_test(the_operation_is_waited_for_to_its_end),
+	    cmocka_unit_test(an_operation_that_failed_made_nothing),
 	    cmocka_unit_test(trouble_while_waiting_is_unknown_for_the_machine_may_be_there),
 	    cmocka_unit_test(a_notice_that_is_not_taken_is_left_out),
 	    cmocka_unit_test(a_taken_name_is_adopted_if_it_is_this_launch_and_refused_if_not),
