@@ -217,6 +217,20 @@ class Checkpoints(AgentCase):
         self.assertEqual(self.exited()["reason"], "drained")
         self.assertEqual(len(self.committed()), 1)
 
+    def test_a_notice_in_the_midst_of_a_periodic_save_is_heeded(self):
+        self.agent.start()
+
+        def in_the_midst():     # the agent waits for our answer
+            self.daemon.on_checkpoint = None
+            self.metadata.interruption(120)
+            self.daemon.lock.wait_for(lambda: self.daemon.notices, timeout=60)
+        self.daemon.set(on_checkpoint=in_the_midst)
+        self.train(checkpoint={"interval_s": 1})
+        r = self.exited()
+        self.assertEqual(r["reason"], "drained")
+        last = self.committed()[-1]
+        self.assertEqual((last["reason"], last["steps"]), ("notice", r["steps_done"]))
+
     def test_a_job_given_after_the_notice_is_not_started(self):
         self.agent.start()
         self.until(lambda: self.daemon.haves, "a poll")
