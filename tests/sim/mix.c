@@ -149,7 +149,7 @@ void mix_of_seed(uint64_t seed, const char *text, struct faults_mix *ret)
 		return;
 	}
 	*ret = seed % 10 == 0 ? mix_none : seed % 10 == 5 ? mix_clocks : seed % 2 == 0 ? mix_light : mix_heavy;
-	if (seed % 8 == 3)
+	if (seed % 8 == 5)
 		ret->halt = ret->kill;
 	if (is_small(seed, &r))
 		mix_swarm(seed, ret);
