@@ -226,9 +226,19 @@ static void check_recommended(void)
 	    "AND e.now = 'DRAINING' AND NOT EXISTS (SELECT FROM notice o WHERE o.node_id = n.id AND o.kind <> 'rebalance')");
 }
 
+/* Its first word that it runs says when. (What a clock behind wrote down is put right, and its event stays.) */
+static void check_begun(void)
+{
+	if (world.skew_behind > 0)
+		return;
+	check_none("an attempt begins once", "SELECT string_agg('j' || a.job_id || '/' || a.epoch || '/' || a.rank, '; ') FROM attempt a WHERE a.started_us > (SELECT min(e.at_us) "
+	    "FROM event e WHERE e.entity = 'attempt' AND e.job_id = a.job_id AND e.epoch = a.epoch AND e.node_id = a.node_id AND e.now = 'RUNNING')");
+}
+
 void check_told(void)
 {
 	check_recommended();
+	check_begun();
 	check_absent();
 	check_deadlines();
 	check_moved();
