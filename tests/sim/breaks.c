@@ -295,6 +295,7 @@ static const struct rule_break {
     {"what a restored backup does not know is kept", "", other_ended},
     {"who is recommended to leave stays", "INSERT INTO event (at_us, entity, entity_id, node_id, event, was, now, why, actor) SELECT 1, 'node', 'n' || id, id, 'NOTICE', "
 	"'READY', 'DRAINING', '', 'x' FROM node; DELETE FROM notice", NULL},
+    {"an agent that hears nobody leaves", "", host_unanswered},
     {"an attempt begins once", "UPDATE attempt SET started_us = started_us + 1000000", NULL},
     {"a machine has its time to boot", "UPDATE node SET state = 'TERMINATING'; UPDATE event SET event = 'BOOT_TIMEOUT'", all_young},
     {"what nobody owns is ended in the end", "", nobodys_lives},

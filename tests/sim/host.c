@@ -137,6 +137,37 @@ static void orphan_look(struct host *h)
 	sometimes(h->agent.ckpt.at != CKPT_IDLE ? "a job saved without a daemon" : "an agent was without a daemon for long");
 }
 
+#define LEFT_WITHIN_US (5 * SPOT_US_PER_S)
+
+void host_answered(struct host *h)
+{
+	h->answered_us = h->agent.clock->mono_us(h->agent.clock);
+}
+
+/* After a turn. Somebody else may have its job by then. */
+static void answered_check(const struct host *h)
+{
+	const struct agent *a = &h->agent;
+	int64_t silent = a->clock->mono_us(a->clock) - h->answered_us;
+
+	if (!a->quit && !a->leaving && a->orphan_until_us == 0)
+		always(a->orphan_us == 0 || silent < a->orphan_us + LEFT_WITHIN_US, "an agent that hears nobody leaves", "%s has heard nobody for %" PRId64 " s",
+		    h->id, silent / SPOT_US_PER_S);
+}
+
+void host_unanswered(void)
+{
+	for (const struct host *h = hosts; h != NULL; h = h->next) {
+		struct host x = *h;
+
+		x.agent.quit = x.agent.leaving = false;
+		x.agent.orphan_until_us = 0;
+		x.agent.orphan_us = 1;
+		x.answered_us -= SPOT_US_PER_HOUR;
+		answered_check(&x);
+	}
+}
+
 static void turn(struct host *h)
 {
 	struct agent *a = &h->agent;
@@ -147,6 +178,7 @@ static void turn(struct host *h)
 		ckpt_scan_ready(a);
 	agent_steps(a);
 	host_now = NULL;
+	answered_check(h);
 	orphan_look(h);
 	if (a->quit) {
 		trace("host %s agent ends %d", h->id, a->exit_code);
@@ -227,6 +259,7 @@ static void agent_start_now(struct host *h)
 	host_now = h;
 	agent_begin(a);
 	host_now = NULL;
+	host_answered(h);
 	trace("host %s agent starts", h->id);
 	loop_timer_set(&h->timer, dice_us(1000, 3 * SPOT_US_PER_S));
 }

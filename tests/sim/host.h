@@ -22,6 +22,8 @@ void host_boot(const struct host_spec *s);
 void host_end(const char *id);  /* power off: everything on it is gone at once */
 void host_cut(const char *id, bool cut);
 void host_cut_for(const char *id, int64_t us);
+/* For --prove: each agent looks as if nobody had answered it for long. */
+void host_unanswered(void);
 /* It is switched off and stays with its cloud. */
 void host_halt(const char *id);
 void host_end_now(const char *id); /* no longer, whatever the dice say */

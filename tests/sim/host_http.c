@@ -102,6 +102,8 @@ static void call_tell(struct http_call *c, const struct http_reply *r)
 	void (*done)(void *, const struct http_reply *) = c->done;
 	void *ctx = c->ctx;
 
+	if (c->far == HTTP_DAEMON && r->status != 0)
+		host_answered(h);
 	host_enter(h);
 	done(ctx, r);
 	host_now = NULL;

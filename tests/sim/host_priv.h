@@ -14,6 +14,7 @@ struct host {
 	struct agent agent;
 	bool running, was_cut, stays; /* stays: longer than its instance */
 	bool orphan;            /* its agent has heard no daemon for too long */
+	int64_t answered_us;    /* by its clock: when a daemon, or what stands for one, answered its agent last */
 	struct loop_timer timer, end, heal;
 	struct loop_task task;
 	int gpus, imds_port;
@@ -32,6 +33,7 @@ struct host {
 extern struct host *host_now; /* whose agent is in its turn */
 
 void host_wake(struct host *h);         /* a turn of its agent soon */
+void host_answered(struct host *h);
 void host_enter(struct host *h);        /* before a callback of its agent */
 /* host_job.c */
 void program_end_all(struct host *h);   /* power off */
