@@ -86,6 +86,15 @@ class Running(AgentCase):
         self.assertEqual((r["reason"], r["exit_signal"]), ("error", 11))
         self.assertNotIn("exit_code", r)
 
+    def test_the_next_attempt_of_its_job_takes_the_place_of_the_one_that_runs(self):
+        self.agent.start()
+        self.job("echo up; sleep 1000")
+        leader = self.leader()
+        self.until_log("up")
+        self.job("echo again", epoch=2)
+        self.assertEqual(self.exited(epoch=2)["reason"], "ok")
+        self.assertFalse(fake.alive(leader))
+
     def test_a_second_job_with_the_same_epoch_runs_after_the_first(self):
         self.agent.start()
         self.job("echo one")

@@ -296,6 +296,12 @@ class Poll(Case):
         self.assertEqual(A.sql("SELECT steps_done FROM job WHERE id = %d" % self.job), "42")
         self.assertEqual(A.sql("SELECT last_seen_us > %d FROM node WHERE id = %d" % (lib.now() - 10 * lib.US, self.node)), "t")
 
+    def test_a_machine_without_work_is_heard_as_well(self):
+        self.session = A.enrol(self.node, self.token)["session"]
+        A.sql("UPDATE node SET state = 'READY', last_seen_us = 1 WHERE id = %d" % self.node)
+        self.poll()
+        A.until(lambda: A.sql("SELECT last_seen_us > 1 FROM node WHERE id = %d" % self.node) == "t", "its word is written", 30)
+
     def test_each_word_moves_the_last_word_on_although_another_daemon_wrote_it_by_a_clock_ahead(self):
         self.start()
         ahead = lib.now() + 3600 * lib.US
