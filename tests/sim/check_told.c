@@ -231,8 +231,8 @@ static void check_begun(void)
 {
 	if (world.skew_behind > 0)
 		return;
-	check_none("an attempt begins once", "SELECT string_agg('j' || a.job_id || '/' || a.epoch || '/' || a.rank, '; ') FROM attempt a WHERE a.started_us > (SELECT min(e.at_us) "
-	    "FROM event e WHERE e.entity = 'attempt' AND e.job_id = a.job_id AND e.epoch = a.epoch AND e.node_id = a.node_id AND e.now = 'RUNNING')");
+	check_none("an attempt begins once", "SELECT string_agg('j' || a.job_id || '/' || a.epoch || '/' || a.rank, '; ') FROM attempt a WHERE a.started_us > (SELECT e.at_us "
+	    "FROM event e WHERE e.entity = 'attempt' AND e.job_id = a.job_id AND e.epoch = a.epoch AND e.node_id = a.node_id AND e.now = 'RUNNING' ORDER BY e.id LIMIT 1)");
 }
 
 void check_told(void)
