@@ -18,7 +18,7 @@ from world import Daemon, Emulator, Failure, Killer, align, free_port, http, say
 # Time is compressed, and this is how: a provider's two minutes of notice become NOTICE_S seconds, patience for spot, holds and poll
 # intervals shrink alike. Prices are per real hour, and money is counted in real seconds.
 NOTICE_S, NOTICE_KILLED_S = 12, 20
-PATIENCE, PATIENCE_KILLED = "9s", "25s"  # a daemon that is killed all the time tries less in the same time
+PATIENCE, PATIENCE_KILLED = "16s", "25s"  # five refusals in a row on a busy machine; a daemon that is killed all the time tries less in the same time
 # How long that takes hangs on the machine and on the kills: the job has far more steps, and hurries once its story is told.
 STEPS, STEPS_KILLED = 1600, 24000
 STEP_MS, HURRY_MS = 50, 1
