@@ -134,16 +134,31 @@ void cloud_files(const char *dir)
 
 /* ---- what happens ------------------------------------------------------------------------------------- */
 
-struct inst *cloud_any(bool spot)
+static struct inst *any_of(bool (*wants)(const struct inst *i))
 {
 	struct inst *found = NULL;
 	uint64_t n = 0;
 
 	for (struct inst *i = sim.insts; i != NULL; i = i->next) {
-		if (i->state == INST_RUNNING && (!spot || i->side == SIDE_SPOT) && !other_is(i) && rng_below(&world.dice, ++n) == 0)
+		if (i->state == INST_RUNNING && wants(i) && !other_is(i) && rng_below(&world.dice, ++n) == 0)
 			found = i;
 	}
 	return found;
+}
+
+static bool each(const struct inst *i UNUSED)
+{
+	return true;
+}
+
+static bool is_spot(const struct inst *i)
+{
+	return i->side == SIDE_SPOT;
+}
+
+struct inst *cloud_any(bool spot)
+{
+	return any_of(spot ? is_spot : each);
 }
 
 void cloud_post(const char *path, json_t *body)
@@ -283,17 +298,9 @@ static void recommend_minute(void)
 }
 
 /* What was bought as spot EC2 does not stop (ec2_power.c). */
-static struct inst *haltable(void)
+static bool is_haltable(const struct inst *i)
 {
-	struct inst *found = NULL;
-	uint64_t n = 0;
-
-	for (struct inst *i = sim.insts; i != NULL; i = i->next) {
-		if (i->state == INST_RUNNING && i->cloud != CLOUD_COREWEAVE && !(i->cloud == CLOUD_AWS && i->side == SIDE_SPOT) && !other_is(i) &&
-		    rng_below(&world.dice, ++n) == 0)
-			found = i;
-	}
-	return found;
+	return i->cloud != CLOUD_COREWEAVE && !(i->cloud == CLOUD_AWS && i->side == SIDE_SPOT);
 }
 
 /* By hand, or by its guest. */
@@ -301,7 +308,7 @@ static void halt_minute(void)
 {
 	struct inst *i;
 
-	if (!felt(DICE(halt)) || (i = haltable()) == NULL)
+	if (!felt(DICE(halt)) || (i = any_of(is_haltable)) == NULL)
 		return;
 	trace("cloud stops %s", i->id);
 	sometimes("a machine was stopped");
