@@ -521,6 +521,17 @@ static void test_an_agent_that_does_not_stop_is_given_up_when_an_api_was_there_t
 	world_empty(w);
 }
 
+/* It drains and is not given up; then its agent, which was busy, saves and stops. */
+static void drains_in_its_time(struct world *w)
+{
+	world_for(w, 600);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE id = 1 AND state = 'DRAINING'"), 1);
+	w->agents = true;
+	world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE exit_reason = 'drained'");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	finish(w);
+}
+
 /* By a clock that jumped ahead every deadline has passed when its notice comes. */
 static void test_a_drain_whose_deadline_had_passed_before_it_began_has_time_all_the_same(void **state)
 {
@@ -535,12 +546,7 @@ static void test_a_drain_whose_deadline_had_passed_before_it_began_has_time_all_
 	    ", 'imds', '', %" PRId64 " FROM node; NOTIFY spot_engine", world_us() - 3 * SPOT_US_PER_HOUR,
 	    world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'DRAINING'");
-	world_for(w, 600);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE id = 1 AND state = 'DRAINING'"), 1);
-	w->agents = true;
-	world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE exit_reason = 'drained'");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
-	finish(w);
+	drains_in_its_time(w);
 }
 
 /* Our clock is set an hour ahead in the midst of a drain: by the wall its time is over, and its agent still saves. */
@@ -557,12 +563,7 @@ static void test_the_time_to_stop_does_not_pass_as_the_clock_is_set(void **state
 	world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE desired = 'drain'");
 	world_for(w, 200); /* it is seen that it was told */
 	steady_set(SPOT_US_PER_HOUR);
-	world_for(w, 600);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE id = 1 AND state = 'DRAINING'"), 1);
-	w->agents = true;
-	world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE exit_reason = 'drained'");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
-	finish(w);
+	drains_in_its_time(w);
 }
 
 static void test_a_terminate_is_over_when_the_provider_says_so(void **state)
