@@ -222,8 +222,8 @@ class Story:
         return path
 
     def until(self, what, timeout_s, test):
-        """What is killed all the time takes its time."""
-        return until(what, timeout_s * (3 if self.killer else 1), test)
+        """What is killed all the time takes its time, and more where it is slow to start."""
+        return until(what, timeout_s * (3 * self.killer.slow if self.killer else 1), test)
 
     def offers(self):
         return [p for p in self.api("GET", "/v1/prices?gpu=%s&limit=1000" % GPU)["items"] if p["gpus"] == GPUS]

@@ -161,24 +161,27 @@ class Daemon:
 
 class Killer(threading.Thread):
     """kill -9 of the daemon at random moments, by seed; it is started again at once. Some lives end while it starts, whatever that takes; the others
-    so long after it was ready (says a call) as they would where a start takes a second, or on a slow machine none would ever get anywhere."""
+    so long after it was ready (says a call) as they would where a start takes a second, and longer by as much as this machine takes longer to start
+    it: on a slow one none would ever get anywhere."""
     LONGEST_S, START_S = 9.0, 3.0
 
     def __init__(self, daemon, seed, say, ready):
         super().__init__(daemon=True)
         self.target, self.rng, self.say, self.ready = daemon, random.Random(seed), say, ready
         self.over = threading.Event()
-        self.kills = 0
+        self.kills, self.slow = 0, 1.0
 
     def lives(self):
         """False: all is over."""
         life = self.rng.uniform(0.3, self.LONGEST_S)
         if life > self.START_S:
-            late = time.monotonic() + 60
-            while not self.ready() and time.monotonic() < late:
+            began = time.monotonic()
+            while not self.ready() and time.monotonic() < began + 60:
                 if self.over.wait(0.1):
                     return False
-            life -= 1
+            slow = max(1.0, (time.monotonic() - began) / self.START_S)
+            self.slow = max(self.slow, slow)
+            life = (life - 1) * slow
         return not self.over.wait(life)
 
     def run(self):

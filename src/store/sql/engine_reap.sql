@@ -95,7 +95,8 @@ s AS (
 		kind = excluded.kind, gone_us = NULL, kept = excluded.kept, zone = excluded.zone, where_region = excluded.where_region,
 		instance_type = excluded.instance_type, market = excluded.market, created_us = excluded.created_us, node_id = excluded.node_id,
 		word = CASE WHEN o.gone_us IS NULL OR o.terminate_us IS NULL OR o.word = 'keep' THEN o.word ELSE '' END,
-		first_us = CASE WHEN o.gone_us IS NULL OR o.terminate_us IS NULL THEN o.first_us ELSE excluded.first_us END,
+		first_us = CASE WHEN (o.gone_us IS NULL OR o.terminate_us IS NULL) AND NOT (o.terminate_us IS NULL AND o.kind = 'leftover' AND excluded.kind = 'instance')
+			THEN o.first_us ELSE excluded.first_us END,
 		terminate_us = CASE WHEN o.gone_us IS NULL THEN o.terminate_us END
 	RETURNING ref, kind, first_us, why, kept, word
 ), listed AS (
