@@ -224,8 +224,7 @@ enum job_stop {
 	STOP_NONE = 0,
 	STOP_DRAINED,                        /* asked to leave: ends as "drained" */
 	STOP_KILLED,                         /* ends as "killed" */
-	STOP_MAXED,                          /* over its max_duration: ends as "error" */
-	STOP_DROPPED,                        /* fenced: nobody wants to hear of it */
+	STOP_DROPPED = 4,                    /* fenced: nobody wants to hear of it */
 };
 struct job {
 	enum job_phase phase;
@@ -270,6 +269,7 @@ void job_stop(struct agent *a, enum job_stop stop, int64_t grace_us, const char 
 void job_drop(struct agent *a);              /* forgets it and removes its files; must not be running */
 void job_fenced(struct agent *a);            /* 409 stale_epoch */
 bool job_alive(const struct job *j);         /* has processes or is about to */
+bool job_is_over_time(const struct agent *a); /* it has run for as long as its attempt may */
 void job_adopt(struct agent *a);             /* after a restart: state.json named it */
 void job_child_ended(struct agent *a, pid_t pid);
 void job_look(struct agent *a);              /* what the shim has said since */

@@ -141,6 +141,7 @@ static void stop_job(struct agent *a)
 	struct ckpt *c = &a->ckpt;
 	const char *why = strcmp(c->reason, "notice") == 0 ? "the provider reclaims the node"
 	    : a->orphan_until_us != 0                      ? "its agent heard no daemon for too long"
+	    : job_is_over_time(a)                          ? "max_duration is over, and nobody has said so"
 	                                                   : "drained";
 
 	job_stop(a, STOP_DRAINED, MAX(c->kill_after_us, INT64_C(1)), why);

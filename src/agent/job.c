@@ -330,10 +330,6 @@ static void job_over(struct agent *a, bool known)
 		ckpt_stop(a);
 		job_end(a, "killed", NULL);
 		break;
-	case STOP_MAXED:
-		ckpt_stop(a);
-		job_end(a, "error", NULL);
-		break;
 	case STOP_DRAINED:
 		j->finished = came_to_its_end(j);
 		job_end(a, j->finished ? "ok" : "drained", NULL);
@@ -584,6 +580,13 @@ static void step_fetch(struct agent *a)
 	}
 }
 
+bool job_is_over_time(const struct agent *a)
+{
+	const struct job *j = &a->job;
+
+	return j->max_us > 0 && j->running_us > 0 && a->now_us >= j->running_us + j->max_us;
+}
+
 static void step_running(struct agent *a)
 {
 	struct job *j = &a->job;
@@ -595,8 +598,8 @@ static void step_running(struct agent *a)
 	if (j->stop != STOP_NONE)
 		job_kill(a);
 	if (j->max_us > 0 && j->running_us > 0 && j->stop == STOP_NONE) {
-		if (a->now_us >= j->running_us + j->max_us)
-			job_stop(a, STOP_MAXED, j->kill_after_us, "max_duration is over");
+		if (job_is_over_time(a))
+			ckpt_begin(a, "drain", true, 0);
 		else
 			agent_wake(a, j->running_us + j->max_us);
 	}

@@ -73,6 +73,9 @@ static int64_t interval_of(struct areq *q, const struct job_spec *s, const struc
 	return (int64_t)t.interval_s;
 }
 
+/* Whose time is over is told so, saves and leaves; an agent that nobody tells does the same by itself so much later. */
+#define OVER_TIME_S 120
+
 static json_t *run_json(struct areq *q, const struct job_spec *s, const struct q_api_agent_run_row *r)
 {
 	const struct checkpoint_spec *c = &s->checkpoint;
@@ -80,7 +83,7 @@ static json_t *run_json(struct areq *q, const struct job_spec *s, const struct q
 	return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:f, s:I, s:o, s:{s:s, s:s, s:s, s:I, s:I, s:s, s:i}, s:I, s:o, s:I}",
 	    "name", r->name, "workdir", "", "setup", s->setup ? s->setup : "", "run", s->run ? s->run : "", "envs",
 	    envs_json(s), "secrets", view_parse(r->secrets), "num_gpus", r->gpu_milli / 1000.0, "max_duration_s",
-	    (json_int_t)s->max_duration_s, "files", view_parse(r->files), "checkpoint", "path", c->path ? c->path : "", "signal",
+	    (json_int_t)(s->max_duration_s > 0 ? s->max_duration_s + OVER_TIME_S : 0), "files", view_parse(r->files), "checkpoint", "path", c->path ? c->path : "", "signal",
 	    c->signal ? c->signal : "", "command", c->command ? c->command : "", "interval_s", (json_int_t)interval_of(q, s, r),
 	    "budget_s", (json_int_t)(c->budget_s > 0 ? c->budget_s : 60), "then", "TERM", "kill_after_s", 10, "steps_start",
 	    (json_int_t)r->steps_start, "restored_from",

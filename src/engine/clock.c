@@ -19,7 +19,6 @@
 
 #define AGAIN_US (60 * SPOT_US_PER_S)
 #define UNTOLD_US (24 * SPOT_US_PER_HOUR) /* no clock is ahead by more */
-#define UNLEAPT_US (INT64_C(7) * 24 * SPOT_US_PER_HOUR)
 
 static int64_t offset_us(const struct engine *e)
 {
@@ -74,9 +73,9 @@ int64_t clock_span_us(const struct engine *e, int64_t span_us)
 	return span_us + MAX(leapt, ahead_us(e));
 }
 
-int64_t clock_unleapt_us(const struct engine *e)
+bool clock_ran_out(const struct engine *e, int64_t ran_us, int64_t most_us)
 {
-	return engine_now(e) - (clock_span_us(e, UNLEAPT_US) - UNLEAPT_US);
+	return most_us > 0 && ran_us >= clock_span_us(e, most_us);
 }
 
 /* Ours is ahead of the clock that the holder before us had: for rows that is a leap. */

@@ -158,7 +158,7 @@ static void odd_one(struct recon *r, const struct q_engine_attempts_odd_row *w)
 	} else if (node == NODE_DRAINING && job != JOB_CANCELLING) {
 		tell(r, w, w->noticed || job == JOB_DRAINING ? JOB_EV_NOTICE : JOB_EV_MOVE, "drain",
 		     w->node_why, true);
-	} else if (w->overtime && strcmp(w->desired, "run") == 0 && job != JOB_CANCELLING) {
+	} else if (clock_ran_out(r->e, w->ran_us, w->most_us) && strcmp(w->desired, "run") == 0 && job != JOB_CANCELLING) {
 		tell(r, w, JOB_EV_OVERTIME, "drain", "max_duration is over", false);
 	} else if (w->over_budget && job != JOB_CANCELLING && job != JOB_DRAINING) {
 		tell(r, w, JOB_EV_BUDGET, "drain", budget_why(r->arena, w->spent_micros, w->budget_micros), false);
@@ -271,9 +271,8 @@ void drain_run(struct recon *r)
 	s = step_new(r, attempts_ended, NULL);
 	STEP(s, engine_attempts_ended, NULL);
 	s = step_new(r, attempts_odd, NULL);
-	STEP(s, engine_attempts_odd, (&(struct q_engine_attempts_odd){.at_us = clock_unleapt_us(r->e),
+	STEP(s, engine_attempts_odd, (&(struct q_engine_attempts_odd){.at_us = engine_now(r->e),
 							   .look = budget_look(r->e, BUDGET_JOBS),
-							   .now_us = engine_now(r->e),
 							   .end_us = budget_end_us(r->e)}));
 	s = step_new(r, jobs_idle, NULL);
 	STEP(s, engine_jobs_idle,

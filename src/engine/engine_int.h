@@ -339,8 +339,8 @@ void lookup_run(struct recon *r);
 void clock_run(struct recon *r);
 /* clock.c: a span by the wall clock that proves something, as long as it is after a leap of our clock within it. */
 int64_t clock_span_us(const struct engine *e, int64_t span_us);
-/* Now, as it would be without the leaps of a week: spans up to it are not longer than they were. */
-int64_t clock_unleapt_us(const struct engine *e);
+/* What ran for ran_us by the rows may run for most_us (0 = as long as it wants): is that over for sure? */
+bool clock_ran_out(const struct engine *e, int64_t ran_us, int64_t most_us);
 /* Nobody has said yet that our wall clock is right (core/doubt.h): what is written by it may be hours off. */
 bool clock_doubted(const struct engine *e);
 #define CLOCK_LEAP_US (2 * SPOT_US_PER_S) /* less is the work of a clock that is being steered */

@@ -148,7 +148,7 @@ static void epoch_judge(struct recon *r, const struct q_engine_gang_ranks_row *w
 		   &(struct gang_run){.job = job_state_parse(w->job_state),
 				      .current = w->epoch == w->job_epoch,
 				      .cancel = w->cancel,
-				      .overtime = w->overtime,
+				      .overtime = clock_ran_out(r->e, w->ran_us, w->most_us),
 				      .over_budget = w->over_budget,
 				      .budget_why = budget_why(r->arena, w->spent_micros, w->budget_micros),
 				      .restarts = w->restarts,
@@ -179,9 +179,8 @@ static void sets_marked(struct step *s)
 	struct step *next = step_new(s->r, ranks_in, NULL);
 
 	STEP(next, engine_gang_ranks,
-	     (&(struct q_engine_gang_ranks){.at_us = clock_unleapt_us(s->r->e),
+	     (&(struct q_engine_gang_ranks){.at_us = engine_now(s->r->e),
 					    .look = budget_look(s->r->e, BUDGET_GANGS),
-					    .now_us = engine_now(s->r->e),
 					    .end_us = budget_end_us(s->r->e)}));
 }
 

@@ -373,10 +373,10 @@ static void place(struct recon *r, struct sched_turn *t, const struct q_engine_s
 
 /* ---- the turn -------------------------------------------------------------------------------- */
 
-/* An agent ends its attempt by a clock that never leaps; here a leap of ours must not end a job for good. */
-static bool overtime(const struct engine *e, const struct q_engine_sched_jobs_row *j, const struct job_spec *spec)
+/* An agent ends its attempt by a clock that never leaps; here a leap of ours must not end a job for good: whose time may be over waits until that is sure. */
+static bool overtime(const struct q_engine_sched_jobs_row *j, const struct job_spec *spec)
 {
-	return spec->max_duration_s > 0 && j->ran_us >= clock_span_us(e, spec->max_duration_s * SPOT_US_PER_S);
+	return spec->max_duration_s > 0 && j->ran_us >= spec->max_duration_s * SPOT_US_PER_S;
 }
 
 static void sched_job(struct recon *r, struct sched_turn *t,
@@ -389,8 +389,8 @@ static void sched_job(struct recon *r, struct sched_turn *t,
 	if ((queued && j->live) || !spec_of(r, j, &spec)) {
 		return;
 	}
-	if (overtime(r->e, j, spec)) {
-		if (queued) {
+	if (overtime(j, spec)) {
+		if (queued && clock_ran_out(r->e, j->ran_us, spec->max_duration_s * SPOT_US_PER_S)) {
 			job_event(r, j->id, j->state, j->epoch, JOB_EV_OVERTIME, "overtime",
 				  "max_duration is over");
 		}

@@ -319,6 +319,41 @@ static void test_a_rank_that_fails_stops_the_others_and_the_job_fails(void **sta
 	world_check_gangs(w);
 }
 
+#define TIMED "{\"num_nodes\": 3, \"max_duration_s\": %d}"
+
+static void test_a_gang_whose_time_is_over_saves_stops_and_fails(void **state)
+{
+	struct world *w = *state;
+	char extra[64];
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 900000);
+	world_start(w);
+	snprintf(extra, sizeof(extra), TIMED, 1);
+	(void)world_job(w, extra);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'FAILED' AND reason = 'overtime'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint WHERE state = 'COMMITTED'"), 3);
+	assert_int_equal(world_int(w, "SELECT max(epoch) FROM attempt"), 1);
+	world_check_gangs(w);
+}
+
+/* What its time is, while nothing of it has run: none. */
+static void test_a_gang_with_a_longest_time_may_fail_before_it_runs(void **state)
+{
+	struct world *w = *state;
+	char extra[64];
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 900000);
+	world_start(w);
+	snprintf(extra, sizeof(extra), TIMED, 3600);
+	(void)world_job(w, extra);
+	world_until(w, LIMIT, RUNS);
+	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'setup_failed', exit_code = 3, started_us = NULL, ended_us = %" PRId64, world_us());
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'FAILED' AND reason = 'setup_failed'");
+	world_check_gangs(w);
+}
+
 /* With restarts left it begins again on the machines that it has. */
 static void test_a_restart_after_an_error_keeps_the_machines(void **state)
 {
@@ -463,6 +498,8 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_a_notice_on_one_rank_moves_the_whole_gang),
 	    cmocka_unit_test(test_a_lost_node_stops_all_and_all_begin_again),
 	    cmocka_unit_test(test_a_rank_that_fails_stops_the_others_and_the_job_fails),
+	    cmocka_unit_test(test_a_gang_whose_time_is_over_saves_stops_and_fails),
+	    cmocka_unit_test(test_a_gang_with_a_longest_time_may_fail_before_it_runs),
 	    cmocka_unit_test(test_a_restart_after_an_error_keeps_the_machines),
 	    cmocka_unit_test(test_a_cancelled_gang_ends_wherever_it_is),
 	    cmocka_unit_test(test_a_quota_without_room_for_all_is_not_tried),

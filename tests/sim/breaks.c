@@ -94,6 +94,20 @@ static void epoch_twice(void)
 	}
 }
 
+static void began_long_ago(void)
+{
+	size_t n;
+	struct host_progress *p = programs(&n);
+
+	for (size_t i = 0; i < n; i++) {
+		int64_t had = p[i].begun_us;
+
+		p[i].begun_us = 1;
+		check_rules_end();
+		p[i].begun_us = had;
+	}
+}
+
 static void begun_twice(void)
 {
 	size_t n;
@@ -311,6 +325,13 @@ static const struct rule_break {
     {"nobody is parked who could begin", "UPDATE job SET state = 'PARKED', budget_micros = 900000000000", later},
     {"a budget is kept", "UPDATE job SET budget_micros = 1; UPDATE event SET event = 'BUDGET', now = 'DRAINING', at_us = (SELECT max(at_us) FROM event) WHERE entity = 'job'",
 	unharmed},
+    {"whose time is over is told to stop", "DROP INDEX attempt_one_live; DROP INDEX attempt_one_per_node; "
+	"UPDATE job SET spec = jsonb_set(spec, '{max_duration_s}', '1'); UPDATE attempt SET ended_us = NULL, desired = 'run'", later},
+    {"whose time is over fails", "UPDATE job SET spec = jsonb_set(spec, '{max_duration_s}', '1'), state = 'QUEUED'", later},
+    {"whose time is over does not begin", "UPDATE job SET spec = jsonb_set(spec, '{max_duration_s}', '1')", NULL},
+    {"no attempt runs longer than its job may", "UPDATE job SET spec = jsonb_set(spec, '{max_duration_s}', '1')", began_long_ago},
+    {"a job's time is over when it ran so long", "UPDATE job SET state = 'FAILED', fleet_id = NULL, "
+	"spec = jsonb_set(jsonb_set(spec, '{run}', '\"\"'), '{max_duration_s}', '99999999')", NULL},
     {"a cancellation that was accepted is kept", "UPDATE job SET cancel_us = NULL", NULL},
     {"a gang stops with the rank that it has lost", "DROP INDEX attempt_one_live; DROP INDEX attempt_one_per_node; UPDATE attempt SET desired = 'run', "
 	"ended_us = CASE WHEN rank = 0 THEN ended_us END, exit_reason = CASE WHEN rank = 0 THEN 'lost' ELSE '' END", later},

@@ -1,9 +1,12 @@
-/* What must hold of gangs, fleets and deadlines, of where jobs run and of how much is launched for them. */
+/* What must hold of gangs, fleets, deadlines and jobs that may run for so long, of where jobs run and of how much is launched for them. */
 #include "world.h"
 #include "check.h"
 #include "cloud.h"
+#include "host.h"
 #include "leaders.h"
 #include "work.h"
+
+#include "base/str.h"
 
 /* ---- gangs ------------------------------------------------------------------------------------- */
 
@@ -55,24 +58,32 @@ static void check_cancelled(void)
 /* What a pass of the engine does is done after a few of them, whatever becomes of clouds and agents: by our clock, under one leader. */
 #define PASSES_US (240 * SPOT_US_PER_S)
 
+static void soon(const char *rule, size_t job, const char *state, bool open[static CHECK_JOBS_MAX], int64_t since[static CHECK_JOBS_MAX])
+{
+	int64_t steady = leaders_steady_since();
+
+	assert(job < CHECK_JOBS_MAX);
+	open[job] = true;
+	since[job] = since[job] == 0 ? world_now() : since[job];
+	always(steady == 0 || MAX(since[job], steady) + PASSES_US > world_now(), rule, "j%zu is %s, for %" PRId64 " s", job, state,
+	    (world_now() - since[job]) / SPOT_US_PER_S);
+}
+
+static void soon_end(const bool open[static CHECK_JOBS_MAX], int64_t since[static CHECK_JOBS_MAX])
+{
+	for (size_t k = 0; k < CHECK_JOBS_MAX; k++)
+		since[k] = open[k] ? since[k] : 0;
+}
+
 void check_soon(const char *rule, const char *sql, int64_t since[static CHECK_JOBS_MAX])
 {
 	bool open[CHECK_JOBS_MAX] = {false};
-	int64_t steady = leaders_steady_since();
 	PGresult *r = check_rows(sql);
 
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
-	for (int i = 0; i < PQntuples(r); i++) {
-		size_t job = (size_t)strtoull(PQgetvalue(r, i, 0), NULL, 10);
-
-		assert(job < CHECK_JOBS_MAX);
-		open[job] = true;
-		since[job] = since[job] == 0 ? world_now() : since[job];
-		always(steady == 0 || MAX(since[job], steady) + PASSES_US > world_now(), rule, "j%zu is %s, for %" PRId64 " s", job, PQgetvalue(r, i, 1),
-		    (world_now() - since[job]) / SPOT_US_PER_S);
-	}
-	for (size_t k = 0; k < CHECK_JOBS_MAX; k++)
-		since[k] = open[k] ? since[k] : 0;
+	for (int i = 0; i < PQntuples(r); i++)
+		soon(rule, (size_t)strtoull(PQgetvalue(r, i, 0), NULL, 10), PQgetvalue(r, i, 1), open, since);
+	soon_end(open, since);
 	PQclear(r);
 }
 
@@ -85,6 +96,108 @@ static void check_told_soon(void)
 	check_soon("a gang stops with the rank that it has lost", "SELECT id, state FROM job j WHERE num_nodes > 1 AND EXISTS (SELECT FROM attempt a "
 	    "WHERE a.job_id = j.id AND a.epoch = j.epoch AND a.ended_us IS NULL AND a.desired = 'run') AND EXISTS (SELECT FROM attempt o "
 	    "WHERE o.job_id = j.id AND o.epoch = j.epoch AND o.ended_us IS NOT NULL AND o.exit_reason <> 'ok') ORDER BY id", parted);
+}
+
+/* ---- jobs that may run for so long -------------------------------------------------------------- */
+
+/* All attempts of its first rank together; what ran and what still runs tells when each began. */
+static const char timed[] = "SELECT j.id, j.state, (j.spec->>'max_duration_s')::int8 * 1000000, coalesce(sum(greatest(a.ended_us - a.started_us, 0)), 0)::int8, "
+    "coalesce(max(a.started_us) FILTER (WHERE a.ended_us IS NULL), 0), coalesce(bool_or(a.ended_us IS NULL AND a.desired = 'run'), false), "
+    "position('fail_at=1' IN j.spec->>'run') > 0 OR j.fleet_id IS NOT NULL, "
+    "EXISTS (SELECT FROM attempt x WHERE x.job_id = j.id AND (x.ended_us IS NULL OR NOT x.settled)) FROM job j LEFT JOIN attempt a ON a.job_id = j.id AND a.rank = 0 AND a.started_us IS NOT NULL "
+    "WHERE (j.spec->>'max_duration_s')::int8 > 0 GROUP BY j.id ORDER BY j.id";
+
+static int64_t cell_int(PGresult *r, int row, int col)
+{
+	return strtoll(PQgetvalue(r, row, col), NULL, 10);
+}
+
+static bool cell_true(PGresult *r, int row, int col)
+{
+	return PQgetvalue(r, row, col)[0] == 't';
+}
+
+/* By its programs: of a gang the rank that ran longest. */
+static int64_t programs_ran(const char *job)
+{
+	const struct host_progress *p;
+	size_t n = host_programs(&p);
+	int64_t ranks[8] = {0}, most = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (p[i].begun_us == 0 || !str_same(p[i].job, job) || p[i].rank >= (int64_t)ARRAY_LEN(ranks))
+			continue;
+		ranks[p[i].rank] += (p[i].alive ? world_now() : p[i].ended_us) - p[i].begun_us;
+		most = MAX(most, ranks[p[i].rank]);
+	}
+	return most;
+}
+
+/* Whose time is over is told to stop, by its agent or by us, and goes on nowhere; a clock that is wrong may think so later. */
+static void check_timed(void)
+{
+	static int64_t runs_on[CHECK_JOBS_MAX], begins[CHECK_JOBS_MAX];
+	bool open[CHECK_JOBS_MAX] = {false}, queued[CHECK_JOBS_MAX] = {false};
+	PGresult *r = check_rows(timed);
+
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int i = 0; i < PQntuples(r); i++) {
+		int64_t began = cell_int(r, i, 4), ran = cell_int(r, i, 3) + (began > 0 ? world_now() - began : 0);
+		size_t job = (size_t)cell_int(r, i, 0);
+		const char *state = PQgetvalue(r, i, 1);
+
+		if (ran < cell_int(r, i, 2) + world.skew_max)
+			continue;
+		if (cell_true(r, i, 5))
+			soon("whose time is over is told to stop", job, state, open, runs_on);
+		if (str_same(state, "QUEUED") && !cell_true(r, i, 7))
+			soon("whose time is over fails", job, state, queued, begins);
+	}
+	soon_end(open, runs_on);
+	soon_end(queued, begins);
+	PQclear(r);
+}
+
+/* An agent ends its attempt by what that alone ran, and needs nobody for it. */
+#define STOP_US (300 * SPOT_US_PER_S)
+
+static void check_programs_timed(const char *job, int64_t most)
+{
+	const struct host_progress *p;
+	size_t n = host_programs(&p);
+
+	for (size_t k = 0; k < n; k++) {
+		if (p[k].begun_us != 0 && str_same(p[k].job, job))
+			always((p[k].alive ? world_now() : p[k].ended_us) - p[k].begun_us <= most + STOP_US, "no attempt runs longer than its job may",
+			    "%s epoch %" PRId64 " of %" PRId64 " s", job, p[k].epoch, most / SPOT_US_PER_S);
+	}
+}
+
+static void check_timed_end(void)
+{
+	PGresult *r = check_rows(timed);
+	char sql[600];
+
+	snprintf(sql, sizeof(sql), "SELECT string_agg('j' || a.job_id || ' epoch ' || a.epoch, '; ') FROM attempt a JOIN job j ON j.id = a.job_id "
+	    "WHERE a.rank = 0 AND (j.spec->>'max_duration_s')::int8 > 0 AND (SELECT sum(b.ended_us - b.started_us) FROM attempt b WHERE b.job_id = a.job_id "
+	    "AND b.rank = 0 AND b.epoch < a.epoch AND b.ended_us > b.started_us) >= (j.spec->>'max_duration_s')::int8 * 1000000 + %" PRId64, world.skew_max);
+	check_none_now("whose time is over does not begin", sql);
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int i = 0; i < PQntuples(r); i++) {
+		const char *state = PQgetvalue(r, i, 1);
+		int64_t most = cell_int(r, i, 2), ran;
+		char job[32];
+
+		snprintf(job, sizeof(job), "j%s", PQgetvalue(r, i, 0));
+		check_programs_timed(job, most);
+		if (!str_same(state, "FAILED") || cell_true(r, i, 6))
+			continue;
+		ran = MAX(cell_int(r, i, 3), programs_ran(job));
+		always(ran >= most - 10 * SPOT_US_PER_S - world.skew_max, "a job's time is over when it ran so long", "%s: %" PRId64 " of %" PRId64 " s", job,
+		    ran / SPOT_US_PER_S, most / SPOT_US_PER_S);
+		sometimes("a job's time was over");
+	}
+	PQclear(r);
 }
 
 /* What was answered to its user stands in the row. */
@@ -115,6 +228,8 @@ void check_work(void)
 	check_numbers();
 	check_cancelled();
 	check_told_soon();
+	if (work_timed())
+		check_timed();
 	check_budget();
 }
 
@@ -257,7 +372,7 @@ static void check_wishes(void)
 	always(jobs == (int64_t)work_jobs() && fleets == (int64_t)work_fleets(), "a request that is repeated is served once",
 	    "%" PRId64 " jobs of %zu wishes, %" PRId64 " fleets of %zu", jobs, work_jobs(), fleets, work_fleets());
 	check_none("a job fails for a reason of its own", "SELECT string_agg('j' || id || ' ' || reason || ': ' || why, '; ') FROM job WHERE state = 'FAILED' "
-	    "AND position('fail_at=1' IN spec->>'run') = 0 AND fleet_id IS NULL");
+	    "AND position('fail_at=1' IN spec->>'run') = 0 AND fleet_id IS NULL AND coalesce((spec->>'max_duration_s')::int8, 0) = 0");
 }
 
 static void check_leaks(void)
@@ -278,6 +393,8 @@ void check_work_end(void)
 	check_moves();
 	check_rests();
 	check_wishes();
+	if (work_timed())
+		check_timed_end();
 	check_leaks();
 	check_fleets();
 	check_deadlines();

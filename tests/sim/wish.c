@@ -49,6 +49,14 @@ static bool limited(size_t k, const struct job_draw *d)
 	return d->saves && d->slack_s == 0 && (apart(k, 77) >> 40) % (d->nodes > 1 ? 3 : 5) == 0;
 }
 
+/* In some seeds most jobs may run for so long, half of them not to their end; 0 = as long as they want. */
+static int64_t longest_s(size_t k, const struct job_draw *d, int64_t work_s)
+{
+	if ((world.conf.seed % 16 != 12 && world.conf.seed % 16 != 15) || d->slack_s > 0 || (apart(k, 500) >> 40) % 3 == 0)
+		return 0;
+	return MAX(work_s * between(k, 501, 30, 130) / 100, 20);
+}
+
 static int64_t hour_micros(const struct job_draw *d)
 {
 	int64_t one = strstr(d->gpu, ": 8") != NULL ? 20000000 : str_prefix(d->gpu, "H100") ? 3000000 : strcmp(d->gpu, "A10: 1") == 0 ? 1300000 : 400000;
@@ -101,6 +109,9 @@ static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
 		sbuf_printf(&b, "    interruptible: false\n");
 	if (d->fleet != NULL)
 		sbuf_printf(&b, "    fleet: %s\n", d->fleet);
+	w->timed = longest_s(k, d, work_s) > 0;
+	if (w->timed)
+		sbuf_printf(&b, "    max_duration: %" PRId64 "s\n", longest_s(k, d, work_s));
 	if (d->slack_s > 0)
 		sbuf_printf(&b, "    work: %" PRId64 "s\n    deadline: %" PRId64 "s\n", work_s, work_s + d->slack_s);
 	if (d->saves)

@@ -11,6 +11,7 @@ struct wish_text {
 	char text[1400];
 	const char *fleet;      /* of the fleet, or the one that the job runs on; NULL = none */
 	bool cancels;           /* the job is cancelled, the fleet closed */
+	bool timed;             /* the job has a max_duration */
 	int64_t at_us, cancel_after_us;
 	/* Of a job with a budget that is not cancelled: what its user sets it to later, in micro-dollars, each so long after the one before; the
 	 * last time it is lifted, when all is calm, or the job is cancelled, parked or not (gives_up). */

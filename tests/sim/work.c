@@ -246,6 +246,15 @@ bool work_limited(void)
 	return false;
 }
 
+bool work_timed(void)
+{
+	for (size_t k = 0; k < wishes_n; k++) {
+		if (wishes[k].what.timed)
+			return true;
+	}
+	return false;
+}
+
 bool work_done(void)
 {
 	return work_accepted() == wishes_n;

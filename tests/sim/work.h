@@ -10,6 +10,7 @@ size_t work_accepted(void);
 size_t work_jobs(void);    /* of them jobs, fleets */
 size_t work_fleets(void);
 bool work_limited(void);   /* one of them has a budget */
+bool work_timed(void);     /* one of them may run for so long */
 const char *work_cancelled(size_t wish); /* the job whose cancellation was accepted; NULL = it was not, or is no job */
 /* For breaks.c: forgets that one was accepted, or hears it refused. */
 void work_forget(bool forget);

@@ -47,24 +47,24 @@ WITH o AS (
 SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM o
 
 -- Live attempts whose node or job says something else than the attempt was told. One that ended before it began, by a clock that was set
--- right, ran for no time, not for less: all of them together ran for as long as the others. Budgets are looked at where look says so: what is
--- left at now_us, when its machines take end_us to end.
+-- right, ran for no time, not for less: all of them together ran for as long as the others (ran_us, of most_us that its job may; 0 = no limit).
+-- Budgets are looked at where look says so: what is left at at_us, when its machines take end_us to end.
 -- name: engine_attempts_odd
--- params: at_us int8, look bool, now_us int8, end_us int8
+-- params: at_us int8, look bool, end_us int8
 -- rows: many job_id int8, epoch int4, job_state text, job_epoch int4, desired text, phase text, node_id int8,
---   node_state text, node_deadline_us int8?, noticed bool, cancel bool, overtime bool, node_why text, node_cause text,
+--   node_state text, node_deadline_us int8?, noticed bool, cancel bool, ran_us int8, most_us int8, node_why text, node_cause text,
 --   over_budget bool, budget_micros int8, spent_micros int8
 -- writes: no
 SELECT a.job_id, a.epoch, j.state, j.epoch, a.desired, a.phase, a.node_id, n.state, n.drain_deadline_us,
 	EXISTS (SELECT FROM notice o WHERE o.node_id = n.id AND o.kind <> 'rebalance'),
 	j.cancel_us IS NOT NULL,
-	coalesce((j.spec->>'max_duration_s')::int8, 0) > 0 AND a.started_us IS NOT NULL
-		AND (SELECT sum(greatest(coalesce(b.ended_us, $1) - b.started_us, 0)) FROM attempt b WHERE b.job_id = j.id
-			AND b.started_us IS NOT NULL) >= (j.spec->>'max_duration_s')::int8 * 1000000,
-	n.why, n.end_cause, coalesce(b.left <= 0, false), coalesce(j.budget_micros, 0),
-	CASE WHEN b.left <= 0 THEN job_spent(j.id, $3) ELSE 0 END
+	t.ran_us, t.most_us, n.why, n.end_cause, coalesce(b.left <= 0, false), coalesce(j.budget_micros, 0),
+	CASE WHEN b.left <= 0 THEN job_spent(j.id, $1) ELSE 0 END
 FROM attempt a JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id
-LEFT JOIN LATERAL (SELECT job_budget_left(j, $3, $4) AS left WHERE $2 AND a.desired = 'run' AND j.budget_micros IS NOT NULL) b ON true
+CROSS JOIN LATERAL (SELECT coalesce((j.spec->>'max_duration_s')::int8, 0) * 1000000 AS most_us, CASE WHEN (j.spec->>'max_duration_s')::int8 > 0 THEN
+	coalesce((SELECT sum(greatest(coalesce(b.ended_us, $1) - b.started_us, 0))::int8 FROM attempt b WHERE b.job_id = j.id AND b.started_us IS NOT NULL), 0)
+	ELSE 0 END AS ran_us) t
+LEFT JOIN LATERAL (SELECT job_budget_left(j, $1, $3) AS left WHERE $2 AND a.desired = 'run' AND j.budget_micros IS NOT NULL) b ON true
 WHERE a.ended_us IS NULL AND a.phase <> 'EXITED' AND j.num_nodes = 1 AND (
 	b.left <= 0 OR
 	n.state IN ('TERMINATING', 'GONE', 'FAILED')
@@ -72,9 +72,7 @@ WHERE a.ended_us IS NULL AND a.phase <> 'EXITED' AND j.num_nodes = 1 AND (
 		AND a.drain_deadline_us IS DISTINCT FROM n.drain_deadline_us)))
 	OR (j.cancel_us IS NOT NULL AND a.desired <> 'kill')
 	OR (j.state = 'STARTING' AND a.phase IN ('RUNNING', 'SAVING'))
-	OR (a.desired = 'run' AND coalesce((j.spec->>'max_duration_s')::int8, 0) > 0 AND a.started_us IS NOT NULL
-		AND (SELECT sum(greatest(coalesce(b.ended_us, $1) - b.started_us, 0)) FROM attempt b WHERE b.job_id = j.id
-			AND b.started_us IS NOT NULL) >= (j.spec->>'max_duration_s')::int8 * 1000000))
+	OR (a.desired = 'run' AND t.most_us > 0 AND t.ran_us >= t.most_us))
 ORDER BY a.job_id LIMIT 500
 
 -- name: engine_attempt_tell

@@ -208,22 +208,22 @@ SELECT h.job_id, pg_notify('spot_api', 'j' || h.job_id) IS NOT NULL AS told FROM
 
 -- Budgets as in engine_attempts_odd, once for each gang.
 -- name: engine_gang_ranks
--- params: at_us int8, look bool, now_us int8, end_us int8
+-- params: at_us int8, look bool, end_us int8
 -- rows: many job_id int8, epoch int4, rank int4, job_state text, job_epoch int4, node_id int8, node_state text,
 --   node_deadline_us int8?, noticed bool, node_why text, desired text, phase text, ended bool, exit_reason text,
---   exit_code int4?, exit_signal int4?, deadline_us int8?, restarts int4, max_restarts int8, cancel bool, overtime bool, said text,
+--   exit_code int4?, exit_signal int4?, deadline_us int8?, restarts int4, max_restarts int8, cancel bool, ran_us int8, most_us int8, said text,
 --   over_budget bool, budget_micros int8, spent_micros int8
 -- writes: no
 SELECT a.job_id, a.epoch, a.rank, j.state, j.epoch, a.node_id, n.state, n.drain_deadline_us,
 	EXISTS (SELECT FROM notice o WHERE o.node_id = n.id AND o.kind <> 'rebalance'), n.why, a.desired, a.phase,
 	a.phase = 'EXITED' OR a.ended_us IS NOT NULL, a.exit_reason, a.exit_code, a.exit_signal, a.drain_deadline_us, j.restarts,
 	coalesce((j.spec->>'max_restarts')::int8, 0), j.cancel_us IS NOT NULL,
-	coalesce((j.spec->>'max_duration_s')::int8, 0) > 0 AND (SELECT sum(greatest(coalesce(b.ended_us, $1) - b.started_us, 0)) FROM attempt b
-		WHERE b.job_id = j.id AND b.rank = 0 AND b.started_us IS NOT NULL) >= (j.spec->>'max_duration_s')::int8 * 1000000,
+	CASE WHEN (j.spec->>'max_duration_s')::int8 > 0 THEN coalesce((SELECT sum(greatest(coalesce(b.ended_us, $1) - b.started_us, 0))::int8 FROM attempt b
+		WHERE b.job_id = j.id AND b.rank = 0 AND b.started_us IS NOT NULL), 0) ELSE 0 END, coalesce((j.spec->>'max_duration_s')::int8, 0) * 1000000,
 	CASE WHEN a.exit_code IS NULL AND a.exit_signal IS NULL THEN coalesce((SELECT e.why FROM event e WHERE e.job_id = a.job_id AND e.epoch = a.epoch
 		AND e.node_id = a.node_id AND e.event = 'PHASE' AND e.now = 'EXITED' ORDER BY e.id DESC LIMIT 1), '') ELSE '' END,
-	coalesce(u.left <= 0, false), coalesce(j.budget_micros, 0), CASE WHEN u.left <= 0 THEN job_spent(j.id, $3) ELSE 0 END
-FROM (SELECT v.*, CASE WHEN $2 THEN job_budget_left(y, $3, $4) END AS left
+	coalesce(u.left <= 0, false), coalesce(j.budget_micros, 0), CASE WHEN u.left <= 0 THEN job_spent(j.id, $1) ELSE 0 END
+FROM (SELECT v.*, CASE WHEN $2 THEN job_budget_left(y, $1, $3) END AS left
 	FROM (SELECT DISTINCT x.job_id, x.epoch FROM attempt x JOIN job y ON y.id = x.job_id AND y.num_nodes > 1 WHERE NOT x.settled) v
 	JOIN job y ON y.id = v.job_id OFFSET 0) u
 JOIN attempt a ON a.job_id = u.job_id AND a.epoch = u.epoch JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id

@@ -184,7 +184,7 @@ class Running(AgentCase):
         self.agent.start()
         self.job("sleep 600", max_duration_s=1)
         r = self.exited()
-        self.assertEqual(r["reason"], "error")
+        self.assertEqual(r["reason"], "drained")
         self.assertIn("max_duration", r["why"])
 
     def go_on(self):

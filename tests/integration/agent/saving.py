@@ -200,6 +200,15 @@ class Checkpoints(AgentCase):
         self.assertEqual((c["steps"], [x["path"] for x in c["chunks"]]), (42, ["by-command"]))
         self.assertEqual(self.daemon.objects[c["chunks"][0]["sha256"]], b"from-the-job\n")
 
+    def test_who_is_over_its_time_and_hears_nobody_saves_first(self):
+        self.agent.start()
+        self.train(max_duration_s=2)
+        r = self.exited()
+        self.assertEqual((r["reason"], r["why"]), ("drained", "max_duration is over, and nobody has said so"))
+        (c,) = self.committed()
+        self.assertEqual((c["reason"], c["steps"]), ("drain", r["steps_done"]))
+        self.assertGreater(c["steps"], 0)
+
     def test_the_notice_file_is_there_before_the_signal(self):
         self.agent.start()
         self.job("trap 'cat \"$SPOT_NOTICE_FILE\"; echo 5 >\"$SPOT_SAVED_FILE\"' USR1; echo up; "

@@ -184,7 +184,13 @@ class Poll(Case):
         r = w["run"]
         self.assertEqual((r["name"], r["setup"].strip(), r["run"].strip()), ("train", "make", "./train"))
         self.assertEqual((r["envs"], r["secrets"], r["num_gpus"], r["steps_start"]), ({"A": "1"}, {"KEY": "sesame-sesame"}, 1, 7))
+        self.assertEqual(r["max_duration_s"], 0)
         self.assertEqual((r["checkpoint"]["path"], r["checkpoint"]["signal"], r["checkpoint"]["interval_s"]), ("ckpt", "USR1", 60))
+
+    def test_an_attempt_may_run_longer_than_its_job_so_that_we_speak_first(self):
+        self.start()
+        A.sql("UPDATE job SET spec = spec || '{\"max_duration_s\": 60}' WHERE id = %d" % self.job)
+        self.assertEqual(self.poll(hold=5000)["run"]["max_duration_s"], 180)
 
     def interval(self, **spec):
         self.start()
