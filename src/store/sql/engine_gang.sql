@@ -131,7 +131,8 @@ FROM (SELECT DISTINCT ON (s.rank) s.rank, s.id FROM checkpoint h JOIN checkpoint
 LEFT JOIN checkpoint_chunk k ON k.checkpoint_id = c.id
 ORDER BY c.rank, k.path, k.seq
 
--- All ranks at once: rank i on the i-th node, restored from the i-th checkpoint (0 = none).
+-- All ranks at once: rank i on the i-th node, restored from the i-th checkpoint (0 = none). Whose time may be over does not begin: it waits until
+-- that is sure, and fails.
 -- name: engine_gang_assign
 -- params: job_id int8, was text, epoch int4, gang_id int8, gang_was text, node_ids int8[], now text, event text, why text,
 --   files text[], restore_ids int8[], checkpoint_id int8?, steps_start int8, urls_until_us int8, at_us int8, fence int8,
@@ -143,6 +144,8 @@ WITH ok AS (
 	FROM job j JOIN gang g ON g.job_id = j.id JOIN pool p ON p.id = g.pool_id
 	WHERE j.id = $1 AND j.state = $2 AND j.epoch = $3 AND j.cancel_us IS NULL
 		AND j.checkpoint_id IS NOT DISTINCT FROM $12 AND coalesce(job_budget_left(j, $15, $17) > 0, true)
+		AND (coalesce((j.spec->>'max_duration_s')::int8, 0) = 0 OR (j.spec->>'max_duration_s')::int8 * 1000000 > coalesce((
+			SELECT sum(greatest(a.ended_us - a.started_us, 0)) FROM attempt a WHERE a.job_id = $1 AND a.rank = 0 AND a.started_us IS NOT NULL), 0))
 		AND g.id = $4 AND g.state = $5 AND g.want = cardinality($6)
 		AND ($5 = 'SERVING' OR NOT EXISTS (SELECT FROM gang o WHERE o.job_id = $1 AND o.state = 'SERVING'))
 		AND NOT EXISTS (SELECT FROM attempt a WHERE a.job_id = $1 AND (a.ended_us IS NULL OR NOT a.settled))
