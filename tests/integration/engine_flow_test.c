@@ -493,6 +493,25 @@ static void test_max_duration_saves_and_stops_the_job(void **state)
 	world_check_end(w);
 }
 
+static void test_all_attempts_together_are_a_jobs_time(void **state)
+{
+	struct world *w = *state;
+	int64_t now;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{\"max_duration_s\":3600}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	now = world_us();
+	world_sql(w, "INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, phase, created_us, started_us, ended_us, settled) "
+	    "SELECT job_id, 0, node_id, pool_id, market, 'drain', 'EXITED', 1, %" PRId64 ", %" PRId64 ", true FROM attempt; NOTIFY spot_engine",
+	    now - SPOT_US_PER_HOUR - 60 * SPOT_US_PER_S, now - 60 * SPOT_US_PER_S);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'FAILED' AND reason = 'overtime'");
+	assert_int_equal(world_int(w, "SELECT max(epoch) FROM attempt"), 1);
+	world_check_end(w);
+}
+
 static void test_a_job_that_nothing_suits_fails(void **state)
 {
 	struct world *w = *state;
@@ -566,6 +585,7 @@ int main(int argc, char **argv)
 	    T(test_cancel_before_and_while_it_runs),
 	    T(test_a_bad_exit_restarts_as_often_as_the_job_says),
 	    T(test_max_duration_saves_and_stops_the_job),
+	    T(test_all_attempts_together_are_a_jobs_time),
 	    T(test_a_job_that_nothing_suits_fails),
 	    T(test_spot_gone_on_demand_takes_over_and_spot_comes_back),
 	};
