@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Cancellation at every moment of a job's life leaves nothing behind."""
+"""Cancellation at every moment of a job's life, and the end of its time, leave nothing behind."""
 import os
 import sys
 
@@ -56,6 +56,17 @@ class Cancel(e2e.Case):
         again = w.spotctl("job", "cancel", job)
         self.assertIn(again.returncode, (0, 5), again.stderr)
         self.assertEqual(w.job(job)["state"], "CANCELLED")
+
+    def test_over_its_time_a_job_saves_stops_and_says_so(self):
+        w = self.world
+        job = w.submit(steps=100000, ours="max_duration: 4s")
+        j = w.await_end(job)
+        self.assertEqual((j["state"], j["reason"], j["why"], j["attempts"]), ("FAILED", "overtime", "max_duration is over", 1))
+        self.assertEqual((j["attempts_list"][0]["exit_reason"], j["lost_steps"]), ("drained", 0))
+        (saved,) = j["checkpoints"]
+        self.assertEqual((saved["reason"], saved["steps"]), ("drain", j["steps_done"]))
+        self.assertGreater(saved["steps"], 0)
+        w.await_gone()
 
 
 if __name__ == "__main__":
