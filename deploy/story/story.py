@@ -18,7 +18,9 @@ from world import Daemon, Emulator, Failure, Killer, align, free_port, http, say
 # Time is compressed, and this is how: a provider's two minutes of notice become NOTICE_S seconds, patience for spot, holds and poll
 # intervals shrink alike. Prices are per real hour, and money is counted in real seconds.
 NOTICE_S, NOTICE_KILLED_S = 12, 20
-PATIENCE, PATIENCE_KILLED = "16s", "25s"  # five refusals in a row on a busy machine; a daemon that is killed all the time tries less in the same time
+PATIENCE, PATIENCE_KILLED = "16s", "60s"  # five refusals in a row on a busy machine; a daemon that is killed all the time tries less in the same time
+# Least and longest: a cloud that is sold out has four pools, and the first of them must still rest when the last was tried.
+COOL, COOL_KILLED = ("4s", "12s"), ("20s", "60s")
 # How long that takes hangs on the machine and on the kills: the job has far more steps, and hurries once its story is told.
 STEPS, STEPS_KILLED = 1600, 24000
 STEP_MS, HURRY_MS = 50, 1
@@ -52,8 +54,8 @@ bill = 2s
 boot_timeout = 60s
 idle_keep = 3s
 terminate_retry = 1s
-cool_min = 4s
-cool_max = 12s
+cool_min = {cool[0]}
+cool_max = {cool[1]}
 reclaim_cool = 30s
 list_lag = 5s
 orphan_grace = 10s
@@ -180,10 +182,11 @@ class Story:
         with open(os.path.join(self.build, "deploy/examples/spot-train"), "rb") as f:
             self.store.put("demo/spot-train", f.read())
         self.port = free_port()
+        patience, cool = (PATIENCE, COOL) if self.args.kill_seed is None else (PATIENCE_KILLED, COOL_KILLED)
         config = os.path.join(self.dir, "spotd.conf")
         sections = dict({"checkpoint": self.store.settings()}, **self.clouds.sections(ALL))
         with open(config, "w", encoding="utf-8") as f:
-            f.write(CONFIG.format(port=self.port, patience=PATIENCE if self.args.kill_seed is None else PATIENCE_KILLED, agents=self.agent_dir(), sections="\n".join(
+            f.write(CONFIG.format(port=self.port, patience=patience, cool=cool, agents=self.agent_dir(), sections="\n".join(
                 "[%s]\n%s" % (name, "".join("%s = %s\n" % kv for kv in keys.items())) for name, keys in sections.items())))
         env = dict(self.clouds.environment(), XDG_DATA_HOME=os.path.join(self.dir, "data"))
         self.daemon = Daemon(self.build, self.dir, config, env)
