@@ -328,7 +328,9 @@ static const struct rule_break {
     {"whose time is over is told to stop", "DROP INDEX attempt_one_live; DROP INDEX attempt_one_per_node; "
 	"UPDATE job SET spec = jsonb_set(spec, '{max_duration_s}', '1'); UPDATE attempt SET ended_us = NULL, desired = 'run'", later},
     {"whose time is over fails", "UPDATE job SET spec = jsonb_set(spec, '{max_duration_s}', '1'), state = 'QUEUED'", later},
-    {"whose time is over does not begin", "UPDATE job SET spec = jsonb_set(spec, '{max_duration_s}', '1')", NULL},
+    {"whose time is over does not begin", "UPDATE job SET spec = jsonb_set(spec, '{max_duration_s}', '1'); UPDATE attempt SET started_us = 1, "
+	"ended_us = 9000000000000000; INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, phase, created_us, started_us, ended_us, settled) "
+	"SELECT job_id, epoch + 100, node_id, pool_id, market, 'drain', 'EXITED', 1, 1, 2, true FROM attempt WHERE rank = 0", NULL},
     {"no attempt runs longer than its job may", "UPDATE job SET spec = jsonb_set(spec, '{max_duration_s}', '1')", began_long_ago},
     {"a job's time is over when it ran so long", "UPDATE job SET state = 'FAILED', fleet_id = NULL, "
 	"spec = jsonb_set(jsonb_set(spec, '{run}', '\"\"'), '{max_duration_s}', '99999999')", NULL},
