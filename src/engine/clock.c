@@ -75,7 +75,8 @@ int64_t clock_span_us(const struct engine *e, int64_t span_us)
 
 bool clock_ran_out(const struct engine *e, int64_t ran_us, int64_t most_us)
 {
-	return most_us > 0 && ran_us >= clock_span_us(e, most_us);
+	/* The longest time that may be said leaves no room to be lengthened. */
+	return most_us > 0 && ran_us >= most_us && ran_us >= clock_span_us(e, most_us);
 }
 
 /* Ours is ahead of the clock that the holder before us had: for rows that is a leap. */
