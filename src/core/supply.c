@@ -121,6 +121,42 @@ static int64_t move_cost(const struct return_in *in, const struct supply_policy 
 	return (int64_t)fmax((double)in->here_price_micros * both_h + (double)in->there_price_micros * there_h, 0);
 }
 
+struct return_in return_pair(int64_t now_us, const struct score *here, const struct score *there)
+{
+	return (struct return_in){
+		.now_us = now_us,
+		.work_left_us = (int64_t)(here->hours * (double)SPOT_US_PER_HOUR),
+		.here_total_micros = here->total_micros,
+		.there_total_micros = there != NULL ? there->total_micros : 0,
+		.there_price_micros = there != NULL ? there->price_micros : 0,
+		.here_price_micros = here->price_micros,
+		.speed = there != NULL ? there->throughput / here->throughput : 0,
+	};
+}
+
+/* What it saves beyond its cost and the margin. */
+static double move_gain(int64_t saving, int64_t cost, const struct supply_policy *p)
+{
+	return (double)saving - (double)cost * (double)(1000 + p->return_margin_pm) / 1000;
+}
+
+const struct score *return_probe(const struct score *const *there, size_t n, const struct score *here, const struct supply_policy *p)
+{
+	const struct score *best = NULL;
+	double most = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct return_in in = return_pair(0, here, there[i]);
+		double gain = move_gain(in.here_total_micros - in.there_total_micros, move_cost(&in, p), p) * there[i]->odds;
+
+		if (gain > most) {
+			most = gain;
+			best = there[i];
+		}
+	}
+	return best;
+}
+
 void return_decide(struct arena *a, const struct return_in *in, const struct supply_policy *p, struct return_out *ret)
 {
 	int64_t pause = probe_pause(in, p);
@@ -150,7 +186,7 @@ void return_decide(struct arena *a, const struct return_in *in, const struct sup
 		ret->why = "supply there is tight: it goes back when that has eased";
 		return;
 	}
-	if (ret->saving_micros <= 0 || ret->saving_micros * 1000 <= ret->cost_micros * (1000 + p->return_margin_pm)) {
+	if (ret->saving_micros <= 0 || move_gain(ret->saving_micros, ret->cost_micros, p) <= 0) {
 		ret->why = arena_printf(a, "saves %.4f USD, the move costs %.4f: not worth it",
 		    (double)ret->saving_micros / 1e6, (double)ret->cost_micros / 1e6);
 		return;

@@ -50,6 +50,12 @@ struct return_in {
 	bool there_tight;              /* supply there is tight: no return before it has eased */
 	double speed;                  /* of there against here; 0 = the same */
 };
+/* What the two places say of a move, the job's moves and probes are the caller's to add. there NULL = none suits. */
+struct return_in return_pair(int64_t now_us, const struct score *here, const struct score *there);
+/* The place to ask for: of n usable ones the one with the most to be expected, the odds that its launch succeeds times what the
+ * move there saves beyond its cost and the margin. So a pool that keeps refusing (its odds fall with each time, and those of
+ * its neighbours) is not asked again and again while others would pay, too. Ties: the first. NULL: a move pays nowhere. */
+const struct score *return_probe(const struct score *const *there, size_t n, const struct score *here, const struct supply_policy *p);
 struct return_out { bool move; int64_t saving_micros, cost_micros, again_us; const char *why; };
 /* Should a replacement be sought now? (launch-before-leave: the probe is the replacement itself) */
 void return_decide(struct arena *a, const struct return_in *in, const struct supply_policy *p, struct return_out *ret);

@@ -268,7 +268,7 @@ static void go_back(struct recon *r, const struct question *q, const struct scor
 {
 	struct placing p = q->placing;
 	struct return_out out;
-	struct return_in in = move_pair(r, q->held.here, there);
+	struct return_in in = return_pair(engine_now(r->e), q->held.here, there);
 
 	return_decide(r->arena, &in, &r->e->conf.supply, &out);
 	AUTO(json) json_t *move = move_json(q->held.here, there, &out, q->held.node_id);

@@ -12,14 +12,12 @@ struct move {
 	int64_t unsaved_us; /* of the work left on demand, or there: done and not saved */
 	struct return_out out;
 };
-/* What the two places say of a move; its past (moves, probes) is the caller's to add. there NULL = none. */
-struct return_in move_pair(const struct recon *r, const struct score *here, const struct score *there);
 /* The counterfactual: what staying was expected to cost. The caller's. */
 json_t *move_json(const struct score *here, const struct score *there, const struct return_out *out, int64_t node_id);
 /* Why the job is not moved there however much it would save: it saves nothing, it is late, or its deadline could be missed.
  * NULL: it may be. */
 const char *move_never(struct recon *r, const struct move *m);
-/* spot_only: only the best spot pool counts as a destination. false: cannot be judged now. */
+/* spot_only: only spot pools whose supply is not tight count as destinations. false: cannot be judged now. */
 bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool spot_only,
 		struct move *ret);
 

@@ -209,6 +209,7 @@ static void recommendation_judge(struct recon *r, const struct rebalance *b, con
 	struct recommend_in in = {.heard = h->heard, .followed = h->followed};
 	struct recommend_out out;
 	const struct judged *x = NULL;
+	struct return_in pair;
 	struct move m;
 
 	for (size_t i = 0; i < b->n; i++) {
@@ -223,14 +224,8 @@ static void recommendation_judge(struct recon *r, const struct rebalance *b, con
 	if (m.there == NULL || move_never(r, &m) != NULL) {
 		return;
 	}
-	return_decide(r->arena,
-		      &(struct return_in){.now_us = engine_now(r->e),
-					  .here_total_micros = m.here->total_micros,
-					  .there_total_micros = m.there->total_micros,
-					  .there_price_micros = m.there->price_micros,
-					  .here_price_micros = m.here->price_micros,
-					  .speed = m.there->throughput / m.here->throughput},
-		      &r->e->conf.supply, &m.out);
+	pair = return_pair(engine_now(r->e), m.here, m.there);
+	return_decide(r->arena, &pair, &r->e->conf.supply, &m.out);
 	in.move_micros = MAX(m.out.cost_micros - m.out.saving_micros, 0);
 	in.lost_micros = reclaim_cost(m.here);
 	in.base_followed_pm = (int64_t)(1000 * m.here->hazard * (double)p->notice_window_us / (double)SPOT_US_PER_HOUR);

@@ -1,7 +1,7 @@
 /*
  * Back to spot, launch before leave: while a job runs on demand, a spot node is sought when it pays
  * for the move; once that node has been ready for a while the job saves, stops and is placed on it.
- * A refused probe only cools a pool and makes the next one wait longer.
+ * A refused probe cools a pool, makes the next one wait longer, and by the odds ask another pool that would pay, too.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -106,38 +106,53 @@ static int64_t unsaved_us(const struct recon *r, const struct q_engine_move_jobs
 	return (int64_t)MIN(MAX(ran, 0.0), work);
 }
 
-struct return_in move_pair(const struct recon *r, const struct score *here, const struct score *there)
+/* Where it would go: of spot pools that are not tight (for a rebalancing: whose market is the cheapest pool's) the one with the most to
+ * be expected; of none that pays the cheapest, for the reason why not. */
+static const struct score *destination(struct recon *r, const struct move *m, bool spot_only, bool *ret_easy)
 {
-	return (struct return_in){.now_us = engine_now(r->e),
-				  .work_left_us = (int64_t)(here->hours * (double)SPOT_US_PER_HOUR),
-				  .here_total_micros = here->total_micros,
-				  .there_total_micros = there != NULL ? there->total_micros : 0,
-				  .there_price_micros = there != NULL ? there->price_micros : 0,
-				  .here_price_micros = here->price_micros,
-				  .speed = there != NULL ? there->throughput / here->throughput : 0};
+	const struct placing *p = &m->placing;
+	const struct score *first = NULL, *best;
+	const struct score **list = arena_array(r->arena, p->usable + 1, sizeof(*list));
+	size_t n = 0;
+
+	*ret_easy = true;
+	if (!spot_only && p->usable > 0 && p->scores[0].offer->market != SPOT_MARKET_SPOT) {
+		return &p->scores[0];
+	}
+	for (size_t i = 0; i < p->usable; i++) {
+		const struct offer *o = p->scores[i].offer;
+
+		if (o->market == SPOT_MARKET_SPOT && !(spot_only && supply_tight(r->e, o))) {
+			first = first == NULL ? &p->scores[i] : first;
+			list[n++] = &p->scores[i];
+		}
+	}
+	*ret_easy = n > 0;
+	best = return_probe(list, n, m->here, &r->e->conf.supply);
+	return best != NULL ? best : n > 0 ? first : p->spot;
 }
 
 bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool spot_only,
 		struct move *ret)
 {
 	struct engine *e = r->e;
-	const struct score *easy;
 	const char *never;
 	struct return_in in;
+	bool easy = true;
 
 	*ret = (struct move){.facts = facts_of(j)};
 	if (!place_rank(r, &ret->facts, &ret->placing)) {
 		return false;
 	}
 	ret->here = score_here(r, ret, j->pool_id);
-	/* A probe where supply is tight would be refused, or taken back soon. */
-	easy = spot_only ? supply_easy(e, &ret->placing) : NULL;
-	ret->there = easy != NULL		       ? easy
-		     : spot_only		       ? ret->placing.spot
-		     : ret->placing.usable > 0 ? &ret->placing.scores[0]
-					       : NULL;
 	if (ret->here == NULL) {
 		return false;
+	}
+	if (!spot_only && ret->placing.usable > 0 && ret->placing.scores[0].offer->pool_id == j->pool_id) {
+		ret->there = &ret->placing.scores[0];
+	} else {
+		/* A probe where supply is tight would be refused, or taken back soon. */
+		ret->there = destination(r, ret, spot_only, &easy);
 	}
 	if (ret->there != NULL && j->steps_total > 0) { /* without steps all of the work counts as undone */
 		ret->unsaved_us = unsaved_us(r, j, ret->here, ret->placing.on_demand != NULL ? ret->placing.on_demand : ret->there);
@@ -146,12 +161,12 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 		ret->out.why = "it is in the best pool already";
 		return true;
 	}
-	in = move_pair(r, ret->here, ret->there);
+	in = return_pair(engine_now(e), ret->here, ret->there);
 	in.last_move_us = j->last_move_us;
 	in.moves_last_hour = j->moves_hour;
 	in.probes_refused = j->probes_refused;
 	in.last_probe_us = j->last_probe_us;
-	in.there_tight = spot_only && easy == NULL;
+	in.there_tight = !easy;
 	return_decide(r->arena, &in, &e->conf.supply, &ret->out);
 	never = move_never(r, ret);
 	if (never != NULL) {

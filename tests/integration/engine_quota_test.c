@@ -221,6 +221,28 @@ static void test_a_fleet_that_lacks_nodes_is_planned_again_when_something_change
 	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE (plan->>'missing')::int = 0");
 }
 
+/* The cheapest pool rests for less than the next probe waits, and never sells; the other, which pays, too, does. */
+static void test_a_return_that_one_pool_refuses_is_tried_in_another(void **state)
+{
+	struct world *w = *state;
+	int other;
+
+	world_reset(w, true);
+	w->conf.cool_min_us = w->conf.cool_max_us = 50000;
+	w->conf.tightness.tight_at = 1000; /* never */
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z3", "a1", "on_demand", 10000000);
+	cloud_sell_out(&w->cloud, "z1/a1/spot");
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE replaces_id IS NOT NULL AND end_cause = 'refused'");
+	other = world_pool(w, "z2", "a1", "spot", 1500000);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 2"), other);
+	world_finish(w, 1);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -231,6 +253,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room),
 	    cmocka_unit_test(test_a_market_read_while_a_node_is_written_down_does_not_place_another_over_the_quota),
 	    cmocka_unit_test(test_two_that_read_the_market_at_once_share_its_room),
+	    cmocka_unit_test(test_a_return_that_one_pool_refuses_is_tried_in_another),
 	    cmocka_unit_test(test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere),
 	    cmocka_unit_test(test_a_fleet_that_lacks_nodes_is_planned_again_when_something_changed),
 	};

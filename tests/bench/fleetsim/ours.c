@@ -273,31 +273,27 @@ static bool judge(struct fs_sim *s, struct ours *o, size_t task, bool spot_only,
 {
 	const struct fs_task *k = &s->tasks[task];
 	int32_t pool = s->nodes[k->node].pool;
-	const struct score *here, *easy;
+	const struct score *here, *to;
+	struct return_in in;
 
 	*ret = (struct judged){0};
 	place_rank(s, o, task, &ret->p);
 	here = score_here(s, o, ret->p.job, pool);
-	easy = spot_only ? market_easy(o, &ret->p.ranking) : NULL;
-	ret->there = easy != NULL ? easy : spot_only ? ret->p.spot : ret->p.ranking.usable > 0 ? &ret->p.ranking.scores[0] : NULL;
-	if (here == NULL || (ret->there != NULL && ret->there->offer->pool_id == pool)) {
-		return here != NULL;
+	if (here == NULL) {
+		return false;
 	}
-	return_decide(o->step,
-	    &(struct return_in){
-		.now_us = sim_now(s, s->t),
-		.work_left_us = (int64_t)(here->hours * (double)SPOT_US_PER_HOUR),
-		.here_total_micros = here->total_micros,
-		.there_total_micros = ret->there != NULL ? ret->there->total_micros : 0,
-		.there_price_micros = ret->there != NULL ? ret->there->price_micros : 0,
-		.here_price_micros = here->price_micros,
-		.last_move_us = k->last_move_us > 0 ? sim_now(s, k->last_move_us) : 0,
-		.moves_last_hour = moves_last_hour(&o->minds[task], s->t),
-		.probes_refused = k->probes_refused,
-		.last_probe_us = k->probed_us > 0 ? sim_now(s, k->probed_us) : 0,
-		.there_tight = spot_only && easy == NULL,
-		.speed = ret->there != NULL ? ret->there->throughput / here->throughput : 0},
-	    &o->supply, &ret->out);
+	if (!spot_only && ret->p.ranking.usable > 0 && ret->p.ranking.scores[0].offer->pool_id == pool) {
+		return true;
+	}
+	to = market_probe(o, &ret->p.ranking, here, spot_only);
+	ret->there = to != NULL ? to : ret->p.spot;
+	in = return_pair(sim_now(s, s->t), here, ret->there);
+	in.last_move_us = k->last_move_us > 0 ? sim_now(s, k->last_move_us) : 0;
+	in.moves_last_hour = moves_last_hour(&o->minds[task], s->t);
+	in.probes_refused = k->probes_refused;
+	in.last_probe_us = k->probed_us > 0 ? sim_now(s, k->probed_us) : 0;
+	in.there_tight = to == NULL;
+	return_decide(o->step, &in, &o->supply, &ret->out);
 	ret->out.move = ret->out.move && ret->there != NULL && !ours_late(s, k->job) && move_in_time(s, o, task, here, ret);
 	return true;
 }

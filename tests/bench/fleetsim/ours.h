@@ -86,6 +86,8 @@ void market_step(struct fs_sim *s, struct ours *o, int64_t t);   /* the minute's
 void market_need(struct fs_sim *s, struct ours *o);
 void market_tried(struct fs_sim *s, struct ours *o, int32_t pool, bool got, int64_t t);
 void market_reclaimed(struct fs_sim *s, struct ours *o, int32_t pool, int64_t t);
+/* As destination() of src/engine/return.c. NULL: none that is not tight. */
+const struct score *market_probe(const struct ours *o, const struct ranking *r, const struct score *here, bool spot_only);
 /* The best spot offer of a group that is not tight; NULL: all are. */
 const struct score *market_easy(const struct ours *o, const struct ranking *r);
 

@@ -309,6 +309,23 @@ static bool tight(const struct ours *o, const struct offer *x)
 	return false;
 }
 
+const struct score *market_probe(const struct ours *o, const struct ranking *r, const struct score *here, bool spot_only)
+{
+	const struct score **list = arena_array(o->step, r->usable + 1, sizeof(*list)), *best;
+	size_t n = 0;
+
+	if (!spot_only && r->usable > 0 && r->scores[0].offer->market != SPOT_MARKET_SPOT) {
+		return &r->scores[0];
+	}
+	for (size_t i = 0; i < r->usable; i++) {
+		if (r->scores[i].offer->market == SPOT_MARKET_SPOT && !(spot_only && tight(o, r->scores[i].offer))) {
+			list[n++] = &r->scores[i];
+		}
+	}
+	best = return_probe(list, n, here, &o->supply);
+	return best != NULL || n == 0 ? best : list[0];
+}
+
 const struct score *market_easy(const struct ours *o, const struct ranking *r)
 {
 	for (size_t i = 0; i < r->usable; i++) {

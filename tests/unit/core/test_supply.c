@@ -151,6 +151,30 @@ static void a_move_costs_what_is_paid_twice_and_one_start_only_once(void **state
 	assert_false(back(in).move);
 }
 
+/* Here 10 dollars an hour for 10 hours. Nothing but refusals in the cheapest pool: its odds fall, and the next is asked. */
+static void the_pool_that_is_asked_is_the_one_with_the_most_to_be_expected(void **state)
+{
+	struct score here = {.total_micros = 100000000, .price_micros = 10000000, .hours = 10, .throughput = 1};
+	struct score cheap = {.total_micros = 20000000, .price_micros = 2000000, .hours = 10, .throughput = 1, .odds = 0.5};
+	struct score fair = {.total_micros = 40000000, .price_micros = 4000000, .hours = 10, .throughput = 1, .odds = 0.5};
+	struct score dear = {.total_micros = 99900000, .price_micros = 9990000, .hours = 10, .throughput = 1, .odds = 1};
+	const struct score *const list[] = {&cheap, &fair, &dear};
+	struct supply_policy p;
+
+	(void)state;
+	supply_policy_default(&p);
+	assert_ptr_equal(return_probe(list, 3, &here, &p), &cheap);
+	cheap.odds = 0.25;
+	assert_ptr_equal(return_probe(list, 3, &here, &p), &fair);
+	fair.odds = 0.125;
+	assert_ptr_equal(return_probe(list, 3, &here, &p), &cheap);
+	/* What does not pay for the move is not asked however sure it is. */
+	assert_null(return_probe(&list[2], 1, &here, &p));
+	assert_null(return_probe(list, 0, &here, &p));
+	fair = cheap;
+	assert_ptr_equal(return_probe(list, 2, &here, &p), &cheap);
+}
+
 static void it_never_thrashes(void **state)
 {
 	struct return_in in = {.now_us = 10000 * S, .here_total_micros = 10000000, .there_total_micros = 3000000,
@@ -243,6 +267,7 @@ int main(void)
 		cmocka_unit_test(a_deadline_shortens_the_patience),
 		cmocka_unit_test(nothing_anywhere_waits_and_says_so),
 		cmocka_unit_test(it_returns_only_when_the_move_pays),
+		cmocka_unit_test(the_pool_that_is_asked_is_the_one_with_the_most_to_be_expected),
 		cmocka_unit_test(a_move_costs_what_is_paid_twice_and_one_start_only_once),
 		cmocka_unit_test(it_never_thrashes),
 		cmocka_unit_test(no_adversary_gets_more_moves_an_hour_than_the_limit),
