@@ -5,6 +5,7 @@
 #include "core/supply.h"
 
 #include <math.h>
+#include <string.h>
 
 void supply_policy_default(struct supply_policy *p)
 {
@@ -140,15 +141,33 @@ static double move_gain(int64_t saving, int64_t cost, const struct supply_policy
 	return (double)saving - (double)cost * (double)(1000 + p->return_margin_pm) / 1000;
 }
 
-const struct score *return_probe(const struct score *const *there, size_t n, const struct score *here, const struct supply_policy *p)
+/* What is left of a gain in this pool after those refusals. */
+static double probe_share(const struct offer *o, const struct offer *const *refused, size_t n)
+{
+	int halves = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (refused[i]->pool_id == o->pool_id) {
+			halves += 2;
+		} else if (strcmp(refused[i]->region, o->region) == 0 && strcmp(refused[i]->gpu_name, o->gpu_name) == 0 &&
+		    strcmp(refused[i]->provider, o->provider) == 0) {
+			halves += 1;
+		}
+	}
+	return exp2(-halves / 2.0);
+}
+
+const struct score *return_probe(const struct score *const *there, size_t n, const struct score *here,
+    const struct offer *const *refused, size_t refused_n, const struct supply_policy *p)
 {
 	const struct score *best = NULL;
 	double most = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		struct return_in in = return_pair(0, here, there[i]);
-		double gain = move_gain(in.here_total_micros - in.there_total_micros, move_cost(&in, p), p) * there[i]->odds;
+		double gain = move_gain(in.here_total_micros - in.there_total_micros, move_cost(&in, p), p);
 
+		gain = gain > most ? gain * probe_share(there[i]->offer, refused, refused_n) : 0;
 		if (gain > most) {
 			most = gain;
 			best = there[i];

@@ -52,10 +52,12 @@ struct return_in {
 };
 /* What the two places say of a move, the job's moves and probes are the caller's to add. there NULL = none suits. */
 struct return_in return_pair(int64_t now_us, const struct score *here, const struct score *there);
-/* The place to ask for: of n usable ones the one with the most to be expected, the odds that its launch succeeds times what the
- * move there saves beyond its cost and the margin. So a pool that keeps refusing (its odds fall with each time, and those of
- * its neighbours) is not asked again and again while others would pay, too. Ties: the first. NULL: a move pays nowhere. */
-const struct score *return_probe(const struct score *const *there, size_t n, const struct score *here, const struct supply_policy *p);
+/* The place to ask for: of n usable ones that where a move saves most beyond its cost and the margin, halved for each probe that its
+ * pool refused since the job runs where it is, and for each two of its neighbours (same provider, region and GPU; refused: one entry
+ * each). So a pool that keeps refusing, and has rested before the next probe, is not asked for ever while others would pay, too;
+ * and none is forgotten. Ties: the first. NULL: a move pays nowhere. */
+const struct score *return_probe(const struct score *const *there, size_t n, const struct score *here,
+    const struct offer *const *refused, size_t refused_n, const struct supply_policy *p);
 struct return_out { bool move; int64_t saving_micros, cost_micros, again_us; const char *why; };
 /* Should a replacement be sought now? (launch-before-leave: the probe is the replacement itself) */
 void return_decide(struct arena *a, const struct return_in *in, const struct supply_policy *p, struct return_out *ret);

@@ -1,7 +1,7 @@
 /*
  * Back to spot, launch before leave: while a job runs on demand, a spot node is sought when it pays
  * for the move; once that node has been ready for a while the job saves, stops and is placed on it.
- * A refused probe cools a pool, makes the next one wait longer, and by the odds ask another pool that would pay, too.
+ * A refused probe cools a pool, makes the next one wait longer and prefer other pools that would pay, too.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -106,14 +106,33 @@ static int64_t unsaved_us(const struct recon *r, const struct q_engine_move_jobs
 	return (int64_t)MIN(MAX(ran, 0.0), work);
 }
 
-/* Where it would go: of spot pools that are not tight (for a rebalancing: whose market is the cheapest pool's) the one with the most to
- * be expected; of none that pays the cheapest, for the reason why not. */
-static const struct score *destination(struct recon *r, const struct move *m, bool spot_only, bool *ret_easy)
+static const struct offer *const *refused_offers(struct recon *r, const char *pools, size_t *ret_n)
 {
+	const struct offer **list = NULL;
+	size_t cap = 0;
+	char *end;
+
+	*ret_n = 0;
+	for (const char *at = pools; at != NULL && *at != '\0'; at = end) {
+		const struct offer *o = offer_of(r->e, (int32_t)strtol(at, &end, 10));
+
+		if (o != NULL) {
+			list = arena_grow(r->arena, list, *ret_n, &cap, sizeof(*list));
+			list[(*ret_n)++] = o;
+		}
+	}
+	return list;
+}
+
+/* Where it would go: a spot pool that is not tight (for a rebalancing: any, where the cheapest pool is spot), by what a probe there is
+ * worth; where none pays the cheapest, for the reason why not. */
+static const struct score *destination(struct recon *r, const struct move *m, const char *refused_pools, bool spot_only, bool *ret_easy)
+{
+	const struct offer *const *refused;
 	const struct placing *p = &m->placing;
 	const struct score *first = NULL, *best;
 	const struct score **list = arena_array(r->arena, p->usable + 1, sizeof(*list));
-	size_t n = 0;
+	size_t n = 0, refused_n;
 
 	*ret_easy = true;
 	if (!spot_only && p->usable > 0 && p->scores[0].offer->market != SPOT_MARKET_SPOT) {
@@ -128,7 +147,8 @@ static const struct score *destination(struct recon *r, const struct move *m, bo
 		}
 	}
 	*ret_easy = n > 0;
-	best = return_probe(list, n, m->here, &r->e->conf.supply);
+	refused = refused_offers(r, refused_pools, &refused_n);
+	best = return_probe(list, n, m->here, refused, refused_n, &r->e->conf.supply);
 	return best != NULL ? best : n > 0 ? first : p->spot;
 }
 
@@ -152,7 +172,7 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 		ret->there = &ret->placing.scores[0];
 	} else {
 		/* A probe where supply is tight would be refused, or taken back soon. */
-		ret->there = destination(r, ret, spot_only, &easy);
+		ret->there = destination(r, ret, j->refused, spot_only, &easy);
 	}
 	if (ret->there != NULL && j->steps_total > 0) { /* without steps all of the work counts as undone */
 		ret->unsaved_us = unsaved_us(r, j, ret->here, ret->placing.on_demand != NULL ? ret->placing.on_demand : ret->there);

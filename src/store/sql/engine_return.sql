@@ -1,6 +1,7 @@
 -- Planned moves: back to spot, and rebalancing. A gang's row is that of its rank 0; its replacement is another gang, ready
 -- when all of its machines are.
 
+-- refused: the pools of the probes that were refused since it runs where it is, one for each.
 -- Moves and probes that lie in the future were dated by a clock that was ahead: how long ago they were nobody knows, and until that
 -- time they hold nothing back.
 -- name: engine_move_jobs
@@ -10,7 +11,7 @@
 --   state_us int8, created_us int8, queued_us int8,
 --   last_move_us int8, moves_hour int4, probes_refused int4, last_probe_us int8,
 --   replacement_id int8?, replacement_state text?, replacement_ready_us int8?, rates text?, restart_us int8?, num_nodes int4,
---   unsaved_from_us int8?, budget_micros int8?, budget_left int8?
+--   unsaved_from_us int8?, budget_micros int8?, budget_left int8?, refused text?
 -- writes: no
 SELECT j.id, j.epoch, j.name, j.spec, j.deadline_us, j.steps_done, j.steps_total, j.checkpoint_id,
 	coalesce(c.bytes, 0), coalesce(c.steps, 0), coalesce(c.committed_us - c.created_us, 0),
@@ -18,17 +19,19 @@ SELECT j.id, j.epoch, j.name, j.spec, j.deadline_us, j.steps_done, j.steps_total
 	coalesce((SELECT max(e.at_us) FROM event e WHERE e.job_id = j.id AND e.event = 'MOVE' AND e.at_us <= $1), 0),
 	(SELECT count(*) FROM event e WHERE e.job_id = j.id AND e.event = 'MOVE' AND e.at_us > $1 - 3600000000
 		AND e.at_us <= $1)::int4,
-	(SELECT count(*) FROM node r LEFT JOIN gang g ON g.id = r.gang_id WHERE r.job_id = j.id AND r.replaces_id = a.node_id
-		AND CASE WHEN g.id IS NULL THEN r.state = 'FAILED' ELSE g.state = 'RELEASED' AND g.served_us IS NULL END)::int4,
+	coalesce(f.n, 0)::int4,
 	coalesce((SELECT max(r.created_us) FROM node r WHERE r.job_id = j.id AND r.replaces_id = a.node_id
 		AND r.created_us <= $1), 0),
 	r.id, r.state, r.ready_us, m.rates, m.restart_us, j.num_nodes,
 	greatest(a.started_us, CASE WHEN c.epoch = a.epoch THEN c.created_us END),
-	j.budget_micros, CASE WHEN j.budget_micros IS NOT NULL THEN job_budget_left(j, $1, $6) END
+	j.budget_micros, CASE WHEN j.budget_micros IS NOT NULL THEN job_budget_left(j, $1, $6) END, f.pools
 FROM job j
 JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch AND a.rank = 0 AND a.ended_us IS NULL AND a.desired = 'run'
 JOIN node n ON n.id = a.node_id AND n.state = 'READY'
 LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
+LEFT JOIN LATERAL (SELECT count(*) AS n, string_agg(r.pool_id::text, ' ' ORDER BY r.id) AS pools
+	FROM node r LEFT JOIN gang g ON g.id = r.gang_id WHERE r.job_id = j.id AND r.replaces_id = a.node_id
+		AND CASE WHEN g.id IS NULL THEN r.state = 'FAILED' ELSE g.state = 'RELEASED' AND g.served_us IS NULL END) f ON true
 LEFT JOIN LATERAL (SELECT r.id, CASE WHEN w.n < j.num_nodes THEN 'BOOTING' ELSE r.state END AS state,
 		CASE WHEN r.gang_id IS NULL THEN r.ready_us ELSE w.ready_us END AS ready_us
 	FROM node r LEFT JOIN gang g ON g.id = r.gang_id

@@ -117,6 +117,7 @@ static int64_t ours_interval(struct fs_sim *s, void *self, const struct fs_task 
 
 bool ours_launch(struct fs_sim *s, struct ours *o, size_t task, int32_t pool, bool replaces)
 {
+	struct job_mind *m = &o->minds[task];
 	bool got;
 
 	if (s->tasks[task].tried_us >= s->t) {
@@ -126,6 +127,10 @@ bool ours_launch(struct fs_sim *s, struct ours *o, size_t task, int32_t pool, bo
 	market_tried(s, o, pool, got, s->t);
 	if (replaces) {
 		s->tasks[task].probed_us = s->t;
+		m->refused_n = s->tasks[task].probes_refused > 1 ? m->refused_n : 0;
+		if (!got && m->refused_n < ARRAY_LEN(m->refused)) {
+			m->refused[m->refused_n++] = pool;
+		}
 	}
 	return got;
 }
@@ -285,7 +290,8 @@ static bool judge(struct fs_sim *s, struct ours *o, size_t task, bool spot_only,
 	if (!spot_only && ret->p.ranking.usable > 0 && ret->p.ranking.scores[0].offer->pool_id == pool) {
 		return true;
 	}
-	to = market_probe(o, &ret->p.ranking, here, spot_only);
+	o->minds[task].refused_n = k->probes_refused > 0 ? o->minds[task].refused_n : 0;
+	to = market_probe(o, &ret->p.ranking, here, &o->minds[task], spot_only);
 	ret->there = to != NULL ? to : ret->p.spot;
 	in = return_pair(sim_now(s, s->t), here, ret->there);
 	in.last_move_us = k->last_move_us > 0 ? sim_now(s, k->last_move_us) : 0;

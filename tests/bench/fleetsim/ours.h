@@ -51,6 +51,8 @@ struct job_mind {
 	bool deferred_asked;
 	int64_t not_before_us, ask_after_us, judge_after_us;
 	int64_t moves[8];              /* when it moved last */
+	int32_t refused[64];           /* pools of the probes refused where it runs */
+	size_t refused_n;
 	int32_t deadline_starts;       /* starts when the policy was asked last */
 };
 
@@ -87,7 +89,7 @@ void market_need(struct fs_sim *s, struct ours *o);
 void market_tried(struct fs_sim *s, struct ours *o, int32_t pool, bool got, int64_t t);
 void market_reclaimed(struct fs_sim *s, struct ours *o, int32_t pool, int64_t t);
 /* As destination() of src/engine/return.c. NULL: none that is not tight. */
-const struct score *market_probe(const struct ours *o, const struct ranking *r, const struct score *here, bool spot_only);
+const struct score *market_probe(const struct ours *o, const struct ranking *r, const struct score *here, const struct job_mind *m, bool spot_only);
 /* The best spot offer of a group that is not tight; NULL: all are. */
 const struct score *market_easy(const struct ours *o, const struct ranking *r);
 

@@ -309,8 +309,9 @@ static bool tight(const struct ours *o, const struct offer *x)
 	return false;
 }
 
-const struct score *market_probe(const struct ours *o, const struct ranking *r, const struct score *here, bool spot_only)
+const struct score *market_probe(const struct ours *o, const struct ranking *r, const struct score *here, const struct job_mind *m, bool spot_only)
 {
+	const struct offer *refused[ARRAY_LEN(m->refused)];
 	const struct score **list = arena_array(o->step, r->usable + 1, sizeof(*list)), *best;
 	size_t n = 0;
 
@@ -322,7 +323,10 @@ const struct score *market_probe(const struct ours *o, const struct ranking *r, 
 			list[n++] = &r->scores[i];
 		}
 	}
-	best = return_probe(list, n, here, &o->supply);
+	for (size_t i = 0; i < m->refused_n; i++) {
+		refused[i] = &o->offers[m->refused[i]];
+	}
+	best = return_probe(list, n, here, refused, m->refused_n, &o->supply);
 	return best != NULL || n == 0 ? best : list[0];
 }
 

@@ -151,28 +151,50 @@ static void a_move_costs_what_is_paid_twice_and_one_start_only_once(void **state
 	assert_false(back(in).move);
 }
 
-/* Here 10 dollars an hour for 10 hours. Nothing but refusals in the cheapest pool: its odds fall, and the next is asked. */
-static void the_pool_that_is_asked_is_the_one_with_the_most_to_be_expected(void **state)
+static const struct offer in_a = {.pool_id = 1, .provider = "aws", .region = "a", .gpu_name = "H100"};
+static const struct offer in_b = {.pool_id = 2, .provider = "aws", .region = "b", .gpu_name = "H100"};
+static const struct offer in_a_too = {.pool_id = 3, .provider = "aws", .region = "a", .gpu_name = "H100"};
+
+/* The pools that are asked one after another, all of which refuse. */
+static void probes(const struct score *const *list, size_t n, const struct score *here, int32_t *ret, size_t probes_n)
+{
+	const struct offer *refused[16];
+	struct supply_policy p;
+
+	supply_policy_default(&p);
+	for (size_t i = 0; i < probes_n; i++) {
+		const struct score *s = return_probe(list, n, here, refused, i, &p);
+
+		refused[i] = s->offer;
+		ret[i] = s->offer->pool_id;
+	}
+}
+
+/* Here 10 dollars an hour for 10 hours. */
+static void a_probe_that_is_refused_has_the_next_ask_another_pool_and_none_is_forgotten(void **state)
 {
 	struct score here = {.total_micros = 100000000, .price_micros = 10000000, .hours = 10, .throughput = 1};
-	struct score cheap = {.total_micros = 20000000, .price_micros = 2000000, .hours = 10, .throughput = 1, .odds = 0.5};
-	struct score fair = {.total_micros = 40000000, .price_micros = 4000000, .hours = 10, .throughput = 1, .odds = 0.5};
-	struct score dear = {.total_micros = 99900000, .price_micros = 9990000, .hours = 10, .throughput = 1, .odds = 1};
+	struct score cheap = {.offer = &in_a, .total_micros = 20000000, .price_micros = 2000000, .hours = 10, .throughput = 1};
+	struct score fair = {.offer = &in_b, .total_micros = 70000000, .price_micros = 7000000, .hours = 10, .throughput = 1};
+	struct score dear = {.offer = &in_a_too, .total_micros = 99900000, .price_micros = 9990000, .hours = 10, .throughput = 1};
 	const struct score *const list[] = {&cheap, &fair, &dear};
 	struct supply_policy p;
+	int32_t asked[7];
 
 	(void)state;
 	supply_policy_default(&p);
-	assert_ptr_equal(return_probe(list, 3, &here, &p), &cheap);
-	cheap.odds = 0.25;
-	assert_ptr_equal(return_probe(list, 3, &here, &p), &fair);
-	fair.odds = 0.125;
-	assert_ptr_equal(return_probe(list, 3, &here, &p), &cheap);
-	/* What does not pay for the move is not asked however sure it is. */
-	assert_null(return_probe(&list[2], 1, &here, &p));
-	assert_null(return_probe(list, 0, &here, &p));
-	fair = cheap;
-	assert_ptr_equal(return_probe(list, 2, &here, &p), &cheap);
+	/* 80, 40, 20 against 30; then 20 against 15; ... what does not pay for the move is never asked. */
+	probes(list, 3, &here, asked, 7);
+	assert_memory_equal(asked, ((int32_t[]){1, 1, 2, 1, 2, 1, 2}), sizeof(asked));
+	assert_null(return_probe(&list[2], 1, &here, NULL, 0, &p));
+	assert_null(return_probe(list, 0, &here, NULL, 0, &p));
+	/* A neighbour's refusal counts half: of two alike in one region and one elsewhere the one elsewhere is next. */
+	dear = cheap;
+	dear.offer = &in_a_too;
+	fair.total_micros = 25000000;
+	fair.price_micros = 2500000;
+	probes(list, 3, &here, asked, 4);
+	assert_memory_equal(asked, ((int32_t[]){1, 2, 3, 2}), 4 * sizeof(asked[0]));
 }
 
 static void it_never_thrashes(void **state)
@@ -267,7 +289,7 @@ int main(void)
 		cmocka_unit_test(a_deadline_shortens_the_patience),
 		cmocka_unit_test(nothing_anywhere_waits_and_says_so),
 		cmocka_unit_test(it_returns_only_when_the_move_pays),
-		cmocka_unit_test(the_pool_that_is_asked_is_the_one_with_the_most_to_be_expected),
+		cmocka_unit_test(a_probe_that_is_refused_has_the_next_ask_another_pool_and_none_is_forgotten),
 		cmocka_unit_test(a_move_costs_what_is_paid_twice_and_one_start_only_once),
 		cmocka_unit_test(it_never_thrashes),
 		cmocka_unit_test(no_adversary_gets_more_moves_an_hour_than_the_limit),
