@@ -188,6 +188,9 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 	in.last_probe_us = j->last_probe_us;
 	in.there_tight = !easy;
 	return_decide(r->arena, &in, &e->conf.supply, &ret->out);
+	if (ret->out.move && j->probes_refused > 0) { /* it may not be the cheapest */
+		ret->out.why = arena_printf(r->arena, "%s; refused before, since it runs here: %d", ret->out.why, (int)j->probes_refused);
+	}
 	never = move_never(r, ret);
 	if (never != NULL) {
 		ret->out.move = false;

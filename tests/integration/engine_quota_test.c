@@ -240,6 +240,8 @@ static void test_a_return_that_one_pool_refuses_is_tried_in_another(void **state
 	other = world_pool(w, "z2", "a1", "spot", 1500000);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 2"), other);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN decision d ON d.node_id = n.id WHERE n.state = 'READY' AND n.job_id = 1"
+				      " AND d.kind = 'return' AND d.why LIKE '%refused before, since it runs here: %'"), 1);
 	world_finish(w, 1);
 }
 
