@@ -91,7 +91,7 @@ struct offers { /* one read of the market, shared by the turns that need it */
 	size_t n;
 	int64_t read_us; /* mono; 0 = never */
 	int64_t stale_us; /* mono: a read sent before this is not good enough */
-	int wanting;	  /* statements under way that write nodes down: no read is good enough */
+	int wanting;	  /* statements under way that write nodes or refusals down: no read is good enough */
 	struct hazard_model *hazards; /* of the list, in the arena */
 	struct gang_rest *rests;      /* pools that rest for gangs, and places where one is being acquired */
 	const char **busy;

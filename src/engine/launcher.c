@@ -136,6 +136,11 @@ static const char *refusal_scope(const struct spot_err *err)
 	return "";
 }
 
+static void refused_wrote(struct act *a)
+{
+	offers_wanted(a->e);
+}
+
 /* That a pool has not so many together says nothing about a single machine: it rests only for gangs (gang.c). */
 static void launch_refused(struct act *a, struct launching *l, enum spot_rc rc, const char *scope)
 {
@@ -144,7 +149,10 @@ static void launch_refused(struct act *a, struct launching *l, enum spot_rc rc, 
 	if (l->args.want > 1 && strcmp(scope, "pool") == 0) {
 		scope = "";
 	}
+	/* By a market read before this was written the pool does not rest, and its job would be sent there once more. */
 	offers_stale(a->e);
+	offers_wanting(a->e);
+	a->wrote = refused_wrote;
 	ACT_WRITE(a, engine_launch_refused,
 		  (&(struct q_engine_launch_refused){
 		      .id = a->id,

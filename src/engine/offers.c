@@ -18,8 +18,8 @@ void offers_stale(struct engine *e)
 	e->offers.stale_us = loop_mono_us(e->loop);
 }
 
-/* Nodes are being written down: until that is over a read of the market may lack them, and is made again. The market that they were
- * chosen from counts them already (offers_took). */
+/* Nodes, or that a pool refused, are being written down: until that is over a read of the market may lack them, and is made again. The
+ * market that nodes were chosen from counts them already (offers_took). */
 void offers_wanting(struct engine *e)
 {
 	e->offers.wanting++;

@@ -379,10 +379,16 @@ static enum node_event event_parse(const char *s)
 	return NODE_EV_NONE;
 }
 
+/* A read of the market that was sent before this was written does not show it. */
+static void pool_rests(struct step *s)
+{
+	offers_stale(s->r->e);
+}
+
 static void pool_rest(struct recon *r, const struct q_engine_watch_due_row *w, const char *rc,
 		      int64_t us, int32_t reclaims)
 {
-	struct step *s = step_new(r, NULL, NULL);
+	struct step *s = step_new(r, pool_rests, NULL);
 
 	offers_stale(r->e);
 	STEP(s, engine_pool_rest,

@@ -221,6 +221,35 @@ static void test_a_fleet_that_lacks_nodes_is_planned_again_when_something_change
 	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE (plan->>'missing')::int = 0");
 }
 
+/* Others read the market while a refusal is being written down; by what they read the pool does not rest. */
+static void test_a_pool_that_refused_is_not_asked_again_by_a_market_read_before_that_was_written(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.cool_min_us = w->conf.cool_max_us = 600 * SPOT_US_PER_S;
+	w->conf.offers_age_us = 60 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z2", "a1", "spot", 1100000);
+	world_start(w);
+	/* It looks at the market in every turn. */
+	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', "
+		     "'ml', 'p', '{\"nodes\":1,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1); NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'READY'");
+	cloud_sell_out(&w->cloud, "z1/a1/spot");
+	w->agents = false; /* by the connection that holds the lock, and on rows that wait for it */
+	world_sql(w, "CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END $$;"
+		     "CREATE TRIGGER held BEFORE INSERT ON pool_cool FOR EACH ROW EXECUTE FUNCTION held(); SELECT pg_advisory_lock(7)");
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted");
+	world_for(w, 800);
+	world_sql(w, "SELECT pg_advisory_unlock(7)");
+	w->agents = true;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE end_cause = 'refused'"), 1);
+	assert_int_equal(w->cloud.launches, 3);
+}
+
 /* The cheapest pool rests for less than the next probe waits, and never sells; the other, which pays, too, does. */
 static void test_a_return_that_one_pool_refuses_is_tried_in_another(void **state)
 {
@@ -255,6 +284,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room),
 	    cmocka_unit_test(test_a_market_read_while_a_node_is_written_down_does_not_place_another_over_the_quota),
 	    cmocka_unit_test(test_two_that_read_the_market_at_once_share_its_room),
+	    cmocka_unit_test(test_a_pool_that_refused_is_not_asked_again_by_a_market_read_before_that_was_written),
 	    cmocka_unit_test(test_a_return_that_one_pool_refuses_is_tried_in_another),
 	    cmocka_unit_test(test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere),
 	    cmocka_unit_test(test_a_fleet_that_lacks_nodes_is_planned_again_when_something_changed),

@@ -350,14 +350,14 @@ static void check_moves(void)
 	check_none_now("a job moves to machines that are ready", sql);
 }
 
-/* A pool that refused rests (a minute at least), as long as nothing else was launched there. A turn may have read the market just before the
- * refusal and have waited for a database of 8 s a reply since. */
+/* A pool that refused rests (a minute at least), as long as nothing else was launched there. For another job a turn may have read the market just
+ * before the refusal and have waited for a database of 8 s a reply since; its own is placed again by what was read after it. */
 static void check_rests(void)
 {
 	if (world.skew_max != 0 || world.stood)
 		return;
 	check_none("a pool that refused rests", "SELECT string_agg('n' || b.id || ' after n' || a.id || ': ' || a.why, '; ') FROM node a JOIN node b "
-	    "ON b.pool_id = a.pool_id AND b.created_us BETWEEN a.ended_us + 30000000 AND a.ended_us + 50000000 "
+	    "ON b.pool_id = a.pool_id AND b.id > a.id AND b.created_us BETWEEN a.ended_us + CASE WHEN b.job_id = a.job_id THEN 0 ELSE 30000000 END AND a.ended_us + 50000000 "
 	    "WHERE a.state = 'FAILED' AND a.end_cause = 'refused' AND a.gang_id IS NULL AND b.gang_id IS NULL AND NOT EXISTS (SELECT FROM event e JOIN node c "
 	    "ON c.id = e.node_id AND c.pool_id = a.pool_id WHERE e.now = 'BOOTING' AND e.at_us BETWEEN a.ended_us AND b.created_us)");
 	check_none("no pool rests longer than the longest rest", "SELECT string_agg('p' || pool_id || ' for ' || (until_us - at_us) / 1000000 || ' s', '; ') "
