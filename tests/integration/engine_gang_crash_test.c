@@ -2,42 +2,7 @@
  * The engine is killed at random turns while gangs are acquired, run, lose a machine and end: launched once, whole or not
  * at all, nothing left over, every microsecond of every machine billed once. Seeds are fixed; an argument runs one seed.
  */
-#include "engine_world.h"
-#include "base/str.h"
-
-#define STORY_MS 90000
-
-struct killer {
-	struct world *w;
-	struct rng rng;
-	int64_t next_us;
-	int64_t step_us; /* since when the story waits for the same thing */
-};
-
-/* Lives that end before the slowest call of a busy machine would go on for ever: those of a step that takes long grow. */
-static int64_t life_us(const struct killer *k, int64_t now)
-{
-	return 150000 + MAX(now - k->step_us - 8 * SPOT_US_PER_S, 0) / 10;
-}
-
-static void killer_tick(struct killer *k)
-{
-	int64_t now = world_us();
-
-	if (!engine_leads(k->w->engine)) {
-		k->next_us = 0;
-		return;
-	}
-	if (k->next_us == 0) {
-		k->next_us = now + (int64_t)rng_below(&k->rng, (uint64_t)life_us(k, now));
-	}
-	if (now < k->next_us) {
-		return;
-	}
-	world_kill(k->w);
-	world_start(k->w);
-	k->next_us = 0;
-}
+#include "engine_killer.h"
 
 /* At no moment two epochs live, or an epoch without all of its ranks. */
 static void check_always(struct world *w, const char *what)
@@ -48,34 +13,6 @@ static void check_always(struct world *w, const char *what)
 			 " GROUP BY a.job_id, a.epoch, j.num_nodes HAVING count(*) <> j.num_nodes) x") != 0) {
 		fail_msg("%s: two epochs live, or one is not whole", what);
 	}
-}
-
-static void until(struct killer *k, const char *what, const char *sql)
-{
-	int64_t end;
-
-	k->step_us = world_us();
-	end = k->step_us + STORY_MS * 1000;
-	while (world_int(k->w, sql) == 0) {
-		if (world_us() > end) {
-			fprintf(stderr, "%s\n", world_text(k->w, "SELECT coalesce(string_agg(entity_id || ' ' || was || '->' || now || ' '"
-								 " || event || ': ' || why, chr(10) ORDER BY id), '') FROM event"));
-			fail_msg("%s: not within %d ms: %s", what, STORY_MS, sql);
-		}
-		world_for(k->w, 1 + (int64_t)rng_below(&k->rng, 12));
-		check_always(k->w, what);
-		killer_tick(k);
-	}
-}
-
-static void trouble(struct killer *k)
-{
-	struct cloud *c = &k->w->cloud;
-
-	c->lose_replies += (int)rng_below(&k->rng, 2);
-	c->lose_launches += (int)rng_below(&k->rng, 2);
-	c->throttle += (int)rng_below(&k->rng, 2);
-	c->reply_after_us = (int64_t)rng_below(&k->rng, 3) * 40000;
 }
 
 static void lose_one(struct killer *k)
@@ -91,7 +28,7 @@ static void lose_one(struct killer *k)
 
 static void run_story(struct world *w, uint64_t seed, bool tokens, bool one_call)
 {
-	struct killer k = {.w = w};
+	struct killer k = {.w = w, .life_us = 150000, .always = check_always};
 
 	world_reset(w, tokens);
 	rng_seeded_init(&k.rng, seed);
@@ -104,26 +41,26 @@ static void run_story(struct world *w, uint64_t seed, bool tokens, bool one_call
 	world_pool(w, "z2", "a1", "spot", 1200000);
 	world_pool(w, "z3", "a1", "on_demand", 4000000);
 	cloud_room(&w->cloud, "z1/a1/spot", 2 + rng_below(&k.rng, 2));
-	trouble(&k);
+	killer_trouble(&k);
 	world_start(w);
 	(void)world_job(w, "{\"num_nodes\": 3}");
-	until(&k, "runs", "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	trouble(&k);
+	killer_until(&k, "runs", "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	killer_trouble(&k);
 	world_sql(w,
 		  "INSERT INTO notice SELECT node_id, 'interruption', %" PRId64
 		  ", 'imds', '', 1 FROM attempt WHERE ended_us IS NULL AND rank = 1 ON CONFLICT DO NOTHING",
 		  world_us() + 300000);
-	until(&k, "resumes", "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch >= 2");
-	trouble(&k);
+	killer_until(&k, "resumes", "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch >= 2");
+	killer_trouble(&k);
 	lose_one(&k);
-	until(&k, "resumes again", "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch >= 3");
+	killer_until(&k, "resumes again", "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch >= 3");
 	world_sql(w,
 		  "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
 		  " WHERE ended_us IS NULL AND phase = 'RUNNING'",
 		  world_us());
-	until(&k, "finishes", "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
-	until(&k, "nothing left", "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
-	until(&k, "all billed",
+	killer_until(&k, "finishes", "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
+	killer_until(&k, "nothing left", "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
+	killer_until(&k, "all billed",
 	      "SELECT count(*) = 0 FROM node WHERE launched_us IS NOT NULL AND billed_to_us IS DISTINCT FROM ended_us");
 	assert_int_equal(cloud_live(&w->cloud), 0);
 	assert_int_equal(cloud_doubled(&w->cloud), 0);
