@@ -6,7 +6,7 @@
  * Why a run that was stopped and resumed ends with the very same bits as one that was not:
  *   - every sum is taken by one thread in a fixed order (no atomics, no parallel reduction);
  *   - the data of step n are a pure function of (seed, n), so there is no reader position to keep;
- *   - the checkpoint holds all other state: weights, momenta and the step number.
+ *   - the checkpoint holds all other state: weights, momenta, the step number and the loss of that step.
  * CPU and GPU results differ from each other (their tanhf and contraction differ).
  *
  * What it does for the agent (all by environment, nothing is linked in): checkpoint on SIGUSR1
@@ -178,6 +178,8 @@ struct train_header {
 	char magic[8];
 	uint64_t seed, step;
 	uint32_t hidden, inputs;
+	float loss; /* of the last step: a run that is resumed behind it has no other */
+	uint32_t zero;
 };
 
 static volatile sig_atomic_t train_asked_save, train_asked_stop;
@@ -254,7 +256,7 @@ static void train_progress(int64_t done, int64_t total)
 }
 
 static void train_save(const struct train_options *o, struct train_place *place, float *state,
-    int64_t step, int asked)
+    int64_t step, float loss, int asked)
 {
 	char path[4200], text[32];
 	struct train_header head;
@@ -263,11 +265,12 @@ static void train_save(const struct train_options *o, struct train_place *place,
 	int len;
 
 	memset(&head, 0, sizeof(head));
-	memcpy(head.magic, "SPOTTRN1", 8);
+	memcpy(head.magic, "SPOTTRN2", 8);
 	head.seed = o->seed;
 	head.step = (uint64_t)step;
 	head.hidden = (uint32_t)o->hidden;
 	head.inputs = TRAIN_INPUTS;
+	head.loss = loss;
 	train_place_get(place, state);
 	train_path(path, sizeof(path), o->dir, "model.ckpt");
 	train_write_file(path, &head, sizeof(head), state, bytes);
@@ -283,7 +286,7 @@ static void train_save(const struct train_options *o, struct train_place *place,
 
 /* Returns the step to go on from; 0 and fresh weights when there is no checkpoint. A file that is
  * there but is not ours ends the program: overwriting it would destroy somebody's work. */
-static int64_t train_load(const struct train_options *o, float *state)
+static int64_t train_load(const struct train_options *o, float *state, float *ret_loss)
 {
 	char path[4200];
 	struct train_header head;
@@ -301,7 +304,7 @@ static int64_t train_load(const struct train_options *o, float *state)
 		}
 		return 0;
 	}
-	if (fread(&head, sizeof(head), 1, f) != 1 || memcmp(head.magic, "SPOTTRN1", 8) != 0 ||
+	if (fread(&head, sizeof(head), 1, f) != 1 || memcmp(head.magic, "SPOTTRN2", 8) != 0 ||
 	    head.seed != o->seed || head.hidden != (uint32_t)o->hidden ||
 	    head.inputs != TRAIN_INPUTS ||
 	    fread(state, sizeof(float), 2 * (size_t)count, f) != 2 * (size_t)count ||
@@ -311,6 +314,7 @@ static int64_t train_load(const struct train_options *o, float *state)
 		exit(1);
 	}
 	fclose(f);
+	*ret_loss = head.loss;
 	printf("step %" PRIu64 ": resumed\n", head.step);
 	fflush(stdout);
 	return (int64_t)head.step;
@@ -464,7 +468,7 @@ int main(int argc, char **argv)
 	state = (float *)malloc(2 * (size_t)train_weights(o.hidden) * sizeof(float));
 	if (state == NULL)
 		train_die("memory for", "weights");
-	step = train_load(&o, state);
+	step = train_load(&o, state, &loss);
 	place = train_place_new(o.hidden);
 	train_place_put(place, state);
 	train_progress(step, o.steps);
@@ -485,14 +489,14 @@ int main(int argc, char **argv)
 			int asked = train_asked_save || train_asked_stop;
 
 			train_asked_save = 0;
-			train_save(&o, place, state, step, asked);
+			train_save(&o, place, state, step, loss, asked);
 		}
 		if (train_asked_stop && step < o.steps) {
 			printf("step %" PRId64 ": stopping as asked\n", step);
 			return 0;
 		}
 	}
-	train_save(&o, place, state, step, 0);
+	train_save(&o, place, state, step, loss, 0);
 	train_result(&o, place, state, step, loss);
 	return 0;
 }

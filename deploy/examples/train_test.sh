@@ -47,6 +47,9 @@ await "$dir/saved"
 "$train" --steps 400 --dir "$dir/parts" >"$dir/3.log"
 cmp "$dir/whole/result.txt" "$dir/parts/result.txt" || fail "results differ"
 cmp "$dir/whole/model.ckpt" "$dir/parts/model.ckpt" || fail "checkpoints differ"
+cp "$dir/parts/result.txt" "$dir/before"
+"$train" --steps 400 --dir "$dir/parts" >"$dir/5.log"
+cmp "$dir/before" "$dir/parts/result.txt" || fail "resumed behind its last step the result is another"
 if "$train" --steps 400 --seed 2 --dir "$dir/parts" >"$dir/4.log" 2>&1; then
 	fail "took another seed's checkpoint"
 fi
