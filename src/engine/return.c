@@ -12,6 +12,8 @@
 
 /* Jobs judged in one turn; the next goes on behind them. */
 #define RETURN_MOST 50
+/* Of older refusals nothing is to be learned. */
+#define REFUSED_MOST 100
 
 static const struct score *score_here(struct recon *r, const struct move *m, int32_t pool_id)
 {
@@ -113,7 +115,7 @@ static const struct offer *const *refused_offers(struct recon *r, const char *po
 	char *end;
 
 	*ret_n = 0;
-	for (const char *at = pools; at != NULL && *at != '\0'; at = end) {
+	for (const char *at = pools; at != NULL && *at != '\0' && *ret_n < REFUSED_MOST; at = end) {
 		const struct offer *o = offer_of(r->e, (int32_t)strtol(at, &end, 10));
 
 		if (o != NULL) {

@@ -1,7 +1,7 @@
 -- Planned moves: back to spot, and rebalancing. A gang's row is that of its rank 0; its replacement is another gang, ready
 -- when all of its machines are.
 
--- refused: the pools of the probes that were refused since it runs where it is, one for each.
+-- refused: the pools of the probes that were refused since it runs where it is, one for each, the newest first.
 -- Moves and probes that lie in the future were dated by a clock that was ahead: how long ago they were nobody knows, and until that
 -- time they hold nothing back.
 -- name: engine_move_jobs
@@ -29,7 +29,7 @@ FROM job j
 JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch AND a.rank = 0 AND a.ended_us IS NULL AND a.desired = 'run'
 JOIN node n ON n.id = a.node_id AND n.state = 'READY'
 LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
-LEFT JOIN LATERAL (SELECT count(*) AS n, string_agg(r.pool_id::text, ' ' ORDER BY r.id) AS pools
+LEFT JOIN LATERAL (SELECT count(*) AS n, string_agg(r.pool_id::text, ' ' ORDER BY r.id DESC) AS pools
 	FROM node r LEFT JOIN gang g ON g.id = r.gang_id WHERE r.job_id = j.id AND r.replaces_id = a.node_id
 		AND CASE WHEN g.id IS NULL THEN r.state = 'FAILED' ELSE g.state = 'RELEASED' AND g.served_us IS NULL END) f ON true
 LEFT JOIN LATERAL (SELECT r.id, CASE WHEN w.n < j.num_nodes THEN 'BOOTING' ELSE r.state END AS state,
