@@ -180,9 +180,9 @@ static void test_what_was_said_about_a_leak_outlasts_lists_that_lack_it(void **s
 	assert_int_equal(world_int(w, "SELECT first_us FROM orphan"), first_us);
 	assert_string_equal(world_text(w, "SELECT string_agg(event || ' ' || why, ', ' ORDER BY id) FROM event WHERE entity = 'instance' AND event <> 'ORPHAN'"),
 	    "ORPHAN_GONE not listed any more; what ann said holds if it is listed again");
-	/* A row has it now: what was said about a leak says nothing about a node. */
-	world_sql(w, "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, why, ref) SELECT id, 'TERMINATING', 1, 't-x', 'brk.x', 1, 1, "
-		     "'', 'x-1' FROM pool");
+	/* A row has it now: what was said about a leak says nothing about a node. It is ended only once it was listed with that row. */
+	world_sql(w, "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, next_act_us, why, ref) SELECT id, 'TERMINATING', 1, 't-x', "
+		     "'brk.x', 1, 1, %" PRId64 ", '', 'x-1' FROM pool", world_us() + SPOT_US_PER_HOUR);
 	world_until(w, LIMIT, "SELECT count(*) = 0 FROM orphan");
 }
 
