@@ -248,8 +248,13 @@ void fake_wait(struct fake *f, struct fake_call *k)
 	assert_int_equal(k->done, 1); /* exactly once */
 }
 
+void fake_run(struct fake *f, struct fake_call *k, enum call_verb verb, int64_t timeout_us, int tries, bool urgent)
+{
+	fake_start(f, k, verb, timeout_us, tries, urgent);
+	fake_wait(f, k);
+}
+
 void fake_call_now(struct fake *f, struct fake_call *k)
 {
-	fake_start(f, k, CALL_LIST, 60 * SPOT_US_PER_S, 0, false);
-	fake_wait(f, k);
+	fake_run(f, k, CALL_LIST, 60 * SPOT_US_PER_S, 0, false);
 }

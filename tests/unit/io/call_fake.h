@@ -65,6 +65,8 @@ void fake_start(struct fake *f, struct fake_call *k, enum call_verb verb, int64_
     int tries, bool urgent);
 /* Turns until k is done; fails the test if it takes unreasonably long. */
 void fake_wait(struct fake *f, struct fake_call *k);
+/* The one and the other. */
+void fake_run(struct fake *f, struct fake_call *k, enum call_verb verb, int64_t timeout_us, int tries, bool urgent);
 void fake_turns(struct fake *f, int n);
 /* Start with 60 s and default tries, and wait. */
 void fake_call_now(struct fake *f, struct fake_call *k);

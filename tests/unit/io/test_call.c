@@ -63,8 +63,7 @@ static void a_verb_that_the_provider_lacks_is_refused(void **state)
 	struct fake *f = *state;
 	struct fake_call k;
 
-	fake_start(f, &k, CALL_QUOTAS, 60 * S, 0, false);
-	fake_wait(f, &k);
+	fake_run(f, &k, CALL_QUOTAS, 60 * S, 0, false);
 	assert_int_equal(k.rc, SPOT_INVALID);
 	assert_non_null(strstr(k.err.text, "quotas"));
 }
@@ -202,8 +201,7 @@ static void without_it_the_waits_grow_and_the_tries_end(void **state)
 
 	f->serve = serve_busy;
 	f->tick_us = 10000;
-	fake_start(f, &k, CALL_LIST, 600 * S, 0, false);
-	fake_wait(f, &k);
+	fake_run(f, &k, CALL_LIST, 600 * S, 0, false);
 	assert_int_equal(k.rc, SPOT_UNAVAILABLE);
 	assert_string_equal(k.err.code, "Broken");
 	assert_int_equal(f->requests, 5);
@@ -218,8 +216,7 @@ static void the_caller_chooses_how_many_tries(void **state)
 
 	f->serve = serve_busy;
 	f->tick_us = 10000;
-	fake_start(f, &k, CALL_LIST, 600 * S, 2, false);
-	fake_wait(f, &k);
+	fake_run(f, &k, CALL_LIST, 600 * S, 2, false);
 	assert_int_equal(k.rc, SPOT_UNAVAILABLE);
 	assert_int_equal(f->requests, 2);
 }
@@ -249,8 +246,7 @@ static void a_long_retry_after_is_capped_at_five_minutes(void **state)
 
 	f->serve = serve_come_next_week;
 	f->tick_us = 100000;
-	fake_start(f, &k, CALL_LIST, 1000 * S, 2, false);
-	fake_wait(f, &k);
+	fake_run(f, &k, CALL_LIST, 1000 * S, 2, false);
 	assert_int_equal(f->requests, 2);
 	assert_in_range(f->at_us[1] - f->at_us[0], 300 * S, 302 * S);
 }

@@ -96,8 +96,7 @@ static void a_waiting_call_keeps_its_own_deadline(void **state)
 	f->auth = auth_by_request;
 	f->serve = fake_serve_hang;
 	f->tick_us = 10000;
-	fake_start(f, &k, CALL_LIST, 2 * S, 0, false);
-	fake_wait(f, &k);
+	fake_run(f, &k, CALL_LIST, 2 * S, 0, false);
 	assert_int_equal(k.rc, SPOT_TIMEOUT);
 	assert_non_null(strstr(k.err.text, "credentials"));
 }

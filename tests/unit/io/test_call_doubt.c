@@ -33,8 +33,7 @@ static void a_lost_reply_of_a_change_is_unknown_and_never_repeated(void **state)
 
 	f->step = fake_step_post;
 	f->serve = fake_serve_cut;
-	fake_start(f, &k, CALL_LAUNCH, 60 * S, 0, false);
-	fake_wait(f, &k);
+	fake_run(f, &k, CALL_LAUNCH, 60 * S, 0, false);
 	assert_int_equal(k.rc, SPOT_UNKNOWN);
 	assert_int_equal(f->requests, 1);
 	assert_int_equal(f->entries, 1);
@@ -48,8 +47,7 @@ static void our_deadline_on_a_change_is_unknown(void **state)
 	f->step = fake_step_post;
 	f->serve = fake_serve_hang;
 	f->tick_us = 10000;
-	fake_start(f, &k, CALL_LAUNCH, 5 * S, 0, false);
-	fake_wait(f, &k);
+	fake_run(f, &k, CALL_LAUNCH, 5 * S, 0, false);
 	assert_int_equal(k.rc, SPOT_UNKNOWN);
 	assert_in_range(k.ended_us - k.began_us, 4 * S, 6 * S);
 	assert_int_equal(f->requests, 1);
@@ -62,8 +60,7 @@ static void our_deadline_on_a_read_is_a_timeout(void **state)
 
 	f->serve = fake_serve_hang;
 	f->tick_us = 10000;
-	fake_start(f, &k, CALL_LIST, 5 * S, 0, false);
-	fake_wait(f, &k);
+	fake_run(f, &k, CALL_LIST, 5 * S, 0, false);
 	assert_int_equal(k.rc, SPOT_TIMEOUT);
 	assert_in_range(k.ended_us - k.began_us, 4 * S, 6 * S);
 }
@@ -81,8 +78,7 @@ static void a_change_answered_with_a_fault_stays_in_doubt(void **state)
 	f->step = fake_step_post;
 	f->serve = serve_busy;
 	f->tick_us = 10000;
-	fake_start(f, &k, CALL_TERMINATE, 600 * S, 3, true);
-	fake_wait(f, &k);
+	fake_run(f, &k, CALL_TERMINATE, 600 * S, 3, true);
 	assert_int_equal(k.rc, SPOT_UNKNOWN);
 	assert_string_equal(k.err.code, "Broken");
 	assert_int_equal(f->requests, 3);
@@ -136,8 +132,7 @@ static enum spot_rc change_and_ask(struct fake *f, int change, int question)
 	f->tick_us = 10000;
 	change_status = change;
 	question_status = question;
-	fake_start(f, &k, CALL_LAUNCH, 600 * S, 2, false);
-	fake_wait(f, &k);
+	fake_run(f, &k, CALL_LAUNCH, 600 * S, 2, false);
 	assert_true(f->requests >= 2);
 	return k.rc;
 }
@@ -191,8 +186,7 @@ static void our_deadline_after_an_answered_change_is_unknown(void **state)
 	f->step = step_change_and_ask;
 	f->serve = serve_change_and_hang;
 	f->tick_us = 10000;
-	fake_start(f, &k, CALL_LAUNCH, 5 * S, 2, false);
-	fake_wait(f, &k);
+	fake_run(f, &k, CALL_LAUNCH, 5 * S, 2, false);
 	assert_int_equal(k.rc, SPOT_UNKNOWN);
 	assert_int_equal(f->requests, 2);
 }
@@ -217,8 +211,7 @@ static void what_fails_after_a_refused_repeat_of_a_change_in_doubt_is_unknown(vo
 	f->serve = serve_in_turn;
 	f->tick_us = 10000;
 	statuses = (const int[]){503, 403, 503, 0};
-	fake_start(f, &k, CALL_LAUNCH, 600 * S, 2, false);
-	fake_wait(f, &k);
+	fake_run(f, &k, CALL_LAUNCH, 600 * S, 2, false);
 	assert_string_equal(f->path[1], "/change");
 	assert_string_equal(f->path[2], "/question");
 	assert_int_equal(k.rc, SPOT_UNKNOWN);
@@ -232,8 +225,7 @@ static struct fake_call change_answered(struct fake *f, const int *answers)
 	f->serve = serve_in_turn;
 	f->tick_us = 10000;
 	statuses = answers;
-	fake_start(f, &k, CALL_LAUNCH, 600 * S, 0, false);
-	fake_wait(f, &k);
+	fake_run(f, &k, CALL_LAUNCH, 600 * S, 0, false);
 	return k;
 }
 
@@ -272,8 +264,7 @@ static void a_change_that_was_throttled_did_not_happen(void **state)
 	f->step = fake_step_post;
 	f->serve = serve_429;
 	f->tick_us = 10000;
-	fake_start(f, &k, CALL_TERMINATE, 600 * S, 3, true);
-	fake_wait(f, &k);
+	fake_run(f, &k, CALL_TERMINATE, 600 * S, 3, true);
 	assert_int_equal(k.rc, SPOT_THROTTLED);
 	assert_int_equal(f->requests, 3);
 }
@@ -292,8 +283,7 @@ static void a_change_that_was_never_sent_is_unavailable(void **state)
 
 	f->step = step_nowhere;
 	f->tick_us = 10000;
-	fake_start(f, &k, CALL_LAUNCH, 600 * S, 3, false);
-	fake_wait(f, &k);
+	fake_run(f, &k, CALL_LAUNCH, 600 * S, 3, false);
 	assert_int_equal(k.rc, SPOT_UNAVAILABLE);
 	assert_int_equal(f->entries, 3);
 }
@@ -329,12 +319,10 @@ static void a_reply_over_the_cap_is_a_bad_one_and_of_a_change_unknown(void **sta
 	f->serve = serve_large;
 	f->step = step_small_get;
 	f->tick_us = 10000;
-	fake_start(f, &k, CALL_LIST, 60 * S, 2, false);
-	fake_wait(f, &k);
+	fake_run(f, &k, CALL_LIST, 60 * S, 2, false);
 	assert_int_equal(k.rc, SPOT_BAD_REPLY);
 	f->step = step_small_post;
-	fake_start(f, &k, CALL_LAUNCH, 60 * S, 2, false);
-	fake_wait(f, &k);
+	fake_run(f, &k, CALL_LAUNCH, 60 * S, 2, false);
 	assert_int_equal(k.rc, SPOT_UNKNOWN);
 	assert_int_equal(f->requests, 3);
 }

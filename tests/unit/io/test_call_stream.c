@@ -107,8 +107,7 @@ static void a_stream_without_news_ends_by_the_calls_deadline(void **state)
 	struct fake_call k;
 
 	f->tick_us = S / 10;
-	fake_start(f, &k, CALL_LIST, 5 * S, 1, false);
-	fake_wait(f, &k);
+	fake_run(f, &k, CALL_LIST, 5 * S, 1, false);
 	assert_int_equal(k.rc, SPOT_TIMEOUT);
 	assert_int_equal(got.n, 0);
 	assert_in_range(k.ended_us - k.began_us, 5 * S, 6 * S);
