@@ -1,7 +1,8 @@
 /*
  * Checkpoints: the agent names the chunks it has, the answer holds URLs for those whose bytes are new;
  * the engine mints them (this process has no cloud keys), so the request is held until they are there.
- * Only a commit counts; whatever is left open is given up by the next one.
+ * Only a commit counts; whatever is left open is given up by the next one. A list that is refused is refused at each save:
+ * the job's owner is told by an event.
  */
 #include "base/base.h"
 #include "api/agent.h"
@@ -19,6 +20,7 @@ struct chunks {
 	int32_t *seqs, *modes;
 	int64_t *bytes;
 	size_t n;
+	const char *field, *why; /* of a list that is refused */
 };
 
 static void urls_read(struct areq *q)
@@ -73,6 +75,32 @@ static void opened(struct areq *q)
 	urls_look(q);
 }
 
+/* ---- a list that is refused ---------------------------------------------------------------------- */
+
+static void refused(struct areq *q)
+{
+	const struct chunks *c = q->own;
+
+	areq_fail_field(q, c->field, "%s", c->why);
+}
+
+static bool refused_untold(struct areq *q)
+{
+	refused(q);
+	return true;
+}
+
+static void refuse(struct areq *q, struct chunks *c, const char *field, const char *why)
+{
+	c->field = field;
+	c->why = why;
+	q->own = c;
+	q->api->checkpoints_refused++;
+	SQL(q, api_checkpoint_refused, refused, .node_id = q->who.node_id, .job_id = c->claim.job, .epoch = c->claim.epoch,
+	    .why = arena_printf(q->arena, "a checkpoint was not stored: %s", why), .at_us = q->now_us);
+	q->failed = refused_untold;
+}
+
 /* ---- the list of chunks -------------------------------------------------------------------------- */
 
 /* Relative, no empty, "." or ".." parts, no control characters. */
@@ -102,6 +130,19 @@ static bool sha_ok(const char *s)
 	return strlen(s) == 64 && strspn(s, "0123456789abcdef") == 64;
 }
 
+/* A name that people can be shown. */
+static const char *path_shown(struct areq *q, const char *path)
+{
+	char *name = arena_strndup(q->arena, path, strnlen(path, 100));
+
+	for (char *p = name; *p; p++) {
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			*p = '?';
+	}
+	(void)str_utf8_mend(name, strlen(name));
+	return name;
+}
+
 static bool chunk_read(struct areq *q, const json_t *o, struct chunks *c, size_t i)
 {
 	struct spot_err err = {0};
@@ -114,7 +155,7 @@ static bool chunk_read(struct areq *q, const json_t *o, struct chunks *c, size_t
 	if (err.rc != SPOT_OK)
 		why = err.text;
 	else if (!path_ok(c->paths[i]))
-		why = "path must be relative, without . and .. parts, at most 1024 bytes";
+		why = "its path must be relative, without . and .. parts and control characters, at most 1024 bytes";
 	else if (!sha_ok(c->shas[i]))
 		why = "sha256 must be 64 lower-case hex digits";
 	else if (c->bytes[i] < 0 || c->bytes[i] > SPOT_AGENT_CHUNK_BYTES)
@@ -122,7 +163,8 @@ static bool chunk_read(struct areq *q, const json_t *o, struct chunks *c, size_t
 	else if (seq < 0 || seq > 1000000 || mode < 0 || mode > 07777)
 		why = "seq or mode is out of range";
 	if (why) {
-		areq_fail_field(q, arena_printf(q->arena, "chunks[%zu]", i), "%s", why);
+		refuse(q, c, arena_printf(q->arena, "chunks[%zu]", i),
+		    arena_printf(q->arena, "file '%s': %s", path_shown(q, c->paths[i] ? c->paths[i] : ""), why));
 		return false;
 	}
 	c->seqs[i] = (int32_t)seq;
@@ -147,26 +189,32 @@ static bool twice(struct areq *q)
 {
 	if (q->pg.op.rc != SPOT_CONFLICT)
 		return false;
-	areq_fail_field(q, "chunks", "the same path and seq are there twice");
+	refuse(q, q->own, "chunks", "the same path and seq are there twice");
 	return true;
 }
 
 void post_checkpoint(struct areq *q)
 {
 	struct spot_err err = {0};
+	struct agent_claim claim;
 	json_t *body, *list;
 	struct chunks *c;
 
-	if (!agent_body(q, &body))
+	if (!agent_body(q, &body) || !agent_claim_read(q, body, &claim))
 		return;
 	list = json_object_get(body, "chunks");
-	if (!json_is_array(list) || json_array_size(list) > SPOT_AGENT_FILES_MAX) {
-		areq_fail_field(q, "chunks", "must be a list of at most %d chunks", SPOT_AGENT_FILES_MAX);
+	if (!json_is_array(list)) {
+		areq_fail_field(q, "chunks", "must be a list of chunks");
 		return;
 	}
-	c = chunks_new(q, json_array_size(list));
-	if (!agent_claim_read(q, body, &c->claim))
+	c = chunks_new(q, json_array_size(list) > SPOT_AGENT_FILES_MAX ? 0 : json_array_size(list));
+	c->claim = claim;
+	if (json_array_size(list) > SPOT_AGENT_FILES_MAX) {
+		refuse(q, c, "chunks", arena_printf(q->arena, "it has more than %d pieces (a file is one for each %d MiB), of %d GB at most: save "
+		    "fewer files, or less", SPOT_AGENT_FILES_MAX, (int)(SPOT_AGENT_CHUNK_BYTES >> 20),
+		    (int)(SPOT_AGENT_FILES_MAX * SPOT_AGENT_CHUNK_BYTES / 1000000000)));
 		return;
+	}
 	c->reason = json_need_str(body, "reason", &err);
 	c->steps = json_i64(body, "steps", 0, &err);
 	if (err.rc != SPOT_OK || c->steps < 0 ||

@@ -191,6 +191,7 @@ struct api {
 	int64_t started_us;
 	int64_t *served;       /* per route x status class */
 	int64_t unrouted[6];   /* per status class */
+	int64_t checkpoints_refused;
 	int64_t latency[API_LATENCY_BUCKETS + 1], latency_us;
 	bool draining;
 };

@@ -79,6 +79,8 @@ static void put_process(struct api *api, struct sbuf *o)
 	put_one(o, "spot_http_malformed_total", "counter", "Requests refused before routing.", (double)h.bad_requests);
 	put_one(o, "spot_http_parked", "gauge", "Long polls that wait.", (double)api->parked);
 	put_one(o, "spot_http_streams", "gauge", "Event streams.", (double)hub_readers(api->hub));
+	put_one(o, "spot_checkpoints_refused_total", "counter", "Checkpoints whose list of files was refused: such a job saves in vain, and has an event "
+	    "that says why.", (double)api->checkpoints_refused);
 	put_one(o, "spot_pg_statements_total", "counter", "Statements sent.", (double)p.statements);
 	put_one(o, "spot_pg_failed_total", "counter", "Statements that failed.", (double)p.failed);
 	put_one(o, "spot_pg_reconnects_total", "counter", "Connections made again.", (double)p.reconnects);

@@ -14,6 +14,7 @@
 #define PAGE   "limit cursor "
 #define JOB_MAX (1024 * 1024)
 #define SMALL   (64 * 1024)
+#define CHUNKS_MAX (SPOT_AGENT_FILES_MAX * 1200) /* with paths of 1024 bytes; more than are allowed can still be told so */
 
 const struct route api_routes[] = {
     ROUTE("GET", "/healthz", PUBLIC, get_healthz, 0, "", 200, NULL, NULL, "The process is alive."),
@@ -124,7 +125,7 @@ const struct route api_routes[] = {
         "What the node should be doing; held until that differs from what it has."),
     ROUTE("POST", "/v1/agent/notice", NODE, post_notice, SMALL, "", 200, "AgentNotice", "Empty", "A notice was heard."),
     ROUTE("POST", "/v1/agent/report", NODE, post_report, SMALL, "", 200, "AgentReport", "Empty", "Phase of an attempt."),
-    ROUTE("POST", "/v1/agent/checkpoint", NODE, post_checkpoint, 8 * 1024 * 1024, "", 200, "AgentCheckpoint",
+    ROUTE("POST", "/v1/agent/checkpoint", NODE, post_checkpoint, CHUNKS_MAX, "", 200, "AgentCheckpoint",
         "AgentUploads", "Opens a checkpoint; answers with where to put what is new."),
     ROUTE("POST", "/v1/agent/commit", NODE, post_commit, SMALL, "", 200, "AgentCommit", "Empty",
         "All of a checkpoint is uploaded."),

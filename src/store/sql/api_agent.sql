@@ -251,6 +251,28 @@ WITH ok AS (
 SELECT id, (SELECT count(*) FROM s WHERE have IS NULL)::int8 AS fresh, pg_notify('spot_engine', '') IS NOT NULL AS woken
 FROM c
 
+-- What is refused once is refused at each save: an event, but not again with the same words unless a checkpoint was stored since, and of
+-- each machine of an attempt sixteen at most.
+-- name: api_checkpoint_refused
+-- params: node_id int8, job_id int8, epoch int4, why text, at_us int8
+-- rows: 0..1 told bool
+-- writes: yes
+WITH ok AS (
+	SELECT a.job_id, a.epoch, a.rank FROM attempt a JOIN job j ON j.id = a.job_id AND j.epoch = a.epoch
+	WHERE a.job_id = $2 AND a.epoch = $3 AND a.node_id = $1 AND a.ended_us IS NULL
+), past AS (
+	SELECT e.at_us, e.why FROM event e WHERE e.job_id = $2 AND e.epoch = $3 AND e.node_id = $1 AND e.event = 'CHECKPOINT_REFUSED'
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, epoch, event, why, actor)
+	SELECT $5, 'attempt', 'j' || ok.job_id || '/' || ok.epoch || CASE WHEN ok.rank > 0 THEN '/' || ok.rank ELSE '' END, ok.job_id, $1,
+		ok.epoch, 'CHECKPOINT_REFUSED', $4, 'n' || $1::int8
+	FROM ok WHERE (SELECT count(*) FROM past) < 16 AND NOT EXISTS (SELECT FROM past p WHERE p.why = $4
+		AND NOT EXISTS (SELECT FROM checkpoint c WHERE c.job_id = ok.job_id AND c.epoch = ok.epoch AND c.rank = ok.rank
+			AND c.state = 'COMMITTED' AND c.committed_us > p.at_us))
+	RETURNING job_id
+)
+SELECT pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM ev
+
 -- current: its attempt goes on; then only a newer checkpoint of the same can have taken its place.
 -- name: api_checkpoint_urls
 -- params: id int8

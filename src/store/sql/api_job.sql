@@ -61,6 +61,7 @@ SELECT j.state, j.team, d.doc::text,
 		FROM job_spent(j.id, $2) s (micros)) END AS budget
 FROM job j JOIN api_job d ON d.id = j.id WHERE j.id = $1
 
+-- Saves that are refused are told once and go on being refused: those events are never too old.
 -- name: api_job_why
 -- params: id int8
 -- rows: 0..1 doc text, spec text, class text
@@ -68,8 +69,9 @@ FROM job j JOIN api_job d ON d.id = j.id WHERE j.id = $1
 SELECT json_build_object('job', 'j' || j.id, 'state', j.state, 'why', j.why,
 	'decisions', coalesce((SELECT json_agg(d.doc ORDER BY d.id) FROM (SELECT id, doc FROM api_decision
 		WHERE job_id = $1 ORDER BY id DESC LIMIT 100) d), '[]'::json),
-	'events', coalesce((SELECT json_agg(e.doc ORDER BY e.id) FROM (SELECT id, doc FROM api_event
-		WHERE job_id = $1 ORDER BY id DESC LIMIT 200) e), '[]'::json),
+	'events', coalesce((SELECT json_agg(e.doc ORDER BY e.id) FROM (SELECT id, doc FROM api_event WHERE id IN (
+		(SELECT id FROM event WHERE job_id = $1 ORDER BY id DESC LIMIT 200) UNION
+		(SELECT id FROM event WHERE job_id = $1 AND event = 'CHECKPOINT_REFUSED' ORDER BY id DESC LIMIT 20))) e), '[]'::json),
 	'verdicts', coalesce((SELECT json_agg(v.doc ORDER BY v.id) FROM (SELECT id, doc FROM api_verdict
 		WHERE job_id = $1 ORDER BY id DESC LIMIT 100) v), '[]'::json),
 	'queue', (SELECT json_build_object('position', w.pos, 'effective_priority', w.effective, 'why', w.why) FROM job_queue w

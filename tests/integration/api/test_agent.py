@@ -548,6 +548,50 @@ class Checkpoint(Case):
         self.open([], 400, steps=-1)
 
 
+    def refusals(self):
+        why = A.call("GET", "/v1/jobs/%d/why" % self.job, expect=200)[1]
+        found = [e for e in why["events"] if e["event"] == "CHECKPOINT_REFUSED"]
+        events = A.call("GET", "/v1/events?job=j%d&limit=1000" % self.job, expect=200)[1]["items"]
+        self.assertEqual([e["id"] for e in found], [e["id"] for e in events if e["event"] == "CHECKPOINT_REFUSED"])
+        self.assertTrue(all(e["actor"] == "n%d" % self.node and e["epoch"] == 1 for e in found))
+        return [e["why"] for e in found]
+
+    def test_an_owner_is_told_that_saves_are_refused_and_why(self):
+        self.start()
+        counted = A.metric("spot_checkpoints_refused_total")
+        many = [{"path": "model", "seq": i, "bytes": 64 << 20, "mode": 420, "sha256": "%064x" % i} for i in range(20001)]
+        for _ in range(3):
+            p = self.open([], 400, chunks=many)
+        self.assertIn("more than 20000 pieces", p["detail"])
+        self.assertEqual(p["field"], "chunks")
+        self.assertEqual(len(self.refusals()), 1)
+        self.assertIn("a checkpoint was not stored: it has more than 20000 pieces (a file is one for each 64 MiB), of 1342 GB at most",
+                      self.refusals()[0])
+        self.open([("a\tb", 0, "x")], 400)
+        self.assertIn("file 'a?b': its path must be relative", self.refusals()[1])
+        self.open([("same", 0, "x"), ("same", 0, "x")], 400)
+        self.assertEqual(len(self.refusals()), 3)
+        self.assertEqual(A.metric("spot_checkpoints_refused_total"), counted + 5)
+        # What was refused before one was stored, and is again, is told again.
+        self.agent("commit", {"job": "j%d" % self.job, "epoch": 1, "checkpoint": self.open([])["checkpoint"]})
+        self.open([], 400, chunks=many)
+        self.open([], 400, chunks=many)
+        self.assertEqual(len(self.refusals()), 4)
+        for i in range(20):
+            self.open([("%d\t" % i, 0, "x")], 400)
+        self.assertEqual(len(self.refusals()), 16)
+        # Two hundred later events do not hide it.
+        A.sql("INSERT INTO event (at_us, entity, entity_id, job_id, event) SELECT 1, 'attempt', 'x', %d, 'PHASE' FROM generate_series(1, 300)" % self.job)
+        self.assertEqual(len([e for e in A.call("GET", "/v1/jobs/%d/why" % self.job, expect=200)[1]["events"]
+                              if e["event"] == "CHECKPOINT_REFUSED"]), 16)
+
+    def test_a_refusal_to_a_past_attempt_is_no_event(self):
+        self.start()
+        self.move_away()
+        self.open([("a\tb", 0, "x")], 400)
+        self.assertEqual(self.refusals(), [])
+
+
 class LogAndSample(Case):
     def log(self, offset, data, expect=200, epoch=1):
         return A.call("POST", "/v1/agent/log?job=j%d&epoch=%d&offset=%d" % (self.job, epoch, offset), data, token=self.session,
