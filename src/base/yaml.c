@@ -20,6 +20,8 @@ struct parse {
 	struct arena *arena;
 	struct spot_err *err;
 	size_t nodes;
+	struct str text;
+	size_t chars, bytes; /* one place in the text, as libyaml counts and as we do */
 };
 
 static enum spot_rc fail_at(struct parse *p, const yaml_mark_t *at, const char *what)
@@ -37,6 +39,19 @@ static enum spot_rc event_next(struct parse *p, yaml_event_t *e)
 		return err_set(p->err, SPOT_INVALID, "byte %zu: %s", y->problem_offset,
 		    y->problem != NULL ? y->problem : "not valid UTF-8");
 	return fail_at(p, &y->problem_mark, y->problem != NULL ? y->problem : "not valid YAML");
+}
+
+/* Marks count characters. They are asked for in the order of the text, so that it is walked through once. */
+static size_t byte_of(struct parse *p, const yaml_mark_t *at)
+{
+	if (at->index < p->chars)
+		p->chars = p->bytes = 0;
+	for (; p->chars < at->index && p->bytes < p->text.n; p->chars++) {
+		p->bytes++;
+		while (p->bytes < p->text.n && ((unsigned char)p->text.p[p->bytes] & 0xc0) == 0x80)
+			p->bytes++;
+	}
+	return p->bytes;
 }
 
 static enum spot_rc node_parse(struct parse *p, const yaml_event_t *e, int depth, struct yaml *ret);
@@ -74,6 +89,8 @@ static enum spot_rc scalar_parse(struct parse *p, const yaml_event_t *e, struct 
 	if (rc != SPOT_OK)
 		return rc;
 	y->kind = YAML_SCALAR;
+	y->begin = byte_of(p, &e->start_mark);
+	y->end = byte_of(p, &e->end_mark);
 	y->plain = e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 	return scalar_text(p, e, &y->text);
 }
@@ -130,6 +147,8 @@ static enum spot_rc key_parse(struct parse *p, const yaml_event_t *e, const stru
 		return rc;
 	child->key_line = child->line;
 	child->key_column = child->column;
+	child->key_begin = byte_of(p, &e->start_mark);
+	child->key_end = byte_of(p, &e->end_mark);
 	const struct yaml *twin = yaml_get(map, child->key);
 	if (twin != NULL)
 		return err_set(p->err, SPOT_INVALID,
@@ -219,7 +238,7 @@ static enum spot_rc stream_parse(struct parse *p, struct docs *d)
 enum spot_rc yaml_parse(struct arena *a, struct str text, struct yaml ***ret_docs, size_t *ret_n,
     struct spot_err *err)
 {
-	struct parse p = {.arena = a, .err = err};
+	struct parse p = {.arena = a, .err = err, .text = text};
 	struct docs d = {0};
 
 	if (text.n > TEXT_MAX)

@@ -16,6 +16,8 @@ struct yaml {
 	const char *key;           /* in a map: this entry's key (else NULL) */
 	int key_line, key_column;
 	const char *text;          /* scalar */
+	size_t begin, end;         /* scalar: its bytes in the file, with its quotes or its '|' */
+	size_t key_begin, key_end; /* in a map: those of the key */
 	bool plain;
 	struct yaml *child, *next; /* map entries or sequence items */
 	size_t children;

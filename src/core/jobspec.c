@@ -139,6 +139,20 @@ static enum spot_rc parse_envs(struct jobspec_ctx *x, const struct yaml *y, cons
 	return SPOT_OK;
 }
 
+static enum spot_rc parse_secrets(struct jobspec_ctx *x, const struct yaml *doc, struct job_spec *s, struct spot_err *err)
+{
+	const struct yaml *y = yaml_get(doc, "secrets");
+	enum spot_rc rc = parse_envs(x, y, "secrets", &s->secrets, &s->secrets_n, err);
+
+	for (size_t i = 0; rc == SPOT_OK && i < s->secrets_n; i++) {
+		if (strcmp(s->secrets[i].value, JOB_SECRET_SHOWN) == 0) {
+			return yaml_fail(yaml_get(y, s->secrets[i].name), err, "secrets: %.60s is starred out, as the daemon shows job files: "
+			    "write its value", s->secrets[i].name);
+		}
+	}
+	return rc;
+}
+
 static enum spot_rc parse_mount(const struct yaml *i, struct job_mount *m, struct spot_err *err)
 {
 	static const char *const known[] = {"source", "mode", NULL};
@@ -426,7 +440,7 @@ static enum spot_rc parse_task(struct jobspec_ctx *x, const struct yaml *doc, st
 		rc = parse_envs(x, yaml_get(doc, "envs"), "envs", &s->envs, &s->envs_n, err);
 	}
 	if (rc == SPOT_OK) {
-		rc = parse_envs(x, yaml_get(doc, "secrets"), "secrets", &s->secrets, &s->secrets_n, err);
+		rc = parse_secrets(x, doc, s, err);
 	}
 	if (rc == SPOT_OK) {
 		rc = parse_mounts(x, yaml_get(doc, "file_mounts"), s, err);
@@ -473,20 +487,4 @@ enum spot_rc jobspec_parse(struct arena *a, struct str text, int64_t now_us, str
 		*ret_warnings_n = x.warnings_n;
 	}
 	return SPOT_OK;
-}
-
-char *jobspec_source(struct arena *a, struct str text, const struct job_spec *s)
-{
-	char *out = arena_strndup(a, text.p, text.n);
-
-	/* Every occurrence of a secret's value goes, wherever in the file it stands. */
-	for (size_t i = 0; i < s->secrets_n; i++) {
-		const char *v = s->secrets[i].value;
-		size_t n = strlen(v);
-
-		for (char *p = out; n > 0 && (p = strstr(p, v)) != NULL; p += n) {
-			memset(p, '*', n);
-		}
-	}
-	return out;
 }

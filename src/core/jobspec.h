@@ -75,7 +75,7 @@ NODISCARD enum spot_rc jobspec_from_json(struct arena *a, const json_t *j, struc
 json_t *jobspec_secrets(const struct job_spec *s);      /* {"NAME":"value"} */
 json_t *resource_ask_to_json(const struct resource_ask *r);
 void resource_ask_from_json(struct arena *a, const json_t *o, struct resource_ask *r, struct spot_err *err);
-/* The file with every occurrence of a secret's value starred out, for job.source. */
+/* The file for people to read, without its secrets, for job.source. */
 char *jobspec_source(struct arena *a, struct str text, const struct job_spec *s);
 
 #endif

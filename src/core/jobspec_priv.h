@@ -5,6 +5,9 @@
 #include "base/yaml.h"
 #include "core/jobspec.h"
 
+/* What stands for a secret in a file that is shown. */
+#define JOB_SECRET_SHOWN "***"
+
 struct jobspec_ctx {
 	struct arena *arena;
 	int64_t now_us;

@@ -21,15 +21,29 @@ static void check_yaml(struct arena *a, struct str text)
 	}
 }
 
-static void check_secrets(const struct job_spec *s, const char *stored, const char *source)
+/* What stands for a secret has stars, and a quote at its ends. */
+static bool absent(const char *source, const char *p, size_t n)
 {
+	return memchr(p, '*', n) != NULL || *p == '"' || p[n - 1] == '"' || memmem(source, strlen(source), p, n) == NULL;
+}
+
+/* No value of one line, and no line of more than 8 characters, however it was written. */
+static void check_secrets(const struct job_spec *s, const char *source)
+{
+	FUZZ_CHECK(source != NULL);
 	for (size_t i = 0; i < s->secrets_n; i++) {
 		const char *v = s->secrets[i].value;
+		bool whole = strchr(v, '\n') == NULL && v[strspn(v, " \t\r")] != '\0';
 
-		/* long values only: a short one may also stand for something else */
-		if (v != NULL && strlen(v) >= 24) {
-			FUZZ_CHECK(source != NULL && strstr(source, v) == NULL);
-			FUZZ_CHECK(stored != NULL);
+		FUZZ_CHECK(!whole || absent(source, v, strlen(v)));
+		while (*v != '\0') {
+			size_t n = strcspn(v, "\n"), from = strspn(v, " \t\r"), to = n;
+
+			while (to > from && strchr(" \t\r", v[to - 1]) != NULL) {
+				to--;
+			}
+			FUZZ_CHECK(to - MIN(from, to) <= 8 || absent(source, v + from, to - from));
+			v += n + (v[n] == '\n');
 		}
 	}
 }
@@ -61,7 +75,8 @@ int fuzz_one(const uint8_t *p, size_t n)
 	FUZZ_CHECK(j != NULL && json_is_object(secrets) && json_object_size(secrets) == s->secrets_n);
 	FUZZ_CHECK(jobspec_from_json(a, j, &back, &err) == SPOT_OK);
 	again = jobspec_to_json(back);
-	check_secrets(s, json_text(a, j), jobspec_source(a, text, s));
+	FUZZ_CHECK(json_text(a, j) != NULL);
+	check_secrets(s, jobspec_source(a, text, s));
 	/* the names of secrets are stored beside their values, and a job without a name is called job */
 	(void)json_object_del(j, "secrets");
 	(void)json_object_del(again, "secrets");

@@ -85,8 +85,12 @@ def files():
         '{"run": "x", "config": {"spotctl": {"deadline": "2026-02-01T00:00:00Z", "checkpoint": {"path": "c", "interval": "never"}}}}',
         "run: echo 0123456789abcdef0123456789abcdef\nsecrets: {T: 0123456789abcdef0123456789abcdef}\n",
         "config:\n  spotctl: {team: t, project: p, class: eval, work: 2h, max_duration: 1d, fleet: f, interruptible: false}\n"
-        "file_mounts: {/d: s3://b/k, e: {source: s3://b/k, mode: COPY}}\nrun: x\nsetup: y\nnum_nodes: 1\n",
-        "run: x\nconfig: {spotctl: {deadline: 106751991d, work: 106751991d, max_duration: 106751991d}}\n", "run: &a x\n", "run: *a\n", "- a\n- b\n", "run: !!str x\n", "---\nrun: x\n---\nrun: y\n"])
+        "file_mounts: {/d: s3://bucket/k, e: {source: s3://bucket/k, mode: COPY}}\nrun: x\nsetup: y\nnum_nodes: 1\n",
+        "run: x\nconfig: {spotctl: {deadline: 106751991d, work: 106751991d, max_duration: 106751991d}}\n", "run: &a x\n", "run: *a\n", "- a\n- b\n", "run: !!str x\n", "---\nrun: x\n---\nrun: y\n",
+        "secrets: # old: 0123456789abcdef\n  PEM: |\n    -----BEGIN KEY-----\n    0123456789abcdef\n\n    fedcba9876543210\n    -----END KEY-----\n  FOLDED: >-\n    first part\n    second part\n"
+        "  ESC: \"tab\\there \\\"q\\\" \\u00e9\\n and \\\n    more of it\"\n  ONE: 'it''s a secret'\n  PLAIN: two lines\n    of plain text # and this\n  # NEW: 0011223344556677\nrun: |\n  echo fedcba9876543210\n",
+        '{"run": "x \\u00e9", "secrets": {"A": "q\\"uote\\\\d \\u00e9\\n0123456789", "B": "abcdefghijkl"}, "envs": {"C": "abcdefghijkl"}}',
+        "secrets: {A: \"\\n\", B: ' ', C: '\"', D: \"*\", E: x}\nrun: x \" * y\n"])
     texts("fleet", ["name: a\nnodes: 3\n", "name: b\ngpus: 64\nresources: {accelerators: H100:8, use_spot: true}\nlimits: {per_pool: 2}\n",
                     '{"name":"c","nodes":1,"on_demand_floor":1,"pools_min":7,"team":"t","project":"p"}'])
 

@@ -1,5 +1,6 @@
 """Jobs, fleets, nodes, rebalancing, cost: what people do with the API."""
 import contextlib
+import json
 import threading
 import time
 import unittest
@@ -52,6 +53,22 @@ class Submit(unittest.TestCase):
         self.assertIn("***", j["source"])
         self.assertEqual(A.sql("SELECT secrets->>'HF_TOKEN' FROM job WHERE id = " + j["id"][1:]), "hunter2hunter2")
         self.assertEqual(A.sql("SELECT count(*) FROM job WHERE spec::text LIKE '%hunter2%' OR source LIKE '%hunter2%'"), "0")
+
+    def test_no_way_to_write_a_secret_shows_it(self):
+        pem = "-----BEGIN KEY-----\nMIIBVQIBADANBgkqhkiG9w0B\n\nAQEFAASCAT8wggE7AgEAAkEA\n-----END KEY-----\n"
+        said = 'say "hunter2hunter2" \\ \u00e9\nand more of it'
+        text = "# \u00e9\n" + lib.JOB + "secrets:\n  PEM: |\n%s  DQ: %s\n  SQ: 'it''s hunter3'\n  FOLD: >-\n    of several\n    lines\n" % (
+            "".join("    " + l if l.strip() else l for l in pem.splitlines(True)), json.dumps(said))
+        want = {"PEM": pem, "DQ": said, "SQ": "it's hunter3", "FOLD": "of several lines"}
+        like_json = {"name": "train", "run": "x", "secrets": want}
+        for body in (text.encode(), json.dumps(like_json).encode(), json.dumps(like_json, indent=1, ensure_ascii=False).encode()):
+            j = A.job(body)
+            self.assertEqual(json.loads(A.sql("SELECT secrets FROM job WHERE id = " + j["id"][1:])), want)
+            for path in ("", "/why", "/cost"):
+                shown = json.dumps(A.call("GET", "/v1/jobs/" + j["id"] + path, expect=200)[1])
+                for part in ("hunter2", "hunter3", "MIIB", "AQEF", "and more", "several"):
+                    self.assertNotIn(part, shown)
+        self.assertIn('SQ: "***"', A.job(text.encode())["source"])
 
     def test_errors_of_a_job_file_have_line_and_column(self):
         p = A.call("POST", "/v1/jobs", "name: x\nresources:\n  accelerator: V100\nrun: y\n", expect=400)[1]

@@ -58,6 +58,32 @@ static void entries_know_their_place_and_their_style(void **state)
 	arena_free(d.a);
 }
 
+static void scalars_know_their_bytes(void **state)
+{
+	static const char text[] = "\xc3\xa9\xe2\x82\xac: \"\xc3\xbc\\n\"\r\nb: |\n  x\xc3\xa9\n\n  y\nc: [un, 'd''e']\nf: >-\n  g";
+	static const char *const keys[] = {"\xc3\xa9\xe2\x82\xac", "b", "c", "f"}, *const bytes[] = {"\"\xc3\xbc\\n\"",
+		"|\n  x\xc3\xa9\n\n  y\n", NULL, ">-\n  g"};
+	struct docs d;
+
+	(void)state;
+	assert_int_equal(parse(&d, text), SPOT_OK);
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		const struct yaml *y = yaml_get(d.items[0], keys[i]);
+
+		assert_memory_equal(text + y->key_begin, keys[i], y->key_end - y->key_begin);
+		assert_int_equal(y->key_end - y->key_begin, strlen(keys[i]));
+		if (bytes[i] != NULL) {
+			assert_int_equal(y->end - y->begin, strlen(bytes[i]));
+			assert_memory_equal(text + y->begin, bytes[i], strlen(bytes[i]));
+		}
+	}
+	const struct yaml *last = yaml_get(d.items[0], "c")->child->next;
+
+	assert_int_equal(last->end - last->begin, 6);
+	assert_memory_equal(text + last->begin, "'d''e'", 6);
+	arena_free(d.a);
+}
+
 static void quoted_null_is_text(void **state)
 {
 	struct docs d;
@@ -189,6 +215,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(entries_know_their_place_and_their_style),
+		cmocka_unit_test(scalars_know_their_bytes),
 		cmocka_unit_test(quoted_null_is_text),
 		cmocka_unit_test(json_and_several_documents_are_accepted),
 		cmocka_unit_test(what_could_surprise_is_refused_with_line_and_column),

@@ -103,7 +103,7 @@ static void a_full_file_is_understood_and_survives_storage(void **state)
 	char *source = jobspec_source(a, (struct str){full, strlen(full)}, s);
 
 	assert_null(strstr(source, "0123456789abcdef"));
-	assert_non_null(strstr(source, "WANDB_API_KEY: ****"));
+	assert_non_null(strstr(source, "WANDB_API_KEY: \"***\"\n"));
 }
 
 static void the_three_forms_of_accelerators(void **state)
