@@ -70,6 +70,7 @@ static void conf_copy(struct api *api, const struct api_conf *conf)
 	api->conf.agent_dir = arena_strdup(a, conf->agent_dir);
 	api->conf.store_provider = arena_strdup(a, conf->store_provider);
 	api->conf.store_region = arena_strdup(a, conf->store_region);
+	api->conf.store = arena_strdup(a, conf->store);
 	if (conf->classes.list[0].name == NULL)
 		class_table_default(&api->conf.classes);
 }
@@ -77,6 +78,12 @@ static void conf_copy(struct api *api, const struct api_conf *conf)
 void api_set_classes(struct api *api, const struct class_table *classes)
 {
 	api->conf.classes = *classes;
+}
+
+void api_set_store(struct api *api, const char *store)
+{
+	if (!str_same(api->conf.store, store))
+		api->conf.store = arena_strdup(api->arena, store);
 }
 
 void api_set_orphan_timeout(struct api *api, int64_t us)

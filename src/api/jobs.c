@@ -107,7 +107,12 @@ static void submit(struct areq *q, struct planned *p)
 	struct job_spec *s = p->spec;
 	json_t *spec, *secrets, *baseline;
 	const char *team = *s->team ? s->team : q->who.team;
+	struct spot_err err = {0};
 
+	if (q->api->conf.store && jobspec_store_check(s, q->api->conf.store, &err) != SPOT_OK) {
+		areq_problem(q, 400, &err, NULL);
+		return;
+	}
 	if (!team_allowed(q, team) || !deadline_feasible(q, p))
 		return;
 	s->team = team;

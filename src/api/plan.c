@@ -24,11 +24,20 @@ static void markets_allowed(const struct job_spec *s, bool *spot, bool *on_deman
 	*on_demand = true;
 }
 
+static void warn_add(struct areq *q, struct planned *p, const char *text)
+{
+	const char **all = arena_array(q->arena, p->warnings_n + 1, sizeof(*all));
+
+	for (size_t i = 0; i < p->warnings_n; i++)
+		all[i] = p->warnings[i];
+	all[p->warnings_n++] = text;
+	p->warnings = all;
+}
+
 /* A budget that does not pay for the work is said now, not when it is used up. Work that nobody declared is a guess, and no reason. */
 static void budget_warn(struct areq *q, struct planned *p)
 {
 	const struct score *best = p->spec->budget_micros > 0 && p->spec->work_s > 0 ? plan_best(p, SPOT_MARKET_NONE) : NULL;
-	const char **all;
 	struct score whole;
 
 	if (best == NULL)
@@ -36,15 +45,25 @@ static void budget_warn(struct areq *q, struct planned *p)
 	whole = plan_whole(p, best);
 	if (whole.total_micros <= p->spec->budget_micros)
 		return;
-	all = arena_array(q->arena, p->warnings_n + 1, sizeof(*all));
-	for (size_t i = 0; i < p->warnings_n; i++)
-		all[i] = p->warnings[i];
-	all[p->warnings_n++] = arena_printf(q->arena, "budget: %.4f USD do not pay for this work: the best offer now, %s %s %s %s at %.4f USD/h, "
+	warn_add(q, p, arena_printf(q->arena, "budget: %.4f USD do not pay for this work: the best offer now, %s %s %s %s at %.4f USD/h, "
 	    "is expected to need %.4f USD to the end; the job would save, stop and be parked before that: set budget to %.4f USD or more, or "
 	    "correct 'work'", (double)p->spec->budget_micros / 1e6, best->offer->provider,
 	    *best->offer->zone ? best->offer->zone : best->offer->region, best->offer->instance_type, spot_market_name(best->offer->market),
-	    (double)best->price_micros / 1e6, (double)whole.total_micros / 1e6, (double)whole.total_micros / 1e6);
-	p->warnings = all;
+	    (double)best->price_micros / 1e6, (double)whole.total_micros / 1e6, (double)whole.total_micros / 1e6));
+}
+
+/* What needs the object store, where there is none or another cloud's: a job that saves runs all the same, one with mounts is planned,
+ * and refused when it is submitted. */
+static void store_warn(struct areq *q, struct planned *p)
+{
+	const char *store = q->api->conf.store;
+	struct spot_err err = {0};
+
+	if (store && jobspec_store_check(p->spec, store, &err) != SPOT_OK)
+		warn_add(q, p, arena_strdup(q->arena, err.text));
+	if (store && !*store && p->spec->checkpoint.path)
+		warn_add(q, p, "checkpoint: the daemon has no object store ([checkpoint] store of its configuration file), so nothing that the job "
+		    "saves outlives its machine: after a reclaim it begins anew");
 }
 
 static void ranked(struct areq *q)
@@ -171,6 +190,7 @@ void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p))
 		areq_problem(q, 400, &err, NULL);
 		return;
 	}
+	store_warn(q, p);
 	p->next = next;
 	q->own = p;
 	SQL(q, api_measured, measured, .name = p->spec->name ? p->spec->name : "",

@@ -1,4 +1,4 @@
-/* The job file: top level, envs, mounts and config.spotctl. */
+/* The job file: top level, envs and config.spotctl. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/err.h"
@@ -6,12 +6,19 @@
 #include "base/yaml.h"
 #include "core/gang.h"
 #include "core/jobspec_priv.h"
+#include "spot/agent.h"
 
 #include <ctype.h>
 
 #define ENVS_MAX     512
 #define SCRIPT_MAX   (256 * 1024)
 #define NAME_MAX_LEN 60
+/* Linux starts no program with a longer NAME=VALUE (MAX_ARG_STRLEN with pages of 4 KiB, the NUL counts), nor with more of them and of
+ * arguments in all than a quarter of the stack: 2 MiB, of which half is left to the job's own programs and to the agent. */
+#define ENV_MAX      (128 * 1024)
+#define ENVS_BYTES_MAX (1024 * 1024)
+#define SAVE_MAX_S   (30 * 86400)  /* src/agent/job_start.c takes no longer times */
+#define SAVED_MAX    (SPOT_AGENT_FILES_MAX * SPOT_AGENT_CHUNK_BYTES)
 
 void jobspec_warn(struct jobspec_ctx *x, const struct yaml *at, const char *text)
 {
@@ -72,6 +79,17 @@ enum spot_rc spec_seconds(const struct yaml *y, int64_t *ret, struct spot_err *e
 	return SPOT_OK;
 }
 
+/* The same for what the agent waits for. */
+static enum spot_rc save_seconds(const struct yaml *y, int64_t *ret, struct spot_err *err)
+{
+	enum spot_rc rc = spec_seconds(y, ret, err);
+
+	if (rc == SPOT_OK && *ret > SAVE_MAX_S) {
+		return yaml_fail(y, err, "checkpoint.%s: at most %d days", y->key, SAVE_MAX_S / 86400);
+	}
+	return rc;
+}
+
 enum spot_rc spec_keys(const struct yaml *map, const char *what, const char *const *known,
     const struct spec_unsupported *later, struct spot_err *err)
 {
@@ -113,6 +131,22 @@ static bool env_name_ok(const char *s)
 	return true;
 }
 
+/* NAME=VALUE and its NUL. */
+static size_t env_bytes(const char *name, const char *value)
+{
+	return strlen(name) + strlen(value) + 2;
+}
+
+static size_t envs_bytes(const struct job_env *envs, size_t n)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		sum += env_bytes(envs[i].name, envs[i].value) + sizeof(char *);
+	}
+	return sum;
+}
+
 static enum spot_rc parse_envs(struct jobspec_ctx *x, const struct yaml *y, const char *what, struct job_env **ret,
     size_t *ret_n, struct spot_err *err)
 {
@@ -134,6 +168,10 @@ static enum spot_rc parse_envs(struct jobspec_ctx *x, const struct yaml *y, cons
 		if (i->kind != YAML_SCALAR) {
 			return yaml_fail(i, err, "%s: %s must be text", what, i->key);
 		}
+		if (env_bytes(i->key, i->text) > ENV_MAX) {
+			return yaml_fail(i, err, "%s: %.60s: name and value have more than %d bytes together, and Linux starts no program with "
+			    "such a variable: put the value into a file (file_mounts)", what, i->key, ENV_MAX - 2);
+		}
 		(*ret)[(*ret_n)++] = (struct job_env){.name = i->key, .value = i->text};
 	}
 	return SPOT_OK;
@@ -150,57 +188,9 @@ static enum spot_rc parse_secrets(struct jobspec_ctx *x, const struct yaml *doc,
 			    "write its value", s->secrets[i].name);
 		}
 	}
-	return rc;
-}
-
-static enum spot_rc parse_mount(const struct yaml *i, struct job_mount *m, struct spot_err *err)
-{
-	static const char *const known[] = {"source", "mode", NULL};
-	static const struct spec_unsupported later[] = {{"name", "give source"}, {"store", "give source"},
-		{"persistent", "copies are made afresh"}, {NULL, NULL}};
-	const struct yaml *source = i, *mode = NULL;
-	enum spot_rc rc;
-
-	if (i->kind == YAML_MAP) {
-		rc = spec_keys(i, "file_mounts", known, later, err);
-		if (rc != SPOT_OK) {
-			return rc;
-		}
-		source = yaml_get(i, "source");
-		mode = yaml_get(i, "mode");
-	}
-	if (mode != NULL && (mode->kind != YAML_SCALAR || strcmp(mode->text, "COPY") != 0)) {
-		return yaml_fail(mode, err, "file_mounts: only mode COPY is supported");
-	}
-	if (source == NULL || source->kind != YAML_SCALAR || (!str_prefix(source->text, "s3://") &&
-	        !str_prefix(source->text, "gs://") && !str_prefix(source->text, "az://")) ||
-	    strchr(source->text + 5, '/') == NULL) {
-		return yaml_fail(i, err, "file_mounts: %s: the source must be one object, s3://bucket/key "
-		    "(upload local files to the object store first)", i->key);
-	}
-	if (str_suffix(source->text, "/")) {
-		return yaml_fail(source, err, "file_mounts: %s: name one object, not a prefix", i->key);
-	}
-	if (strstr(i->key, "..") != NULL) {
-		return yaml_fail(i, err, "file_mounts: '..' is not allowed in a destination");
-	}
-	*m = (struct job_mount){.dst = i->key, .uri = source->text};
-	return SPOT_OK;
-}
-
-static enum spot_rc parse_mounts(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err)
-{
-	enum spot_rc rc = SPOT_OK;
-
-	if (y == NULL || yaml_is_null(y)) {
-		return SPOT_OK;
-	}
-	if (y->kind != YAML_MAP || y->children > ENVS_MAX) {
-		return yaml_fail(y, err, "file_mounts: a mapping of destination: source");
-	}
-	s->mounts = arena_array(x->arena, y->children + 1, sizeof(*s->mounts));
-	for (const struct yaml *i = y->child; i != NULL && rc == SPOT_OK; i = i->next) {
-		rc = parse_mount(i, &s->mounts[s->mounts_n++], err);
+	if (rc == SPOT_OK && envs_bytes(s->envs, s->envs_n) + envs_bytes(s->secrets, s->secrets_n) > ENVS_BYTES_MAX) {
+		return yaml_fail(y != NULL ? y : yaml_get(doc, "envs"), err, "envs and secrets have more than %d KiB together, and a program "
+		    "that is started with so much has no room for arguments: put values into files (file_mounts)", ENVS_BYTES_MAX / 1024);
 	}
 	return rc;
 }
@@ -214,7 +204,7 @@ static enum spot_rc parse_interval(const struct yaml *y, struct checkpoint_spec 
 		c->interval_off = true;
 		return SPOT_OK;
 	}
-	return spec_seconds(y, &c->interval_s, err);
+	return save_seconds(y, &c->interval_s, err);
 }
 
 static enum spot_rc parse_signal(const struct yaml *y, struct checkpoint_spec *c, struct spot_err *err)
@@ -238,6 +228,27 @@ static enum spot_rc parse_signal(const struct yaml *y, struct checkpoint_spec *c
 	return yaml_fail(y, err, "checkpoint.signal: one of USR1, USR2, TERM, INT, HUP");
 }
 
+static enum spot_rc parse_script(const struct yaml *y, const char *what, const char **ret, struct spot_err *err)
+{
+	enum spot_rc rc = spec_text(y, ret, err);
+
+	if (rc == SPOT_OK && *ret != NULL && strlen(*ret) > SCRIPT_MAX) {
+		return yaml_fail(y, err, "%s: longer than %d KiB", what, SCRIPT_MAX / 1024);
+	}
+	return rc;
+}
+
+static enum spot_rc path_check(const struct yaml *y, struct spot_err *err)
+{
+	const char *wrong = spec_place_wrong(y->text);
+
+	if (*y->text == '/') {
+		return yaml_fail(y, err, "checkpoint.path: '%.100s' is absolute: name a directory below the one that the job begins in, such as "
+		    "ckpt; the job finds it as $SPOT_CHECKPOINT_DIR", y->text);
+	}
+	return wrong == NULL ? SPOT_OK : yaml_fail(y, err, "checkpoint.path: '%.100s': %s", y->text, wrong);
+}
+
 static enum spot_rc parse_checkpoint(const struct yaml *y, struct checkpoint_spec *c, struct spot_err *err)
 {
 	static const char *const known[] = {"path", "signal", "interval", "command", "budget", "size_gb", NULL};
@@ -258,8 +269,8 @@ static enum spot_rc parse_checkpoint(const struct yaml *y, struct checkpoint_spe
 	if (rc == SPOT_OK && str_empty(c->path)) {
 		return yaml_fail(y, err, "checkpoint: path is missing (the directory the job saves into)");
 	}
-	if (rc == SPOT_OK && strstr(c->path, "..") != NULL) {
-		return yaml_fail(y, err, "checkpoint.path: '..' is not allowed");
+	if (rc == SPOT_OK) {
+		rc = path_check(yaml_get(y, "path"), err);
 	}
 	if (rc == SPOT_OK) {
 		rc = parse_signal(yaml_get(y, "signal"), c, err);
@@ -268,13 +279,17 @@ static enum spot_rc parse_checkpoint(const struct yaml *y, struct checkpoint_spe
 		rc = parse_interval(yaml_get(y, "interval"), c, err);
 	}
 	if (rc == SPOT_OK) {
-		rc = spec_text(yaml_get(y, "command"), &c->command, err);
+		rc = parse_script(yaml_get(y, "command"), "checkpoint.command", &c->command, err);
 	}
 	if (rc == SPOT_OK) {
-		rc = spec_seconds(yaml_get(y, "budget"), &c->budget_s, err);
+		rc = save_seconds(yaml_get(y, "budget"), &c->budget_s, err);
 	}
-	if (rc == SPOT_OK && size != NULL && (size->kind != YAML_SCALAR || !parse_f64(size->text, 0, 1e6, &gb))) {
+	if (rc == SPOT_OK && size != NULL && (size->kind != YAML_SCALAR || !parse_f64(size->text, 0, 1e12, &gb))) {
 		return yaml_fail(size, err, "checkpoint.size_gb: a number of GB");
+	}
+	if (gb * 1e9 > (double)SAVED_MAX) {
+		return yaml_fail(size, err, "checkpoint.size_gb: at most %d GB can be stored of one node: %d pieces of %d MiB; save less, or "
+		    "save it elsewhere yourself", (int)(SAVED_MAX / 1000000000), SPOT_AGENT_FILES_MAX, (int)(SPOT_AGENT_CHUNK_BYTES >> 20));
 	}
 	c->size_bytes = (int64_t)(gb * 1e9);
 	return rc;
@@ -366,16 +381,6 @@ static enum spot_rc parse_config(struct jobspec_ctx *x, const struct yaml *y, st
 	return rc != SPOT_OK ? rc : parse_ours(x, yaml_get(y, "spotctl"), s, err);
 }
 
-static enum spot_rc parse_script(const struct yaml *y, const char *what, const char **ret, struct spot_err *err)
-{
-	enum spot_rc rc = spec_text(y, ret, err);
-
-	if (rc == SPOT_OK && *ret != NULL && strlen(*ret) > SCRIPT_MAX) {
-		return yaml_fail(y, err, "%s: longer than %d KiB", what, SCRIPT_MAX / 1024);
-	}
-	return rc;
-}
-
 static enum spot_rc parse_name(const struct yaml *doc, struct job_spec *s, struct spot_err *err)
 {
 	const struct yaml *y = yaml_get(doc, "name");
@@ -443,7 +448,7 @@ static enum spot_rc parse_task(struct jobspec_ctx *x, const struct yaml *doc, st
 		rc = parse_secrets(x, doc, s, err);
 	}
 	if (rc == SPOT_OK) {
-		rc = parse_mounts(x, yaml_get(doc, "file_mounts"), s, err);
+		rc = spec_mounts(x, yaml_get(doc, "file_mounts"), s, err);
 	}
 	if (rc == SPOT_OK) {
 		rc = spec_resources(x, yaml_get(doc, "resources"), s, err);

@@ -15,7 +15,7 @@ struct gpu_ask {                   /* one acceptable accelerator */
 	int32_t milli;             /* count x 1000 */
 };
 struct job_env { const char *name, *value; };
-struct job_mount { const char *dst, *uri; };    /* file_mounts: s3://bucket/key copied to dst */
+struct job_mount { const char *dst, *uri; int line, column; };  /* file_mounts: s3://bucket/key copied to dst; the place is not stored */
 struct resource_ask {              /* one alternative; any_of gives several */
 	const char *provider, *region, *zone;   /* from infra; NULL = any */
 	const char *instance_type;              /* NULL = any */
@@ -75,6 +75,8 @@ NODISCARD enum spot_rc jobspec_from_json(struct arena *a, const json_t *j, struc
 json_t *jobspec_secrets(const struct job_spec *s);      /* {"NAME":"value"} */
 json_t *resource_ask_to_json(const struct resource_ask *r);
 void resource_ask_from_json(struct arena *a, const json_t *o, struct resource_ask *r, struct spot_err *err);
+/* Refuses mounts that nobody can sign for. store: [checkpoint] store of the daemon, "" = none. */
+NODISCARD enum spot_rc jobspec_store_check(const struct job_spec *s, const char *store, struct spot_err *err);
 /* The file for people to read, without its secrets, for job.source. */
 char *jobspec_source(struct arena *a, struct str text, const struct job_spec *s);
 

@@ -32,6 +32,10 @@ NODISCARD enum spot_rc spec_keys(const struct yaml *map, const char *what, const
 NODISCARD enum spot_rc spec_resources(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s,
     struct spot_err *err);
 
+/* file_mounts: fills mounts. */
+NODISCARD enum spot_rc spec_mounts(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err);
+/* NULL, or why the agent cannot make that place on a machine. */
+const char *spec_place_wrong(const char *path);
 /* deadline, start_after, off_peak, patience, late of config.spotctl. */
 NODISCARD enum spot_rc spec_times(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err);
 /* data: fills data_*. */

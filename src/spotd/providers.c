@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/sbuf.h"
 #include "base/str.h"
+#include "core/store_uri.h"
 #include "io/call.h"
 #include "registry.h"
 #include "spotd/daemon.h"
@@ -119,18 +120,6 @@ static enum spot_rc ops_of(const struct spotd_conf *c, const struct conf_section
 	return SPOT_OK;
 }
 
-/* Which kind signs which store. */
-static bool store_fits(const char *store, const char *kind)
-{
-	if (str_prefix(store, "gs://")) {
-		return strcmp(kind, "gcp") == 0;
-	}
-	if (str_prefix(store, "az://")) {
-		return strcmp(kind, "azure") == 0;
-	}
-	return strcmp(kind, "gcp") != 0 && strcmp(kind, "azure") != 0;
-}
-
 /* The signer of the store's URLs is one of ours and can. Without sections there is nothing to hold it against. */
 static enum spot_rc store_check(const struct spotd_conf *c, struct spot_err *err)
 {
@@ -158,7 +147,7 @@ static enum spot_rc store_check(const struct spotd_conf *c, struct spot_err *err
 			       "kind aws, gcp, azure or coreweave",
 			       c->store_provider, ops->kind);
 	}
-	if (!store_fits(c->store, ops->kind)) {
+	if (!store_uri_signed_by(c->store, ops->kind)) {
 		return err_set(err, SPOT_CONFIG,
 			       "[checkpoint] store = %.80s with provider = %.40s: kind %s does not sign such URLs; s3:// "
 			       "goes with aws or coreweave, gs:// with gcp, az:// with azure",

@@ -123,6 +123,7 @@ static enum spot_rc api_start(struct daemon *d, struct spot_err *err)
 	    .orphan_timeout_us = c->orphan_timeout_us,
 	    .store_provider = str_empty(c->store) ? NULL : c->store_provider,
 	    .store_region = c->store_region,
+	    .store = c->store,
 	    .classes = c->classes,
 	};
 
@@ -363,6 +364,7 @@ static void got_hup(struct loop_signal *s)
 		api_set_rank(d->api, &d->conf->engine.rank);
 		api_set_classes(d->api, &d->conf->classes);
 		api_set_orphan_timeout(d->api, d->conf->orphan_timeout_us);
+		api_set_store(d->api, d->conf->store);
 	}
 	if (d->api != NULL && !str_empty(d->conf->tls_cert) &&
 	    api_reload_tls(d->api, &err) != SPOT_OK) {

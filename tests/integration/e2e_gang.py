@@ -69,7 +69,7 @@ class Gang:
         return j
 
     def plan_text(self, nodes=3):
-        text = JOB.format(gpus=self.GPUS, train="s3://b/k", spot="true", steps=1, step_ms=1, meet="/", pause=1, more="", interval="never",
+        text = JOB.format(gpus=self.GPUS, train="s3://bucket/k", spot="true", steps=1, step_ms=1, meet="/", pause=1, more="", interval="never",
                           ours="    work: 2h", resources="")
         return text.replace("num_nodes: 3", "num_nodes: %d" % nodes)
 

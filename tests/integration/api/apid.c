@@ -26,10 +26,18 @@ static void input_ended(struct loop_fd *f, int events UNUSED)
 {
 	struct daemon *d = container_of(f, struct daemon, in);
 	char line[64];
-	ssize_t n = read(0, line, sizeof(line));
+	ssize_t n = read(0, line, sizeof(line) - 1);
 
 	if (n > 0 && line[0] == 'd') {
 		api_drain(d->api);
+		return;
+	}
+	if (n > 0 && line[0] == 's') { /* "s URI": as [checkpoint] store; "s ?": not known */
+		line[n] = '\0';
+		line[strcspn(line, "\n")] = '\0';
+		api_set_store(d->api, line[2] == '?' ? NULL : line + 2);
+		printf("%s\n", line);
+		fflush(stdout);
 		return;
 	}
 	if (n <= 0)

@@ -34,6 +34,7 @@ class Apid:
         self.doc = None
         self.validated = set()
         self.notes, self.news = 0, threading.Condition()
+        self.stored = None
         threading.Thread(target=self.hear, daemon=True).start()
         atexit.register(self.stop)
         self.judge()
@@ -41,9 +42,10 @@ class Apid:
 
     def hear(self):
         """A line is a notification of the database: until() looks then."""
-        for _ in self.proc.stdout:
+        for line in self.proc.stdout:
             with self.news:
                 self.notes += 1
+                self.stored = line[2:-1] if line.startswith("s ") else self.stored
                 self.news.notify_all()
 
     def judge(self):
@@ -115,6 +117,12 @@ class Apid:
                 raise AssertionError("not within %d s: %s" % (limit, what))
             with self.news:
                 self.news.wait_for(lambda: self.notes != heard, 0.1)
+
+    def store(self, uri):
+        """The daemon's object store from now on, "": there is none; "?", as at first: it knows nothing of it."""
+        self.proc.stdin.write("s %s\n" % uri)
+        self.proc.stdin.flush()
+        self.until(lambda: self.stored == uri, "it is set")
 
     def until_parked(self, n=1):
         """Until the daemon says that it holds so many requests: each has read what there is and waits to be woken."""

@@ -70,6 +70,33 @@ class Submit(unittest.TestCase):
                     self.assertNotIn(part, shown)
         self.assertIn('SQ: "***"', A.job(text.encode())["source"])
 
+    def test_mounts_that_no_store_can_sign_for_are_refused_with_their_line(self):
+        mounts = lib.JOB + "file_mounts:\n  data/a: s3://bucket/a\n  data/b: gs://bucket/b\n"
+        A.job(mounts)  # nobody told this daemon of its store: the engine decides
+        try:
+            A.store("s3://store/prefix")
+            p = A.call("POST", "/v1/jobs", mounts, expect=400)[1]
+            self.assertEqual((p["code"], p["line"], p["column"]), ("invalid", 8, 11))
+            self.assertIn("gs://bucket/b needs a provider of kind gcp", p["detail"])
+            A.job(mounts.replace("gs://", "s3://"))
+            A.store("")
+            p = A.call("POST", "/v1/jobs", mounts, expect=400)[1]
+            self.assertEqual((p["line"], "no object store" in p["detail"]), (7, True))
+            plan = A.call("POST", "/v1/plan", mounts, expect=200)[1]  # starts nothing: it may be asked all the same
+            self.assertEqual(len([w for w in plan["warnings"] if w.startswith("line 7, column 11: file_mounts: data/a: the daemon has no")]), 1)
+        finally:
+            A.store("?")
+
+    def test_a_job_that_saves_where_there_is_no_store_is_warned(self):
+        saves = lib.JOB + "config: {spotctl: {checkpoint: {path: ckpt}}}\n"
+        try:
+            A.store("")
+            self.assertEqual([w for w in A.job(lib.JOB)["warnings"] if "store" in w], [])
+            self.assertEqual(len([w for w in A.job(saves)["warnings"] if "no object store" in w]), 1)
+        finally:
+            A.store("?")
+        self.assertEqual([w for w in A.job(saves)["warnings"] if "store" in w], [])
+
     def test_errors_of_a_job_file_have_line_and_column(self):
         p = A.call("POST", "/v1/jobs", "name: x\nresources:\n  accelerator: V100\nrun: y\n", expect=400)[1]
         self.assertEqual((p["code"], p["line"], p["column"]), ("invalid", 3, 3))

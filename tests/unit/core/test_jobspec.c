@@ -1,6 +1,7 @@
 /* The job file: what is accepted, and that every refusal names its line. */
 #include "base/base.h"
 #include "base/arena.h"
+#include "base/sbuf.h"
 #include "base/str.h"
 #include "core/jobspec.h"
 
@@ -189,9 +190,28 @@ static void refusals_name_the_place_and_what_to_do(void **state)
 		{"run: x\nconfig: {spotctl: {checkpoint: {signal: USR1}}}\n", "path is missing"},
 		{"run: x\nconfig: {spotctl: {checkpoint: {path: ckpt, signal: KILL}}}\n", "USR1"},
 		{"run: x\nconfig: {spotctl: {checkpoint: {path: ../x}}}\n", "'..'"},
+		{"run: x\nconfig:\n  spotctl:\n    checkpoint:\n      path: /abs\n", "line 5, column 13: checkpoint.path: '/abs' is absolute"},
+		{"run: x\nconfig: {spotctl: {checkpoint: {path: \"a\\nb\"}}}\n", "control characters"},
+		{"run: x\nconfig: {spotctl: {checkpoint: {path: c, budget: 31d}}}\n", "checkpoint.budget: at most 30 days"},
+		{"run: x\nconfig: {spotctl: {checkpoint: {path: c, interval: 721h}}}\n", "checkpoint.interval: at most 30 days"},
+		{"run: x\nconfig: {spotctl: {checkpoint: {path: c, size_gb: 1343}}}\n", "at most 1342 GB can be stored"},
+		{"run: x\nconfig: {spotctl: {checkpoint: {path: c, size_gb: much}}}\n", "a number of GB"},
 		{"run: x\nfile_mounts: {/a: ./local}\n", "s3://"},
 		{"run: x\nfile_mounts: {/a: s3://b/dir/}\n", "prefix"},
 		{"run: x\nfile_mounts: {/a: {source: s3://b/k, mode: MOUNT}}\n", "COPY"},
+		{"run: x\nfile_mounts:\n  /a: s3:///x\n", "line 3, column 7: file_mounts: /a: s3:///x: a bucket's name has"},
+		{"run: x\nfile_mounts:\n  /a: {source: 's3://bucket'}\n", "line 3, column 16: file_mounts: /a: s3://bucket: behind the bucket a key is missing"},
+		{"run: x\nfile_mounts: {/a: http://b/k}\n", "s3://"},
+		{"run: x\nfile_mounts: {/a: az://My/k}\n", "container's name"},
+		{"run: x\nfile_mounts:\n  /a/../b: s3://bucket/k\n", "'..' is not allowed"},
+		{"run: x\nfile_mounts: {/: s3://bucket/k}\n", "name the file"},
+		{"run: x\nfile_mounts: {//a: s3://bucket/k}\n", "name the file"},
+		{"run: x\nfile_mounts: {a/: s3://bucket/k}\n", "name the file"},
+		{"run: x\nfile_mounts: {a/.: s3://bucket/k}\n", "name the file"},
+		{"run: x\nfile_mounts: {'~/': s3://bucket/k}\n", "name the file"},
+		{"run: x\nfile_mounts: {'~': s3://bucket/k}\n", "name the file"},
+		{"run: x\nfile_mounts: {\"a\\nb\": s3://bucket/k}\n", "control characters"},
+		{"run: x\nfile_mounts:\n  d: s3://bucket/k\n  d/e: s3://bucket/k\n", "line 4, column 8: file_mounts: 'd' is a file, so 'd/e'"},
 		{"run: x\nresources: {accelerators: 'V100:many'}\n", "count"},
 		{"run: x\nresources: {accelerators: 8}\n", "NAME:COUNT"},
 		{"run: x\nresources: {max_hourly_cost: -1}\n", "max_hourly_cost"},
@@ -217,6 +237,84 @@ static void refusals_name_the_place_and_what_to_do(void **state)
 	}
 }
 
+/* Each is what the machine takes at most, and one more. */
+static void what_no_machine_takes_is_refused_and_the_most_is_not(void **state)
+{
+	static const struct { const char *before, *after; size_t most; const char *says; } cases[] = {
+		{"run: ", "\n", 256 * 1024, "run: longer than 256 KiB"},
+		{"run: x\nsetup: ", "\n", 256 * 1024, "setup: longer than 256 KiB"},
+		{"run: x\nconfig: {spotctl: {checkpoint: {path: c, command: ", "}}}\n", 256 * 1024, "checkpoint.command: longer than 256 KiB"},
+		{"run: x\nenvs:\n  NAME: ", "\n", 128 * 1024 - 6, "line 3, column 9: envs: NAME: name and value have more than 131070 bytes"},
+		{"run: x\nsecrets:\n  NAME: ", "\n", 128 * 1024 - 6, "secrets: NAME: name and value have more than 131070 bytes"},
+		{"run: x\nconfig: {spotctl: {checkpoint: {path: ", "}}}\n", 255, "no part of it may be longer than 255 bytes"},
+		{"run: x\nfile_mounts: {/a/", ": s3://bucket/k}\n", 255, "no part of it may be longer than 255 bytes"},
+		{"run: x\nfile_mounts: {/a: s3://bucket/", "}\n", 1024, "a key has at most 1024 bytes"},
+		{"run: x\nfile_mounts: {/a: s3://", "/k}\n", 63, "a bucket's name has 3 to 63"},
+	};
+	AUTO(arena) struct arena *a = arena_new(0);
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		char *fill = arena_alloc(a, cases[i].most + 2);
+		struct spot_err err = {0};
+		struct job_spec *s;
+
+		memset(fill, 'v', cases[i].most);
+		if (parse(a, arena_printf(a, "%s%s%s", cases[i].before, fill, cases[i].after), &s, &err) != SPOT_OK) {
+			fail_msg("case %zu: %s", i, err.text);
+		}
+		fill[cases[i].most] = 'v';
+		assert_int_equal(parse(a, arena_printf(a, "%s%s%s", cases[i].before, fill, cases[i].after), &s, &err), SPOT_INVALID);
+		if (strstr(err.text, cases[i].says) == NULL) {
+			fail_msg("case %zu: '%s' does not say '%s'", i, err.text, cases[i].says);
+		}
+	}
+}
+
+/* NAME=VALUE, a NUL and a pointer of each. */
+static void all_variables_together_leave_room_for_arguments(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	char *fill = arena_alloc(a, (1 << 17) + 1);
+
+	(void)state;
+	memset(fill, 'v', 1 << 17);
+	for (int over = 0; over < 2; over++) {
+		AUTO(sbuf) struct sbuf text;
+		struct spot_err err = {0};
+		struct job_spec *s;
+
+		sbuf_init(&text, 0);
+		sbuf_puts(&text, "run: x\nenvs:\n");
+		for (int i = 0; i < 8; i++) {
+			sbuf_printf(&text, "%s %c: ", i == 4 ? "secrets:\n" : "", 'A' + i);
+			sbuf_printf(&text, "%.*s\n", (1 << 17) - 11 + (over && i == 0), fill);
+		}
+		assert_int_equal(parse(a, text.p, &s, &err), over ? SPOT_INVALID : SPOT_OK);
+		assert_true(!over || strstr(err.text, "line 8, column 2: envs and secrets have more than 1024 KiB together") != NULL);
+	}
+}
+
+static void mounts_need_a_store_that_can_sign(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct job_spec *s, *bare;
+	struct spot_err err = {0};
+
+	(void)state;
+	assert_int_equal(parse(a, "run: x\nfile_mounts:\n  a: s3://bucket/k\n  ~/b: {source: gs://bucket/k}\n", &s, &err), SPOT_OK);
+	assert_int_equal(jobspec_store_check(s, "s3://store/prefix", &err), SPOT_INVALID);
+	assert_non_null(strstr(err.text, "line 4, column 17: file_mounts: ~/b: gs://bucket/k needs a provider of kind gcp"));
+	assert_int_equal(jobspec_store_check(s, "gs://store", &err), SPOT_INVALID);
+	assert_non_null(strstr(err.text, "line 3, column 6: file_mounts: a: s3://bucket/k needs a provider of kind aws or coreweave"));
+	s->mounts_n = 1;
+	assert_int_equal(jobspec_store_check(s, "s3://store", &err), SPOT_OK);
+	assert_int_equal(jobspec_store_check(s, "", &err), SPOT_INVALID);
+	assert_non_null(strstr(err.text, "line 3, column 6: file_mounts: a: the daemon has no object store"));
+	assert_int_equal(parse(a, "run: x\n", &bare, &err), SPOT_OK);
+	assert_int_equal(jobspec_store_check(bare, "", &err), SPOT_OK);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -224,6 +322,9 @@ int main(void)
 		cmocka_unit_test(the_three_forms_of_accelerators),
 		cmocka_unit_test(a_budget_is_dollars_and_not_part_of_what_is_stored),
 		cmocka_unit_test(refusals_name_the_place_and_what_to_do),
+		cmocka_unit_test(what_no_machine_takes_is_refused_and_the_most_is_not),
+		cmocka_unit_test(all_variables_together_leave_room_for_arguments),
+		cmocka_unit_test(mounts_need_a_store_that_can_sign),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
