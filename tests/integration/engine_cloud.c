@@ -209,7 +209,8 @@ static enum spot_step cloud_launch(void *self, struct spot_call *c, struct spot_
 		}
 		if (k->denies > 0 && k->lose_replies == 0) {
 			k->denies--;
-			return call_fail(c, SPOT_DENIED, "UnauthorizedOperation", "fake launch: d\xe9nied" /* a page in Latin-1 */);
+			return call_fail(c, k->denies_rc != SPOT_OK ? k->denies_rc : SPOT_DENIED, "UnauthorizedOperation",
+			    "fake launch: d\xe9nied" /* a page in Latin-1 */);
 		}
 		for (size_t i = 0; k->tokens && i < k->n; i++) {
 			if (strcmp(k->list[i].token, l->token) == 0) {

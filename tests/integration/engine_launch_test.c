@@ -54,6 +54,18 @@ static void test_a_refusal_after_a_try_in_doubt_proves_nothing(void **state)
 	found_and_alone(w, 1);
 }
 
+/* A repeat may differ from what the machine was launched with: a daemon of another version wrote its user data. */
+static void test_a_token_that_was_used_otherwise_has_a_machine(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->cloud.denies = 1;
+	w->cloud.denies_rc = SPOT_MISMATCH;
+	launched_in_doubt(w, "{}");
+	found_and_alone(w, 1);
+}
+
 static void test_a_gangs_refusal_after_a_try_in_doubt_proves_nothing(void **state)
 {
 	struct world *w = *state;
@@ -219,6 +231,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    T(test_a_refusal_after_a_try_in_doubt_proves_nothing),
+	    T(test_a_token_that_was_used_otherwise_has_a_machine),
 	    T(test_a_gangs_refusal_after_a_try_in_doubt_proves_nothing),
 	    T(test_a_launch_that_is_put_off_after_a_try_in_doubt_is_looked_up),
 	    T(test_without_tokens_no_refusal_after_a_try_in_doubt_proves_anything),

@@ -404,6 +404,23 @@ static void test_one_absence_and_a_silent_agent_are_not_yet_a_loss(void **state)
 	finish(w);
 }
 
+/* Where it is only hidden it would live on, and nobody would pay attention. */
+static void test_a_machine_that_lists_lack_and_whose_agent_is_silent_is_ended_all_the_same(void **state)
+{
+	struct world *w = *state;
+
+	running(w);
+	w->agents = false;
+	w->cloud.hide = true;
+	world_until(w, LIMIT, "SELECT (gone_seen >= 2)::int FROM node WHERE id = 1");
+	world_sql(w, "UPDATE node SET last_seen_us = %" PRId64 "; NOTIFY spot_engine", world_us() - w->conf.agent_silent_us - 100000);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE id = 1 AND state = 'GONE'");
+	assert_true(w->cloud.list[0].terminates > 0);
+	w->cloud.hide = false;
+	w->agents = true;
+	finish(w);
+}
+
 static void test_silence_while_no_daemon_listened_does_not_count(void **state)
 {
 	struct world *w = *state;
@@ -552,6 +569,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_launch_that_was_put_off_was_not_sent),
 		cmocka_unit_test(test_a_launch_to_be_repeated_is_looked_up_before_its_row_ends),
 		cmocka_unit_test(test_one_absence_and_a_silent_agent_are_not_yet_a_loss),
+		cmocka_unit_test(test_a_machine_that_lists_lack_and_whose_agent_is_silent_is_ended_all_the_same),
 		cmocka_unit_test(test_silence_while_no_daemon_listened_does_not_count),
 		cmocka_unit_test(test_silence_while_no_api_listened_does_not_count),
 		cmocka_unit_test(test_an_agent_heard_by_a_clock_that_differs_is_not_silent),

@@ -10,7 +10,6 @@ static void finish(struct world *w)
 	world_empty(w);
 }
 
-
 static void running(struct world *w)
 {
 	world_reset(w, true);
@@ -106,6 +105,23 @@ static void test_a_drain_whose_deadline_had_passed_before_it_began_has_time_all_
 	drains_in_its_time(w);
 }
 
+/* Minutes of notice, here of maintenance, are minutes to save: patience is for who was told that its time is over. */
+static void test_a_drain_with_much_time_has_all_of_it(void **state)
+{
+	struct world *w = *state;
+
+	running(w);
+	w->conf.agent_silent_us = 60 * SPOT_US_PER_S;
+	w->conf.agent_lost_us = 500000;
+	engine_reload(w->engine, &w->conf);
+	w->agents = false;
+	world_sql(w, "INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us) SELECT id, 'maintenance', %" PRId64
+	    ", 'imds', '', %" PRId64 " FROM node; NOTIFY spot_engine", world_us() + 600 * SPOT_US_PER_S, world_us());
+	world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE desired = 'drain'");
+	world_for(w, 4 * w->conf.agent_lost_us / 1000);
+	drains_in_its_time(w);
+}
+
 /* Our clock is set an hour ahead in the midst of a drain: by the wall its time is over, and its agent still saves. */
 static void test_the_time_to_stop_does_not_pass_as_the_clock_is_set(void **state)
 {
@@ -129,6 +145,7 @@ int main(void)
 		cmocka_unit_test(test_the_time_to_stop_does_not_pass_while_no_daemon_listens),
 		cmocka_unit_test(test_an_agent_that_does_not_stop_is_given_up_when_an_api_was_there_to_be_told),
 		cmocka_unit_test(test_a_drain_whose_deadline_had_passed_before_it_began_has_time_all_the_same),
+		cmocka_unit_test(test_a_drain_with_much_time_has_all_of_it),
 		cmocka_unit_test(test_the_time_to_stop_does_not_pass_as_the_clock_is_set),
 	};
 

@@ -45,7 +45,8 @@ struct cloud {
 	int lose_launches;	/* so many launches have no effect and answer UNKNOWN */
 	int throttle;		/* so many launches are THROTTLED */
 	const char *wire;	/* URL that each launch goes to first; one that is answered 500 takes effect, and is sent again */
-	int denies;		/* so many are DENIED, once no reply is to be lost any more */
+	int denies;		/* so many are refused, once no reply is to be lost any more */
+	enum spot_rc denies_rc; /* like this; 0 = DENIED */
 	char sold_out[8][64];	/* "zone/type/market" */
 	enum spot_rc sold_out_rc;
 	enum spot_scope sold_out_scope;
