@@ -80,7 +80,6 @@ static char *dup_checked(const char *s)
 /* Mounts may name absolute places and "~/": the job, which runs as we do, could write there anyway. */
 static bool place_of(struct agent *a, const char *root, const char *path, char ret[AGENT_PATH_MAX])
 {
-	const char *home = getenv("HOME");
 	const char *below = path[0] == '/' ? path + 1 : path;
 
 	if (strcmp(root, "checkpoint") == 0)
@@ -88,7 +87,7 @@ static bool place_of(struct agent *a, const char *root, const char *path, char r
 	if (strcmp(root, "mount") != 0)
 		return false;
 	if (strncmp(path, "~/", 2) == 0)
-		return path_is_inside(path + 2) && home != NULL && path_join(ret, home, path + 2);
+		return path_is_inside(path + 2) && path_join(ret, home_dir(), path + 2);
 	if (path[0] == '/')
 		return path_is_inside(below) && str_copy(ret, AGENT_PATH_MAX, path);
 	return path_is_inside(path) && path_join(ret, a->job.cwd, path);

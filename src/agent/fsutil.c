@@ -2,10 +2,12 @@
 #include "agent/fsutil.h"
 
 #include "base/err.h"
+#include "base/str.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -198,6 +200,16 @@ void dir_remove(const char *path)
 		return;
 	remove_below(fd, 200);
 	(void)rmdir(path);
+}
+
+const char *home_dir(void)
+{
+	const char *home = getenv("HOME");
+	const struct passwd *pw = str_empty(home) ? getpwuid(getuid()) : NULL;
+
+	if (!str_empty(home))
+		return home;
+	return pw != NULL && !str_empty(pw->pw_dir) ? pw->pw_dir : "/";
 }
 
 void dir_each(const char *path, void (*each)(void *ctx, const char *name), void *ctx)

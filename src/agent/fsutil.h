@@ -22,6 +22,8 @@ bool disk_trouble(int error);   /* may be over soon, and nobody named anything w
 NODISCARD enum spot_rc dir_make(const char *path, struct spot_err *err);        /* mkdir -p; errno tells why, too */
 NODISCARD enum spot_rc dir_make_above(const char *path, struct spot_err *err);  /* for the parent */
 void dir_remove(const char *path);                                             /* rm -rf */
+/* Of the user that we are: systemd gives a service of root no HOME. "/" where nobody knows it. */
+const char *home_dir(void);
 /* Calls each(ctx, name) for the entries of a directory; absent directories have none. */
 void dir_each(const char *path, void (*each)(void *ctx, const char *name), void *ctx);
 

@@ -124,11 +124,11 @@ static void env_set_i64(json_t *env, const char *name, int64_t value)
 /* The job starts from nothing: whatever this process was started with is none of its business. */
 static void env_base(json_t *env)
 {
-	const char *path = getenv("PATH"), *home = getenv("HOME");
+	const char *path = getenv("PATH");
 	const struct passwd *pw = getpwuid(getuid());
 
 	env_set(env, "PATH", str_empty(path) ? PATH_DEFAULT : path);
-	env_set(env, "HOME", !str_empty(home) ? home : pw != NULL ? pw->pw_dir : "/");
+	env_set(env, "HOME", home_dir());
 	env_set(env, "USER", pw != NULL ? pw->pw_name : "root");
 	env_set(env, "LANG", "C.UTF-8");
 }

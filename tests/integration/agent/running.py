@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import pwd
 import resource
 import shutil
 import subprocess
@@ -346,6 +347,17 @@ class Files(AgentCase):
         os.unlink(jobs)
         self.assertEqual(self.exited()["reason"], "ok")
         self.assertEqual(self.daemon.log("j1", 1), b"here\n")
+
+    def test_a_mount_below_the_home_of_a_service_that_was_told_none(self):
+        home, name = pwd.getpwuid(os.getuid()).pw_dir, "spot-test-" + os.urandom(8).hex()
+        if not os.access(home, os.W_OK):
+            self.skipTest("no home that we may write to")
+        self.addCleanup(shutil.rmtree, os.path.join(home, name), ignore_errors=True)
+        self.agent.more_env = {"HOME": ""}      # as systemd starts it
+        self.agent.start()
+        self.job(f"echo $HOME; cat ~/{name}/input", files=[self.daemon.file("mount", f"~/{name}/input", b"here\n")])
+        self.assertEqual(self.exited()["reason"], "ok")
+        self.assertEqual(self.daemon.log("j1", 1).decode(), home + "\nhere\n")
 
     def test_a_path_that_leaves_its_root_is_refused(self):
         self.agent.start()

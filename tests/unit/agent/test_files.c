@@ -6,6 +6,7 @@
 #include "agent/procs.h"
 #include "base/str.h"
 
+#include <pwd.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -174,6 +175,23 @@ static void what_cannot_be_read_is_not_gone(void **state)
 	assert_false(gone);
 }
 
+static void a_home_that_the_environment_lacks_is_the_users(void **state)
+{
+	const struct passwd *pw = getpwuid(getuid());
+	const char *had = getenv("HOME"), *users = pw != NULL ? pw->pw_dir : "/";
+	char keep[AGENT_PATH_MAX];
+
+	(void)state;
+	assert_true(str_copy(keep, sizeof(keep), had != NULL ? had : ""));
+	assert_int_equal(setenv("HOME", "/some/where", 1), 0);
+	assert_string_equal(home_dir(), "/some/where");
+	assert_int_equal(setenv("HOME", "", 1), 0);
+	assert_string_equal(home_dir(), users);
+	assert_int_equal(unsetenv("HOME"), 0);
+	assert_string_equal(home_dir(), users);
+	assert_int_equal(had != NULL ? setenv("HOME", keep, 1) : 0, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -184,6 +202,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(removing_a_directory_does_not_follow_links, dir_new, dir_end),
 	    cmocka_unit_test_setup_teardown(boot_json_is_read, dir_new, dir_end),
 	    cmocka_unit_test_setup_teardown(a_bad_boot_json_says_what_is_wrong, dir_new, dir_end),
+	    cmocka_unit_test(a_home_that_the_environment_lacks_is_the_users),
 	    cmocka_unit_test(processes_are_known_by_start_time_and_handlers),
 	};
 
