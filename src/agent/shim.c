@@ -18,6 +18,9 @@
 #include <unistd.h>
 
 #define INSTRUCTIONS_MAX ((size_t)8 << 20)
+#define ARGUMENT_MAX ((size_t)128 << 10) /* of one argument with its end, as Linux has it */
+#define SCRIPT_FD 9                      /* of one digit, or not every shell could close it */
+#define SCRIPT_FILE "/proc/self/fd/9"
 #define LINGER_S 60
 #define TRY_S    600 /* a machine short of disk, memory or processes: as long as the agent tries to lay files out (fetch.c) */
 
@@ -118,11 +121,34 @@ static bool file_put(struct shim *s, const char *name, json_t *o)
 	return ok;
 }
 
-/* The shell itself; what may be otherwise in a moment is tried again. */
+/* A file in memory that the shell reads: what it starts does not have it open, so it closes its own in the first line. */
+static bool script_open(const char *text)
+{
+	char *script;
+	int fd;
+	bool ok;
+
+	if (asprintf(&script, "exec %d<&-; %s", SCRIPT_FD, text) < 0)
+		abort();
+	fd = memory_file(script);
+	mem_wipe(script, strlen(script));
+	free(script);
+	if (fd < 0)
+		return false;
+	if (fd == SCRIPT_FD)
+		return fcntl(fd, F_SETFD, 0) == 0;
+	ok = dup2(fd, SCRIPT_FD) == SCRIPT_FD;
+	close(fd);
+	return ok;
+}
+
+/* The shell itself; what may be otherwise in a moment is tried again. A text that is no argument any more is a script: then the shell stays
+ * beside its last command, which takes its place in an argument (and with it the signals and the end). */
 static void shell_exec(struct shim *s, const char *text)
 {
 	static const int passing[] = {EAGAIN, ENOMEM, ENFILE, EMFILE, EIO, ETXTBSY, EINTR};
-	const char *argv[] = {s->shell, "-c", text, NULL};
+	bool fits = strlen(text) < ARGUMENT_MAX;
+	const char *argv[] = {s->shell, fits ? "-c" : SCRIPT_FILE, fits ? text : NULL, NULL};
 	const struct timespec second = {1, 0};
 	char words[200];
 	sigset_t none;
@@ -132,7 +158,7 @@ static void shell_exec(struct shim *s, const char *text)
 		bool again = false;
 		int error;
 
-		if (chdir(s->cwd) == 0)
+		if (chdir(s->cwd) == 0 && (fits || script_open(text)))
 			(void)execve(s->shell, (char **)(uintptr_t)argv, s->env);
 		error = errno;
 		for (size_t i = 0; i < ARRAY_LEN(passing); i++)

@@ -64,6 +64,33 @@ class Running(AgentCase):
             except PermissionError:
                 pass    # not dumpable: better still
 
+    def test_a_text_that_no_argument_can_hold_runs_like_any_other(self):
+        secret = "very-secret-" + os.urandom(8).hex()
+        long = f"# {secret}\n" + ("# " + 97 * "x" + "\n") * 2000
+        self.agent.start()
+        self.job("set -e\n" + long + "cat\n[ -e /proc/self/fd/9 ] && echo open || echo closed\necho up\nread -r x <fifo\nfalse\necho never\n",
+                 setup=long + "mkfifo fifo\necho made\n")
+        self.until_log("up")
+        with open(f"/proc/{self.leader()}/cmdline", "rb") as f:
+            self.assertNotIn(secret.encode(), f.read())
+        for root, _, names in os.walk(self.agent.home):
+            for name in (n for n in names if n != "fifo"):
+                with open(os.path.join(root, name), "rb") as f:
+                    self.assertNotIn(secret.encode(), f.read(), name)
+        self.go_on()
+        r = self.exited()
+        self.assertEqual((r["reason"], r["exit_code"]), ("error", 1))
+        self.assertEqual(self.daemon.log("j1", 1), b"made\nclosed\nup\n")
+
+    def test_the_last_command_of_a_text_takes_the_place_of_its_shell(self):
+        """What it makes of the stop signal is then the end of the job: a shell in between would die of it."""
+        self.agent.start()
+        self.job("echo up\npython3 -c 'import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(5)); print(\"waits\", flush=True); signal.pause()'\n",
+                 checkpoint={"path": ""})
+        self.until_log("waits")
+        self.daemon.want("drain", "j1", 1)
+        self.assertEqual(self.exited()["exit_code"], 5)
+
     def test_a_job_without_a_checkpoint_and_with_part_of_a_gpu_runs_and_drains(self):
         self.agent.start()
         self.job('echo $SPOT_NUM_GPUS; exec sleep 600', num_gpus=1.5, restored_from=None, secrets=None,
