@@ -218,7 +218,7 @@ struct poll {
 void poll_step(struct agent *a);
 void poll_now(struct agent *a);              /* what we have changed: the held poll is outdated */
 
-/* ---- job (job.c, job_start.c) ------------------------------------------------------------------------ */
+/* ---- job (job.c, job_stop.c, job_start.c) ------------------------------------------------------------ */
 
 enum job_stop {
 	STOP_NONE = 0,
@@ -266,6 +266,9 @@ void job_begin(struct agent *a, const char *id, int64_t epoch, json_t *run);
 void job_refuse(struct agent *a, const char *id, int64_t epoch, const char *reason, const char *why);
 void job_step(struct agent *a);
 void job_stop(struct agent *a, enum job_stop stop, int64_t grace_us, const char *why);
+void job_kill(struct agent *a);              /* by force, once its time to stop is over */
+void job_why(struct job *j, const char *why);
+void job_end(struct agent *a, const char *reason, const char *why); /* why NULL: as it was */
 void job_drop(struct agent *a);              /* forgets it and removes its files; must not be running */
 void job_fenced(struct agent *a);            /* 409 stale_epoch */
 bool job_alive(const struct job *j);         /* has processes or is about to */

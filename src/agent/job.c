@@ -1,6 +1,6 @@
 /*
  * The job on this node: fetch, setup, run, end, report. What is asked of it (drain, kill, drop) is
- * recorded by job_stop and carried out by job_step. The processes belong to the shim; how they are
+ * recorded by job_stop (job_stop.c) and carried out by job_step. The processes belong to the shim; how they are
  * found again after a restart of the agent: pid and start time in job.json, the end in exit.json.
  */
 #include "base/base.h"
@@ -20,7 +20,6 @@
 
 #define LOOK_EVERY_US SPOT_US_PER_S        /* with inotify */
 #define LOOK_OFTEN_US (SPOT_US_PER_S / 10) /* without */
-#define KILL_AGAIN_US (2 * SPOT_US_PER_S)
 #define SHIM_START_US (10 * SPOT_US_PER_S)
 #define EXIT_READ_US  (60 * SPOT_US_PER_S)
 
@@ -30,7 +29,7 @@ bool job_alive(const struct job *j)
 }
 
 /* What goes into JSON and logs: printable ASCII, whatever a path or a program put there. */
-static void why_set(struct job *j, const char *why)
+void job_why(struct job *j, const char *why)
 {
 	(void)snprintf(j->why, sizeof(j->why), "%s", why);
 	for (char *p = j->why; *p != '\0'; p++) {
@@ -49,14 +48,14 @@ static bool id_is_good(const char *id)
 	    strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == n;
 }
 
-static void job_end(struct agent *a, const char *reason, const char *why)
+void job_end(struct agent *a, const char *reason, const char *why)
 {
 	struct job *j = &a->job;
 
 	j->phase = JOB_ENDED;
 	j->reason = reason;
 	if (why != NULL)
-		why_set(j, why);
+		job_why(j, why);
 	job_progress_read(j);
 	json_decref(STEAL(j->run));
 	state_write(a);
@@ -390,109 +389,6 @@ static void exit_look(struct agent *a)
 		j->exit_code = -1;
 		job_over(a, false);
 	}
-}
-
-/* ---- stopping ------------------------------------------------------------------------------------------- */
-
-bool job_signal(struct agent *a, int signo, struct job_signalled *done)
-{
-	pid_t *pids = malloc(PROCS_MAX * sizeof(*pids));
-	size_t n;
-	bool any = false;
-
-	if (pids == NULL)
-		abort();
-	n = a->job.shim > 0 ? proc_tree(a->job.shim, pids) : 0;
-	for (size_t i = 0; i < n; i++) {
-		bool had = false;
-
-		for (size_t k = 0; k < done->n; k++)
-			had = had || done->pids[k] == pids[i];
-		/* Without a handler most signals kill: a shell between us and the program, or a
-		 * launcher that does not expect this one, must not die of it. */
-		if (had || done->n == ARRAY_LEN(done->pids) || !proc_catches(pids[i], signo))
-			continue;
-		if (kill(pids[i], signo) == 0) {
-			done->pids[done->n++] = pids[i];
-			any = true;
-		}
-	}
-	free(pids);
-	return any;
-}
-
-static void signal_all(struct job *j, int signo)
-{
-	pid_t *pids = malloc(PROCS_MAX * sizeof(*pids));
-	size_t n;
-
-	if (pids == NULL)
-		abort();
-	n = j->shim > 0 ? proc_tree(j->shim, pids) : 0;
-	for (size_t i = 0; i < n; i++)
-		(void)kill(pids[i], signo);
-	free(pids);
-}
-
-/* Nobody wants what it has computed any more: a store that refuses its last checkpoint must not keep the machine from telling the end. */
-static void save_give_up(struct agent *a, const char *why)
-{
-	a->job.stop = STOP_KILLED; /* a successor ends it likewise */
-	a->job.finished = false;
-	ckpt_stop(a);
-	job_end(a, "killed", why);
-}
-
-void job_stop(struct agent *a, enum job_stop stop, int64_t grace_us, const char *why)
-{
-	struct job *j = &a->job;
-	int signo;
-
-	if (j->phase == JOB_NONE)
-		return;
-	if (!job_alive(j)) {
-		if (stop == STOP_DROPPED)
-			job_drop(a);
-		else if (stop == STOP_KILLED && j->phase == JOB_ENDED && a->ckpt.at != CKPT_IDLE)
-			save_give_up(a, why);
-		return;
-	}
-	if (stop > j->stop) {
-		j->stop = stop;
-		why_set(j, why);
-		state_write(a); /* before the effect: the end that follows must not look like its own */
-		log_info("job.stop", STR("job", j->id), I64("epoch", j->epoch), STR("why", j->why));
-	}
-	if (grace_us > 0) {
-		signo = signal_parse(j->then);
-		signal_all(j, signo != 0 ? signo : SIGTERM);
-	}
-	if (j->kill_us == 0 || a->now_us + grace_us < j->kill_us)
-		j->kill_us = a->now_us + grace_us;
-}
-
-static void job_kill(struct agent *a)
-{
-	struct job *j = &a->job;
-
-	if (a->now_us < j->kill_us) {
-		agent_wake(a, j->kill_us);
-		return;
-	}
-	if (j->kills++ == 0)
-		state_write(a); /* before the effect: what it was writing then is not whole */
-	cgroup_kill(j->cgroup);
-	if (j->shim > 0 && (j->shim_start == 0 || proc_start_time(j->shim) == j->shim_start))
-		(void)kill(j->shim, j->kills <= 3 ? SIGTERM : SIGKILL);
-	j->kill_us = a->now_us + KILL_AGAIN_US;
-	agent_wake(a, j->kill_us);
-}
-
-void job_fenced(struct agent *a)
-{
-	log_warn("job.fenced", STR("job", a->job.id), I64("epoch", a->job.epoch));
-	ckpt_stop(a);
-	job_stop(a, STOP_DROPPED, 0, "another attempt of the job is the current one");
 }
 
 void job_drop(struct agent *a)
