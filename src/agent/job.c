@@ -362,6 +362,12 @@ static bool end_is_safe(const struct job *j)
 	return j->spawned_us != 0 || (path_join(path, j->dir, SHIM_SAFE_FILE) && stat(path, &st) == 0 && st.st_size > 0);
 }
 
+/* The agent before us was ended just before it started the supervisor: the first that one does is to begin the log. */
+static bool never_begun(const struct job *j)
+{
+	return j->phase == JOB_SETUP && j->stop == STOP_NONE && j->spawned_us != 0 && j->shim == 0 && !file_exists(j->log);
+}
+
 static void exit_look(struct agent *a)
 {
 	struct job *j = &a->job;
@@ -379,6 +385,9 @@ static void exit_look(struct agent *a)
 	if (o != NULL) {
 		exit_read(j, o);
 		job_over(a, true);
+	} else if (!alive && never_begun(j)) {
+		log_warn("job.never_begun", STR("job", j->id), I64("epoch", j->epoch));
+		job_drop(a); /* asked again, the daemon gives it anew */
 	} else if (!alive) {
 		if (j->leader > 0 && j->shim_start != 0 && j->spawned_us != 0) {
 			(void)kill(j->leader, SIGKILL);

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -110,11 +111,10 @@ static void log_line(struct shim *s, const char *text)
 		return; /* a full disk: nothing better to do */
 }
 
-static bool file_put(struct shim *s, const char *name, json_t *o)
+static bool file_put(const char *name, json_t *o)
 {
 	char path[AGENT_PATH_MAX], *text = json_dumps(o, JSON_COMPACT);
-	bool ok = text != NULL && path_join(path, s->dir, name) &&
-	    file_write(path, str_from(text), 0600, true, NULL) == SPOT_OK;
+	bool ok = text != NULL && path_join(path, ".", name) && file_write(path, str_from(text), 0600, true, NULL) == SPOT_OK;
 
 	free(text);
 	json_decref(o);
@@ -275,11 +275,19 @@ static bool alone(struct shim *s)
 	return n == 0;
 }
 
+/* We stand in our directory. Another one of its name is of a later start: ours was given up. */
+static bool dir_is_ours(const struct shim *s)
+{
+	struct stat named, ours;
+
+	return stat(s->dir, &named) == 0 && stat(".", &ours) == 0 && named.st_dev == ours.st_dev && named.st_ino == ours.st_ino;
+}
+
 /* Without its files nobody knows of the job, however well it does, and without a process there is none: a machine that is full gets time,
  * unless nobody wants the job any more. */
 static bool room_awaited(struct shim *s, int waited_s)
 {
-	if (waited_s >= TRY_S || s->killed || !file_exists(s->dir))
+	if (waited_s >= TRY_S || s->killed || !dir_is_ours(s))
 		return false;
 	turn(s, 1);
 	return true;
@@ -289,7 +297,7 @@ static bool file_put_patiently(struct shim *s, const char *name, json_t *o)
 {
 	bool ok;
 
-	for (int i = 0; !(ok = file_put(s, name, json_incref(o))) && room_awaited(s, i);)
+	for (int i = 0; !(ok = file_put(name, json_incref(o))) && room_awaited(s, i);)
 		i++;
 	json_decref(o);
 	return ok;
@@ -297,11 +305,7 @@ static bool file_put_patiently(struct shim *s, const char *name, json_t *o)
 
 static bool log_open(struct shim *s)
 {
-	char path[AGENT_PATH_MAX];
-
-	if (!path_join(path, s->dir, SHIM_LOG_FILE))
-		return false;
-	for (int i = 0; (s->log_fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600)) < 0 && room_awaited(s, i);)
+	for (int i = 0; (s->log_fd = open(SHIM_LOG_FILE, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600)) < 0 && room_awaited(s, i);)
 		i++;
 	return s->log_fd >= 0;
 }
@@ -424,11 +428,9 @@ static bool on_disk(const char *dir)
 }
 
 /* Empty at first: when the end is told the agent may remove the directory, and nothing may be made there any more. */
-static int safe_file_make(struct shim *s)
+static int safe_file_make(void)
 {
-	char path[AGENT_PATH_MAX];
-
-	return path_join(path, s->dir, SHIM_SAFE_FILE) ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+	return open(SHIM_SAFE_FILE, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 }
 
 /* After the end is told, not before: with much to write it takes minutes, which a machine that is about to be taken does not have. Until then the end
@@ -459,14 +461,15 @@ int shim_main(void)
 	(void)signal(SIGHUP, SIG_IGN);
 	(void)signal(SIGINT, SIG_IGN);
 	s.phase = "setup";
-	if (!log_open(&s) || chdir(s.dir) != 0 || !job_file_put(&s)) /* there, so that people see whose it is */
+	/* There, so that people see whose it is, and that no later start of the same name gets files of ours. The log tells that we began. */
+	if (chdir(s.dir) != 0 || !log_open(&s) || !job_file_put(&s))
 		return 125;
 	if (s.setup[0] != '\0')
 		ok = stage(&s, "setup", s.setup);
 	if (ok && !s.killed)
 		(void)stage(&s, "run", s.run);
 	clear_up(&s);
-	safe_fd = safe_file_make(&s);
+	safe_fd = safe_file_make();
 	ok = exit_file_put(&s);
 	if (ok)
 		safe_file_fill(&s, safe_fd);

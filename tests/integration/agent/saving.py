@@ -2,6 +2,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import time
 
@@ -334,6 +335,26 @@ class Survival(AgentCase):
         self.assertEqual(self.daemon.log("j1", 1), "".join(f"line {i}\n" for i in range(1, 41)).encode())
         self.assertEqual(len(self.daemon.enrols), 1)
 
+    def test_killed_before_it_has_started_the_supervisor_it_begins_the_job_anew(self):
+        mark = os.path.join(self.agent.home, "again")
+        self.agent.start()
+        self.job(f"[ ! -e '{mark}' ] || exit 0; echo up; exec sleep 600")
+        self.until_log("up")
+        self.agent.crash()
+        for pid in fake.pids_of(self.agent.home):
+            os.kill(pid, signal.SIGKILL)
+        base = self.agent.job_dir("j1", 1)
+        shutil.rmtree(base)
+        for name in ("work/ckpt", "progress"):
+            os.makedirs(os.path.join(base, name))
+        self.state(lambda s: s["job"].update(phase=2, running_us=0, log_sent=0))
+        with open(mark, "w"):
+            pass
+        self.daemon.set(logs={})
+        self.agent.start()
+        self.assertEqual(self.exited()["reason"], "ok")
+        self.assertIn("job.never_begun", self.agent.consoles())
+
     def test_the_end_of_a_job_while_no_agent_ran_is_found(self):
         self.agent.start()
         self.job("echo up; read -r x <fifo; echo out >ckpt/result; echo 7 7 >\"$SPOT_PROGRESS_FILE\"",
@@ -403,10 +424,14 @@ class Survival(AgentCase):
     def another_boot(self):
         for pid in fake.pids_of(self.agent.home):
             os.kill(pid, signal.SIGKILL)
+        self.state(lambda s: s.update(boot_id="00000000-0000-0000-0000-000000000000"))
+
+    def state(self, change):
+        """What the agent has written down, for its successor, is otherwise."""
         path = os.path.join(self.agent.dir, "state.json")
         with open(path) as f:
             state = json.load(f)
-        state["boot_id"] = "00000000-0000-0000-0000-000000000000"
+        change(state)
         with open(path, "w") as f:
             json.dump(state, f)
 
