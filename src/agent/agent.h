@@ -371,6 +371,8 @@ struct ckpt {
 	char (*stored)[65];                  /* sha256 of chunks of this checkpoint that the store has taken */
 	size_t stored_n, stored_room;
 	size_t stored_before;                /* when its list was sent last */
+	int refusals;                        /* of the daemon that serves all else, since the store took a chunk */
+	int64_t refused_us, refusal_us;      /* the first and the newest of them */
 	/* outcome of the last one */
 	bool ok;
 	char why[400];

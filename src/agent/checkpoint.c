@@ -168,6 +168,7 @@ void ckpt_begin(struct agent *a, const char *reason, bool leave, int64_t deadlin
 	c->id[0] = '\0';
 	c->rounds = 0;
 	c->stored_n = c->stored_before = 0;
+	c->refusals = 0;
 	backoff_clear(&c->backoff); /* what kept another one waiting */
 	c->begun_us = a->now_us;
 	c->begun_wall_us = agent_wall_us(a);

@@ -20,6 +20,8 @@
 #define SAME_WORDS 3
 #define ROUNDS_PERIODIC 5
 #define ROUNDS_LAST 30
+#define REFUSALS_LAST 30
+#define REFUSED_LAST_US SPOT_US_PER_HOUR
 
 static void upload_free(struct upload *u)
 {
@@ -51,10 +53,34 @@ void upload_stop(struct agent *a)
 	c->flying = 0;
 }
 
+static bool is_last(const struct ckpt *c)
+{
+	return c->leave || strcmp(c->reason, "final") == 0;
+}
+
+/* It may be better the next time, and while the job runs that costs nothing. Its last save is waited for by a machine that is paid for and does
+ * nothing else: that ends. Not while the daemon has no good word for anything: the end of the job could not be told either. */
+static void daemon_refused(struct agent *a, const struct daemon_reply *r)
+{
+	struct ckpt *c = &a->ckpt;
+	char why[sizeof(c->why)];
+
+	backoff_fail(a, &c->backoff, r->retry_after_us);
+	if (!is_last(c) || r->status < 500 || r->code[0] == '\0')
+		return;
+	if (c->refusals == 0)
+		c->refused_us = a->now_us;
+	c->refusals += c->refusals == 0 || a->contact_us > c->refusal_us;
+	c->refusal_us = a->now_us;
+	if (c->refusals <= REFUSALS_LAST || a->now_us < c->refused_us + REFUSED_LAST_US)
+		return;
+	(void)snprintf(why, sizeof(why), "its last checkpoint could not be stored for an hour: %.200s", r->error);
+	ckpt_end(a, false, why);
+}
+
 void ckpt_again(struct agent *a, enum ckpt_at at, const char *why)
 {
 	struct ckpt *c = &a->ckpt;
-	bool last = c->leave || strcmp(c->reason, "final") == 0;
 
 	upload_stop(a);
 	if (c->stored_n > c->stored_before) { /* it is large, and its URLs ran out before it was through */
@@ -63,7 +89,7 @@ void ckpt_again(struct agent *a, enum ckpt_at at, const char *why)
 	}
 	c->stored_before = c->stored_n;
 	log_warn("checkpoint.again", STR("job", a->job.id), STR("why", why), I64("round", c->rounds));
-	if (++c->rounds > (last ? ROUNDS_LAST : ROUNDS_PERIODIC)) {
+	if (++c->rounds > (is_last(c) ? ROUNDS_LAST : ROUNDS_PERIODIC)) {
 		ckpt_end(a, false, why);
 		return;
 	}
@@ -132,6 +158,7 @@ static void stored_add(struct ckpt *c, const char *sha256)
 			abort();
 	}
 	memcpy(c->stored[c->stored_n++], sha256, sizeof(*c->stored));
+	c->refusals = 0;
 }
 
 static bool stored_has(const struct ckpt *c, const char *sha256)
@@ -333,7 +360,7 @@ static void post_done(void *agent, const struct http_reply *reply)
 	    r.status != 429) {
 		ckpt_again(a, CKPT_POST, r.error[0] != '\0' ? r.error : "the daemon refused the checkpoint");
 	} else {
-		backoff_fail(a, &c->backoff, r.retry_after_us);
+		daemon_refused(a, &r);
 	}
 }
 
@@ -380,7 +407,7 @@ static void commit_done(void *agent, const struct http_reply *reply)
 	    r.status != 429) {
 		ckpt_again(a, CKPT_POST, r.error[0] != '\0' ? r.error : "the daemon refused the commit");
 	} else {
-		backoff_fail(a, &c->backoff, r.retry_after_us);
+		daemon_refused(a, &r);
 	}
 }
 

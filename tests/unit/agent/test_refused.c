@@ -1,0 +1,116 @@
+/* A daemon that takes no checkpoint: how long the last save of a job waits for it. */
+#include "base/base.h"
+#include "unit.h"
+
+#include "agent/agent.h"
+#include "base/str.h"
+
+#define APART_US (40 * SPOT_US_PER_S)
+
+struct http_call *__wrap_http_start(struct http *h, const struct http_want *w);
+void __wrap_http_stop(struct http *h, struct http_call *c);
+
+static struct http_want asked;
+
+struct http_call *__wrap_http_start(struct http *h UNUSED, const struct http_want *w)
+{
+	asked = *w;
+	return (struct http_call *)(void *)&asked;
+}
+
+void __wrap_http_stop(struct http *h UNUSED, struct http_call *c UNUSED)
+{
+}
+
+static struct agent *agent_that_saves(const char *reason)
+{
+	struct agent *a = calloc(1, sizeof(*a));
+
+	assert_non_null(a);
+	rng_seeded_init(&a->rng, 7);
+	a->now_us = a->contact_us = SPOT_US_PER_HOUR;
+	a->boot.url = (char *)(uintptr_t)"http://daemon";
+	a->enrol.at = ENROL_DONE;
+	a->job.phase = strcmp(reason, "final") == 0 ? JOB_ENDED : JOB_RUNNING;
+	a->ckpt.reason = reason;
+	a->ckpt.at = CKPT_POST;
+	return a;
+}
+
+/* Asks until the save is over, at most for so long; the time that it took. */
+static int64_t refused_for(struct agent *a, int status, const char *body, bool serves_all_else, int64_t most_us)
+{
+	struct http_reply r = {.status = status, .body = str_from(body), .error = "", .retry_after_us = SPOT_US_PER_S};
+	int64_t began = a->now_us;
+
+	while (a->ckpt.at != CKPT_IDLE && a->now_us < began + most_us) {
+		upload_step(a);
+		if (a->ckpt.call != NULL)
+			asked.done(asked.ctx, &r);
+		a->now_us += APART_US;
+		if (serves_all_else)
+			a->contact_us = a->now_us;
+	}
+	return a->now_us - began;
+}
+
+#define NO_URLS "{\"code\":\"unavailable\",\"detail\":\"upload URLs are not ready yet\"}"
+#define DAY_US (24 * SPOT_US_PER_HOUR)
+
+static void the_last_save_ends_after_an_hour(void **state)
+{
+	struct agent *a = agent_that_saves("final");
+	int64_t took = refused_for(a, 503, NO_URLS, true, DAY_US);
+
+	(void)state;
+	assert_true(took >= SPOT_US_PER_HOUR && took <= SPOT_US_PER_HOUR + 3 * APART_US);
+	assert_false(a->ckpt.ok);
+	assert_non_null(strstr(a->ckpt.why, "for an hour: upload URLs are not ready yet"));
+	free(a);
+}
+
+static void so_does_a_commit(void **state)
+{
+	struct agent *a = agent_that_saves("final");
+
+	(void)state;
+	a->ckpt.at = CKPT_COMMIT;
+	assert_true(refused_for(a, 503, NO_URLS, true, DAY_US) <= SPOT_US_PER_HOUR + 3 * APART_US);
+	assert_false(a->ckpt.ok);
+	free(a);
+}
+
+static void goes_on(const char *reason, int status, const char *body, bool serves_all_else)
+{
+	struct agent *a = agent_that_saves(reason);
+
+	assert_true(refused_for(a, status, body, serves_all_else, DAY_US) >= DAY_US);
+	assert_int_equal(a->ckpt.at, CKPT_POST);
+	free(a);
+}
+
+static void a_job_that_runs_goes_on_trying(void **state)
+{
+	(void)state;
+	goes_on("periodic", 503, NO_URLS, true);
+}
+
+static void a_daemon_that_is_away_is_waited_for(void **state)
+{
+	(void)state;
+	goes_on("final", 0, "", false);                          /* nobody */
+	goes_on("final", 503, "<html>bad gateway</html>", true); /* somebody else */
+	goes_on("final", 503, NO_URLS, false);                   /* its database is away: it could not be told the end either */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(the_last_save_ends_after_an_hour),
+	    cmocka_unit_test(so_does_a_commit),
+	    cmocka_unit_test(a_job_that_runs_goes_on_trying),
+	    cmocka_unit_test(a_daemon_that_is_away_is_waited_for),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
