@@ -46,8 +46,8 @@
  *                    known: 0 and "")
  *         "checkpoint": {"path": "ckpt", "signal": "USR1", "command": ""|text, "interval_s": 0 = only
  *                        on demand, "budget_s": seconds the save may take, "then": "TERM",
- *                        "kill_after_s": 10}, "steps_start": n, "restored_from": "c12"|null,
- *         "log_offset": n,
+ *                        "kill_after_s": 10, "dir"?}, "steps_start": n, "restored_from": "c12"|null,
+ *         "log_offset": n,                   (path "": the job saves nothing, or there is no store: then dir is its directory all the same)
  *         "nodes"?: {"count", "rank": from 0, "ips": [of all, by rank]}}   (a job of several nodes; each reports, saves and logs for
  *                    itself under the same job and epoch)
  * POST /v1/agent/notice  {"kind": "interruption"|"rebalance"|"maintenance", "deadline_us", "left_us"?, "source",

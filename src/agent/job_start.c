@@ -39,6 +39,9 @@ static enum spot_rc checkpoint_read(struct job *j, const json_t *c, const char *
 	/* A job without a checkpoint has an object with an empty path, or none. */
 	j->has_checkpoint = json_is_object(c) && !str_empty(json_str(c, "path", "ckpt", &bad));
 	if (!j->has_checkpoint) {
+		/* Where there is no store, its directory is still the one that its file names. */
+		if (!str_empty(json_str(c, "dir", "", &bad)))
+			*ret_path = json_str(c, "dir", "", &bad);
 		j->kill_after_us = KILL_AFTER_DEFAULT_S * SPOT_US_PER_S;
 		return SPOT_OK;
 	}

@@ -58,7 +58,7 @@ static int64_t interval_of(struct areq *q, const struct job_spec *s, const struc
 	struct score_terms t;
 	const char *source;
 
-	if (s->checkpoint.interval_off || !s->checkpoint.path)
+	if (s->checkpoint.interval_off || !s->checkpoint.path || !q->api->conf.store_provider)
 		return 0;
 	if (s->checkpoint.interval_s > 0)
 		return s->checkpoint.interval_s;
@@ -79,16 +79,22 @@ static int64_t interval_of(struct areq *q, const struct job_spec *s, const struc
 static json_t *run_json(struct areq *q, const struct job_spec *s, const struct q_api_agent_run_row *r)
 {
 	const struct checkpoint_spec *c = &s->checkpoint;
+	bool stored = q->api->conf.store_provider != NULL;
+	json_t *run;
 
-	return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:f, s:I, s:o, s:{s:s, s:s, s:s, s:I, s:I, s:s, s:i}, s:I, s:o, s:I}",
+	run = json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:f, s:I, s:o, s:{s:s, s:s, s:s, s:I, s:I, s:s, s:i}, s:I, s:o, s:I}",
 	    "name", r->name, "workdir", "", "setup", s->setup ? s->setup : "", "run", s->run ? s->run : "", "envs",
 	    envs_json(s), "secrets", view_parse(r->secrets), "num_gpus", r->gpu_milli / 1000.0, "max_duration_s",
-	    (json_int_t)(s->max_duration_s > 0 ? s->max_duration_s + OVER_TIME_S : 0), "files", view_parse(r->files), "checkpoint", "path", c->path ? c->path : "", "signal",
+	    (json_int_t)(s->max_duration_s > 0 ? s->max_duration_s + OVER_TIME_S : 0), "files", view_parse(r->files), "checkpoint", "path", c->path && stored ? c->path : "", "signal",
 	    c->signal ? c->signal : "", "command", c->command ? c->command : "", "interval_s", (json_int_t)interval_of(q, s, r),
 	    "budget_s", (json_int_t)(c->budget_s > 0 ? c->budget_s : 60), "then", "TERM", "kill_after_s", 10, "steps_start",
 	    (json_int_t)r->steps_start, "restored_from",
 	    r->has_restore_id ? json_sprintf("c%" PRId64, r->restore_id) : json_null(), "log_offset",
 	    (json_int_t)r->log_offset);
+	/* Nobody would ever sign where it goes. The program still finds its directory. */
+	if (c->path && !stored)
+		json_object_set_new(json_object_get(run, "checkpoint"), "dir", json_string(c->path));
+	return run;
 }
 
 /* Where the others of a gang are. */

@@ -57,6 +57,16 @@ static void purge(struct loop_timer *t)
 	    &(struct q_api_idem_purge){.before_us = loop_wall_us(api->loop) - KEY_LIFE_US}, purged);
 }
 
+/* What it was stays as long as we run: a request may have it. */
+void api_set_store(struct api *api, const char *store, const char *provider, const char *region)
+{
+	if (str_same(store, api->conf.store) && str_same(provider, api->conf.store_provider) && str_same(region, api->conf.store_region))
+		return;
+	api->conf.store = arena_strdup(api->arena, store);
+	api->conf.store_provider = arena_strdup(api->arena, provider);
+	api->conf.store_region = arena_strdup(api->arena, region);
+}
+
 static void conf_copy(struct api *api, const struct api_conf *conf)
 {
 	struct arena *a = api->arena;
@@ -68,9 +78,9 @@ static void conf_copy(struct api *api, const struct api_conf *conf)
 	api->conf.install = arena_strdup(a, conf->install ? conf->install : "");
 	api->conf.version = arena_strdup(a, conf->version ? conf->version : "0");
 	api->conf.agent_dir = arena_strdup(a, conf->agent_dir);
+	api->conf.store = arena_strdup(a, conf->store);
 	api->conf.store_provider = arena_strdup(a, conf->store_provider);
 	api->conf.store_region = arena_strdup(a, conf->store_region);
-	api->conf.store = arena_strdup(a, conf->store);
 	if (conf->classes.list[0].name == NULL)
 		class_table_default(&api->conf.classes);
 }
@@ -78,12 +88,6 @@ static void conf_copy(struct api *api, const struct api_conf *conf)
 void api_set_classes(struct api *api, const struct class_table *classes)
 {
 	api->conf.classes = *classes;
-}
-
-void api_set_store(struct api *api, const char *store)
-{
-	if (!str_same(api->conf.store, store))
-		api->conf.store = arena_strdup(api->arena, store);
 }
 
 void api_set_orphan_timeout(struct api *api, int64_t us)

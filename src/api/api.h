@@ -21,7 +21,7 @@ struct api_conf {
 	const char *version;               /* of the program */
 	const char *agent_dir;             /* holds spot-agent and spot-nvml; NULL = not handed out */
 	struct rank_policy rank;           /* as the engine ranks: a plan must say what would be done */
-	const char *store_provider, *store_region; /* where checkpoints go, for the price of moving them; NULL = nowhere */
+	const char *store_provider, *store_region; /* where checkpoints go, for the price of moving them; NULL = nowhere: agents store none */
 	const char *store;                 /* [checkpoint] store, which must be able to give out what a job mounts; "" = none, NULL = not known here */
 	struct class_table classes;        /* all zero = the built-in ones */
 	int64_t orphan_timeout_us;         /* an agent without us for so long ends its job and machine; told with each poll; 0 = never */
@@ -29,8 +29,8 @@ struct api_conf {
 /* After a reload of the configuration. */
 void api_set_rank(struct api *api, const struct rank_policy *rank);
 void api_set_classes(struct api *api, const struct class_table *classes);
-void api_set_store(struct api *api, const char *store);
 void api_set_orphan_timeout(struct api *api, int64_t us);
+void api_set_store(struct api *api, const char *store, const char *provider, const char *region); /* copied */
 /* conf and its strings are copied. Fails when the address or the certificate cannot be used. */
 NODISCARD enum spot_rc api_new(struct loop *l, struct pg *pg, const struct api_conf *conf, struct api **ret,
     struct spot_err *err);

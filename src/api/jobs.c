@@ -200,6 +200,17 @@ static bool wanted(const struct job_show *s, const char *state)
 	return s->wanted_n == 0;
 }
 
+/* Of a job that says where it saves, while there is no store; one that is over with a checkpoint had one. */
+static json_t *not_stored(const struct areq *q, const struct q_api_job_row *row, const json_t *doc)
+{
+	AUTO(json) json_t *spec = view_parse(row->spec);
+	bool saves = !str_empty(json_str(json_object_get(spec, "checkpoint"), "path", NULL, NULL));
+	bool has = json_is_object(json_object_get(doc, "checkpoint")) && json_is_string(json_object_get(doc, "ended_at"));
+
+	return saves && !has && !q->api->conf.store_provider ? json_string("no checkpoint is stored, so the job begins anew "
+	    "wherever it is moved to: [checkpoint] store is empty in the daemon's configuration") : json_null();
+}
+
 static void job_shown(struct areq *q)
 {
 	struct job_show *s = q->own;
@@ -217,6 +228,7 @@ static void job_shown(struct areq *q)
 	json_object_set_new(doc, "lost_steps", json_integer(row->lost_steps));
 	json_object_set_new(doc, "attempts_list", view_parse(row->attempts));
 	json_object_set_new(doc, "checkpoints", view_parse(row->checkpoints));
+	json_object_set_new(doc, "not_stored", not_stored(q, row, doc));
 	json_object_set_new(doc, "source", json_string(row->source));
 	json_object_set_new(doc, "not_before_at", row->has_not_before_us ? json_string(format_time_s(row->not_before_us, at)) : json_null());
 	json_object_set_new(doc, "queue", row->queue ? view_parse(row->queue) : json_null());

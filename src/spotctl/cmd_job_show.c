@@ -47,6 +47,7 @@ static void show_head(struct ctl *c, const json_t *j)
 		line(c, "checkpoint", arena_printf(c->arena, "%s at step %" PRId64 ", %" PRId64 " bytes, %s", json_str(ckpt, "id", "", NULL),
 		    json_i64(ckpt, "steps", 0, NULL), json_i64(ckpt, "bytes", 0, NULL), json_str(ckpt, "committed_at", "", NULL)));
 	}
+	line(c, "not saved", json_str(j, "not_stored", "", NULL));
 	line(c, "lost steps", arena_printf(c->arena, "%" PRId64, json_i64(j, "lost_steps", 0, NULL)));
 }
 

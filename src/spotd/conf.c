@@ -70,8 +70,8 @@ static const struct conf_item items[] = {
      CONF_PATH, 0, AT(agent_dir)},
 
     {"checkpoint", "store", "", NULL, "1024",
-     "Where checkpoints go: s3://bucket/prefix, gs://bucket/prefix or az://container/prefix; empty: jobs "
-     "cannot be resumed.",
+     "Where checkpoints go: s3://bucket/prefix, gs://bucket/prefix or az://container/prefix; empty: nothing is "
+     "stored, and a job that is moved begins anew. Both roles read it.",
      CONF_STR,
      CONF_RELOAD, AT(store)},
     {"checkpoint", "provider", "aws", NULL, "64",

@@ -107,6 +107,12 @@ static void agent_dir_find(struct daemon *d)
 	}
 }
 
+/* NULL: there is no store. */
+static const char *store_provider(const struct spotd_conf *c)
+{
+	return str_empty(c->store) ? NULL : c->store_provider;
+}
+
 static enum spot_rc api_start(struct daemon *d, struct spot_err *err)
 {
 	const struct spotd_conf *c = d->conf;
@@ -121,7 +127,7 @@ static enum spot_rc api_start(struct daemon *d, struct spot_err *err)
 	    .agent_dir = d->agent_dir,
 	    .rank = c->engine.rank,
 	    .orphan_timeout_us = c->orphan_timeout_us,
-	    .store_provider = str_empty(c->store) ? NULL : c->store_provider,
+	    .store_provider = store_provider(c),
 	    .store_region = c->store_region,
 	    .store = c->store,
 	    .classes = c->classes,
@@ -364,7 +370,7 @@ static void got_hup(struct loop_signal *s)
 		api_set_rank(d->api, &d->conf->engine.rank);
 		api_set_classes(d->api, &d->conf->classes);
 		api_set_orphan_timeout(d->api, d->conf->orphan_timeout_us);
-		api_set_store(d->api, d->conf->store);
+		api_set_store(d->api, d->conf->store, store_provider(d->conf), d->conf->store_region);
 	}
 	if (d->api != NULL && !str_empty(d->conf->tls_cert) &&
 	    api_reload_tls(d->api, &err) != SPOT_OK) {

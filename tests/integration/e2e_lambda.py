@@ -44,6 +44,13 @@ class Lambda(e2e.Case):
         self.assertEqual({d["kind"] for d in w.api("GET", "/v1/jobs/%s/why" % job)["decisions"]}, {"place"})
         return j
 
+    def test_a_job_that_saves_where_there_is_no_store_comes_to_its_end(self):
+        text = JOB.replace("  echo ends", "  echo 10 >out/model\n  echo ends").replace("work: 1h", "work: 1h, checkpoint: {path: out}")
+        job = self.world.ctl("job", "submit", "-", text=text % "saves")
+        self.assertEqual(self.ended(job)["checkpoints"], [])
+        self.assertRegex(self.world.ctl("job", "show", job), r"(?m)^not saved +no checkpoint is stored, .*\[checkpoint\] store is empty")
+        self.world.await_gone()
+
     def test_a_lost_reply_of_a_launch_makes_one_instance(self):
         w = self.world
         w.sim("POST", "/fault", {"match": {"service": "lambda", "action": LAUNCH}, "kind": "reset_after"})

@@ -91,6 +91,14 @@ class Running(AgentCase):
         self.daemon.want("drain", "j1", 1)
         self.assertEqual(self.exited()["exit_code"], 5)
 
+    def test_where_there_is_no_store_a_job_finds_its_directory_and_saves_nothing(self):
+        self.agent.start()
+        self.job("echo $SPOT_CHECKPOINT_DIR; echo out >out/result; echo 7 7 >\"$SPOT_PROGRESS_FILE\"", checkpoint={"path": "", "dir": "out", "interval_s": 0})
+        r = self.exited()
+        self.assertEqual((r["reason"], r["steps_done"]), ("ok", 7))
+        self.assertEqual(self.daemon.log("j1", 1).decode(), f"{self.agent.job_dir('j1', 1)}/work/out\n")
+        self.assertEqual(self.daemon.checkpoints, {})
+
     def test_a_job_without_a_checkpoint_and_with_part_of_a_gpu_runs_and_drains(self):
         self.agent.start()
         self.job('echo $SPOT_NUM_GPUS; exec sleep 600', num_gpus=1.5, restored_from=None, secrets=None,

@@ -35,7 +35,7 @@ static void input_ended(struct loop_fd *f, int events UNUSED)
 	if (n > 0 && line[0] == 's') { /* "s URI": as [checkpoint] store; "s ?": not known */
 		line[n] = '\0';
 		line[strcspn(line, "\n")] = '\0';
-		api_set_store(d->api, line[2] == '?' ? NULL : line + 2);
+		api_set_store(d->api, line[2] == '?' ? NULL : line + 2, line[2] == '\0' ? NULL : "aws", "us-east-1");
 		printf("%s\n", line);
 		fflush(stdout);
 		return;
@@ -69,7 +69,7 @@ int main(int argc, char **argv)
 	const char *dsn = testdb_new(db);
 	struct pg_conf pc = {.dsn = dsn, .connections = 4, .application = "apid"};
 	struct api_conf conf = {.install = "deadbeef", .version = "test", .agent_dir = argc > 1 ? argv[1] : NULL,
-	    .orphan_timeout_us = 899500000};
+	    .orphan_timeout_us = 899500000, .store_provider = "aws", .store_region = "us-east-1"};
 	struct daemon d = {0};
 	struct spot_err err = {0};
 	char token[API_TOKEN_MAX];
