@@ -305,6 +305,14 @@ class Checkpoints(AgentCase):
         self.until(lambda: len({c["chunks"][0]["sha256"] for c in self.committed()}) >= 3, "three checkpoints")
         self.assertEqual(self.agent.consoles().count("upload.other_bytes"), 3)  # not three times each
 
+    def test_a_job_whose_last_checkpoint_cannot_be_stored_has_not_succeeded(self):
+        self.agent.start()
+        self.job("mkdir -p ckpt/" + 70 * "x/" + "; echo out >ckpt/result")
+        r = self.exited()
+        self.assertEqual((r["reason"], r["exit_code"]), ("error", 0))
+        self.assertIn("too deep", r["why"])
+        self.assertEqual(self.daemon.checkpoints, {})
+
     def test_maintenance_is_passed_on_and_nothing_else_happens(self):
         self.agent.start()
         self.train()

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "spot/agent.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -116,6 +117,33 @@ static void an_unchanged_file_is_not_read_again_and_a_changed_one_is(void **stat
 	scan_list_fini(&second);
 }
 
+static void a_file_that_was_written_over_in_place_is_read_again(void **state)
+{
+	struct scan_list first = {0}, second = {0};
+	struct timespec times[2];
+	struct stat was, is;
+	char path[AGENT_PATH_MAX], hex[SHA256_HEX];
+	int fd;
+
+	(void)state;
+	put("same size and inode", "one", 0644);
+	assert_true(path_join(path, dir, "same size and inode"));
+	assert_int_equal(stat(path, &was), 0);
+	assert_int_equal(scan_dir(dir, NULL, &first, NULL), SPOT_OK);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	assert_int_equal(write(fd, "two", 3), 3);
+	times[0] = times[1] = (struct timespec){.tv_sec = was.st_mtim.tv_sec + 1, .tv_nsec = was.st_mtim.tv_nsec};
+	assert_int_equal(futimens(fd, times), 0); /* the clock of files may stand still for so short a time */
+	assert_int_equal(close(fd), 0);
+	assert_int_equal(stat(path, &is), 0);
+	assert_true(is.st_ino == was.st_ino && is.st_size == was.st_size);
+	assert_int_equal(scan_dir(dir, &first, &second, NULL), SPOT_OK);
+	sha256_hex("two", 3, hex);
+	assert_string_equal(second.files[0].sha256[0], hex);
+	scan_list_fini(&first);
+	scan_list_fini(&second);
+}
+
 static void lists_compare_by_content_and_mode(void **state)
 {
 	struct scan_list a = {0}, b = {0};
@@ -161,6 +189,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(large_files_have_one_hash_per_chunk, dir_new, dir_end),
 	    cmocka_unit_test_setup_teardown(an_unchanged_file_is_not_read_again_and_a_changed_one_is, dir_new,
 	        dir_end),
+	    cmocka_unit_test_setup_teardown(a_file_that_was_written_over_in_place_is_read_again, dir_new, dir_end),
 	    cmocka_unit_test_setup_teardown(lists_compare_by_content_and_mode, dir_new, dir_end),
 	    cmocka_unit_test(lines_of_the_child_are_checked),
 	};
