@@ -133,6 +133,9 @@ static enum spot_rc api_start(struct daemon *d, struct spot_err *err)
 	    .classes = c->classes,
 	};
 
+	if (conf.store_provider == NULL) {
+		log_warn("store.none", STR("hint", "no job is saved: set [checkpoint] store, for the roles apart in both of their files"));
+	}
 	return api_new(d->loop, d->pg, &conf, &d->api, err);
 }
 

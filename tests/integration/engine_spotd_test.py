@@ -38,8 +38,11 @@ def conf(text, name="spotd.conf"):
     return path
 
 
-def get(url, token=None):
-    req = urllib.request.Request(url, headers={"Authorization": "Bearer " + token} if token else {})
+def get(url, token=None, post=None):
+    headers = {"Authorization": "Bearer " + token} if token else {}
+    if post is not None:
+        headers["Content-Type"] = "application/yaml"
+    req = urllib.request.Request(url, headers=headers, data=post)
     try:
         with urllib.request.urlopen(req, timeout=60) as r:
             text = r.read()
@@ -279,6 +282,22 @@ class Running(unittest.TestCase):
         d.proc.send_signal(signal.SIGHUP)
         d.wait_log('"config.reloaded"')
         self.assertEqual(get(d.url + "/healthz")[0], 200)
+        self.assertEqual(d.stop(), 0)
+
+    def test_a_store_that_comes_with_a_reload_is_known_to_the_api(self):
+        path = conf(LOCAL, "store.conf")
+        d = Daemon("--local", "--config", path)
+        d.ready()
+        with open(os.path.join(DIR, "data", "spotbroker", "admin-token"), encoding="utf-8") as f:
+            token = f.read().strip()
+        text = b"name: saves\nresources: {accelerators: 'V100:1'}\nrun: 'true'\nconfig: {spotctl: {checkpoint: {path: ckpt}}}\n"
+        status, job = get(d.url + "/v1/jobs", token, text)
+        self.assertEqual(status, 201)
+        self.assertIn("[checkpoint] store is empty", job["not_stored"])
+        conf(LOCAL + "[checkpoint]\nstore = s3://bucket/prefix\n", "store.conf")
+        d.proc.send_signal(signal.SIGHUP)
+        d.wait_log("config.reloaded")
+        self.assertIsNone(get(d.url + "/v1/jobs/" + job["id"], token)[1]["not_stored"])
         self.assertEqual(d.stop(), 0)
 
     def test_the_roles_apart_share_one_database(self):
