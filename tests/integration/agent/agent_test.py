@@ -11,8 +11,9 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from node import Bootstrap, Enrolment, Gpu, Tls      # noqa: E402,F401
 from noticing import AzureNotices, GcpNotices, PodNotices  # noqa: E402,F401
 from running import Crowded, Disk, Files, Running    # noqa: E402,F401
-from saving import Checkpoints, Survival             # noqa: E402,F401
+from saving import Checkpoints                       # noqa: E402,F401
 from storing import Blocks, Headers, Resumable       # noqa: E402,F401
+from surviving import Survival                       # noqa: E402,F401
 
 if __name__ == "__main__":
     if len(sys.argv) < 3:
