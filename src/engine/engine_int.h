@@ -136,6 +136,7 @@ struct engine {
 	int64_t lease_until;  /* mono */
 	int64_t led_since_us; /* wall */
 	int64_t led_epoch;    /* of the newest lease of ours that was lost; 0: none */
+	int64_t known_epoch;  /* the highest that we led or watched: none up to it is given again */
 	int64_t clock_offset_us, clock_seen_us; /* wall less mono, when it was looked at (mono; 0: not yet) */
 	int64_t leapt_us, leapt_at_us;		/* so far ahead our clock was set, when last (mono) */
 	int64_t set_at_us, resigned_at_us;	/* our clock was set, ahead or back; download URLs were signed anew for that (mono; 0: never) */

@@ -119,6 +119,7 @@ static void lease_renewed(struct op *op)
 static void lease_ours(struct engine *e, int64_t epoch)
 {
 	e->epoch = epoch;
+	e->known_epoch = MAX(e->known_epoch, epoch);
 	e->lease_until = e->lease_asks[0].sent_us + e->conf.lease_us;
 	e->led_since_us = engine_now(e);
 	clock_taken_over(e);
@@ -158,6 +159,7 @@ static void lease_watch(struct engine *e, int64_t epoch, int64_t until_us)
 {
 	int64_t now = loop_mono_us(e->loop);
 
+	e->known_epoch = MAX(e->known_epoch, epoch);
 	if (epoch == e->led_epoch) {
 		e->seen_epoch = epoch;
 		e->seen_until_us = until_us;
@@ -212,7 +214,8 @@ static void lease_take(struct engine *e, int64_t now, int64_t wall)
 					  .at_us = wall,
 					  .until_us = a->until_us,
 					  .seen_epoch = stood ? e->seen_epoch : -1,
-					  .seen_until_us = stood ? e->seen_until_us : -1},
+					  .seen_until_us = stood ? e->seen_until_us : -1,
+					  .known_epoch = e->known_epoch},
 	    lease_taken);
 	engine_later(e, e->conf.lease_us);
 }

@@ -171,6 +171,27 @@ static void test_a_lease_whose_row_went_back_is_taken_anew(void **state)
 	assert_int_equal(world_int(w, "SELECT to_us FROM led WHERE epoch = 1"), led);
 }
 
+/* Another took it in the seconds that the new primary lacks: that epoch may be in a call that is under way yet, and no claim of two leaders looks the same. */
+static void test_an_epoch_that_a_standby_lacks_is_not_given_twice(void **state)
+{
+	struct world *w = *state;
+
+	lead(w, 2);
+	/* It led the newest itself. */
+	world_sql(w, "UPDATE leader SET epoch = 7, holder = 'another/1'");
+	world_until(w, LIMIT, "SELECT (epoch = 8)::int FROM leader");
+	world_sql(w, "BEGIN; DELETE FROM led WHERE epoch > 6; UPDATE leader SET epoch = 6, holder = 'another/1', until_us = 1000; COMMIT");
+	world_until(w, LIMIT, "SELECT (epoch > 6)::int FROM leader");
+	assert_int_equal(world_int(w, "SELECT epoch FROM leader"), 9);
+	/* It has only seen it. */
+	world_sql(w, "UPDATE leader SET epoch = 20, holder = 'another/1', until_us = 1000");
+	world_deposed(w);
+	world_for(w, w->conf.lease_us / 4000);
+	world_sql(w, "UPDATE leader SET epoch = 10");
+	world_until(w, LIMIT, "SELECT (epoch > 10)::int FROM leader");
+	assert_int_equal(world_int(w, "SELECT epoch FROM leader"), 21);
+}
+
 /* The first statement of the kind waits until hang_no_more, as if behind a slow one on its connection. */
 static void hang(struct world *w, const char *what)
 {
@@ -248,6 +269,7 @@ int main(void)
 		cmocka_unit_test(test_who_takes_over_from_a_clock_that_is_behind_gives_machines_their_time),
 		cmocka_unit_test(test_who_led_last_leads_again_as_soon_as_the_database_answers),
 		cmocka_unit_test(test_a_lease_whose_row_went_back_is_taken_anew),
+		cmocka_unit_test(test_an_epoch_that_a_standby_lacks_is_not_given_twice),
 		cmocka_unit_test(test_a_renewal_that_is_not_answered_loses_no_lease),
 		cmocka_unit_test(test_a_renewal_that_is_overtaken_loses_no_lease),
 		cmocka_unit_test(test_a_look_that_is_not_answered_keeps_nobody_from_leading),

@@ -14,18 +14,19 @@ INSERT INTO install (id, enrol_key, created_us) VALUES ($1, $2, $3) ON CONFLICT 
 
 -- Taken when it was given back (until_us 0), or when its row is still the one that the taker has watched for a whole lease: clocks
 -- that differ neither keep it nor take it. Who may not take it only reads, and is told what to watch; who takes it, when the leader before renewed it
--- last by its clock (0: there was none).
+-- last by its clock (0: there was none). An epoch is never given twice, though a standby that was behind brings an older row back: known_epoch is the
+-- highest that the taker ever led or watched.
 -- name: engine_lease_take
--- params: holder text, at_us int8, until_us int8, seen_epoch int8, seen_until_us int8
+-- params: holder text, at_us int8, until_us int8, seen_epoch int8, seen_until_us int8, known_epoch int8
 -- rows: 0..1 epoch int8, taken bool, mark_us int8
 -- writes: yes
 WITH c AS (
 	SELECT epoch, until_us FROM leader WHERE name = 'engine'
 ), t AS (
 	INSERT INTO leader AS l (name, epoch, holder, until_us)
-	SELECT 'engine', 1, $1, $3 WHERE NOT EXISTS (SELECT FROM c WHERE until_us > 0 AND (epoch, until_us) <> ($4, $5))
+	SELECT 'engine', $6 + 1, $1, $3 WHERE NOT EXISTS (SELECT FROM c WHERE until_us > 0 AND (epoch, until_us) <> ($4, $5))
 	ON CONFLICT (name) DO UPDATE
-		SET epoch = l.epoch + 1, holder = excluded.holder, until_us = excluded.until_us
+		SET epoch = greatest(l.epoch, $6) + 1, holder = excluded.holder, until_us = excluded.until_us
 		WHERE l.until_us <= 0 OR (l.epoch = $4 AND l.until_us = $5)
 	RETURNING l.epoch
 ), w AS (
