@@ -167,7 +167,8 @@ static void launch_refused(struct act *a, struct launching *l, enum spot_rc rc, 
 		      .claimed_by = l->me,
 		      .at_us = engine_now(a->e),
 		      .day = engine_day(a->e),
-		      .fence = a->epoch}));
+		      .fence = a->epoch,
+		      .token = l->args.common.token}));
 }
 
 /* Refused for what is asked before the token: credentials, the words of the request, another call that it needs. What the market refuses is
@@ -197,7 +198,8 @@ static void launch_undone(struct act *a, struct launching *l, enum node_event ev
 						    .claimed_by = l->me,
 						    .next_us = engine_now(a->e) + after_us,
 						    .at_us = engine_now(a->e),
-						    .fence = a->epoch}));
+						    .fence = a->epoch,
+						    .token = l->args.common.token}));
 }
 
 static int64_t launch_retry_us(struct engine *e, int32_t tries, int64_t said_us)
@@ -481,7 +483,8 @@ static void launch_stale(struct step *s)
 			 .claimed_by = rows[i].claimed_by,
 			 .next_us = 0,
 			 .at_us = engine_now(e),
-			 .fence = s->r->epoch}));
+			 .fence = s->r->epoch,
+			 .token = rows[i].token}));
 	}
 }
 

@@ -85,7 +85,8 @@ static void look_move(struct act *a, const struct looking *l, enum node_event ev
 						    .claimed_by = l->me,
 						    .next_us = next_us,
 						    .at_us = engine_now(a->e),
-						    .fence = a->epoch}));
+						    .fence = a->epoch,
+						    .token = l->args.token}));
 }
 
 static void look_again(struct act *a, const struct looking *l, const char *error)

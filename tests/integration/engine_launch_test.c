@@ -105,13 +105,18 @@ static void test_without_tokens_no_refusal_after_a_try_in_doubt_proves_anything(
 /* ---- ids that are given out again ------------------------------------------------------------- */
 
 /* The rows of the launch under way are another's now, as on a standby that was behind: same ids, another token. */
+static void rows_become_anothers(struct world *w)
+{
+	world_sql(w, "UPDATE node SET token = 'spt-cafe0001-another-' || id, name = 'brk.another.' || id, claim_until_us = 0 "
+		     "WHERE state = 'LAUNCHING'");
+}
+
 static void rows_are_anothers(struct world *w)
 {
 	for (int i = 0; i < LIMIT / 10 && w->cloud.n == 0; i++) {
 		world_for(w, 10);
 	}
-	world_sql(w, "UPDATE node SET token = 'spt-cafe0001-another-' || id, name = 'brk.another.' || id, claim_until_us = 0 "
-		     "WHERE state = 'LAUNCHING'");
+	rows_become_anothers(w);
 }
 
 static void test_a_late_reply_is_not_given_to_another_launch_with_its_id(void **state)
@@ -154,6 +159,69 @@ static void test_a_gangs_late_reply_is_not_given_to_another_with_its_ids(void **
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM orphan WHERE ref IN ('i-1', 'i-2') AND gone_us IS NOT NULL");
 	world_exit_all(w);
 	world_empty(w);
+}
+
+static struct httpd_req *held;
+
+static void hold(void *ctx UNUSED, struct httpd_req *r)
+{
+	held = r;
+}
+
+/* What is to be refused is refused when the rows of its launch are another's; then the cloud takes all. */
+static void refused_late(struct world *w, const char *spec, const int *calls)
+{
+	static char url[64];
+	struct httpd_conf conf = {.address = "127.0.0.1", .handle = hold};
+	struct httpd *h;
+	struct spot_err err = {0};
+
+	held = NULL;
+	world_start(w);
+	assert_int_equal(httpd_new(w->loop, &conf, &h, &err), SPOT_OK);
+	snprintf(url, sizeof(url), "http://127.0.0.1:%d/launch", httpd_port(h));
+	w->cloud.wire = url;
+	world_job(w, spec);
+	for (int i = 0; i < LIMIT / 10 && held == NULL; i++) {
+		world_for(w, 10);
+	}
+	assert_non_null(held);
+	rows_become_anothers(w);
+	httpd_reply(held, 200, "text/plain", "", 0);
+	for (int i = 0; i < LIMIT / 10 && *calls == 0; i++) {
+		world_for(w, 10);
+	}
+	w->cloud.wire = NULL;
+	httpd_free(h);
+	cloud_room(&w->cloud, "z1/a1/on_demand", 9);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE entity = 'node' AND (event = 'REFUSED' OR why LIKE 'fake launch%')"), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM pool_cool"), 0);
+	world_exit_all(w);
+	world_empty(w);
+}
+
+static void test_a_late_refusal_is_not_given_to_another_launch_with_its_id(void **state)
+{
+	struct world *w = *state;
+
+	for (int gang = 0; gang < 2; gang++) {
+		world_reset(w, true);
+		world_pool(w, "z1", "a1", "on_demand", 1000000);
+		w->cloud.gangs = gang;
+		cloud_room(&w->cloud, "z1/a1/on_demand", 0);
+		refused_late(w, gang ? "{\"num_nodes\": 2}" : "{}", gang ? &w->cloud.gang_launches : &w->cloud.launches);
+	}
+}
+
+static void test_a_launch_put_off_late_does_not_put_off_another_with_its_id(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "on_demand", 1000000);
+	w->cloud.throttle = 1;
+	refused_late(w, "{}", &w->cloud.launches);
 }
 
 /* ---- providers that are not configured any more ----------------------------------------------- */
@@ -237,6 +305,8 @@ int main(int argc, char **argv)
 	    T(test_without_tokens_no_refusal_after_a_try_in_doubt_proves_anything),
 	    T(test_a_late_reply_is_not_given_to_another_launch_with_its_id),
 	    T(test_a_gangs_late_reply_is_not_given_to_another_with_its_ids),
+	    T(test_a_late_refusal_is_not_given_to_another_launch_with_its_id),
+	    T(test_a_launch_put_off_late_does_not_put_off_another_with_its_id),
 	    T(test_unknown_launches_of_a_provider_that_is_gone_keep_no_others_from_being_looked_up),
 	    T(test_machines_to_be_ended_of_a_provider_that_is_gone_keep_no_others_from_their_end),
 	    T(test_proofs_of_a_provider_that_is_gone_keep_no_others_from_being_judged),

@@ -87,16 +87,18 @@ SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 
 -- The provider refused and nothing exists. scope: pool; type (in all zones of the region), zone, class (all pools
 -- of the quota class), region (the account's fault); market, provider (in every region; of a quota what has as many
--- GPUs or more); '' (nothing is cooled). Backoff: cool_min doubled per refusal in a row. A gang's counts as one refusal.
+-- GPUs or more); '' (nothing is cooled). Backoff: cool_min doubled per refusal in a row. A gang's counts as one refusal. The token
+-- says whose it is, as in engine_node_exists.
 -- name: engine_launch_refused
 -- params: id int8, was text, now text, event text, why text, rc text, scope text, cool_min_us int8, cool_max_us int8,
---   claimed_by text, at_us int8, day int4, fence int8
+--   claimed_by text, at_us int8, day int4, fence int8, token text
 -- rows: many id int8, told bool
 -- writes: yes
 WITH n AS (
 	UPDATE node SET state = $3, state_us = $11, why = $5, last_error = $5, end_cause = 'refused', ended_us = $11,
 		claim_until_us = 0
-	WHERE id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.gang_call)
+	WHERE id IN (SELECT h.id FROM node h WHERE h.id = $1 AND h.token = $14
+		UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.token = $14 AND h.gang_call)
 		AND state = $2 AND claimed_by = $10
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $13 FOR KEY SHARE)
 	RETURNING id, job_id, pool_id
@@ -128,9 +130,9 @@ WITH n AS (
 SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 
 -- Back to WANTED (nothing exists, later), on to UNKNOWN (it may exist), or void (FAILED), with the words of the reply. Of which no call
--- may have had an effect was not sent: neither its bill nor its time to boot begins there.
+-- may have had an effect was not sent: neither its bill nor its time to boot begins there. The token says whose it is, as in engine_node_exists.
 -- name: engine_launch_undone
--- params: id int8, was text, now text, event text, why text, claimed_by text, next_us int8, at_us int8, fence int8
+-- params: id int8, was text, now text, event text, why text, claimed_by text, next_us int8, at_us int8, fence int8, token text
 -- rows: many id int8, told bool
 -- writes: yes
 WITH n AS (
@@ -139,7 +141,8 @@ WITH n AS (
 		end_cause = CASE WHEN $3 = 'FAILED' THEN 'void' ELSE end_cause END,
 		launch_sent_us = CASE WHEN $2 = 'LAUNCHING' AND $3 = 'WANTED' AND NOT EXISTS (SELECT FROM event e
 			WHERE e.node_id = node.id AND e.now = 'UNKNOWN') THEN NULL ELSE launch_sent_us END
-	WHERE id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.gang_call)
+	WHERE id IN (SELECT h.id FROM node h WHERE h.id = $1 AND h.token = $10
+		UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.token = $10 AND h.gang_call)
 		AND state = $2 AND claimed_by = $6
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR KEY SHARE)
 	RETURNING id, job_id
@@ -153,8 +156,8 @@ SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 -- clocks jump. A gang's call is that of its first rank, as in engine_launch_due.
 -- name: engine_launch_stale
 -- params: claimed_by text, at_us int8, calls int8[]
--- rows: many id int8, claimed_by text
+-- rows: many id int8, claimed_by text, token text
 -- writes: no
-SELECT (array_agg(id ORDER BY gang_rank, id))[1], claimed_by FROM node WHERE state = 'LAUNCHING' AND (claimed_by <> $1 OR claim_until_us <= $2)
+SELECT (array_agg(id ORDER BY gang_rank, id))[1], claimed_by, (array_agg(token ORDER BY gang_rank, id))[1] FROM node WHERE state = 'LAUNCHING' AND (claimed_by <> $1 OR claim_until_us <= $2)
 GROUP BY CASE WHEN gang_call THEN -gang_id ELSE id END, claimed_by
 HAVING claimed_by <> $1 OR (array_agg(id ORDER BY gang_rank, id))[1] <> ALL ($3) ORDER BY 1 LIMIT 200
