@@ -14,6 +14,16 @@
 #define FILE_BYTES_MAX (4 << 20)
 #define MIGRATIONS_MAX 1000
 
+/*
+ * A lock that is waited for makes all wait that come after, on every connection: agents and leader too, for as long as a backup reads. So it is waited
+ * for shortly (less than a lease), given up with all that the migration did, and asked for again after a pause. Every eighth time a little longer:
+ * a vacuum gives way only to who has waited for deadlock_timeout (1 s).
+ */
+#define LOCK_WAIT      "500ms"
+#define LOCK_WAIT_LONG "1500ms"
+#define LONG_EVERY     8
+#define PAUSE_MAX_S    8
+
 /* ---- what is applied against what we know -----------------------------------------------------
  */
 
@@ -80,17 +90,18 @@ static enum spot_rc run(struct pg_sync *c, const char *what, const char *sql, st
 	return pg_sync_exec(c, what, sql, NULL, 0, NULL, err);
 }
 
-static enum spot_rc apply_one(struct pg_sync *c, const struct migration *m, int64_t now_us,
-			      struct spot_err *err)
+static enum spot_rc apply_one(struct pg_sync *c, const struct migration *m, const char *lock_wait,
+			      int64_t now_us, struct spot_err *err)
 {
-	char version[16], at[32], what[120];
+	char version[16], at[32], what[120], begin[80];
 	const char *const values[] = {version, m->name, m->sha256, at};
 	enum spot_rc rc;
 
 	(void)snprintf(version, sizeof(version), "%d", m->version);
 	(void)snprintf(at, sizeof(at), "%" PRId64, now_us);
 	(void)snprintf(what, sizeof(what), "migration %04d_%s", m->version, m->name);
-	rc = run(c, what, "BEGIN", err);
+	(void)snprintf(begin, sizeof(begin), "BEGIN; SET LOCAL lock_timeout = '%s'", lock_wait);
+	rc = run(c, what, begin, err);
 	if (rc == SPOT_OK)
 		rc = run(c, what, m->sql, err);
 	if (rc != SPOT_OK)
@@ -103,6 +114,56 @@ static enum spot_rc apply_one(struct pg_sync *c, const struct migration *m, int6
 	if (rc == SPOT_OK && !pg_sync_in_transaction(c))
 		return err_set(err, SPOT_CONFIG, "%s: must not begin or end transactions", what);
 	return rc != SPOT_OK ? rc : run(c, what, "COMMIT", err);
+}
+
+/* Who has our tables open, those with the oldest transactions. What another role does is seen by its pid only. */
+static const char holders_sql[] =
+    "SELECT coalesce(string_agg(format('pid %s (%s%s): %s', pid, coalesce(nullif(application_name, ''), backend_type, '?'), "
+    "', for ' || extract(epoch FROM clock_timestamp() - xact_start)::int8 || ' s', "
+    "coalesce(left(regexp_replace(query, '\\s+', ' ', 'g'), 60), '?')), '; ' ORDER BY xact_start), 'nobody any more') "
+    "FROM (SELECT * FROM pg_stat_activity a WHERE pid <> pg_backend_pid() AND EXISTS (SELECT FROM pg_locks l JOIN pg_class t "
+    "ON t.oid = l.relation WHERE l.pid = a.pid AND l.granted AND l.database = (SELECT oid FROM pg_database "
+    "WHERE datname = current_database()) AND t.relkind IN ('r', 'p') AND t.relnamespace = current_schema()::regnamespace) "
+    "ORDER BY xact_start LIMIT 3) a";
+
+static enum spot_rc say_waits(struct pg_sync *c, const struct migration *m, int tries,
+			      struct spot_err *err)
+{
+	AUTO(pg_text) struct pg_text *t = NULL;
+	enum spot_rc rc = pg_sync_exec(c, "who holds the lock", holders_sql, NULL, 0, &t, err);
+
+	if (rc == SPOT_OK)
+		log_warn("schema.waits", I64("version", m->version), STR("name", m->name), I64("tries", tries),
+			 STR("held_by", pg_text_at(t, 0, 0)),
+			 STR("hint", "it is asked for again until it is had, and nobody else waits for that; let what holds it "
+				     "end (a backup), or end it: SELECT pg_terminate_backend(PID)"));
+	return rc;
+}
+
+static bool is_locked(const struct spot_err *err)
+{
+	return strcmp(err->code, "55P03") == 0 || strcmp(err->code, "40P01") == 0;
+}
+
+static enum spot_rc apply_patiently(struct pg_sync *c, const struct migration *m, int64_t now_us,
+				    struct spot_err *err)
+{
+	for (int tries = 1;; tries++) {
+		char pause[40];
+		enum spot_rc rc = apply_one(c, m, tries % LONG_EVERY == 0 ? LOCK_WAIT_LONG : LOCK_WAIT, now_us, err);
+
+		if (rc == SPOT_OK || !is_locked(err))
+			return rc;
+		/* The server counts the pause: it tells when it goes away, and a signal ends us. */
+		(void)snprintf(pause, sizeof(pause), "SELECT pg_sleep(%d)", MIN(tries, PAUSE_MAX_S));
+		rc = run(c, "schema lock", "ROLLBACK", err);
+		if (rc == SPOT_OK)
+			rc = say_waits(c, m, tries, err);
+		if (rc == SPOT_OK)
+			rc = run(c, "schema lock", pause, err);
+		if (rc != SPOT_OK)
+			return rc;
+	}
 }
 
 static enum spot_rc apply_all(struct pg_sync *c, const struct migration *list, size_t n,
@@ -122,7 +183,7 @@ static enum spot_rc apply_all(struct pg_sync *c, const struct migration *list, s
 	if (rc == SPOT_OK)
 		rc = applied_read(c, list, n, &have, err);
 	for (size_t i = (size_t)have.n; rc == SPOT_OK && i < n; i++) {
-		rc = apply_one(c, &list[i], now_us, err);
+		rc = apply_patiently(c, &list[i], now_us, err);
 		if (rc == SPOT_OK)
 			log_info("schema.migrated", I64("version", list[i].version),
 				 STR("name", list[i].name));

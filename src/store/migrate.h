@@ -22,6 +22,8 @@ struct migration {
  * Brings the database up to date. list has n migrations (migrations_all of store/q.h). If dir is
  * not NULL, *.sql there is used instead of list. now_us is written as applied_us. ret_applied (may
  * be NULL) is the number applied now. Nothing of a failed migration remains; earlier ones stay.
+ * Where a migration must wait for a lock (a backup reads the table) it is tried again until it gets
+ * through, whoever else uses the table waits for moments only, and the log says who holds it.
  */
 NODISCARD enum spot_rc migrate_run(const char *dsn, const char *dir, const struct migration *list,
 				   size_t n, int64_t now_us, int *ret_applied,

@@ -1,9 +1,14 @@
 /* The migration runner: what it applies, what it refuses, and two of it at once. */
 #include "base/base.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/sign.h"
 #include "harness.h"
+#include "io/pg.h"
 #include "store/q.h"
+#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -11,6 +16,8 @@
 #include <cmocka.h>
 
 static struct testdb *db;
+static const char *dsn_now;
+static int64_t end_us;
 
 struct mine {
 	struct migration list[4];
@@ -194,6 +201,116 @@ static void two_runners_at_once_apply_each_migration_once(void **state)
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM a"), 1);
 }
 
+/* Waits in a transaction of its own that others see. */
+static void until(const char *what)
+{
+	while (testdb_int(dsn_now, what) == 0) {
+		assert_true(clock_real.mono_us(&clock_real) < end_us);
+	}
+}
+
+#define WAITS "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
+
+static void says(struct pg_sync *c, const char *sql)
+{
+	struct spot_err err = {0};
+
+	assert_int_equal(pg_sync_exec(c, "test", sql, NULL, 0, NULL, &err), SPOT_OK);
+	assert_string_equal(err.text, "");
+}
+
+/* As a backup does. */
+static struct pg_sync *reader_new(const char *dsn)
+{
+	struct pg_sync *c = NULL;
+	struct spot_err err = {0};
+
+	assert_int_equal(pg_sync_open(dsn, &c, &err), SPOT_OK);
+	says(c, "SET application_name = 'a backup'; BEGIN; SELECT FROM a");
+	return c;
+}
+
+static pid_t runner_new(const char *dsn, const struct mine *m, const char *log)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+		if (fd < 0)
+			_exit(2);
+		log_init(&(struct log_conf){.fd = fd, .level = LOG_WARN, .program = "test"});
+		_exit(migrate_run(dsn, NULL, m->list, 3, 1, NULL, NULL) == SPOT_OK ? 0 : 1);
+	}
+	assert_true(pid > 0);
+	return pid;
+}
+
+static void a_migration_that_must_wait_for_a_lock_keeps_nobody_waiting(void **state)
+{
+	const char *dsn = dsn_now = testdb_new_empty(db);
+	struct pg_sync *reader, *third = NULL;
+	struct spot_err err = {0};
+	struct mine m;
+	char log[500], text[4000] = "";
+	int status;
+	pid_t pid;
+	FILE *f;
+
+	(void)state;
+	mine_init(&m);
+	end_us = clock_real.mono_us(&clock_real) + 60 * SPOT_US_PER_S;
+	(void)snprintf(log, sizeof(log), "%s/waits.log", testdb_dir(db));
+	assert_int_equal(migrate_run(dsn, NULL, m.list, 1, 1, NULL, &err), SPOT_OK);
+	assert_int_equal(pg_sync_open(dsn, &third, &err), SPOT_OK);
+	says(third, "SET statement_timeout = '10s'");
+	reader = reader_new(dsn);
+	pid = runner_new(dsn, &m, log);
+	for (int i = 0; i < 2; i++) { /* it is given up, and asked for again */
+		until(WAITS);
+		says(third, "INSERT INTO a VALUES (7)");
+	}
+	assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+	says(reader, "COMMIT");
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM a WHERE x = 2"), 1);
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM schema_version"), 3);
+	f = fopen(log, "re");
+	assert_non_null(f);
+	assert_true(fread(text, 1, sizeof(text) - 1, f) > 0);
+	fclose(f);
+	assert_non_null(strstr(text, "schema.waits"));
+	assert_non_null(strstr(text, "(a backup, for "));
+	assert_non_null(strstr(text, "SELECT FROM a"));
+	pg_sync_close(reader);
+	pg_sync_close(third);
+}
+
+static void a_runner_that_is_killed_while_it_waits_leaves_nobody_waiting(void **state)
+{
+	const char *dsn = dsn_now = testdb_new_empty(db);
+	struct pg_sync *reader;
+	struct spot_err err = {0};
+	struct mine m;
+	char log[500];
+	int status;
+	pid_t pid;
+
+	(void)state;
+	mine_init(&m);
+	end_us = clock_real.mono_us(&clock_real) + 60 * SPOT_US_PER_S;
+	(void)snprintf(log, sizeof(log), "%s/killed.log", testdb_dir(db));
+	assert_int_equal(migrate_run(dsn, NULL, m.list, 1, 1, NULL, &err), SPOT_OK);
+	reader = reader_new(dsn);
+	pid = runner_new(dsn, &m, log);
+	until(WAITS);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	until("SELECT (NOT EXISTS (" WAITS " HAVING count(*) > 0) AND NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory'))::int");
+	pg_sync_close(reader);
+}
+
 static void file_write(const char *dir, const char *name, const char *text)
 {
 	char path[600];
@@ -264,6 +381,8 @@ int main(void)
 	    cmocka_unit_test(a_migration_that_commits_on_its_own_is_refused),
 	    cmocka_unit_test(a_hole_in_the_numbers_is_refused),
 	    cmocka_unit_test(two_runners_at_once_apply_each_migration_once),
+	    cmocka_unit_test(a_migration_that_must_wait_for_a_lock_keeps_nobody_waiting),
+	    cmocka_unit_test(a_runner_that_is_killed_while_it_waits_leaves_nobody_waiting),
 	    cmocka_unit_test(migrations_are_read_from_a_folder_in_order),
 	    cmocka_unit_test(compiled_in_texts_have_the_checksum_they_claim),
 	    cmocka_unit_test(a_dsn_that_does_not_parse_is_not_shown),
