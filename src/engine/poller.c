@@ -10,7 +10,7 @@
 #define UPKEEP_TRIES    3    /* of a step, but for the first two, without which nothing can be polled */
 #define UNRECORDED_US   (10 * SPOT_US_PER_S)
 #define BACKOFF_MAX_US  (600 * SPOT_US_PER_S)
-#define UPKEEP_ONCE     5    /* steps done at the start of a round */
+#define UPKEEP_ONCE     (4 + POLLER_PURGES) /* steps done at the start of a round */
 #define UPKEEP_ROUND    720  /* about an hour */
 
 static const char *const names[FEED_COUNT] = {
@@ -379,11 +379,12 @@ static void tick(struct loop_timer *t)
 
 /* Upkeep goes round: partitions ahead, retention, ageing of prices. One statement at a time. A step that fails is tried again after a
  * while, for a database that refuses it refuses it at once; what fails again and again shall not keep the others from being done. */
-static void upkeep_done(struct op *op)
+void poller_upkept(struct op *op)
 {
 	struct poller *p = container_of(container_of(op, struct pg_req, op), struct poller, upkeep);
 	bool first = p->upkeep_step < UPKEEP_ONCE + (int)p->deps.providers_n + 3, failed = op->rc != SPOT_OK;
 
+	poller_purged(p);
 	if (failed) {
 		log_warn("poller.upkeep_failed", I64("step", p->upkeep_step), STR("error", op->err.text));
 	}
@@ -410,7 +411,7 @@ static void seed_feeds(struct poller *p)
 	}
 	q_market_feeds_add(p->deps.pg, &p->upkeep,
 	    &(struct q_market_feeds_add){.providers = p->names, .providers_n = n, .regions = regions, .regions_n = n,
-	        .feeds = feeds, .feeds_n = n, .now_us = loop_wall_us(p->deps.loop), .fence = p->deps.epoch(p->deps.ctx)}, upkeep_done);
+	        .feeds = feeds, .feeds_n = n, .now_us = loop_wall_us(p->deps.loop), .fence = p->deps.epoch(p->deps.ctx)}, poller_upkept);
 }
 
 static void housekeeping(struct loop_timer *t)
@@ -427,37 +428,40 @@ static void housekeeping(struct loop_timer *t)
 	switch (p->upkeep_step % UPKEEP_ROUND) {
 	case 0:
 		q_price_partitions_ensure(p->deps.pg, &p->upkeep,
-		    &(struct q_price_partitions_ensure){.from_us = now - PRICE_DAY_US, .to_us = now + 3 * PRICE_DAY_US}, upkeep_done);
+		    &(struct q_price_partitions_ensure){.from_us = now - PRICE_DAY_US, .to_us = now + 3 * PRICE_DAY_US}, poller_upkept);
 		return;
 	case 1:
 		seed_feeds(p);
 		return;
 	case 2:
 		q_price_partitions_drop(p->deps.pg, &p->upkeep,
-		    &(struct q_price_partitions_drop){.before_us = now - c->retention_us}, upkeep_done);
+		    &(struct q_price_partitions_drop){.before_us = now - c->retention_us}, poller_upkept);
 		return;
 	case 3:
-		q_market_retention(p->deps.pg, &p->upkeep,
-		    &(struct q_market_retention){.before_us = now - MIN(c->retention_us, 7 * PRICE_DAY_US),
-		        .log_before_us = now - c->retention_us}, upkeep_done);
-		return;
-	case 4:
-		q_market_habits(p->deps.pg, &p->upkeep, &(struct q_market_habits){.at_us = now}, upkeep_done);
+		q_market_habits(p->deps.pg, &p->upkeep, &(struct q_market_habits){.at_us = now}, poller_upkept);
 		return;
 	default:
+		if (p->upkeep_step % UPKEEP_ROUND < UPKEEP_ONCE) {
+			poller_purge(p, p->upkeep_step % UPKEEP_ROUND - (UPKEEP_ONCE - POLLER_PURGES));
+			return;
+		}
+		if (p->purge_more != 0 && p->upkeep_step % 3 == 0) { /* what is left, a piece at a time */
+			poller_purge(p, __builtin_ctz(p->purge_more));
+			return;
+		}
 		at = (size_t)(p->upkeep_step % UPKEEP_ROUND) - UPKEEP_ONCE;
 		/* Every provider has its row at once; then one at a time, what changed first. */
 		if (at < p->deps.providers_n) {
-			health_store(p, at, upkeep_done);
+			health_store(p, at, poller_upkept);
 			return;
 		}
 		if (p->upkeep_step % 2 == 0 && p->deps.providers_n > 0) {
-			health_store(p, health_next(p, at / 2), upkeep_done);
+			health_store(p, health_next(p, at / 2), poller_upkept);
 			return;
 		}
 		q_market_prices_age(p->deps.pg, &p->upkeep,
 		    &(struct q_market_prices_age){.now_us = now, .spot_us = c->spot_us, .on_demand_us = c->on_demand_us,
-		        .frozen_us = c->frozen_us, .steady = p->steady, .steady_n = p->steady_n, .fence = p->deps.epoch(p->deps.ctx)}, upkeep_done);
+		        .frozen_us = c->frozen_us, .steady = p->steady, .steady_n = p->steady_n, .fence = p->deps.epoch(p->deps.ctx)}, poller_upkept);
 		return;
 	}
 }
@@ -468,6 +472,7 @@ struct poller *poller_new(const struct poller_deps *deps)
 
 	assert(p != NULL);
 	p->deps = *deps;
+	p->purging = -1;
 	p->arena = arena_new(0);
 	p->names = calloc(deps->providers_n + 1, sizeof(*p->names));
 	p->steady = calloc(deps->providers_n + 1, sizeof(*p->steady));
@@ -480,7 +485,7 @@ struct poller *poller_new(const struct poller_deps *deps)
 	}
 	health_init(p);
 	op_init(&p->due.op, deps->loop, due_read);
-	op_init(&p->upkeep.op, deps->loop, upkeep_done);
+	op_init(&p->upkeep.op, deps->loop, poller_upkept);
 	loop_timer_init(&p->tick, deps->loop, tick);
 	loop_timer_init(&p->housekeeping, deps->loop, housekeeping);
 	loop_timer_set(&p->tick, 0);

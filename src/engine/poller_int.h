@@ -74,6 +74,8 @@ struct poller {
 	struct poll *polls;
 	int running;
 	int upkeep_step, upkeep_fails;
+	int purging;                       /* the purge that is under way, -1: none */
+	unsigned purge_more;               /* those that left something, as bits */
 	bool due_old;                      /* a poll ended while the due ones were read: read them again */
 	struct poller_stats stats;
 };
@@ -90,6 +92,11 @@ void poll_refused_room(struct poll *p, size_t n); /* for the points of one call 
 void poll_refused_put(struct poll *p, void (*done)(struct op *));
 void poll_failed(struct poll *p, const struct spot_err *err);
 void poll_recorded(struct op *op);
+void poller_upkept(struct op *op); /* a step of the upkeep ended */
+/* poller_purge.c */
+#define POLLER_PURGES 9
+void poller_purge(struct poller *p, int i);
+void poller_purged(struct poller *p); /* before the statement's rows go */
 /* poller_past.c: the pools whose past is next, and what their provider told. */
 void past_pools(struct poll *p, void (*done)(struct op *));
 void past_args(struct poll *p);

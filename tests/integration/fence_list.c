@@ -13,7 +13,6 @@ static const struct {
     {"engine_rate_take", "rates of an account count calls of whoever makes them"},
     {"engine_node_exists", "a machine exists: its ref must never be lost; the row's state says whether anybody needs it"},
     {"market_habits", "worked out of rows alone; the same whoever does it"},
-    {"market_retention", "deletes by age alone"},
 };
 
 const char *fence_waived(const char *statement)

@@ -228,12 +228,12 @@ static void every_job_of_the_queue_has_its_turn(void **state)
 
 /* ---- leaks ----------------------------------------------------------------------------------- */
 
-static const char *leaks_left(int64_t before_us, int64_t log_before_us)
+static const char *leaks_left(int64_t before_us, int64_t keep_before_us)
 {
-	struct q_market_retention p = {.before_us = before_us, .log_before_us = log_before_us};
+	struct q_retention_leaks p = {.before_us = before_us, .keep_before_us = keep_before_us, .most = 100};
 	struct pg_req req = {0};
 
-	q_market_retention(pg, &req, &p, no_done);
+	q_retention_leaks(pg, &req, &p, no_done);
 	assert_true(test_op_wait(&req.op));
 	assert_string_equal(req.op.err.text, "");
 	pg_req_fini(&req);
@@ -252,6 +252,126 @@ static void what_was_said_to_keep_is_remembered_for_long(void **state)
 	assert_string_equal(leaks_left(201, 101), "there");
 }
 
+/* ---- what is past its time -------------------------------------------------------------------- */
+
+static int64_t samples_purged(int64_t before_us, int32_t most)
+{
+	struct q_retention_samples p = {.before_us = before_us, .most = most};
+	struct pg_req req = {0};
+	int64_t n;
+
+	q_retention_samples(pg, &req, &p, no_done);
+	assert_true(test_op_wait(&req.op));
+	assert_string_equal(req.op.err.text, "");
+	n = pg_int(req.result, 0, 0);
+	pg_req_fini(&req);
+	return n;
+}
+
+static int64_t logs_purged(int64_t before_us, int32_t most)
+{
+	struct q_retention_logs p = {.before_us = before_us, .most = most};
+	struct pg_req req = {0};
+	int64_t n;
+
+	q_retention_logs(pg, &req, &p, no_done);
+	assert_true(test_op_wait(&req.op));
+	assert_string_equal(req.op.err.text, "");
+	n = pg_int(req.result, 0, 0);
+	pg_req_fini(&req);
+	return n;
+}
+
+/* However much there is, a statement takes a piece, the oldest of each node, and nothing that is young. */
+static void samples_and_logs_go_piece_by_piece(void **state)
+{
+	(void)state;
+	testdb_exec(dsn, "INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, gpu_milli, gpu_mem_mib, vcpus, mem_mib, "
+			 "arch, quota_class, offered, seen_us) VALUES ('p', 'r', 'samples', '', 't', 'spot', '', 0, 0, 1, 1, 'x86_64', '', true, 1); "
+			 "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us) "
+			 "SELECT (SELECT id FROM pool WHERE zone = 'samples'), 'GONE', 1, 'sample-' || i, 'sample-' || i, 1, 1 FROM generate_series(1, 3) i; "
+			 "INSERT INTO node_sample (node_id, at_us, gpus) SELECT id, 100 * i, 0 FROM node, generate_series(1, 10) i WHERE name LIKE 'sample-%'");
+	assert_int_equal(samples_purged(500, 5), 5);
+	assert_int_equal(samples_purged(500, 5), 5);
+	assert_int_equal(samples_purged(500, 5), 2);
+	assert_int_equal(samples_purged(500, 5), 0);
+	assert_string_equal(testdb_text(dsn, "SELECT count(*) || ' ' || min(at_us) FROM node_sample"), "18 500");
+	testdb_exec(dsn, "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, created_us, queued_us, ended_us) "
+			 "SELECT 'logged-' || i, 'o', 't', 'p', 'training', '{}', '', 'FAILED', 1, 1, 1, i * 100 FROM generate_series(1, 3) i; "
+			 "INSERT INTO job_log (job_id, epoch, at_offset, at_us, bytes) SELECT id, 1, i, 1, 'x' FROM job, generate_series(1, 4) i "
+			 "WHERE name LIKE 'logged-%'");
+	assert_int_equal(logs_purged(300, 5), 5);
+	assert_int_equal(logs_purged(300, 5), 3);
+	assert_int_equal(logs_purged(300, 5), 0);
+	assert_string_equal(testdb_text(dsn, "SELECT string_agg(DISTINCT j.name, ' ') FROM job_log JOIN job j ON j.id = job_id"), "logged-3");
+}
+
+/* ---- one hash in all jobs ---------------------------------------------------------------------- */
+
+/* How many chunks the statement looks at; what it did is undone. */
+static int64_t chunks_read(const char *name, const char *const *values, int rows)
+{
+	PGconn *c = PQconnectdb(dsn);
+	const struct pg_stmt *s = NULL;
+	PGresult *r;
+	int64_t n;
+
+	for (size_t i = 0; i < q_all_n && s == NULL; i++) {
+		s = strcmp(q_all[i].name, name) == 0 ? &q_all[i] : NULL;
+	}
+	assert_non_null(s);
+	PQclear(PQexec(c, "SET plan_cache_mode = force_generic_plan")); /* as a daemon that runs for long */
+	PQclear(PQexec(c, "BEGIN"));
+	PQclear(PQprepare(c, "", s->sql, s->params_n, s->param_types));
+	r = PQexecPrepared(c, "", s->params_n, values, NULL, NULL, 0);
+	assert_string_equal(PQresultErrorMessage(r), "");
+	assert_int_equal(PQntuples(r), rows);
+	PQclear(r);
+	r = PQexec(c, "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'checkpoint_chunk'");
+	assert_int_equal(PQntuples(r), 1);
+	n = strtol(PQgetvalue(r, 0, 0), NULL, 10);
+	PQclear(r);
+	PQfinish(c);
+	return n;
+}
+
+#define EMPTY "'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'"
+
+/* An empty file is in every checkpoint of every job. */
+static void what_a_job_stored_is_found_beside_any_number_of_other_jobs_chunks(void **state)
+{
+	static const char *const open[] = {NULL, NULL, "1", "periodic", "5", "{a,b}", "{0,0}", "{0,7}", "{420,420}",
+	    "{e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855,aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}", "9"};
+	static const char *const due[] = {"100", "10"};
+	const char *values[ARRAY_LEN(open)];
+	char node[24], job[24];
+
+	(void)state;
+	testdb_exec(dsn, "INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, gpu_milli, gpu_mem_mib, vcpus, mem_mib, "
+			 "arch, quota_class, offered, seen_us) VALUES ('p', 'r', 'stored', '', 't', 'spot', '', 0, 0, 1, 1, 'x86_64', '', true, 1); "
+			 "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, created_us, queued_us, epoch) "
+			 "SELECT 'stored-' || i, 'o', 't', 'p', 'training', '{}', '', 'RUNNING', 1, 1, 1, 1 FROM generate_series(1, 21) i; "
+			 "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us) "
+			 "SELECT (SELECT id FROM pool WHERE zone = 'stored'), 'READY', 1, name, name, 1, 1 FROM job WHERE name LIKE 'stored-%'; "
+			 "INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, phase, desired, version, created_us) "
+			 "SELECT j.id, 1, n.id, n.pool_id, 'spot', 'RUNNING', 'run', 1, 1 FROM job j JOIN node n ON n.name = j.name; "
+			 "INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, created_us, urls_us) SELECT id, 1, "
+			 "CASE WHEN name = 'stored-20' THEN 'ABANDONED' ELSE 'COMMITTED' END, 'periodic', i, 0, 1, 1 FROM job, generate_series(1, 50) i "
+			 "WHERE name LIKE 'stored-%' AND (name NOT IN ('stored-20', 'stored-21') OR i = 1); "
+			 "INSERT INTO checkpoint_chunk (checkpoint_id, path, seq, bytes, mode, sha256, object_key, fresh) "
+			 "SELECT c.id, i, 0, 0, 420, x.sha, 'j' || c.job_id || '/' || x.sha, true FROM checkpoint c JOIN job j ON j.id = c.job_id, generate_series(1, 30) i, "
+			 "LATERAL (SELECT CASE WHEN i <= 20 THEN " EMPTY " ELSE md5(c.id || ' ' || i) || md5(c.id || ' ' || i) END AS sha) x "
+			 "WHERE j.name <> 'stored-21' OR i > 20; "
+			 "UPDATE attempt SET ended_us = 2, settled = true FROM job j WHERE j.id = job_id AND j.name = 'stored-20'; ANALYZE");
+	memcpy(values, open, sizeof(values));
+	(void)snprintf(node, sizeof(node), "%s", testdb_text(dsn, "SELECT id FROM node WHERE name = 'stored-21'"));
+	(void)snprintf(job, sizeof(job), "%s", testdb_text(dsn, "SELECT id FROM job WHERE name = 'stored-21'"));
+	values[0] = node;
+	values[1] = job;
+	assert_in_range(chunks_read("api_checkpoint_open", values, 1), 0, 200);
+	assert_in_range(chunks_read("engine_dispose_due", due, 10), 30, 1000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -261,6 +381,8 @@ int main(void)
 	    T(who_waits_for_a_rate_owes_nothing),
 	    T(every_job_of_the_queue_has_its_turn),
 	    T(what_was_said_to_keep_is_remembered_for_long),
+	    T(samples_and_logs_go_piece_by_piece),
+	    T(what_a_job_stored_is_found_beside_any_number_of_other_jobs_chunks),
 	};
 
 	return STORE_TESTS(tests);

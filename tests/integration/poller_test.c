@@ -83,11 +83,35 @@ static void a_day_that_cannot_be_dropped_keeps_nothing_else_from_being_done(void
 	pg_sync_close(reader);
 }
 
+/* More than one statement takes, beside a table from which nothing can be deleted. */
+static void what_is_past_its_time_goes_whatever_else_stays(void **state)
+{
+	struct poller_conf conf;
+	struct poller *p;
+
+	(void)state;
+	testdb_exec(dsn, "INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, gpu_milli, gpu_mem_mib, vcpus, mem_mib, "
+			 "arch, quota_class, offered, seen_us) VALUES ('p', 'r', 'z', '', 't', 'spot', '', 0, 0, 1, 1, 'x86_64', '', true, 1); "
+			 "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us) SELECT id, 'GONE', 1, 't', 'n', 1, 1 FROM pool; "
+			 "INSERT INTO node_sample (node_id, at_us, gpus) SELECT id, i, 0 FROM node, generate_series(1, 25000) i; "
+			 "INSERT INTO price_refused VALUES (1, 1, 1, '', ''); "
+			 "INSERT INTO agent_binary VALUES (repeat('a', 64), 'x', 1); "
+			 "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$; "
+			 "CREATE TRIGGER refuse BEFORE DELETE ON price_refused FOR EACH ROW EXECUTE FUNCTION refuse()");
+	p = upkeep_of(&conf, SPOT_US_PER_S / 20);
+	until("SELECT (count(*) = 0)::int FROM agent_binary");
+	until("SELECT (count(*) = 0)::int FROM node_sample");
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_refused"), 1);
+	poller_free(p);
+	testdb_exec(dsn, "DROP FUNCTION refuse() CASCADE");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    T(a_day_that_could_not_be_dropped_is_dropped_soon_after),
 	    T(a_day_that_cannot_be_dropped_keeps_nothing_else_from_being_done),
+	    T(what_is_past_its_time_goes_whatever_else_stays),
 	};
 
 	return STORE_TESTS(tests);

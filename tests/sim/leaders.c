@@ -16,7 +16,7 @@
 #include "store.h"
 
 static const char *const facts[] = {"engine_rate_take", "engine_lease_take", "engine_lease_renew", "engine_lease_release",
-    "engine_node_exists", "engine_install_create", "market_habits", "market_retention"};
+    "engine_node_exists", "engine_install_create", "market_habits"};
 
 #define PROBES_EVERY 8 /* seeds */
 #define PROBES_MOST  16

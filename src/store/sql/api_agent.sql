@@ -217,8 +217,8 @@ WITH o AS (
 SELECT fresh, same, pg_notify('spot_engine', '') IS NOT NULL AS woken,
 	pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM o
 
--- Opens a checkpoint. Chunks whose bytes an earlier committed checkpoint of the job has are not fresh.
--- Earlier open ones of the attempt are given up.
+-- Opens a checkpoint. Chunks whose bytes one of the job's last committed checkpoints (four, of each rank) has are not fresh: what is still
+-- there is in those, and all jobs share the hash of the empty file. Earlier open ones of the attempt are given up.
 -- name: api_checkpoint_open
 -- params: node_id int8, job_id int8, epoch int4, reason text, steps int8, paths text[], seqs int4[], bytes int8[],
 --   modes int4[], shas text[], at_us int8
@@ -233,10 +233,15 @@ WITH ok AS (
 ), blank AS (
 	UPDATE checkpoint_chunk k SET upload_url = NULL, upload_headers = NULL FROM old
 	WHERE k.checkpoint_id = old.id AND k.upload_url IS NOT NULL
+), past AS MATERIALIZED (
+	SELECT DISTINCT ON (k.sha256, k.bytes) k.sha256, k.bytes, k.object_key
+	FROM (SELECT c.id FROM checkpoint c WHERE c.job_id = $2 AND c.state = 'COMMITTED'
+		ORDER BY c.id DESC LIMIT (SELECT 4 * num_nodes FROM job WHERE id = $2)) c
+	CROSS JOIN LATERAL (SELECT * FROM checkpoint_chunk k WHERE k.checkpoint_id = c.id OFFSET 0) k
+	ORDER BY k.sha256, k.bytes, k.checkpoint_id DESC
 ), s AS (
-	SELECT u.*, k.object_key AS have FROM ok, unnest($6, $7, $8, $9, $10) u (path, seq, bytes, mode, sha)
-	LEFT JOIN LATERAL (SELECT k.object_key FROM checkpoint_chunk k JOIN checkpoint c ON c.id = k.checkpoint_id
-		WHERE k.sha256 = u.sha AND k.bytes = u.bytes AND c.job_id = $2 AND c.state = 'COMMITTED' LIMIT 1) k ON true
+	SELECT u.*, p.object_key AS have FROM ok, unnest($6, $7, $8, $9, $10) u (path, seq, bytes, mode, sha)
+	LEFT JOIN past p ON p.sha256 = u.sha AND p.bytes = u.bytes
 ), c AS (
 	INSERT INTO checkpoint (job_id, epoch, rank, state, reason, steps, bytes, bytes_new, created_us, urls_us)
 	SELECT ok.id, ok.epoch, ok.rank, 'OPEN', $4, $5, coalesce((SELECT sum(bytes) FROM s), 0)::int8,
@@ -340,3 +345,24 @@ FROM e
 -- writes: yes
 INSERT INTO node_sample (node_id, at_us, gpus, gpu_util, gpu_mem_used_mib, gpu_mem_total_mib, gpu_power_mw, cpu_util,
 	mem_used_mib) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING
+
+-- What nodes download, by its SHA-256: user data pin one, and whoever is asked for it may have another by then.
+-- name: api_handout_get
+-- params: sha256 text
+-- rows: 0..1 sha256 text, bytes bytea
+-- writes: no
+SELECT sha256, bytes FROM agent_binary WHERE sha256 = $1
+
+-- Those that are there already; they are in use.
+-- name: api_handout_seen
+-- params: shas text[], at_us int8
+-- rows: many sha256 text
+-- writes: yes
+UPDATE agent_binary SET seen_us = greatest(seen_us, $2) WHERE sha256 = ANY ($1) RETURNING sha256
+
+-- name: api_handout_put
+-- params: sha256 text, bytes bytea, at_us int8
+-- rows: none
+-- writes: yes
+INSERT INTO agent_binary AS b (sha256, bytes, seen_us) VALUES ($1, $2, $3)
+ON CONFLICT (sha256) DO UPDATE SET seen_us = greatest(b.seen_us, excluded.seen_us)

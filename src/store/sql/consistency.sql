@@ -84,7 +84,7 @@ WITH c AS MATERIALIZED (
 ), f AS (
 	SELECT c.id, k.path, sum(k.bytes) AS bytes, max(k.seq) + 1 - count(*) AS missing,
 		count(*) FILTER (WHERE k.deleted_us IS NOT NULL OR EXISTS (SELECT FROM checkpoint_chunk o
-			WHERE o.sha256 = k.sha256 AND o.object_key = k.object_key AND o.deleted_us IS NOT NULL)) AS deleted
+			WHERE o.object_key = k.object_key AND o.deleted_us IS NOT NULL)) AS deleted
 	FROM c JOIN checkpoint_chunk k ON k.checkpoint_id = c.id GROUP BY c.id, k.path
 ), b AS (
 	SELECT c.id, 'c' || c.id || ' of j' || c.job_id || ': ' || coalesce(sum(f.bytes), 0) || ' of ' || c.bytes || ' bytes, '

@@ -76,7 +76,7 @@ FROM (SELECT c.id FROM checkpoint c JOIN attempt a ON a.job_id = c.job_id AND a.
 	ORDER BY c.id LIMIT 16) c
 JOIN checkpoint_chunk k ON k.checkpoint_id = c.id AND k.fresh AND k.deleted_us IS NULL
 WHERE NOT EXISTS (SELECT FROM checkpoint_chunk o JOIN checkpoint oc ON oc.id = o.checkpoint_id
-	WHERE o.sha256 = k.sha256 AND o.object_key = k.object_key AND oc.state <> 'ABANDONED')
+	WHERE o.object_key = k.object_key AND oc.state <> 'ABANDONED')
 ORDER BY k.checkpoint_id, k.path, k.seq LIMIT $2
 
 -- name: engine_dispose_done
@@ -98,6 +98,6 @@ WHERE a.job_id = c.job_id AND a.epoch = c.epoch AND a.rank = c.rank AND a.ended_
 	AND (c.urls_us IS NULL OR (c.urls_us <= $1 AND NOT EXISTS (
 		SELECT FROM checkpoint_chunk k WHERE k.checkpoint_id = c.id AND k.fresh AND k.deleted_us IS NULL
 			AND NOT EXISTS (SELECT FROM checkpoint_chunk o JOIN checkpoint oc ON oc.id = o.checkpoint_id
-				WHERE o.sha256 = k.sha256 AND o.object_key = k.object_key AND oc.state <> 'ABANDONED'))))
+				WHERE o.object_key = k.object_key AND oc.state <> 'ABANDONED'))))
 	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR KEY SHARE)
 RETURNING c.id

@@ -276,13 +276,3 @@ INSERT INTO pool_habit AS b (pool_id, record, at_us)
 SELECT h.pool_id, concat_ws(' ', h.record, coalesce(j.record, '0 0 0 0 0 0 0 0 0 0 0 0')), $1
 FROM habit h LEFT JOIN joint j ON j.pool_id = h.pool_id
 ON CONFLICT (pool_id) DO UPDATE SET record = excluded.record, at_us = excluded.at_us;
-
--- name: market_retention
--- params: before_us int8, log_before_us int8
--- rows: none
--- writes: yes
-WITH a AS (DELETE FROM price_refused WHERE observed_us < $1), b AS (DELETE FROM node_sample WHERE at_us < $1),
-	g AS (DELETE FROM feed_gap WHERE to_us < $2),
-	o AS (DELETE FROM orphan WHERE gone_us < CASE WHEN word = 'keep' THEN $2 ELSE $1 END), m AS (DELETE FROM price_misdated WHERE observed_us < $2),
-	p AS (DELETE FROM enrol_proof e USING node n WHERE n.id = e.node_id AND n.ended_us < $1), c AS (DELETE FROM job_log l USING job j WHERE j.id = l.job_id AND j.ended_us < $2)
-DELETE FROM idempotency WHERE created_us < $1;
