@@ -93,6 +93,6 @@
  * "provider": "aws", "install": "..", "node": "n7"}. Vendors' variables for metadata endpoints are honoured
  * (AWS_EC2_METADATA_SERVICE_ENDPOINT, GCE_METADATA_HOST, GCE_METADATA_IP, AZURE_POD_IDENTITY_AUTHORITY_HOST). In a Pod
  * SPOT_TERMINATION_GRACE_S is its grace period and SPOT_IDENTITY_TOKEN_FILE the projected token. User data fetches
- * GET /v1/agent/download/{spot-agent,spot-nvml}, on arm64 {spot-agent,spot-nvml}-aarch64. */
+ * GET /v1/agent/download/{spot-agent,spot-nvml}, on arm64 {spot-agent,spot-nvml}-aarch64; X-Sha256 says which one. */
 
 #endif

@@ -31,16 +31,16 @@ sum() { # images have one or the other
 	else python3 -c 'import hashlib,sys; print(hashlib.sha256(open(sys.argv[1],"rb").read()).hexdigest())' "$1"; fi
 }
 is() { [ -f "$1" ] && [ "$(sum "$1" 2>/dev/null | cut -c1-64)" = "$2" ]; }
-load() { # program
-	from=$url/v1/agent/download/$1$sfx
+load() { # program, sha256
+	from=$url/v1/agent/download/$1$sfx pin="X-Sha256: $2"
 	if command -v curl >/dev/null; then
-		curl -fsS --connect-timeout 10 --max-time 300 ${ca:+--cacert ca.pem} -o "$1.new" "$from"
+		curl -fsS --connect-timeout 10 --max-time 300 ${ca:+--cacert ca.pem} -H "$pin" -o "$1.new" "$from"
 	elif command -v wget >/dev/null; then
-		wget -q -T 30 ${ca:+--ca-certificate=ca.pem} -O "$1.new" "$from"
+		wget -q -T 30 ${ca:+--ca-certificate=ca.pem} --header="$pin" -O "$1.new" "$from"
 	elif command -v python3 >/dev/null; then
 		python3 -c 'import shutil,ssl,sys,urllib.request as u
 c = ssl.create_default_context(cafile=sys.argv[3] or None) if sys.argv[1][:5] == "https" else None
-shutil.copyfileobj(u.urlopen(sys.argv[1], timeout=30, context=c), open(sys.argv[2], "wb"))' "$from" "$1.new" "${ca:+ca.pem}"
+shutil.copyfileobj(u.urlopen(u.Request(sys.argv[1], headers={"X-Sha256": sys.argv[4]}), timeout=30, context=c), open(sys.argv[2], "wb"))' "$from" "$1.new" "${ca:+ca.pem}" "$2"
 	else
 		say 'nothing to download with: the image needs curl, wget or python3'; exit 1
 	fi
@@ -51,7 +51,7 @@ get() { # program, sha256, tries: only the pinned bytes are ever run
 		[ $n -lt "$3" ] || return 1
 		[ $n = 0 ] || sleep 5
 		n=$((n + 1))
-		load "$1" && is "$1.new" "$2" && chmod 700 "$1.new" && mv -f "$1.new" "$1"
+		load "$1" "$2" && is "$1.new" "$2" && chmod 700 "$1.new" && mv -f "$1.new" "$1"
 	done
 }
 get spot-agent "$agent" 120 || { say "no download with the right SHA-256 for $arch"; exit 1; }

@@ -1,45 +1,11 @@
-/* Life of the API: start, drain, end; the files it hands out; housekeeping. */
+/* Life of the API: start, drain, end; housekeeping. */
 #include "base/base.h"
 #include "api/api_priv.h"
 
 #include "base/log.h"
-#include "base/sign.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#define BLOB_MAX    (64 << 20)
 #define PURGE_US    (3600 * SPOT_US_PER_S)
 #define KEY_LIFE_US (25 * SPOT_US_PER_HOUR)
-
-/* A binary for nodes; absent is fine and answered with 404. */
-static void blob_read(struct api *api, struct blob *b, const char *dir)
-{
-	char path[1024];
-	struct stat st;
-	char *p;
-	int fd;
-
-	if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, b->name) >= sizeof(path))
-		return;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 && st.st_size <= BLOB_MAX) {
-		size_t n = 0;
-		ssize_t r = 1;
-
-		p = arena_alloc(api->arena, (size_t)st.st_size);
-		while (n < (size_t)st.st_size && (r = read(fd, p + n, (size_t)st.st_size - n)) > 0)
-			n += (size_t)r;
-		if (n == (size_t)st.st_size) {
-			b->bytes = (struct str){p, n};
-			sha256_hex(p, n, b->sha256);
-		}
-	}
-	close(fd);
-}
 
 static void purged(struct op *op)
 {
@@ -77,7 +43,6 @@ static void conf_copy(struct api *api, const struct api_conf *conf)
 	api->conf.tls_key = arena_strdup(a, conf->tls_key);
 	api->conf.install = arena_strdup(a, conf->install ? conf->install : "");
 	api->conf.version = arena_strdup(a, conf->version ? conf->version : "0");
-	api->conf.agent_dir = arena_strdup(a, conf->agent_dir);
 	api->conf.store = arena_strdup(a, conf->store);
 	api->conf.store_provider = arena_strdup(a, conf->store_provider);
 	api->conf.store_region = arena_strdup(a, conf->store_region);
@@ -95,6 +60,11 @@ void api_set_orphan_timeout(struct api *api, int64_t us)
 	api->conf.orphan_timeout_us = us;
 }
 
+void api_set_handout(struct api *api, const struct handout *handout)
+{
+	api->conf.handout = handout;
+}
+
 void api_set_rank(struct api *api, const struct rank_policy *rank)
 {
 	api->conf.rank = *rank;
@@ -102,8 +72,6 @@ void api_set_rank(struct api *api, const struct rank_policy *rank)
 
 enum spot_rc api_new(struct loop *l, struct pg *pg, const struct api_conf *conf, struct api **ret, struct spot_err *err)
 {
-	static const char *const names[API_BLOBS] = {"spot-agent", "spot-nvml", "spot-agent-aarch64",
-	    "spot-nvml-aarch64"};
 	struct arena *a = arena_new(0);
 	struct api *api = arena_alloc(a, sizeof(*api));
 	struct httpd_conf hc = {0};
@@ -115,11 +83,6 @@ enum spot_rc api_new(struct loop *l, struct pg *pg, const struct api_conf *conf,
 	api->started_us = loop_wall_us(l);
 	conf_copy(api, conf);
 	api->served = arena_array(a, api_routes_n * 6, sizeof(*api->served));
-	for (size_t i = 0; i < API_BLOBS; i++) {
-		api->blobs[i].name = names[i];
-		if (api->conf.agent_dir)
-			blob_read(api, &api->blobs[i], api->conf.agent_dir);
-	}
 	hc.address = api->conf.address;
 	hc.port = api->conf.port;
 	hc.tls_cert = api->conf.tls_cert;
@@ -197,13 +160,4 @@ int api_open_connections(const struct api *api)
 enum spot_rc api_reload_tls(struct api *api, struct spot_err *err)
 {
 	return httpd_reload_tls(api->httpd, err);
-}
-
-const char *api_agent_sha256(const struct api *api, const char *file)
-{
-	for (size_t i = 0; i < API_BLOBS; i++) {
-		if (strcmp(api->blobs[i].name, file) == 0)
-			return api->blobs[i].sha256;
-	}
-	return "";
 }

@@ -12,6 +12,7 @@
 #include "io/pg.h"
 
 struct api;
+struct handout;
 struct api_conf {
 	const char *address;               /* "127.0.0.1" */
 	int port;                          /* 0 = pick one */
@@ -19,7 +20,7 @@ struct api_conf {
 	int connections_max;               /* 0 = from RLIMIT_NOFILE */
 	const char *install;               /* 8 hex digits */
 	const char *version;               /* of the program */
-	const char *agent_dir;             /* holds spot-agent and spot-nvml; NULL = not handed out */
+	const struct handout *handout;     /* what nodes download; the caller's; NULL = nothing */
 	struct rank_policy rank;           /* as the engine ranks: a plan must say what would be done */
 	const char *store_provider, *store_region; /* where checkpoints go, for the price of moving them; NULL = nowhere: agents store none */
 	const char *store;                 /* [checkpoint] store, which must be able to give out what a job mounts; "" = none, NULL = not known here */
@@ -31,6 +32,7 @@ void api_set_rank(struct api *api, const struct rank_policy *rank);
 void api_set_classes(struct api *api, const struct class_table *classes);
 void api_set_orphan_timeout(struct api *api, int64_t us);
 void api_set_store(struct api *api, const char *store, const char *provider, const char *region); /* copied */
+void api_set_handout(struct api *api, const struct handout *handout); /* the one before is not used any more */
 /* conf and its strings are copied. Fails when the address or the certificate cannot be used. */
 NODISCARD enum spot_rc api_new(struct loop *l, struct pg *pg, const struct api_conf *conf, struct api **ret,
     struct spot_err *err);
@@ -40,8 +42,6 @@ int api_port(const struct api *api);
 void api_drain(struct api *api);
 int api_open_connections(const struct api *api);
 NODISCARD enum spot_rc api_reload_tls(struct api *api, struct spot_err *err);
-/* SHA-256 (hex) of a file that the agent download route hands out, "" if it is not there. */
-const char *api_agent_sha256(const struct api *api, const char *file);
 
 /* A fresh bearer token ("spt_" and 64 hex digits) and what is stored of it. For the first token of an
  * installation, which spotd writes with the statement api_token_create. */

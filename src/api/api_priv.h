@@ -151,12 +151,6 @@ int32_t day_of(int64_t us);
 
 /* ---- the rest ------------------------------------------------------------------------------- */
 
-struct blob {
-	const char *name;
-	struct str bytes;
-	char sha256[65];
-};
-#define API_BLOBS 4
 #define WAIT_BUCKETS 4096
 #define API_LATENCY_BUCKETS 12
 
@@ -184,7 +178,6 @@ struct api {
 	size_t waiting, parked; /* requests that may be held; of these, those that wait and do not read just now */
 	struct seen seen;
 	struct stream_hub *hub;
-	struct blob blobs[API_BLOBS];
 	struct str openapi;
 	struct pg_req purge;
 	struct loop_timer purge_timer;

@@ -1,6 +1,7 @@
 /* Health, version, who am I, the agent's binaries, the OpenAPI document. */
 #include "base/base.h"
 #include "api/api_priv.h"
+#include "api/handout.h"
 
 void get_healthz(struct areq *q)
 {
@@ -52,18 +53,36 @@ void get_openapi(struct areq *q)
 	areq_reply(q, 200, "application/json", api->openapi.p, api->openapi.n);
 }
 
+static void download_send(struct areq *q, const char *sha256, struct str bytes)
+{
+	httpd_set(q->http, "X-Sha256", sha256);
+	httpd_set(q->http, "ETag", arena_printf(q->arena, "\"%s\"", sha256));
+	areq_reply(q, 200, "application/octet-stream", bytes.p, bytes.n);
+}
+
+static void download_kept(struct areq *q)
+{
+	struct q_api_handout_get_row *row;
+
+	if (q_api_handout_get_rows(&q->pg, q->arena, &row) == 1)
+		download_send(q, row->sha256, row->bytes);
+	else
+		areq_fail(q, SPOT_NOT_FOUND, "no daemon on this database has handed out a %s with that SHA-256 lately", q->arg[0]);
+}
+
+/* A node that says what its user data pin gets just that, whichever daemon launched it: during an upgrade they have different ones. */
 void get_download(struct areq *q)
 {
-	for (size_t i = 0; i < API_BLOBS; i++) {
-		const struct blob *b = &q->api->blobs[i];
+	const struct handout_file *f = handout_find(q->api->conf.handout, q->arg[0]);
+	const char *want = httpd_header(q->http, "x-sha256");
 
-		if (strcmp(b->name, q->arg[0]) != 0 || !b->bytes.n)
-			continue;
-		httpd_set(q->http, "X-Sha256", b->sha256);
-		httpd_set(q->http, "ETag", arena_printf(q->arena, "\"%s\"", b->sha256));
-		areq_reply(q, 200, "application/octet-stream", b->bytes.p, b->bytes.n);
-		return;
-	}
-	areq_fail(q, SPOT_NOT_FOUND, "there is no %s to hand out; the daemon's agent_dir holds spot-agent and spot-nvml",
-	    q->arg[0]);
+	if (want != NULL && (strlen(want) != 64 || strspn(want, "0123456789abcdef") != 64))
+		areq_fail(q, SPOT_INVALID, "X-Sha256 must be 64 lower-case hexadecimal digits");
+	else if (want != NULL && (f == NULL || strcmp(want, f->sha256) != 0))
+		SQL(q, api_handout_get, download_kept, .sha256 = want);
+	else if (f != NULL)
+		download_send(q, f->sha256, f->bytes);
+	else
+		areq_fail(q, SPOT_NOT_FOUND, "there is no %s to hand out; the daemon's agent_dir holds spot-agent and spot-nvml",
+		    q->arg[0]);
 }

@@ -118,7 +118,7 @@ const struct route api_routes[] = {
     ROUTE("DELETE", "/v1/tokens/{token}", ADMIN, delete_token, 0, "", 200, NULL, "Empty", "Revokes a token."),
 
     ROUTE("GET", "/v1/agent/download/{file}", PUBLIC, get_download, 0, "", 200, NULL, NULL,
-        "The agent's binaries; X-Sha256 is what user data pins."),
+        "The agent's binaries; X-Sha256 is what user data pins. A request with that header gets just that one."),
     ROUTE("POST", "/v1/agent/enrol", PUBLIC, post_enrol, SMALL, "", 200, "AgentEnrol", "AgentSession",
         "A node presents its one-time token."),
     ROUTE("POST", "/v1/agent/poll", NODE, post_poll, SMALL, "", 200, "AgentPoll", "AgentWant",

@@ -57,11 +57,14 @@ static void address_item(struct act *a, const char *url)
 	}
 }
 
-static void binary_item(struct act *a, const char *name, const char *sha256, enum spot_check_state missing,
+static void binary_item(struct act *a, const char *name, const char *sha256, bool kept, enum spot_check_state missing,
 			const char *fix)
 {
 	if (str_empty(sha256)) {
 		look_item(a, name, missing, fix, "there is none to hand out");
+	} else if (!kept) {
+		look_item(a, name, SPOT_CHECK_WARN, "the leader's log says why (agent.not_kept); it is tried again each minute",
+			  "sha256 %s is not in the database: only the leader's own API hands it out", sha256);
 	} else {
 		look_item(a, name, SPOT_CHECK_OK, "", "sha256 %s", sha256);
 	}
@@ -82,11 +85,11 @@ void self_daemon(struct exam *x)
 		look_item(a, "billing clock", SPOT_CHECK_OK, "", "believed");
 	}
 	address_item(a, c->public_url == NULL ? "" : c->public_url);
-	binary_item(a, "spot-agent", c->agent_sha256, SPOT_CHECK_BAD,
+	binary_item(a, "spot-agent", c->agent_sha256, !c->agent_not_kept, SPOT_CHECK_BAD,
 		    "install spot-agent beside spotd or set [api] agent_dir: no node can run a job without it");
-	binary_item(a, "spot-nvml", c->nvml_sha256, SPOT_CHECK_WARN,
+	binary_item(a, "spot-nvml", c->nvml_sha256, true, SPOT_CHECK_WARN,
 		    "install spot-nvml beside spotd: without it nothing is known of the nodes' GPUs");
-	binary_item(a, "spot-agent arm64", c->agent_arm64_sha256, SPOT_CHECK_UNTESTED, "");
+	binary_item(a, "spot-agent arm64", c->agent_arm64_sha256, true, SPOT_CHECK_UNTESTED, "");
 	for (size_t i = 0; i < x->e->unopened_n; i++) {
 		look_item(a, arena_printf(a->arena, "provider %s", x->e->unopened[i].name), SPOT_CHECK_WARN,
 			  "give it its credentials, or write [provider NAME] sections for those that are wanted",

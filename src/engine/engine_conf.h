@@ -57,6 +57,7 @@ struct engine_conf {
 	const char *public_url;	  /* of the API, as a node reaches it */
 	const char *ca_pem;	  /* certificate the agent must trust, NULL = system's */
 	const char *agent_sha256; /* of the agent that the API hands out */
+	bool agent_not_kept; /* the database has not got it: only this process hands it out, if it has an API */
 	const char *nvml_sha256;  /* of its GPU helper; "" = none is handed out */
 	const char *agent_arm64_sha256, *nvml_arm64_sha256; /* the same for arm64; NULL or "" = none */
 	/* object store of checkpoints */

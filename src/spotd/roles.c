@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "engine/poller.h"
 #include "io/http.h"
+#include "spotd/agents.h"
 #include "spotd/daemon.h"
 #include "spotd/file.h"
 #include "spotd/version.h"
@@ -42,6 +43,7 @@ struct daemon {
 	struct poller *poller;
 	struct poller_conf poller_conf;
 	struct arena *arena; /* strings of the engine's configuration */
+	struct agents agents;
 	char install[9], holder[96], agent_dir[4096];
 	struct str enrol_key;
 	struct loop_signal term, intr, hup;
@@ -124,7 +126,7 @@ static enum spot_rc api_start(struct daemon *d, struct spot_err *err)
 	    .connections_max = (int)c->api_connections,
 	    .install = d->install,
 	    .version = SPOTD_VERSION,
-	    .agent_dir = d->agent_dir,
+	    .handout = d->agents.now,
 	    .rank = c->engine.rank,
 	    .orphan_timeout_us = c->orphan_timeout_us,
 	    .store_provider = store_provider(c),
@@ -137,27 +139,6 @@ static enum spot_rc api_start(struct daemon *d, struct spot_err *err)
 		log_warn("store.none", STR("hint", "no job is saved: set [checkpoint] store, for the roles apart in both of their files"));
 	}
 	return api_new(d->loop, d->pg, &conf, &d->api, err);
-}
-
-/* hint NULL: not everybody has such nodes. */
-static const char *agent_hash(struct daemon *d, const char *program, const char *hint)
-{
-	char path[4200], hex[SHA256_HEX];
-	struct arena *a;
-	struct str bytes;
-	struct spot_err err;
-	const char *ret = "";
-
-	snprintf(path, sizeof(path), "%s/%s", d->agent_dir, program);
-	a = arena_new(0);
-	if (file_read(path, a, 64 << 20, &bytes, &err) == SPOT_OK) {
-		sha256_hex(bytes.p, bytes.n, hex);
-		ret = arena_strdup(d->arena, hex);
-	} else if (hint != NULL) {
-		log_warn("agent.missing", STR("error", err.text), STR("hint", hint));
-	}
-	arena_free(a);
-	return ret;
 }
 
 static const char *public_url(struct daemon *d)
@@ -183,17 +164,46 @@ static void engine_conf_fill(struct daemon *d, struct engine_conf *ret)
 	ret->public_url = public_url(d);
 	ret->ca_pem =
 	    d->conf->public_ca_pem == NULL ? NULL : arena_strdup(d->arena, d->conf->public_ca_pem);
-	ret->agent_sha256 =
-	    agent_hash(d, "spot-agent", "nodes cannot fetch it: set [api] agent_dir");
-	ret->nvml_sha256 =
-	    agent_hash(d, "spot-nvml", "nodes cannot fetch it: set [api] agent_dir");
-	ret->agent_arm64_sha256 = agent_hash(d, "spot-agent-aarch64", NULL);
-	ret->nvml_arm64_sha256 = agent_hash(d, "spot-nvml-aarch64", NULL);
+	ret->agent_sha256 = arena_strdup(d->arena, agents_sha256(&d->agents, "spot-agent"));
+	ret->nvml_sha256 = arena_strdup(d->arena, agents_sha256(&d->agents, "spot-nvml"));
+	ret->agent_arm64_sha256 = arena_strdup(d->arena, agents_sha256(&d->agents, "spot-agent-aarch64"));
+	ret->nvml_arm64_sha256 = arena_strdup(d->arena, agents_sha256(&d->agents, "spot-nvml-aarch64"));
+	ret->agent_not_kept = !d->agents.kept;
 	ret->store_bucket = arena_strdup(d->arena, ret->store_bucket);
 	ret->store_prefix = arena_strdup(d->arena, ret->store_prefix);
 	ret->store_provider = arena_strdup(d->arena, ret->store_provider);
 	ret->store_region = arena_strdup(d->arena, ret->store_region);
 	ret->store_endpoint = arena_strdup(d->arena, ret->store_endpoint);
+}
+
+/* What is handed out and what is pinned change in one go. */
+static void agents_changed(void *ctx)
+{
+	struct daemon *d = ctx;
+	struct engine_conf conf;
+
+	if (d->api != NULL) {
+		api_set_handout(d->api, d->agents.now);
+	}
+	if (d->engine != NULL) {
+		engine_conf_fill(d, &conf);
+		engine_reload(d->engine, &conf);
+	}
+}
+
+/* The engine pins what was read here, and the API hands it out. */
+static void agents_read(struct daemon *d)
+{
+	agent_dir_find(d);
+	agents_init(&d->agents, d->loop, d->options->role_engine ? d->pg : NULL, d->agent_dir, agents_changed, d);
+	for (size_t i = 0; i < 2; i++) {
+		const struct handout_file *f = &d->agents.now->files[i];
+
+		if (f->bytes.n == 0) {
+			log_warn("agent.missing", STR("file", f->name), STR("folder", d->agent_dir),
+				 STR("hint", "nodes cannot fetch it: set [api] agent_dir"));
+		}
+	}
 }
 
 static int64_t poller_epoch(void *ctx)
@@ -375,6 +385,7 @@ static void got_hup(struct loop_signal *s)
 		api_set_orphan_timeout(d->api, d->conf->orphan_timeout_us);
 		api_set_store(d->api, d->conf->store, store_provider(d->conf), d->conf->store_region);
 	}
+	agents_reload(&d->agents, d->agent_dir);
 	if (d->api != NULL && !str_empty(d->conf->tls_cert) &&
 	    api_reload_tls(d->api, &err) != SPOT_OK) {
 		log_error("tls.refused", STR("error", err.text));
@@ -389,7 +400,9 @@ static enum spot_rc daemon_start(struct daemon *d, struct spot_err *err)
 {
 	enum spot_rc rc = install_read(d, err);
 
-	agent_dir_find(d);
+	if (rc == SPOT_OK) {
+		agents_read(d);
+	}
 	if (rc == SPOT_OK && d->options->role_api) {
 		rc = api_start(d, err);
 	}
@@ -410,6 +423,7 @@ static void daemon_stop(struct daemon *d)
 	engine_shared_free(d->shared);
 	http_client_free(d->http);
 	api_free(d->api);
+	agents_fini(&d->agents);
 	pg_free(d->pg);
 	loop_free(d->loop);
 	mem_wipe(&d->rng, sizeof(d->rng));

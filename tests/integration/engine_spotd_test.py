@@ -3,6 +3,7 @@
 
     engine_spotd_test.py SPOTD SAMPLE
 """
+import hashlib
 import json
 import os
 import re
@@ -49,6 +50,16 @@ def get(url, token=None, post=None):
             return r.status, json.loads(text) if r.headers["Content-Type"] == "application/json" else text
     except urllib.error.HTTPError as e:
         return e.code, None
+
+
+def local_dsn():
+    """Of the private Postgres of a daemon that runs."""
+    for root, _, names in os.walk(os.path.join(DIR, "data", "spotbroker")):
+        if "postmaster.pid" in names:
+            with open(os.path.join(root, "postmaster.pid"), encoding="utf-8") as f:
+                lines = f.read().splitlines()
+            return "host=%s port=%s dbname=spotbroker user=spotbroker" % (lines[4], lines[3])
+    raise AssertionError("no database runs")
 
 
 class Daemon:
@@ -300,20 +311,57 @@ class Running(unittest.TestCase):
         self.assertIsNone(get(d.url + "/v1/jobs/" + job["id"], token)[1]["not_stored"])
         self.assertEqual(d.stop(), 0)
 
+    def test_what_nodes_download_changes_with_what_user_data_pin(self):
+        agents = os.path.join(DIR, "agents")
+        os.makedirs(agents)
+
+        def put(text):
+            with open(os.path.join(agents, "spot-agent.new"), "w", encoding="utf-8") as f:
+                f.write(text)
+            os.rename(os.path.join(agents, "spot-agent.new"), os.path.join(agents, "spot-agent"))
+            return hashlib.sha256(text.encode()).hexdigest()
+
+        def download(pin=None, url=None):
+            req = urllib.request.Request((url or d.url) + "/v1/agent/download/spot-agent", headers={"X-Sha256": pin} if pin else {})
+            try:
+                with urllib.request.urlopen(req, timeout=60) as r:
+                    return r.read().decode()
+            except urllib.error.HTTPError as e:
+                return e.code
+
+        old = put("the old agent")
+        path = conf(LOCAL.replace("[engine]", "agent_dir = %s\n[engine]" % agents), "agents.conf")
+        d = Daemon("--local", "--config", path)
+        d.ready()
+        self.assertEqual(download(), "the old agent")
+        new = put("the new agent")
+        self.assertEqual((download(), download(old), download(new)), ("the old agent", "the old agent", 404))
+        d.proc.send_signal(signal.SIGHUP)
+        d.wait_log("agent.changed")
+        self.assertIn(new, d.log())
+        self.assertEqual((download(), download(old), download(new)), ("the new agent", "the old agent", "the new agent"))
+        self.assertEqual((download("0" * 64), download("A" * 64), download("x")), (404, 400, 400))
+        # A daemon beside it, which has another.
+        third = put("the third agent")
+        other = Daemon("--config", path, env={"DATABASE_URL": local_dsn()})
+        other.ready()
+        self.assertEqual([download(p, other.url) for p in (None, old, new, third)],
+                         ["the third agent", "the old agent", "the new agent", "the third agent"])
+        self.assertEqual((download(), download(third)), ("the new agent", "the third agent"))
+        self.assertEqual(other.stop(), 0)
+        # One that cannot be read changes nothing.
+        os.unlink(os.path.join(agents, "spot-agent"))
+        d.proc.send_signal(signal.SIGHUP)
+        d.wait_log("agent.refused")
+        self.assertEqual(download(), "the new agent")
+        self.assertEqual(d.stop(), 0)
+
     def test_the_roles_apart_share_one_database(self):
         steady = LOCAL.replace("lease = 1s", "lease = 9s")  # longer than a busy machine stalls; who has to wait for it asks every third of it
         main = Daemon("--local", "--config", conf(steady, "roles.conf"))
         main.ready()
         main.wait_log("engine.leads")
-        sockets = os.path.join(DIR, "data", "spotbroker")
-        dsn = None
-        for root, _, names in os.walk(sockets):
-            if "postmaster.pid" in names:
-                with open(os.path.join(root, "postmaster.pid"), encoding="utf-8") as f:
-                    lines = f.read().splitlines()
-                dsn = "host=%s port=%s dbname=spotbroker user=spotbroker" % (lines[4], lines[3])
-        self.assertIsNotNone(dsn)
-        env = {"DATABASE_URL": dsn}
+        env = {"DATABASE_URL": local_dsn()}
         token = run("--create-token", "robot", "--role", "service", env=env)
         self.assertEqual(token.returncode, 0, token.stderr)
         self.assertRegex(token.stdout, r"^spt_[0-9a-f]{64}\n$")

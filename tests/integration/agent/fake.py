@@ -160,6 +160,7 @@ class Daemon(Server):
             with me.lock:
                 if path.startswith("/v1/agent/download/"):
                     data = me.downloads.get(path.rsplit("/", 1)[1])
+                    me.pins.append(self.headers.get("X-Sha256"))
                     return self.reply(200, data, "application/octet-stream") if data else self.reply(404)
                 key = path[len("/objects/"):]
                 me.events.append(("get", key))
@@ -352,6 +353,7 @@ class Daemon(Server):
         self.enrols, self.haves, self.notices, self.reports, self.samples = [], [], [], [], []
         self.events, self.requests, self.wrong = [], [], []
         self.objects, self.checkpoints, self.logs, self.corrupt, self.downloads = {}, {}, {}, {}, {}
+        self.pins = []  # what each download said that it wants
         self.told, self.longer = {}, {}
         self.fenced = set()
         self.put_flips, self.put_etag = 0, None

@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "base/sign.h"
 #include "api/api.h"
+#include "api/handout.h"
 #include "store/q.h"
 #include "harness.h"
 
@@ -68,7 +69,8 @@ int main(int argc, char **argv)
 	struct testdb *db = testdb_start();
 	const char *dsn = testdb_new(db);
 	struct pg_conf pc = {.dsn = dsn, .connections = 4, .application = "apid"};
-	struct api_conf conf = {.install = "deadbeef", .version = "test", .agent_dir = argc > 1 ? argv[1] : NULL,
+	struct handout *handout = argc > 1 ? handout_read(argv[1]) : NULL;
+	struct api_conf conf = {.install = "deadbeef", .version = "test", .handout = handout,
 	    .orphan_timeout_us = 899500000, .store_provider = "aws", .store_region = "us-east-1"};
 	struct daemon d = {0};
 	struct spot_err err = {0};
@@ -98,6 +100,7 @@ int main(int argc, char **argv)
 	pg_listen_stop(pg, &notes[1]);
 	loop_fd_stop(&d.in);
 	api_free(d.api);
+	handout_free(handout);
 	pg_free(pg);
 	loop_free(d.loop);
 	testdb_stop(db);

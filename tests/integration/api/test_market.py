@@ -295,6 +295,16 @@ class Rest(unittest.TestCase):
         for bad in ("spot-nvml", "passwd", "..", "%2e%2e", "spot-agent/x"):
             A.call("GET", "/v1/agent/download/" + bad, token=None, expect=404)
 
+    def test_a_node_that_says_what_it_wants_gets_just_that(self):
+        mine = A.call("GET", "/v1/agent/download/spot-agent", token=None, expect=200)[2]["x-sha256"]
+        other = hashlib.sha256(b"another").hexdigest()
+        A.sql("INSERT INTO agent_binary VALUES ('%s', 'another', 1)" % other)
+        for pin, code, size in ((mine, 200, None), (other, 200, 7), ("0" * 64, 404, None), ("x", 400, None)):
+            s, data, h = A.call("GET", "/v1/agent/download/spot-agent", token=None, headers={"X-Sha256": pin}, expect=code)
+            if code == 200:
+                self.assertEqual((hashlib.sha256(data).hexdigest(), h["x-sha256"]), (pin, pin))
+                self.assertEqual(len(data), size or len(data))
+
     def test_head_is_get_without_a_body(self):
         s, data, h = A.raw("HEAD", "/v1/version")
         self.assertEqual((s, data), (200, b""))
