@@ -121,7 +121,7 @@ static enum spot_rc ops_of(const struct spotd_conf *c, const struct conf_section
 }
 
 /* The signer of the store's URLs is one of ours and can. Without sections there is nothing to hold it against. */
-static enum spot_rc store_check(const struct spotd_conf *c, struct spot_err *err)
+enum spot_rc store_check(const struct spotd_conf *c, struct spot_err *err)
 {
 	const struct spot_provider_ops *ops = NULL;
 	enum spot_rc rc;

@@ -348,6 +348,26 @@ static void log_start(const struct spotd_conf *c)
 				    .clock = &clock_real});
 }
 
+/* The store's signer is one of the providers of the file, and one of those that run: a new section waits for the next start. */
+static enum spot_rc reload_check(const struct daemon *d, const struct spotd_conf *fresh, struct spot_err *err)
+{
+	struct spotd_conf running = *fresh;
+	enum spot_rc rc;
+
+	if (!d->options->role_engine) {
+		return SPOT_OK;
+	}
+	rc = store_check(fresh, err);
+	running.file = d->conf->file;
+	if (rc == SPOT_OK && store_check(&running, err) != SPOT_OK) {
+		rc = err_set(err, SPOT_CONFIG,
+			     "[checkpoint] provider = %.40s: this daemon runs with the [provider NAME] sections of its "
+			     "start, and with those it does not sign for %.80s; restart it instead",
+			     fresh->store_provider, fresh->store);
+	}
+	return rc;
+}
+
 /* A bad file changes nothing. What cannot change while we run (addresses, database, providers)
  * waits for the next start. */
 static void got_hup(struct loop_signal *s)
@@ -361,8 +381,9 @@ static void got_hup(struct loop_signal *s)
 	if (d->options->config == NULL || d->stopping) {
 		return;
 	}
-	if (spotd_conf_read(d->options->config, &fresh, NULL, &err) != SPOT_OK) {
+	if (spotd_conf_read(d->options->config, &fresh, NULL, &err) != SPOT_OK || reload_check(d, &fresh, &err) != SPOT_OK) {
 		log_error("config.refused", STR("error", err.text));
+		spotd_conf_free(&fresh);
 		return;
 	}
 	old = arena_alloc(d->arena, sizeof(*old));

@@ -311,6 +311,25 @@ class Running(unittest.TestCase):
         self.assertIsNone(get(d.url + "/v1/jobs/" + job["id"], token)[1]["not_stored"])
         self.assertEqual(d.stop(), 0)
 
+    def test_a_reload_with_a_store_that_nobody_signs_for_is_refused(self):
+        sections = LOCAL + "[provider l]\nkind = lambda\napi_key_file = %s\n" % conf("secret_key_of_the_test", "lambda.key")
+        path = conf(sections, "store.conf")
+        d = Daemon("--local", "--config", path)
+        d.ready()
+        for text, words in (
+                (sections + "[checkpoint]\nstore = s3://b/p\nprovider = nobody\n", "there is no [provider nobody] section"),
+                (sections + "[checkpoint]\nstore = s3://b/p\nprovider = l\n", "kind lambda has no object store"),
+                (sections + "[provider a]\nkind = aws\nregions = us-east-1\n[checkpoint]\nstore = s3://b/p\nprovider = a\n",
+                 "restart it instead")):
+            conf(text, "store.conf")
+            d.proc.send_signal(signal.SIGHUP)
+            d.wait_log(words)
+            self.assertNotIn("config.reloaded", d.log())
+        conf(sections, "store.conf")
+        d.proc.send_signal(signal.SIGHUP)
+        d.wait_log("config.reloaded")
+        self.assertEqual(d.stop(), 0)
+
     def test_what_nodes_download_changes_with_what_user_data_pin(self):
         agents = os.path.join(DIR, "agents")
         os.makedirs(agents)
