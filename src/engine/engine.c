@@ -158,6 +158,7 @@ static void engine_register(struct engine *e)
 	recon_add(e, "watch", t, watch_run);
 	recon_add(e, "verdict", t, verdict_run);
 	recon_add(e, "mint", t, mint_run);
+	recon_add(e, "files", t, files_run);
 	recon_add(e, "return", t, return_run);
 	recon_add(e, "release", t, release_run);
 	recon_add(e, "reaper", t, reaper_run);
@@ -251,6 +252,7 @@ void engine_free(struct engine *e)
 	while ((r = TAILQ_FIRST(&e->recons)) != NULL) {
 		TAILQ_REMOVE(&e->recons, r, link);
 		offers_let_go(r);
+		files_let_go(r);
 		arena_free(r->arena);
 		free(r);
 	}

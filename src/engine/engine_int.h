@@ -28,6 +28,8 @@ struct recon {
 	int steps;
 	struct arena *arena;
 	struct market_hold *markets; /* in the arena */
+	struct files *files;	     /* asked for, in the arena; the first is in hand */
+	int64_t files_from_us;	     /* mono: when the first of them was */
 	TAILQ_ENTRY(recon) link;
 };
 
@@ -112,6 +114,9 @@ struct sched;
 struct watch;
 struct exam;
 struct tight_group;
+struct minting { /* a checkpoint whose upload URLs are being signed, in parts */
+	int64_t checkpoint_id, since_us; /* mono */
+};
 struct deadline_pace { /* a waiting job is not asked about in every pass; only pacing, see deadline.c */
 	int64_t job_id, until_us; /* mono */
 	int32_t epoch;
@@ -178,6 +183,9 @@ struct engine {
 	struct arena *tight_arena; /* the tight groups as last read from their rows (tighten.c) */
 	struct tight_group *tight;
 	size_t tight_n;
+	struct minting minting[128]; /* begun under minting_epoch; only so that what others signed, or was signed long ago, is signed again */
+	size_t minting_n;
+	int64_t minting_epoch;
 	struct deadline_pace paces[512];
 	int asks; /* deadline questions in this turn */
 	int64_t held[8]; /* jobs that room was held for when placing last went through; only pacing */
@@ -215,6 +223,8 @@ void node_event(struct recon *r, int64_t id, const char *state, enum node_event 
 void node_unwanted(struct recon *r, int64_t id, bool unsure, const char *why);
 void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, enum job_event ev,
 	       const char *reason, const char *why);
+/* Why it waits, where nothing was decided. */
+void job_words(struct recon *r, int64_t id, const char *state, int32_t epoch, const char *why);
 /* "" and a log line when the table refuses. */
 const char *node_next(int64_t id, const char *state, enum node_event ev);
 const char *job_next(int64_t id, const char *state, enum job_event ev);
@@ -318,16 +328,42 @@ enum spot_rc objects_presign(struct engine *e, struct arena *a, const char *meth
 /* Any "s3://bucket/key" (gs://, az:// of such a store) by the store's provider. */
 enum spot_rc objects_presign_uri(struct engine *e, struct arena *a, const char *uri,
 				 struct spot_presign *ret, struct spot_err *err);
+/* Can nobody ever sign it here (SPOT_INVALID, SPOT_CONFIG)? SPOT_UNAVAILABLE: not while the store's provider is not there. */
+enum spot_rc objects_uri_check(const struct engine *e, const char *uri, struct spot_err *err);
 /* {"name": "value"} of its headers; NULL = there are none. */
 char *presign_headers(struct arena *a, const struct spot_presign *p);
+json_t *presign_headers_json(const struct spot_presign *p);
 const char *presign_how(const struct spot_presign *p); /* "put", "resumable", "blocks" */
 /* prefix/install/job/epoch/rank/sha256. Each rank writes to keys of its own: a bad upload of one, which it repeats or does not live to
  * repeat, must not take the place of what another one has committed. */
 char *objects_key(struct engine *e, struct arena *a, const struct q_engine_mint_due_row *w);
-/* The attempt's "files": chunks of a checkpoint and the mounts of the spec, with URLs; *until_us is lowered to
- * when the first of them ends. NULL on error (logged). */
-char *files_json(struct recon *r, const struct job_spec *spec,
-		 const struct q_engine_chunks_row *chunks, size_t n, int64_t *until_us);
+/* So many URLs are signed at most between two turns of the loop by one reconciler: by RSA a tenth of a second. */
+#define SIGN_MOST 128
+
+/* files.c: the "files" of an attempt, of each rank of a gang: the mounts of the job's spec and the chunks of a checkpoint, with URLs.
+ * Within the turn, page by page; what no second is left for in this turn is dropped, and the next follows at once. */
+struct files {
+	int64_t job_id;
+	bool mounts; /* its spec has some */
+	const int64_t *checkpoints; /* of each rank, 0 = none; in the turn's arena */
+	size_t n;
+	void (*then)(struct files *f); /* all is there, or rc is not SPOT_OK (logged) */
+	void *ctx;
+	/* for then(): */
+	enum spot_rc rc;
+	struct spot_err err;
+	bool refused; /* a mount is not to be signed, whatever the store */
+	const char **text; /* of each rank; gone after then() */
+	int64_t until_us;  /* the first of the URLs ends */
+	/* files.c's */
+	struct recon *r;
+	struct files_work *work;
+	struct files *next;
+};
+void files_ask(struct recon *r, const struct files *ask);
+/* The job that they are for, whose machines are ready, ends if that will never be otherwise; else it says why it waits. */
+void files_missing(const struct files *f, const char *state, int32_t epoch);
+void files_let_go(struct recon *r); /* at the end of a turn */
 
 /* userdata.c */
 struct str userdata_make(struct engine *e, struct arena *a, int64_t node_id, const char *token,
@@ -351,6 +387,7 @@ void watch_run(struct recon *r);
 void verdict_run(struct recon *r);
 void drain_run(struct recon *r);
 void mint_run(struct recon *r);
+void files_run(struct recon *r);
 void return_run(struct recon *r);
 void release_run(struct recon *r);
 void reaper_run(struct recon *r);

@@ -19,21 +19,6 @@
 #include "core/budget.h"
 #include "engine/gang.h"
 
-/* NULL: it does not read (logged). */
-static struct job_spec *spec_of(const struct recon *r, const struct q_engine_gangs_row *g)
-{
-	struct spot_err err = {0};
-	AUTO(json) json_t *doc = NULL;
-	struct job_spec *spec = NULL;
-
-	if (json_parse(str_from(g->spec), "job.spec", &doc, &err) != SPOT_OK ||
-	    jobspec_from_json(r->arena, doc, &spec, &err) != SPOT_OK) {
-		log_error("job.spec", I64("job", g->job_id), STR("error", err.text));
-		return NULL;
-	}
-	return spec;
-}
-
 /* ---- giving up ---------------------------------------------------------------------------- */
 
 static void released(struct step *s)
@@ -67,7 +52,6 @@ static void gang_release(struct recon *r, const struct q_engine_gangs_row *g, bo
 
 struct assign {
 	const struct q_engine_gangs_row *g; /* want rows, one per rank */
-	struct job_spec *spec;
 	size_t n;
 	const char **files;
 	int64_t *nodes, *restores;
@@ -85,7 +69,7 @@ static void assigned(struct step *s)
 	}
 }
 
-static void assign_write(struct recon *r, struct assign *a, bool restored)
+static void assign_write(struct recon *r, struct assign *a)
 {
 	const struct q_engine_gangs_row *g = a->g;
 	const char *next = job_next(g->job_id, g->job_state, JOB_EV_PLACED);
@@ -108,7 +92,7 @@ static void assign_write(struct recon *r, struct assign *a, bool restored)
 		 .event = job_event_name(JOB_EV_PLACED),
 		 .why = arena_printf(r->arena, "placed on %zu nodes, rank 0 on n%" PRId64 "%s",
 				     a->n, a->nodes[0],
-				     restored ? ", from its newest checkpoint" : ""),
+				     g->has_checkpoint_id ? ", from its newest checkpoint" : ""),
 		 .files = a->files,
 		 .files_n = a->n,
 		 .restore_ids = a->restores,
@@ -122,44 +106,49 @@ static void assign_write(struct recon *r, struct assign *a, bool restored)
 		 .end_us = budget_end_us(r->e)}));
 }
 
+static void assign_files(struct files *f)
+{
+	struct assign *a = f->ctx;
+
+	if (f->rc != SPOT_OK) {
+		files_missing(f, a->g->job_state, a->g->job_epoch);
+		return;
+	}
+	a->files = f->text;
+	a->until_us = f->until_us;
+	assign_write(f->r, a);
+}
+
 /* Each rank gets its own files back. */
-static void assign_chunks(struct step *s)
+static void assign_start(struct recon *r, struct assign *a)
+{
+	files_ask(r, &(struct files){.job_id = a->g->job_id,
+				     .mounts = a->g->mounts,
+				     .checkpoints = a->restores,
+				     .n = a->n,
+				     .then = assign_files,
+				     .ctx = a});
+}
+
+static void assign_parts(struct step *s)
 {
 	struct assign *a = s->ctx;
-	struct arena *arena = s->r->arena;
-	struct q_engine_gang_chunks_row *rows;
-	size_t n = q_engine_gang_chunks_rows(&s->req, arena, &rows);
+	struct q_engine_gang_parts_row *rows;
+	size_t n = q_engine_gang_parts_rows(&s->req, s->r->arena, &rows);
 
+	for (size_t i = 0; i < n; i++) {
+		if (rows[i].rank >= 0 && (size_t)rows[i].rank < a->n) {
+			a->restores[rows[i].rank] = rows[i].checkpoint_id;
+		}
+	}
 	for (size_t rank = 0; rank < a->n; rank++) {
-		struct q_engine_chunks_row *own = arena_array(arena, n + 1, sizeof(*own));
-		size_t own_n = 0;
-
-		for (size_t i = 0; i < n; i++) {
-			if (rows[i].rank != (int32_t)rank) {
-				continue;
-			}
-			a->restores[rank] = rows[i].checkpoint_id;
-			if (rows[i].path[0] != '\0') {
-				own[own_n++] = (struct q_engine_chunks_row){
-				    .path = rows[i].path,
-				    .seq = rows[i].seq,
-				    .bytes = rows[i].bytes,
-				    .mode = rows[i].mode,
-				    .sha256 = rows[i].sha256,
-				    .object_key = rows[i].object_key};
-			}
-		}
-		a->files[rank] = files_json(s->r, a->spec, own, own_n, &a->until_us);
-		if (a->files[rank] == NULL) {
-			return;
-		}
 		if (a->restores[rank] == 0) {
 			log_error("gang.checkpoint", I64("job", a->g->job_id), I64("rank", (int64_t)rank),
 				  STR("error", "its part of the checkpoint is not there"));
 			return;
 		}
 	}
-	assign_write(s->r, a, true);
+	assign_start(s->r, a);
 }
 
 static void gang_assign(struct recon *r, const struct q_engine_gangs_row *g, size_t n)
@@ -167,32 +156,22 @@ static void gang_assign(struct recon *r, const struct q_engine_gangs_row *g, siz
 	struct assign *a = arena_alloc(r->arena, sizeof(*a));
 	struct step *s;
 
-	*a = (struct assign){.g = g, .n = n, .spec = spec_of(r, g), .until_us = INT64_MAX};
-	a->files = arena_array(r->arena, n, sizeof(*a->files));
+	*a = (struct assign){.g = g, .n = n};
 	a->nodes = arena_array(r->arena, n, sizeof(*a->nodes));
 	a->restores = arena_array(r->arena, n, sizeof(*a->restores));
-	if (a->spec == NULL) {
-		return;
-	}
-	if ((g->has_checkpoint_id || a->spec->mounts_n > 0) && !objects_ready(r->e)) {
+	if ((g->has_checkpoint_id || g->mounts) && !objects_ready(r->e)) {
 		return; /* credentials are being renewed; a pass follows */
 	}
 	for (size_t i = 0; i < n; i++) {
 		a->nodes[i] = g[i].node_id;
 	}
-	if (g->has_checkpoint_id) {
-		s = step_new(r, assign_chunks, a);
-		STEP(s, engine_gang_chunks,
-		     (&(struct q_engine_gang_chunks){.checkpoint_id = g->checkpoint_id}));
+	if (!g->has_checkpoint_id) {
+		assign_start(r, a);
 		return;
 	}
-	for (size_t i = 0; i < n; i++) {
-		a->files[i] = files_json(r, a->spec, NULL, 0, &a->until_us);
-		if (a->files[i] == NULL) {
-			return;
-		}
-	}
-	assign_write(r, a, false);
+	s = step_new(r, assign_parts, a);
+	STEP(s, engine_gang_parts,
+	     (&(struct q_engine_gang_parts){.checkpoint_id = g->checkpoint_id}));
 }
 
 /* ---- acquiring ---------------------------------------------------------------------------- */
@@ -220,9 +199,11 @@ static void refill(struct recon *r, const struct q_engine_gangs_row *g, int32_t 
 /* What so many of its machines more want of its budget; what is kept back for the others is reckoned in what is left. */
 static int64_t need_again(const struct recon *r, const struct q_engine_gangs_row *g, size_t missing)
 {
-	const struct job_spec *spec = g->has_budget_left && missing > 0 ? spec_of(r, g) : NULL;
+	const struct job_spec spec = {.checkpoint = {.budget_s = g->save_s}};
 
-	return spec == NULL ? 0 : budget_need_again(MAX(g->price_micros, 0), g->want, missing, budget_end_us(r->e), spec);
+	return !g->has_budget_left || missing == 0
+		   ? 0
+		   : budget_need_again(MAX(g->price_micros, 0), g->want, missing, budget_end_us(r->e), &spec);
 }
 
 static bool queued(const struct q_engine_gangs_row *g)

@@ -6,6 +6,11 @@
 #include "base/str.h"
 #include "engine/engine_int.h"
 
+/* The store's provider signs for its own cloud only. */
+static const struct {
+	const char *scheme, *kind;
+} schemes[] = {{"gs://", "gcp"}, {"az://", "azure"}, {"s3://", NULL}};
+
 bool objects_configured(const struct engine *e)
 {
 	return !str_empty(e->conf.store_bucket);
@@ -87,28 +92,14 @@ enum spot_rc objects_presign(struct engine *e, struct arena *a, const char *meth
 	return sign_url(e, a, method, e->conf.store_bucket, key, ret, err);
 }
 
-enum spot_rc objects_presign_uri(struct engine *e, struct arena *a, const char *uri,
-				 struct spot_presign *ret, struct spot_err *err)
+/* "s3://bucket/key"; *slash is behind the bucket. */
+static enum spot_rc uri_read(const char *uri, size_t *which, const char **slash, struct spot_err *err)
 {
-	/* The store's provider signs for its own cloud only. */
-	static const struct {
-		const char *scheme, *kind;
-	} known[] = {{"gs://", "gcp"}, {"az://", "azure"}, {"s3://", NULL}};
-	struct call_provider *p = engine_provider(e, e->conf.store_provider);
-	const char *kind = p == NULL ? "" : call_provider_ops(p)->kind, *slash;
-
-	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
-		if (str_prefix(uri, known[i].scheme) && (slash = strchr(uri + 5, '/')) != NULL &&
-		    slash > uri + 5 && slash[1] != '\0') {
-			if (known[i].kind != NULL && strcmp(known[i].kind, kind) != 0) {
-				return err_set(err, SPOT_CONFIG,
-					       "file_mounts: %s is signed by a provider of kind %s, and "
-					       "[checkpoint] provider = %s is another",
-					       uri, known[i].kind, e->conf.store_provider);
-			}
-			return sign_url(e, a, "GET",
-					arena_strndup(a, uri + 5, (size_t)(slash - uri - 5)),
-					slash + 1, ret, err);
+	for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
+		if (str_prefix(uri, schemes[i].scheme) && (*slash = strchr(uri + 5, '/')) != NULL &&
+		    *slash > uri + 5 && (*slash)[1] != '\0') {
+			*which = i;
+			return SPOT_OK;
 		}
 	}
 	return err_set(err, SPOT_INVALID,
@@ -116,7 +107,52 @@ enum spot_rc objects_presign_uri(struct engine *e, struct arena *a, const char *
 		       uri);
 }
 
-static json_t *headers_json(const struct spot_presign *p)
+enum spot_rc objects_uri_check(const struct engine *e, const char *uri, struct spot_err *err)
+{
+	const struct spot_provider_ops *ops;
+	const struct call_provider *p;
+	const char *slash;
+	enum spot_rc rc;
+	size_t i;
+
+	if (!objects_configured(e)) {
+		return err_set(err, SPOT_CONFIG,
+			       "file_mounts: there is no object store whose provider could sign %s: set [checkpoint] store and provider", uri);
+	}
+	rc = uri_read(uri, &i, &slash, err);
+	if (rc != SPOT_OK) {
+		return rc;
+	}
+	p = engine_provider(e, e->conf.store_provider);
+	if (p == NULL) {
+		return err_set(err, SPOT_UNAVAILABLE, "file_mounts: %s is to be signed by [checkpoint] provider = %s, which is not there",
+			       uri, e->conf.store_provider);
+	}
+	ops = call_provider_ops(p);
+	if (ops->presign == NULL || (schemes[i].kind != NULL && strcmp(schemes[i].kind, ops->kind) != 0)) {
+		return err_set(err, SPOT_CONFIG,
+			       "file_mounts: %s is signed by a provider of kind %s, and "
+			       "[checkpoint] provider = %s is another",
+			       uri, schemes[i].kind != NULL ? schemes[i].kind : "aws", e->conf.store_provider);
+	}
+	return SPOT_OK;
+}
+
+enum spot_rc objects_presign_uri(struct engine *e, struct arena *a, const char *uri,
+				 struct spot_presign *ret, struct spot_err *err)
+{
+	enum spot_rc rc = objects_uri_check(e, uri, err);
+	const char *slash;
+	size_t i;
+
+	if (rc == SPOT_OK) {
+		rc = uri_read(uri, &i, &slash, err);
+	}
+	return rc != SPOT_OK ? rc
+			     : sign_url(e, a, "GET", arena_strndup(a, uri + 5, (size_t)(slash - uri - 5)), slash + 1, ret, err);
+}
+
+json_t *presign_headers_json(const struct spot_presign *p)
 {
 	json_t *o = json_object();
 
@@ -128,7 +164,7 @@ static json_t *headers_json(const struct spot_presign *p)
 
 char *presign_headers(struct arena *a, const struct spot_presign *p)
 {
-	AUTO(json) json_t *o = headers_json(p);
+	AUTO(json) json_t *o = presign_headers_json(p);
 
 	return p->headers_n == 0 ? NULL : json_text(a, o);
 }
@@ -152,84 +188,4 @@ char *objects_key(struct engine *e, struct arena *a, const struct q_engine_mint_
 
 	return arena_printf(a, "%s%s%s/j%" PRId64 "/e%d/r%d/%s", prefix, prefix[0] != '\0' ? "/" : "",
 			    e->install, w->job_id, (int)w->epoch, (int)w->rank, w->sha256);
-}
-
-/* One chunk to fetch; headers are there only where the store asks for some. */
-static json_t *chunk_json(const struct spot_presign *p, int64_t bytes, const char *sha256)
-{
-	json_t *c = json_pack("{s:s, s:I, s:s}", "url", p->url, "bytes", (json_int_t)bytes,
-			      "sha256", sha256);
-
-	if (p->headers_n > 0) {
-		json_object_set_new(c, "headers", headers_json(p));
-	}
-	return c;
-}
-
-static void until_of(const struct spot_presign *p, int64_t *until_us)
-{
-	if (p->until_us != 0) {
-		*until_us = MIN(*until_us, p->until_us);
-	}
-}
-
-static bool add_mount(struct recon *r, json_t *files, const struct job_mount *m, int64_t *until_us)
-{
-	struct spot_err err = {0};
-	struct spot_presign p;
-
-	if (objects_presign_uri(r->e, r->arena, m->uri, &p, &err) != SPOT_OK) {
-		log_error("job.mount", STR("uri", m->uri), STR("error", err.text));
-		return false;
-	}
-	until_of(&p, until_us);
-	json_array_append_new(files, json_pack("{s:s, s:s, s:i, s:i, s:[o]}", "root", "mount", "path",
-					       m->dst, "mode", 0644, "bytes", 0, "chunks",
-					       chunk_json(&p, 0, "")));
-	return true;
-}
-
-static bool add_chunk(struct recon *r, json_t *files, const struct q_engine_chunks_row *c,
-		      bool first, int64_t *until_us)
-{
-	struct spot_err err = {0};
-	struct spot_presign p;
-	json_t *f;
-
-	if (objects_presign(r->e, r->arena, "GET", c->object_key, &p, &err) != SPOT_OK) {
-		log_error("checkpoint.presign", STR("key", c->object_key), STR("error", err.text));
-		return false;
-	}
-	until_of(&p, until_us);
-	if (first) {
-		f = json_pack("{s:s, s:s, s:i, s:I, s:[]}", "root", "checkpoint", "path", c->path,
-			      "mode", c->mode, "bytes", (json_int_t)0, "chunks");
-		json_array_append_new(files, f);
-	} else {
-		f = json_array_get(files, json_array_size(files) - 1);
-	}
-	json_object_set_new(
-	    f, "bytes", json_integer(json_integer_value(json_object_get(f, "bytes")) + c->bytes));
-	json_array_append_new(json_object_get(f, "chunks"), chunk_json(&p, c->bytes, c->sha256));
-	return true;
-}
-
-char *files_json(struct recon *r, const struct job_spec *spec,
-		 const struct q_engine_chunks_row *chunks, size_t n, int64_t *until_us)
-{
-	AUTO(json) json_t *files = json_array();
-
-	*until_us = MIN(*until_us, engine_now(r->e) + r->e->conf.url_life_us);
-	for (size_t i = 0; i < spec->mounts_n; i++) {
-		if (!add_mount(r, files, &spec->mounts[i], until_us)) {
-			return NULL;
-		}
-	}
-	for (size_t i = 0; i < n; i++) {
-		if (!add_chunk(r, files, &chunks[i],
-			       i == 0 || strcmp(chunks[i - 1].path, chunks[i].path) != 0, until_us)) {
-			return NULL;
-		}
-	}
-	return json_text(r->arena, files);
 }

@@ -25,6 +25,7 @@ static void recon_end(struct recon *r)
 {
 	r->running = false;
 	offers_let_go(r);
+	files_let_go(r);
 	arena_reset(r->arena);
 	if (r->changed) {
 		engine_wake(r->e);

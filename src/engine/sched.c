@@ -43,7 +43,7 @@ struct sched_turn {
 struct assign {
 	const struct q_engine_sched_jobs_row *job;
 	const struct q_engine_free_nodes_row *node;
-	struct job_spec *spec;
+	int64_t restore_id; /* 0 = none */
 };
 
 /* Steps that count for what is left: of a job that has stopped only those that are saved, since that is where it goes on. */
@@ -97,16 +97,13 @@ static void assigned(struct step *s)
 	}
 }
 
-static void assign_write(struct recon *r, struct assign *a,
-			 const struct q_engine_chunks_row *chunks, size_t n)
+static void assign_write(struct recon *r, struct assign *a, const char *files, int64_t until_us)
 {
 	const struct q_engine_sched_jobs_row *j = a->job;
 	const char *next = job_next(j->id, j->state, JOB_EV_PLACED);
-	int64_t until_us = INT64_MAX;
-	char *files = files_json(r, a->spec, chunks, n, &until_us);
 	struct step *s;
 
-	if (files == NULL || next[0] == '\0') {
+	if (next[0] == '\0') {
 		return;
 	}
 	s = step_new(r, assigned, a);
@@ -119,7 +116,7 @@ static void assign_write(struct recon *r, struct assign *a,
 		 .now = next,
 		 .event = job_event_name(JOB_EV_PLACED),
 		 .why = arena_printf(r->arena, "placed on n%" PRId64 "%s", a->node->id,
-				     n > 0 ? ", from its newest checkpoint" : ""),
+				     j->has_checkpoint_id ? ", from its newest checkpoint" : ""),
 		 .files = files,
 		 .urls_until_us = until_us,
 		 .has_restore_id = j->has_checkpoint_id,
@@ -130,12 +127,15 @@ static void assign_write(struct recon *r, struct assign *a,
 		 .end_us = budget_end_us(r->e)}));
 }
 
-static void assign_chunks(struct step *s)
+static void assign_files(struct files *f)
 {
-	struct q_engine_chunks_row *rows;
-	size_t n = q_engine_chunks_rows(&s->req, s->r->arena, &rows);
+	struct assign *a = f->ctx;
 
-	assign_write(s->r, s->ctx, rows, n);
+	if (f->rc == SPOT_OK) {
+		assign_write(f->r, a, f->text[0], f->until_us);
+	} else {
+		files_missing(f, a->job->state, a->job->epoch);
+	}
 }
 
 static bool spec_of(struct recon *r, const struct q_engine_sched_jobs_row *j, struct job_spec **ret)
@@ -152,21 +152,44 @@ static bool spec_of(struct recon *r, const struct q_engine_sched_jobs_row *j, st
 }
 
 static void assign_start(struct recon *r, const struct q_engine_sched_jobs_row *j,
-			 struct job_spec *spec, const struct q_engine_free_nodes_row *node)
+			 const struct job_spec *spec, const struct q_engine_free_nodes_row *node)
 {
 	struct assign *a = arena_alloc(r->arena, sizeof(*a));
-	struct step *s;
 
-	*a = (struct assign){.job = j, .node = node, .spec = spec};
-	if ((j->has_checkpoint_id || spec->mounts_n > 0) && !objects_ready(r->e)) {
-		return; /* credentials are being renewed; a pass follows */
-	}
-	if (!j->has_checkpoint_id) {
-		assign_write(r, a, NULL, 0);
+	*a = (struct assign){.job = j, .node = node, .restore_id = j->has_checkpoint_id ? j->checkpoint_id : 0};
+	if (!j->has_checkpoint_id && spec->mounts_n == 0) {
+		assign_write(r, a, "[]", engine_now(r->e) + r->e->conf.url_life_us);
 		return;
 	}
-	s = step_new(r, assign_chunks, a);
-	STEP(s, engine_chunks, (&(struct q_engine_chunks){.checkpoint_id = j->checkpoint_id}));
+	if (!objects_ready(r->e)) {
+		return; /* credentials are being renewed; a pass follows */
+	}
+	files_ask(r, &(struct files){.job_id = j->id,
+				     .mounts = spec->mounts_n > 0,
+				     .checkpoints = &a->restore_id,
+				     .n = 1,
+				     .then = assign_files,
+				     .ctx = a});
+}
+
+/* Files that nobody can sign URLs for end a job before a machine is bought that it never begins on. false: it does not begin. */
+static bool mounts_signable(struct recon *r, const struct q_engine_sched_jobs_row *j, const struct job_spec *spec)
+{
+	struct spot_err err = {0};
+	enum spot_rc rc = SPOT_OK;
+
+	for (size_t i = 0; i < spec->mounts_n && rc == SPOT_OK; i++) {
+		rc = objects_uri_check(r->e, spec->mounts[i].uri, &err);
+	}
+	if (rc == SPOT_OK) {
+		return true;
+	}
+	if (rc == SPOT_UNAVAILABLE) {
+		job_words(r, j->id, j->state, j->epoch, err.text);
+	} else if (strcmp(j->state, "QUEUED") == 0) {
+		job_event(r, j->id, j->state, j->epoch, JOB_EV_INFEASIBLE, "infeasible", err.text);
+	}
+	return false;
 }
 
 static bool suits(struct recon *r, const struct q_engine_free_nodes_row *n,
@@ -408,6 +431,9 @@ static void sched_job(struct recon *r, struct sched_turn *t,
 		job_event(r, j->id, j->state, j->epoch, JOB_EV_INFEASIBLE, "fleet_closed",
 			  arena_printf(r->arena, "its fleet f%" PRId64 " is closed: submit it again, without a fleet or for another",
 				       j->fleet_id));
+		return;
+	}
+	if (!mounts_signable(r, j, spec)) {
 		return;
 	}
 	/* What has run before waits for nothing but a place. */

@@ -113,6 +113,21 @@ void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, en
 					  .fence = r->epoch}));
 }
 
+void job_words(struct recon *r, int64_t id, const char *state, int32_t epoch, const char *why)
+{
+	struct step *s = step_new(r, NULL, NULL);
+
+	STEP(s, engine_wait_for_job,
+	     (&(struct q_engine_wait_for_job){.job_id = id,
+					      .was = state,
+					      .epoch = epoch,
+					      .inputs = "{}",
+					      .outcome = "{\"choice\":\"wait\",\"until_us\":0}",
+					      .why = why,
+					      .at_us = engine_now(r->e),
+					      .fence = r->epoch}));
+}
+
 /*
  * Token and name hold the installation and 64 random bits; the name also the second it was made,
  * because Lambda tells no creation time (docs of its API list none) and its age must be readable

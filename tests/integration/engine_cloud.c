@@ -1,6 +1,7 @@
 /* The cloud of engine_world.h: step functions without any I/O. */
 #include "engine_world.h"
 #include "base/call.h"
+#include "base/err.h"
 
 static struct cloud *cloud_of(void *self)
 {
@@ -452,10 +453,19 @@ static enum spot_step cloud_notices(void *self, struct spot_call *c, struct spot
 static enum spot_rc cloud_presign(void *self, struct arena *arena, int64_t now_us,
 				  struct spot_presign *a, struct spot_err *err)
 {
-	const struct cloud *k = cloud_of(self);
+	struct cloud *k = cloud_of(self);
 
-	(void)now_us;
-	(void)err;
+	if (k->sign_rc != SPOT_OK) {
+		return err_set(err, k->sign_rc, "fake presign: no keys now");
+	}
+	if (k->sign_refuses != NULL && strcmp(a->bucket, k->sign_refuses) == 0) {
+		return err_set(err, SPOT_INVALID, "fake presign: '%s' is not a bucket name", a->bucket);
+	}
+	k->signed_now = now_us == k->signed_at_us ? k->signed_now + 1 : 1; /* the wall clock stands still within a turn */
+	k->signed_at_us = now_us;
+	k->signed_most = MAX(k->signed_most, k->signed_now);
+	k->signed_n++;
+	(void)arena_alloc(arena, k->sign_leaves);
 	if (k->uploads_how != '\0' && strcmp(a->method, "PUT") == 0) {
 		a->upload = k->uploads_how == 'r' ? SPOT_UPLOAD_RESUMABLE : SPOT_UPLOAD_BLOCKS;
 	}

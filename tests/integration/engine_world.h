@@ -78,6 +78,11 @@ struct cloud {
 	char uploads_how;	    /* 'r' resumable, 'b' blocks, else put; with a header */
 	bool uploads_header;
 	int64_t urls_until_us; /* what signs them ends then; 0 = never */
+	int signed_n, signed_now, signed_most; /* so many URLs; in this turn of the loop; in one at most */
+	int64_t signed_at_us;
+	size_t sign_leaves;	  /* so many bytes are left behind by each */
+	enum spot_rc sign_rc;	  /* SPOT_OK, or what no URL is signed for */
+	const char *sign_refuses; /* a bucket that is no name, NULL = none */
 	bool gangs; /* several machines by one launch, all or none */
 	int gang_launches;
 	struct {

@@ -75,11 +75,12 @@ SELECT id FROM n
 -- budget_left: of the job of a gang that has gaps to be filled; its price is that of its first machine.
 -- name: engine_gangs
 -- params: at_us int8, end_us int8
--- rows: many id int8, job_id int8, state text, want int4, one_call bool, job_state text, job_epoch int4, cancel bool, spec jsonb,
---   checkpoint_id int8?, checkpoint_steps int8, live bool, last_lost_us int8, rank int4,
+-- rows: many id int8, job_id int8, state text, want int4, one_call bool, job_state text, job_epoch int4, cancel bool, mounts bool,
+--   save_s int8, checkpoint_id int8?, checkpoint_steps int8, live bool, last_lost_us int8, rank int4,
 --   node_id int8?, node_state text, launched_us int8, noticed bool, moves bool, better bool, price_micros int8, budget_micros int8, budget_left int8?
 -- writes: no
-SELECT g.id, g.job_id, g.state, g.want, g.token IS NOT NULL, j.state, j.epoch, j.cancel_us IS NOT NULL, j.spec, j.checkpoint_id,
+SELECT g.id, g.job_id, g.state, g.want, g.token IS NOT NULL, j.state, j.epoch, j.cancel_us IS NOT NULL,
+	coalesce(jsonb_array_length(j.spec->'mounts'), 0) > 0, coalesce((j.spec #>> '{checkpoint,budget_s}')::int8, 60), j.checkpoint_id,
 	coalesce(c.steps, 0),
 	EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND (a.ended_us IS NULL OR NOT a.settled)),
 	coalesce((SELECT max(n.state_us) FROM node n WHERE n.gang_id = g.id
@@ -119,17 +120,14 @@ WITH g AS (
 )
 SELECT id, pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM g
 
--- name: engine_gang_chunks
+-- The checkpoint of each rank in the set of this one.
+-- name: engine_gang_parts
 -- params: checkpoint_id int8
--- rows: many rank int4, checkpoint_id int8, path text, seq int4, bytes int8, mode int4, sha256 text, object_key text
+-- rows: many rank int4, checkpoint_id int8
 -- writes: no
-SELECT c.rank, c.id, coalesce(k.path, ''), coalesce(k.seq, 0), coalesce(k.bytes, 0), coalesce(k.mode, 0), coalesce(k.sha256, ''),
-	coalesce(k.object_key, '')
-FROM (SELECT DISTINCT ON (s.rank) s.rank, s.id FROM checkpoint h JOIN checkpoint s ON s.job_id = h.job_id AND s.epoch = h.epoch
-		AND s.set_key = h.set_key AND s.state = 'COMMITTED' AND s.set_us IS NOT NULL
-	WHERE h.id = $1 ORDER BY s.rank, s.id = h.id DESC, s.id DESC) c
-LEFT JOIN checkpoint_chunk k ON k.checkpoint_id = c.id
-ORDER BY c.rank, k.path, k.seq
+SELECT DISTINCT ON (s.rank) s.rank, s.id FROM checkpoint h JOIN checkpoint s ON s.job_id = h.job_id AND s.epoch = h.epoch
+	AND s.set_key = h.set_key AND s.state = 'COMMITTED' AND s.set_us IS NOT NULL
+WHERE h.id = $1 ORDER BY s.rank, s.id = h.id DESC, s.id DESC
 
 -- All ranks at once: rank i on the i-th node, restored from the i-th checkpoint (0 = none). Whose time may be over does not begin: it waits until
 -- that is sure, and fails.

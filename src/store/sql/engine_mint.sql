@@ -1,13 +1,28 @@
 -- URLs for nodes that hold no keys.
 
+-- So many chunks: of the checkpoints that lack the fewest first, of those that lack as many or more, of what is saved in haste.
+-- begun: those of which what is signed counts; old: another has something signed, which does not.
 -- name: engine_mint_due
--- params: most int8
--- rows: many checkpoint_id int8, job_id int8, epoch int4, rank int4, path text, seq int4, sha256 text, object_key text
+-- params: most int8, begun int8[]
+-- rows: many checkpoint_id int8, job_id int8, epoch int4, rank int4, path text, seq int4, sha256 text, old bool
 -- writes: no
-SELECT c.id, c.job_id, c.epoch, c.rank, k.path, k.seq, k.sha256, k.object_key
-FROM (SELECT id, job_id, epoch, rank FROM checkpoint WHERE state = 'OPEN' AND urls_us IS NULL ORDER BY id LIMIT $1) c
-JOIN checkpoint_chunk k ON k.checkpoint_id = c.id AND k.fresh
-ORDER BY c.id, k.path, k.seq
+SELECT c.id, c.job_id, c.epoch, c.rank, k.path, k.seq, k.sha256, c.old
+FROM (SELECT o.id, o.job_id, o.epoch, o.rank, o.reason = 'periodic' AS calm, o.id <> ALL ($2) AND EXISTS (SELECT FROM checkpoint_chunk u
+		WHERE u.checkpoint_id = o.id AND u.fresh AND u.upload_url IS NOT NULL) AS old
+	FROM checkpoint o WHERE o.state = 'OPEN' AND o.urls_us IS NULL ORDER BY o.reason = 'periodic', o.id LIMIT 64) c
+CROSS JOIN LATERAL (SELECT f.path, f.seq, f.sha256, count(*) OVER () AS n
+	FROM (SELECT u.path, u.seq, u.sha256 FROM checkpoint_chunk u WHERE u.checkpoint_id = c.id AND u.fresh AND (c.old OR u.upload_url IS NULL)
+		ORDER BY u.path, u.seq LIMIT $1) f) k
+ORDER BY k.n, c.calm, c.id, k.path, k.seq LIMIT $1
+
+-- What another signed for a part of it is too old by now, for all that is known.
+-- name: engine_mint_anew
+-- params: checkpoint_id int8, fence int8
+-- rows: none
+-- writes: yes
+UPDATE checkpoint_chunk k SET upload_url = NULL, upload_headers = NULL FROM checkpoint c
+WHERE c.id = $1 AND c.state = 'OPEN' AND c.urls_us IS NULL AND k.checkpoint_id = c.id AND k.upload_url IS NOT NULL
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)
 
 -- Checkpoints that wait for URLs and have nothing fresh to upload.
 -- name: engine_mint_empty
@@ -22,33 +37,58 @@ WITH c AS (
 )
 SELECT id, pg_notify('spot_api', 'c' || id) IS NOT NULL AS told FROM c
 
+-- A part of its chunks. The agent is told, and there is a row, when none is left.
 -- name: engine_mint_put
 -- params: checkpoint_id int8, paths text[], seqs int4[], keys text[], urls text[], at_us int8, fence int8,
 --   hows text[], headers text[]
 -- rows: 0..1 id int8, told bool
 -- writes: yes
 WITH c AS (
-	UPDATE checkpoint SET urls_us = $6 WHERE id = $1 AND state = 'OPEN' AND urls_us IS NULL
+	SELECT id FROM checkpoint WHERE id = $1 AND state = 'OPEN' AND urls_us IS NULL
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
-	RETURNING id
+	FOR UPDATE
 ), k AS (
 	UPDATE checkpoint_chunk k SET upload_url = s.url, object_key = s.key, upload_how = s.how,
 		upload_headers = nullif(s.headers, '')::jsonb
 	FROM c, unnest($2, $3, $4, $5, $8, $9) s (path, seq, key, url, how, headers)
 	WHERE k.checkpoint_id = c.id AND k.path = s.path AND k.seq = s.seq
+), whole AS (
+	UPDATE checkpoint SET urls_us = $6 FROM c WHERE checkpoint.id = c.id AND NOT EXISTS (SELECT FROM checkpoint_chunk k
+		WHERE k.checkpoint_id = $1 AND k.fresh AND k.upload_url IS NULL
+			AND NOT EXISTS (SELECT FROM unnest($2, $3) s (path, seq) WHERE s.path = k.path AND s.seq = k.seq))
+	RETURNING checkpoint.id
 )
-SELECT id, pg_notify('spot_api', 'c' || id) IS NOT NULL AS told FROM c
+SELECT id, pg_notify('spot_api', 'c' || id) IS NOT NULL AS told FROM whole
 
 -- Attempts that may not have fetched their files yet (agents report SETUP while they do) although the URLs are about to
 -- expire, or were signed by a clock that was ahead (their end is too far off): no store honours those yet.
 -- name: engine_files_stale
 -- params: before_us int8, after_us int8
--- rows: many job_id int8, epoch int4, rank int4, restore_id int8?, spec jsonb
+-- rows: many job_id int8, epoch int4, rank int4, restore_id int8?, mounts bool
 -- writes: no
-SELECT a.job_id, a.epoch, a.rank, a.restore_id, j.spec FROM attempt a JOIN job j ON j.id = a.job_id
+SELECT a.job_id, a.epoch, a.rank, a.restore_id, m.some FROM attempt a JOIN job j ON j.id = a.job_id
+CROSS JOIN LATERAL (SELECT coalesce(jsonb_array_length(j.spec->'mounts'), 0) > 0 AS some) m
 WHERE a.ended_us IS NULL AND a.phase IN ('ASSIGNED', 'SETUP') AND a.urls_until_us > 0
-	AND (a.urls_until_us < $1 OR a.urls_until_us > $2)
+	AND (a.urls_until_us < $1 OR a.urls_until_us > $2) AND (a.restore_id IS NOT NULL OR m.some)
 ORDER BY a.job_id LIMIT 50
+
+-- A page of the mounts of a job's spec, those after the n-th.
+-- name: engine_mounts
+-- params: job_id int8, after int8, most int8
+-- rows: many n int8, dst text, uri text
+-- writes: no
+SELECT m.n, coalesce(m.mount->>'dst', ''), coalesce(m.mount->>'uri', '')
+FROM job j CROSS JOIN LATERAL jsonb_array_elements(j.spec->'mounts') WITH ORDINALITY m (mount, n)
+WHERE j.id = $1 AND m.n > $2 ORDER BY m.n LIMIT $3
+
+-- A page of a checkpoint's chunks, those after path and seq. An agent puts a file together in the order in which they come.
+-- name: engine_chunks
+-- params: checkpoint_id int8, path text, seq int4, most int8
+-- rows: many path text, seq int4, bytes int8, mode int4, sha256 text, object_key text
+-- writes: no
+SELECT path, seq, bytes, mode, sha256, object_key FROM checkpoint_chunk
+WHERE checkpoint_id = $1 AND (path, seq) > ($2, $3)
+ORDER BY path, seq LIMIT $4
 
 -- name: engine_files_put
 -- params: job_id int8, epoch int4, files jsonb, urls_until_us int8, fence int8, rank int4

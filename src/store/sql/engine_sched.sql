@@ -66,13 +66,6 @@ WHERE n.state = 'READY' AND n.drain_deadline_us IS NULL AND n.gang_id IS NULL
 	AND NOT EXISTS (SELECT FROM notice o WHERE o.node_id = n.id AND o.kind = 'interruption')
 ORDER BY n.id LIMIT $1
 
--- name: engine_chunks
--- params: checkpoint_id int8
--- rows: many path text, seq int4, bytes int8, mode int4, sha256 text, object_key text
--- writes: no
-SELECT path, seq, bytes, mode, sha256, object_key FROM checkpoint_chunk WHERE checkpoint_id = $1
-ORDER BY path, seq
-
 -- name: engine_assign
 -- params: job_id int8, was text, epoch int4, node_id int8, now text, event text, why text, files jsonb,
 --   urls_until_us int8, restore_id int8?, steps_start int8, at_us int8, fence int8, end_us int8

@@ -1,0 +1,203 @@
+/* Checkpoints of many chunks and specs of many bytes: what one turn signs and holds is bounded, and nobody waits behind them for long. */
+#include "engine_world.h"
+
+#define PAGE 128
+#define BIG  "20000"
+
+/* Chunks of a checkpoint, written down in no order: of so many files, file f00 has chunks 0, n, 2n ... */
+#define CHUNKS                                                                                                                               \
+	"INSERT INTO checkpoint_chunk SELECT %d, 'f' || lpad((i %% %d)::text, 2, '0'), i / %d, 1 + i %% 7, 420, lpad(to_hex(i), 64, '0'), "  \
+	"'k' || i, %s FROM generate_series(0, %d - 1) i ORDER BY md5(i::text);"
+
+static void chunks(struct world *w, int checkpoint, int files, int n, bool fresh)
+{
+	world_sql(w, CHUNKS, checkpoint, files, files, fresh ? "true" : "false", n);
+}
+
+/* The files of the rank as its checkpoint has them: whole, each chunk in its place, each sum right. */
+static int64_t restored(struct world *w, int rank)
+{
+	char sql[2048];
+
+	snprintf(sql, sizeof(sql),
+		 "WITH a AS (SELECT files, restore_id FROM attempt WHERE epoch = 2 AND rank = %d), x AS ("
+		 "SELECT f.n, f.v->>'path' AS path, (f.v->>'bytes')::int8 AS bytes, string_agg(c.v->>'sha256' || (c.v->>'bytes') || (c.v->>'url'), ' '"
+		 " ORDER BY c.n) AS chunks FROM a, jsonb_array_elements(a.files) WITH ORDINALITY f (v, n),"
+		 " jsonb_array_elements(f.v->'chunks') WITH ORDINALITY c (v, n) WHERE f.v->>'root' = 'checkpoint' GROUP BY 1, 2, 3),"
+		 " y AS (SELECT path, sum(bytes) AS bytes, string_agg(sha256 || bytes || 'https://bucket.fake/' || object_key || '?GET', ' ' ORDER BY seq)"
+		 " AS chunks FROM checkpoint_chunk k JOIN a ON k.checkpoint_id = a.restore_id GROUP BY 1)"
+		 " SELECT CASE WHEN count(*) = (SELECT count(*) FROM y) AND count(*) = (SELECT count(*) FROM x) THEN count(*) ELSE -1 END"
+		 " FROM x JOIN y USING (path, bytes, chunks)", rank);
+	return world_int(w, sql);
+}
+
+static void running(struct world *w, const char *job)
+{
+	world_reset(w, true);
+	w->agents_save = false;
+	w->cloud.gangs = true;
+	w->cloud.sign_leaves = 15000; /* as AWS does with the keys of a session */
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	(void)world_job(w, job);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+}
+
+static void reclaimed(struct world *w)
+{
+	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
+	w->cloud.list[0].cause = SPOT_END_RECLAIM;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+}
+
+/* A machine is taken while another job saves twenty thousand files: its few do not wait behind them. */
+static void test_a_large_checkpoint_is_minted_in_parts(void **state)
+{
+	struct world *w = *state;
+
+	running(w, "{}");
+	world_sql(w, "BEGIN; INSERT INTO checkpoint (job_id, epoch, rank, state, reason, steps, bytes, created_us)"
+		     " VALUES (1, 1, 0, 'OPEN', 'periodic', 5, 2, 1), (1, 1, 1, 'OPEN', 'notice', 5, 1, 1), (1, 1, 2, 'OPEN', 'notice', 5, 1, 1);");
+	chunks(w, 1, 10, 20000, true);
+	chunks(w, 2, 3, 300, true);
+	chunks(w, 3, 3, 30, true);
+	world_sql(w, "COMMIT; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) = 3 FROM checkpoint WHERE urls_us IS NOT NULL");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint_chunk WHERE upload_url IS DISTINCT FROM 'https://bucket.fake/' || object_key || '?PUT'"), 0);
+	assert_int_equal(w->cloud.signed_n, 20330);
+	assert_true(w->cloud.signed_most <= PAGE);
+	assert_string_equal(world_text(w, "SELECT string_agg(id::text, ' ' ORDER BY urls_us) FROM checkpoint"), "3 2 1");
+	/* And it is fetched in parts. */
+	world_sql(w, "UPDATE checkpoint SET state = 'COMMITTED', committed_us = 2 WHERE id = 1; UPDATE job SET checkpoint_id = 1");
+	reclaimed(w);
+	assert_int_equal(restored(w, 0), 10);
+	assert_int_equal(w->cloud.signed_n, 40330);
+	assert_true(w->cloud.signed_most <= PAGE);
+	world_exit_all(w);
+	world_empty(w);
+}
+
+/* What a leader before had signed may be of any age. */
+static void test_what_another_leader_signed_of_a_part_is_signed_again(void **state)
+{
+	struct world *w = *state;
+
+	running(w, "{}");
+	world_sql(w, "BEGIN; INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, created_us) VALUES (1, 1, 'OPEN', 'periodic', 5, 2, 1)");
+	chunks(w, 1, 3, 500, true);
+	world_sql(w, "UPDATE checkpoint_chunk SET upload_url = 'https://old' WHERE seq < 100; COMMIT; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM checkpoint WHERE urls_us IS NOT NULL");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint_chunk WHERE upload_url LIKE 'https://bucket%'"), 500);
+	world_exit_all(w);
+	world_empty(w);
+}
+
+static void test_each_rank_fetches_its_own_chunks_in_order(void **state)
+{
+	struct world *w = *state;
+
+	running(w, "{\"num_nodes\":2,\"mounts\":[{\"dst\":\"d\",\"uri\":\"s3://b/k\"}]}");
+	world_sql(w, "BEGIN; INSERT INTO checkpoint (job_id, epoch, rank, state, reason, steps, bytes, set_key, created_us, urls_us, committed_us)"
+		     " SELECT 1, 1, r, 'COMMITTED', 'periodic', 50, 9, 50, 1, 1, 1 FROM generate_series(0, 1) r");
+	chunks(w, 1, 2, 2 * PAGE, true);
+	chunks(w, 2, 20, 700, true);
+	world_sql(w, "COMMIT; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE checkpoint_id = 1");
+	reclaimed(w);
+	assert_int_equal(restored(w, 0), 2);
+	assert_int_equal(restored(w, 1), 20);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE epoch = 2 AND files->0->>'root' = 'mount' AND files->0->>'path' = 'd'"), 2);
+	assert_true(w->cloud.signed_most <= PAGE);
+	world_exit_all(w);
+	world_check_gangs(w);
+}
+
+/* More mounts than a page has: they are signed in pages too, and anew. */
+static void test_mounts_are_signed_in_pages(void **state)
+{
+	struct world *w = *state;
+
+	running(w, "{}");
+	world_sql(w, "UPDATE job SET spec = spec || jsonb_build_object('mounts', (SELECT jsonb_agg(jsonb_build_object('dst', 'd' || i, 'uri', 's3://b/k' || i)"
+		     " ORDER BY i) FROM generate_series(1, 300) i));"
+		     "UPDATE attempt SET phase = 'SETUP', version = 1, urls_until_us = %" PRId64 "; NOTIFY spot_engine", world_us());
+	world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE version = 2");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt a, jsonb_array_elements(a.files) WITH ORDINALITY f (v, n) WHERE v->>'path' = 'd' || n"
+				      " AND v->'chunks'->0->>'url' = 'https://b.fake/k' || n || '?GET'"), 300);
+	assert_true(w->cloud.signed_most <= PAGE);
+	world_exit_all(w);
+	world_empty(w);
+}
+
+/* ---- files that cannot be signed -------------------------------------------------------------- */
+
+static void infeasible(struct world *w, const char *uri, const char *why)
+{
+	char extra[256];
+
+	snprintf(extra, sizeof(extra), "{\"mounts\":[{\"dst\":\"d\",\"uri\":\"%s\"}]}", uri);
+	(void)world_job(w, extra);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'FAILED' AND reason = 'infeasible'");
+	assert_non_null(strstr(world_text(w, "SELECT why FROM job"), why));
+	world_empty(w);
+}
+
+static void test_a_mount_that_nobody_can_sign_ends_its_job(void **state)
+{
+	struct world *w = *state;
+	static const struct {
+		const char *uri, *why;
+		bool store, machine;
+	} cases[] = {{"gs://b/k", "gs://b/k is signed by a provider of kind gcp", true, false},
+		     {"s3:///k", "'s3:///k' is not s3://bucket/key", true, false},
+		     {"s3://b/k", "there is no object store", false, false},
+		     {"s3://no_name/k", "'no_name' is not a bucket name", true, true}};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		world_reset(w, true);
+		world_pool(w, "z1", "a1", "spot", 1000000);
+		w->cloud.sign_refuses = "no_name";
+		w->conf.store_bucket = cases[i].store ? w->conf.store_bucket : NULL;
+		world_start(w);
+		infeasible(w, cases[i].uri, cases[i].why);
+		assert_int_equal(w->cloud.launches, cases[i].machine ? 1 : 0);
+	}
+}
+
+/* Keys that are not there now, whatever the provider calls that, are no reason to give a job up. */
+static void test_a_job_waits_until_its_files_can_be_signed(void **state)
+{
+	struct world *w = *state;
+	static const enum spot_rc causes[] = {SPOT_UNAVAILABLE, SPOT_CONFIG, SPOT_INVALID};
+
+	for (size_t i = 0; i < ARRAY_LEN(causes); i++) {
+		world_reset(w, true);
+		world_pool(w, "z1", "a1", "spot", 1000000);
+		w->cloud.sign_rc = causes[i];
+		world_start(w);
+		(void)world_job(w, i == 0 ? "{\"num_nodes\":2,\"mounts\":[{\"dst\":\"d\",\"uri\":\"s3://b/k\"}]}" : "{\"mounts\":[{\"dst\":\"d\",\"uri\":\"s3://b/k\"}]}");
+		world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'QUEUED' AND why LIKE '%cannot be signed: fake presign: no keys now'");
+		w->cloud.sign_rc = SPOT_OK;
+		world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+		world_exit_all(w);
+		world_empty(w);
+	}
+}
+
+/* An argument runs only the tests whose names contain it. */
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_a_large_checkpoint_is_minted_in_parts),
+	    cmocka_unit_test(test_what_another_leader_signed_of_a_part_is_signed_again),
+	    cmocka_unit_test(test_each_rank_fetches_its_own_chunks_in_order),
+	    cmocka_unit_test(test_mounts_are_signed_in_pages),
+	    cmocka_unit_test(test_a_mount_that_nobody_can_sign_ends_its_job),
+	    cmocka_unit_test(test_a_job_waits_until_its_files_can_be_signed),
+	};
+
+	if (argc > 1) {
+		cmocka_set_test_filter(argv[1]);
+	}
+	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+}
