@@ -28,6 +28,8 @@
 /* Offers scored in one turn: placing many jobs on a large market must not hold up the loop. The
  * rest goes on in the next turn, where this one stopped. */
 #define SCORE_BUDGET 400000
+/* Specs read in one turn, which may have a MiB each: they are in its memory three times. */
+#define SPEC_BYTES (8 << 20)
 
 struct sched_turn {
 	struct q_engine_sched_jobs_row *jobs;
@@ -512,9 +514,11 @@ static void sched_decide(struct recon *r, void *ctx)
 	for (size_t i = 0; i < t->jobs_n; i++) {
 		size_t at = (first + i) % t->jobs_n;
 
-		if (t->scored >= SCORE_BUDGET) {
+		bool unread = !t->done[at] && t->jobs[at].spec == NULL;
+
+		if (t->scored >= SCORE_BUDGET || unread) {
 			r->e->sched_next = t->jobs[at].id;
-			r->changed = true;
+			r->changed |= !unread || at >= first; /* once round, the others' turn comes with the next pass */
 			if (at < first) {
 				slice_over(r->e, t); /* round the end: the rest of it is of the first */
 			}
@@ -580,5 +584,7 @@ void sched_run(struct recon *r)
 					    .held = r->e->held,
 					    .held_n = r->e->held_n,
 					    .at_us = engine_now(r->e),
-					    .end_us = budget_end_us(r->e)}));
+					    .end_us = budget_end_us(r->e),
+					    .next = r->e->sched_next,
+					    .spec_bytes = SPEC_BYTES}));
 }

@@ -129,6 +129,29 @@ static void test_mounts_are_signed_in_pages(void **state)
 	world_empty(w);
 }
 
+/* Each has 300 kB, all of them more than a turn may hold; whoever comes after them is looked at. */
+static void test_large_specs_are_read_a_few_at_a_time(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.infeasible_us = SPOT_US_PER_HOUR;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	(void)world_job(w, "{\"asks\":[{\"gpus\":[{\"gpu\":\"H100\",\"milli\":1000}],\"use_spot\":-1}]}");
+	world_sql(w, "UPDATE job SET spec = spec || jsonb_build_object('setup', repeat('x', 300000));"
+		     "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, created_us, queued_us)"
+		     " SELECT name, owner, team, project, class, spec, source, state, state_us, created_us, queued_us FROM job, generate_series(1, 320)");
+	(void)world_job(w, "{}");
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	/* All of them were looked at: they say what they wait for. */
+	world_until(w, LIMIT, "SELECT count(*) = 321 FROM job WHERE state = 'QUEUED' AND why <> ''");
+	world_sql(w, "UPDATE job SET cancel_us = 1 WHERE state = 'QUEUED'; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) = 321 FROM job WHERE state = 'CANCELLED'");
+	world_exit_all(w);
+	world_empty(w);
+}
+
 /* ---- files that cannot be signed -------------------------------------------------------------- */
 
 static void infeasible(struct world *w, const char *uri, const char *why)
@@ -192,6 +215,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_what_another_leader_signed_of_a_part_is_signed_again),
 	    cmocka_unit_test(test_each_rank_fetches_its_own_chunks_in_order),
 	    cmocka_unit_test(test_mounts_are_signed_in_pages),
+	    cmocka_unit_test(test_large_specs_are_read_a_few_at_a_time),
 	    cmocka_unit_test(test_a_mount_that_nobody_can_sign_ends_its_job),
 	    cmocka_unit_test(test_a_job_waits_until_its_files_can_be_signed),
 	};

@@ -5,15 +5,16 @@
 -- on behind the job where the slice before ended (after; where that is gone, behind its place after_n) and from the end to the
 -- beginning, so that each has its turn whoever stands before it; those that room is held for; those whose machine is ready, or costs
 -- a budget on its way. slice_at: the place in the slice, from 1; 0 = not of it. budget_left: when its machines take end_us to end.
+-- spec: from the job next on and from the end to the beginning as many as spec_bytes hold, the first whatever it has; and of those held.
 -- name: engine_sched_jobs
--- params: head int8, slice int8, after int8, after_n int8, held int8[], at_us int8, end_us int8
--- rows: many id int8, state text, state_us int8, name text, spec jsonb, epoch int4, fleet_id int8?, deadline_us int8?,
+-- params: head int8, slice int8, after int8, after_n int8, held int8[], at_us int8, end_us int8, next int8, spec_bytes int8
+-- rows: many id int8, state text, state_us int8, name text, spec text?, epoch int4, fleet_id int8?, deadline_us int8?,
 --   created_us int8, queued_us int8, steps_done int8, steps_total int8, checkpoint_id int8?,
 --   checkpoint_bytes int8, checkpoint_steps int8, save_us int8, inflight bool, ran_us int8, live bool,
 --   not_before_us int8, rates text?, restart_us int8?, num_nodes int4, fleet_closed bool, place_n int8, slice_at int8,
 --   budget_micros int8?, budget_left int8?
 -- writes: no
-WITH q AS MATERIALIZED (
+WITH RECURSIVE q AS MATERIALIZED (
 	SELECT j.id, row_number() OVER (ORDER BY j.state = 'QUEUED' AND coalesce(j.not_before_us, 0) > $6,
 		coalesce(w.effective, j.priority) DESC, CASE j.state WHEN 'DRAINING' THEN 0 ELSE w.pos END NULLS LAST, j.id) AS n
 	FROM job j LEFT JOIN job_queue w ON w.job_id = j.id
@@ -31,8 +32,14 @@ WITH q AS MATERIALIZED (
 ), x AS (
 	SELECT s.id, s.n, CASE WHEN s.at <= $2 THEN s.at ELSE 0 END AS at FROM s
 	WHERE s.at <= $2 OR s.id = ANY ($5) OR s.id IN (SELECT id FROM own)
+), o AS MATERIALIZED (
+	SELECT array_agg(id ORDER BY coalesce(n < (SELECT n FROM x WHERE id = $8), false), n) AS ids FROM x WHERE id <> ALL ($5)
+), t AS (
+	SELECT 0 AS i, 0::int8 AS id, '' AS spec, 0::int8 AS bytes
+	UNION ALL SELECT t.i + 1, j.id, y.spec, t.bytes + octet_length(y.spec)
+	FROM t CROSS JOIN o JOIN job j ON j.id = o.ids[t.i + 1] CROSS JOIN LATERAL (SELECT j.spec::text AS spec OFFSET 0) y WHERE t.bytes < $9
 )
-SELECT j.id, j.state, j.state_us, j.name, j.spec, j.epoch, j.fleet_id, j.deadline_us, j.created_us, j.queued_us,
+SELECT j.id, j.state, j.state_us, j.name, CASE WHEN j.id = ANY ($5) THEN j.spec::text ELSE t.spec END, j.epoch, j.fleet_id, j.deadline_us, j.created_us, j.queued_us,
 	j.steps_done, j.steps_total, j.checkpoint_id, coalesce(c.bytes, 0), coalesce(c.steps, 0),
 	coalesce(c.committed_us - c.created_us, 0),
 	CASE WHEN j.num_nodes = 1 THEN EXISTS (SELECT FROM node n WHERE n.job_id = j.id AND n.state IN ('WANTED', 'LAUNCHING',
@@ -50,7 +57,7 @@ SELECT j.id, j.state, j.state_us, j.name, j.spec, j.epoch, j.fleet_id, j.deadlin
 	coalesce(j.not_before_us, 0), m.rates, m.restart_us, j.num_nodes,
 	EXISTS (SELECT FROM fleet f WHERE f.id = j.fleet_id AND f.state = 'CLOSED') AS fleet_closed, x.n AS place_n, x.at AS slice_at,
 	j.budget_micros, CASE WHEN j.budget_micros IS NOT NULL THEN job_budget_left(j, $6, $7) END AS budget_left
-FROM x JOIN job j ON j.id = x.id LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
+FROM x JOIN job j ON j.id = x.id LEFT JOIN t ON t.id = x.id LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
 LEFT JOIN LATERAL job_measured(ARRAY[j.id]) m ON j.epoch > 0
 ORDER BY x.n
 
