@@ -1,8 +1,8 @@
 /*
  * Checkpoints: the agent names the chunks it has, the answer holds URLs for those whose bytes are new;
  * the engine mints them (this process has no cloud keys), so the request is held until they are there.
- * Only a commit counts; whatever is left open is given up by the next one. A list that is refused is refused at each save:
- * the job's owner is told by an event.
+ * Only a commit counts; whatever is left open is given up by the next one, but the same again goes on while its URLs are signed. A list
+ * that is refused is refused at each save: the job's owner is told by an event.
  */
 #include "base/base.h"
 #include "api/agent.h"
@@ -38,7 +38,7 @@ static void urls_read(struct areq *q)
 		agent_stale(q, c->claim.job, c->claim.epoch);
 		return;
 	}
-	/* The same request came twice and the later one began a checkpoint of its own: nothing is wrong with the attempt. */
+	/* Another request came after it and began a checkpoint of its own: nothing is wrong with the attempt. */
 	if (given_up) {
 		httpd_set(q->http, "Retry-After", "1");
 		areq_fail(q, SPOT_UNAVAILABLE, "a newer request began another checkpoint; repeat the request");
@@ -193,6 +193,32 @@ static bool twice(struct areq *q)
 	return true;
 }
 
+static void open_new(struct areq *q)
+{
+	const struct chunks *c = q->own;
+
+	SQL(q, api_checkpoint_open, opened, .node_id = q->who.node_id, .job_id = c->claim.job, .epoch = c->claim.epoch,
+	    .reason = c->reason, .steps = c->steps, .paths = c->paths, .paths_n = c->n, .seqs = c->seqs, .seqs_n = c->n,
+	    .bytes = c->bytes, .bytes_n = c->n, .modes = c->modes, .modes_n = c->n, .shas = c->shas, .shas_n = c->n,
+	    .at_us = q->now_us);
+	q->failed = twice;
+}
+
+/* The same as before, whose URLs are still being signed, goes on. */
+static void known(struct areq *q)
+{
+	struct chunks *c = q->own;
+	struct q_api_checkpoint_again_row *row;
+
+	if (q_api_checkpoint_again_rows(&q->pg, q->arena, &row) == 0) {
+		open_new(q);
+		return;
+	}
+	c->id = row->id;
+	areq_watch(q, 'c', c->id, URLS_US, AGAIN_US, urls_look);
+	urls_look(q);
+}
+
 void post_checkpoint(struct areq *q)
 {
 	struct spot_err err = {0};
@@ -228,11 +254,9 @@ void post_checkpoint(struct areq *q)
 			return;
 	}
 	q->own = c;
-	SQL(q, api_checkpoint_open, opened, .node_id = q->who.node_id, .job_id = c->claim.job, .epoch = c->claim.epoch,
+	SQL(q, api_checkpoint_again, known, .node_id = q->who.node_id, .job_id = c->claim.job, .epoch = c->claim.epoch,
 	    .reason = c->reason, .steps = c->steps, .paths = c->paths, .paths_n = c->n, .seqs = c->seqs, .seqs_n = c->n,
-	    .bytes = c->bytes, .bytes_n = c->n, .modes = c->modes, .modes_n = c->n, .shas = c->shas, .shas_n = c->n,
-	    .at_us = q->now_us);
-	q->failed = twice;
+	    .bytes = c->bytes, .bytes_n = c->n, .modes = c->modes, .modes_n = c->n, .shas = c->shas, .shas_n = c->n);
 }
 
 /* ---- commit ---------------------------------------------------------------------------------------- */

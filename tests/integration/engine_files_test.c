@@ -1,5 +1,6 @@
 /* Checkpoints of many chunks and specs of many bytes: what one turn signs and holds is bounded, and nobody waits behind them for long. */
 #include "engine_world.h"
+#include "store/q.h"
 
 #define PAGE 128
 #define BIG  "20000"
@@ -50,6 +51,38 @@ static void reclaimed(struct world *w)
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 }
 
+struct look {
+	struct pg_req req;
+	struct arena *arena;
+	size_t n;
+	bool over;
+};
+
+static void looked(struct op *op)
+{
+	struct look *l = container_of(container_of(op, struct pg_req, op), struct look, req);
+	struct q_api_checkpoint_urls_row *row;
+
+	assert_int_equal(op->rc, SPOT_OK);
+	assert_int_equal(q_api_checkpoint_urls_rows(&l->req, l->arena, &row), 1);
+	l->n = strlen(row->doc);
+	l->over = true;
+}
+
+/* So many bytes the daemon reads of its first checkpoint each time it looks whether an agent may be told. */
+static size_t look_bytes(struct world *w)
+{
+	struct look l = {.arena = arena_new(0)};
+
+	q_api_checkpoint_urls(w->pg, &l.req, &(struct q_api_checkpoint_urls){.id = 1}, looked);
+	while (!l.over) {
+		world_for(w, 5);
+	}
+	pg_req_fini(&l.req);
+	arena_free(l.arena);
+	return l.n;
+}
+
 /* A machine is taken while another job saves twenty thousand files: its few do not wait behind them. */
 static void test_a_large_checkpoint_is_minted_in_parts(void **state)
 {
@@ -83,11 +116,15 @@ static void test_what_another_leader_signed_of_a_part_is_signed_again(void **sta
 	struct world *w = *state;
 
 	running(w, "{}");
+	w->cloud.sign_rc = SPOT_UNAVAILABLE;
 	world_sql(w, "BEGIN; INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, created_us) VALUES (1, 1, 'OPEN', 'periodic', 5, 2, 1)");
 	chunks(w, 1, 3, 500, true);
 	world_sql(w, "UPDATE checkpoint_chunk SET upload_url = 'https://old' WHERE seq < 100; COMMIT; NOTIFY spot_engine");
+	assert_int_equal(look_bytes(w), 0);
+	w->cloud.sign_rc = SPOT_OK;
 	world_until(w, LIMIT, "SELECT count(*) FROM checkpoint WHERE urls_us IS NOT NULL");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint_chunk WHERE upload_url LIKE 'https://bucket%'"), 500);
+	assert_true(look_bytes(w) > 500 * sizeof("https://bucket.fake/"));
 	world_exit_all(w);
 	world_empty(w);
 }

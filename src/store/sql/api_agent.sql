@@ -278,16 +278,33 @@ WITH ok AS (
 )
 SELECT pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM ev
 
--- current: its attempt goes on; then only a newer checkpoint of the same can have taken its place.
+-- The open checkpoint of the attempt, where it is this very one and its URLs are not there yet: signing many takes longer than a request
+-- is held, and who repeats it must not begin anew.
+-- name: api_checkpoint_again
+-- params: node_id int8, job_id int8, epoch int4, reason text, steps int8, paths text[], seqs int4[], bytes int8[],
+--   modes int4[], shas text[]
+-- rows: 0..1 id int8
+-- writes: no
+SELECT c.id FROM attempt a JOIN checkpoint c ON c.job_id = a.job_id AND c.epoch = a.epoch AND c.rank = a.rank
+WHERE a.job_id = $2 AND a.epoch = $3 AND a.node_id = $1 AND a.ended_us IS NULL
+	AND c.state = 'OPEN' AND c.urls_us IS NULL AND c.reason = $4 AND c.steps = $5
+	AND (SELECT count(*) FROM checkpoint_chunk k WHERE k.checkpoint_id = c.id) = cardinality($6)
+	AND NOT EXISTS (SELECT FROM unnest($6, $7, $8, $9, $10) u (path, seq, bytes, mode, sha) LEFT JOIN checkpoint_chunk k
+		ON k.checkpoint_id = c.id AND k.path = u.path AND k.seq = u.seq AND k.bytes = u.bytes AND k.mode = u.mode AND k.sha256 = u.sha
+		WHERE k.checkpoint_id IS NULL)
+ORDER BY c.id DESC LIMIT 1
+
+-- current: its attempt goes on; then only a newer checkpoint of the same can have taken its place. doc: '' until all URLs are there.
 -- name: api_checkpoint_urls
 -- params: id int8
 -- rows: 0..1 state text, ready bool, current bool, doc text
 -- writes: no
 SELECT c.state, c.urls_us IS NOT NULL, EXISTS (SELECT FROM attempt a JOIN job j ON j.id = a.job_id AND j.epoch = a.epoch
-		WHERE a.job_id = c.job_id AND a.epoch = c.epoch AND a.rank = c.rank AND a.ended_us IS NULL), json_build_object('checkpoint', 'c' || c.id,
+		WHERE a.job_id = c.job_id AND a.epoch = c.epoch AND a.rank = c.rank AND a.ended_us IS NULL),
+	CASE WHEN c.urls_us IS NULL THEN '' ELSE json_build_object('checkpoint', 'c' || c.id,
 	'uploads', coalesce((SELECT json_agg(json_strip_nulls(json_build_object('path', k.path, 'seq', k.seq,
 		'url', k.upload_url, 'how', nullif(k.upload_how, 'put'), 'headers', k.upload_headers))
-		ORDER BY k.path, k.seq) FROM checkpoint_chunk k WHERE k.checkpoint_id = c.id AND k.fresh), '[]'::json))::text AS doc
+		ORDER BY k.path, k.seq) FROM checkpoint_chunk k WHERE k.checkpoint_id = c.id AND k.fresh), '[]'::json))::text END AS doc
 FROM checkpoint c WHERE c.id = $1
 
 -- Of a gang only whole sets count, the same step of every rank (engine_gang_sets); set_key says which set this is of.

@@ -528,13 +528,33 @@ class Checkpoint(Case):
         th = threading.Thread(target=lambda: first.update(self.open([("a", 0, "twice")], expect=503)))
         th.start()
         A.until_parked()
-        later = threading.Thread(target=lambda: second.update(self.open([("a", 0, "twice")])))
+        later = threading.Thread(target=lambda: second.update(self.open([("a", 0, "another")])))
         later.start()
         th.join()
         self.assertEqual(first["code"], "unavailable")
         self.mint(held=False).join()
         later.join()
         self.agent("commit", {"job": "j%d" % self.job, "epoch": 1, "checkpoint": second["checkpoint"]})
+
+    def test_the_same_request_again_goes_on_with_its_checkpoint(self):
+        """Signing many URLs takes longer than a request is held. What is not yet whole is told to nobody."""
+        self.start()
+        named = [("a", 0, "A"), ("a", 1, "B"), ("b", 0, "C")]
+        got = [{}, {}]
+        first = threading.Thread(target=lambda: got[0].update(self.open(named)))
+        first.start()
+        A.until_parked()
+        A.sql("UPDATE checkpoint_chunk SET upload_url = 'http://store/part' WHERE seq = 1 AND checkpoint_id = "
+              "(SELECT max(id) FROM checkpoint WHERE job_id = %d)" % self.job)
+        again = threading.Thread(target=lambda: got[1].update(self.open(named)))
+        again.start()
+        A.until_parked(2)
+        self.mint(held=False).join()
+        first.join()
+        again.join()
+        self.assertEqual(got[0], got[1])
+        self.assertEqual(len(got[0]["uploads"]), 3)
+        self.assertEqual(A.sql("SELECT count(*) FROM checkpoint WHERE job_id = %d" % self.job), "1")
 
     def test_commit_needs_the_urls(self):
         self.start()
