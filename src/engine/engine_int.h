@@ -329,7 +329,7 @@ enum spot_rc objects_presign(struct engine *e, struct arena *a, const char *meth
 enum spot_rc objects_presign_uri(struct engine *e, struct arena *a, const char *uri,
 				 struct spot_presign *ret, struct spot_err *err);
 /* Can nobody ever sign it here (SPOT_INVALID, SPOT_CONFIG)? SPOT_UNAVAILABLE: not while the store's provider is not there. */
-enum spot_rc objects_uri_check(const struct engine *e, const char *uri, struct spot_err *err);
+enum spot_rc objects_uri_check(const struct engine *e, struct arena *a, const char *uri, struct spot_err *err);
 /* {"name": "value"} of its headers; NULL = there are none. */
 char *presign_headers(struct arena *a, const struct spot_presign *p);
 json_t *presign_headers_json(const struct spot_presign *p);

@@ -140,7 +140,7 @@ static enum spot_rc mount_put(struct files *f, const struct q_engine_mounts_row 
 
 		/* Its fault, if the store can be signed for: keys that are not there are not. */
 		f->refused = (rc == SPOT_INVALID || rc == SPOT_CONFIG) &&
-			     (objects_uri_check(e, m->uri, &ours) == rc ||
+			     (objects_uri_check(e, f->work->page, m->uri, &ours) == rc ||
 			      objects_presign(e, f->work->page, "GET", "x", &p, &ours) == SPOT_OK);
 		return rc;
 	}

@@ -4,12 +4,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "core/store_uri.h"
 #include "engine/engine_int.h"
-
-/* The store's provider signs for its own cloud only. */
-static const struct {
-	const char *scheme, *kind;
-} schemes[] = {{"gs://", "gcp"}, {"az://", "azure"}, {"s3://", NULL}};
 
 bool objects_configured(const struct engine *e)
 {
@@ -92,34 +88,25 @@ enum spot_rc objects_presign(struct engine *e, struct arena *a, const char *meth
 	return sign_url(e, a, method, e->conf.store_bucket, key, ret, err);
 }
 
-/* "s3://bucket/key"; *slash is behind the bucket. */
-static enum spot_rc uri_read(const char *uri, size_t *which, const char **slash, struct spot_err *err)
+static enum spot_rc uri_read(struct arena *a, const char *uri, struct store_uri *ret, struct spot_err *err)
 {
-	for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
-		if (str_prefix(uri, schemes[i].scheme) && (*slash = strchr(uri + 5, '/')) != NULL &&
-		    *slash > uri + 5 && (*slash)[1] != '\0') {
-			*which = i;
-			return SPOT_OK;
-		}
-	}
-	return err_set(err, SPOT_INVALID,
-		       "file_mounts: '%s' is not s3://bucket/key, gs://bucket/key or az://container/key",
-		       uri);
+	const char *wrong = store_uri_read(a, uri, ret);
+
+	return wrong == NULL ? SPOT_OK : err_set(err, SPOT_INVALID, "file_mounts: '%s': %s", uri, wrong);
 }
 
-enum spot_rc objects_uri_check(const struct engine *e, const char *uri, struct spot_err *err)
+enum spot_rc objects_uri_check(const struct engine *e, struct arena *a, const char *uri, struct spot_err *err)
 {
 	const struct spot_provider_ops *ops;
 	const struct call_provider *p;
-	const char *slash;
+	struct store_uri u;
 	enum spot_rc rc;
-	size_t i;
 
 	if (!objects_configured(e)) {
 		return err_set(err, SPOT_CONFIG,
 			       "file_mounts: there is no object store whose provider could sign %s: set [checkpoint] store and provider", uri);
 	}
-	rc = uri_read(uri, &i, &slash, err);
+	rc = uri_read(a, uri, &u, err);
 	if (rc != SPOT_OK) {
 		return rc;
 	}
@@ -129,11 +116,9 @@ enum spot_rc objects_uri_check(const struct engine *e, const char *uri, struct s
 			       uri, e->conf.store_provider);
 	}
 	ops = call_provider_ops(p);
-	if (ops->presign == NULL || (schemes[i].kind != NULL && strcmp(schemes[i].kind, ops->kind) != 0)) {
-		return err_set(err, SPOT_CONFIG,
-			       "file_mounts: %s is signed by a provider of kind %s, and "
-			       "[checkpoint] provider = %s is another",
-			       uri, schemes[i].kind != NULL ? schemes[i].kind : "aws", e->conf.store_provider);
+	if (ops->presign == NULL || !store_uri_signed_by(uri, ops->kind)) {
+		return err_set(err, SPOT_CONFIG, "file_mounts: %s needs %s to sign for it, and [checkpoint] provider = %s is another", uri,
+			       store_uri_signers(uri), e->conf.store_provider);
 	}
 	return SPOT_OK;
 }
@@ -141,15 +126,13 @@ enum spot_rc objects_uri_check(const struct engine *e, const char *uri, struct s
 enum spot_rc objects_presign_uri(struct engine *e, struct arena *a, const char *uri,
 				 struct spot_presign *ret, struct spot_err *err)
 {
-	enum spot_rc rc = objects_uri_check(e, uri, err);
-	const char *slash;
-	size_t i;
+	enum spot_rc rc = objects_uri_check(e, a, uri, err);
+	struct store_uri u;
 
 	if (rc == SPOT_OK) {
-		rc = uri_read(uri, &i, &slash, err);
+		rc = uri_read(a, uri, &u, err);
 	}
-	return rc != SPOT_OK ? rc
-			     : sign_url(e, a, "GET", arena_strndup(a, uri + 5, (size_t)(slash - uri - 5)), slash + 1, ret, err);
+	return rc != SPOT_OK ? rc : sign_url(e, a, "GET", u.bucket, u.key, ret, err);
 }
 
 json_t *presign_headers_json(const struct spot_presign *p)

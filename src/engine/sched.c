@@ -181,7 +181,7 @@ static bool mounts_signable(struct recon *r, const struct q_engine_sched_jobs_ro
 	enum spot_rc rc = SPOT_OK;
 
 	for (size_t i = 0; i < spec->mounts_n && rc == SPOT_OK; i++) {
-		rc = objects_uri_check(r->e, spec->mounts[i].uri, &err);
+		rc = objects_uri_check(r->e, r->arena, spec->mounts[i].uri, &err);
 	}
 	if (rc == SPOT_OK) {
 		return true;

@@ -133,7 +133,7 @@ static void test_each_rank_fetches_its_own_chunks_in_order(void **state)
 {
 	struct world *w = *state;
 
-	running(w, "{\"num_nodes\":2,\"mounts\":[{\"dst\":\"d\",\"uri\":\"s3://b/k\"}]}");
+	running(w, "{\"num_nodes\":2,\"mounts\":[{\"dst\":\"d\",\"uri\":\"s3://bucket/k\"}]}");
 	world_sql(w, "BEGIN; INSERT INTO checkpoint (job_id, epoch, rank, state, reason, steps, bytes, set_key, created_us, urls_us, committed_us)"
 		     " SELECT 1, 1, r, 'COMMITTED', 'periodic', 50, 9, 50, 1, 1, 1 FROM generate_series(0, 1) r");
 	chunks(w, 1, 2, 2 * PAGE, true);
@@ -155,7 +155,7 @@ static void test_mounts_are_signed_in_pages(void **state)
 	struct world *w = *state;
 
 	running(w, "{}");
-	world_sql(w, "UPDATE job SET spec = spec || jsonb_build_object('mounts', (SELECT jsonb_agg(jsonb_build_object('dst', 'd' || i, 'uri', 's3://b/k' || i)"
+	world_sql(w, "UPDATE job SET spec = spec || jsonb_build_object('mounts', (SELECT jsonb_agg(jsonb_build_object('dst', 'd' || i, 'uri', 's3://bucket/k' || i)"
 		     " ORDER BY i) FROM generate_series(1, 300) i));"
 		     "UPDATE attempt SET phase = 'SETUP', version = 1, urls_until_us = %" PRId64 "; NOTIFY spot_engine", world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE version = 2");
@@ -208,15 +208,15 @@ static void test_a_mount_that_nobody_can_sign_ends_its_job(void **state)
 	static const struct {
 		const char *uri, *why;
 		bool store, machine;
-	} cases[] = {{"gs://b/k", "gs://b/k is signed by a provider of kind gcp", true, false},
-		     {"s3:///k", "'s3:///k' is not s3://bucket/key", true, false},
-		     {"s3://b/k", "there is no object store", false, false},
-		     {"s3://no_name/k", "'no_name' is not a bucket name", true, true}};
+	} cases[] = {{"gs://bucket/k", "gs://bucket/k needs a provider of kind gcp to sign for it", true, false},
+		     {"s3:///k", "'s3:///k': ", true, false},
+		     {"s3://bucket/k", "there is no object store", false, false},
+		     {"s3://no-name/k", "'no-name' is not a bucket name", true, true}};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		world_reset(w, true);
 		world_pool(w, "z1", "a1", "spot", 1000000);
-		w->cloud.sign_refuses = "no_name";
+		w->cloud.sign_refuses = "no-name";
 		w->conf.store_bucket = cases[i].store ? w->conf.store_bucket : NULL;
 		world_start(w);
 		infeasible(w, cases[i].uri, cases[i].why);
@@ -235,7 +235,7 @@ static void test_a_job_waits_until_its_files_can_be_signed(void **state)
 		world_pool(w, "z1", "a1", "spot", 1000000);
 		w->cloud.sign_rc = causes[i];
 		world_start(w);
-		(void)world_job(w, i == 0 ? "{\"num_nodes\":2,\"mounts\":[{\"dst\":\"d\",\"uri\":\"s3://b/k\"}]}" : "{\"mounts\":[{\"dst\":\"d\",\"uri\":\"s3://b/k\"}]}");
+		(void)world_job(w, i == 0 ? "{\"num_nodes\":2,\"mounts\":[{\"dst\":\"d\",\"uri\":\"s3://bucket/k\"}]}" : "{\"mounts\":[{\"dst\":\"d\",\"uri\":\"s3://bucket/k\"}]}");
 		world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'QUEUED' AND why LIKE '%cannot be signed: fake presign: no keys now'");
 		w->cloud.sign_rc = SPOT_OK;
 		world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");

@@ -38,7 +38,7 @@ static void test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends(void 
 	w->cloud.uploads_how = 'b';
 	w->cloud.uploads_header = true;
 	world_start(w);
-	world_job(w, "{\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://b/k\"}]}");
+	world_job(w, "{\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://bucket/k\"}]}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	assert_string_equal(world_text(w, "SELECT files->0->'chunks'->0->'headers'->>'x-fake-kind' FROM attempt"), "block");
 	world_sql(w, "INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, created_us) VALUES (1, 1, 'OPEN', "
@@ -61,7 +61,7 @@ static void job_with_files(struct world *w)
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_start(w);
-	world_job(w, "{\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://b/k\"}]}");
+	world_job(w, "{\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://bucket/k\"}]}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 }
 
@@ -88,7 +88,7 @@ static void test_download_urls_that_are_signed_anew_go_to_their_rank(void **stat
 	w->cloud.gangs = true;
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_start(w);
-	world_job(w, "{\"num_nodes\":2,\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://b/k\"}]}");
+	world_job(w, "{\"num_nodes\":2,\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://bucket/k\"}]}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	world_sql(w, "UPDATE attempt SET version = 1, files = '[]', phase = CASE rank WHEN 1 THEN 'SETUP' ELSE phase END, urls_until_us = %" PRId64 "; NOTIFY spot_engine",
 	    world_us());
@@ -108,7 +108,7 @@ static void test_download_urls_end_with_what_signed_them(void **state)
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	w->cloud.urls_until_us = world_us() + 2 * 60 * SPOT_US_PER_S;
 	world_start(w);
-	world_job(w, "{\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://b/k\"}]}");
+	world_job(w, "{\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://bucket/k\"}]}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	assert_int_equal(world_int(w, "SELECT urls_until_us FROM attempt"), w->cloud.urls_until_us);
 	w->cloud.urls_until_us = end;
