@@ -513,7 +513,6 @@ static void sched_decide(struct recon *r, void *ctx)
 	r->e->sched_next = 0;
 	for (size_t i = 0; i < t->jobs_n; i++) {
 		size_t at = (first + i) % t->jobs_n;
-
 		bool unread = !t->done[at] && t->jobs[at].spec == NULL;
 
 		if (t->scored >= SCORE_BUDGET || unread) {

@@ -160,7 +160,7 @@ static void test_mounts_are_signed_in_pages(void **state)
 		     "UPDATE attempt SET phase = 'SETUP', version = 1, urls_until_us = %" PRId64 "; NOTIFY spot_engine", world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE version = 2");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt a, jsonb_array_elements(a.files) WITH ORDINALITY f (v, n) WHERE v->>'path' = 'd' || n"
-				      " AND v->'chunks'->0->>'url' = 'https://b.fake/k' || n || '?GET'"), 300);
+				      " AND v->'chunks'->0->>'url' = 'https://bucket.fake/k' || n || '?GET'"), 300);
 	assert_true(w->cloud.signed_most <= PAGE);
 	world_exit_all(w);
 	world_empty(w);
