@@ -71,6 +71,13 @@ static void later(void)
 	check_rules_end();
 }
 
+static void launched_twice(void)
+{
+	cloud_launch_doubles(true);
+	check_rules_end();
+	cloud_launch_doubles(false);
+}
+
 static void lives_on(void)
 {
 	if (cloud_raise(true)) {
@@ -289,10 +296,13 @@ static const struct rule_break {
     {"a fleet that was closed ends at zero", "UPDATE fleet SET state = 'ACTIVE'", NULL},
     {"a deadline that can be met is met", "UPDATE job SET deadline_us = started_us", NULL},
     {"every accepted job reaches an end", "UPDATE job SET state = 'RUNNING'", NULL},
+    {"every accepted request is over in the end", "UPDATE decision SET outcome = '{\"state\":\"pending\"}'", NULL},
     {"every node reaches an end", "UPDATE node SET state = 'UNKNOWN'", NULL},
     {"a price is the pool's", "UPDATE ledger SET price_micros = price_micros + 1", NULL},
     {"a price is the newest", "INSERT INTO price_point SELECT pool_id, greatest(max(price_observed_us), min(from_us)) + 1, 1, 7, 'x' FROM ledger GROUP BY 1",
 	NULL},
+    {"a machine costs what its cloud bills", "UPDATE ledger SET price_micros = price_micros * 1000", NULL},
+    {"a launch makes its machines once", "", launched_twice},
     {"a line is of what the machine did", "UPDATE ledger SET kind = CASE kind WHEN 'boot' THEN 'idle' ELSE 'boot' END", NULL},
     {"a line is the team's", "UPDATE ledger SET team = 'x'", NULL},
     {"what the cloud does not bill is credited", "UPDATE ledger SET kind = 'compute'", later},
@@ -337,6 +347,8 @@ static const struct rule_break {
     {"a cancellation that was accepted is kept", "UPDATE job SET cancel_us = NULL", NULL},
     {"a gang stops with the rank that it has lost", "DROP INDEX attempt_one_live; DROP INDEX attempt_one_per_node; UPDATE attempt SET desired = 'run', "
 	"ended_us = CASE WHEN rank = 0 THEN ended_us END, exit_reason = CASE WHEN rank = 0 THEN 'lost' ELSE '' END", later},
+    {"who is told of an end leaves", "INSERT INTO notice (node_id, kind, deadline_us, source, heard_us) SELECT id, 'maintenance', 0, 'x', 0 FROM node "
+	"ON CONFLICT DO NOTHING; UPDATE node SET state = 'READY'", later},
     {"a deadline is the cloud's", "INSERT INTO notice (node_id, kind, deadline_us, source, heard_us) SELECT id, 'interruption', 9000000000000000, 'x', 0 FROM node "
 	"ON CONFLICT (node_id, kind) DO UPDATE SET deadline_us = 9000000000000000", NULL},
     {"a job begins on machines that are ready", "UPDATE node SET ready_us = NULL", NULL},

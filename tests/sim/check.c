@@ -546,6 +546,7 @@ bool check_settled(void)
 	return alive == 0 && others_settled() && cloud_orders_open() == 0 && nothing_left(false) &&
 	    value("SELECT (SELECT count(*) FROM job WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')) + "
 		  "(SELECT count(*) FROM fleet WHERE state <> 'CLOSED') + "
+		  "(SELECT count(*) FROM decision WHERE outcome->>'state' = 'pending') + "
 		  "(SELECT count(*) FROM node WHERE state NOT IN ('GONE', 'FAILED') OR (launched_us IS NOT NULL AND "
 		  "ended_us > launched_us AND (billed_to_us IS NULL OR billed_to_us < ended_us)))") == 0;
 }

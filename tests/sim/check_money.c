@@ -79,8 +79,8 @@ static void check_credits(void)
 	for (int k = 0; k < PQntuples(r); k++) {
 		for (size_t i = 0; i < n; i++) {
 			if (strcmp(all[i].ref, PQgetvalue(r, k, 1)) == 0)
-				always(str_same(all[i].ended_by, "reclaim"), "what the cloud bills is not credited", "n%s was credited, %s was ended by %s",
-				    PQgetvalue(r, k, 0), all[i].id, all[i].ended_by);
+				always(all[i].free && str_same(all[i].ended_by, "reclaim"), "what the cloud bills is not credited",
+				    "n%s was credited, %s was ended by %s%s", PQgetvalue(r, k, 0), all[i].id, all[i].ended_by, all[i].free ? "" : ", and is billed");
 		}
 		sometimes("a machine was credited");
 	}
@@ -162,6 +162,67 @@ static void check_lives(void)
 	free(all);
 }
 
+/* What we have of the cloud's interval, which lies within ours, at prices that the cloud had: no less and no more than it bills but for a micro-dollar a
+ * line and for prices that were heard late. Clocks that are wrong are told by other rules. */
+static const char ours[] = "SELECT coalesce(sum(l.price_micros::numeric * (least(l.to_us, $3) - greatest(l.from_us, $2)) / 3600000000), 0)::int8, count(*) FROM ledger l "
+    "WHERE l.node_id = $1 AND l.from_us < $3 AND l.to_us > $2 AND l.reverses IS NULL AND NOT EXISTS (SELECT FROM ledger x WHERE x.reverses = l.id AND x.kind <> 'credit')";
+
+static void check_bill(const char *node, int64_t began, int64_t ended, const struct cloud_instance *i)
+{
+	static const char rule[] = "a machine costs what its cloud bills";
+	char from[24], to[24];
+	const char *params[] = {node, from, to};
+	int64_t us = i->bill_to_us - i->bill_from_us, have, lines;
+	PGresult *r;
+
+	always(began <= i->bill_from_us && ended >= i->bill_to_us, rule, "n%s lived %" PRId64 " to %" PRId64 " s, %s is billed %" PRId64 " to %" PRId64 " s", node,
+	    (began - SIM_T0) / SPOT_US_PER_S, (ended - SIM_T0) / SPOT_US_PER_S, i->id, (i->bill_from_us - SIM_T0) / SPOT_US_PER_S, (i->bill_to_us - SIM_T0) / SPOT_US_PER_S);
+	snprintf(from, sizeof(from), "%" PRId64, i->bill_from_us);
+	snprintf(to, sizeof(to), "%" PRId64, i->bill_to_us);
+	r = PQexecParams(store_conn(), ours, 3, NULL, params, NULL, NULL, 0);
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	have = strtoll(PQgetvalue(r, 0, 0), NULL, 10);
+	lines = strtoll(PQgetvalue(r, 0, 1), NULL, 10) + 1;
+	always(have >= (int64_t)((__int128)us * i->least_micros / SPOT_US_PER_HOUR) - lines && have <= (int64_t)((__int128)us * i->most_micros / SPOT_US_PER_HOUR) + lines,
+	    rule, "n%s: %" PRId64 " micro-dollars, %s is billed %" PRId64, node, have, i->id, i->cost_micros);
+	if (i->least_micros == i->most_micros)
+		always(llabs(have - i->cost_micros) <= lines, rule, "n%s: %" PRId64 " micro-dollars, %s is billed %" PRId64, node, have, i->id, i->cost_micros);
+	PQclear(r);
+}
+
+static void check_bills(void)
+{
+	struct cloud_instance *all;
+	size_t n;
+	PGresult *r;
+
+	if (world.skew_max != 0)
+		return;
+	n = cloud_instances(&all);
+	r = check_rows("SELECT n.id, n.ref, n.launched_us, n.ended_us FROM node n JOIN pool p ON p.id = n.pool_id WHERE n.ref IS NOT NULL AND n.launched_us IS NOT NULL "
+	    "AND n.state = 'GONE' AND p.provider <> 'coreweave' ORDER BY 1");
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int k = 0; k < PQntuples(r); k++) {
+		const char *ref = PQgetvalue(r, k, 1), *tail = strrchr(ref, '/');
+
+		for (size_t i = 0; i < n; i++) {
+			if (str_same(all[i].ref, tail != NULL ? tail + 1 : ref) && all[i].bill_to_us > all[i].bill_from_us)
+				check_bill(PQgetvalue(r, k, 0), strtoll(PQgetvalue(r, k, 2), NULL, 10), strtoll(PQgetvalue(r, k, 3), NULL, 10), &all[i]);
+		}
+	}
+	PQclear(r);
+	free(all);
+}
+
+/* Clouds that serve a launch twice, and messages that come twice or are sent again, are faults. */
+static void check_doubles(void)
+{
+	const struct faults_mix *m = &world.conf.mix;
+
+	if (m->lie + m->lie_act + m->launch_twice + m->act_lost + m->net_lost + m->net_reset + m->net_reply_lost + m->net_twice + m->net_slow == 0)
+		always(cloud_double_launches() == 0, "a launch makes its machines once", "%zu were made twice", cloud_double_launches());
+}
+
 /* What spotctl doctor --consistency says of rows that ask for no grace. Who led when is told by clocks. */
 static void check_doctor(void)
 {
@@ -183,6 +244,8 @@ void check_money_end(void)
 {
 	check_doctor();
 	check_lives();
+	check_bills();
+	check_doubles();
 	check_kinds();
 	check_uncredited();
 	check_prices();

@@ -6,6 +6,7 @@
 #include "world.h"
 #include "check.h"
 #include "cloud.h"
+#include "leaders.h"
 #include "store.h"
 #include "twice.h"
 
@@ -90,6 +91,31 @@ static void check_deadlines(void)
 		    (deadline - told[node]) / 1000);
 		told[node] = told[node] == 0 ? deadline : MIN(told[node], deadline);
 	}
+	PQclear(r);
+}
+
+/* Whoever is told that its machine ends, or starts again, leaves it: within a few passes of one leader, whatever becomes of clouds and agents. */
+static void check_noticed(void)
+{
+	static int64_t since[NODES_MAX];
+	bool open[NODES_MAX] = {false};
+	int64_t steady = leaders_steady_since();
+	PGresult *r = check_rows("SELECT n.id, n.state FROM node n WHERE n.state IN ('BOOTING', 'READY') AND EXISTS (SELECT FROM notice o WHERE o.node_id = n.id "
+	    "AND o.kind <> 'rebalance') ORDER BY 1");
+
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int k = 0; k < PQntuples(r); k++) {
+		int64_t node = strtoll(PQgetvalue(r, k, 0), NULL, 10);
+
+		if (node >= NODES_MAX)
+			continue;
+		open[node] = true;
+		since[node] = since[node] == 0 ? world_now() : since[node];
+		always(steady == 0 || MAX(since[node], steady) + 240 * SPOT_US_PER_S > world_now(), "who is told of an end leaves", "n%" PRId64 " is %s, for %" PRId64 " s", node,
+		    PQgetvalue(r, k, 1), (world_now() - since[node]) / SPOT_US_PER_S);
+	}
+	for (size_t k = 0; k < NODES_MAX; k++)
+		since[k] = open[k] ? since[k] : 0;
 	PQclear(r);
 }
 
@@ -241,6 +267,7 @@ void check_told(void)
 	check_begun();
 	check_absent();
 	check_deadlines();
+	check_noticed();
 	check_moved();
 }
 

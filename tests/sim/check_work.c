@@ -235,6 +235,20 @@ void check_work(void)
 
 /* ---- at the end -------------------------------------------------------------------------------- */
 
+/* Whoever asked for something hears what became of it; so do the parts of the system that ask each other. */
+static void check_requests(void)
+{
+	check_none("every accepted request is over in the end", "SELECT string_agg(x.what, '; ') FROM ("
+	    "SELECT 'd' || id || ', a ' || kind || ', is pending' AS what FROM decision WHERE outcome->>'state' = 'pending' "
+	    "UNION ALL SELECT 'doctor run ' || id || ' is ' || state FROM doctor_run WHERE state <> 'done' "
+	    "UNION ALL SELECT 'the end of ' || ref || ' is asked for' FROM orphan WHERE word = 'end' AND gone_us IS NULL "
+	    "UNION ALL SELECT 'f' || id || ' is ' || state FROM fleet WHERE state = 'CLOSING' "
+	    "UNION ALL SELECT 'j' || id || ' is cancelled and ' || state FROM job WHERE cancel_us IS NOT NULL AND state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') "
+	    "UNION ALL SELECT 'a ' || o.kind || ' notice of n' || o.node_id || ' is not handled' FROM notice o WHERE o.handled_us IS NULL "
+	    "UNION ALL SELECT 'j' || job_id || ' epoch ' || epoch || ' is not settled' FROM attempt WHERE NOT settled "
+	    "UNION ALL SELECT 'gang ' || id || ' is ' || state FROM gang WHERE state <> 'RELEASED') x");
+}
+
 static void check_fleets(void)
 {
 	check_none("a fleet that was closed ends at zero", "SELECT string_agg('f' || f.id || ' ' || f.state, '; ') FROM fleet f WHERE f.state <> 'CLOSED' "
@@ -386,6 +400,7 @@ static void check_leaks(void)
 
 void check_work_end(void)
 {
+	check_requests();
 	check_cancel_kept();
 	check_places();
 	check_over();

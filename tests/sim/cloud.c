@@ -358,6 +358,7 @@ void cloud_minute(void)
 		lies_minute();
 		lag_minute();
 	}
+	lies_front_minute();
 	if (felt(DICE(lag)))
 		sim.conf.lag_us = dice_us(0, 90 * SPOT_US_PER_S);
 	if (cloud_is_here("coreweave"))
@@ -473,6 +474,7 @@ void cloud_calm(void)
 {
 	(void)fault_drop(&sim, 0);
 	coreweave_calm();
+	lies_calm();
 	sim.conf.lag_us = 0;
 	cloud_post("/stock", json_pack("{s:s, s:n}", "pool", "*/*/*/*/*", "count"));
 	for (struct inst *i = sim.insts; i != NULL; i = i->next) {
@@ -483,6 +485,23 @@ void cloud_calm(void)
 
 /* ---- for the checks -------------------------------------------------------------------------------------- */
 
+/* Prices of the time before it count too: feeds tell what was, and some are silent for long. */
+static void bill_of(const struct inst *i, struct cloud_instance *ret)
+{
+	const struct price_log *l = &i->pool->price[i->side];
+
+	ret->cost_micros = bill_micros(i, &ret->bill_from_us, &ret->bill_to_us);
+	ret->free = i->cloud == CLOUD_AWS && i->side == SIDE_SPOT && i->billed_to_us != 0 && str_same(i->reason_code, "Server.SpotInstanceTermination") &&
+	    ret->bill_to_us - ret->bill_from_us < SPOT_US_PER_HOUR;
+	if (i->spans_n > 0)
+		ret->bill_to_us = ret->bill_from_us = 0;
+	ret->least_micros = INT64_MAX;
+	for (size_t k = 0; k < l->n && l->at[k].us < ret->bill_to_us; k++) {
+		ret->least_micros = MIN(ret->least_micros, l->at[k].micros);
+		ret->most_micros = MAX(ret->most_micros, l->at[k].micros);
+	}
+}
+
 size_t cloud_instances(struct cloud_instance **ret)
 {
 	size_t n = 0;
@@ -490,15 +509,14 @@ size_t cloud_instances(struct cloud_instance **ret)
 
 	assert(all != NULL);
 	for (const struct inst *i = sim.insts; i != NULL; i = i->next) {
-		int64_t from, to;
-
 		if (i->cloud == CLOUD_COREWEAVE || other_is(i))
 			continue;
 		all[n++] = (struct cloud_instance){.id = i->id, .ref = i->cloud == CLOUD_AZURE ? i->name : i->id, .cloud = cloud_name(i->cloud),
 		    .token = token_of(i), .state = inst_state_name(i), .ended_by = i->ended_by,
 		    .alive = i->state != INST_GONE && i->state != INST_SHUTTING, .running = i->state == INST_RUNNING,
 		    .launched_us = i->launched_us, .running_us = i->running_us, .gone_us = i->billed_to_us, .over_us = i->gone_us,
-		    .notice_us = i->notice_us, .taken_us = i->action_us, .cost_micros = bill_micros(i, &from, &to)};
+		    .notice_us = i->notice_us, .taken_us = i->action_us};
+		bill_of(i, &all[n - 1]);
 	}
 	n += coreweave_instances(all + n);
 	*ret = all;
@@ -519,10 +537,17 @@ bool cloud_costs(const char *ref, int64_t micros)
 	return true;
 }
 
+static bool launch_doubles;
+
+void cloud_launch_doubles(bool doubles)
+{
+	launch_doubles = doubles;
+}
+
 size_t cloud_double_launches(void)
 {
 	json_t *bill = books_bill(&sim);
-	size_t n = json_array_size(json_object_get(bill, "double_launches"));
+	size_t n = json_array_size(json_object_get(bill, "double_launches")) + launch_doubles;
 
 	json_decref(bill);
 	return n;

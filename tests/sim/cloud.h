@@ -67,6 +67,10 @@ struct cloud_instance {
 	int64_t notice_us;      /* since when it is told that the cloud takes it; 0 = it is not, or (CoreWeave) that is not known here */
 	int64_t taken_us;       /* by when, of those with notice_us */
 	int64_t over_us;        /* gone_us: it costs nothing any more; then nothing is left of it either. 0 = not yet */
+	/* The cloud's bill, cost_micros of it, at prices from least to most an hour; free: of its first hour, which EC2 does not bill. Where it was
+	 * stopped and started again it has more than one interval: then these are 0. */
+	int64_t bill_from_us, bill_to_us, least_micros, most_micros;
+	bool free;
 };
 /* A launch's outcome was written down as unknown: what it made may end at once (unheard_end). */
 void cloud_launch_unknown(void);
@@ -75,6 +79,7 @@ size_t cloud_instances(struct cloud_instance **ret); /* the caller frees */
 size_t cloud_orders_open(void);
 void cloud_orders_raise(bool open); /* for breaks.c */
 size_t cloud_double_launches(void);
+void cloud_launch_doubles(bool doubles); /* for breaks.c */
 /* A machine of that ref had this price an hour, once or always. True where there is no such machine. */
 bool cloud_costs(const char *ref, int64_t micros);
 /* An object with these bytes: their SHA-256, in hex. */

@@ -27,6 +27,8 @@ void azure_network(void);
 
 /* lies.c: clouds that answer wrongly for a while, or (a request that leaves the daemon) to just this one. */
 void lies_minute(void);
+void lies_front_minute(void);
+void lies_calm(void);
 struct lie {
 	const char *cloud, *name, *service, *action, *kind;
 	bool after;

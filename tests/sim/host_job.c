@@ -32,7 +32,7 @@ struct program {
 	int64_t run_us;         /* when it began to run */
 	int64_t saved_wall_us;
 	int64_t save_at;        /* the step that is being saved */
-	struct loop_timer next, save, term;
+	struct loop_timer next, save, term, alone;
 	size_t log;             /* its line in the list of programs */
 	struct program *older;
 };
@@ -102,6 +102,37 @@ static void progress_put(struct program *p)
 
 /* ---- life -------------------------------------------------------------------------------------------- */
 
+/* Of dice of its own, so that all else falls as it does. */
+static uint64_t apart(const struct host_progress *h, uint64_t salt)
+{
+	uint64_t x = (world.conf.seed + 1 + strtoull(h->job + 1, NULL, 10) * 1000003 + (uint64_t)(h->epoch * 101 + h->rank) * 7919 + salt) * UINT64_C(0x9e3779b97f4a7c15);
+
+	return (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 24;
+}
+
+/* In two of three gangs whoever waits for a rank that was stopped, or whose machine ended, fails by that soon: its collective library ends it. */
+static bool fails_alone(const struct host_progress *h)
+{
+	struct host_progress whole = {.epoch = 1};
+
+	memcpy(whole.job, h->job, sizeof(whole.job));
+	return h->ranks > 1 && apart(&whole, 1) % 3 != 0;
+}
+
+static void peers_fail(const struct program *p)
+{
+	const struct host_progress *h = &history[p->log];
+
+	if (!fails_alone(h) || p->run_us == 0 || h->steps >= p->steps)
+		return;
+	for (struct program *o = programs; o != NULL; o = o->older) {
+		const struct host_progress *x = &history[o->log];
+
+		if (o->alive && o->run_us != 0 && x->epoch == h->epoch && str_same(x->job, h->job) && !o->alone.armed)
+			loop_timer_set(&o->alone, (200 + (int64_t)(apart(x, 2) % 5000)) * 1000);
+	}
+}
+
 static void dead(struct program *p)
 {
 	p->alive = false;
@@ -110,6 +141,7 @@ static void dead(struct program *p)
 	loop_timer_stop(&p->next);
 	loop_timer_stop(&p->save);
 	loop_timer_stop(&p->term);
+	loop_timer_stop(&p->alone);
 }
 
 static void program_exit(struct program *p, int code, int signo)
@@ -126,6 +158,8 @@ static void program_exit(struct program *p, int code, int signo)
 	put_in(p, SHIM_EXIT_FILE, text);
 	put_in(p, SHIM_SAFE_FILE, "{}");
 	dead(p);
+	if (code <= 0)
+		peers_fail(p);
 	host_wake(p->host);
 }
 
@@ -199,11 +233,14 @@ static void program_tick(struct loop_timer *t)
 	loop_timer_set(&p->next, MIN(TICK_US, MAX(left, INT64_C(1000))));
 }
 
-void program_end_all(struct host *h)
+void program_end_all(struct host *h, bool off)
 {
 	for (struct program *p = programs; p != NULL; p = p->older) {
-		if (p->alive && p->host == h)
-			dead(p);
+		if (!p->alive || p->host != h)
+			continue;
+		dead(p);
+		if (off)
+			peers_fail(p);
 	}
 }
 
@@ -219,9 +256,19 @@ const char *host_unheeding(const char *id, int64_t notice_us)
 
 /* ---- signals -------------------------------------------------------------------------------------------- */
 
+/* A third of the programs leave well when they are told to, whatever they have not done yet. */
 static void program_killed(struct loop_timer *t)
 {
-	program_exit(container_of(t, struct program, term), -1, SIGTERM);
+	struct program *p = container_of(t, struct program, term);
+	bool well = p->run_us != 0 && apart(&history[p->log], 3) % 3 == 0;
+
+	program_exit(p, well ? 0 : -1, well ? 0 : SIGTERM);
+}
+
+static void program_alone(struct loop_timer *t)
+{
+	sometimes("a rank failed since another was stopped");
+	program_exit(container_of(t, struct program, alone), 9, 0);
 }
 
 /* The ranks of a gang save at a common step: the next round one. */
@@ -418,6 +465,7 @@ enum spot_rc shim_spawn(json_t *o, pid_t *ret, struct spot_err *err UNUSED)
 	loop_timer_init(&p->next, world.loop, program_tick);
 	loop_timer_init(&p->save, world.loop, program_saved);
 	loop_timer_init(&p->term, world.loop, program_killed);
+	loop_timer_init(&p->alone, world.loop, program_alone);
 	loop_timer_set(&p->next, dice_us(SPOT_US_PER_S / 10, 5 * SPOT_US_PER_S));
 	trace("host %s program %d of %s epoch %" PRId64 " begins at step %" PRId64, p->host->id, (int)p->shim,
 	    history[p->log].job, history[p->log].epoch, history[p->log].begun_at);

@@ -19,7 +19,8 @@ static const char *const facts[] = {"engine_rate_take", "engine_lease_take", "en
     "engine_node_exists", "engine_install_create", "market_habits"};
 
 #define PROBES_EVERY 8 /* seeds */
-#define PROBES_MOST  16
+#define PROBES_MOST  16  /* of each statement, where it had something to do */
+#define PROBES_IDLE  400 /* and where it had nothing */
 
 static int64_t newest;
 static int64_t led[2]; /* by daemon: the epoch it was given last */
@@ -97,21 +98,34 @@ static bool transaction_wrote(void)
 	return wrote;
 }
 
-/* How often each statement was asked what it does without the lease. */
+/* How often each statement was asked what it does without the lease. Most of them run in each pass and have something to do in few: those
+ * that had nothing tell nothing. */
+static struct asked {
+	const struct pg_stmt *s;
+	int acted, idle;
+} asked[256];
+static struct asked *tried; /* just now: what it does with the lease is still to come */
+
 static bool asked_enough(const struct pg_stmt *s)
 {
-	static struct {
-		const struct pg_stmt *s;
-		int n;
-	} asked[256];
 	size_t i = 0;
 
 	while (i < ARRAY_LEN(asked) && asked[i].s != NULL && asked[i].s != s)
 		i++;
-	if (i == ARRAY_LEN(asked))
+	if (i == ARRAY_LEN(asked) || asked[i].acted >= PROBES_MOST || asked[i].idle >= PROBES_IDLE)
 		return true;
 	asked[i].s = s;
-	return asked[i].n++ >= PROBES_MOST;
+	tried = &asked[i];
+	return false;
+}
+
+static void tried_count(const PGresult *r)
+{
+	if (tried != NULL && strtoll(PQcmdTuples((PGresult *)(uintptr_t)r), NULL, 10) > 0)
+		tried->acted++;
+	else if (tried != NULL)
+		tried->idle++;
+	tried = NULL;
 }
 
 static void must(const char *sql)
@@ -142,6 +156,7 @@ void leaders_ran(const struct pg *p, const struct pg_stmt *s, const PGresult *r,
 {
 	uint64_t epoch = 0;
 
+	tried_count(r);
 	if (late) {
 		sometimes("a statement came from a daemon that led no longer");
 		always(!transaction_wrote(), "a daemon that leads no longer changes nothing", "%s of daemon-%s, epoch %" PRId64

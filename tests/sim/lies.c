@@ -81,6 +81,53 @@ void lies_minute(void)
 	lie_tell(l, dice_us(1, 3));
 }
 
+/* ---- between us and Google ---------------------------------------------------------------------- */
+
+static struct rng fronts; /* its own, so that all else falls as it does */
+static bool fronts_begun;
+static int64_t out_of_reach_until; /* 0 = all zones can be reached */
+
+static void out_of_reach(const char *zone)
+{
+	trace("cloud gcp: %s", *zone != '\0' ? "a zone is out of reach" : "all zones can be reached again");
+	cloud_post("/gcp/config", json_pack("{s:s}", "unreachable", zone));
+}
+
+/* A proxy's page is no word of Google's about a machine, and a list without a zone none about what is in there. */
+void lies_front_minute(void)
+{
+	static const struct lie pages[] = {
+	    {"gcp", "a front said 404 to a question for a machine of Google", "compute", "instances.get", "status", false, 404, NULL, "<html>404 Not Found</html>"},
+	    {"gcp", "a front said 404 to the end of a machine of Google", "compute", "instances.delete", "status", false, 404, NULL, "<html>404 Not Found</html>"},
+	};
+	static const char *const zones[] = {"us-central1-a", "us-central1-b"};
+	uint64_t what;
+
+	if (out_of_reach_until != 0 && world_now() >= out_of_reach_until)
+		lies_calm();
+	if (!DICE(front) || !cloud_is_here("gcp"))
+		return;
+	if (!fronts_begun)
+		rng_seeded_init(&fronts, world.conf.seed ^ UINT64_C(0x3c6ef372fe94f82b));
+	fronts_begun = true;
+	world.taken_until = world_now() + 600 * SPOT_US_PER_S;
+	what = rng_below(&fronts, 4);
+	if (what < ARRAY_LEN(pages)) {
+		lie_tell(&pages[what], 1 + (int64_t)rng_below(&fronts, 3));
+		return;
+	}
+	sometimes("a zone of Google was out of reach");
+	out_of_reach(zones[what - ARRAY_LEN(pages)]);
+	out_of_reach_until = world_now() + (60 + (int64_t)rng_below(&fronts, 300)) * SPOT_US_PER_S;
+}
+
+void lies_calm(void)
+{
+	if (out_of_reach_until != 0)
+		out_of_reach("");
+	out_of_reach_until = 0;
+}
+
 /* ---- just as it is asked to begin or to end a machine ------------------------------------------------ */
 
 /* Which of the emulator's actions the request is; NULL: none that anybody lies about. */

@@ -106,7 +106,7 @@ static bool by_the_minute(size_t fault)
 {
 #define AT(name) (offsetof(struct faults_mix, name) / sizeof(int64_t))
 	static const size_t minutely[] = {AT(part), AT(reclaim), AT(kill), AT(stock), AT(price), AT(lie), AT(clock), AT(clock_far), AT(agent_clock),
-	    AT(reboot), AT(drought), AT(silent_feed), AT(cluster), AT(pod), AT(lag), AT(db_refuse), AT(planned), AT(gang_kill), AT(clock_boot), AT(recommend), AT(halt)};
+	    AT(reboot), AT(drought), AT(silent_feed), AT(cluster), AT(pod), AT(lag), AT(db_refuse), AT(planned), AT(gang_kill), AT(clock_boot), AT(recommend), AT(halt), AT(front)};
 #undef AT
 
 	for (size_t i = 0; i < ARRAY_LEN(minutely); i++) {
@@ -128,6 +128,7 @@ static void mix_swarm(uint64_t seed, struct faults_mix *m)
 	m->planned = m->lie / 2;
 	m->flip = m->lie / 2;
 	m->halt = m->lie / 2;
+	m->front = m->lie;
 	for (size_t i = 0; i < MIX_FAULTS; i++) {
 		int64_t *ppm = mix_at(m, i);
 		bool kept = rng_below(&r, 2) == 0;
@@ -151,6 +152,10 @@ void mix_of_seed(uint64_t seed, const char *text, struct faults_mix *ret)
 	*ret = seed % 10 == 0 ? mix_none : seed % 10 == 5 ? mix_clocks : seed % 2 == 0 ? mix_light : mix_heavy;
 	if (seed % 8 == 5)
 		ret->halt = ret->kill;
+	if (seed % 8 == 3)
+		ret->front = ret->lie;
+	if (seed % 16 == 13)
+		ret->planned = 5 * ret->kill;
 	if (is_small(seed, &r))
 		mix_swarm(seed, ret);
 }

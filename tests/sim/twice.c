@@ -119,6 +119,77 @@ void lag_break(void)
 	lag_judge("1", "1", "2");
 }
 
+/* EC2 takes one back when its first hour is over to the microsecond, and a microsecond earlier: no seed has a machine of spot for so long. */
+static void hour_try(void)
+{
+	static const char *const made[] = {"DELETE FROM attempt WHERE node_id = $1", "DELETE FROM ledger WHERE node_id = $1 AND kind = 'credit'",
+	    "UPDATE node SET provider_state = 'gone_reclaimed', launched_us = ended_us - 3600000000 WHERE id = $1"};
+	static const char *const params[] = {"{aws}", "{3600000000}", "0"};
+	PGresult *n = PQexec(store_conn(), "SELECT n.id FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.provider = 'aws' AND p.market = 'spot' AND n.state = 'GONE' "
+	    "AND n.billed_to_us = n.ended_us AND EXISTS (SELECT FROM ledger l WHERE l.node_id = n.id AND l.kind <> 'credit') ORDER BY 1 LIMIT 1"), *r;
+
+	if (PQresultStatus(n) == PGRES_TUPLES_OK && PQntuples(n) == 1) {
+		const char *of[] = {PQgetvalue(n, 0, 0)};
+
+		must("BEGIN; SET LOCAL session_replication_role = replica");
+		for (size_t k = 0; k < ARRAY_LEN(made); k++)
+			PQclear(PQexecParams(store_conn(), made[k], 1, NULL, of, NULL, NULL, 0));
+		r = what_if(&q_stmt_engine_credit_due, params);
+		always(PQntuples(r) == 0, "what the cloud bills is not credited", "n%s would be, after an hour", of[0]);
+		PQclear(r);
+		PQclear(PQexecParams(store_conn(), "UPDATE node SET launched_us = launched_us + 1 WHERE id = $1", 1, NULL, of, NULL, NULL, 0));
+		r = what_if(&q_stmt_engine_credit_due, params);
+		always(PQntuples(r) == 1, "what the cloud does not bill is credited", "n%s would not be, within its hour", of[0]);
+		PQclear(r);
+		must("ROLLBACK");
+	}
+	PQclear(n);
+}
+
+/* The backup that was restored had a leader once, and then nobody led until it was restored: what was launched meanwhile is nobody's leak; what was
+ * launched while somebody led, and no row knows, is one. */
+static void led_try(void)
+{
+	PGresult *n = PQexec(store_conn(), "SELECT epoch FROM leader WHERE name = 'engine'"), *r;
+	char now[24], created[64], led[120];
+
+	if (PQresultStatus(n) == PGRES_TUPLES_OK && PQntuples(n) == 1) {
+		const char *const params[] = {"aws", "us-east-1", "{i-led,i-unled}", "{\"\",\"\"}", "{\"\",\"\"}", "{f,f}", now, "60000000", PQgetvalue(n, 0, 0), "{}", "0",
+		    "{z,z}", "{us-east-1,us-east-1}", "{g5.xlarge,g5.xlarge}", "{spot,spot}", created, "600000000", "f"};
+
+		snprintf(now, sizeof(now), "%" PRId64, world_now());
+		snprintf(created, sizeof(created), "{%" PRId64 ",%" PRId64 "}", SIM_T0 - 60 * SPOT_US_PER_HOUR, SIM_T0 - 24 * SPOT_US_PER_HOUR);
+		snprintf(led, sizeof(led), "BEGIN; INSERT INTO led VALUES (0, %" PRId64 ", %" PRId64 ")", SIM_T0 - 72 * SPOT_US_PER_HOUR, SIM_T0 - 48 * SPOT_US_PER_HOUR);
+		must(led);
+		r = what_if(&q_stmt_engine_sweep_judge, params);
+		always(PQntuples(r) == 2 && PQgetvalue(r, 1, 5)[0] == 't', "what a restored backup does not know is kept", "what came while nobody led would not be");
+		always(PQntuples(r) == 2 && PQgetvalue(r, 0, 5)[0] == 'f', "what nobody owns is ended in the end", "what came under an earlier leader would not be");
+		PQclear(r);
+		must("ROLLBACK");
+	}
+	PQclear(n);
+}
+
+/* Two lists lack a machine whose end was wanted and never asked for. */
+static void unasked_try(void)
+{
+	PGresult *n = PQexec(store_conn(), "SELECT id, (SELECT array_agg(DISTINCT provider) FROM pool) FROM node WHERE ref IS NOT NULL AND launched_us IS NOT NULL ORDER BY 1 LIMIT 1"), *r;
+
+	if (PQresultStatus(n) == PGRES_TUPLES_OK && PQntuples(n) == 1) {
+		const char *of[] = {PQgetvalue(n, 0, 0)};
+		const char *const params[] = {"x", "9000000000000000", "{}", PQgetvalue(n, 0, 1)};
+
+		must("BEGIN");
+		PQclear(PQexecParams(store_conn(), "UPDATE node SET state = 'TERMINATING', ended_us = NULL, gone_seen = 2, tries = 0, provider_state = 'absent' "
+		    "WHERE id = $1", 1, NULL, of, NULL, NULL, 0));
+		r = what_if(&q_stmt_engine_reap_due, params);
+		always(PQntuples(r) != 1 || PQgetvalue(r, 0, 7)[0] == 'f', "a row ends after its instance", "n%s would, and nobody has asked for its end", of[0]);
+		PQclear(r);
+		must("ROLLBACK");
+	}
+	PQclear(n);
+}
+
 /* It is ended soon after it came, of a launch that was first sent long ago; and one list lacks it. */
 static void lag_try(void)
 {
@@ -214,15 +285,53 @@ static void row_tries(void)
 	PQclear(n);
 }
 
+/* Of a row made so the statement has something to do; not for a daemon that leads no longer. fence: its parameter, the last. */
+static void fence_try(const char *made, const struct pg_stmt *s, const char **params, const char *fence)
+{
+	const char *const epochs[] = {"0", fence};
+
+	for (size_t k = 0; k < ARRAY_LEN(epochs); k++) {
+		PGresult *r;
+
+		must("BEGIN; SET LOCAL session_replication_role = replica");
+		must(made);
+		params[s->params_n - 1] = epochs[k];
+		r = what_if(s, params);
+		if (k == 0)
+			always(PQntuples(r) == 0, "a daemon that leads no longer changes nothing", "%s without the lease", s->name);
+		else if (PQntuples(r) > 0)
+			sometimes("a statement of the end had something to do");
+		PQclear(r);
+		must("ROLLBACK");
+	}
+}
+
+static void fence_tries(void)
+{
+	PGresult *n = PQexec(store_conn(), "SELECT epoch FROM leader WHERE name = 'engine'");
+	const char *empty[] = {"1", NULL}, *alive[] = {"2", "0", NULL};
+
+	if (PQresultStatus(n) == PGRES_TUPLES_OK && PQntuples(n) == 1) {
+		fence_try("UPDATE checkpoint_chunk SET fresh = false; UPDATE checkpoint SET state = 'OPEN', urls_us = NULL", &q_stmt_engine_mint_empty, empty, PQgetvalue(n, 0, 0));
+		fence_try("INSERT INTO verdict (at_us, node_id, kind, why, seen, step) SELECT 1, id, 'silent', '', '{}', 0 FROM node WHERE last_seen_us > 1 ORDER BY id LIMIT 1",
+		    &q_stmt_engine_watch_alive, alive, PQgetvalue(n, 0, 0));
+	}
+	PQclear(n);
+}
+
 void what_if_try(void)
 {
 	if (PQtransactionStatus(store_conn()) != PQTRANS_IDLE) /* breaks.c */
 		return;
 	credit_try();
+	hour_try();
+	led_try();
+	unasked_try();
 	lag_try();
 	commit_try();
 	exit_try();
 	row_tries();
+	fence_tries();
 }
 
 void twice_break(void)
