@@ -110,13 +110,13 @@ static uint64_t apart(const struct host_progress *h, uint64_t salt)
 	return (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 24;
 }
 
-/* In two of three gangs whoever waits for a rank that was stopped, or whose machine ended, fails by that soon: its collective library ends it. */
+/* In every third gang whoever waits for a rank that was stopped, or whose machine ended, fails by that soon: its collective library ends it. */
 static bool fails_alone(const struct host_progress *h)
 {
 	struct host_progress whole = {.epoch = 1};
 
 	memcpy(whole.job, h->job, sizeof(whole.job));
-	return h->ranks > 1 && apart(&whole, 1) % 3 != 0;
+	return h->ranks > 1 && apart(&whole, 1) % 3 == 0;
 }
 
 static void peers_fail(const struct program *p)

@@ -152,9 +152,9 @@ void mix_of_seed(uint64_t seed, const char *text, struct faults_mix *ret)
 	*ret = seed % 10 == 0 ? mix_none : seed % 10 == 5 ? mix_clocks : seed % 2 == 0 ? mix_light : mix_heavy;
 	if (seed % 8 == 5)
 		ret->halt = ret->kill;
-	if (seed % 8 == 3)
+	if (seed % 16 == 11)
 		ret->front = ret->lie;
-	if (seed % 16 == 13)
+	if (seed % 64 == 29)
 		ret->planned = 5 * ret->kill;
 	if (is_small(seed, &r))
 		mix_swarm(seed, ret);

@@ -58,7 +58,7 @@
 	X(lag)            /* lists lag behind launches for a while (each minute; small worlds) */ \
 	X(db_refuse)      /* the database answers with errors for a while (each minute; small worlds) */ \
 	X(unheard_end)    /* what a launch made ends as its outcome is written down as unknown */ \
-	X(planned)        /* EC2 plans an end or a restart of a machine, or both (each minute; every sixteenth seed, small worlds) */ \
+	X(planned)        /* EC2 plans an end or a restart of a machine, or both (each minute; one seed in 64, small worlds) */ \
 	X(flip)           /* a bit of an object changes on its way to the store (small worlds) */ \
 	X(absent_end)     /* one list of Lambda lacks an instance that is being ended (asked for each list) */ \
 	X(gang_kill)      /* an instance of a gang that runs ends without a word (each minute) */ \
@@ -66,7 +66,7 @@
 	X(lie_act)        /* a cloud answers wrongly to a launch or a terminate, or does not (asked as it leaves) */ \
 	X(recommend)      /* EC2 recommends to leave a machine, and takes it later (each minute) */ \
 	X(halt)           /* somebody stops an instance: it is there, costs, and does nothing (each minute; every eighth seed, small worlds) */ \
-	X(front)          /* before Google stands another who answers, or a zone of it is out of reach (each minute; every eighth seed, small worlds) */
+	X(front)          /* before Google stands another who answers, or a zone of it is out of reach (each minute; every sixteenth seed, small worlds) */
 #define FAULTS_MAX 64
 struct faults_mix {
 #define X(name) int64_t name;
