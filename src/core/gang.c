@@ -319,7 +319,7 @@ static void judge_end(struct arena *a, const struct gang_run *in, struct gang_ve
 
 	for (size_t i = 0; i < in->n; i++) {
 		ok &= is(in->ranks[i].exit_reason, "ok");
-		drained |= is(in->ranks[i].desired, "drain");
+		drained |= is(in->ranks[i].desired, "drain") || is(in->ranks[i].exit_reason, "drained");
 		leaving |= going(&in->ranks[i]);
 	}
 	if (ok) {
@@ -329,8 +329,8 @@ static void judge_end(struct arena *a, const struct gang_run *in, struct gang_ve
 	} else if (in->job == JOB_CANCELLING) {
 		settle(v, JOB_EV_KILLED, "stopped by request", "");
 	} else if (drained || leaving || bad == NULL) {
-		/* Whoever was told to stop counts as stopped, however gracefully; and who loses a peer that is
-		 * being taken may fail by that before it hears so. The newest whole checkpoint counts. */
+		/* Whoever was told to stop counts as stopped, however gracefully; and who loses a peer that is being taken, or whose
+		 * machine starts again, may fail by that before it hears so. The newest whole checkpoint counts. */
 		settle(v, JOB_EV_STOPPED, bad != NULL ? arena_printf(a, "stopped (%s)", words(a, bad)) : "stopped on all ranks",
 		    "");
 	} else if (in->restarts < in->max_restarts) {

@@ -58,7 +58,7 @@ static void container_gone(struct loop_timer *t)
 static void container_over(struct host *h, int code)
 {
 	trace("host %s container ends %d", h->id, code);
-	program_end_all(h, true);
+	program_end_all(h);
 	if (h->running)
 		agent_over(h);
 	net_cut(h->id, false);
@@ -321,7 +321,7 @@ void host_reboot(const char *id)
 		return;
 	}
 	h->boots++;
-	program_end_all(h, false);
+	program_end_all(h);
 	agent_over(h);
 	agent_start_now(h);
 }
@@ -360,7 +360,7 @@ static void host_off(struct loop_timer *t)
 	struct host *h = container_of(t, struct host, end);
 
 	trace("host %s power off", h->id);
-	program_end_all(h, true);
+	program_end_all(h);
 	if (h->running)
 		agent_over(h);
 	net_cut(h->id, false);

@@ -110,7 +110,7 @@ static uint64_t apart(const struct host_progress *h, uint64_t salt)
 	return (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 24;
 }
 
-/* In every third gang whoever waits for a rank that was stopped, or whose machine ended, fails by that soon: its collective library ends it. */
+/* In every third gang whoever waits for a rank that was stopped, or whose machine ended or started again, fails by that soon: its collective library ends it. */
 static bool fails_alone(const struct host_progress *h)
 {
 	struct host_progress whole = {.epoch = 1};
@@ -233,14 +233,13 @@ static void program_tick(struct loop_timer *t)
 	loop_timer_set(&p->next, MIN(TICK_US, MAX(left, INT64_C(1000))));
 }
 
-void program_end_all(struct host *h, bool off)
+void program_end_all(struct host *h)
 {
 	for (struct program *p = programs; p != NULL; p = p->older) {
-		if (!p->alive || p->host != h)
-			continue;
-		dead(p);
-		if (off)
+		if (p->alive && p->host == h) {
+			dead(p);
 			peers_fail(p);
+		}
 	}
 }
 

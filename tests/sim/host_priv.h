@@ -36,7 +36,7 @@ void host_wake(struct host *h);         /* a turn of its agent soon */
 void host_answered(struct host *h);
 void host_enter(struct host *h);        /* before a callback of its agent */
 /* host_job.c */
-void program_end_all(struct host *h, bool off); /* power off; false: the machine starts again */
+void program_end_all(struct host *h);   /* power off */
 int host_kill(pid_t pid, int signo);
 
 #endif

@@ -427,13 +427,14 @@ static struct gang_run random_run(struct rng *r, struct gang_rank *ranks)
 static void check_verdict(const struct gang_run *in, const struct gang_verdict *v)
 {
 	size_t live = 0, ok = 0, lost = 0;
-	bool leaving = false;
+	bool leaving = false, parted = false;
 
 	for (size_t i = 0; i < in->n; i++) {
 		live += !in->ranks[i].ended;
 		ok += in->ranks[i].ended && strcmp(in->ranks[i].exit_reason, "ok") == 0;
 		lost += in->ranks[i].ended && strcmp(in->ranks[i].exit_reason, "lost") == 0;
 		leaving |= in->ranks[i].node == NODE_DRAINING;
+		parted |= in->ranks[i].ended && strcmp(in->ranks[i].exit_reason, "drained") == 0;
 	}
 	if (!in->current || job_state_final(in->job) || in->job == JOB_QUEUED) {
 		assert_int_equal(v->act, live == 0 ? GANG_SHUT : GANG_LEAVE);
@@ -446,8 +447,8 @@ static void check_verdict(const struct gang_run *in, const struct gang_verdict *
 	if (v->act == GANG_SETTLE) {
 		assert_int_equal(v->event == JOB_EV_EXITED_OK, ok == in->n);
 		assert_true(ok == in->n || lost == 0 || v->event == JOB_EV_NODE_LOST);
-		/* What is taken is never the job's fault. */
-		assert_false(leaving && (v->event == JOB_EV_EXITED_BAD || v->event == JOB_EV_RETRY));
+		/* What is taken, or starts again, is never the job's fault. */
+		assert_false((leaving || parted) && (v->event == JOB_EV_EXITED_BAD || v->event == JOB_EV_RETRY));
 		assert_int_equal(v->retry, v->event == JOB_EV_RETRY);
 	}
 	if (v->act == GANG_TELL) {
