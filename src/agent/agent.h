@@ -373,6 +373,7 @@ struct ckpt {
 	size_t stored_before;                /* when its list was sent last */
 	int refusals;                        /* of the daemon that serves all else, since the store took a chunk */
 	int64_t refused_us, refusal_us;      /* the first and the newest of them */
+	int64_t asked_us;                    /* the daemon, last */
 	/* outcome of the last one */
 	bool ok;
 	char why[400];

@@ -21,7 +21,8 @@
 #define ROUNDS_PERIODIC 5
 #define ROUNDS_LAST 30
 #define REFUSALS_LAST 30
-#define REFUSED_LAST_US SPOT_US_PER_HOUR
+#define HELD_US (10 * SPOT_US_PER_S)
+#define REFUSED_LAST_US (24 * SPOT_US_PER_HOUR) /* longer than clouds and whoever leads are away */
 
 static void upload_free(struct upload *u)
 {
@@ -65,7 +66,13 @@ static void daemon_refused(struct agent *a, const struct daemon_reply *r)
 	struct ckpt *c = &a->ckpt;
 	char why[sizeof(c->why)];
 
-	backoff_fail(a, &c->backoff, r->retry_after_us);
+	if (r->status >= 500 && a->now_us - c->asked_us >= HELD_US) {
+		/* It was held for what may come at any moment; who asks late for it begins anew. */
+		backoff_clear(&c->backoff);
+		c->backoff.next_us = a->now_us + MAX(SPOT_US_PER_S, r->retry_after_us);
+	} else {
+		backoff_fail(a, &c->backoff, r->retry_after_us);
+	}
 	if (!is_last(c) || r->status < 500 || r->code[0] == '\0')
 		return;
 	if (c->refusals == 0)
@@ -74,7 +81,7 @@ static void daemon_refused(struct agent *a, const struct daemon_reply *r)
 	c->refusal_us = a->now_us;
 	if (c->refusals <= REFUSALS_LAST || a->now_us < c->refused_us + REFUSED_LAST_US)
 		return;
-	(void)snprintf(why, sizeof(why), "its last checkpoint could not be stored for an hour: %.200s", r->error);
+	(void)snprintf(why, sizeof(why), "its last checkpoint could not be stored for a day: %.200s", r->error);
 	ckpt_end(a, false, why);
 }
 
@@ -420,6 +427,7 @@ void upload_step(struct agent *a)
 	if (c->at == CKPT_UPLOAD) {
 		step_upload(a);
 	} else if (backoff_due(a, &c->backoff)) {
+		c->asked_us = a->now_us;
 		if (c->at == CKPT_POST)
 			post(a);
 		else

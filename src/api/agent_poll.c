@@ -58,7 +58,7 @@ static int64_t interval_of(struct areq *q, const struct job_spec *s, const struc
 	struct score_terms t;
 	const char *source;
 
-	if (s->checkpoint.interval_off || !s->checkpoint.path || !q->api->conf.store_provider)
+	if (s->checkpoint.interval_off || !s->checkpoint.path || api_storeless(q->api))
 		return 0;
 	if (s->checkpoint.interval_s > 0)
 		return s->checkpoint.interval_s;
@@ -79,7 +79,7 @@ static int64_t interval_of(struct areq *q, const struct job_spec *s, const struc
 static json_t *run_json(struct areq *q, const struct job_spec *s, const struct q_api_agent_run_row *r)
 {
 	const struct checkpoint_spec *c = &s->checkpoint;
-	bool stored = q->api->conf.store_provider != NULL;
+	bool stored = !api_storeless(q->api);
 	json_t *run;
 
 	run = json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:f, s:I, s:o, s:{s:s, s:s, s:s, s:I, s:I, s:s, s:i}, s:I, s:o, s:I}",

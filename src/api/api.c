@@ -23,6 +23,11 @@ static void purge(struct loop_timer *t)
 	    &(struct q_api_idem_purge){.before_us = loop_wall_us(api->loop) - KEY_LIFE_US}, purged);
 }
 
+bool api_storeless(const struct api *api)
+{
+	return api->conf.store != NULL && *api->conf.store == '\0';
+}
+
 /* What it was stays as long as we run: a request may have it. */
 void api_set_store(struct api *api, const char *store, const char *provider, const char *region)
 {

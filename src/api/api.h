@@ -22,8 +22,8 @@ struct api_conf {
 	const char *version;               /* of the program */
 	const struct handout *handout;     /* what nodes download; the caller's; NULL = nothing */
 	struct rank_policy rank;           /* as the engine ranks: a plan must say what would be done */
-	const char *store_provider, *store_region; /* where checkpoints go, for the price of moving them; NULL = nowhere: agents store none */
-	const char *store;                 /* [checkpoint] store, which must be able to give out what a job mounts; "" = none, NULL = not known here */
+	const char *store_provider, *store_region; /* where checkpoints go, for the price of moving them; NULL = nowhere known */
+	const char *store;                 /* [checkpoint] store, which must be able to give out what a job mounts; "" = none: agents store nothing, NULL = not known here */
 	struct class_table classes;        /* all zero = the built-in ones */
 	int64_t orphan_timeout_us;         /* an agent without us for so long ends its job and machine; told with each poll; 0 = never */
 };

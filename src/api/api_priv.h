@@ -166,6 +166,10 @@ struct seen {                  /* heartbeats and progress until they are written
 };
 
 struct stream_hub;
+struct api;
+/* There is no store: agents save nothing. */
+bool api_storeless(const struct api *api);
+
 struct api {
 	struct loop *loop;
 	struct pg *pg;

@@ -207,7 +207,7 @@ static json_t *not_stored(const struct areq *q, const struct q_api_job_row *row,
 	bool saves = !str_empty(json_str(json_object_get(spec, "checkpoint"), "path", NULL, NULL));
 	bool has = json_is_object(json_object_get(doc, "checkpoint")) && json_is_string(json_object_get(doc, "ended_at"));
 
-	return saves && !has && !q->api->conf.store_provider ? json_string("no checkpoint is stored, so the job begins anew "
+	return saves && !has && api_storeless(q->api) ? json_string("no checkpoint is stored, so the job begins anew "
 	    "wherever it is moved to: [checkpoint] store is empty in the daemon's configuration") : json_null();
 }
 

@@ -14,7 +14,7 @@
 #include "engine/engine_int.h"
 
 #define TURN_US	  SPOT_US_PER_S
-#define BYTES_MAX ((size_t)768 << 20) /* of all ranks: they are one parameter of a statement, which may have 1 GiB */
+#define BYTES_MAX ((size_t)240 << 20) /* of all ranks: they are one parameter of a statement, an array, which may have 256 MiB (store/bind.c) */
 #define RENEW_US  (5 * 60 * SPOT_US_PER_S) /* less than keys that sign have left, or what they sign would be due at once */
 #define AHEAD_US  (60 * SPOT_US_PER_S) /* a clock that was ahead by less hurts nobody */
 /* What a cloud's clock is ahead of ours its provider learns when a call is refused, and once ours is set it is wrong until the next
@@ -138,10 +138,9 @@ static enum spot_rc mount_put(struct files *f, const struct q_engine_mounts_row 
 	if (rc != SPOT_OK) {
 		struct spot_err ours = {0};
 
-		/* Its fault, if the store can be signed for: keys that are not there are not. */
-		f->refused = (rc == SPOT_INVALID || rc == SPOT_CONFIG) &&
-			     (objects_uri_check(e, f->work->page, m->uri, &ours) == rc ||
-			      objects_presign(e, f->work->page, "GET", "x", &p, &ours) == SPOT_OK);
+		/* Its fault, if the store can be signed for: keys that are not there are not. What is configured may be mended. */
+		f->refused = rc == SPOT_INVALID && (objects_uri_check(e, f->work->page, m->uri, &ours) == rc ||
+						    objects_presign(e, f->work->page, "GET", "x", &p, &ours) == SPOT_OK);
 		return rc;
 	}
 	file_open(f, "mount", m->dst, 0644);
@@ -254,6 +253,7 @@ static void files_go(struct files *f)
 		return;
 	}
 	if (w->bytes + (w->rank < f->n ? w->out[w->rank].n : 0) > BYTES_MAX) {
+		f->refused = true; /* that is never otherwise, and takes minutes to find out again */
 		files_fail(f, err_set(&f->err, SPOT_TOO_LARGE, "the list of its files is larger than %zu MiB: save fewer, larger files", BYTES_MAX >> 20));
 		return;
 	}

@@ -174,7 +174,8 @@ static void assign_start(struct recon *r, const struct q_engine_sched_jobs_row *
 				     .ctx = a});
 }
 
-/* Files that nobody can sign URLs for end a job before a machine is bought that it never begins on. false: it does not begin. */
+/* Files that nobody can sign URLs for end a job before a machine is bought that it never begins on: at once where their names are wrong; where
+ * it is the configuration that may be mended as late as one that no pool suits. false: it does not begin. */
 static bool mounts_signable(struct recon *r, const struct q_engine_sched_jobs_row *j, const struct job_spec *spec)
 {
 	struct spot_err err = {0};
@@ -186,10 +187,12 @@ static bool mounts_signable(struct recon *r, const struct q_engine_sched_jobs_ro
 	if (rc == SPOT_OK) {
 		return true;
 	}
-	if (rc == SPOT_UNAVAILABLE) {
-		job_words(r, j->id, j->state, j->epoch, err.text);
-	} else if (strcmp(j->state, "QUEUED") == 0) {
+	if (strcmp(j->state, "QUEUED") == 0 &&
+	    (rc == SPOT_INVALID ||
+	     (rc == SPOT_CONFIG && engine_now(r->e) - j->queued_us > clock_span_us(r->e, r->e->conf.infeasible_us)))) {
 		job_event(r, j->id, j->state, j->epoch, JOB_EV_INFEASIBLE, "infeasible", err.text);
+	} else {
+		job_words(r, j->id, j->state, j->epoch, err.text);
 	}
 	return false;
 }

@@ -109,6 +109,12 @@ static void agent_dir_find(struct daemon *d)
 	}
 }
 
+/* NULL: nobody knows. An API alone, whose own file may have no [checkpoint], does not tell agents not to save. */
+static const char *store_known(const struct daemon *d)
+{
+	return d->options->role_engine || !str_empty(d->conf->store) ? d->conf->store : NULL;
+}
+
 /* NULL: there is no store. */
 static const char *store_provider(const struct spotd_conf *c)
 {
@@ -131,12 +137,12 @@ static enum spot_rc api_start(struct daemon *d, struct spot_err *err)
 	    .orphan_timeout_us = c->orphan_timeout_us,
 	    .store_provider = store_provider(c),
 	    .store_region = c->store_region,
-	    .store = c->store,
+	    .store = store_known(d),
 	    .classes = c->classes,
 	};
 
-	if (conf.store_provider == NULL) {
-		log_warn("store.none", STR("hint", "no job is saved: set [checkpoint] store, for the roles apart in both of their files"));
+	if (conf.store != NULL && str_empty(conf.store)) {
+		log_warn("store.none", STR("hint", "no job is saved: set [checkpoint] store"));
 	}
 	return api_new(d->loop, d->pg, &conf, &d->api, err);
 }
@@ -404,7 +410,7 @@ static void got_hup(struct loop_signal *s)
 		api_set_rank(d->api, &d->conf->engine.rank);
 		api_set_classes(d->api, &d->conf->classes);
 		api_set_orphan_timeout(d->api, d->conf->orphan_timeout_us);
-		api_set_store(d->api, d->conf->store, store_provider(d->conf), d->conf->store_region);
+		api_set_store(d->api, store_known(d), store_provider(d->conf), d->conf->store_region);
 	}
 	agents_reload(&d->agents, d->agent_dir);
 	if (d->api != NULL && !str_empty(d->conf->tls_cert) &&

@@ -218,6 +218,7 @@ static void test_a_mount_that_nobody_can_sign_ends_its_job(void **state)
 		world_pool(w, "z1", "a1", "spot", 1000000);
 		w->cloud.sign_refuses = "no-name";
 		w->conf.store_bucket = cases[i].store ? w->conf.store_bucket : NULL;
+		w->conf.infeasible_us = 300000; /* as long as the configuration may be mended */
 		world_start(w);
 		infeasible(w, cases[i].uri, cases[i].why);
 		assert_int_equal(w->cloud.launches, cases[i].machine ? 1 : 0);
@@ -244,6 +245,29 @@ static void test_a_job_waits_until_its_files_can_be_signed(void **state)
 	}
 }
 
+/* A slip in a configuration file ends nothing that could go on when it is mended, and buys nothing meanwhile. */
+static void test_a_job_waits_for_a_store_that_is_not_configured(void **state)
+{
+	struct world *w = *state;
+	const char *bucket;
+
+	world_reset(w, true);
+	w->conf.infeasible_us = SPOT_US_PER_HOUR;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	bucket = w->conf.store_bucket;
+	w->conf.store_bucket = NULL;
+	world_start(w);
+	(void)world_job(w, "{\"mounts\":[{\"dst\":\"d\",\"uri\":\"s3://bucket/k\"}]}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'QUEUED' AND why LIKE '%there is no object store%'");
+	world_for(w, 300);
+	assert_int_equal(w->cloud.launches, 0);
+	w->conf.store_bucket = bucket;
+	engine_reload(w->engine, &w->conf);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_exit_all(w);
+	world_empty(w);
+}
+
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
 {
@@ -255,6 +279,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_large_specs_are_read_a_few_at_a_time),
 	    cmocka_unit_test(test_a_mount_that_nobody_can_sign_ends_its_job),
 	    cmocka_unit_test(test_a_job_waits_until_its_files_can_be_signed),
+	    cmocka_unit_test(test_a_job_waits_for_a_store_that_is_not_configured),
 	};
 
 	if (argc > 1) {

@@ -217,7 +217,7 @@ WITH o AS (
 SELECT fresh, same, pg_notify('spot_engine', '') IS NOT NULL AS woken,
 	pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM o
 
--- Opens a checkpoint. Chunks whose bytes one of the job's last committed checkpoints (four, of each rank) has are not fresh: what is still
+-- Opens a checkpoint. Chunks whose bytes one of the job's last four committed checkpoints of the rank has are not fresh: what is still
 -- there is in those, and all jobs share the hash of the empty file. Earlier open ones of the attempt are given up.
 -- name: api_checkpoint_open
 -- params: node_id int8, job_id int8, epoch int4, reason text, steps int8, paths text[], seqs int4[], bytes int8[],
@@ -235,8 +235,7 @@ WITH ok AS (
 	WHERE k.checkpoint_id = old.id AND k.upload_url IS NOT NULL
 ), past AS MATERIALIZED (
 	SELECT DISTINCT ON (k.sha256, k.bytes) k.sha256, k.bytes, k.object_key
-	FROM (SELECT c.id FROM checkpoint c WHERE c.job_id = $2 AND c.state = 'COMMITTED'
-		ORDER BY c.id DESC LIMIT (SELECT 4 * num_nodes FROM job WHERE id = $2)) c
+	FROM (SELECT c.id FROM checkpoint c JOIN ok ON c.rank = ok.rank WHERE c.job_id = $2 AND c.state = 'COMMITTED' ORDER BY c.id DESC LIMIT 4) c
 	CROSS JOIN LATERAL (SELECT * FROM checkpoint_chunk k WHERE k.checkpoint_id = c.id OFFSET 0) k
 	ORDER BY k.sha256, k.bytes, k.checkpoint_id DESC
 ), s AS (

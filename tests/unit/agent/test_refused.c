@@ -56,16 +56,17 @@ static int64_t refused_for(struct agent *a, int status, const char *body, bool s
 
 #define NO_URLS "{\"code\":\"unavailable\",\"detail\":\"upload URLs are not ready yet\"}"
 #define DAY_US (24 * SPOT_US_PER_HOUR)
+#define LONG_US (3 * DAY_US)
 
-static void the_last_save_ends_after_an_hour(void **state)
+static void the_last_save_ends_after_a_day(void **state)
 {
 	struct agent *a = agent_that_saves("final");
-	int64_t took = refused_for(a, 503, NO_URLS, true, DAY_US);
+	int64_t took = refused_for(a, 503, NO_URLS, true, LONG_US);
 
 	(void)state;
-	assert_true(took >= SPOT_US_PER_HOUR && took <= SPOT_US_PER_HOUR + 3 * APART_US);
+	assert_true(took >= DAY_US && took <= DAY_US + 3 * APART_US);
 	assert_false(a->ckpt.ok);
-	assert_non_null(strstr(a->ckpt.why, "for an hour: upload URLs are not ready yet"));
+	assert_non_null(strstr(a->ckpt.why, "for a day: upload URLs are not ready yet"));
 	free(a);
 }
 
@@ -75,7 +76,7 @@ static void so_does_a_commit(void **state)
 
 	(void)state;
 	a->ckpt.at = CKPT_COMMIT;
-	assert_true(refused_for(a, 503, NO_URLS, true, DAY_US) <= SPOT_US_PER_HOUR + 3 * APART_US);
+	assert_true(refused_for(a, 503, NO_URLS, true, LONG_US) <= DAY_US + 3 * APART_US);
 	assert_false(a->ckpt.ok);
 	free(a);
 }
@@ -84,8 +85,26 @@ static void goes_on(const char *reason, int status, const char *body, bool serve
 {
 	struct agent *a = agent_that_saves(reason);
 
-	assert_true(refused_for(a, status, body, serves_all_else, DAY_US) >= DAY_US);
+	assert_true(refused_for(a, status, body, serves_all_else, LONG_US) >= LONG_US);
 	assert_int_equal(a->ckpt.at, CKPT_POST);
+	free(a);
+}
+
+/* URLs that are signed for longer than a request is held. */
+static void who_was_held_asks_again_at_once(void **state)
+{
+	struct agent *a = agent_that_saves("periodic");
+	struct http_reply r = {.status = 503, .body = str_from(NO_URLS), .error = "", .retry_after_us = SPOT_US_PER_S};
+
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		upload_step(a);
+		assert_non_null(a->ckpt.call);
+		a->now_us = a->contact_us = a->now_us + 20 * SPOT_US_PER_S;
+		asked.done(asked.ctx, &r);
+		assert_true(a->ckpt.backoff.next_us <= a->now_us + SPOT_US_PER_S);
+		a->now_us = a->ckpt.backoff.next_us;
+	}
 	free(a);
 }
 
@@ -106,8 +125,9 @@ static void a_daemon_that_is_away_is_waited_for(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(the_last_save_ends_after_an_hour),
+	    cmocka_unit_test(the_last_save_ends_after_a_day),
 	    cmocka_unit_test(so_does_a_commit),
+	    cmocka_unit_test(who_was_held_asks_again_at_once),
 	    cmocka_unit_test(a_job_that_runs_goes_on_trying),
 	    cmocka_unit_test(a_daemon_that_is_away_is_waited_for),
 	};
