@@ -186,7 +186,10 @@ static void test_an_epoch_that_a_standby_lacks_is_not_given_twice(void **state)
 	/* It has only seen it. */
 	world_sql(w, "UPDATE leader SET epoch = 20, holder = 'another/1', until_us = 1000");
 	world_deposed(w);
-	world_for(w, w->conf.lease_us / 4000);
+	for (int i = 0; i < 24; i++) { /* three leases of one that is renewed */
+		world_sql(w, "UPDATE leader SET until_us = until_us + 1");
+		world_for(w, w->conf.lease_us / 8000);
+	}
 	world_sql(w, "UPDATE leader SET epoch = 10");
 	world_until(w, LIMIT, "SELECT (epoch > 10)::int FROM leader");
 	assert_int_equal(world_int(w, "SELECT epoch FROM leader"), 21);
