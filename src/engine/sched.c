@@ -407,6 +407,12 @@ static bool overtime(const struct q_engine_sched_jobs_row *j, const struct job_s
 	return spec->max_duration_s > 0 && j->ran_us >= spec->max_duration_s * SPOT_US_PER_S;
 }
 
+static void fleet_closed(struct recon *r, const struct q_engine_sched_jobs_row *j)
+{
+	job_event(r, j->id, j->state, j->epoch, JOB_EV_INFEASIBLE, "fleet_closed",
+		  arena_printf(r->arena, "its fleet f%" PRId64 " is closed: submit it again, without a fleet or for another", j->fleet_id));
+}
+
 static void sched_job(struct recon *r, struct sched_turn *t,
 		      const struct q_engine_sched_jobs_row *j)
 {
@@ -433,9 +439,7 @@ static void sched_job(struct recon *r, struct sched_turn *t,
 		return;
 	}
 	if (queued && j->fleet_closed) {
-		job_event(r, j->id, j->state, j->epoch, JOB_EV_INFEASIBLE, "fleet_closed",
-			  arena_printf(r->arena, "its fleet f%" PRId64 " is closed: submit it again, without a fleet or for another",
-				       j->fleet_id));
+		fleet_closed(r, j);
 		return;
 	}
 	if (!mounts_signable(r, j, spec)) {

@@ -254,32 +254,33 @@ static void what_was_said_to_keep_is_remembered_for_long(void **state)
 
 /* ---- what is past its time -------------------------------------------------------------------- */
 
+static int64_t purged(struct pg_req *req)
+{
+	int64_t n;
+
+	assert_true(test_op_wait(&req->op));
+	assert_string_equal(req->op.err.text, "");
+	n = pg_int(req->result, 0, 0);
+	pg_req_fini(req);
+	return n;
+}
+
 static int64_t samples_purged(int64_t before_us, int32_t most)
 {
 	struct q_retention_samples p = {.before_us = before_us, .most = most};
 	struct pg_req req = {0};
-	int64_t n;
 
 	q_retention_samples(pg, &req, &p, no_done);
-	assert_true(test_op_wait(&req.op));
-	assert_string_equal(req.op.err.text, "");
-	n = pg_int(req.result, 0, 0);
-	pg_req_fini(&req);
-	return n;
+	return purged(&req);
 }
 
 static int64_t logs_purged(int64_t before_us, int32_t most)
 {
 	struct q_retention_logs p = {.before_us = before_us, .most = most};
 	struct pg_req req = {0};
-	int64_t n;
 
 	q_retention_logs(pg, &req, &p, no_done);
-	assert_true(test_op_wait(&req.op));
-	assert_string_equal(req.op.err.text, "");
-	n = pg_int(req.result, 0, 0);
-	pg_req_fini(&req);
-	return n;
+	return purged(&req);
 }
 
 /* However much there is, a statement takes a piece, the oldest of each node, and nothing that is young. */
