@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "engine/launch.h"
 
-#define LAUNCH_MOST	   64
+#define LAUNCH_MOST	   64 /* of each provider */
 #define CLAIM_SLACK_US	   (30 * SPOT_US_PER_S) /* the call's own deadline ends it well before */
 #define RETRY_DOUBLINGS	   4
 #define LAUNCHES_UNTOKENED 4
@@ -407,6 +407,8 @@ static void launch_decide(struct recon *r, struct launch_turn *t)
 				   "its provider is not configured any more");
 		} else if (flying_of(t, t->rows[i].provider) + before < launches_most(e, p)) {
 			launch_claim(r, &t->rows[i], p);
+		} else if (t->rows[i].rests) {
+			node_unwanted(r, t->rows[i].id, false, "its pool has refused another launch since: its job looks elsewhere");
 		}
 	}
 }

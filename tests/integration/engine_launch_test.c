@@ -293,6 +293,33 @@ static void test_proofs_of_a_provider_that_is_gone_keep_no_others_from_being_jud
 	assert_int_equal(world_int(w, "SELECT count(*) FROM enrol_proof e JOIN node n ON n.id = e.node_id WHERE verdict = '' AND state = 'BOOTING'"), 60);
 }
 
+/* ---- a long line ------------------------------------------------------------------------------- */
+
+/* All of them were decided before the pool refused: those that would wait long to hear the same look elsewhere. */
+static void test_who_waits_in_a_long_line_for_a_pool_that_refuses_looks_elsewhere(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.launches_max = 1;
+	w->conf.cool_min_us = w->conf.cool_max_us = SPOT_US_PER_HOUR;
+	world_pool(w, "z1", "a1", "on_demand", 1000000);
+	world_pool(w, "z2", "a1", "on_demand", 2000000);
+	cloud_sell_out(&w->cloud, "z1/a1/on_demand");
+	(void)world_job(w, "{}");
+	world_sql(w, "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, created_us, queued_us)"
+		     " SELECT name, owner, team, project, class, spec, source, state, state_us, created_us, queued_us FROM job, generate_series(2, 80);"
+		     "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, price_cap_micros, created_us, job_id, why)"
+		     " SELECT 1, 'WANTED', 1, 'spt-line-' || id, 'brk.line.' || id, 1000000, 1000000, 1, id, '' FROM job ORDER BY id");
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) = 80 FROM job WHERE state = 'RUNNING'");
+	assert_in_range(world_int(w, "SELECT count(*) FROM node WHERE end_cause = 'refused'"), 1, 40);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'FAILED' AND pool_id = 1"), 80);
+	assert_int_equal(cloud_doubled(&w->cloud), 0);
+	world_exit_all(w);
+	world_empty(w);
+}
+
 #define T(f) cmocka_unit_test(f)
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
@@ -310,6 +337,7 @@ int main(int argc, char **argv)
 	    T(test_unknown_launches_of_a_provider_that_is_gone_keep_no_others_from_being_looked_up),
 	    T(test_machines_to_be_ended_of_a_provider_that_is_gone_keep_no_others_from_their_end),
 	    T(test_proofs_of_a_provider_that_is_gone_keep_no_others_from_being_judged),
+	    T(test_who_waits_in_a_long_line_for_a_pool_that_refuses_looks_elsewhere),
 	};
 
 	if (argc > 1) {

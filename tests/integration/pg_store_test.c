@@ -373,6 +373,49 @@ static void what_a_job_stored_is_found_beside_any_number_of_other_jobs_chunks(vo
 	assert_in_range(chunks_read("engine_dispose_due", due, 10), 30, 1000);
 }
 
+/* ---- long lines and long lists ----------------------------------------------------------------- */
+
+static PGresult *asked(PGconn *c, const char *sql)
+{
+	PGresult *r = PQexec(c, sql);
+
+	assert_string_equal(PQresultErrorMessage(r), "");
+	return r;
+}
+
+static PGconn *prepared(const struct pg_stmt *s)
+{
+	PGconn *c = PQconnectdb(dsn);
+
+	PQclear(asked(c, "SET plan_cache_mode = force_generic_plan"));
+	PQclear(PQprepare(c, s->name, s->sql, s->params_n, s->param_types));
+	PQclear(asked(c, "BEGIN"));
+	return c;
+}
+
+#define POOLS "INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, gpu_milli, gpu_mem_mib, vcpus, mem_mib, arch, " \
+	      "quota_class, offered, seen_us) SELECT p, 'r', 'long', '', 't' || i, 'spot', '', 0, 0, 1, 1, 'x86_64', '', true, 1 FROM unnest("         \
+	      "'{slow,quick}'::text[]) p, generate_series(1, 2) i; "
+
+/* Three hundred wait for a provider that takes a launch in twelve seconds, before one of another. */
+static void a_line_at_one_provider_keeps_no_other_waiting(void **state)
+{
+	PGconn *c = prepared(&q_stmt_engine_launch_due);
+	PGresult *r;
+
+	(void)state;
+	PQclear(asked(c, POOLS "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, job_id) "
+			       "SELECT p.id, 'WANTED', 1, p.id || 'line' || i, p.id || 'line' || i, 1, 5, NULL FROM pool p, generate_series(1, 150) i "
+			       "WHERE p.zone = 'long' AND (p.provider = 'slow' OR (i <= 2 AND p.instance_type = 't1')) ORDER BY p.provider DESC"));
+	r = asked(c, "EXECUTE engine_launch_due(9, 64)");
+	assert_int_equal(PQntuples(r), 66);
+	assert_string_equal(PQgetvalue(r, 0, 3), "slow");
+	assert_string_equal(PQgetvalue(r, 63, 3), "slow");
+	assert_string_equal(PQgetvalue(r, 64, 3), "quick");
+	PQclear(r);
+	PQfinish(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -384,6 +427,7 @@ int main(void)
 	    T(what_was_said_to_keep_is_remembered_for_long),
 	    T(samples_and_logs_go_piece_by_piece),
 	    T(what_a_job_stored_is_found_beside_any_number_of_other_jobs_chunks),
+	    T(a_line_at_one_provider_keeps_no_other_waiting),
 	};
 
 	return STORE_TESTS(tests);

@@ -2,20 +2,27 @@
 -- nodes of a gang that come by one call (node.gang_call): id is the node's, or that of rank 0, whose token and name all
 -- carry. The rows of a launch move together, in the order of their ids.
 
+-- Of each provider the first `most`, so that a line at one that takes a launch in twelve seconds keeps nobody else waiting. rests: of such a line, what
+-- was never sent to a pool that has refused since it was decided.
 -- name: engine_launch_due
 -- params: at_us int8, most int8
 -- rows: many id int8, want int4, gang_id int8?, provider text, region text, zone text, zone_name text, instance_type text,
 --   market text, gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, token text, name text,
---   price_cap_micros int8, tries int4, fresh bool, job_id int8?, unsure bool
+--   price_cap_micros int8, tries int4, fresh bool, job_id int8?, unsure bool, rests bool
 -- writes: no
-SELECT n.id, CASE WHEN n.gang_call THEN g.want ELSE 1 END, n.gang_id, p.provider, p.region, p.zone, p.zone_name, p.instance_type,
-	p.market, p.gpu_name, p.gpu_milli, p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, n.token, n.name, n.price_cap_micros, n.tries,
-	n.launch_sent_us IS NULL, n.job_id,
-	n.launch_sent_us IS NOT NULL AND EXISTS (SELECT FROM event e WHERE e.node_id = n.id AND e.now = 'UNKNOWN')
-FROM node n JOIN pool p ON p.id = n.pool_id LEFT JOIN gang g ON g.id = n.gang_id
-WHERE n.state = 'WANTED' AND n.next_act_us <= $1 AND (NOT n.gang_call OR (n.gang_rank = 0 AND g.state = 'ACQUIRING'
-	AND (SELECT count(*) FROM node m WHERE m.gang_id = g.id AND m.state = 'WANTED' AND m.next_act_us <= $1) = g.want))
-ORDER BY n.id LIMIT $2
+SELECT d.id, d.want, d.gang_id, d.provider, d.region, d.zone, d.zone_name, d.instance_type, d.market, d.gpu_name, d.gpu_milli, d.gpu_mem_mib,
+	d.vcpus, d.mem_mib, d.arch, d.token, d.name, d.price_cap_micros, d.tries, d.launch_sent_us IS NULL AS fresh, d.job_id,
+	d.launch_sent_us IS NOT NULL AND EXISTS (SELECT FROM event e WHERE e.node_id = d.id AND e.now = 'UNKNOWN') AS unsure,
+	d.line > $2 AND d.launch_sent_us IS NULL AND d.job_id IS NOT NULL AND d.gang_id IS NULL AND d.replaces_id IS NULL AND EXISTS (SELECT FROM pool_cool c
+		WHERE c.pool_id = d.pool_id AND c.until_us > $1 AND c.at_us > d.created_us AND c.rc <> 'reclaimed') AS rests
+FROM (SELECT n.id, CASE WHEN n.gang_call THEN g.want ELSE 1 END AS want, n.gang_id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market,
+		p.gpu_name, p.gpu_milli, p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, n.token, n.name, n.price_cap_micros, n.tries, n.launch_sent_us,
+		n.job_id, n.replaces_id, n.pool_id, n.created_us, row_number() OVER (PARTITION BY p.provider ORDER BY n.id) AS i,
+		count(*) OVER (PARTITION BY p.provider) AS line
+	FROM node n JOIN pool p ON p.id = n.pool_id LEFT JOIN gang g ON g.id = n.gang_id
+	WHERE n.state = 'WANTED' AND n.next_act_us <= $1 AND (NOT n.gang_call OR (n.gang_rank = 0 AND g.state = 'ACQUIRING'
+		AND (SELECT count(*) FROM node m WHERE m.gang_id = g.id AND m.state = 'WANTED' AND m.next_act_us <= $1) = g.want))) d
+WHERE d.i <= $2 ORDER BY d.id
 
 -- name: engine_launch_flying
 -- rows: many provider text, n int8
