@@ -189,6 +189,25 @@ static void test_large_specs_are_read_a_few_at_a_time(void **state)
 	world_empty(w);
 }
 
+/* So many were given up by a job that goes on that no look reaches behind them. */
+static void test_what_a_running_job_gave_up_keeps_no_other_from_being_disposed_of(void **state)
+{
+	struct world *w = *state;
+
+	running(w, "{}");
+	(void)world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
+	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64 " WHERE job_id = 2; NOTIFY spot_engine", world_us());
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
+	world_sql(w, "INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, created_us) SELECT 1 + i / 250, 1, 'ABANDONED', 'periodic', 5, 1, 1"
+		     " FROM generate_series(0, 250) i ORDER BY i; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM checkpoint WHERE job_id = 2 AND disposed_us IS NOT NULL");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint WHERE job_id = 1 AND disposed_us IS NULL"), 250);
+	world_exit_all(w);
+	world_until(w, LIMIT, "SELECT count(*) = 0 FROM checkpoint WHERE disposed_us IS NULL");
+	world_empty(w);
+}
+
 /* ---- files that cannot be signed -------------------------------------------------------------- */
 
 static void infeasible(struct world *w, const char *uri, const char *why)
@@ -277,6 +296,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_each_rank_fetches_its_own_chunks_in_order),
 	    cmocka_unit_test(test_mounts_are_signed_in_pages),
 	    cmocka_unit_test(test_large_specs_are_read_a_few_at_a_time),
+	    cmocka_unit_test(test_what_a_running_job_gave_up_keeps_no_other_from_being_disposed_of),
 	    cmocka_unit_test(test_a_mount_that_nobody_can_sign_ends_its_job),
 	    cmocka_unit_test(test_a_job_waits_until_its_files_can_be_signed),
 	    cmocka_unit_test(test_a_job_waits_for_a_store_that_is_not_configured),

@@ -126,15 +126,16 @@ ORDER BY k.checkpoint_id, k.path, k.seq LIMIT $2
 UPDATE checkpoint_chunk SET deleted_us = $4 WHERE checkpoint_id = $1 AND path = $2 AND seq = $3
 	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR KEY SHARE)
 
--- Of these nothing is left that only they have. Never minted: nothing was ever uploaded.
+-- Of these nothing is left that only they have. Never minted: nothing was ever uploaded. Attempts that go on have any number of others that nobody
+-- may look at yet, and those that engine_dispose_due looks at are among the first here.
 -- name: engine_dispose_close
 -- params: before_us int8, at_us int8, fence int8
 -- rows: many id int8
 -- writes: yes
 UPDATE checkpoint c SET disposed_us = $2
-FROM attempt a
-WHERE a.job_id = c.job_id AND a.epoch = c.epoch AND a.rank = c.rank AND a.ended_us IS NOT NULL AND a.settled
-	AND c.id IN (SELECT id FROM checkpoint WHERE state = 'ABANDONED' AND disposed_us IS NULL ORDER BY id LIMIT 200)
+WHERE c.id IN (SELECT o.id FROM checkpoint o JOIN attempt a ON a.job_id = o.job_id AND a.epoch = o.epoch AND a.rank = o.rank
+		WHERE o.state = 'ABANDONED' AND o.disposed_us IS NULL AND (o.urls_us IS NULL OR o.urls_us <= $1) AND a.ended_us IS NOT NULL AND a.settled
+		ORDER BY o.id LIMIT 200)
 	AND (c.urls_us IS NULL OR (c.urls_us <= $1 AND NOT EXISTS (
 		SELECT FROM checkpoint_chunk k WHERE k.checkpoint_id = c.id AND k.fresh AND k.deleted_us IS NULL
 			AND NOT EXISTS (SELECT FROM checkpoint_chunk o JOIN checkpoint oc ON oc.id = o.checkpoint_id
