@@ -20,7 +20,7 @@ struct sweeping {
 	struct watch_place *place;
 	struct call_provider *provider;
 	struct spot_list list;
-	const struct spot_instance **ours;
+	const struct spot_instance **ours; /* by their refs, what is listed twice as it was listed */
 	size_t n, present_n;
 	const char **refs, **tokens, **requests, **present;
 	bool *leftovers;
@@ -58,14 +58,28 @@ static void doom(struct engine *e, const struct sweeping *w, const struct spot_i
 	act_call(a, w->provider, CALL_TERMINATE, t, e->conf.call_timeout_us, true);
 }
 
+static int by_ref(const void *a, const void *b)
+{
+	const struct spot_instance *const *x = a, *const *y = b;
+	int c = strcmp((*x)->ref, (*y)->ref);
+
+	return c != 0 ? c : (*x > *y) - (*x < *y);
+}
+
 static const struct spot_instance *instance_of(const struct sweeping *w, const char *ref)
 {
-	for (size_t i = 0; i < w->n; i++) {
-		if (strcmp(w->ours[i]->ref, ref) == 0) {
-			return w->ours[i];
+	size_t lo = 0, hi = w->n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (strcmp(w->ours[mid]->ref, ref) < 0) {
+			lo = mid + 1;
+		} else {
+			hi = mid;
 		}
 	}
-	return NULL;
+	return lo < w->n && strcmp(w->ours[lo]->ref, ref) == 0 ? w->ours[lo] : NULL;
 }
 
 static int64_t lag_of(const struct engine *e, const struct sweeping *w)
@@ -229,6 +243,7 @@ static void sweep_called(struct act *a)
 			ours_add(w, x);
 		}
 	}
+	qsort(w->ours, w->n, sizeof(*w->ours), by_ref);
 	a->writing = true;
 	w->at_us = engine_now(a->e);
 	q_engine_sweep_judge(a->e->pg, &a->req,

@@ -383,6 +383,15 @@ static PGresult *asked(PGconn *c, const char *sql)
 	return r;
 }
 
+static int64_t counted(PGconn *c, const char *sql)
+{
+	PGresult *r = asked(c, sql);
+	int64_t n = strtol(PQgetvalue(r, 0, 0), NULL, 10);
+
+	PQclear(r);
+	return n;
+}
+
 static PGconn *prepared(const struct pg_stmt *s)
 {
 	PGconn *c = PQconnectdb(dsn);
@@ -416,6 +425,58 @@ static void a_line_at_one_provider_keeps_no_other_waiting(void **state)
 	PQfinish(c);
 }
 
+/* How many rows the parts of a plan give or throw away, all together. */
+static int64_t plan_rows(PGconn *c, const char *execute)
+{
+	size_t n = strlen(execute) + 64;
+	char *sql = malloc(n);
+	int64_t sum = 0, rows = 0, loops = 0;
+	PGresult *r;
+
+	assert_non_null(sql);
+	(void)snprintf(sql, n, "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) %s", execute);
+	r = asked(c, sql);
+	for (int i = 0; i < PQntuples(r); i++) {
+		const char *line = PQgetvalue(r, i, 0), *at;
+
+		if ((at = strstr(line, "(actual rows=")) != NULL && sscanf(at, "(actual rows=%" SCNd64 " loops=%" SCNd64, &rows, &loops) == 2) {
+			sum += rows * loops;
+		} else if ((at = strstr(line, "Rows Removed by")) != NULL) {
+			sum += strtol(strrchr(at, ':') + 1, NULL, 10) * loops;
+		}
+	}
+	PQclear(r);
+	free(sql);
+	return sum;
+}
+
+/* A thousand groups that launches left behind, beside three thousand machines that live. */
+static void a_long_list_is_judged_without_comparing_each_with_each(void **state)
+{
+	PGconn *c = prepared(&q_stmt_engine_sweep_judge);
+	PGresult *r;
+
+	(void)state;
+	PQclear(asked(c, POOLS "INSERT INTO leader (name, holder, epoch, until_us) VALUES ('engine', 'x', 9, 9) ON CONFLICT (name) DO UPDATE SET epoch = 9; "
+			       "INSERT INTO node (pool_id, state, state_us, token, name, ref, price_micros, created_us) SELECT p.id, 'READY', 1, "
+			       "'spt-cafe0001-n' || left(md5(i::text), 16), 'brk.cafe0001.n' || left(md5(i::text), 16), 'long-' || i, 1, 1 "
+			       "FROM pool p, generate_series(1, 3000) i WHERE p.provider = 'slow' AND p.instance_type = 't1'; "
+			       "ANALYZE node"));
+	/* Of every hundred one is a machine's that lives: by the random part in its ref, and the next by its token. */
+	r = asked(c, "SELECT format('EXECUTE engine_sweep_judge(%L,%L,%L,%L,%L,%L,100,10,9,%L,0,%L,%L,%L,%L,%L,0,false)', 'slow', 'r', refs, tokens, no, l, refs, no, no, "
+		     "no, no, c), 'EXECUTE engine_sweep_judge(''slow'',''r'',''{}'',''{}'',''{}'',''{}'',120,10,9,''{}'',0,''{}'',''{}'',''{}'',''{}'',''{}'',0,false)' "
+		     "FROM (SELECT array_agg('/groups/brk-' || left(md5(CASE i % 100 WHEN 0 THEN '' ELSE 'x' END || i), 16) || '-os') AS refs, "
+		     "array_agg(CASE i % 100 WHEN 1 THEN 'brk.cafe0001.n' || left(md5(i::text), 16) ELSE '' END) AS tokens, array_agg(''::text) AS no, "
+		     "array_agg(true) AS l, array_agg(1) AS c FROM generate_series(1, 1000) i) x");
+	assert_in_range(plan_rows(c, PQgetvalue(r, 0, 0)), 1000, 200000);
+	assert_in_range(plan_rows(c, PQgetvalue(r, 0, 0)), 1000, 200000);
+	assert_int_equal(counted(c, "SELECT count(*) FROM orphan WHERE provider = 'slow' AND kind = 'leftover'"), 980);
+	assert_in_range(plan_rows(c, PQgetvalue(r, 0, 1)), 1000, 200000);
+	assert_int_equal(counted(c, "SELECT count(*) FROM orphan WHERE provider = 'slow'"), 0);
+	PQclear(r);
+	PQfinish(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -428,6 +489,7 @@ int main(void)
 	    T(samples_and_logs_go_piece_by_piece),
 	    T(what_a_job_stored_is_found_beside_any_number_of_other_jobs_chunks),
 	    T(a_line_at_one_provider_keeps_no_other_waiting),
+	    T(a_long_list_is_judged_without_comparing_each_with_each),
 	};
 
 	return STORE_TESTS(tests);

@@ -45,7 +45,8 @@ SELECT DISTINCT provider, region FROM pool
 -- for lag_us any more (one that stops, as for a reboot, is listed) is gone if it was told to end, and so is what somebody gave a word about, which still
 -- holds when it is listed again; else it is forgotten. A machine that no row ever knew was not launched by this database's engine if nobody led it
 -- then (give or take slack_us, for clocks; who leads now leads until now, however long ago its lease was renewed): it is kept, since a backup that was restored knows nothing of what runs since. dry: nothing is ended
--- but what somebody said; whoever reads why is told so.
+-- but what somebody said; whoever reads why is told so. A list may have any number: what is looked for in a set of them is asked by IN under an OR or
+-- IS TRUE, in a result, or by NOT IN, which hashes the set whatever the plan expects of its size (of a parameter: ten). The random part has 16 letters.
 -- name: engine_sweep_judge
 -- params: provider text, region text, refs text[], tokens text[], requests text[], leftovers bool[], at_us int8,
 --   lag_us int8, fence int8, present text[], over_us int8, zones text[], where_regions text[], types text[], markets text[], created int8[], slack_us int8,
@@ -59,8 +60,10 @@ s AS (
 	FROM ok, unnest($3, $4, $5, $6, $12, $13, $14, $15, $16)
 		u (ref, token, request, leftover, zone, where_region, instance_type, market, created_us)
 	ORDER BY u.ref, u.leftover
+), lives AS MATERIALIZED (
+	SELECT n.ref, n.token, n.name FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.provider = $1 AND n.state NOT IN ('GONE', 'FAILED')
 ), x AS (
-	SELECT s.ref, 'instance' AS kind, CASE WHEN n.id IS NULL AND s.unled THEN 'no row knows it, and nobody led this database when it was launched: '
+	SELECT s.*, 'instance' AS kind, CASE WHEN n.id IS NULL AND s.unled THEN 'no row knows it, and nobody led this database when it was launched: '
 			|| 'a restored backup, or another broker with our install id'
 		WHEN n.id IS NULL THEN 'no row knows it'
 		WHEN n.ref IS DISTINCT FROM s.ref THEN 'second instance of n' || n.id
@@ -75,22 +78,25 @@ s AS (
 	WHERE NOT s.leftover AND (n.id IS NULL OR (n.state IN ('GONE', 'FAILED') AND coalesce(n.ended_us, 0) <= $11)
 		OR (n.ref IS NOT NULL AND n.ref <> s.ref))
 	UNION ALL
-	SELECT s.ref, 'leftover', coalesce((SELECT 'left behind by n' || n.id || ', which is ' || n.state
-		FROM node n WHERE n.ref = s.ref OR (s.token <> '' AND s.token IN (n.token, n.name)) ORDER BY n.id DESC LIMIT 1),
-		'no node knows it'),
+	SELECT s.*, 'leftover', coalesce('left behind by n' || n.id || ', which is ' || n.state, 'no node knows it'),
 		s.token = '' AND EXISTS (SELECT FROM node n JOIN pool p ON p.id = n.pool_id
 			WHERE p.provider = $1 AND ($2 = '' OR p.region = $2) AND n.state IN ('LAUNCHING', 'UNKNOWN')),
-		s.unled AND NOT EXISTS (SELECT FROM node n WHERE n.ref = s.ref OR (s.token <> '' AND s.token IN (n.token, n.name))), NULL
-	FROM s WHERE s.leftover AND NOT EXISTS (
-		SELECT FROM node n JOIN pool p ON p.id = n.pool_id
-		WHERE p.provider = $1 AND n.state NOT IN ('GONE', 'FAILED')
-			AND (n.ref IN (s.ref, s.request) OR s.token IN (n.token, n.name)
-				OR position(right(n.token, 16) IN s.ref) > 0 OR position(right(n.token, 16) IN s.token) > 0))
+		s.unled AND n.id IS NULL, NULL
+	FROM s LEFT JOIN LATERAL (
+		SELECT n.id, n.state FROM (
+			SELECT id, state FROM node WHERE ref = s.ref
+			UNION ALL SELECT id, state FROM node WHERE token = s.token AND s.token <> ''
+			UNION ALL SELECT id, state FROM node WHERE name = s.token AND s.token <> '') n
+		ORDER BY n.id DESC LIMIT 1) n ON true
+	WHERE s.leftover AND NOT (s.ref IN (SELECT ref FROM lives WHERE ref IS NOT NULL) OR s.request IN (SELECT ref FROM lives WHERE ref IS NOT NULL)
+		OR s.token IN (SELECT token FROM lives UNION ALL SELECT name FROM lives)
+		OR coalesce((SELECT bool_or(substr(t.names, i, 16) IN (SELECT right(token, 16) FROM lives))
+			FROM (SELECT s.ref || ' ' || s.token AS names) t, generate_series(1, length(t.names) - 15) i), false))
 ), put AS (
 	INSERT INTO orphan AS o (provider, region, ref, kind, first_us, last_us, why, zone, where_region, instance_type, market, created_us, kept, node_id)
 	SELECT $1, $2, x.ref, x.kind, $7, $7, x.why || CASE WHEN $18 AND NOT x.kept
-		THEN '; the sweeper''s dry run ([engine] orphan_end = false): it is ended only where somebody says so' ELSE '' END, s.zone, s.where_region, s.instance_type, s.market, nullif(s.created_us, 0), x.kept, x.node_id
-	FROM x JOIN s USING (ref)
+		THEN '; the sweeper''s dry run ([engine] orphan_end = false): it is ended only where somebody says so' ELSE '' END, x.zone, x.where_region, x.instance_type, x.market, nullif(x.created_us, 0), x.kept, x.node_id
+	FROM x
 	ON CONFLICT (provider, region, ref) DO UPDATE SET last_us = excluded.last_us, why = excluded.why,
 		kind = excluded.kind, gone_us = NULL, kept = excluded.kept, zone = excluded.zone, where_region = excluded.where_region,
 		instance_type = excluded.instance_type, market = excluded.market, created_us = excluded.created_us, node_id = excluded.node_id,
@@ -106,16 +112,17 @@ s AS (
 ), f AS MATERIALIZED (
 	SELECT o.ref, CASE WHEN o.ref IN (SELECT ref FROM s) OR (o.terminate_us IS NULL AND EXISTS (SELECT FROM node n JOIN pool p ON p.id = n.pool_id
 			WHERE p.provider = $1 AND n.ref = o.ref AND n.state NOT IN ('GONE', 'FAILED'))) THEN 'owned'
-		WHEN o.ref = ANY ($10) THEN 'there' WHEN o.last_us + $8 <= $7 THEN 'gone' ELSE 'unknown' END AS fate
-	FROM ok, orphan o WHERE o.provider = $1 AND o.region = $2 AND o.gone_us IS NULL AND NOT EXISTS (SELECT FROM x WHERE x.ref = o.ref)
+		WHEN o.ref IN (SELECT unnest($10)) THEN 'there' WHEN o.last_us + $8 <= $7 THEN 'gone' ELSE 'unknown' END AS fate
+	FROM ok, orphan o WHERE o.provider = $1 AND o.region = $2 AND o.gone_us IS NULL AND o.ref NOT IN (SELECT ref FROM x)
 ), forgotten AS (
-	DELETE FROM orphan o USING f WHERE o.provider = $1 AND o.region = $2 AND o.ref = f.ref
-		AND (f.fate = 'owned' OR (f.fate = 'gone' AND o.terminate_us IS NULL AND o.word = ''))
+	DELETE FROM orphan o WHERE o.provider = $1 AND o.region = $2 AND o.gone_us IS NULL AND (o.ref IN (SELECT ref FROM f WHERE fate = 'owned')
+		OR (o.terminate_us IS NULL AND o.word = '' AND o.ref IN (SELECT ref FROM f WHERE fate = 'gone')))
 ), there AS (
-	UPDATE orphan o SET last_us = $7 FROM f WHERE o.provider = $1 AND o.region = $2 AND o.ref = f.ref AND f.fate = 'there' AND o.terminate_us IS NULL
+	UPDATE orphan o SET last_us = $7 WHERE o.provider = $1 AND o.region = $2 AND o.gone_us IS NULL AND o.terminate_us IS NULL
+		AND (o.ref IN (SELECT ref FROM f WHERE fate = 'there')) IS TRUE
 ), gone AS (
-	UPDATE orphan o SET gone_us = $7 FROM f WHERE o.provider = $1 AND o.region = $2 AND o.ref = f.ref AND f.fate = 'gone'
-		AND (o.terminate_us IS NOT NULL OR o.word <> '')
+	UPDATE orphan o SET gone_us = $7 WHERE o.provider = $1 AND o.region = $2 AND o.gone_us IS NULL AND (o.terminate_us IS NOT NULL OR o.word <> '')
+		AND (o.ref IN (SELECT ref FROM f WHERE fate = 'gone')) IS TRUE
 	RETURNING o.ref, o.kind, o.terminate_us, o.word_by
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, event, why, actor)
@@ -125,7 +132,7 @@ s AS (
 		'not listed any more' || CASE WHEN terminate_us IS NULL THEN '; what ' || word_by || ' said holds if it is listed again'
 			ELSE ', ' || ($7 - terminate_us) / 1000000 || ' s after we asked to end it' END, 'engine' FROM gone
 )
-SELECT put.ref, put.kind, put.first_us, put.why, x.busy, put.kept, put.word FROM put JOIN x ON x.ref = put.ref ORDER BY put.ref
+SELECT put.ref, put.kind, put.first_us, put.why, put.ref IN (SELECT ref FROM x WHERE busy) AS busy, put.kept, put.word FROM put ORDER BY put.ref
 
 -- Machines and what they left behind, with our tag, that no node accounts for: what they cost an hour and cost until now.
 -- Whose end somebody asked for is ending, also before the sweep that asks its provider.
