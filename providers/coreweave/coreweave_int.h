@@ -212,6 +212,7 @@ bool cw_event_read(struct arena *a, const json_t *o, struct cw_event *ret);
 bool cw_pod_live(const struct cw_pod *p);
 bool cw_pod_ours(const struct cw_pod *p); /* ends by our own hand */
 struct cw_pool *cw_view_pool(const struct cw_view *v, const char *name);
+void cw_view_nodes(struct cw_view *v); /* all nodes are in it: they can be looked up */
 const struct cw_node *cw_view_node(const struct cw_view *v, const char *name);
 /* ---- instance.c ---------------------------------------------------------------------------- */
 /* view: what is known around it; NULL = nothing. */

@@ -263,12 +263,22 @@ struct cw_pool *cw_view_pool(const struct cw_view *v, const char *name)
 	return NULL;
 }
 
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct cw_node *)a)->name, ((const struct cw_node *)b)->name);
+}
+
+void cw_view_nodes(struct cw_view *v)
+{
+	if (v->nodes_n > 0) {
+		qsort(v->nodes, v->nodes_n, sizeof(*v->nodes), by_name);
+	}
+	v->have_nodes = true;
+}
+
 const struct cw_node *cw_view_node(const struct cw_view *v, const char *name)
 {
-	for (size_t i = 0; i < v->nodes_n; i++) {
-		if (strcmp(v->nodes[i].name, name) == 0) {
-			return &v->nodes[i];
-		}
-	}
-	return NULL;
+	struct cw_node key = {.name = name};
+
+	return v->have_nodes && v->nodes_n > 0 ? bsearch(&key, v->nodes, v->nodes_n, sizeof(key), by_name) : NULL;
 }

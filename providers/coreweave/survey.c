@@ -12,6 +12,11 @@
 enum { S_POOLS = 0, S_PODS, S_NODES, S_EVENTS, S_FIX, S_NEXT };
 enum survey_for { FOR_LIST = 1, FOR_DESCRIBE, FOR_NOTICES };
 
+struct pod_at {
+	const char *ref;
+	size_t at;
+};
+
 struct survey {
 	enum survey_for for_what;
 	const char *what, *region, *install;
@@ -22,6 +27,8 @@ struct survey {
 	size_t next; /* of cw_cluster_next */
 	struct cw_cluster *cl;
 	struct cw_view view;
+	struct pod_at *pods; /* of the view, by ref; not of a list, which wants all */
+	bool *wanted;	     /* of each Pod of the view: it is one of refs; NULL = all are */
 	const char *cont;
 	size_t pages, fix;
 	/* results over all clusters */
@@ -159,14 +166,38 @@ static enum spot_step list_read(struct spot_call *c, struct survey *s, bool *ret
 
 /* ---- what it comes to ------------------------------------------------------------------------ */
 
-static bool wanted(const struct survey *s, const char *ref)
+static int by_ref(const void *a, const void *b)
 {
+	return strcmp(((const struct pod_at *)a)->ref, ((const struct pod_at *)b)->ref);
+}
+
+/* The Pod of the view that a ref names; NULL: none. */
+static const struct pod_at *there(const struct survey *s, const char *ref)
+{
+	struct pod_at key = {.ref = ref};
+
+	return s->view.pods_n > 0 ? bsearch(&key, s->pods, s->view.pods_n, sizeof(key), by_ref) : NULL;
+}
+
+/* Which Pods were asked for. Sorted: of thousands asked for among thousands, each against each would take longer and more
+ * memory than a call has. */
+static void match(struct arena *a, struct survey *s)
+{
+	size_t n = s->view.pods_n;
+
+	s->pods = arena_array(a, n, sizeof(*s->pods));
+	s->wanted = arena_array(a, n, sizeof(*s->wanted));
+	for (size_t i = 0; i < n; i++) {
+		s->pods[i] = (struct pod_at){cw_pod_ref(a, s->cl, &s->view.pods[i]), i};
+	}
+	qsort(s->pods, n, sizeof(*s->pods), by_ref);
 	for (size_t i = 0; i < s->refs_n; i++) {
-		if (strcmp(s->refs[i], ref) == 0) {
-			return true;
+		const struct pod_at *p = there(s, s->refs[i]);
+
+		if (p != NULL) {
+			s->wanted[p->at] = true;
 		}
 	}
-	return s->for_what == FOR_LIST;
 }
 
 static bool pool_of(const struct cw_pool *p, const char *install)
@@ -190,26 +221,15 @@ static void count_live(struct survey *s)
 	}
 }
 
-static void mark_touched(struct arena *a, struct survey *s)
+static void mark_touched(struct survey *s)
 {
 	for (size_t i = 0; i < s->view.pods_n; i++) {
-		const struct cw_pod *p = &s->view.pods[i];
-		struct cw_pool *pool = cw_view_pool(&s->view, p->pool);
+		struct cw_pool *pool = cw_view_pool(&s->view, s->view.pods[i].pool);
 
-		if (pool != NULL && s->for_what == FOR_DESCRIBE && wanted(s, cw_pod_ref(a, s->cl, p))) {
+		if (pool != NULL && s->for_what == FOR_DESCRIBE && s->wanted[i]) {
 			pool->touched = true;
 		}
 	}
-}
-
-static bool there(struct arena *a, const struct survey *s, const char *ref)
-{
-	for (size_t i = 0; i < s->view.pods_n; i++) {
-		if (strcmp(cw_pod_ref(a, s->cl, &s->view.pods[i]), ref) == 0) {
-			return true;
-		}
-	}
-	return false;
 }
 
 /* A launch's name holds its installation, between dots or what stands for them. */
@@ -232,7 +252,7 @@ static struct cw_pool *order_left(const struct cw *self, struct spot_call *c, st
 	const char *ref = s->refs[at];
 	struct cw_ref r;
 
-	if (!cw_ref_parse(self, c->arena, ref, &r) || r.cl != s->cl || r.pod == NULL || there(c->arena, s, ref)) {
+	if (there(s, ref) != NULL || !cw_ref_parse(self, c->arena, ref, &r) || r.cl != s->cl || r.pod == NULL) {
 		return NULL;
 	}
 	for (size_t i = 0; i < s->view.pools_n; i++) {
@@ -295,7 +315,7 @@ static void results(const struct cw *self, struct spot_call *c, struct survey *s
 	for (size_t i = 0; i < s->view.pods_n; i++) {
 		const struct cw_pod *p = &s->view.pods[i];
 
-		if (!wanted(s, cw_pod_ref(a, s->cl, p))) {
+		if (s->wanted != NULL && !s->wanted[i]) {
 			continue;
 		}
 		if (s->for_what == FOR_NOTICES) {
@@ -363,7 +383,7 @@ static bool cluster_next(const struct cw *self, struct spot_call *c, struct surv
 }
 
 /* Past what is not needed. False: the cluster is done. */
-static bool settle(struct spot_call *c, struct survey *s)
+static bool settle(struct survey *s)
 {
 	bool more = s->for_what != FOR_LIST;
 
@@ -380,7 +400,7 @@ static bool settle(struct spot_call *c, struct survey *s)
 			}
 			break;
 		case S_FIX:
-			mark_touched(c->arena, s);
+			mark_touched(s);
 			if (fix_next(s)) {
 				return true;
 			}
@@ -396,7 +416,7 @@ static bool settle(struct spot_call *c, struct survey *s)
 
 static enum spot_step advance(const struct cw *self, struct spot_call *c, struct survey *s)
 {
-	if (settle(c, s)) {
+	if (settle(s)) {
 		return survey_send(self, c, s);
 	}
 	results(self, c, s);
@@ -433,9 +453,14 @@ static enum spot_step survey_read(const struct cw *self, struct spot_call *c, st
 	}
 	if (s->at == S_PODS) {
 		count_live(s);
+		if (s->for_what != FOR_LIST) {
+			match(c->arena, s);
+		}
 		vanished(self, c, s);
 	}
-	s->view.have_nodes = s->view.have_nodes || s->at == S_NODES;
+	if (s->at == S_NODES) {
+		cw_view_nodes(&s->view);
+	}
 	s->at++;
 	s->cont = NULL;
 	s->pages = 0;
