@@ -120,6 +120,10 @@ struct spot_describe {
 #define SPOT_ABSENT_STATE "absent"           /* raw_state of a GONE one that the answer lacks, where end_cause and raw_reason say
 	                                      * what else is known of its end: one answer that lacks it is no proof */
 	const struct spot_pool_key *keys;    /* of each ref, where it was launched; NULL: not told */
+	const char *install;                 /* our installation tag, which they carry; NULL = not said */
+	/* one more result: of each ref, true = it was not looked at this time, and that it is not among the found says nothing;
+	 * NULL = all were */
+	const bool *untold;
 };
 struct spot_terminate {
 	const char *region, *zone;

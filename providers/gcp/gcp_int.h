@@ -25,6 +25,8 @@
 #define GCP_LABEL_EXPIRES "spotbroker-expires"
 #define GCP_SCOPE	  "https://www.googleapis.com/auth/cloud-platform"
 #define GCP_PAGES_MAX	  2000
+#define GCP_PAGE	  "maxResults=500"
+#define GCP_LIST_BYTES_MAX ((size_t)32 << 20) /* 500 instances, each with 16 KiB of user data in its metadata */
 #define GCP_REFRESH_US	  (INT64_C(5) * 60 * SPOT_US_PER_S) /* google-auth-library: five minutes */
 #define GCP_LABEL_MAX	  64				    /* 63 characters and the end */
 
@@ -175,6 +177,11 @@ bool gcp_instance_read(
     const struct gcp *self, struct spot_call *c, const json_t *item, struct spot_instance *ret);
 /* True if something of this list could not be looked at where we look: absence proves nothing. */
 bool gcp_unreached(const json_t *doc, const char *region, const char *zone);
+const char *gcp_filter_mine(struct arena *a, const char *install); /* what carries the installation's label */
+/* Google's own words for "there is none"; a 404 of something else is no proof. */
+bool gcp_not_found(struct spot_call *c);
+/* A 404 that is no proof: the project or the zone is not there for us. NOT_FOUND would be read as "gone". */
+enum spot_step gcp_not_there(struct spot_call *c, enum spot_step s);
 
 /* ---- launch.c ---------------------------------------------------------------------------- */
 enum spot_step gcp_launch_check(struct spot_call *c, const struct spot_launch *l);

@@ -3,10 +3,8 @@
 
 /*
  * Instances as Compute Engine tells of them: find by token, list by installation label (all zones in one
- * call), describe, terminate; and disks that machines left behind.
+ * call), terminate; and disks that machines left behind. By their refs: describe.c.
  */
-
-#define PAGE "maxResults=500"
 
 /* ---- one instance ------------------------------------------------------------------------ */
 
@@ -183,7 +181,6 @@ enum { INSTANCES = 0, DISKS, END };
 struct found {
 	struct spot_instance *items;
 	size_t n, cap;
-	size_t from; /* describe: the ref that is out */
 	const char *filter, *region, *zone;
 	bool *partial; /* where incomplete lists are of use; NULL = nowhere */
 };
@@ -191,10 +188,11 @@ struct found {
 static enum spot_step aggregated_send(struct gcp *self, struct spot_call *c, const struct found *f)
 {
 	const struct call_state *st = c->state;
-	struct gcp_request r = {.service = GCP_COMPUTE, .method = "GET", .limit = GCP_LIMIT_LIST};
+	struct gcp_request r = {.service = GCP_COMPUTE, .method = "GET", .limit = GCP_LIMIT_LIST,
+	    .reply_bytes_max = GCP_LIST_BYTES_MAX};
 
 	r.what = st->at == INSTANCES ? "instances.aggregatedList" : "disks.aggregatedList";
-	r.path = arena_printf(c->arena, "/compute/v1/projects/%s/aggregated/%s?filter=%s&" PAGE "%s", self->project,
+	r.path = arena_printf(c->arena, "/compute/v1/projects/%s/aggregated/%s?filter=%s&" GCP_PAGE "%s", self->project,
 	    st->at == INSTANCES ? "instances" : "disks", url_encode(c->arena, f->filter, false), gcp_page(c));
 	return gcp_send(self, c, &r);
 }
@@ -254,9 +252,14 @@ static enum spot_step aggregated_reply(struct gcp *self, struct spot_call *c, st
 	return s;
 }
 
+const char *gcp_filter_mine(struct arena *a, const char *install)
+{
+	return arena_printf(a, "labels." GCP_LABEL_INSTALL "=%s", gcp_label(a, install));
+}
+
 static const char *filter_of(struct arena *a, const char *install, const char *token)
 {
-	const char *mine = arena_printf(a, "labels." GCP_LABEL_INSTALL "=%s", gcp_label(a, install));
+	const char *mine = gcp_filter_mine(a, install);
 
 	if (str_empty(token))
 		return mine;
@@ -345,7 +348,7 @@ enum spot_step gcp_find(void *p, struct spot_call *c, struct spot_find *a)
 	return SPOT_DONE;
 }
 
-/* ---- describe ---------------------------------------------------------------------------- */
+/* ---- terminate --------------------------------------------------------------------------- */
 
 /* "The resource 'projects/p/zones/z/instances/i' was not found"; of the project or the zone it says nothing. */
 static bool words_of_it(const char *message)
@@ -354,8 +357,7 @@ static bool words_of_it(const char *message)
 	       strstr(message, "/disks/") != NULL;
 }
 
-/* Google's own words for "there is none"; a 404 of something else is no proof. */
-static bool reply_not_found(struct spot_call *c)
+bool gcp_not_found(struct spot_call *c)
 {
 	const char *code, *message;
 
@@ -365,65 +367,12 @@ static bool reply_not_found(struct spot_call *c)
 	return gcp_code_is(code, "notFound") && words_of_it(message);
 }
 
-/* A 404 that is no proof: the project or the zone is not there for us. NOT_FOUND would be read as "gone". */
-static enum spot_step not_there(struct spot_call *c, enum spot_step s)
+enum spot_step gcp_not_there(struct spot_call *c, enum spot_step s)
 {
 	if (s == SPOT_FAIL && c->err.rc == SPOT_NOT_FOUND)
 		c->err.rc = SPOT_CONFIG;
 	return s;
 }
-
-static enum spot_step describe_reply(struct gcp *self, struct spot_call *c, struct found *f)
-{
-	json_t *doc AUTO(json) = NULL;
-	enum spot_step s;
-
-	f->from++;
-	if (reply_not_found(c))
-		return SPOT_STEP_NONE;
-	s = gcp_reply(self, c, "instances.get", "compute#instance", &doc);
-	if (s != SPOT_STEP_NONE) {
-		f->from--;
-		return not_there(c, s);
-	}
-	f->items = arena_grow(c->arena, f->items, f->n, &f->cap, sizeof(*f->items));
-	if (!gcp_instance_read(self, c, doc, &f->items[f->n]))
-		return gcp_bad_reply(c, "instances.get", "no id, zone or status in it");
-	f->n++;
-	return SPOT_STEP_NONE;
-}
-
-/* One request per ref: a get is exact where a filtered list is charged for all that it does not return. */
-enum spot_step gcp_describe(void *p, struct spot_call *c, struct spot_describe *a)
-{
-	struct gcp *self = p;
-	struct call_state *st = call_state_get(c, sizeof(struct found));
-	struct found *f = st->own;
-	struct gcp_request r = {
-	    .service = GCP_COMPUTE, .method = "GET", .what = "instances.get", .limit = GCP_LIMIT_READ};
-	const char *zone, *id;
-	bool disk;
-
-	if (c->in != NULL) {
-		enum spot_step s = describe_reply(self, c, f);
-
-		if (s != SPOT_STEP_NONE)
-			return s;
-	}
-	/* What cannot be a ref of ours is unknown to Google. */
-	while (f->from < a->refs_n && (!gcp_ref_read(c->arena, a->refs[f->from], &zone, &id, &disk) || disk))
-		f->from++;
-	if (f->from >= a->refs_n) {
-		a->found = f->items;
-		a->n = f->n;
-		return SPOT_DONE;
-	}
-	r.path =
-	    arena_printf(c->arena, "/compute/v1/projects/%s/zones/%s/instances/%s", self->project, zone, id);
-	return gcp_send(self, c, &r);
-}
-
-/* ---- terminate --------------------------------------------------------------------------- */
 
 static void terminate_after(const struct gcp *self, struct spot_call *c, struct spot_terminate *a, const char *zone,
     enum spot_instance_state state, const char *raw)
@@ -473,13 +422,13 @@ enum spot_step gcp_terminate(void *p, struct spot_call *c, struct spot_terminate
 		    disk ? "disks" : "instances", id);
 		return gcp_send(self, c, &r);
 	}
-	if (reply_not_found(c)) {
+	if (gcp_not_found(c)) {
 		terminate_after(self, c, a, zone, SPOT_INSTANCE_GONE, "not-found");
 		return SPOT_DONE;
 	}
 	s = gcp_reply(self, c, r.what, "compute#operation", &doc);
 	if (s != SPOT_STEP_NONE)
-		return not_there(c, s);
+		return gcp_not_there(c, s);
 	status = gcp_str(c->arena, doc, "status", &bad);
 	if (bad || *status == '\0')
 		return gcp_bad_reply(c, r.what, "an operation without status");

@@ -142,24 +142,28 @@ static void seen_write(struct act *a, const struct asking *k)
 	const char **states = arena_array(a->arena, k->n, sizeof(*states));
 	const char **ips = arena_array(a->arena, k->n, sizeof(*ips));
 	const char **reasons = arena_array(a->arena, k->n, sizeof(*reasons));
+	size_t n = 0;
 
 	for (size_t i = 0; i < k->n; i++) {
 		const struct spot_instance *x = found_ref(&k->describe, k->rows[i].ref);
 
-		ids[i] = k->rows[i].id;
-		states[i] = told_state(x, k->rows[i].gone_seen);
-		ips[i] = x == NULL || x->ip == NULL ? "" : x->ip;
-		reasons[i] = x == NULL ? "" : instance_reason(a->arena, x);
+		if (x == NULL && k->describe.untold != NULL && k->describe.untold[i]) {
+			continue; /* stays as it was seen last */
+		}
+		ids[n] = k->rows[i].id;
+		states[n] = told_state(x, k->rows[i].gone_seen);
+		ips[n] = x == NULL || x->ip == NULL ? "" : x->ip;
+		reasons[n++] = x == NULL ? "" : instance_reason(a->arena, x);
 	}
 	ACT_WRITE(a, engine_watch_seen,
 		  (&(struct q_engine_watch_seen){.ids = ids,
-						 .ids_n = k->n,
+						 .ids_n = n,
 						 .states = states,
-						 .states_n = k->n,
+						 .states_n = n,
 						 .ips = ips,
-						 .ips_n = k->n,
+						 .ips_n = n,
 						 .reasons = reasons,
-						 .reasons_n = k->n,
+						 .reasons_n = n,
 						 .at_us = engine_now(a->e),
 						 .lag_us = clock_span_us(a->e, a->e->conf.list_lag_us > 0
 										   ? a->e->conf.list_lag_us
@@ -322,7 +326,7 @@ static void ask_refs(struct step *s)
 						 .market = spot_market_parse(k->rows[i].market)};
 	}
 	k->describe = (struct spot_describe){
-	    .region = k->place->region, .refs = refs, .refs_n = k->n, .keys = keys};
+	    .region = k->place->region, .refs = refs, .refs_n = k->n, .keys = keys, .install = e->install};
 	if (call_provider_ops(p)->notices != NULL && !k->place->noticing) {
 		ask_notices(e, k, p);
 	}

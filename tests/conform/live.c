@@ -141,6 +141,12 @@ void live_fault(struct live *v, const char *at, const char *members, int count)
 	    arena_printf(v->arena, "{\"match\":{%s},\"count\":%d,%s}", at, count, members)));
 }
 
+void live_unfault(struct live *v)
+{
+	live_record_faulty(false);
+	(void)live_plain(v, "DELETE", arena_printf(v->arena, "%s/fault", live_text(v, "urls/control")), NULL, NULL);
+}
+
 void live_struck(struct live *v)
 {
 	json_t *doc = live_control(v, "/fault", NULL), *f;
@@ -336,9 +342,7 @@ static int clean(void **state UNUSED)
 		return 0;
 	}
 	world.timeout_us = 0;
-	live_record_faulty(false);
-	(void)live_plain(&world, "DELETE", arena_printf(world.arena, "%s/fault", live_text(&world, "urls/control")),
-	    NULL, NULL);
+	live_unfault(&world);
 	json_decref(live_control(&world, "/config", "{\"lag_ms\":0}"));
 	json_decref(live_control(&world, "/stock", "{\"pool\":\"*/*/*/*/*\",\"count\":null}"));
 	live_end_all(&world);

@@ -66,6 +66,7 @@ const char *live_text(struct live *v, const char *path);
 json_t *live_control(struct live *v, const char *path, const char *body);
 /* Fault members, struck at "service":..,"action":.. count times. */
 void live_fault(struct live *v, const char *at, const char *members, int count);
+void live_unfault(struct live *v); /* none strikes any more */
 /* Fails the test unless a fault struck: one that matches nothing proves nothing. */
 void live_struck(struct live *v);
 /* Any request, to prepare something. Returns the status. */

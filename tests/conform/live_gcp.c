@@ -81,12 +81,43 @@ static void the_price_of_a_host_is_that_of_all_its_parts(struct live *v)
 	assert_int_equal(n, 2 * ARRAY_LEN(want));
 }
 
+#define MANY 60
+
+/* More than a call gets one by one: their zone's list tells of them, and who it lacks is asked for. */
+static void many_are_described_by_the_list_of_their_zone(struct live *v)
+{
+	struct spot_launch_gang g = {.common = live_launch(v), .want = MANY};
+	const char *refs[MANY];
+	struct spot_describe d = {.region = "", .refs = refs, .refs_n = MANY, .install = LIVE_INSTALL};
+
+	live_ok(v, CALL_LAUNCH_GANG, &g);
+	assert_int_equal(g.instances_n, MANY);
+	for (size_t i = 0; i < MANY; i++) {
+		refs[i] = g.instances[i].ref;
+	}
+	live_fault(v, COMPUTE("instances.get"), REFUSED(403, "forbidden"), -1);
+	live_ok(v, CALL_DESCRIBE, &d);
+	assert_int_equal(d.n, MANY);
+	live_unfault(v);
+	live_end(v, &g.instances[MANY / 2]);
+	live_ok(v, CALL_DESCRIBE, &d);
+	assert_int_equal(d.n, MANY - 1);
+	assert_null(d.untold);
+	for (size_t i = 0; i < d.n; i++) {
+		assert_string_not_equal(d.found[i].ref, refs[MANY / 2]);
+	}
+}
+
+static const struct live_case own[] = {
+    {"many_are_described_by_the_list_of_their_zone", many_are_described_by_the_list_of_their_zone},
+    {NULL, NULL},
+};
 static const struct live_case attached[] = {
     {"the_price_of_a_host_is_that_of_all_its_parts", the_price_of_a_host_is_that_of_all_its_parts},
     {NULL, NULL},
 };
 
-const struct live_cloud live_gcp = {.name = "gcp", .type = "g2-standard-4", GCP};
+const struct live_cloud live_gcp = {.name = "gcp", .type = "g2-standard-4", .own = own, GCP};
 /* A host and the GPUs beside it instead of a machine type. */
 const struct live_cloud live_gcp_attached = {
     .name = "gcp-attached", .sim_name = "gcp", .type = "n1-standard-16+nvidia-tesla-v100x2", .own = attached, GCP};

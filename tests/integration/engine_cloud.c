@@ -397,6 +397,9 @@ static enum spot_step cloud_describe(void *self, struct spot_call *c, struct spo
 		a->n++;
 	}
 	told_twice(a->found, &a->n);
+	if (k->untold) {
+		a->untold = memset(arena_array(c->arena, a->refs_n, sizeof(bool)), true, a->refs_n * sizeof(bool));
+	}
 	if (k->describe_after_us > 0) {
 		return call_again(c, SPOT_UNAVAILABLE, k->describe_after_us, "", "fake describe: later");
 	}

@@ -114,6 +114,30 @@ static void test_an_answer_that_lacks_a_machine_and_knows_why_is_one_answer(void
 	world_finish(w, job);
 }
 
+/* Of too many machines for one call, say. */
+static void test_what_an_answer_did_not_get_to_is_not_absent(void **state)
+{
+	struct world *w = *state;
+	int64_t job;
+
+	world_reset(w, true);
+	w->conf.list_lag_us = 1;
+	job = running(w);
+	w->cloud.untold = true;
+	asked_more(w, 2);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE provider_state = 'running' AND gone_seen = 0"); /* what is shown counts */
+	w->cloud.hide = true;
+	asked_more(w, 4);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE id = 1 AND state = 'READY' AND provider_state = 'running' AND gone_seen = 0"
+	    " AND unanswered = 0"), 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict"), 0);
+	w->cloud.untold = false;
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE provider_state = 'absent' AND gone_seen > 0");
+	w->cloud.hide = false;
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE provider_state = 'running' AND gone_seen = 0");
+	world_finish(w, job);
+}
+
 /* A partition: the job went on all the time, and its agent tells so when it is heard again. */
 static void test_an_agent_that_comes_back_with_progress_was_given_up_wrongly(void **state)
 {
@@ -480,6 +504,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_where_all_goes_well_nothing_is_decided_or_counted),
 		cmocka_unit_test(test_an_answer_that_lacks_a_machine_and_knows_why_is_one_answer),
+		cmocka_unit_test(test_what_an_answer_did_not_get_to_is_not_absent),
 		cmocka_unit_test(test_an_agent_that_comes_back_with_progress_was_given_up_wrongly),
 		cmocka_unit_test(test_what_a_clock_that_was_ahead_wrote_hides_no_loss),
 		cmocka_unit_test(test_a_dead_agent_is_given_up_rightly),

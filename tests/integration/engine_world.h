@@ -55,6 +55,7 @@ struct cloud {
 	int64_t describe_after_us; /* a description is answered so much later than it was made */
 	bool partial;	     /* lists say that they are not complete */
 	bool hide;	     /* nothing shows up in find, list, describe */
+	bool untold;	     /* a description did not get to what it does not show */
 	char notice_ref[32]; /* ->notices says interruption */
 	int64_t notice_at_us[2]; /* until when; with a second there are two notices of it */
 	int64_t boots_us; /* boot_timeout_us of the provider */
