@@ -5,7 +5,7 @@
  * that or costs more by then. That is the declared bound: the price of the machines that the job had when its budget was used
  * up, from that moment until each of them is gone; none is added.
  *
- * What has been spent, and what is left so reckoned, is job_spent() and job_budget_left() of the schema (migrations/0024): one
+ * What has been spent, and what is left so reckoned, is job_spent() and job_budget_left() of the schema (migrations/0024, 0028): one
  * definition for the statements that look and for those that guard. Here is what a start needs.
  */
 #ifndef CORE_BUDGET_H

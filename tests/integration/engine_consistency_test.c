@@ -171,6 +171,7 @@ static const struct {
     {&moving, JOB "'PARKED'" FROM_AGO, "is PARKED since", true},
     {&moving, "UPDATE job SET state = 'PARKED', why = 'its budget is used up', state_us = " AGO ", cancel_us = " AGO, "although it was cancelled",
      true},
+    {&budget, "UPDATE job_cost SET micros = micros - 1", "and its budget is held against", false},
     {&budget, "UPDATE job SET budget_micros = 1; UPDATE node SET created_us = 9000000000000000 WHERE id = 3", "n3 was wanted for j1 at", false},
     {&budget, "UPDATE job SET budget_micros = (SELECT sum(amount_micros) FROM ledger WHERE job_id = 1); UPDATE node SET created_us = "
 	      "9000000000000000 WHERE id = 3", "micro-dollars had been spent", false},

@@ -87,6 +87,32 @@ static void what_earlier_daemons_left_does_not_stop_the_upgrade(void **state)
 					     "FROM price_point"), "1 86400000009 7 500, 2 86400000001 5 500");
 }
 
+/* What a daemon before 0028 wrote counts, whether or not its job has a budget yet. */
+static void what_jobs_have_cost_before_there_were_sums_counts(void **state)
+{
+#define LINE(job) "INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, from_us, to_us, price_micros, price_observed_us, amount_micros) " \
+	"SELECT 1, 'idle', 1, 1, 'spot', " #job ", 1, 2, 1, 0, 7 FROM generate_series(1, 3)"
+#define SPENT "SELECT string_agg(job_spent(id, 9)::text, ' ' ORDER BY id) FROM job"
+	const char *dsn = testdb_new_empty(db);
+	struct spot_err err = {0};
+	int applied;
+
+	(void)state;
+	assert_int_equal(migrate_run(dsn, NULL, migrations_all, 27, 1, &applied, &err), SPOT_OK);
+	testdb_exec(dsn, "INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, gpu_milli, gpu_mem_mib, vcpus, mem_mib, "
+			 "arch, quota_class, offered, seen_us) VALUES ('p', 'r', 'z', '', 't', 'spot', '', 0, 0, 1, 1, 'x86_64', '', true, 1); "
+			 "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us) VALUES (1, 'GONE', 1, 't', 'n', 1, 1); "
+			 "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, created_us, queued_us, budget_micros) SELECT "
+			 "'j', 'o', 't', 'p', 'training', '{}', '', 'PARKED', 1, 1, 1, CASE i WHEN 1 THEN 5 WHEN 2 THEN 6 END FROM generate_series(1, 3) i; "
+			 LINE(1) "; " LINE(3));
+	assert_int_equal(migrate_run(dsn, NULL, migrations_all, migrations_all_n, 1, &applied, &err), SPOT_OK);
+	assert_string_equal(testdb_text(dsn, SPENT), "21 0 21");
+	assert_string_equal(testdb_text(dsn, "SELECT string_agg(job_id || ' ' || micros, ', ' ORDER BY job_id) FROM job_cost"), "1 21, 2 0");
+	testdb_exec(dsn, LINE(1) "; " LINE(2) "; " LINE(3));
+	assert_string_equal(testdb_text(dsn, SPENT), "42 21 42");
+	assert_string_equal(testdb_text(dsn, "SELECT string_agg(job_id || ' ' || micros, ', ' ORDER BY job_id) FROM job_cost"), "1 42, 2 21, 3 42");
+}
+
 static void later_migrations_continue_where_earlier_ones_ended(void **state)
 {
 	const char *dsn = testdb_new_empty(db);
@@ -374,7 +400,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(our_schema_applies_to_an_empty_database_and_again_changes_nothing),
 	    cmocka_unit_test(what_earlier_daemons_left_does_not_stop_the_upgrade),
-	    cmocka_unit_test(later_migrations_continue_where_earlier_ones_ended),
+	    cmocka_unit_test(what_jobs_have_cost_before_there_were_sums_counts),
+    cmocka_unit_test(later_migrations_continue_where_earlier_ones_ended),
 	    cmocka_unit_test(a_text_changed_after_it_was_applied_is_refused),
 	    cmocka_unit_test(a_schema_newer_than_the_program_is_refused),
 	    cmocka_unit_test(a_failing_migration_leaves_nothing_of_itself),

@@ -309,33 +309,6 @@ static void samples_and_logs_go_piece_by_piece(void **state)
 
 /* ---- one hash in all jobs ---------------------------------------------------------------------- */
 
-/* How many chunks the statement looks at; what it did is undone. */
-static int64_t chunks_read(const char *name, const char *const *values, int rows)
-{
-	PGconn *c = PQconnectdb(dsn);
-	const struct pg_stmt *s = NULL;
-	PGresult *r;
-	int64_t n;
-
-	for (size_t i = 0; i < q_all_n && s == NULL; i++) {
-		s = strcmp(q_all[i].name, name) == 0 ? &q_all[i] : NULL;
-	}
-	assert_non_null(s);
-	PQclear(PQexec(c, "SET plan_cache_mode = force_generic_plan")); /* as a daemon that runs for long */
-	PQclear(PQexec(c, "BEGIN"));
-	PQclear(PQprepare(c, "", s->sql, s->params_n, s->param_types));
-	r = PQexecPrepared(c, "", s->params_n, values, NULL, NULL, 0);
-	assert_string_equal(PQresultErrorMessage(r), "");
-	assert_int_equal(PQntuples(r), rows);
-	PQclear(r);
-	r = PQexec(c, "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'checkpoint_chunk'");
-	assert_int_equal(PQntuples(r), 1);
-	n = strtol(PQgetvalue(r, 0, 0), NULL, 10);
-	PQclear(r);
-	PQfinish(c);
-	return n;
-}
-
 #define EMPTY "'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'"
 
 /* An empty file is in every checkpoint of every job. */
@@ -369,8 +342,8 @@ static void what_a_job_stored_is_found_beside_any_number_of_other_jobs_chunks(vo
 	(void)snprintf(job, sizeof(job), "%s", testdb_text(dsn, "SELECT id FROM job WHERE name = 'stored-21'"));
 	values[0] = node;
 	values[1] = job;
-	assert_in_range(chunks_read("api_checkpoint_open", values, 1), 0, 200);
-	assert_in_range(chunks_read("engine_dispose_due", due, 10), 30, 1000);
+	assert_in_range(rows_read("checkpoint_chunk", "api_checkpoint_open", values, 1), 0, 200);
+	assert_in_range(rows_read("checkpoint_chunk", "engine_dispose_due", due, 10), 30, 1000);
 }
 
 /* ---- long lines and long lists ----------------------------------------------------------------- */

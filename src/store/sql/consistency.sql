@@ -227,7 +227,8 @@ SELECT count(*), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words,
 	FROM (SELECT * FROM b WHERE bad ORDER BY id LIMIT 5) x), '') FROM b
 
 -- No machine is wanted for a job whose budget was used up then, by what the ledger has up to that moment, and a parked job runs nowhere. A budget
--- that was set is the limit of what is wanted from then on. Machines of fleets are not wanted for a job.
+-- that was set is the limit of what is wanted from then on. Machines of fleets are not wanted for a job. And what budgets are held against
+-- (job_cost) is the sum of the lines.
 -- name: consistency_budget
 -- params: since_us int8
 -- rows: 1 checked int8, broken int8, words text
@@ -244,6 +245,9 @@ WITH j AS MATERIALIZED (
 		FROM ledger l WHERE l.job_id = j.id AND l.to_us <= n.created_us) l
 	UNION ALL SELECT a.node_id, 'j' || j.id || ' is PARKED, and its epoch ' || a.epoch || ' lives on n' || a.node_id, true
 	FROM job j JOIN attempt a ON a.job_id = j.id AND a.ended_us IS NULL WHERE j.state = 'PARKED'
+	UNION ALL SELECT j.id, 'j' || j.id || ' has cost ' || l.micros || ' micro-dollars by its lines, and its budget is held against ' || c.micros, true
+	FROM j JOIN job_cost c ON c.job_id = j.id CROSS JOIN LATERAL (SELECT coalesce(sum(l.amount_micros), 0) AS micros FROM ledger l WHERE l.job_id = j.id) l
+	WHERE c.micros <> l.micros
 )
 SELECT (SELECT count(*) FROM j), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words, '; ' ORDER BY id)
 	FROM (SELECT * FROM b WHERE bad ORDER BY id LIMIT 5) x), '') FROM b

@@ -180,17 +180,20 @@ SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AND pg_notify(
 -- ---- running ----------------------------------------------------------------------------------
 
 -- Sets that are whole: their step counts, and rank 0's of the newest is the job's checkpoint. Ranks may have nothing in it, but not all of them.
+-- Looked at is what has a part that nobody decided about, by an index of its own: an epoch may have thousands of whole sets.
 -- name: engine_gang_sets
 -- params: at_us int8, fence int8
 -- rows: many job_id int8, told bool
 -- writes: yes
 WITH w AS (
-	SELECT c.job_id, c.epoch, c.set_key, max(c.id) FILTER (WHERE c.rank = 0) AS head
-	FROM checkpoint c JOIN job j ON j.id = c.job_id
-	WHERE j.num_nodes > 1 AND j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') AND j.epoch = c.epoch
-		AND c.state = 'COMMITTED' AND c.set_key IS NOT NULL AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)
-	GROUP BY c.job_id, c.epoch, c.set_key, j.num_nodes
-	HAVING count(DISTINCT c.rank) = j.num_nodes AND count(*) FILTER (WHERE c.set_us IS NULL) > 0 AND max(c.bytes) > 0
+	SELECT j.id AS job_id, j.epoch, o.set_key, c.head
+	FROM job j CROSS JOIN LATERAL (SELECT DISTINCT c.set_key FROM checkpoint c
+		WHERE c.job_id = j.id AND c.epoch = j.epoch AND c.state = 'COMMITTED' AND c.set_key IS NOT NULL AND c.set_us IS NULL) o
+	CROSS JOIN LATERAL (SELECT max(c.id) FILTER (WHERE c.rank = 0) AS head, count(DISTINCT c.rank) AS ranks, max(c.bytes) AS bytes
+		FROM checkpoint c WHERE c.job_id = j.id AND c.epoch = j.epoch AND c.set_key = o.set_key AND c.state = 'COMMITTED') c
+	WHERE j.num_nodes > 1 AND j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)
+		AND c.ranks = j.num_nodes AND c.bytes > 0
 ), u AS (
 	UPDATE checkpoint c SET set_us = $1 FROM w
 	WHERE c.job_id = w.job_id AND c.epoch = w.epoch AND c.set_key = w.set_key AND c.state = 'COMMITTED' AND c.set_us IS NULL
