@@ -12,6 +12,8 @@
 #include "engine/engine_int.h"
 
 #define LOST_LOOK_BACK_US (INT64_C(7) * 86400 * SPOT_US_PER_S)
+/* So many lines of one attempt are read, 192 bytes each in the turn's arena, 50 attempts a turn; those after them are rewritten unread. */
+#define LOST_LINES INT64_C(1000)
 
 struct billing {
 	struct q_engine_bill_due_row row;
@@ -223,7 +225,10 @@ static void lost_lines(struct step *s)
 					    .tos_n = c.n,
 					    .amounts = c.amounts,
 					    .amounts_n = c.n,
-					    .fence = r->epoch}));
+					    .fence = r->epoch,
+					    .node_id = l->node_id,
+					    .from_us = l->lost_from_us,
+					    .after_id = n < LOST_LINES ? 0 : rows[n - 1].id}));
 }
 
 /* ---- credits ----------------------------------------------------------------------------------- */
@@ -288,7 +293,8 @@ static void lost_due(struct step *s)
 		     (&(struct q_engine_lost_lines){.job_id = rows[i].job_id,
 						    .epoch = rows[i].epoch,
 						    .node_id = rows[i].node_id,
-						    .from_us = rows[i].lost_from_us}));
+						    .from_us = rows[i].lost_from_us,
+						    .most = LOST_LINES}));
 	}
 }
 

@@ -104,6 +104,37 @@ static void test_a_machine_is_billed_at_a_price_whose_day_was_dropped(void **sta
 	assert_int_equal(world_int(w, more), 0);
 }
 
+/* More lines than are read of one attempt: all that was computed since it began is lost, but for half a second. */
+static void test_weeks_of_work_that_were_lost_are_booked_to_the_last_line(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 3600000000);
+	world_pool(w, "z2", "a1", "spot", 3700000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_kill(w);
+	world_sql(w, "INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, from_us, to_us, price_micros, price_observed_us, amount_micros) "
+		     "SELECT 1, 'compute', 1, 1, 'spot', 1, 1, launched_us - i * 1000000::int8, launched_us - (i - 1) * 1000000::int8, price_micros, 0, 1000000 "
+		     "FROM node, generate_series(2500, 1, -1) i; "
+		     "UPDATE attempt SET created_us = n.launched_us - 2500000000, started_us = n.launched_us - 2499500000 FROM node n; "
+		     "UPDATE node SET launched_us = launched_us - 2500000000, billed_to_us = coalesce(billed_to_us, launched_us)");
+	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
+	w->cloud.list[0].cause = SPOT_END_RECLAIM;
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE kind = 'lost_work'");
+#define STANDS " FROM ledger l WHERE node_id = 1 AND reverses IS NULL AND NOT EXISTS (SELECT FROM ledger r WHERE r.reverses = l.id)"
+	assert_int_equal(world_int(w, "SELECT sum(to_us - from_us)" STANDS " AND kind = 'compute'"), 500000);
+	assert_int_equal(world_int(w, "SELECT sum(to_us - from_us) = (SELECT ended_us - started_us FROM attempt WHERE node_id = 1)"
+				      " - coalesce((SELECT sum(to_us - from_us)" STANDS " AND kind = 'boot'), 0)" STANDS " AND kind = 'lost_work'"), 1);
+	assert_int_equal(world_int(w, "SELECT sum(amount_micros) = (SELECT sum(to_us - from_us)" STANDS ") FROM ledger WHERE node_id = 1"), 1);
+	assert_int_equal(world_int(w, "SELECT count(*) - count(DISTINCT reverses) FROM ledger WHERE reverses IS NOT NULL"), 0);
+	assert_int_equal(world_int(w, "SELECT micros = (SELECT sum(amount_micros) FROM ledger WHERE job_id = 1) FROM job_cost"), 1);
+	world_finish(w, 1);
+}
+
 /* ---- what the provider does not bill ------------------------------------------------------------- */
 
 /* A machine of 3,600 dollars an hour runs and is taken, or ended by the user; its job goes on elsewhere and ends. */
@@ -189,6 +220,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_the_ledger_sums_to_interval_times_price_across_a_price_change),
 		cmocka_unit_test(test_every_ledger_line_has_the_price_that_was_in_force),
 		cmocka_unit_test(test_a_machine_is_billed_at_a_price_whose_day_was_dropped),
+		cmocka_unit_test(test_weeks_of_work_that_were_lost_are_booked_to_the_last_line),
 		cmocka_unit_test(test_a_spot_machine_that_was_taken_early_costs_nothing_to_the_micro_dollar),
 		cmocka_unit_test(test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_either),
 		cmocka_unit_test(test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed),

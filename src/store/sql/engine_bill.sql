@@ -84,19 +84,21 @@ WHERE t.billed_to_us >= t.ended_us AND t.lost_from < t.ended_us
 		AND l.kind = 'lost_work')
 ORDER BY t.job_id LIMIT 50
 
+-- The first most of them: one that is partly kept, of which the time must be cut, before all others.
 -- name: engine_lost_lines
--- params: job_id int8, epoch int4, node_id int8, from_us int8
+-- params: job_id int8, epoch int4, node_id int8, from_us int8, most int8
 -- rows: many id int8, from_us int8, to_us int8, price_micros int8, price_observed_us int8, amount_micros int8
 -- writes: no
 SELECT l.id, l.from_us, l.to_us, l.price_micros, l.price_observed_us, l.amount_micros FROM ledger l
 WHERE l.job_id = $1 AND l.epoch = $2 AND l.node_id = $3 AND l.kind = 'compute' AND l.to_us > $4
-	AND l.reverses IS NULL AND NOT EXISTS (SELECT FROM ledger r WHERE r.reverses = l.id)
-ORDER BY l.id
+	AND l.reverses IS NULL AND l.id NOT IN (SELECT r.reverses FROM ledger r WHERE r.node_id = $3 AND r.reverses IS NOT NULL)
+ORDER BY l.from_us >= $4, l.id LIMIT $5
 
--- Reverses whole compute lines and writes them again as what they were: work kept and work lost.
+-- Reverses whole compute lines and writes them again as what they were: work kept and work lost. after_id: so are all those after it, which are
+-- lost whole, so that nobody has to carry months of them; 0 = there are none.
 -- name: engine_lost_write
 -- params: job_id int8, epoch int4, at_us int8, ids int8[], line_ids int8[], kinds text[], froms int8[], tos int8[],
---   amounts int8[], fence int8
+--   amounts int8[], fence int8, node_id int8, from_us int8, after_id int8
 -- rows: 0..1 id int8
 -- writes: yes
 WITH ok AS (
@@ -104,18 +106,25 @@ WITH ok AS (
 		AND NOT EXISTS (SELECT FROM ledger l WHERE l.job_id = $1 AND l.epoch = $2 AND l.kind = 'lost_work'
 			AND l.node_id IN (SELECT x.node_id FROM ledger x WHERE x.id = ANY ($4)))
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR KEY SHARE)
+), more AS (
+	SELECT l.* FROM ok, ledger l WHERE $13 > 0 AND l.job_id = $1 AND l.epoch = $2 AND l.node_id = $11 AND l.kind = 'compute' AND l.id > $13
+		AND l.from_us >= $12 AND l.reverses IS NULL AND l.id NOT IN (SELECT r.reverses FROM ledger r WHERE r.node_id = $11 AND r.reverses IS NOT NULL)
 ), rev AS (
 	INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, team, project, class, from_us, to_us,
 		price_micros, price_observed_us, amount_micros, reverses)
 	SELECT $3, l.kind, l.node_id, l.pool_id, l.market, l.job_id, l.epoch, l.team, l.project, l.class, l.from_us,
 		l.to_us, l.price_micros, l.price_observed_us, -l.amount_micros, l.id
-	FROM ok, ledger l WHERE l.id = ANY ($4)
+	FROM (SELECT l.* FROM ok, ledger l WHERE l.id = ANY ($4) UNION ALL SELECT * FROM more) l
 ), again AS (
 	INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, team, project, class, from_us, to_us,
 		price_micros, price_observed_us, amount_micros)
 	SELECT $3, s.kind, l.node_id, l.pool_id, l.market, l.job_id, l.epoch, l.team, l.project, l.class, s.f, s.t,
 		l.price_micros, l.price_observed_us, s.amount
 	FROM ok, unnest($5, $6, $7, $8, $9) s (id, kind, f, t, amount) JOIN ledger l ON l.id = s.id
+	UNION ALL
+	SELECT $3, 'lost_work', l.node_id, l.pool_id, l.market, l.job_id, l.epoch, l.team, l.project, l.class, l.from_us, l.to_us,
+		l.price_micros, l.price_observed_us, l.amount_micros
+	FROM more l
 )
 SELECT id FROM ok
 
@@ -156,8 +165,8 @@ WITH ok AS (
 		price_micros, price_observed_us, amount_micros, reverses)
 	SELECT $2, 'credit', l.node_id, l.pool_id, l.market, l.job_id, l.epoch, l.team, l.project, l.class, l.from_us,
 		l.to_us, l.price_micros, l.price_observed_us, -l.amount_micros, l.id
-	FROM ok, ledger l WHERE l.node_id = ok.id AND l.reverses IS NULL
-		AND NOT EXISTS (SELECT FROM ledger r WHERE r.reverses = l.id)
+	FROM ok, ledger l WHERE l.node_id = $1 AND l.reverses IS NULL
+		AND l.id NOT IN (SELECT r.reverses FROM ledger r WHERE r.node_id = $1 AND r.reverses IS NOT NULL)
 	RETURNING id
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, event, why, actor)
