@@ -26,7 +26,8 @@ struct recon {
 	bool dirty, running;
 	bool changed; /* this turn wrote something: another pass soon */
 	int steps;
-	struct arena *arena;
+	struct arena *arena; /* what is allocated now: the turn's, or that of a part of it */
+	struct arena *turn;
 	struct market_hold *markets; /* in the arena */
 	struct files *files;	     /* asked for, in the arena; the first is in hand */
 	int64_t files_from_us;	     /* mono: when the first of them was */
@@ -45,6 +46,10 @@ struct step *step_new(struct recon *r, void (*then)(struct step *), void *ctx);
 size_t step_rows(const struct step *s);
 void step_done(struct op *op); /* the done of every step's statement */
 #define STEP(s, stmt, params) q_##stmt((s)->r->e->pg, &(s)->req, (params), step_done)
+/* A part of a turn whose memory ends with it, so that a turn may have many: until part_end r->arena is its own. Statements keep their
+ * parameters; what a step's ctx is, or the turn goes on with, is r->turn's. */
+void part_begin(struct recon *r);
+void part_end(struct recon *r);
 
 /* ---- a provider call with its one statement afterwards (act.c) --------------------------- */
 

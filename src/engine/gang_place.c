@@ -77,7 +77,7 @@ void gang_want(struct recon *r, const struct job_facts *f, const struct placing 
 	text = arena_printf(r->arena, "%d nodes on %s %s %s %s at %.4f USD/h each: %s", (int)f->nodes, o->provider,
 			    o->zone[0] != '\0' ? o->zone : o->region, o->instance_type,
 			    o->market == SPOT_MARKET_SPOT ? "spot" : "on demand", (double)o->price_micros / 1e6, why);
-	st = step_new(r, wanted, arena_strdup(r->arena, text));
+	st = step_new(r, wanted, arena_strdup(r->turn, text));
 	st->always = true;
 	offers_took(e, o, (int64_t)n);
 	offers_busy(e, o);

@@ -304,7 +304,7 @@ void place_want(struct recon *r, const struct job_facts *f, const struct placing
 					o->market == SPOT_MARKET_SPOT ? " spot" : "",
 					o->market == SPOT_MARKET_ON_DEMAND ? " on demand" : "",
 					(double)o->price_micros / 1e6, why);
-	struct step *st = step_new(r, wanted, arena_strdup(r->arena, text));
+	struct step *st = step_new(r, wanted, arena_strdup(r->turn, text));
 
 	token_make(e, token, name);
 	st->always = true;

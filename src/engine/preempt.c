@@ -148,13 +148,21 @@ static void preempt_all(struct recon *r, struct room *m, const struct preempting
 	}
 }
 
+/* What is weighed is gone when it was: a turn asks for hundreds of jobs, of dozens of quotas each, among thousands that run. */
 static struct preempting begin(struct recon *r, const struct room *m, const struct job_facts *f, const struct job_spec *spec)
 {
+	part_begin(r);
 	return (struct preempting){.facts = f,
 				   .spec = spec,
 				   .list = arena_array(r->arena, m->n + 1, sizeof(struct victim)),
 				   .rows = arena_array(r->arena, m->n + 1, sizeof(struct q_engine_running_row *)),
 				   .seen = json_array()};
+}
+
+static void end(struct recon *r, struct preempting *x)
+{
+	json_decref(x->seen);
+	part_end(r);
 }
 
 static bool choose(struct recon *r, struct room *m, const struct preempting *x, int64_t need, bool hand)
@@ -184,7 +192,7 @@ bool preempt_for_fleet(struct recon *r, struct room *m, const struct job_facts *
 		}
 	}
 	found = choose(r, m, &x, 1, true);
-	json_decref(x.seen);
+	end(r, &x);
 	return found;
 }
 
@@ -209,40 +217,42 @@ static bool free_quota(struct recon *r, struct room *m, const struct job_facts *
 		}
 	}
 	found = need <= 0 || choose(r, m, &x, need, false);
-	json_decref(x.seen);
+	end(r, &x);
 	return found;
 }
 
 bool preempt_for_quota(struct recon *r, struct room *m, const struct job_facts *f, const struct placing *p)
 {
-	struct preempting x = begin(r, m, f, p->spec);
-	const struct offer *last = NULL;
+	struct quotas_tried zones = {0}, quotas = {0};
+	struct preempting x;
 	bool found, any = false;
 
 	for (size_t i = 0; i < p->ranking.refused_n; i++) {
 		any |= p->ranking.refused[i].why == REFUSED_QUOTA;
 	}
+	if (!any) {
+		return false;
+	}
+	x = begin(r, m, f, p->spec);
 	/* A machine is handed over to a job of one; a gang is launched as a whole, and leaves as one. */
-	for (size_t i = 0; any && f->nodes < 2 && i < m->n; i++) {
+	for (size_t i = 0; f->nodes < 2 && i < m->n; i++) {
 		if (!m->rows[i].has_fleet_id && m->rows[i].num_nodes == 1 && suits(r, offer_of(r->e, m->rows[i].pool_id), p->spec)) {
 			consider(r, &x, &m->rows[i], 1);
 		}
 	}
-	found = any && f->nodes < 2 && choose(r, m, &x, 1, true);
-	json_decref(x.seen);
+	found = f->nodes < 2 && choose(r, m, &x, 1, true);
+	end(r, &x);
 	/* A gang needs its machines in one zone: those that leave there are more likely to come again there. */
-	for (size_t i = 0; any && !found && f->nodes > 1 && i < p->ranking.refused_n; i++) {
+	for (size_t i = 0; !found && f->nodes > 1 && i < p->ranking.refused_n; i++) {
 		const struct refused *y = &p->ranking.refused[i];
 
-		found = y->why == REFUSED_QUOTA && free_quota(r, m, f, p, y->offer, true);
+		found = y->why == REFUSED_QUOTA && !quota_tried(r, &zones, f, y->offer, true) && free_quota(r, m, f, p, y->offer, true);
 	}
-	for (size_t i = 0; any && !found && i < p->ranking.refused_n; i++) {
+	for (size_t i = 0; !found && i < p->ranking.refused_n; i++) {
 		const struct refused *y = &p->ranking.refused[i];
 
-		if (y->why == REFUSED_QUOTA && (last == NULL || !quota_same(last, y->offer))) {
-			last = y->offer;
-			found = free_quota(r, m, f, p, last, false);
-		}
+		found = y->why == REFUSED_QUOTA && !quota_tried(r, &quotas, f, y->offer, false) &&
+			free_quota(r, m, f, p, y->offer, false);
 	}
 	return found;
 }

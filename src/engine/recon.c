@@ -16,7 +16,7 @@ struct recon *recon_add(struct engine *e, const char *name, int64_t every_us,
 	r->run = run;
 	r->every_us = every_us;
 	r->dirty = true;
-	r->arena = arena_new(0);
+	r->arena = r->turn = arena_new(0);
 	TAILQ_INSERT_TAIL(&e->recons, r, link);
 	return r;
 }
@@ -32,6 +32,19 @@ static void recon_end(struct recon *r)
 	} else if (r->dirty) {
 		loop_wake(r->e->loop);
 	}
+}
+
+void part_begin(struct recon *r)
+{
+	assert(r->arena == r->turn);
+	r->arena = arena_new(0);
+}
+
+void part_end(struct recon *r)
+{
+	assert(r->arena != r->turn);
+	arena_free(r->arena);
+	r->arena = r->turn;
 }
 
 struct step *step_new(struct recon *r, void (*then)(struct step *), void *ctx)

@@ -194,6 +194,22 @@ int64_t room_need(const struct job_facts *f, const struct offer *o)
 	return offer_quota_need(o) * MAX(f->nodes, 1);
 }
 
+bool quota_tried(struct recon *r, struct quotas_tried *t, const struct job_facts *f, const struct offer *o, bool zone)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		if (quota_same(t->list[i], o) && (!zone || strcmp(t->list[i]->zone, o->zone) == 0)) {
+			if (room_need(f, t->list[i]) <= room_need(f, o)) {
+				return true;
+			}
+			t->list[i] = o;
+			return false;
+		}
+	}
+	t->list = arena_grow(r->turn, t->list, t->n, &t->cap, sizeof(*t->list));
+	t->list[t->n++] = o;
+	return false;
+}
+
 int64_t running_end_us(const struct engine *e, const struct q_engine_running_row *w)
 {
 	int64_t now = engine_now(e), from = w->has_started_us ? w->started_us : w->created_us, ran = MAX(now - from, 0), end;
@@ -270,15 +286,18 @@ void room_hold(struct recon *r, struct room *m, const struct job_facts *f, const
 {
 	const struct offer *best = NULL;
 	struct backfill at = {.shadow_us = INT64_MAX};
+	struct quotas_tried tried = {0};
 
 	for (size_t i = 0; i < p->ranking.refused_n; i++) {
 		const struct refused *x = &p->ranking.refused[i];
 		struct backfill b;
 
-		if (x->why != REFUSED_QUOTA || (best != NULL && quota_same(best, x->offer))) {
+		if (x->why != REFUSED_QUOTA || quota_tried(r, &tried, f, x->offer, false)) {
 			continue;
 		}
+		part_begin(r); /* all that run, for each job and quota */
 		b = reserve(r, m, f, x->offer);
+		part_end(r);
 		if (b.shadow_us < at.shadow_us) {
 			at = b;
 			best = x->offer;

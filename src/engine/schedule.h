@@ -28,6 +28,15 @@ bool quota_same(const struct offer *a, const struct offer *b);
 /* What the job takes of the offer's quota, all nodes of a gang together. */
 int64_t room_need(const struct job_facts *f, const struct offer *o);
 
+/* Quotas that were asked about for one job, each by the offer of the least need. */
+struct quotas_tried {
+	const struct offer **list;
+	size_t n, cap;
+};
+/* Was the offer's quota (zone: what of it is in its zone) asked about for no more than the job needs there? Then the answer is that one;
+ * else it counts as asked. */
+bool quota_tried(struct recon *r, struct quotas_tried *t, const struct job_facts *f, const struct offer *o, bool zone);
+
 /* When what runs may end: by its own steps; without them by the work that its file declares. Never in the past. */
 int64_t running_end_us(const struct engine *e, const struct q_engine_running_row *w);
 

@@ -84,6 +84,23 @@ static void test_another_machine_is_given_back_for_its_room_in_the_quota(void **
 	assert_string_equal(world_text(w, "SELECT string_agg(source, ',') FROM notice"), "preemption");
 }
 
+/* Of a quota's pools that suit the first needs more than can be freed. */
+static void test_room_is_made_for_the_smaller_of_two_machines_of_a_quota(void **state)
+{
+	struct world *w = *state;
+
+	begin(w, 12);
+	world_pool(w, "z3", "c1", "spot", 1000000);
+	world_sql(w, "UPDATE pool SET vcpus = 24 WHERE instance_type = 'a1'; UPDATE pool SET gpu_name = 'H100-80GB' WHERE instance_type = 'c1'");
+	world_job(w, "{\"asks\":[{\"gpus\":[{\"gpu\":\"H100\",\"milli\":1000}],\"use_spot\":-1}]}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_sql(w, "BEGIN");
+	world_job(w, "{\"priority\":200}");
+	world_sql(w, "UPDATE job SET priority = 200 WHERE id = 2; COMMIT");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt WHERE job_id = 2"), 2);
+}
+
 static void test_who_is_not_far_enough_above_or_was_moved_lately_waits(void **state)
 {
 	struct world *w = *state;
@@ -331,6 +348,47 @@ static void test_jobs_that_cannot_be_placed_keep_nobody_from_being_looked_at(voi
 	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'QUEUED'"), 950);
 }
 
+/* 2,000 that run elsewhere, where nothing else is done with them; in 80 pools, of two quotas by turns, there is no room. */
+static void crowd(struct world *w)
+{
+	world_sql(w, "INSERT INTO quota SELECT 'away', 'r1', 'Q' || i, 'spot', 'vcpu', 1, 1 FROM generate_series(0, 1) i;"
+		     "WITH p AS (INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, gpu_milli, gpu_mem_mib,"
+		     " vcpus, mem_mib, arch, quota_class, offered, seen_us) SELECT 'away', 'r1', 'z' || i, '', 'a1', 'spot', 'A100-80GB', 1000,"
+		     " 81920, 12, 90000, 'x86_64', 'Q' || i %% 2, true, 1 FROM generate_series(1, 80) i RETURNING id)"
+		     " INSERT INTO pool_latest SELECT id, 1000000, 1, 1, 1, 'test', 'fresh' FROM p");
+	job_of(w, 0, "a1", 36000);
+	world_sql(w, "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, epoch, created_us, queued_us)"
+		     " SELECT name, owner, team, project, class, spec, source, 'RUNNING', state_us, 1, created_us, queued_us"
+		     " FROM job, generate_series(1, 2000);"
+		     "INSERT INTO node (pool_id, job_id, state, state_us, token, name, ref, price_micros, created_us, launched_us, ready_us, why)"
+		     " SELECT 1 + id %% 80, id, 'READY', created_us, 'spt-' || id, 'brk.' || id, 'i-' || id, 1000000, created_us, created_us,"
+		     " created_us, '' FROM job WHERE state = 'RUNNING';"
+		     "INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, phase, created_us, started_us)"
+		     " SELECT job_id, 1, id, pool_id, 'spot', 'run', 'RUNNING', created_us, created_us FROM node");
+}
+
+/* What is weighed for each of them and each quota, all that runs, is more than a turn may hold. */
+static void test_many_that_are_blocked_among_many_that_run_are_weighed_one_at_a_time(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	schedule_policy_default(&w->conf.schedule);
+	w->agents = false;
+	w->conf.agent_silent_us = w->conf.agent_lost_us = w->conf.bill_us = w->conf.infeasible_us = SPOT_US_PER_HOUR;
+	crowd(w);
+	world_sql(w, "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, created_us, queued_us)"
+		     " SELECT name, owner, team, project, class, spec, source, state, state_us, created_us, queued_us"
+		     " FROM job, generate_series(1, 39) WHERE state = 'QUEUED'");
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) = 40 FROM job WHERE state = 'QUEUED' AND why <> ''");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING'"), 2000);
+	/* One of high priority still finds whom it may ask to leave. */
+	job_of(w, 200, "a1", 3600);
+	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'preempted'");
+	world_kill(w);
+}
+
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
 {
@@ -340,6 +398,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_jobs_that_cannot_be_placed_keep_nobody_from_being_looked_at),
 	    cmocka_unit_test(test_a_machine_that_suits_is_handed_over),
 	    cmocka_unit_test(test_another_machine_is_given_back_for_its_room_in_the_quota),
+	    cmocka_unit_test(test_room_is_made_for_the_smaller_of_two_machines_of_a_quota),
 	    cmocka_unit_test(test_a_job_with_a_deadline_leaves_where_it_still_meets_it),
 	    cmocka_unit_test(test_who_is_not_far_enough_above_or_was_moved_lately_waits),
 	    cmocka_unit_test(test_room_is_held_for_the_blocked_and_filled_by_who_is_gone_in_time),
@@ -348,6 +407,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_a_gang_leaves_as_a_whole_and_comes_back),
 	    cmocka_unit_test(test_room_is_held_for_a_blocked_gang),
 	    cmocka_unit_test(test_a_team_that_spent_is_behind_and_dollars_fade),
+	    cmocka_unit_test(test_many_that_are_blocked_among_many_that_run_are_weighed_one_at_a_time),
 	};
 
 	if (argc > 1) {
