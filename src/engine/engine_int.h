@@ -259,6 +259,9 @@ json_t *score_json(const struct score *s);
 json_t *offer_json(const struct offer *o);
 json_t *scores_json(const struct score *s, size_t n, size_t most);
 
+/* Specs read at once, of jobs and fleets, which may have a MiB each: a turn has them in its memory three times. */
+#define SPEC_BYTES (8 << 20)
+
 /* What rank and supply need to know about one job (place.c). */
 struct job_facts {
 	int64_t id;

@@ -3,6 +3,9 @@
  * moved in waves under limits (core/rebalance.h). Requests are decision rows: asked for by people and timers, or by ourselves
  * every rebalance_every. A provider's recommendation to leave a machine is judged once, by what earlier ones were
  * worth. A dry run only writes down what it would do. The moves themselves are carried out by return.c.
+ *
+ * The jobs are read and judged in pages. Their files may be large: of those that are begun or judged again some are kept (SPEC_BYTES),
+ * the others are read once more, in pages too.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -14,9 +17,10 @@
 #define RECORD_US   (60 * 24 * SPOT_US_PER_HOUR)
 
 struct judged {
-	struct q_engine_move_jobs_row row;
+	struct q_engine_move_jobs_row row; /* without its spec where that was not kept */
 	struct rebalance_move move;
 	const char *from, *to; /* places, in words of JSON */
+	bool begun;
 };
 
 struct rebalance {
@@ -27,6 +31,11 @@ struct rebalance {
 	int64_t moving; /* with a replacement under way */
 	struct q_engine_recommended_row *hints; /* instead of requests: recommendations to judge */
 	size_t hints_n;
+	struct rebalance_choice *choices; /* of the jobs: the wave */
+	size_t kept; /* bytes of specs */
+	void (*page)(struct step *s); /* each page of what is read */
+	int64_t *only, after_id;
+	size_t only_n;
 };
 
 static bool wants_dry_run(const struct q_engine_rebalance_due_row *q)
@@ -57,26 +66,19 @@ static json_t *pool_json(const struct score *s)
 /* ---- judging ------------------------------------------------------------------------------------ */
 
 /* What is kept of the judgement of one job; its ranking, which is as large as the market, is not. */
-static void judge_one(struct recon *r, struct rebalance *b, const struct q_engine_move_jobs_row *row)
+static void judge_one(struct recon *r, struct rebalance *b, struct judged *x)
 {
-	struct arena *whole = r->arena, *own = arena_new(0);
-	struct judged *x = &b->jobs[b->n++];
 	struct move m;
-	bool known;
 
-	*x = (struct judged){.row = *row, .move = {.job_id = row->id}};
-	if (row->has_replacement_id) {
+	if (x->row.has_replacement_id) {
 		x->move.why_not = "a move is under way";
 		b->moving++;
-		arena_free(own);
 		return;
 	}
-	r->arena = own;
-	known = move_judge(r, row, false, &m);
-	r->arena = whole;
+	part_begin(r);
 	x->move.why_not = "cannot be judged now";
-	if (known) {
-		x->move.why_not = m.out.why != NULL ? arena_strdup(whole, m.out.why) : "it does not pay";
+	if (move_judge(r, &x->row, false, &m)) {
+		x->move.why_not = m.out.why != NULL ? arena_strdup(r->turn, m.out.why) : "it does not pay";
 		x->move.pays = m.out.move && m.there != NULL;
 	}
 	if (x->move.pays) {
@@ -86,10 +88,24 @@ static void judge_one(struct recon *r, struct rebalance *b, const struct q_engin
 		x->move.saving_micros = m.out.saving_micros;
 		x->move.cost_micros = m.out.cost_micros;
 		x->move.to_pool = m.there->offer->pool_id;
-		x->from = json_text(whole, from);
-		x->to = json_text(whole, to);
+		x->from = json_text(r->turn, from);
+		x->to = json_text(r->turn, to);
 	}
-	arena_free(own);
+	part_end(r);
+}
+
+/* The row outlives its page. */
+static void row_keep(struct recon *r, struct rebalance *b, struct q_engine_move_jobs_row *row, bool again)
+{
+	size_t n = strlen(row->spec);
+	bool fits = again && b->kept + n <= SPEC_BYTES;
+
+	b->kept += fits ? n : 0;
+	row->spec = fits ? arena_strndup(r->arena, row->spec, n) : NULL;
+	row->name = arena_strdup(r->arena, row->name);
+	row->replacement_state = arena_strdup(r->arena, row->replacement_state);
+	row->rates = arena_strdup(r->arena, row->rates);
+	row->refused = arena_strdup(r->arena, row->refused);
 }
 
 static json_t *text_json(const char *text)
@@ -101,18 +117,35 @@ static json_t *text_json(const char *text)
 }
 
 /* Judged once more, for the decision's inputs, and begun. */
-static bool begin(struct recon *r, const struct judged *x)
+static bool begin(struct recon *r, const struct q_engine_move_jobs_row *row)
 {
 	struct move m;
+	bool goes;
 
-	if (!move_judge(r, &x->row, false, &m) || !m.out.move || m.there == NULL) {
-		return false;
+	if (row->spec == NULL) {
+		return false; /* it did not run any more when it was read again */
 	}
-	AUTO(json) json_t *move = move_json(m.here, m.there, &m.out, x->row.node_id);
+	part_begin(r);
+	goes = move_judge(r, row, false, &m) && m.out.move && m.there != NULL;
+	if (goes) {
+		AUTO(json) json_t *move = move_json(m.here, m.there, &m.out, row->node_id);
 
-	m.placing.move = move;
-	place_want(r, &m.facts, &m.placing, m.there, x->row.node_id, "rebalance", m.out.why);
-	return true;
+		m.placing.move = move;
+		place_want(r, &m.facts, &m.placing, m.there, row->node_id, "rebalance", m.out.why);
+	}
+	part_end(r);
+	return goes;
+}
+
+static void choose(struct recon *r, struct rebalance *b)
+{
+	struct rebalance_move *list = arena_array(r->arena, b->n + 1, sizeof(*list));
+
+	for (size_t i = 0; i < b->n; i++) {
+		list[i] = b->jobs[i].move;
+	}
+	b->choices = arena_array(r->arena, b->n + 1, sizeof(*b->choices));
+	rebalance_wave(r->arena, list, b->n, (int64_t)b->n, b->moving, engine_now(r->e), &r->e->conf.rebalance, b->choices);
 }
 
 static void move_write(json_t *moves, const struct judged *x, bool done)
@@ -128,19 +161,14 @@ static void answer(struct recon *r, const struct q_engine_rebalance_due_row *q, 
 	json_t *moves = json_array(), *kept = json_array();
 	bool dry = wants_dry_run(q);
 	AUTO(json) json_t *out = json_pack("{s:s, s:b, s:o, s:o}", "state", "done", "dry_run", dry, "moves", moves, "kept", kept);
-	struct rebalance_move *list = arena_array(r->arena, b->n + 1, sizeof(*list));
-	struct rebalance_choice *c = arena_array(r->arena, b->n + 1, sizeof(*c));
+	const struct rebalance_choice *c = b->choices;
 	int64_t saves = 0;
 	struct step *s;
 
 	for (size_t i = 0; i < b->n; i++) {
-		list[i] = b->jobs[i].move;
-	}
-	rebalance_wave(r->arena, list, b->n, (int64_t)b->n, b->moving, engine_now(r->e), &r->e->conf.rebalance, c);
-	for (size_t i = 0; i < b->n; i++) {
 		const struct judged *x = &b->jobs[i];
 
-		if (c[i].go && (dry || begin(r, x))) {
+		if (c[i].go && (dry || x->begun || begin(r, &x->row))) {
 			move_write(moves, x, !dry);
 			saves += x->move.saving_micros - x->move.cost_micros;
 		} else {
@@ -203,24 +231,23 @@ static int64_t reclaim_cost(const struct score *here)
 	return (int64_t)((t.lost_per_h + t.restart_per_h + t.wait_per_h) * (double)here->price_micros);
 }
 
-static void recommendation_judge(struct recon *r, const struct rebalance *b, const struct q_engine_recommended_row *h)
+static bool is_of(const struct q_engine_recommended_row *h, const struct q_engine_move_jobs_row *row)
+{
+	return row->id == h->job_id && (row->num_nodes > 1 || row->node_id == h->node_id);
+}
+
+static void recommendation_weigh(struct recon *r, const struct q_engine_move_jobs_row *row, const struct q_engine_recommended_row *h)
 {
 	const struct rebalance_policy *p = &r->e->conf.rebalance;
 	struct recommend_in in = {.heard = h->heard, .followed = h->followed};
 	struct recommend_out out;
-	const struct judged *x = NULL;
 	struct return_in pair;
 	struct move m;
 
-	for (size_t i = 0; i < b->n; i++) {
-		x = b->jobs[i].row.id == h->job_id && (b->jobs[i].row.num_nodes > 1 || b->jobs[i].row.node_id == h->node_id)
-			? &b->jobs[i]
-			: x;
-	}
-	if (x == NULL || x->row.has_replacement_id || !move_judge(r, &x->row, false, &m)) {
+	if (!move_judge(r, row, false, &m)) {
 		return;
 	}
-	m.there = elsewhere(&m, x->row.pool_id);
+	m.there = elsewhere(&m, row->pool_id);
 	if (m.there == NULL || move_never(r, &m) != NULL) {
 		return;
 	}
@@ -231,72 +258,148 @@ static void recommendation_judge(struct recon *r, const struct rebalance *b, con
 	in.base_followed_pm = (int64_t)(1000 * m.here->hazard * (double)p->notice_window_us / (double)SPOT_US_PER_HOUR);
 	recommend_judge(r->arena, &in, r->e->conf.supply.return_margin_pm, &out);
 	recommendation_write(r, h, &in, &out);
-	if (out.move && x->row.moves_hour < r->e->conf.supply.moves_per_hour_max) {
-		AUTO(json) json_t *move = move_json(m.here, m.there, &m.out, x->row.node_id);
+	if (out.move && row->moves_hour < r->e->conf.supply.moves_per_hour_max) {
+		AUTO(json) json_t *move = move_json(m.here, m.there, &m.out, row->node_id);
 
 		m.placing.move = move;
-		place_want(r, &m.facts, &m.placing, m.there, x->row.node_id, "rebalance", out.why);
+		place_want(r, &m.facts, &m.placing, m.there, row->node_id, "rebalance", out.why);
+	}
+}
+
+static void recommendation_judge(struct recon *r, const struct q_engine_move_jobs_row *row, const struct q_engine_recommended_row *h)
+{
+	if (is_of(h, row) && row->spec != NULL && !row->has_replacement_id) {
+		part_begin(r);
+		recommendation_weigh(r, row, h);
+		part_end(r);
 	}
 }
 
 /* ---- the turn ------------------------------------------------------------------------------------- */
 
-static void page_next(struct recon *r, struct rebalance *b);
-
-static void jobs_read(struct recon *r, void *ctx)
+static void page_next(struct recon *r, struct rebalance *b)
 {
-	struct rebalance *b = ctx;
+	struct step *s = step_new(r, b->page, b);
 
+	STEP(s, engine_move_jobs,
+	     (&(struct q_engine_move_jobs){.at_us = engine_now(r->e),
+					   .any_market = true,
+					   .after_id = b->after_id,
+					   .most = PAGE,
+					   .only = b->only,
+					   .only_n = b->only_n,
+					   .end_us = budget_end_us(r->e),
+					   .spec_bytes = SPEC_BYTES}));
+}
+
+/* The rows of a page whose specs are there. ret_last: no other page follows. */
+static size_t page_rows(struct step *s, struct arena *page, struct q_engine_move_jobs_row **ret, bool *ret_last)
+{
+	struct rebalance *b = s->ctx;
+	size_t n = q_engine_move_jobs_rows(&s->req, page, ret), whole = move_jobs_whole(*ret, n);
+
+	b->after_id = whole > 0 ? (*ret)[whole - 1].id : b->after_id;
+	*ret_last = whole == n && n < PAGE;
+	return whole;
+}
+
+static void answer_all(struct recon *r, struct rebalance *b)
+{
 	for (size_t i = 0; i < b->reqs_n; i++) {
 		answer(r, &b->reqs[i], b);
 	}
 	for (size_t i = 0; i < b->hints_n; i++) {
-		recommendation_judge(r, b, &b->hints[i]);
+		for (size_t k = 0; k < b->n; k++) {
+			recommendation_judge(r, &b->jobs[k].row, &b->hints[i]);
+		}
 	}
+}
+
+static void again_read(struct step *s)
+{
+	AUTO(arena) struct arena *page = arena_new(0);
+	struct rebalance *b = s->ctx;
+	struct q_engine_move_jobs_row *rows;
+	bool last;
+	size_t n = page_rows(s, page, &rows, &last);
+
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < b->n && b->reqs_n > 0; k++) {
+			b->jobs[k].begun |= b->jobs[k].row.id == rows[i].id && begin(s->r, &rows[i]);
+		}
+		for (size_t k = 0; k < b->hints_n; k++) {
+			recommendation_judge(s->r, &rows[i], &b->hints[k]);
+		}
+	}
+	if (last) {
+		answer_all(s->r, b);
+	} else {
+		page_next(s->r, b);
+	}
+}
+
+static void jobs_read(struct recon *r, void *ctx)
+{
+	struct rebalance *b = ctx;
+	bool moves = false;
+
+	for (size_t i = 0; i < b->reqs_n; i++) {
+		moves |= !wants_dry_run(&b->reqs[i]);
+	}
+	choose(r, b);
+	b->only = arena_array(r->arena, b->n + 1, sizeof(*b->only));
+	b->only_n = 0;
+	for (size_t i = 0; i < b->n; i++) {
+		if (b->jobs[i].row.spec == NULL && (b->hints_n > 0 || (moves && b->choices[i].go))) {
+			b->only[b->only_n++] = b->jobs[i].row.id;
+		}
+	}
+	if (b->only_n == 0) {
+		answer_all(r, b);
+		return;
+	}
+	b->page = again_read;
+	b->after_id = 0;
+	page_next(r, b);
 }
 
 static void page_read(struct step *s)
 {
+	AUTO(arena) struct arena *page = arena_new(0);
 	struct rebalance *b = s->ctx;
 	struct q_engine_move_jobs_row *rows;
-	size_t n = q_engine_move_jobs_rows(&s->req, s->r->arena, &rows);
+	bool last;
+	size_t n = page_rows(s, page, &rows, &last);
 
 	for (size_t i = 0; i < n; i++) {
+		struct judged *x;
+
 		b->jobs = arena_grow(s->r->arena, b->jobs, b->n, &b->cap, sizeof(*b->jobs));
-		if (b->hints_n > 0) {
-			b->jobs[b->n++] = (struct judged){.row = rows[i], .move = {.job_id = rows[i].id}};
-		} else {
-			judge_one(s->r, b, &rows[i]);
+		x = &b->jobs[b->n++];
+		*x = (struct judged){.row = rows[i], .move = {.job_id = rows[i].id}};
+		if (b->hints_n == 0) {
+			judge_one(s->r, b, x);
 		}
+		row_keep(s->r, b, &x->row, b->hints_n > 0 || x->move.pays);
 	}
-	if (n == PAGE) {
-		page_next(s->r, b);
-	} else {
+	if (last) {
 		offers_need(s->r, jobs_read, b);
+	} else {
+		page_next(s->r, b);
 	}
-}
-
-static void page_next(struct recon *r, struct rebalance *b)
-{
-	int64_t *only = arena_array(r->arena, b->hints_n + 1, sizeof(*only));
-	struct step *s = step_new(r, page_read, b);
-
-	for (size_t i = 0; i < b->hints_n; i++) {
-		only[i] = b->hints[i].job_id;
-	}
-	STEP(s, engine_move_jobs,
-	     (&(struct q_engine_move_jobs){.at_us = engine_now(r->e),
-					   .any_market = true,
-					   .after_id = b->n > 0 ? b->jobs[b->n - 1].row.id : 0,
-					   .most = PAGE,
-					   .only = only,
-					   .only_n = b->hints_n,
-					   .end_us = budget_end_us(r->e)}));
 }
 
 static void rebalance_begin(struct recon *r, void *ctx)
 {
-	page_next(r, ctx);
+	struct rebalance *b = ctx;
+
+	b->only = arena_array(r->arena, b->hints_n + 1, sizeof(*b->only));
+	b->only_n = b->hints_n;
+	for (size_t i = 0; i < b->hints_n; i++) {
+		b->only[i] = b->hints[i].job_id;
+	}
+	b->page = page_read;
+	page_next(r, b);
 }
 
 static void rebalance_due(struct step *s)

@@ -154,6 +154,16 @@ static const struct score *destination(struct recon *r, const struct move *m, co
 	return best != NULL ? best : n > 0 ? first : p->spot;
 }
 
+size_t move_jobs_whole(const struct q_engine_move_jobs_row *rows, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && rows[i].spec != NULL) {
+		i++;
+	}
+	return i;
+}
+
 bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool spot_only,
 		struct move *ret)
 {
@@ -361,11 +371,13 @@ static void return_jobs(struct step *s)
 {
 	struct return_turn *t = arena_alloc(s->r->arena, sizeof(*t));
 	int64_t now = engine_now(s->r->e), hold = s->r->e->conf.supply.return_hold_us;
-	bool judge = false;
+	size_t n = q_engine_move_jobs_rows(&s->req, s->r->arena, &t->rows);
+	bool judge = false, more;
 
-	t->n = q_engine_move_jobs_rows(&s->req, s->r->arena, &t->rows);
-	s->r->e->return_after = t->n == RETURN_MOST ? t->rows[t->n - 1].id : 0;
-	s->r->changed |= t->n == RETURN_MOST;
+	t->n = move_jobs_whole(t->rows, n);
+	more = t->n < n || n == RETURN_MOST;
+	s->r->e->return_after = more ? t->rows[t->n - 1].id : 0;
+	s->r->changed |= more;
 	for (size_t i = 0; i < t->n; i++) {
 		const struct q_engine_move_jobs_row *j = &t->rows[i];
 
@@ -393,5 +405,6 @@ void return_run(struct recon *r)
 					   .any_market = false,
 					   .after_id = r->e->return_after,
 					   .most = RETURN_MOST,
-					   .end_us = budget_end_us(r->e)}));
+					   .end_us = budget_end_us(r->e),
+					   .spec_bytes = SPEC_BYTES}));
 }

@@ -28,8 +28,6 @@
 /* Offers scored in one turn: placing many jobs on a large market must not hold up the loop. The
  * rest goes on in the next turn, where this one stopped. */
 #define SCORE_BUDGET 400000
-/* Specs read in one turn, which may have a MiB each: they are in its memory three times. */
-#define SPEC_BYTES (8 << 20)
 
 struct sched_turn {
 	struct q_engine_sched_jobs_row *jobs;

@@ -208,6 +208,62 @@ static void test_what_a_running_job_gave_up_keeps_no_other_from_being_disposed_o
 	world_empty(w);
 }
 
+/* So many run with a provider that is not here, where nothing else is done with them. Parts of their files take more memory when
+ * they are read than as text. */
+static void away(struct world *w, const char *market, int n, int bytes, int parts)
+{
+	world_reset(w, true);
+	w->agents = false;
+	w->conf.agent_silent_us = w->conf.agent_lost_us = w->conf.bill_us = SPOT_US_PER_HOUR;
+	world_pool(w, "z1", "a1", market, 1000000);
+	world_pool(w, "z2", "a1", market, 2000000);
+	world_sql(w, "UPDATE pool SET provider = 'away'");
+	(void)world_job(w, "{}");
+	world_sql(w, "UPDATE job SET state = 'RUNNING', epoch = 1, spec = spec || jsonb_build_object('setup', repeat('x', %d), 'mounts',"
+		     " coalesce((SELECT jsonb_agg('{\"dst\": \"d\", \"uri\": \"u\"}'::jsonb) FROM generate_series(1, %d)), '[]'));"
+		     "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, epoch, created_us, queued_us)"
+		     " SELECT name, owner, team, project, class, spec, source, state, state_us, epoch, created_us, queued_us FROM job, generate_series(2, %d);"
+		     "INSERT INTO node (pool_id, job_id, state, state_us, token, name, ref, price_micros, created_us, launched_us, ready_us, why)"
+		     " SELECT 1 + (id > %d)::int, id, 'READY', created_us, 'spt-' || id, 'brk.' || id, 'i-' || id, 1000000, created_us, created_us,"
+		     " created_us, '' FROM job;"
+		     "INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, phase, created_us, started_us)"
+		     " SELECT job_id, 1, id, pool_id, '%s', 'run', 'RUNNING', created_us, created_us FROM node", bytes, parts, n, n - 3, market);
+}
+
+/* The return to spot looks at the last of them as well. */
+static void test_large_specs_of_running_jobs_are_judged_a_few_at_a_time(void **state)
+{
+	struct world *w = *state;
+
+	away(w, "on_demand", 60, 1, 80000);
+	world_sql(w, "INSERT INTO node (pool_id, job_id, replaces_id, state, state_us, token, name, ref, price_micros, created_us, launched_us, ready_us,"
+		     " why) SELECT pool_id, job_id, id, 'READY', created_us, 'spt-r', 'brk.r', 'i-r', 1000000, created_us, created_us, created_us, ''"
+		     " FROM node WHERE job_id = 60");
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 60 AND state = 'DRAINING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING'"), 59);
+	world_kill(w);
+}
+
+/* The three that gain most are the last that are read: of their files none is kept, and they move all the same. */
+static void test_a_rebalancing_of_large_specs_moves_those_that_gain_most(void **state)
+{
+	struct world *w = *state;
+
+	away(w, "spot", 310, 900000, 0);
+	w->conf.rebalance.wave_max = 3;
+	w->conf.rebalance.pool_max = 3;
+	world_pool(w, "z3", "a1", "spot", 100000);
+	world_sql(w, "INSERT INTO decision (at_us, kind, inputs, outcome, why) VALUES (1, 'rebalance_request', '{\"dry_run\": false}',"
+		     " '{\"state\": \"pending\"}', '')");
+	world_start(w);
+	world_until(w, 3 * LIMIT, "SELECT count(*) FROM decision WHERE kind = 'rebalance_request' AND outcome->>'state' = 'done'");
+	assert_string_equal(world_text(w, "SELECT string_agg(job_id::text, ' ' ORDER BY job_id) FROM decision WHERE kind = 'rebalance'"), "308 309 310");
+	assert_int_equal(world_int(w, "SELECT jsonb_array_length(outcome->'moves') FROM decision WHERE kind = 'rebalance_request'"), 3);
+	assert_int_equal(world_int(w, "SELECT jsonb_array_length(outcome->'kept') FROM decision WHERE kind = 'rebalance_request'"), 307);
+	world_kill(w);
+}
+
 /* ---- files that cannot be signed -------------------------------------------------------------- */
 
 static void infeasible(struct world *w, const char *uri, const char *why)
@@ -297,6 +353,8 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_mounts_are_signed_in_pages),
 	    cmocka_unit_test(test_large_specs_are_read_a_few_at_a_time),
 	    cmocka_unit_test(test_what_a_running_job_gave_up_keeps_no_other_from_being_disposed_of),
+	    cmocka_unit_test(test_large_specs_of_running_jobs_are_judged_a_few_at_a_time),
+	    cmocka_unit_test(test_a_rebalancing_of_large_specs_moves_those_that_gain_most),
 	    cmocka_unit_test(test_a_mount_that_nobody_can_sign_ends_its_job),
 	    cmocka_unit_test(test_a_job_waits_until_its_files_can_be_signed),
 	    cmocka_unit_test(test_a_job_waits_for_a_store_that_is_not_configured),

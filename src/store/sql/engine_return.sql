@@ -4,27 +4,30 @@
 -- refused: the pools of the probes that were refused since it runs where it is, one for each, the newest first.
 -- Moves and probes that lie in the future were dated by a clock that was ahead: how long ago they were nobody knows, and until that
 -- time they hold nothing back.
+-- spec: of the first as many as spec_bytes hold, of the very first whatever it has.
 -- name: engine_move_jobs
--- params: at_us int8, any_market bool, after_id int8, most int8, only int8[], end_us int8
--- rows: many id int8, epoch int4, name text, spec jsonb, deadline_us int8?, steps_done int8, steps_total int8,
+-- params: at_us int8, any_market bool, after_id int8, most int8, only int8[], end_us int8, spec_bytes int8
+-- rows: many id int8, epoch int4, name text, spec text?, deadline_us int8?, steps_done int8, steps_total int8,
 --   checkpoint_id int8?, checkpoint_bytes int8, checkpoint_steps int8, save_us int8, node_id int8, pool_id int4,
 --   state_us int8, created_us int8, queued_us int8,
 --   last_move_us int8, moves_hour int4, probes_refused int4, last_probe_us int8,
 --   replacement_id int8?, replacement_state text?, replacement_ready_us int8?, rates text?, restart_us int8?, num_nodes int4,
 --   unsaved_from_us int8?, budget_micros int8?, budget_left int8?, refused text?
 -- writes: no
-SELECT j.id, j.epoch, j.name, j.spec, j.deadline_us, j.steps_done, j.steps_total, j.checkpoint_id,
-	coalesce(c.bytes, 0), coalesce(c.steps, 0), coalesce(c.committed_us - c.created_us, 0),
+WITH RECURSIVE x AS MATERIALIZED (
+SELECT j.id, j.epoch, j.name, j.deadline_us, j.steps_done, j.steps_total, j.checkpoint_id,
+	coalesce(c.bytes, 0) AS checkpoint_bytes, coalesce(c.steps, 0) AS checkpoint_steps,
+	coalesce(c.committed_us - c.created_us, 0) AS save_us,
 	a.node_id, a.pool_id, j.state_us, j.created_us, j.queued_us,
-	coalesce((SELECT max(e.at_us) FROM event e WHERE e.job_id = j.id AND e.event = 'MOVE' AND e.at_us <= $1), 0),
+	coalesce((SELECT max(e.at_us) FROM event e WHERE e.job_id = j.id AND e.event = 'MOVE' AND e.at_us <= $1), 0) AS last_move_us,
 	(SELECT count(*) FROM event e WHERE e.job_id = j.id AND e.event = 'MOVE' AND e.at_us > $1 - 3600000000
-		AND e.at_us <= $1)::int4,
-	coalesce(f.n, 0)::int4,
+		AND e.at_us <= $1)::int4 AS moves_hour,
+	coalesce(f.n, 0)::int4 AS probes_refused,
 	coalesce((SELECT max(r.created_us) FROM node r WHERE r.job_id = j.id AND r.replaces_id = a.node_id
-		AND r.created_us <= $1), 0),
-	r.id, r.state, r.ready_us, m.rates, m.restart_us, j.num_nodes,
-	greatest(a.started_us, CASE WHEN c.epoch = a.epoch THEN c.created_us END),
-	j.budget_micros, CASE WHEN j.budget_micros IS NOT NULL THEN job_budget_left(j, $1, $6) END, f.pools
+		AND r.created_us <= $1), 0) AS last_probe_us,
+	r.id AS replacement_id, r.state AS replacement_state, r.ready_us AS replacement_ready_us, m.rates, m.restart_us, j.num_nodes,
+	greatest(a.started_us, CASE WHEN c.epoch = a.epoch THEN c.created_us END) AS unsaved_from_us,
+	j.budget_micros, CASE WHEN j.budget_micros IS NOT NULL THEN job_budget_left(j, $1, $6) END AS budget_left, f.pools AS refused
 FROM job j
 JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch AND a.rank = 0 AND a.ended_us IS NULL AND a.desired = 'run'
 JOIN node n ON n.id = a.node_id AND n.state = 'READY'
@@ -43,6 +46,18 @@ LEFT JOIN LATERAL job_measured(ARRAY[j.id]) m ON true
 WHERE j.state = 'RUNNING' AND j.cancel_us IS NULL AND j.fleet_id IS NULL
 	AND ($2 OR a.market <> 'spot' OR r.id IS NOT NULL OR j.deadline_us IS NOT NULL) AND j.id > $3 AND (cardinality($5) = 0 OR j.id = ANY ($5))
 ORDER BY j.id LIMIT $4
+), o AS MATERIALIZED (
+	SELECT array_agg(id ORDER BY id) AS ids FROM x
+), t AS (
+	SELECT 0 AS i, 0::int8 AS id, '' AS spec, 0::int8 AS bytes
+	UNION ALL SELECT t.i + 1, j.id, y.spec, t.bytes + octet_length(y.spec)
+	FROM t CROSS JOIN o JOIN job j ON j.id = o.ids[t.i + 1] CROSS JOIN LATERAL (SELECT j.spec::text AS spec OFFSET 0) y WHERE t.bytes < $7
+)
+SELECT x.id, x.epoch, x.name, t.spec, x.deadline_us, x.steps_done, x.steps_total, x.checkpoint_id, x.checkpoint_bytes, x.checkpoint_steps,
+	x.save_us, x.node_id, x.pool_id, x.state_us, x.created_us, x.queued_us, x.last_move_us, x.moves_hour, x.probes_refused, x.last_probe_us,
+	x.replacement_id, x.replacement_state, x.replacement_ready_us, x.rates, x.restart_us, x.num_nodes, x.unsaved_from_us,
+	x.budget_micros, x.budget_left, x.refused
+FROM x LEFT JOIN t ON t.id = x.id ORDER BY x.id
 
 -- name: engine_rebalance_due
 -- rows: many id int8, outcome jsonb, inputs jsonb
