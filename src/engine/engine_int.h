@@ -198,7 +198,8 @@ struct engine {
 	size_t queued_n; /* places in the queue when they were last written */
 	int64_t spent_us; /* mono: when the teams' dollars were last brought up */
 	struct fleet_seen *fleets_seen; /* fleets whose last plan called for nothing (fleet.c); only pacing */
-	size_t fleets_seen_n;
+	size_t fleets_seen_n, fleets_seen_cap;
+	int64_t fleet_after; /* fleet behind which the next turn goes on; 0 = from the first */
 	int64_t budget_looks[3]; /* by enum budget_whose: when they are looked at next, mono (budget.c) */
 	struct release_told *told; /* nodes whose agents were told to stop (release.c); under told_epoch */
 	size_t told_n;

@@ -1,15 +1,16 @@
 /* Keeps fleets at their size: wants missing nodes where core/fleet puts them, gives back what it says
  * is too much, empties fleets that close. The plan is kept with the fleet and in each decision. A plan
  * that calls for nothing, because the fleet is at its size or nothing more can be had, is made again
- * when offers, refusals or the fleet change, and once a minute. */
+ * when offers, refusals or the fleet change, and once a minute. A turn looks at a page of the fleets; the
+ * next goes on behind it at once, until all were looked at. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "core/fleet.h"
 #include "engine/engine_int.h"
 
-#define FLEETS_MOST 200		     /* as engine_fleets reads */
-#define AGAIN_US    (60 * SPOT_US_PER_S)
+#define PAGE     200 /* fleets in a turn */
+#define AGAIN_US (60 * SPOT_US_PER_S)
 
 struct fleet_turn {
 	struct q_engine_fleets_row *fleets;
@@ -282,15 +283,15 @@ static void seen_drop(struct engine *e, int64_t fleet_id)
 
 static void seen_keep(struct engine *e, const struct fleet_seen *is)
 {
-	if (e->fleets_seen == NULL) {
-		e->fleets_seen = calloc(FLEETS_MOST, sizeof(*e->fleets_seen));
-		if (e->fleets_seen == NULL) {
+	if (e->fleets_seen_n == e->fleets_seen_cap) {
+		size_t more = e->fleets_seen_cap + PAGE;
+		struct fleet_seen *list = realloc(e->fleets_seen, more * sizeof(*list));
+
+		if (list == NULL) {
 			abort();
 		}
-	}
-	/* Full of fleets that are gone: what is forgotten is planned once more. */
-	if (e->fleets_seen_n == FLEETS_MOST) {
-		e->fleets_seen_n = 0;
+		e->fleets_seen = list;
+		e->fleets_seen_cap = more;
 	}
 	e->fleets_seen[e->fleets_seen_n++] = *is;
 }
@@ -329,6 +330,7 @@ static void fleet_closing(struct recon *r, struct fleet_turn *t,
 {
 	struct step *s;
 
+	seen_drop(r->e, f->id);
 	for (size_t i = 0; i < t->nodes_n; i++) {
 		if (t->nodes[i].fleet_id == f->id && !t->nodes[i].used) {
 			give_back(r, &t->nodes[i], "the fleet is closing");
@@ -347,11 +349,13 @@ static void fleet_decide(struct recon *r, void *ctx)
 
 	t->offers = offers_digest(e->offers.list, e->offers.n, engine_now(e), &t->until_us);
 	for (size_t i = 0; i < t->fleets_n; i++) {
+		part_begin(r); /* a plan weighs the whole market */
 		if (strcmp(t->fleets[i].state, "ACTIVE") == 0) {
 			fleet_active(r, t, &t->fleets[i]);
 		} else {
 			fleet_closing(r, t, &t->fleets[i]);
 		}
+		part_end(r);
 	}
 }
 
@@ -366,19 +370,29 @@ static void fleet_nodes(struct step *s)
 static void fleets_in(struct step *s)
 {
 	struct fleet_turn *t = arena_alloc(s->r->arena, sizeof(*t));
+	size_t n = q_engine_fleets_rows(&s->req, s->r->arena, &t->fleets);
+	int64_t *ids = arena_array(s->r->arena, n + 1, sizeof(*ids));
 	struct step *next;
+	bool more;
 
-	t->fleets_n = q_engine_fleets_rows(&s->req, s->r->arena, &t->fleets);
+	while (t->fleets_n < n && t->fleets[t->fleets_n].spec != NULL) {
+		ids[t->fleets_n] = t->fleets[t->fleets_n].id;
+		t->fleets_n++;
+	}
+	more = t->fleets_n < n || n == PAGE;
+	s->r->e->fleet_after = more ? ids[t->fleets_n - 1] : 0;
+	s->r->changed |= more;
 	if (t->fleets_n == 0) {
 		return;
 	}
 	next = step_new(s->r, fleet_nodes, t);
-	STEP(next, engine_fleet_nodes, NULL);
+	STEP(next, engine_fleet_nodes, (&(struct q_engine_fleet_nodes){.fleets = ids, .fleets_n = t->fleets_n}));
 }
 
 void fleet_run(struct recon *r)
 {
 	struct step *s = step_new(r, fleets_in, NULL);
 
-	STEP(s, engine_fleets, NULL);
+	STEP(s, engine_fleets,
+	     (&(struct q_engine_fleets){.after_id = r->e->fleet_after, .most = PAGE, .spec_bytes = SPEC_BYTES}));
 }

@@ -362,6 +362,26 @@ static void test_a_fleet_grows_serves_a_job_shrinks_and_closes(void **state)
 	world_check_end(w);
 }
 
+/* Those before them want what nobody sells, or close when their machines have gone. */
+static void test_of_many_fleets_each_gets_its_machines_and_is_closed(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) SELECT 'f' || i, 'me', 'ml', 'p',"
+		     " jsonb_build_object('nodes', 1, 'asks', jsonb_build_array(jsonb_build_object('gpus', jsonb_build_array(jsonb_build_object("
+		     "'gpu', CASE WHEN i = 449 THEN 'A100' ELSE 'H100' END, 'milli', 1000))))),"
+		     " CASE i WHEN 450 THEN 'CLOSING' ELSE 'ACTIVE' END, 1, 1 FROM generate_series(1, 450) i");
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE state = 'CLOSED'");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'READY' AND fleet_id = 449");
+	/* And again, from the first on. */
+	world_sql(w, "UPDATE fleet SET state = 'CLOSING'; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) = 450 FROM fleet WHERE state = 'CLOSED'");
+	world_check_end(w);
+}
+
 /* One question holds five thousand of them; the next page follows at once, and the round begins again. */
 static void test_of_many_machines_in_one_region_each_is_asked_about(void **state)
 {
@@ -396,6 +416,7 @@ int main(int argc, char **argv)
 	    T(test_download_urls_are_signed_anew_after_our_clock_was_set),
 	    T(test_download_urls_that_are_signed_anew_go_to_their_rank),
 	    T(test_download_urls_end_with_what_signed_them),
+	    T(test_of_many_fleets_each_gets_its_machines_and_is_closed),
 	    T(test_of_many_machines_in_one_region_each_is_asked_about),
 	    T(test_a_second_writer_of_a_transition_gets_no_row),
 	    T(test_the_lease_is_renewed_although_nothing_else_happens),

@@ -1,12 +1,23 @@
 -- Fleets: what they have, what they still want, what is too much.
 
+-- spec: of the first as many as spec_bytes hold, of the very first whatever it has.
 -- name: engine_fleets
--- rows: many id int8, name text, spec jsonb, state text, version int8, team text, project text
+-- params: after_id int8, most int8, spec_bytes int8
+-- rows: many id int8, name text, spec text?, state text, version int8, team text, project text
 -- writes: no
-SELECT id, name, spec, state, version, team, project FROM fleet WHERE state IN ('ACTIVE', 'CLOSING')
-ORDER BY id LIMIT 200
+WITH RECURSIVE x AS MATERIALIZED (
+	SELECT id, name, state, version, team, project FROM fleet WHERE state IN ('ACTIVE', 'CLOSING') AND id > $1 ORDER BY id LIMIT $2
+), o AS MATERIALIZED (
+	SELECT array_agg(id ORDER BY id) AS ids FROM x
+), t AS (
+	SELECT 0 AS i, 0::int8 AS id, '' AS spec, 0::int8 AS bytes
+	UNION ALL SELECT t.i + 1, f.id, y.spec, t.bytes + octet_length(y.spec)
+	FROM t CROSS JOIN o JOIN fleet f ON f.id = o.ids[t.i + 1] CROSS JOIN LATERAL (SELECT f.spec::text AS spec OFFSET 0) y WHERE t.bytes < $3
+)
+SELECT x.id, x.name, t.spec, x.state, x.version, x.team, x.project FROM x LEFT JOIN t ON t.id = x.id ORDER BY x.id
 
 -- name: engine_fleet_nodes
+-- params: fleets int8[]
 -- rows: many fleet_id int8, id int8, pool_id int4, state text, provider text, region text, zone text, market text,
 --   gpu_milli int4, price_micros int8, used bool, unsure bool
 -- writes: no
@@ -14,7 +25,7 @@ SELECT n.fleet_id, n.id, n.pool_id, n.state, p.provider, p.region, p.zone, p.mar
 	EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND (a.ended_us IS NULL OR NOT a.settled)),
 	n.state = 'WANTED' AND n.launch_sent_us IS NOT NULL AND EXISTS (SELECT FROM event e WHERE e.node_id = n.id AND e.now = 'UNKNOWN')
 FROM node n JOIN pool p ON p.id = n.pool_id JOIN fleet f ON f.id = n.fleet_id
-WHERE n.state NOT IN ('GONE', 'FAILED') AND f.state IN ('ACTIVE', 'CLOSING') ORDER BY n.fleet_id, n.id
+WHERE n.state NOT IN ('GONE', 'FAILED') AND n.fleet_id = ANY ($1) AND f.state IN ('ACTIVE', 'CLOSING') ORDER BY n.fleet_id, n.id
 
 -- name: engine_want_for_fleet
 -- params: fleet_id int8, version int8, have int8, pool_id int4, tokens text[], names text[], price_micros int8,
