@@ -118,7 +118,7 @@ static enum spot_step get_reply(struct gcp *self, struct spot_call *c, struct lo
 	json_t *doc AUTO(json) = NULL;
 	enum spot_step s;
 
-	if (!gcp_not_found(c)) {
+	if (!gcp_ref_gone(c)) {
 		s = gcp_reply(self, c, GET, "compute#instance", &doc);
 		if (s != SPOT_STEP_NONE)
 			return gcp_not_there(c, s);

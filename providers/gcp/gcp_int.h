@@ -179,7 +179,7 @@ bool gcp_instance_read(
 bool gcp_unreached(const json_t *doc, const char *region, const char *zone);
 const char *gcp_filter_mine(struct arena *a, const char *install); /* what carries the installation's label */
 /* Google's own words for "there is none"; a 404 of something else is no proof. */
-bool gcp_not_found(struct spot_call *c);
+bool gcp_ref_gone(struct spot_call *c);
 /* A 404 that is no proof: the project or the zone is not there for us. NOT_FOUND would be read as "gone". */
 enum spot_step gcp_not_there(struct spot_call *c, enum spot_step s);
 

@@ -357,7 +357,7 @@ static bool words_of_it(const char *message)
 	       strstr(message, "/disks/") != NULL;
 }
 
-bool gcp_not_found(struct spot_call *c)
+bool gcp_ref_gone(struct spot_call *c)
 {
 	const char *code, *message;
 
@@ -422,7 +422,7 @@ enum spot_step gcp_terminate(void *p, struct spot_call *c, struct spot_terminate
 		    disk ? "disks" : "instances", id);
 		return gcp_send(self, c, &r);
 	}
-	if (gcp_not_found(c)) {
+	if (gcp_ref_gone(c)) {
 		terminate_after(self, c, a, zone, SPOT_INSTANCE_GONE, "not-found");
 		return SPOT_DONE;
 	}
