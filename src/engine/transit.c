@@ -35,10 +35,10 @@ struct moved {
 static struct moved *moved_new(struct recon *r, int64_t id, const char *was, const char *now,
 			       const char *event, const char *why)
 {
-	struct moved *m = arena_alloc(r->arena, sizeof(*m));
+	struct moved *m = arena_alloc(r->turn, sizeof(*m)); /* also where it is told of in a part */
 
 	*m = (struct moved){
-	    .id = id, .was = was, .now = now, .event = event, .why = arena_strdup(r->arena, why)};
+	    .id = id, .was = was, .now = now, .event = event, .why = arena_strdup(r->turn, why)};
 	return m;
 }
 

@@ -258,6 +258,7 @@ static void test_a_rebalancing_of_large_specs_moves_those_that_gain_most(void **
 		     " '{\"state\": \"pending\"}', '')");
 	world_start(w);
 	world_until(w, 3 * LIMIT, "SELECT count(*) FROM decision WHERE kind = 'rebalance_request' AND outcome->>'state' = 'done'");
+	world_until(w, LIMIT, "SELECT count(*) = 3 FROM decision WHERE kind = 'rebalance'");
 	assert_string_equal(world_text(w, "SELECT string_agg(job_id::text, ' ' ORDER BY job_id) FROM decision WHERE kind = 'rebalance'"), "308 309 310");
 	assert_int_equal(world_int(w, "SELECT jsonb_array_length(outcome->'moves') FROM decision WHERE kind = 'rebalance_request'"), 3);
 	assert_int_equal(world_int(w, "SELECT jsonb_array_length(outcome->'kept') FROM decision WHERE kind = 'rebalance_request'"), 307);
