@@ -350,6 +350,7 @@ struct ckpt {
 	bool leave;                          /* the job is to end after it */
 	bool rebalance;
 	bool saved;                          /* the job said so */
+	bool by_end;                         /* ... by its end alone, whatever it had still to do */
 	int64_t begun_us, begun_wall_us, save_until_us, kill_after_us, deadline_us;
 	struct job_signalled signalled;
 	int64_t steps;

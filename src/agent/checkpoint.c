@@ -162,7 +162,7 @@ void ckpt_begin(struct agent *a, const char *reason, bool leave, int64_t deadlin
 	ckpt_stop(a); /* one that goes on running gives way to one that leaves */
 	c->reason = reason;
 	c->leave = leave;
-	c->saved = false;
+	c->saved = c->by_end = false;
 	c->signalled.n = 0;
 	c->steps = 0;
 	c->id[0] = '\0';
@@ -271,7 +271,7 @@ static void step_stop(struct agent *a)
 	}
 	/* Its end may have saved once more, and an end with 0 means saved, too. */
 	if (!saved_look(a) && j->exit_code == 0 && j->exit_phase[0] != '\0')
-		c->saved = true;
+		c->saved = c->by_end = true;
 	if (j->exit_code == 0 && (j->finished || saved_steps(j) < 0))
 		c->steps = j->steps_done;
 	scan_start(a);
@@ -303,7 +303,9 @@ static void scan_done(struct agent *a)
 		ckpt_end(a, true, "the checkpoint directory is empty");
 		return;
 	}
-	if (scan_list_same(&c->found, &c->committed) && c->steps <= c->committed_steps && !gang) {
+	/* A program that left with 0 and wrote nothing is at the step of its files. */
+	if (scan_list_same(&c->found, &c->committed) && !gang &&
+	    (c->steps <= c->committed_steps || (c->by_end && !a->job.finished))) {
 		ckpt_end(a, true, "nothing has changed since the last one");
 		return;
 	}

@@ -224,6 +224,17 @@ class Checkpoints(AgentCase):
         self.assertEqual(self.exited()["reason"], "drained")
         self.assertEqual(len(self.committed()), 1)
 
+    def test_who_leaves_with_0_and_wrote_nothing_is_at_the_step_of_its_files(self):
+        self.agent.start()
+        self.job("trap 'echo s >ckpt/state; echo 3 >\"$SPOT_SAVED_FILE\"; trap : USR1' USR1; "
+                 "trap 'echo 9 100 >\"$SPOT_PROGRESS_FILE\"; exit 0' TERM; echo up; while :; do sleep 0.1; done",
+                 checkpoint={"interval_s": 1, "budget_s": 1})
+        self.until(self.committed, "a checkpoint")
+        self.daemon.want("drain", "j1", 1)
+        r = self.exited()
+        self.assertEqual((r["reason"], r["steps_done"]), ("drained", 9))
+        self.assertEqual([c["steps"] for c in self.committed()], [3])
+
     def test_a_notice_in_the_midst_of_a_periodic_save_is_heeded(self):
         self.agent.start()
 
