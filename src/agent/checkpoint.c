@@ -88,6 +88,44 @@ void ckpt_end(struct agent *a, bool ok, const char *why)
 	agent_wake(a, a->now_us);
 }
 
+/* ---- what the job says ---------------------------------------------------------------------------------- */
+
+/* The step count of the saved file; -1: there is no such file yet, or it is not complete. */
+static int64_t saved_steps(const struct job *j)
+{
+	struct str text;
+	long long steps = 0;
+	int64_t ret;
+
+	if (file_read(j->saved, 256, &text, NULL) != SPOT_OK)
+		return -1;
+	if (memchr(text.p, '\n', text.n) == NULL)
+		ret = -1;
+	else
+		ret = sscanf(text.p, "%lld", &steps) == 1 && steps >= 0 ? steps : j->steps_done;
+	free((char *)(uintptr_t)text.p);
+	return ret;
+}
+
+/* Remembers of which step the files are that are no younger than the saved file, also when another save is asked for. */
+static int64_t saved_note(struct agent *a)
+{
+	struct ckpt *c = &a->ckpt;
+	int64_t steps, at_ns;
+	struct stat st;
+
+	job_progress_read(&a->job);
+	steps = saved_steps(&a->job);
+	if (steps < 0 || stat(a->job.saved, &st) != 0)
+		return steps;
+	at_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+	if (at_ns != c->told_ns) {
+		c->told_ns = at_ns;
+		c->told_steps = steps;
+	}
+	return steps;
+}
+
 /* ---- asking ------------------------------------------------------------------------------------------- */
 
 static void save_ask(struct agent *a)
@@ -182,6 +220,7 @@ void ckpt_begin(struct agent *a, const char *reason, bool leave, int64_t deadlin
 		else
 			ckpt_stop(a);
 	} else {
+		(void)saved_note(a);
 		(void)unlink(j->saved);
 		ckpt_set(a, CKPT_SAVE);
 		save_ask(a);
@@ -190,30 +229,11 @@ void ckpt_begin(struct agent *a, const char *reason, bool leave, int64_t deadlin
 
 /* ---- waiting ------------------------------------------------------------------------------------------- */
 
-/* The step count of the saved file; -1: there is no such file yet, or it is not complete. */
-static int64_t saved_steps(const struct job *j)
-{
-	struct str text;
-	long long steps = 0;
-	int64_t ret;
-
-	if (file_read(j->saved, 256, &text, NULL) != SPOT_OK)
-		return -1;
-	if (memchr(text.p, '\n', text.n) == NULL)
-		ret = -1;
-	else
-		ret = sscanf(text.p, "%lld", &steps) == 1 && steps >= 0 ? steps : j->steps_done;
-	free((char *)(uintptr_t)text.p);
-	return ret;
-}
-
 static bool saved_look(struct agent *a)
 {
 	struct ckpt *c = &a->ckpt;
-	int64_t steps;
+	int64_t steps = saved_note(a);
 
-	job_progress_read(&a->job);
-	steps = saved_steps(&a->job);
 	if (steps >= 0) {
 		c->saved = true;
 		c->steps = steps;
@@ -294,6 +314,7 @@ static void scan_done(struct agent *a)
 	struct ckpt *c = &a->ckpt;
 	/* What a rank has is a part of what all have, also nothing, and what it had before. */
 	bool gang = a->job.num_nodes > 1;
+	bool by_end_alone = c->by_end && !a->job.finished && !gang;
 	int64_t quiet_until_ns = (c->begun_wall_us - QUIET_US) * 1000;
 
 	scan_stop(a);
@@ -304,8 +325,9 @@ static void scan_done(struct agent *a)
 		return;
 	}
 	/* A program that left with 0 and wrote nothing is at the step of its files. */
-	if (scan_list_same(&c->found, &c->committed) && !gang &&
-	    (c->steps <= c->committed_steps || (c->by_end && !a->job.finished))) {
+	if (by_end_alone && c->told_ns != 0 && scan_list_newest(&c->found) <= c->told_ns)
+		c->steps = c->told_steps;
+	if (scan_list_same(&c->found, &c->committed) && !gang && (c->steps <= c->committed_steps || by_end_alone)) {
 		ckpt_end(a, true, "nothing has changed since the last one");
 		return;
 	}

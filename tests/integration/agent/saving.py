@@ -224,13 +224,26 @@ class Checkpoints(AgentCase):
         self.assertEqual(self.exited()["reason"], "drained")
         self.assertEqual(len(self.committed()), 1)
 
+    SAVES_ONCE = ("trap 'echo s >ckpt/state; echo 3 >\"$SPOT_SAVED_FILE\"; trap : USR1' USR1; "
+                  "trap 'echo 9 100 >\"$SPOT_PROGRESS_FILE\"; exit 0' TERM; echo up; while :; do sleep 0.1; done")
+
     def test_who_leaves_with_0_and_wrote_nothing_is_at_the_step_of_its_files(self):
         self.agent.start()
-        self.job("trap 'echo s >ckpt/state; echo 3 >\"$SPOT_SAVED_FILE\"; trap : USR1' USR1; "
-                 "trap 'echo 9 100 >\"$SPOT_PROGRESS_FILE\"; exit 0' TERM; echo up; while :; do sleep 0.1; done",
-                 checkpoint={"interval_s": 1, "budget_s": 1})
-        self.until(self.committed, "a checkpoint")
+        self.job(self.SAVES_ONCE, checkpoint={"interval_s": 1, "budget_s": 1})
+        self.until(lambda: "why=committed" in self.agent.consoles(), "a checkpoint whose end the agent knows")
         self.daemon.want("drain", "j1", 1)
+        r = self.exited()
+        self.assertEqual((r["reason"], r["steps_done"]), ("drained", 9))
+        self.assertEqual([c["steps"] for c in self.committed()], [3])
+
+    def test_and_so_it_is_where_nobody_has_stored_them_yet(self):
+        def in_the_midst():     # the agent waits for our answer
+            self.daemon.on_checkpoint = None
+            self.daemon.want("drain", "j1", 1)
+            self.daemon.lock.wait_for(lambda: self.daemon.report("EXITED", "j1", 1), timeout=60)
+        self.daemon.set(on_checkpoint=in_the_midst)
+        self.agent.start()
+        self.job(self.SAVES_ONCE, checkpoint={"interval_s": 1, "budget_s": 1})
         r = self.exited()
         self.assertEqual((r["reason"], r["steps_done"]), ("drained", 9))
         self.assertEqual([c["steps"] for c in self.committed()], [3])
