@@ -352,7 +352,7 @@ struct ckpt {
 	bool saved;                          /* the job said so */
 	bool by_end;                         /* ... by its end alone, whatever it had still to do */
 	int64_t begun_us, begun_wall_us, save_until_us, kill_after_us, deadline_us;
-	int64_t told_ns, told_steps;         /* its last word of a save: files no younger than that time are of that step; 0: none */
+	int64_t asked_steps;                 /* its progress when it was asked to save */
 	struct job_signalled signalled;
 	int64_t steps;
 	/* scan */

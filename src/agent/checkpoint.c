@@ -18,6 +18,8 @@
 #include "agent/procs.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -90,40 +92,66 @@ void ckpt_end(struct agent *a, bool ok, const char *why)
 
 /* ---- what the job says ---------------------------------------------------------------------------------- */
 
-/* The step count of the saved file; -1: there is no such file yet, or it is not complete. */
-static int64_t saved_steps(const struct job *j)
-{
-	struct str text;
-	long long steps = 0;
-	int64_t ret;
+/* What a saved file says: of which step the files are that are no younger than it. */
+struct word {
+	int64_t steps, at_ns;
+};
 
-	if (file_read(j->saved, 256, &text, NULL) != SPOT_OK)
-		return -1;
-	if (memchr(text.p, '\n', text.n) == NULL)
-		ret = -1;
-	else
-		ret = sscanf(text.p, "%lld", &steps) == 1 && steps >= 0 ? steps : j->steps_done;
-	free((char *)(uintptr_t)text.p);
-	return ret;
+/* False: there is no such file yet, or it is not complete. Without a number it is of the step at which it was asked for, or later. */
+static bool word_read(const struct agent *a, struct word *ret)
+{
+	const struct job *j = &a->job;
+	long long steps = 0;
+	char text[257];
+	struct stat st;
+	ssize_t n = -1;
+	int fd = open(j->saved, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0)
+		return false;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0 || memchr(text, '\n', (size_t)n) == NULL)
+		return false;
+	text[n] = '\0';
+	ret->steps = sscanf(text, "%lld", &steps) == 1 && steps >= 0 ? steps : MAX(a->ckpt.asked_steps, j->steps_start);
+	ret->at_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+	return true;
 }
 
-/* Remembers of which step the files are that are no younger than the saved file, also when another save is asked for. */
-static int64_t saved_note(struct agent *a)
+/* On disk, since the next agent, and who tells an end once more, needs it as well. */
+static bool word_path(char path[AGENT_PATH_MAX], const struct job *j)
 {
-	struct ckpt *c = &a->ckpt;
-	int64_t steps, at_ns;
-	struct stat st;
+	return path_join(path, j->dir, "saved.before");
+}
 
-	job_progress_read(&a->job);
-	steps = saved_steps(&a->job);
-	if (steps < 0 || stat(a->job.saved, &st) != 0)
-		return steps;
-	at_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-	if (at_ns != c->told_ns) {
-		c->told_ns = at_ns;
-		c->told_steps = steps;
+/* The job is asked anew, and its last word makes room. */
+static void word_keep(const struct agent *a)
+{
+	char path[AGENT_PATH_MAX], text[64];
+	struct spot_err err = {0};
+	struct word w;
+
+	if (word_read(a, &w) && word_path(path, &a->job)) {
+		(void)snprintf(text, sizeof(text), "%" PRId64 " %" PRId64 "\n", w.steps, w.at_ns);
+		if (file_write(path, str_from(text), 0600, false, &err) != SPOT_OK)
+			log_warn("checkpoint.word", STR("job", a->job.id), STR("error", err.text));
 	}
-	return steps;
+	(void)unlink(a->job.saved);
+}
+
+static bool word_kept(const struct job *j, struct word *ret)
+{
+	char path[AGENT_PATH_MAX];
+	struct str text;
+	bool is;
+
+	if (!word_path(path, j) || file_read(path, 64, &text, NULL) != SPOT_OK)
+		return false;
+	is = sscanf(text.p, "%" SCNd64 " %" SCNd64, &ret->steps, &ret->at_ns) == 2;
+	free((char *)(uintptr_t)text.p);
+	return is;
 }
 
 /* ---- asking ------------------------------------------------------------------------------------------- */
@@ -220,8 +248,9 @@ void ckpt_begin(struct agent *a, const char *reason, bool leave, int64_t deadlin
 		else
 			ckpt_stop(a);
 	} else {
-		(void)saved_note(a);
-		(void)unlink(j->saved);
+		word_keep(a);
+		job_progress_read(j);
+		c->asked_steps = j->steps_done;
 		ckpt_set(a, CKPT_SAVE);
 		save_ask(a);
 	}
@@ -232,11 +261,12 @@ void ckpt_begin(struct agent *a, const char *reason, bool leave, int64_t deadlin
 static bool saved_look(struct agent *a)
 {
 	struct ckpt *c = &a->ckpt;
-	int64_t steps = saved_note(a);
+	struct word w;
 
-	if (steps >= 0) {
+	job_progress_read(&a->job);
+	if (word_read(a, &w)) {
 		c->saved = true;
-		c->steps = steps;
+		c->steps = w.steps;
 	}
 	return c->saved;
 }
@@ -282,6 +312,7 @@ static void step_stop(struct agent *a)
 {
 	struct ckpt *c = &a->ckpt;
 	struct job *j = &a->job;
+	struct word w;
 
 	if (job_alive(j) || !backoff_due(a, &c->backoff))
 		return;
@@ -292,7 +323,7 @@ static void step_stop(struct agent *a)
 	/* Its end may have saved once more, and an end with 0 means saved, too. */
 	if (!saved_look(a) && j->exit_code == 0 && j->exit_phase[0] != '\0')
 		c->saved = c->by_end = true;
-	if (j->exit_code == 0 && (j->finished || saved_steps(j) < 0))
+	if (j->exit_code == 0 && (j->finished || !word_read(a, &w)))
 		c->steps = j->steps_done;
 	scan_start(a);
 }
@@ -303,10 +334,9 @@ static void step_stop(struct agent *a)
 static bool save_overwritten(const struct agent *a)
 {
 	const struct job *j = &a->job;
-	struct stat st;
+	struct word w;
 
-	return j->kills > 0 && j->exit_code != 0 && stat(j->saved, &st) == 0 &&
-	    scan_list_newest(&a->ckpt.found) > (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+	return j->kills > 0 && j->exit_code != 0 && word_read(a, &w) && scan_list_newest(&a->ckpt.found) > w.at_ns;
 }
 
 static void scan_done(struct agent *a)
@@ -314,7 +344,8 @@ static void scan_done(struct agent *a)
 	struct ckpt *c = &a->ckpt;
 	/* What a rank has is a part of what all have, also nothing, and what it had before. */
 	bool gang = a->job.num_nodes > 1;
-	bool by_end_alone = c->by_end && !a->job.finished && !gang;
+	bool by_end_alone = c->by_end && !a->job.finished && !gang, told;
+	struct word before;
 	int64_t quiet_until_ns = (c->begun_wall_us - QUIET_US) * 1000;
 
 	scan_stop(a);
@@ -325,9 +356,10 @@ static void scan_done(struct agent *a)
 		return;
 	}
 	/* A program that left with 0 and wrote nothing is at the step of its files. */
-	if (by_end_alone && c->told_ns != 0 && scan_list_newest(&c->found) <= c->told_ns)
-		c->steps = c->told_steps;
-	if (scan_list_same(&c->found, &c->committed) && !gang && (c->steps <= c->committed_steps || by_end_alone)) {
+	told = by_end_alone && word_kept(&a->job, &before) && scan_list_newest(&c->found) <= before.at_ns;
+	if (told)
+		c->steps = before.steps;
+	if (scan_list_same(&c->found, &c->committed) && !gang && (c->steps <= c->committed_steps || (by_end_alone && !told))) {
 		ckpt_end(a, true, "nothing has changed since the last one");
 		return;
 	}

@@ -3,6 +3,7 @@
  * What the rows say is held against what the clouds and the programs know to be so.
  */
 #include "world.h"
+#include "asks.h"
 #include "broker.h"
 #include "check.h"
 #include "cloud.h"
@@ -536,7 +537,7 @@ bool check_settled(void)
 	struct cloud_instance *all;
 	size_t n, alive = 0;
 
-	if (!work_done() || !broker_up() || world_now() < looked + SETTLE_US)
+	if (!work_done() || !asks_done() || !broker_up() || world_now() < looked + SETTLE_US)
 		return false;
 	looked = world_now();
 	n = cloud_instances(&all);
@@ -546,7 +547,8 @@ bool check_settled(void)
 	return alive == 0 && others_settled() && cloud_orders_open() == 0 && nothing_left(false) &&
 	    value("SELECT (SELECT count(*) FROM job WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')) + "
 		  "(SELECT count(*) FROM fleet WHERE state <> 'CLOSED') + "
-		  "(SELECT count(*) FROM decision WHERE outcome->>'state' = 'pending') + "
+		  "(SELECT count(*) FROM decision WHERE outcome->>'state' = 'pending') + (SELECT count(*) FROM doctor_run WHERE state <> 'done') + "
+		  "(SELECT count(*) FROM orphan WHERE word = 'end' AND gone_us IS NULL) + "
 		  "(SELECT count(*) FROM node WHERE state NOT IN ('GONE', 'FAILED') OR (launched_us IS NOT NULL AND "
 		  "ended_us > launched_us AND (billed_to_us IS NULL OR billed_to_us < ended_us)))") == 0;
 }
@@ -577,7 +579,7 @@ void check_rules_end(void)
 	if (cloud_is_here("coreweave"))
 		always(cloud_orders_open() == 0, "in the end no order is left", "%zu machines are still ordered", cloud_orders_open());
 	nothing_left(true);
-	always(work_done(), "every user is heard", "%zu were", work_accepted());
+	always(work_done() && asks_done(), "every user is heard", "%zu were", work_accepted());
 	check_step();
 	check_restorable(true);
 	check_ledger_end();

@@ -14,6 +14,8 @@ bool check_is_launch(const char *url, struct str body)
 	static const char *const forms[] = {"Action=RunInstances", "Action=CreateFleet"};
 	static const char *const urls[] = {"/instance-operations/launch", "/instances?requestId=", "/instances/bulkInsert?", "/pods?fieldManager="};
 
+	if (memmem(body.p, body.n, "DryRun=true", strlen("DryRun=true")) != NULL)
+		return false; /* the doctor asks whether it may */
 	for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
 		if (memmem(body.p, body.n, forms[i], strlen(forms[i])) != NULL)
 			return true;

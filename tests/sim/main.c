@@ -5,6 +5,7 @@
  * child has a database of its own, made from a migrated template.
  */
 #include "world.h"
+#include "asks.h"
 #include "broker.h"
 #include "check.h"
 #include "cloud.h"
@@ -67,6 +68,7 @@ static void run_until(int64_t until, bool (*done)(void))
 			minute = world_now();
 			cloud_minute();
 			weather_minute();
+			asks_minute();
 			brokers_minute();
 			check_step();
 		}

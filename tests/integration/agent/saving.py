@@ -224,29 +224,54 @@ class Checkpoints(AgentCase):
         self.assertEqual(self.exited()["reason"], "drained")
         self.assertEqual(len(self.committed()), 1)
 
-    SAVES_ONCE = ("trap 'echo s >ckpt/state; echo 3 >\"$SPOT_SAVED_FILE\"; trap : USR1' USR1; "
+    SAVES_ONCE = ("trap 'trap : USR1; echo s >ckpt/state; echo 3 >\"$SPOT_SAVED_FILE\"' USR1; "
                   "trap 'echo 9 100 >\"$SPOT_PROGRESS_FILE\"; exit 0' TERM; echo up; while :; do sleep 0.1; done")
 
-    def test_who_leaves_with_0_and_wrote_nothing_is_at_the_step_of_its_files(self):
-        self.agent.start()
-        self.job(self.SAVES_ONCE, checkpoint={"interval_s": 1, "budget_s": 1})
-        self.until(lambda: "why=committed" in self.agent.consoles(), "a checkpoint whose end the agent knows")
-        self.daemon.want("drain", "j1", 1)
+    def leaves_with_0_at_step_9_with_the_files_of_step_3(self):
         r = self.exited()
         self.assertEqual((r["reason"], r["steps_done"]), ("drained", 9))
         self.assertEqual([c["steps"] for c in self.committed()], [3])
 
-    def test_and_so_it_is_where_nobody_has_stored_them_yet(self):
+    def test_who_leaves_with_0_and_wrote_nothing_is_at_the_step_of_its_files(self):
+        self.agent.start()
+        self.job(self.SAVES_ONCE, checkpoint={"interval_s": 1, "budget_s": 10})
+        self.until(lambda: "why=committed" in self.agent.consoles(), "a checkpoint whose end the agent knows")
+        self.daemon.want("drain", "j1", 1)
+        self.leaves_with_0_at_step_9_with_the_files_of_step_3()
+
+    def drained_while_it_is_stored(self):
         def in_the_midst():     # the agent waits for our answer
             self.daemon.on_checkpoint = None
             self.daemon.want("drain", "j1", 1)
             self.daemon.lock.wait_for(lambda: self.daemon.report("EXITED", "j1", 1), timeout=60)
         self.daemon.set(on_checkpoint=in_the_midst)
         self.agent.start()
-        self.job(self.SAVES_ONCE, checkpoint={"interval_s": 1, "budget_s": 1})
-        r = self.exited()
-        self.assertEqual((r["reason"], r["steps_done"]), ("drained", 9))
-        self.assertEqual([c["steps"] for c in self.committed()], [3])
+        self.job("leave() { echo 9 100 >\"$SPOT_PROGRESS_FILE\"; exit 0; }; "
+                 "trap 'trap leave USR1; echo s >ckpt/state; echo 3 >\"$SPOT_SAVED_FILE\"' USR1; while :; do sleep 0.1; done",
+                 checkpoint={"interval_s": 1})
+        self.leaves_with_0_at_step_9_with_the_files_of_step_3()
+
+    def test_and_so_it_is_where_nobody_has_stored_them_yet(self):
+        self.drained_while_it_is_stored()
+
+    def test_and_so_it_is_where_a_daemon_has_forgotten_the_end(self):
+        self.drained_while_it_is_stored()
+        self.until(lambda: self.daemon.haves[-1]["phase"] == "EXITED", "a poll that says so")
+        for restarted in (False, True):
+            if restarted:
+                self.agent.crash()
+                self.agent.start()
+            self.daemon.set(reports=[], checkpoints={}, objects={})
+            self.daemon.want("run" if restarted else "drain", "j1", 1, {})
+            self.leaves_with_0_at_step_9_with_the_files_of_step_3()
+
+    def test_a_save_without_a_number_is_of_the_step_at_which_it_was_asked_for(self):
+        self.agent.start()
+        self.job("echo 5 100 >\"$SPOT_PROGRESS_FILE\"; trap 'echo s >ckpt/state; echo >\"$SPOT_SAVED_FILE\"' USR1; "
+                 "trap 'echo 9 100 >\"$SPOT_PROGRESS_FILE\"; exit 0' TERM; echo up; while :; do sleep 0.1; done")
+        self.until_log("up")
+        self.daemon.want("drain", "j1", 1)
+        self.assertEqual((self.exited()["steps_done"], [c["steps"] for c in self.committed()]), (9, [5]))
 
     def test_a_notice_in_the_midst_of_a_periodic_save_is_heeded(self):
         self.agent.start()

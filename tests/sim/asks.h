@@ -1,0 +1,10 @@
+/* People who look after the daemon. */
+#ifndef SIM_ASKS_H
+#define SIM_ASKS_H
+
+#include "base/base.h"
+
+void asks_minute(void);
+bool asks_done(void); /* everything was accepted */
+
+#endif
