@@ -75,9 +75,9 @@
  *   SPOT_JOB_ID SPOT_JOB_NAME SPOT_EPOCH SPOT_NODE_ID SPOT_NUM_GPUS SPOT_CHECKPOINT_DIR (absolute)
  *   SPOT_NUM_NODES SPOT_NODE_RANK SPOT_NODE_IPS (one per line) SPOT_HEAD_IP SPOT_RESTORED (1 if the directory was filled from a checkpoint) SPOT_STEPS_START
  *   SPOT_PROGRESS_FILE: the job writes "done total\n" there (atomically by rename or one short write)
- *   SPOT_SAVED_FILE: after the signal, the job creates this file ("steps\n") when its save is complete; the
- *   agent also accepts the job's exit with 0 as "saved" (of one node: at the step of the last checkpoint where no file has
- *   changed since, unless it has finished). On the signal the job saves and keeps running or exits. What a job of several
+ *   SPOT_SAVED_FILE: after the signal, the job creates this file ("steps\n"; without a number it is of the step at which it was asked
+ *   for) when its save is complete; the agent also accepts the job's exit with 0 as "saved" (of one node: at the step of the last
+ *   save that it confirmed where no file is younger than that, unless it has finished). On the signal the job saves and keeps running or exits. What a job of several
  *   nodes saves by itself, without this file, is not stored once its saves have steps: all ranks are restored at one.
  *   SPOT_NOTICE_FILE: exists once a notice came: {"kind","deadline_us"}
  */

@@ -6,9 +6,10 @@
  * does not return. But gets go out one after another, and a call has one deadline for all of them: of some hundreds it
  * would end by that each time, and a machine that died would never be missed. So of many the lists of their zones are read
  * first, 500 in a request, and a get asks only for those that these lack: absence is Google's own 404 as ever, whatever a
- * list leaves out (a zone in trouble, a label that somebody took away). Zone by zone, not aggregated: there one dead zone
- * fails the list of all. And no more gets than for a few: who is not reached is untold, and the next look begins with
- * those that have not gone by then.
+ * list leaves out (a zone in trouble, a label that somebody took away). Zone by zone, of the zones that are asked for: a zone
+ * that fails ends the call, as a get in it would, and the aggregated list has all of them. And no more gets than for a few:
+ * who is not reached is untold, and the next look begins with them, so that fifty that live and that no list has keep nobody
+ * from being asked for.
  */
 
 #define GETS_MOST 50
@@ -24,7 +25,8 @@ struct look {
 	bool begun;
 	struct spot_instance *items;
 	size_t n, cap;
-	size_t from, asked;    /* the ref that is asked for; how many were */
+	size_t first;          /* whom the gets begin with */
+	size_t from, asked;    /* the ref that is asked for, counted from there; how many were */
 	struct ref_at *sorted; /* those of a zone are side by side; none: a few refs, nothing is listed */
 	size_t sorted_n, next; /* next: the first of the zone that is listed */
 	bool *told;	       /* of each ref: a list had it; NULL = nothing is listed */
@@ -43,13 +45,14 @@ static bool ref_ok(struct spot_call *c, const char *ref, const char **ret_zone, 
 	return gcp_ref_read(c->arena, ref, ret_zone, ret_id, &disk) && !disk;
 }
 
-static void begin(struct spot_call *c, const struct spot_describe *a, struct look *l)
+static void begin(const struct gcp *self, struct spot_call *c, const struct spot_describe *a, struct look *l)
 {
 	const char *zone, *id;
 
 	l->begun = true;
 	if (a->refs_n <= GETS_MOST || str_empty(a->install))
 		return;
+	l->first = self->describe_first % a->refs_n;
 	l->told = arena_array(c->arena, a->refs_n, sizeof(*l->told));
 	l->sorted = arena_array(c->arena, a->refs_n, sizeof(*l->sorted));
 	for (size_t i = 0; i < a->refs_n; i++) {
@@ -133,12 +136,14 @@ static enum spot_step get_reply(struct gcp *self, struct spot_call *c, struct lo
 }
 
 /* On to the next ref that is to be asked for. False: there is none, or no room for more. */
-static bool get_next(struct spot_call *c, struct spot_describe *a, struct look *l, const char **ret_zone, const char **ret_id)
+static bool get_next(struct gcp *self, struct spot_call *c, struct spot_describe *a, struct look *l, const char **ret_zone, const char **ret_id)
 {
 	bool *untold;
 
 	for (; l->from < a->refs_n; l->from++) {
-		if ((l->told == NULL || !l->told[l->from]) && ref_ok(c, a->refs[l->from], ret_zone, ret_id))
+		size_t i = (l->first + l->from) % a->refs_n;
+
+		if ((l->told == NULL || !l->told[i]) && ref_ok(c, a->refs[i], ret_zone, ret_id))
 			break;
 	}
 	if (l->from == a->refs_n)
@@ -146,9 +151,13 @@ static bool get_next(struct spot_call *c, struct spot_describe *a, struct look *
 	if (l->told == NULL || l->asked < GETS_MOST)
 		return true;
 	untold = arena_array(c->arena, a->refs_n, sizeof(*untold));
-	for (size_t i = l->from; i < a->refs_n; i++)
+	for (size_t k = l->from; k < a->refs_n; k++) {
+		size_t i = (l->first + k) % a->refs_n;
+
 		untold[i] = !l->told[i];
+	}
 	a->untold = untold;
+	self->describe_first = (l->first + l->from) % a->refs_n;
 	return false;
 }
 
@@ -161,7 +170,7 @@ enum spot_step gcp_describe(void *p, struct spot_call *c, struct spot_describe *
 	const char *zone, *id;
 
 	if (!l->begun)
-		begin(c, a, l);
+		begin(self, c, a, l);
 	if (c->in != NULL) {
 		enum spot_step s = l->next < l->sorted_n ? list_reply(self, c, l) : get_reply(self, c, l);
 
@@ -170,7 +179,7 @@ enum spot_step gcp_describe(void *p, struct spot_call *c, struct spot_describe *
 	}
 	if (l->next < l->sorted_n)
 		return list_send(self, c, a, l);
-	if (!get_next(c, a, l, &zone, &id)) {
+	if (!get_next(self, c, a, l, &zone, &id)) {
 		a->found = l->items;
 		a->n = l->n;
 		return SPOT_DONE;

@@ -79,6 +79,8 @@ struct gcp {
 	char *email;	     /* whose key it is */
 	/* auth, and clock-skew correction */
 	int64_t skew_us; /* vendor's clock minus ours */
+	/* describe */
+	size_t describe_first; /* whom the gets of one of many begin with */
 };
 
 struct gcp_request {

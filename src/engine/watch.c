@@ -124,14 +124,42 @@ static const char *told_state(const struct spot_instance *i, int32_t lacked)
 	return instance_state(i);
 }
 
-static const struct spot_instance *found_ref(const struct spot_describe *d, const char *ref)
+static int by_ref(const void *a, const void *b)
 {
+	const struct spot_instance *x = *(const struct spot_instance *const *)a, *y = *(const struct spot_instance *const *)b;
+
+	return strcmp(x->ref, y->ref);
+}
+
+/* Sorted by ref: thousands are looked up among thousands. */
+static const struct spot_instance **found_sort(struct arena *a, const struct spot_describe *d)
+{
+	const struct spot_instance **ret = arena_array(a, d->n + 1, sizeof(const struct spot_instance *));
+
 	for (size_t i = 0; i < d->n; i++) {
-		if (strcmp(d->found[i].ref, ref) == 0) {
-			return &d->found[i];
-		}
+		ret[i] = &d->found[i];
 	}
-	return NULL;
+	qsort(ret, d->n, sizeof(const struct spot_instance *), by_ref);
+	return ret;
+}
+
+/* Of one that was told more than once the first word counts. */
+static const struct spot_instance *found_ref(const struct spot_instance **sorted, size_t n, const char *ref)
+{
+	const struct spot_instance key = {.ref = ref}, *one = &key, *first;
+	const struct spot_instance **hit = bsearch(&one, sorted, n, sizeof(const struct spot_instance *), by_ref);
+
+	if (hit == NULL) {
+		return NULL;
+	}
+	while (hit > sorted && strcmp(hit[-1]->ref, ref) == 0) {
+		hit--;
+	}
+	first = *hit;
+	for (; hit < sorted + n && strcmp((*hit)->ref, ref) == 0; hit++) {
+		first = MIN(first, *hit);
+	}
+	return first;
 }
 
 static void seen_write(struct act *a, const struct asking *k)
@@ -142,10 +170,11 @@ static void seen_write(struct act *a, const struct asking *k)
 	const char **states = arena_array(a->arena, k->n, sizeof(*states));
 	const char **ips = arena_array(a->arena, k->n, sizeof(*ips));
 	const char **reasons = arena_array(a->arena, k->n, sizeof(*reasons));
+	const struct spot_instance **found = found_sort(a->arena, &k->describe);
 	size_t n = 0;
 
 	for (size_t i = 0; i < k->n; i++) {
-		const struct spot_instance *x = found_ref(&k->describe, k->rows[i].ref);
+		const struct spot_instance *x = found_ref(found, k->describe.n, k->rows[i].ref);
 
 		if (x == NULL && k->describe.untold != NULL && k->describe.untold[i]) {
 			continue; /* stays as it was seen last */

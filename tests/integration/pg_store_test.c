@@ -403,7 +403,8 @@ static int64_t plan_rows(PGconn *c, const char *execute)
 {
 	size_t n = strlen(execute) + 64;
 	char *sql = malloc(n);
-	int64_t sum = 0, rows = 0, loops = 0;
+	int64_t sum = 0, loops = 0;
+	double rows; /* a mean from PostgreSQL 18 on */
 	PGresult *r;
 
 	assert_non_null(sql);
@@ -412,8 +413,8 @@ static int64_t plan_rows(PGconn *c, const char *execute)
 	for (int i = 0; i < PQntuples(r); i++) {
 		const char *line = PQgetvalue(r, i, 0), *at;
 
-		if ((at = strstr(line, "(actual rows=")) != NULL && sscanf(at, "(actual rows=%" SCNd64 " loops=%" SCNd64, &rows, &loops) == 2) {
-			sum += rows * loops;
+		if ((at = strstr(line, "(actual rows=")) != NULL && sscanf(at, "(actual rows=%lf loops=%" SCNd64, &rows, &loops) == 2) {
+			sum += (int64_t)(rows * (double)loops);
 		} else if ((at = strstr(line, "Rows Removed by")) != NULL) {
 			sum += strtol(strrchr(at, ':') + 1, NULL, 10) * loops;
 		}

@@ -135,6 +135,7 @@ UPDATE checkpoint_chunk SET deleted_us = $4 WHERE checkpoint_id = $1 AND path = 
 UPDATE checkpoint c SET disposed_us = $2
 WHERE c.id IN (SELECT o.id FROM checkpoint o JOIN attempt a ON a.job_id = o.job_id AND a.epoch = o.epoch AND a.rank = o.rank
 		WHERE o.state = 'ABANDONED' AND o.disposed_us IS NULL AND (o.urls_us IS NULL OR o.urls_us <= $1) AND a.ended_us IS NOT NULL AND a.settled
+			AND (o.urls_us IS NULL OR NOT EXISTS (SELECT FROM attempt r WHERE r.job_id = o.job_id AND r.epoch = o.epoch AND (r.ended_us IS NULL OR NOT r.settled)))
 		ORDER BY o.id LIMIT 200)
 	AND (c.urls_us IS NULL OR (c.urls_us <= $1 AND NOT EXISTS (
 		SELECT FROM checkpoint_chunk k WHERE k.checkpoint_id = c.id AND k.fresh AND k.deleted_us IS NULL

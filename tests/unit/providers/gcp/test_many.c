@@ -129,6 +129,29 @@ static void who_is_not_reached_is_untold(void **state)
 	drive_fini(&d);
 }
 
+/* Machines that live and that no list has, whatever hides them: more than one look asks for. */
+static void those_behind_living_ones_have_their_turn(void **state)
+{
+	static const size_t first[] = {880, 930, 980};
+	struct drive d;
+
+	(void)state;
+	ready_init(&d, NULL);
+	for (size_t look = 0; look < ARRAY_LEN(first); look++) {
+		struct drive_try t[GETS + 2] = {{0}};
+		struct spot_describe a = of(&d, 1000, ZONE);
+		size_t n = listed(&d, t, 0, 880);
+
+		/* From where the look before stopped, and from the beginning again. */
+		for (size_t i = 0; i < GETS; i++)
+			t[n++] = got(&d, &a, 880 + (first[look] - 880 + i) % 120, true);
+		drive_script(&d, t, n);
+		assert_int_equal(drive_run(&d, DRIVE_DESCRIBE, &a), SPOT_DONE);
+		assert_int_equal(a.n, 930);
+	}
+	drive_fini(&d);
+}
+
 static void each_zone_is_listed_by_itself(void **state)
 {
 	struct spot_describe a;
@@ -195,6 +218,7 @@ int main(void)
 	    cmocka_unit_test(a_few_are_asked_for_one_by_one),
 	    cmocka_unit_test(many_take_a_request_for_500_and_one_for_each_that_is_lacking),
 	    cmocka_unit_test(who_is_not_reached_is_untold),
+	    cmocka_unit_test(those_behind_living_ones_have_their_turn),
 	    cmocka_unit_test(each_zone_is_listed_by_itself),
 	    cmocka_unit_test(a_list_that_is_none_is_no_absence),
 	};
