@@ -8,6 +8,7 @@
 #include "cloud.h"
 #include "host.h"
 #include "leaders.h"
+#include "spin.h"
 #include "store.h"
 #include "work.h"
 
@@ -500,6 +501,7 @@ static void check_results(void)
 
 void check_step(void)
 {
+	spin_check();
 	check_instances();
 	check_ready_rows();
 	check_notices();

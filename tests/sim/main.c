@@ -12,6 +12,7 @@
 #include "mix.h"
 #include "refuse.h"
 #include "server.h"
+#include "spin.h"
 #include "stop.h"
 #include "store.h"
 #include "weather.h"
@@ -61,6 +62,8 @@ static void run_until(int64_t until, bool (*done)(void))
 
 	while (world_now() < until && world.failed == NULL && (done == NULL || !done())) {
 		brokers_turn(world_turn(MIN(until, second + SPOT_US_PER_S)));
+		if (spin_seen())
+			spin_check();
 		if (world_now() >= second + SPOT_US_PER_S)
 			second = world_now();
 		if (world_now() >= minute + 60 * SPOT_US_PER_S) {
@@ -160,6 +163,7 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 	cloud_files(path);
 	log_init(&(struct log_conf){.fd = o->trace ? 1 : open("/dev/null", O_WRONLY | O_CLOEXEC),
 	    .level = o->trace ? LOG_INFO : LOG_ERROR, .program = "sim", .clock = &world.clock.clock});
+	spin_limit(out);
 	traps_armed = true;
 	seed_run(providers);
 	traps_armed = false;
@@ -229,6 +233,7 @@ struct slot {
 	pid_t pid;
 	int out, no;
 	uint64_t seed;
+	double until_s; /* it is ended then */
 	struct database db;
 	char *text;
 	size_t n;
@@ -310,6 +315,7 @@ static void slot_start(struct slot *s, const struct options *o, uint64_t seed, c
 	close(p[1]);
 	s->out = p[0];
 	s->seed = seed;
+	s->until_s = clock_s() + SPIN_REAL_S;
 	s->n = 0;
 	s->text = realloc(s->text, 65536);
 	assert(s->text != NULL);
@@ -345,11 +351,14 @@ static bool slot_end(struct slot *s, const struct options *o, const char *dir)
 	verdict = strstr(s->text, "\nok ") != NULL || strstr(s->text, "\nFAILED ") != NULL;
 	last_verdict[0] = '\0';
 	if (!verdict && !stop_wanted()) {
-		char why[64];
+		char why[96];
 
-		snprintf(why, sizeof(why), "crashed with %s %d", WIFSIGNALED(status) ? "signal" : "exit",
-		    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-		snprintf(last_verdict, sizeof(last_verdict), "%s", why);
+		if (clock_s() >= s->until_s)
+			snprintf(why, sizeof(why), SPIN_RULE ": it waits: not over after %d real seconds", SPIN_REAL_S);
+		else
+			snprintf(why, sizeof(why), "crashed with %s %d", WIFSIGNALED(status) ? "signal" : "exit",
+			    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+		snprintf(last_verdict, sizeof(last_verdict), "%.*s", (int)strcspn(why, ":"), why);
 		failed(s->seed, why);
 	}
 	if (o->from == o->to && !looking)
@@ -398,9 +407,9 @@ static void batch(const struct options *o, const char *dir)
 		databases_tidy();
 		for (int i = 0; i < SLOTS; i++)
 			fds[i] = (struct pollfd){.fd = slots[i].pid != 0 ? slots[i].out : -1, .events = POLLIN};
-		(void)poll(fds, SLOTS, stop_wanted() ? 0 : -1);
+		(void)poll(fds, SLOTS, stop_wanted() ? 0 : 10000);
 		for (int i = 0; i < SLOTS; i++) {
-			if (stop_wanted() && slots[i].pid != 0)
+			if (slots[i].pid != 0 && (stop_wanted() || clock_s() >= slots[i].until_s))
 				(void)kill(slots[i].pid, SIGKILL);
 		}
 		for (int i = 0; i < SLOTS; i++) {

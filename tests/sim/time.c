@@ -4,6 +4,7 @@
  */
 #include "base/base.h"
 #include "io/loop_priv.h"
+#include "spin.h"
 #include "world.h"
 
 #include <sys/random.h>
@@ -126,6 +127,7 @@ struct loop *world_turn(int64_t until_us)
 
 	world.turns++;
 	clock_manual_advance(&world.clock, due ? in : most);
+	spin_turn();
 	/* Whoever is told something by another's turn reads the time of now. */
 	for (size_t i = 0; i < LOOPS_MAX; i++) {
 		if (loops[i].loop != NULL)
