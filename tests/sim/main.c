@@ -15,6 +15,7 @@
 #include "spin.h"
 #include "stop.h"
 #include "store.h"
+#include "traps.h"
 #include "weather.h"
 #include "work.h"
 
@@ -32,7 +33,6 @@
 #include <time.h>
 #include <unistd.h>
 
-extern bool traps_armed;
 static bool gates_off;
 
 static const char usage[] =
@@ -43,6 +43,7 @@ static const char usage[] =
     "  M: 20, in a small world (most seeds from 100,001 on) by the seed.\n"
     "  --stop: at the first seed that fails. Without it a failing seed is run again with less and less.\n"
     "  --seconds: no seed begins after so many seconds.\n"
+    "  --trap NAME: springs one trap (traps.c; \"list\": their names; \"spin\": the first seed never ends).\n"
     "  --prove: at its end each seed breaks each rule on purpose (breaks.c); what was noticed is counted as \"proven\".\n";
 
 struct options {
@@ -52,6 +53,7 @@ struct options {
 	const char *mix, *clouds;
 	double until_s; /* no seed begins after that; 0 = all do */
 	bool trace, stop, quiet, prove, learn;
+	const char *trap;
 };
 
 /* ---- one seed ------------------------------------------------------------------------------------- */
@@ -165,6 +167,8 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 	    .level = o->trace ? LOG_INFO : LOG_ERROR, .program = "sim", .clock = &world.clock.clock});
 	spin_limit(out);
 	traps_armed = true;
+	while (o->trap != NULL && seed == o->from) /* --trap spin: it must be ended, and the batch go on */
+		;
 	seed_run(providers);
 	traps_armed = false;
 	fflush(stdout);
@@ -532,7 +536,7 @@ static bool options_read(struct options *o, int argc, char **argv)
 {
 	static const struct option longs[] = {{"seeds", 1, NULL, 's'}, {"jobs", 1, NULL, 'j'}, {"minutes", 1, NULL, 'm'},
 	    {"faults", 1, NULL, 'f'}, {"trace", 0, NULL, 't'}, {"stop", 0, NULL, 'x'},
-	    {"prove", 0, NULL, 'p'}, {"seconds", 1, NULL, 'l'}, {"clouds", 1, NULL, 'c'}, {NULL, 0, NULL, 0}};
+	    {"prove", 0, NULL, 'p'}, {"seconds", 1, NULL, 'l'}, {"clouds", 1, NULL, 'c'}, {"trap", 1, NULL, 'r'}, {NULL, 0, NULL, 0}};
 	struct faults_mix m;
 	int c;
 	char *end;
@@ -551,6 +555,7 @@ static bool options_read(struct options *o, int argc, char **argv)
 		case 'x': o->stop = true; break;
 		case 'p': o->prove = true; break;
 		case 'c': o->clouds = optarg; break;
+		case 'r': o->trap = optarg; break;
 		case 'l': o->until_s = clock_s() + strtod(optarg, NULL); break;
 		default: return false;
 		}
@@ -571,6 +576,8 @@ int main(int argc, char **argv)
 		fputs(usage, stderr);
 		return 2;
 	}
+	if (o.trap != NULL && strcmp(o.trap, "spin") != 0)
+		return trap_try(o.trap) ? 0 : 2;
 	setvbuf(stdout, NULL, _IOFBF, 1 << 16);
 	if (mkdtemp(dir) == NULL)
 		abort();
