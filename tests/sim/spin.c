@@ -20,7 +20,7 @@
 
 static struct {
 	int64_t minute, turns;
-	bool raised;
+	bool raised, alone;
 	int out;
 } spin;
 
@@ -55,16 +55,19 @@ static void used_up(int signo UNUSED)
 	static const char words[] = "\nFAILED " SPIN_RULE ": it spins: a turn does not end, the seed's processor time is used up\n";
 
 	(void)!write(spin.out, words, sizeof(words) - 1);
+	if (spin.alone)
+		trace_last(STDOUT_FILENO);
 	_exit(1);
 }
 
-void spin_limit(int out)
+void spin_limit(int out, bool alone)
 {
 	const char *given = getenv("SPOT_SIM_CPU_S"); /* test_sim.py waits less */
 	rlim_t s = given != NULL ? strtoul(given, NULL, 10) : CPU_S;
 	struct rlimit cpu = {.rlim_cur = s, .rlim_max = s + 5}; /* who ignores the signal is killed */
 
 	spin.out = out;
+	spin.alone = alone;
 	(void)signal(SIGXCPU, used_up);
 	(void)setrlimit(RLIMIT_CPU, &cpu);
 }

@@ -1,5 +1,6 @@
 """The simulation itself: a seed has one trace wherever and however it runs, and each rule was seen to fail."""
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -41,6 +42,7 @@ FORBIDDEN = set("""
     curl_easy_perform curl_multi_perform curl_multi_poll curl_multi_wait curl_multi_socket_action
 """.split())
 ALLOWED = {
+    "alarm": "main.c: who has crashed and asks for its rows is given ten seconds",
     "getrusage": "main.c, after the seed: the figure cpu_ms",
     "poll": "main.c and store.c: for the children, and for the one real connection, which answers before time goes on",
     "PQconnectdb": "server.c and store.c: the one real connection",
@@ -54,6 +56,15 @@ def names(out, kind):
 
 
 class Sim(unittest.TestCase):
+    def test_each_state_and_fault_has_its_row(self):
+        text = {p.name: p.read_text(encoding="utf-8") for p in pathlib.Path(__file__).parent.glob("*.c")}
+        listed = re.findall(r'^\t\{"(?:sometimes|fault)", "([^"]*)", \d+, \d+\},(?: /\* .* \*/)?$', text.pop("reach.c"), re.M)
+        self.assertEqual(len(listed), len(set(listed)))
+        said = set(re.findall(r'(?:sometimes|fault_seen)\("([^"]*)"\)', "".join(text.values())))
+        self.assertGreater(len(said), 60)
+        self.assertEqual(said - set(listed), set(), "no row in reach.c")
+        self.assertEqual([n for n in listed if not any('"%s"' % n in t for t in text.values())], [], "nobody says so")
+
     def test_a_seed_has_one_trace_alone_and_among_others(self):
         code, out = run("--seeds", "3-4")
         self.assertEqual(code, 0, out)
@@ -103,6 +114,18 @@ class Sim(unittest.TestCase):
         code, out = run("--seeds", "3-5", "--stop", "--jobs", "1", "--trap", "spin", SPOT_SIM_CPU_S="2")
         self.assertEqual(code, 1, out)
         self.assertRegex(out, "(?m)^seed 3 FAILED time goes on: it spins")
+
+    def test_a_batch_tells_how_its_failing_seed_fails_alone(self):
+        for trap, verdict, more in (("rule", "a rule that nothing keeps", ""), ("abort", "crashed with signal 6", "signal 6; the last lines of the trace:")):
+            code, out = run("--seeds", "3-4", "--faults", "none", "--trap", trap)
+            self.assertEqual(code, 1, out)
+            self.assertIn("2 seeds, 1 failed", out)
+            self.assertRegex(out, "(?m)^seed 3 FAILED %s" % verdict)
+            shortest, _, rows = out.partition("its timeline:\n")
+            self.assertRegex(shortest, r"(?m)^shortest: sim 3 --minutes 1 --faults none.*\n  breaks: %s$" % verdict)
+            self.assertIn(more, rows)
+            self.assertRegex(rows, r"(?m)^\d+ job j1 ->QUEUED SUBMITTED: ")
+            self.assertEqual(more == "", "calm" not in rows, rows)
 
     def test_each_rule_was_seen_to_fail(self):
         code, out = run("--seeds", "1-24", "--prove")
