@@ -9,6 +9,7 @@
 #include "host.h"
 #include "leaders.h"
 #include "refuse.h"
+#include "spin.h"
 #include "store.h"
 #include "twice.h"
 #include "work.h"
@@ -22,6 +23,13 @@ static void rows(const char *sql)
 		abort();
 	}
 	PQclear(r);
+}
+
+static void spins(void)
+{
+	spin_raise(true);
+	check_rules_end();
+	spin_raise(false);
 }
 
 static void statement_fails(void)
@@ -400,6 +408,7 @@ static const struct rule_break {
     {"no price is of a time to come", "UPDATE pool_latest SET observed_us = 9000000000000000", later},
     {"what did not happen has no time", "UPDATE node SET ready_us = 1; DELETE FROM event", NULL},
     {"the database takes every statement", "", statement_fails},
+    {SPIN_RULE, "", spins},
     {"every user is heard", "", user_unheard},
     {"a user's request is understood", "", work_mishear},
 };

@@ -9,6 +9,7 @@
 #include "cloud.h"
 #include "host.h"
 #include "leaders.h"
+#include "spin.h"
 #include "store.h"
 #include "work.h"
 
@@ -501,6 +502,7 @@ static void check_results(void)
 
 void check_step(void)
 {
+	spin_check();
 	check_instances();
 	check_ready_rows();
 	check_notices();
@@ -553,7 +555,7 @@ bool check_settled(void)
 		  "ended_us > launched_us AND (billed_to_us IS NULL OR billed_to_us < ended_us)))") == 0;
 }
 
-static void timeline(void)
+void check_timeline(void)
 {
 	char *t = text("SELECT string_agg((at_us - " "1793491200000000" ") / 1000000 || ' ' || entity || ' ' || entity_id || ' ' || was "
 		       "|| '->' || now || ' ' || event || ': ' || why, chr(10) ORDER BY id) FROM event "
@@ -613,5 +615,5 @@ void check_end(void)
 		sometimes("an attempt was drained");
 	check_work_seen();
 	if (world.failed != NULL || world.conf.trace)
-		timeline();
+		check_timeline();
 }

@@ -10,6 +10,7 @@
 void check_step(void);     /* each minute */
 bool check_settled(void);  /* all jobs are over and all machines are gone */
 void check_end(void);
+void check_timeline(void);  /* prints the events of the rows */
 /* The rules that check_end looks at, and no more. progress: also of programs that were looked at before. */
 void check_rules_end(void);
 void check_progress_again(void);

@@ -11,10 +11,13 @@
 #include "cloud.h"
 #include "gates.h"
 #include "mix.h"
+#include "reach.h"
 #include "refuse.h"
 #include "server.h"
+#include "spin.h"
 #include "stop.h"
 #include "store.h"
+#include "traps.h"
 #include "weather.h"
 #include "work.h"
 
@@ -32,7 +35,6 @@
 #include <time.h>
 #include <unistd.h>
 
-extern bool traps_armed;
 static bool gates_off;
 
 static const char usage[] =
@@ -43,6 +45,7 @@ static const char usage[] =
     "  M: 20, in a small world (most seeds from 100,001 on) by the seed.\n"
     "  --stop: at the first seed that fails. Without it a failing seed is run again with less and less.\n"
     "  --seconds: no seed begins after so many seconds.\n"
+    "  --trap NAME: alone, springs one trap (traps.c; \"list\": their names); else what the first seed does at its calm: rule, abort, spin.\n"
     "  --prove: at its end each seed breaks each rule on purpose (breaks.c); what was noticed is counted as \"proven\".\n";
 
 struct options {
@@ -52,6 +55,7 @@ struct options {
 	const char *mix, *clouds;
 	double until_s; /* no seed begins after that; 0 = all do */
 	bool trace, stop, quiet, prove, learn;
+	const char *trap; /* the first seed does so */
 };
 
 /* ---- one seed ------------------------------------------------------------------------------------- */
@@ -62,6 +66,8 @@ static void run_until(int64_t until, bool (*done)(void))
 
 	while (world_now() < until && world.failed == NULL && (done == NULL || !done())) {
 		brokers_turn(world_turn(MIN(until, second + SPOT_US_PER_S)));
+		if (spin_seen())
+			spin_check();
 		if (world_now() >= second + SPOT_US_PER_S)
 			second = world_now();
 		if (world_now() >= minute + 60 * SPOT_US_PER_S) {
@@ -98,6 +104,36 @@ static bool calm_over(void)
 	return check_settled() || (calm.by != 0 && world_now() >= calm.by);
 }
 
+/* --trap: how such a seed is told of is tested so. */
+static void trapped(void)
+{
+	const char *t = world.conf.trap;
+
+	if (t == NULL)
+		return;
+	if (strcmp(t, "rule") == 0)
+		always(false, "a rule that nothing keeps", "as it was asked for");
+	if (strcmp(t, "abort") == 0)
+		abort();
+	while (strcmp(t, "spin") == 0)
+		;
+}
+
+/* A seed that runs alone and crashes tells what it did last; after an assertion its rows, too, which may fail. */
+static void crashed(int signo)
+{
+	(void)signal(signo, SIG_DFL);
+	traps_armed = false;
+	dprintf(STDOUT_FILENO, "signal %d; the last lines of the trace:\n", signo);
+	trace_last(STDOUT_FILENO);
+	if (signo == SIGABRT) {
+		(void)alarm(10);
+		check_timeline();
+		fflush(stdout);
+	}
+	(void)raise(signo);
+}
+
 static void seed_run(const char *providers)
 {
 	int64_t end = SIM_T0 + world.conf.minutes * 60 * SPOT_US_PER_S;
@@ -119,6 +155,7 @@ static void seed_run(const char *providers)
 	weather_calm();
 	brokers_calm();
 	trace("calm");
+	trapped();
 	calm.since = world_now();
 	run_until(INT64_MAX, calm_over);
 	check_end();
@@ -143,7 +180,8 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 
 	if (o->quiet || o->from != o->to)
 		(void)!freopen("/dev/null", "w", stdout);
-	world.conf = (struct world_conf){.seed = seed, .trace = o->trace, .dsn = dsn, .prove = o->prove, .gates_off = gates_off};
+	world.conf = (struct world_conf){.seed = seed, .trace = o->trace, .dsn = dsn, .prove = o->prove, .gates_off = gates_off,
+	    .trap = seed == o->from ? o->trap : NULL};
 	size_of_seed(seed, o->minutes, &world.conf);
 	if (o->learn)
 		world.conf.small = true, world.conf.jobs = 0;
@@ -162,6 +200,9 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 	cloud_files(path);
 	log_init(&(struct log_conf){.fd = o->trace ? 1 : open("/dev/null", O_WRONLY | O_CLOEXEC),
 	    .level = o->trace ? LOG_INFO : LOG_ERROR, .program = "sim", .clock = &world.clock.clock});
+	spin_limit(out, !(o->quiet || o->from != o->to));
+	if (!o->quiet && o->from == o->to)
+		(void)signal(SIGABRT, crashed), (void)signal(SIGSEGV, crashed), (void)signal(SIGBUS, crashed), (void)signal(SIGFPE, crashed);
 	traps_armed = true;
 	seed_run(providers);
 	traps_armed = false;
@@ -231,35 +272,14 @@ struct slot {
 	pid_t pid;
 	int out, no;
 	uint64_t seed;
+	double until_s; /* it is ended then */
 	struct database db;
 	char *text;
 	size_t n;
 };
-struct total {
-	char kind[16], name[160];
-	int64_t n, seeds;
-};
-static struct total totals[400];
-static size_t totals_n;
 static int64_t failures, done;
 static uint64_t failed_seeds[64];
 static char last_verdict[256]; /* of the last seed that ended: the broken invariant, "" = none */
-
-static void total_add(const char *kind, const char *name, int64_t n)
-{
-	for (size_t i = 0; i < totals_n; i++) {
-		if (strcmp(totals[i].kind, kind) == 0 && strcmp(totals[i].name, name) == 0) {
-			totals[i].n += n;
-			totals[i].seeds++;
-			return;
-		}
-	}
-	assert(totals_n < ARRAY_LEN(totals));
-	snprintf(totals[totals_n].kind, sizeof(totals[0].kind), "%s", kind);
-	snprintf(totals[totals_n].name, sizeof(totals[0].name), "%s", name);
-	totals[totals_n].n = n;
-	totals[totals_n++].seeds = 1;
-}
 
 static uint64_t hashes;
 static bool looking; /* for the shortest reproduction: nothing is counted */
@@ -290,7 +310,7 @@ static void slot_line(const struct slot *s, char *line)
 		hashes ^= strtoull(name, NULL, 16);
 	} else if (!looking && n != NULL && strcmp(kind, "ok") != 0) {
 		*n++ = '\0';
-		total_add(kind, name, strtoll(n, NULL, 10));
+		reach_add(kind, name, strtoll(n, NULL, 10));
 	}
 }
 
@@ -312,6 +332,7 @@ static void slot_start(struct slot *s, const struct options *o, uint64_t seed, c
 	close(p[1]);
 	s->out = p[0];
 	s->seed = seed;
+	s->until_s = clock_s() + SPIN_REAL_S;
 	s->n = 0;
 	s->text = realloc(s->text, 65536);
 	assert(s->text != NULL);
@@ -347,11 +368,14 @@ static bool slot_end(struct slot *s, const struct options *o, const char *dir)
 	verdict = strstr(s->text, "\nok ") != NULL || strstr(s->text, "\nFAILED ") != NULL;
 	last_verdict[0] = '\0';
 	if (!verdict && !stop_wanted()) {
-		char why[64];
+		char why[96];
 
-		snprintf(why, sizeof(why), "crashed with %s %d", WIFSIGNALED(status) ? "signal" : "exit",
-		    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-		snprintf(last_verdict, sizeof(last_verdict), "%s", why);
+		if (clock_s() >= s->until_s)
+			snprintf(why, sizeof(why), SPIN_RULE ": it waits: not over after %d real seconds", SPIN_REAL_S);
+		else
+			snprintf(why, sizeof(why), "crashed with %s %d", WIFSIGNALED(status) ? "signal" : "exit",
+			    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+		snprintf(last_verdict, sizeof(last_verdict), "%.*s", (int)strcspn(why, ":"), why);
 		failed(s->seed, why);
 	}
 	if (o->from == o->to && !looking)
@@ -400,9 +424,9 @@ static void batch(const struct options *o, const char *dir)
 		databases_tidy();
 		for (int i = 0; i < SLOTS; i++)
 			fds[i] = (struct pollfd){.fd = slots[i].pid != 0 ? slots[i].out : -1, .events = POLLIN};
-		(void)poll(fds, SLOTS, stop_wanted() ? 0 : -1);
+		(void)poll(fds, SLOTS, stop_wanted() ? 0 : 10000);
 		for (int i = 0; i < SLOTS; i++) {
-			if (stop_wanted() && slots[i].pid != 0)
+			if (slots[i].pid != 0 && (stop_wanted() || clock_s() >= slots[i].until_s))
 				(void)kill(slots[i].pid, SIGKILL);
 		}
 		for (int i = 0; i < SLOTS; i++) {
@@ -412,49 +436,19 @@ static void batch(const struct options *o, const char *dir)
 	}
 }
 
-/* ---- what a batch must have seen ------------------------------------------------------------------------ */
-
-#define BATCH_MIN 500
-static const char *const musts[] = {"a job succeeded", "a job failed", "a job ended by its cancellation",
-    "a job went on from a checkpoint", "a launch's outcome was unknown", "a node was cut off", "a pool ran dry",
-    "a price jumped", "a statement ran after its sender had died", "an agent crashed", "an attempt was drained",
-    "an attempt was lost", "an instance died without a word", "an instance outlived its row", "an instance was reclaimed",
-    "the daemon died", "the sweeper found an instance without a live row", "two programs of one job ran at once",
-    "a machine outlived its instance", "a leader was stopped", "a leader was stopped with a launch in its hands",
-    "the other daemon took over", "a daemon's clock jumped forward", "a daemon's clock jumped back", "a machine's clock jumped",
-    "a machine started again", "a cloud had no spot left", "a feed was silent", "a price could not be", "a gang succeeded", "a machine of a gang that ran died", "a machine with our mark was nobody's", "a machine was recommended to leave", "a machine was stopped",
-    "a gang began again elsewhere", "a gang went on from a whole checkpoint", "a gang went on from what one rank had saved for all", "a job with a deadline succeeded", "a fleet was closed",
-    "a job ran on a fleet", "a job left for one of higher priority", "a job went to on-demand since there was no spot", "a statement came from a daemon that led no longer",
-    "a job ran at Google Cloud", "a job ran at Azure", "a gang of Google Cloud came by one call",
-    "a job ran at CoreWeave", "a gang ran at CoreWeave", "a Pod was evicted", "a node of a cluster was silent", "a stream of lines broke",
-    "a watch was too old to go on", "a job saved without a daemon", "a machine without a daemon switched itself off"};
-
-/* A batch that is large enough and never came to one of these tests less than it says. */
-static bool all_reached(const struct options *o)
-{
-	bool all = true;
-
-	if (o->mix != NULL || done < (o->from < SIM_SMALL_FROM ? BATCH_MIN : BATCH_MIN * SIM_FULL))
-		return true;
-	for (size_t i = 0; i < ARRAY_LEN(musts); i++) {
-		bool reached = false;
-
-		for (size_t k = 0; k < totals_n; k++)
-			reached = reached || (strcmp(totals[k].kind, "sometimes") == 0 && strcmp(totals[k].name, musts[i]) == 0);
-		if (!reached)
-			printf("FAILED: never reached: %s\n", musts[i]);
-		all = all && reached;
-	}
-	return all;
-}
-
 /* ---- the shortest reproduction ------------------------------------------------------------------------ */
+
+/* What fails after minutes only (spin.h) is not made much shorter. */
+#define SHRINK_S 300
+static double shrink_until_s;
 
 static bool still_fails(struct options *o, const struct faults_mix *m, const char *dir, const char *why)
 {
 	char text[1024];
 
 	mix_text(m, text, sizeof(text));
+	if (clock_s() >= shrink_until_s)
+		return false;
 	o->mix = text;
 	batch(o, dir);
 	return strcmp(last_verdict, why) == 0;
@@ -467,14 +461,16 @@ static void shrink(const struct options *given, uint64_t seed, const char *dir)
 	struct faults_mix m, less;
 	struct world_conf size = {.seed = seed};
 	char text[1024], why[256];
+	int64_t minutes;
 
 	mix_of_seed(seed, given->mix, &m);
 	size_of_seed(seed, given->minutes, &size);
-	o.minutes = size.minutes;
+	o.minutes = minutes = size.minutes;
 	o.from = o.to = seed;
 	o.quiet = true;
 	o.trace = false;
 	looking = true;
+	shrink_until_s = clock_s() + SHRINK_S;
 	(void)still_fails(&o, &m, dir, "");
 	snprintf(why, sizeof(why), "%s", last_verdict);
 	for (size_t i = 0; i < MIX_FAULTS; i++) {
@@ -487,36 +483,38 @@ static void shrink(const struct options *given, uint64_t seed, const char *dir)
 		o.clouds = "lambda";
 		o.clouds = still_fails(&o, &m, dir, why) ? "lambda" : NULL;
 	}
-	for (int64_t minutes = o.minutes; minutes > 1 && (o.minutes = minutes / 2) > 0 && still_fails(&o, &m, dir, why);)
+	while (minutes > 1) {
+		o.minutes = minutes / 2;
+		if (!still_fails(&o, &m, dir, why))
+			break;
 		minutes = o.minutes;
-	o.minutes = still_fails(&o, &m, dir, why) ? o.minutes : MIN(o.minutes * 2, size.minutes);
-	looking = false;
+	}
+	o.minutes = minutes;
 	mix_text(&m, text, sizeof(text));
 	printf("shortest: sim %" PRIu64 " --minutes %" PRId64 " --faults %s%s%s\n  breaks: %s\n", seed, o.minutes, text,
 	    o.clouds != NULL ? " --clouds " : "", o.clouds != NULL ? o.clouds : "", why);
-}
-
-static int64_t total_of(const char *name)
-{
-	for (size_t i = 0; i < totals_n; i++) {
-		if (strcmp(totals[i].kind, "stat") == 0 && strcmp(totals[i].name, name) == 0)
-			return totals[i].n;
+	if (given->from != given->to) { /* alone it has printed all that already */
+		printf("its timeline:\n");
+		o.mix = text;
+		o.quiet = false;
+		batch(&o, dir);
 	}
-	return 0;
+	looking = false;
 }
 
 static int totals_print(const struct options *o, double took_s)
 {
+	bool all = o->mix != NULL || o->clouds != NULL || o->minutes != 0 || reach_all(done, o->from >= SIM_SMALL_FROM);
+
 	printf("%" PRId64 " seeds, %" PRId64 " failed, %.1f s, %.1f seeds/s, %.1f simulated hours\n", done, failures, took_s,
-	    (double)done / took_s, (double)total_of("sim_s") / 3600);
+	    (double)done / took_s, (double)reach_stat("sim_s") / 3600);
 	if (o->from != o->to)
 		printf("hashes %016" PRIx64 " of all traces, in any order\n", hashes);
-	for (size_t i = 0; i < totals_n && o->from != o->to; i++)
-		printf("%-10s %-60s %10" PRId64 " in %" PRId64 " seeds\n", totals[i].kind, totals[i].name, totals[i].n,
-		    totals[i].seeds);
+	if (o->from != o->to)
+		reach_print();
 	if (gates_off && getenv("SPOT_SIM_GATES") == NULL)
 		printf("FAILED: a gate is wrong (tests/sim/gates.c)\n");
-	return failures > 0 || !all_reached(o) || (gates_off && getenv("SPOT_SIM_GATES") == NULL);
+	return failures > 0 || !all || (gates_off && getenv("SPOT_SIM_GATES") == NULL);
 }
 
 /* ---- start --------------------------------------------------------------------------------------------------- */
@@ -525,7 +523,7 @@ static bool options_read(struct options *o, int argc, char **argv)
 {
 	static const struct option longs[] = {{"seeds", 1, NULL, 's'}, {"jobs", 1, NULL, 'j'}, {"minutes", 1, NULL, 'm'},
 	    {"faults", 1, NULL, 'f'}, {"trace", 0, NULL, 't'}, {"stop", 0, NULL, 'x'},
-	    {"prove", 0, NULL, 'p'}, {"seconds", 1, NULL, 'l'}, {"clouds", 1, NULL, 'c'}, {NULL, 0, NULL, 0}};
+	    {"prove", 0, NULL, 'p'}, {"seconds", 1, NULL, 'l'}, {"clouds", 1, NULL, 'c'}, {"trap", 1, NULL, 'r'}, {NULL, 0, NULL, 0}};
 	struct faults_mix m;
 	int c;
 	char *end;
@@ -544,6 +542,7 @@ static bool options_read(struct options *o, int argc, char **argv)
 		case 'x': o->stop = true; break;
 		case 'p': o->prove = true; break;
 		case 'c': o->clouds = optarg; break;
+		case 'r': o->trap = optarg; break;
 		case 'l': o->until_s = clock_s() + strtod(optarg, NULL); break;
 		default: return false;
 		}
@@ -564,6 +563,8 @@ int main(int argc, char **argv)
 		fputs(usage, stderr);
 		return 2;
 	}
+	if (o.trap != NULL && o.from == 0)
+		return trap_try(o.trap) ? 0 : 2;
 	setvbuf(stdout, NULL, _IOFBF, 1 << 16);
 	if (mkdtemp(dir) == NULL)
 		abort();

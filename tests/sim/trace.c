@@ -21,6 +21,18 @@ static void hash_add(const char *p, size_t n)
 		world.hash = (world.hash ^ (uint8_t)p[i]) * UINT64_C(1099511628211);
 }
 
+/* The last lines, for whoever crashes. */
+static char last[32][1200];
+
+void trace_last(int fd)
+{
+	for (int64_t i = MAX(world.lines - (int64_t)ARRAY_LEN(last), INT64_C(0)); i < world.lines; i++) {
+		const char *line = last[(size_t)i % ARRAY_LEN(last)];
+
+		(void)!write(fd, line, strnlen(line, sizeof(last[0])));
+	}
+}
+
 void trace(const char *fmt, ...)
 {
 	char line[1200];
@@ -34,6 +46,8 @@ void trace(const char *fmt, ...)
 	n = MIN(n, (int)sizeof(line) - 2);
 	line[n++] = '\n';
 	hash_add(line, (size_t)n);
+	memcpy(last[(size_t)world.lines % ARRAY_LEN(last)], line, (size_t)n);
+	last[(size_t)world.lines % ARRAY_LEN(last)][n] = '\0';
 	world.lines++;
 	if (world.conf.trace)
 		(void)fwrite(line, 1, (size_t)n, stdout);

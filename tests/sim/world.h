@@ -82,6 +82,7 @@ struct world_conf {
 	struct faults_mix mix;
 	bool trace;           /* print each line as it happens */
 	bool prove, gates_off;
+	const char *trap;     /* --trap: what this seed does at its calm */
 	const char *dsn, *dir;
 };
 
@@ -128,6 +129,7 @@ double world_s(void); /* seconds since the start */
 
 /* trace.c */
 void trace(const char *fmt, ...) PRINTF(1, 2);
+void trace_last(int fd); /* its last lines; from a signal's handler, too */
 /* Does it happen to this one? Each fault has dice of its own, so that leaving one out leaves the others as they fall.
  * Never while quiet. */
 #define DICE(name) dice(offsetof(struct faults_mix, name) / sizeof(int64_t), world.conf.mix.name)

@@ -151,6 +151,16 @@ static void greet(int fd)
 	put(fd, answer, at + 6);
 }
 
+/* A statement without end ends the copy, and with it its seed. It leaves no core behind. */
+static void cpu_limit(void)
+{
+	struct rlimit cpu = {.rlim_cur = UNIVERSE_CPU_S, .rlim_max = UNIVERSE_CPU_S}, core = {0};
+
+	(void)signal(SIGXCPU, SIG_DFL);
+	if (setrlimit(RLIMIT_CPU, &cpu) != 0 || setrlimit(RLIMIT_CORE, &core) != 0)
+		die("setrlimit");
+}
+
 /* Returns in the copies only, whose client is fd then. */
 static void serve(int fd)
 {
@@ -175,6 +185,7 @@ static void serve(int fd)
 			continue;
 		if (fork() == 0) {
 			universe_inside = true;
+			cpu_limit();
 			greet(client);
 			if (dup2(client, fd) < 0)
 				die("dup2");

@@ -8,5 +8,7 @@
 extern bool universe_inside;
 /* Descriptors below are the server's own. */
 #define UNIVERSE_FDS 2048
+/* Processor time of a copy: a seed's uses a second. */
+#define UNIVERSE_CPU_S 120
 
 #endif
