@@ -314,7 +314,7 @@ static void scan_done(struct agent *a)
 	struct ckpt *c = &a->ckpt;
 	/* What a rank has is a part of what all have, also nothing, and what it had before. */
 	bool gang = a->job.num_nodes > 1;
-	bool by_end_alone = c->by_end && !a->job.finished && !gang;
+	bool by_end_alone = c->by_end && !a->job.finished && !(gang && c->found.n == 0);
 	int64_t quiet_until_ns = (c->begun_wall_us - QUIET_US) * 1000;
 
 	scan_stop(a);
@@ -327,6 +327,8 @@ static void scan_done(struct agent *a)
 	/* A program that left with 0 and wrote nothing is at the step of its files. */
 	if (by_end_alone && c->told_ns != 0 && scan_list_newest(&c->found) <= c->told_ns)
 		c->steps = c->told_steps;
+	else if (by_end_alone && gang && scan_list_same(&c->found, &c->committed))
+		c->steps = c->committed_steps;
 	if (scan_list_same(&c->found, &c->committed) && !gang && (c->steps <= c->committed_steps || by_end_alone)) {
 		ckpt_end(a, true, "nothing has changed since the last one");
 		return;
