@@ -344,7 +344,7 @@ static void scan_done(struct agent *a)
 	struct ckpt *c = &a->ckpt;
 	/* What a rank has is a part of what all have, also nothing, and what it had before. */
 	bool gang = a->job.num_nodes > 1;
-	bool by_end_alone = c->by_end && !a->job.finished && !gang, told;
+	bool by_end_alone = c->by_end && !a->job.finished && !(gang && c->found.n == 0), same, told;
 	struct word before;
 	int64_t quiet_until_ns = (c->begun_wall_us - QUIET_US) * 1000;
 
@@ -356,10 +356,13 @@ static void scan_done(struct agent *a)
 		return;
 	}
 	/* A program that left with 0 and wrote nothing is at the step of its files. */
+	same = scan_list_same(&c->found, &c->committed);
 	told = by_end_alone && word_kept(&a->job, &before) && scan_list_newest(&c->found) <= before.at_ns;
 	if (told)
 		c->steps = before.steps;
-	if (scan_list_same(&c->found, &c->committed) && !gang && (c->steps <= c->committed_steps || (by_end_alone && !told))) {
+	else if (by_end_alone && gang && same)
+		c->steps = c->committed_steps;
+	if (same && !gang && (c->steps <= c->committed_steps || (by_end_alone && !told))) {
 		ckpt_end(a, true, "nothing has changed since the last one");
 		return;
 	}

@@ -113,6 +113,7 @@ static void drop(struct az_call *c)
 	struct az_res *g = az_find(c->az, AZ_GROUP, NULL, c->name);
 	const char *force = az_query(c, "forceDeletionTypes");
 	struct sim *s = c->rq->sim;
+	struct az_op *before = g ? g->op : NULL;
 
 	if (!g) {
 		az_fail(c, 404, "ResourceGroupNotFound", "Resource group '%s' could not be found.", c->name);
@@ -124,7 +125,9 @@ static void drop(struct az_call *c)
 		    "The forced deletion of resource types '%s' is not supported.", force);
 		return;
 	}
-	if (!g->scheduled_us) {
+	if (s->pretend) {
+		az_op_end(s, az_op_new(c, g, true), "Succeeded", NULL, NULL);
+	} else if (!g->scheduled_us) {
 		az_op_new(c, g, true);
 		g->scheduled_us = sim_wall(s) + s->conf.terminate_us;
 		g->state = "Deleting";
@@ -137,6 +140,8 @@ static void drop(struct az_call *c)
 		c->base, g && g->op ? g->op->id : c->az->ops->id, c->version));
 	reply_header(c->rep, "Retry-After",
 	    arena_printf(c->rq->arena, "%d", (int)az_retry_after(s)));
+	if (s->pretend)
+		g->op = before;
 }
 
 static void get(struct az_call *c)

@@ -105,6 +105,11 @@ void az_vm_event(struct inst *i, const char *type)
 		} else if (!str_same(r->state, "Deleting")) {
 			az_op_end(s, r->op, "Succeeded", NULL, NULL); /* of a start */
 		}
+	} else if (str_same(type, "unmade")) {
+		i->own = NULL;
+		r->inst = NULL;
+		az_op_end(s, r->op, "Succeeded", NULL, NULL);
+		az_vm_gone(s, r);
 	} else if (str_same(type, "notice")) {
 		azure_of(s)->incarnation++;
 	} else if (str_same(type, "terminated")) {

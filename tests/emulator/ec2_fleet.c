@@ -397,7 +397,7 @@ void ec2_create_fleet(struct ec2 *e)
 	reply_fleet(e, &fl);
 	for (size_t k = 0; k < fl.n; k++)
 		free(fl.list[k].made);
-	if (t) {
+	if (t && !e->sim->pretend) {
 		t->hash = dup_text(form_hash(e));
 		sbuf_putc(&e->out, '\0');
 		t->reply = dup_text(e->out.p);

@@ -376,7 +376,7 @@ static void run_resolved(struct ec2 *e, struct run *r)
 	if (n == 0)
 		return;
 	reply_launched(e, made, n);
-	if (t) {
+	if (t && !e->sim->pretend) {
 		free(t->insts);
 		t->insts = made;
 		t->n = n;

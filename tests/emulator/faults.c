@@ -24,6 +24,7 @@ static const struct {
     {"duplicate", FAULT_DUPLICATE},
     {"expired_credentials", FAULT_EXPIRED},
     {"clock_skew", FAULT_SKEW},
+    {"pretend", FAULT_PRETEND},
 };
 
 void faults_new(struct sim *s)

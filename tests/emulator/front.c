@@ -138,7 +138,10 @@ static void finish(struct sim_req *rq, const struct fault *f, enum fault_kind ki
 {
 	struct sim_reply rep = {.status = 500}, again = {.status = 500};
 
+	rq->sim->pretend = kind == FAULT_PRETEND;
 	serve(rq, &rep);
+	if (kind == FAULT_PRETEND)
+		insts_pretended(rq->sim);
 	if (kind == FAULT_DUPLICATE) {
 		serve(rq, &again);
 		rep = again;
@@ -249,6 +252,7 @@ static void run_fault(struct sim_req *rq, const struct fault *f)
 	case FAULT_TRUNCATE:
 	case FAULT_MALFORM:
 	case FAULT_DUPLICATE:
+	case FAULT_PRETEND:
 	case FAULT_NONE: finish(rq, f, f->kind); return;
 	}
 }

@@ -328,6 +328,7 @@ json_t *gcp_template_under(struct gcp_call *c, const char *url, const json_t *bo
 /* gcp_disk.c */
 struct gcp_disk *gcp_disk_new(struct sim *s, const char *zone, const char *name);
 void gcp_disk_free(struct sim *s, struct gcp_disk *d);
+void gcp_disks_unmade(struct inst *i);	/* the VM never was, and neither were they */
 void gcp_disks_release(struct inst *i); /* the VM is deleted: autoDelete ones go, others stay */
 void gcp_disks_free(struct sim *s);
 void gcp_disk_get(struct gcp_call *c);

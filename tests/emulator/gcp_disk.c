@@ -53,6 +53,17 @@ void gcp_disks_release(struct inst *i)
 	}
 }
 
+void gcp_disks_unmade(struct inst *i)
+{
+	struct gcp_disk *next;
+
+	for (struct gcp_disk *d = i->sim->gcp->disks; d; d = next) {
+		next = d->next;
+		if (d->inst == i)
+			gcp_disk_free(i->sim, d);
+	}
+}
+
 void gcp_disks_free(struct sim *s)
 {
 	while (s->gcp->disks)

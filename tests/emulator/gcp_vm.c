@@ -247,7 +247,12 @@ void gcp_event(struct inst *i, const char *type)
 {
 	if (!i->own)
 		return;
-	if (str_same(type, "shutting_down")) {
+	if (str_same(type, "unmade")) { /* its operation ends well */
+		gcp_vm(i)->exists = false;
+		loop_timer_stop(&gcp_vm(i)->expiry);
+		gcp_disks_unmade(i);
+		gcp_imds_forget(i);
+	} else if (str_same(type, "shutting_down")) {
 		vm_shutting(i);
 		gcp_imds_changed(i);
 		gcp_imds_forget(i);
@@ -362,7 +367,9 @@ void gcp_vm_delete(struct gcp_call *c)
 		return;
 	}
 	op = vm_op(c, i, "delete", request);
-	if (i->state == INST_GONE) { /* it was TERMINATED: only the record and the disks are left */
+	if (c->sim->pretend) {
+		gcp_op_after(op, c->sim->conf.terminate_us, NULL);
+	} else if (i->state == INST_GONE) { /* it was TERMINATED: only the record and the disks are left */
 		vm_removed(i);
 		gcp_op_after(op, c->sim->conf.terminate_us / 2, NULL);
 	} else if (v->delete_op) {

@@ -45,6 +45,7 @@ struct inst *inst_new(struct sim *s, struct pool *p, enum side side, const char 
 	i->pool = p;
 	i->side = side;
 	i->state = INST_PENDING;
+	i->unreal = s->pretend;
 	i->hop_limit = 1;
 	i->launched_us = sim_wall(s);
 	i->visible_us = i->launched_us + s->conf.lag_us;
@@ -69,6 +70,8 @@ struct inst *inst_new(struct sim *s, struct pool *p, enum side side, const char 
 
 void inst_start(struct inst *i)
 {
+	if (i->unreal)
+		return;
 	books_event(i->sim, "launched", i, NULL);
 	loop_timer_set(&i->timer, MAX(i->sim->conf.boot_us, 1));
 }
@@ -259,6 +262,11 @@ void inst_end(struct inst *i, const char *ended_by, const char *code, const char
 {
 	if (i->state == INST_SHUTTING || i->state == INST_GONE)
 		return;
+	if (i->sim->pretend) {
+		i->pretended = i->state;
+		i->state = INST_SHUTTING;
+		return;
+	}
 	loop_timer_stop(&i->reclaim_timer);
 	i->reclaim_stage = RECLAIM_NONE;
 	i->ended_by = ended_by;
@@ -276,6 +284,39 @@ void inst_end(struct inst *i, const char *ended_by, const char *code, const char
 	agent_kill(i);
 	imds_close(i);
 	loop_timer_set(&i->timer, MAX(i->sim->conf.terminate_us, 1));
+}
+
+static void inst_unmake(struct inst *i)
+{
+	struct sim *s = i->sim;
+
+	if (cloud_ops(i->cloud)->event)
+		cloud_ops(i->cloud)->event(i, "unmade");
+	inst_uncount(i);
+	s->alive--;
+	(void)tdelete(i, &s->inst_tree, by_id);
+	i->next = s->unmade;
+	s->unmade = i;
+}
+
+void insts_pretended(struct sim *s)
+{
+	struct inst **at = &s->insts, *i;
+
+	s->pretend = false;
+	s->insts_last = NULL;
+	while ((i = *at) != NULL) {
+		if (i->unreal) {
+			*at = i->next;
+			inst_unmake(i);
+			continue;
+		}
+		if (i->pretended != INST_NONE)
+			i->state = i->pretended;
+		i->pretended = INST_NONE;
+		s->insts_last = i;
+		at = &i->next;
+	}
 }
 
 /* ---- reclaim ---------------------------------------------------------------------------- */
@@ -469,7 +510,14 @@ static void inst_free(void *p)
 
 void insts_free(struct sim *s)
 {
+	struct inst *next;
+
 	tdestroy(s->inst_tree, inst_free);
+	for (struct inst *i = s->unmade; i; i = next) {
+		next = i->next;
+		inst_free(i);
+	}
 	s->inst_tree = NULL;
+	s->unmade = NULL;
 	s->insts = s->insts_last = NULL;
 }

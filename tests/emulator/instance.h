@@ -27,6 +27,8 @@ struct inst {
 	struct pool *pool;
 	enum side side;
 	enum inst_state state;
+	enum inst_state pretended; /* what it is again when the request that pretends to end it is answered; NONE = no such request */
+	bool unreal;		   /* made by a request that pretends */
 	bool counted; /* holds one of the pool's stock */
 	int64_t launched_us, visible_us, running_us, billed_to_us, gone_us, gone_sim_us;
 	int64_t stopped_us, stop_done_us; /* by its owner: still stopping until then */
@@ -109,6 +111,8 @@ const char *inst_state_name(const struct inst *i); /* control API's word */
 bool inst_listed(const struct inst *i);
 bool inst_visible(const struct inst *i); /* listed, and old enough for the lists to show it */
 json_t *inst_json(const struct inst *i);
+/* The request that pretends is answered: what it made never was (event "unmade" to its cloud, in no book), what it ended goes on. */
+void insts_pretended(struct sim *s);
 void inst_quit_all(struct sim *s); /* on the way out: end everything that runs */
 void insts_free(struct sim *s);
 

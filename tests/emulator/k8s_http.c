@@ -362,7 +362,7 @@ void k8s_serve(struct sim_req *rq, struct sim_reply *rep)
 		    "\"\", \"Ignore\", \"Strict\", \"Warn\"");
 		return;
 	}
-	q->dry_run = dry && *dry;
+	q->dry_run = (dry && *dry) || rq->sim->pretend;
 	if (q->kind->namespaced && !q->ns && !str_same(q->verb, "list") &&
 	    !str_same(q->verb, "watch"))
 		k8s_fail(q, 405, "MethodNotAllowed",

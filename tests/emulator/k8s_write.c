@@ -283,6 +283,8 @@ void k8s_create(struct k8s_call *q)
 	create_extras(q, doc);
 	if (q->dry_run) {
 		k8s_complete(q->c, q->kind, doc);
+		if (q->c->sim->pretend)
+			k_set(k_obj(doc, "metadata"), "resourceVersion", arena_printf(q->arena, "%" PRIu64, q->c->rv));
 		k8s_reply(q, 201, doc);
 		return;
 	}

@@ -54,6 +54,8 @@ void lambda_audit_add(struct sim *s, const char *action, const struct inst *i, b
 {
 	struct lambda_state *l = s->lambda;
 
+	if (s->pretend)
+		return;
 	l->audit = realloc(l->audit, (l->audit_n + 1) * sizeof(*l->audit));
 	if (!l->audit)
 		abort();

@@ -87,6 +87,8 @@ struct sim {
 	struct coreweave *coreweave;
 	struct front_port shared, ports[CLOUD_COUNT];
 	struct inst *insts, *insts_last; /* by seq, ascending */
+	struct inst *unmade;		 /* never were; only the books' launches still point at them */
+	bool pretend;			 /* what the request at hand makes or ends is as it was, once it is answered */
 	void *inst_tree;		 /* tsearch by id */
 	uint64_t inst_seq;
 	int alive; /* instances not gone */

@@ -146,6 +146,22 @@ class Api(Base):
         with self.assertRaises(Exception):
             http('GET', self.url + '/api/retail/prices')
 
+    def test_what_is_pretended_is_taken_back_and_its_operation_ends_well(self):
+        where = self.group('pretend')
+        self.sim.ctl('POST', '/fault', {'match': {'service': 'arm', 'action': 'PUT virtualMachines'}, 'kind': 'pretend'})
+        status, headers, _ = self.arm('PUT', where + 'vm', COMPUTE, self.vm())
+        self.assertEqual(status, 201)
+        self.assertEqual(self.arm('GET', headers['Azure-AsyncOperation'], None)[2]['status'], 'Succeeded')
+        self.assertEqual(self.arm('GET', where + 'vm', COMPUTE)[0], 404)
+        self.assertEqual([r for r in self.sim.ctl('GET', '/azure/resources')['resources'] if '/pretend/' in r['id']], [])
+        self.launched(where, 'vm')
+        group = self.sub + '/resourceGroups/pretend'
+        self.sim.ctl('POST', '/fault', {'match': {'service': 'arm', 'action': 'DELETE resourceGroups'}, 'kind': 'pretend'})
+        status, headers, _ = self.arm('DELETE', group, '2021-04-01')
+        self.assertEqual((status, self.arm('GET', headers['Location'], None)[0]), (202, 200))
+        self.assertEqual(self.arm('GET', group, '2021-04-01')[2]['properties']['provisioningState'], 'Succeeded')
+        self.assertEqual(self.arm('GET', where + 'vm', COMPUTE)[0], 200)
+
     def test_credentials_can_be_rotated_and_tokens_ended(self):
         old = self.keys['client_secret']
         new = self.sim.ctl('POST', '/azure/credentials', {'action': 'rotate'})['azure']['client_secret']

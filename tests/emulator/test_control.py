@@ -205,6 +205,41 @@ class Faults(Base):
         _, x = self.sim.ec2('DescribeInstances', params={'Filter.1.Name': 'client-token', 'Filter.1.Value.1': 'dup-token'})
         self.assertEqual(find_all(x, 'instanceId'), [i])
 
+    def test_a_pretended_launch_never_was(self):
+        self.fault('pretend', match={'action': 'RunInstances'})
+        i = self.sim.launched('pretended')
+        self.assertEqual(self.sim.ec2('DescribeInstances', params={'InstanceId.1': i})[0], 400)
+        self.assertNotIn(i, [x['instance'] for x in self.sim.ctl('GET', '/books')['instances']])
+        again = self.sim.launched('pretended')
+        self.assertNotEqual(again, i)
+        self.assertNotIn('pretended', [d['token'] for d in self.sim.ctl('GET', '/books')['double_launches']])
+        self.sim.wait('running', instance=again)
+
+    def test_a_pretended_end_is_none(self):
+        i = self.sim.launched('unended')
+        self.sim.wait('running', instance=i)
+        self.fault('pretend', match={'action': 'TerminateInstances'})
+        status, x = self.sim.ec2('TerminateInstances', params={'InstanceId.1': i})
+        self.assertEqual((status, find_all(x, 'name')), (200, ['shutting-down', 'running']))
+        self.assertEqual(self.sim.state(i)['state'], 'running')
+        self.assertIn(i, self.sim.ctl('GET', '/books')['left'])
+        self.sim.ec2('TerminateInstances', params={'InstanceId.1': i})
+        self.sim.wait('terminated', instance=i)
+
+    def test_lambda_pretends_too(self):
+        self.sim.cloud('POST', '/ssh-keys', {'name': 'pretend'})
+        body = {'region_name': 'us-east-1', 'instance_type_name': 'gpu_1x_a10', 'ssh_key_names': ['pretend'], 'name': 'pretended-1'}
+        self.fault('pretend', match={'service': 'lambda', 'action': 'POST /instance-operations/*'})
+        status, reply = self.sim.cloud('POST', '/instance-operations/launch', body)
+        self.assertEqual(status, 200)
+        self.assertEqual(self.sim.cloud('GET', '/instances/' + reply['data']['instance_ids'][0])[0], 404)
+        i = self.sim.cloud('POST', '/instance-operations/launch', body)[1]['data']['instance_ids'][0]
+        self.sim.wait('running', instance=i)
+        self.fault('pretend', match={'service': 'lambda', 'action': 'POST /instance-operations/*'})
+        status, reply = self.sim.cloud('POST', '/instance-operations/terminate', {'instance_ids': [i]})
+        self.assertEqual((status, reply['data']['terminated_instances'][0]['status']), (200, 'terminating'))
+        self.assertEqual(self.sim.cloud('GET', '/instances/' + i)[1]['data']['status'], 'active')
+
     def test_a_clock_that_is_off_is_told_in_the_date(self):
         self.fault('clock_skew', match={'service': 'ec2'}, ms=3600 * 1000)
         status, x = self.describe()

@@ -249,6 +249,17 @@ class Trouble(Base):
         self.assertEqual(self.k8s('POST', POOLS, body)[0], 409)
         self.assertEqual(len(self.k8s('GET', POOLS + '?labelSelector=owner%3Dx')[1]['items']), 1)
 
+    def test_a_write_is_answered_and_not_kept(self):
+        self.sim.ctl('POST', '/fault', {'match': {'service': 'k8s', 'action': 'POST pods'}, 'kind': 'pretend'})
+        self.assertIn('resourceVersion', self.pod('pretended')['metadata'])
+        self.assertEqual(self.k8s('GET', PODS + '/pretended')[0], 404)
+        self.pod('pretended')
+        self.sim.ctl('POST', '/fault', {'match': {'service': 'k8s', 'action': 'DELETE pods'}, 'kind': 'pretend'})
+        status, doc = self.k8s('DELETE', PODS + '/pretended')
+        self.assertEqual((status, 'deletionTimestamp' in doc['metadata']), (200, True))
+        self.assertNotIn('deletionTimestamp', self.k8s('GET', PODS + '/pretended')[1]['metadata'])
+        self.assertEqual(self.k8s('DELETE', PODS + '/pretended')[0], 200)
+
     def test_nodes_are_cordoned_and_lost_by_hand(self):
         self.pool('f-3')
         self.sim.wait('running', token=self.k8s('GET', POOLS + '/f-3')[1]['metadata']['uid'])

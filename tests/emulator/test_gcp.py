@@ -153,6 +153,17 @@ class Faults(Base):
         self.assertEqual(self.insert('lost-1')[0], 409)
         self.assertEqual(len([i for i in self.sim.ctl('GET', '/state')['instances'] if i['name'] == 'lost-1']), 1)
 
+    def test_an_operation_ends_well_and_nothing_was_made_or_ended(self):
+        fault = {'match': {'service': 'compute', 'action': 'instances.*'}, 'kind': 'pretend'}
+        self.sim.ctl('POST', '/fault', fault)
+        self.assertNotIn('error', self.wait_op(self.insert('pretended')[1]))
+        self.assertEqual(self.call('GET', '/zones/%s/instances/pretended' % ZONE)[0], 404)
+        self.assertEqual([x for x in self.sim.ctl('GET', '/books')['left'] if 'pretended' in x], [])
+        self.running('unended')
+        self.sim.ctl('POST', '/fault', fault)
+        self.assertNotIn('error', self.wait_op(self.call('DELETE', '/zones/%s/instances/unended' % ZONE)[1]))
+        self.assertEqual(self.call('GET', '/zones/%s/instances/unended' % ZONE)[1]['status'], 'RUNNING')
+
     def test_services_are_told_apart(self):
         for service, path, want in (('billing', '/v1/services?pageSize=1', 'error'), ('oauth2', '/token', 'error'),
                                     ('storage', '/storage/v1/b?project=x', 'error')):

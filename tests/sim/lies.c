@@ -157,11 +157,49 @@ static const char *action_of(const char *method, const char *url, struct str bod
 	return NULL;
 }
 
+/* Of success, and nothing has happened. One for each action; most of all they are about what ends a machine, once or some times in a row. */
+static const struct lie pretences[] = {
+    {"aws", "EC2 said that it made an instance and did not", "ec2", "RunInstances", "pretend", false, 0, NULL, NULL},
+    {"aws", "EC2 said that it ended a machine and did not", "ec2", "TerminateInstances", "pretend", false, 0, NULL, NULL},
+    {"lambda", "Lambda said that it launched and did not", "lambda", "POST /instance-operations/launch", "pretend", false, 0, NULL, NULL},
+    {"lambda", "Lambda said that it ended a machine and did not", "lambda", "POST /instance-operations/terminate", "pretend", false, 0, NULL, NULL},
+    {"gcp", "Google said that it made a machine and did not", "compute", "instances.insert", "pretend", false, 0, NULL, NULL},
+    {"gcp", "Google said that it made machines and did not", "compute", "instances.bulkInsert", "pretend", false, 0, NULL, NULL},
+    {"gcp", "Google said that it deleted a machine and did not", "compute", "instances.delete", "pretend", false, 0, NULL, NULL},
+    {"azure", "Azure said that it made a machine and did not", "arm", "PUT virtualMachines", "pretend", false, 0, NULL, NULL},
+    {"azure", "Azure said that it deleted a group and did not", "arm", "DELETE resourceGroups", "pretend", false, 0, NULL, NULL},
+    {"coreweave", "a Pod was said to be made and was not", "k8s", "POST pods", "pretend", false, 0, NULL, NULL},
+    {"coreweave", "a Pod was said to be deleted and was not", "k8s", "DELETE pods", "pretend", false, 0, NULL, NULL},
+};
+
+static void pretend_act(const char *action)
+{
+	static struct rng own; /* so that all else falls as it does */
+	static bool begun;
+
+	if (!DICE(pretend))
+		return;
+	if (!begun)
+		rng_seeded_init(&own, world.conf.seed ^ UINT64_C(0xa54ff53a5f1d36f1));
+	begun = true;
+	for (size_t k = 0; k < ARRAY_LEN(pretences); k++) {
+		if (!str_same(pretences[k].action, action))
+			continue;
+		world.taken_until = world_now() + 600 * SPOT_US_PER_S;
+		sometimes("a cloud said that it did what it did not do");
+		lie_tell(&pretences[k], 1 + (int64_t)rng_below(&own, 3) / 2);
+	}
+}
+
 void lies_act(const char *method, const char *url, struct str body)
 {
 	const char *action = action_of(method, url, body);
 	const struct lie *l;
 
+	if (action != NULL)
+		pretend_act(action);
+	else if (str_same(method, "POST") && strstr(url, "/instance-operations/terminate") != NULL)
+		pretend_act("POST /instance-operations/terminate");
 	if (action == NULL || !DICE(lie_act))
 		return;
 	world.taken_until = world_now() + 600 * SPOT_US_PER_S;

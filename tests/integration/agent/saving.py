@@ -239,6 +239,24 @@ class Checkpoints(AgentCase):
         self.daemon.want("drain", "j1", 1)
         self.leaves_with_0_at_step_9_with_the_files_of_step_3()
 
+    def test_and_so_is_a_rank_whose_part_of_a_later_set_it_would_pass_for(self):
+        self.agent.start()
+        self.job(self.SAVES_ONCE, checkpoint={"interval_s": 1, "budget_s": 10}, nodes=self.TWO)
+        self.until(lambda: "why=committed" in self.agent.consoles(), "a checkpoint whose end the agent knows")
+        self.daemon.want("drain", "j1", 1)
+        self.assertEqual(self.exited()["steps_done"], 9)
+        self.assertEqual({c["steps"] for c in self.committed()}, {3})
+
+    def test_and_so_is_a_rank_that_began_with_them(self):
+        self.agent.start()
+        self.job("trap : USR1; trap 'echo 9 100 >\"$SPOT_PROGRESS_FILE\"; exit 0' TERM; echo up; "
+                 "while :; do sleep 0.1; done", checkpoint={"budget_s": 1}, nodes=self.TWO, steps_start=4, restored_from="c1",
+                 files=[self.daemon.file("checkpoint", "state", b"of step 4")])
+        self.until_log("up")
+        self.daemon.want("drain", "j1", 1)
+        self.assertEqual(self.exited()["steps_done"], 9)
+        self.assertEqual([c["steps"] for c in self.committed()], [4])
+
     def drained_while_it_is_stored(self):
         def in_the_midst():     # the agent waits for our answer
             self.daemon.on_checkpoint = None
