@@ -27,7 +27,7 @@
 static const struct reach {
 	const char *kind, *name;
 	int64_t of_2000;       /* seeds 1 to 2,000 */
-	int64_t small_of_1000; /* of a thousand from 100,001 on, as NUMBER_OF_SMALL had it: below SMALL_SURE chance (three of 320) */
+	int64_t small_of_1000; /* of a thousand from 100,001 on, as the first 320 had it: below SMALL_SURE chance (three of 320) */
 } reaches[] = {
 	{"sometimes", "the daemon died", 2000, 1000},
 	{"sometimes", "a statement of the end had something to do", 1976, 916},
@@ -273,11 +273,11 @@ bool reach_all(int64_t seeds, bool small)
 			continue;
 		wanted++;
 		if (total_find(r->kind, r->name) == NULL) {
-			printf("FAILED: never reached: %s (a seed of %" PRId64 " does)\n", r->name, seeds / expected);
+			printf("FAILED: never reached: %s (one seed in %" PRId64 " does)\n", r->name, seeds / expected);
 			missed++;
 		}
 	}
 	if (seeds >= LEAST)
-		printf("%" PRId64 " of %zu states and faults must be reached by so many seeds, %" PRId64 " were not\n", wanted, ARRAY_LEN(reaches), missed);
+		printf("%" PRId64 " of %zu states and faults must be reached by so many seeds, %" PRId64 " were never\n", wanted, ARRAY_LEN(reaches), missed);
 	return missed == 0;
 }
