@@ -400,18 +400,20 @@ void k8s_update(struct k8s_call *q)
 
 /* ---- delete ----------------------------------------------------------------------------- */
 
+/* What never ran, or has ended, needs none. */
+static int64_t grace_of(const struct k8s_obj *o, int64_t grace_s)
+{
+	if (!k_str(o->doc, "spec.nodeName") || pod_over(o))
+		return 0;
+	return grace_s < 0 ? k_int(o->doc, "spec.terminationGracePeriodSeconds", 30) : grace_s;
+}
+
 static bool delete_pod(struct k8s_obj *o, int64_t grace_s)
 {
-	const char *phase = k_str(o->doc, "status.phase");
 	char at[TIME_TEXT_MAX];
 	json_t *doc;
 
-	if (grace_s < 0)
-		grace_s = k_int(o->doc, "spec.terminationGracePeriodSeconds", 30);
-	/* What never ran, or has ended, needs no grace. */
-	if (!k_str(o->doc, "spec.nodeName") || str_same(phase, "Succeeded") ||
-	    str_same(phase, "Failed"))
-		grace_s = 0;
+	grace_s = grace_of(o, grace_s);
 	if (grace_s == 0) {
 		k8s_remove(o);
 		return true;
@@ -532,6 +534,9 @@ void k8s_delete(struct k8s_call *q)
 	if (!precondition(q, o))
 		return;
 	dry_run_read(q);
+	/* Without a grace it is gone before the answer is written: that one is no word that could be broken later. */
+	if (q->c->sim->pretend && o->kind->id == K8S_POD && grace_of(o, grace) == 0)
+		q->dry_run = false;
 	/* Pods answer with the object; others with a Status once they are gone. */
 	reply = o->kind->id == K8S_POD ? leaving_json(o, grace) : success_json(o);
 	if (!q->dry_run && !k8s_delete_object(o, grace)) {
