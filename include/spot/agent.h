@@ -76,8 +76,8 @@
  *   SPOT_NUM_NODES SPOT_NODE_RANK SPOT_NODE_IPS (one per line) SPOT_HEAD_IP SPOT_RESTORED (1 if the directory was filled from a checkpoint) SPOT_STEPS_START
  *   SPOT_PROGRESS_FILE: the job writes "done total\n" there (atomically by rename or one short write)
  *   SPOT_SAVED_FILE: after the signal, the job creates this file ("steps\n"; without a number it is of the step at which it was asked
- *   for) when its save is complete; the agent also accepts the job's exit with 0 as "saved" (of one node: at the step of the last
- *   save that it confirmed where no file is younger than that, unless it has finished). On the signal the job saves and keeps running or exits. What a job of several
+ *   for) when its save is complete; the agent also accepts the job's exit with 0 as "saved" (at the step of the last save that it
+ *   confirmed where no file is younger than that, unless it has finished). On the signal the job saves and keeps running or exits. What a job of several
  *   nodes saves by itself, without this file, is not stored once its saves have steps: all ranks are restored at one.
  *   SPOT_NOTICE_FILE: exists once a notice came: {"kind","deadline_us"}
  */

@@ -355,7 +355,7 @@ static void scan_done(struct agent *a)
 		ckpt_end(a, true, "the checkpoint directory is empty");
 		return;
 	}
-	/* A program that left with 0 and wrote nothing is at the step of its files. */
+	/* A program that left with 0 and wrote nothing is at the step of its files; a rank would pass for a part of a later set. */
 	same = scan_list_same(&c->found, &c->committed);
 	told = by_end_alone && word_kept(&a->job, &before) && scan_list_newest(&c->found) <= before.at_ns;
 	if (told)

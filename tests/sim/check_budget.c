@@ -45,22 +45,29 @@ static void check_budget_told(void)
 	    "AND p.gpu_milli >= (g->>'milli')::int)) ORDER BY j.id", rests);
 }
 
-/* Where nothing went wrong and nobody changed it for a while, what it cost until it and its machines had the time that is kept back was within it,
- * but for what prices rose meanwhile. */
+/* Of a BUDGET event e: what the budget was then. Who raises it soon after says what it was. */
+#define AMOUNT(of, words) "(substring(" of ".why FROM '" words " ([0-9.]+) USD')::numeric * 1000000)::int8"
+#define BUDGET_THEN "coalesce((SELECT " AMOUNT("s", "budget set to") " FROM event s WHERE s.job_id = j.id AND s.event = 'BUDGET_SET' AND s.at_us <= e.at_us " \
+	"ORDER BY s.at_us DESC LIMIT 1), (SELECT " AMOUNT("s", "it was") " FROM event s WHERE s.job_id = j.id AND s.event = 'BUDGET_SET' AND s.at_us > e.at_us " \
+	"ORDER BY s.at_us LIMIT 1), j.budget_micros)"
+
+/* Where nothing went wrong and nobody lowered it just before, what it cost until it and its machines had the time that is kept back was within it,
+ * but for what prices rose meanwhile. What it costs when it goes on with more is of a later epoch. */
 static void check_kept(void)
 {
-	char sql[1800], of[700];
+	char sql[3000], of[1600];
 	int64_t harm = MAX(world.harm_until, world.taken_until) + 60 * SPOT_US_PER_S;
 
 	if (world.skew_max != 0 || world.stood)
 		return;
-	snprintf(of, sizeof(of), "FROM event e JOIN job j ON j.id = e.job_id AND j.budget_micros IS NOT NULL WHERE e.event = 'BUDGET' AND e.now = 'DRAINING' "
-	    "AND e.at_us > %" PRId64 " AND e.at_us < %" PRId64 " - 300000000 AND NOT EXISTS (SELECT FROM event s WHERE s.job_id = j.id AND s.event = 'BUDGET_SET' "
-	    "AND s.at_us > e.at_us - 300000000)", harm, world_now());
-	snprintf(sql, sizeof(sql), "SELECT string_agg('j' || x.id || ' has cost ' || c.cost || ' of ' || x.budget_micros, '; ') FROM (SELECT j.id, j.budget_micros, "
-	    "j.num_nodes, e.at_us %s) x CROSS JOIN LATERAL (SELECT sum(l.amount_micros * least(1.0, greatest(0.0, (x.at_us + " KEPT_US " - l.from_us)::numeric "
+	snprintf(of, sizeof(of), "FROM event e JOIN job j ON j.id = e.job_id CROSS JOIN LATERAL (SELECT " BUDGET_THEN " AS micros) b "
+	    "WHERE e.event = 'BUDGET' AND e.now = 'DRAINING' AND e.at_us > %" PRId64 " AND e.at_us < %" PRId64 " - 240000000 AND b.micros IS NOT NULL "
+	    "AND NOT EXISTS (SELECT FROM event s WHERE s.job_id = j.id AND s.event = 'BUDGET_SET' AND s.at_us BETWEEN e.at_us - 90000000 AND e.at_us)",
+	    harm, world_now());
+	snprintf(sql, sizeof(sql), "SELECT string_agg('j' || x.id || ' has cost ' || c.cost || ' of ' || x.micros, '; ') FROM (SELECT j.id, b.micros, "
+	    "j.num_nodes, e.at_us, e.epoch %s) x CROSS JOIN LATERAL (SELECT sum(l.amount_micros * least(1.0, greatest(0.0, (x.at_us + " KEPT_US " - l.from_us)::numeric "
 	    "/ greatest(l.to_us - l.from_us, 1)))) AS cost, coalesce(max(l.price_micros) - min(l.price_micros) FILTER (WHERE l.to_us > x.at_us), 0) AS rise "
-	    "FROM ledger l WHERE l.job_id = x.id) c WHERE c.cost > x.budget_micros + c.rise * x.num_nodes / 10", of);
+	    "FROM ledger l WHERE l.job_id = x.id AND l.epoch <= x.epoch) c WHERE c.cost > x.micros + c.rise * x.num_nodes / 10", of);
 	check_none_now("a budget is kept", sql);
 	snprintf(sql, sizeof(sql), "SELECT count(*) %s", of);
 	if (check_value_now(sql) > 0)
