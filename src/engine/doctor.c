@@ -485,5 +485,6 @@ void doctor_run(struct recon *r)
 	}
 	s = step_new(r, doctor_due, NULL);
 	STEP(s, engine_doctor_due,
-	     (&(struct q_engine_doctor_due){.claimed_by = r->e->me, .at_us = engine_now(r->e)}));
+	     (&(struct q_engine_doctor_due){
+		 .claimed_by = r->e->me, .at_us = engine_now(r->e), .until_us = engine_now(r->e) + CLAIM_US}));
 }

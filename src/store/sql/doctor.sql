@@ -29,13 +29,14 @@ SELECT r.state, json_build_object('id', 'r' || r.id, 'state', r.state, 'by', r.a
 		FROM doctor_item i WHERE i.run_id = r.id), '[]'::json))::text
 FROM doctor_run r WHERE r.id = $1
 
--- A run of a daemon that is gone, or whose time is over, is begun again.
+-- A run of a daemon that is gone, or whose time is over, is begun again. until_us: when a claim of now ends; one that ends later was made by a
+-- clock that was ahead.
 -- name: engine_doctor_due
--- params: claimed_by text, at_us int8
+-- params: claimed_by text, at_us int8, until_us int8
 -- rows: 0..1 id int8, providers text
 -- writes: no
 SELECT id, providers FROM doctor_run
-WHERE state <> 'done' AND (state = 'pending' OR claimed_by <> $1 OR claim_until_us < $2) ORDER BY id LIMIT 1
+WHERE state <> 'done' AND (state = 'pending' OR claimed_by <> $1 OR claim_until_us NOT BETWEEN $2 AND $3) ORDER BY id LIMIT 1
 
 -- name: engine_doctor_claim
 -- params: id int8, claimed_by text, at_us int8, until_us int8, fence int8
@@ -43,7 +44,7 @@ WHERE state <> 'done' AND (state = 'pending' OR claimed_by <> $1 OR claim_until_
 -- writes: yes
 WITH r AS (
 	UPDATE doctor_run SET state = 'running', claimed_by = $2, claim_until_us = $4
-	WHERE id = $1 AND state <> 'done' AND (state = 'pending' OR claimed_by <> $2 OR claim_until_us < $3)
+	WHERE id = $1 AND state <> 'done' AND (state = 'pending' OR claimed_by <> $2 OR claim_until_us NOT BETWEEN $3 AND $4)
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR KEY SHARE)
 	RETURNING id
 ), gone AS (
