@@ -190,6 +190,11 @@ static void turn(struct host *h)
 			loop_timer_set(&h->leaves, LEAVES_US);
 		return;
 	}
+	if (DICE(agent_crash)) {
+		sometimes("an agent died after any of its turns");
+		host_agent_crash(h->id);
+		return;
+	}
 	if (a->ckpt.scan_pid > 0)
 		a->wake_us = MIN(a->wake_us, h->scan_ready_us);
 	loop_timer_set(&h->timer, MAX(a->wake_us - a->now_us, INT64_C(500)));

@@ -130,6 +130,7 @@ static void mix_swarm(uint64_t seed, struct faults_mix *m)
 	m->halt = m->lie / 2;
 	m->front = m->lie;
 	m->pretend = m->act_lost;
+	m->agent_crash = 5 * m->crash;
 	for (size_t i = 0; i < MIX_FAULTS; i++) {
 		int64_t *ppm = mix_at(m, i);
 		bool kept = rng_below(&r, 2) == 0;
@@ -155,8 +156,10 @@ void mix_of_seed(uint64_t seed, const char *text, struct faults_mix *ret)
 		ret->halt = ret->kill;
 	if (seed % 16 == 11)
 		ret->front = ret->lie;
-	if (seed % 16 == 9)
+	if (seed % 16 == 9) {
 		ret->pretend = ret->lie;
+		ret->agent_crash = 5 * ret->crash;
+	}
 	if (seed % 64 == 29)
 		ret->planned = 5 * ret->kill;
 	if (is_small(seed, &r))

@@ -210,6 +210,7 @@ static const struct reach {
 	{"fault", "a NodePool was over its quota", 7, 3}, /* one of eight states of a cluster, in an eighth of the seeds */
 	{"fault", "act_lost", 0, 247}, /* small worlds only */
 	{"sometimes", "somebody ran the doctor", 0, 825}, /* small worlds, and every sixteenth seed, as all that follow */
+	{"sometimes", "an agent died after any of its turns", 0, 113},
 	{"sometimes", "the end of a leak was asked for", 0, 175},
 	{"sometimes", "a cloud said that it did what it did not do", 0, 280},
 	{"fault", "EC2 said that it made an instance and did not", 0, 205},
