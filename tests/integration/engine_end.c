@@ -53,6 +53,10 @@ void world_check_end(struct world *w)
 
 void world_finish(struct world *w, int64_t job)
 {
+	char begun[100];
+
+	(void)snprintf(begun, sizeof(begun), "SELECT count(*) FROM attempt WHERE job_id = %" PRId64 " AND ended_us IS NULL", job);
+	world_until(w, LIMIT, begun);
 	world_sql(w,
 		  "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, "
 		  "ended_us = %" PRId64 " WHERE job_id = %" PRId64

@@ -322,9 +322,11 @@ static PGresult *world_exec(struct world *w, const char *sql)
 		PQclear(PQexec(w->conn, "SET client_min_messages = error"));
 	}
 	r = PQexec(w->conn, sql);
-	/* What locks several rows may meet the engine's statements: Postgres ends one of the two, and it is said again. */
+	/* What locks several rows, or a table, may meet the engine's statements: Postgres ends one of the two, or lets it wait only so
+	 * long, and it is said again. */
 	for (int i = 0; i < 5 && PQresultErrorField(r, PG_DIAG_SQLSTATE) != NULL &&
-			strcmp(PQresultErrorField(r, PG_DIAG_SQLSTATE), "40P01") == 0;
+			(strcmp(PQresultErrorField(r, PG_DIAG_SQLSTATE), "40P01") == 0 ||
+			 strcmp(PQresultErrorField(r, PG_DIAG_SQLSTATE), "55P03") == 0);
 	     i++) {
 		PQclear(r);
 		r = PQexec(w->conn, sql);
