@@ -131,8 +131,7 @@ void world_until(struct world *w, int64_t limit_ms, const char *sql);
 void world_empty(struct world *w);
 /* The same, and every attempt is settled. */
 void world_check_end(struct world *w);
-/* The job's work ends well, all jobs are SUCCEEDED, and world_check_end. */
-/* The job's attempt, once it has one, leaves with 0; returns when the job has succeeded and nothing is left. */
+/* The job's attempt, once it has one, leaves with 0: its work ends well, all jobs are SUCCEEDED, and world_check_end. */
 void world_finish(struct world *w, int64_t job);
 /* All that runs ends well. */
 void world_exit_all(struct world *w);
