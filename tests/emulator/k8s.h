@@ -175,7 +175,7 @@ const char *k8s_query(struct k8s_call *q, const char *name);
 bool k8s_query_true(struct k8s_call *q, const char *name);
 bool k8s_discovery(struct k8s_call *q); /* k8s_discovery.c; false: not such a path */
 
-/* ---- writes (k8s_write.c, k8s_patch.c, k8s_schema.c) ---- */
+/* ---- writes (k8s_write.c, k8s_delete.c, k8s_patch.c, k8s_schema.c) ---- */
 void k8s_create(struct k8s_call *q);
 void k8s_update(struct k8s_call *q); /* PUT and PATCH */
 void k8s_delete(struct k8s_call *q);
@@ -183,6 +183,7 @@ void k8s_delete_all(struct k8s_call *q);
 void k8s_evict(struct k8s_call *q);
 /* What deleting means; grace < 0: the object's own. false: it stays (finalizer, grace period). */
 bool k8s_delete_object(struct k8s_obj *o, int64_t grace_s);
+char *k8s_version_text(struct k8s_call *q, const struct k8s_kind *kind); /* "v1", "GROUP/v1"; the arena's */
 bool k8s_body(struct k8s_call *q, const char *schema, const char *kind, bool optional);
 json_t *k8s_patched(struct k8s_call *q, const json_t *doc); /* NULL: refused */
 bool schema_load(struct sim *s, struct spot_err *err);

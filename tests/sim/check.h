@@ -31,6 +31,16 @@ bool check_no_faults(void);
 #define CHECK_JOBS_MAX 128
 void check_soon(const char *rule, const char *sql, int64_t since[static CHECK_JOBS_MAX]);
 
+/* check_jobs.c */
+void check_programs(void);
+void check_progress(void);
+void check_checkpoints(void);
+void check_restorable(bool all); /* all: whatever was committed; else what jobs would go on from now */
+void check_losses(void);
+void check_healthy(void);
+void check_cancels(void);
+void check_results(void);
+
 /* check_budget.c */
 void check_budget(void);
 void check_budget_seen(void);
