@@ -7,6 +7,7 @@
 #include "broker.h"
 #include "check.h"
 #include "cloud.h"
+#include "leaders.h"
 #include "spin.h"
 #include "store.h"
 #include "work.h"
