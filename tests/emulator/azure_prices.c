@@ -210,7 +210,7 @@ static const char *day(struct arena *a, int64_t us)
 static void size_rows(struct maker *m, const struct pool *p)
 {
 	struct arena *a = m->c->rq->arena;
-	int64_t now = sim_wall(m->c->rq->sim), full = price_at(&p->price[SIDE_ON_DEMAND], now),
+	int64_t now = sim_feed_us(m->c->rq->sim, CLOUD_AZURE), full = price_at(&p->price[SIDE_ON_DEMAND], now),
 		spot = price_at(&p->price[SIDE_SPOT], now), month = 30LL * 24 * SPOT_US_PER_HOUR;
 	const struct price_log *l = &p->price[SIDE_SPOT];
 	const char *product = arena_printf(a, "Virtual Machines %s Series", p->type->description);

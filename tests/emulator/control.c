@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "aws.h"
 #include "clouds.h"
+#include "gcp.h"
 #include "control.h"
 #include "base/err.h"
 #include "base/str.h"
@@ -338,6 +339,24 @@ static json_t *post_config(struct sim *s, const json_t *doc, struct arena *a, st
 	return err->rc == SPOT_OK ? json_object() : NULL;
 }
 
+/* What the feed of prices tells stays as it is, with the old times. Machines cost what they cost. */
+static json_t *post_feed(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
+{
+	const char *name = json_string_value(json_object_get(doc, "cloud"));
+	enum cloud cloud = name ? cloud_parse(name) : CLOUD_NONE;
+	const json_t *frozen = json_object_get(doc, "frozen");
+
+	(void)a;
+	if ((cloud != CLOUD_AWS && cloud != CLOUD_GCP && cloud != CLOUD_AZURE) || !json_is_boolean(frozen)) {
+		err_set(err, SPOT_INVALID, "cloud must be aws, gcp or azure, and frozen true or false");
+		return NULL;
+	}
+	s->frozen_us[cloud] = json_is_true(frozen) ? sim_wall(s) : 0;
+	if (cloud == CLOUD_GCP && s->gcp)
+		gcp_prices_told(s);
+	return json_object();
+}
+
 static json_t *post_quit(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	(void)doc;
@@ -352,6 +371,7 @@ static const struct {
 	json_t *(*fn)(struct sim *, const json_t *, struct arena *, struct spot_err *);
 } posts[] = {
     {"/price", post_price},
+    {"/feed", post_feed},
     {"/stock", post_stock},
     {"/reclaim", post_reclaim},
     {"/kill", post_kill},

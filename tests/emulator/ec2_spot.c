@@ -104,7 +104,7 @@ static bool history_params(struct ec2 *e, struct history *h)
 		ec2_fail(e, 400, "InvalidParameterValue", "Invalid time in StartTime or EndTime");
 		return false;
 	}
-	h->to_us = MIN(h->to_us, sim_wall(e->sim));
+	h->to_us = MIN(h->to_us, sim_feed_us(e->sim, CLOUD_AWS));
 	h->types_n = form_list(&e->form, e->rq->arena, "InstanceType", &h->types);
 	h->products_n = form_list(&e->form, e->rq->arena, "ProductDescription", &h->products);
 	h->zone = form_get(&e->form, "AvailabilityZone");

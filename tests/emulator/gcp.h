@@ -32,6 +32,7 @@ struct gcp_part {
 	const char *part, *region;
 	int64_t nanos[SIDE_COUNT]; /* -1 = none */
 	int64_t shift[SIDE_COUNT]; /* micro-dollars that /price added to it */
+	int64_t told[SIDE_COUNT];  /* the same as the list has it: not while its feed is frozen */
 };
 struct gcp_sku {
 	const char *id, *description, *family, *group, *usage, *unit, *regions, *tiers, *part;
@@ -210,6 +211,7 @@ bool gcp_market_load(struct sim *s, struct spot_err *err);
 const struct gcp_type *gcp_type_of(const struct gcp *g, const struct itype *t);
 const struct gcp_type *gcp_type_named(const struct gcp *g, const char *name);
 struct gcp_part *gcp_part_find(const struct gcp *g, const char *part, const char *region);
+void gcp_prices_told(struct sim *s); /* the list of SKUs follows, unless the feed is frozen */
 /* A price was set by hand: the SKU it stands on follows, and all machines that stand on it. */
 void gcp_price_moved(struct sim *s, struct pool *p, enum side side);
 struct zone *gcp_zone(const struct sim *s, const char *name);

@@ -126,7 +126,7 @@ static void append_sku(struct gcp_call *c, json_t *list, const struct gcp_sku *k
 		const struct gcp_part *part = gcp_part_find(c->g, k->part, region);
 
 		p += n;
-		if (part && part->shift[k->side])
+		if (part && part->told[k->side])
 			json_array_append_new(
 			    list,
 			    sku_json(c, k,
@@ -134,7 +134,7 @@ static void append_sku(struct gcp_call *c, json_t *list, const struct gcp_sku *k
 					 c->a, "%.9s-%.4s", k->id,
 					 arena_printf(c->a, "%04X",
 						      (unsigned)(gcp_hash_id(region) & 0xffff))),
-				     region, part->nanos[k->side] + part->shift[k->side] * 1000));
+				     region, part->nanos[k->side] + part->told[k->side] * 1000));
 		else
 			rest = arena_printf(c->a, "%s%s%s", rest, *rest ? " " : "", region);
 	}

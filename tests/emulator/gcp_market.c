@@ -292,6 +292,12 @@ struct gcp_zone *gcp_zone_state(const struct gcp *g, const struct zone *z)
 
 /* ---- a price set by hand ---------------------------------------------------------------- */
 
+void gcp_prices_told(struct sim *s)
+{
+	for (size_t k = 0; s->frozen_us[CLOUD_GCP] == 0 && k < s->gcp->parts_n; k++)
+		memcpy(s->gcp->parts[k].told, s->gcp->parts[k].shift, sizeof(s->gcp->parts[k].told));
+}
+
 void gcp_price_moved(struct sim *s, struct pool *p, enum side side)
 {
 	struct arena *a AUTO(arena) = arena_new(0);
@@ -312,6 +318,7 @@ void gcp_price_moved(struct sim *s, struct pool *p, enum side side)
 	} else {
 		part->shift[side] = 0;
 	}
+	gcp_prices_told(s);
 	for (size_t k = 0; k < s->market->pools_n; k++) {
 		struct pool *q = &s->market->pools[k];
 		const struct gcp_type *u;

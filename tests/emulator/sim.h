@@ -88,6 +88,7 @@ struct sim {
 	struct front_port shared, ports[CLOUD_COUNT];
 	struct inst *insts, *insts_last; /* by seq, ascending */
 	struct inst *unmade;		 /* never were; only the books' launches still point at them */
+	int64_t frozen_us[CLOUD_COUNT];	 /* its feed of prices tells what was so then; 0 = what is so */
 	bool pretend;			 /* what the request at hand makes or ends is as it was, once it is answered */
 	void *inst_tree;		 /* tsearch by id */
 	uint64_t inst_seq;
@@ -96,6 +97,8 @@ struct sim {
 };
 
 int64_t sim_wall(const struct sim *s);
+/* The time whose prices a cloud's feed tells. */
+int64_t sim_feed_us(const struct sim *s, enum cloud cloud);
 /* The replay clock: wall time at start, then scale times faster, plus /advance. */
 int64_t sim_clock(const struct sim *s);
 /* prefix + n random bytes in lower-case hex; malloc'd or in arena (a != NULL). */

@@ -46,6 +46,23 @@ class Market(Base):
                             'AvailabilityZone': 'us-west-2c', 'ProductDescription.1': 'Linux/UNIX'})
         self.assertEqual(find_all(x, 'spotPrice')[0], '0.765400')
 
+    def test_a_frozen_feed_tells_what_was(self):
+        def told():
+            _, x = self.sim.ec2('DescribeSpotPriceHistory', 'us-west-2', {'InstanceType.1': 'g5.xlarge',
+                                'AvailabilityZone': 'us-west-2b', 'ProductDescription.1': 'Linux/UNIX'})
+            return find_all(x, 'spotPrice')[0]
+
+        def set_price(usd):
+            self.sim.ctl('POST', '/price', {'pool': 'aws/us-west-2/us-west-2b/g5.xlarge/spot', 'usd': usd})
+
+        set_price(0.4321)
+        self.sim.ctl('POST', '/feed', {'cloud': 'aws', 'frozen': True})
+        set_price(0.8765)
+        self.assertEqual(told(), '0.432100')
+        self.assertEqual(self.pool('aws/us-west-2/us-west-2b/g5.xlarge')['spot_micros'], 876500)
+        self.sim.ctl('POST', '/feed', {'cloud': 'aws', 'frozen': False})
+        self.assertEqual(told(), '0.876500')
+
     def test_no_spot_price_is_above_on_demand_at_the_start(self):
         pools = [p for p in self.sim.ctl('GET', '/pools?pool=aws')['pools'] if p['spot_micros'] and p['on_demand_micros']]
         above = [p for p in pools if p['spot_micros'] > p['on_demand_micros']]

@@ -12,6 +12,11 @@ int64_t sim_wall(const struct sim *s)
 	return loop_wall_us(s->loop);
 }
 
+int64_t sim_feed_us(const struct sim *s, enum cloud cloud)
+{
+	return s->frozen_us[cloud] != 0 ? s->frozen_us[cloud] : sim_wall(s);
+}
+
 int64_t sim_clock(const struct sim *s)
 {
 	double passed = (double)(sim_wall(s) - s->start_us) * s->conf.scale;

@@ -1,4 +1,4 @@
-/* Droughts of spot, feeds of prices that are silent or absurd, machines that start again or lose their clock. */
+/* Droughts of spot, feeds of prices that are silent, frozen or absurd, machines that start again or lose their clock. */
 #include "world.h"
 #include "cloud.h"
 #include "cloud_priv.h"
@@ -60,6 +60,39 @@ static void feed_silent(void)
 	trace("cloud %s tells no prices", cloud);
 	cloud_post("/fault", json_pack("{s:{s:s, s:s}, s:s, s:i, s:i, s:s}", "match", "service", feeds[k].service, "action",
 	    feeds[k].action, "kind", "status", "count", (int)dice_us(3, 30), "status", 503, "code", "Unavailable"));
+}
+
+static struct rng frozen_dice; /* its own, so that all else falls as it does */
+static struct {
+	const char *cloud;
+	int64_t until; /* 0 = tells what is so */
+} frozen[] = {{"aws", 0}, {"gcp", 0}, {"azure", 0}};
+
+static void frozen_put(size_t k, int64_t until)
+{
+	trace("cloud %s tells %s", frozen[k].cloud, until != 0 ? "the prices of now for a while" : "its prices again");
+	cloud_post("/feed", json_pack("{s:s, s:b}", "cloud", frozen[k].cloud, "frozen", until != 0));
+	frozen[k].until = until;
+}
+
+/* Its answers are good ones, and what they tell gets old. Prices that have moved are told late, with the times of their changes. */
+static void frozen_minute(void)
+{
+	size_t k;
+
+	for (k = 0; k < ARRAY_LEN(frozen); k++) {
+		if (frozen[k].until != 0 && (world.quiet || world_now() >= frozen[k].until))
+			frozen_put(k, 0);
+	}
+	if (!DICE(frozen_feed))
+		return;
+	if (frozen_dice.fill == NULL)
+		rng_seeded_init(&frozen_dice, world.conf.seed ^ UINT64_C(0xa54ff53a5f1d36f1));
+	k = (size_t)rng_below(&frozen_dice, ARRAY_LEN(frozen));
+	if (!cloud_is_here(frozen[k].cloud) || frozen[k].until != 0)
+		return;
+	sometimes("a feed was frozen");
+	frozen_put(k, world_now() + (120 + (int64_t)rng_below(&frozen_dice, 1800)) * SPOT_US_PER_S);
 }
 
 static void price_absurd(void)
@@ -152,6 +185,7 @@ void weather_minute(void)
 
 	planned_minute();
 	drought_minute();
+	frozen_minute();
 	refuse_minute();
 	if (DICE(silent_feed)) {
 		if (rng_below(&world.dice, 2) == 0)
@@ -170,4 +204,8 @@ void weather_calm(void)
 	refuse_calm();
 	memset(planned, 0, sizeof(planned));
 	drought_until = 0; /* cloud_calm has filled all stocks */
+	for (size_t k = 0; k < ARRAY_LEN(frozen); k++) {
+		if (frozen[k].until != 0)
+			frozen_put(k, 0);
+	}
 }
