@@ -3,6 +3,7 @@
 #include "cloud.h"
 #include "check.h"
 #include "cloud_priv.h"
+#include "far.h"
 #include "host.h"
 
 #include "../emulator/aws.h"
@@ -359,6 +360,7 @@ void cloud_minute(void)
 		lag_minute();
 	}
 	lies_front_minute();
+	far_minute();
 	if (felt(DICE(lag)))
 		sim.conf.lag_us = dice_us(0, 90 * SPOT_US_PER_S);
 	if (cloud_is_here("coreweave"))
@@ -475,6 +477,7 @@ void cloud_calm(void)
 	(void)fault_drop(&sim, 0);
 	coreweave_calm();
 	lies_calm();
+	far_calm();
 	sim.conf.lag_us = 0;
 	cloud_post("/stock", json_pack("{s:s, s:n}", "pool", "*/*/*/*/*", "count"));
 	for (struct inst *i = sim.insts; i != NULL; i = i->next) {

@@ -106,7 +106,7 @@ static bool by_the_minute(size_t fault)
 {
 #define AT(name) (offsetof(struct faults_mix, name) / sizeof(int64_t))
 	static const size_t minutely[] = {AT(part), AT(reclaim), AT(kill), AT(stock), AT(price), AT(lie), AT(clock), AT(clock_far), AT(agent_clock),
-	    AT(reboot), AT(drought), AT(silent_feed), AT(cluster), AT(pod), AT(lag), AT(db_refuse), AT(planned), AT(gang_kill), AT(clock_boot), AT(recommend), AT(halt), AT(front), AT(frozen_feed)};
+	    AT(reboot), AT(drought), AT(silent_feed), AT(cluster), AT(pod), AT(lag), AT(db_refuse), AT(planned), AT(gang_kill), AT(clock_boot), AT(recommend), AT(halt), AT(front), AT(frozen_feed), AT(far)};
 #undef AT
 
 	for (size_t i = 0; i < ARRAY_LEN(minutely); i++) {
@@ -132,6 +132,7 @@ static void mix_swarm(uint64_t seed, struct faults_mix *m)
 	m->pretend = m->act_lost;
 	m->agent_crash = 5 * m->crash;
 	m->frozen_feed = m->silent_feed;
+	m->far = m->silent_feed;
 	for (size_t i = 0; i < MIX_FAULTS; i++) {
 		int64_t *ppm = mix_at(m, i);
 		bool kept = rng_below(&r, 2) == 0;
@@ -161,6 +162,7 @@ void mix_of_seed(uint64_t seed, const char *text, struct faults_mix *ret)
 		ret->pretend = ret->lie;
 		ret->agent_crash = 5 * ret->crash;
 		ret->frozen_feed = 2 * ret->silent_feed;
+		ret->far = ret->silent_feed;
 	}
 	if (seed % 64 == 29)
 		ret->planned = 5 * ret->kill;

@@ -118,6 +118,8 @@ static const struct reach {
 	{"sometimes", "a job was moved since it paid", 2, 0}, /* prices seldom stay apart for so long */
 	{"sometimes", "an object changed on its way to the store", 0, 41}, /* small worlds only */
 	{"sometimes", "a feed was frozen", 0, 0},
+	{"sometimes", "a cloud could not be reached", 0, 0},
+	{"sometimes", "a cloud was asked in vain while it could not be reached", 0, 0},
 	{"sometimes", "it was judged whether a budget was kept", 0, 0}, /* not counted yet: it was never judged before the sweep of 27 November */
 	{"fault", "db_slow", 1585, 428},
 	{"fault", "db_lost_before", 1541, 341},

@@ -69,7 +69,8 @@
 	X(front)          /* before Google stands another who answers, or a zone of it is out of reach (each minute; every sixteenth seed, small worlds) */ \
 	X(pretend)        /* a cloud says that it began or ended a machine and has not (asked as the request leaves; every sixteenth seed, small worlds) */ \
 	X(agent_crash)    /* an agent dies and starts again (asked after each of its turns; every sixteenth seed, small worlds) */ \
-	X(frozen_feed)    /* a feed of prices answers well, and with what was so when it froze, for minutes (each minute; every sixteenth seed, small worlds) */
+	X(frozen_feed)    /* a feed of prices answers well, and with what was so when it froze, for minutes (each minute; every sixteenth seed, small worlds) */ \
+	X(far)            /* daemons cannot reach a cloud, for minutes (each minute; every sixteenth seed, small worlds) */
 #define FAULTS_MAX 64
 struct faults_mix {
 #define X(name) int64_t name;
