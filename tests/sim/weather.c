@@ -81,7 +81,7 @@ static void frozen_minute(void)
 	size_t k;
 
 	for (k = 0; k < ARRAY_LEN(frozen); k++) {
-		if (frozen[k].until != 0 && (world.quiet || world_now() >= frozen[k].until))
+		if (frozen[k].until != 0 && world_now() >= frozen[k].until)
 			frozen_put(k, 0);
 	}
 	if (!DICE(frozen_feed))
