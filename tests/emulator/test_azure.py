@@ -229,6 +229,25 @@ class Prices(Base):
                          "priceType eq 'Consumption' and contains(meterName,'Spot')" % (REGION, SIZE))
         self.assertIn(1.25, [r['retailPrice'] for r in spot])
 
+    def test_a_frozen_feed_tells_what_was(self):
+        pool = {'provider': 'azure', 'region': REGION, 'type': SIZE, 'market': 'spot'}
+
+        def told():
+            return {r['retailPrice'] for r in self.rows(
+                "serviceName eq 'Virtual Machines' and armRegionName eq '%s' and armSkuName eq '%s' and "
+                "priceType eq 'Consumption' and contains(meterName,'Spot')" % (REGION, SIZE))}
+
+        self.sim.ctl('POST', '/price', {'pool': pool, 'usd': 1.5})
+        before = told()
+        self.assertIn(1.5, before)
+        self.sim.ctl('POST', '/feed', {'cloud': 'azure', 'frozen': True})
+        self.sim.ctl('POST', '/price', {'pool': pool, 'usd': 1.75})
+        self.assertEqual(told(), before)
+        self.assertEqual({p['spot_micros'] for p in self.sim.ctl('GET', '/pools?pool=azure/%s/*/%s' % (REGION, SIZE))['pools']}, {1750000})
+        self.sim.ctl('POST', '/feed', {'cloud': 'azure', 'frozen': False})
+        self.assertIn(1.75, told())
+        self.assertNotIn(1.5, told())
+
     def test_a_filter_that_is_none_is_refused(self):
         status, _, text = http('GET', self.url + '/api/retail/prices?$filter=' + urllib.parse.quote("colour eq 'red'"))
         self.assertEqual((status, json.loads(text)['error']['code']), (400, 'BadRequest'))

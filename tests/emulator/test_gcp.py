@@ -83,6 +83,35 @@ class Control(Base):
         a4 = self.sim.ctl('GET', '/pools?pool=gcp/us-central1/us-central1-ai1a/a4-highgpu-8g')['pools'][0]
         self.assertEqual((a4['on_demand_micros'], a4['spot_micros']), (None, 34236800))
 
+    def test_a_frozen_feed_tells_what_was(self):
+        pool = 'gcp/us-central1/us-central1-b/g2-standard-4'
+
+        def told():
+            prices, page = {}, ''
+            while page is not None:
+                status, _, text = http('GET', '%s/v1/services/6F81-5844-456A/skus?pageToken=%s' % (self.url, page), None,
+                                       {'Authorization': 'Bearer ' + self.token})
+                self.assertEqual(status, 200, text)
+                doc = json.loads(text)
+                for k in doc['skus']:
+                    rate = k['pricingInfo'][0]['pricingExpression']['tieredRates'][-1]['unitPrice']
+                    prices[k['skuId']] = int(rate.get('units', 0)) * 10 ** 9 + rate.get('nanos', 0)
+                page = doc.get('nextPageToken') or None
+            return prices
+
+        def set_price(usd):
+            self.sim.ctl('POST', '/price', {'pool': pool + '/spot', 'usd': usd})
+
+        set_price(0.31)
+        before = told()
+        self.sim.ctl('POST', '/feed', {'cloud': 'gcp', 'frozen': True})
+        set_price(0.52)
+        self.assertEqual(told(), before)
+        self.assertEqual(self.sim.ctl('GET', '/pools?pool=' + pool)['pools'][0]['spot_micros'], 520000)
+        self.sim.ctl('POST', '/feed', {'cloud': 'gcp', 'frozen': False})
+        self.assertEqual([n - before[k] for k, n in told().items() if n != before[k]], [210000000])
+        self.sim.ctl('POST', '/price', {'pool': pool + '/spot', 'usd': None})
+
     def test_stock_bounds_what_runs_and_launches_are_recorded(self):
         self.sim.ctl('POST', '/stock', {'pool': 'gcp/us-central1/us-central1-b/g2-standard-8/spot', 'count': 1})
         self.wait_op(self.insert('stock-1', zone='us-central1-b', type='g2-standard-8')[1], 'us-central1-b')
