@@ -43,6 +43,7 @@
 #define TRAIN_RATE   0.02f
 #define TRAIN_MOMENTUM 0.9f
 #define TRAIN_STEP_MS_MAX 3600000
+#define TRAIN_PROGRESS_MS 100 /* a file for each step would cost short steps a tenth of their time */
 
 /* ---- arithmetic: one function per element, called by a loop or by a kernel ---------------- */
 
@@ -255,6 +256,17 @@ static void train_progress(int64_t done, int64_t total)
 		(void)unlink(part);
 }
 
+static void train_progress_due(struct timespec *last, int64_t done, int64_t total)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if ((now.tv_sec - last->tv_sec) * 1000 + (now.tv_nsec - last->tv_nsec) / 1000000 < TRAIN_PROGRESS_MS)
+		return;
+	*last = now;
+	train_progress(done, total);
+}
+
 static void train_save(const struct train_options *o, struct train_place *place, float *state,
     int64_t step, float loss, int asked)
 {
@@ -451,7 +463,7 @@ int main(int argc, char **argv)
 	const char *dir = getenv("SPOT_CHECKPOINT_DIR");
 	struct train_options o;
 	struct train_place *place;
-	struct timespec at;
+	struct timespec at, told;
 	float *state, loss = 0.0f;
 	int64_t step;
 
@@ -473,6 +485,7 @@ int main(int argc, char **argv)
 	train_place_put(place, state);
 	train_progress(step, o.steps);
 	clock_gettime(CLOCK_MONOTONIC, &at);
+	told = at;
 	while (step < o.steps) {
 		loss = train_place_step(place, o.seed, (uint64_t)step);
 		step++;
@@ -483,7 +496,7 @@ int main(int argc, char **argv)
 		}
 		if (step < o.steps)
 			train_pace(&at, train_step_ms(&o));
-		train_progress(step, o.steps);
+		train_progress_due(&told, step, o.steps);
 		if (train_asked_save || train_asked_stop ||
 		    (o.save_every > 0 && step % o.save_every == 0)) {
 			int asked = train_asked_save || train_asked_stop;

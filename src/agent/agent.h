@@ -431,7 +431,8 @@ struct gpu {
 	int fd;
 	struct sbuf text;
 	int64_t heard_us, next_us;
-	int hangs;
+	int64_t every_us; /* the helper's interval */
+	int hangs;        /* or ends by a signal, without a line in between */
 };
 void gpu_step(struct agent *a);
 void gpu_ready(struct agent *a);

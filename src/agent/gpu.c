@@ -1,8 +1,8 @@
 /*
  * GPU facts from the helper spot-nvml (beside this program or in the agent's directory): it writes one
- * line of JSON per interval. A driver that hangs hangs the helper: after ten silent seconds it is killed
- * and started again. Without the helper, or when it cannot run here (old libc), nvidia-smi is asked, also
- * with a time limit. Without either there is no GPU.
+ * line of JSON per interval, which is the daemon's for samples. A driver that hangs hangs the helper: after ten
+ * silent seconds it is killed and started again. Without the helper, or when it cannot run here (old libc),
+ * nvidia-smi is asked, also with a time limit. Without either there is no GPU.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -232,7 +232,8 @@ static void start(struct agent *a)
 	if (g->by == GPU_HELPER && !helper_find(a, path))
 		g->by = GPU_SMI;
 	g->heard_us = a->now_us;
-	(void)snprintf(every, sizeof(every), "%" PRId64, MAX(INT64_C(1), a->sample_us / SPOT_US_PER_S));
+	g->every_us = a->sample_us;
+	(void)snprintf(every, sizeof(every), "%" PRId64, MAX(INT64_C(1), g->every_us / SPOT_US_PER_S));
 	if (!child_start(g, g->by == GPU_HELPER ? helper : smi))
 		g->next_us = a->now_us + RESTART_US;
 }
@@ -296,7 +297,20 @@ void gpu_child_ended(struct agent *a, pid_t pid, int status)
 	} else if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
 		g->by = GPU_SMI; /* no library, or it cannot run on this machine */
 		g->next_us = a->now_us;
+	} else if (WIFSIGNALED(status)) {
+		log_warn("gpu.helper_killed", I64("pid", pid), I64("signal", WTERMSIG(status)));
+		g->next_us = a->now_us + (++g->hangs > 2 ? RESTART_US : MIN(a->sample_us, RESTART_US));
 	}
+}
+
+/* It may sit in the kernel and not die: it is forgotten, never waited for. */
+static void child_forget(struct gpu *g)
+{
+	(void)kill(g->pid, SIGKILL);
+	if (g->fd >= 0)
+		close(g->fd);
+	g->fd = -1;
+	g->pid = 0;
 }
 
 void gpu_stop(struct agent *a)
@@ -320,6 +334,10 @@ void gpu_step(struct agent *a)
 
 	if (g->by == GPU_NONE)
 		return;
+	if (g->pid != 0 && g->by == GPU_HELPER && g->every_us != a->sample_us) {
+		child_forget(g); /* enrolment has told another interval */
+		g->next_us = a->now_us;
+	}
 	if (g->pid == 0) {
 		if (a->now_us >= g->next_us)
 			start(a);
@@ -332,13 +350,8 @@ void gpu_step(struct agent *a)
 		agent_wake(a, limit);
 		return;
 	}
-	/* It may sit in the kernel and not die: it is forgotten, never waited for. */
-	(void)kill(g->pid, SIGKILL);
 	log_warn("gpu.hang", I64("pid", g->pid), I64("times", g->hangs + 1));
-	if (g->fd >= 0)
-		close(g->fd);
-	g->fd = -1;
-	g->pid = 0;
+	child_forget(g);
 	g->next_us = a->now_us + (++g->hangs > 2 ? RESTART_US : 0);
 	(void)snprintf(g->now.error, sizeof(g->now.error), "the GPU driver does not answer");
 	g->now.known = true;

@@ -124,13 +124,17 @@ static void env_set_i64(json_t *env, const char *name, int64_t value)
 	env_set(env, name, text);
 }
 
-/* The job starts from nothing: whatever this process was started with is none of its business. */
+/* The job starts from nothing: whatever this process was started with is none of its business, but where an image has
+ * its programs and libraries. NVIDIA's images name the driver's folder in LD_LIBRARY_PATH: where a cluster mounts the
+ * driver there, the loader may know it by nothing else. */
 static void env_base(json_t *env)
 {
-	const char *path = getenv("PATH");
+	const char *path = getenv("PATH"), *libraries = getenv("LD_LIBRARY_PATH");
 	const struct passwd *pw = getpwuid(getuid());
 
 	env_set(env, "PATH", str_empty(path) ? PATH_DEFAULT : path);
+	if (!str_empty(libraries))
+		env_set(env, "LD_LIBRARY_PATH", libraries);
 	env_set(env, "HOME", home_dir());
 	env_set(env, "USER", pw != NULL ? pw->pw_name : "root");
 	env_set(env, "LANG", "C.UTF-8");

@@ -20,6 +20,7 @@
 
 #include <dlfcn.h>
 #include <getopt.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -261,10 +262,24 @@ static void fabric_look(const struct nvml *n, unsigned count, struct ready *r)
 	}
 }
 
-static void cuda_try(void)
+/* Where the loader does not find it, it is where NVML's library is. */
+static void *cuda_open(const struct nvml *n)
+{
+	void *lib = dlopen("libcuda.so.1", RTLD_LAZY), *init;
+	char real[PATH_MAX], path[PATH_MAX];
+	Dl_info at;
+
+	memcpy(&init, &n->init, sizeof(init));
+	if (lib != NULL || dladdr(init, &at) == 0 || realpath(at.dli_fname, real) == NULL)
+		return lib;
+	*strrchr(real, '/') = '\0';
+	return (size_t)snprintf(path, sizeof(path), "%s/libcuda.so.1", real) < sizeof(path) ? dlopen(path, RTLD_LAZY) : NULL;
+}
+
+static void cuda_try(const struct nvml *n)
 {
 	int (*start)(unsigned);
-	void *lib = dlopen("libcuda.so.1", RTLD_LAZY), *p = lib != NULL ? dlsym(lib, "cuInit") : NULL;
+	void *lib = cuda_open(n), *p = lib != NULL ? dlsym(lib, "cuInit") : NULL;
 	int code = 0;
 
 	if (p != NULL) {
@@ -274,7 +289,7 @@ static void cuda_try(void)
 	_exit(code == CUDA_NOT_READY ? 2 : code == CUDA_MISMATCH ? 3 : 0);
 }
 
-static bool cuda_start(struct ready *r)
+static bool cuda_start(const struct nvml *n, struct ready *r)
 {
 	int ends[2];
 
@@ -284,7 +299,7 @@ static bool cuda_start(struct ready *r)
 	if (r->child == 0) {
 		close(ends[0]);
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		cuda_try();
+		cuda_try(n);
 	}
 	close(ends[1]);
 	r->end = ends[0];
@@ -293,12 +308,12 @@ static bool cuda_start(struct ready *r)
 	return r->child > 0;
 }
 
-static void cuda_look(struct ready *r)
+static void cuda_look(const struct nvml *n, struct ready *r)
 {
 	struct pollfd end;
 	int status = 0;
 
-	if (r->child == 0 && !cuda_start(r)) {
+	if (r->child == 0 && !cuda_start(n, r)) {
 		r->child = 0;
 		r->cuda = true; /* not to be had: no reason to hold the machine back */
 		return;
@@ -334,7 +349,7 @@ static void ready_look(const struct nvml *n, unsigned count, struct ready *r)
 	if (!r->fabric && !r->failed)
 		fabric_look(n, count, r);
 	if (r->fabric && !r->cuda && !r->failed)
-		cuda_look(r);
+		cuda_look(n, r);
 }
 
 static void put_all(const struct nvml *n, struct ready *r)

@@ -183,10 +183,10 @@ class Gpu(AgentCase):
         asked = self.word + ".asked"
         return os.path.getsize(asked) if os.path.exists(asked) else 0
 
-    def begin_waiting(self, word):
+    def begin_waiting(self, word, libs=None):
         self.word = os.path.join(self.agent.home, "nvml-script")
         self.say(word)
-        self.agent.more_env = {"LD_LIBRARY_PATH": os.path.join(os.environ["FAKE_NVML_LIBS"], "new"), "FAKE_NVML": self.word}
+        self.agent.more_env = {"LD_LIBRARY_PATH": libs or os.path.join(os.environ["FAKE_NVML_LIBS"], "new"), "FAKE_NVML": self.word}
         self.agent.start()
         # In the third round the agent has heard the first; how long it waits for more is a unit test's (gpu_settles_us).
         self.until(lambda: self.rounds() >= 3, "the GPUs are asked a third time")
@@ -201,6 +201,13 @@ class Gpu(AgentCase):
 
     def test_enrolment_waits_until_cuda_works(self):
         self.begin_waiting("nocuda")
+
+    def test_cuda_is_tried_where_the_driver_is_though_the_loader_does_not_look_there(self):
+        libs = os.path.join(self.agent.home, "libs")
+        os.mkdir(libs)
+        name = "libnvidia-ml.so.1"
+        os.symlink(os.path.join(os.environ["FAKE_NVML_LIBS"], "new", name), os.path.join(libs, name))
+        self.begin_waiting("nocuda", libs)
 
     def test_gpus_that_cannot_get_into_their_fabric_are_a_fault_at_once(self):
         hw = self.begin("new", "apart")
@@ -222,13 +229,27 @@ class Gpu(AgentCase):
 
     def test_a_hanging_driver_costs_the_helper_and_nothing_else(self):
         self.begin("new")
-        (pid,) = self.until(self.helpers, "the helper")
+        (pid,) = self.until(lambda: len(self.helpers()) == 1 and self.helpers(), "the helper")
         self.say("hang")
         self.until(lambda: self.helpers() and pid not in self.helpers(), "another helper", 60)
         self.assertFalse(fake.alive(pid))
         self.until(lambda: self.daemon.samples[-1]["gpus"] == 0, "a sample without GPUs")
         self.say("two")
         self.until(lambda: self.daemon.samples[-1]["gpus"] == 2, "GPUs again", 60)
+
+    def test_the_gpus_are_asked_as_often_as_the_daemon_wants_samples(self):
+        self.begin("new")
+        self.until(lambda: self.rounds() >= 5, "five looks", 60)
+        self.assertNotIn("gpu.hang", self.agent.consoles())
+
+    def test_a_helper_that_is_killed_is_soon_replaced(self):
+        self.begin("new")
+        self.until(lambda: self.rounds() >= 3, "three looks")
+        (pid,) = self.until(lambda: len(self.helpers()) == 1 and self.helpers(), "the helper")
+        os.kill(pid, signal.SIGKILL)
+        self.until(lambda: self.helpers() not in ([], [pid]), "another helper", 40)     # a minute is for one that ends each time
+        n = self.rounds()
+        self.until(lambda: self.rounds() > n, "a look")
 
     def test_nvidia_smi_is_asked_where_there_is_no_library(self):
         tools = os.path.join(self.agent.home, "tools")

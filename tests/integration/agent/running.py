@@ -37,6 +37,13 @@ class Running(AgentCase):
         self.assertNotIn("AWS_SECRET_ACCESS_KEY", env)
         self.assertIn(f"{base}/work/code/main\n", text)
 
+    def test_a_job_finds_the_libraries_of_the_image(self):
+        self.agent.more_env = {"LD_LIBRARY_PATH": "/usr/local/nvidia/lib64"}
+        self.agent.start()
+        self.job("echo libraries in $LD_LIBRARY_PATH")
+        self.exited()
+        self.assertIn(b"libraries in /usr/local/nvidia/lib64\n", self.daemon.log("j1", 1))
+
     def test_secrets_are_in_the_environment_of_the_job_and_nowhere_else(self):
         secret = "very-secret-" + os.urandom(8).hex()
         self.agent.start()
