@@ -283,6 +283,7 @@ static const struct rule_break {
     {"progress never goes back behind a committed checkpoint", "", begun_anew},
     {"an epoch that is over commits nothing", "UPDATE checkpoint SET committed_us = committed_us + 3600000000", NULL},
     {"every committed checkpoint can be restored", "UPDATE checkpoint_chunk SET object_key = 'x'", NULL},
+    {"what was given up is deleted", "UPDATE checkpoint SET state = 'ABANDONED'", NULL},
     {"each rank goes on from its own checkpoint", "UPDATE checkpoint SET rank = rank + 1", NULL},
     {"a checkpoint has all that its program saved", "INSERT INTO checkpoint_chunk SELECT checkpoint_id, path || 'x', seq, bytes, mode, sha256, object_key, false "
 	"FROM checkpoint_chunk", NULL},

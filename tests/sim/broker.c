@@ -249,6 +249,12 @@ static void clock_set(struct broker *b, int64_t skew_us)
 	trace("%s's clock is off by %" PRId64 " s", b->name, skew_us / SPOT_US_PER_S);
 }
 
+/* Who begins with such a clock has not seen it jump. */
+static bool dies_too(const struct broker *b)
+{
+	return (world.conf.small || world.conf.seed % 16 == 7) && b->up && b->paused_until == 0 && b->wrong_until % 2 == 0;
+}
+
 void brokers_minute(void)
 {
 	struct broker *b = &brokers[brokers[1].wanted && rng_below(&world.dice, 2) == 0];
@@ -265,6 +271,10 @@ void brokers_minute(void)
 		b->wrong_until = world_now() + dice_us(SPOT_US_PER_S, 600 * SPOT_US_PER_S);
 		clock_set(b, boot ? 900 * SPOT_US_PER_S + llabs(clock_jump_draw()) : far ? clock_jump_draw() : dice_us(-40 * SPOT_US_PER_S, 40 * SPOT_US_PER_S));
 		sometimes(b->clock.skew_us > 0 ? "a daemon's clock jumped forward" : "a daemon's clock jumped back");
+		if (boot && dies_too(b)) {
+			sometimes("a daemon began with a clock ahead while a machine booted");
+			broker_crash(b);
+		}
 	}
 }
 

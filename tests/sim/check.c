@@ -340,6 +340,8 @@ bool check_settled(void)
 	for (size_t i = 0; i < n; i++)
 		alive += all[i].alive;
 	free(all);
+	if (check_disposes() && value("SELECT count(*) FROM checkpoint WHERE state = 'ABANDONED' AND disposed_us IS NULL") > 0)
+		return false;
 	return alive == 0 && others_settled() && cloud_orders_open() == 0 && nothing_left(false) &&
 	    value("SELECT (SELECT count(*) FROM job WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')) + "
 		  "(SELECT count(*) FROM fleet WHERE state <> 'CLOSED') + "
@@ -378,6 +380,7 @@ void check_rules_end(void)
 	always(work_done() && asks_done(), "every user is heard", "%zu were", work_accepted());
 	check_step();
 	check_restorable(true);
+	check_disposed();
 	check_ledger_end();
 	check_money_end();
 	check_told_end();

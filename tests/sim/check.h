@@ -36,6 +36,8 @@ void check_programs(void);
 void check_progress(void);
 void check_checkpoints(void);
 void check_restorable(bool all); /* all: whatever was committed; else what jobs would go on from now */
+bool check_disposes(void); /* whether this seed waits until that is done */
+void check_disposed(void);
 void check_losses(void);
 void check_healthy(void);
 void check_cancels(void);

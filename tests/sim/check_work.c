@@ -56,7 +56,7 @@ static void check_cancelled(void)
 }
 
 /* What a pass of the engine does is done after a few of them, whatever becomes of clouds and agents: by our clock, under one leader. */
-#define PASSES_US (240 * SPOT_US_PER_S)
+#define PASSES_US (100 * SPOT_US_PER_S)
 
 static void soon(const char *rule, size_t job, const char *state, bool open[static CHECK_JOBS_MAX], int64_t since[static CHECK_JOBS_MAX])
 {
@@ -133,7 +133,10 @@ static int64_t programs_ran(const char *job)
 	return most;
 }
 
-/* Whose time is over is told to stop, by its agent or by us, and goes on nowhere; a clock that is wrong may think so later. */
+/* By then an agent has not yet ended it by itself, which it does after two minutes. */
+#define TOLD_EARLIER_US (40 * SPOT_US_PER_S)
+
+/* Whose time is over is told to stop, and goes on nowhere; a clock that is wrong may think so later. */
 static void check_timed(void)
 {
 	static int64_t runs_on[CHECK_JOBS_MAX], begins[CHECK_JOBS_MAX];
@@ -148,6 +151,8 @@ static void check_timed(void)
 
 		if (ran < cell_int(r, i, 2) + world.skew_max)
 			continue;
+		if (cell_true(r, i, 5) && runs_on[job] == 0)
+			runs_on[job] = world_now() - (ran - cell_int(r, i, 2) - world.skew_max) - TOLD_EARLIER_US;
 		if (cell_true(r, i, 5))
 			soon("whose time is over is told to stop", job, state, open, runs_on);
 		if (str_same(state, "QUEUED") && !cell_true(r, i, 7))

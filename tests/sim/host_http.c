@@ -17,6 +17,7 @@ struct http_call {
 	enum http_far far;
 	struct http_piece piece;
 	bool has_piece, writes;
+	int refused; /* with this status, by a fault */
 	uint8_t md5[MD5_BYTES]; /* of the piece that was sent */
 	void (*done)(void *ctx, const struct http_reply *r);
 	void *ctx;
@@ -183,6 +184,33 @@ static void call_changed(struct loop_timer *timer)
 	    (struct http_reply){.error = "wrong bytes", .wrong_bytes = true, .body = {"", 0}});
 }
 
+static void call_refused(struct loop_timer *timer)
+{
+	struct http_call *c = container_of(timer, struct http_call, deadline);
+
+	call_ends(c, (struct http_reply){.status = c->refused, .error = "", .body = {"", 0}});
+}
+
+/* Who keys belong to changed, a request took too long, a store has too much to do: nothing of it was stored, or given. */
+static bool store_refuses(struct http_call *c)
+{
+	static const int words[] = {403, 400, 503, 500, 429};
+
+	if (c->far != HTTP_OBJECT || !DICE(store_refuse))
+		return false;
+	c->refused = words[dice_us(0, ARRAY_LEN(words) - 1)];
+	fault_seen("store_refuse");
+	trace("a store answers host %s with %d", c->http->host->id, c->refused);
+	return true;
+}
+
+static void call_ends_soon(struct http_call *c, void (*how)(struct loop_timer *), int64_t us)
+{
+	loop_timer_stop(&c->deadline);
+	loop_timer_init(&c->deadline, world.loop, how);
+	loop_timer_set(&c->deadline, us);
+}
+
 static bool piece_changed(const struct http_call *c)
 {
 	char hex[SHA256_HEX];
@@ -291,10 +319,10 @@ struct http_call *http_start(struct http *h, const struct http_want *w)
 	c->to.url = url_of(c, w);
 	c->to.body = body_of(c, w);
 	if (piece_changed(c)) {
-		loop_timer_stop(&c->deadline);
-		loop_timer_init(&c->deadline, world.loop, call_changed);
-		loop_timer_set(&c->deadline, SPOT_US_PER_S / 1000);
+		call_ends_soon(c, call_changed, SPOT_US_PER_S / 1000);
 		sometimes("a file changed under its upload");
+	} else if (store_refuses(c)) {
+		call_ends_soon(c, call_refused, dice_us(1000, SPOT_US_PER_S));
 	} else {
 		if (c->has_piece && c->writes)
 			piece_flip(c);

@@ -261,6 +261,14 @@ const char *host_unheeding(const char *id, int64_t notice_us)
 
 /* ---- signals -------------------------------------------------------------------------------------------- */
 
+/* Where agents die, a quarter of the programs are set up for long enough to see that. */
+static int64_t long_setup_us(const struct program *p)
+{
+	uint64_t h = apart(&history[p->log], 4);
+
+	return world.conf.mix.agent_crash > 0 && h % 4 == 0 ? (int64_t)((h >> 20) % 60) * SPOT_US_PER_S : 0;
+}
+
 /* A third of the programs leave well when they are told to, whatever they have not done yet. */
 static void program_killed(struct loop_timer *t)
 {
@@ -465,13 +473,15 @@ enum spot_rc shim_spawn(json_t *o, pid_t *ret, struct spot_err *err UNUSED)
 	history_add(p, env);
 	/* Of a gang one rank, or each. */
 	p->fail_at = number_of(run, "fail_rank=", history[p->log].rank) == history[p->log].rank ? number_of(run, "fail_at=", 0) : 0;
+	if (p->fail_at > 0 && number_of(run, "fail_last=", 0) > 0)
+		p->fail_at = p->steps;
 	put_in(p, SHIM_LOG_FILE, "hello\n");
 	job_json(p);
 	loop_timer_init(&p->next, world.loop, program_tick);
 	loop_timer_init(&p->save, world.loop, program_saved);
 	loop_timer_init(&p->term, world.loop, program_killed);
 	loop_timer_init(&p->alone, world.loop, program_alone);
-	loop_timer_set(&p->next, dice_us(SPOT_US_PER_S / 10, 5 * SPOT_US_PER_S));
+	loop_timer_set(&p->next, dice_us(SPOT_US_PER_S / 10, 5 * SPOT_US_PER_S) + long_setup_us(p));
 	trace("host %s program %d of %s epoch %" PRId64 " begins at step %" PRId64, p->host->id, (int)p->shim,
 	    history[p->log].job, history[p->log].epoch, history[p->log].begun_at);
 	*ret = p->shim;

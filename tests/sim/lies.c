@@ -99,6 +99,7 @@ void lies_front_minute(void)
 	static const struct lie pages[] = {
 	    {"gcp", "a front said 404 to a question for a machine of Google", "compute", "instances.get", "status", false, 404, NULL, "<html>404 Not Found</html>"},
 	    {"gcp", "a front said 404 to the end of a machine of Google", "compute", "instances.delete", "status", false, 404, NULL, "<html>404 Not Found</html>"},
+	    {"gcp", "a front said 404 to how an insert at Google goes", "compute", "zoneOperations.wait", "status", false, 404, NULL, "<html>404 Not Found</html>"},
 	};
 	static const char *const zones[] = {"us-central1-a", "us-central1-b"};
 	uint64_t what;
@@ -111,7 +112,7 @@ void lies_front_minute(void)
 		rng_seeded_init(&fronts, world.conf.seed ^ UINT64_C(0x3c6ef372fe94f82b));
 	fronts_begun = true;
 	world.taken_until = world_now() + 600 * SPOT_US_PER_S;
-	what = rng_below(&fronts, 4);
+	what = rng_below(&fronts, ARRAY_LEN(pages) + ARRAY_LEN(zones));
 	if (what < ARRAY_LEN(pages)) {
 		lie_tell(&pages[what], 1 + (int64_t)rng_below(&fronts, 3));
 		return;

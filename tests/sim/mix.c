@@ -133,6 +133,7 @@ static void mix_swarm(uint64_t seed, struct faults_mix *m)
 	m->agent_crash = 5 * m->crash;
 	m->frozen_feed = m->silent_feed;
 	m->far = m->silent_feed;
+	m->store_refuse = 2 * m->lie;
 	for (size_t i = 0; i < MIX_FAULTS; i++) {
 		int64_t *ppm = mix_at(m, i);
 		bool kept = rng_below(&r, 2) == 0;
@@ -164,6 +165,10 @@ void mix_of_seed(uint64_t seed, const char *text, struct faults_mix *ret)
 		ret->frozen_feed = 2 * ret->silent_feed;
 		ret->far = ret->silent_feed;
 	}
+	if (seed % 16 == 7)
+		ret->store_refuse = 2 * ret->lie;
+	if (seed % 32 == 23)
+		ret->clock_boot = 100000;
 	if (seed % 64 == 29)
 		ret->planned = 5 * ret->kill;
 	if (is_small(seed, &r))

@@ -37,6 +37,14 @@ static int64_t restarts_of(size_t k)
 	return (h >> 40) % 4 == 0 ? (int64_t)(1 + (h >> 50) % 2) : 0;
 }
 
+/* Of a gang that fails, half by one rank; of these half when their work is done, and another may have ended well by then. */
+static const char *gang_fails(size_t k)
+{
+	if ((apart(k, 402) >> 40) % 2 != 0)
+		return "";
+	return (apart(k, 403) >> 40) % 2 == 0 ? " fail_rank=1 fail_last=1" : " fail_rank=1";
+}
+
 static int64_t between(size_t k, uint64_t salt, int64_t from, int64_t to)
 {
 	return from + (int64_t)((apart(k, salt) >> 24) % (uint64_t)(to - from + 1));
@@ -49,7 +57,17 @@ static bool limited(size_t k, const struct job_draw *d)
 	return d->saves && d->slack_s == 0 && (apart(k, 77) >> 40) % (d->nodes > 1 ? 3 : 5) == 0;
 }
 
-/* In some seeds most jobs may run for so long, half of them not to their end; 0 = as long as they want. */
+/* 470 s are the least to begin with. Of gangs half have hardly more of what spot costs in some worlds: for a machine that is lost as they gather
+ * there is nothing left. */
+static int64_t budget_s(size_t k, const struct job_draw *d)
+{
+	bool little = d->nodes > 1 && (world.conf.small || world.conf.seed % 16 == 7) && (apart(k, 105) >> 40) % 2 == 0;
+
+	return little ? between(k, 100, 3 * 60, 8 * 60) : between(k, 100, 8 * 60, 60 * 60);
+}
+
+/* In some seeds most jobs may run for so long, half of them not to their end, in some of these hardly any, so that it is over when they have
+ * moved; 0 = as long as they want. */
 static int64_t longest_s(size_t k, const struct job_draw *d, int64_t work_s)
 {
 	if ((world.conf.seed % 16 != 12 && world.conf.seed % 16 != 15) || d->slack_s > 0 || (apart(k, 500) >> 40) % 3 == 0)
@@ -91,7 +109,7 @@ static void limits_draw(struct wish_text *w, size_t k, const struct job_draw *d)
 static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
 {
 	struct sbuf b AUTO(sbuf);
-	int64_t work_s = d->steps * d->step_ms / 1000 + 1, steps = limited(k, d) ? 3 * d->steps : d->steps;
+	int64_t work_s = d->steps * d->step_ms / 1000 + 1, steps = limited(k, d) || world.conf.seed % 32 == 31 ? 3 * d->steps : d->steps;
 
 	sbuf_init(&b, sizeof(w->text));
 	sbuf_printf(&b, "name: job-%zu\n", k);
@@ -101,7 +119,7 @@ static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
 	if (d->priority != 0)
 		sbuf_printf(&b, "  priority: %" PRId64 "\n", d->priority);
 	sbuf_printf(&b, "run: |\n  steps=%" PRId64 " step_ms=%" PRId64 " save_ms=%" PRId64 "%s%s\n", steps, d->step_ms,
-	    dice_us(100, 20000), d->fails ? " fail_at=1" : "", d->fails && d->nodes > 1 && (apart(k, 402) >> 40) % 2 == 0 ? " fail_rank=1" : "");
+	    dice_us(100, 20000), d->fails ? " fail_at=1" : "", d->fails && d->nodes > 1 ? gang_fails(k) : "");
 	sbuf_printf(&b, "config:\n  spotctl:\n    team: research\n    project: sim\n    class: training\n");
 	if (d->fails && restarts_of(k) > 0)
 		sbuf_printf(&b, "    max_restarts: %" PRId64 "\n", restarts_of(k));
@@ -117,7 +135,7 @@ static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
 	if (d->saves)
 		sbuf_printf(&b, "    checkpoint: {path: ckpt, signal: USR1, interval: %ds, budget: 30s}\n", world.conf.small ? 45 : 120);
 	if (limited(k, d)) {
-		sbuf_printf(&b, "    budget: %.6f\n", (double)hour_micros(d) * (double)between(k, 100, 8 * 60, 60 * 60) / 3600 / 1e6);
+		sbuf_printf(&b, "    budget: %.6f\n", (double)hour_micros(d) * (double)budget_s(k, d) / 3600 / 1e6);
 		limits_draw(w, k, d);
 	}
 	assert(b.n < sizeof(w->text));
