@@ -167,7 +167,7 @@ void mix_of_seed(uint64_t seed, const char *text, struct faults_mix *ret)
 	}
 	if (seed % 16 == 7)
 		ret->store_refuse = 2 * ret->lie;
-	if (seed % 32 == 23)
+	if (seed % 128 == 87)
 		ret->clock_boot = 100000;
 	if (seed % 64 == 29)
 		ret->planned = 5 * ret->kill;
