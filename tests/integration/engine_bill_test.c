@@ -200,6 +200,22 @@ static void test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_eithe
 	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger"), 0);
 }
 
+/* By a clock that was ahead an attempt may begin behind its machine's end: nothing of its work is billed, and nothing of it is to be booked as lost. */
+static void test_a_loss_of_which_nothing_is_billed_keeps_no_credit_back(void **state)
+{
+	struct world *w = *state;
+
+	taken(w, 1000, SPOT_END_RECLAIM);
+	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE node_id = 1 AND kind = 'lost_work'");
+	world_kill(w);
+	world_sql(w, "SET session_replication_role = replica; DELETE FROM ledger WHERE node_id = 1 AND kind <> 'boot'; RESET session_replication_role");
+	assert_true(world_int(w, "SELECT sum(amount_micros) FROM ledger WHERE node_id = 1") > 0);
+	w->cloud.reclaim_free_us = SPOT_US_PER_HOUR;
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE kind = 'credit'");
+	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger WHERE node_id = 1"), 0);
+}
+
 static void test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed(void **state)
 {
 	struct world *w = *state;
@@ -225,6 +241,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_machine_is_billed_at_a_price_whose_day_was_dropped),
 		cmocka_unit_test(test_weeks_of_work_that_were_lost_are_booked_to_the_last_line),
 		cmocka_unit_test(test_a_spot_machine_that_was_taken_early_costs_nothing_to_the_micro_dollar),
+		cmocka_unit_test(test_a_loss_of_which_nothing_is_billed_keeps_no_credit_back),
 		cmocka_unit_test(test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_either),
 		cmocka_unit_test(test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed),
 	};

@@ -65,7 +65,7 @@ WITH n AS (
 SELECT id FROM n
 
 -- Attempts that ended without saving (a rank that is lost takes those with it that were stopped for it), whose compute lines are still called work. The lines are
--- billed up to the loss already.
+-- billed up to the loss already; where a clock that was wrong has left none of them after it began, nothing is to be booked.
 -- name: engine_lost_due
 -- params: since_us int8
 -- rows: many job_id int8, epoch int4, node_id int8, lost_from_us int8, lost_to_us int8, launched_us int8
@@ -82,6 +82,8 @@ WHERE t.billed_to_us >= t.ended_us AND t.lost_from < t.ended_us
 	AND NOT EXISTS (SELECT FROM ledger l WHERE l.node_id = t.node_id AND l.kind = 'credit')
 	AND NOT EXISTS (SELECT FROM ledger l WHERE l.job_id = t.job_id AND l.epoch = t.epoch AND l.node_id = t.node_id
 		AND l.kind = 'lost_work')
+	AND EXISTS (SELECT FROM ledger l WHERE l.job_id = t.job_id AND l.epoch = t.epoch AND l.node_id = t.node_id AND l.kind = 'compute'
+		AND l.to_us > t.lost_from AND l.reverses IS NULL AND NOT EXISTS (SELECT FROM ledger r WHERE r.node_id = t.node_id AND r.reverses = l.id))
 ORDER BY t.job_id LIMIT 50
 
 -- The first most of them: one that is partly kept, of which the time must be cut, before all others.
@@ -139,14 +141,17 @@ FROM node n JOIN pool p ON p.id = n.pool_id JOIN unnest($1, $2) f (provider, us)
 WHERE n.state = 'GONE' AND n.ended_us > $3 AND n.ended_us - n.launched_us < f.us AND p.market = 'spot'
 	AND n.provider_state = 'gone_reclaimed'
 	AND n.billed_to_us >= n.ended_us
-	AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND (NOT a.settled OR (a.started_us IS NOT NULL
+	AND NOT EXISTS (SELECT FROM attempt a CROSS JOIN LATERAL (SELECT coalesce((SELECT max(CASE WHEN c.set_key IS NULL THEN c.committed_us
+			ELSE c.set_us END) FROM checkpoint c WHERE c.job_id = a.job_id AND c.epoch = a.epoch AND c.rank = a.rank AND c.state = 'COMMITTED'),
+			a.started_us, a.created_us) AS lost_from) f
+		WHERE a.node_id = n.id AND (NOT a.settled OR (a.started_us IS NOT NULL
 		AND (a.exit_reason = 'lost' OR (a.exit_reason = 'killed'
 			AND EXISTS (SELECT FROM attempt o WHERE o.job_id = a.job_id AND o.epoch = a.epoch AND o.exit_reason = 'lost')))
-		AND coalesce((SELECT max(CASE WHEN c.set_key IS NULL THEN c.committed_us ELSE c.set_us END) FROM checkpoint c
-			WHERE c.job_id = a.job_id AND c.epoch = a.epoch AND c.rank = a.rank AND c.state = 'COMMITTED'),
-			a.started_us, a.created_us) < least(a.ended_us, n.ended_us)
+		AND f.lost_from < least(a.ended_us, n.ended_us)
 		AND NOT EXISTS (SELECT FROM ledger l WHERE l.job_id = a.job_id AND l.epoch = a.epoch AND l.node_id = n.id
-			AND l.kind = 'lost_work'))))
+			AND l.kind = 'lost_work')
+		AND EXISTS (SELECT FROM ledger l WHERE l.job_id = a.job_id AND l.epoch = a.epoch AND l.node_id = n.id AND l.kind = 'compute'
+			AND l.to_us > f.lost_from AND l.reverses IS NULL AND NOT EXISTS (SELECT FROM ledger r WHERE r.node_id = n.id AND r.reverses = l.id)))))
 	AND EXISTS (SELECT FROM ledger l WHERE l.node_id = n.id)
 	AND NOT EXISTS (SELECT FROM ledger l WHERE l.node_id = n.id AND l.kind = 'credit')
 ORDER BY n.id LIMIT 50
