@@ -75,3 +75,12 @@ class AgentCase(unittest.TestCase):
             except (OSError, ValueError):
                 return None
         return self.until(read, "job.json says run")
+
+    def adopted_after_crash(self, pid):
+        """The agent is killed; the job's process lives, and the next agent takes it for its own."""
+        self.agent.crash()
+        self.assertTrue(fake.alive(pid))
+        n = len(self.daemon.haves)
+        self.agent.start()
+        have = self.until(lambda: self.daemon.haves[n:] and self.daemon.haves[n], "a poll of the new agent")
+        self.assertEqual((have["job"], have["epoch"], have["phase"]), ("j1", 1, "RUNNING"))
