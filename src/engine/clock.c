@@ -4,7 +4,8 @@
  * to be idle, a pool rests, the next look is hours away. Once a minute, with each lease and when our clock went back such times become
  * now, which only makes things young that may be older. A clock that was behind and is set right makes everything look
  * older than it is: spans that prove something (a machine that no list shows, one that does not boot) are longer by the
- * leap until they have passed by the clock that never leaps. A lease that is taken from one whose clock is behind ours is such a leap, too.
+ * leap until they have passed by the clock that never leaps. A lease that is taken from one whose clock is behind ours is such a leap, too. The row of
+ * who leads (led) keeps both for an hour, for who leads next.
  *
  * What is billed cannot become younger: the biller waits until a cloud's own time says that ours is right (core/doubt.h). Then lives of
  * machines that were written down meanwhile by a clock ahead or behind are put right, before they are billed.
@@ -90,6 +91,7 @@ void clock_taken_over(struct engine *e)
 		e->leapt_us = MAX(e->leapt_us, e->behind_us);
 		e->leapt_at_us = MAX(e->leapt_at_us, e->behind_at_us);
 	}
+	e->behind_us = 0;
 }
 
 /* ---- doubt ----------------------------------------------------------------------------------- */
@@ -196,6 +198,8 @@ void clock_run(struct recon *r)
 	if (leap > CLOCK_LEAP_US) {
 		e->leapt_us = leap + (now - e->leapt_at_us < SPOT_US_PER_HOUR ? e->leapt_us : 0);
 		e->leapt_at_us = now;
+		s = step_new(r, NULL, NULL);
+		STEP(s, engine_led_gap, (&(struct q_engine_led_gap){.us = leap, .at_us = engine_now(e), .fence = r->epoch}));
 	}
 	doubt_run(r, now, leap);
 	if (leap < -CLOCK_LEAP_US || e->settled_epoch != r->epoch || now - e->settled_at_us >= AGAIN_US) {

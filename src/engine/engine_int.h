@@ -160,7 +160,7 @@ struct engine {
 	int64_t lease_sent, lease_again; /* mono; 0: ask at once */
 	bool refused; /* what runs now runs since a statement failed */
 	int64_t seen_epoch, seen_until_us; /* another's lease, as we saw it last */
-	int64_t behind_us, behind_at_us;   /* how far behind ours a holder's clock was, when last (mono) */
+	int64_t behind_us, behind_at_us;   /* how far behind ours holders' clocks were, when last (mono); for clock_taken_over */
 	int64_t seen_us;		   /* mono: since when it has stood like that */
 	void (*released)(void *ctx);
 	void *released_ctx;

@@ -140,17 +140,20 @@ static void holder_clock(struct engine *e, int64_t now, int64_t until_us)
 	}
 }
 
-/* It is ours. The holder before us renewed it last at led_us by its clock (0: there was none). Nobody knows whether that clock was behind or nobody led
- * for so long: what it launched is given that time once more, which costs little in the one case and is right in the other. Not of less than a
+/* It is ours, and for gap_us nobody had renewed it by our clock. Nobody knows whether the holder's clock was behind or nobody led
+ * for so long: what it launched is given that time once more, which costs little in the one case and is right in the other. So is what leaders within
+ * the last hour had found (gaps_us, last at gap_at_us by the wall clock), who may have died since. Not of less than a
  * machine's time to boot: a daemon that dies every few seconds would never see a span end. */
-static void holder_last(struct engine *e, int64_t led_us)
+static void holder_last(struct engine *e, int64_t gap_us, int64_t gaps_us, int64_t gap_at_us)
 {
-	int64_t gap = led_us > 0 ? engine_now(e) - led_us : 0;
+	int64_t now = loop_mono_us(e->loop), known = now - e->behind_at_us < SPOT_US_PER_HOUR ? e->behind_us : 0;
 
-	if (gap > GAP_US) {
-		e->behind_us = gap;
-		e->behind_at_us = loop_mono_us(e->loop);
+	if (gap_us == 0 && known == 0) {
+		e->behind_at_us = now - MAX(engine_now(e) - gap_at_us, 0);
+	} else if (gap_us > 0) {
+		e->behind_at_us = now;
 	}
+	e->behind_us = MAX(gap_us, known) + gaps_us;
 }
 
 /* Another holds it: the next look is when it will have stood unchanged for long enough, or soon. Whoever takes it raises the
@@ -185,7 +188,7 @@ static void lease_taken(struct op *op)
 
 	a->busy = false;
 	if (op->rc == SPOT_OK && pg_rows(a->req.result) == 1 && pg_bool(a->req.result, 0, 1)) {
-		holder_last(e, pg_int(a->req.result, 0, 2));
+		holder_last(e, pg_int(a->req.result, 0, 3), pg_int(a->req.result, 0, 4), pg_int(a->req.result, 0, 5));
 		e->lease_said[0] = a->until_us;
 		e->lease_said_n = 1;
 		lease_ours(e, pg_int(a->req.result, 0, 0));
@@ -215,7 +218,9 @@ static void lease_take(struct engine *e, int64_t now, int64_t wall)
 					  .until_us = a->until_us,
 					  .seen_epoch = stood ? e->seen_epoch : -1,
 					  .seen_until_us = stood ? e->seen_until_us : -1,
-					  .known_epoch = e->known_epoch},
+					  .known_epoch = e->known_epoch,
+					  .little_us = GAP_US,
+					  .since_us = wall - SPOT_US_PER_HOUR},
 	    lease_taken);
 	engine_later(e, e->conf.lease_us);
 }

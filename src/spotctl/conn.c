@@ -333,7 +333,7 @@ static int exchange(struct ctl *c, const char *method, const char *path, const c
 		perform(&x, method, path, type, body, key);
 		if (repeatable && key_busy(&x) && busy++ < BUSY_TRIES) {
 			wait_before_repeating(ret, 1);
-			tries--;
+			tries = 0; /* somebody is there again */
 			continue;
 		}
 		if (tries == TRIES || !repeatable || (want & QUIET) != 0 || !worth_repeating(&x)) {

@@ -302,8 +302,9 @@ class World(e2e.World):
             pause.wait(0.1)
 
     def ctl(self, *words, text=None):
-        """Repeated while nobody is there; a submission has a key, so that it counts once."""
-        end = time.monotonic() + 90
+        """Repeated while nobody is there; a submission has a key, so that it counts once: a daemon that dies with it holds it for a minute,
+        and so may the next."""
+        end = time.monotonic() + 240
         pause = threading.Event()
         if words[:2] in (("job", "submit"), ("fleet", "create")):
             words = (*words, "--key", os.urandom(8).hex())

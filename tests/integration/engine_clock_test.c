@@ -537,6 +537,28 @@ static void test_what_a_dead_leader_with_a_clock_behind_launched_has_its_time_to
 	world_finish(w, 1);
 }
 
+/* The simulation found it (seed 311): who took over from that one died as well, and a third knew nothing of it. */
+static void test_nor_does_it_lose_that_time_when_the_next_leader_dies(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	boots_an_hour_ago(w);
+	world_sql(w, "UPDATE led SET from_us = from_us - 3600000000, to_us = to_us - 3600000000");
+	for (int i = 0; i < 2; i++) {
+		world_start(w);
+		world_until(w, LIMIT, "SELECT count(*) FROM led, leader l WHERE led.epoch = l.epoch AND led.to_us > led.from_us");
+		world_kill(w);
+	}
+	assert_int_equal(world_int(w, "SELECT count(*) FROM led WHERE gap_us BETWEEN 3600000000 AND 3700000000"), 1);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE provider_seen_us > launched_us + 3600000000 AND provider_seen_us > (SELECT max(from_us) FROM led)");
+	w->agents = true;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'BOOT_TIMEOUT'"), 0);
+	world_finish(w, 1);
+}
+
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
 {
@@ -565,6 +587,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_is_billed),
 		cmocka_unit_test(test_who_begins_with_a_clock_ahead_leaves_machines_their_time_to_boot),
 		cmocka_unit_test(test_what_a_dead_leader_with_a_clock_behind_launched_has_its_time_to_boot),
+		cmocka_unit_test(test_nor_does_it_lose_that_time_when_the_next_leader_dies),
 		cmocka_unit_test(test_nothing_is_billed_while_nobody_says_that_the_clock_is_right),
 	};
 

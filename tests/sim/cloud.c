@@ -215,6 +215,19 @@ static void price_minute(void)
 	sometimes("a price jumped");
 }
 
+/* What is left of its budget may not pay for another by then. */
+static void gang_dear_minute(struct inst *i)
+{
+	int64_t micros = price_at(&i->pool->price[SIDE_SPOT], world_now());
+	char text[256];
+
+	if (micros < 3000000)
+		cloud_post("/price", json_pack("{s:s, s:f}", "pool", pool_text(i->pool, "spot", text), "usd", (double)micros / 1e5));
+	trace("cloud kills %s, of a gang that gathers, where it costs %" PRId64, i->id, micros);
+	sometimes("a machine of a gang that gathers became dear and died");
+	inst_end(i, "kill", "Server.InternalError", "Server.InternalError: Internal error on launch");
+}
+
 static void lag_minute(void)
 {
 	sim.conf.lag_us = rng_below(&world.dice, 3) == 0 ? dice_us(0, 90 * SPOT_US_PER_S) : 0;
@@ -246,11 +259,16 @@ static struct inst *unheard(void)
 }
 
 /* The machine of one rank while all ranks run. */
-static struct inst *gang_any(void)
+#define GANG_RUNS "SELECT n.ref FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch JOIN node n ON n.id = a.node_id " \
+	"WHERE j.num_nodes > 1 AND j.state = 'RUNNING' AND n.state = 'READY' AND j.num_nodes = (SELECT count(*) FROM attempt o WHERE o.job_id = j.id " \
+	"AND o.epoch = j.epoch AND o.ended_us IS NULL AND o.phase = 'RUNNING') ORDER BY n.id"
+/* One while the others are still to come, where they may cost no more than so much. */
+#define GANG_GATHERS "SELECT n.ref FROM gang g JOIN job j ON j.id = g.job_id AND j.budget_micros IS NOT NULL JOIN node n ON n.gang_id = g.id " \
+	"JOIN pool p ON p.id = n.pool_id AND p.market = 'spot' WHERE g.state = 'ACQUIRING' AND n.state IN ('BOOTING', 'READY') ORDER BY n.id"
+
+static struct inst *gang_any(const char *refs)
 {
-	PGresult *r = check_rows("SELECT n.ref FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch JOIN node n ON n.id = a.node_id "
-	    "WHERE j.num_nodes > 1 AND j.state = 'RUNNING' AND n.state = 'READY' AND j.num_nodes = (SELECT count(*) FROM attempt o WHERE o.job_id = j.id "
-	    "AND o.epoch = j.epoch AND o.ended_us IS NULL AND o.phase = 'RUNNING') ORDER BY n.id");
+	PGresult *r = check_rows(refs);
 	int n = PQntuples(r);
 	const char *ref = n > 0 ? PQgetvalue(r, (int)rng_below(&world.dice, (uint64_t)n), 0) : "";
 	struct inst *i = sim.insts;
@@ -337,11 +355,13 @@ void cloud_minute(void)
 		sometimes("an instance died without a word");
 		inst_end(i, "kill", "Server.InternalError", "Server.InternalError: Internal error on launch");
 	}
-	if (felt(DICE(gang_kill)) && (i = gang_any()) != NULL) {
+	if (felt(DICE(gang_kill)) && (i = gang_any(GANG_RUNS)) != NULL) {
 		trace("cloud kills %s, of a gang", i->id);
 		sometimes("a machine of a gang that ran died");
 		inst_end(i, "kill", "Server.InternalError", "Server.InternalError: Internal error on launch");
 	}
+	if (felt(DICE(gang_dear)) && (i = gang_any(GANG_GATHERS)) != NULL)
+		gang_dear_minute(i);
 	halt_minute();
 	if (felt(DICE(part)) && (i = cloud_any(false)) != NULL && host_runs(machine_of(i))) {
 		sometimes("a node was cut off");

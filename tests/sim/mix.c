@@ -173,4 +173,6 @@ void mix_of_seed(uint64_t seed, const char *text, struct faults_mix *ret)
 		ret->planned = 5 * ret->kill;
 	if (is_small(seed, &r))
 		mix_swarm(seed, ret);
+	if (seed % 64 == 55)
+		ret->gang_dear = 500000;
 }

@@ -50,11 +50,17 @@ static int64_t between(size_t k, uint64_t salt, int64_t from, int64_t to)
 	return from + (int64_t)((apart(k, salt) >> 24) % (uint64_t)(to - from + 1));
 }
 
+/* Where gangs become dear as they gather (gang_dear) there are no others, and each may cost so much. */
+static bool gangs_alone(void)
+{
+	return world.conf.seed % 64 == 55;
+}
+
 /* A fifth of the jobs that save (of gangs a third) may cost so much: what a machine like theirs costs in some minutes. It may be too little to begin, then it is
  * raised; enough, then it is lowered to what is spent sooner; what comes after that may be too little once more. */
 static bool limited(size_t k, const struct job_draw *d)
 {
-	return d->saves && d->slack_s == 0 && (apart(k, 77) >> 40) % (d->nodes > 1 ? 3 : 5) == 0;
+	return d->saves && d->slack_s == 0 && (apart(k, 77) >> 40) % (gangs_alone() ? 1 : d->nodes > 1 ? 3 : 5) == 0;
 }
 
 /* 470 s are the least to begin with. Of gangs half have hardly more of what spot costs in some worlds: for a machine that is lost as they gather
@@ -163,7 +169,7 @@ static void job_draw(struct wish_text *w, size_t k)
 	struct job_draw d = {.gpu = gpu_draw(ARRAY_LEN(gpus)), .steps = world.conf.small ? dice_us(40, 120) : dice_us(20, 200),
 	    .step_ms = world.conf.small ? dice_us(800, 3500) : dice_us(500, 5000), .nodes = 1, .spot = true, .saves = !one_in(5), .fails = one_in(12)};
 
-	switch (rng_below(&world.dice, 8)) {
+	switch (gangs_alone() ? 0 : rng_below(&world.dice, 8)) {
 	case 0:
 	case 1:
 		d.nodes = dice_us(2, 3);

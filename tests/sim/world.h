@@ -71,7 +71,8 @@
 	X(agent_crash)    /* an agent dies and starts again (asked after each of its turns; every sixteenth seed, small worlds) */ \
 	X(frozen_feed)    /* a feed of prices answers well, and with what was so when it froze, for minutes (each minute; every sixteenth seed, small worlds) */ \
 	X(far)            /* daemons cannot reach a cloud, for minutes (each minute; every sixteenth seed, small worlds) */ \
-	X(store_refuse)   /* a store of objects refuses what an agent asks of it (asked for each request; every sixteenth seed, small worlds) */
+	X(store_refuse)   /* a store of objects refuses what an agent asks of it (asked for each request; every sixteenth seed, small worlds) */ \
+	X(gang_dear)      /* what a gang that gathers is of costs ten times as much, and one of its instances ends (each minute; one seed in 64) */
 #define FAULTS_MAX 64
 struct faults_mix {
 #define X(name) int64_t name;

@@ -13,12 +13,13 @@ SELECT id, enrol_key FROM install
 INSERT INTO install (id, enrol_key, created_us) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
 
 -- Taken when it was given back (until_us 0), or when its row is still the one that the taker has watched for a whole lease: clocks
--- that differ neither keep it nor take it. Who may not take it only reads, and is told what to watch; who takes it, when the leader before renewed it
--- last by its clock (0: there was none). An epoch is never given twice, though a standby that was behind brings an older row back: known_epoch is the
+-- that differ neither keep it nor take it. Who may not take it only reads, and is told what to watch; who takes it, how long nobody had renewed it or how
+-- far behind the clock of the leader before was (gap_us; 0: for no longer than so little), which is kept, and what leaders since since_us had found (gaps_us, the
+-- last of them gap_at_us). An epoch is never given twice, though a standby that was behind brings an older row back: known_epoch is the
 -- highest that the taker ever led or watched.
 -- name: engine_lease_take
--- params: holder text, at_us int8, until_us int8, seen_epoch int8, seen_until_us int8, known_epoch int8
--- rows: 0..1 epoch int8, taken bool, mark_us int8
+-- params: holder text, at_us int8, until_us int8, seen_epoch int8, seen_until_us int8, known_epoch int8, little_us int8, since_us int8
+-- rows: 0..1 epoch int8, taken bool, until_us int8, gap_us int8, gaps_us int8, gap_at_us int8
 -- writes: yes
 WITH c AS (
 	SELECT epoch, until_us FROM leader WHERE name = 'engine'
@@ -29,13 +30,26 @@ WITH c AS (
 		SET epoch = greatest(l.epoch, $6) + 1, holder = excluded.holder, until_us = excluded.until_us
 		WHERE l.until_us <= 0 OR (l.epoch = $4 AND l.until_us = $5)
 	RETURNING l.epoch
+), p AS (
+	SELECT t.epoch, $2 - least((SELECT b.to_us FROM led b WHERE b.epoch < t.epoch ORDER BY b.epoch DESC LIMIT 1),
+		(SELECT until_us - $3 + $2 FROM c WHERE until_us > 0)) AS us FROM t
+), g AS (
+	SELECT epoch, CASE WHEN us > $7 THEN us ELSE 0 END AS gap_us FROM p
 ), w AS (
-	INSERT INTO led (epoch, from_us, to_us) SELECT epoch, $2, $2 FROM t
+	INSERT INTO led (epoch, from_us, to_us, gap_us, gap_at_us) SELECT epoch, $2, $2, gap_us, $2 FROM g
 	ON CONFLICT (epoch) DO UPDATE SET to_us = excluded.to_us
 )
-SELECT epoch, true, coalesce(least((SELECT b.to_us FROM led b WHERE b.epoch < t.epoch ORDER BY b.epoch DESC LIMIT 1),
-	(SELECT until_us - $3 + $2 FROM c WHERE until_us > 0)), 0) FROM t
-UNION ALL SELECT epoch, false, until_us FROM c WHERE NOT EXISTS (SELECT FROM t)
+SELECT epoch, true, 0::int8, gap_us, coalesce(o.us, 0)::int8, coalesce(o.at_us, 0)
+FROM g, (SELECT sum(b.gap_us) AS us, max(b.gap_at_us) AS at_us FROM led b WHERE b.gap_us > 0 AND b.gap_at_us > $8) o
+UNION ALL SELECT epoch, false, until_us, 0, 0, 0 FROM c WHERE NOT EXISTS (SELECT FROM t)
+
+-- Our clock was set ahead: so much older look rows than they are.
+-- name: engine_led_gap
+-- params: us int8, at_us int8, fence int8
+-- rows: none
+-- writes: yes
+UPDATE led SET gap_us = gap_us + $1, gap_at_us = $2
+WHERE epoch = $3 AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR KEY SHARE)
 
 -- Only a row that says what this engine was last told that it says, or has sent since (was_us). Another value of the same epoch is older: a standby that
 -- was behind has taken over, what was launched in the seconds that it lacks is not in its rows, and led must not say that somebody led then.
