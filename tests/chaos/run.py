@@ -26,7 +26,7 @@ def points(size):
         out += ["writes %s %d" % (mode, k) for k in ((1, 2, 3, 4, 5) if every else (1, 2))]
         out += ["statements %s %d 500" % (mode, at) for at in (range(1, 501, 10) if every else (20, 270))]
         out += ["losses %s %d 60" % (mode, at) for at in (range(1, 61, 4) if every else (5, 35))]
-    out.append("migrate %d" % (1 if every else 12))
+    out += ["migrate 12 %d" % first for first in (range(1, 13) if every else (1,))]
     for kind, at, step in (("db", 60, 900), ("http", 10, 40), ("serve", 20, 90)):
         out += ["calls %s %d %d" % (kind, k, step) for k in (range(at, at + step, max(step // 25, 1)) if every else (at, at + step // 2))]
     # The clouds are first called when it is up; the disk hardly ever is after that.

@@ -94,9 +94,9 @@ def story_losses(mode, at, every):
         judge(w)
 
 
-def story_migrate(stride):
-    """spotd --migrate on an empty database, killed around each STRIDE-th statement in turn; then it is finished and the schema
-    must be the one of a run that nobody disturbed."""
+def story_migrate(stride, first=1):
+    """spotd --migrate on an empty database, killed around each STRIDE-th statement from the FIRST on, in turn (of each mode one later); then it is
+    finished and the schema must be the one of a run that nobody disturbed."""
     with tempfile.TemporaryDirectory(prefix="spotchaos-") as top:
         os.chmod(top, 0o711)
         pg = Postgres(os.path.join(top, "pg"))
@@ -120,7 +120,7 @@ def story_migrate(stride):
             need(migrate("calm") == 0, "spotd --migrate fails")
             total, whole = proxy.count, schema("calm")
             for k, mode in enumerate(("before", "sent", "replied")):
-                for n in range(1 + k, total + 1, int(stride)):
+                for n in range(1 + (int(first) - 1 + k) % int(stride), total + 1, int(stride)):
                     pg.run("createdb", "-h", pg.sock, "-U", "spotbroker", "torn")
                     proxy.count = 0
                     proxy.plan = Plan(mode, n, 0, lambda count, name: proc["p"].kill())

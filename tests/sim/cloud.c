@@ -218,11 +218,11 @@ static void price_minute(void)
 /* What is left of its budget may not pay for another by then. */
 static void gang_dear_minute(struct inst *i)
 {
-	int64_t micros = price_at(&i->pool->price[SIDE_SPOT], world_now());
+	int64_t micros = price_at(&i->pool->price[i->side], world_now());
 	char text[256];
 
 	if (micros < 3000000)
-		cloud_post("/price", json_pack("{s:s, s:f}", "pool", pool_text(i->pool, "spot", text), "usd", (double)micros / 1e5));
+		cloud_post("/price", json_pack("{s:s, s:f}", "pool", pool_text(i->pool, side_name(i->side), text), "usd", (double)micros / 1e5));
 	trace("cloud kills %s, of a gang that gathers, where it costs %" PRId64, i->id, micros);
 	sometimes("a machine of a gang that gathers became dear and died");
 	inst_end(i, "kill", "Server.InternalError", "Server.InternalError: Internal error on launch");
@@ -264,7 +264,7 @@ static struct inst *unheard(void)
 	"AND o.epoch = j.epoch AND o.ended_us IS NULL AND o.phase = 'RUNNING') ORDER BY n.id"
 /* One while the others are still to come, where they may cost no more than so much. */
 #define GANG_GATHERS "SELECT n.ref FROM gang g JOIN job j ON j.id = g.job_id AND j.budget_micros IS NOT NULL JOIN node n ON n.gang_id = g.id " \
-	"JOIN pool p ON p.id = n.pool_id AND p.market = 'spot' WHERE g.state = 'ACQUIRING' AND n.state IN ('BOOTING', 'READY') ORDER BY n.id"
+	"WHERE g.state = 'ACQUIRING' AND n.state IN ('BOOTING', 'READY') ORDER BY n.id"
 
 static struct inst *gang_any(const char *refs)
 {

@@ -74,7 +74,7 @@ static int64_t felt_us(size_t fault)
 #define FELT(name, s) {offsetof(struct faults_mix, name) / sizeof(int64_t), (s) * SPOT_US_PER_S}
 	    FELT(net_lost, 90), FELT(net_reset, 90), FELT(net_reply_lost, 90), FELT(net_twice, 90), FELT(net_slow, 90), FELT(act_lost, 90), FELT(flip, 90), FELT(store_refuse, 90), FELT(lag, 0),
 	    FELT(db_lost_before, 90), FELT(db_lost_after, 90), FELT(db_slow, 90), FELT(copy_lost, 90), FELT(rival, 0),
-	    FELT(reclaim, 0), FELT(stock, 0), FELT(price, 0), FELT(drought, 0), FELT(silent_feed, 0), FELT(frozen_feed, 0), FELT(far, 0), FELT(absent, 0), FELT(absent_end, 0), FELT(lie, 0), FELT(kill, 0), FELT(gang_kill, 0), FELT(lie_act, 0), FELT(recommend, 0), FELT(halt, 0), FELT(front, 0), FELT(pretend, 0), FELT(unheard_end, 0), FELT(planned, 0), FELT(zombie, 0),
+	    FELT(reclaim, 0), FELT(stock, 0), FELT(price, 0), FELT(drought, 0), FELT(silent_feed, 0), FELT(frozen_feed, 0), FELT(far, 0), FELT(absent, 0), FELT(absent_end, 0), FELT(lie, 0), FELT(kill, 0), FELT(gang_kill, 0), FELT(gang_dear, 0), FELT(lie_act, 0), FELT(recommend, 0), FELT(halt, 0), FELT(front, 0), FELT(pretend, 0), FELT(unheard_end, 0), FELT(planned, 0), FELT(zombie, 0),
 	    FELT(part, 120), FELT(agent_crash, 120), FELT(agent_clock, 90), FELT(crash, 240),
 #undef FELT
 	};
