@@ -44,10 +44,10 @@ class Postgres:
         subprocess.run([os.path.join(programs(), program), *args], check=True, stdout=self.log, stderr=self.log, cwd="/", **self.user)
 
     def start(self):
-        """fsync off: what a process wrote outlives its kill -9. Plans as of a daemon that runs for long: one that is killed every few seconds
-        would be planned for most of the time."""
+        """fsync off: what a process wrote outlives its kill -9. A daemon that is killed every few seconds would be planned for most of the
+        time: one plan for each statement, as for one that runs for long, with its joins as they stand."""
         settings = ["listen_addresses=", "unix_socket_directories=" + self.sock, "fsync=off", "shared_buffers=32MB", "jit=off",
-                    "plan_cache_mode=force_generic_plan", "log_min_messages=warning", *self.settings]
+                    "plan_cache_mode=force_generic_plan", "join_collapse_limit=1", "from_collapse_limit=1", "log_min_messages=warning", *self.settings]
         self.proc = subprocess.Popen([os.path.join(programs(), "postgres"), "-D", self.data,
                                       *(x for s in settings for x in ("-c", s))],
                                      stdout=self.log, stderr=self.log, cwd="/", start_new_session=True, **self.user)
