@@ -23,7 +23,8 @@ from pgserver import NAME, Postgres  # noqa: E402
 UNREACHABLE = (6, 7)
 
 # What was cut off is repeated soon; a connection that says nothing is given up soon; who is killed is succeeded soon (e2e's lease is longer).
-SETTINGS = {"database": {"statement_timeout": "5s"}, "engine": {"lease": "1500ms"}, "market": {"on_demand": "8s", "signals": "15s", "pools": "8s", "quotas": "15s"}}
+# An agent whose every second request is broken off enrols within a minute or so.
+SETTINGS = {"database": {"statement_timeout": "5s"}, "engine": {"lease": "1500ms", "boot_timeout": "120s"}, "market": {"on_demand": "8s", "signals": "15s", "pools": "8s", "quotas": "15s"}}
 # One cloud at a time, so that every call of the story is that cloud's: what jobs ask for there, and where their checkpoints lie.
 # Two have no object store of their own.
 CLOUDS = {"aws": {}, "gcp": {"gpus": "L4: 1", "store": "gs"}, "azure": {"gpus": "T4: 1", "store": "az"},
