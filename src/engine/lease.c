@@ -142,9 +142,9 @@ static void holder_clock(struct engine *e, int64_t now, int64_t until_us)
 
 /* It is ours, and for gap_us nobody had renewed it by our clock. Nobody knows whether the holder's clock was behind or nobody led
  * for so long: what it launched is given that time once more, which costs little in the one case and is right in the other. So is what leaders within
- * the last hour had found (gaps_us, last at gap_at_us by the wall clock), who may have died since. Not of less than a
- * machine's time to boot, but for a clock that was seen to be behind: a daemon that dies every few seconds would never see a span end. */
-static void holder_last(struct engine *e, int64_t gap_us, int64_t gaps_us, int64_t gap_at_us)
+ * the last hour had found (most_us, last at gap_at_us by the wall clock), who may have died since. Not of less than a
+ * machine's time to boot: a daemon that dies every few seconds would never see a span end. */
+static void holder_last(struct engine *e, int64_t gap_us, int64_t most_us, int64_t gap_at_us)
 {
 	int64_t now = loop_mono_us(e->loop), known = now - e->behind_at_us < SPOT_US_PER_HOUR ? e->behind_us : 0;
 
@@ -153,7 +153,7 @@ static void holder_last(struct engine *e, int64_t gap_us, int64_t gaps_us, int64
 	} else if (gap_us > 0) {
 		e->behind_at_us = now;
 	}
-	e->behind_us = MAX(gap_us, known) + gaps_us;
+	e->behind_us = MAX(MAX(gap_us, known), most_us);
 }
 
 /* Another holds it: the next look is when it will have stood unchanged for long enough, or soon. Whoever takes it raises the
@@ -219,7 +219,7 @@ static void lease_take(struct engine *e, int64_t now, int64_t wall)
 					  .seen_epoch = stood ? e->seen_epoch : -1,
 					  .seen_until_us = stood ? e->seen_until_us : -1,
 					  .known_epoch = e->known_epoch,
-					  .little_us = e->behind_us > 0 ? look_us(e) + CLOCK_LEAP_US : GAP_US,
+					  .little_us = GAP_US,
 					  .since_us = wall - SPOT_US_PER_HOUR},
 	    lease_taken);
 	engine_later(e, e->conf.lease_us);

@@ -14,12 +14,12 @@ INSERT INTO install (id, enrol_key, created_us) VALUES ($1, $2, $3) ON CONFLICT 
 
 -- Taken when it was given back (until_us 0), or when its row is still the one that the taker has watched for a whole lease: clocks
 -- that differ neither keep it nor take it. Who may not take it only reads, and is told what to watch; who takes it, how long nobody had renewed it or how
--- far behind the clock of the leader before was (gap_us; 0: for no longer than so little), which is kept, and what leaders since since_us had found (gaps_us, the
--- last of them gap_at_us). An epoch is never given twice, though a standby that was behind brings an older row back: known_epoch is the
+-- far behind the clock of the leader before was (gap_us; 0: for no longer than so little), which is kept, and the most that leaders since since_us had found (most_us, the
+-- last of them gap_at_us): two that lead in turn, one of them behind, find the same each time. An epoch is never given twice, though a standby that was behind brings an older row back: known_epoch is the
 -- highest that the taker ever led or watched.
 -- name: engine_lease_take
 -- params: holder text, at_us int8, until_us int8, seen_epoch int8, seen_until_us int8, known_epoch int8, little_us int8, since_us int8
--- rows: 0..1 epoch int8, taken bool, until_us int8, gap_us int8, gaps_us int8, gap_at_us int8
+-- rows: 0..1 epoch int8, taken bool, until_us int8, gap_us int8, most_us int8, gap_at_us int8
 -- writes: yes
 WITH c AS (
 	SELECT epoch, until_us FROM leader WHERE name = 'engine'
@@ -39,8 +39,8 @@ WITH c AS (
 	INSERT INTO led (epoch, from_us, to_us, gap_us, gap_at_us) SELECT epoch, $2, $2, gap_us, $2 FROM g
 	ON CONFLICT (epoch) DO UPDATE SET to_us = excluded.to_us
 )
-SELECT epoch, true, 0::int8, gap_us, coalesce(o.us, 0)::int8, coalesce(o.at_us, 0)
-FROM g, (SELECT sum(b.gap_us) AS us, max(b.gap_at_us) AS at_us FROM led b WHERE b.gap_us > 0 AND b.gap_at_us > $8) o
+SELECT epoch, true, 0::int8, gap_us, coalesce(o.us, 0), coalesce(o.at_us, 0)
+FROM g, (SELECT max(b.gap_us) AS us, max(b.gap_at_us) AS at_us FROM led b WHERE b.gap_us > 0 AND b.gap_at_us > $8) o
 UNION ALL SELECT epoch, false, until_us, 0, 0, 0 FROM c WHERE NOT EXISTS (SELECT FROM t)
 
 -- Our clock was set ahead: so much older look rows than they are.
