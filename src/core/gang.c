@@ -384,16 +384,6 @@ static struct alive alive(const struct gang_run *in)
 	return k;
 }
 
-static bool undone(const struct gang_run *in)
-{
-	for (size_t i = 0; i < in->n; i++) {
-		if (!in->ranks[i].ended && !is(in->ranks[i].desired, "kill")) {
-			return true;
-		}
-	}
-	return false;
-}
-
 /* Some still live. */
 static void judge_live(struct arena *a, const struct gang_run *in, const struct alive *k, struct gang_verdict *v)
 {
@@ -403,7 +393,7 @@ static void judge_live(struct arena *a, const struct gang_run *in, const struct 
 	if (in->job == JOB_CANCELLING) {
 		return;
 	}
-	if (in->cancel && undone(in)) {
+	if (in->cancel) { /* also when all were told to stop before: the job does not begin again */
 		tell(v, JOB_EV_CANCEL, "kill", "cancelled", 0);
 	} else if (k->leaver != NULL && (k->running || k->other_deadline)) {
 		tell(v, k->noticed || in->job == JOB_DRAINING ? JOB_EV_NOTICE : JOB_EV_MOVE, "drain",

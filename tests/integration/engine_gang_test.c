@@ -391,6 +391,29 @@ static void test_a_cancelled_gang_ends_wherever_it_is(void **state)
 	}
 }
 
+/* A rank is lost, and the agents of the others cannot be reached: who cancels then sees that it is being cancelled, and it is not placed again. */
+static void test_a_gang_whose_ranks_were_told_to_stop_is_cancelled(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 900000);
+	world_start(w);
+	(void)world_job(w, THREE);
+	world_until(w, LIMIT, RUNS);
+	w->agents = false;
+	w->cloud.list[1].state = SPOT_INSTANCE_GONE;
+	w->cloud.list[1].cause = SPOT_END_RECLAIM;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'DRAINING'");
+	world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLING'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE ended_us IS NULL AND desired = 'kill' AND drain_why LIKE 'rank % is lost%'"), 2);
+	w->agents = true;
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE entity = 'job' AND now = 'QUEUED'"), 0);
+	world_check_gangs(w);
+}
+
 /* The quota has room for two: nothing is sent, and the job says why it waits. */
 static void test_a_quota_without_room_for_all_is_not_tried(void **state)
 {
@@ -502,6 +525,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_a_gang_with_a_longest_time_may_fail_before_it_runs),
 	    cmocka_unit_test(test_a_restart_after_an_error_keeps_the_machines),
 	    cmocka_unit_test(test_a_cancelled_gang_ends_wherever_it_is),
+	    cmocka_unit_test(test_a_gang_whose_ranks_were_told_to_stop_is_cancelled),
 	    cmocka_unit_test(test_a_quota_without_room_for_all_is_not_tried),
 	    cmocka_unit_test(test_a_lost_reply_of_a_gang_launch_is_looked_up),
 	    cmocka_unit_test(test_only_whole_checkpoints_count),

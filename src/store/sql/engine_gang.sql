@@ -256,6 +256,7 @@ WITH a AS (
 )
 SELECT rank FROM a
 
+-- A cancellation is also told where all were told to stop before, as for a rank that was lost.
 -- name: engine_gang_tell
 -- params: job_id int8, epoch int4, was text, now text, event text, desired text, why text, deadline_us int8?,
 --   at_us int8, fence int8
@@ -266,8 +267,8 @@ WITH ok AS (
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR KEY SHARE)
 	FOR UPDATE OF j
 ), a AS (
-	UPDATE attempt SET desired = $6, version = version + 1, drain_why = $7, drain_deadline_us = $8
-	FROM ok WHERE attempt.job_id = ok.id AND attempt.epoch = $2 AND attempt.ended_us IS NULL AND attempt.desired <> 'kill'
+	UPDATE attempt SET desired = $6, version = version + 1, drain_why = CASE WHEN desired = 'kill' THEN drain_why ELSE $7 END, drain_deadline_us = $8
+	FROM ok WHERE attempt.job_id = ok.id AND attempt.epoch = $2 AND attempt.ended_us IS NULL AND (attempt.desired <> 'kill' OR $4 = 'CANCELLING')
 	RETURNING attempt.node_id
 ), j AS (
 	UPDATE job SET state = $4, state_us = $9, why = $7 FROM ok WHERE job.id = ok.id AND EXISTS (SELECT FROM a)

@@ -454,6 +454,9 @@ static void check_verdict(const struct gang_run *in, const struct gang_verdict *
 	if (v->act == GANG_TELL) {
 		assert_true(strcmp(v->desired, "drain") == 0 || strcmp(v->desired, "kill") == 0);
 	}
+	if (live > 0 && in->cancel && in->job != JOB_CANCELLING) {
+		assert_int_equal(v->event, JOB_EV_CANCEL);
+	}
 	/* Nobody goes on alone. */
 	if (live > 0 && in->job == JOB_RUNNING && (leaving || ok + live < in->n || in->cancel)) {
 		assert_int_equal(v->act, GANG_TELL);
