@@ -214,7 +214,7 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 		struct rusage u;
 
 		(void)getrusage(RUSAGE_SELF, &u);
-		dprintf(out, "stat cpu_ms %" PRId64 "\nstat db_ms %" PRId64 "\n",
+		dprintf(o->trace ? STDERR_FILENO : out, "stat cpu_ms %" PRId64 "\nstat db_ms %" PRId64 "\n", /* a trace has nothing of real time */
 		    (int64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000 + (u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1000,
 		    store_server_ms());
 	}
@@ -506,7 +506,7 @@ static int totals_print(const struct options *o, double took_s)
 {
 	bool all = o->mix != NULL || o->clouds != NULL || o->minutes != 0 || reach_all(done, o->from >= SIM_SMALL_FROM);
 
-	printf("%" PRId64 " seeds, %" PRId64 " failed, %.1f s, %.1f seeds/s, %.1f simulated hours\n", done, failures, took_s,
+	fprintf(o->trace ? stderr : stdout, "%" PRId64 " seeds, %" PRId64 " failed, %.1f s, %.1f seeds/s, %.1f simulated hours\n", done, failures, took_s,
 	    (double)done / took_s, (double)reach_stat("sim_s") / 3600);
 	if (o->from != o->to)
 		printf("hashes %016" PRIx64 " of all traces, in any order\n", hashes);

@@ -73,6 +73,11 @@ class Sim(unittest.TestCase):
         self.assertNotEqual(third, fourth)
         self.assertEqual(both, third ^ fourth)
 
+    def test_a_trace_is_the_same_byte_for_byte(self):
+        once, again = run("100003", "--trace"), run("100003", "--trace")
+        self.assertGreater(once[1].count("\n"), 1000)
+        self.assertEqual(once, again)
+
     def test_a_seed_has_the_same_trace_when_every_statement_is_sent(self):
         for seed in ("6", "7", "100002"):  # with CoreWeave, with Google Cloud, a small world
             self.assertEqual(trace_of(seed), trace_of(seed, SPOT_SIM_GATES="off"), seed)
