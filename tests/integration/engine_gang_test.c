@@ -8,15 +8,26 @@
 #define THREE "{\"num_nodes\": 3}"
 #define RUNS  "SELECT count(*) = 1 FROM job WHERE state = 'RUNNING' AND epoch >= 1"
 
+static void three_run(struct world *w)
+{
+	world_start(w);
+	(void)world_job(w, THREE);
+	world_until(w, LIMIT, RUNS);
+}
+
+static void lose(struct world *w, size_t i)
+{
+	w->cloud.list[i].state = SPOT_INSTANCE_GONE;
+	w->cloud.list[i].cause = SPOT_END_RECLAIM;
+}
+
 static void test_runs_to_the_end(struct world *w, bool one_call)
 {
 	world_reset(w, true);
 	w->cloud.gangs = one_call;
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_pool(w, "z2", "a1", "spot", 900000);
-	world_start(w);
-	(void)world_job(w, THREE);
-	world_until(w, LIMIT, RUNS);
+	three_run(w);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE ended_us IS NULL AND desired = 'run'"), 3);
 	assert_int_equal(world_int(w, "SELECT count(DISTINCT p.zone) FROM attempt a JOIN pool p ON p.id = a.pool_id"), 1);
 	assert_string_equal(world_text(w, "SELECT string_agg(rank::text, ',' ORDER BY rank) FROM attempt"), "0,1,2");
@@ -202,9 +213,7 @@ static void test_a_refused_gang_launch_holds_nothing(void **state)
 	world_pool(w, "z2", "a1", "spot", 1000000);
 	cloud_room(&w->cloud, "z1/a1/spot", 2);
 	w->conf.cool_min_us = w->conf.cool_max_us = 60 * SPOT_US_PER_S; /* asked once */
-	world_start(w);
-	(void)world_job(w, THREE);
-	world_until(w, LIMIT, RUNS);
+	three_run(w);
 	assert_int_equal(w->cloud.n, 3);
 	assert_int_equal(w->cloud.gang_launches, 2);
 	/* Refused for three: single nodes may still go there. */
@@ -253,9 +262,7 @@ static void test_a_notice_on_one_rank_moves_the_whole_gang(void **state)
 	w->conf.reclaim_cool_us = 60 * SPOT_US_PER_S; /* z1 is the cheapest once it does not rest */
 	world_pool(w, "z1", "a1", "spot", 900000);
 	world_pool(w, "z2", "a1", "spot", 1000000);
-	world_start(w);
-	(void)world_job(w, THREE);
-	world_until(w, LIMIT, RUNS);
+	three_run(w);
 	notice_on(w, 1);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE epoch = 1 AND exit_reason = 'drained'"), 3);
@@ -277,11 +284,8 @@ static void test_a_lost_node_stops_all_and_all_begin_again(void **state)
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 900000);
 	world_pool(w, "z2", "a1", "spot", 1000000);
-	world_start(w);
-	(void)world_job(w, THREE);
-	world_until(w, LIMIT, RUNS);
-	w->cloud.list[1].state = SPOT_INSTANCE_GONE;
-	w->cloud.list[1].cause = SPOT_END_RECLAIM;
+	three_run(w);
+	lose(w, 1);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	assert_string_equal(world_text(w, "SELECT string_agg(exit_reason, ',' ORDER BY exit_reason) FROM attempt WHERE epoch = 1"),
 			    "killed,killed,lost");
@@ -306,9 +310,7 @@ static void test_a_rank_that_fails_stops_the_others_and_the_job_fails(void **sta
 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 900000);
-	world_start(w);
-	(void)world_job(w, THREE);
-	world_until(w, LIMIT, RUNS);
+	three_run(w);
 	end_rank(w, 0, "ok", 0);
 	world_for(w, 200);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING'"), 1);
@@ -398,12 +400,9 @@ static void test_a_gang_whose_ranks_were_told_to_stop_is_cancelled(void **state)
 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 900000);
-	world_start(w);
-	(void)world_job(w, THREE);
-	world_until(w, LIMIT, RUNS);
+	three_run(w);
 	w->agents = false;
-	w->cloud.list[1].state = SPOT_INSTANCE_GONE;
-	w->cloud.list[1].cause = SPOT_END_RECLAIM;
+	lose(w, 1);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'DRAINING'");
 	world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLING'");
@@ -442,9 +441,7 @@ static void test_a_lost_reply_of_a_gang_launch_is_looked_up(void **state)
 	w->cloud.gangs = true;
 	w->cloud.lose_replies = 1;
 	world_pool(w, "z1", "a1", "spot", 900000);
-	world_start(w);
-	(void)world_job(w, THREE);
-	world_until(w, LIMIT, RUNS);
+	three_run(w);
 	assert_int_equal(w->cloud.n, 3);
 	world_exit_all(w);
 	world_check_gangs(w);
@@ -453,9 +450,7 @@ static void test_a_lost_reply_of_a_gang_launch_is_looked_up(void **state)
 	w->cloud.gangs = true;
 	w->cloud.lose_launches = 1;
 	world_pool(w, "z1", "a1", "spot", 900000);
-	world_start(w);
-	(void)world_job(w, THREE);
-	world_until(w, LIMIT, RUNS);
+	three_run(w);
 	assert_int_equal(w->cloud.n, 3);
 	assert_int_equal(w->cloud.gang_launches, 2);
 	world_exit_all(w);
@@ -468,15 +463,12 @@ static void goes_on_from_50(struct world *w, const char *bytes, const char *wher
 	world_reset(w, true);
 	w->agents_save = false;
 	world_pool(w, "z1", "a1", "spot", 900000);
-	world_start(w);
-	(void)world_job(w, THREE);
-	world_until(w, LIMIT, RUNS);
+	three_run(w);
 	world_sql(w, "INSERT INTO checkpoint (job_id, epoch, rank, state, reason, steps, bytes, set_key, created_us, urls_us, committed_us)"
 		     " SELECT 1, 1, r, 'COMMITTED', 'periodic', s, %s, s, 1, 1, 1 FROM unnest(ARRAY[50, 60]) s, generate_series(0, 2) r"
 		     " WHERE %s; NOTIFY spot_engine", bytes, where);
 	world_until(w, LIMIT, "SELECT count(*) FROM job j JOIN checkpoint c ON c.id = j.checkpoint_id WHERE c.steps = 50 AND c.rank = 0");
-	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
-	w->cloud.list[0].cause = SPOT_END_RECLAIM;
+	lose(w, 0);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt a JOIN checkpoint c ON c.id = a.restore_id WHERE a.epoch = 2"
 				      " AND a.steps_start = 50 AND c.steps = 50 AND c.rank = a.rank"),
