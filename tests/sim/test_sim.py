@@ -87,6 +87,13 @@ class Sim(unittest.TestCase):
         for seed in ("4", "7", "100002"):
             self.assertEqual(trace_of(seed), trace_of(seed, SPOT_SIM_UNIVERSES="off"), seed)
 
+    def test_a_launch_that_came_twice_is_judged_by_what_its_cloud_answered(self):
+        # EC2 answered the first copy with machines that it did not make; the second copy made two that lived for 20 s.
+        code, out = run("703967", "--stop")
+        self.assertEqual(code, 0, out)
+        self.assertIn("fault EC2 said that it made an instance and did not 1\n", out)
+        self.assertRegex(out, r"(?m)^fault net_twice \d+$")
+
     def test_a_batch_that_is_told_to_end_leaves_nothing_behind(self):
         for sig in (signal.SIGTERM, signal.SIGINT):
             with subprocess.Popen([SIM, "--seeds", "1-99999", "--jobs", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as p:
